@@ -1,0 +1,136 @@
+//! Object ids. The only module that calls BLAKE3.
+//!
+//! An id is a BLAKE3 output: plain for chunks, derive-key with one context per type for
+//! everything else (docs/format/objects.md), so that ids of different types can never meet.
+
+use std::fmt;
+
+/// Length of an id in bytes.
+pub const ID_BYTES: usize = 32;
+
+/// Names one object by the hash of its bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId([u8; ID_BYTES]);
+
+impl ObjectId {
+    /// Wraps 32 bytes that are an id already.
+    pub const fn from_bytes(bytes: [u8; ID_BYTES]) -> ObjectId {
+        ObjectId(bytes)
+    }
+
+    /// The id's bytes.
+    pub const fn as_bytes(&self) -> &[u8; ID_BYTES] {
+        &self.0
+    }
+
+    /// The first four bytes as a little-endian number: uniformly distributed, used to choose node
+    /// boundaries and shards.
+    pub fn low_u32(&self) -> u32 {
+        u32::from_le_bytes([self.0[0], self.0[1], self.0[2], self.0[3]])
+    }
+
+    /// Parses exactly 64 hex digits of either case; `None` for anything else.
+    pub fn from_hex(hex: &str) -> Option<ObjectId> {
+        let bytes = decode_hex(hex)?;
+        Some(ObjectId(bytes.try_into().ok()?))
+    }
+
+    /// The first `digits` lower-case hex digits (at most 64).
+    pub fn short(&self, digits: usize) -> String {
+        let mut hex = self.to_string();
+        hex.truncate(digits);
+        hex
+    }
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|b| write!(f, "{b:02x}"))
+    }
+}
+
+impl fmt::Debug for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.short(12))
+    }
+}
+
+/// Decodes hex digits of either case; `None` for an odd number of digits or any other byte.
+pub fn decode_hex(hex: &str) -> Option<Vec<u8>> {
+    if !hex.len().is_multiple_of(2) {
+        return None;
+    }
+    let digit = |b: u8| (b as char).to_digit(16).map(|d| d as u8);
+    hex.as_bytes()
+        .chunks_exact(2)
+        .map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?))
+        .collect()
+}
+
+/// Encodes bytes as lower-case hex.
+pub fn encode_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// The id of a chunk: plain BLAKE3 of its bytes, what `b3sum` prints.
+pub fn chunk_id(bytes: &[u8]) -> ObjectId {
+    ObjectId(*blake3::hash(bytes).as_bytes())
+}
+
+/// BLAKE3 in derive-key mode: the id of `bytes` under `context`.
+pub fn derived_id(context: &'static str, bytes: &[u8]) -> ObjectId {
+    ObjectId(
+        *blake3::Hasher::new_derive_key(context)
+            .update(bytes)
+            .finalize()
+            .as_bytes(),
+    )
+}
+
+/// The first eight bytes of BLAKE3 over `parts` in order: the check that guards stored structures.
+pub fn check(parts: &[&[u8]]) -> [u8; 8] {
+    let mut hasher = blake3::Hasher::new();
+    for part in parts {
+        hasher.update(part);
+    }
+    let mut out = [0; 8];
+    out.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hex_round_trips_and_refuses_other_text() {
+        let id = chunk_id(b"abc");
+        assert_eq!(ObjectId::from_hex(&id.to_string()), Some(id));
+        assert_eq!(ObjectId::from_hex(&id.to_string().to_uppercase()), Some(id));
+        for bad in [
+            "",
+            "abc",
+            &id.short(62),
+            &format!("{id}00"),
+            &"g".repeat(64),
+        ] {
+            assert_eq!(ObjectId::from_hex(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn chunk_id_is_plain_blake3() {
+        // The first test vector published with BLAKE3: the hash of no bytes.
+        let want = "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262";
+        assert_eq!(chunk_id(b"").to_string(), want);
+    }
+
+    #[test]
+    fn contexts_separate_ids() {
+        assert_ne!(
+            derived_id("dmv v1 tree", b"x"),
+            derived_id("dmv v1 list", b"x")
+        );
+        assert_ne!(derived_id("dmv v1 tree", b"x"), chunk_id(b"x"));
+    }
+}

@@ -1,0 +1,64 @@
+//! Every bound on what is read from a disk or a peer, in one place.
+//!
+//! A decoder compares with these before it allocates. Units are in the names.
+
+/// Largest chunk a decoder accepts. The standard cutter stays at a quarter of it.
+pub const MAX_CHUNK_BYTES: usize = 1 << 20;
+/// Largest encoded list, tree, conflict or commit.
+pub const MAX_OBJECT_BYTES: usize = 1 << 20;
+/// A node never ends before it has this many entries, unless its level is over.
+pub const NODE_MIN: usize = 32;
+/// A node always ends at this many entries.
+pub const NODE_MAX: usize = 512;
+/// Bits of the boundary hash that must be zero for a node to end between the two.
+pub const NODE_BITS: u32 = 7;
+/// Greatest level of a list or tree node: 32^12 entries is more than any file system holds.
+pub const MAX_NODE_LEVEL: u8 = 12;
+/// Names in one directory.
+pub const MAX_DIR_ENTRIES: u64 = 16 << 20;
+/// Bytes in one path component.
+pub const MAX_NAME_BYTES: usize = 255;
+/// Bytes in one path from the root, separators included.
+pub const MAX_PATH_BYTES: usize = 32 << 10;
+/// Components in one path.
+pub const MAX_PATH_DEPTH: usize = 1024;
+/// Bytes in a symlink's target.
+pub const MAX_SYMLINK_BYTES: usize = 4095;
+/// Bytes of optional attributes on one tree entry.
+pub const MAX_ATTR_BYTES: usize = 1024;
+/// Terms on either side of a conflict.
+pub const MAX_CONFLICT_TERMS: usize = 64;
+/// Parents of a commit.
+pub const MAX_PARENTS: usize = 64;
+/// Bytes of a commit message.
+pub const MAX_MESSAGE_BYTES: usize = 256 << 10;
+/// Bytes of a person's name or address.
+pub const MAX_PERSON_BYTES: usize = 1024;
+/// Extra key/value pairs on a commit.
+pub const MAX_EXTRAS: usize = 64;
+/// Bytes of one extra value.
+pub const MAX_EXTRA_VALUE_BYTES: usize = 64 << 10;
+/// Bytes of all extras of a commit together.
+pub const MAX_EXTRAS_BYTES: usize = 256 << 10;
+/// Bytes of a signature.
+pub const MAX_SIGNATURE_BYTES: usize = 16 << 10;
+/// Raw bytes in one frame.
+pub const MAX_FRAME_BYTES: usize = 2 << 20;
+/// Bytes of a frame's table.
+pub const MAX_TABLE_BYTES: usize = 1 << 20;
+/// Raw bytes of all base objects of one frame.
+pub const MAX_BASE_BYTES: usize = 8 << 20;
+/// Base objects of one frame.
+pub const MAX_BASE_OBJECTS: usize = 64;
+/// Base-two logarithm of the largest zstd window accepted.
+pub const MAX_WINDOW_LOG: u32 = 23;
+/// Entries in one pack segment.
+pub const MAX_SEGMENT_ENTRIES: usize = 512 << 10;
+/// A pack beyond this many bytes takes no further segment.
+pub const PACK_FULL_BYTES: u64 = 4 << 30;
+/// Changes in one operation.
+pub const MAX_OP_CHANGES: usize = 65_536;
+/// Bytes of one operation record's payload.
+pub const MAX_OP_BYTES: usize = 64 << 20;
+/// Bytes of a ref's name.
+pub const MAX_REF_BYTES: usize = 255;

@@ -1,0 +1,105 @@
+//! The five objects: their values, their one encoding, their ids.
+//!
+//! docs/format/objects.md is the authority. Values here are always valid: a decoder rejects
+//! everything that an encoder would not have written, and names are checked when a tree is
+//! decoded. Nothing here knows where objects are kept: they are read through [`ObjectRead`] and
+//! handed on through [`ObjectWrite`].
+
+use crate::hash::{ObjectId, chunk_id, derived_id};
+use std::sync::Arc;
+
+/// What an object is. The numbers are part of the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum ObjectType {
+    /// Raw bytes of a file.
+    Chunk = 1,
+    /// Node of a file's list of chunks.
+    List = 2,
+    /// Node of a directory.
+    Tree = 3,
+    /// A merge's open question.
+    Conflict = 4,
+    /// A state of the whole tree, with its history.
+    Commit = 5,
+}
+
+impl ObjectType {
+    /// The type with this number, if there is one.
+    pub fn from_number(number: u8) -> Option<ObjectType> {
+        use ObjectType::{Chunk, Commit, Conflict, List, Tree};
+        [Chunk, List, Tree, Conflict, Commit]
+            .into_iter()
+            .find(|ty| *ty as u8 == number)
+    }
+
+    /// The id that `bytes` have as an object of this type.
+    pub fn id_of(self, bytes: &[u8]) -> ObjectId {
+        match self {
+            ObjectType::Chunk => chunk_id(bytes),
+            ObjectType::List => derived_id("dmv v1 list", bytes),
+            ObjectType::Tree => derived_id("dmv v1 tree", bytes),
+            ObjectType::Conflict => derived_id("dmv v1 conflict", bytes),
+            ObjectType::Commit => derived_id("dmv v1 commit", bytes),
+        }
+    }
+
+    /// The word for this type in messages.
+    pub fn word(self) -> &'static str {
+        match self {
+            ObjectType::Chunk => "chunk",
+            ObjectType::List => "list",
+            ObjectType::Tree => "tree",
+            ObjectType::Conflict => "conflict",
+            ObjectType::Commit => "commit",
+        }
+    }
+}
+
+/// Why an object could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ObjectError {
+    /// Not stored here, though something else refers to it.
+    #[error("{} {id} is not in this repository", ty.word())]
+    Missing {
+        /// The object wanted.
+        id: ObjectId,
+        /// Its type.
+        ty: ObjectType,
+    },
+    /// Stored, but its bytes are wrong.
+    #[error("{} {id} is damaged: {why}", ty.word())]
+    Damaged {
+        /// The object wanted.
+        id: ObjectId,
+        /// Its type.
+        ty: ObjectType,
+        /// What was found.
+        why: String,
+    },
+    /// The store could not answer.
+    #[error(transparent)]
+    Store(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// Reads objects by id.
+pub trait ObjectRead: Sync {
+    /// The verified bytes of an object.
+    ///
+    /// `Ok(None)`: not stored here, which is normal in a partial repository. Bytes that do not
+    /// hash to `id` are [`ObjectError::Damaged`], never returned.
+    fn read(&self, ty: ObjectType, id: &ObjectId) -> Result<Option<Arc<[u8]>>, ObjectError>;
+
+    /// Like [`read`](Self::read), with absence as [`ObjectError::Missing`].
+    fn require(&self, ty: ObjectType, id: &ObjectId) -> Result<Arc<[u8]>, ObjectError> {
+        self.read(ty, id)?
+            .ok_or(ObjectError::Missing { id: *id, ty })
+    }
+}
+
+/// Takes new objects in.
+pub trait ObjectWrite {
+    /// Keeps `bytes` as an object of type `ty` and returns its id. Keeping an object that is there
+    /// already costs nothing.
+    fn put(&mut self, ty: ObjectType, bytes: &[u8]) -> Result<ObjectId, ObjectError>;
+}
