@@ -5,6 +5,8 @@
 //! decoded. Nothing here knows where objects are kept: they are read through [`ObjectRead`] and
 //! handed on through [`ObjectWrite`].
 
+pub mod codec;
+
 use crate::hash::{ObjectId, chunk_id, derived_id};
 use std::sync::Arc;
 
