@@ -1,0 +1,228 @@
+//! Operations: every change of the view, with who asked for it and what it replaced.
+//!
+//! An operation is written to the log pack before the database knows it (docs/format/pack.md), so
+//! the database is never the only copy. Old values make any operation reversible.
+
+use crate::limits::{MAX_OP_BYTES, MAX_OP_CHANGES, MAX_PATH_BYTES};
+use crate::object::codec::{DecodeError, Decoder, put_bytes, put_varint};
+
+const VERSION: u8 = 1;
+/// Longest key or short text in an operation.
+const MAX_KEY_BYTES: usize = 1024;
+/// Longest value: a subset's patterns or a path.
+const MAX_VALUE_BYTES: usize = 4 * MAX_PATH_BYTES;
+
+/// A point in time with the zone it was taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timestamp {
+    /// Seconds since 1970 UTC.
+    pub seconds: i64,
+    /// Nanoseconds within the second.
+    pub nanos: u32,
+    /// Minutes east of UTC.
+    pub tz_minutes: i16,
+}
+
+/// One key of the view, before and after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The key.
+    pub key: String,
+    /// Its value before; `None`: there was none.
+    pub old: Option<Vec<u8>>,
+    /// Its value after; `None`: there is none.
+    pub new: Option<Vec<u8>>,
+}
+
+/// A change of the view, as recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// Position in the repository's log, from 1.
+    pub seq: u64,
+    /// Random id.
+    pub id: [u8; 16],
+    /// Id of the operation before, zeros for the first.
+    pub previous: [u8; 16],
+    /// When.
+    pub time: Timestamp,
+    /// Who.
+    pub who: String,
+    /// The command line.
+    pub command: String,
+    /// Sequence number of the operation that this one takes back, 0 if none.
+    pub undoes: u64,
+    /// What changed, by key.
+    pub changes: Vec<Change>,
+}
+
+impl Operation {
+    /// The operation's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![VERSION];
+        put_varint(&mut out, self.seq);
+        out.extend_from_slice(&self.id);
+        out.extend_from_slice(&self.previous);
+        out.extend_from_slice(&self.time.seconds.to_le_bytes());
+        out.extend_from_slice(&self.time.nanos.to_le_bytes());
+        out.extend_from_slice(&self.time.tz_minutes.to_le_bytes());
+        put_bytes(&mut out, self.who.as_bytes());
+        put_bytes(&mut out, self.command.as_bytes());
+        put_varint(&mut out, self.undoes);
+        put_varint(&mut out, self.changes.len() as u64);
+        for change in &self.changes {
+            put_bytes(&mut out, change.key.as_bytes());
+            out.push(u8::from(change.old.is_some()) | u8::from(change.new.is_some()) << 1);
+            for value in [&change.old, &change.new].into_iter().flatten() {
+                put_bytes(&mut out, value);
+            }
+        }
+        out
+    }
+
+    /// Decodes an operation; any other bytes are refused.
+    pub fn decode(bytes: &[u8]) -> Result<Operation, DecodeError> {
+        let mut input = Decoder::new(bytes);
+        if bytes.len() > MAX_OP_BYTES {
+            return Err(input.error("operation is too large"));
+        }
+        if input.u8()? != VERSION {
+            return Err(input.error("unknown version of operation"));
+        }
+        let seq = input.varint()?;
+        let id = input
+            .take(16)?
+            .try_into()
+            .expect("sixteen bytes were taken");
+        let previous = input
+            .take(16)?
+            .try_into()
+            .expect("sixteen bytes were taken");
+        let time = Timestamp {
+            seconds: input.i64()?,
+            nanos: input.u32()?,
+            tz_minutes: input.i16()?,
+        };
+        let who = text(&mut input, MAX_KEY_BYTES)?;
+        let command = text(&mut input, MAX_VALUE_BYTES)?;
+        let undoes = input.varint()?;
+        let count = input.varint_up_to(MAX_OP_CHANGES as u64, "too many changes")?;
+        let mut changes: Vec<Change> = Vec::new();
+        for _ in 0..count {
+            let key = text(&mut input, MAX_KEY_BYTES)?;
+            if changes.last().is_some_and(|last| last.key >= key) {
+                return Err(input.error("changes are not sorted"));
+            }
+            let flags = input.u8()?;
+            if flags > 3 {
+                return Err(input.error("unknown flags"));
+            }
+            let mut value = |bit: u8| -> Result<Option<Vec<u8>>, DecodeError> {
+                if flags & bit == 0 {
+                    return Ok(None);
+                }
+                Ok(Some(
+                    input.bytes(MAX_VALUE_BYTES, "value is too long")?.to_vec(),
+                ))
+            };
+            let (old, new) = (value(1)?, value(2)?);
+            changes.push(Change { key, old, new });
+        }
+        input.finish()?;
+        Ok(Operation {
+            seq,
+            id,
+            previous,
+            time,
+            who,
+            command,
+            undoes,
+            changes,
+        })
+    }
+}
+
+fn text(input: &mut Decoder, max: usize) -> Result<String, DecodeError> {
+    let bytes = input.bytes(max, "text is too long")?;
+    String::from_utf8(bytes.to_vec()).map_err(|_| input.error("text is not UTF-8"))
+}
+
+/// Cuts text to what an operation can hold, at a character.
+pub(super) fn clip(text: &str) -> String {
+    let mut end = text.len().min(MAX_KEY_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}
+
+/// The operations that count, in order, out of everything found in a log.
+///
+/// A crash between the log and the database leaves an operation that the next one does not name as
+/// its predecessor: it drops out. If it is the last, it counts: its data is durable.
+pub fn newest_chain(found: Vec<Operation>) -> Vec<Operation> {
+    let mut by_id: std::collections::HashMap<[u8; 16], usize> = Default::default();
+    for (n, operation) in found.iter().enumerate() {
+        by_id.insert(operation.id, n);
+    }
+    let mut chain = Vec::new();
+    let mut next = found.len().checked_sub(1);
+    let mut found: Vec<Option<Operation>> = found.into_iter().map(Some).collect();
+    while let Some(operation) = next.and_then(|n| found[n].take()) {
+        next = by_id.get(&operation.previous).copied();
+        chain.push(operation);
+    }
+    chain.reverse();
+    chain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operation(seq: u64, id: u8, previous: u8) -> Operation {
+        Operation {
+            seq,
+            id: [id; 16],
+            previous: [previous; 16],
+            time: Timestamp {
+                seconds: -5,
+                nanos: 7,
+                tz_minutes: -90,
+            },
+            who: "Ann".into(),
+            command: "dmv commit".into(),
+            undoes: 0,
+            changes: vec![
+                Change {
+                    key: "branch/a".into(),
+                    old: None,
+                    new: Some(vec![1; 32]),
+                },
+                Change {
+                    key: "branch/b".into(),
+                    old: Some(vec![2; 32]),
+                    new: None,
+                },
+            ],
+        }
+    }
+
+    #[test]
+    fn operations_round_trip_and_other_bytes_are_refused() {
+        let good = operation(3, 9, 8).encode();
+        assert_eq!(Operation::decode(&good), Ok(operation(3, 9, 8)));
+        for cut in 0..good.len() {
+            assert!(Operation::decode(&good[..cut]).is_err(), "cut at {cut}");
+        }
+        assert!(Operation::decode(&[good, vec![0]].concat()).is_err());
+    }
+
+    #[test]
+    fn an_operation_that_nobody_built_on_drops_out() {
+        let log = vec![operation(1, 1, 0), operation(2, 2, 1), operation(2, 3, 1)];
+        let ids = |ops: Vec<Operation>| ops.into_iter().map(|op| op.id[0]).collect::<Vec<_>>();
+        assert_eq!(ids(newest_chain(log.clone())), [1, 3]);
+        assert_eq!(ids(newest_chain(log[..2].to_vec())), [1, 2]);
+        assert_eq!(ids(newest_chain(vec![])), [0u8; 0]);
+    }
+}

@@ -1,0 +1,138 @@
+//! The tables of `refs.db` and the settings of every connection.
+
+use super::RefsError;
+use rusqlite::{Connection, OpenFlags};
+use std::path::Path;
+use std::time::Duration;
+
+/// "DMVr": tells the file apart from other programs' databases.
+const APPLICATION_ID: i32 = 0x444d_5672;
+const USER_VERSION: i32 = 1;
+/// The first SQLite without the WAL-reset corruption of 3.7.0 to 3.51.2.
+const MIN_SQLITE: i32 = 3_051_003;
+/// How long a writer waits for another's transaction, which takes milliseconds.
+const BUSY: Duration = Duration::from_secs(30);
+/// File systems on which SQLite's shared memory does not work, by statfs magic:
+/// NFS, SMB1, CIFS, SMB2, AFS, 9P, Ceph.
+const NETWORK_FS: [u64; 7] = [
+    0x6969,
+    0x517b,
+    0xff53_4d42,
+    0xfe53_4d42,
+    0x5346_414f,
+    0x0102_1997,
+    0x00c3_6400,
+];
+
+const SCHEMA: &str = "
+CREATE TABLE meta(key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE view(key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE ops(seq INTEGER PRIMARY KEY, record BLOB NOT NULL) STRICT;
+CREATE TABLE packs(id BLOB PRIMARY KEY, kind INTEGER NOT NULL, len INTEGER NOT NULL,
+  poisoned INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE segments(pack BLOB NOT NULL, end INTEGER NOT NULL, start INTEGER NOT NULL,
+  kind INTEGER NOT NULL, entries INTEGER NOT NULL, merged BLOB,
+  PRIMARY KEY(pack, end)) STRICT, WITHOUT ROWID;
+CREATE INDEX unmerged ON segments(merged) WHERE merged IS NULL;
+CREATE TABLE indexes(id BLOB PRIMARY KEY, entries INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+";
+
+/// Makes the database; the file must not exist.
+pub(super) fn create(path: &Path) -> Result<Connection, RefsError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(path, flags)?;
+    configure(&conn, path, false)?;
+    conn.pragma_update(None, "application_id", APPLICATION_ID)?;
+    conn.pragma_update(None, "user_version", USER_VERSION)?;
+    conn.execute_batch(SCHEMA)?;
+    Ok(conn)
+}
+
+/// Opens the database; where it cannot be written to, for reading only. The flag says which.
+pub(super) fn open(path: &Path) -> Result<(Connection, bool), RefsError> {
+    let base = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    let writable = Connection::open_with_flags(path, base | OpenFlags::SQLITE_OPEN_READ_WRITE)
+        .map_err(RefsError::from)
+        .and_then(|conn| {
+            configure(&conn, path, false)
+                .and_then(|()| probe(&conn))
+                .map(|()| conn)
+        });
+    let error = match writable {
+        Ok(conn) => return Ok((conn, false)),
+        Err(e) if !e.is_write_trouble() => return Err(e),
+        Err(e) => e,
+    };
+    // No room or permission for the shared-memory file. If no write-ahead log waits to be read, the
+    // main file alone is the whole truth and can be read as it is.
+    let wal = path.with_extension("db-wal");
+    if std::fs::metadata(&wal).is_ok_and(|m| m.len() > 0) {
+        return Err(error);
+    }
+    let uri = format!("file:{}?immutable=1", uri_path(path));
+    let conn = Connection::open_with_flags(uri, base | OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    configure(&conn, path, true)?;
+    probe(&conn)?;
+    Ok((conn, true))
+}
+
+fn uri_path(path: &Path) -> String {
+    use std::os::unix::ffi::OsStrExt;
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"/._-".contains(&b);
+    let encode = |&b: &u8| {
+        if plain(b) {
+            char::from(b).to_string()
+        } else {
+            format!("%{b:02x}")
+        }
+    };
+    path.as_os_str().as_bytes().iter().map(encode).collect()
+}
+
+fn configure(conn: &Connection, path: &Path, immutable: bool) -> Result<(), RefsError> {
+    if rusqlite::version_number() < MIN_SQLITE {
+        return Err(RefsError::OldSqlite(rusqlite::version().to_owned()));
+    }
+    conn.busy_timeout(BUSY)?;
+    conn.set_prepared_statement_cache_capacity(32);
+    conn.pragma_update(None, "trusted_schema", false)?;
+    conn.pragma_update(None, "cell_size_check", true)?;
+    conn.pragma_update(None, "mmap_size", 0)?;
+    conn.pragma_update(None, "foreign_keys", true)?;
+    if !immutable {
+        let dir = path.parent().unwrap_or(path);
+        // SQLite's write-ahead log needs shared memory, which network file systems do not give; the
+        // rollback journal is slower but safe there.
+        let mode = if on_network(dir) { "DELETE" } else { "WAL" };
+        conn.pragma_update(None, "journal_mode", mode)?;
+        conn.pragma_update(None, "synchronous", "FULL")?;
+    }
+    Ok(())
+}
+
+fn on_network(dir: &Path) -> bool {
+    let Ok(dir) = std::fs::File::open(dir) else {
+        return false;
+    };
+    rustix::fs::fstatfs(&dir).is_ok_and(|s| NETWORK_FS.contains(&(s.f_type as u64 & 0xffff_ffff)))
+}
+
+/// Reads something, so that trouble with the file shows now; checks whose database it is.
+fn probe(conn: &Connection) -> Result<(), RefsError> {
+    let pragma = |name: &str| conn.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+    if pragma("application_id")? != APPLICATION_ID {
+        return Err(RefsError::Damaged("it is not a refs database".into()));
+    }
+    let version = pragma("user_version")?;
+    if version != USER_VERSION {
+        return Err(RefsError::TooNew(version));
+    }
+    conn.query_row(
+        "SELECT count(*) FROM (SELECT 1 FROM view LIMIT 1)",
+        [],
+        |_| Ok(()),
+    )?;
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! The log pack: one append-only file of operation records.
+//!
+//! It is written inside the refs transaction, whose write lock makes the writer the only one. Its
+//! id is the repository's.
+
+use super::error::{IoContext, StoreError};
+use super::layout::{
+    Encoding, FileId, PACK_HEADER_BYTES, PackHeader, PackKind, RecordHeader, RecordType,
+};
+use super::scan::{Found, scan};
+use crate::vfs::{Open, Vfs, VfsFile};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The open log pack.
+pub struct LogPack {
+    path: PathBuf,
+    file: Arc<dyn VfsFile>,
+}
+
+impl LogPack {
+    fn path_in(packs_dir: &Path, repo: FileId) -> PathBuf {
+        packs_dir.join(format!("{repo}.pack"))
+    }
+
+    /// Makes the log pack of a new repository, durably.
+    pub fn create(vfs: &dyn Vfs, packs_dir: &Path, repo: FileId) -> Result<LogPack, StoreError> {
+        let path = Self::path_in(packs_dir, repo);
+        let file = vfs.open(&path, Open::CreateNew).at("create", &path)?;
+        let header = PackHeader {
+            kind: PackKind::Log,
+            repo,
+            id: repo,
+        };
+        file.write_at(&header.encode(), 0).at("write to", &path)?;
+        file.sync().at("sync", &path)?;
+        vfs.sync_dir(packs_dir).at("sync", packs_dir)?;
+        Ok(LogPack { path, file })
+    }
+
+    /// Opens the log pack for appending, or only for reading.
+    pub fn open(
+        vfs: &dyn Vfs,
+        packs_dir: &Path,
+        repo: FileId,
+        how: Open,
+    ) -> Result<LogPack, StoreError> {
+        let path = Self::path_in(packs_dir, repo);
+        let file = vfs.open(&path, how).at("open", &path)?;
+        Ok(LogPack { path, file })
+    }
+
+    /// Appends one operation and returns when it is durable.
+    ///
+    /// It goes to the end of the file as it is now: what an earlier crash left there stays.
+    pub fn append(&self, payload: &[u8]) -> Result<(), StoreError> {
+        let len = u32::try_from(payload.len()).expect("operations are bounded by MAX_OP_BYTES");
+        let header = RecordHeader::new(RecordType::Operation, Encoding::Raw, 0, len, len, &[]);
+        let mut record = header.encode().to_vec();
+        record.extend_from_slice(payload);
+        record.extend_from_slice(&header.payload_check(payload));
+        let at = self
+            .file
+            .len()
+            .at("measure", &self.path)?
+            .max(PACK_HEADER_BYTES);
+        self.file.write_at(&record, at).at("write to", &self.path)?;
+        self.file.sync().at("sync", &self.path)
+    }
+
+    /// Every intact operation payload, in file order, and the number of damaged stretches.
+    pub fn operations(&self) -> Result<(Vec<Vec<u8>>, usize), StoreError> {
+        let end = self.file.len().at("measure", &self.path)?;
+        let (mut found, mut damaged) = (Vec::new(), 0);
+        scan(
+            &*self.file,
+            &self.path,
+            PACK_HEADER_BYTES,
+            end,
+            &mut |_, item| {
+                match item {
+                    Found::Operation(payload) => found.push(payload),
+                    Found::Garbage(_) => damaged += 1,
+                    _ => {}
+                }
+                Ok(())
+            },
+        )?;
+        Ok((found, damaged))
+    }
+}

@@ -1,0 +1,398 @@
+//! The object store: packs of frames, found through sorted tables, verified on every read.
+//!
+//! The store knows packs, segments and objects. Which of them count is told to it by a
+//! [`Catalogue`] (kept in `refs.db`, rebuilt from the packs); it knows nothing of refs, paths in
+//! the tree or commits. Invariant: bytes that do not hash to the id asked for never leave it.
+
+mod error;
+mod frame;
+mod layout;
+mod log;
+mod read;
+mod recover;
+mod scan;
+mod table;
+mod verify;
+mod write;
+
+pub(crate) use error::IoContext;
+pub use error::StoreError;
+pub use frame::{EncodedFrame, FRAME_TARGET_BYTES, FrameBuilder, FrameEncoder, FrameObject};
+pub use layout::{FileId, PACK_HEADER_BYTES, PackKind};
+pub use log::LogPack;
+pub use recover::{RecoveredStore, recover_store};
+pub use table::Place;
+pub use verify::{PackReport, verify_pack};
+pub use write::{MetaWriter, Sealed, StoreWriter};
+
+use crate::hash::ObjectId;
+use crate::object::ObjectType;
+use crate::vfs::{Open, Vfs, VfsFile};
+use read::FrameCache;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock, RwLock};
+use table::Table;
+
+/// Small segments that may pile up before their tables are merged.
+pub const MERGE_FROM_TABLES: usize = 8;
+/// Segments with at least this many entries keep their own table.
+const LARGE_TABLE_ENTRIES: u32 = 64 << 10;
+
+/// A pack, as the catalogue has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackRow {
+    /// Its id, which names its file.
+    pub id: FileId,
+    /// What it holds.
+    pub kind: PackKind,
+    /// Bytes that committed segments take; what follows is nobody's.
+    pub len: u64,
+    /// A sync of it failed once: readable, but never written to again.
+    pub poisoned: bool,
+}
+
+/// A committed segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentRow {
+    /// Its pack.
+    pub pack: FileId,
+    /// The pack's kind.
+    pub kind: PackKind,
+    /// Offset of its first record.
+    pub start: u64,
+    /// Offset after its trailer.
+    pub end: u64,
+    /// Objects in its table.
+    pub entries: u32,
+}
+
+/// What the store may read and where it may append.
+#[derive(Clone, Debug, Default)]
+pub struct Catalogue {
+    /// All live packs.
+    pub packs: Vec<PackRow>,
+    /// Segments whose own tables are in use.
+    pub segments: Vec<SegmentRow>,
+    /// Merged index files in use.
+    pub indexes: Vec<FileId>,
+}
+
+/// Reads one pack's current row: the only question the store asks back.
+pub type RowSource = Box<dyn Fn(FileId) -> Option<PackRow> + Send + Sync>;
+
+/// The packs and tables of one repository.
+pub struct Store {
+    vfs: Arc<dyn Vfs>,
+    repo: FileId,
+    packs_dir: PathBuf,
+    index_dir: PathBuf,
+    rows: RwLock<Vec<PackRow>>,
+    files: RwLock<HashMap<FileId, Arc<dyn VfsFile>>>,
+    tables: RwLock<Vec<Arc<Table>>>,
+    source: RowSource,
+    cache: FrameCache,
+    /// Tables that did not open: objects may seem absent because of them.
+    broken: RwLock<Vec<StoreError>>,
+    /// Set once all tables have been checked because something was missing.
+    tables_checked: OnceLock<()>,
+}
+
+impl Store {
+    /// A store over `dmv_dir/packs` and `dmv_dir/index` with what `catalogue` lists.
+    ///
+    /// A damaged table does not stop this: what it named seems absent, and asking for something
+    /// absent then reports the damage.
+    pub fn open(
+        vfs: Arc<dyn Vfs>,
+        dmv_dir: &Path,
+        repo: FileId,
+        catalogue: Catalogue,
+        source: RowSource,
+    ) -> Result<Store, StoreError> {
+        let store = Store {
+            vfs,
+            repo,
+            packs_dir: dmv_dir.join("packs"),
+            index_dir: dmv_dir.join("index"),
+            rows: RwLock::default(),
+            files: RwLock::default(),
+            tables: RwLock::default(),
+            source,
+            cache: FrameCache::default(),
+            broken: RwLock::default(),
+            tables_checked: OnceLock::new(),
+        };
+        store.load(catalogue)?;
+        Ok(store)
+    }
+
+    /// Replaces what the store knows by a newer catalogue.
+    pub fn load(&self, catalogue: Catalogue) -> Result<(), StoreError> {
+        let merged = catalogue.indexes.iter();
+        let merged = merged.map(|id| Table::open_merged(&*self.vfs, &self.index_path(*id)));
+        let own = catalogue
+            .segments
+            .iter()
+            .map(|segment| self.open_segment(segment));
+        let (mut tables, mut broken) = (Vec::new(), Vec::new());
+        for table in merged.chain(own) {
+            match table {
+                Ok(table) => tables.push(Arc::new(table)),
+                Err(e @ StoreError::TooNew { .. }) => return Err(e),
+                Err(e) => broken.push(e),
+            }
+        }
+        *write(&self.broken) = broken;
+        *write(&self.rows) = catalogue.packs;
+        *write(&self.tables) = tables;
+        Ok(())
+    }
+
+    fn open_segment(&self, segment: &SegmentRow) -> Result<Table, StoreError> {
+        let path = self.pack_path(segment.pack);
+        let file = self.pack_file(segment.pack)?;
+        Table::open_segment(&path, file, segment.pack, segment.end)
+    }
+
+    /// The file layer.
+    pub(crate) fn vfs(&self) -> &dyn Vfs {
+        &*self.vfs
+    }
+
+    /// The repository's id.
+    pub fn repo_id(&self) -> FileId {
+        self.repo
+    }
+
+    /// The directory of pack files.
+    pub fn packs_dir(&self) -> &Path {
+        &self.packs_dir
+    }
+
+    /// The file of a pack.
+    pub fn pack_path(&self, id: FileId) -> PathBuf {
+        self.packs_dir.join(format!("{id}.pack"))
+    }
+
+    /// The file of a merged index.
+    pub fn index_path(&self, id: FileId) -> PathBuf {
+        self.index_dir.join(format!("{id}.idx"))
+    }
+
+    /// All packs of the catalogue.
+    pub fn packs(&self) -> Vec<PackRow> {
+        read(&self.rows).clone()
+    }
+
+    fn unfilled_packs(&self, kind: PackKind) -> Vec<FileId> {
+        let fits =
+            |p: &&PackRow| p.kind == kind && !p.poisoned && p.len <= crate::limits::PACK_FULL_BYTES;
+        read(&self.rows).iter().filter(fits).map(|p| p.id).collect()
+    }
+
+    fn fresh_row(&self, id: FileId) -> Result<Option<PackRow>, StoreError> {
+        Ok((self.source)(id))
+    }
+
+    fn pack_file(&self, id: FileId) -> Result<Arc<dyn VfsFile>, StoreError> {
+        if let Some(file) = read(&self.files).get(&id) {
+            return Ok(file.clone());
+        }
+        let path = self.pack_path(id);
+        let file = self.vfs.open(&path, Open::Read).at("open", &path)?;
+        let head = table::read_exactly(&*file, &path, 0, PACK_HEADER_BYTES as usize)?;
+        let header = layout::PackHeader::decode(&head).map_err(|e| match e {
+            layout::LayoutError::TooNew(version) => StoreError::TooNew {
+                path: path.clone(),
+                version,
+            },
+            layout::LayoutError::Bad(why) => StoreError::DamagedFile {
+                path: path.clone(),
+                offset: 0,
+                why,
+            },
+        })?;
+        if header.id != id || header.repo != self.repo {
+            let why = "pack belongs to another name or repository";
+            return Err(StoreError::DamagedFile {
+                path,
+                offset: 0,
+                why,
+            });
+        }
+        write(&self.files).insert(id, file.clone());
+        Ok(file)
+    }
+
+    /// Begins a job that adds objects.
+    pub fn writer(&self) -> Result<StoreWriter<'_>, StoreError> {
+        StoreWriter::new(self)
+    }
+
+    /// Takes a new segment's table into use for this process.
+    fn add_segment(&self, row: &SegmentRow, file: &Arc<dyn VfsFile>) -> Result<(), StoreError> {
+        let path = self.pack_path(row.pack);
+        let table = Table::open_segment(&path, file.clone(), row.pack, row.end)?;
+        write(&self.tables).push(Arc::new(table));
+        Ok(())
+    }
+
+    fn locate(&self, id: &ObjectId) -> Result<Option<(FileId, Place)>, StoreError> {
+        for table in read(&self.tables).iter() {
+            if let Some(found) = table.lookup(id)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The pack that holds `id`, if the store has it.
+    pub fn pack_of(&self, id: &ObjectId) -> Result<Option<FileId>, StoreError> {
+        Ok(self.locate(id)?.map(|(pack, _)| pack))
+    }
+
+    /// The ids that begin with `hex` (at least four digits), at most `limit` of them.
+    pub fn with_prefix(
+        &self,
+        hex: &str,
+        limit: usize,
+    ) -> Result<Vec<(ObjectId, ObjectType)>, StoreError> {
+        let whole = &hex[..hex.len() & !1];
+        let half = hex[whole.len()..]
+            .chars()
+            .next()
+            .and_then(|c| c.to_digit(16))
+            .map(|d| d as u8);
+        let Some(prefix) = crate::hash::decode_hex(whole) else {
+            return Ok(Vec::new());
+        };
+        if prefix.len() > crate::hash::ID_BYTES || (hex.len() % 2 == 1) != half.is_some() {
+            return Ok(Vec::new());
+        }
+        let mut found = HashSet::new();
+        for table in read(&self.tables).iter() {
+            found.extend(table.with_prefix(&prefix, half, limit)?);
+        }
+        Ok(found.into_iter().collect())
+    }
+
+    /// Calls `visit` for every object of the store: id, type, pack. An id held twice comes twice.
+    pub fn for_each_object(
+        &self,
+        visit: &mut dyn FnMut(ObjectId, ObjectType, FileId) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        self.for_each_place(&mut |id, place, pack| visit(id, place.ty, pack))
+    }
+
+    fn for_each_place(
+        &self,
+        visit: &mut dyn FnMut(ObjectId, Place, FileId) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        for table in read(&self.tables).iter() {
+            table.walk(&mut |entry, pack| visit(entry.id, entry.place, pack))?;
+        }
+        Ok(())
+    }
+
+    /// Number of tables in use and of objects in them.
+    pub fn table_stats(&self) -> (usize, u64) {
+        let tables = read(&self.tables);
+        (
+            tables.len(),
+            tables.iter().map(|t| u64::from(t.len())).sum(),
+        )
+    }
+
+    /// Checks every table and returns what is wrong with them.
+    pub fn damaged_tables(&self) -> Vec<String> {
+        let mut found: Vec<String> = read(&self.broken).iter().map(|e| e.to_string()).collect();
+        let tables = read(&self.tables);
+        found.extend(
+            tables
+                .iter()
+                .filter_map(|t| t.verify().err())
+                .map(|e| e.to_string()),
+        );
+        found
+    }
+
+    /// Joins the tables of small segments and earlier merged files, when enough have piled up.
+    ///
+    /// Returns the new index file's id and entries, with what it replaces; the caller registers it.
+    pub fn merge_tables(&self, catalogue: &Catalogue) -> Result<Option<Merged>, StoreError> {
+        let small: Vec<SegmentRow> = catalogue
+            .segments
+            .iter()
+            .filter(|s| s.entries < LARGE_TABLE_ENTRIES)
+            .copied()
+            .collect();
+        if small.len() < MERGE_FROM_TABLES {
+            return Ok(None);
+        }
+        let mut tables = Vec::new();
+        for segment in &small {
+            tables.push(self.open_segment(segment)?);
+        }
+        // A merged file joins in while it is not much larger than what is being added: each entry
+        // is copied a logarithmic number of times over the repository's life.
+        let mut adding: u64 = small.iter().map(|s| u64::from(s.entries)).sum();
+        let mut replaced = Vec::new();
+        let mut old: Vec<(FileId, Table)> = Vec::new();
+        for id in &catalogue.indexes {
+            old.push((*id, Table::open_merged(&*self.vfs, &self.index_path(*id))?));
+        }
+        old.sort_by_key(|(_, table)| table.len());
+        for (id, table) in old {
+            if u64::from(table.len()) <= adding * 4 {
+                adding += u64::from(table.len());
+                replaced.push(id);
+                tables.push(table);
+            }
+        }
+        let id = FileId::random();
+        self.vfs
+            .create_dir_all(&self.index_dir)
+            .at("create", &self.index_dir)?;
+        let refs: Vec<&Table> = tables.iter().collect();
+        let entries = table::write_merged(&*self.vfs, &self.index_path(id), &refs)?;
+        self.vfs
+            .sync_dir(&self.index_dir)
+            .at("sync", &self.index_dir)?;
+        Ok(Some(Merged {
+            id,
+            entries,
+            segments: small,
+            indexes: replaced,
+        }))
+    }
+
+    /// Removes index files that are no longer registered.
+    pub fn remove_indexes(&self, ids: &[FileId]) {
+        for id in ids {
+            // Derived files: one that stays behind wastes a little space and harms nobody.
+            let _ = self.vfs.remove(&self.index_path(*id));
+        }
+    }
+}
+
+/// A merged index file that waits to be registered.
+pub struct Merged {
+    /// Its id.
+    pub id: FileId,
+    /// Objects in it.
+    pub entries: u32,
+    /// Segments whose tables it replaces.
+    pub segments: Vec<SegmentRow>,
+    /// Merged files it replaces.
+    pub indexes: Vec<FileId>,
+}
+
+fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+fn write<T>(lock: &RwLock<T>) -> std::sync::RwLockWriteGuard<'_, T> {
+    lock.write()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}

@@ -1,0 +1,307 @@
+//! Reading objects: find the place, read the frame, hash, compare, hand out.
+
+use super::error::StoreError;
+use super::frame::{FrameTable, decode_payload};
+use super::layout::{
+    Encoding, FileId, PAYLOAD_CHECK_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordType,
+};
+use super::table::{Place, read_exactly};
+use super::{Store, read};
+use crate::hash::ObjectId;
+use crate::limits::MAX_BASE_BYTES;
+use crate::object::{ObjectError, ObjectRead, ObjectType};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Decoded frames kept for the next object: enough for a few readers that each follow a stream.
+const CACHED_BYTES: usize = 12 << 20;
+/// Frame tables kept, so that single chunks of raw frames are read without re-reading headers.
+const CACHED_TABLES: usize = 64;
+/// Chunks of raw frames from this size on are read alone.
+const DIRECT_BYTES: u32 = 8 << 10;
+/// Read along with a record header, so that most tables need no second read.
+const HEAD_GUESS_BYTES: usize = 2 << 10;
+
+/// A frame with its raw bytes.
+pub(super) struct Frame {
+    table: Arc<FrameTable>,
+    raw: Vec<u8>,
+}
+
+type Key = (FileId, u64);
+
+/// Recently used frames and frame tables.
+#[derive(Default)]
+pub(super) struct FrameCache {
+    frames: Mutex<VecDeque<(Key, Arc<Frame>)>>,
+    tables: Mutex<VecDeque<(Key, Arc<FrameTable>)>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+fn hit<T: Clone>(queue: &mut VecDeque<(Key, T)>, key: Key) -> Option<T> {
+    let at = queue.iter().position(|(k, _)| *k == key)?;
+    let found = queue.remove(at).expect("position is within the queue");
+    let value = found.1.clone();
+    queue.push_front(found);
+    Some(value)
+}
+
+impl FrameCache {
+    fn frame(&self, key: Key) -> Option<Arc<Frame>> {
+        hit(&mut lock(&self.frames), key)
+    }
+
+    fn keep_frame(&self, key: Key, frame: &Arc<Frame>) {
+        let mut frames = lock(&self.frames);
+        frames.push_front((key, frame.clone()));
+        let mut bytes = 0;
+        let keep = frames.iter().take_while(|(_, f)| {
+            bytes += f.raw.len();
+            bytes <= CACHED_BYTES
+        });
+        let keep = keep.count().max(1);
+        frames.truncate(keep);
+    }
+}
+
+impl Store {
+    /// Appends the verified bytes of an object to `out`; `false` when it is not stored here.
+    pub fn read_into(
+        &self,
+        ty: ObjectType,
+        id: &ObjectId,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, StoreError> {
+        let mut place = self.locate(id)?;
+        if place.is_none() {
+            // Absent is normal in a partial repository, but a damaged table would look the same.
+            self.check_tables_once()?;
+            place = self.locate(id)?;
+        }
+        let Some((pack, place)) = place else {
+            return Ok(false);
+        };
+        self.read_at_place(ty, id, pack, place, out)?;
+        Ok(true)
+    }
+
+    fn check_tables_once(&self) -> Result<(), StoreError> {
+        if self.tables_checked.get().is_some() {
+            return Ok(());
+        }
+        if let Some(why) = self.damaged_tables().into_iter().next() {
+            return Err(StoreError::DamagedTable { why });
+        }
+        let _ = self.tables_checked.set(());
+        Ok(())
+    }
+
+    fn read_at_place(
+        &self,
+        ty: ObjectType,
+        id: &ObjectId,
+        pack: FileId,
+        place: Place,
+        out: &mut Vec<u8>,
+    ) -> Result<(), StoreError> {
+        let damaged = |why: &str| StoreError::DamagedObject {
+            id: *id,
+            ty,
+            pack: self.pack_path(pack),
+            offset: place.offset,
+            why: why.to_owned(),
+        };
+        let start = out.len();
+        let key = (pack, place.offset);
+        if let Some(frame) = self.cache.frame(key) {
+            let range = object_range(&frame.table, place, ty).map_err(damaged)?;
+            out.extend_from_slice(&frame.raw[range.start as usize..range.end as usize]);
+        } else {
+            let table = self.frame_table(pack, place.offset).map_err(|e| match e {
+                StoreError::DamagedFile { why, .. } => damaged(why),
+                other => other,
+            })?;
+            let range = object_range(&table, place, ty).map_err(damaged)?;
+            let direct = table.header.encoding == Encoding::Raw
+                && (range.end - range.start >= DIRECT_BYTES || table.objects.len() == 1);
+            if direct {
+                let at = place.offset + table.header.payload_at() + u64::from(range.start);
+                out.resize(start + (range.end - range.start) as usize, 0);
+                self.read_bytes(pack, &mut out[start..], at)?;
+            } else {
+                let frame = self
+                    .load_frame(pack, place.offset, table)
+                    .map_err(|e| match e {
+                        StoreError::DamagedFile { why, .. } => damaged(why),
+                        other => other,
+                    })?;
+                out.extend_from_slice(&frame.raw[range.start as usize..range.end as usize]);
+                self.cache.keep_frame(key, &frame);
+            }
+        }
+        if ty.id_of(&out[start..]) != *id {
+            out.truncate(start);
+            return Err(damaged("stored bytes do not hash to the id"));
+        }
+        Ok(())
+    }
+
+    fn read_bytes(&self, pack: FileId, buf: &mut [u8], at: u64) -> Result<(), StoreError> {
+        let path = self.pack_path(pack);
+        let file = self.pack_file(pack)?;
+        let n = file.read_at(buf, at).map_err(|source| StoreError::Io {
+            action: "read",
+            path: path.clone(),
+            source,
+        })?;
+        if n < buf.len() {
+            let why = "file ends too soon";
+            return Err(StoreError::DamagedFile {
+                path,
+                offset: at,
+                why,
+            });
+        }
+        Ok(())
+    }
+
+    fn frame_table(&self, pack: FileId, offset: u64) -> Result<Arc<FrameTable>, StoreError> {
+        let key = (pack, offset);
+        if let Some(table) = hit(&mut lock(&self.cache.tables), key) {
+            return Ok(table);
+        }
+        let path = self.pack_path(pack);
+        let file = self.pack_file(pack)?;
+        let damaged = |why| StoreError::DamagedFile {
+            path: path.clone(),
+            offset,
+            why,
+        };
+        let mut head = vec![0; HEAD_GUESS_BYTES];
+        let n = file
+            .read_at(&mut head, offset)
+            .map_err(|source| StoreError::Io {
+                action: "read",
+                path: path.clone(),
+                source,
+            })?;
+        head.truncate(n);
+        let header = RecordHeader::decode(&head).map_err(damaged)?;
+        if header.ty != RecordType::Frame {
+            return Err(damaged("index names a record that is no frame"));
+        }
+        let table_end = RECORD_HEADER_BYTES + header.table_len as usize;
+        if head.len() < table_end {
+            head = read_exactly(&*file, &path, offset, table_end)?;
+        }
+        let table = &head[RECORD_HEADER_BYTES..table_end];
+        if !header.check_table(table) {
+            return Err(damaged("frame header fails its check"));
+        }
+        let table = Arc::new(FrameTable::decode(header, table).map_err(damaged)?);
+        let mut tables = lock(&self.cache.tables);
+        tables.push_front((key, table.clone()));
+        tables.truncate(CACHED_TABLES);
+        Ok(table)
+    }
+
+    fn load_frame(
+        &self,
+        pack: FileId,
+        offset: u64,
+        table: Arc<FrameTable>,
+    ) -> Result<Arc<Frame>, StoreError> {
+        let header = table.header;
+        let mut stored = vec![0; header.stored_len as usize + PAYLOAD_CHECK_BYTES];
+        self.read_bytes(pack, &mut stored, offset + header.payload_at())?;
+        let damaged = |why| StoreError::DamagedFile {
+            path: self.pack_path(pack),
+            offset,
+            why,
+        };
+        let sum = stored.split_off(header.stored_len as usize);
+        if header.payload_check(&stored) != sum[..] {
+            return Err(damaged("frame payload fails its check"));
+        }
+        let base = self.base_bytes(&table, offset)?;
+        let raw = decode_payload(&header, stored, &base).map_err(damaged)?;
+        Ok(Arc::new(Frame { table, raw }))
+    }
+
+    /// The prefix that a frame needs. Bases are themselves stored without one, so this does not recurse.
+    pub(super) fn base_bytes(
+        &self,
+        table: &FrameTable,
+        offset: u64,
+    ) -> Result<Vec<u8>, StoreError> {
+        let mut out = Vec::new();
+        for id in &table.base {
+            let found = self.locate(id)?;
+            let Some((pack, place)) = found else {
+                let why = "a base object of the frame is missing".to_owned();
+                let pack = self.packs_dir.clone();
+                return Err(StoreError::DamagedObject {
+                    id: *id,
+                    ty: ObjectType::Chunk,
+                    pack,
+                    offset,
+                    why,
+                });
+            };
+            let path = self.pack_path(pack);
+            let damaged = |why| StoreError::DamagedFile {
+                path: path.clone(),
+                offset,
+                why,
+            };
+            let base = self.frame_table(pack, place.offset)?;
+            if base.header.encoding == Encoding::ZstdWithBase {
+                return Err(damaged("a base object has a base itself"));
+            }
+            self.read_at_place(place.ty, id, pack, place, &mut out)?;
+            if out.len() > MAX_BASE_BYTES {
+                return Err(damaged("base objects are too large together"));
+            }
+        }
+        Ok(out)
+    }
+
+    /// Where objects lie, as a key to read them in the order of the pack: (pack number, offset).
+    pub fn order_of(&self, id: &ObjectId) -> Result<Option<(usize, u64)>, StoreError> {
+        let Some((pack, place)) = self.locate(id)? else {
+            return Ok(None);
+        };
+        let number = read(&self.rows)
+            .iter()
+            .position(|row| row.id == pack)
+            .unwrap_or(usize::MAX);
+        Ok(Some((number, place.offset)))
+    }
+}
+
+fn object_range(
+    table: &FrameTable,
+    place: Place,
+    ty: ObjectType,
+) -> Result<std::ops::Range<u32>, &'static str> {
+    let (found, range) = table
+        .objects
+        .get(usize::from(place.ordinal))
+        .ok_or("index names no object of its frame")?;
+    if *found != ty || place.ty != ty {
+        return Err("object is of another type");
+    }
+    Ok(range.clone())
+}
+
+impl ObjectRead for Store {
+    fn read(&self, ty: ObjectType, id: &ObjectId) -> Result<Option<Arc<[u8]>>, ObjectError> {
+        let mut out = Vec::new();
+        Ok(self.read_into(ty, id, &mut out)?.then(|| out.into()))
+    }
+}

@@ -1,0 +1,185 @@
+//! The recovery scan: finds every intact record of a pack, with no index and no database.
+
+use super::error::{IoContext, StoreError};
+use super::frame::{FrameTable, decode_payload};
+use super::layout::{
+    Encoding, PACK_HEADER_BYTES, PAYLOAD_CHECK_BYTES, RECORD_HEADER_BYTES, RECORD_MAGIC,
+    RecordHeader, RecordType, TRAILER_BYTES, TRAILER_MAGIC, Trailer,
+};
+use super::table::{Entry, Place, read_exactly};
+use crate::vfs::VfsFile;
+use bstr::ByteSlice;
+use std::path::Path;
+
+/// Bytes read at a time while searching for the next record.
+const SEARCH_BYTES: usize = 64 << 10;
+
+/// Something found in a pack.
+#[derive(Debug)]
+pub enum Found {
+    /// A frame whose header and table are intact.
+    Frame(FrameTable),
+    /// The index of a segment; its payload is not checked here.
+    Index(RecordHeader),
+    /// An operation whose payload is intact.
+    Operation(Vec<u8>),
+    /// The end of a segment.
+    Trailer(Trailer),
+    /// Bytes that are no record, up to this offset.
+    Garbage(u64),
+}
+
+/// Walks `file` from byte `from` to byte `to`, handing over what is there with its offset.
+///
+/// Payloads of frames are skipped. After damage the scan goes on at the next intact record.
+pub fn scan(
+    file: &dyn VfsFile,
+    path: &Path,
+    from: u64,
+    to: u64,
+    visit: &mut dyn FnMut(u64, Found) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let mut at = from.max(PACK_HEADER_BYTES);
+    while at < to {
+        match record_at(file, path, at, to)? {
+            Some((found, len)) => {
+                visit(at, found)?;
+                at += len;
+            }
+            None => {
+                let next = next_record(file, path, at + 1, to)?;
+                visit(at, Found::Garbage(next))?;
+                at = next;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The intact record or trailer at `at`, and its length.
+pub(super) fn record_at(
+    file: &dyn VfsFile,
+    path: &Path,
+    at: u64,
+    to: u64,
+) -> Result<Option<(Found, u64)>, StoreError> {
+    if to - at < RECORD_HEADER_BYTES as u64 {
+        return Ok(None);
+    }
+    let head = read_exactly(file, path, at, RECORD_HEADER_BYTES)?;
+    if let Some(trailer) = Trailer::decode(&head) {
+        return Ok(Some((Found::Trailer(trailer), TRAILER_BYTES as u64)));
+    }
+    let Ok(header) = RecordHeader::decode(&head) else {
+        return Ok(None);
+    };
+    let len = header.record_len();
+    if len > to - at {
+        return Ok(None);
+    }
+    let table = read_exactly(
+        file,
+        path,
+        at + RECORD_HEADER_BYTES as u64,
+        header.table_len as usize,
+    )?;
+    if !header.check_table(&table) {
+        return Ok(None);
+    }
+    let found = match header.ty {
+        RecordType::Index => Found::Index(header),
+        RecordType::Frame => match FrameTable::decode(header, &table) {
+            Ok(table) => Found::Frame(table),
+            Err(_) => return Ok(None),
+        },
+        RecordType::Operation => {
+            let payload = read_exactly(
+                file,
+                path,
+                at + header.payload_at(),
+                header.stored_len as usize,
+            )?;
+            let sum = read_exactly(file, path, at + len - 8, PAYLOAD_CHECK_BYTES)?;
+            if header.payload_check(&payload) != sum[..] {
+                return Ok(None);
+            }
+            Found::Operation(payload)
+        }
+    };
+    Ok(Some((found, len)))
+}
+
+/// The first offset from `from` on where an intact record starts, or `to`.
+fn next_record(file: &dyn VfsFile, path: &Path, from: u64, to: u64) -> Result<u64, StoreError> {
+    let mut at = from;
+    let mut buffer = vec![0; SEARCH_BYTES];
+    while at < to {
+        let len = (to - at).min(SEARCH_BYTES as u64) as usize;
+        let n = file.read_at(&mut buffer[..len], at).at("read", path)?;
+        for hit in buffer[..n].find_iter(&RECORD_MAGIC[..3]) {
+            let magic = buffer.get(hit..hit + 4);
+            let near_end = hit + 4 > n;
+            if (near_end || magic == Some(RECORD_MAGIC) || magic == Some(TRAILER_MAGIC))
+                && record_at(file, path, at + hit as u64, to)?.is_some()
+            {
+                return Ok(at + hit as u64);
+            }
+        }
+        if n < len {
+            break;
+        }
+        // Three bytes of overlap: a magic may straddle two blocks.
+        at += if n > 3 && n == SEARCH_BYTES {
+            n as u64 - 3
+        } else {
+            n as u64
+        };
+    }
+    Ok(to)
+}
+
+/// The entries of a frame, with ids made from its bytes; empty when the payload is damaged.
+///
+/// `prefix` gives the bytes of the frame's base objects, if they can be had.
+pub fn entries_of(
+    file: &dyn VfsFile,
+    path: &Path,
+    at: u64,
+    table: &FrameTable,
+    prefix: &dyn Fn(&FrameTable) -> Option<Vec<u8>>,
+) -> Result<Vec<Entry>, StoreError> {
+    let header = &table.header;
+    let stored = read_exactly(
+        file,
+        path,
+        at + header.payload_at(),
+        header.stored_len as usize,
+    )?;
+    let sum_at = at + header.payload_at() + u64::from(header.stored_len);
+    let sum = read_exactly(file, path, sum_at, PAYLOAD_CHECK_BYTES)?;
+    if header.payload_check(&stored) != sum[..] {
+        return Ok(Vec::new());
+    }
+    let base = match header.encoding {
+        Encoding::ZstdWithBase => match prefix(table) {
+            Some(base) => base,
+            None => return Ok(Vec::new()),
+        },
+        _ => Vec::new(),
+    };
+    let Ok(raw) = decode_payload(header, stored, &base) else {
+        return Ok(Vec::new());
+    };
+    let entry = |(n, (ty, range)): (usize, &(crate::object::ObjectType, std::ops::Range<u32>))| {
+        let id = ty.id_of(&raw[range.start as usize..range.end as usize]);
+        Entry {
+            id,
+            place: Place {
+                offset: at,
+                ordinal: n as u16,
+                ty: *ty,
+            },
+        }
+    };
+    Ok(table.objects.iter().enumerate().map(entry).collect())
+}

@@ -1,0 +1,603 @@
+//! Index tables: sorted ids with the place of each object.
+//!
+//! Every segment carries its own table (docs/format/pack.md); merged index files join many small
+//! ones (docs/format/index.md). Both are read the same way: a fan-out in memory, then one read of
+//! the few entries that share the id's first bits. Nothing is mapped, so memory stays bounded
+//! whatever the repository's size.
+
+use super::error::{IoContext, StoreError};
+use super::layout::{
+    ENTRY_BYTES, FileId, PAYLOAD_CHECK_BYTES, RecordHeader, RecordType, Trailer, array,
+};
+use crate::hash::{ID_BYTES, ObjectId};
+use crate::limits::MAX_SEGMENT_ENTRIES;
+use crate::object::ObjectType;
+use crate::vfs::{Open, Vfs, VfsFile};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+const INDEX_MAGIC: &[u8; 8] = b"DMVINDX\n";
+const INDEX_VERSION: u16 = 1;
+const INDEX_HEADER_BYTES: usize = 24;
+/// Bytes of one entry in a merged file: a pack number more than in a segment.
+const MERGED_ENTRY_BYTES: usize = ENTRY_BYTES + 2;
+/// Entries per fan-out slot aimed at: about one 4 KiB read.
+const ENTRIES_PER_SLOT: usize = 64;
+/// A table asked this often is kept in memory, if it is small.
+const CACHE_AFTER_LOOKUPS: u32 = 512;
+/// Largest table kept in memory.
+const CACHE_BYTES: usize = 8 << 20;
+/// Bytes read at a time when a table is walked.
+const WALK_BYTES: usize = 64 << 10;
+
+/// Where an object lies within a pack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Offset of its frame record.
+    pub offset: u64,
+    /// Its number in the frame.
+    pub ordinal: u16,
+    /// Its type.
+    pub ty: ObjectType,
+}
+
+/// One line of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The object.
+    pub id: ObjectId,
+    /// Its place.
+    pub place: Place,
+}
+
+impl Entry {
+    fn encode(&self, pack: Option<u16>, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.id.as_bytes());
+        if let Some(pack) = pack {
+            out.extend_from_slice(&pack.to_le_bytes());
+        }
+        out.extend_from_slice(&self.place.offset.to_le_bytes()[..6]);
+        out.extend_from_slice(&self.place.ordinal.to_le_bytes());
+        out.push(self.place.ty as u8);
+    }
+}
+
+/// The slot of an id in a fan-out of `bits` bits.
+fn slot(id: &[u8], bits: u8) -> usize {
+    let first = usize::from(id[0]) << 8 | usize::from(id[1]);
+    first >> (16 - u32::from(bits))
+}
+
+fn fanout_bits(n: usize) -> u8 {
+    let slots = (n / ENTRIES_PER_SLOT).max(1);
+    slots.ilog2().min(16) as u8
+}
+
+fn put_fanout(ids: impl Iterator<Item = ObjectId>, bits: u8, out: &mut Vec<u8>) {
+    let mut counts = vec![0u32; 1 << bits];
+    for id in ids {
+        counts[slot(id.as_bytes(), bits)] += 1;
+    }
+    let mut sum = 0;
+    for count in counts {
+        sum += count;
+        out.extend_from_slice(&sum.to_le_bytes());
+    }
+}
+
+/// Bytes of a segment index before its gaps.
+const SEGMENT_FIXED_BYTES: usize = 23;
+/// Gaps that one segment can name.
+pub const MAX_GAPS: usize = 4096;
+
+/// The payload of a segment's index record. `entries` must be sorted by id, without repeats.
+pub fn encode_segment_index(
+    entries: &[Entry],
+    start: u64,
+    previous_end: u64,
+    gaps: &[(u64, u64)],
+) -> Vec<u8> {
+    debug_assert!(entries.windows(2).all(|w| w[0].id < w[1].id));
+    let bits = fanout_bits(entries.len());
+    let mut out =
+        Vec::with_capacity(SEGMENT_FIXED_BYTES + (4 << bits) + entries.len() * ENTRY_BYTES);
+    out.extend_from_slice(&start.to_le_bytes());
+    out.extend_from_slice(&previous_end.to_le_bytes());
+    let n = u32::try_from(entries.len()).expect("segments are bounded by MAX_SEGMENT_ENTRIES");
+    out.extend_from_slice(&n.to_le_bytes());
+    out.push(bits);
+    let g = u16::try_from(gaps.len()).expect("callers keep to MAX_GAPS");
+    out.extend_from_slice(&g.to_le_bytes());
+    for (from, to) in gaps {
+        out.extend_from_slice(&from.to_le_bytes());
+        out.extend_from_slice(&to.to_le_bytes());
+    }
+    put_fanout(entries.iter().map(|e| e.id), bits, &mut out);
+    for entry in entries {
+        entry.encode(None, &mut out);
+    }
+    out
+}
+
+/// The gaps named in a segment's index payload, whose check has been verified.
+pub fn gaps_of(payload: &[u8]) -> Vec<(u64, u64)> {
+    if payload.len() < SEGMENT_FIXED_BYTES {
+        return Vec::new();
+    }
+    let g = usize::from(u16::from_le_bytes([payload[21], payload[22]]));
+    let word = |b: &[u8]| u64::from_le_bytes(array(b));
+    let gaps = payload[SEGMENT_FIXED_BYTES..].chunks_exact(16).take(g);
+    gaps.map(|gap| (word(&gap[..8]), word(&gap[8..]))).collect()
+}
+
+/// An index table in a file.
+pub struct Table {
+    path: PathBuf,
+    file: Arc<dyn VfsFile>,
+    /// The packs its entries point into: one for a segment.
+    packs: Vec<FileId>,
+    bits: u8,
+    fanout: Vec<u32>,
+    n: u32,
+    /// Bytes that the check covers, and where the check is.
+    checked: (u64, u64),
+    entries_at: u64,
+    merged: bool,
+    lookups: AtomicU32,
+    cached: OnceLock<Vec<u8>>,
+}
+
+impl Table {
+    /// Opens the table of the segment that ends at `end` in `pack`.
+    pub fn open_segment(
+        path: &Path,
+        file: Arc<dyn VfsFile>,
+        pack: FileId,
+        end: u64,
+    ) -> Result<Table, StoreError> {
+        let damaged = |offset, why| StoreError::DamagedFile {
+            path: path.to_owned(),
+            offset,
+            why,
+        };
+        let trailer_at = end
+            .checked_sub(32)
+            .ok_or(damaged(end, "no segment ends here"))?;
+        let trailer = Trailer::decode(&read_exactly(&*file, path, trailer_at, 32)?)
+            .ok_or(damaged(trailer_at, "segment trailer fails its check"))?;
+        let at = trailer.index_at;
+        let fixed = read_exactly(&*file, path, at, 32 + SEGMENT_FIXED_BYTES)?;
+        let header = RecordHeader::decode(&fixed).map_err(|why| damaged(at, why))?;
+        if header.ty != RecordType::Index || !header.check_table(&[]) {
+            return Err(damaged(at, "index record header fails its check"));
+        }
+        if at + header.record_len() != trailer_at {
+            return Err(damaged(at, "index record does not reach the trailer"));
+        }
+        let payload_at = at + header.payload_at();
+        let n = u32::from_le_bytes(array(&fixed[48..52]));
+        let bits = fixed[52];
+        let gaps = u64::from(u16::from_le_bytes([fixed[53], fixed[54]]));
+        let fanout_at = payload_at + SEGMENT_FIXED_BYTES as u64 + 16 * gaps;
+        let entries_at = fanout_at + (4u64 << bits.min(16));
+        let size = entries_at - payload_at + u64::from(n) * ENTRY_BYTES as u64;
+        if bits > 16 || n as usize > MAX_SEGMENT_ENTRIES || size != u64::from(header.stored_len) {
+            return Err(damaged(at, "index record has the wrong size"));
+        }
+        let fanout = read_fanout(&*file, path, fanout_at, bits, n)?;
+        Ok(Table {
+            path: path.to_owned(),
+            file,
+            packs: vec![pack],
+            bits,
+            fanout,
+            n,
+            checked: (payload_at, payload_at + size),
+            entries_at,
+            merged: false,
+            lookups: AtomicU32::new(0),
+            cached: OnceLock::new(),
+        })
+    }
+
+    /// Opens a merged index file.
+    pub fn open_merged(vfs: &dyn Vfs, path: &Path) -> Result<Table, StoreError> {
+        let damaged = |offset, why| StoreError::DamagedFile {
+            path: path.to_owned(),
+            offset,
+            why,
+        };
+        let file = vfs.open(path, Open::Read).at("open", path)?;
+        let fixed = read_exactly(&*file, path, 0, INDEX_HEADER_BYTES)?;
+        if &fixed[..8] != INDEX_MAGIC {
+            return Err(damaged(0, "no index header"));
+        }
+        let version = u16::from_le_bytes([fixed[8], fixed[9]]);
+        if version != INDEX_VERSION {
+            return Err(StoreError::TooNew {
+                path: path.to_owned(),
+                version,
+            });
+        }
+        let p = u64::from(u16::from_le_bytes([fixed[10], fixed[11]]));
+        let n = u32::from_le_bytes(array(&fixed[12..16]));
+        let bits = fixed[16];
+        let fanout_at = INDEX_HEADER_BYTES as u64 + 16 * p;
+        let entries_at = fanout_at + (4u64 << bits.min(16));
+        let end = entries_at + u64::from(n) * MERGED_ENTRY_BYTES as u64;
+        if bits > 16 || end + 8 != file.len().at("measure", path)? {
+            return Err(damaged(0, "index file has the wrong size"));
+        }
+        let ids = read_exactly(&*file, path, INDEX_HEADER_BYTES as u64, 16 * p as usize)?;
+        let fanout = read_fanout(&*file, path, fanout_at, bits, n)?;
+        Ok(Table {
+            path: path.to_owned(),
+            file,
+            packs: ids.chunks_exact(16).map(|id| FileId(array(id))).collect(),
+            bits,
+            fanout,
+            n,
+            checked: (0, end),
+            entries_at,
+            merged: true,
+            lookups: AtomicU32::new(0),
+            cached: OnceLock::new(),
+        })
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> u32 {
+        self.n
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.n == 0
+    }
+
+    /// The file that holds it.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The packs that it points into.
+    pub fn packs(&self) -> &[FileId] {
+        &self.packs
+    }
+
+    fn stride(&self) -> usize {
+        if self.merged {
+            MERGED_ENTRY_BYTES
+        } else {
+            ENTRY_BYTES
+        }
+    }
+
+    /// Where `id` lies, if this table has it.
+    pub fn lookup(&self, id: &ObjectId) -> Result<Option<(FileId, Place)>, StoreError> {
+        let slot = slot(id.as_bytes(), self.bits);
+        let from = if slot == 0 { 0 } else { self.fanout[slot - 1] } as usize;
+        let to = self.fanout[slot] as usize;
+        if from == to {
+            return Ok(None);
+        }
+        let stride = self.stride();
+        if let Some(all) = self.cached_entries()? {
+            return self.search(&all[from * stride..to * stride], id);
+        }
+        let at = self.entries_at + (from * stride) as u64;
+        let bucket = read_exactly(&*self.file, &self.path, at, (to - from) * stride)?;
+        self.search(&bucket, id)
+    }
+
+    /// All entries, once the table has been asked often and is small.
+    fn cached_entries(&self) -> Result<Option<&[u8]>, StoreError> {
+        if let Some(all) = self.cached.get() {
+            return Ok(Some(all));
+        }
+        let bytes = self.n as usize * self.stride();
+        if bytes > CACHE_BYTES || self.lookups.fetch_add(1, Ordering::Relaxed) < CACHE_AFTER_LOOKUPS
+        {
+            return Ok(None);
+        }
+        let all = read_exactly(&*self.file, &self.path, self.entries_at, bytes)?;
+        Ok(Some(self.cached.get_or_init(|| all)))
+    }
+
+    fn search(&self, entries: &[u8], id: &ObjectId) -> Result<Option<(FileId, Place)>, StoreError> {
+        let stride = self.stride();
+        let (mut low, mut high) = (0, entries.len() / stride);
+        while low < high {
+            let middle = (low + high) / 2;
+            let entry = &entries[middle * stride..(middle + 1) * stride];
+            match entry[..ID_BYTES].cmp(id.as_bytes()) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Greater => high = middle,
+                std::cmp::Ordering::Equal => {
+                    let (entry, pack) = self.decode(entry)?;
+                    return Ok(Some((pack, entry.place)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn decode(&self, b: &[u8]) -> Result<(Entry, FileId), StoreError> {
+        let damaged = |why| StoreError::DamagedFile {
+            path: self.path.clone(),
+            offset: self.entries_at,
+            why,
+        };
+        let (pack, rest) = if self.merged {
+            (usize::from(u16::from_le_bytes([b[32], b[33]])), &b[34..])
+        } else {
+            (0, &b[32..])
+        };
+        let pack = *self
+            .packs
+            .get(pack)
+            .ok_or(damaged("index names an unknown pack"))?;
+        let mut offset = [0; 8];
+        offset[..6].copy_from_slice(&rest[..6]);
+        let ty = ObjectType::from_number(rest[8]).ok_or(damaged("index names an unknown type"))?;
+        let place = Place {
+            offset: u64::from_le_bytes(offset),
+            ordinal: u16::from_le_bytes([rest[6], rest[7]]),
+            ty,
+        };
+        Ok((
+            Entry {
+                id: ObjectId::from_bytes(array(&b[..32])),
+                place,
+            },
+            pack,
+        ))
+    }
+
+    /// Calls `visit` for the entries whose ids lie in `range` positions, in order of id.
+    pub fn walk(
+        &self,
+        visit: &mut dyn FnMut(Entry, FileId) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut walk = TableWalk::new(self);
+        while let Some((entry, pack)) = walk.next()? {
+            visit(entry, pack)?;
+        }
+        Ok(())
+    }
+
+    /// The ids that begin with `prefix` (whole bytes, then perhaps a half), at most `limit`.
+    pub fn with_prefix(
+        &self,
+        prefix: &[u8],
+        half: Option<u8>,
+        limit: usize,
+    ) -> Result<Vec<(ObjectId, ObjectType)>, StoreError> {
+        let mut first = [0u8; 2];
+        let known = prefix.len().min(2);
+        first[..known].copy_from_slice(&prefix[..known]);
+        let from = match slot(&first, self.bits) {
+            0 => 0,
+            s => self.fanout[s - 1],
+        };
+        let mut walk = TableWalk::new(self);
+        walk.next = from;
+        let mut found = Vec::new();
+        while let Some((entry, _)) = walk.next()? {
+            let id = entry.id.as_bytes();
+            let head = &id[..prefix.len()];
+            if head > prefix || found.len() >= limit {
+                break;
+            }
+            let half_fits = half.is_none_or(|h| id.get(prefix.len()).is_some_and(|b| b >> 4 == h));
+            if head == prefix && half_fits {
+                found.push((entry.id, entry.place.ty));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Checks every byte of the table against its check, and the order of its ids.
+    pub fn verify(&self) -> Result<(), StoreError> {
+        let damaged = |offset, why| StoreError::DamagedFile {
+            path: self.path.clone(),
+            offset,
+            why,
+        };
+        let (from, to) = self.checked;
+        let mut hasher = crate::hash::Check::default();
+        let mut at = from;
+        while at < to {
+            let len = (to - at).min(WALK_BYTES as u64) as usize;
+            hasher.update(&read_exactly(&*self.file, &self.path, at, len)?);
+            at += len as u64;
+        }
+        let want = read_exactly(&*self.file, &self.path, to, PAYLOAD_CHECK_BYTES)?;
+        if want != hasher.finish() {
+            return Err(damaged(from, "index fails its check"));
+        }
+        let mut last = None;
+        self.walk(&mut |entry, _| {
+            let sorted = last.is_none_or(|l| l < entry.id);
+            last = Some(entry.id);
+            if sorted {
+                Ok(())
+            } else {
+                Err(damaged(from, "index is not sorted"))
+            }
+        })
+    }
+}
+
+/// Reads a table front to back in bounded memory.
+struct TableWalk<'t> {
+    table: &'t Table,
+    next: u32,
+    buffer: Vec<u8>,
+    at: usize,
+}
+
+impl<'t> TableWalk<'t> {
+    fn new(table: &'t Table) -> TableWalk<'t> {
+        TableWalk {
+            table,
+            next: 0,
+            buffer: Vec::new(),
+            at: 0,
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<(Entry, FileId)>, StoreError> {
+        if self.next >= self.table.n {
+            return Ok(None);
+        }
+        let stride = self.table.stride();
+        if self.at == self.buffer.len() {
+            let left = (self.table.n - self.next) as usize;
+            let take = left.min(WALK_BYTES / stride) * stride;
+            let at = self.table.entries_at + u64::from(self.next) * stride as u64;
+            self.buffer = read_exactly(&*self.table.file, &self.table.path, at, take)?;
+            self.at = 0;
+        }
+        let found = self.table.decode(&self.buffer[self.at..self.at + stride])?;
+        self.at += stride;
+        self.next += 1;
+        Ok(Some(found))
+    }
+}
+
+/// Writes one merged index file over `tables`; returns the number of entries.
+///
+/// The file is synced, so that whoever registers it may drop the tables it replaces from use.
+/// An id in several tables is taken from the first.
+pub fn write_merged(vfs: &dyn Vfs, path: &Path, tables: &[&Table]) -> Result<u32, StoreError> {
+    let mut packs: Vec<FileId> = tables
+        .iter()
+        .flat_map(|t| t.packs.iter().copied())
+        .collect();
+    packs.sort();
+    packs.dedup();
+    let mut ids = 0usize;
+    let mut counts: Vec<u32> = Vec::new();
+    // First pass: how many entries there will be, and how they spread.
+    let most: usize = tables.iter().map(|t| t.n as usize).sum();
+    let bits = fanout_bits(most);
+    counts.resize(1 << bits, 0);
+    merge(tables, &mut |entry, _| {
+        counts[slot(entry.id.as_bytes(), bits)] += 1;
+        ids += 1;
+        Ok(())
+    })?;
+    let n = u32::try_from(ids).expect("merged tables stay far below 4 Gi entries");
+    let mut out = Vec::with_capacity(WALK_BYTES * 2);
+    out.extend_from_slice(INDEX_MAGIC);
+    out.extend_from_slice(&INDEX_VERSION.to_le_bytes());
+    let p = u16::try_from(packs.len()).expect("a merge covers few packs");
+    out.extend_from_slice(&p.to_le_bytes());
+    out.extend_from_slice(&n.to_le_bytes());
+    out.push(bits);
+    out.extend_from_slice(&[0; 7]);
+    packs.iter().for_each(|id| out.extend_from_slice(&id.0));
+    let mut sum = 0;
+    for count in counts {
+        sum += count;
+        out.extend_from_slice(&sum.to_le_bytes());
+    }
+    let file = vfs.open(path, Open::CreateNew).at("create", path)?;
+    let mut hasher = crate::hash::Check::default();
+    let mut at = 0u64;
+    let mut flush = |out: &mut Vec<u8>| -> Result<(), StoreError> {
+        hasher.update(out);
+        file.write_at(out, at).at("write", path)?;
+        at += out.len() as u64;
+        out.clear();
+        Ok(())
+    };
+    merge(tables, &mut |entry, pack| {
+        let number = packs
+            .binary_search(&pack)
+            .expect("every pack was collected above") as u16;
+        entry.encode(Some(number), &mut out);
+        if out.len() >= WALK_BYTES {
+            flush(&mut out)
+        } else {
+            Ok(())
+        }
+    })?;
+    flush(&mut out)?;
+    file.write_at(&hasher.finish(), at).at("write", path)?;
+    file.sync().at("sync", path)?;
+    Ok(n)
+}
+
+/// Visits the union of `tables` in order of id.
+fn merge(
+    tables: &[&Table],
+    visit: &mut dyn FnMut(Entry, FileId) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let mut walks: Vec<TableWalk> = tables.iter().map(|t| TableWalk::new(t)).collect();
+    let mut heads = Vec::new();
+    for walk in &mut walks {
+        heads.push(walk.next()?);
+    }
+    loop {
+        let first = heads
+            .iter()
+            .enumerate()
+            .filter_map(|(i, h)| h.map(|(e, _)| (e.id, i)))
+            .min();
+        let Some((id, i)) = first else { return Ok(()) };
+        if let Some((entry, pack)) = heads[i] {
+            visit(entry, pack)?;
+        }
+        for (head, walk) in heads.iter_mut().zip(&mut walks) {
+            if head.is_some_and(|(e, _)| e.id == id) {
+                *head = walk.next()?;
+            }
+        }
+    }
+}
+
+fn read_fanout(
+    file: &dyn VfsFile,
+    path: &Path,
+    at: u64,
+    bits: u8,
+    n: u32,
+) -> Result<Vec<u32>, StoreError> {
+    let bytes = read_exactly(file, path, at, 4 << bits)?;
+    let fanout: Vec<u32> = bytes
+        .chunks_exact(4)
+        .map(|word| u32::from_le_bytes(array(word)))
+        .collect();
+    if fanout.last() != Some(&n) || fanout.windows(2).any(|w| w[0] > w[1]) {
+        let why = "index fan-out is not a running sum";
+        return Err(StoreError::DamagedFile {
+            path: path.to_owned(),
+            offset: at,
+            why,
+        });
+    }
+    Ok(fanout)
+}
+
+/// Reads exactly `len` bytes, or says that the file ends too soon.
+pub(crate) fn read_exactly(
+    file: &dyn VfsFile,
+    path: &Path,
+    offset: u64,
+    len: usize,
+) -> Result<Vec<u8>, StoreError> {
+    let mut buf = vec![0; len];
+    let n = file.read_at(&mut buf, offset).at("read", path)?;
+    if n < len {
+        let why = "file ends too soon";
+        return Err(StoreError::DamagedFile {
+            path: path.to_owned(),
+            offset,
+            why,
+        });
+    }
+    Ok(buf)
+}

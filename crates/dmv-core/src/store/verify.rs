@@ -1,0 +1,127 @@
+//! Checking packs byte by byte.
+
+use super::error::{IoContext, StoreError};
+use super::layout::{FileId, PAYLOAD_CHECK_BYTES};
+use super::scan::{Found, entries_of, scan};
+use super::table::{gaps_of, read_exactly};
+use super::{PackRow, Store};
+use crate::hash::ObjectId;
+use crate::object::ObjectType;
+use std::collections::{HashMap, HashSet};
+
+/// What a full read of one pack brought to light.
+#[derive(Debug, Default)]
+pub struct PackReport {
+    /// Objects whose bytes hash to an id that the tables know at this place.
+    pub objects: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Damage that is not within one object: offset and what is wrong.
+    pub damage: Vec<(u64, &'static str)>,
+    /// Objects per intact frame.
+    frames: HashMap<u64, u16>,
+    /// Objects with wrong bytes: frame and ordinal.
+    wrong: HashSet<(u64, u16)>,
+}
+
+/// Reads the committed part of a pack and checks every byte of it.
+///
+/// `progress` is told the bytes read after each record, and ends the check by returning `false`.
+pub fn verify_pack(
+    store: &Store,
+    row: &PackRow,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<PackReport, StoreError> {
+    let path = store.pack_path(row.id);
+    let mut report = PackReport::default();
+    let file = match store.pack_file(row.id) {
+        Ok(file) => file,
+        Err(StoreError::DamagedFile { offset, why, .. }) => {
+            report.damage.push((offset, why));
+            return Ok(report);
+        }
+        Err(e) => return Err(e),
+    };
+    let len = file.len().at("measure", &path)?;
+    if len < row.len {
+        report
+            .damage
+            .push((len, "pack is shorter than its committed length"));
+    }
+    let end = row.len.min(len);
+    // What no record covers is damage, unless an index names it as left by a job that was cut off.
+    let (mut holes, mut gaps) = (Vec::new(), Vec::new());
+    scan(&*file, &path, 0, end, &mut |at, found| {
+        match found {
+            Found::Frame(table) => {
+                let prefix = |t: &super::frame::FrameTable| store.base_bytes(t, at).ok();
+                let entries = entries_of(&*file, &path, at, &table, &prefix)?;
+                if entries.is_empty() {
+                    let to = at + table.header.record_len();
+                    holes.push((at, to, "frame payload does not decode"));
+                } else {
+                    report.frames.insert(at, table.header.count);
+                }
+                for entry in entries {
+                    report.objects += 1;
+                    if store.pack_of(&entry.id)?.is_none() {
+                        report.wrong.insert((at, entry.place.ordinal));
+                        report.objects -= 1;
+                    }
+                }
+                report.bytes += table.header.record_len();
+            }
+            Found::Garbage(to) => holes.push((at, to, "bytes that are no intact record")),
+            Found::Index(header) => {
+                report.bytes += header.record_len();
+                let len = header.stored_len as usize + PAYLOAD_CHECK_BYTES;
+                let stored = read_exactly(&*file, &path, at + header.payload_at(), len)?;
+                let (payload, sum) = stored.split_at(header.stored_len as usize);
+                if header.payload_check(payload) == *sum {
+                    gaps.extend(gaps_of(payload));
+                } else {
+                    report.damage.push((at, "index fails its check"));
+                }
+            }
+            Found::Trailer(_) | Found::Operation(_) => {}
+        }
+        if progress(report.bytes) {
+            Ok(())
+        } else {
+            Err(StoreError::Cancelled)
+        }
+    })?;
+    holes.retain(|(at, to, _)| !gaps.iter().any(|(from, end)| from <= at && to <= end));
+    report
+        .damage
+        .extend(holes.into_iter().map(|(at, _, why)| (at, why)));
+    Ok(report)
+}
+
+impl Store {
+    /// The objects that tables place where the reports found damage: id, type, pack.
+    pub fn damaged_objects(
+        &self,
+        reports: &HashMap<FileId, PackReport>,
+    ) -> Result<Vec<(ObjectId, ObjectType)>, StoreError> {
+        let mut damaged = HashMap::new();
+        let mut good = HashSet::new();
+        self.for_each_place(&mut |id, place, pack| {
+            let Some(report) = reports.get(&pack) else {
+                return Ok(());
+            };
+            let count = report.frames.get(&place.offset).copied().unwrap_or(0);
+            let whole =
+                place.ordinal < count && !report.wrong.contains(&(place.offset, place.ordinal));
+            if whole {
+                if damaged.remove(&id).is_some() {
+                    good.insert(id);
+                }
+            } else if !good.contains(&id) {
+                damaged.insert(id, place.ty);
+            }
+            Ok(())
+        })?;
+        Ok(damaged.into_iter().collect())
+    }
+}

@@ -1,0 +1,519 @@
+//! Writing: objects go into packs, segment by segment, and become durable before anyone names them.
+//!
+//! A [`StoreWriter`] belongs to one job. Many threads may feed it. It owns a data pack and a meta
+//! pack under their file locks until the job is published, so two jobs never write one file.
+
+use super::error::{IoContext, StoreError};
+use super::frame::{EncodedFrame, FrameBuilder, FrameEncoder};
+use super::layout::{
+    Encoding, FileId, PACK_HEADER_BYTES, PackHeader, PackKind, RecordHeader, RecordType, Trailer,
+};
+use super::scan::{Found, entries_of, scan};
+use super::table::{Entry, MAX_GAPS, Place, encode_segment_index};
+use super::{PackRow, SegmentRow, Store};
+use crate::hash::ObjectId;
+use crate::limits::{MAX_OBJECT_BYTES, MAX_SEGMENT_ENTRIES, PACK_FULL_BYTES};
+use crate::object::{ObjectError, ObjectType, ObjectWrite};
+use crate::vfs::{Open, VfsFile};
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+
+/// Written bytes after which the system is asked to start writing to the medium, so that the final
+/// sync finds little left to do.
+const WRITEBACK_BYTES: u64 = 8 << 20;
+/// Shards of the set of claimed ids: more than the threads that ask.
+const SHARDS: usize = 64;
+
+/// Locks a mutex; a panic in another thread has already ended the job, so poison is not news.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// A pack that this job appends to.
+pub(super) struct OpenPack {
+    id: FileId,
+    path: PathBuf,
+    file: Arc<dyn VfsFile>,
+    /// Where the next record goes.
+    offset: u64,
+    /// Up to where writing to the medium was asked for.
+    writeback: u64,
+    segment_start: u64,
+    previous_end: u64,
+    /// Stretches of a torn tail that hold nothing usable, named in the segment's index.
+    gaps: Vec<(u64, u64)>,
+    /// Objects in the open segment.
+    pub(super) entries: Vec<Entry>,
+}
+
+impl OpenPack {
+    /// A pack that is continued at `offset`, with no entries yet.
+    pub(super) fn resume(
+        id: FileId,
+        path: PathBuf,
+        file: Arc<dyn VfsFile>,
+        offset: u64,
+        segment_start: u64,
+        previous_end: u64,
+    ) -> OpenPack {
+        let (entries, gaps, writeback) = (Vec::new(), Vec::new(), offset);
+        OpenPack {
+            id,
+            path,
+            file,
+            offset,
+            writeback,
+            segment_start,
+            previous_end,
+            gaps,
+            entries,
+        }
+    }
+
+    /// Ends the open segment with its index and trailer; `None` when it holds nothing.
+    pub(super) fn write_segment(
+        &mut self,
+        kind: PackKind,
+    ) -> Result<Option<SegmentRow>, StoreError> {
+        if self.entries.is_empty() {
+            return Ok(None);
+        }
+        self.entries.sort_unstable_by_key(|e| e.id);
+        self.entries.dedup_by_key(|e| e.id);
+        let payload = encode_segment_index(
+            &self.entries,
+            self.segment_start,
+            self.previous_end,
+            &std::mem::take(&mut self.gaps),
+        );
+        let len = u32::try_from(payload.len()).expect("bounded by MAX_SEGMENT_ENTRIES");
+        let header = RecordHeader::new(RecordType::Index, Encoding::Raw, 0, len, len, &[]);
+        let index_at = self.offset;
+        let mut tail = header.payload_check(&payload).to_vec();
+        tail.extend_from_slice(
+            &Trailer {
+                index_at,
+                start: self.segment_start,
+            }
+            .encode(),
+        );
+        let mut at = index_at;
+        for part in [header.encode().as_slice(), &payload, &tail] {
+            self.file.write_at(part, at).at("write to", &self.path)?;
+            at += part.len() as u64;
+        }
+        let entries = self.entries.len() as u32;
+        let start = self.segment_start;
+        self.entries.clear();
+        self.offset = at;
+        self.segment_start = at;
+        self.previous_end = at;
+        Ok(Some(SegmentRow {
+            pack: self.id,
+            kind,
+            start,
+            end: at,
+            entries,
+        }))
+    }
+}
+
+/// One kind's pack, with everything sealed so far.
+struct Lane {
+    kind: PackKind,
+    state: Mutex<LaneState>,
+    /// Held for reading while a record is being written, for writing while a segment is closed.
+    in_flight: RwLock<()>,
+}
+
+#[derive(Default)]
+struct LaneState {
+    pack: Option<OpenPack>,
+    /// Packs written to, kept open so that their locks last until the job is published.
+    touched: Vec<(PathBuf, Arc<dyn VfsFile>)>,
+    created: bool,
+    segments: Vec<SegmentRow>,
+}
+
+/// What a finished job leaves to be published: durable segments, and the locks on their packs.
+pub struct Sealed {
+    /// New segments, in the order of their packs.
+    pub segments: Vec<SegmentRow>,
+    /// Packs of earlier jobs whose objects this job relies on.
+    pub relied: Vec<FileId>,
+    /// Bytes appended to packs.
+    pub stored_bytes: u64,
+    _locks: Vec<Arc<dyn VfsFile>>,
+}
+
+/// Takes the objects of one job.
+pub struct StoreWriter<'s> {
+    store: &'s Store,
+    lanes: [Lane; 2],
+    claimed: Vec<Mutex<HashSet<ObjectId>>>,
+    relied: Mutex<HashSet<FileId>>,
+    stored_bytes: AtomicU64,
+    failed: AtomicBool,
+}
+
+impl<'s> StoreWriter<'s> {
+    /// Begins a job. Existing packs are taken up at once, so that what a job that was cut off left
+    /// in them is known before the first object is claimed.
+    pub(super) fn new(store: &'s Store) -> Result<StoreWriter<'s>, StoreError> {
+        let lane = |kind| Lane {
+            kind,
+            state: Mutex::default(),
+            in_flight: RwLock::default(),
+        };
+        let writer = StoreWriter {
+            store,
+            lanes: [lane(PackKind::Data), lane(PackKind::Meta)],
+            claimed: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            relied: Mutex::default(),
+            stored_bytes: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+        };
+        for lane in &writer.lanes {
+            let mut state = lock(&lane.state);
+            if let Some(pack) = writer.resume_pack(lane.kind, &state)? {
+                state.touched.push((pack.path.clone(), pack.file.clone()));
+                state.pack = Some(pack);
+            }
+        }
+        Ok(writer)
+    }
+
+    fn shard(&self, id: &ObjectId) -> &Mutex<HashSet<ObjectId>> {
+        &self.claimed[usize::from(id.as_bytes()[31]) % SHARDS]
+    }
+
+    /// Whether the caller must write `id`: true for exactly one caller, and only when the store does
+    /// not have it yet.
+    pub fn claim(&self, id: &ObjectId) -> Result<bool, StoreError> {
+        let mut shard = lock(self.shard(id));
+        if shard.contains(id) {
+            return Ok(false);
+        }
+        if let Some(pack) = self.store.pack_of(id)? {
+            lock(&self.relied).insert(pack);
+            return Ok(false);
+        }
+        Ok(shard.insert(*id))
+    }
+
+    /// Notes that the job relies on objects of `pack` without having asked for them one by one.
+    pub fn rely_on(&self, pack: FileId) {
+        lock(&self.relied).insert(pack);
+    }
+
+    /// Bytes appended to packs so far.
+    pub fn stored_bytes(&self) -> u64 {
+        self.stored_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Appends one frame.
+    pub fn append(&self, kind: PackKind, frame: &EncodedFrame) -> Result<(), StoreError> {
+        let lane = &self.lanes[usize::from(kind == PackKind::Meta)];
+        let result = self.append_to(lane, frame);
+        if result.is_err() {
+            self.failed.store(true, Ordering::Relaxed);
+        }
+        result
+    }
+
+    fn append_to(&self, lane: &Lane, frame: &EncodedFrame) -> Result<(), StoreError> {
+        self.make_room(lane, frame.objects.len())?;
+        let _writing = lane.in_flight.read().unwrap_or_else(|p| p.into_inner());
+        let len = (frame.head.len() + frame.payload.len() + frame.check.len()) as u64;
+        let (file, path, at, writeback) = {
+            let mut state = lock(&lane.state);
+            let pack = self.pack_of_lane(lane, &mut state)?;
+            let at = pack.offset;
+            pack.offset += len;
+            for (n, object) in frame.objects.iter().enumerate() {
+                let place = Place {
+                    offset: at,
+                    ordinal: n as u16,
+                    ty: object.ty,
+                };
+                pack.entries.push(Entry {
+                    id: object.id,
+                    place,
+                });
+            }
+            // Everything before this record has been handed to the system or soon will be.
+            let writeback = (at - pack.writeback >= WRITEBACK_BYTES).then(|| {
+                let from = std::mem::replace(&mut pack.writeback, at);
+                (from, at - from)
+            });
+            (pack.file.clone(), pack.path.clone(), at, writeback)
+        };
+        let head = frame.head.len() as u64;
+        file.write_at(&frame.head, at).at("write to", &path)?;
+        file.write_at(frame.payload, at + head)
+            .at("write to", &path)?;
+        file.write_at(&frame.check, at + head + frame.payload.len() as u64)
+            .at("write to", &path)?;
+        self.stored_bytes.fetch_add(len, Ordering::Relaxed);
+        if let Some((from, len)) = writeback {
+            file.start_writeback(from, len);
+        }
+        Ok(())
+    }
+
+    /// Closes the segment or moves to another pack when `more` objects would not fit.
+    fn make_room(&self, lane: &Lane, more: usize) -> Result<(), StoreError> {
+        let full = |state: &LaneState| {
+            state.pack.as_ref().is_some_and(|p| {
+                p.entries.len() + more > MAX_SEGMENT_ENTRIES || p.offset > PACK_FULL_BYTES
+            })
+        };
+        if !full(&lock(&lane.state)) {
+            return Ok(());
+        }
+        let _nobody_writes = lane.in_flight.write().unwrap_or_else(|p| p.into_inner());
+        let mut state = lock(&lane.state);
+        if !full(&state) {
+            return Ok(());
+        }
+        self.close_segment(lane, &mut state)?;
+        if state
+            .pack
+            .as_ref()
+            .is_some_and(|p| p.offset > PACK_FULL_BYTES)
+        {
+            state.pack = None;
+        }
+        Ok(())
+    }
+
+    fn pack_of_lane<'l>(
+        &self,
+        lane: &Lane,
+        state: &'l mut LaneState,
+    ) -> Result<&'l mut OpenPack, StoreError> {
+        if state.pack.is_none() {
+            let pack = match self.resume_pack(lane.kind, state)? {
+                Some(pack) => pack,
+                None => {
+                    state.created = true;
+                    self.create_pack(lane.kind)?
+                }
+            };
+            state.touched.push((pack.path.clone(), pack.file.clone()));
+            state.pack = Some(pack);
+        }
+        Ok(state.pack.as_mut().expect("set just above"))
+    }
+
+    fn create_pack(&self, kind: PackKind) -> Result<OpenPack, StoreError> {
+        let id = FileId::random();
+        let path = self.store.pack_path(id);
+        let file = self
+            .store
+            .vfs()
+            .open(&path, Open::CreateNew)
+            .at("create", &path)?;
+        file.try_lock().at("lock", &path)?;
+        let header = PackHeader {
+            kind,
+            repo: self.store.repo_id(),
+            id,
+        };
+        file.write_at(&header.encode(), 0).at("write to", &path)?;
+        let at = PACK_HEADER_BYTES;
+        Ok(OpenPack::resume(id, path, file, at, at, 0))
+    }
+
+    /// A pack of this kind that has room and that nobody else is writing to.
+    fn resume_pack(
+        &self,
+        kind: PackKind,
+        state: &LaneState,
+    ) -> Result<Option<OpenPack>, StoreError> {
+        for id in self.store.unfilled_packs(kind) {
+            let path = self.store.pack_path(id);
+            if state.touched.iter().any(|(p, _)| *p == path) {
+                continue;
+            }
+            let Ok(file) = self.store.vfs().open(&path, Open::Append) else {
+                continue;
+            };
+            if !file.try_lock().at("lock", &path)? {
+                continue;
+            }
+            // Only now is its committed length certain: whoever had the lock has published.
+            let Some(row) = self.store.fresh_row(id)? else {
+                continue;
+            };
+            if row.poisoned || row.len > PACK_FULL_BYTES {
+                continue;
+            }
+            return self.resume_at(row, path, file).map(Some);
+        }
+        Ok(None)
+    }
+
+    /// Continues a pack after its committed segments. Intact frames of a torn tail (of a job that
+    /// was cut off) join the new segment, so the same job run again need not write them again.
+    fn resume_at(
+        &self,
+        row: PackRow,
+        path: PathBuf,
+        file: Arc<dyn VfsFile>,
+    ) -> Result<OpenPack, StoreError> {
+        let end = file.len().at("measure", &path)?;
+        if end < row.len {
+            let why = "pack is shorter than its committed length";
+            return Err(StoreError::DamagedFile {
+                path,
+                offset: end,
+                why,
+            });
+        }
+        let (mut entries, mut gaps) = (Vec::new(), Vec::new());
+        scan(&*file, &path, row.len, end, &mut |at, found| {
+            match found {
+                Found::Frame(table) => {
+                    let intact = entries_of(&*file, &path, at, &table, &|_| None)?;
+                    if intact.is_empty() {
+                        gaps.push((at, at + table.header.record_len()));
+                    }
+                    for entry in intact {
+                        if entries.len() < MAX_SEGMENT_ENTRIES / 2 && self.claim(&entry.id)? {
+                            entries.push(entry);
+                        }
+                    }
+                }
+                Found::Garbage(to) => gaps.push((at, to)),
+                _ => {}
+            }
+            Ok(())
+        })?;
+        gaps.truncate(MAX_GAPS);
+        let previous_end = if row.len > PACK_HEADER_BYTES {
+            row.len
+        } else {
+            0
+        };
+        let mut pack = OpenPack::resume(row.id, path, file, end, row.len, previous_end);
+        pack.entries = entries;
+        pack.gaps = gaps;
+        Ok(pack)
+    }
+
+    /// Ends the open segment with its index and trailer.
+    fn close_segment(&self, lane: &Lane, state: &mut LaneState) -> Result<(), StoreError> {
+        let Some(pack) = state.pack.as_mut() else {
+            return Ok(());
+        };
+        let before = pack.offset;
+        let ids: Vec<ObjectId> = pack.entries.iter().map(|e| e.id).collect();
+        let Some(row) = pack.write_segment(lane.kind)? else {
+            return Ok(());
+        };
+        self.stored_bytes
+            .fetch_add(pack.offset - before, Ordering::Relaxed);
+        // The segment's own table answers for these ids from now on; the set stays small.
+        self.store.add_segment(&row, &pack.file)?;
+        state.segments.push(row);
+        for id in ids {
+            lock(self.shard(&id)).remove(&id);
+        }
+        Ok(())
+    }
+
+    /// Ends the segments and makes everything durable. Nothing names the new objects yet.
+    pub fn finish(self) -> Result<Sealed, StoreError> {
+        let mut created = false;
+        let mut segments = Vec::new();
+        let mut locks = Vec::new();
+        if self.failed.load(Ordering::Relaxed) {
+            let path = self.store.packs_dir().to_owned();
+            return Err(StoreError::Poisoned { path });
+        }
+        for lane in &self.lanes {
+            let mut state = lock(&lane.state);
+            self.close_segment(lane, &mut state)?;
+            for (path, file) in state.touched.drain(..) {
+                // A failed sync says nothing about which bytes were lost: it is never tried again,
+                // and the pack takes no more.
+                file.sync()
+                    .map_err(|source| StoreError::SyncFailed { path, source })?;
+                locks.push(file);
+            }
+            created |= state.created;
+            segments.append(&mut state.segments);
+        }
+        if created {
+            let dir = self.store.packs_dir();
+            self.store.vfs().sync_dir(dir).at("sync", dir)?;
+        }
+        let relied = lock(&self.relied).drain().collect();
+        let stored_bytes = self.stored_bytes.load(Ordering::Relaxed);
+        Ok(Sealed {
+            segments,
+            relied,
+            stored_bytes,
+            _locks: locks,
+        })
+    }
+}
+
+/// Takes metadata objects one at a time and groups them into frames.
+pub struct MetaWriter<'w> {
+    writer: &'w StoreWriter<'w>,
+    builder: FrameBuilder,
+    encoder: FrameEncoder,
+}
+
+impl<'w> MetaWriter<'w> {
+    /// A metadata writer of this job.
+    pub fn new(writer: &'w StoreWriter<'w>) -> MetaWriter<'w> {
+        let encoder = FrameEncoder::default();
+        MetaWriter {
+            writer,
+            builder: FrameBuilder::default(),
+            encoder,
+        }
+    }
+
+    /// Writes what is still buffered.
+    pub fn flush(&mut self) -> Result<(), StoreError> {
+        if self.builder.objects.is_empty() {
+            return Ok(());
+        }
+        let path = self.writer.store.packs_dir();
+        let frame = self
+            .encoder
+            .encode(&self.builder.raw, &self.builder.objects)
+            .at("compress for", path)?;
+        self.writer.append(PackKind::Meta, &frame)?;
+        self.builder.clear();
+        Ok(())
+    }
+}
+
+impl ObjectWrite for MetaWriter<'_> {
+    fn put(&mut self, ty: ObjectType, bytes: &[u8]) -> Result<ObjectId, ObjectError> {
+        if bytes.len() > MAX_OBJECT_BYTES {
+            return Err(StoreError::TooLarge {
+                ty,
+                bytes: bytes.len(),
+            }
+            .into());
+        }
+        let id = ty.id_of(bytes);
+        if self.writer.claim(&id)? {
+            if self.builder.is_full_for(bytes.len()) {
+                self.flush()?;
+            }
+            self.builder.push(id, ty, bytes);
+        }
+        Ok(id)
+    }
+}

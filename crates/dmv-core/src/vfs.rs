@@ -1,0 +1,177 @@
+//! The file layer under the store: what packs and indexes need of a file system, no more.
+//!
+//! Two implementations exist: [`OsVfs`] here, and the crash simulator of the test kit, which loses
+//! or reorders what was not synced. SQLite keeps its own file layer. Worktree files are another
+//! matter and live in `fsutil`.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+/// How to open a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Open {
+    /// An existing file, for reading.
+    Read,
+    /// An existing file, for reading and appending.
+    Append,
+    /// A file that must not exist yet, for reading and appending.
+    CreateNew,
+}
+
+/// The operations on directories and names.
+pub trait Vfs: Send + Sync {
+    /// Opens a file. A symlink in the last component is refused.
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn VfsFile>>;
+    /// The names in a directory, in no order.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// Makes a directory and its missing parents.
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
+    /// Makes the names in `dir` durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Renames a file, replacing what is there.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+}
+
+/// The operations on one open file.
+pub trait VfsFile: Send + Sync {
+    /// Reads into all of `buf` from `offset`; returns fewer bytes only at the end of the file.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Writes all of `data` at `offset`.
+    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()>;
+    /// The file's length in bytes.
+    fn len(&self) -> io::Result<u64>;
+    /// Whether the file has no bytes.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+    /// Returns when the file's bytes and length are durable.
+    fn sync(&self) -> io::Result<()>;
+    /// Asks for an early start of writing `len` bytes from `offset` to the medium. A hint.
+    fn start_writeback(&self, offset: u64, len: u64);
+    /// Takes the file's exclusive lock if nobody has it; the lock goes with the handle.
+    fn try_lock(&self) -> io::Result<bool>;
+}
+
+/// The operating system's files.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OsVfs;
+
+impl Vfs for OsVfs {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn VfsFile>> {
+        let mut options = OpenOptions::new();
+        options
+            .read(true)
+            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
+        match how {
+            Open::Read => &mut options,
+            Open::Append => options.write(true),
+            Open::CreateNew => options.write(true).create_new(true).mode(0o644),
+        };
+        Ok(Arc::new(OsFile(options.open(path)?)))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(dir)? {
+            // Names that are not UTF-8 are none of ours.
+            names.extend(entry?.file_name().into_string());
+        }
+        Ok(names)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        std::fs::create_dir_all(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+}
+
+struct OsFile(File);
+
+impl VfsFile for OsFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut done = 0;
+        while done < buf.len() {
+            match self.0.read_at(&mut buf[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(n) => done += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(done)
+    }
+
+    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(data, offset)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn start_writeback(&self, offset: u64, len: u64) {
+        // Linux starts writing the range's dirty pages when told that they will not be needed;
+        // pages still dirty stay cached. Failure only loses the head start.
+        let len = std::num::NonZeroU64::new(len);
+        let _ = rustix::fs::fadvise(&self.0, offset, len, rustix::fs::Advice::DontNeed);
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        match self.0.try_lock() {
+            Ok(()) => Ok(true),
+            Err(std::fs::TryLockError::WouldBlock) => Ok(false),
+            Err(std::fs::TryLockError::Error(e)) => Err(e),
+        }
+    }
+}
+
+/// Reads a small file whole, refusing one beyond `limit` bytes.
+pub fn read_small(vfs: &dyn Vfs, path: &Path, limit: usize) -> io::Result<Vec<u8>> {
+    let file = vfs.open(path, Open::Read)?;
+    let mut buf = vec![0; limit + 1];
+    let n = file.read_at(&mut buf, 0)?;
+    if n > limit {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "file is larger than it may be",
+        ));
+    }
+    buf.truncate(n);
+    Ok(buf)
+}
+
+/// Writes a small file durably: temp file, sync, rename, directory sync.
+///
+/// A crash leaves the old file or the new one.
+pub fn write_durably(vfs: &dyn Vfs, path: &Path, data: &[u8]) -> io::Result<()> {
+    let dir = path
+        .parent()
+        .expect("a file inside a repository has a parent");
+    let temp = path.with_extension(format!("tmp{}", std::process::id()));
+    let _ = vfs.remove(&temp);
+    let file = vfs.open(&temp, Open::CreateNew)?;
+    file.write_at(data, 0)?;
+    file.sync()?;
+    vfs.rename(&temp, path)?;
+    vfs.sync_dir(dir)
+}
