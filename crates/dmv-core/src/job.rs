@@ -1,0 +1,50 @@
+//! Long work: how far it is, and whether it should stop.
+//!
+//! Workers add to plain counters; whoever draws them looks now and then. Nothing calls back up.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A piece of long work, shared by its threads and whoever watches it.
+#[derive(Debug, Default)]
+pub struct Job {
+    cancel: AtomicBool,
+    /// What has been done so far.
+    pub progress: Progress,
+}
+
+/// Counters that only grow, but for the totals, which are estimates.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Files and symlinks looked at or written.
+    pub files: AtomicU64,
+    /// Bytes of content read or written.
+    pub bytes: AtomicU64,
+    /// Bytes of content that the store did not have yet.
+    pub new_bytes: AtomicU64,
+    /// Files there will be, when known; else 0.
+    pub total_files: AtomicU64,
+    /// Bytes there will be, when known; else 0.
+    pub total_bytes: AtomicU64,
+}
+
+impl Job {
+    /// Asks the work to stop at the next safe point.
+    pub fn cancel(&self) {
+        self.cancel.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was asked to stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+
+    /// The flag itself, for rooms that know nothing of jobs.
+    pub fn cancel_flag(&self) -> &AtomicBool {
+        &self.cancel
+    }
+
+    /// Adds `n` to a counter of [`Progress`].
+    pub fn add(counter: &AtomicU64, n: u64) {
+        counter.fetch_add(n, Ordering::Relaxed);
+    }
+}
