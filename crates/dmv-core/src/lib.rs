@@ -7,6 +7,8 @@
 //!
 //! Nothing here prints, reads the environment or opens a socket.
 
+pub mod fsutil;
 pub mod hash;
 pub mod limits;
 pub mod object;
+pub mod worktree;
