@@ -6,6 +6,8 @@
 //! Paths are bytes, components joined by `/`, relative to the worktree's root, whose own path is
 //! empty.
 
+pub mod ignore;
+pub mod scan;
 pub mod statcache;
 
 /// What an entry of a tree is; the numbers are those of the tree format (docs/format/objects.md).
