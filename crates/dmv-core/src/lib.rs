@@ -1,14 +1,22 @@
 //! DMV's library: content-addressed versioning for data of any size.
 //!
-//! The floors, bottom-up: [`hash`], [`limits`] and [`vfs`] know nothing of DMV's objects;
-//! [`object`] gives them bytes and ids; [`store`] and [`refs`] keep them.
-//! A module uses lower floors only.
+//! The floors, bottom-up: [`hash`], [`limits`], [`job`], [`fsutil`] and [`vfs`] know nothing of
+//! DMV's objects; [`object`] gives them bytes and ids; [`chunker`], [`store`] and [`refs`] keep
+//! them; [`history`] and [`diff`] read them through [`object::ObjectRead`]; [`worktree`] compares
+//! them with files; [`repo`] puts all of it together. A module uses lower floors only.
 //!
 //! Nothing here prints, reads the environment or opens a socket.
 
+pub mod chunker;
+pub mod diff;
+pub mod fsutil;
 pub mod hash;
+pub mod history;
+pub mod job;
 pub mod limits;
 pub mod object;
 pub mod refs;
+pub mod repo;
 pub mod store;
 pub mod vfs;
+pub mod worktree;

@@ -62,3 +62,5 @@ pub const MAX_OP_CHANGES: usize = 65_536;
 pub const MAX_OP_BYTES: usize = 64 << 20;
 /// Bytes of a ref's name.
 pub const MAX_REF_BYTES: usize = 255;
+/// Bytes of one ignore file.
+pub const MAX_IGNORE_BYTES: u64 = 1 << 20;

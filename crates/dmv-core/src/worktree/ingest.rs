@@ -1,0 +1,618 @@
+//! Takes the content of files into the store, on all cores, in bounded memory.
+//!
+//! ```text
+//! tasks -> readers: open, read, cut -> hashers: hash, claim, compress, append -> collector
+//! ```
+//!
+//! Every arrow is a bounded channel, and blocks go round in a fixed pool of buffers. The collector
+//! (the caller's thread) puts the chunks of large files in order again and hears of each file once.
+//! A file that changes while it is read is read again, then given up; it is never stored as a mix.
+
+use super::join;
+use crate::chunker::{Cutter, MAX_CUT_BYTES};
+use crate::fsutil::{FileKind, FileStat, PathError, SafeDir, stat_file};
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::object::list::{Blob, ListBuilder};
+use crate::object::{ObjectError, ObjectType, ObjectWrite};
+use crate::store::{
+    FRAME_TARGET_BYTES, FrameBuilder, FrameEncoder, FrameObject, PackKind, StoreError, StoreWriter,
+};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes of a block buffer: one frame, and the chunk that is still growing.
+const BLOCK_BYTES: usize = FRAME_TARGET_BYTES + MAX_CUT_BYTES;
+/// Blocks in the pool: each reader and hasher holds one, a few wait in between.
+const BLOCKS: usize = 12;
+/// Groups of files waiting for a reader.
+const TASKS: usize = 64;
+/// Files in one task: enough to share the cost of opening their directory.
+pub const TASK_FILES: usize = 128;
+/// Times a file that keeps changing is read before it is given up.
+const ATTEMPTS: u32 = 3;
+
+/// Files of one directory to be taken in.
+pub struct Task {
+    /// The caller's number for the directory.
+    pub dir: usize,
+    /// The directory's path.
+    pub path: Arc<[u8]>,
+    /// Names, and what each was when it was listed.
+    pub files: Vec<(Box<[u8]>, FileKind)>,
+}
+
+/// What became of one file.
+pub struct Done {
+    /// The caller's number for its directory.
+    pub dir: usize,
+    /// Its name.
+    pub name: Box<[u8]>,
+    /// Its content, or why there is none.
+    pub result: Result<Stored, Failure>,
+}
+
+/// A file whose content is in the store.
+pub struct Stored {
+    /// The content.
+    pub blob: Blob,
+    /// The file as it was before its content was read, and still was after.
+    pub stat: FileStat,
+}
+
+/// Why a file could not be taken in.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// It could not be opened or read.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// It kept changing while it was read.
+    #[error("it changed while it was being read")]
+    Changed,
+    /// A symlink whose target no tree can hold.
+    #[error("its target is empty or too long")]
+    BadTarget,
+    /// It is something else than when it was listed.
+    #[error("it was replaced by something that is not a file")]
+    Replaced,
+}
+
+/// Why the whole work ended.
+#[derive(Debug, thiserror::Error)]
+pub enum IngestError {
+    /// The user asked to stop.
+    #[error("interrupted")]
+    Cancelled,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// An object could not be made or kept.
+    #[error(transparent)]
+    Object(#[from] ObjectError),
+}
+
+/// One part of a file in a block.
+struct Part {
+    key: u64,
+    /// Position among the parts of its file.
+    number: u32,
+    chunks: usize,
+    end: Option<End>,
+}
+
+/// What is known of a file once its last part has been read.
+struct End {
+    dir: usize,
+    name: Box<[u8]>,
+    outcome: Result<FileStat, Failure>,
+    /// Set when these parts are void and the file is being read once more.
+    again: bool,
+}
+
+struct Block {
+    buf: Vec<u8>,
+    /// Length of each chunk, in order from the start of `buf`.
+    cuts: Vec<u32>,
+    parts: Vec<Part>,
+}
+
+struct Hashed {
+    parts: Vec<Part>,
+    chunks: Vec<(ObjectId, u32)>,
+}
+
+/// Runs `body` with a pipeline whose threads end with it.
+pub fn with_ingest<T>(
+    root: &SafeDir,
+    writer: &StoreWriter<'_>,
+    job: &Job,
+    body: impl FnOnce(&mut Ingest<'_>) -> Result<T, IngestError>,
+) -> Result<T, IngestError> {
+    let workers = std::thread::available_parallelism().map_or(2, |n| n.get().max(2));
+    let (task_in, task_out) = bounded::<Task>(TASKS);
+    let (block_in, block_out) = bounded::<Block>(BLOCKS);
+    let (free_in, free_out) = bounded::<Vec<u8>>(BLOCKS + workers);
+    // Unbounded, but never longer than the blocks in flight and the tasks' files.
+    let (done_in, done_out) = unbounded::<Result<Hashed, StoreError>>();
+    for _ in 0..BLOCKS {
+        free_in.send(Vec::new()).expect("the pool has room for every block");
+    }
+    let next_key = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            let reader = Reader {
+                root,
+                job,
+                cutter: Cutter::new(),
+                blocks: block_in.clone(),
+                free: free_out.clone(),
+                next_key: &next_key,
+                open: None,
+            };
+            let tasks = task_out.clone();
+            scope.spawn(move || reader.run(&tasks));
+            let (blocks, done, free) = (block_out.clone(), done_in.clone(), free_in.clone());
+            scope.spawn(move || hash_blocks(&blocks, &done, &free, writer, job));
+        }
+        // Only the threads' own ends may keep the channels open.
+        drop((task_out, block_in, block_out, free_in, free_out, done_in));
+        let mut ingest =
+            Ingest { tasks: Some(task_in), done: done_out, job, pending: 0, files: HashMap::new() };
+        let result = body(&mut ingest);
+        if result.is_err() {
+            job.cancel();
+        }
+        drop(ingest);
+        result
+    })
+}
+
+/// The caller's end of the pipeline.
+pub struct Ingest<'a> {
+    tasks: Option<Sender<Task>>,
+    done: Receiver<Result<Hashed, StoreError>>,
+    job: &'a Job,
+    pending: usize,
+    /// Files of more than one part, or whose parts overtook each other.
+    files: HashMap<u64, OpenFile>,
+}
+
+#[derive(Default)]
+struct OpenFile {
+    builder: ListBuilder,
+    next: u32,
+    early: BTreeMap<u32, (Part, Vec<(ObjectId, u32)>)>,
+}
+
+impl Ingest<'_> {
+    /// Files submitted and not yet reported.
+    pub fn pending(&self) -> usize {
+        self.pending
+    }
+
+    /// Hands in a task, reporting finished files to `on_done` while there is no room.
+    pub fn submit(
+        &mut self,
+        task: Task,
+        meta: &mut dyn ObjectWrite,
+        on_done: &mut dyn FnMut(Done, &mut dyn ObjectWrite) -> Result<(), IngestError>,
+    ) -> Result<(), IngestError> {
+        self.pending += task.files.len();
+        let sender = self.tasks.clone().expect("tasks are submitted before the end");
+        let mut task = Some(task);
+        while let Some(next) = task.take() {
+            self.check_cancel()?;
+            // What is finished is taken first: it holds memory.
+            if let Ok(hashed) = self.done.try_recv() {
+                task = Some(next);
+                self.take(hashed?, meta, on_done)?;
+                continue;
+            }
+            match sender.try_send(next) {
+                Ok(()) => {}
+                Err(crossbeam_channel::TrySendError::Full(next)) => {
+                    task = Some(next);
+                    let hashed = self.done.recv().map_err(|_| IngestError::Cancelled)?;
+                    self.take(hashed?, meta, on_done)?;
+                }
+                Err(crossbeam_channel::TrySendError::Disconnected(_)) => {
+                    return Err(IngestError::Cancelled);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until every submitted file has been reported.
+    pub fn finish(
+        &mut self,
+        meta: &mut dyn ObjectWrite,
+        on_done: &mut dyn FnMut(Done, &mut dyn ObjectWrite) -> Result<(), IngestError>,
+    ) -> Result<(), IngestError> {
+        self.tasks = None;
+        while self.pending > 0 {
+            self.check_cancel()?;
+            let hashed = self.done.recv().map_err(|_| IngestError::Cancelled)?;
+            self.take(hashed?, meta, on_done)?;
+        }
+        Ok(())
+    }
+
+    fn check_cancel(&self) -> Result<(), IngestError> {
+        if self.job.is_cancelled() { Err(IngestError::Cancelled) } else { Ok(()) }
+    }
+
+    fn take(
+        &mut self,
+        hashed: Hashed,
+        meta: &mut dyn ObjectWrite,
+        on_done: &mut dyn FnMut(Done, &mut dyn ObjectWrite) -> Result<(), IngestError>,
+    ) -> Result<(), IngestError> {
+        let mut chunks = hashed.chunks.into_iter();
+        for part in hashed.parts {
+            let own: Vec<(ObjectId, u32)> = chunks.by_ref().take(part.chunks).collect();
+            let key = part.key;
+            let mut file = self.files.remove(&key).unwrap_or_default();
+            file.early.insert(part.number, (part, own));
+            let mut ended = false;
+            while let Some((part, own)) = file.early.remove(&file.next) {
+                file.next += 1;
+                for (id, len) in own {
+                    file.builder.push(id, u64::from(len), meta)?;
+                }
+                let Some(end) = part.end else { continue };
+                ended = true;
+                if end.again {
+                    break;
+                }
+                let result = match end.outcome {
+                    Ok(stat) => {
+                        let blob = std::mem::take(&mut file.builder).finish(meta)?;
+                        Ok(Stored { blob, stat })
+                    }
+                    Err(failure) => Err(failure),
+                };
+                self.pending -= 1;
+                on_done(Done { dir: end.dir, name: end.name, result }, meta)?;
+            }
+            if !ended {
+                self.files.insert(key, file);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads files into blocks.
+struct Reader<'a> {
+    root: &'a SafeDir,
+    job: &'a Job,
+    cutter: Cutter,
+    blocks: Sender<Block>,
+    free: Receiver<Vec<u8>>,
+    next_key: &'a AtomicU64,
+    /// The block being filled with small files, and how much of it is.
+    open: Option<(Block, usize)>,
+}
+
+/// The threads behind have gone: the work is over.
+struct Over;
+
+impl Reader<'_> {
+    fn run(mut self, tasks: &Receiver<Task>) {
+        loop {
+            let task = match tasks.try_recv() {
+                Ok(task) => task,
+                Err(_) => {
+                    // Whoever waits for the files in the open block may be who sends the next task.
+                    if self.flush().is_err() {
+                        return;
+                    }
+                    match tasks.recv() {
+                        Ok(task) => task,
+                        Err(_) => return,
+                    }
+                }
+            };
+            if self.job.is_cancelled() || self.read_task(task).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn read_task(&mut self, task: Task) -> Result<(), Over> {
+        let dir = self.root.open_dir(&task.path);
+        for (name, kind) in task.files {
+            if self.job.is_cancelled() {
+                return Err(Over);
+            }
+            match &dir {
+                Ok(dir) => self.read_file(dir, task.dir, name, kind)?,
+                Err(e) => {
+                    let path = join(&task.path, &name);
+                    let error = PathError::new("open", path, io::Error::from(e.kind()));
+                    self.fail(task.dir, name, error.into())?;
+                }
+            }
+            Job::add(&self.job.progress.files, 1);
+        }
+        Ok(())
+    }
+
+    fn key(&self) -> u64 {
+        self.next_key.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The open block with room for `bytes` more.
+    fn room(&mut self, bytes: usize) -> Result<&mut (Block, usize), Over> {
+        if self.open.as_ref().is_some_and(|(block, used)| {
+            used + bytes > FRAME_TARGET_BYTES || block.cuts.len() + 8 > usize::from(u16::MAX)
+        }) {
+            self.flush()?;
+        }
+        if self.open.is_none() {
+            let mut buf = self.free.recv().map_err(|_| Over)?;
+            buf.resize(BLOCK_BYTES, 0);
+            self.open = Some((Block { buf, cuts: Vec::new(), parts: Vec::new() }, 0));
+        }
+        Ok(self.open.as_mut().expect("set just above"))
+    }
+
+    fn flush(&mut self) -> Result<(), Over> {
+        match self.open.take() {
+            Some((block, _)) => self.blocks.send(block).map_err(|_| Over),
+            None => Ok(()),
+        }
+    }
+
+    fn fail(&mut self, dir: usize, name: Box<[u8]>, failure: Failure) -> Result<(), Over> {
+        let key = self.key();
+        self.end_part(key, 0, 0, End { dir, name, outcome: Err(failure), again: false })
+    }
+
+    fn end_part(&mut self, key: u64, number: u32, chunks: usize, end: End) -> Result<(), Over> {
+        let (block, _) = self.room(0)?;
+        block.parts.push(Part { key, number, chunks, end: Some(end) });
+        Ok(())
+    }
+
+    fn read_file(
+        &mut self,
+        dir: &SafeDir,
+        number: usize,
+        name: Box<[u8]>,
+        kind: FileKind,
+    ) -> Result<(), Over> {
+        if kind == FileKind::Symlink {
+            return self.read_link(dir, number, name);
+        }
+        for attempt in 1..=ATTEMPTS {
+            let last = attempt == ATTEMPTS;
+            let (file, before) = match dir.open_file_read(&name) {
+                Ok(opened) => opened,
+                Err(e) => return self.fail(number, name, e.into()),
+            };
+            if before.kind != FileKind::File {
+                return self.fail(number, name, Failure::Replaced);
+            }
+            let key = self.key();
+            let small = before.size <= crate::chunker::MIN_CUT_BYTES as u64;
+            let read = match small {
+                true => self.read_small(&file, &before)?,
+                false => self.read_large(&file, key)?,
+            };
+            let (number_of_part, chunks, outcome) = match read {
+                Ok(read) => {
+                    let after = stat_file(&file);
+                    let same = after.is_ok_and(|a| same_file(&a, &before));
+                    let whole = same && read.bytes == before.size;
+                    let outcome = if whole { Ok(before) } else { Err(Failure::Changed) };
+                    (read.part, read.chunks, outcome)
+                }
+                Err((part, e)) => {
+                    let e = PathError::new("read", dir.path_of(&name), e);
+                    (part, 0, Err(Failure::Path(e)))
+                }
+            };
+            let again = !last && matches!(outcome, Err(Failure::Changed));
+            let end = End { dir: number, name: name.clone(), outcome, again };
+            self.end_part(key, number_of_part, chunks, end)?;
+            if !again {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn read_link(&mut self, dir: &SafeDir, number: usize, name: Box<[u8]>) -> Result<(), Over> {
+        let read = dir.stat(&name).and_then(|stat| Ok((stat, dir.readlink(&name)?)));
+        let (stat, target) = match read {
+            Ok(read) => read,
+            Err(e) => return self.fail(number, name, e.into()),
+        };
+        if stat.kind != FileKind::Symlink {
+            return self.fail(number, name, Failure::Replaced);
+        }
+        if target.is_empty() || target.len() > crate::limits::MAX_SYMLINK_BYTES {
+            return self.fail(number, name, Failure::BadTarget);
+        }
+        let key = self.key();
+        let (block, used) = self.room(target.len())?;
+        block.buf[*used..*used + target.len()].copy_from_slice(&target);
+        *used += target.len();
+        block.cuts.push(target.len() as u32);
+        self.end_part(key, 0, 1, End { dir: number, name, outcome: Ok(stat), again: false })
+    }
+
+    /// Reads a file of one chunk to the end of the open block.
+    fn read_small(&mut self, file: &File, stat: &FileStat) -> Result<ReadResult, Over> {
+        let size = stat.size as usize;
+        let job = self.job;
+        // One byte more than expected shows that the file has grown.
+        let (block, used) = self.room(size + 1)?;
+        let room = &mut block.buf[*used..*used + size + 1];
+        let n = match read_full(file, room) {
+            Ok(n) => n,
+            Err(e) => return Ok(Err((0, e))),
+        };
+        if n != size {
+            return Ok(Ok(ReadFile { bytes: n as u64, part: 0, chunks: 0 }));
+        }
+        *used += n;
+        block.cuts.push(n as u32);
+        Job::add(&job.progress.bytes, n as u64);
+        Ok(Ok(ReadFile { bytes: n as u64, part: 0, chunks: 1 }))
+    }
+
+    /// Reads and cuts a file; all its chunks but those of the last part are on their way when this
+    /// returns.
+    fn read_large(&mut self, file: &File, key: u64) -> Result<ReadResult, Over> {
+        let (mut part, mut bytes) = (0, 0u64);
+        // What of the block before belongs to a chunk that has not ended.
+        let mut carry: Vec<u8> = Vec::new();
+        loop {
+            let mut left = std::mem::take(&mut carry);
+            // A large file shares a block with small ones only at its end.
+            self.room(BLOCK_BYTES)?;
+            let (mut block, start) = self.open.take().expect("room opens a block");
+            let base = start;
+            block.buf[base..base + left.len()].copy_from_slice(&left);
+            let mut filled = base + left.len();
+            left.clear();
+            let n = match read_full(file, &mut block.buf[filled..]) {
+                Ok(n) => n,
+                Err(e) => {
+                    self.open = Some((block, base));
+                    return Ok(Err((part, e)));
+                }
+            };
+            bytes += n as u64;
+            Job::add(&self.job.progress.bytes, n as u64);
+            let at_end = filled + n < block.buf.len();
+            filled += n;
+            let mut at = base;
+            let mut chunks = 0;
+            while at < filled && (at_end || filled - at > MAX_CUT_BYTES) {
+                let len = self.cutter.cut(&block.buf[at..filled]);
+                block.cuts.push(len as u32);
+                chunks += 1;
+                at += len;
+            }
+            if at_end {
+                self.open = Some((block, at));
+                return Ok(Ok(ReadFile { bytes, part, chunks }));
+            }
+            carry = left;
+            carry.extend_from_slice(&block.buf[at..filled]);
+            block.parts.push(Part { key, number: part, chunks, end: None });
+            part += 1;
+            self.blocks.send(block).map_err(|_| Over)?;
+            if self.job.is_cancelled() {
+                return Err(Over);
+            }
+        }
+    }
+}
+
+/// A file that was read to its end: its length, and the part that is still open.
+struct ReadFile {
+    bytes: u64,
+    part: u32,
+    chunks: usize,
+}
+
+/// The error comes with the number of the part it hit.
+type ReadResult = Result<ReadFile, (u32, io::Error)>;
+
+fn same_file(a: &FileStat, b: &FileStat) -> bool {
+    a.fingerprint() == b.fingerprint() && a.dev == b.dev
+}
+
+/// Reads until `buf` is full or the file ends.
+fn read_full(mut file: &File, buf: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buf.len() {
+        match file.read(&mut buf[done..]) {
+            Ok(0) => break,
+            Ok(n) => done += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(done)
+}
+
+/// Hashes the chunks of blocks and stores those that are new.
+fn hash_blocks(
+    blocks: &Receiver<Block>,
+    done: &Sender<Result<Hashed, StoreError>>,
+    free: &Sender<Vec<u8>>,
+    writer: &StoreWriter<'_>,
+    job: &Job,
+) {
+    let mut encoder = FrameEncoder::default();
+    let mut picked = FrameBuilder::default();
+    for block in blocks {
+        let result = hash_block(&block, writer, &mut encoder, &mut picked, job);
+        let failed = result.is_err();
+        let hashed = result.map(|chunks| Hashed { parts: block.parts, chunks });
+        // The pool never holds more than there are blocks, so neither send can wait.
+        let _ = free.send(block.buf);
+        if done.send(hashed).is_err() || failed {
+            return;
+        }
+    }
+}
+
+fn hash_block(
+    block: &Block,
+    writer: &StoreWriter<'_>,
+    encoder: &mut FrameEncoder,
+    picked: &mut FrameBuilder,
+    job: &Job,
+) -> Result<Vec<(ObjectId, u32)>, StoreError> {
+    let mut chunks = Vec::with_capacity(block.cuts.len());
+    let mut at = 0;
+    let mut fresh: Vec<FrameObject> = Vec::with_capacity(block.cuts.len());
+    let mut fresh_at: Vec<usize> = Vec::with_capacity(block.cuts.len());
+    for &len in &block.cuts {
+        let bytes = &block.buf[at..at + len as usize];
+        let id = ObjectType::Chunk.id_of(bytes);
+        if writer.claim(&id)? {
+            fresh.push(FrameObject { id, ty: ObjectType::Chunk, len });
+            fresh_at.push(at);
+        }
+        chunks.push((id, len));
+        at += len as usize;
+    }
+    if fresh.is_empty() {
+        return Ok(chunks);
+    }
+    Job::add(&job.progress.new_bytes, fresh.iter().map(|o| u64::from(o.len)).sum());
+    if fresh.len() == block.cuts.len() {
+        return store_frame(writer, encoder, &block.buf[..at], &fresh).map(|()| chunks);
+    }
+    picked.clear();
+    for (object, &from) in fresh.iter().zip(&fresh_at) {
+        picked.raw.extend_from_slice(&block.buf[from..from + object.len as usize]);
+    }
+    store_frame(writer, encoder, &picked.raw, &fresh).map(|()| chunks)
+}
+
+fn store_frame(
+    writer: &StoreWriter<'_>,
+    encoder: &mut FrameEncoder,
+    raw: &[u8],
+    objects: &[FrameObject],
+) -> Result<(), StoreError> {
+    let frame = encoder.encode(raw, objects).map_err(|source| StoreError::Io {
+        action: "compress for",
+        path: writer.packs_dir().to_owned(),
+        source,
+    })?;
+    writer.append(PackKind::Data, &frame)
+}

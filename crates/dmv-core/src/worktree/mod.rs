@@ -1,0 +1,52 @@
+//! The files a user works with, compared with what is committed.
+//!
+//! [`scan`] walks the worktree and says which entries may differ from the base commit, helped by
+//! [`statcache`], which remembers what the files looked like when they were equal to it, and by
+//! [`ignore`], which says what the user does not want to hear of. [`checkout`] writes files.
+//! Paths are bytes, components joined by `/`, relative to the worktree's root, whose own path is
+//! empty.
+
+pub mod ignore;
+pub mod scan;
+pub mod statcache;
+
+/// What an entry of a tree is; the numbers are those of the tree format (docs/format/objects.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum KnownKind {
+    /// A file.
+    File = 1,
+    /// An executable file.
+    Executable = 2,
+    /// A symbolic link.
+    Symlink = 3,
+    /// A directory.
+    Dir = 4,
+    /// A merge's open question.
+    Conflict = 5,
+}
+
+impl KnownKind {
+    /// The kind with this number, if there is one.
+    pub fn from_number(number: u8) -> Option<KnownKind> {
+        use KnownKind::{Conflict, Dir, Executable, File, Symlink};
+        [File, Executable, Symlink, Dir, Conflict]
+            .into_iter()
+            .find(|kind| *kind as u8 == number)
+    }
+}
+
+/// The order of directories: component by component, a directory before what is in it.
+pub fn compare_dirs(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+    // No name holds a NUL, so a separator that counts as one sorts before every other byte.
+    let key = |b: &u8| if *b == b'/' { 0 } else { *b };
+    a.iter().map(key).cmp(b.iter().map(key))
+}
+
+/// The path of `name` in `dir`.
+pub fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
+    match dir {
+        b"" => name.to_vec(),
+        _ => [dir, b"/", name].concat(),
+    }
+}

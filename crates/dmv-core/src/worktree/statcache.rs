@@ -1,0 +1,760 @@
+//! What the worktree's files looked like when they were last seen equal to the base commit.
+//!
+//! One flat file of sections, one section per directory; docs/format/statcache.md is the authority.
+//! It is derived and never synced: a file or section whose check fails counts as absent. Reading
+//! needs `&self` only, and memory for the table and one section at a time.
+
+use super::{KnownKind, compare_dirs};
+use crate::fsutil::{FileStat, FileTime, Fingerprint, PathError, SafeDir};
+use crate::hash::{ObjectId, check};
+use crate::limits::{MAX_DIR_ENTRIES, MAX_NAME_BYTES};
+use std::cmp::Ordering;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::FileExt;
+
+const MAGIC: &[u8; 8] = b"DMVSTAT\n";
+const VERSION: u16 = 1;
+const HEADER_BYTES: usize = 64;
+const ROW_BYTES: usize = 28;
+const TRAILER_BYTES: usize = 24;
+const WRITE_BUFFER_BYTES: usize = 256 << 10;
+/// How much older than a scan's start a file must be to be trusted.
+const RACY_NANOS: u64 = 20_000_000;
+/// The same where times have whole seconds only.
+const COARSE_RACY_NANOS: u64 = 2_000_000_000;
+
+/// Names a repository.
+pub type RepoId = [u8; 16];
+
+/// The fingerprint to keep for a file found equal to the base commit by a scan that started at
+/// `started` on the file system's clock: [`Fingerprint::SUSPECT`] when the file is so young that
+/// it could change again without its stat showing it.
+///
+/// `stat` must have been taken before the content was read.
+pub fn trusted_fingerprint(stat: &FileStat, started: FileTime) -> Fingerprint {
+    let margin = match stat.mtime.nanos {
+        0 => COARSE_RACY_NANOS,
+        _ => RACY_NANOS,
+    };
+    let line = started.minus_nanos(margin);
+    if stat.mtime < line && stat.ctime < line {
+        stat.fingerprint()
+    } else {
+        Fingerprint::SUSPECT
+    }
+}
+
+/// All entries that the base commit's tree has in one directory, sorted by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Section {
+    names: Vec<u8>,
+    entries: Vec<Row>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Row {
+    name_end: u32,
+    kind: KnownKind,
+    fingerprint: Fingerprint,
+}
+
+/// One entry of a [`Section`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownEntry<'a> {
+    /// Its name.
+    pub name: &'a [u8],
+    /// What the base commit has there.
+    pub kind: KnownKind,
+    /// The stat it had when it was equal to the base commit.
+    pub fingerprint: Fingerprint,
+}
+
+impl Section {
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The entry at `index`.
+    pub fn get(&self, index: usize) -> KnownEntry<'_> {
+        let start = match index {
+            0 => 0,
+            _ => self.entries[index - 1].name_end,
+        };
+        let row = &self.entries[index];
+        KnownEntry {
+            name: &self.names[start as usize..row.name_end as usize],
+            kind: row.kind,
+            fingerprint: row.fingerprint,
+        }
+    }
+
+    /// The entries in order.
+    pub fn iter(&self) -> impl Iterator<Item = KnownEntry<'_>> {
+        (0..self.len()).map(|i| self.get(i))
+    }
+
+    /// Adds an entry after all others.
+    ///
+    /// Panics when its name is not greater than theirs: callers take names from sorted trees.
+    pub fn push(&mut self, name: &[u8], kind: KnownKind, fingerprint: Fingerprint) {
+        if let Some(last) = self.len().checked_sub(1) {
+            assert!(self.get(last).name < name, "names must rise");
+        }
+        self.names.extend_from_slice(name);
+        self.push_row(kind, fingerprint);
+    }
+
+    fn push_row(&mut self, kind: KnownKind, fingerprint: Fingerprint) {
+        // MAX_DIR_ENTRIES names of MAX_NAME_BYTES just fit.
+        let name_end = u32::try_from(self.names.len()).expect("a directory's names fit 4 GiB");
+        self.entries.push(Row {
+            name_end,
+            kind,
+            fingerprint,
+        });
+    }
+
+    /// This section with `changes`, sorted by name, applied: each adds, replaces or (`None`) drops
+    /// an entry.
+    pub fn updated<'a>(
+        &self,
+        changes: impl IntoIterator<Item = (&'a [u8], Option<(KnownKind, Fingerprint)>)>,
+    ) -> Section {
+        let mut out = Section::default();
+        let mut old = self.iter().peekable();
+        for (name, change) in changes {
+            while let Some(e) = old.next_if(|e| e.name < name) {
+                out.push(e.name, e.kind, e.fingerprint);
+            }
+            old.next_if(|e| e.name == name);
+            if let Some((kind, fingerprint)) = change {
+                out.push(name, kind, fingerprint);
+            }
+        }
+        old.for_each(|e| out.push(e.name, e.kind, e.fingerprint));
+        out
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        let mut before: &[u8] = b"";
+        for entry in self.iter() {
+            let shared = before.iter().zip(entry.name).take_while(|(a, b)| a == b);
+            let shared = shared.count();
+            put_len(out, shared);
+            put_len(out, entry.name.len() - shared);
+            out.extend_from_slice(&entry.name[shared..]);
+            out.push(entry.kind as u8);
+            if entry.kind != KnownKind::Dir {
+                out.extend_from_slice(&entry.fingerprint.0.to_le_bytes());
+            }
+            before = entry.name;
+        }
+    }
+
+    /// `None` for bytes that `encode` would not have written.
+    fn decode(mut bytes: &[u8], count: u32) -> Option<Section> {
+        let mut section = Section {
+            // An entry takes at least four bytes, so a wrong count cannot reserve much.
+            entries: Vec::with_capacity((count as usize).min(bytes.len() / 4)),
+            names: Vec::with_capacity(bytes.len()),
+        };
+        let mut before = 0..0;
+        for _ in 0..count {
+            let shared = take_len(&mut bytes)?;
+            let rest = take_len(&mut bytes)?;
+            let rest = bytes.split_off(..rest)?;
+            let start = section.names.len();
+            let name_before = &section.names[before];
+            let first = *rest.first()?;
+            let fits = match name_before.get(shared) {
+                Some(next) => first > *next,
+                None => shared == name_before.len(),
+            };
+            if !fits || shared + rest.len() > MAX_NAME_BYTES {
+                return None;
+            }
+            let shared_start = start - name_before.len();
+            section
+                .names
+                .extend_from_within(shared_start..shared_start + shared);
+            section.names.extend_from_slice(rest);
+            before = start..section.names.len();
+            let kind = KnownKind::from_number(*bytes.split_off_first()?)?;
+            let fingerprint = match kind {
+                KnownKind::Dir => Fingerprint::SUSPECT,
+                _ => Fingerprint(u64::from_le_bytes(*take(&mut bytes)?)),
+            };
+            section.push_row(kind, fingerprint);
+        }
+        bytes.is_empty().then_some(section)
+    }
+}
+
+/// Why a section could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum StatCacheError {
+    /// The section's bytes are wrong; the directory's entries must be taken from the tree.
+    #[error("the stat cache is damaged")]
+    Damaged,
+    /// The file could not be read.
+    #[error(transparent)]
+    Path(#[from] PathError),
+}
+
+/// An open stat cache.
+#[derive(Debug)]
+pub struct StatCache {
+    file: File,
+    path: Vec<u8>,
+    base_tree: ObjectId,
+    /// The table, then the paths.
+    table: Vec<u8>,
+    rows: usize,
+}
+
+/// One row of the table.
+struct TableRow<'a> {
+    dir: &'a [u8],
+    offset: u64,
+    len: u32,
+    entries: u32,
+    check: [u8; 8],
+}
+
+impl StatCache {
+    /// Opens the stat cache `name` in `dir`; `None` when there is none, or none of this
+    /// repository, or a damaged one.
+    pub fn open(dir: &SafeDir, name: &[u8], repo: &RepoId) -> Option<StatCache> {
+        let (file, stat) = dir.open_file_read(name).ok()?;
+        let mut header = [0; HEADER_BYTES];
+        file.read_exact_at(&mut header, 0).ok()?;
+        let (mut base_tree, mut rest) = ([0; 32], &header[..]);
+        base_tree.copy_from_slice(&header[32..]);
+        let known = take(&mut rest) == Some(MAGIC)
+            && take(&mut rest) == Some(&VERSION.to_le_bytes())
+            && take(&mut rest) == Some(&[0; 6])
+            && take(&mut rest) == Some(repo);
+        if !known {
+            return None;
+        }
+        let trailer_start = stat.size.checked_sub(TRAILER_BYTES as u64)?;
+        let mut trailer = [0; TRAILER_BYTES];
+        file.read_exact_at(&mut trailer, trailer_start).ok()?;
+        let mut rest = &trailer[..];
+        let table_start = u64::from_le_bytes(*take(&mut rest)?);
+        let rows = u32::from_le_bytes(*take(&mut rest)?) as usize;
+        let path_bytes = u32::from_le_bytes(*take(&mut rest)?) as usize;
+        // The sum is compared with the file's size first, so no more than that is allocated.
+        let table_bytes = rows.checked_mul(ROW_BYTES)?.checked_add(path_bytes)?;
+        if table_start < HEADER_BYTES as u64
+            || table_start.checked_add(table_bytes as u64) != Some(trailer_start)
+        {
+            return None;
+        }
+        let mut table = vec![0; table_bytes];
+        file.read_exact_at(&mut table, table_start).ok()?;
+        if check(&[&header, &table, &trailer[..16]]) != trailer[16..] {
+            return None;
+        }
+        let cache = StatCache {
+            file,
+            path: dir.path_of(name),
+            base_tree: ObjectId::from_bytes(base_tree),
+            table,
+            rows,
+        };
+        cache.is_sound(table_start).then_some(cache)
+    }
+
+    fn is_sound(&self, table_start: u64) -> bool {
+        let in_file = |row: &TableRow<'_>| {
+            row.offset >= HEADER_BYTES as u64
+                && row
+                    .offset
+                    .checked_add(row.len.into())
+                    .is_some_and(|end| end <= table_start)
+                && u64::from(row.entries) <= MAX_DIR_ENTRIES
+        };
+        let mut before: Option<&[u8]> = None;
+        (0..self.rows).all(|i| {
+            self.row(i).is_some_and(|row| {
+                let rises = before.is_none_or(|b| compare_dirs(b, row.dir) == Ordering::Less);
+                before = Some(row.dir);
+                rises && in_file(&row)
+            })
+        })
+    }
+
+    fn path_end(&self, index: usize) -> Option<usize> {
+        let mut at = self.table.get(index * ROW_BYTES + 16..)?;
+        Some(u32::from_le_bytes(*take(&mut at)?) as usize)
+    }
+
+    fn row(&self, index: usize) -> Option<TableRow<'_>> {
+        let mut row = self.table.get(index * ROW_BYTES..)?;
+        let paths = &self.table[self.rows * ROW_BYTES..];
+        let start = match index {
+            0 => 0,
+            _ => self.path_end(index - 1)?,
+        };
+        let dir = paths.get(start..self.path_end(index)?)?;
+        let offset = u64::from_le_bytes(*take(&mut row)?);
+        let len = u32::from_le_bytes(*take(&mut row)?);
+        let entries = u32::from_le_bytes(*take(&mut row)?);
+        let _path_end: &[u8; 4] = take(&mut row)?;
+        Some(TableRow {
+            dir,
+            offset,
+            len,
+            entries,
+            check: *take(&mut row)?,
+        })
+    }
+
+    /// The tree that the entries are those of.
+    pub fn base_tree(&self) -> ObjectId {
+        self.base_tree
+    }
+
+    /// The entries of the directory `dir`; `None` when the base tree has no such directory.
+    pub fn section(&self, dir: &[u8]) -> Result<Option<Section>, StatCacheError> {
+        let Some((row, bytes)) = self.read_section(dir)? else {
+            return Ok(None);
+        };
+        let section = Section::decode(&bytes, row.entries).ok_or(StatCacheError::Damaged)?;
+        Ok(Some(section))
+    }
+
+    fn read_section(&self, dir: &[u8]) -> Result<Option<(TableRow<'_>, Vec<u8>)>, StatCacheError> {
+        let Some(row) = self.find(dir) else {
+            return Ok(None);
+        };
+        let mut bytes = vec![0; row.len as usize];
+        match self.file.read_exact_at(&mut bytes, row.offset) {
+            Ok(()) if check(&[&bytes]) == row.check => Ok(Some((row, bytes))),
+            Ok(()) => Err(StatCacheError::Damaged),
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Err(StatCacheError::Damaged),
+            Err(e) => Err(PathError::new("read", self.path.clone(), e).into()),
+        }
+    }
+
+    fn find(&self, dir: &[u8]) -> Option<TableRow<'_>> {
+        let (mut low, mut high) = (0, self.rows);
+        while low < high {
+            let middle = low.midpoint(high);
+            let row = self.row(middle)?;
+            match compare_dirs(row.dir, dir) {
+                Ordering::Less => low = middle + 1,
+                Ordering::Greater => high = middle,
+                Ordering::Equal => return Some(row),
+            }
+        }
+        None
+    }
+}
+
+/// Writes a new stat cache. Dropped before [`finish`](Self::finish), it leaves the old one.
+#[derive(Debug)]
+pub struct StatCacheWriter {
+    /// `None` once finished.
+    temp: Option<Temp>,
+    header: [u8; HEADER_BYTES],
+    offset: u64,
+    rows: Vec<NewRow>,
+    scratch: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Temp {
+    dir: SafeDir,
+    name: Vec<u8>,
+    out: BufWriter<File>,
+}
+
+#[derive(Debug)]
+struct NewRow {
+    dir: Box<[u8]>,
+    offset: u64,
+    len: u32,
+    entries: u32,
+    check: [u8; 8],
+}
+
+impl StatCacheWriter {
+    /// Starts a stat cache in `dir` for entries of `base_tree`.
+    pub fn create(
+        dir: &SafeDir,
+        repo: &RepoId,
+        base_tree: &ObjectId,
+    ) -> Result<StatCacheWriter, PathError> {
+        let mut header = [0; HEADER_BYTES];
+        header[..8].copy_from_slice(MAGIC);
+        header[8..10].copy_from_slice(&VERSION.to_le_bytes());
+        header[16..32].copy_from_slice(repo);
+        header[32..].copy_from_slice(base_tree.as_bytes());
+        let (file, name) = dir.create_temp(false)?;
+        let mut writer = StatCacheWriter {
+            temp: Some(Temp {
+                dir: dir.try_clone()?,
+                name,
+                out: BufWriter::with_capacity(WRITE_BUFFER_BYTES, file),
+            }),
+            header,
+            offset: 0,
+            rows: Vec::new(),
+            scratch: Vec::new(),
+        };
+        writer.write(&header)?;
+        Ok(writer)
+    }
+
+    /// Adds the directory `dir`, which must not have been added yet.
+    pub fn section(&mut self, dir: &[u8], section: &Section) -> Result<(), PathError> {
+        let mut bytes = std::mem::take(&mut self.scratch);
+        bytes.clear();
+        section.encode(&mut bytes);
+        // No directory has more: MAX_DIR_ENTRIES is checked where it is listed.
+        let entries = section.len() as u32;
+        let result = self.raw_section(dir, &bytes, entries, check(&[&bytes]));
+        self.scratch = bytes;
+        result
+    }
+
+    /// Adds the directory `dir` as it is in `old`; whether it is there.
+    pub fn copy_section(&mut self, old: &StatCache, dir: &[u8]) -> Result<bool, StatCacheError> {
+        let Some((row, bytes)) = old.read_section(dir)? else {
+            return Ok(false);
+        };
+        self.raw_section(dir, &bytes, row.entries, row.check)?;
+        Ok(true)
+    }
+
+    fn raw_section(
+        &mut self,
+        dir: &[u8],
+        bytes: &[u8],
+        entries: u32,
+        check: [u8; 8],
+    ) -> Result<(), PathError> {
+        let offset = self.offset;
+        let len = u32::try_from(bytes.len()).map_err(|_| {
+            let too_big = io::Error::from(io::ErrorKind::FileTooLarge);
+            PathError::new("remember directory", dir, too_big)
+        })?;
+        self.write(bytes)?;
+        self.rows.push(NewRow {
+            dir: dir.into(),
+            offset,
+            len,
+            entries,
+            check,
+        });
+        Ok(())
+    }
+
+    /// Completes the file and gives it the name `name`, in place of an older one.
+    ///
+    /// Fails with `InvalidInput` when one directory was added twice.
+    pub fn finish(mut self, name: &[u8]) -> Result<(), PathError> {
+        let table_start = self.offset;
+        let mut rows = std::mem::take(&mut self.rows);
+        rows.sort_unstable_by(|a, b| compare_dirs(&a.dir, &b.dir));
+        let refuse = |why| {
+            let error = io::Error::new(io::ErrorKind::InvalidInput, why);
+            Err(PathError::new("write stat cache", name, error))
+        };
+        if rows.windows(2).any(|pair| pair[0].dir == pair[1].dir) {
+            return refuse("a directory was added twice");
+        }
+        let mut table = Vec::new();
+        let mut path_bytes = 0;
+        for row in &rows {
+            path_bytes += row.dir.len();
+            table.extend_from_slice(&row.offset.to_le_bytes());
+            table.extend_from_slice(&row.len.to_le_bytes());
+            table.extend_from_slice(&row.entries.to_le_bytes());
+            table.extend_from_slice(&(path_bytes as u32).to_le_bytes());
+            table.extend_from_slice(&row.check);
+        }
+        let (Ok(count), Ok(path_bytes)) = (u32::try_from(rows.len()), u32::try_from(path_bytes))
+        else {
+            return refuse("too many directories");
+        };
+        rows.iter()
+            .for_each(|row| table.extend_from_slice(&row.dir));
+        let mut trailer = [0; TRAILER_BYTES];
+        trailer[..8].copy_from_slice(&table_start.to_le_bytes());
+        trailer[8..12].copy_from_slice(&count.to_le_bytes());
+        trailer[12..16].copy_from_slice(&path_bytes.to_le_bytes());
+        let sum = check(&[&self.header, &table, &trailer[..16]]);
+        trailer[16..].copy_from_slice(&sum);
+        self.write(&table)?;
+        self.write(&trailer)?;
+        let temp = self.temp.as_mut().expect("taken only here, at the end");
+        temp.out
+            .flush()
+            .map_err(|e| temp.dir.error("write", &temp.name, e))?;
+        temp.dir.rename(&temp.name, name)?;
+        self.temp = None;
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), PathError> {
+        let temp = self.temp.as_mut().expect("taken only by finish");
+        temp.out
+            .write_all(bytes)
+            .map_err(|e| temp.dir.error("write", &temp.name, e))?;
+        self.offset += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+impl Drop for StatCacheWriter {
+    fn drop(&mut self) {
+        if let Some(Temp { dir, name, .. }) = &self.temp {
+            // It is in the way of nothing: if it stays, the next collection takes it.
+            let _ = dir.unlink(name);
+        }
+    }
+}
+
+fn take<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; N]> {
+    let (first, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(first)
+}
+
+/// Writes a varint below 2^14, enough for the parts of a name.
+fn put_len(out: &mut Vec<u8>, len: usize) {
+    if len < 0x80 {
+        out.push(len as u8);
+    } else {
+        out.extend_from_slice(&[(len & 0x7f) as u8 | 0x80, (len >> 7) as u8]);
+    }
+}
+
+fn take_len(bytes: &mut &[u8]) -> Option<usize> {
+    let low = *bytes.split_off_first()?;
+    if low < 0x80 {
+        return Some(low.into());
+    }
+    let high = *bytes.split_off_first()?;
+    (1..0x80)
+        .contains(&high)
+        .then(|| usize::from(high) << 7 | usize::from(low & 0x7f))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fsutil::FileKind;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    type Result<T = (), E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
+    const REPO: RepoId = [7; 16];
+
+    fn base() -> ObjectId {
+        ObjectId::from_bytes([9; 32])
+    }
+
+    fn section(names: &[&str]) -> Section {
+        let mut section = Section::default();
+        for (i, name) in names.iter().enumerate() {
+            section.push(name.as_bytes(), KnownKind::File, Fingerprint(i as u64));
+        }
+        section
+    }
+
+    fn write(dir: &SafeDir) -> Result<Vec<(&'static str, Section)>> {
+        let mut root = section(&["a", "ab", "b"]);
+        root.push(b"sub", KnownKind::Dir, Fingerprint::SUSPECT);
+        let sections = vec![
+            ("sub/x", section(&["1", "2"])),
+            ("sub", section(&["x"])),
+            ("", root),
+            ("sub-x", section(&[])),
+        ];
+        let mut writer = StatCacheWriter::create(dir, &REPO, &base())?;
+        for (path, section) in &sections {
+            writer.section(path.as_bytes(), section)?;
+        }
+        writer.finish(b"stat")?;
+        Ok(sections)
+    }
+
+    #[test]
+    fn sections_come_back_whatever_order_they_were_added_in() -> Result {
+        let temp = tempfile::tempdir()?;
+        let dir = SafeDir::open_root(temp.path())?;
+        let sections = write(&dir)?;
+        let cache = StatCache::open(&dir, b"stat", &REPO).expect("opens");
+        assert_eq!(cache.base_tree(), base());
+        for (path, section) in &sections {
+            assert_eq!(cache.section(path.as_bytes())?.as_ref(), Some(section));
+        }
+        assert_eq!(cache.section(b"su")?, None);
+        assert!(StatCache::open(&dir, b"stat", &[8; 16]).is_none());
+        assert!(StatCache::open(&dir, b"other", &REPO).is_none());
+        assert_eq!(dir.list(10)?.len(), 1);
+        Ok(())
+    }
+
+    #[test]
+    fn a_copied_section_is_the_same() -> Result {
+        let temp = tempfile::tempdir()?;
+        let dir = SafeDir::open_root(temp.path())?;
+        write(&dir)?;
+        let old = StatCache::open(&dir, b"stat", &REPO).expect("opens");
+        let mut writer = StatCacheWriter::create(&dir, &REPO, &base())?;
+        assert!(writer.copy_section(&old, b"sub/x")?);
+        assert!(!writer.copy_section(&old, b"none")?);
+        writer.finish(b"stat")?;
+        let new = StatCache::open(&dir, b"stat", &REPO).expect("opens");
+        assert_eq!(new.section(b"sub/x")?, old.section(b"sub/x")?);
+        assert_eq!(new.section(b"sub")?, None);
+        Ok(())
+    }
+
+    #[test]
+    fn a_writer_given_up_leaves_nothing() -> Result {
+        let temp = tempfile::tempdir()?;
+        let dir = SafeDir::open_root(temp.path())?;
+        let mut writer = StatCacheWriter::create(&dir, &REPO, &base())?;
+        writer.section(b"", &section(&["a"]))?;
+        drop(writer);
+        let mut twice = StatCacheWriter::create(&dir, &REPO, &base())?;
+        twice.section(b"", &section(&["a"]))?;
+        twice.section(b"", &section(&["b"]))?;
+        assert!(twice.finish(b"stat").is_err());
+        assert!(dir.list(10)?.is_empty());
+        Ok(())
+    }
+
+    #[test]
+    fn every_flipped_or_missing_byte_is_noticed() -> Result {
+        let temp = tempfile::tempdir()?;
+        let dir = SafeDir::open_root(temp.path())?;
+        let sections = write(&dir)?;
+        let good = std::fs::read(temp.path().join("stat"))?;
+        let unharmed = |bytes: &[u8]| -> Result<bool> {
+            std::fs::write(temp.path().join("bad"), bytes)?;
+            let Some(cache) = StatCache::open(&dir, b"bad", &REPO) else {
+                return Ok(false);
+            };
+            let read = |path: &str| cache.section(path.as_bytes());
+            Ok(sections
+                .iter()
+                .all(|(path, want)| read(path).is_ok_and(|got| got.as_ref() == Some(want))))
+        };
+        assert!(unharmed(&good)?);
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 1 << (at % 8);
+            assert!(!unharmed(&bad)?, "flipped byte {at}");
+            assert!(!unharmed(&good[..at])?, "cut at {at}");
+        }
+        assert!(!unharmed(&[&good[..], b"\0"].concat())?);
+        Ok(())
+    }
+
+    #[test]
+    fn numbered_names_take_sixteen_bytes() {
+        let names: Vec<String> = (0..1000).map(|i| format!("f{i:06}.bin")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut bytes = Vec::new();
+        section(&names).encode(&mut bytes);
+        assert!(bytes.len() < 16_200, "{}", bytes.len());
+    }
+
+    #[test]
+    fn young_files_are_not_trusted() {
+        let at = |seconds, nanos| FileTime { seconds, nanos };
+        let mut stat = FileStat {
+            kind: FileKind::File,
+            exec: false,
+            nlink: 1,
+            size: 1,
+            mtime: at(99, 1),
+            ctime: at(99, 1),
+            ino: 1,
+            dev: 1,
+        };
+        let trusted = |stat: &FileStat| trusted_fingerprint(stat, at(100, 0)).0 != 0;
+        assert!(trusted(&stat));
+        stat.ctime = at(99, 980_000_000);
+        assert!(!trusted(&stat));
+        stat.ctime = at(99, 979_999_999);
+        assert!(trusted(&stat));
+        stat.mtime = at(200, 5);
+        assert!(!trusted(&stat));
+        (stat.mtime, stat.ctime) = (at(98, 0), at(98, 0));
+        assert!(!trusted(&stat));
+        (stat.mtime, stat.ctime) = (at(97, 0), at(97, 0));
+        assert!(trusted(&stat));
+    }
+
+    proptest! {
+        #[test]
+        fn any_section_round_trips(
+            entries in prop::collection::btree_map(
+                prop::collection::vec(1u8..4, 1..200),
+                (1u8..=5, any::<u64>()),
+                0..40,
+            ),
+        ) {
+            let mut section = Section::default();
+            for (name, (kind, fingerprint)) in &entries {
+                let kind = KnownKind::from_number(*kind).expect("a kind");
+                let fingerprint = if kind == KnownKind::Dir { 0 } else { *fingerprint };
+                section.push(name, kind, Fingerprint(fingerprint));
+            }
+            let mut bytes = Vec::new();
+            section.encode(&mut bytes);
+            prop_assert_eq!(Section::decode(&bytes, section.len() as u32), Some(section));
+        }
+
+        #[test]
+        fn bytes_that_decode_are_those_that_encode(
+            bytes in prop::collection::vec(0u8..6, 0..60), count in 0u32..6,
+        ) {
+            if let Some(section) = Section::decode(&bytes, count) {
+                let mut again = Vec::new();
+                section.encode(&mut again);
+                prop_assert_eq!(again, bytes);
+            }
+        }
+
+        #[test]
+        fn updates_are_those_of_a_map(
+            old in prop::collection::btree_map("[a-c]{1,3}", any::<u64>(), 0..12),
+            changes in prop::collection::btree_map("[a-c]{1,3}", any::<Option<u64>>(), 0..12),
+        ) {
+            let make = |map: &BTreeMap<String, u64>| {
+                let mut section = Section::default();
+                for (name, fp) in map {
+                    section.push(name.as_bytes(), KnownKind::File, Fingerprint(*fp));
+                }
+                section
+            };
+            let mut want = old.clone();
+            for (name, change) in &changes {
+                match change {
+                    Some(fp) => want.insert(name.clone(), *fp),
+                    None => want.remove(name),
+                };
+            }
+            let got = make(&old).updated(changes.iter().map(|(name, change)| {
+                (name.as_bytes(), change.map(|fp| (KnownKind::File, Fingerprint(fp))))
+            }));
+            prop_assert_eq!(got, make(&want));
+        }
+    }
+}
