@@ -6,6 +6,9 @@
 //! handed on through [`ObjectWrite`].
 
 pub mod codec;
+pub mod name;
+mod path;
+mod portable;
 
 use crate::hash::{ObjectId, chunk_id, derived_id};
 use std::sync::Arc;
