@@ -256,6 +256,18 @@ impl Ingest<'_> {
         for part in hashed.parts {
             let own: Vec<(ObjectId, u32)> = chunks.by_ref().take(part.chunks).collect();
             let key = part.key;
+            if let (0, [(id, len)], Some(end)) = (part.number, own.as_slice(), &part.end)
+                && !end.again
+                && let Ok(stat) = end.outcome
+            {
+                // Most files: one part of one chunk.
+                let blob = Blob { id: *id, is_list: false, size: u64::from(*len) };
+                let end = part.end.expect("matched just above");
+                let result = Ok(Stored { blob, stat });
+                self.pending -= 1;
+                on_done(Done { dir: end.dir, name: end.name, result }, meta)?;
+                continue;
+            }
             let mut file = self.files.remove(&key).unwrap_or_default();
             file.early.insert(part.number, (part, own));
             let mut ended = false;
@@ -347,7 +359,7 @@ impl Reader<'_> {
         self.next_key.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The open block with room for `bytes` more.
+    /// Sees to an open block with room for `bytes` more.
     fn room(&mut self, bytes: usize) -> Result<&mut (Block, usize), Over> {
         if self.open.as_ref().is_some_and(|(block, used)| {
             used + bytes > FRAME_TARGET_BYTES || block.cuts.len() + 8 > usize::from(u16::MAX)
@@ -400,7 +412,7 @@ impl Reader<'_> {
                 return self.fail(number, name, Failure::Replaced);
             }
             let key = self.key();
-            let small = before.size <= crate::chunker::MIN_CUT_BYTES as u64;
+            let small = before.size < FRAME_TARGET_BYTES as u64;
             let read = match small {
                 true => self.read_small(&file, &before)?,
                 false => self.read_large(&file, key)?,
@@ -448,24 +460,29 @@ impl Reader<'_> {
         self.end_part(key, 0, 1, End { dir: number, name, outcome: Ok(stat), again: false })
     }
 
-    /// Reads a file of one chunk to the end of the open block.
+    /// Reads a file that fits the open block whole.
     fn read_small(&mut self, file: &File, stat: &FileStat) -> Result<ReadResult, Over> {
         let size = stat.size as usize;
-        let job = self.job;
         // One byte more than expected shows that the file has grown.
-        let (block, used) = self.room(size + 1)?;
-        let room = &mut block.buf[*used..*used + size + 1];
-        let n = match read_full(file, room) {
+        self.room(size + 1)?;
+        let Some((block, used)) = self.open.as_mut() else { return Err(Over) };
+        let n = match read_full(file, &mut block.buf[*used..*used + size + 1]) {
             Ok(n) => n,
             Err(e) => return Ok(Err((0, e))),
         };
         if n != size {
             return Ok(Ok(ReadFile { bytes: n as u64, part: 0, chunks: 0 }));
         }
-        *used += n;
-        block.cuts.push(n as u32);
-        Job::add(&job.progress.bytes, n as u64);
-        Ok(Ok(ReadFile { bytes: n as u64, part: 0, chunks: 1 }))
+        let (end, mut chunks) = (*used + n, 0);
+        // An empty file is one chunk, too.
+        while *used < end || chunks == 0 {
+            let len = self.cutter.cut(&block.buf[*used..end]);
+            block.cuts.push(len as u32);
+            *used += len;
+            chunks += 1;
+        }
+        Job::add(&self.job.progress.bytes, n as u64);
+        Ok(Ok(ReadFile { bytes: n as u64, part: 0, chunks }))
     }
 
     /// Reads and cuts a file; all its chunks but those of the last part are on their way when this
@@ -475,27 +492,22 @@ impl Reader<'_> {
         // What of the block before belongs to a chunk that has not ended.
         let mut carry: Vec<u8> = Vec::new();
         loop {
-            let mut left = std::mem::take(&mut carry);
             // A large file shares a block with small ones only at its end.
             self.room(BLOCK_BYTES)?;
-            let (mut block, start) = self.open.take().expect("room opens a block");
-            let base = start;
-            block.buf[base..base + left.len()].copy_from_slice(&left);
-            let mut filled = base + left.len();
-            left.clear();
-            let n = match read_full(file, &mut block.buf[filled..]) {
+            let (mut block, _) = self.open.take().expect("room opens a block");
+            block.buf[..carry.len()].copy_from_slice(&carry);
+            let n = match read_full(file, &mut block.buf[carry.len()..]) {
                 Ok(n) => n,
                 Err(e) => {
-                    self.open = Some((block, base));
+                    self.open = Some((block, 0));
                     return Ok(Err((part, e)));
                 }
             };
             bytes += n as u64;
             Job::add(&self.job.progress.bytes, n as u64);
-            let at_end = filled + n < block.buf.len();
-            filled += n;
-            let mut at = base;
-            let mut chunks = 0;
+            let filled = carry.len() + n;
+            let at_end = filled < block.buf.len();
+            let (mut at, mut chunks) = (0, 0);
             while at < filled && (at_end || filled - at > MAX_CUT_BYTES) {
                 let len = self.cutter.cut(&block.buf[at..filled]);
                 block.cuts.push(len as u32);
@@ -506,7 +518,7 @@ impl Reader<'_> {
                 self.open = Some((block, at));
                 return Ok(Ok(ReadFile { bytes, part, chunks }));
             }
-            carry = left;
+            carry.clear();
             carry.extend_from_slice(&block.buf[at..filled]);
             block.parts.push(Part { key, number: part, chunks, end: None });
             part += 1;
