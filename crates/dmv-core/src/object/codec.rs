@@ -3,7 +3,9 @@
 //! One value has one encoding. The decoder refuses everything else and never allocates on the word
 //! of a length it has not compared with a limit and with the bytes that are there.
 
+use super::ObjectType;
 use crate::hash::{ID_BYTES, ObjectId};
+use crate::limits::MAX_OBJECT_BYTES;
 
 /// Bytes that no encoder would have written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,6 +15,22 @@ pub struct DecodeError {
     pub what: &'static str,
     /// Where, from the start of the input.
     pub at: usize,
+}
+
+/// A value that has no encoding because it breaks a rule or limit of the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct EncodeError {
+    /// The rule broken.
+    pub what: &'static str,
+}
+
+/// The version of every object but chunks.
+pub const OBJECT_VERSION: u8 = 1;
+
+/// Appends the two bytes that open every object but a chunk.
+pub fn put_header(out: &mut Vec<u8>, ty: ObjectType) {
+    out.extend_from_slice(&[ty as u8, OBJECT_VERSION]);
 }
 
 /// Appends an unsigned LEB128 number.
@@ -147,6 +165,20 @@ impl<'a> Decoder<'a> {
     pub fn bytes(&mut self, max: usize, what: &'static str) -> Result<&'a [u8], DecodeError> {
         let n = self.varint_up_to(max as u64, what)?;
         self.take(n as usize)
+    }
+
+    /// The two bytes that open an object of type `ty`, whose whole length is checked as well.
+    pub fn header(&mut self, ty: ObjectType) -> Result<(), DecodeError> {
+        if self.input.len() > MAX_OBJECT_BYTES {
+            return Err(self.error("object is too large"));
+        }
+        if self.u8()? != ty as u8 {
+            return Err(self.error("object is of another type"));
+        }
+        if self.u8()? != OBJECT_VERSION {
+            return Err(self.error("format too new"));
+        }
+        Ok(())
     }
 
     /// An object id.
