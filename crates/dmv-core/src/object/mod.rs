@@ -9,6 +9,8 @@ pub mod boundary;
 pub mod codec;
 pub mod mem;
 pub mod name;
+mod path;
+mod portable;
 pub mod tree;
 
 use crate::hash::{ObjectId, chunk_id, derived_id};
