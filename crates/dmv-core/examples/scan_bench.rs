@@ -104,7 +104,7 @@ fn stat_all(root: &SafeDir, dirs: impl Iterator<Item = usize>, files: usize) {
 
 fn write_cache(root: &SafeDir, cache_dir: &SafeDir) {
     let base = ObjectId::from_bytes([2; 32]);
-    let mut writer = StatCacheWriter::create(cache_dir, &[1; 16], &base).unwrap();
+    let mut writer = StatCacheWriter::create(cache_dir, &[1; 16]).unwrap();
     let rules = IgnoreRules::default();
     let cancel = AtomicBool::new(false);
     let options = options(&NothingKnown, &rules, &cancel, 0);
@@ -127,7 +127,7 @@ fn write_cache(root: &SafeDir, cache_dir: &SafeDir) {
         Ok(())
     })
     .unwrap();
-    writer.finish(b"stat").unwrap();
+    writer.finish(b"stat", &base).unwrap();
 }
 
 /// Scans; returns the number of clean files and checks that there are no others.

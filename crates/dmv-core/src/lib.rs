@@ -8,15 +8,12 @@
 //! Nothing here prints, reads the environment or opens a socket.
 
 pub mod chunker;
-pub mod diff;
 pub mod fsutil;
 pub mod hash;
-pub mod history;
 pub mod job;
 pub mod limits;
 pub mod object;
 pub mod refs;
-pub mod repo;
 pub mod store;
 pub mod vfs;
 pub mod worktree;

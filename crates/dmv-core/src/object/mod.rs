@@ -7,6 +7,7 @@
 
 pub mod boundary;
 pub mod codec;
+pub mod list;
 pub mod mem;
 pub mod name;
 mod path;

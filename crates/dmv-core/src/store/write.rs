@@ -16,7 +16,7 @@ use crate::limits::{MAX_OBJECT_BYTES, MAX_SEGMENT_ENTRIES, PACK_FULL_BYTES};
 use crate::object::{ObjectError, ObjectType, ObjectWrite};
 use crate::vfs::{Open, VfsFile};
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
@@ -208,6 +208,11 @@ impl<'s> StoreWriter<'s> {
     /// Notes that the job relies on objects of `pack` without having asked for them one by one.
     pub fn rely_on(&self, pack: FileId) {
         lock(&self.relied).insert(pack);
+    }
+
+    /// The directory that the packs are in, for messages.
+    pub fn packs_dir(&self) -> &Path {
+        self.store.packs_dir()
     }
 
     /// Bytes appended to packs so far.

@@ -8,6 +8,10 @@
 
 pub mod ignore;
 pub mod scan;
+pub mod cacheupdate;
+pub mod ingest;
+pub mod known;
+pub mod snapshot;
 pub mod statcache;
 
 /// What an entry of a tree is; the numbers are those of the tree format (docs/format/objects.md).

@@ -388,17 +388,12 @@ struct NewRow {
 }
 
 impl StatCacheWriter {
-    /// Starts a stat cache in `dir` for entries of `base_tree`.
-    pub fn create(
-        dir: &SafeDir,
-        repo: &RepoId,
-        base_tree: &ObjectId,
-    ) -> Result<StatCacheWriter, PathError> {
+    /// Starts a stat cache in `dir`.
+    pub fn create(dir: &SafeDir, repo: &RepoId) -> Result<StatCacheWriter, PathError> {
         let mut header = [0; HEADER_BYTES];
         header[..8].copy_from_slice(MAGIC);
         header[8..10].copy_from_slice(&VERSION.to_le_bytes());
         header[16..32].copy_from_slice(repo);
-        header[32..].copy_from_slice(base_tree.as_bytes());
         let (file, name) = dir.create_temp(false)?;
         let mut writer = StatCacheWriter {
             temp: Some(Temp {
@@ -459,10 +454,12 @@ impl StatCacheWriter {
         Ok(())
     }
 
-    /// Completes the file and gives it the name `name`, in place of an older one.
+    /// Completes the file for entries of `base_tree` and gives it the name `name`, in place of an
+    /// older one.
     ///
     /// Fails with `InvalidInput` when one directory was added twice.
-    pub fn finish(mut self, name: &[u8]) -> Result<(), PathError> {
+    pub fn finish(mut self, name: &[u8], base_tree: &ObjectId) -> Result<(), PathError> {
+        self.header[32..].copy_from_slice(base_tree.as_bytes());
         let table_start = self.offset;
         let mut rows = std::mem::take(&mut self.rows);
         rows.sort_unstable_by(|a, b| compare_dirs(&a.dir, &b.dir));
@@ -500,6 +497,7 @@ impl StatCacheWriter {
         let temp = self.temp.as_mut().expect("taken only here, at the end");
         temp.out
             .flush()
+            .and_then(|()| temp.out.get_ref().write_all_at(&self.header, 0))
             .map_err(|e| temp.dir.error("write", &temp.name, e))?;
         temp.dir.rename(&temp.name, name)?;
         self.temp = None;
@@ -582,11 +580,11 @@ mod tests {
             ("", root),
             ("sub-x", section(&[])),
         ];
-        let mut writer = StatCacheWriter::create(dir, &REPO, &base())?;
+        let mut writer = StatCacheWriter::create(dir, &REPO)?;
         for (path, section) in &sections {
             writer.section(path.as_bytes(), section)?;
         }
-        writer.finish(b"stat")?;
+        writer.finish(b"stat", &base())?;
         Ok(sections)
     }
 
@@ -613,10 +611,10 @@ mod tests {
         let dir = SafeDir::open_root(temp.path())?;
         write(&dir)?;
         let old = StatCache::open(&dir, b"stat", &REPO).expect("opens");
-        let mut writer = StatCacheWriter::create(&dir, &REPO, &base())?;
+        let mut writer = StatCacheWriter::create(&dir, &REPO)?;
         assert!(writer.copy_section(&old, b"sub/x")?);
         assert!(!writer.copy_section(&old, b"none")?);
-        writer.finish(b"stat")?;
+        writer.finish(b"stat", &base())?;
         let new = StatCache::open(&dir, b"stat", &REPO).expect("opens");
         assert_eq!(new.section(b"sub/x")?, old.section(b"sub/x")?);
         assert_eq!(new.section(b"sub")?, None);
@@ -627,13 +625,13 @@ mod tests {
     fn a_writer_given_up_leaves_nothing() -> Result {
         let temp = tempfile::tempdir()?;
         let dir = SafeDir::open_root(temp.path())?;
-        let mut writer = StatCacheWriter::create(&dir, &REPO, &base())?;
+        let mut writer = StatCacheWriter::create(&dir, &REPO)?;
         writer.section(b"", &section(&["a"]))?;
         drop(writer);
-        let mut twice = StatCacheWriter::create(&dir, &REPO, &base())?;
+        let mut twice = StatCacheWriter::create(&dir, &REPO)?;
         twice.section(b"", &section(&["a"]))?;
         twice.section(b"", &section(&["b"]))?;
-        assert!(twice.finish(b"stat").is_err());
+        assert!(twice.finish(b"stat", &base()).is_err());
         assert!(dir.list(10)?.is_empty());
         Ok(())
     }

@@ -1,0 +1,80 @@
+//! Writing the stat cache anew after a scan, if anything in it has changed.
+
+use super::known::known_dirs;
+use super::scan::Known;
+use super::statcache::{Section, StatCacheWriter};
+use crate::fsutil::{PathError, SafeDir};
+use crate::hash::ObjectId;
+use std::sync::Arc;
+
+/// The name of the stat cache in a worktree's own directory.
+pub const STAT_NAME: &[u8] = b"stat";
+
+/// Collects sections during a scan. Nothing is written while all of them stay as they were.
+pub struct CacheUpdate<'a> {
+    dir: &'a SafeDir,
+    repo: [u8; 16],
+    known: &'a dyn Known,
+    writer: Option<StatCacheWriter>,
+    /// Directories whose sections stay as `known` has them.
+    unchanged: Vec<Arc<[u8]>>,
+    /// Directories that were not looked into, with all below them.
+    unseen: Vec<Vec<u8>>,
+}
+
+impl<'a> CacheUpdate<'a> {
+    /// For the worktree whose own directory under `.dmv` is `dir`.
+    pub fn new(dir: &'a SafeDir, repo: [u8; 16], known: &'a dyn Known) -> CacheUpdate<'a> {
+        CacheUpdate { dir, repo, known, writer: None, unchanged: Vec::new(), unseen: Vec::new() }
+    }
+
+    /// The directory's section stays.
+    pub fn keep(&mut self, dir: Arc<[u8]>) {
+        self.unchanged.push(dir);
+    }
+
+    /// The directory and all below it were not looked at; their sections stay.
+    pub fn keep_all_under(&mut self, dir: Vec<u8>) {
+        self.unseen.push(dir);
+    }
+
+    /// The directory has this section now.
+    pub fn replace(&mut self, dir: &[u8], section: &Section) -> Result<(), PathError> {
+        if self.writer.is_none() {
+            self.writer = Some(StatCacheWriter::create(self.dir, &self.repo)?);
+        }
+        self.writer.as_mut().expect("made just above").section(dir, section)
+    }
+
+    /// Whether the cache differs from what it was.
+    pub fn is_changed(&self) -> bool {
+        self.writer.is_some()
+    }
+
+    /// Writes the cache for `tree`. Without any change it is written only when `force`d: a new
+    /// base, or no usable cache before.
+    pub fn finish(
+        mut self,
+        tree: &ObjectId,
+        force: bool,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        if self.writer.is_none() && !force {
+            return Ok(());
+        }
+        let mut writer = match self.writer.take() {
+            Some(writer) => writer,
+            None => StatCacheWriter::create(self.dir, &self.repo)?,
+        };
+        for dir in &self.unchanged {
+            if let Some(section) = self.known.section(dir)? {
+                writer.section(dir, &section)?;
+            }
+        }
+        for dir in &self.unseen {
+            for (dir, section) in known_dirs(self.known, dir)? {
+                writer.section(&dir, &section)?;
+            }
+        }
+        Ok(writer.finish(STAT_NAME, tree)?)
+    }
+}

@@ -1,0 +1,131 @@
+//! What the base commit has in each directory, for a scan: from the stat cache, or from the tree.
+
+use super::scan::Known;
+use super::statcache::{Section, StatCache};
+use super::{KnownKind, join};
+use crate::fsutil::Fingerprint;
+use crate::hash::ObjectId;
+use crate::object::name::RepoPath;
+use crate::object::tree::{Kind, TreeEntry, TreeIter, lookup_path};
+use crate::object::{ObjectError, ObjectRead};
+use std::collections::HashMap;
+
+/// A boxed error, as [`Known`] returns it.
+type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The kind of a tree entry, as the stat cache names it.
+pub fn known_kind(kind: Kind) -> KnownKind {
+    match kind {
+        Kind::File => KnownKind::File,
+        Kind::Executable => KnownKind::Executable,
+        Kind::Symlink => KnownKind::Symlink,
+        Kind::Directory => KnownKind::Dir,
+        Kind::Conflict => KnownKind::Conflict,
+    }
+}
+
+/// The base commit's entries when the stat cache is missing, damaged, or of another tree.
+///
+/// What an older cache says of entries that are the same in both trees still holds, so that a ref
+/// that moved without its files being touched costs no re-reading.
+pub struct TreeKnown<'a> {
+    reader: &'a dyn ObjectRead,
+    base: Option<ObjectId>,
+    older: Option<&'a StatCache>,
+}
+
+impl<'a> TreeKnown<'a> {
+    /// The entries of the tree `base`, with what `older` remembers of them.
+    pub fn new(
+        reader: &'a dyn ObjectRead,
+        base: Option<ObjectId>,
+        older: Option<&'a StatCache>,
+    ) -> TreeKnown<'a> {
+        TreeKnown { reader, base, older }
+    }
+
+    fn older_section(
+        &self,
+        dir: &[u8],
+        now: &ObjectId,
+    ) -> Result<HashMap<Box<[u8]>, Fingerprint>, ObjectError> {
+        let Some(older) = self.older else { return Ok(HashMap::new()) };
+        let Ok(Some(section)) = older.section(dir) else { return Ok(HashMap::new()) };
+        let before = dir_tree(self.reader, &older.base_tree(), dir)?;
+        let all = section.iter().map(|e| (Box::from(e.name), e.fingerprint));
+        let mut out: HashMap<Box<[u8]>, Fingerprint> = all.collect();
+        if before != Some(*now) {
+            let mut same = HashMap::new();
+            if let Some(before) = before {
+                for entry in TreeIter::new(self.reader, before) {
+                    let entry = entry?;
+                    same.insert(Box::<[u8]>::from(entry.name.as_bytes()), entry);
+                }
+            }
+            for entry in TreeIter::new(self.reader, *now) {
+                let entry = entry?;
+                let unchanged =
+                    same.get(entry.name.as_bytes()).is_some_and(|old| old.same_content(&entry));
+                if !unchanged {
+                    out.remove(entry.name.as_bytes());
+                }
+            }
+        }
+        Ok(out)
+    }
+}
+
+impl Known for TreeKnown<'_> {
+    fn section(&self, dir: &[u8]) -> Result<Option<Section>, AnyError> {
+        let Some(base) = self.base else { return Ok(None) };
+        let Some(tree) = dir_tree(self.reader, &base, dir)? else { return Ok(None) };
+        let older = self.older_section(dir, &tree)?;
+        let mut section = Section::default();
+        for entry in TreeIter::new(self.reader, tree) {
+            let entry = entry?;
+            let name = entry.name.as_bytes();
+            let fingerprint = older.get(name).copied().unwrap_or(Fingerprint::SUSPECT);
+            section.push(name, known_kind(entry.kind), fingerprint);
+        }
+        Ok(Some(section))
+    }
+}
+
+/// The tree of the directory `dir` under `root`; `None` when there is no such directory.
+pub fn dir_tree(
+    reader: &dyn ObjectRead,
+    root: &ObjectId,
+    dir: &[u8],
+) -> Result<Option<ObjectId>, ObjectError> {
+    if dir.is_empty() {
+        return Ok(Some(*root));
+    }
+    let entry = entry_at(reader, root, dir)?;
+    Ok(entry.filter(|e| e.kind == Kind::Directory).map(|e| e.id))
+}
+
+/// The entry at `path` under `root`.
+pub fn entry_at(
+    reader: &dyn ObjectRead,
+    root: &ObjectId,
+    path: &[u8],
+) -> Result<Option<TreeEntry>, ObjectError> {
+    match RepoPath::parse(path) {
+        Ok(path) => lookup_path(reader, root, &path),
+        // A path that no tree can hold is in none.
+        Err(_) => Ok(None),
+    }
+}
+
+/// All directories under `dir` that `known` has, `dir` itself first.
+pub fn known_dirs(known: &dyn Known, dir: &[u8]) -> Result<Vec<(Vec<u8>, Section)>, AnyError> {
+    let mut out = Vec::new();
+    let mut next = vec![dir.to_vec()];
+    while let Some(dir) = next.pop() {
+        let Some(section) = known.section(&dir)? else { continue };
+        let dirs = section.iter().filter(|e| e.kind == KnownKind::Dir);
+        next.extend(dirs.map(|e| join(&dir, e.name)));
+        out.push((dir, section));
+    }
+    Ok(out)
+}

@@ -1,0 +1,548 @@
+//! From files to a tree: scans the worktree, takes changed content in, and builds the directories
+//! that differ from the base tree.
+//!
+//! Directories are finished as soon as their files and subdirectories are; only open ones are in
+//! memory. A directory in which nothing changed keeps its id without being read.
+
+use super::cacheupdate::CacheUpdate;
+use super::ingest::{Done, Failure, Ingest, IngestError, TASK_FILES, Task, with_ingest};
+use super::known::{dir_tree, known_kind};
+use super::scan::{DirScan, Outcome, ScanError, ScanOptions, Skip, State, scan};
+use super::statcache::{Section, trusted_fingerprint};
+use super::{KnownKind, join};
+use crate::fsutil::{FileKind, FileStat, FileTime, Fingerprint, PathError, SafeDir};
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::object::name::{SafeName, portability};
+use crate::object::tree::{Kind, TreeBuilder, TreeEntry, TreeIter, TreeSummary};
+use crate::object::{ObjectError, ObjectRead, ObjectWrite};
+use crate::store::{MetaWriter, StoreError, StoreWriter};
+use std::sync::Arc;
+
+/// What a snapshot works from.
+pub struct SnapshotInput<'a> {
+    /// The worktree.
+    pub root: &'a SafeDir,
+    /// Reads the base tree.
+    pub reader: &'a dyn ObjectRead,
+    /// The base tree; `None` before the first commit.
+    pub base: Option<ObjectId>,
+    /// What to scan, and how.
+    pub scan: ScanOptions<'a>,
+    /// The scan's start by the worktree's file system.
+    pub started: FileTime,
+    /// Whether names that some systems refuse are left out.
+    pub portable: bool,
+}
+
+/// A file that is not in the snapshot as it is on disk, and why.
+#[derive(Debug)]
+pub struct Problem {
+    /// Its path.
+    pub path: Vec<u8>,
+    /// The reason, as a clause.
+    pub why: String,
+}
+
+/// What a snapshot made.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// The tree. `None`: equal to the base.
+    pub tree: Option<TreeSummary>,
+    /// Files named in changed directories whose content or kind is new.
+    pub changed_files: u64,
+    /// Files that could not be taken in; the base's version of them, if any, is kept.
+    pub problems: Vec<Problem>,
+    /// What was left out on purpose and deserves a word: special files, ignore-file errors.
+    pub warnings: Vec<Problem>,
+    /// Control directories (`.git`) that were passed by.
+    pub control: Vec<Vec<u8>>,
+}
+
+/// Why a snapshot failed as a whole.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    /// The worktree could not be walked.
+    #[error(transparent)]
+    Scan(#[from] ScanError),
+    /// Content could not be taken in.
+    #[error(transparent)]
+    Ingest(#[from] IngestError),
+    /// A base object could not be read, or a new one not be made.
+    #[error(transparent)]
+    Object(#[from] ObjectError),
+    /// The stat cache could not be written.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Takes the worktree's state into the store.
+pub fn snapshot(
+    input: &SnapshotInput<'_>,
+    writer: &StoreWriter<'_>,
+    cache: &mut CacheUpdate<'_>,
+    job: &Job,
+) -> Result<Snapshot, SnapshotError> {
+    let mut meta = MetaWriter::new(writer);
+    let mut failure = None;
+    let made = with_ingest(input.root, writer, job, |ingest| {
+        let result = build(input, ingest, &mut meta, cache);
+        result.map_err(|e| match e {
+            SnapshotError::Ingest(e) => e,
+            other => {
+                failure = Some(other);
+                IngestError::Cancelled
+            }
+        })
+    });
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    let made = made?;
+    meta.flush()?;
+    Ok(made)
+}
+
+fn build(
+    input: &SnapshotInput<'_>,
+    ingest: &mut Ingest<'_>,
+    meta: &mut MetaWriter<'_>,
+    cache: &mut CacheUpdate<'_>,
+) -> Result<Snapshot, SnapshotError> {
+    let mut tree = Builder {
+        input,
+        cache,
+        dirs: Vec::new(),
+        free: Vec::new(),
+        stack: Vec::new(),
+        root: None,
+        failed: None,
+        out: Snapshot {
+            tree: None,
+            changed_files: 0,
+            problems: Vec::new(),
+            warnings: Vec::new(),
+            control: Vec::new(),
+        },
+    };
+    scan(input.root, &input.scan, |dir| -> Result<(), SnapshotError> {
+        let number = tree.enter(&dir, meta)?;
+        for task in tree.list(number, dir) {
+            let submitted = ingest.submit(task, meta, &mut |done, meta| tree.done(done, meta));
+            tree.check()?;
+            submitted?;
+        }
+        Ok(())
+    })?;
+    tree.leave_to(0, meta)?;
+    let finished = ingest.finish(meta, &mut |done, meta| tree.done(done, meta));
+    tree.check()?;
+    finished?;
+    tree.out.tree = tree.root;
+    Ok(tree.out)
+}
+
+/// A directory whose tree is not made yet.
+struct Dir {
+    path: Arc<[u8]>,
+    parent: usize,
+    known: Option<Arc<Section>>,
+    changes: Vec<Change>,
+    /// Files being read and subdirectories not finished.
+    waiting: usize,
+    /// More subdirectories may come.
+    open: bool,
+    /// Only ignored entries were found in a directory that the base does not have.
+    only_ignored: bool,
+}
+
+struct Change {
+    name: Box<[u8]>,
+    what: What,
+}
+
+enum What {
+    Gone,
+    File { kind: Kind, is_list: bool, id: ObjectId, size: u64, fingerprint: Fingerprint },
+    Dir(TreeSummary),
+}
+
+/// Stands for "no parent".
+const NO_DIR: usize = usize::MAX;
+
+struct Builder<'a, 'c> {
+    input: &'a SnapshotInput<'a>,
+    cache: &'a mut CacheUpdate<'c>,
+    dirs: Vec<Option<Dir>>,
+    /// Numbers of finished directories, to be used again.
+    free: Vec<usize>,
+    /// The directories on the way from the root to the one being scanned.
+    stack: Vec<usize>,
+    root: Option<TreeSummary>,
+    failed: Option<SnapshotError>,
+    out: Snapshot,
+}
+
+impl Builder<'_, '_> {
+    /// Begins the directory of a scan result, after ending those that it is not under.
+    fn enter(
+        &mut self,
+        scan: &DirScan,
+        meta: &mut dyn ObjectWrite,
+    ) -> Result<usize, SnapshotError> {
+        let depth = match scan.path.as_slice() {
+            b"" => 0,
+            path => 1 + path.iter().filter(|b| **b == b'/').count(),
+        };
+        self.leave_to(depth, meta)?;
+        let parent = self.stack.last().copied().unwrap_or(NO_DIR);
+        if let Some(Some(parent)) = self.dirs.get_mut(parent) {
+            parent.waiting += 1;
+        }
+        let dir = Dir {
+            path: scan.path.as_slice().into(),
+            parent,
+            known: scan.known.clone(),
+            changes: Vec::new(),
+            waiting: 0,
+            open: true,
+            only_ignored: false,
+        };
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.dirs.push(None);
+            self.dirs.len() - 1
+        });
+        self.dirs[number] = Some(dir);
+        self.stack.push(number);
+        Ok(number)
+    }
+
+    /// Ends the directories at `depth` and below: no more subdirectories come.
+    fn leave_to(&mut self, depth: usize, meta: &mut dyn ObjectWrite) -> Result<(), SnapshotError> {
+        while self.stack.len() > depth {
+            let number = self.stack.pop().expect("the stack is longer than depth");
+            if let Some(dir) = self.dirs[number].as_mut() {
+                dir.open = false;
+            }
+            self.finish_from(number, meta)?;
+        }
+        Ok(())
+    }
+
+    /// Notes what a scan found and returns the files whose content is wanted.
+    fn list(&mut self, number: usize, scan: DirScan) -> Vec<Task> {
+        let mut tasks: Vec<Task> = Vec::new();
+        let path: Arc<[u8]> = scan.path.as_slice().into();
+        let mut changes = Vec::new();
+        let mut found_any = false;
+        if let Some(why) = unread(&scan.outcome) {
+            self.out.problems.push(Problem { path: scan.path.clone(), why });
+            self.cache.keep_all_under(scan.path.clone());
+        }
+        for warning in &scan.warnings {
+            let why = warning.to_string();
+            self.out.warnings.push(Problem { path: scan.path.clone(), why });
+        }
+        for (name, state) in scan.entries() {
+            found_any |= !matches!(state, State::Ignored { .. });
+            let wanted = match state {
+                State::Suspect { stat, .. } => Some(stat.kind),
+                State::New { kind } => self.admit(&path, name).then_some(kind),
+                State::Gone { .. } => {
+                    changes.push(Change { name: name.into(), what: What::Gone });
+                    None
+                }
+                State::TypeChanged { now, .. } => {
+                    changes.push(Change { name: name.into(), what: What::Gone });
+                    (now != FileKind::Dir).then_some(now)
+                }
+                State::Dir { known } => {
+                    let child = join(&path, name);
+                    if known && !self.input.scan.select.enters(&child) {
+                        self.cache.keep_all_under(child);
+                    }
+                    None
+                }
+                State::Ignored { .. } => None,
+                State::Skipped { known, reason } => {
+                    self.skip(&path, name, known, reason, &mut changes);
+                    None
+                }
+            };
+            let Some(kind) = wanted else { continue };
+            match tasks.last_mut() {
+                Some(task) if task.files.len() < TASK_FILES => task.files.push((name.into(), kind)),
+                _ => {
+                    let files = vec![(name.into(), kind)];
+                    tasks.push(Task { dir: number, path: path.clone(), files });
+                }
+            }
+        }
+        let dir = self.dirs[number].as_mut().expect("entered just before");
+        dir.waiting += tasks.iter().map(|t| t.files.len()).sum::<usize>();
+        dir.changes = changes;
+        dir.only_ignored = !found_any && scan.ignored > 0;
+        tasks
+    }
+
+    /// Whether a new name may be taken in; if not, says so.
+    fn admit(&mut self, dir: &[u8], name: &[u8]) -> bool {
+        let refused = match self.input.portable {
+            true => portability(name).err(),
+            false => None,
+        };
+        if let Some(why) = refused {
+            let why = format!("its name is not portable: {why}");
+            self.out.problems.push(Problem { path: join(dir, name), why });
+        }
+        refused.is_none()
+    }
+
+    fn skip(
+        &mut self,
+        dir: &[u8],
+        name: &[u8],
+        known: Option<KnownKind>,
+        reason: Skip,
+        changes: &mut Vec<Change>,
+    ) {
+        let path = join(dir, name);
+        match reason {
+            Skip::Control => self.out.control.push(path),
+            Skip::Temporary => {}
+            Skip::BadName => {
+                let why = "no tree can hold this name".to_owned();
+                self.out.problems.push(Problem { path, why });
+            }
+            Skip::Special(kind) => {
+                let why = format!("a {} cannot be versioned", special_word(kind));
+                self.out.warnings.push(Problem { path, why });
+                if known.is_some() {
+                    changes.push(Change { name: name.into(), what: What::Gone });
+                }
+            }
+            Skip::Unreadable(errno) => {
+                let why = std::io::Error::from_raw_os_error(errno).to_string();
+                self.out.problems.push(Problem { path, why });
+            }
+        }
+    }
+
+    /// Takes the result for one file.
+    fn done(&mut self, done: Done, meta: &mut dyn ObjectWrite) -> Result<(), IngestError> {
+        let dir = self.dirs[done.dir].as_mut().expect("a directory waits for its files");
+        dir.waiting -= 1;
+        match done.result {
+            Ok(stored) => {
+                let what = What::File {
+                    kind: entry_kind(&stored.stat),
+                    is_list: stored.blob.is_list,
+                    id: stored.blob.id,
+                    size: stored.blob.size,
+                    fingerprint: trusted_fingerprint(&stored.stat, self.input.started),
+                };
+                dir.changes.push(Change { name: done.name, what });
+            }
+            Err(failure) => {
+                // What was listed as removed for it is not: nothing certain is known.
+                dir.changes.retain(|change| change.name != done.name);
+                let path = join(&dir.path, &done.name);
+                self.out.problems.push(Problem { path, why: reason(&failure) });
+            }
+        }
+        if let Err(e) = self.finish_from(done.dir, meta) {
+            // The pipeline carries its own errors only; this one is picked up by `check`.
+            self.failed.get_or_insert(e);
+            return Err(IngestError::Cancelled);
+        }
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<(), SnapshotError> {
+        self.failed.take().map_or(Ok(()), Err)
+    }
+
+    /// Makes the trees of `number` and its parents, as far as they are complete.
+    fn finish_from(
+        &mut self,
+        mut number: usize,
+        meta: &mut dyn ObjectWrite,
+    ) -> Result<(), SnapshotError> {
+        while number != NO_DIR {
+            if self.dirs[number].as_ref().is_none_or(|d| d.open || d.waiting > 0) {
+                return Ok(());
+            }
+            let dir = self.dirs[number].take().expect("looked at just above");
+            self.free.push(number);
+            let parent = dir.parent;
+            let name: Box<[u8]> = dir.path.rsplit(|b| *b == b'/').next().unwrap_or(b"").into();
+            let made = self.make(dir, meta)?;
+            match (self.dirs.get_mut(parent), made) {
+                (Some(Some(parent)), made) => {
+                    parent.waiting -= 1;
+                    let change = |tree| Change { name, what: What::Dir(tree) };
+                    parent.changes.extend(made.map(change));
+                }
+                (_, made) => self.root = made,
+            }
+            number = parent;
+        }
+        Ok(())
+    }
+
+    /// The directory's new tree; `None` when it is as in the base.
+    fn make(
+        &mut self,
+        mut dir: Dir,
+        meta: &mut dyn ObjectWrite,
+    ) -> Result<Option<TreeSummary>, SnapshotError> {
+        if dir.changes.is_empty() && dir.known.is_some() {
+            self.cache.keep(dir.path);
+            return Ok(None);
+        }
+        if dir.changes.is_empty() && dir.only_ignored && dir.parent != NO_DIR {
+            return Ok(None);
+        }
+        // Of two changes of one name the later counts: a file in place of a directory.
+        dir.changes.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut changes: Vec<Change> = Vec::with_capacity(dir.changes.len());
+        for change in dir.changes.drain(..) {
+            match changes.last_mut() {
+                Some(last) if last.name == change.name => *last = change,
+                _ => changes.push(change),
+            }
+        }
+        let base = match (&dir.known, self.input.base) {
+            (Some(_), Some(root)) => dir_tree(self.input.reader, &root, &dir.path)?,
+            _ => None,
+        };
+        let (summary, changed) = self.merge(base, &changes, meta)?;
+        let unknown = Section::default();
+        let known = dir.known.as_deref().unwrap_or(&unknown);
+        let section = known.updated(changes.iter().map(|change| {
+            let row = match &change.what {
+                What::Gone => None,
+                What::Dir(_) => Some((KnownKind::Dir, Fingerprint::SUSPECT)),
+                What::File { kind, fingerprint, .. } => Some((known_kind(*kind), *fingerprint)),
+            };
+            (&*change.name, row)
+        }));
+        self.cache.replace(&dir.path, &section)?;
+        Ok((changed || base.is_none()).then_some(summary))
+    }
+
+    /// The base directory with `changes` applied, and whether that made a difference.
+    fn merge(
+        &mut self,
+        base: Option<ObjectId>,
+        changes: &[Change],
+        meta: &mut dyn ObjectWrite,
+    ) -> Result<(TreeSummary, bool), SnapshotError> {
+        let mut builder = TreeBuilder::new();
+        let mut changed = false;
+        let mut rest = changes.iter().peekable();
+        if let Some(base) = base {
+            for entry in TreeIter::new(self.input.reader, base) {
+                let old = entry?;
+                while let Some(change) = rest.next_if(|c| *c.name < *old.name.as_bytes()) {
+                    changed |= self.push_new(change, None, &mut builder, meta)?;
+                }
+                match rest.next_if(|c| *c.name == *old.name.as_bytes()) {
+                    Some(change) => {
+                        changed |= self.push_new(change, Some(old), &mut builder, meta)?;
+                    }
+                    None => builder.push(&old, meta)?,
+                }
+            }
+        }
+        for change in rest {
+            changed |= self.push_new(change, None, &mut builder, meta)?;
+        }
+        Ok((builder.finish(meta)?, changed))
+    }
+
+    /// Adds a changed entry; whether it differs from the old one.
+    fn push_new(
+        &mut self,
+        change: &Change,
+        old: Option<TreeEntry>,
+        builder: &mut TreeBuilder,
+        meta: &mut dyn ObjectWrite,
+    ) -> Result<bool, SnapshotError> {
+        let Ok(name) = SafeName::new(&change.name) else {
+            // The scan lets no other names through.
+            return Ok(false);
+        };
+        let attrs = None;
+        let entry = match &change.what {
+            What::Gone => {
+                self.out.changed_files += u64::from(old.is_some());
+                return Ok(old.is_some());
+            }
+            What::File { kind, is_list, id, size, .. } => {
+                let (kind, is_list, id, size) = (*kind, *is_list, *id, *size);
+                TreeEntry { name, kind, is_list, id, size, files: 0, attrs }
+            }
+            What::Dir(tree) => TreeEntry {
+                name,
+                kind: Kind::Directory,
+                is_list: false,
+                id: tree.id,
+                size: tree.bytes,
+                files: tree.files,
+                attrs,
+            },
+        };
+        if let Some(old) = old.filter(|old| {
+            (old.kind, old.id, old.is_list) == (entry.kind, entry.id, entry.is_list)
+        }) {
+            builder.push(&old, meta)?;
+            return Ok(false);
+        }
+        self.out.changed_files += u64::from(entry.kind != Kind::Directory);
+        builder.push(&entry, meta)?;
+        Ok(true)
+    }
+}
+
+fn entry_kind(stat: &FileStat) -> Kind {
+    match (stat.kind, stat.exec) {
+        (FileKind::Symlink, _) => Kind::Symlink,
+        (_, true) => Kind::Executable,
+        (_, false) => Kind::File,
+    }
+}
+
+/// Why a directory's entries are not known, as a clause.
+pub fn unread(outcome: &Outcome) -> Option<String> {
+    match outcome {
+        Outcome::Read => None,
+        Outcome::Unreadable(e) => Some(e.source.to_string()),
+        Outcome::Vanished => Some("it vanished while it was being read".to_owned()),
+        Outcome::OtherFileSystem => Some("it is on another file system".to_owned()),
+        Outcome::TooDeep => Some("it is nested too deeply, or its path is too long".to_owned()),
+    }
+}
+
+fn reason(failure: &Failure) -> String {
+    match failure {
+        Failure::Path(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            "it vanished before it could be read".to_owned()
+        }
+        Failure::Path(e) => e.source.to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// The word for a special file.
+pub fn special_word(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::Fifo => "named pipe",
+        FileKind::Socket => "socket",
+        FileKind::Device => "device",
+        _ => "special file",
+    }
+}
