@@ -1,0 +1,252 @@
+//! What can go wrong with a repository, sorted by what the user can do about it.
+
+use crate::fsutil::PathError;
+use crate::hash::ObjectId;
+use crate::object::ObjectError;
+use crate::object::name::escape;
+use crate::refs::{RefNameError, RefsError};
+use crate::store::StoreError;
+use crate::worktree::ingest::IngestError;
+use crate::worktree::scan::ScanError;
+use crate::worktree::snapshot::SnapshotError;
+use std::path::PathBuf;
+
+/// A failure of a whole command.
+#[derive(Debug, thiserror::Error)]
+pub enum RepoError {
+    /// No repository at or above this directory.
+    #[error("no repository at {} or above", .0.display())]
+    NotFound(PathBuf),
+    /// There is one where a new one was asked for.
+    #[error("there is already a repository at {}", .0.display())]
+    Exists(PathBuf),
+    /// The repository belongs to somebody else.
+    #[error("{} belongs to another user", .0.display())]
+    ForeignOwner(PathBuf),
+    /// A format from the future.
+    #[error("{} has a format newer than this dmv knows: {found}", path.display())]
+    TooNew {
+        /// The file that says so.
+        path: PathBuf,
+        /// What it says.
+        found: String,
+    },
+    /// A file of the repository makes no sense.
+    #[error("{} is damaged: {why}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// The database is gone; the packs may well be there.
+    #[error("{} is missing", .0.display())]
+    NoDatabase(PathBuf),
+    /// The command needs a worktree and the repository has none here.
+    #[error("this repository has no worktree here")]
+    NoWorktree,
+    /// Another command is changing this worktree.
+    #[error("another dmv command is changing this worktree")]
+    Busy,
+    /// A revision that names nothing, or more than one thing.
+    #[error("{0}")]
+    Revision(#[from] RevisionError),
+    /// A path that a revision does not have.
+    #[error("{} has no '{}'", revision, escape(path))]
+    NoSuchPath {
+        /// The revision, as given.
+        revision: String,
+        /// The path.
+        path: Vec<u8>,
+    },
+    /// A path that cannot be one in a repository.
+    #[error("'{}' cannot be a path in a repository: {why}", escape(path))]
+    BadPath {
+        /// The path.
+        path: Vec<u8>,
+        /// Why not.
+        why: String,
+    },
+    /// A directory where a file was asked for, or the other way round.
+    #[error("'{}' is {what}", escape(path))]
+    WrongKind {
+        /// The path.
+        path: Vec<u8>,
+        /// What it is.
+        what: &'static str,
+    },
+    /// A name that no ref can have.
+    #[error(transparent)]
+    RefName(#[from] RefNameError),
+    /// The ref is there already.
+    #[error("{kind} '{name}' already exists")]
+    RefExists {
+        /// "branch" or "tag".
+        kind: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// The ref is not there.
+    #[error("there is no {kind} '{name}'")]
+    NoRef {
+        /// "branch" or "tag".
+        kind: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// The branch is what a worktree is on.
+    #[error("branch '{name}' is checked out at {at}")]
+    InUse {
+        /// Its name.
+        name: String,
+        /// The worktree's path.
+        at: String,
+    },
+    /// Doing it would lose work that is nowhere else.
+    #[error("{what} would lose uncommitted work in {}{}", escape(&paths[0]), more(paths.len()))]
+    WouldLose {
+        /// What was asked for.
+        what: &'static str,
+        /// The paths.
+        paths: Vec<Vec<u8>>,
+    },
+    /// Names in a tree that this file system takes for one.
+    #[error("'{}' and '{}' are one name on this file system", escape(.0), escape(.1))]
+    Collision(Vec<u8>, Vec<u8>),
+    /// There is nothing to change.
+    #[error("there is no commit yet")]
+    NoCommit,
+    /// An object is stored and wrong.
+    #[error("{0}")]
+    Object(ObjectError),
+    /// Bytes that nobody here has.
+    #[error("{ty} {id} is needed and not in this repository")]
+    Absent {
+        /// The object.
+        id: ObjectId,
+        /// Its type, as a word.
+        ty: &'static str,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(StoreError),
+    /// The refs failed.
+    #[error(transparent)]
+    Refs(#[from] RefsError),
+    /// A file of the worktree could not be handled.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// A file operation failed.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// The user asked to stop.
+    #[error("interrupted")]
+    Cancelled,
+    /// Text that an object cannot hold: a message or an author.
+    #[error("{0}")]
+    Text(String),
+}
+
+fn more(n: usize) -> String {
+    match n {
+        0 | 1 => String::new(),
+        n => format!(" and {} more", n - 1),
+    }
+}
+
+/// Why a revision could not be resolved.
+#[derive(Debug, thiserror::Error)]
+pub enum RevisionError {
+    /// It names nothing.
+    #[error("there is no revision '{0}'")]
+    Unknown(String),
+    /// The prefix fits several commits.
+    #[error("'{prefix}' is ambiguous: {}", list(candidates))]
+    Ambiguous {
+        /// The prefix.
+        prefix: String,
+        /// Commits that begin with it.
+        candidates: Vec<ObjectId>,
+    },
+    /// It goes back further than the history, or to a parent that is not there.
+    #[error("'{0}' goes beyond the history")]
+    Beyond(String),
+    /// It is not written as a revision is.
+    #[error("'{0}' is not a revision")]
+    Syntax(String),
+}
+
+fn list(ids: &[ObjectId]) -> String {
+    ids.iter().map(|id| id.short(12)).collect::<Vec<_>>().join(", ")
+}
+
+impl From<ObjectError> for RepoError {
+    fn from(e: ObjectError) -> RepoError {
+        match e {
+            ObjectError::Missing { id, ty } => RepoError::Absent { id, ty: ty.word() },
+            ObjectError::Store(e) => match e.downcast::<StoreError>() {
+                Ok(e) => RepoError::from(*e),
+                Err(e) => RepoError::Object(ObjectError::Store(e)),
+            },
+            other => RepoError::Object(other),
+        }
+    }
+}
+
+impl From<StoreError> for RepoError {
+    fn from(e: StoreError) -> RepoError {
+        match e {
+            StoreError::Cancelled => RepoError::Cancelled,
+            StoreError::TooNew { path, version } => {
+                RepoError::TooNew { path, found: format!("version {version}") }
+            }
+            e @ StoreError::DamagedObject { .. } => RepoError::Object(e.into()),
+            other => RepoError::Store(other),
+        }
+    }
+}
+
+impl From<IngestError> for RepoError {
+    fn from(e: IngestError) -> RepoError {
+        match e {
+            IngestError::Cancelled => RepoError::Cancelled,
+            IngestError::Store(e) => e.into(),
+            IngestError::Object(e) => e.into(),
+        }
+    }
+}
+
+impl From<ScanError> for RepoError {
+    fn from(e: ScanError) -> RepoError {
+        match e {
+            ScanError::Cancelled => RepoError::Cancelled,
+            ScanError::Path(e) => RepoError::Path(e),
+            ScanError::Known { dir, source } => match source.downcast::<ObjectError>() {
+                Ok(e) => (*e).into(),
+                Err(e) => RepoError::Damaged {
+                    path: PathBuf::from(String::from_utf8_lossy(&dir).into_owned()),
+                    why: e.to_string(),
+                },
+            },
+        }
+    }
+}
+
+impl From<SnapshotError> for RepoError {
+    fn from(e: SnapshotError) -> RepoError {
+        match e {
+            SnapshotError::Scan(e) => e.into(),
+            SnapshotError::Ingest(e) => e.into(),
+            SnapshotError::Object(e) => e.into(),
+            SnapshotError::Path(e) => e.into(),
+            SnapshotError::Store(e) => e.into(),
+        }
+    }
+}

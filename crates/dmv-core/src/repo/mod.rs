@@ -1,0 +1,233 @@
+//! A repository: the store, the refs and a worktree, and what a user does with them.
+//!
+//! Each verb has its file; each returns values, prints nothing, and leaves the repository whole
+//! whatever happens. [`Repo::publish`] is the only way to change anything that counts.
+
+mod branch;
+mod checkout;
+mod commit;
+mod error;
+mod export;
+mod layout;
+mod look;
+mod recover;
+mod revision;
+mod stats;
+mod status;
+mod verify;
+mod worktree;
+
+pub use branch::{RefInfo, RefKind};
+pub use checkout::{CheckoutOptions, CheckoutReport, RestoreOptions};
+pub use commit::{CommitOptions, CommitReport, Who};
+pub use error::{RepoError, RevisionError};
+pub use export::{ExportReport, ExportSink};
+pub use layout::{CONFIG_FILE, DMV_DIR, Place, discover};
+pub use look::{Listed, Located};
+pub use recover::{RecoverReport, recover};
+pub use revision::split_path;
+pub use stats::{DiskUse, StoreStats};
+pub use status::{ChangeKind, PathChange, StatusOptions, StatusReport};
+pub use verify::{Damaged, VerifyDepth, VerifyReport};
+pub use worktree::{Head, WorktreeSettings};
+
+use crate::object::ObjectRead;
+use crate::refs::{Change, NewOperation, Operation, Refs, RefsError, Timestamp};
+use crate::store::{FileId, LogPack, Sealed, Store, StoreError};
+use crate::vfs::{Open, OsVfs, Vfs};
+use layout::Format;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+/// Who asks for an operation, when, and with which words: what the operation log shows.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// When.
+    pub time: Timestamp,
+    /// Who.
+    pub who: String,
+    /// The command line.
+    pub command: String,
+}
+
+/// An open repository.
+pub struct Repo {
+    dmv: PathBuf,
+    id: FileId,
+    vfs: Arc<dyn Vfs>,
+    store: Store,
+    refs: Arc<Refs>,
+    log: Mutex<Option<LogPack>>,
+    worktree: Option<(PathBuf, String)>,
+}
+
+impl Repo {
+    /// Makes a repository in `dir` (which is made where it is missing), on a branch without commits.
+    ///
+    /// `bare`: `dir` itself becomes the store, without a worktree. A failed attempt leaves nothing
+    /// that counts as a repository.
+    pub fn init(dir: &Path, branch: &str, bare: bool, asked: Asked) -> Result<Repo, RepoError> {
+        crate::refs::check_ref_name(branch)?;
+        let dir = std::path::absolute(dir)
+            .map_err(|source| RepoError::Io { action: "find", path: dir.to_owned(), source })?;
+        let dmv = if bare { dir.clone() } else { dir.join(DMV_DIR) };
+        if dmv.join("format").exists() {
+            return Err(RepoError::Exists(dmv));
+        }
+        let io = |action, path: &Path| {
+            let path = path.to_owned();
+            move |source| RepoError::Io { action, path, source }
+        };
+        let vfs: Arc<dyn Vfs> = Arc::new(OsVfs);
+        let packs = dmv.join("packs");
+        for part in [&packs, &dmv.join("index"), &dmv.join("worktrees")] {
+            vfs.create_dir_all(part).map_err(io("create", part))?;
+        }
+        let db = dmv.join(REFS_FILE);
+        // What an interrupted attempt left holds nothing: `format` is written last.
+        for left in [db.clone(), db.with_extension("db-wal"), db.with_extension("db-shm")] {
+            let _ = std::fs::remove_file(left);
+        }
+        let id = FileId::random();
+        LogPack::create(&*vfs, &packs, id)?;
+        let refs = Refs::create(&db)?;
+        vfs.sync_dir(&dmv).map_err(io("sync", &dmv))?;
+        let worktree = (!bare).then(|| (dir.clone(), layout::MAIN.to_owned()));
+        let repo = Repo::assemble(dmv, id, vfs, refs, worktree)?;
+        let head = worktree::head_key(layout::MAIN);
+        let mut changes = vec![set(head, format!("branch/{branch}").into_bytes())];
+        if !bare {
+            use std::os::unix::ffi::OsStrExt;
+            let path = dir.as_os_str().as_bytes().to_vec();
+            changes.push(set(worktree::path_key(layout::MAIN), path));
+        }
+        repo.publish(asked, None, changes, 0)?;
+        Format { id }.write(&repo.dmv)?;
+        repo.vfs.sync_dir(&dir).map_err(io("sync", &dir))?;
+        Ok(repo)
+    }
+
+    /// Opens the repository that `start` is in.
+    pub fn open(start: &Path) -> Result<Repo, RepoError> {
+        Repo::open_place(discover(start)?)
+    }
+
+    /// Opens a repository that was found.
+    pub fn open_place(place: Place) -> Result<Repo, RepoError> {
+        let format = Format::read(&place.dmv)?;
+        let db = place.dmv.join(REFS_FILE);
+        if !db.exists() {
+            return Err(RepoError::NoDatabase(db));
+        }
+        let refs = Refs::open(&db)?;
+        Repo::assemble(place.dmv, format.id, Arc::new(OsVfs), refs, place.worktree)
+    }
+
+    fn assemble(
+        dmv: PathBuf,
+        id: FileId,
+        vfs: Arc<dyn Vfs>,
+        refs: Refs,
+        worktree: Option<(PathBuf, String)>,
+    ) -> Result<Repo, RepoError> {
+        let refs = Arc::new(refs);
+        let source = {
+            let refs = refs.clone();
+            Box::new(move |id| refs.pack(id).ok().flatten())
+        };
+        let store = Store::open(vfs.clone(), &dmv, id, refs.catalogue()?, source)?;
+        Ok(Repo { dmv, id, vfs, store, refs, log: Mutex::new(None), worktree })
+    }
+
+    /// The repository's directory.
+    pub fn dmv_dir(&self) -> &Path {
+        &self.dmv
+    }
+
+    /// The repository's id.
+    pub fn id(&self) -> FileId {
+        self.id
+    }
+
+    /// The objects.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The objects, as the rooms below see them.
+    pub fn objects(&self) -> &dyn ObjectRead {
+        &self.store
+    }
+
+    /// The view and the operation log.
+    pub fn refs(&self) -> &Refs {
+        &self.refs
+    }
+
+    /// The commit point: makes what `sealed` holds and `changes` visible together, or neither.
+    ///
+    /// Each change's old value must still be what the view holds.
+    pub fn publish(
+        &self,
+        asked: Asked,
+        sealed: Option<Sealed>,
+        changes: Vec<Change>,
+        undoes: u64,
+    ) -> Result<Operation, RepoError> {
+        let (time, who, command) = (asked.time, asked.who, asked.command);
+        let operation = NewOperation { time, who, command, undoes, changes };
+        let (segments, relied) = match &sealed {
+            Some(sealed) => (sealed.segments.as_slice(), sealed.relied.as_slice()),
+            None => (&[][..], &[][..]),
+        };
+        let mut log = self.log.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if log.is_none() && !self.refs.is_read_only() {
+            let packs = self.store.packs_dir();
+            *log = Some(LogPack::open(&*self.vfs, packs, self.id, Open::Append)?);
+        }
+        let done = self.refs.publish(operation, segments, relied, &mut |record| match &*log {
+            Some(log) => log.append(record),
+            None => Err(StoreError::Poisoned { path: self.dmv.clone() }),
+        })?;
+        drop(log);
+        // The locks on the packs end here, after the database knows their new lengths.
+        drop(sealed);
+        self.merge_tables();
+        Ok(done)
+    }
+
+    /// Ends a job's writer; a pack whose sync failed takes no more.
+    fn seal(&self, writer: crate::store::StoreWriter<'_>) -> Result<Sealed, RepoError> {
+        writer.finish().map_err(|e| {
+            if let StoreError::SyncFailed { path, .. } = &e {
+                let id = path.file_stem().and_then(|s| s.to_str()).and_then(FileId::from_hex);
+                // The report of the failed sync matters more than one that this cannot be noted.
+                let _ = id.map(|id| self.refs.poison(id));
+            }
+            e.into()
+        })
+    }
+
+    /// Joins piled-up index tables. A failure only leaves them piled up, for the next command.
+    fn merge_tables(&self) {
+        let Ok(catalogue) = self.refs.catalogue() else { return };
+        let Ok(Some(merged)) = self.store.merge_tables(&catalogue) else { return };
+        match self.refs.register_merged(&merged) {
+            Ok(true) => self.store.remove_indexes(&merged.indexes),
+            _ => self.store.remove_indexes(&[merged.id]),
+        }
+    }
+}
+
+const REFS_FILE: &str = "refs.db";
+
+/// A change that gives a key its first value.
+fn set(key: String, new: Vec<u8>) -> Change {
+    Change { key, old: None, new: Some(new) }
+}
+
+/// A change from what the view holds now.
+fn change(refs: &Refs, key: String, new: Option<Vec<u8>>) -> Result<Change, RefsError> {
+    let old = refs.get(&key)?;
+    Ok(Change { key, old, new })
+}

@@ -1,0 +1,225 @@
+//! The worktree of an open repository: where it is, what it is on, its lock and stat cache.
+
+use super::{Repo, RepoError, layout};
+use crate::fsutil::SafeDir;
+use crate::hash::ObjectId;
+use crate::history::load_commit;
+use crate::worktree::cacheupdate::STAT_NAME;
+use crate::worktree::ignore::IgnoreRules;
+use crate::worktree::known::TreeKnown;
+use crate::worktree::scan::Known;
+use crate::worktree::statcache::StatCache;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long a command waits for another that is changing the same worktree.
+const LOCK_TRIES: u32 = 100;
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
+pub(super) fn head_key(name: &str) -> String {
+    format!("worktree/{name}/head")
+}
+
+pub(super) fn base_key(name: &str) -> String {
+    format!("worktree/{name}/base")
+}
+
+pub(super) fn path_key(name: &str) -> String {
+    format!("worktree/{name}/path")
+}
+
+/// What a worktree is on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Head {
+    /// A branch, by name; it may have no commit yet.
+    Branch(String),
+    /// A commit, with no branch.
+    Commit(ObjectId),
+}
+
+impl Head {
+    /// The branch's name, if it is on one.
+    pub fn branch(&self) -> Option<&str> {
+        match self {
+            Head::Branch(name) => Some(name),
+            Head::Commit(_) => None,
+        }
+    }
+
+    pub(super) fn value(&self) -> Vec<u8> {
+        match self {
+            Head::Branch(name) => format!("branch/{name}").into_bytes(),
+            Head::Commit(id) => id.to_string().into_bytes(),
+        }
+    }
+
+    pub(super) fn parse(value: &[u8]) -> Option<Head> {
+        let text = std::str::from_utf8(value).ok()?;
+        match text.strip_prefix("branch/") {
+            Some(name) => Some(Head::Branch(name.to_owned())),
+            None => ObjectId::from_hex(text).map(Head::Commit),
+        }
+    }
+}
+
+/// What a user can set about how files are taken in.
+#[derive(Clone, Debug, Default)]
+pub struct WorktreeSettings {
+    /// Whether `.gitignore` files count, too.
+    pub git_ignore: bool,
+    /// The user's own ignore file.
+    pub global_ignore: Option<PathBuf>,
+    /// Whether names that other systems refuse are left out.
+    pub portable_names: bool,
+}
+
+/// A worktree at work.
+pub(super) struct Tree {
+    pub root: SafeDir,
+    pub name: String,
+    /// Its own directory under `.dmv`.
+    pub own: SafeDir,
+    pub ignore: IgnoreRules,
+    /// The commit whose tree the files were last made equal to.
+    pub base: Option<ObjectId>,
+    /// That commit's tree.
+    pub base_tree: Option<ObjectId>,
+    pub cache: Option<StatCache>,
+    pub ignore_warnings: Vec<String>,
+}
+
+impl Tree {
+    /// Whether the stat cache is of the base tree, so that it alone tells what is known.
+    pub fn cache_fits(&self) -> bool {
+        match (&self.cache, self.base_tree) {
+            (Some(cache), Some(tree)) => cache.base_tree() == tree,
+            _ => false,
+        }
+    }
+
+    /// What the base has, for a scan.
+    pub fn known<'a>(&'a self, repo: &'a Repo) -> Box<dyn Known + 'a> {
+        match &self.cache {
+            Some(cache) if self.cache_fits() => Box::new(ByCache {
+                cache,
+                tree: TreeKnown::new(repo.objects(), self.base_tree, None),
+            }),
+            older => Box::new(TreeKnown::new(repo.objects(), self.base_tree, older.as_ref())),
+        }
+    }
+}
+
+/// The stat cache, with the tree behind it for a section that is damaged.
+struct ByCache<'a> {
+    cache: &'a StatCache,
+    tree: TreeKnown<'a>,
+}
+
+impl Known for ByCache<'_> {
+    fn section(
+        &self,
+        dir: &[u8],
+    ) -> Result<
+        Option<crate::worktree::statcache::Section>,
+        Box<dyn std::error::Error + Send + Sync>,
+    > {
+        match self.cache.section(dir) {
+            Ok(section) => Ok(section),
+            Err(_) => self.tree.section(dir),
+        }
+    }
+}
+
+/// Held while a command changes a worktree.
+pub(super) struct WorktreeLock {
+    _file: File,
+}
+
+impl Repo {
+    /// The worktree's root, if this is one.
+    pub fn worktree_root(&self) -> Option<&Path> {
+        self.worktree.as_ref().map(|(root, _)| root.as_path())
+    }
+
+    pub(super) fn worktree_name(&self) -> Result<&str, RepoError> {
+        self.worktree.as_ref().map(|(_, name)| name.as_str()).ok_or(RepoError::NoWorktree)
+    }
+
+    /// What the worktree is on; in a bare repository, what a clone would be on.
+    pub fn head(&self) -> Result<Head, RepoError> {
+        let name = self.worktree.as_ref().map_or(layout::MAIN, |(_, name)| name);
+        let key = head_key(name);
+        let value = self.refs.get(&key)?;
+        value.as_deref().and_then(Head::parse).ok_or_else(|| RepoError::Damaged {
+            path: self.refs.path().to_owned(),
+            why: format!("{key} is missing or makes no sense"),
+        })
+    }
+
+    /// The commit that the worktree is on; `None` before the first.
+    pub fn head_commit(&self) -> Result<Option<ObjectId>, RepoError> {
+        match self.head()? {
+            Head::Commit(id) => Ok(Some(id)),
+            Head::Branch(name) => self.ref_id(&format!("branch/{name}")),
+        }
+    }
+
+    /// The commit that the worktree's files were last made equal to.
+    pub fn base_commit(&self) -> Result<Option<ObjectId>, RepoError> {
+        self.ref_id(&base_key(self.worktree_name()?))
+    }
+
+    pub(super) fn ref_id(&self, key: &str) -> Result<Option<ObjectId>, RepoError> {
+        let Some(value) = self.refs.get(key)? else { return Ok(None) };
+        let bytes: [u8; 32] = value.try_into().map_err(|_| RepoError::Damaged {
+            path: self.refs.path().to_owned(),
+            why: format!("{key} is not an id"),
+        })?;
+        Ok(Some(ObjectId::from_bytes(bytes)))
+    }
+
+    fn own_dir(&self) -> Result<PathBuf, RepoError> {
+        let dir = self.dmv.join("worktrees").join(self.worktree_name()?);
+        if !dir.is_dir() && !self.refs.is_read_only() {
+            std::fs::create_dir_all(&dir).map_err(|source| RepoError::Io {
+                action: "create",
+                path: dir.clone(),
+                source,
+            })?;
+        }
+        Ok(dir)
+    }
+
+    /// Opens the worktree as it is recorded.
+    pub(super) fn tree(&self, settings: &WorktreeSettings) -> Result<Tree, RepoError> {
+        let root = SafeDir::open_root(self.worktree_root().ok_or(RepoError::NoWorktree)?)?;
+        let own = SafeDir::open_root(&self.own_dir()?)?;
+        let base = self.base_commit()?;
+        let base_tree = match base {
+            Some(id) => Some(load_commit(self.objects(), &id)?.tree),
+            None => None,
+        };
+        let cache = StatCache::open(&own, STAT_NAME, &self.id.0);
+        let (ignore, warnings) =
+            IgnoreRules::new(settings.global_ignore.as_deref(), settings.git_ignore);
+        let ignore_warnings = warnings.iter().map(|w| w.to_string()).collect();
+        let name = self.worktree_name()?.to_owned();
+        Ok(Tree { root, name, own, ignore, base, base_tree, cache, ignore_warnings })
+    }
+
+    /// Waits for other commands on this worktree, a few seconds at most.
+    pub(super) fn lock_worktree(&self) -> Result<WorktreeLock, RepoError> {
+        let path = self.own_dir()?.join("lock");
+        let io = |source| RepoError::Io { action: "lock", path: path.clone(), source };
+        let file = File::options().create(true).append(true).open(&path).map_err(io)?;
+        for _ in 0..LOCK_TRIES {
+            match file.try_lock() {
+                Ok(()) => return Ok(WorktreeLock { _file: file }),
+                Err(std::fs::TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+                Err(std::fs::TryLockError::Error(e)) => return Err(io(e)),
+            }
+        }
+        Err(RepoError::Busy)
+    }
+}
