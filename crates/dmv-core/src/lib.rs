@@ -9,5 +9,6 @@
 
 pub mod diff;
 pub mod hash;
+pub mod history;
 pub mod limits;
 pub mod object;
