@@ -8,8 +8,10 @@
 //! Nothing here prints, reads the environment or opens a socket.
 
 pub mod chunker;
+pub mod diff;
 pub mod fsutil;
 pub mod hash;
+pub mod history;
 pub mod job;
 pub mod limits;
 pub mod object;

@@ -7,6 +7,8 @@
 
 pub mod boundary;
 pub mod codec;
+pub mod commit;
+pub mod conflict;
 pub mod list;
 pub mod mem;
 pub mod name;

@@ -12,6 +12,7 @@ mod node;
 pub use build::{TreeBuilder, TreeSummary, empty_tree_id, put_empty_tree};
 pub(crate) use iter::{Cursor, Peek};
 pub use iter::{TreeIter, lookup, lookup_path};
+pub(super) use node::FLAG_LIST;
 pub use node::{Child, Node, Totals};
 
 use super::codec::{DecodeError, Decoder, EncodeError};

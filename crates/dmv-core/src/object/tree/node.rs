@@ -10,7 +10,7 @@ use crate::object::{ObjectError, ObjectRead, ObjectType};
 
 const FLAG_ATTRS: u8 = 1;
 /// Also the flag of a conflict's terms.
-pub(crate) const FLAG_LIST: u8 = 2;
+pub(in crate::object) const FLAG_LIST: u8 = 2;
 
 /// What lies under a node or directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
