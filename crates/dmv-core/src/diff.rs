@@ -144,7 +144,10 @@ impl<'r> Walk<'r> {
         let Some(either) = old.as_ref().or(new.as_ref()) else {
             return Ok(ControlFlow::Continue(()));
         };
-        self.path.push(&either.name);
+        if let Err(e) = self.path.push(&either.name) {
+            let (id, ty, why) = (either.id, ObjectType::Tree, e.to_string());
+            return Err(ObjectError::Damaged { id, ty, why }.into());
+        }
         let (old, new) = (old.as_ref(), new.as_ref());
         let is_dir = |entry: &TreeEntry| entry.kind == Kind::Directory;
         let reports = match (old, new) {

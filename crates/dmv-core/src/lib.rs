@@ -16,6 +16,7 @@ pub mod job;
 pub mod limits;
 pub mod object;
 pub mod refs;
+pub mod repo;
 pub mod store;
 pub mod vfs;
 pub mod worktree;

@@ -88,11 +88,7 @@ impl Repo {
     /// Files that cannot be read are named in the report and keep their former state; everything
     /// else is committed. Until the very end nothing is visible; cut off at any point, the
     /// repository is as before and what was stored is used by the next attempt.
-    pub fn commit(
-        &self,
-        options: CommitOptions<'_>,
-        job: &Job,
-    ) -> Result<CommitReport, RepoError> {
+    pub fn commit(&self, options: CommitOptions<'_>, job: &Job) -> Result<CommitReport, RepoError> {
         let _lock = self.lock_worktree()?;
         let tree = self.tree(&options.settings)?;
         let head = self.head()?;
@@ -155,11 +151,18 @@ impl Repo {
             Some(summary) => summary,
             None => {
                 let id = put_empty_tree(&mut meta)?;
-                TreeSummary { id, bytes: 0, files: 0, entries: 0 }
+                TreeSummary {
+                    id,
+                    bytes: 0,
+                    files: 0,
+                    entries: 0,
+                }
             }
         };
         let commit = self.new_commit(&options, parent, &summary)?;
-        let bytes = commit.encode().map_err(|e| RepoError::Text(e.to_string()))?;
+        let bytes = commit
+            .encode()
+            .map_err(|e| RepoError::Text(e.to_string()))?;
         let id = meta.put(ObjectType::Commit, &bytes)?;
         meta.flush()?;
         if job.is_cancelled() {
@@ -206,7 +209,12 @@ impl Repo {
             (None, Some(base)) => {
                 let commit = load_commit(self.objects(), &base)?;
                 let (id, bytes, files) = (commit.tree, commit.tree_bytes, commit.tree_files);
-                Ok(Some(TreeSummary { id, bytes, files, entries: 0 }))
+                Ok(Some(TreeSummary {
+                    id,
+                    bytes,
+                    files,
+                    entries: 0,
+                }))
             }
             (None, None) => Ok(None),
         }
@@ -220,7 +228,11 @@ impl Repo {
     ) -> Result<Commit, RepoError> {
         let time = options.asked.time;
         let committer = options.committer.at(time);
-        let mut author = options.author.as_ref().unwrap_or(&options.committer).at(time);
+        let mut author = options
+            .author
+            .as_ref()
+            .unwrap_or(&options.committer)
+            .at(time);
         let mut message = options.message.clone().unwrap_or_default();
         let mut parents = Vec::from_iter(parent);
         let mut extras = Vec::new();

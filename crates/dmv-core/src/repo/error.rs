@@ -184,7 +184,10 @@ pub enum RevisionError {
 }
 
 fn list(ids: &[ObjectId]) -> String {
-    ids.iter().map(|id| id.short(12)).collect::<Vec<_>>().join(", ")
+    ids.iter()
+        .map(|id| id.short(12))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 impl From<ObjectError> for RepoError {
@@ -204,9 +207,10 @@ impl From<StoreError> for RepoError {
     fn from(e: StoreError) -> RepoError {
         match e {
             StoreError::Cancelled => RepoError::Cancelled,
-            StoreError::TooNew { path, version } => {
-                RepoError::TooNew { path, found: format!("version {version}") }
-            }
+            StoreError::TooNew { path, version } => RepoError::TooNew {
+                path,
+                found: format!("version {version}"),
+            },
             e @ StoreError::DamagedObject { .. } => RepoError::Object(e.into()),
             other => RepoError::Store(other),
         }

@@ -30,30 +30,48 @@ impl Format {
     /// Writes the file of a new repository. It comes last: a directory without it is none.
     pub fn write(&self, dmv: &Path) -> Result<(), RepoError> {
         let path = dmv.join(FORMAT_FILE);
-        write_durably(&OsVfs, &path, self.text().as_bytes())
-            .map_err(|source| RepoError::Io { action: "write", path, source })
+        write_durably(&OsVfs, &path, self.text().as_bytes()).map_err(|source| RepoError::Io {
+            action: "write",
+            path,
+            source,
+        })
     }
 
     /// Reads and checks the file.
     pub fn read(dmv: &Path) -> Result<Format, RepoError> {
         let path = dmv.join(FORMAT_FILE);
-        let bytes = read_small(&OsVfs, &path, SMALL_FILE_BYTES)
-            .map_err(|source| RepoError::Io { action: "read", path: path.clone(), source })?;
+        let bytes =
+            read_small(&OsVfs, &path, SMALL_FILE_BYTES).map_err(|source| RepoError::Io {
+                action: "read",
+                path: path.clone(),
+                source,
+            })?;
         let text = String::from_utf8_lossy(&bytes);
         let mut lines = text.lines();
         let first = lines.next().unwrap_or_default();
-        let too_new = |found: &str| RepoError::TooNew { path: path.clone(), found: found.into() };
+        let too_new = |found: &str| RepoError::TooNew {
+            path: path.clone(),
+            found: found.into(),
+        };
         if first != FORMAT_LINE {
-            let version = first.strip_prefix("dmv-repository ").and_then(|v| v.parse::<u32>().ok());
+            let version = first
+                .strip_prefix("dmv-repository ")
+                .and_then(|v| v.parse::<u32>().ok());
             return Err(match version {
                 Some(_) => too_new(first),
                 None => {
                     let why = "it does not begin with 'dmv-repository'".to_owned();
-                    RepoError::Damaged { path: path.clone(), why }
+                    RepoError::Damaged {
+                        path: path.clone(),
+                        why,
+                    }
                 }
             });
         }
-        let id = lines.next().and_then(|l| l.strip_prefix("id ")).and_then(FileId::from_hex);
+        let id = lines
+            .next()
+            .and_then(|l| l.strip_prefix("id "))
+            .and_then(FileId::from_hex);
         let Some(id) = id else {
             let why = "it names no repository id".to_owned();
             return Err(RepoError::Damaged { path, why });
@@ -85,15 +103,21 @@ fn is_store(dir: &Path) -> bool {
 ///
 /// Refuses one of another user, who could have put it above the directory on purpose.
 pub fn discover(start: &Path) -> Result<Place, RepoError> {
-    let start = std::path::absolute(start)
-        .map_err(|source| RepoError::Io { action: "find", path: start.to_owned(), source })?;
+    let start = std::path::absolute(start).map_err(|source| RepoError::Io {
+        action: "find",
+        path: start.to_owned(),
+        source,
+    })?;
     for dir in start.ancestors() {
         let dmv = dir.join(DMV_DIR);
         // A symlink is not followed: what is inside a worktree does not choose its repository.
         let found = std::fs::symlink_metadata(&dmv);
         if found.as_ref().is_ok_and(|m| m.is_dir()) && dmv.join(FORMAT_FILE).exists() {
             check_owner(&dmv)?;
-            return Ok(Place { dmv, worktree: Some((dir.to_owned(), MAIN.to_owned())) });
+            return Ok(Place {
+                dmv,
+                worktree: Some((dir.to_owned(), MAIN.to_owned())),
+            });
         }
         if found.is_ok_and(|m| m.is_file()) {
             return pointed(dir, &dmv);
@@ -101,7 +125,10 @@ pub fn discover(start: &Path) -> Result<Place, RepoError> {
         if is_store(dir) {
             check_owner(dir)?;
             // Inside `.dmv` of a worktree the store works, the worktree does not.
-            return Ok(Place { dmv: dir.to_owned(), worktree: None });
+            return Ok(Place {
+                dmv: dir.to_owned(),
+                worktree: None,
+            });
         }
     }
     Err(RepoError::NotFound(start))
@@ -113,29 +140,44 @@ pub const MAIN: &str = "main";
 /// Follows a `.dmv` file of a further worktree: two lines, the repository and the worktree's name.
 fn pointed(root: &Path, file: &Path) -> Result<Place, RepoError> {
     check_owner(file)?;
-    let bytes = read_small(&OsVfs, file, SMALL_FILE_BYTES)
-        .map_err(|source| RepoError::Io { action: "read", path: file.to_owned(), source })?;
+    let bytes = read_small(&OsVfs, file, SMALL_FILE_BYTES).map_err(|source| RepoError::Io {
+        action: "read",
+        path: file.to_owned(),
+        source,
+    })?;
     let text = String::from_utf8_lossy(&bytes);
     let mut lines = text.lines();
-    let dmv = lines.next().and_then(|l| l.strip_prefix("repository ")).map(PathBuf::from);
+    let dmv = lines
+        .next()
+        .and_then(|l| l.strip_prefix("repository "))
+        .map(PathBuf::from);
     let name = lines.next().and_then(|l| l.strip_prefix("worktree "));
     match (dmv, name) {
         (Some(dmv), Some(name)) if is_store(&dmv) => {
             check_owner(&dmv)?;
-            Ok(Place { dmv, worktree: Some((root.to_owned(), name.to_owned())) })
+            Ok(Place {
+                dmv,
+                worktree: Some((root.to_owned(), name.to_owned())),
+            })
         }
         (Some(dmv), Some(_)) => Err(RepoError::NotFound(dmv)),
         _ => {
             let why = "it does not name a repository".to_owned();
-            Err(RepoError::Damaged { path: file.to_owned(), why })
+            Err(RepoError::Damaged {
+                path: file.to_owned(),
+                why,
+            })
         }
     }
 }
 
 fn check_owner(path: &Path) -> Result<(), RepoError> {
     use std::os::unix::fs::MetadataExt;
-    let meta = std::fs::symlink_metadata(path)
-        .map_err(|source| RepoError::Io { action: "inspect", path: path.to_owned(), source })?;
+    let meta = std::fs::symlink_metadata(path).map_err(|source| RepoError::Io {
+        action: "inspect",
+        path: path.to_owned(),
+        source,
+    })?;
     let me = rustix::process::geteuid();
     if me.is_root() || meta.uid() == me.as_raw() {
         Ok(())

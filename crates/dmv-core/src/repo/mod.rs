@@ -4,12 +4,10 @@
 //! whatever happens. [`Repo::publish`] is the only way to change anything that counts.
 
 mod branch;
-mod checkout;
 mod commit;
 mod error;
-mod export;
 mod layout;
-mod look;
+pub(crate) mod look;
 mod recover;
 mod revision;
 mod stats;
@@ -18,10 +16,8 @@ mod verify;
 mod worktree;
 
 pub use branch::{RefInfo, RefKind};
-pub use checkout::{CheckoutOptions, CheckoutReport, RestoreOptions};
 pub use commit::{CommitOptions, CommitReport, Who};
 pub use error::{RepoError, RevisionError};
-pub use export::{ExportReport, ExportSink};
 pub use layout::{CONFIG_FILE, DMV_DIR, Place, discover};
 pub use look::{Listed, Located};
 pub use recover::{RecoverReport, recover};
@@ -68,15 +64,22 @@ impl Repo {
     /// that counts as a repository.
     pub fn init(dir: &Path, branch: &str, bare: bool, asked: Asked) -> Result<Repo, RepoError> {
         crate::refs::check_ref_name(branch)?;
-        let dir = std::path::absolute(dir)
-            .map_err(|source| RepoError::Io { action: "find", path: dir.to_owned(), source })?;
+        let dir = std::path::absolute(dir).map_err(|source| RepoError::Io {
+            action: "find",
+            path: dir.to_owned(),
+            source,
+        })?;
         let dmv = if bare { dir.clone() } else { dir.join(DMV_DIR) };
         if dmv.join("format").exists() {
             return Err(RepoError::Exists(dmv));
         }
         let io = |action, path: &Path| {
             let path = path.to_owned();
-            move |source| RepoError::Io { action, path, source }
+            move |source| RepoError::Io {
+                action,
+                path,
+                source,
+            }
         };
         let vfs: Arc<dyn Vfs> = Arc::new(OsVfs);
         let packs = dmv.join("packs");
@@ -85,7 +88,11 @@ impl Repo {
         }
         let db = dmv.join(REFS_FILE);
         // What an interrupted attempt left holds nothing: `format` is written last.
-        for left in [db.clone(), db.with_extension("db-wal"), db.with_extension("db-shm")] {
+        for left in [
+            db.clone(),
+            db.with_extension("db-wal"),
+            db.with_extension("db-shm"),
+        ] {
             let _ = std::fs::remove_file(left);
         }
         let id = FileId::random();
@@ -136,7 +143,15 @@ impl Repo {
             Box::new(move |id| refs.pack(id).ok().flatten())
         };
         let store = Store::open(vfs.clone(), &dmv, id, refs.catalogue()?, source)?;
-        Ok(Repo { dmv, id, vfs, store, refs, log: Mutex::new(None), worktree })
+        Ok(Repo {
+            dmv,
+            id,
+            vfs,
+            store,
+            refs,
+            log: Mutex::new(None),
+            worktree,
+        })
     }
 
     /// The repository's directory.
@@ -175,20 +190,33 @@ impl Repo {
         undoes: u64,
     ) -> Result<Operation, RepoError> {
         let (time, who, command) = (asked.time, asked.who, asked.command);
-        let operation = NewOperation { time, who, command, undoes, changes };
+        let operation = NewOperation {
+            time,
+            who,
+            command,
+            undoes,
+            changes,
+        };
         let (segments, relied) = match &sealed {
             Some(sealed) => (sealed.segments.as_slice(), sealed.relied.as_slice()),
             None => (&[][..], &[][..]),
         };
-        let mut log = self.log.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut log = self
+            .log
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
         if log.is_none() && !self.refs.is_read_only() {
             let packs = self.store.packs_dir();
             *log = Some(LogPack::open(&*self.vfs, packs, self.id, Open::Append)?);
         }
-        let done = self.refs.publish(operation, segments, relied, &mut |record| match &*log {
-            Some(log) => log.append(record),
-            None => Err(StoreError::Poisoned { path: self.dmv.clone() }),
-        })?;
+        let done = self
+            .refs
+            .publish(operation, segments, relied, &mut |record| match &*log {
+                Some(log) => log.append(record),
+                None => Err(StoreError::Poisoned {
+                    path: self.dmv.clone(),
+                }),
+            })?;
         drop(log);
         // The locks on the packs end here, after the database knows their new lengths.
         drop(sealed);
@@ -200,7 +228,10 @@ impl Repo {
     fn seal(&self, writer: crate::store::StoreWriter<'_>) -> Result<Sealed, RepoError> {
         writer.finish().map_err(|e| {
             if let StoreError::SyncFailed { path, .. } = &e {
-                let id = path.file_stem().and_then(|s| s.to_str()).and_then(FileId::from_hex);
+                let id = path
+                    .file_stem()
+                    .and_then(|s| s.to_str())
+                    .and_then(FileId::from_hex);
                 // The report of the failed sync matters more than one that this cannot be noted.
                 let _ = id.map(|id| self.refs.poison(id));
             }
@@ -210,8 +241,12 @@ impl Repo {
 
     /// Joins piled-up index tables. A failure only leaves them piled up, for the next command.
     fn merge_tables(&self) {
-        let Ok(catalogue) = self.refs.catalogue() else { return };
-        let Ok(Some(merged)) = self.store.merge_tables(&catalogue) else { return };
+        let Ok(catalogue) = self.refs.catalogue() else {
+            return;
+        };
+        let Ok(Some(merged)) = self.store.merge_tables(&catalogue) else {
+            return;
+        };
         match self.refs.register_merged(&merged) {
             Ok(true) => self.store.remove_indexes(&merged.indexes),
             _ => self.store.remove_indexes(&[merged.id]),
@@ -223,7 +258,11 @@ const REFS_FILE: &str = "refs.db";
 
 /// A change that gives a key its first value.
 fn set(key: String, new: Vec<u8>) -> Change {
-    Change { key, old: None, new: Some(new) }
+    Change {
+        key,
+        old: None,
+        new: Some(new),
+    }
 }
 
 /// A change from what the view holds now.

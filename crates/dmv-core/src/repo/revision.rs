@@ -13,7 +13,11 @@ pub fn split_path(text: &[u8]) -> (String, Option<&[u8]>) {
     match text.iter().position(|b| *b == b':') {
         Some(at) => {
             let revision = String::from_utf8_lossy(&text[..at]).into_owned();
-            let revision = if revision.is_empty() { "@".to_owned() } else { revision };
+            let revision = if revision.is_empty() {
+                "@".to_owned()
+            } else {
+                revision
+            };
             (revision, Some(&text[at + 1..]))
         }
         None => (String::from_utf8_lossy(text).into_owned(), None),
@@ -45,7 +49,10 @@ impl Repo {
             let beyond = || RevisionError::Beyond(text.to_owned());
             if kind == '~' {
                 for _ in 0..n {
-                    id = *load_commit(self.objects(), &id)?.parents.first().ok_or_else(beyond)?;
+                    id = *load_commit(self.objects(), &id)?
+                        .parents
+                        .first()
+                        .ok_or_else(beyond)?;
                 }
             } else if n > 0 {
                 let parents = load_commit(self.objects(), &id)?.parents;
@@ -59,7 +66,11 @@ impl Repo {
         if name == "@" {
             return self.head_commit()?.ok_or(RepoError::NoCommit);
         }
-        for key in [format!("branch/{name}"), format!("tag/{name}"), format!("remote/{name}")] {
+        for key in [
+            format!("branch/{name}"),
+            format!("tag/{name}"),
+            format!("remote/{name}"),
+        ] {
             if let Some(id) = self.ref_id(&key)? {
                 return Ok(id);
             }
@@ -69,8 +80,11 @@ impl Repo {
             return Err(RevisionError::Unknown(name.to_owned()).into());
         }
         let found = self.store.with_prefix(&hex, 1000)?;
-        let mut commits: Vec<ObjectId> =
-            found.iter().filter(|(_, ty)| *ty == ObjectType::Commit).map(|(id, _)| *id).collect();
+        let mut commits: Vec<ObjectId> = found
+            .iter()
+            .filter(|(_, ty)| *ty == ObjectType::Commit)
+            .map(|(id, _)| *id)
+            .collect();
         commits.sort();
         match commits.as_slice() {
             [] => Err(RevisionError::Unknown(name.to_owned()).into()),
@@ -78,7 +92,11 @@ impl Repo {
             _ => {
                 commits.truncate(8);
                 let prefix = name.to_owned();
-                Err(RevisionError::Ambiguous { prefix, candidates: commits }.into())
+                Err(RevisionError::Ambiguous {
+                    prefix,
+                    candidates: commits,
+                }
+                .into())
             }
         }
     }

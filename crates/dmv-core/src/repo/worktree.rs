@@ -105,7 +105,11 @@ impl Tree {
                 cache,
                 tree: TreeKnown::new(repo.objects(), self.base_tree, None),
             }),
-            older => Box::new(TreeKnown::new(repo.objects(), self.base_tree, older.as_ref())),
+            older => Box::new(TreeKnown::new(
+                repo.objects(),
+                self.base_tree,
+                older.as_ref(),
+            )),
         }
     }
 }
@@ -120,10 +124,8 @@ impl Known for ByCache<'_> {
     fn section(
         &self,
         dir: &[u8],
-    ) -> Result<
-        Option<crate::worktree::statcache::Section>,
-        Box<dyn std::error::Error + Send + Sync>,
-    > {
+    ) -> Result<Option<crate::worktree::statcache::Section>, Box<dyn std::error::Error + Send + Sync>>
+    {
         match self.cache.section(dir) {
             Ok(section) => Ok(section),
             Err(_) => self.tree.section(dir),
@@ -143,18 +145,27 @@ impl Repo {
     }
 
     pub(super) fn worktree_name(&self) -> Result<&str, RepoError> {
-        self.worktree.as_ref().map(|(_, name)| name.as_str()).ok_or(RepoError::NoWorktree)
+        self.worktree
+            .as_ref()
+            .map(|(_, name)| name.as_str())
+            .ok_or(RepoError::NoWorktree)
     }
 
     /// What the worktree is on; in a bare repository, what a clone would be on.
     pub fn head(&self) -> Result<Head, RepoError> {
-        let name = self.worktree.as_ref().map_or(layout::MAIN, |(_, name)| name);
+        let name = self
+            .worktree
+            .as_ref()
+            .map_or(layout::MAIN, |(_, name)| name);
         let key = head_key(name);
         let value = self.refs.get(&key)?;
-        value.as_deref().and_then(Head::parse).ok_or_else(|| RepoError::Damaged {
-            path: self.refs.path().to_owned(),
-            why: format!("{key} is missing or makes no sense"),
-        })
+        value
+            .as_deref()
+            .and_then(Head::parse)
+            .ok_or_else(|| RepoError::Damaged {
+                path: self.refs.path().to_owned(),
+                why: format!("{key} is missing or makes no sense"),
+            })
     }
 
     /// The commit that the worktree is on; `None` before the first.
@@ -171,7 +182,9 @@ impl Repo {
     }
 
     pub(super) fn ref_id(&self, key: &str) -> Result<Option<ObjectId>, RepoError> {
-        let Some(value) = self.refs.get(key)? else { return Ok(None) };
+        let Some(value) = self.refs.get(key)? else {
+            return Ok(None);
+        };
         let bytes: [u8; 32] = value.try_into().map_err(|_| RepoError::Damaged {
             path: self.refs.path().to_owned(),
             why: format!("{key} is not an id"),
@@ -205,14 +218,31 @@ impl Repo {
             IgnoreRules::new(settings.global_ignore.as_deref(), settings.git_ignore);
         let ignore_warnings = warnings.iter().map(|w| w.to_string()).collect();
         let name = self.worktree_name()?.to_owned();
-        Ok(Tree { root, name, own, ignore, base, base_tree, cache, ignore_warnings })
+        Ok(Tree {
+            root,
+            name,
+            own,
+            ignore,
+            base,
+            base_tree,
+            cache,
+            ignore_warnings,
+        })
     }
 
     /// Waits for other commands on this worktree, a few seconds at most.
     pub(super) fn lock_worktree(&self) -> Result<WorktreeLock, RepoError> {
         let path = self.own_dir()?.join("lock");
-        let io = |source| RepoError::Io { action: "lock", path: path.clone(), source };
-        let file = File::options().create(true).append(true).open(&path).map_err(io)?;
+        let io = |source| RepoError::Io {
+            action: "lock",
+            path: path.clone(),
+            source,
+        };
+        let file = File::options()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .map_err(io)?;
         for _ in 0..LOCK_TRIES {
             match file.try_lock() {
                 Ok(()) => return Ok(WorktreeLock { _file: file }),

@@ -125,3 +125,27 @@ impl Store {
         Ok(damaged.into_iter().collect())
     }
 }
+
+impl Store {
+    /// Calls `visit` with raw and stored payload bytes of each frame in the data packs.
+    pub fn for_each_frame(&self, visit: &mut dyn FnMut(u64, u64)) -> Result<(), StoreError> {
+        for row in self
+            .packs()
+            .iter()
+            .filter(|row| row.kind == super::PackKind::Data)
+        {
+            let path = self.pack_path(row.id);
+            let file = self.pack_file(row.id)?;
+            scan(&*file, &path, 0, row.len, &mut |_, found| {
+                if let Found::Frame(table) = found {
+                    visit(
+                        u64::from(table.header.raw_len),
+                        u64::from(table.header.stored_len),
+                    );
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+}

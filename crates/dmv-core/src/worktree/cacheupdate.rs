@@ -25,7 +25,14 @@ pub struct CacheUpdate<'a> {
 impl<'a> CacheUpdate<'a> {
     /// For the worktree whose own directory under `.dmv` is `dir`.
     pub fn new(dir: &'a SafeDir, repo: [u8; 16], known: &'a dyn Known) -> CacheUpdate<'a> {
-        CacheUpdate { dir, repo, known, writer: None, unchanged: Vec::new(), unseen: Vec::new() }
+        CacheUpdate {
+            dir,
+            repo,
+            known,
+            writer: None,
+            unchanged: Vec::new(),
+            unseen: Vec::new(),
+        }
     }
 
     /// The directory's section stays.
@@ -43,7 +50,10 @@ impl<'a> CacheUpdate<'a> {
         if self.writer.is_none() {
             self.writer = Some(StatCacheWriter::create(self.dir, &self.repo)?);
         }
-        self.writer.as_mut().expect("made just above").section(dir, section)
+        self.writer
+            .as_mut()
+            .expect("made just above")
+            .section(dir, section)
     }
 
     /// Whether the cache differs from what it was.

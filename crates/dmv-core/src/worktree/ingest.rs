@@ -139,7 +139,9 @@ pub fn with_ingest<T>(
     // Unbounded, but never longer than the blocks in flight and the tasks' files.
     let (done_in, done_out) = unbounded::<Result<Hashed, StoreError>>();
     for _ in 0..BLOCKS {
-        free_in.send(Vec::new()).expect("the pool has room for every block");
+        free_in
+            .send(Vec::new())
+            .expect("the pool has room for every block");
     }
     let next_key = AtomicU64::new(0);
     std::thread::scope(|scope| {
@@ -160,8 +162,13 @@ pub fn with_ingest<T>(
         }
         // Only the threads' own ends may keep the channels open.
         drop((task_out, block_in, block_out, free_in, free_out, done_in));
-        let mut ingest =
-            Ingest { tasks: Some(task_in), done: done_out, job, pending: 0, files: HashMap::new() };
+        let mut ingest = Ingest {
+            tasks: Some(task_in),
+            done: done_out,
+            job,
+            pending: 0,
+            files: HashMap::new(),
+        };
         let result = body(&mut ingest);
         if result.is_err() {
             job.cancel();
@@ -202,7 +209,10 @@ impl Ingest<'_> {
         on_done: &mut dyn FnMut(Done, &mut dyn ObjectWrite) -> Result<(), IngestError>,
     ) -> Result<(), IngestError> {
         self.pending += task.files.len();
-        let sender = self.tasks.clone().expect("tasks are submitted before the end");
+        let sender = self
+            .tasks
+            .clone()
+            .expect("tasks are submitted before the end");
         let mut task = Some(task);
         while let Some(next) = task.take() {
             self.check_cancel()?;
@@ -243,7 +253,11 @@ impl Ingest<'_> {
     }
 
     fn check_cancel(&self) -> Result<(), IngestError> {
-        if self.job.is_cancelled() { Err(IngestError::Cancelled) } else { Ok(()) }
+        if self.job.is_cancelled() {
+            Err(IngestError::Cancelled)
+        } else {
+            Ok(())
+        }
     }
 
     fn take(
@@ -261,11 +275,22 @@ impl Ingest<'_> {
                 && let Ok(stat) = end.outcome
             {
                 // Most files: one part of one chunk.
-                let blob = Blob { id: *id, is_list: false, size: u64::from(*len) };
+                let blob = Blob {
+                    id: *id,
+                    is_list: false,
+                    size: u64::from(*len),
+                };
                 let end = part.end.expect("matched just above");
                 let result = Ok(Stored { blob, stat });
                 self.pending -= 1;
-                on_done(Done { dir: end.dir, name: end.name, result }, meta)?;
+                on_done(
+                    Done {
+                        dir: end.dir,
+                        name: end.name,
+                        result,
+                    },
+                    meta,
+                )?;
                 continue;
             }
             let mut file = self.files.remove(&key).unwrap_or_default();
@@ -289,7 +314,14 @@ impl Ingest<'_> {
                     Err(failure) => Err(failure),
                 };
                 self.pending -= 1;
-                on_done(Done { dir: end.dir, name: end.name, result }, meta)?;
+                on_done(
+                    Done {
+                        dir: end.dir,
+                        name: end.name,
+                        result,
+                    },
+                    meta,
+                )?;
             }
             if !ended {
                 self.files.insert(key, file);
@@ -369,7 +401,14 @@ impl Reader<'_> {
         if self.open.is_none() {
             let mut buf = self.free.recv().map_err(|_| Over)?;
             buf.resize(BLOCK_BYTES, 0);
-            self.open = Some((Block { buf, cuts: Vec::new(), parts: Vec::new() }, 0));
+            self.open = Some((
+                Block {
+                    buf,
+                    cuts: Vec::new(),
+                    parts: Vec::new(),
+                },
+                0,
+            ));
         }
         Ok(self.open.as_mut().expect("set just above"))
     }
@@ -383,12 +422,27 @@ impl Reader<'_> {
 
     fn fail(&mut self, dir: usize, name: Box<[u8]>, failure: Failure) -> Result<(), Over> {
         let key = self.key();
-        self.end_part(key, 0, 0, End { dir, name, outcome: Err(failure), again: false })
+        self.end_part(
+            key,
+            0,
+            0,
+            End {
+                dir,
+                name,
+                outcome: Err(failure),
+                again: false,
+            },
+        )
     }
 
     fn end_part(&mut self, key: u64, number: u32, chunks: usize, end: End) -> Result<(), Over> {
         let (block, _) = self.room(0)?;
-        block.parts.push(Part { key, number, chunks, end: Some(end) });
+        block.parts.push(Part {
+            key,
+            number,
+            chunks,
+            end: Some(end),
+        });
         Ok(())
     }
 
@@ -422,7 +476,11 @@ impl Reader<'_> {
                     let after = stat_file(&file);
                     let same = after.is_ok_and(|a| same_file(&a, &before));
                     let whole = same && read.bytes == before.size;
-                    let outcome = if whole { Ok(before) } else { Err(Failure::Changed) };
+                    let outcome = if whole {
+                        Ok(before)
+                    } else {
+                        Err(Failure::Changed)
+                    };
                     (read.part, read.chunks, outcome)
                 }
                 Err((part, e)) => {
@@ -431,7 +489,12 @@ impl Reader<'_> {
                 }
             };
             let again = !last && matches!(outcome, Err(Failure::Changed));
-            let end = End { dir: number, name: name.clone(), outcome, again };
+            let end = End {
+                dir: number,
+                name: name.clone(),
+                outcome,
+                again,
+            };
             self.end_part(key, number_of_part, chunks, end)?;
             if !again {
                 return Ok(());
@@ -441,7 +504,9 @@ impl Reader<'_> {
     }
 
     fn read_link(&mut self, dir: &SafeDir, number: usize, name: Box<[u8]>) -> Result<(), Over> {
-        let read = dir.stat(&name).and_then(|stat| Ok((stat, dir.readlink(&name)?)));
+        let read = dir
+            .stat(&name)
+            .and_then(|stat| Ok((stat, dir.readlink(&name)?)));
         let (stat, target) = match read {
             Ok(read) => read,
             Err(e) => return self.fail(number, name, e.into()),
@@ -457,7 +522,17 @@ impl Reader<'_> {
         block.buf[*used..*used + target.len()].copy_from_slice(&target);
         *used += target.len();
         block.cuts.push(target.len() as u32);
-        self.end_part(key, 0, 1, End { dir: number, name, outcome: Ok(stat), again: false })
+        self.end_part(
+            key,
+            0,
+            1,
+            End {
+                dir: number,
+                name,
+                outcome: Ok(stat),
+                again: false,
+            },
+        )
     }
 
     /// Reads a file that fits the open block whole.
@@ -465,13 +540,19 @@ impl Reader<'_> {
         let size = stat.size as usize;
         // One byte more than expected shows that the file has grown.
         self.room(size + 1)?;
-        let Some((block, used)) = self.open.as_mut() else { return Err(Over) };
+        let Some((block, used)) = self.open.as_mut() else {
+            return Err(Over);
+        };
         let n = match read_full(file, &mut block.buf[*used..*used + size + 1]) {
             Ok(n) => n,
             Err(e) => return Ok(Err((0, e))),
         };
         if n != size {
-            return Ok(Ok(ReadFile { bytes: n as u64, part: 0, chunks: 0 }));
+            return Ok(Ok(ReadFile {
+                bytes: n as u64,
+                part: 0,
+                chunks: 0,
+            }));
         }
         let (end, mut chunks) = (*used + n, 0);
         // An empty file is one chunk, too.
@@ -482,7 +563,11 @@ impl Reader<'_> {
             chunks += 1;
         }
         Job::add(&self.job.progress.bytes, n as u64);
-        Ok(Ok(ReadFile { bytes: n as u64, part: 0, chunks }))
+        Ok(Ok(ReadFile {
+            bytes: n as u64,
+            part: 0,
+            chunks,
+        }))
     }
 
     /// Reads and cuts a file; all its chunks but those of the last part are on their way when this
@@ -516,11 +601,20 @@ impl Reader<'_> {
             }
             if at_end {
                 self.open = Some((block, at));
-                return Ok(Ok(ReadFile { bytes, part, chunks }));
+                return Ok(Ok(ReadFile {
+                    bytes,
+                    part,
+                    chunks,
+                }));
             }
             carry.clear();
             carry.extend_from_slice(&block.buf[at..filled]);
-            block.parts.push(Part { key, number: part, chunks, end: None });
+            block.parts.push(Part {
+                key,
+                number: part,
+                chunks,
+                end: None,
+            });
             part += 1;
             self.blocks.send(block).map_err(|_| Over)?;
             if self.job.is_cancelled() {
@@ -571,7 +665,10 @@ fn hash_blocks(
     for block in blocks {
         let result = hash_block(&block, writer, &mut encoder, &mut picked, job);
         let failed = result.is_err();
-        let hashed = result.map(|chunks| Hashed { parts: block.parts, chunks });
+        let hashed = result.map(|chunks| Hashed {
+            parts: block.parts,
+            chunks,
+        });
         // The pool never holds more than there are blocks, so neither send can wait.
         let _ = free.send(block.buf);
         if done.send(hashed).is_err() || failed {
@@ -595,7 +692,11 @@ fn hash_block(
         let bytes = &block.buf[at..at + len as usize];
         let id = ObjectType::Chunk.id_of(bytes);
         if writer.claim(&id)? {
-            fresh.push(FrameObject { id, ty: ObjectType::Chunk, len });
+            fresh.push(FrameObject {
+                id,
+                ty: ObjectType::Chunk,
+                len,
+            });
             fresh_at.push(at);
         }
         chunks.push((id, len));
@@ -604,13 +705,18 @@ fn hash_block(
     if fresh.is_empty() {
         return Ok(chunks);
     }
-    Job::add(&job.progress.new_bytes, fresh.iter().map(|o| u64::from(o.len)).sum());
+    Job::add(
+        &job.progress.new_bytes,
+        fresh.iter().map(|o| u64::from(o.len)).sum(),
+    );
     if fresh.len() == block.cuts.len() {
         return store_frame(writer, encoder, &block.buf[..at], &fresh).map(|()| chunks);
     }
     picked.clear();
     for (object, &from) in fresh.iter().zip(&fresh_at) {
-        picked.raw.extend_from_slice(&block.buf[from..from + object.len as usize]);
+        picked
+            .raw
+            .extend_from_slice(&block.buf[from..from + object.len as usize]);
     }
     store_frame(writer, encoder, &picked.raw, &fresh).map(|()| chunks)
 }
@@ -621,10 +727,12 @@ fn store_frame(
     raw: &[u8],
     objects: &[FrameObject],
 ) -> Result<(), StoreError> {
-    let frame = encoder.encode(raw, objects).map_err(|source| StoreError::Io {
-        action: "compress for",
-        path: writer.packs_dir().to_owned(),
-        source,
-    })?;
+    let frame = encoder
+        .encode(raw, objects)
+        .map_err(|source| StoreError::Io {
+            action: "compress for",
+            path: writer.packs_dir().to_owned(),
+            source,
+        })?;
     writer.append(PackKind::Data, &frame)
 }

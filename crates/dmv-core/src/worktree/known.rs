@@ -41,7 +41,11 @@ impl<'a> TreeKnown<'a> {
         base: Option<ObjectId>,
         older: Option<&'a StatCache>,
     ) -> TreeKnown<'a> {
-        TreeKnown { reader, base, older }
+        TreeKnown {
+            reader,
+            base,
+            older,
+        }
     }
 
     fn older_section(
@@ -49,8 +53,12 @@ impl<'a> TreeKnown<'a> {
         dir: &[u8],
         now: &ObjectId,
     ) -> Result<HashMap<Box<[u8]>, Fingerprint>, ObjectError> {
-        let Some(older) = self.older else { return Ok(HashMap::new()) };
-        let Ok(Some(section)) = older.section(dir) else { return Ok(HashMap::new()) };
+        let Some(older) = self.older else {
+            return Ok(HashMap::new());
+        };
+        let Ok(Some(section)) = older.section(dir) else {
+            return Ok(HashMap::new());
+        };
         let before = dir_tree(self.reader, &older.base_tree(), dir)?;
         let all = section.iter().map(|e| (Box::from(e.name), e.fingerprint));
         let mut out: HashMap<Box<[u8]>, Fingerprint> = all.collect();
@@ -64,8 +72,9 @@ impl<'a> TreeKnown<'a> {
             }
             for entry in TreeIter::new(self.reader, *now) {
                 let entry = entry?;
-                let unchanged =
-                    same.get(entry.name.as_bytes()).is_some_and(|old| old.same_content(&entry));
+                let unchanged = same
+                    .get(entry.name.as_bytes())
+                    .is_some_and(|old| old.same_content(&entry));
                 if !unchanged {
                     out.remove(entry.name.as_bytes());
                 }
@@ -77,8 +86,12 @@ impl<'a> TreeKnown<'a> {
 
 impl Known for TreeKnown<'_> {
     fn section(&self, dir: &[u8]) -> Result<Option<Section>, AnyError> {
-        let Some(base) = self.base else { return Ok(None) };
-        let Some(tree) = dir_tree(self.reader, &base, dir)? else { return Ok(None) };
+        let Some(base) = self.base else {
+            return Ok(None);
+        };
+        let Some(tree) = dir_tree(self.reader, &base, dir)? else {
+            return Ok(None);
+        };
         let older = self.older_section(dir, &tree)?;
         let mut section = Section::default();
         for entry in TreeIter::new(self.reader, tree) {
@@ -122,7 +135,9 @@ pub fn known_dirs(known: &dyn Known, dir: &[u8]) -> Result<Vec<(Vec<u8>, Section
     let mut out = Vec::new();
     let mut next = vec![dir.to_vec()];
     while let Some(dir) = next.pop() {
-        let Some(section) = known.section(&dir)? else { continue };
+        let Some(section) = known.section(&dir)? else {
+            continue;
+        };
         let dirs = section.iter().filter(|e| e.kind == KnownKind::Dir);
         next.extend(dirs.map(|e| join(&dir, e.name)));
         out.push((dir, section));

@@ -6,11 +6,11 @@
 //! Paths are bytes, components joined by `/`, relative to the worktree's root, whose own path is
 //! empty.
 
-pub mod ignore;
-pub mod scan;
 pub mod cacheupdate;
+pub mod ignore;
 pub mod ingest;
 pub mod known;
+pub mod scan;
 pub mod snapshot;
 pub mod statcache;
 

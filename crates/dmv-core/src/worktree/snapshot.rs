@@ -128,15 +128,19 @@ fn build(
             control: Vec::new(),
         },
     };
-    scan(input.root, &input.scan, |dir| -> Result<(), SnapshotError> {
-        let number = tree.enter(&dir, meta)?;
-        for task in tree.list(number, dir) {
-            let submitted = ingest.submit(task, meta, &mut |done, meta| tree.done(done, meta));
-            tree.check()?;
-            submitted?;
-        }
-        Ok(())
-    })?;
+    scan(
+        input.root,
+        &input.scan,
+        |dir| -> Result<(), SnapshotError> {
+            let number = tree.enter(&dir, meta)?;
+            for task in tree.list(number, dir) {
+                let submitted = ingest.submit(task, meta, &mut |done, meta| tree.done(done, meta));
+                tree.check()?;
+                submitted?;
+            }
+            Ok(())
+        },
+    )?;
     tree.leave_to(0, meta)?;
     let finished = ingest.finish(meta, &mut |done, meta| tree.done(done, meta));
     tree.check()?;
@@ -166,7 +170,13 @@ struct Change {
 
 enum What {
     Gone,
-    File { kind: Kind, is_list: bool, id: ObjectId, size: u64, fingerprint: Fingerprint },
+    File {
+        kind: Kind,
+        is_list: bool,
+        id: ObjectId,
+        size: u64,
+        fingerprint: Fingerprint,
+    },
     Dir(TreeSummary),
 }
 
@@ -239,12 +249,18 @@ impl Builder<'_, '_> {
         let mut changes = Vec::new();
         let mut found_any = false;
         if let Some(why) = unread(&scan.outcome) {
-            self.out.problems.push(Problem { path: scan.path.clone(), why });
+            self.out.problems.push(Problem {
+                path: scan.path.clone(),
+                why,
+            });
             self.cache.keep_all_under(scan.path.clone());
         }
         for warning in &scan.warnings {
             let why = warning.to_string();
-            self.out.warnings.push(Problem { path: scan.path.clone(), why });
+            self.out.warnings.push(Problem {
+                path: scan.path.clone(),
+                why,
+            });
         }
         for (name, state) in scan.entries() {
             found_any |= !matches!(state, State::Ignored { .. });
@@ -252,11 +268,17 @@ impl Builder<'_, '_> {
                 State::Suspect { stat, .. } => Some(stat.kind),
                 State::New { kind } => self.admit(&path, name).then_some(kind),
                 State::Gone { .. } => {
-                    changes.push(Change { name: name.into(), what: What::Gone });
+                    changes.push(Change {
+                        name: name.into(),
+                        what: What::Gone,
+                    });
                     None
                 }
                 State::TypeChanged { now, .. } => {
-                    changes.push(Change { name: name.into(), what: What::Gone });
+                    changes.push(Change {
+                        name: name.into(),
+                        what: What::Gone,
+                    });
                     (now != FileKind::Dir).then_some(now)
                 }
                 State::Dir { known } => {
@@ -277,7 +299,11 @@ impl Builder<'_, '_> {
                 Some(task) if task.files.len() < TASK_FILES => task.files.push((name.into(), kind)),
                 _ => {
                     let files = vec![(name.into(), kind)];
-                    tasks.push(Task { dir: number, path: path.clone(), files });
+                    tasks.push(Task {
+                        dir: number,
+                        path: path.clone(),
+                        files,
+                    });
                 }
             }
         }
@@ -296,7 +322,10 @@ impl Builder<'_, '_> {
         };
         if let Some(why) = refused {
             let why = format!("its name is not portable: {why}");
-            self.out.problems.push(Problem { path: join(dir, name), why });
+            self.out.problems.push(Problem {
+                path: join(dir, name),
+                why,
+            });
         }
         refused.is_none()
     }
@@ -321,7 +350,10 @@ impl Builder<'_, '_> {
                 let why = format!("a {} cannot be versioned", special_word(kind));
                 self.out.warnings.push(Problem { path, why });
                 if known.is_some() {
-                    changes.push(Change { name: name.into(), what: What::Gone });
+                    changes.push(Change {
+                        name: name.into(),
+                        what: What::Gone,
+                    });
                 }
             }
             Skip::Unreadable(errno) => {
@@ -333,7 +365,9 @@ impl Builder<'_, '_> {
 
     /// Takes the result for one file.
     fn done(&mut self, done: Done, meta: &mut dyn ObjectWrite) -> Result<(), IngestError> {
-        let dir = self.dirs[done.dir].as_mut().expect("a directory waits for its files");
+        let dir = self.dirs[done.dir]
+            .as_mut()
+            .expect("a directory waits for its files");
         dir.waiting -= 1;
         match done.result {
             Ok(stored) => {
@@ -344,13 +378,19 @@ impl Builder<'_, '_> {
                     size: stored.blob.size,
                     fingerprint: trusted_fingerprint(&stored.stat, self.input.started),
                 };
-                dir.changes.push(Change { name: done.name, what });
+                dir.changes.push(Change {
+                    name: done.name,
+                    what,
+                });
             }
             Err(failure) => {
                 // What was listed as removed for it is not: nothing certain is known.
                 dir.changes.retain(|change| change.name != done.name);
                 let path = join(&dir.path, &done.name);
-                self.out.problems.push(Problem { path, why: reason(&failure) });
+                self.out.problems.push(Problem {
+                    path,
+                    why: reason(&failure),
+                });
             }
         }
         if let Err(e) = self.finish_from(done.dir, meta) {
@@ -372,7 +412,10 @@ impl Builder<'_, '_> {
         meta: &mut dyn ObjectWrite,
     ) -> Result<(), SnapshotError> {
         while number != NO_DIR {
-            if self.dirs[number].as_ref().is_none_or(|d| d.open || d.waiting > 0) {
+            if self.dirs[number]
+                .as_ref()
+                .is_none_or(|d| d.open || d.waiting > 0)
+            {
                 return Ok(());
             }
             let dir = self.dirs[number].take().expect("looked at just above");
@@ -383,7 +426,10 @@ impl Builder<'_, '_> {
             match (self.dirs.get_mut(parent), made) {
                 (Some(Some(parent)), made) => {
                     parent.waiting -= 1;
-                    let change = |tree| Change { name, what: What::Dir(tree) };
+                    let change = |tree| Change {
+                        name,
+                        what: What::Dir(tree),
+                    };
                     parent.changes.extend(made.map(change));
                 }
                 (_, made) => self.root = made,
@@ -426,7 +472,9 @@ impl Builder<'_, '_> {
             let row = match &change.what {
                 What::Gone => None,
                 What::Dir(_) => Some((KnownKind::Dir, Fingerprint::SUSPECT)),
-                What::File { kind, fingerprint, .. } => Some((known_kind(*kind), *fingerprint)),
+                What::File {
+                    kind, fingerprint, ..
+                } => Some((known_kind(*kind), *fingerprint)),
             };
             (&*change.name, row)
         }));
@@ -482,9 +530,23 @@ impl Builder<'_, '_> {
                 self.out.changed_files += u64::from(old.is_some());
                 return Ok(old.is_some());
             }
-            What::File { kind, is_list, id, size, .. } => {
+            What::File {
+                kind,
+                is_list,
+                id,
+                size,
+                ..
+            } => {
                 let (kind, is_list, id, size) = (*kind, *is_list, *id, *size);
-                TreeEntry { name, kind, is_list, id, size, files: 0, attrs }
+                TreeEntry {
+                    name,
+                    kind,
+                    is_list,
+                    id,
+                    size,
+                    files: 0,
+                    attrs,
+                }
             }
             What::Dir(tree) => TreeEntry {
                 name,
@@ -496,9 +558,9 @@ impl Builder<'_, '_> {
                 attrs,
             },
         };
-        if let Some(old) = old.filter(|old| {
-            (old.kind, old.id, old.is_list) == (entry.kind, entry.id, entry.is_list)
-        }) {
+        if let Some(old) = old
+            .filter(|old| (old.kind, old.id, old.is_list) == (entry.kind, entry.id, entry.is_list))
+        {
             builder.push(&old, meta)?;
             return Ok(false);
         }

@@ -1,0 +1,172 @@
+//! Branches and tags: list, create, delete, rename.
+
+use super::worktree::{Head, head_key, path_key};
+use super::{Asked, Repo, RepoError, change, set};
+use crate::hash::ObjectId;
+use crate::refs::{Change, check_ref_name};
+
+/// Branch or tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefKind {
+    /// A branch: moves with commits.
+    Branch,
+    /// A tag: stays.
+    Tag,
+}
+
+impl RefKind {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            RefKind::Branch => "branch",
+            RefKind::Tag => "tag",
+        }
+    }
+
+    fn key(self, name: &str) -> String {
+        format!("{}/{name}", self.word())
+    }
+}
+
+/// One branch or tag.
+#[derive(Clone, Debug)]
+pub struct RefInfo {
+    /// Its name.
+    pub name: String,
+    /// The commit; `None` for the current branch before its first commit.
+    pub commit: Option<ObjectId>,
+    /// Whether the worktree is on it.
+    pub current: bool,
+}
+
+impl Repo {
+    /// All branches or tags, by name.
+    pub fn list_refs(&self, kind: RefKind) -> Result<Vec<RefInfo>, RepoError> {
+        let head = self.head()?;
+        let current = head.branch().filter(|_| kind == RefKind::Branch);
+        let prefix = kind.key("");
+        let mut out = Vec::new();
+        for (key, _) in self.refs.with_prefix(&prefix)? {
+            let name = key[prefix.len()..].to_owned();
+            let commit = self.ref_id(&key)?;
+            out.push(RefInfo {
+                current: current == Some(name.as_str()),
+                name,
+                commit,
+            });
+        }
+        if let Some(name) = current.filter(|name| out.iter().all(|info| info.name != *name)) {
+            out.insert(
+                0,
+                RefInfo {
+                    name: name.to_owned(),
+                    commit: None,
+                    current: true,
+                },
+            );
+        }
+        Ok(out)
+    }
+
+    /// Makes a branch or tag at `target`.
+    pub fn create_ref(
+        &self,
+        kind: RefKind,
+        name: &str,
+        target: ObjectId,
+        asked: Asked,
+    ) -> Result<(), RepoError> {
+        check_ref_name(name)?;
+        let key = kind.key(name);
+        if self.refs.get(&key)?.is_some() {
+            return Err(RepoError::RefExists {
+                kind: kind.word(),
+                name: name.to_owned(),
+            });
+        }
+        self.publish(asked, None, vec![set(key, target.as_bytes().to_vec())], 0)?;
+        Ok(())
+    }
+
+    /// Deletes a branch or tag and returns the commit it named. A branch that a worktree is on
+    /// stays.
+    pub fn delete_ref(
+        &self,
+        kind: RefKind,
+        name: &str,
+        asked: Asked,
+    ) -> Result<ObjectId, RepoError> {
+        let key = kind.key(name);
+        let missing = || RepoError::NoRef {
+            kind: kind.word(),
+            name: name.to_owned(),
+        };
+        let target = self.ref_id(&key)?.ok_or_else(missing)?;
+        if kind == RefKind::Branch {
+            self.refuse_in_use(name)?;
+        }
+        self.publish(asked, None, vec![change(&self.refs, key, None)?], 0)?;
+        Ok(target)
+    }
+
+    /// Renames a branch; worktrees that are on it stay on it.
+    pub fn rename_branch(&self, old: &str, new: &str, asked: Asked) -> Result<(), RepoError> {
+        check_ref_name(new)?;
+        let (old_key, new_key) = (RefKind::Branch.key(old), RefKind::Branch.key(new));
+        let missing = || RepoError::NoRef {
+            kind: "branch",
+            name: old.to_owned(),
+        };
+        let on_it = self.worktrees_on(old)?;
+        let target = self.refs.get(&old_key)?;
+        if target.is_none() && on_it.is_empty() {
+            return Err(missing());
+        }
+        if self.refs.get(&new_key)?.is_some() {
+            return Err(RepoError::RefExists {
+                kind: "branch",
+                name: new.to_owned(),
+            });
+        }
+        let mut changes: Vec<Change> = Vec::new();
+        if let Some(target) = target {
+            changes.push(Change {
+                key: old_key,
+                old: Some(target.clone()),
+                new: None,
+            });
+            changes.push(set(new_key, target));
+        }
+        for worktree in on_it {
+            let head = Head::Branch(new.to_owned()).value();
+            changes.push(change(&self.refs, head_key(&worktree), Some(head))?);
+        }
+        self.publish(asked, None, changes, 0)?;
+        Ok(())
+    }
+
+    /// Names of the worktrees that are on a branch.
+    pub(super) fn worktrees_on(&self, branch: &str) -> Result<Vec<String>, RepoError> {
+        let head = Head::Branch(branch.to_owned()).value();
+        let mut out = Vec::new();
+        for (key, value) in self.refs.with_prefix("worktree/")? {
+            let name = key
+                .strip_prefix("worktree/")
+                .and_then(|k| k.strip_suffix("/head"));
+            out.extend(name.filter(|_| value == head).map(str::to_owned));
+        }
+        Ok(out)
+    }
+
+    fn refuse_in_use(&self, branch: &str) -> Result<(), RepoError> {
+        let Some(worktree) = self.worktrees_on(branch)?.into_iter().next() else {
+            return Ok(());
+        };
+        let path = self.refs.get(&path_key(&worktree))?.unwrap_or_default();
+        let at = String::from_utf8_lossy(&path).into_owned();
+        Err(RepoError::InUse {
+            name: branch.to_owned(),
+            at,
+        })
+    }
+}

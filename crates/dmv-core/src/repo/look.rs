@@ -1,0 +1,190 @@
+//! Looking into commits: entries, listings, content.
+
+use super::{Repo, RepoError};
+use crate::hash::ObjectId;
+use crate::history::load_commit;
+use crate::object::commit::Commit;
+use crate::object::list::{Blob, BlobChunks};
+use crate::object::name::RepoPath;
+use crate::object::tree::{Kind, TreeEntry, TreeIter, lookup_path};
+use crate::object::{ObjectError, ObjectType};
+use std::io::Write;
+use std::ops::{ControlFlow, Range};
+
+/// A place in a commit: the root, or an entry.
+#[derive(Clone, Debug)]
+pub enum Located {
+    /// The root directory.
+    Root {
+        /// Its tree.
+        tree: ObjectId,
+        /// Bytes under it.
+        bytes: u64,
+        /// Files under it.
+        files: u64,
+    },
+    /// Something below.
+    Entry(TreeEntry),
+}
+
+impl Located {
+    /// The tree, if this is a directory.
+    pub fn tree(&self) -> Option<ObjectId> {
+        match self {
+            Located::Root { tree, .. } => Some(*tree),
+            Located::Entry(e) => (e.kind == Kind::Directory).then_some(e.id),
+        }
+    }
+}
+
+/// One line of a listing.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// Path from the root of the commit.
+    pub path: RepoPath,
+    /// The entry.
+    pub entry: TreeEntry,
+}
+
+impl Repo {
+    /// Reads a commit.
+    pub fn read_commit(&self, id: &ObjectId) -> Result<Commit, RepoError> {
+        Ok(load_commit(self.objects(), id)?)
+    }
+
+    /// Parses a path as given by a user: `.` and trailing slashes mean what they look like.
+    pub fn parse_path(path: &[u8]) -> Result<RepoPath, RepoError> {
+        let parts = path
+            .split(|b| *b == b'/')
+            .filter(|part| !part.is_empty() && *part != b".");
+        let joined = parts.collect::<Vec<_>>().join(&b'/');
+        RepoPath::parse(&joined).map_err(|e| RepoError::BadPath {
+            path: path.to_vec(),
+            why: e.to_string(),
+        })
+    }
+
+    /// What a commit has at `path`; `revision` is for the message when it has nothing.
+    pub fn locate(
+        &self,
+        revision: &str,
+        commit: &Commit,
+        path: &RepoPath,
+    ) -> Result<Located, RepoError> {
+        if path.is_root() {
+            let (tree, bytes, files) = (commit.tree, commit.tree_bytes, commit.tree_files);
+            return Ok(Located::Root { tree, bytes, files });
+        }
+        let found = lookup_path(self.objects(), &commit.tree, path)?;
+        found
+            .map(Located::Entry)
+            .ok_or_else(|| RepoError::NoSuchPath {
+                revision: revision.to_owned(),
+                path: path.as_bytes().to_vec(),
+            })
+    }
+
+    /// Visits what is in the directory `tree`, whose path is `at`, in path order.
+    ///
+    /// `deep`: everything below, files and empty directories; else the directory's own entries.
+    pub fn list(
+        &self,
+        at: &RepoPath,
+        tree: ObjectId,
+        deep: bool,
+        visit: &mut dyn FnMut(Listed) -> Result<ControlFlow<()>, RepoError>,
+    ) -> Result<(), RepoError> {
+        let mut stack = vec![(at.clone(), TreeIter::new(self.objects(), tree))];
+        while let Some((path, iter)) = stack.last_mut() {
+            let Some(entry) = iter.next().transpose()? else {
+                stack.pop();
+                continue;
+            };
+            let path = path.join(&entry.name).map_err(|e| RepoError::Damaged {
+                path: self.store().packs_dir().to_owned(),
+                why: format!("directory {tree} holds a path that cannot be: {e}"),
+            })?;
+            let empty = entry.id == crate::object::tree::empty_tree_id();
+            if deep && entry.kind == Kind::Directory && !empty {
+                stack.push((path, TreeIter::new(self.objects(), entry.id)));
+            } else if visit(Listed { path, entry })?.is_break() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a file's bytes in `range` to `out`, reading only the chunks that hold them.
+    ///
+    /// Returns the bytes written. Every chunk is verified before any of it is written.
+    pub fn cat(
+        &self,
+        blob: Blob,
+        range: Option<Range<u64>>,
+        out: &mut dyn Write,
+    ) -> Result<u64, RepoError> {
+        let range = range.unwrap_or(0..blob.size);
+        let end = range.end.min(blob.size);
+        let mut written = 0;
+        let mut bytes = Vec::new();
+        if range.start >= end {
+            return Ok(0);
+        }
+        for chunk in BlobChunks::starting_at(self.objects(), blob, range.start) {
+            let (offset, id, len) = chunk?;
+            if offset >= end {
+                break;
+            }
+            bytes.clear();
+            self.read_chunk(&id, len, &mut bytes)?;
+            let from = range.start.saturating_sub(offset) as usize;
+            let to = (end - offset).min(bytes.len() as u64) as usize;
+            out.write_all(&bytes[from..to])
+                .map_err(|source| RepoError::Io {
+                    action: "write to",
+                    path: "output".into(),
+                    source,
+                })?;
+            written += (to - from) as u64;
+        }
+        Ok(written)
+    }
+
+    /// Appends a chunk's verified bytes, which must be as many as whoever names it says.
+    pub(super) fn read_chunk(
+        &self,
+        id: &ObjectId,
+        len: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), RepoError> {
+        let start = out.len();
+        let ty = ObjectType::Chunk;
+        if !self.store.read_into(ty, id, out)? {
+            return Err(RepoError::Absent {
+                id: *id,
+                ty: ty.word(),
+            });
+        }
+        if (out.len() - start) as u64 == len {
+            return Ok(());
+        }
+        let why = format!("it has {} bytes where {len} are named", out.len() - start);
+        Err(ObjectError::Damaged { id: *id, ty, why }.into())
+    }
+
+    /// A symlink's target.
+    pub fn link_target(&self, entry: &TreeEntry) -> Result<Vec<u8>, RepoError> {
+        let mut out = Vec::new();
+        self.read_chunk(&entry.id, entry.size, &mut out)?;
+        Ok(out)
+    }
+}
+
+/// A file's content, as its tree entry names it.
+pub fn blob_of(entry: &TreeEntry) -> Blob {
+    Blob {
+        id: entry.id,
+        is_list: entry.is_list,
+        size: entry.size,
+    }
+}

@@ -1,0 +1,361 @@
+//! What differs between the worktree and the commit it is on.
+
+use super::worktree::Head;
+use super::{Repo, RepoError, WorktreeSettings};
+use crate::chunker::{Cutter, MAX_CUT_BYTES};
+use crate::fsutil::{FileKind, FileStat, Fingerprint, PathError, SafeDir, fs_now};
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::object::ObjectType;
+use crate::object::list::BlobChunks;
+use crate::object::tree::{Kind, TreeEntry};
+use crate::repo::look::blob_of;
+use crate::worktree::cacheupdate::CacheUpdate;
+use crate::worktree::known::{entry_at, known_dirs};
+use crate::worktree::scan::{DirScan, ScanOptions, Select, Skip, State, scan};
+use crate::worktree::snapshot::{Problem, special_word, unread};
+use crate::worktree::statcache::trusted_fingerprint;
+use crate::worktree::{KnownKind, join};
+use std::io::Read;
+
+/// How a path differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// Not in the commit.
+    Added,
+    /// Other content, or another executable bit.
+    Modified,
+    /// Not in the worktree.
+    Deleted,
+    /// File, symlink or directory in place of another of these.
+    Type,
+}
+
+impl ChangeKind {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            ChangeKind::Added => "added",
+            ChangeKind::Modified => "modified",
+            ChangeKind::Deleted => "deleted",
+            ChangeKind::Type => "type",
+        }
+    }
+}
+
+/// A path that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathChange {
+    /// Where.
+    pub path: Vec<u8>,
+    /// How.
+    pub kind: ChangeKind,
+}
+
+/// What to look at.
+pub struct StatusOptions<'a> {
+    /// The part of the worktree.
+    pub select: &'a dyn Select,
+    /// How files are taken in.
+    pub settings: WorktreeSettings,
+}
+
+/// The worktree against its commit.
+#[derive(Debug)]
+pub struct StatusReport {
+    /// What the worktree is on.
+    pub head: Head,
+    /// The commit, if there is one yet.
+    pub commit: Option<ObjectId>,
+    /// Whether that commit is not the one the files come from: the branch was moved elsewhere.
+    pub moved: bool,
+    /// Paths that differ, in path order.
+    pub changes: Vec<PathChange>,
+    /// Conflicts in the commit.
+    pub conflicts: Vec<Vec<u8>>,
+    /// What could not be looked at.
+    pub problems: Vec<Problem>,
+    /// What is never versioned: special files.
+    pub warnings: Vec<Problem>,
+}
+
+impl Repo {
+    /// Compares the worktree with the commit that its files come from.
+    ///
+    /// Content is read only where a file's stat has changed. What turns out equal is remembered, if
+    /// the stat cache can be written.
+    pub fn status(
+        &self,
+        options: &StatusOptions<'_>,
+        job: &Job,
+    ) -> Result<StatusReport, RepoError> {
+        // A reader that cannot lock only forgoes to remember.
+        let lock = match self.refs.is_read_only() {
+            true => None,
+            false => self.lock_worktree().ok(),
+        };
+        let tree = self.tree(&options.settings)?;
+        let known = tree.known(self);
+        let (head, commit) = (self.head()?, self.head_commit()?);
+        let mut status = Status {
+            repo: self,
+            base: tree.base_tree,
+            root: &tree.root,
+            known: &*known,
+            cache: CacheUpdate::new(&tree.own, self.id.0, &*known),
+            started: fs_now(&tree.own),
+            out: StatusReport {
+                moved: tree.base != commit,
+                head,
+                commit,
+                changes: Vec::new(),
+                conflicts: Vec::new(),
+                problems: Vec::new(),
+                warnings: Vec::new(),
+            },
+        };
+        let scan_options = ScanOptions {
+            known: &*known,
+            ignore: &tree.ignore,
+            select: options.select,
+            list_ignored: false,
+            one_file_system: false,
+            threads: 0,
+            cancel: job.cancel_flag(),
+        };
+        scan(&tree.root, &scan_options, |dir| {
+            status.dir(dir, options.select)
+        })?;
+        let Status { mut out, cache, .. } = status;
+        if let (Some(_lock), Some(tree_id)) = (lock, tree.base_tree) {
+            // Remembering is a convenience: on a full disk the answer is the same.
+            let _ = cache.finish(&tree_id, !tree.cache_fits());
+        }
+        out.changes
+            .sort_by(|a, b| crate::worktree::compare_dirs(&a.path, &b.path));
+        Ok(out)
+    }
+}
+
+struct Status<'a> {
+    repo: &'a Repo,
+    base: Option<ObjectId>,
+    root: &'a SafeDir,
+    known: &'a dyn crate::worktree::scan::Known,
+    cache: CacheUpdate<'a>,
+    started: crate::fsutil::FileTime,
+    out: StatusReport,
+}
+
+impl Status<'_> {
+    fn dir(&mut self, scan: DirScan, select: &dyn Select) -> Result<(), RepoError> {
+        if let Some(why) = unread(&scan.outcome) {
+            self.out.problems.push(Problem {
+                path: scan.path.clone(),
+                why,
+            });
+            self.cache.keep_all_under(scan.path);
+            return Ok(());
+        }
+        for warning in &scan.warnings {
+            let why = warning.to_string();
+            self.out.warnings.push(Problem {
+                path: scan.path.clone(),
+                why,
+            });
+        }
+        let mut refreshed: Vec<(Vec<u8>, KnownKind, Fingerprint)> = Vec::new();
+        let mut empty_and_new = scan.known.is_none() && !scan.path.is_empty();
+        for (name, state) in scan.entries() {
+            let path = join(&scan.path, name);
+            empty_and_new &= matches!(state, State::Ignored { .. });
+            match state {
+                State::Suspect { kind, stat } => match self.compare(&path, kind, stat)? {
+                    Some(true) => {
+                        let fingerprint = trusted_fingerprint(stat, self.started);
+                        if fingerprint != Fingerprint::SUSPECT {
+                            refreshed.push((name.to_vec(), kind, fingerprint));
+                        }
+                    }
+                    Some(false) => self.change(path, ChangeKind::Modified),
+                    None => {}
+                },
+                State::New { .. } => self.change(path, ChangeKind::Added),
+                State::Gone {
+                    kind: KnownKind::Dir,
+                } => self.gone_dir(&path)?,
+                State::Gone { .. } => self.change(path, ChangeKind::Deleted),
+                State::TypeChanged { was, now } => {
+                    if was == KnownKind::Dir {
+                        self.gone_dir(&path)?;
+                    }
+                    match (was, now) {
+                        (KnownKind::Dir, _) => self.change(path, ChangeKind::Added),
+                        (_, FileKind::Dir) => self.change(path, ChangeKind::Deleted),
+                        _ => self.change(path, ChangeKind::Type),
+                    }
+                }
+                State::Dir { known } => {
+                    if known && !select.enters(&path) {
+                        self.cache.keep_all_under(path);
+                    }
+                }
+                State::Ignored { .. } => {}
+                State::Skipped { known, reason } => self.skipped(path, known, reason),
+            }
+        }
+        if empty_and_new && scan.ignored == 0 {
+            self.change(scan.path.clone(), ChangeKind::Added);
+        }
+        let Some(known) = scan.known else {
+            return Ok(());
+        };
+        if refreshed.is_empty() {
+            self.cache.keep(scan.path.into());
+            return Ok(());
+        }
+        let rows = refreshed
+            .iter()
+            .map(|(name, kind, print)| (&**name, Some((*kind, *print))));
+        Ok(self.cache.replace(&scan.path, &known.updated(rows))?)
+    }
+
+    fn change(&mut self, path: Vec<u8>, kind: ChangeKind) {
+        self.out.changes.push(PathChange { path, kind });
+    }
+
+    /// Everything that the commit has in a directory that is gone.
+    fn gone_dir(&mut self, dir: &[u8]) -> Result<(), RepoError> {
+        let dirs = known_dirs(self.known, dir).map_err(|source| {
+            RepoError::from(crate::worktree::scan::ScanError::Known {
+                dir: dir.to_vec(),
+                source,
+            })
+        })?;
+        for (dir, section) in dirs {
+            if section.is_empty() {
+                self.change(dir.clone(), ChangeKind::Deleted);
+            }
+            for entry in section.iter().filter(|e| e.kind != KnownKind::Dir) {
+                self.change(join(&dir, entry.name), ChangeKind::Deleted);
+            }
+        }
+        Ok(())
+    }
+
+    fn skipped(&mut self, path: Vec<u8>, known: Option<KnownKind>, reason: Skip) {
+        match reason {
+            Skip::Special(kind) => {
+                let why = format!("a {} cannot be versioned", special_word(kind));
+                self.out.warnings.push(Problem {
+                    path: path.clone(),
+                    why,
+                });
+                if known.is_some() {
+                    self.change(path, ChangeKind::Deleted);
+                }
+            }
+            Skip::BadName => {
+                let why = "no tree can hold this name".to_owned();
+                self.out.problems.push(Problem { path, why });
+            }
+            Skip::Unreadable(errno) => {
+                let why = std::io::Error::from_raw_os_error(errno).to_string();
+                self.out.problems.push(Problem { path, why });
+            }
+            Skip::Control | Skip::Temporary => {}
+        }
+    }
+
+    /// Whether a file is as the commit has it; `None` when it cannot be told.
+    fn compare(
+        &mut self,
+        path: &[u8],
+        kind: KnownKind,
+        stat: &FileStat,
+    ) -> Result<Option<bool>, RepoError> {
+        let Some(base) = self.base else {
+            return Ok(Some(false));
+        };
+        let Some(entry) = entry_at(self.repo.objects(), &base, path)? else {
+            return Ok(Some(false));
+        };
+        if kind == KnownKind::Conflict {
+            return Ok(Some(false));
+        }
+        match same_as(self.repo, self.root, path, &entry, stat) {
+            Ok(same) => Ok(Some(same)),
+            Err(SameError::Path(e)) => {
+                self.out.problems.push(Problem {
+                    path: path.to_vec(),
+                    why: e.source.to_string(),
+                });
+                Ok(None)
+            }
+            Err(SameError::Repo(e)) => Err(e),
+        }
+    }
+}
+
+/// Why two contents could not be compared.
+pub(super) enum SameError {
+    /// The file could not be read.
+    Path(PathError),
+    /// The repository could not be read.
+    Repo(RepoError),
+}
+
+impl<E: Into<RepoError>> From<E> for SameError {
+    fn from(e: E) -> SameError {
+        SameError::Repo(e.into())
+    }
+}
+
+/// Whether the file at `path` holds what `entry` says. Stops at the first chunk that differs.
+pub(super) fn same_as(
+    repo: &Repo,
+    root: &SafeDir,
+    path: &[u8],
+    entry: &TreeEntry,
+    stat: &FileStat,
+) -> Result<bool, SameError> {
+    let kind = match (stat.kind, stat.exec) {
+        (FileKind::Symlink, _) => Kind::Symlink,
+        (FileKind::File, true) => Kind::Executable,
+        (FileKind::File, false) => Kind::File,
+        _ => return Ok(false),
+    };
+    if kind != entry.kind || stat.size != entry.size {
+        return Ok(false);
+    }
+    let (dir, name) = match path.iter().rposition(|b| *b == b'/') {
+        Some(at) => (&path[..at], &path[at + 1..]),
+        None => (&b""[..], path),
+    };
+    let dir = root.open_dir(dir).map_err(SameError::Path)?;
+    if kind == Kind::Symlink {
+        let target = dir.readlink(name).map_err(SameError::Path)?;
+        return Ok(ObjectType::Chunk.id_of(&target) == entry.id);
+    }
+    let (mut file, _) = dir.open_file_read(name).map_err(SameError::Path)?;
+    let cutter = Cutter::new();
+    let mut buf = Vec::new();
+    let mut at = 0;
+    for chunk in BlobChunks::new(repo.objects(), blob_of(entry)) {
+        let (_, id, len) = chunk?;
+        // The cut may depend on the byte after the chunk, so more than the longest chunk is read.
+        if buf.len() - at <= MAX_CUT_BYTES {
+            buf.drain(..at);
+            at = 0;
+            let want = 4 * MAX_CUT_BYTES - buf.len();
+            let read = file.by_ref().take(want as u64).read_to_end(&mut buf);
+            read.map_err(|e| SameError::Path(PathError::new("read", path, e)))?;
+        }
+        let cut = cutter.cut(&buf[at..]);
+        if cut as u64 != len || ObjectType::Chunk.id_of(&buf[at..at + cut]) != id {
+            return Ok(false);
+        }
+        at += cut;
+    }
+    Ok(at == buf.len())
+}

@@ -1,0 +1,359 @@
+//! Checking a repository: every byte of the packs, every object that history names.
+
+use super::{Repo, RepoError};
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::object::list::{BlobChunks, ListNode};
+use crate::object::name::RepoPath;
+use crate::object::tree::{Kind, Node};
+use crate::object::{ObjectError, ObjectRead, ObjectType};
+use crate::repo::look::blob_of;
+use crate::store::{FileId, PackReport, StoreError, verify_pack};
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+
+/// Most paths reported for one damaged object.
+const MAX_PATHS: usize = 8;
+
+/// How thorough a check is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum VerifyDepth {
+    /// Index tables, and everything that history names is stored; file content is not read.
+    Quick,
+    /// All of that, and every byte of every pack.
+    Normal,
+    /// All of that, and the databases.
+    Full,
+}
+
+/// A damaged or lost object, and where it is used.
+#[derive(Clone, Debug)]
+pub struct Damaged {
+    /// The object.
+    pub id: ObjectId,
+    /// Its type.
+    pub ty: ObjectType,
+    /// Paths in some commit that need it, a few of them.
+    pub paths: Vec<Vec<u8>>,
+}
+
+/// What a check found.
+#[derive(Debug, Default)]
+pub struct VerifyReport {
+    /// Objects that are whole.
+    pub objects: u64,
+    /// Bytes of packs read.
+    pub bytes: u64,
+    /// Objects whose stored bytes are wrong.
+    pub damaged: Vec<Damaged>,
+    /// Objects that history names and the store does not have.
+    pub missing: Vec<Damaged>,
+    /// Files of the repository that are damaged, as sentences.
+    pub files: Vec<String>,
+    /// Objects that are absent by choice.
+    pub absent: u64,
+}
+
+impl VerifyReport {
+    /// Whether nothing is wrong.
+    pub fn is_ok(&self) -> bool {
+        self.damaged.is_empty() && self.missing.is_empty() && self.files.is_empty()
+    }
+}
+
+impl Repo {
+    /// Checks the repository and says what is wrong; changes nothing.
+    pub fn verify(&self, depth: VerifyDepth, job: &Job) -> Result<VerifyReport, RepoError> {
+        let mut report = VerifyReport {
+            files: self.store.damaged_tables(),
+            ..Default::default()
+        };
+        if depth >= VerifyDepth::Normal {
+            self.verify_packs(&mut report, job)?;
+        } else {
+            report.objects = self.store.table_stats().1;
+        }
+        if depth == VerifyDepth::Full {
+            self.verify_databases(&mut report)?;
+        }
+        self.verify_history(&mut report, job)?;
+        self.name_paths(&mut report, job)?;
+        Ok(report)
+    }
+
+    fn verify_packs(&self, report: &mut VerifyReport, job: &Job) -> Result<(), RepoError> {
+        let packs = self.store.packs();
+        let total = packs.iter().map(|p| p.len).sum();
+        job.progress.total_bytes.store(total, Ordering::Relaxed);
+        let mut reports: HashMap<FileId, PackReport> = HashMap::new();
+        let mut before = 0;
+        for row in &packs {
+            let pack = verify_pack(&self.store, row, &mut |bytes| {
+                job.progress.bytes.store(before + bytes, Ordering::Relaxed);
+                !job.is_cancelled()
+            });
+            let pack = match pack {
+                Ok(pack) => pack,
+                Err(e @ (StoreError::Io { .. } | StoreError::DamagedFile { .. })) => {
+                    report.files.push(e.to_string());
+                    PackReport::default()
+                }
+                Err(e) => return Err(e.into()),
+            };
+            before += row.len;
+            report.objects += pack.objects;
+            report.bytes += pack.bytes;
+            let path = self.store.pack_path(row.id);
+            for (offset, why) in &pack.damage {
+                report
+                    .files
+                    .push(format!("{} at {offset}: {why}", path.display()));
+            }
+            reports.insert(row.id, pack);
+        }
+        let mut damaged = self.store.damaged_objects(&reports)?;
+        damaged.sort();
+        let damaged = damaged.into_iter().map(|(id, ty)| Damaged {
+            id,
+            ty,
+            paths: Vec::new(),
+        });
+        report.damaged.extend(damaged);
+        Ok(())
+    }
+
+    fn verify_databases(&self, report: &mut VerifyReport) -> Result<(), RepoError> {
+        let lines = self.refs.integrity()?;
+        report
+            .files
+            .extend(lines.into_iter().map(|line| format!("refs.db: {line}")));
+        let packs = self.store.packs_dir();
+        let log = crate::store::LogPack::open(&*self.vfs, packs, self.id, crate::vfs::Open::Read)?;
+        let (found, stretches) = log.operations()?;
+        if stretches > 0 {
+            report.files.push(format!(
+                "the operation log has {stretches} damaged stretches"
+            ));
+        }
+        let logged: HashSet<Vec<u8>> = found.into_iter().collect();
+        let lost = self
+            .refs
+            .operations(usize::MAX)?
+            .iter()
+            .filter(|op| !logged.contains(&op.encode()))
+            .count();
+        if lost > 0 {
+            report
+                .files
+                .push(format!("the operation log lacks {lost} operations"));
+        }
+        Ok(())
+    }
+
+    /// Walks everything that the view names, once each, and notes what is not there.
+    fn verify_history(&self, report: &mut VerifyReport, job: &Job) -> Result<(), RepoError> {
+        let mut seen: HashSet<ObjectId> = HashSet::new();
+        let mut stack: Vec<(ObjectType, ObjectId)> = Vec::new();
+        let bad: HashSet<ObjectId> = report.damaged.iter().map(|d| d.id).collect();
+        for (key, value) in self.refs.with_prefix("")? {
+            let is_commit = !key.starts_with("worktree/") || key.ends_with("/base");
+            if let (true, Ok(bytes)) = (is_commit, <[u8; 32]>::try_from(value)) {
+                stack.push((ObjectType::Commit, ObjectId::from_bytes(bytes)));
+            }
+        }
+        while let Some((ty, id)) = stack.pop() {
+            if job.is_cancelled() {
+                return Err(RepoError::Cancelled);
+            }
+            if !seen.insert(id) || bad.contains(&id) {
+                continue;
+            }
+            if ty == ObjectType::Chunk {
+                if self.store.pack_of(&id)?.is_none() {
+                    report.missing.push(Damaged {
+                        id,
+                        ty,
+                        paths: Vec::new(),
+                    });
+                }
+                continue;
+            }
+            match self.children(ty, &id) {
+                Ok(Some(children)) => stack.extend(children),
+                Ok(None) => report.missing.push(Damaged {
+                    id,
+                    ty,
+                    paths: Vec::new(),
+                }),
+                Err(ObjectError::Damaged { id, ty, .. }) => {
+                    report.damaged.push(Damaged {
+                        id,
+                        ty,
+                        paths: Vec::new(),
+                    });
+                }
+                // A damaged table is in the report already; what it hides counts as missing.
+                Err(ObjectError::Store(_)) if !report.files.is_empty() => {
+                    report.missing.push(Damaged {
+                        id,
+                        ty,
+                        paths: Vec::new(),
+                    });
+                }
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// What an object refers to; `None` when it is not stored.
+    fn children(
+        &self,
+        ty: ObjectType,
+        id: &ObjectId,
+    ) -> Result<Option<Vec<(ObjectType, ObjectId)>>, ObjectError> {
+        let Some(bytes) = self.store.read(ty, id)? else {
+            return Ok(None);
+        };
+        let damaged = |e: crate::object::codec::DecodeError| ObjectError::Damaged {
+            id: *id,
+            ty,
+            why: e.to_string(),
+        };
+        let mut out = Vec::new();
+        match ty {
+            ObjectType::Commit => {
+                let commit = crate::object::commit::Commit::decode(&bytes).map_err(damaged)?;
+                out.extend(commit.parents.iter().map(|id| (ObjectType::Commit, *id)));
+                out.push((ObjectType::Tree, commit.tree));
+            }
+            ObjectType::Tree => match Node::decode(&bytes).map_err(damaged)? {
+                Node::Leaf(entries) => {
+                    out.extend(
+                        entries
+                            .iter()
+                            .map(|e| (target_type(e.kind, e.is_list), e.id)),
+                    );
+                }
+                Node::Inner { children, .. } => {
+                    out.extend(children.iter().map(|c| (ObjectType::Tree, c.id)));
+                }
+            },
+            ObjectType::List => {
+                let node = ListNode::decode(&bytes).map_err(damaged)?;
+                let ty = if node.level == 0 {
+                    ObjectType::Chunk
+                } else {
+                    ObjectType::List
+                };
+                out.extend(node.entries.iter().map(|e| (ty, e.id)));
+            }
+            ObjectType::Conflict => {
+                let conflict =
+                    crate::object::conflict::Conflict::decode(&bytes).map_err(damaged)?;
+                let terms = conflict.bases.iter().chain(&conflict.sides).flatten();
+                out.extend(terms.map(|t| (target_type(t.kind, t.is_list), t.id)));
+            }
+            ObjectType::Chunk => {}
+        }
+        Ok(Some(out))
+    }
+
+    /// Finds paths that use what is damaged or missing. Only done when something is.
+    fn name_paths(&self, report: &mut VerifyReport, job: &Job) -> Result<(), RepoError> {
+        let wanted: HashSet<ObjectId> = report
+            .damaged
+            .iter()
+            .chain(&report.missing)
+            .map(|d| d.id)
+            .collect();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let mut paths: HashMap<ObjectId, Vec<Vec<u8>>> = HashMap::new();
+        let mut trees: HashSet<ObjectId> = HashSet::new();
+        for (key, value) in self.refs.with_prefix("")? {
+            let is_commit = !key.starts_with("worktree/") || key.ends_with("/base");
+            let (true, Ok(bytes)) = (is_commit, <[u8; 32]>::try_from(value)) else {
+                continue;
+            };
+            let start = ObjectId::from_bytes(bytes);
+            let mut commits = vec![start];
+            let mut seen = HashSet::new();
+            while let Some(id) = commits.pop() {
+                if !seen.insert(id) {
+                    continue;
+                }
+                let Ok(commit) = self.read_commit(&id) else {
+                    continue;
+                };
+                commits.extend(&commit.parents);
+                if job.is_cancelled() {
+                    return Err(RepoError::Cancelled);
+                }
+                if trees.insert(commit.tree) {
+                    self.paths_in(commit.tree, &wanted, &mut paths);
+                }
+            }
+        }
+        for damaged in report.damaged.iter_mut().chain(&mut report.missing) {
+            damaged.paths = paths.remove(&damaged.id).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    fn paths_in(
+        &self,
+        tree: ObjectId,
+        wanted: &HashSet<ObjectId>,
+        paths: &mut HashMap<ObjectId, Vec<Vec<u8>>>,
+    ) {
+        let mut note = |id: ObjectId, path: &RepoPath| {
+            let list = paths.entry(id).or_default();
+            let path = path.as_bytes().to_vec();
+            if list.len() < MAX_PATHS && !list.contains(&path) {
+                list.push(path);
+            }
+        };
+        // What cannot be read ends the walk there: it is in the report by its own id.
+        let mut dirs = vec![(RepoPath::root(), tree)];
+        while let Some((at, tree)) = dirs.pop() {
+            if wanted.contains(&tree) {
+                note(tree, &at);
+            }
+            let _ = self.list(&at, tree, false, &mut |listed| {
+                let (path, entry) = (&listed.path, &listed.entry);
+                if wanted.contains(&entry.id) {
+                    note(entry.id, path);
+                }
+                if entry.kind == Kind::Directory {
+                    dirs.push((path.clone(), entry.id));
+                } else if entry.is_list {
+                    for chunk in BlobChunks::new(self.objects(), blob_of(entry)) {
+                        match chunk {
+                            Ok((_, id, _)) if wanted.contains(&id) => note(id, path),
+                            Ok(_) => {}
+                            Err(
+                                ObjectError::Damaged { id, .. } | ObjectError::Missing { id, .. },
+                            ) => {
+                                note(id, path);
+                            }
+                            Err(_) => {}
+                        }
+                    }
+                }
+                Ok(ControlFlow::Continue(()))
+            });
+        }
+    }
+}
+
+fn target_type(kind: Kind, is_list: bool) -> ObjectType {
+    match kind {
+        Kind::Directory => ObjectType::Tree,
+        Kind::Conflict => ObjectType::Conflict,
+        _ if is_list => ObjectType::List,
+        _ => ObjectType::Chunk,
+    }
+}
