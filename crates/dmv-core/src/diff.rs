@@ -4,7 +4,7 @@
 //! the nodes inside one, so the cost follows the difference and not the size.
 
 use crate::hash::ObjectId;
-use crate::limits::{MAX_PATH_BYTES, MAX_PATH_DEPTH};
+use crate::limits::MAX_PATH_DEPTH;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Cursor, Kind, Peek, TreeEntry, empty_tree_id};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
@@ -144,10 +144,21 @@ impl<'r> Walk<'r> {
         let Some(either) = old.as_ref().or(new.as_ref()) else {
             return Ok(ControlFlow::Continue(()));
         };
+<<<<<<< HEAD
         if let Err(e) = self.path.push(&either.name) {
             let (id, ty, why) = (either.id, ObjectType::Tree, e.to_string());
             return Err(ObjectError::Damaged { id, ty, why }.into());
         }
+=======
+        self.path.push(&either.name).map_err(|error| {
+            // The entry is at fault, not the object it names.
+            let holder = self.dirs.last().and_then(|dir| match old {
+                Some(_) => dir.ids.0,
+                None => dir.ids.1,
+            });
+            damaged_tree(holder.unwrap_or(self.empty), error.why())
+        })?;
+>>>>>>> 255e477c4506918e430c0ca673051ea0c213c94a
         let (old, new) = (old.as_ref(), new.as_ref());
         let is_dir = |entry: &TreeEntry| entry.kind == Kind::Directory;
         let reports = match (old, new) {
@@ -189,27 +200,33 @@ impl<'r> Walk<'r> {
     /// Makes the directories at the current path the next to walk.
     fn descend(&mut self, old: Option<ObjectId>, new: Option<ObjectId>) -> Result<(), ObjectError> {
         let too_deep = self.dirs.len() >= MAX_PATH_DEPTH;
-        if let Some(id) = old.or(new)
-            && (too_deep || self.path.as_bytes().len() > MAX_PATH_BYTES)
-        {
-            return Err(ObjectError::Damaged {
-                id,
-                ty: ObjectType::Tree,
-                why: "directories are nested too deep".to_owned(),
-            });
+        if too_deep {
+            let id = old.or(new).unwrap_or(self.empty);
+            return Err(damaged_tree(id, "directories are nested too deep"));
         }
+        let ids = (old, new);
         let open = |id: Option<ObjectId>| match id {
             Some(id) => Cursor::open(self.reader, &id),
             None => Ok(Cursor::nowhere(self.reader)),
         };
         let (old, new) = (open(old)?, open(new)?);
-        self.dirs.push(DirPair { old, new });
+        self.dirs.push(DirPair { ids, old, new });
         Ok(())
+    }
+}
+
+fn damaged_tree(id: ObjectId, why: &str) -> ObjectError {
+    ObjectError::Damaged {
+        id,
+        ty: ObjectType::Tree,
+        why: why.to_owned(),
     }
 }
 
 /// Two directories at the same path.
 struct DirPair<'r> {
+    /// Both, old first, for messages.
+    ids: (Option<ObjectId>, Option<ObjectId>),
     old: Cursor<'r>,
     new: Cursor<'r>,
 }
@@ -324,6 +341,10 @@ mod tests {
         entry(name, Kind::File, ObjectType::Chunk.id_of(&[content]))
     }
 
+    fn join(at: &RepoPath, name: &SafeName) -> RepoPath {
+        at.join(name).expect("paths in tests are short")
+    }
+
     /// Writes `dir` and puts what a diff speaks of, files and empty directories, into `flat`.
     fn build(
         mem: &MemObjects,
@@ -338,7 +359,7 @@ mod tests {
                 Item::File(content) => file(name, *content),
                 Item::Dir(below) => {
                     let dir = entry(name, Kind::Directory, empty_tree_id());
-                    let below = build(mem, &at.join(&dir.name), below, flat)?;
+                    let below = build(mem, &join(at, &dir.name), below, flat)?;
                     TreeEntry {
                         id: below.id,
                         size: below.bytes,
@@ -349,7 +370,7 @@ mod tests {
             };
             builder.push(&entry, &mut writer)?;
             if entry.kind != Kind::Directory || entry.id == empty_tree_id() {
-                flat.insert(at.join(&entry.name), entry);
+                flat.insert(join(at, &entry.name), entry);
             }
         }
         builder.finish(&mut writer)

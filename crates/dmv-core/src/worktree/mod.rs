@@ -11,6 +11,7 @@ pub mod ignore;
 pub mod ingest;
 pub mod known;
 pub mod scan;
+pub mod select;
 pub mod snapshot;
 pub mod statcache;
 

@@ -1,0 +1,60 @@
+//! The part of a worktree that a command was asked to look at.
+
+use super::scan::Select;
+
+/// Some paths, each with everything under it. No paths at all: everything.
+#[derive(Clone, Debug, Default)]
+pub struct Paths {
+    paths: Vec<Vec<u8>>,
+}
+
+impl Paths {
+    /// Selects `paths`, given from the worktree's root; the root's own path is empty.
+    pub fn new(paths: Vec<Vec<u8>>) -> Paths {
+        let all = paths.iter().any(|path| path.is_empty());
+        Paths { paths: if all { Vec::new() } else { paths } }
+    }
+
+    /// Whether the entry at `path` is one of the paths, or under one.
+    pub fn includes(&self, path: &[u8]) -> bool {
+        self.paths.is_empty() || self.paths.iter().any(|p| is_under(path, p))
+    }
+}
+
+/// Whether `path` is `dir` or below it.
+pub fn is_under(path: &[u8], dir: &[u8]) -> bool {
+    dir.is_empty()
+        || path.strip_prefix(dir).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+}
+
+impl Select for Paths {
+    fn enters(&self, dir: &[u8]) -> bool {
+        self.includes(dir) || self.paths.iter().any(|p| is_under(p, dir))
+    }
+
+    fn takes(&self, dir: &[u8], name: &[u8]) -> bool {
+        self.paths.is_empty() || self.enters(&super::join(dir, name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_selects_itself_what_is_under_it_and_the_way_there() {
+        let paths = Paths::new(vec![b"a/b".to_vec()]);
+        assert!(paths.enters(b"") && paths.enters(b"a") && paths.enters(b"a/b/c"));
+        assert!(!paths.enters(b"b") && !paths.enters(b"a/bc"));
+        assert!(paths.takes(b"", b"a") && paths.takes(b"a", b"b") && paths.takes(b"a/b", b"x"));
+        assert!(!paths.takes(b"", b"b") && !paths.takes(b"a", b"c"));
+        assert!(paths.includes(b"a/b/c") && !paths.includes(b"a"));
+    }
+
+    #[test]
+    fn no_paths_and_the_root_select_everything() {
+        for paths in [Paths::default(), Paths::new(vec![b"a".to_vec(), Vec::new()])] {
+            assert!(paths.includes(b"x/y") && paths.enters(b"x") && paths.takes(b"x", b"y"));
+        }
+    }
+}
