@@ -144,12 +144,6 @@ impl<'r> Walk<'r> {
         let Some(either) = old.as_ref().or(new.as_ref()) else {
             return Ok(ControlFlow::Continue(()));
         };
-<<<<<<< HEAD
-        if let Err(e) = self.path.push(&either.name) {
-            let (id, ty, why) = (either.id, ObjectType::Tree, e.to_string());
-            return Err(ObjectError::Damaged { id, ty, why }.into());
-        }
-=======
         self.path.push(&either.name).map_err(|error| {
             // The entry is at fault, not the object it names.
             let holder = self.dirs.last().and_then(|dir| match old {
@@ -158,7 +152,6 @@ impl<'r> Walk<'r> {
             });
             damaged_tree(holder.unwrap_or(self.empty), error.why())
         })?;
->>>>>>> 255e477c4506918e430c0ca673051ea0c213c94a
         let (old, new) = (old.as_ref(), new.as_ref());
         let is_dir = |entry: &TreeEntry| entry.kind == Kind::Directory;
         let reports = match (old, new) {

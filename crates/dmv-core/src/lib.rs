@@ -12,10 +12,7 @@ pub mod diff;
 pub mod fsutil;
 pub mod hash;
 pub mod history;
-<<<<<<< HEAD
 pub mod job;
-=======
->>>>>>> 255e477c4506918e430c0ca673051ea0c213c94a
 pub mod limits;
 pub mod object;
 pub mod refs;

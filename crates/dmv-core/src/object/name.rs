@@ -9,10 +9,6 @@ pub use super::portable::{fold_key, portability};
 
 use super::portable::is_hidden;
 use crate::limits::MAX_NAME_BYTES;
-<<<<<<< HEAD
-use std::borrow::Borrow;
-=======
->>>>>>> 255e477c4506918e430c0ca673051ea0c213c94a
 use std::fmt;
 
 /// Why bytes are no name, or no path.
@@ -82,15 +78,6 @@ impl AsRef<[u8]> for SafeName {
     }
 }
 
-<<<<<<< HEAD
-impl Borrow<[u8]> for SafeName {
-    fn borrow(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-=======
->>>>>>> 255e477c4506918e430c0ca673051ea0c213c94a
 impl fmt::Display for SafeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         escape(&self.0).fmt(f)

@@ -12,7 +12,9 @@ impl Paths {
     /// Selects `paths`, given from the worktree's root; the root's own path is empty.
     pub fn new(paths: Vec<Vec<u8>>) -> Paths {
         let all = paths.iter().any(|path| path.is_empty());
-        Paths { paths: if all { Vec::new() } else { paths } }
+        Paths {
+            paths: if all { Vec::new() } else { paths },
+        }
     }
 
     /// Whether the entry at `path` is one of the paths, or under one.
@@ -24,7 +26,9 @@ impl Paths {
 /// Whether `path` is `dir` or below it.
 pub fn is_under(path: &[u8], dir: &[u8]) -> bool {
     dir.is_empty()
-        || path.strip_prefix(dir).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+        || path
+            .strip_prefix(dir)
+            .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 
 impl Select for Paths {
@@ -53,7 +57,10 @@ mod tests {
 
     #[test]
     fn no_paths_and_the_root_select_everything() {
-        for paths in [Paths::default(), Paths::new(vec![b"a".to_vec(), Vec::new()])] {
+        for paths in [
+            Paths::default(),
+            Paths::new(vec![b"a".to_vec(), Vec::new()]),
+        ] {
             assert!(paths.includes(b"x/y") && paths.enters(b"x") && paths.takes(b"x", b"y"));
         }
     }
