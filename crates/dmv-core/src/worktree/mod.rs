@@ -6,9 +6,13 @@
 //! Paths are bytes, components joined by `/`, relative to the worktree's root, whose own path is
 //! empty.
 
+pub mod checkout;
 pub mod ignore;
 pub mod scan;
 pub mod statcache;
+
+use crate::fsutil::{FileKind, is_temp_name};
+use crate::limits::MAX_NAME_BYTES;
 
 /// What an entry of a tree is; the numbers are those of the tree format (docs/format/objects.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,5 +52,47 @@ pub fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     match dir {
         b"" => name.to_vec(),
         _ => [dir, b"/", name].concat(),
+    }
+}
+
+/// The directory and the last component of `path`; `None` for the root.
+pub fn split_path(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    match path.iter().rposition(|b| *b == b'/') {
+        Some(at) => Some((&path[..at], &path[at + 1..])),
+        None if path.is_empty() => None,
+        None => Some((b"", path)),
+    }
+}
+
+/// Why an entry was left alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Skip {
+    /// It belongs to a version control system.
+    Control,
+    /// A temporary file of a command that was killed.
+    Temporary,
+    /// A name that no tree may hold.
+    BadName,
+    /// Neither a file nor a symlink nor a directory.
+    Special(FileKind),
+    /// Its stat failed with this error number.
+    Unreadable(i32),
+}
+
+/// Why no tree may hold an entry of this name.
+pub fn refused_name(name: &[u8]) -> Option<Skip> {
+    if name.len() > MAX_NAME_BYTES {
+        return Some(Skip::BadName);
+    }
+    if name.first() != Some(&b'.') {
+        return None;
+    }
+    let control: [&[u8]; 5] = [b".dmv", b".git", b".hg", b".svn", b".jj"];
+    if control.iter().any(|c| name.eq_ignore_ascii_case(c)) {
+        Some(Skip::Control)
+    } else if is_temp_name(name) {
+        Some(Skip::Temporary)
+    } else {
+        None
     }
 }

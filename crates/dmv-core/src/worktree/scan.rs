@@ -8,9 +8,9 @@
 
 use super::ignore::{IgnoreRules, IgnoreWarning};
 use super::statcache::{Section, StatCache, StatCacheError};
-use super::{KnownKind, join};
-use crate::fsutil::{FileKind, FileStat, Fingerprint, Listing, PathError, SafeDir, is_temp_name};
-use crate::limits::{MAX_DIR_ENTRIES, MAX_NAME_BYTES, MAX_PATH_BYTES, MAX_PATH_DEPTH};
+use super::{KnownKind, Skip, join, refused_name};
+use crate::fsutil::{FileKind, FileStat, Fingerprint, Listing, PathError, SafeDir};
+use crate::limits::{MAX_DIR_ENTRIES, MAX_PATH_BYTES, MAX_PATH_DEPTH};
 use rayon::slice::ParallelSliceMut;
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -136,21 +136,6 @@ pub enum Outcome {
     OtherFileSystem,
     /// It is deeper, or its path longer, than DMV keeps.
     TooDeep,
-}
-
-/// Why an entry was left alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Skip {
-    /// It belongs to a version control system.
-    Control,
-    /// A temporary file of a command that was killed.
-    Temporary,
-    /// A name that no tree may hold.
-    BadName,
-    /// Neither a file nor a symlink nor a directory.
-    Special(FileKind),
-    /// Its stat failed with this error number.
-    Unreadable(i32),
 }
 
 /// What a scan says about an entry that is not known to be unchanged.
@@ -788,7 +773,7 @@ impl<'a> Shared<'a> {
                 continue;
             }
             let name = listing.name(pair.listed as usize);
-            if let Some(reason) = refused(name) {
+            if let Some(reason) = refused_name(name) {
                 push(Found::Skipped(known, reason));
                 continue;
             }
@@ -1022,24 +1007,6 @@ fn fits(known: KnownKind, kind: FileKind) -> bool {
         KnownKind::Symlink => kind == FileKind::Symlink,
         KnownKind::Conflict => matches!(kind, FileKind::File | FileKind::Symlink),
         KnownKind::Dir => false,
-    }
-}
-
-/// Why no tree may hold an entry of this name.
-fn refused(name: &[u8]) -> Option<Skip> {
-    if name.len() > MAX_NAME_BYTES {
-        return Some(Skip::BadName);
-    }
-    if name.first() != Some(&b'.') {
-        return None;
-    }
-    let control: [&[u8]; 5] = [b".dmv", b".git", b".hg", b".svn", b".jj"];
-    if control.iter().any(|c| name.eq_ignore_ascii_case(c)) {
-        Some(Skip::Control)
-    } else if is_temp_name(name) {
-        Some(Skip::Temporary)
-    } else {
-        None
     }
 }
 
