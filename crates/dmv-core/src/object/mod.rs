@@ -11,6 +11,8 @@ pub mod commit;
 pub mod conflict;
 pub mod mem;
 pub mod name;
+mod path;
+mod portable;
 pub mod tree;
 
 use crate::hash::{ObjectId, chunk_id, derived_id};
