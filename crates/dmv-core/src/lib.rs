@@ -7,6 +7,7 @@
 //!
 //! Nothing here prints, reads the environment or opens a socket.
 
+pub mod chunker;
 pub mod diff;
 pub mod hash;
 pub mod limits;
