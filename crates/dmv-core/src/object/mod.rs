@@ -9,6 +9,7 @@ pub mod boundary;
 pub mod codec;
 pub mod commit;
 pub mod conflict;
+pub mod list;
 pub mod mem;
 pub mod name;
 mod path;
