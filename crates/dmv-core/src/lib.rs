@@ -10,5 +10,6 @@
 pub mod chunker;
 pub mod diff;
 pub mod hash;
+pub mod history;
 pub mod limits;
 pub mod object;

@@ -456,22 +456,3 @@ fn iteration_ends_after_an_error() -> Outcome {
     assert!(iter.next().is_none());
     Ok(())
 }
-
-/// Not a test of correctness: run by hand with `--release --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn measure_a_hundred_thousand_entries() -> Outcome {
-    let mem = MemObjects::new();
-    let entries = numbered(0..100_000);
-    let begin = std::time::Instant::now();
-    let dir = build(&mem, &entries)?;
-    let built = begin.elapsed();
-    let begin = std::time::Instant::now();
-    assert_eq!(TreeIter::new(&mem, dir.id).count(), 100_000);
-    let read = begin.elapsed();
-    assert!(
-        built.as_secs() < 5 && read.as_secs() < 5,
-        "{built:?} {read:?}"
-    );
-    panic!("built in {built:?}, read in {read:?}");
-}
