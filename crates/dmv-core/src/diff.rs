@@ -4,8 +4,7 @@
 //! the nodes inside one, so the cost follows the difference and not the size.
 
 use crate::hash::ObjectId;
-use crate::limits::{MAX_PATH_BYTES, MAX_PATH_DEPTH};
-use crate::object::name::RepoPath;
+use crate::object::name::{NameError, RepoPath};
 use crate::object::tree::{Cursor, Kind, Peek, TreeEntry, empty_tree_id};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use std::cmp::Ordering;
@@ -144,7 +143,10 @@ impl<'r> Walk<'r> {
         let Some(either) = old.as_ref().or(new.as_ref()) else {
             return Ok(ControlFlow::Continue(()));
         };
-        self.path.push(&either.name);
+        if let Err(e) = self.path.push(&either.name) {
+            let id = self.dirs.last().map_or(either.id, |dir| dir.id);
+            return Err(damaged(id, e).into());
+        }
         let (old, new) = (old.as_ref(), new.as_ref());
         let is_dir = |entry: &TreeEntry| entry.kind == Kind::Directory;
         let reports = match (old, new) {
@@ -185,28 +187,32 @@ impl<'r> Walk<'r> {
 
     /// Makes the directories at the current path the next to walk.
     fn descend(&mut self, old: Option<ObjectId>, new: Option<ObjectId>) -> Result<(), ObjectError> {
-        let too_deep = self.dirs.len() >= MAX_PATH_DEPTH;
-        if let Some(id) = old.or(new)
-            && (too_deep || self.path.as_bytes().len() > MAX_PATH_BYTES)
-        {
-            return Err(ObjectError::Damaged {
-                id,
-                ty: ObjectType::Tree,
-                why: "directories are nested too deep".to_owned(),
-            });
-        }
+        let Some(id) = old.or(new) else {
+            return Ok(());
+        };
         let open = |id: Option<ObjectId>| match id {
             Some(id) => Cursor::open(self.reader, &id),
             None => Ok(Cursor::nowhere(self.reader)),
         };
         let (old, new) = (open(old)?, open(new)?);
-        self.dirs.push(DirPair { old, new });
+        self.dirs.push(DirPair { id, old, new });
         Ok(())
+    }
+}
+
+/// A directory with a path that is beyond the limits.
+fn damaged(id: ObjectId, why: NameError) -> ObjectError {
+    ObjectError::Damaged {
+        id,
+        ty: ObjectType::Tree,
+        why: why.to_string(),
     }
 }
 
 /// Two directories at the same path.
 struct DirPair<'r> {
+    /// One of the two, to name in errors.
+    id: ObjectId,
     old: Cursor<'r>,
     new: Cursor<'r>,
 }
@@ -287,6 +293,7 @@ impl DirPair<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::MAX_PATH_DEPTH;
     use crate::object::mem::MemObjects;
     use crate::object::name::SafeName;
     use crate::object::tree::{TreeBuilder, TreeSummary};
@@ -321,6 +328,10 @@ mod tests {
         entry(name, Kind::File, ObjectType::Chunk.id_of(&[content]))
     }
 
+    fn join(at: &RepoPath, name: &SafeName) -> RepoPath {
+        at.join(name).expect("test paths are short")
+    }
+
     /// Writes `dir` and puts what a diff speaks of, files and empty directories, into `flat`.
     fn build(
         mem: &MemObjects,
@@ -335,7 +346,7 @@ mod tests {
                 Item::File(content) => file(name, *content),
                 Item::Dir(below) => {
                     let dir = entry(name, Kind::Directory, empty_tree_id());
-                    let below = build(mem, &at.join(&dir.name), below, flat)?;
+                    let below = build(mem, &join(at, &dir.name), below, flat)?;
                     TreeEntry {
                         id: below.id,
                         size: below.bytes,
@@ -346,7 +357,7 @@ mod tests {
             };
             builder.push(&entry, &mut writer)?;
             if entry.kind != Kind::Directory || entry.id == empty_tree_id() {
-                flat.insert(at.join(&entry.name), entry);
+                flat.insert(join(at, &entry.name), entry);
             }
         }
         builder.finish(&mut writer)

@@ -276,7 +276,7 @@ fn take_name(input: &mut Decoder<'_>, before: Option<&SafeName>) -> Result<SafeN
     if before.is_some_and(|before| before.as_bytes() >= bytes) {
         return Err(input.error("names do not rise"));
     }
-    SafeName::new(bytes).map_err(|_| input.error("name is not allowed"))
+    SafeName::new(bytes).map_err(|e| input.error(e.why()))
 }
 
 fn take_entry(
