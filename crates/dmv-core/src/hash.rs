@@ -89,13 +89,27 @@ pub fn derived_id(context: &'static str, bytes: &[u8]) -> ObjectId {
 
 /// The first eight bytes of BLAKE3 over `parts` in order: the check that guards stored structures.
 pub fn check(parts: &[&[u8]]) -> [u8; 8] {
-    let mut hasher = blake3::Hasher::new();
-    for part in parts {
-        hasher.update(part);
+    let mut check = Check::default();
+    parts.iter().for_each(|part| check.update(part));
+    check.finish()
+}
+
+/// [`check`] over bytes that come piece by piece.
+#[derive(Default)]
+pub struct Check(blake3::Hasher);
+
+impl Check {
+    /// Adds the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
     }
-    let mut out = [0; 8];
-    out.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
-    out
+
+    /// The check of everything added so far.
+    pub fn finish(&self) -> [u8; 8] {
+        let mut out = [0; 8];
+        out.copy_from_slice(&self.0.finalize().as_bytes()[..8]);
+        out
+    }
 }
 
 #[cfg(test)]

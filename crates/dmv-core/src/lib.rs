@@ -2,13 +2,16 @@
 //!
 //! The floors, bottom-up: [`hash`], [`limits`], [`job`] and [`vfs`] know nothing of DMV's
 //! objects; [`object`] gives them bytes and ids; [`chunker`], [`store`] and [`refs`] keep them;
-//! [`history`] and [`diff`] read them through [`object::ObjectRead`]; [`worktree`] compares them
-//! with files; [`repo`] puts all of it together. A module uses lower floors only.
+//! [`history`] and [`diff`] read them through [`object::ObjectRead`]; [`fsutil`] reaches files
+//! safely, and [`worktree`] compares them with objects; [`repo`] puts all of it together. A module uses lower floors only.
 //!
 //! Nothing here prints, reads the environment or opens a socket.
 
+pub mod chunker;
+pub mod diff;
 pub mod fsutil;
 pub mod hash;
+pub mod history;
 pub mod limits;
 pub mod object;
 pub mod worktree;

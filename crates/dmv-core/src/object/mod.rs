@@ -5,7 +5,19 @@
 //! decoded. Nothing here knows where objects are kept: they are read through [`ObjectRead`] and
 //! handed on through [`ObjectWrite`].
 
+pub mod boundary;
+pub mod codec;
+pub mod commit;
+pub mod conflict;
+pub mod list;
+pub mod mem;
+pub mod name;
+mod path;
+mod portable;
+pub mod tree;
+
 use crate::hash::{ObjectId, chunk_id, derived_id};
+use codec::{DecodeError, EncodeError};
 use std::sync::Arc;
 
 /// What an object is. The numbers are part of the format.
@@ -77,9 +89,23 @@ pub enum ObjectError {
         /// What was found.
         why: String,
     },
+    /// A value that the format cannot hold was to be written.
+    #[error(transparent)]
+    Unencodable(#[from] EncodeError),
     /// The store could not answer.
     #[error(transparent)]
     Store(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl ObjectError {
+    /// Bytes stored under `id` that do not decode.
+    pub fn undecodable(ty: ObjectType, id: &ObjectId, error: DecodeError) -> ObjectError {
+        ObjectError::Damaged {
+            id: *id,
+            ty,
+            why: error.to_string(),
+        }
+    }
 }
 
 /// Reads objects by id.

@@ -12,33 +12,7 @@ pub mod scan;
 pub mod statcache;
 
 use crate::fsutil::{FileKind, is_temp_name};
-use crate::limits::MAX_NAME_BYTES;
-
-/// What an entry of a tree is; the numbers are those of the tree format (docs/format/objects.md).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum KnownKind {
-    /// A file.
-    File = 1,
-    /// An executable file.
-    Executable = 2,
-    /// A symbolic link.
-    Symlink = 3,
-    /// A directory.
-    Dir = 4,
-    /// A merge's open question.
-    Conflict = 5,
-}
-
-impl KnownKind {
-    /// The kind with this number, if there is one.
-    pub fn from_number(number: u8) -> Option<KnownKind> {
-        use KnownKind::{Conflict, Dir, Executable, File, Symlink};
-        [File, Executable, Symlink, Dir, Conflict]
-            .into_iter()
-            .find(|kind| *kind as u8 == number)
-    }
-}
+use crate::object::name::{NameError, check_name, is_control_name};
 
 /// The order of directories: component by component, a directory before what is in it.
 pub fn compare_dirs(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
@@ -67,12 +41,12 @@ pub fn split_path(path: &[u8]) -> Option<(&[u8], &[u8])> {
 /// Why an entry was left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Skip {
-    /// It belongs to a version control system.
+    /// It belongs to a version control system: `.dmv` or `.git`.
     Control,
     /// A temporary file of a command that was killed.
     Temporary,
     /// A name that no tree may hold.
-    BadName,
+    BadName(NameError),
     /// Neither a file nor a symlink nor a directory.
     Special(FileKind),
     /// Its stat failed with this error number.
@@ -81,18 +55,10 @@ pub enum Skip {
 
 /// Why no tree may hold an entry of this name.
 pub fn refused_name(name: &[u8]) -> Option<Skip> {
-    if name.len() > MAX_NAME_BYTES {
-        return Some(Skip::BadName);
-    }
-    if name.first() != Some(&b'.') {
-        return None;
-    }
-    let control: [&[u8]; 5] = [b".dmv", b".git", b".hg", b".svn", b".jj"];
-    if control.iter().any(|c| name.eq_ignore_ascii_case(c)) {
-        Some(Skip::Control)
-    } else if is_temp_name(name) {
-        Some(Skip::Temporary)
-    } else {
-        None
+    match check_name(name) {
+        Err(_) if is_control_name(name) => Some(Skip::Control),
+        Err(why) => Some(Skip::BadName(why)),
+        Ok(()) if is_temp_name(name) => Some(Skip::Temporary),
+        Ok(()) => None,
     }
 }

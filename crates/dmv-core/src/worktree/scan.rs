@@ -8,9 +8,11 @@
 
 use super::ignore::{IgnoreRules, IgnoreWarning};
 use super::statcache::{Section, StatCache, StatCacheError};
-use super::{KnownKind, Skip, join, refused_name};
+use super::{Skip, join, refused_name};
 use crate::fsutil::{FileKind, FileStat, Fingerprint, Listing, PathError, SafeDir};
 use crate::limits::{MAX_DIR_ENTRIES, MAX_PATH_BYTES, MAX_PATH_DEPTH};
+use crate::object::name::escape;
+use crate::object::tree::Kind;
 use rayon::slice::ParallelSliceMut;
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -108,10 +110,7 @@ pub enum ScanError {
     Cancelled,
     /// What is known could not be read; with the base tree in place of the stat cache the scan may
     /// succeed.
-    #[error(
-        "cannot tell what {} should hold: {source}",
-        crate::fsutil::Escaped(dir)
-    )]
+    #[error("cannot tell what {} should hold: {source}", escape(dir))]
     Known {
         /// The directory.
         dir: Vec<u8>,
@@ -144,7 +143,7 @@ pub enum State<'a> {
     /// In the base commit, there, and perhaps changed: the content must be compared.
     Suspect {
         /// What the base commit has.
-        kind: KnownKind,
+        kind: Kind,
         /// The file now. Its executable bit may differ from the base commit's.
         stat: &'a FileStat,
     },
@@ -156,12 +155,12 @@ pub enum State<'a> {
     /// In the base commit, but not there.
     Gone {
         /// What the base commit has; a directory may hold more.
-        kind: KnownKind,
+        kind: Kind,
     },
     /// There as something else than in the base commit. A directory's entries follow, as new ones.
     TypeChanged {
         /// What the base commit has.
-        was: KnownKind,
+        was: Kind,
         /// What is there: a file, a symlink or a directory.
         now: FileKind,
     },
@@ -178,7 +177,7 @@ pub enum State<'a> {
     /// Left alone.
     Skipped {
         /// What the base commit has there, if anything.
-        known: Option<KnownKind>,
+        known: Option<Kind>,
         /// Why.
         reason: Skip,
     },
@@ -223,13 +222,13 @@ struct Pair {
 /// A [`State`] with the stat's index in its place.
 #[derive(Clone, Copy, Debug)]
 enum Found {
-    Suspect(KnownKind, u32),
+    Suspect(Kind, u32),
     New(FileKind),
-    Gone(KnownKind),
-    TypeChanged(KnownKind, FileKind),
+    Gone(Kind),
+    TypeChanged(Kind, FileKind),
     Dir(bool),
     Ignored(FileKind),
-    Skipped(Option<KnownKind>, Skip),
+    Skipped(Option<Kind>, Skip),
 }
 
 impl DirScan {
@@ -820,7 +819,7 @@ impl<'a> Shared<'a> {
                 }
                 (None, _) if is_dir => Found::Dir(false),
                 (None, _) => Found::New(kind),
-                (Some(KnownKind::Dir), _) if is_dir => Found::Dir(true),
+                (Some(Kind::Directory), _) if is_dir => Found::Dir(true),
                 (Some(known), Some(stat)) if fits(known, kind) => {
                     result.stats.push(stat);
                     // MAX_DIR_ENTRIES is below 2^32.
@@ -833,7 +832,7 @@ impl<'a> Shared<'a> {
                 path.truncate(dir_len);
                 path.extend_from_slice(name);
                 if self.options.select.enters(&path) {
-                    subdirs.push((name.into(), known == Some(KnownKind::Dir), ignored));
+                    subdirs.push((name.into(), known == Some(Kind::Directory), ignored));
                 }
             }
         }
@@ -993,7 +992,7 @@ fn stat_pairs(
 }
 
 /// Whether the directory's own word on an entry's kind is not enough.
-fn needs_stat(listed: FileKind, known: Option<KnownKind>) -> bool {
+fn needs_stat(listed: FileKind, known: Option<Kind>) -> bool {
     match known {
         None => listed == FileKind::Unknown,
         Some(known) => listed == FileKind::Unknown || fits(known, listed),
@@ -1001,12 +1000,12 @@ fn needs_stat(listed: FileKind, known: Option<KnownKind>) -> bool {
 }
 
 /// Whether an entry of the base commit can be this kind of file. Directories need no comparison.
-fn fits(known: KnownKind, kind: FileKind) -> bool {
+fn fits(known: Kind, kind: FileKind) -> bool {
     match known {
-        KnownKind::File | KnownKind::Executable => kind == FileKind::File,
-        KnownKind::Symlink => kind == FileKind::Symlink,
-        KnownKind::Conflict => matches!(kind, FileKind::File | FileKind::Symlink),
-        KnownKind::Dir => false,
+        Kind::File | Kind::Executable => kind == FileKind::File,
+        Kind::Symlink => kind == FileKind::Symlink,
+        Kind::Conflict => matches!(kind, FileKind::File | FileKind::Symlink),
+        Kind::Directory => false,
     }
 }
 
@@ -1112,14 +1111,14 @@ mod tests {
         Ok(out)
     }
 
-    fn known_kind(path: &Path) -> Result<KnownKind> {
+    fn known_kind(path: &Path) -> Result<Kind> {
         let stat = std::fs::symlink_metadata(path)?;
         Ok(if stat.is_dir() {
-            KnownKind::Dir
+            Kind::Directory
         } else if stat.is_symlink() {
-            KnownKind::Symlink
+            Kind::Symlink
         } else {
-            KnownKind::File
+            Kind::File
         })
     }
 
@@ -1131,7 +1130,7 @@ mod tests {
         for name in names(&path)? {
             let kind = known_kind(&path.join(crate::fsutil::os_str(&name)))?;
             match kind {
-                KnownKind::Dir => {
+                Kind::Directory => {
                     section.push(&name, kind, Fingerprint::SUSPECT);
                     remember(root, &join(dir, &name), out)?;
                 }
@@ -1172,15 +1171,15 @@ mod tests {
             match entry.map(|e| e.kind) {
                 None if now.kind == FileKind::Dir => line("Dir { known: false }".into()),
                 None => line(format!("New {{ kind: {:?} }}", now.kind)),
-                Some(KnownKind::Dir) if now.kind == FileKind::Dir => {
+                Some(Kind::Directory) if now.kind == FileKind::Dir => {
                     line("Dir { known: true }".into());
                 }
-                Some(KnownKind::File) if now.kind == FileKind::File => {
+                Some(Kind::File) if now.kind == FileKind::File => {
                     if entry.expect("known").fingerprint != now.fingerprint() {
                         line("Suspect File".into());
                     }
                 }
-                Some(KnownKind::Symlink) if now.kind == FileKind::Symlink => {
+                Some(Kind::Symlink) if now.kind == FileKind::Symlink => {
                     if entry.expect("known").fingerprint != now.fingerprint() {
                         line("Suspect Symlink".into());
                     }
@@ -1191,7 +1190,7 @@ mod tests {
                 )),
             }
             if now.kind == FileKind::Dir {
-                subdirs.push((name, entry.is_some_and(|e| e.kind == KnownKind::Dir)));
+                subdirs.push((name, entry.is_some_and(|e| e.kind == Kind::Directory)));
             }
         }
         for (name, was_known) in subdirs {
@@ -1261,7 +1260,7 @@ mod tests {
         assert_eq!(got, want);
         // Zero says "read it", even if a stat should come out as zero.
         let mut section = Section::default();
-        section.push(b"f", KnownKind::File, Fingerprint::SUSPECT);
+        section.push(b"f", Kind::File, Fingerprint::SUSPECT);
         known.insert(b"a/b".to_vec(), section);
         let got = lines(
             temp.path(),
@@ -1349,10 +1348,10 @@ mod tests {
         }
         let mut known = Sections::new();
         let mut root = Section::default();
-        root.push(b"known.o", KnownKind::File, Fingerprint::SUSPECT);
-        root.push(b"out", KnownKind::Dir, Fingerprint::SUSPECT);
+        root.push(b"known.o", Kind::File, Fingerprint::SUSPECT);
+        root.push(b"out", Kind::Directory, Fingerprint::SUSPECT);
         let mut out = Section::default();
-        out.push(b"known", KnownKind::File, Fingerprint::SUSPECT);
+        out.push(b"known", Kind::File, Fingerprint::SUSPECT);
         known.insert(b"".to_vec(), root);
         known.insert(b"out".to_vec(), out);
         std::fs::write(temp.path().join("out/new"), "")?;
@@ -1431,7 +1430,7 @@ mod tests {
         let got = lines(temp.path(), options())?;
         let want = [
             "[]",
-            ".GIT Skipped { known: None, reason: Control }",
+            ".GIT Skipped { known: None, reason: BadName(Control) }",
             ".dmv Skipped { known: None, reason: Control }",
             ".dmv-tmp-0123456789abcdef Skipped { known: None, reason: Temporary }",
             "pipe Skipped { known: None, reason: Special(Fifo) }",

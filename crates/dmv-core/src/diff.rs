@@ -1,0 +1,606 @@
+//! What differs between two trees.
+//!
+//! Both are walked in step, in path order. Equal ids are passed over unread, of directories and of
+//! the nodes inside one, so the cost follows the difference and not the size.
+
+use crate::hash::ObjectId;
+use crate::object::name::{NameError, RepoPath};
+use crate::object::tree::{Cursor, Kind, Peek, TreeEntry, empty_tree_id};
+use crate::object::{ObjectError, ObjectRead, ObjectType};
+use std::cmp::Ordering;
+use std::ops::ControlFlow;
+
+/// Takes the differences that [`diff_trees`] finds.
+///
+/// A closure `FnMut(&RepoPath, Option<&TreeEntry>, Option<&TreeEntry>) ->
+/// Result<ControlFlow<()>, E>` is a visitor that enters every directory.
+pub trait DiffVisitor {
+    /// What can go wrong, here or in reading.
+    type Error: From<ObjectError>;
+
+    /// Whether to look at what differs under `dir`; asked before anything under it is read.
+    fn enter(&mut self, dir: &RepoPath) -> bool {
+        let _ = dir;
+        true
+    }
+
+    /// One path that differs. `Break` ends the walk.
+    fn change(
+        &mut self,
+        path: &RepoPath,
+        old: Option<&TreeEntry>,
+        new: Option<&TreeEntry>,
+    ) -> Result<ControlFlow<()>, Self::Error>;
+}
+
+impl<F, E> DiffVisitor for F
+where
+    F: FnMut(&RepoPath, Option<&TreeEntry>, Option<&TreeEntry>) -> Result<ControlFlow<()>, E>,
+    E: From<ObjectError>,
+{
+    type Error = E;
+
+    fn change(
+        &mut self,
+        path: &RepoPath,
+        old: Option<&TreeEntry>,
+        new: Option<&TreeEntry>,
+    ) -> Result<ControlFlow<()>, E> {
+        self(path, old, new)
+    }
+}
+
+/// One difference, kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Where.
+    pub path: RepoPath,
+    /// What was there.
+    pub old: Option<TreeEntry>,
+    /// What is there now.
+    pub new: Option<TreeEntry>,
+}
+
+/// All differences between two trees, as [`diff_trees`] reports them.
+pub fn changes(
+    reader: &dyn ObjectRead,
+    old: Option<ObjectId>,
+    new: Option<ObjectId>,
+) -> Result<Vec<Change>, ObjectError> {
+    let mut all = Vec::new();
+    let mut keep = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
+        all.push(Change {
+            path: path.clone(),
+            old: old.cloned(),
+            new: new.cloned(),
+        });
+        Ok::<_, ObjectError>(ControlFlow::Continue(()))
+    };
+    // Never `Break`: `keep` takes everything.
+    let _ = diff_trees(reader, old, new, &mut keep)?;
+    Ok(all)
+}
+
+/// Reports what differs between the directories `old` and `new` in path order; `None` is a
+/// directory that is not there. Returns `Break` when the visitor ended the walk.
+///
+/// Entries are equal when kind, id, list flag and attributes are. Reported are
+///
+/// - every file, symlink and conflict that is new, gone or another;
+/// - a directory that is new or gone, only if it is empty or has attributes: otherwise what is
+///   under it tells;
+/// - a directory on both sides, if its attributes differ or just one of the two is empty.
+///
+/// Where a directory took the place of a file, or the reverse, both are reported, each with one
+/// side absent and the old one first.
+pub fn diff_trees<V: DiffVisitor + ?Sized>(
+    reader: &dyn ObjectRead,
+    old: Option<ObjectId>,
+    new: Option<ObjectId>,
+    visitor: &mut V,
+) -> Result<ControlFlow<()>, V::Error> {
+    let mut walk = Walk {
+        reader,
+        empty: empty_tree_id(),
+        path: RepoPath::root(),
+        dirs: Vec::new(),
+    };
+    if old != new {
+        walk.descend(old, new)?;
+    }
+    while let Some(dir) = walk.dirs.last_mut() {
+        let flow = match dir.next()? {
+            Some((old, new)) => walk.compare(old, new, visitor)?,
+            None => {
+                walk.dirs.pop();
+                walk.path.pop();
+                ControlFlow::Continue(())
+            }
+        };
+        if flow.is_break() {
+            return Ok(flow);
+        }
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+struct Walk<'r> {
+    reader: &'r dyn ObjectRead,
+    empty: ObjectId,
+    /// The directory on top of `dirs`.
+    path: RepoPath,
+    dirs: Vec<DirPair<'r>>,
+}
+
+impl<'r> Walk<'r> {
+    /// Reports one name's difference, and goes down if it is a directory.
+    fn compare<V: DiffVisitor + ?Sized>(
+        &mut self,
+        old: Option<TreeEntry>,
+        new: Option<TreeEntry>,
+        visitor: &mut V,
+    ) -> Result<ControlFlow<()>, V::Error> {
+        let Some(either) = old.as_ref().or(new.as_ref()) else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        if let Err(e) = self.path.push(&either.name) {
+            let id = self.dirs.last().map_or(either.id, |dir| dir.id);
+            return Err(damaged(id, e).into());
+        }
+        let (old, new) = (old.as_ref(), new.as_ref());
+        let is_dir = |entry: &TreeEntry| entry.kind == Kind::Directory;
+        let reports = match (old, new) {
+            (Some(a), Some(b)) if is_dir(a) != is_dir(b) => [(old, None), (None, new)],
+            _ => [(old, new), (None, None)],
+        };
+        for (old, new) in reports {
+            if self.is_reported(old, new) && visitor.change(&self.path, old, new)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        let content = |entry: Option<&TreeEntry>| {
+            entry
+                .filter(|e| is_dir(e) && e.id != self.empty)
+                .map(|e| e.id)
+        };
+        let (old, new) = (content(old), content(new));
+        if old != new && visitor.enter(&self.path) {
+            self.descend(old, new)?;
+        } else {
+            self.path.pop();
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn is_reported(&self, old: Option<&TreeEntry>, new: Option<&TreeEntry>) -> bool {
+        match (old, new) {
+            (None, None) => false,
+            (Some(one), None) | (None, Some(one)) => {
+                one.kind != Kind::Directory || one.id == self.empty || one.attrs.is_some()
+            }
+            (Some(a), Some(b)) if a.kind == Kind::Directory => {
+                a.attrs != b.attrs || (a.id == self.empty) != (b.id == self.empty)
+            }
+            (Some(_), Some(_)) => true,
+        }
+    }
+
+    /// Makes the directories at the current path the next to walk.
+    fn descend(&mut self, old: Option<ObjectId>, new: Option<ObjectId>) -> Result<(), ObjectError> {
+        let Some(id) = old.or(new) else {
+            return Ok(());
+        };
+        let open = |id: Option<ObjectId>| match id {
+            Some(id) => Cursor::open(self.reader, &id),
+            None => Ok(Cursor::nowhere(self.reader)),
+        };
+        let (old, new) = (open(old)?, open(new)?);
+        self.dirs.push(DirPair { id, old, new });
+        Ok(())
+    }
+}
+
+/// A directory with a path that is beyond the limits.
+fn damaged(id: ObjectId, why: NameError) -> ObjectError {
+    ObjectError::Damaged {
+        id,
+        ty: ObjectType::Tree,
+        why: why.to_string(),
+    }
+}
+
+/// Two directories at the same path.
+struct DirPair<'r> {
+    /// One of the two, to name in errors.
+    id: ObjectId,
+    old: Cursor<'r>,
+    new: Cursor<'r>,
+}
+
+type EntryPair = (Option<TreeEntry>, Option<TreeEntry>);
+
+impl DirPair<'_> {
+    /// The next name whose entries differ; `None` at the end.
+    fn next(&mut self) -> Result<Option<EntryPair>, ObjectError> {
+        loop {
+            let order = match (self.old.peek(), self.new.peek()) {
+                (Peek::End, Peek::End) => return Ok(None),
+                (Peek::Node(old_level, old), Peek::Node(new_level, new)) => {
+                    let (old, new) = ((old_level, old.id), (new_level, new.id));
+                    self.step_into(old, new)?;
+                    continue;
+                }
+                // A node that the other side comes to later is left whole: everything the other
+                // side has before it is on that side alone.
+                (Peek::Node(level, node), other) => {
+                    let id = node.id;
+                    let entry = matches!(other, Peek::Entry(_));
+                    if !(entry && self.new.is_ahead(level, &id)) {
+                        self.old.expand()?;
+                        continue;
+                    }
+                    Ordering::Greater
+                }
+                (other, Peek::Node(level, node)) => {
+                    let id = node.id;
+                    let entry = matches!(other, Peek::Entry(_));
+                    if !(entry && self.old.is_ahead(level, &id)) {
+                        self.new.expand()?;
+                        continue;
+                    }
+                    Ordering::Less
+                }
+                (Peek::Entry(_), Peek::End) => Ordering::Less,
+                (Peek::End, Peek::Entry(_)) => Ordering::Greater,
+                (Peek::Entry(old), Peek::Entry(new)) => old.name.cmp(&new.name),
+            };
+            match order {
+                Ordering::Less => return Ok(Some((self.old.take_entry(), None))),
+                Ordering::Greater => return Ok(Some((None, self.new.take_entry()))),
+                Ordering::Equal => {
+                    let pair = (self.old.take_entry(), self.new.take_entry());
+                    match &pair {
+                        (Some(old), Some(new)) if old.same_content(new) => {}
+                        _ => return Ok(Some(pair)),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Passes over equal nodes, or reads what has to be read to get on.
+    fn step_into(&mut self, old: (u8, ObjectId), new: (u8, ObjectId)) -> Result<(), ObjectError> {
+        if old == new {
+            self.old.skip_node();
+            self.new.skip_node();
+            return Ok(());
+        }
+        // The higher node may hold the lower one; of two on a level, one may come later on the
+        // other side, and is worth waiting for.
+        match old.0.cmp(&new.0) {
+            Ordering::Greater => self.old.expand(),
+            Ordering::Less => self.new.expand(),
+            Ordering::Equal if self.old.is_ahead(new.0, &new.1) => self.old.expand(),
+            Ordering::Equal if self.new.is_ahead(old.0, &old.1) => self.new.expand(),
+            Ordering::Equal => {
+                self.old.expand()?;
+                self.new.expand()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::MAX_PATH_DEPTH;
+    use crate::object::mem::MemObjects;
+    use crate::object::name::SafeName;
+    use crate::object::tree::{TreeBuilder, TreeSummary};
+    use proptest::collection::btree_map;
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    type Outcome = Result<(), ObjectError>;
+
+    #[derive(Clone, Debug)]
+    enum Item {
+        File(u8),
+        Dir(Dir),
+    }
+
+    type Dir = BTreeMap<String, Item>;
+    type Flat = BTreeMap<RepoPath, TreeEntry>;
+
+    fn entry(name: &str, kind: Kind, id: ObjectId) -> TreeEntry {
+        TreeEntry {
+            name: SafeName::new(name.as_bytes()).expect("test names are allowed"),
+            kind,
+            is_list: false,
+            id,
+            size: 1,
+            files: 0,
+            attrs: None,
+        }
+    }
+
+    fn file(name: &str, content: u8) -> TreeEntry {
+        entry(name, Kind::File, ObjectType::Chunk.id_of(&[content]))
+    }
+
+    fn join(at: &RepoPath, name: &SafeName) -> RepoPath {
+        at.join(name).expect("test paths are short")
+    }
+
+    /// Writes `dir` and puts what a diff speaks of, files and empty directories, into `flat`.
+    fn build(
+        mem: &MemObjects,
+        at: &RepoPath,
+        dir: &Dir,
+        flat: &mut Flat,
+    ) -> Result<TreeSummary, ObjectError> {
+        let mut writer = mem;
+        let mut builder = TreeBuilder::new();
+        for (name, item) in dir {
+            let entry = match item {
+                Item::File(content) => file(name, *content),
+                Item::Dir(below) => {
+                    let dir = entry(name, Kind::Directory, empty_tree_id());
+                    let below = build(mem, &join(at, &dir.name), below, flat)?;
+                    TreeEntry {
+                        id: below.id,
+                        size: below.bytes,
+                        files: below.files,
+                        ..dir
+                    }
+                }
+            };
+            builder.push(&entry, &mut writer)?;
+            if entry.kind != Kind::Directory || entry.id == empty_tree_id() {
+                flat.insert(join(at, &entry.name), entry);
+            }
+        }
+        builder.finish(&mut writer)
+    }
+
+    fn put(mem: &MemObjects, dir: &Dir) -> Result<(ObjectId, Flat), ObjectError> {
+        let mut flat = Flat::new();
+        let root = build(mem, &RepoPath::root(), dir, &mut flat)?;
+        Ok((root.id, flat))
+    }
+
+    fn files(names: impl IntoIterator<Item = u64>) -> Dir {
+        names
+            .into_iter()
+            .map(|n| (format!("{n:06}"), Item::File(n as u8)))
+            .collect()
+    }
+
+    fn tell(change: &Change) -> String {
+        let sign = match (&change.old, &change.new) {
+            (None, _) => '+',
+            (_, None) => '-',
+            _ => '*',
+        };
+        format!("{sign}{}", change.path)
+    }
+
+    fn told(old: &Dir, new: &Dir) -> Result<Vec<String>, ObjectError> {
+        let mem = MemObjects::new();
+        let (old, new) = (put(&mem, old)?.0, put(&mem, new)?.0);
+        let changes = changes(&mem, Some(old), Some(new))?;
+        Ok(changes.iter().map(tell).collect())
+    }
+
+    fn dir<const N: usize>(items: [(&str, Item); N]) -> Dir {
+        items.map(|(name, item)| (name.to_owned(), item)).into()
+    }
+
+    /// Checks that the changes lead from one flat tree to the other, in order, and nowhere else.
+    fn assert_leads(old: &Flat, new: &Flat, changes: &[Change]) {
+        assert!(changes.is_sorted_by(|a, b| {
+            a.path < b.path || (a.path == b.path && a.new.is_none() && b.old.is_none())
+        }));
+        let mut flat = old.clone();
+        for Change {
+            path,
+            old: a,
+            new: b,
+        } in changes
+        {
+            assert_ne!(old.get(path), new.get(path), "{path:?} did not change");
+            assert_ne!(a, b);
+            let plain = |e: &&TreeEntry| e.kind != Kind::Directory || e.id == empty_tree_id();
+            assert_eq!(a.as_ref().filter(plain), flat.get(path), "{path:?}");
+            match b.as_ref().filter(plain) {
+                Some(entry) => flat.insert(path.clone(), entry.clone()),
+                None => flat.remove(path),
+            };
+        }
+        assert_eq!(&flat, new);
+    }
+
+    fn arb_dir() -> impl Strategy<Value = Dir> {
+        let leaf = prop_oneof![(0u8..3).prop_map(Item::File), Just(Item::Dir(Dir::new())),];
+        let item = leaf.prop_recursive(4, 40, 5, |inner| {
+            btree_map("[a-d]", inner, 0..5).prop_map(Item::Dir)
+        });
+        btree_map("[a-d]{1,2}", item, 0..12)
+    }
+
+    proptest! {
+        #[test]
+        fn changes_lead_from_one_tree_to_the_other(old in arb_dir(), new in arb_dir()) {
+            let mem = MemObjects::new();
+            let (old, old_flat) = put(&mem, &old)?;
+            let (new, new_flat) = put(&mem, &new)?;
+            assert_leads(&old_flat, &new_flat, &changes(&mem, Some(old), Some(new))?);
+            let none = Flat::new();
+            assert_leads(&none, &new_flat, &changes(&mem, None, Some(new))?);
+            assert_leads(&old_flat, &none, &changes(&mem, Some(old), None)?);
+            prop_assert_eq!(changes(&mem, Some(new), Some(new))?, vec![]);
+        }
+
+        #[test]
+        fn changes_of_large_directories_agree_with_the_sets(
+            cuts in proptest::collection::vec((0u64..3000, 1u64..400, 0u8..3), 0..4),
+        ) {
+            let mem = MemObjects::new();
+            let (mut old, mut new): (BTreeSet<_>, BTreeSet<_>) =
+                ((0..3000).collect(), (0..3000).collect());
+            for (from, len, side) in cuts {
+                let keep = |n: &u64| !(from..from + len).contains(n);
+                match side {
+                    0 => old.retain(keep),
+                    1 => new.retain(keep),
+                    _ => new.extend(4000 + from..4000 + from + len),
+                }
+            }
+            let (old, old_flat) = put(&mem, &files(old))?;
+            let (new, new_flat) = put(&mem, &files(new))?;
+            assert_leads(&old_flat, &new_flat, &changes(&mem, Some(old), Some(new))?);
+        }
+    }
+
+    #[test]
+    fn one_changed_entry_among_many_reads_one_path_on_each_side() -> Outcome {
+        let mem = MemObjects::new();
+        let mut all = files(0..30_000);
+        let old = put(&mem, &all)?.0;
+        all.insert("015000".to_owned(), Item::File(255));
+        let new = put(&mem, &all)?.0;
+        mem.reset_counters();
+        assert_eq!(changes(&mem, Some(old), Some(new))?.len(), 1);
+        assert!(mem.reads() <= 6, "{} reads", mem.reads());
+        Ok(())
+    }
+
+    #[test]
+    fn a_run_of_new_names_does_not_make_the_rest_be_read() -> Outcome {
+        let mem = MemObjects::new();
+        let old = put(&mem, &files((0..10_000).chain(20_000..30_000)))?.0;
+        let new = put(&mem, &files((0..10_400).chain(20_000..30_000)))?.0;
+        let both = [(old, new), (new, old)];
+        for (old, new) in both {
+            mem.reset_counters();
+            assert_eq!(changes(&mem, Some(old), Some(new))?.len(), 400);
+            // 400 names are about three nodes; the two around them and the paths come on top.
+            assert!(mem.reads() <= 20, "{} reads", mem.reads());
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn equal_directories_are_not_read() -> Outcome {
+        let mem = MemObjects::new();
+        let same = Item::Dir(files(0..100));
+        let old = put(&mem, &dir([("a", same.clone()), ("b", Item::File(1))]))?.0;
+        let new = put(&mem, &dir([("a", same), ("b", Item::File(2))]))?.0;
+        mem.reset_counters();
+        assert_eq!(changes(&mem, Some(old), Some(new))?.len(), 1);
+        assert_eq!(mem.reads(), 2);
+        assert_eq!(changes(&mem, Some(old), Some(old))?, vec![]);
+        assert_eq!(mem.reads(), 2);
+        Ok(())
+    }
+
+    #[test]
+    fn a_directory_in_a_files_place_is_a_removal_and_additions() -> Outcome {
+        let as_file = dir([("p", Item::File(1))]);
+        let as_dir = dir([("p", Item::Dir(dir([("x", Item::File(1))])))]);
+        let as_empty = dir([("p", Item::Dir(Dir::new()))]);
+        assert_eq!(told(&as_file, &as_dir)?, ["-p", "+p/x"]);
+        assert_eq!(told(&as_dir, &as_file)?, ["+p", "-p/x"]);
+        assert_eq!(told(&as_file, &as_empty)?, ["-p", "+p"]);
+        assert_eq!(told(&as_empty, &as_file)?, ["-p", "+p"]);
+        assert_eq!(told(&as_dir, &as_empty)?, ["*p", "-p/x"]);
+        assert_eq!(told(&as_empty, &Dir::new())?, ["-p"]);
+        assert_eq!(told(&Dir::new(), &as_dir)?, ["+p/x"]);
+        Ok(())
+    }
+
+    #[test]
+    fn changed_attributes_of_a_directory_are_a_change_of_it() -> Outcome {
+        let mem = MemObjects::new();
+        let with = |attrs: Option<&[u8]>| {
+            let entry = TreeEntry {
+                attrs: attrs.map(Box::from),
+                ..entry("d", Kind::Directory, ObjectType::Tree.id_of(b"never read"))
+            };
+            let mut builder = TreeBuilder::new();
+            builder.push(&entry, &mut &mem)?;
+            Ok::<_, ObjectError>(builder.finish(&mut &mem)?.id)
+        };
+        let (old, new) = (with(None)?, with(Some(&[2, 0]))?);
+        let found = changes(&mem, Some(old), Some(new))?;
+        assert_eq!(found.iter().map(tell).collect::<Vec<_>>(), ["*d"]);
+        Ok(())
+    }
+
+    struct Pruning(Vec<String>);
+
+    impl DiffVisitor for Pruning {
+        type Error = ObjectError;
+
+        fn enter(&mut self, dir: &RepoPath) -> bool {
+            dir.as_bytes() != b"skip"
+        }
+
+        fn change(
+            &mut self,
+            path: &RepoPath,
+            _: Option<&TreeEntry>,
+            _: Option<&TreeEntry>,
+        ) -> Result<ControlFlow<()>, ObjectError> {
+            self.0.push(path.to_string());
+            Ok(if path.as_bytes() == b"stop" {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            })
+        }
+    }
+
+    #[test]
+    fn a_visitor_prunes_directories_and_ends_the_walk() -> Outcome {
+        let mem = MemObjects::new();
+        let below = Item::Dir(dir([("x", Item::File(1))]));
+        let tree = dir([
+            ("keep", below.clone()),
+            ("skip", below),
+            ("stop", Item::File(1)),
+            ("then", Item::File(1)),
+        ]);
+        let root = put(&mem, &tree)?.0;
+        let mut visitor = Pruning(Vec::new());
+        assert!(diff_trees(&mem, None, Some(root), &mut visitor)?.is_break());
+        assert_eq!(visitor.0, ["keep/x", "stop"]);
+        Ok(())
+    }
+
+    #[test]
+    fn directories_nested_beyond_the_limit_are_damage() -> Outcome {
+        let mem = MemObjects::new();
+        let nest = |depth: usize| {
+            let mut entry = file("f", 1);
+            for _ in 0..depth {
+                let mut builder = TreeBuilder::new();
+                builder.push(&entry, &mut &mem)?;
+                let dir = builder.finish(&mut &mem)?;
+                entry = TreeEntry {
+                    id: dir.id,
+                    files: dir.files,
+                    ..file("d", 1)
+                };
+                entry.kind = Kind::Directory;
+            }
+            Ok::<_, ObjectError>(entry.id)
+        };
+        let deepest = nest(MAX_PATH_DEPTH)?;
+        assert_eq!(changes(&mem, None, Some(deepest))?.len(), 1);
+        let deeper = nest(MAX_PATH_DEPTH + 1)?;
+        let refused = changes(&mem, None, Some(deeper));
+        assert!(matches!(refused, Err(ObjectError::Damaged { .. })));
+        Ok(())
+    }
+}

@@ -1,0 +1,247 @@
+//! The primitives of DMV's encoding: docs/format/README.md, "Conventions".
+//!
+//! One value has one encoding. The decoder refuses everything else and never allocates on the word
+//! of a length it has not compared with a limit and with the bytes that are there.
+
+use super::ObjectType;
+use crate::hash::{ID_BYTES, ObjectId};
+use crate::limits::MAX_OBJECT_BYTES;
+
+/// Bytes that no encoder would have written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} at byte {at}")]
+pub struct DecodeError {
+    /// What is wrong.
+    pub what: &'static str,
+    /// Where, from the start of the input.
+    pub at: usize,
+}
+
+/// A value that has no encoding because it breaks a rule or limit of the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct EncodeError {
+    /// The rule broken.
+    pub what: &'static str,
+}
+
+/// The version of every object but chunks.
+pub const OBJECT_VERSION: u8 = 1;
+
+/// Appends the two bytes that open every object but a chunk.
+pub fn put_header(out: &mut Vec<u8>, ty: ObjectType) {
+    out.extend_from_slice(&[ty as u8, OBJECT_VERSION]);
+}
+
+/// Appends an unsigned LEB128 number.
+pub fn put_varint(out: &mut Vec<u8>, mut n: u64) {
+    while n >= 0x80 {
+        out.push(n as u8 | 0x80);
+        n >>= 7;
+    }
+    out.push(n as u8);
+}
+
+/// Appends a length and the bytes.
+pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// Reads values off the front of a slice.
+#[derive(Clone)]
+pub struct Decoder<'a> {
+    input: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Decoder<'a> {
+    /// A decoder at the start of `input`.
+    pub fn new(input: &'a [u8]) -> Decoder<'a> {
+        Decoder { input, at: 0 }
+    }
+
+    /// Bytes consumed so far.
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// Bytes left.
+    pub fn remaining(&self) -> usize {
+        self.input.len() - self.at
+    }
+
+    /// An error at the current position.
+    pub fn error(&self, what: &'static str) -> DecodeError {
+        DecodeError { what, at: self.at }
+    }
+
+    /// The next `n` bytes.
+    pub fn take(&mut self, n: usize) -> Result<&'a [u8], DecodeError> {
+        if n > self.remaining() {
+            return Err(self.error("input ends too soon"));
+        }
+        let out = &self.input[self.at..self.at + n];
+        self.at += n;
+        Ok(out)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        Ok(self.take(N)?.try_into().expect("take returned N bytes"))
+    }
+
+    /// One byte.
+    pub fn u8(&mut self) -> Result<u8, DecodeError> {
+        Ok(self.take(1)?[0])
+    }
+
+    /// A little-endian u16.
+    pub fn u16(&mut self) -> Result<u16, DecodeError> {
+        Ok(u16::from_le_bytes(self.array()?))
+    }
+
+    /// A little-endian i16.
+    pub fn i16(&mut self) -> Result<i16, DecodeError> {
+        Ok(i16::from_le_bytes(self.array()?))
+    }
+
+    /// A little-endian u32.
+    pub fn u32(&mut self) -> Result<u32, DecodeError> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    /// A little-endian u64.
+    pub fn u64(&mut self) -> Result<u64, DecodeError> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// A little-endian i64.
+    pub fn i64(&mut self) -> Result<i64, DecodeError> {
+        Ok(i64::from_le_bytes(self.array()?))
+    }
+
+    /// A minimal unsigned LEB128 number.
+    pub fn varint(&mut self) -> Result<u64, DecodeError> {
+        let start = self.at;
+        let mut n = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.u8()?;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                return Err(DecodeError {
+                    what: "number exceeds 64 bits",
+                    at: start,
+                });
+            }
+            n |= bits << shift;
+            if byte & 0x80 == 0 {
+                if byte == 0 && shift > 0 {
+                    return Err(DecodeError {
+                        what: "number is not minimal",
+                        at: start,
+                    });
+                }
+                return Ok(n);
+            }
+        }
+        Err(DecodeError {
+            what: "number exceeds 64 bits",
+            at: start,
+        })
+    }
+
+    /// A number of at most `max`.
+    pub fn varint_up_to(&mut self, max: u64, what: &'static str) -> Result<u64, DecodeError> {
+        let at = self.at;
+        let n = self.varint()?;
+        if n > max {
+            Err(DecodeError { what, at })
+        } else {
+            Ok(n)
+        }
+    }
+
+    /// Length-prefixed bytes, at most `max`.
+    pub fn bytes(&mut self, max: usize, what: &'static str) -> Result<&'a [u8], DecodeError> {
+        let n = self.varint_up_to(max as u64, what)?;
+        self.take(n as usize)
+    }
+
+    /// The two bytes that open an object of type `ty`, whose whole length is checked as well.
+    pub fn header(&mut self, ty: ObjectType) -> Result<(), DecodeError> {
+        if self.input.len() > MAX_OBJECT_BYTES {
+            return Err(self.error("object is too large"));
+        }
+        if self.u8()? != ty as u8 {
+            return Err(self.error("object is of another type"));
+        }
+        if self.u8()? != OBJECT_VERSION {
+            return Err(self.error("format too new"));
+        }
+        Ok(())
+    }
+
+    /// An object id.
+    pub fn id(&mut self) -> Result<ObjectId, DecodeError> {
+        Ok(ObjectId::from_bytes(self.array::<ID_BYTES>()?))
+    }
+
+    /// The end of the input.
+    pub fn finish(&self) -> Result<(), DecodeError> {
+        if self.remaining() == 0 {
+            Ok(())
+        } else {
+            Err(self.error("bytes after the end"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn varints_have_one_encoding() {
+        for n in [
+            0,
+            1,
+            127,
+            128,
+            16_383,
+            16_384,
+            u64::from(u32::MAX),
+            u64::MAX - 1,
+            u64::MAX,
+        ] {
+            let mut out = Vec::new();
+            put_varint(&mut out, n);
+            let mut input = Decoder::new(&out);
+            assert_eq!(input.varint(), Ok(n));
+            assert_eq!(input.finish(), Ok(()));
+            for cut in 0..out.len() {
+                assert!(Decoder::new(&out[..cut]).varint().is_err());
+            }
+        }
+        let too_long = [0x80, 0x00];
+        assert_eq!(
+            Decoder::new(&too_long).varint().map_err(|e| e.what),
+            Err("number is not minimal")
+        );
+        let too_big = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02];
+        assert!(Decoder::new(&too_big).varint().is_err());
+    }
+
+    #[test]
+    fn lengths_are_compared_before_anything_is_taken() {
+        let mut out = Vec::new();
+        put_bytes(&mut out, b"abc");
+        assert_eq!(Decoder::new(&out).bytes(3, "too long"), Ok(&b"abc"[..]));
+        assert_eq!(
+            Decoder::new(&out).bytes(2, "too long").map_err(|e| e.what),
+            Err("too long")
+        );
+        let mut huge = Vec::new();
+        put_varint(&mut huge, 1 << 62);
+        assert!(Decoder::new(&huge).bytes(usize::MAX, "too long").is_err());
+    }
+}

@@ -1,0 +1,120 @@
+//! Objects kept in memory, with counters.
+//!
+//! For tests and for trees that are built to be looked at and thrown away. Shared by reference:
+//! `&MemObjects` writes as well.
+
+use super::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
+use crate::hash::ObjectId;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+type Objects = HashMap<(ObjectType, ObjectId), Arc<[u8]>>;
+
+/// An object store in memory.
+#[derive(Debug, Default)]
+pub struct MemObjects {
+    objects: Mutex<Objects>,
+    reads: AtomicU64,
+    new_puts: AtomicU64,
+}
+
+impl MemObjects {
+    /// A store with nothing in it.
+    pub fn new() -> MemObjects {
+        MemObjects::default()
+    }
+
+    /// How many objects were asked for since the last reset, found or not.
+    pub fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
+    }
+
+    /// How many objects were put since the last reset that were not there before.
+    pub fn new_puts(&self) -> u64 {
+        self.new_puts.load(Ordering::Relaxed)
+    }
+
+    /// Sets both counters to zero.
+    pub fn reset_counters(&self) {
+        self.reads.store(0, Ordering::Relaxed);
+        self.new_puts.store(0, Ordering::Relaxed);
+    }
+
+    /// How many objects are kept.
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Whether nothing is kept.
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// Every object kept, by type and id.
+    pub fn ids(&self) -> Vec<(ObjectType, ObjectId)> {
+        let mut ids: Vec<_> = self.lock().keys().copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// Forgets one object; `true` when it was there.
+    pub fn remove(&self, ty: ObjectType, id: &ObjectId) -> bool {
+        self.lock().remove(&(ty, *id)).is_some()
+    }
+
+    /// Keeps `bytes` as an object of type `ty`, through a shared reference.
+    pub fn insert(&self, ty: ObjectType, bytes: &[u8]) -> ObjectId {
+        let id = ty.id_of(bytes);
+        self.lock().entry((ty, id)).or_insert_with(|| {
+            self.new_puts.fetch_add(1, Ordering::Relaxed);
+            bytes.into()
+        });
+        id
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Objects> {
+        // Each change of the map is one call, so a panic elsewhere cannot have left it half made.
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ObjectRead for MemObjects {
+    fn read(&self, ty: ObjectType, id: &ObjectId) -> Result<Option<Arc<[u8]>>, ObjectError> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        Ok(self.lock().get(&(ty, *id)).cloned())
+    }
+}
+
+impl ObjectWrite for MemObjects {
+    fn put(&mut self, ty: ObjectType, bytes: &[u8]) -> Result<ObjectId, ObjectError> {
+        Ok(self.insert(ty, bytes))
+    }
+}
+
+impl ObjectWrite for &MemObjects {
+    fn put(&mut self, ty: ObjectType, bytes: &[u8]) -> Result<ObjectId, ObjectError> {
+        Ok(self.insert(ty, bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_count_reads_and_new_objects_only() {
+        let mem = MemObjects::new();
+        let id = mem.insert(ObjectType::Chunk, b"x");
+        assert_eq!(mem.insert(ObjectType::Chunk, b"x"), id);
+        assert_eq!((mem.new_puts(), mem.len()), (1, 1));
+        let found = mem.read(ObjectType::Chunk, &id).expect("memory answers");
+        assert_eq!(found.as_deref(), Some(&b"x"[..]));
+        assert!(matches!(
+            mem.require(ObjectType::Tree, &id),
+            Err(ObjectError::Missing { .. })
+        ));
+        assert_eq!(mem.reads(), 2);
+        assert!(mem.remove(ObjectType::Chunk, &id) && mem.is_empty());
+    }
+}

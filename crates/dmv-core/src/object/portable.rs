@@ -1,0 +1,171 @@
+//! What other systems make of a name.
+//!
+//! None of this decides what a tree may hold; that is [`check_name`](super::name::check_name).
+//! These are the answers for whoever asked for portable names, and for a checkout that must not
+//! write two names over each other.
+
+use super::name::is_control_directory;
+use unicode_normalization::UnicodeNormalization;
+
+/// Files that other tools read as their configuration, some of them to run commands from it.
+const CONFIG_NAMES: [&str; 4] = [".gitmodules", ".gitattributes", ".envrc", ".vscode"];
+
+/// Says whether the common desktop systems take `name` as it is, and what stands in the way.
+///
+/// To be asked about names that have passed [`check_name`](super::name::check_name).
+pub fn portability(name: &[u8]) -> Result<(), &'static str> {
+    let Ok(text) = std::str::from_utf8(name) else {
+        return Err("is not UTF-8");
+    };
+    if text.starts_with('-') {
+        return Err("begins with a dash, which programs take for an option");
+    }
+    if text.chars().any(char::is_control) {
+        return Err("holds a control character");
+    }
+    if text.contains(['\\', ':', '<', '>', '"', '|', '?', '*']) {
+        return Err("holds a character that Windows gives a meaning");
+    }
+    if text.ends_with(['.', ' ']) {
+        return Err("ends in a dot or a space, which Windows drops");
+    }
+    if text.chars().any(is_hidden) {
+        return Err("holds an invisible character");
+    }
+    // What the eye sees: width, superscripts and other styles do not count.
+    let seen: String = text.nfkc().flat_map(char::to_lowercase).collect();
+    if is_device(&seen) {
+        return Err("names a device on Windows");
+    }
+    if is_control_directory(seen.as_bytes()) {
+        return Err("looks like the name of a control directory");
+    }
+    if CONFIG_NAMES.contains(&seen.as_str()) {
+        return Err("is configuration to another tool");
+    }
+    Ok(())
+}
+
+/// Whether a lower-case name is that of a Windows device, whatever its extension.
+fn is_device(name: &str) -> bool {
+    let stem = name
+        .split('.')
+        .next()
+        .unwrap_or_default()
+        .trim_end_matches(' ');
+    if matches!(stem, "con" | "prn" | "aux" | "nul" | "conin$" | "conout$") {
+        return true;
+    }
+    // Superscript digits count as well; they are plain digits by now.
+    let port = stem
+        .strip_prefix("com")
+        .or_else(|| stem.strip_prefix("lpt"));
+    port.is_some_and(|n| n.len() == 1 && n.as_bytes()[0].is_ascii_digit())
+}
+
+/// The code points that HFS+ leaves out when it compares names: docs/format/objects.md, "Names".
+fn is_ignorable(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}')
+}
+
+/// Characters that show nothing or turn the text around them.
+pub(super) fn is_hidden(c: char) -> bool {
+    // Joiners (U+200C, U+200D) are refused with the rest, though some scripts and emoji use them:
+    // file systems disagree on whether they count.
+    is_ignorable(c)
+        || matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}'
+            | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{2028}' | '\u{2029}' | '\u{3164}'
+            | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// A key that two names share when some common file system takes them for one.
+///
+/// Ignores case (with the full foldings, such as ß and ss), Unicode normalisation, ignorable code
+/// points, and dots and spaces at the end. Bytes that are not UTF-8 count as they are.
+pub fn fold_key(name: &[u8]) -> Vec<u8> {
+    let mut key = if name.is_ascii() {
+        name.to_ascii_lowercase()
+    } else {
+        let mut key = Vec::with_capacity(name.len());
+        for chunk in name.utf8_chunks() {
+            let kept = chunk.valid().chars().filter(|c| !is_ignorable(*c));
+            let folded: String = kept.nfd().flat_map(fold).nfc().collect();
+            key.extend_from_slice(folded.as_bytes());
+            key.extend_from_slice(chunk.invalid());
+        }
+        key
+    };
+    while let [.., b'.' | b' '] = key[..] {
+        key.pop();
+    }
+    key
+}
+
+/// Full case folding, by way of upper case: that is what takes ß and ẞ to ss, ſ to s, ς to σ.
+fn fold(c: char) -> impl Iterator<Item = char> {
+    let lower = c.to_lowercase();
+    lower.flat_map(|c| {
+        // Dotless i shares its upper case with i, yet is a letter of its own.
+        let (own, upper) = match c {
+            'ı' => (Some(c), None),
+            c => (None, Some(c.to_uppercase().flat_map(char::to_lowercase))),
+        };
+        own.into_iter().chain(upper.into_iter().flatten())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn different_names_keep_different_keys() {
+        let names = [
+            "a", "b", "a.b", "ab", "a b", "e", "é", "è", "i", "ı", "ss", "s", "日本", "日", "😀",
+            "ö", "o",
+        ];
+        for (i, a) in names.iter().enumerate() {
+            for b in &names[i + 1..] {
+                assert_ne!(fold_key(a.as_bytes()), fold_key(b.as_bytes()), "{a} {b}");
+            }
+        }
+        assert_ne!(fold_key(b"a\xff"), fold_key(b"a\xfe"));
+    }
+
+    #[test]
+    fn a_key_is_its_own_key() {
+        for name in [
+            "Straße.",
+            "ẞ",
+            "İ",
+            "ΑΣ",
+            "ﬁ",
+            "ŉ",
+            "ΐ",
+            "K",
+            "Å",
+            "각",
+            "a\u{200c} .",
+        ] {
+            let key = fold_key(name.as_bytes());
+            assert_eq!(fold_key(&key), key, "{name}");
+        }
+    }
+
+    #[test]
+    fn ordinary_names_are_portable() {
+        for name in [
+            "README.md",
+            "a b",
+            ".gitignore",
+            "naïve",
+            "日本語.psd",
+            "console",
+            "com10",
+            "😀",
+        ] {
+            assert_eq!(portability(name.as_bytes()), Ok(()), "{name}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Writing a directory, entry by entry.
+
+use super::TreeEntry;
+use super::node::{Child, Totals, frame, put_child, put_entry};
+use crate::hash::ObjectId;
+use crate::object::boundary::{ends_after, tree_boundary_hash};
+use crate::object::codec::EncodeError;
+use crate::object::name::SafeName;
+use crate::object::{ObjectError, ObjectType, ObjectWrite};
+
+/// What a finished directory is: the fields an entry or commit needs to refer to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TreeSummary {
+    /// The root node.
+    pub id: ObjectId,
+    /// Bytes of everything under it.
+    pub bytes: u64,
+    /// Files under it.
+    pub files: u64,
+    /// Names in it.
+    pub entries: u64,
+}
+
+/// The id of the empty directory.
+pub fn empty_tree_id() -> ObjectId {
+    ObjectType::Tree.id_of(&frame(0, 0, &[]))
+}
+
+/// Keeps the empty directory and returns its id.
+pub fn put_empty_tree(writer: &mut dyn ObjectWrite) -> Result<ObjectId, ObjectError> {
+    writer.put(ObjectType::Tree, &frame(0, 0, &[]))
+}
+
+/// Builds one directory from entries in name order.
+///
+/// Holds one unfinished node per level; every other node has been handed on.
+#[derive(Debug, Default)]
+pub struct TreeBuilder {
+    levels: Vec<Level>,
+    last: Option<SafeName>,
+    totals: Totals,
+}
+
+/// The unfinished node of one level.
+#[derive(Debug, Default)]
+struct Level {
+    body: Vec<u8>,
+    count: usize,
+    totals: Totals,
+    nodes_done: u64,
+    /// The last node finished; the root when it stays the only one.
+    newest: Option<ObjectId>,
+}
+
+impl TreeBuilder {
+    /// A directory without entries.
+    pub fn new() -> TreeBuilder {
+        TreeBuilder::default()
+    }
+
+    /// Adds the next entry, whose name is greater than all before it.
+    ///
+    /// After an error the builder has to be dropped.
+    pub fn push(
+        &mut self,
+        entry: &TreeEntry,
+        writer: &mut dyn ObjectWrite,
+    ) -> Result<(), ObjectError> {
+        entry.check()?;
+        if self.last.as_ref().is_some_and(|last| *last >= entry.name) {
+            return Err(EncodeError {
+                what: "tree entries are not in name order",
+            }
+            .into());
+        }
+        let totals = Totals::of_entry(entry);
+        self.totals = self.totals.plus(totals).ok_or(EncodeError {
+            what: "directory has too many entries or bytes",
+        })?;
+        self.last = Some(entry.name.clone());
+        self.add(0, &entry.name, totals, writer, |out| put_entry(out, entry))
+    }
+
+    /// Writes what is left and returns the directory.
+    pub fn finish(mut self, writer: &mut dyn ObjectWrite) -> Result<TreeSummary, ObjectError> {
+        let Some(last) = self.last.take() else {
+            let id = put_empty_tree(writer)?;
+            return Ok(self.summary(id));
+        };
+        let mut level = 0;
+        loop {
+            if self.levels[level].count > 0 {
+                self.close(level, &last, writer)?;
+            }
+            let done = &self.levels[level];
+            // The first level with a single node ends in the root. The level above was begun if
+            // that node was full, and is forgotten.
+            if let (1, Some(id)) = (done.nodes_done, done.newest) {
+                return Ok(self.summary(id));
+            }
+            level += 1;
+        }
+    }
+
+    fn summary(&self, id: ObjectId) -> TreeSummary {
+        TreeSummary {
+            id,
+            bytes: self.totals.bytes,
+            files: self.totals.files,
+            entries: self.totals.entries,
+        }
+    }
+
+    /// Adds one item to a level, and ends the node there if the item says so.
+    fn add(
+        &mut self,
+        level: usize,
+        name: &SafeName,
+        totals: Totals,
+        writer: &mut dyn ObjectWrite,
+        put: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), ObjectError> {
+        if self.levels.len() == level {
+            self.levels.push(Level::default());
+        }
+        let open = &mut self.levels[level];
+        put(&mut open.body);
+        open.count += 1;
+        open.totals = open.totals.plus(totals).ok_or(EncodeError {
+            what: "directory has too many entries or bytes",
+        })?;
+        if ends_after(open.count, tree_boundary_hash(level as u8, name.as_bytes())) {
+            self.close(level, name, writer)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a level's open node and adds it to the level above.
+    fn close(
+        &mut self,
+        level: usize,
+        last: &SafeName,
+        writer: &mut dyn ObjectWrite,
+    ) -> Result<(), ObjectError> {
+        let open = &mut self.levels[level];
+        let id = writer.put(
+            ObjectType::Tree,
+            &frame(level as u8, open.count, &open.body),
+        )?;
+        let child = Child {
+            last: last.clone(),
+            id,
+            totals: open.totals,
+        };
+        open.body.clear();
+        open.count = 0;
+        open.totals = Totals::default();
+        open.nodes_done += 1;
+        open.newest = Some(id);
+        // Recursion is as deep as the tree has levels: at most five for `MAX_DIR_ENTRIES`.
+        self.add_child(level + 1, &child, writer)
+    }
+
+    fn add_child(
+        &mut self,
+        level: usize,
+        child: &Child,
+        writer: &mut dyn ObjectWrite,
+    ) -> Result<(), ObjectError> {
+        self.add(level, &child.last, child.totals, writer, |out| {
+            put_child(out, child);
+        })
+    }
+}

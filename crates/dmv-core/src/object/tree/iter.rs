@@ -1,0 +1,265 @@
+//! Reading a directory: in order, or one name.
+
+use super::node::{Child, Node};
+use super::{Kind, TreeEntry};
+use crate::hash::ObjectId;
+use crate::object::name::{RepoPath, SafeName};
+use crate::object::{ObjectError, ObjectRead};
+use std::vec;
+
+/// A place in a directory, with the nodes on the way to it.
+///
+/// What comes next is an entry, or a node that has not been read yet and can be skipped. Each node
+/// read is compared with what its parent said.
+pub(crate) struct Cursor<'r> {
+    reader: &'r dyn ObjectRead,
+    stack: Vec<Frame>,
+}
+
+struct Frame {
+    level: u8,
+    rest: Rest,
+    /// The last name before the rest, if this or a node above knows it.
+    after: Option<SafeName>,
+}
+
+enum Rest {
+    Leaf(vec::IntoIter<TreeEntry>),
+    Inner(vec::IntoIter<Child>),
+}
+
+/// What comes next at a [`Cursor`].
+pub(crate) enum Peek<'a> {
+    /// Nothing: the directory is over.
+    End,
+    /// A node of this level that has not been read.
+    Node(u8, &'a Child),
+    /// An entry.
+    Entry(&'a TreeEntry),
+}
+
+impl<'r> Cursor<'r> {
+    /// At the start of the directory `id`.
+    pub(crate) fn open(
+        reader: &'r dyn ObjectRead,
+        id: &ObjectId,
+    ) -> Result<Cursor<'r>, ObjectError> {
+        let root = Node::read_root(reader, id)?;
+        Ok(Cursor {
+            reader,
+            stack: vec![Frame::new(root, None)],
+        })
+    }
+
+    /// At the end of no directory.
+    pub(crate) fn nowhere(reader: &'r dyn ObjectRead) -> Cursor<'r> {
+        Cursor {
+            reader,
+            stack: Vec::new(),
+        }
+    }
+
+    /// What comes next.
+    pub(crate) fn peek(&mut self) -> Peek<'_> {
+        while self.stack.last().is_some_and(Frame::is_over) {
+            self.stack.pop();
+        }
+        match self.stack.last() {
+            None => Peek::End,
+            Some(Frame { level, rest, .. }) => match rest {
+                Rest::Leaf(entries) => Peek::Entry(&entries.as_slice()[0]),
+                Rest::Inner(children) => Peek::Node(level - 1, &children.as_slice()[0]),
+            },
+        }
+    }
+
+    /// Takes the entry that comes next; `None` when it is a node or the end.
+    pub(crate) fn take_entry(&mut self) -> Option<TreeEntry> {
+        match &mut self.stack.last_mut()?.rest {
+            Rest::Leaf(entries) => entries.next(),
+            Rest::Inner(_) => None,
+        }
+    }
+
+    /// Passes over the node that comes next without reading it.
+    pub(crate) fn skip_node(&mut self) {
+        if let Some(frame) = self.stack.last_mut()
+            && let Rest::Inner(children) = &mut frame.rest
+            && let Some(child) = children.next()
+        {
+            frame.after = Some(child.last);
+        }
+    }
+
+    /// Reads the node that comes next; its content comes next then.
+    pub(crate) fn expand(&mut self) -> Result<(), ObjectError> {
+        if let Some(frame) = self.stack.last_mut()
+            && let Rest::Inner(children) = &mut frame.rest
+            && let Some(child) = children.next()
+        {
+            let node = Node::read_child(self.reader, frame.level, &child, frame.after.as_ref())?;
+            let after = frame.after.replace(child.last);
+            self.stack.push(Frame::new(node, after));
+        }
+        Ok(())
+    }
+
+    /// Whether the node `id` of `level` is known to come, not necessarily next.
+    pub(crate) fn is_ahead(&self, level: u8, id: &ObjectId) -> bool {
+        self.stack.iter().any(|frame| match &frame.rest {
+            Rest::Inner(children) => {
+                frame.level == level + 1 && children.as_slice().iter().any(|c| c.id == *id)
+            }
+            Rest::Leaf(_) => false,
+        })
+    }
+
+    /// Moves forward to the first entry not before `name`.
+    fn seek(&mut self, name: &[u8]) -> Result<(), ObjectError> {
+        loop {
+            match self.peek() {
+                Peek::Node(_, child) if child.last.as_bytes() < name => self.skip_node(),
+                Peek::Node(..) => self.expand()?,
+                Peek::Entry(entry) if entry.name.as_bytes() < name => {
+                    self.take_entry();
+                }
+                Peek::Entry(_) | Peek::End => return Ok(()),
+            }
+        }
+    }
+}
+
+impl Frame {
+    fn new(node: Node, after: Option<SafeName>) -> Frame {
+        let level = node.level();
+        let rest = match node {
+            Node::Leaf(entries) => Rest::Leaf(entries.into_iter()),
+            Node::Inner { children, .. } => Rest::Inner(children.into_iter()),
+        };
+        Frame { level, rest, after }
+    }
+
+    fn is_over(&self) -> bool {
+        match &self.rest {
+            Rest::Leaf(entries) => entries.as_slice().is_empty(),
+            Rest::Inner(children) => children.as_slice().is_empty(),
+        }
+    }
+}
+
+/// The entries of a directory in name order, one node per level in memory.
+///
+/// Ends after the first error.
+pub struct TreeIter<'r> {
+    reader: &'r dyn ObjectRead,
+    state: State<'r>,
+}
+
+enum State<'r> {
+    /// Nothing read yet: the directory and the name to begin at.
+    New(ObjectId, Option<Box<[u8]>>),
+    Open(Cursor<'r>),
+    Over,
+}
+
+impl<'r> TreeIter<'r> {
+    /// All entries of the directory `id`. Reads nothing yet.
+    pub fn new(reader: &'r dyn ObjectRead, id: ObjectId) -> TreeIter<'r> {
+        TreeIter {
+            reader,
+            state: State::New(id, None),
+        }
+    }
+
+    /// The entries of the directory `id` from `start` on, whether or not that name is there.
+    pub fn starting_at(reader: &'r dyn ObjectRead, id: ObjectId, start: &[u8]) -> TreeIter<'r> {
+        TreeIter {
+            reader,
+            state: State::New(id, Some(start.into())),
+        }
+    }
+
+    fn advance(&mut self) -> Result<Option<TreeEntry>, ObjectError> {
+        if let State::New(id, start) = &self.state {
+            let mut cursor = Cursor::open(self.reader, id)?;
+            if let Some(start) = start {
+                cursor.seek(start)?;
+            }
+            self.state = State::Open(cursor);
+        }
+        let State::Open(cursor) = &mut self.state else {
+            return Ok(None);
+        };
+        loop {
+            match cursor.peek() {
+                Peek::End => return Ok(None),
+                Peek::Node(..) => cursor.expand()?,
+                Peek::Entry(_) => return Ok(cursor.take_entry()),
+            }
+        }
+    }
+}
+
+impl Iterator for TreeIter<'_> {
+    type Item = Result<TreeEntry, ObjectError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let item = self.advance().transpose();
+        if !matches!(item, Some(Ok(_))) {
+            self.state = State::Over;
+        }
+        item
+    }
+}
+
+/// The entry `name` of the directory `dir`; reads one node per level.
+pub fn lookup(
+    reader: &dyn ObjectRead,
+    dir: &ObjectId,
+    name: &[u8],
+) -> Result<Option<TreeEntry>, ObjectError> {
+    let mut after = None;
+    let mut node = Node::read_root(reader, dir)?;
+    loop {
+        match node {
+            Node::Leaf(mut entries) => {
+                let found = entries.binary_search_by(|e| e.name.as_bytes().cmp(name));
+                return Ok(found.ok().map(|at| entries.swap_remove(at)));
+            }
+            Node::Inner { level, children } => {
+                let at = children.partition_point(|c| c.last.as_bytes() < name);
+                let Some(child) = children.get(at) else {
+                    return Ok(None);
+                };
+                if at > 0 {
+                    after = Some(children[at - 1].last.clone());
+                }
+                node = Node::read_child(reader, level, child, after.as_ref())?;
+            }
+        }
+    }
+}
+
+/// The entry at `path` under the directory `root`.
+///
+/// `None` when it is not there, when something on the way is not a directory, and for the root
+/// path, which has no entry.
+pub fn lookup_path(
+    reader: &dyn ObjectRead,
+    root: &ObjectId,
+    path: &RepoPath,
+) -> Result<Option<TreeEntry>, ObjectError> {
+    let mut found: Option<TreeEntry> = None;
+    for name in path.components() {
+        let dir = match &found {
+            None => *root,
+            Some(entry) if entry.kind == Kind::Directory => entry.id,
+            Some(_) => return Ok(None),
+        };
+        found = lookup(reader, &dir, name)?;
+        if found.is_none() {
+            return Ok(None);
+        }
+    }
+    Ok(found)
+}

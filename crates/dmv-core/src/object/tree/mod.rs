@@ -1,0 +1,151 @@
+//! Directories: Merkle trees of named entries, docs/format/objects.md, "Tree node".
+//!
+//! A directory is named by the id of its root node. Nodes end where content says
+//! ([`boundary`](super::boundary)), so one set of entries has one id, and a change of one entry
+//! makes one new node per level. [`TreeBuilder`] writes a directory, [`TreeIter`] reads it in
+//! order, [`lookup`] finds one name; none of them holds more than one node per level.
+
+mod build;
+mod iter;
+mod node;
+
+pub use build::{TreeBuilder, TreeSummary, empty_tree_id, put_empty_tree};
+pub(crate) use iter::{Cursor, Peek};
+pub use iter::{TreeIter, lookup, lookup_path};
+pub(super) use node::FLAG_LIST;
+pub use node::{Child, Node, Totals};
+
+use super::codec::{DecodeError, Decoder, EncodeError};
+use super::name::SafeName;
+use crate::hash::ObjectId;
+use crate::limits::{MAX_ATTR_BYTES, MAX_SYMLINK_BYTES};
+
+/// What an entry is. The numbers are part of the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// A plain file.
+    File = 1,
+    /// A file that may be executed.
+    Executable = 2,
+    /// A symbolic link; the object is a chunk that holds the target.
+    Symlink = 3,
+    /// A directory; the object is the root node of its tree.
+    Directory = 4,
+    /// An unresolved merge; the object is a conflict.
+    Conflict = 5,
+}
+
+impl Kind {
+    /// The kind with this number, if there is one.
+    pub fn from_number(number: u8) -> Option<Kind> {
+        use Kind::{Conflict, Directory, Executable, File, Symlink};
+        [File, Executable, Symlink, Directory, Conflict]
+            .into_iter()
+            .find(|kind| *kind as u8 == number)
+    }
+
+    /// Whether the content is a blob: of kind file or executable.
+    pub fn is_blob(self) -> bool {
+        matches!(self, Kind::File | Kind::Executable)
+    }
+}
+
+/// One name in a directory and what it stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TreeEntry {
+    /// The name.
+    pub name: SafeName,
+    /// What it is.
+    pub kind: Kind,
+    /// Whether `id` is a list node. Files and executables only.
+    pub is_list: bool,
+    /// The object: blob, target chunk, root node or conflict.
+    pub id: ObjectId,
+    /// Bytes of content: of a directory, of everything under it; 0 for a conflict.
+    pub size: u64,
+    /// For a directory the number of files under it, otherwise 0.
+    pub files: u64,
+    /// Encoded attributes: docs/format/objects.md, "Tree node".
+    pub attrs: Option<Box<[u8]>>,
+}
+
+impl TreeEntry {
+    /// How many files this entry stands for: 1 unless it is a directory.
+    pub fn file_count(&self) -> u64 {
+        match self.kind {
+            Kind::Directory => self.files,
+            _ => 1,
+        }
+    }
+
+    /// Whether both stand for the same content and attributes, whatever their names.
+    pub fn same_content(&self, other: &TreeEntry) -> bool {
+        (self.kind, self.id, self.is_list) == (other.kind, other.id, other.is_list)
+            && self.attrs == other.attrs
+    }
+
+    /// Checks the rules that the types do not enforce.
+    pub fn check(&self) -> Result<(), EncodeError> {
+        check_value(self.kind, self.is_list, self.size, self.files)
+            .map_err(|what| EncodeError { what })?;
+        match &self.attrs {
+            Some(attrs) => check_attrs(attrs).map_err(|e| EncodeError { what: e.what }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The rules on size, files and list flag that tree entries and conflict terms share.
+pub(super) fn check_value(
+    kind: Kind,
+    is_list: bool,
+    size: u64,
+    files: u64,
+) -> Result<(), &'static str> {
+    if is_list && !kind.is_blob() {
+        return Err("only a file's content can be a list");
+    }
+    if files != 0 && kind != Kind::Directory {
+        return Err("only a directory counts files");
+    }
+    match kind {
+        Kind::Symlink if size == 0 || size > MAX_SYMLINK_BYTES as u64 => {
+            Err("symlink target is empty or too long")
+        }
+        Kind::Conflict if size != 0 => Err("a conflict has no size"),
+        _ => Ok(()),
+    }
+}
+
+/// Attribute tag of the modification time.
+const TAG_MTIME: u64 = 1;
+
+/// Checks that `attrs` is one or more attributes with rising tags.
+fn check_attrs(attrs: &[u8]) -> Result<(), DecodeError> {
+    let mut input = Decoder::new(attrs);
+    if attrs.is_empty() || attrs.len() > MAX_ATTR_BYTES {
+        return Err(input.error("attributes are empty or too long"));
+    }
+    let mut last = None;
+    while input.remaining() > 0 {
+        let tag = input.varint()?;
+        if last.is_some_and(|last| last >= tag) {
+            return Err(input.error("attribute tags do not rise"));
+        }
+        last = Some(tag);
+        let value = input.bytes(MAX_ATTR_BYTES, "attribute is too long")?;
+        if tag == TAG_MTIME {
+            let mut value = Decoder::new(value);
+            value.i64()?;
+            if value.u32()? >= 1_000_000_000 {
+                return Err(input.error("nanoseconds exceed a second"));
+            }
+            value.finish()?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,264 @@
+//! docs/format/vectors: what other implementations and later versions are held against.
+//!
+//! The files are compared with what this code makes; with `DMV_WRITE_VECTORS` set they are written
+//! instead. A difference without a new format version is a mistake in the code.
+
+use dmv_core::chunker::{CHUNKER, Cutter};
+use dmv_core::hash::{ObjectId, chunk_id, decode_hex, encode_hex};
+use dmv_core::object::list::{Blob, BlobChunks, ListBuilder, ListEntry, ListNode};
+use dmv_core::object::mem::MemObjects;
+use dmv_core::object::name::SafeName;
+use dmv_core::object::tree::{Child, Kind, Node, Totals, TreeEntry};
+use dmv_core::object::{ObjectType, ObjectWrite};
+use std::error::Error;
+use std::path::PathBuf;
+
+type Outcome = Result<(), Box<dyn Error>>;
+/// A vector's name and encoding.
+type Vector = (&'static str, Vec<u8>);
+
+/// Compares `text` with a vector file, or writes it.
+fn hold_against(file: &str, text: &str) -> Outcome {
+    let vectors = "../../docs/format/vectors";
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join(vectors)
+        .join(file);
+    if std::env::var_os("DMV_WRITE_VECTORS").is_some() {
+        std::fs::write(path, text)?;
+        return Ok(());
+    }
+    let want = std::fs::read_to_string(path)?;
+    for (want, found) in want.lines().zip(text.lines()) {
+        assert_eq!(found, want, "{file}");
+    }
+    assert_eq!(text.lines().count(), want.lines().count(), "{file}");
+    Ok(())
+}
+
+/// Content by its description in the vector files: `byte:xx`, `random:seed`.
+fn content(what: &str, len: usize) -> Vec<u8> {
+    let (kind, value) = what.split_once(':').expect("kind:value");
+    if kind == "byte" {
+        return vec![u8::from_str_radix(value, 16).expect("a byte in hex"); len];
+    }
+    assert_eq!(kind, "random");
+    let mut state: u64 = value.parse().expect("a seed");
+    let mut out = Vec::with_capacity(len + 8);
+    while out.len() < len {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        out.extend_from_slice(&(z ^ (z >> 31)).to_le_bytes());
+    }
+    out.truncate(len);
+    out
+}
+
+fn lengths(mut data: &[u8]) -> Vec<usize> {
+    let cutter = Cutter::new();
+    let mut lengths = Vec::new();
+    while !data.is_empty() {
+        let n = cutter.cut(data);
+        lengths.push(n);
+        data = &data[n..];
+    }
+    lengths
+}
+
+const CONTENT_HELP: &str = "\
+# byte:xx is one byte over and over. random:seed is the output of splitmix64 with that seed as its
+# first state, each number as eight bytes, little-endian, cut to the length.
+";
+
+#[test]
+fn files_are_cut_where_the_vectors_say() -> Outcome {
+    let mut text = format!("# {CHUNKER}\n# content, length, lengths of the chunks\n{CONTENT_HELP}");
+    for (what, len) in [
+        ("byte:00", 0),
+        ("byte:00", 1),
+        ("byte:00", 16_384),
+        ("byte:00", 16_385),
+        ("byte:00", 65_537),
+        ("byte:00", 262_144),
+        ("byte:00", 262_145),
+        ("byte:00", 1_000_003),
+        ("byte:ff", 1_000_003),
+        ("random:0", 16_384),
+        ("random:0", 16_385),
+        ("random:0", 65_536),
+        ("random:1", 100_001),
+        ("random:2", 262_145),
+        ("random:3", 1_000_003),
+        ("random:4", 4_194_304),
+    ] {
+        let lengths = lengths(&content(what, len));
+        let lengths: Vec<String> = lengths.iter().map(usize::to_string).collect();
+        let line = format!("{what} {len} {}", lengths.join(" "));
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    hold_against("chunks.txt", &text)
+}
+
+fn build(data: &[u8], objects: &mut MemObjects) -> Result<Blob, Box<dyn Error>> {
+    let mut builder = ListBuilder::new();
+    let mut at = 0;
+    for len in lengths(data) {
+        let id = objects.put(ObjectType::Chunk, &data[at..at + len])?;
+        builder.push(id, len as u64, objects)?;
+        at += len;
+    }
+    Ok(builder.finish(objects)?)
+}
+
+#[test]
+fn blobs_have_the_ids_of_the_vectors() -> Outcome {
+    let mut text = format!("# content, length, type and id of the blob\n{CONTENT_HELP}");
+    for (what, len) in [
+        ("byte:00", 0),
+        ("byte:00", 1),
+        ("byte:00", 262_144),
+        ("byte:00", 262_145),
+        ("byte:00", 20_000_000),
+        ("random:5", 1_000),
+        ("random:5", 200_000),
+        ("random:5", 1_000_000),
+        ("random:6", 20_000_000),
+        ("random:7", 100_000_000),
+    ] {
+        let data = content(what, len);
+        let mut objects = MemObjects::new();
+        let blob = build(&data, &mut objects)?;
+        text.push_str(&format!("{what} {len} {} {}\n", blob.ty().word(), blob.id));
+
+        let mut at = 0;
+        for chunk in BlobChunks::new(&objects, blob) {
+            let (offset, id, len) = chunk?;
+            assert_eq!(offset as usize, at);
+            assert_eq!(id, chunk_id(&data[at..at + len as usize]));
+            at += len as usize;
+        }
+        assert_eq!((at, blob.size), (data.len(), data.len() as u64));
+    }
+    hold_against("blobs.txt", &text)
+}
+
+fn id(seed: u8) -> ObjectId {
+    chunk_id(&[seed])
+}
+
+fn name(text: &str) -> SafeName {
+    SafeName::new(text.as_bytes()).expect("a valid name")
+}
+
+fn list(level: u8, lens: &[u64]) -> Vec<u8> {
+    let entry = |(seed, len): (usize, &u64)| ListEntry {
+        id: id(seed as u8),
+        len: *len,
+    };
+    let entries = lens.iter().enumerate().map(entry).collect();
+    ListNode { level, entries }.encode()
+}
+
+fn entry(text: &str, kind: Kind, size: u64) -> TreeEntry {
+    TreeEntry {
+        name: name(text),
+        kind,
+        is_list: false,
+        id: id(kind as u8),
+        size,
+        files: 0,
+        attrs: None,
+    }
+}
+
+fn trees() -> Result<Vec<Vector>, Box<dyn Error>> {
+    let one = Node::Leaf(vec![entry("a", Kind::File, 3)]);
+    let kinds = Node::Leaf(vec![
+        entry("Makefile", Kind::File, 0),
+        entry("conflict", Kind::Conflict, 0),
+        TreeEntry {
+            files: 300,
+            ..entry("dir", Kind::Directory, 1 << 40)
+        },
+        entry("link", Kind::Symlink, 7),
+        TreeEntry {
+            is_list: true,
+            // Tag 1, twelve bytes: 1,700,000,000 seconds, 999,999,999 nanoseconds.
+            attrs: decode_hex("010c00f1536500000000ffc99a3b").map(Vec::into_boxed_slice),
+            ..entry("run.sh", Kind::Executable, 1_000_000)
+        },
+        entry("\u{e9}", Kind::File, 1),
+    ]);
+    let child = |last, seed, entries| Child {
+        last: name(last),
+        id: id(seed),
+        totals: Totals {
+            entries,
+            bytes: 1 << 33,
+            files: entries + 5,
+        },
+    };
+    let inner = Node::Inner {
+        level: 1,
+        children: vec![child("img_0159", 1, 160), child("zebra", 2, 1)],
+    };
+    Ok(vec![
+        ("tree-empty", Node::Leaf(Vec::new()).encode()?),
+        ("tree-one-file", one.encode()?),
+        ("tree-every-kind", kinds.encode()?),
+        ("tree-inner", inner.encode()?),
+    ])
+}
+
+/// Decodes and encodes again.
+fn again(ty: ObjectType, bytes: &[u8]) -> Result<Vec<u8>, Box<dyn Error>> {
+    Ok(match ty {
+        ObjectType::Chunk => bytes.to_vec(),
+        ObjectType::List => ListNode::decode(bytes)?.encode(),
+        ObjectType::Tree => Node::decode(bytes)?.encode()?,
+        ObjectType::Conflict | ObjectType::Commit => {
+            return Err("not among the vectors yet".into());
+        }
+    })
+}
+
+#[test]
+fn objects_have_the_bytes_and_ids_of_the_vectors() -> Outcome {
+    let mut objects: Vec<(ObjectType, &str, Vec<u8>)> = vec![
+        (ObjectType::Chunk, "chunk-empty", Vec::new()),
+        (ObjectType::Chunk, "chunk-abc", b"abc".to_vec()),
+        (ObjectType::List, "list-two-chunks", list(0, &[262_144, 1])),
+        (
+            ObjectType::List,
+            "list-lengths",
+            list(0, &[1, 127, 128, 16_384, 1 << 20]),
+        ),
+        (
+            ObjectType::List,
+            "list-of-lists",
+            list(1, &[1 << 24, 16_383]),
+        ),
+        (
+            ObjectType::List,
+            "list-longest",
+            list(12, &[(1 << 62) - 1, 1 << 62]),
+        ),
+    ];
+    let of_type = |ty| move |(name, bytes)| (ty, name, bytes);
+    objects.extend(trees()?.into_iter().map(of_type(ObjectType::Tree)));
+
+    let mut text = String::from("# name, type, id, encoding\n");
+    for (ty, name, bytes) in objects {
+        assert_eq!(again(ty, &bytes)?, bytes, "{name}");
+        let line = format!(
+            "{name} {} {} {}",
+            ty.word(),
+            ty.id_of(&bytes),
+            encode_hex(&bytes)
+        );
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    hold_against("objects.txt", &text)
+}
