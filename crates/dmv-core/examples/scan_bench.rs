@@ -7,12 +7,13 @@
 
 use dmv_core::fsutil::{FileKind, Fingerprint, SafeDir};
 use dmv_core::hash::ObjectId;
+use dmv_core::object::tree::Kind;
 use dmv_core::worktree::ignore::IgnoreRules;
+use dmv_core::worktree::join;
 use dmv_core::worktree::scan::{
     Everything, Known, NothingKnown, ScanError, ScanOptions, State, scan,
 };
 use dmv_core::worktree::statcache::{Section, StatCache, StatCacheWriter};
-use dmv_core::worktree::{KnownKind, join};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -117,9 +118,9 @@ fn write_cache(root: &SafeDir, cache_dir: &SafeDir) {
                     kind: FileKind::File,
                 } => {
                     let fingerprint = dir.stat(name).unwrap().fingerprint();
-                    section.push(name, KnownKind::File, fingerprint);
+                    section.push(name, Kind::File, fingerprint);
                 }
-                State::Dir { .. } => section.push(name, KnownKind::Dir, Fingerprint::SUSPECT),
+                State::Dir { .. } => section.push(name, Kind::Directory, Fingerprint::SUSPECT),
                 _ => {}
             }
         }

@@ -5,10 +5,10 @@
 //! directory by swapping a path under it. Every error names the path it is about. Nothing here
 //! knows objects or the worktree's rules.
 
+use crate::object::name::escape;
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
-use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -33,7 +33,7 @@ const OPEN_DIR: OFlags = OFlags::RDONLY
 
 /// A file operation that failed: what was tried, on which path, and why it failed.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {op} {}: {source}", Escaped(path))]
+#[error("cannot {op} {}: {source}", escape(path))]
 pub struct PathError {
     /// The path, as bytes.
     pub path: Vec<u8>,
@@ -53,32 +53,6 @@ impl PathError {
     /// The kind of the system's answer.
     pub fn kind(&self) -> io::ErrorKind {
         self.source.kind()
-    }
-}
-
-/// Shows a path so that it cannot disturb a terminal or a line: control characters, marks that
-/// change the direction of text, and bytes that are not UTF-8 are written as escapes.
-pub struct Escaped<'a>(pub &'a [u8]);
-
-impl fmt::Display for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hidden = |c: char| {
-            c.is_control()
-                || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
-                || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}')
-        };
-        for part in self.0.utf8_chunks() {
-            for c in part.valid().chars() {
-                match hidden(c) {
-                    true => write!(f, "{}", c.escape_default())?,
-                    false => write!(f, "{c}")?,
-                }
-            }
-            part.invalid()
-                .iter()
-                .try_for_each(|b| write!(f, "\\x{b:02x}"))?;
-        }
-        Ok(())
     }
 }
 

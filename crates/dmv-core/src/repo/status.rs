@@ -12,10 +12,10 @@ use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::look::blob_of;
 use crate::worktree::cacheupdate::CacheUpdate;
 use crate::worktree::known::{entry_at, known_dirs};
-use crate::worktree::scan::{DirScan, ScanOptions, Select, Skip, State, scan};
+use crate::worktree::scan::{DirScan, ScanOptions, Select, State, scan};
 use crate::worktree::snapshot::{Problem, special_word, unread};
 use crate::worktree::statcache::trusted_fingerprint;
-use crate::worktree::{KnownKind, join};
+use crate::worktree::{Skip, join};
 use std::io::Read;
 
 /// How a path differs.
@@ -164,7 +164,7 @@ impl Status<'_> {
                 why,
             });
         }
-        let mut refreshed: Vec<(Vec<u8>, KnownKind, Fingerprint)> = Vec::new();
+        let mut refreshed: Vec<(Vec<u8>, Kind, Fingerprint)> = Vec::new();
         let mut empty_and_new = scan.known.is_none() && !scan.path.is_empty();
         for (name, state) in scan.entries() {
             let path = join(&scan.path, name);
@@ -182,15 +182,15 @@ impl Status<'_> {
                 },
                 State::New { .. } => self.change(path, ChangeKind::Added),
                 State::Gone {
-                    kind: KnownKind::Dir,
+                    kind: Kind::Directory,
                 } => self.gone_dir(&path)?,
                 State::Gone { .. } => self.change(path, ChangeKind::Deleted),
                 State::TypeChanged { was, now } => {
-                    if was == KnownKind::Dir {
+                    if was == Kind::Directory {
                         self.gone_dir(&path)?;
                     }
                     match (was, now) {
-                        (KnownKind::Dir, _) => self.change(path, ChangeKind::Added),
+                        (Kind::Directory, _) => self.change(path, ChangeKind::Added),
                         (_, FileKind::Dir) => self.change(path, ChangeKind::Deleted),
                         _ => self.change(path, ChangeKind::Type),
                     }
@@ -236,14 +236,14 @@ impl Status<'_> {
             if section.is_empty() {
                 self.change(dir.clone(), ChangeKind::Deleted);
             }
-            for entry in section.iter().filter(|e| e.kind != KnownKind::Dir) {
+            for entry in section.iter().filter(|e| e.kind != Kind::Directory) {
                 self.change(join(&dir, entry.name), ChangeKind::Deleted);
             }
         }
         Ok(())
     }
 
-    fn skipped(&mut self, path: Vec<u8>, known: Option<KnownKind>, reason: Skip) {
+    fn skipped(&mut self, path: Vec<u8>, known: Option<Kind>, reason: Skip) {
         match reason {
             Skip::Special(kind) => {
                 let why = format!("a {} cannot be versioned", special_word(kind));
@@ -255,8 +255,8 @@ impl Status<'_> {
                     self.change(path, ChangeKind::Deleted);
                 }
             }
-            Skip::BadName => {
-                let why = "no tree can hold this name".to_owned();
+            Skip::BadName(why) => {
+                let why = format!("no tree can hold its name: {why}");
                 self.out.problems.push(Problem { path, why });
             }
             Skip::Unreadable(errno) => {
@@ -271,7 +271,7 @@ impl Status<'_> {
     fn compare(
         &mut self,
         path: &[u8],
-        kind: KnownKind,
+        kind: Kind,
         stat: &FileStat,
     ) -> Result<Option<bool>, RepoError> {
         let Some(base) = self.base else {
@@ -280,7 +280,7 @@ impl Status<'_> {
         let Some(entry) = entry_at(self.repo.objects(), &base, path)? else {
             return Ok(Some(false));
         };
-        if kind == KnownKind::Conflict {
+        if kind == Kind::Conflict {
             return Ok(Some(false));
         }
         match same_as(self.repo, self.root, path, &entry, stat) {

@@ -6,8 +6,9 @@
 //! earlier one. Whether an entry is in the base commit is not known here: rules are to be asked for
 //! entries that are not. A worktree without rules costs one test per entry.
 
-use crate::fsutil::{Escaped, SafeDir, os_str};
+use crate::fsutil::{SafeDir, os_str};
 use crate::limits::MAX_IGNORE_BYTES;
+use crate::object::name::escape;
 use ::ignore::gitignore::{Gitignore, GitignoreBuilder};
 use std::fmt;
 use std::fs::File;
@@ -34,7 +35,7 @@ pub struct IgnoreWarning {
 
 impl fmt::Display for IgnoreWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", Escaped(&self.path))?;
+        write!(f, "{}", escape(&self.path))?;
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
         }

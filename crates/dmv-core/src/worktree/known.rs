@@ -1,8 +1,8 @@
 //! What the base commit has in each directory, for a scan: from the stat cache, or from the tree.
 
+use super::join;
 use super::scan::Known;
 use super::statcache::{Section, StatCache};
-use super::{KnownKind, join};
 use crate::fsutil::Fingerprint;
 use crate::hash::ObjectId;
 use crate::object::name::RepoPath;
@@ -12,17 +12,6 @@ use std::collections::HashMap;
 
 /// A boxed error, as [`Known`] returns it.
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
-
-/// The kind of a tree entry, as the stat cache names it.
-pub fn known_kind(kind: Kind) -> KnownKind {
-    match kind {
-        Kind::File => KnownKind::File,
-        Kind::Executable => KnownKind::Executable,
-        Kind::Symlink => KnownKind::Symlink,
-        Kind::Directory => KnownKind::Dir,
-        Kind::Conflict => KnownKind::Conflict,
-    }
-}
 
 /// The base commit's entries when the stat cache is missing, damaged, or of another tree.
 ///
@@ -98,7 +87,7 @@ impl Known for TreeKnown<'_> {
             let entry = entry?;
             let name = entry.name.as_bytes();
             let fingerprint = older.get(name).copied().unwrap_or(Fingerprint::SUSPECT);
-            section.push(name, known_kind(entry.kind), fingerprint);
+            section.push(name, entry.kind, fingerprint);
         }
         Ok(Some(section))
     }
@@ -138,7 +127,7 @@ pub fn known_dirs(known: &dyn Known, dir: &[u8]) -> Result<Vec<(Vec<u8>, Section
         let Some(section) = known.section(&dir)? else {
             continue;
         };
-        let dirs = section.iter().filter(|e| e.kind == KnownKind::Dir);
+        let dirs = section.iter().filter(|e| e.kind == Kind::Directory);
         next.extend(dirs.map(|e| join(&dir, e.name)));
         out.push((dir, section));
     }

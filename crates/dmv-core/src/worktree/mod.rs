@@ -7,6 +7,7 @@
 //! empty.
 
 pub mod cacheupdate;
+pub mod checkout;
 pub mod ignore;
 pub mod ingest;
 pub mod known;
@@ -15,31 +16,8 @@ pub mod select;
 pub mod snapshot;
 pub mod statcache;
 
-/// What an entry of a tree is; the numbers are those of the tree format (docs/format/objects.md).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum KnownKind {
-    /// A file.
-    File = 1,
-    /// An executable file.
-    Executable = 2,
-    /// A symbolic link.
-    Symlink = 3,
-    /// A directory.
-    Dir = 4,
-    /// A merge's open question.
-    Conflict = 5,
-}
-
-impl KnownKind {
-    /// The kind with this number, if there is one.
-    pub fn from_number(number: u8) -> Option<KnownKind> {
-        use KnownKind::{Conflict, Dir, Executable, File, Symlink};
-        [File, Executable, Symlink, Dir, Conflict]
-            .into_iter()
-            .find(|kind| *kind as u8 == number)
-    }
-}
+use crate::fsutil::{FileKind, is_temp_name};
+use crate::object::name::{NameError, check_name, is_control_name};
 
 /// The order of directories: component by component, a directory before what is in it.
 pub fn compare_dirs(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
@@ -53,5 +31,39 @@ pub fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     match dir {
         b"" => name.to_vec(),
         _ => [dir, b"/", name].concat(),
+    }
+}
+
+/// The directory and the last component of `path`; `None` for the root.
+pub fn split_path(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    match path.iter().rposition(|b| *b == b'/') {
+        Some(at) => Some((&path[..at], &path[at + 1..])),
+        None if path.is_empty() => None,
+        None => Some((b"", path)),
+    }
+}
+
+/// Why an entry was left alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Skip {
+    /// It belongs to a version control system: `.dmv` or `.git`.
+    Control,
+    /// A temporary file of a command that was killed.
+    Temporary,
+    /// A name that no tree may hold.
+    BadName(NameError),
+    /// Neither a file nor a symlink nor a directory.
+    Special(FileKind),
+    /// Its stat failed with this error number.
+    Unreadable(i32),
+}
+
+/// Why no tree may hold an entry of this name.
+pub fn refused_name(name: &[u8]) -> Option<Skip> {
+    match check_name(name) {
+        Err(_) if is_control_name(name) => Some(Skip::Control),
+        Err(why) => Some(Skip::BadName(why)),
+        Ok(()) if is_temp_name(name) => Some(Skip::Temporary),
+        Ok(()) => None,
     }
 }

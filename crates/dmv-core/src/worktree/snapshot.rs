@@ -6,10 +6,10 @@
 
 use super::cacheupdate::CacheUpdate;
 use super::ingest::{Done, Failure, Ingest, IngestError, TASK_FILES, Task, with_ingest};
-use super::known::{dir_tree, known_kind};
-use super::scan::{DirScan, Outcome, ScanError, ScanOptions, Skip, State, scan};
+use super::known::dir_tree;
+use super::scan::{DirScan, Outcome, ScanError, ScanOptions, State, scan};
 use super::statcache::{Section, trusted_fingerprint};
-use super::{KnownKind, join};
+use super::{Skip, join};
 use crate::fsutil::{FileKind, FileStat, FileTime, Fingerprint, PathError, SafeDir};
 use crate::hash::ObjectId;
 use crate::job::Job;
@@ -334,7 +334,7 @@ impl Builder<'_, '_> {
         &mut self,
         dir: &[u8],
         name: &[u8],
-        known: Option<KnownKind>,
+        known: Option<Kind>,
         reason: Skip,
         changes: &mut Vec<Change>,
     ) {
@@ -342,8 +342,8 @@ impl Builder<'_, '_> {
         match reason {
             Skip::Control => self.out.control.push(path),
             Skip::Temporary => {}
-            Skip::BadName => {
-                let why = "no tree can hold this name".to_owned();
+            Skip::BadName(why) => {
+                let why = format!("no tree can hold its name: {why}");
                 self.out.problems.push(Problem { path, why });
             }
             Skip::Special(kind) => {
@@ -471,10 +471,10 @@ impl Builder<'_, '_> {
         let section = known.updated(changes.iter().map(|change| {
             let row = match &change.what {
                 What::Gone => None,
-                What::Dir(_) => Some((KnownKind::Dir, Fingerprint::SUSPECT)),
+                What::Dir(_) => Some((Kind::Directory, Fingerprint::SUSPECT)),
                 What::File {
                     kind, fingerprint, ..
-                } => Some((known_kind(*kind), *fingerprint)),
+                } => Some((*kind, *fingerprint)),
             };
             (&*change.name, row)
         }));

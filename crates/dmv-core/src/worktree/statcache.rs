@@ -4,10 +4,12 @@
 //! It is derived and never synced: a file or section whose check fails counts as absent. Reading
 //! needs `&self` only, and memory for the table and one section at a time.
 
-use super::{KnownKind, compare_dirs};
+use super::compare_dirs;
 use crate::fsutil::{FileStat, FileTime, Fingerprint, PathError, SafeDir};
 use crate::hash::{ObjectId, check};
 use crate::limits::{MAX_DIR_ENTRIES, MAX_NAME_BYTES};
+use crate::object::codec::{DecodeError, Decoder, put_bytes, put_varint};
+use crate::object::tree::Kind;
 use std::cmp::Ordering;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -55,7 +57,7 @@ pub struct Section {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Row {
     name_end: u32,
-    kind: KnownKind,
+    kind: Kind,
     fingerprint: Fingerprint,
 }
 
@@ -65,7 +67,7 @@ pub struct KnownEntry<'a> {
     /// Its name.
     pub name: &'a [u8],
     /// What the base commit has there.
-    pub kind: KnownKind,
+    pub kind: Kind,
     /// The stat it had when it was equal to the base commit.
     pub fingerprint: Fingerprint,
 }
@@ -103,7 +105,7 @@ impl Section {
     /// Adds an entry after all others.
     ///
     /// Panics when its name is not greater than theirs: callers take names from sorted trees.
-    pub fn push(&mut self, name: &[u8], kind: KnownKind, fingerprint: Fingerprint) {
+    pub fn push(&mut self, name: &[u8], kind: Kind, fingerprint: Fingerprint) {
         if let Some(last) = self.len().checked_sub(1) {
             assert!(self.get(last).name < name, "names must rise");
         }
@@ -111,7 +113,7 @@ impl Section {
         self.push_row(kind, fingerprint);
     }
 
-    fn push_row(&mut self, kind: KnownKind, fingerprint: Fingerprint) {
+    fn push_row(&mut self, kind: Kind, fingerprint: Fingerprint) {
         // MAX_DIR_ENTRIES names of MAX_NAME_BYTES just fit.
         let name_end = u32::try_from(self.names.len()).expect("a directory's names fit 4 GiB");
         self.entries.push(Row {
@@ -125,7 +127,7 @@ impl Section {
     /// an entry.
     pub fn updated<'a>(
         &self,
-        changes: impl IntoIterator<Item = (&'a [u8], Option<(KnownKind, Fingerprint)>)>,
+        changes: impl IntoIterator<Item = (&'a [u8], Option<(Kind, Fingerprint)>)>,
     ) -> Section {
         let mut out = Section::default();
         let mut old = self.iter().peekable();
@@ -147,53 +149,53 @@ impl Section {
         for entry in self.iter() {
             let shared = before.iter().zip(entry.name).take_while(|(a, b)| a == b);
             let shared = shared.count();
-            put_len(out, shared);
-            put_len(out, entry.name.len() - shared);
-            out.extend_from_slice(&entry.name[shared..]);
+            put_varint(out, shared as u64);
+            put_bytes(out, &entry.name[shared..]);
             out.push(entry.kind as u8);
-            if entry.kind != KnownKind::Dir {
+            if entry.kind != Kind::Directory {
                 out.extend_from_slice(&entry.fingerprint.0.to_le_bytes());
             }
             before = entry.name;
         }
     }
 
-    /// `None` for bytes that `encode` would not have written.
-    fn decode(mut bytes: &[u8], count: u32) -> Option<Section> {
+    /// Fails for bytes that `encode` would not have written.
+    fn decode(bytes: &[u8], count: u32) -> Result<Section, DecodeError> {
         let mut section = Section {
             // An entry takes at least four bytes, so a wrong count cannot reserve much.
             entries: Vec::with_capacity((count as usize).min(bytes.len() / 4)),
             names: Vec::with_capacity(bytes.len()),
         };
+        let mut input = Decoder::new(bytes);
         let mut before = 0..0;
         for _ in 0..count {
-            let shared = take_len(&mut bytes)?;
-            let rest = take_len(&mut bytes)?;
-            let rest = bytes.split_off(..rest)?;
-            let start = section.names.len();
-            let name_before = &section.names[before];
-            let first = *rest.first()?;
-            let fits = match name_before.get(shared) {
-                Some(next) => first > *next,
-                None => shared == name_before.len(),
+            let shared =
+                input.varint_up_to(before.len() as u64, "shared bytes of a name")? as usize;
+            let rest = input.bytes(MAX_NAME_BYTES - shared, "a name")?;
+            let name_before = &section.names[before.clone()];
+            let rises = match (rest.first(), name_before.get(shared)) {
+                (Some(first), Some(next)) => first > next,
+                (first, None) => first.is_some(),
+                (None, Some(_)) => false,
             };
-            if !fits || shared + rest.len() > MAX_NAME_BYTES {
-                return None;
+            if !rises {
+                return Err(input.error("names out of order"));
             }
-            let shared_start = start - name_before.len();
+            let start = section.names.len();
             section
                 .names
-                .extend_from_within(shared_start..shared_start + shared);
+                .extend_from_within(before.start..before.start + shared);
             section.names.extend_from_slice(rest);
             before = start..section.names.len();
-            let kind = KnownKind::from_number(*bytes.split_off_first()?)?;
+            let kind = Kind::from_number(input.u8()?).ok_or_else(|| input.error("unknown kind"))?;
             let fingerprint = match kind {
-                KnownKind::Dir => Fingerprint::SUSPECT,
-                _ => Fingerprint(u64::from_le_bytes(*take(&mut bytes)?)),
+                Kind::Directory => Fingerprint::SUSPECT,
+                _ => Fingerprint(input.u64()?),
             };
             section.push_row(kind, fingerprint);
         }
-        bytes.is_empty().then_some(section)
+        input.finish()?;
+        Ok(section)
     }
 }
 
@@ -328,7 +330,7 @@ impl StatCache {
         let Some((row, bytes)) = self.read_section(dir)? else {
             return Ok(None);
         };
-        let section = Section::decode(&bytes, row.entries).ok_or(StatCacheError::Damaged)?;
+        let section = Section::decode(&bytes, row.entries).map_err(|_| StatCacheError::Damaged)?;
         Ok(Some(section))
     }
 
@@ -529,26 +531,6 @@ fn take<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; N]> {
     Some(first)
 }
 
-/// Writes a varint below 2^14, enough for the parts of a name.
-fn put_len(out: &mut Vec<u8>, len: usize) {
-    if len < 0x80 {
-        out.push(len as u8);
-    } else {
-        out.extend_from_slice(&[(len & 0x7f) as u8 | 0x80, (len >> 7) as u8]);
-    }
-}
-
-fn take_len(bytes: &mut &[u8]) -> Option<usize> {
-    let low = *bytes.split_off_first()?;
-    if low < 0x80 {
-        return Some(low.into());
-    }
-    let high = *bytes.split_off_first()?;
-    (1..0x80)
-        .contains(&high)
-        .then(|| usize::from(high) << 7 | usize::from(low & 0x7f))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -566,14 +548,14 @@ mod tests {
     fn section(names: &[&str]) -> Section {
         let mut section = Section::default();
         for (i, name) in names.iter().enumerate() {
-            section.push(name.as_bytes(), KnownKind::File, Fingerprint(i as u64));
+            section.push(name.as_bytes(), Kind::File, Fingerprint(i as u64));
         }
         section
     }
 
     fn write(dir: &SafeDir) -> Result<Vec<(&'static str, Section)>> {
         let mut root = section(&["a", "ab", "b"]);
-        root.push(b"sub", KnownKind::Dir, Fingerprint::SUSPECT);
+        root.push(b"sub", Kind::Directory, Fingerprint::SUSPECT);
         let sections = vec![
             ("sub/x", section(&["1", "2"])),
             ("sub", section(&["x"])),
@@ -710,20 +692,20 @@ mod tests {
         ) {
             let mut section = Section::default();
             for (name, (kind, fingerprint)) in &entries {
-                let kind = KnownKind::from_number(*kind).expect("a kind");
-                let fingerprint = if kind == KnownKind::Dir { 0 } else { *fingerprint };
+                let kind = Kind::from_number(*kind).expect("a kind");
+                let fingerprint = if kind == Kind::Directory { 0 } else { *fingerprint };
                 section.push(name, kind, Fingerprint(fingerprint));
             }
             let mut bytes = Vec::new();
             section.encode(&mut bytes);
-            prop_assert_eq!(Section::decode(&bytes, section.len() as u32), Some(section));
+            prop_assert_eq!(Section::decode(&bytes, section.len() as u32).ok(), Some(section));
         }
 
         #[test]
         fn bytes_that_decode_are_those_that_encode(
             bytes in prop::collection::vec(0u8..6, 0..60), count in 0u32..6,
         ) {
-            if let Some(section) = Section::decode(&bytes, count) {
+            if let Ok(section) = Section::decode(&bytes, count) {
                 let mut again = Vec::new();
                 section.encode(&mut again);
                 prop_assert_eq!(again, bytes);
@@ -738,7 +720,7 @@ mod tests {
             let make = |map: &BTreeMap<String, u64>| {
                 let mut section = Section::default();
                 for (name, fp) in map {
-                    section.push(name.as_bytes(), KnownKind::File, Fingerprint(*fp));
+                    section.push(name.as_bytes(), Kind::File, Fingerprint(*fp));
                 }
                 section
             };
@@ -750,7 +732,7 @@ mod tests {
                 };
             }
             let got = make(&old).updated(changes.iter().map(|(name, change)| {
-                (name.as_bytes(), change.map(|fp| (KnownKind::File, Fingerprint(fp))))
+                (name.as_bytes(), change.map(|fp| (Kind::File, Fingerprint(fp))))
             }));
             prop_assert_eq!(got, make(&want));
         }

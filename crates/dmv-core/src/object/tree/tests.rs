@@ -161,7 +161,7 @@ proptest! {
         prop_assert_eq!(lookup(&mem, &root, probe.as_bytes())?, dir.get(&probe).cloned());
         let rest = TreeIter::starting_at(&mem, root, probe.as_bytes());
         let rest = rest.collect::<Result<Vec<_>, _>>()?;
-        prop_assert!(rest.iter().eq(dir.range(&probe..).map(|(_, e)| e)));
+        prop_assert!(rest.iter().eq(dir.range::<SafeName, _>(&probe..).map(|(_, e)| e)));
     }
 
     #[test]
