@@ -4,8 +4,11 @@
 //! whatever happens. [`Repo::publish`] is the only way to change anything that counts.
 
 mod branch;
+mod checkout;
 mod commit;
 mod error;
+mod export;
+mod files;
 mod layout;
 pub(crate) mod look;
 mod recover;
@@ -16,8 +19,10 @@ mod verify;
 mod worktree;
 
 pub use branch::{RefInfo, RefKind};
+pub use checkout::{CheckoutOptions, CheckoutReport, CheckoutTarget};
 pub use commit::{CommitOptions, CommitReport, Who};
 pub use error::{RepoError, RevisionError};
+pub use export::ExportReport;
 pub use layout::{CONFIG_FILE, DMV_DIR, Place, discover};
 pub use look::{Listed, Located};
 pub use recover::{RecoverReport, recover};

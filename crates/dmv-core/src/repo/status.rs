@@ -1,6 +1,6 @@
 //! What differs between the worktree and the commit it is on.
 
-use super::worktree::Head;
+use super::worktree::{Head, Tree};
 use super::{Repo, RepoError, WorktreeSettings};
 use crate::chunker::{Cutter, MAX_CUT_BYTES};
 use crate::fsutil::{FileKind, FileStat, Fingerprint, PathError, SafeDir, fs_now};
@@ -12,7 +12,7 @@ use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::look::blob_of;
 use crate::worktree::cacheupdate::CacheUpdate;
 use crate::worktree::known::{entry_at, known_dirs};
-use crate::worktree::scan::{DirScan, ScanOptions, Select, State, scan};
+use crate::worktree::scan::{DirScan, Known, ScanOptions, Select, State, scan};
 use crate::worktree::snapshot::{Problem, special_word, unread};
 use crate::worktree::statcache::trusted_fingerprint;
 use crate::worktree::{Skip, join};
@@ -96,13 +96,39 @@ impl Repo {
         };
         let tree = self.tree(&options.settings)?;
         let known = tree.known(self);
+        let (out, cache) = self.survey(&tree, &*known, options, job)?;
+        if let (Some(_lock), Some(tree_id)) = (lock, tree.base_tree) {
+            // Remembering is a convenience: on a full disk the answer is the same.
+            let _ = cache.finish(&tree_id, !tree.cache_fits());
+        }
+        Ok(out)
+    }
+
+    /// The paths that differ, for commands that hold the worktree's lock.
+    pub(super) fn changes_of(
+        &self,
+        tree: &Tree,
+        options: &StatusOptions<'_>,
+        job: &Job,
+    ) -> Result<Vec<PathChange>, RepoError> {
+        let known = tree.known(self);
+        Ok(self.survey(tree, &*known, options, job)?.0.changes)
+    }
+
+    fn survey<'a>(
+        &'a self,
+        tree: &'a Tree,
+        known: &'a dyn Known,
+        options: &StatusOptions<'_>,
+        job: &Job,
+    ) -> Result<(StatusReport, CacheUpdate<'a>), RepoError> {
         let (head, commit) = (self.head()?, self.head_commit()?);
         let mut status = Status {
             repo: self,
             base: tree.base_tree,
             root: &tree.root,
-            known: &*known,
-            cache: CacheUpdate::new(&tree.own, self.id.0, &*known),
+            known,
+            cache: CacheUpdate::new(&tree.own, self.id.0, known),
             started: fs_now(&tree.own),
             out: StatusReport {
                 moved: tree.base != commit,
@@ -114,8 +140,14 @@ impl Repo {
                 warnings: Vec::new(),
             },
         };
+        for why in &tree.ignore_warnings {
+            status.out.warnings.push(Problem {
+                path: Vec::new(),
+                why: why.clone(),
+            });
+        }
         let scan_options = ScanOptions {
-            known: &*known,
+            known,
             ignore: &tree.ignore,
             select: options.select,
             list_ignored: false,
@@ -127,13 +159,9 @@ impl Repo {
             status.dir(dir, options.select)
         })?;
         let Status { mut out, cache, .. } = status;
-        if let (Some(_lock), Some(tree_id)) = (lock, tree.base_tree) {
-            // Remembering is a convenience: on a full disk the answer is the same.
-            let _ = cache.finish(&tree_id, !tree.cache_fits());
-        }
         out.changes
             .sort_by(|a, b| crate::worktree::compare_dirs(&a.path, &b.path));
-        Ok(out)
+        Ok((out, cache))
     }
 }
 
@@ -141,7 +169,7 @@ struct Status<'a> {
     repo: &'a Repo,
     base: Option<ObjectId>,
     root: &'a SafeDir,
-    known: &'a dyn crate::worktree::scan::Known,
+    known: &'a dyn Known,
     cache: CacheUpdate<'a>,
     started: crate::fsutil::FileTime,
     out: StatusReport,

@@ -37,41 +37,32 @@ impl<'a> TreeKnown<'a> {
         }
     }
 
-    fn older_section(
-        &self,
-        dir: &[u8],
-        now: &ObjectId,
-    ) -> Result<HashMap<Box<[u8]>, Fingerprint>, ObjectError> {
+    /// What the older cache says of the directory's entries, with the entries it said it of.
+    fn older_section(&self, dir: &[u8]) -> Result<HashMap<Vec<u8>, Vouched>, ObjectError> {
+        let mut out = HashMap::new();
         let Some(older) = self.older else {
-            return Ok(HashMap::new());
+            return Ok(out);
         };
         let Ok(Some(section)) = older.section(dir) else {
-            return Ok(HashMap::new());
+            return Ok(out);
         };
-        let before = dir_tree(self.reader, &older.base_tree(), dir)?;
-        let all = section.iter().map(|e| (Box::from(e.name), e.fingerprint));
-        let mut out: HashMap<Box<[u8]>, Fingerprint> = all.collect();
-        if before != Some(*now) {
-            let mut same = HashMap::new();
-            if let Some(before) = before {
-                for entry in TreeIter::new(self.reader, before) {
-                    let entry = entry?;
-                    same.insert(Box::<[u8]>::from(entry.name.as_bytes()), entry);
-                }
-            }
-            for entry in TreeIter::new(self.reader, *now) {
-                let entry = entry?;
-                let unchanged = same
-                    .get(entry.name.as_bytes())
-                    .is_some_and(|old| old.same_content(&entry));
-                if !unchanged {
-                    out.remove(entry.name.as_bytes());
-                }
+        let Some(before) = dir_tree(self.reader, &older.base_tree(), dir)? else {
+            return Ok(out);
+        };
+        let prints: HashMap<&[u8], Fingerprint> =
+            section.iter().map(|e| (e.name, e.fingerprint)).collect();
+        for entry in TreeIter::new(self.reader, before) {
+            let entry = entry?;
+            if let Some(print) = prints.get(entry.name.as_bytes()) {
+                out.insert(entry.name.as_bytes().to_vec(), (entry, *print));
             }
         }
         Ok(out)
     }
 }
+
+/// An entry, and the fingerprint of the file that was equal to it.
+type Vouched = (TreeEntry, Fingerprint);
 
 impl Known for TreeKnown<'_> {
     fn section(&self, dir: &[u8]) -> Result<Option<Section>, AnyError> {
@@ -81,12 +72,20 @@ impl Known for TreeKnown<'_> {
         let Some(tree) = dir_tree(self.reader, &base, dir)? else {
             return Ok(None);
         };
-        let older = self.older_section(dir, &tree)?;
+        // The usual case: the directory is the same in both trees.
+        if let Some(cache) = self.older
+            && dir_tree(self.reader, &cache.base_tree(), dir)? == Some(tree)
+            && let Ok(Some(section)) = cache.section(dir)
+        {
+            return Ok(Some(section));
+        }
+        let older = self.older_section(dir)?;
         let mut section = Section::default();
         for entry in TreeIter::new(self.reader, tree) {
             let entry = entry?;
             let name = entry.name.as_bytes();
-            let fingerprint = older.get(name).copied().unwrap_or(Fingerprint::SUSPECT);
+            let vouched = older.get(name).filter(|(old, _)| old.same_content(&entry));
+            let fingerprint = vouched.map_or(Fingerprint::SUSPECT, |(_, print)| *print);
             section.push(name, entry.kind, fingerprint);
         }
         Ok(Some(section))

@@ -1,0 +1,712 @@
+//! Making the worktree equal to a commit, without losing what is not committed.
+
+use super::files::{Counted, StoreContent};
+use super::status::{SameError, same_as};
+use super::worktree::{Head, Tree, base_key, head_key};
+use super::{
+    Asked, ChangeKind, PathChange, Repo, RepoError, StatusOptions, WorktreeSettings, change,
+};
+use crate::diff::diff_trees;
+use crate::fsutil::{FileKind, FileStat, Fingerprint, SafeDir, fs_now, sync_filesystem};
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::object::list::Blob;
+use crate::object::name::{RepoPath, fold_key};
+use crate::object::tree::{Kind, TreeEntry, TreeIter};
+use crate::repo::look::blob_of;
+use crate::worktree::cacheupdate::CacheUpdate;
+use crate::worktree::checkout::{
+    CheckoutError, NewFile, NewSymlink, Plan, Refusal, Removal, materialize,
+};
+use crate::worktree::known::{TreeKnown, entry_at};
+use crate::worktree::scan::Known;
+use crate::worktree::select::Paths;
+use crate::worktree::snapshot::Problem;
+use crate::worktree::statcache::{Section, trusted_fingerprint};
+use crate::worktree::{join, split_path};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+
+/// Files in one plan: what bounds memory.
+const PLAN_FILES: usize = 64 << 10;
+/// Up to this many files are synced one by one; more are synced with their file system, which
+/// also waits for what other programs have written.
+const SYNC_EACH: usize = 64;
+
+/// What to switch to.
+#[derive(Clone, Debug)]
+pub enum CheckoutTarget {
+    /// A branch; commits will move it.
+    Branch(String),
+    /// A commit, with no branch.
+    Commit(ObjectId),
+}
+
+/// How to switch.
+pub struct CheckoutOptions {
+    /// Discard uncommitted changes to tracked files.
+    pub force: bool,
+    /// How files are taken in.
+    pub settings: WorktreeSettings,
+    /// For the operation log.
+    pub asked: Asked,
+}
+
+/// What a checkout or restore did.
+#[derive(Debug)]
+pub struct CheckoutReport {
+    /// What the worktree is on now.
+    pub head: Head,
+    /// The commit whose files were written.
+    pub commit: ObjectId,
+    /// Files and symlinks written.
+    pub files: u64,
+    /// Bytes written.
+    pub bytes: u64,
+    /// Files and symlinks removed.
+    pub removed: u64,
+    /// Paths that could not be made as the commit has them, and why.
+    pub refused: Vec<Problem>,
+}
+
+impl Repo {
+    /// Switches the worktree to a branch or commit.
+    ///
+    /// Uncommitted changes that do not collide are kept. Where they would be lost, nothing is
+    /// touched and [`RepoError::WouldLose`] lists the paths. Cut off in the middle, the worktree is
+    /// still on the former commit with some files of the new one; the same command goes on.
+    pub fn checkout(
+        &self,
+        target: CheckoutTarget,
+        options: &CheckoutOptions,
+        job: &Job,
+    ) -> Result<CheckoutReport, RepoError> {
+        let _lock = self.lock_worktree()?;
+        let tree = self.tree(&options.settings)?;
+        let (head, commit) = match target {
+            CheckoutTarget::Branch(name) => {
+                let id = self.ref_id(&format!("branch/{name}"))?;
+                let missing = || RepoError::NoRef {
+                    kind: "branch",
+                    name: name.clone(),
+                };
+                (Head::Branch(name.clone()), id.ok_or_else(missing)?)
+            }
+            CheckoutTarget::Commit(id) => (Head::Commit(id), id),
+        };
+        let new_tree = self.read_commit(&commit)?.tree;
+        let mut switch = Switch::new(self, &tree, new_tree, job);
+        switch.find_dirty(&options.settings)?;
+        switch.check(options.force)?;
+        if is_case_blind(&tree.own) {
+            switch.check_collisions()?;
+        }
+        switch.carry_out(options.force)?;
+        let changes = vec![
+            change(&self.refs, head_key(&tree.name), Some(head.value()))?,
+            change(
+                &self.refs,
+                base_key(&tree.name),
+                Some(commit.as_bytes().to_vec()),
+            )?,
+        ];
+        let changes: Vec<_> = changes.into_iter().filter(|c| c.old != c.new).collect();
+        switch.sync()?;
+        if !changes.is_empty() {
+            self.publish(options.asked.clone(), None, changes, 0)?;
+        }
+        // A convenience for the next scan; without it files are compared by content.
+        let _ = switch.remember();
+        let Switch {
+            files,
+            bytes,
+            removed,
+            refused,
+            ..
+        } = switch;
+        Ok(CheckoutReport {
+            head,
+            commit,
+            files,
+            bytes,
+            removed,
+            refused,
+        })
+    }
+
+    /// Puts the files at `paths` back as the commit `from` (the worktree's own without it) has
+    /// them, discarding their uncommitted changes. Files that the commit does not have stay.
+    pub fn restore(
+        &self,
+        from: Option<ObjectId>,
+        paths: &[Vec<u8>],
+        settings: &WorktreeSettings,
+        job: &Job,
+    ) -> Result<CheckoutReport, RepoError> {
+        let _lock = self.lock_worktree()?;
+        let tree = self.tree(settings)?;
+        let commit = from.or(tree.base).ok_or(RepoError::NoCommit)?;
+        let root = self.read_commit(&commit)?.tree;
+        let mut switch = Switch::new(self, &tree, root, job);
+        switch.find_dirty(settings)?;
+        let mut wanted = Vec::new();
+        for path in paths {
+            let parsed = Repo::parse_path(path)?;
+            if parsed.is_root() {
+                self.collect(&RepoPath::root(), root, &mut wanted)?;
+                continue;
+            }
+            let found = entry_at(self.objects(), &root, parsed.as_bytes())?;
+            let found = found.ok_or_else(|| RepoError::NoSuchPath {
+                revision: commit.short(12),
+                path: path.clone(),
+            })?;
+            match found.kind {
+                Kind::Directory => self.collect(&parsed, found.id, &mut wanted)?,
+                _ => wanted.push((parsed, found)),
+            }
+        }
+        switch.put_back(wanted)?;
+        switch.sync()?;
+        if from.is_none() || from == tree.base {
+            let _ = switch.remember();
+        }
+        let Switch {
+            files,
+            bytes,
+            removed,
+            refused,
+            ..
+        } = switch;
+        Ok(CheckoutReport {
+            head: self.head()?,
+            commit,
+            files,
+            bytes,
+            removed,
+            refused,
+        })
+    }
+
+    fn collect(
+        &self,
+        at: &RepoPath,
+        tree: ObjectId,
+        out: &mut Vec<(RepoPath, TreeEntry)>,
+    ) -> Result<(), RepoError> {
+        self.list(at, tree, true, &mut |listed| {
+            out.push((listed.path, listed.entry));
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+}
+
+/// Fingerprints of written files, by directory and name.
+type Written = HashMap<Vec<u8>, HashMap<Box<[u8]>, Fingerprint>>;
+
+/// A change of the worktree from one tree to another.
+struct Switch<'a> {
+    repo: &'a Repo,
+    tree: &'a Tree,
+    target: ObjectId,
+    job: &'a Job,
+    /// Tracked paths that are not as the base has them, and untracked ones.
+    dirty: BTreeMap<Vec<u8>, ChangeKind>,
+    /// Fingerprints of what was written, by directory and name.
+    written: Written,
+    made_dirs: BTreeSet<Vec<u8>>,
+    files: u64,
+    bytes: u64,
+    removed: u64,
+    refused: Vec<Problem>,
+}
+
+impl<'a> Switch<'a> {
+    fn new(repo: &'a Repo, tree: &'a Tree, target: ObjectId, job: &'a Job) -> Switch<'a> {
+        Switch {
+            repo,
+            tree,
+            target,
+            job,
+            dirty: BTreeMap::new(),
+            written: HashMap::new(),
+            made_dirs: BTreeSet::new(),
+            files: 0,
+            bytes: 0,
+            removed: 0,
+            refused: Vec::new(),
+        }
+    }
+
+    fn find_dirty(&mut self, settings: &WorktreeSettings) -> Result<(), RepoError> {
+        let select = Paths::default();
+        let options = StatusOptions {
+            select: &select,
+            settings: settings.clone(),
+        };
+        let changes = self.repo.changes_of(self.tree, &options, self.job)?;
+        self.dirty = changes
+            .into_iter()
+            .map(|PathChange { path, kind }| (path, kind))
+            .collect();
+        Ok(())
+    }
+
+    /// Finds uncommitted work that the switch would overwrite, before anything is touched.
+    fn check(&self, force: bool) -> Result<(), RepoError> {
+        let mut lost = Vec::new();
+        let mut absent_dirs: BTreeSet<Vec<u8>> = BTreeSet::new();
+        let (base, target) = (self.tree.base_tree, self.target);
+        diff(self.repo, base, target, self.job, &mut |path, old, new| {
+            let bytes = path.as_bytes();
+            let stat = self.stat(bytes, &mut absent_dirs)?;
+            let collides = match (self.dirty.get(bytes), old, new, &stat) {
+                // Tracked and as committed: nothing to lose.
+                (None, Some(_), _, _) => false,
+                // Not there, and it should not be: what was to be done is done.
+                (Some(_), _, None, None) => false,
+                // Deleted here, changed there.
+                (Some(_), Some(_), Some(_), None) => !force,
+                (_, None, _, None) => false,
+                (_, _, Some(new), Some(stat)) => {
+                    let same = self.holds(bytes, new, stat)?;
+                    !same && !(force && old.is_some() && stat.kind != FileKind::Dir)
+                }
+                (Some(_), Some(_), None, Some(_)) => !force,
+                (_, None, None, _) => false,
+            };
+            if collides {
+                lost.push(bytes.to_vec());
+            }
+            Ok(())
+        })?;
+        match lost.is_empty() {
+            true => Ok(()),
+            false => Err(RepoError::WouldLose {
+                what: "this checkout",
+                paths: lost,
+            }),
+        }
+    }
+
+    /// Whether the worktree has at `path` what `entry` says.
+    fn holds(&self, path: &[u8], entry: &TreeEntry, stat: &FileStat) -> Result<bool, RepoError> {
+        if entry.kind == Kind::Directory {
+            return Ok(stat.kind == FileKind::Dir);
+        }
+        // A directory where a file should come is in the way unless all in it goes away with it,
+        // which the differences below it tell.
+        if stat.kind == FileKind::Dir {
+            let tracked = match self.tree.base_tree {
+                Some(base) => entry_at(self.repo.objects(), &base, path)?,
+                None => None,
+            };
+            let prefix = [path, b"/"].concat();
+            let touched = self.dirty.range(prefix.clone()..).next();
+            let clean = touched.is_none_or(|(dirty, _)| !dirty.starts_with(&prefix));
+            return Ok(tracked.is_some_and(|e| e.kind == Kind::Directory) && clean);
+        }
+        match same_as(self.repo, &self.tree.root, path, entry, stat) {
+            Ok(same) => Ok(same),
+            Err(SameError::Path(_)) => Ok(false),
+            Err(SameError::Repo(e)) => Err(e),
+        }
+    }
+
+    /// The entry at `path`, without asking again below directories that are not there.
+    fn stat(
+        &self,
+        path: &[u8],
+        absent: &mut BTreeSet<Vec<u8>>,
+    ) -> Result<Option<FileStat>, RepoError> {
+        let Some((dir, name)) = split_path(path) else {
+            return Ok(None);
+        };
+        let mut end = Some(dir.len());
+        while let Some(at) = end {
+            if absent.contains(&dir[..at]) {
+                return Ok(None);
+            }
+            end = dir[..at].iter().rposition(|b| *b == b'/');
+        }
+        match self.tree.root.open_dir(dir) {
+            Ok(dir) => Ok(dir.stat_opt(name)?),
+            Err(_) => {
+                absent.insert(dir.to_vec());
+                Ok(None)
+            }
+        }
+    }
+
+    /// Finds names of the target that this file system cannot tell apart.
+    fn check_collisions(&self) -> Result<(), RepoError> {
+        let mut dirs = vec![(Vec::new(), self.target)];
+        while let Some((path, tree)) = dirs.pop() {
+            let mut folded: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
+            for entry in TreeIter::new(self.repo.objects(), tree) {
+                let entry = entry?;
+                let name = entry.name.as_bytes();
+                let here = join(&path, name);
+                if entry.kind == Kind::Directory {
+                    dirs.push((here.clone(), entry.id));
+                }
+                if let Some(other) = folded.insert(fold_key(name), here.clone()) {
+                    return Err(RepoError::Collision(other, here));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes first, then writes; both in bounded portions.
+    fn carry_out(&mut self, force: bool) -> Result<(), RepoError> {
+        self.clear_the_way()?;
+        let mut pending = Pending::default();
+        let (repo, job) = (self.repo, self.job);
+        let (base, target) = (self.tree.base_tree, self.target);
+        diff(repo, base, target, job, &mut |path, _, new| match new {
+            Some(new) => self.add(&mut pending, path.as_bytes().to_vec(), new),
+            None => Ok(()),
+        })?;
+        if force {
+            for (path, kind) in self.dirty.clone() {
+                if kind == ChangeKind::Added {
+                    continue;
+                }
+                if let Some(entry) = entry_at(repo.objects(), &target, &path)? {
+                    self.add(&mut pending, path, &entry)?;
+                }
+            }
+        }
+        self.flush(&mut pending)
+    }
+
+    /// Takes away what the target does not have, and what stands where something else will.
+    fn clear_the_way(&mut self) -> Result<(), RepoError> {
+        let mut absent = BTreeSet::new();
+        let mut plan = Plan::default();
+        let mut gone_dirs: BTreeSet<Vec<u8>> = BTreeSet::new();
+        let (repo, job) = (self.repo, self.job);
+        let (base, target) = (self.tree.base_tree, self.target);
+        diff(repo, base, target, job, &mut |path, old, new| {
+            let (bytes, is_dir) = (path.as_bytes(), |e: &TreeEntry| e.kind == Kind::Directory);
+            if new.is_some() {
+                job.progress.total_files.fetch_add(1, Ordering::Relaxed);
+            }
+            if old.is_none() {
+                return Ok(());
+            }
+            if new.is_none() {
+                self.note_gone_dirs(bytes, &mut gone_dirs)?;
+            }
+            let Some(stat) = self.stat(bytes, &mut absent)? else {
+                return Ok(());
+            };
+            if stat.kind == FileKind::Dir {
+                if !new.is_some_and(is_dir) {
+                    gone_dirs.insert(bytes.to_vec());
+                }
+            } else if new.is_none_or(is_dir) {
+                let expected = stat.fingerprint();
+                plan.remove.push(Removal {
+                    path: bytes.to_vec(),
+                    expected,
+                });
+            }
+            Ok(())
+        })?;
+        plan.remove_dirs = sorted(gone_dirs);
+        plan.remove.sort_by(|a, b| by_dir(&a.path, &b.path));
+        self.run(plan)
+    }
+
+    /// Notes the directories above `path` that the target does not have.
+    fn note_gone_dirs(&self, path: &[u8], gone: &mut BTreeSet<Vec<u8>>) -> Result<(), RepoError> {
+        let mut path = path;
+        while let Some((dir, _)) = split_path(path) {
+            if dir.is_empty() || gone.contains(dir) {
+                return Ok(());
+            }
+            let entry = entry_at(self.repo.objects(), &self.target, dir)?;
+            if entry.is_some_and(|e| e.kind == Kind::Directory) {
+                return Ok(());
+            }
+            gone.insert(dir.to_vec());
+            path = dir;
+        }
+        Ok(())
+    }
+
+    /// Writes entries over whatever tracked files are there.
+    fn put_back(&mut self, wanted: Vec<(RepoPath, TreeEntry)>) -> Result<(), RepoError> {
+        let mut absent = BTreeSet::new();
+        let mut moves = Vec::new();
+        let mut lost = Vec::new();
+        for (path, entry) in wanted {
+            let bytes = path.as_bytes().to_vec();
+            if let Some(stat) = self.stat(&bytes, &mut absent)? {
+                if stat.kind == FileKind::Dir && entry.kind != Kind::Directory {
+                    lost.push(bytes);
+                    continue;
+                }
+                // As the base has it, and the base has what is wanted: nothing to do.
+                let clean = !self.dirty.contains_key(&bytes)
+                    && match self.tree.base_tree {
+                        Some(base) => entry_at(self.repo.objects(), &base, &bytes)?
+                            .is_some_and(|have| have.same_content(&entry)),
+                        None => false,
+                    };
+                if clean {
+                    continue;
+                }
+            }
+            moves.push((bytes, entry));
+        }
+        if !lost.is_empty() {
+            return Err(RepoError::WouldLose {
+                what: "this restore",
+                paths: lost,
+            });
+        }
+        let mut pending = Pending::default();
+        for (path, entry) in moves {
+            self.add(&mut pending, path, &entry)?;
+        }
+        self.flush(&mut pending)
+    }
+
+    /// Plans one entry, and carries the plan out when it is large enough.
+    fn add(
+        &mut self,
+        pending: &mut Pending,
+        path: Vec<u8>,
+        entry: &TreeEntry,
+    ) -> Result<(), RepoError> {
+        let parent = split_path(&path).map_or(&b""[..], |(dir, _)| dir);
+        self.need_dirs(parent, &mut pending.dirs);
+        let there = self.stat(&path, &mut pending.absent)?;
+        let replaces = there.as_ref().map(FileStat::fingerprint);
+        let plan = &mut pending.plan;
+        match entry.kind {
+            Kind::Directory => self.need_dirs(&path, &mut pending.dirs),
+            Kind::Symlink => {
+                let target = self.repo.link_target(entry)?;
+                plan.symlinks.push(NewSymlink {
+                    path,
+                    target,
+                    replaces,
+                });
+            }
+            Kind::File | Kind::Executable => {
+                let exec = entry.kind == Kind::Executable;
+                plan.files.push(NewFile {
+                    path,
+                    exec,
+                    blob: blob_of(entry),
+                    replaces,
+                });
+            }
+            Kind::Conflict => {
+                let why = "it is an unresolved conflict".to_owned();
+                self.refused.push(Problem { path, why });
+            }
+        }
+        match plan.files.len() + plan.symlinks.len() >= PLAN_FILES {
+            true => self.flush(pending),
+            false => Ok(()),
+        }
+    }
+
+    fn flush(&mut self, pending: &mut Pending) -> Result<(), RepoError> {
+        let Pending { mut plan, dirs, .. } = std::mem::take(pending);
+        plan.make_dirs = sorted(dirs);
+        self.run(plan)
+    }
+
+    fn need_dirs(&mut self, dir: &[u8], dirs: &mut BTreeSet<Vec<u8>>) {
+        let mut dir = dir;
+        while !dir.is_empty() && self.made_dirs.insert(dir.to_vec()) {
+            dirs.insert(dir.to_vec());
+            dir = split_path(dir).map_or(&b""[..], |(above, _)| above);
+        }
+    }
+
+    fn run(&mut self, mut plan: Plan<Blob>) -> Result<(), RepoError> {
+        plan.files.sort_by(|a, b| by_dir(&a.path, &b.path));
+        plan.symlinks.sort_by(|a, b| by_dir(&a.path, &b.path));
+        let content = Counted {
+            inner: StoreContent(self.repo),
+            job: self.job,
+        };
+        let cancel = self.job.cancel_flag();
+        let report = materialize(&self.tree.root, &plan, &content, 0, cancel);
+        let report = report.map_err(|e| match e {
+            CheckoutError::Cancelled => RepoError::Cancelled,
+            CheckoutError::Disk(e) => RepoError::Path(e),
+        })?;
+        let ended = fs_now(&self.tree.own);
+        let files = plan.files.iter().map(|f| &f.path).zip(&report.files);
+        let links = plan.symlinks.iter().map(|l| &l.path).zip(&report.symlinks);
+        for (path, stat) in files.chain(links) {
+            let (Some(stat), Some((dir, name))) = (stat, split_path(path)) else {
+                continue;
+            };
+            self.files += 1;
+            self.bytes += stat.size;
+            let print = trusted_fingerprint(stat, ended);
+            self.written
+                .entry(dir.to_vec())
+                .or_default()
+                .insert(name.into(), print);
+        }
+        let mut damage = None;
+        for refused in report.refused {
+            match refused.why {
+                // A directory that still holds somebody's files stays, without a word.
+                Refusal::NotEmpty => {}
+                Refusal::Content(e) => match e.downcast::<RepoError>() {
+                    Ok(e) => damage = damage.or(Some(*e)),
+                    Err(e) => {
+                        self.refused.push(Problem {
+                            path: refused.path,
+                            why: e.to_string(),
+                        });
+                    }
+                },
+                why => self.refused.push(Problem {
+                    path: refused.path,
+                    why: why.to_string(),
+                }),
+            }
+        }
+        let removed = plan.remove.len() as u64;
+        self.removed += removed.saturating_sub(self.refused.len() as u64);
+        // Wrong or absent content is worse news than any path.
+        damage.map_or(Ok(()), Err)
+    }
+
+    /// Makes the written files durable before the stat cache vouches for them.
+    fn sync(&self) -> Result<(), RepoError> {
+        let count: usize = self.written.values().map(HashMap::len).sum();
+        if count > SYNC_EACH {
+            return Ok(sync_filesystem(&self.tree.root)?);
+        }
+        for (dir, names) in &self.written {
+            let Ok(dir) = self.tree.root.open_dir(dir) else {
+                continue;
+            };
+            for name in names.keys() {
+                // A symlink does not open, and needs no sync of its own.
+                let Ok((file, _)) = dir.open_file_read(name) else {
+                    continue;
+                };
+                file.sync_data()
+                    .map_err(|e| crate::fsutil::PathError::new("sync", dir.path_of(name), e))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the stat cache for the target.
+    fn remember(&self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let tree = TreeKnown::new(
+            self.repo.objects(),
+            Some(self.target),
+            self.tree.cache.as_ref(),
+        );
+        let known = Remembered {
+            tree,
+            written: &self.written,
+            dirty: &self.dirty,
+        };
+        let mut cache = CacheUpdate::new(&self.tree.own, self.repo.id.0, &known);
+        cache.keep_all_under(Vec::new());
+        cache.finish(&self.target, true)
+    }
+}
+
+/// Writes that wait to be carried out together.
+#[derive(Default)]
+struct Pending {
+    plan: Plan<Blob>,
+    dirs: BTreeSet<Vec<u8>>,
+    /// Directories that were not there when last looked at.
+    absent: BTreeSet<Vec<u8>>,
+}
+
+fn sorted(dirs: BTreeSet<Vec<u8>>) -> Vec<Vec<u8>> {
+    let mut out: Vec<Vec<u8>> = dirs.into_iter().collect();
+    out.sort_by(|a, b| crate::worktree::compare_dirs(a, b));
+    out
+}
+
+/// Visits what differs between two trees.
+fn diff(
+    repo: &Repo,
+    old: Option<ObjectId>,
+    new: ObjectId,
+    job: &Job,
+    visit: &mut dyn FnMut(
+        &RepoPath,
+        Option<&TreeEntry>,
+        Option<&TreeEntry>,
+    ) -> Result<(), RepoError>,
+) -> Result<(), RepoError> {
+    let mut visitor = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
+        if job.is_cancelled() {
+            return Err(RepoError::Cancelled);
+        }
+        visit(path, old, new)?;
+        Ok::<_, RepoError>(ControlFlow::Continue(()))
+    };
+    // The visitor never breaks off.
+    diff_trees(repo.objects(), old, Some(new), &mut visitor).map(|_| ())
+}
+
+/// Files of one directory together.
+fn by_dir(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+    let key = |path: &[u8]| split_path(path).map(|(d, n)| (d.to_vec(), n.to_vec()));
+    key(a).cmp(&key(b))
+}
+
+/// Whether the file system takes names that differ in case for one.
+fn is_case_blind(own: &SafeDir) -> bool {
+    // The lock file of the worktree is there, in lower case.
+    own.stat_opt(b"LOCK").is_ok_and(|stat| stat.is_some())
+}
+
+/// What the stat cache may say after a checkout.
+struct Remembered<'a> {
+    tree: TreeKnown<'a>,
+    written: &'a Written,
+    dirty: &'a BTreeMap<Vec<u8>, ChangeKind>,
+}
+
+impl Known for Remembered<'_> {
+    fn section(
+        &self,
+        dir: &[u8],
+    ) -> Result<Option<Section>, Box<dyn std::error::Error + Send + Sync>> {
+        let Some(section) = self.tree.section(dir)? else {
+            return Ok(None);
+        };
+        let none = HashMap::new();
+        let written = self.written.get(dir).unwrap_or(&none);
+        let mut rows: Vec<(Vec<u8>, Option<(Kind, Fingerprint)>)> = Vec::new();
+        for entry in section.iter() {
+            if let Some(print) = written.get(entry.name) {
+                rows.push((entry.name.to_vec(), Some((entry.kind, *print))));
+            } else if self.dirty.contains_key(&join(dir, entry.name)) {
+                let suspect = Some((entry.kind, Fingerprint::SUSPECT));
+                rows.push((entry.name.to_vec(), suspect));
+            }
+        }
+        if rows.is_empty() {
+            return Ok(Some(section));
+        }
+        Ok(Some(section.updated(
+            rows.iter().map(|(name, row)| (name.as_slice(), *row)),
+        )))
+    }
+}
