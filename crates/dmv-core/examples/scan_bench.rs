@@ -124,6 +124,8 @@ fn write_cache(root: &SafeDir, cache_dir: &SafeDir) {
                 _ => {}
             }
         }
+        // All names are in the section, so the directory as it is now holds just them.
+        section.set_dir_fingerprint(dir.stat_self().unwrap().fingerprint());
         writer.section(&result.path, &section).unwrap();
         Ok(())
     })
@@ -168,7 +170,11 @@ fn options<'a>(
 
 fn git(tree: &Path, args: &[&str]) {
     let mut git = Command::new("git");
-    let git = git.current_dir(tree).args(args).stdout(Stdio::null());
+    let git = git
+        .args(["-c", "gc.auto=0"])
+        .current_dir(tree)
+        .args(args)
+        .stdout(Stdio::null());
     assert!(git.status().unwrap().success());
 }
 

@@ -112,6 +112,17 @@ impl FileTime {
     }
 }
 
+/// File systems, by their magic numbers, that change a directory's mtime whenever a name in it
+/// comes, goes or changes what it stands for: ext2/3/4, XFS, Btrfs, F2FS, ZFS, tmpfs.
+const TELLING: [u64; 6] = [
+    0xef53,
+    0x5846_5342,
+    0x9123_683e,
+    0xf2f5_2010,
+    0x2fc1_2fc1,
+    0x0102_1994,
+];
+
 /// What a stat says about an entry, as far as it is used here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStat {
@@ -181,7 +192,9 @@ fn mix(x: u64) -> u64 {
 }
 
 /// A digest of what a stat said: as long as it stays equal, the file has not been touched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+///
+/// The default is [`SUSPECT`](Self::SUSPECT).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Fingerprint(pub u64);
 
 impl Fingerprint {
@@ -204,6 +217,24 @@ struct ListEntry {
 }
 
 impl Listing {
+    /// A listing of names that lie one after the other in `names`; `entries` says where each ends.
+    ///
+    /// Panics where a name would be longer than 64 KiB.
+    pub(crate) fn from_sorted(
+        names: Vec<u8>,
+        entries: impl Iterator<Item = (u32, FileKind)>,
+    ) -> Listing {
+        let mut start = 0;
+        let entry = |(end, kind)| {
+            let len = u16::try_from(end - start).expect("a name is short");
+            let entry = ListEntry { start, len, kind };
+            start = end;
+            entry
+        };
+        let entries = entries.map(entry).collect();
+        Listing { names, entries }
+    }
+
     /// Number of names.
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -374,6 +405,14 @@ impl SafeDir {
         let stat = rustix::fs::fstat(&self.fd)
             .map_err(|e| PathError::new("stat", self.path.clone(), e))?;
         Ok(FileStat::from_stat(&stat))
+    }
+
+    /// Whether the file system is known to show in a directory's stat that its names have changed.
+    // The field's type differs between machines.
+    #[allow(clippy::unnecessary_cast)]
+    pub fn tells_name_changes(&self) -> bool {
+        let magic = rustix::fs::fstatfs(&self.fd).map(|fs| fs.f_type as u64 & 0xffff_ffff);
+        magic.is_ok_and(|magic| TELLING.contains(&magic))
     }
 
     /// Opens the regular file `name` for reading and describes what was opened.

@@ -2,9 +2,10 @@
 
 use super::known::known_dirs;
 use super::scan::Known;
-use super::statcache::{Section, StatCacheWriter};
-use crate::fsutil::{PathError, SafeDir};
+use super::statcache::{Section, StatCacheWriter, trusted_fingerprint};
+use crate::fsutil::{FileStat, FileTime, Fingerprint, PathError, SafeDir};
 use crate::hash::ObjectId;
+use crate::object::tree::Kind;
 use std::sync::Arc;
 
 /// The name of the stat cache in a worktree's own directory.
@@ -38,6 +39,28 @@ impl<'a> CacheUpdate<'a> {
     /// The directory's section stays.
     pub fn keep(&mut self, dir: Arc<[u8]>) {
         self.unchanged.push(dir);
+    }
+
+    /// The directory's entries are the known ones, some of them (`rows`) with other fingerprints,
+    /// and its own stat was `exact`, if the names on disk are just the known ones.
+    pub fn refresh<'r>(
+        &mut self,
+        dir: Arc<[u8]>,
+        known: &Section,
+        rows: impl Iterator<Item = (&'r [u8], Option<(Kind, Fingerprint)>)>,
+        exact: Option<FileStat>,
+        started: FileTime,
+    ) -> Result<(), PathError> {
+        let mut rows = rows.peekable();
+        let print = exact.map_or(Fingerprint::SUSPECT, |s| trusted_fingerprint(&s, started));
+        let dir_is_news = print != Fingerprint::SUSPECT && print != known.dir_fingerprint();
+        if rows.peek().is_none() && !dir_is_news {
+            self.keep(dir);
+            return Ok(());
+        }
+        let mut section = known.updated(rows);
+        section.set_dir_fingerprint(print);
+        self.replace(&dir, &section)
     }
 
     /// The directory and all below it were not looked at; their sections stay.

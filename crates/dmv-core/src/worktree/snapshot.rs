@@ -161,6 +161,8 @@ struct Dir {
     open: bool,
     /// Only ignored entries were found in a directory that the base does not have.
     only_ignored: bool,
+    /// The directory's own stat, if the scan found just the known names in it.
+    exact: Option<FileStat>,
 }
 
 struct Change {
@@ -220,6 +222,7 @@ impl Builder<'_, '_> {
             waiting: 0,
             open: true,
             only_ignored: false,
+            exact: scan.exact,
         };
         let number = self.free.pop().unwrap_or_else(|| {
             self.dirs.push(None);
@@ -445,8 +448,10 @@ impl Builder<'_, '_> {
         mut dir: Dir,
         meta: &mut dyn ObjectWrite,
     ) -> Result<Option<TreeSummary>, SnapshotError> {
-        if dir.changes.is_empty() && dir.known.is_some() {
-            self.cache.keep(dir.path);
+        if let (true, Some(known)) = (dir.changes.is_empty(), &dir.known) {
+            let none = std::iter::empty();
+            self.cache
+                .refresh(dir.path, known, none, dir.exact, self.input.started)?;
             return Ok(None);
         }
         if dir.changes.is_empty() && dir.only_ignored && dir.parent != NO_DIR {

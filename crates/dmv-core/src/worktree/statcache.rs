@@ -5,7 +5,7 @@
 //! needs `&self` only, and memory for the table and one section at a time.
 
 use super::compare_dirs;
-use crate::fsutil::{FileStat, FileTime, Fingerprint, PathError, SafeDir};
+use crate::fsutil::{FileKind, FileStat, FileTime, Fingerprint, Listing, PathError, SafeDir};
 use crate::hash::{ObjectId, check};
 use crate::limits::{MAX_DIR_ENTRIES, MAX_NAME_BYTES};
 use crate::object::codec::{DecodeError, Decoder, put_bytes, put_varint};
@@ -18,7 +18,7 @@ use std::os::unix::fs::FileExt;
 const MAGIC: &[u8; 8] = b"DMVSTAT\n";
 const VERSION: u16 = 1;
 const HEADER_BYTES: usize = 64;
-const ROW_BYTES: usize = 28;
+const ROW_BYTES: usize = 36;
 const TRAILER_BYTES: usize = 24;
 const WRITE_BUFFER_BYTES: usize = 256 << 10;
 /// How much older than a scan's start a file must be to be trusted.
@@ -52,6 +52,7 @@ pub fn trusted_fingerprint(stat: &FileStat, started: FileTime) -> Fingerprint {
 pub struct Section {
     names: Vec<u8>,
     entries: Vec<Row>,
+    dir: Fingerprint,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,6 +74,16 @@ pub struct KnownEntry<'a> {
 }
 
 impl Section {
+    /// The directory's own fingerprint at a time when it held just these names, of these kinds.
+    pub fn dir_fingerprint(&self) -> Fingerprint {
+        self.dir
+    }
+
+    /// Sets what [`dir_fingerprint`](Self::dir_fingerprint) returns.
+    pub fn set_dir_fingerprint(&mut self, fingerprint: Fingerprint) {
+        self.dir = fingerprint;
+    }
+
     /// Number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -124,7 +135,7 @@ impl Section {
     }
 
     /// This section with `changes`, sorted by name, applied: each adds, replaces or (`None`) drops
-    /// an entry.
+    /// an entry. The directory's own fingerprint is not taken over.
     pub fn updated<'a>(
         &self,
         changes: impl IntoIterator<Item = (&'a [u8], Option<(Kind, Fingerprint)>)>,
@@ -142,6 +153,22 @@ impl Section {
         }
         old.for_each(|e| out.push(e.name, e.kind, e.fingerprint));
         out
+    }
+
+    /// The names as a directory would list them. What stands for a conflict is not known.
+    pub fn as_listing(&self) -> Listing {
+        Listing::from_sorted(
+            self.names.clone(),
+            self.entries.iter().map(|row| {
+                let kind = match row.kind {
+                    Kind::File | Kind::Executable => FileKind::File,
+                    Kind::Symlink => FileKind::Symlink,
+                    Kind::Directory => FileKind::Dir,
+                    Kind::Conflict => FileKind::Unknown,
+                };
+                (row.name_end, kind)
+            }),
+        )
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
@@ -165,6 +192,7 @@ impl Section {
             // An entry takes at least four bytes, so a wrong count cannot reserve much.
             entries: Vec::with_capacity((count as usize).min(bytes.len() / 4)),
             names: Vec::with_capacity(bytes.len()),
+            dir: Fingerprint::SUSPECT,
         };
         let mut input = Decoder::new(bytes);
         let mut before = 0..0;
@@ -227,6 +255,7 @@ struct TableRow<'a> {
     offset: u64,
     len: u32,
     entries: u32,
+    fingerprint: Fingerprint,
     check: [u8; 8],
 }
 
@@ -316,6 +345,7 @@ impl StatCache {
             offset,
             len,
             entries,
+            fingerprint: Fingerprint(u64::from_le_bytes(*take(&mut row)?)),
             check: *take(&mut row)?,
         })
     }
@@ -330,7 +360,9 @@ impl StatCache {
         let Some((row, bytes)) = self.read_section(dir)? else {
             return Ok(None);
         };
-        let section = Section::decode(&bytes, row.entries).map_err(|_| StatCacheError::Damaged)?;
+        let mut section =
+            Section::decode(&bytes, row.entries).map_err(|_| StatCacheError::Damaged)?;
+        section.dir = row.fingerprint;
         Ok(Some(section))
     }
 
@@ -386,6 +418,7 @@ struct NewRow {
     offset: u64,
     len: u32,
     entries: u32,
+    fingerprint: Fingerprint,
     check: [u8; 8],
 }
 
@@ -417,9 +450,16 @@ impl StatCacheWriter {
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
         section.encode(&mut bytes);
-        // No directory has more: MAX_DIR_ENTRIES is checked where it is listed.
-        let entries = section.len() as u32;
-        let result = self.raw_section(dir, &bytes, entries, check(&[&bytes]));
+        let row = NewRow {
+            dir: dir.into(),
+            offset: self.offset,
+            len: 0,
+            // No directory has more: MAX_DIR_ENTRIES is checked where it is listed.
+            entries: section.len() as u32,
+            fingerprint: section.dir,
+            check: check(&[&bytes]),
+        };
+        let result = self.raw_section(row, &bytes);
         self.scratch = bytes;
         result
     }
@@ -429,30 +469,25 @@ impl StatCacheWriter {
         let Some((row, bytes)) = old.read_section(dir)? else {
             return Ok(false);
         };
-        self.raw_section(dir, &bytes, row.entries, row.check)?;
+        let row = NewRow {
+            dir: dir.into(),
+            offset: self.offset,
+            len: 0,
+            entries: row.entries,
+            fingerprint: row.fingerprint,
+            check: row.check,
+        };
+        self.raw_section(row, &bytes)?;
         Ok(true)
     }
 
-    fn raw_section(
-        &mut self,
-        dir: &[u8],
-        bytes: &[u8],
-        entries: u32,
-        check: [u8; 8],
-    ) -> Result<(), PathError> {
-        let offset = self.offset;
-        let len = u32::try_from(bytes.len()).map_err(|_| {
+    fn raw_section(&mut self, mut row: NewRow, bytes: &[u8]) -> Result<(), PathError> {
+        row.len = u32::try_from(bytes.len()).map_err(|_| {
             let too_big = io::Error::from(io::ErrorKind::FileTooLarge);
-            PathError::new("remember directory", dir, too_big)
+            PathError::new("remember directory", &row.dir[..], too_big)
         })?;
         self.write(bytes)?;
-        self.rows.push(NewRow {
-            dir: dir.into(),
-            offset,
-            len,
-            entries,
-            check,
-        });
+        self.rows.push(row);
         Ok(())
     }
 
@@ -480,6 +515,7 @@ impl StatCacheWriter {
             table.extend_from_slice(&row.len.to_le_bytes());
             table.extend_from_slice(&row.entries.to_le_bytes());
             table.extend_from_slice(&(path_bytes as u32).to_le_bytes());
+            table.extend_from_slice(&row.fingerprint.0.to_le_bytes());
             table.extend_from_slice(&row.check);
         }
         let (Ok(count), Ok(path_bytes)) = (u32::try_from(rows.len()), u32::try_from(path_bytes))
@@ -534,7 +570,6 @@ fn take<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; N]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fsutil::FileKind;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -556,6 +591,7 @@ mod tests {
     fn write(dir: &SafeDir) -> Result<Vec<(&'static str, Section)>> {
         let mut root = section(&["a", "ab", "b"]);
         root.push(b"sub", Kind::Directory, Fingerprint::SUSPECT);
+        root.set_dir_fingerprint(Fingerprint(77));
         let sections = vec![
             ("sub/x", section(&["1", "2"])),
             ("sub", section(&["x"])),
@@ -594,11 +630,11 @@ mod tests {
         write(&dir)?;
         let old = StatCache::open(&dir, b"stat", &REPO).expect("opens");
         let mut writer = StatCacheWriter::create(&dir, &REPO)?;
-        assert!(writer.copy_section(&old, b"sub/x")?);
+        assert!(writer.copy_section(&old, b"")?);
         assert!(!writer.copy_section(&old, b"none")?);
         writer.finish(b"stat", &base())?;
         let new = StatCache::open(&dir, b"stat", &REPO).expect("opens");
-        assert_eq!(new.section(b"sub/x")?, old.section(b"sub/x")?);
+        assert_eq!(new.section(b"")?, old.section(b"")?);
         assert_eq!(new.section(b"sub")?, None);
         Ok(())
     }

@@ -1,0 +1,130 @@
+//! The directories of a scan in the order of their results.
+
+use super::dirs::Handle;
+use super::stats::StatWork;
+use super::{DirScan, NONE, ScanError};
+use std::sync::Arc;
+
+/// Directories that workers may have read or be reading before the caller has taken them.
+pub(super) const AHEAD_DIRS: usize = 64;
+/// Entries in directories that were read and the caller has not taken.
+const AHEAD_ENTRIES: usize = 200_000;
+
+/// A directory to be scanned.
+pub(super) struct Job {
+    /// `None` for the root.
+    pub(super) parent: Option<Arc<Handle>>,
+    pub(super) name: Box<[u8]>,
+    pub(super) known: bool,
+    pub(super) ignored: bool,
+}
+
+/// The directories of a scan in the order of their results, as a linked list, because the
+/// subdirectories of one become known while later ones are being read.
+pub(super) struct Queue {
+    nodes: Vec<Node>,
+    free: Vec<u32>,
+    pub(super) head: u32,
+    ahead_dirs: usize,
+    ahead_entries: usize,
+    /// Large directories that any worker may help with.
+    pub(super) shared_stats: Vec<Arc<StatWork>>,
+    pub(super) stop: bool,
+    pub(super) error: Option<ScanError>,
+}
+
+struct Node {
+    next: u32,
+    slot: Slot,
+}
+
+enum Slot {
+    Free,
+    Waiting(Job),
+    Running,
+    Done(Box<DirScan>),
+}
+
+impl Queue {
+    /// A queue that begins with one directory.
+    pub(super) fn new(root: Job) -> Queue {
+        Queue {
+            nodes: vec![Node {
+                next: NONE,
+                slot: Slot::Waiting(root),
+            }],
+            free: Vec::new(),
+            head: 0,
+            ahead_dirs: 0,
+            ahead_entries: 0,
+            shared_stats: Vec::new(),
+            stop: false,
+            error: None,
+        }
+    }
+
+    /// The first directory that may be read now.
+    pub(super) fn take_job(&mut self) -> Option<(u32, Job)> {
+        let mut at = self.head;
+        while at != NONE {
+            let node = &mut self.nodes[at as usize];
+            if matches!(node.slot, Slot::Waiting(_)) {
+                // The first one is taken always, or the bounds could stop everything.
+                let room = self.ahead_dirs < AHEAD_DIRS && self.ahead_entries < AHEAD_ENTRIES;
+                if at != self.head && !room {
+                    return None;
+                }
+                let Slot::Waiting(job) = std::mem::replace(&mut node.slot, Slot::Running) else {
+                    unreachable!("looked at above");
+                };
+                self.ahead_dirs += 1;
+                return Some((at, job));
+            }
+            at = node.next;
+        }
+        None
+    }
+
+    /// Puts the result of the directory `at` in its place, and its subdirectories after it.
+    pub(super) fn put_result(&mut self, at: u32, result: Box<DirScan>, jobs: Vec<Job>) {
+        self.ahead_entries += result.weight();
+        let mut last = at;
+        for job in jobs {
+            let slot = Slot::Waiting(job);
+            let next = self.nodes[last as usize].next;
+            let node = Node { next, slot };
+            let new = match self.free.pop() {
+                Some(index) => {
+                    self.nodes[index as usize] = node;
+                    index
+                }
+                None => {
+                    self.nodes.push(node);
+                    // Each takes more than 32 bytes: memory ends before the numbers do.
+                    (self.nodes.len() - 1) as u32
+                }
+            };
+            self.nodes[last as usize].next = new;
+            last = new;
+        }
+        self.nodes[at as usize].slot = Slot::Done(result);
+    }
+
+    /// The next result in order, if it is there.
+    pub(super) fn pop_done(&mut self) -> Option<DirScan> {
+        let node = &mut self.nodes[self.head as usize];
+        match std::mem::replace(&mut node.slot, Slot::Free) {
+            Slot::Done(result) => {
+                self.free.push(self.head);
+                self.head = node.next;
+                self.ahead_dirs -= 1;
+                self.ahead_entries -= result.weight();
+                Some(*result)
+            }
+            other => {
+                node.slot = other;
+                None
+            }
+        }
+    }
+}
