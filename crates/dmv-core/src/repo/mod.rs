@@ -25,7 +25,7 @@ pub use error::{RepoError, RevisionError};
 pub use export::ExportReport;
 pub use layout::{CONFIG_FILE, DMV_DIR, Place, discover};
 pub use look::{Listed, Located};
-pub use recover::{RecoverReport, recover};
+pub use recover::{RecoverReport, recover, recover_on};
 pub use revision::split_path;
 pub use stats::{DiskUse, StoreStats};
 pub use status::{ChangeKind, PathChange, StatusOptions, StatusReport};
@@ -126,13 +126,18 @@ impl Repo {
 
     /// Opens a repository that was found.
     pub fn open_place(place: Place) -> Result<Repo, RepoError> {
+        Repo::open_place_on(place, Arc::new(OsVfs))
+    }
+
+    /// Opens a repository whose packs and indexes lie in `vfs`.
+    pub fn open_place_on(place: Place, vfs: Arc<dyn Vfs>) -> Result<Repo, RepoError> {
         let format = Format::read(&place.dmv)?;
         let db = place.dmv.join(REFS_FILE);
         if !db.exists() {
             return Err(RepoError::NoDatabase(db));
         }
         let refs = Refs::open(&db)?;
-        Repo::assemble(place.dmv, format.id, Arc::new(OsVfs), refs, place.worktree)
+        Repo::assemble(place.dmv, format.id, vfs, refs, place.worktree)
     }
 
     fn assemble(
