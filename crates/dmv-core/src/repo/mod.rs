@@ -153,6 +153,12 @@ impl Repo {
             Box::new(move |id| refs.pack(id).ok().flatten())
         };
         let store = Store::open(vfs.clone(), &dmv, id, refs.catalogue()?, source)?;
+        let unusable = store.unusable_indexes();
+        if !unusable.is_empty() {
+            store.load(refs.catalogue_without(&unusable)?)?;
+            // The next commit merges again. Until then every opening does this once more.
+            let _ = refs.forget_indexes(&unusable);
+        }
         Ok(Repo {
             dmv,
             id,
@@ -228,6 +234,9 @@ impl Repo {
                 }),
             })?;
         drop(log);
+        if let Some(sealed) = &sealed {
+            self.store.adopt(sealed);
+        }
         // The locks on the packs end here, after the database knows their new lengths.
         drop(sealed);
         self.merge_tables();

@@ -42,8 +42,9 @@ pub fn recover_on(place: &Place, vfs: &dyn Vfs) -> Result<RecoverReport, RepoErr
     let format = Format::read(dmv)?;
     let packs = dmv.join("packs");
     let store = recover_store(vfs, &packs, format.id)?;
-    let log = LogPack::open(vfs, &packs, format.id, Open::Read)?;
-    let (found, _) = log.operations()?;
+    let log = LogPack::open(vfs, &packs, format.id, Open::Append)?;
+    log.sync()?;
+    let found = log.operations()?;
     let found: Vec<Operation> = found
         .iter()
         .filter_map(|bytes| Operation::decode(bytes).ok())
