@@ -24,6 +24,15 @@ use tempfile::TempDir;
 /// What a check says: an error is a broken promise.
 pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
+/// Whose syncs do nothing: to see that the checks notice.
+#[derive(Clone, Default)]
+pub struct Lies {
+    /// While commits are made.
+    pub work: Option<Lie>,
+    /// While a repository is recovered.
+    pub recovery: Option<Lie>,
+}
+
 /// What the workload was told to have happened, which therefore must be there.
 #[derive(Clone, Default)]
 pub struct World {
@@ -125,6 +134,14 @@ impl Lab {
         Ok(())
     }
 
+    /// Commits with a repository that is open already. `files`: what the worktree holds.
+    pub fn retry(&mut self, repo: &Repo, message: &str, files: Files) -> Outcome {
+        self.world.begin(MAIN, message, files);
+        commit(repo, message)?;
+        self.world.done();
+        Ok(())
+    }
+
     /// A commit on another branch, by a job that is at work while the worktree is committed.
     pub fn interleave(&mut self, n: u64) -> Outcome {
         let repo = self.open()?;
@@ -173,7 +190,12 @@ impl Lab {
         let key = "branch/side".to_owned();
         let (old, new) = (repo.refs().get(&key)?, Some(side.as_bytes().to_vec()));
         let sealed = writer.finish()?;
-        repo.publish(asked("side"), Some(sealed), vec![Change { key, old, new }], 0)?;
+        repo.publish(
+            asked("side"),
+            Some(sealed),
+            vec![Change { key, old, new }],
+            0,
+        )?;
         self.world.done();
         Ok(())
     }
@@ -216,9 +238,9 @@ impl Lab {
         Ok(dmv)
     }
 
-    /// Crashes here and checks every promise. `lie`: whose syncs do nothing from then on.
-    pub fn check_after_crash(&mut self, seed: u64, survival: Survival, lie: Option<Lie>) -> Outcome {
-        let result = self.check(seed, survival, lie);
+    /// Crashes here and checks every promise.
+    pub fn check_after_crash(&mut self, seed: u64, survival: Survival, lies: &Lies) -> Outcome {
+        let result = self.check(seed, survival, lies);
         for n in 1..=self.forks {
             let _ = std::fs::remove_dir_all(self.dir.path().join(format!("fork{n}")));
         }
@@ -226,7 +248,7 @@ impl Lab {
         result
     }
 
-    fn check(&mut self, seed: u64, survival: Survival, lie: Option<Lie>) -> Outcome {
+    fn check(&mut self, seed: u64, survival: Survival, lies: &Lies) -> Outcome {
         let mut rng = Rng::new(seed);
         let origin = self.root().join(".dmv");
         let mut world = self.world.clone();
@@ -235,44 +257,65 @@ impl Lab {
         // With the database: whole at once, and work goes on.
         let dmv = self.fork(&origin, true)?;
         let image = self.sim.crash(&dmv, survival, &mut Rng::new(seed));
-        image.lie(lie.clone());
+        image.lie(lies.work.clone());
         self.whole("after the crash", &dmv, &image, &world)?;
         let after = self.resume(&dmv, &image, &world)?;
-        let dmv2 = self.fork(&dmv, true)?;
-        let image2 = image.crash(&dmv2, Survival::Nothing, &mut rng);
-        self.whole("after a second crash", &dmv2, &image2, &after)?;
+        let (dmv, image) = self.crash_again(&dmv, &image, &mut rng)?;
+        self.whole("after a second crash", &dmv, &image, &after)?;
 
         // Without it.
-        let dmv3 = self.fork(&dmv2, false)?;
-        let image3 = image2.crash(&dmv3, Survival::Nothing, &mut rng);
-        image3.lie(lie.clone());
-        self.recover_twice(&dmv3, &image3, &after)?;
+        let dmv2 = self.fork(&dmv, false)?;
+        let image2 = image.crash(&dmv2, Survival::Nothing, &mut rng);
+        self.recover_twice(&dmv2, &image2, &after, lies)?;
 
-        // Without it, in the state that the first crash left; and with a crash on the way.
-        let dmv4 = self.fork(&origin, false)?;
-        let image4 = self.sim.crash(&dmv4, survival, &mut Rng::new(seed));
-        image4.lie(lie.clone());
-        let operations = self.recover_twice(&dmv4, &image4, &world)?;
-        let dmv5 = self.fork(&origin, false)?;
-        let image5 = self.sim.crash(&dmv5, survival, &mut Rng::new(seed));
-        image5.lie(lie.clone());
-        image5.crash_at(1 + rng.below(operations + 1));
-        let cut_off = recover_on(&self.place_of(&dmv5), &image5);
-        let dmv6 = self.fork(&dmv5, true)?;
-        let image6 = image5.crash(&dmv6, Survival::Some, &mut rng);
-        image6.lie(lie);
-        if cut_off.is_ok() {
-            self.whole("after a crash behind recovery", &dmv6, &image6, &world)?;
-        }
-        self.recover_twice(&dmv6, &image6, &world)?;
-        let after = self.resume(&dmv6, &image6, &world)?;
-        let dmv7 = self.fork(&dmv6, true)?;
-        let image7 = image6.crash(&dmv7, Survival::Nothing, &mut rng);
-        self.whole("after a crash behind a recovery and a commit", &dmv7, &image7, &after)
+        // Without it, in the state that the first crash left.
+        let dmv = self.fork(&origin, false)?;
+        let image = self.sim.crash(&dmv, survival, &mut Rng::new(seed));
+        let operations = self.recover_twice(&dmv, &image, &world, lies)?;
+        let (dmv, image) = self.crash_again(&dmv, &image, &mut rng)?;
+        self.whole("after a crash behind recovery", &dmv, &image, &world)?;
+
+        // The same with a crash on the way.
+        let dmv = self.fork(&origin, false)?;
+        let image = self.sim.crash(&dmv, survival, &mut Rng::new(seed));
+        image.lie(lies.recovery.clone());
+        image.crash_at(1 + rng.below(operations));
+        let _ = recover_on(&self.place_of(&dmv), &image);
+        let dmv2 = self.fork(&dmv, false)?;
+        let image2 = image.crash(&dmv2, Survival::Some, &mut rng);
+        self.recover_twice(&dmv2, &image2, &world, lies)?;
+        image2.lie(lies.work.clone());
+        let after = self.resume(&dmv2, &image2, &world)?;
+        let (dmv, image) = self.crash_again(&dmv2, &image2, &mut rng)?;
+        self.whole(
+            "after a crash behind recovery and commit",
+            &dmv,
+            &image,
+            &after,
+        )
+    }
+
+    /// Loses what is not durable, keeping the database.
+    fn crash_again(
+        &mut self,
+        dmv: &Path,
+        image: &SimVfs,
+        rng: &mut Rng,
+    ) -> Outcome<(PathBuf, SimVfs)> {
+        let next = self.fork(dmv, true)?;
+        let image = image.crash(&next, Survival::Nothing, rng);
+        Ok((next, image))
     }
 
     /// Recovers, twice; returns the operations that the first recovery took.
-    fn recover_twice(&mut self, dmv: &Path, image: &SimVfs, world: &World) -> Outcome<u64> {
+    fn recover_twice(
+        &mut self,
+        dmv: &Path,
+        image: &SimVfs,
+        world: &World,
+        lies: &Lies,
+    ) -> Outcome<u64> {
+        image.lie(lies.recovery.clone());
         let place = self.place_of(dmv);
         let first = recover_on(&place, image).map_err(|e| format!("recovery fails: {e}"))?;
         let operations = image.operations();

@@ -55,14 +55,14 @@ pub struct Fault {
 pub enum Survival {
     /// Nothing.
     Nothing,
-    /// Everything, as after a mere kill.
+    /// Everything, but it is no more durable than before: the process was killed, the machine runs.
     Everything,
     /// Whatever the random source says.
     Some,
 }
 
-/// Says which files' and directories' syncs do nothing.
-pub type Lie = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
+/// Says which files' and directories' syncs do nothing, by path and (of a file) content.
+pub type Lie = Arc<dyn Fn(&Path, &[u8]) -> bool + Send + Sync>;
 
 #[derive(Clone)]
 struct Write {
@@ -153,8 +153,8 @@ impl Disk {
         if self.crashed { Err(crashed()) } else { Ok(()) }
     }
 
-    fn lies(&self, path: &Path) -> bool {
-        self.lie.as_ref().is_some_and(|lie| lie(path))
+    fn lies(&self, path: &Path, content: &[u8]) -> bool {
+        self.lie.as_ref().is_some_and(|lie| lie(path, content))
     }
 }
 
@@ -248,7 +248,8 @@ impl SimVfs {
     /// What programs see of every file.
     pub fn seen(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let disk = self.disk();
-        let seen = |(path, file): (&PathBuf, &usize)| (path.clone(), disk.files[*file].seen.clone());
+        let seen =
+            |(path, file): (&PathBuf, &usize)| (path.clone(), disk.files[*file].seen.clone());
         disk.names.iter().map(seen).collect()
     }
 
@@ -256,14 +257,22 @@ impl SimVfs {
     pub fn crash(&self, root: &Path, survival: Survival, rng: &mut Rng) -> SimVfs {
         let mut disk = self.disk();
         disk.crashed = true;
+        if survival == Survival::Everything {
+            let after = Disk {
+                files: disk.files.clone(),
+                names: disk.names.clone(),
+                durable_names: disk.durable_names.clone(),
+                pending_names: disk.pending_names.clone(),
+                ..Disk::default()
+            };
+            return SimVfs {
+                disk: Arc::new(Mutex::new(after)),
+                root: root.to_owned(),
+            };
+        }
         let mut names = disk.durable_names.clone();
         for op in &disk.pending_names {
-            let survives = match survival {
-                Survival::Nothing => false,
-                Survival::Everything => true,
-                Survival::Some => rng.one_in(2),
-            };
-            if survives {
+            if survival == Survival::Some && rng.one_in(2) {
                 op.apply(&mut names);
             }
         }
@@ -288,12 +297,10 @@ impl SimVfs {
 
 /// What a crash leaves of a file.
 fn surviving(file: &Content, survival: Survival, rng: &mut Rng) -> Vec<u8> {
-    match survival {
-        Survival::Nothing => return file.durable.clone(),
-        Survival::Everything => return file.seen.clone(),
-        Survival::Some => {}
-    }
     let mut out = file.durable.clone();
+    if survival == Survival::Nothing {
+        return out;
+    }
     if rng.one_in(3) {
         // Written in order and cut somewhere: what file systems that allocate late leave.
         out = file.seen.clone();
@@ -383,7 +390,10 @@ impl Vfs for SimVfs {
         let dir = self.relative(dir);
         let disk = self.disk();
         disk.alive()?;
-        let here = disk.names.keys().filter(|p| p.parent() == Some(dir.as_path()));
+        let here = disk
+            .names
+            .keys()
+            .filter(|p| p.parent() == Some(dir.as_path()));
         let names = here.filter_map(|p| p.file_name()?.to_str());
         Ok(names.map(str::to_owned).collect())
     }
@@ -398,7 +408,7 @@ impl Vfs for SimVfs {
         if let Some(e) = disk.step(Op::SyncDir)? {
             return Err(e);
         }
-        if disk.lies(&dir) {
+        if disk.lies(&dir, &[]) {
             return Ok(());
         }
         let ops = std::mem::take(&mut disk.pending_names);
@@ -456,7 +466,9 @@ impl VfsFile for SimFile {
         let disk = self.vfs.disk();
         disk.alive()?;
         let seen = &disk.files[self.file].seen;
-        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(seen.len());
+        let from = usize::try_from(offset)
+            .unwrap_or(usize::MAX)
+            .min(seen.len());
         let n = buf.len().min(seen.len() - from);
         buf[..n].copy_from_slice(&seen[from..from + n]);
         Ok(n)
@@ -494,7 +506,7 @@ impl VfsFile for SimFile {
             }
             return Err(e);
         }
-        if disk.lies(&self.path) {
+        if disk.lies(&self.path, &disk.files[self.file].seen) {
             return Ok(());
         }
         let file = &mut disk.files[self.file];
