@@ -382,10 +382,8 @@ impl Store {
             .create_dir_all(&self.index_dir)
             .at("create", &self.index_dir)?;
         let refs: Vec<&Table> = tables.iter().collect();
+        // Its name need not be durable: a merged file that is gone is done without.
         let entries = table::write_merged(&*self.vfs, &self.index_path(id), &refs)?;
-        self.vfs
-            .sync_dir(&self.index_dir)
-            .at("sync", &self.index_dir)?;
         Ok(Some(Merged {
             id,
             entries,

@@ -833,7 +833,8 @@ mod tests {
             ingest.finish(&mut meta, &mut on_done)
         })?;
         meta.flush()?;
-        writer.finish()?;
+        let sealed = writer.finish()?;
+        repo.store().adopt(&sealed);
         for (n, content) in contents.iter().enumerate() {
             let blob = blobs[format!("{n:03}").as_bytes()];
             let mut bytes = Vec::new();
