@@ -134,12 +134,20 @@ impl Lab {
         Ok(())
     }
 
-    /// Commits with a repository that is open already. `files`: what the worktree holds.
-    pub fn retry(&mut self, repo: &Repo, message: &str, files: Files) -> Outcome {
+    /// Commits with a repository that is open already; returns the bytes stored.
+    ///
+    /// `files`: what the worktree holds.
+    pub fn retry(&mut self, repo: &Repo, message: &str, files: Files) -> Outcome<u64> {
         self.world.begin(MAIN, message, files);
-        commit(repo, message)?;
+        let done = commit(repo, message)?;
         self.world.done();
-        Ok(())
+        Ok(done.stored_bytes)
+    }
+
+    /// Starts again after a crash, in the same place.
+    pub fn restart(&mut self, survival: Survival, seed: u64) {
+        let dmv = self.root().join(".dmv");
+        self.sim = self.sim.crash(&dmv, survival, &mut Rng::new(seed));
     }
 
     /// A commit on another branch, by a job that is at work while the worktree is committed.
