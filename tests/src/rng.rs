@@ -11,7 +11,7 @@ impl Rng {
     }
 
     /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -21,7 +21,7 @@ impl Rng {
 
     /// A number below `n`, which must not be 0.
     pub fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
+        self.word() % n
     }
 
     /// True one time in `n`.
@@ -33,7 +33,7 @@ impl Rng {
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         let mut out = Vec::with_capacity(len + 8);
         while out.len() < len {
-            out.extend_from_slice(&self.next().to_le_bytes());
+            out.extend_from_slice(&self.word().to_le_bytes());
         }
         out.truncate(len);
         out

@@ -308,6 +308,14 @@ fn surviving(file: &Content, survival: Survival, rng: &mut Rng) -> Vec<u8> {
         out.truncate(file.durable.len() + rng.below(extra as u64 + 1) as usize);
         return out;
     }
+    if rng.one_in(3) && !file.pending.is_empty() {
+        // All but one: what was written later must not vouch for it.
+        let lost = rng.below(file.pending.len() as u64) as usize;
+        out.resize(file.seen.len(), 0);
+        let kept = file.pending.iter().enumerate().filter(|w| w.0 != lost);
+        kept.for_each(|(_, write)| put(&mut out, write.at, &write.data));
+        return out;
+    }
     let mut writes: Vec<&Write> = file.pending.iter().collect();
     rng.shuffle(&mut writes);
     for write in writes {

@@ -91,8 +91,11 @@ fn is_noticed(lies: &Lies) -> Outcome<bool> {
     Ok(points.iter().any(noticed))
 }
 
+/// Tells by path and content.
+type Which = fn(&Path, &[u8]) -> bool;
+
 /// Whose syncs are left out: a word for it, and the test on path and content.
-const SYNCS: [(&str, fn(&Path, &[u8]) -> bool); 5] = [
+const SYNCS: [(&str, Which); 5] = [
     ("data packs", |_, content| is_pack(content, 1)),
     ("meta packs", |_, content| is_pack(content, 2)),
     ("the log pack", |_, content| is_pack(content, 3)),
