@@ -12,7 +12,9 @@ pub use name::{RefNameError, check_ref_name};
 pub use operation::{Change, Operation, Timestamp, newest_chain};
 
 use crate::object::codec::DecodeError;
-use crate::store::{Catalogue, FileId, Merged, PackKind, PackRow, SegmentRow, StoreError};
+use crate::store::{
+    Catalogue, FileId, IndexRow, Merged, PackKind, PackRow, SegmentRow, StoreError,
+};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
@@ -175,10 +177,8 @@ impl Refs {
         let segments = query
             .query_map([], segment_row)?
             .collect::<Result<_, _>>()?;
-        let mut query = conn.prepare_cached("SELECT id FROM indexes")?;
-        let indexes = query
-            .query_map([], |row| file_id(row, 0))?
-            .collect::<Result<_, _>>()?;
+        let mut query = conn.prepare_cached("SELECT id, entries FROM indexes")?;
+        let indexes = query.query_map([], index_row)?.collect::<Result<_, _>>()?;
         Ok(Catalogue {
             packs,
             segments,
@@ -418,6 +418,13 @@ fn file_id(row: &Row, column: usize) -> rusqlite::Result<FileId> {
 fn pack_kind(row: &Row, column: usize) -> rusqlite::Result<PackKind> {
     let n: u8 = row.get(column)?;
     PackKind::from_number(n).ok_or(rusqlite::Error::IntegralValueOutOfRange(column, n.into()))
+}
+
+fn index_row(row: &Row) -> rusqlite::Result<IndexRow> {
+    Ok(IndexRow {
+        id: file_id(row, 0)?,
+        entries: row.get(1)?,
+    })
 }
 
 /// An offset or length: SQLite's integers are signed, ours are not.

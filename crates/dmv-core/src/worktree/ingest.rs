@@ -281,16 +281,7 @@ impl Ingest<'_> {
                     size: u64::from(*len),
                 };
                 let end = part.end.expect("matched just above");
-                let result = Ok(Stored { blob, stat });
-                self.pending -= 1;
-                on_done(
-                    Done {
-                        dir: end.dir,
-                        name: end.name,
-                        result,
-                    },
-                    meta,
-                )?;
+                self.report(end.dir, end.name, Ok((blob, stat)), meta, on_done)?;
                 continue;
             }
             let mut file = self.files.remove(&key).unwrap_or_default();
@@ -306,22 +297,11 @@ impl Ingest<'_> {
                 if end.again {
                     break;
                 }
-                let result = match end.outcome {
-                    Ok(stat) => {
-                        let blob = std::mem::take(&mut file.builder).finish(meta)?;
-                        Ok(Stored { blob, stat })
-                    }
+                let content = match end.outcome {
+                    Ok(stat) => Ok((std::mem::take(&mut file.builder).finish(meta)?, stat)),
                     Err(failure) => Err(failure),
                 };
-                self.pending -= 1;
-                on_done(
-                    Done {
-                        dir: end.dir,
-                        name: end.name,
-                        result,
-                    },
-                    meta,
-                )?;
+                self.report(end.dir, end.name, content, meta, on_done)?;
             }
             if !ended {
                 self.files.insert(key, file);
@@ -338,10 +318,12 @@ impl Ingest<'_> {
         meta: &mut dyn ObjectWrite,
         on_done: &mut dyn FnMut(Done, &mut dyn ObjectWrite) -> Result<(), IngestError>,
     ) -> Result<(), IngestError> {
-        let result = content.and_then(|(blob, stat)| match blob.size == stat.size {
-            true => Ok(Stored { blob, stat }),
+        let result = content.and_then(|(blob, stat)| {
             // Chunks of another file must never pass for this one's, whatever went wrong.
-            false => Err(Failure::Changed),
+            match blob.size == stat.size || stat.kind != FileKind::File {
+                true => Ok(Stored { blob, stat }),
+                false => Err(Failure::Changed),
+            }
         });
         self.pending -= 1;
         on_done(Done { dir, name, result }, meta)
