@@ -62,13 +62,25 @@ pub enum Color {
 
 /// The commands. Their help is that of their arguments.
 #[derive(Subcommand)]
-#[expect(
-    missing_docs,
-    reason = "a doc comment here would replace the help text"
-)]
 pub enum Command {
     Init(commands::init::Args),
     Status(commands::status::Args),
     Commit(commands::commit::Args),
     Log(commands::log::Args),
+    Ls(commands::ls::Args),
+    Cat(commands::cat::Args),
+    Du(commands::du::Args),
+    Stats(commands::stats::Args),
+    Checkout(commands::checkout::Args),
+    Restore(commands::restore::Args),
+    Branch(commands::branch::Args),
+    Tag(commands::tag::Args),
+    Op(commands::op::Args),
+    Export(commands::export::Args),
+    Verify(commands::verify::Args),
+    Recover(commands::recover::Args),
+    Config(commands::config::Args),
+    Completions(commands::completions::Args),
+    #[command(hide = true)]
+    Man(commands::man::Args),
 }

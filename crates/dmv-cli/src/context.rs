@@ -6,14 +6,27 @@ use crate::error::{EXIT_OTHER, Failure};
 use crate::progress::Watch;
 use crate::ui::Ui;
 use dmv_core::job::Job;
-use dmv_core::object::name::escape;
+use dmv_core::object::commit::Commit;
+use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::refs::Timestamp;
-use dmv_core::repo::{Asked, CONFIG_FILE, Repo, Who, WorktreeSettings, discover};
+use dmv_core::repo::{
+    Asked, CONFIG_FILE, Located, Repo, RepoError, Who, WorktreeSettings, discover, split_path,
+};
 use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+
+/// What `REV:PATH` names.
+pub struct PlaceIn {
+    /// The commit.
+    pub commit: Commit,
+    /// The path from its root.
+    pub path: RepoPath,
+    /// What is there.
+    pub located: Located,
+}
 
 /// The surroundings of a command.
 pub struct Context {
@@ -110,9 +123,7 @@ impl Context {
 
     /// A path argument as a path from the worktree's root.
     pub fn path(&self, repo: &Repo, arg: &OsStr) -> Result<Vec<u8>, Failure> {
-        let root = repo
-            .worktree_root()
-            .ok_or(dmv_core::repo::RepoError::NoWorktree)?;
+        let root = repo.worktree_root().ok_or(RepoError::NoWorktree)?;
         let here = std::env::current_dir()
             .map_err(|e| Failure::file("find", Path::new("the current directory"), &e))?;
         let path = tidy(&here.join(arg));
@@ -131,6 +142,20 @@ impl Context {
         };
         let parsed = Repo::parse_path(from_root.as_os_str().as_bytes())?;
         Ok(parsed.as_bytes().to_vec())
+    }
+
+    /// The commit, path and entry that `REV:PATH` names; without a colon the root of `REV`.
+    pub fn place(&self, repo: &Repo, arg: &OsStr) -> Result<PlaceIn, Failure> {
+        let (revision, path) = split_path(arg.as_bytes());
+        let id = repo.resolve(&revision)?;
+        let commit = repo.read_commit(&id)?;
+        let path = Repo::parse_path(path.unwrap_or_default())?;
+        let located = repo.locate(&revision, &commit, &path)?;
+        Ok(PlaceIn {
+            commit,
+            path,
+            located,
+        })
     }
 
     /// Path arguments as paths from the worktree's root.
