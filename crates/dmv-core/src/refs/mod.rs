@@ -80,6 +80,28 @@ impl RefsError {
         e.sqlite_error_code()
             .is_some_and(|c| c == DatabaseBusy || c == DatabaseLocked)
     }
+
+    /// Whether the database is there and makes no sense.
+    pub fn is_damage(&self) -> bool {
+        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+        match self {
+            RefsError::Sqlite(e) => e
+                .sqlite_error_code()
+                .is_some_and(|c| c == DatabaseCorrupt || c == NotADatabase),
+            RefsError::Damaged(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the system does not let this user at the database.
+    pub fn is_refused(&self) -> bool {
+        use rusqlite::ErrorCode::{CannotOpen, PermissionDenied};
+        let RefsError::Sqlite(e) = self else {
+            return false;
+        };
+        e.sqlite_error_code()
+            .is_some_and(|c| c == PermissionDenied || c == CannotOpen)
+    }
 }
 
 impl From<DecodeError> for RefsError {
