@@ -67,6 +67,8 @@ pub enum Command {
     Status(commands::status::Args),
     Commit(commands::commit::Args),
     Log(commands::log::Args),
+    Show(commands::show::Args),
+    Diff(commands::diff::Args),
     Ls(commands::ls::Args),
     Cat(commands::cat::Args),
     Du(commands::du::Args),

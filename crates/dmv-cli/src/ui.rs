@@ -92,6 +92,11 @@ impl Ui {
         self.color
     }
 
+    /// Whether the output goes to a terminal.
+    pub fn is_terminal(&self) -> bool {
+        io::stdout().is_terminal()
+    }
+
     /// Whether more is to be said than usual.
     pub fn verbose(&self) -> bool {
         self.verbose

@@ -6,6 +6,7 @@ pub mod checkout;
 pub mod commit;
 pub mod completions;
 pub mod config;
+pub mod diff;
 pub mod du;
 pub mod export;
 pub mod init;
@@ -15,6 +16,7 @@ pub mod man;
 pub mod op;
 pub mod recover;
 pub mod restore;
+pub mod show;
 pub mod stats;
 pub mod status;
 pub mod tag;
@@ -31,6 +33,8 @@ pub fn run(context: &Context, command: Command) -> Result<u8, Failure> {
         Command::Status(args) => status::run(context, &args),
         Command::Commit(args) => commit::run(context, args),
         Command::Log(args) => log::run(context, &args),
+        Command::Show(args) => show::run(context, &args),
+        Command::Diff(args) => diff::run(context, &args),
         Command::Ls(args) => ls::run(context, &args),
         Command::Cat(args) => cat::run(context, &args),
         Command::Du(args) => du::run(context, &args),

@@ -6,6 +6,7 @@
 mod branch;
 mod checkout;
 mod commit;
+mod diff;
 mod error;
 mod export;
 mod files;
@@ -21,6 +22,7 @@ mod worktree;
 pub use branch::{RefInfo, RefKind};
 pub use checkout::{CheckoutOptions, CheckoutReport, CheckoutTarget};
 pub use commit::{CommitOptions, CommitReport, Who};
+pub use diff::{WorktreeChange, WorktreeSide, chunks_of};
 pub use error::{RepoError, RevisionError};
 pub use export::ExportReport;
 pub use layout::{CONFIG_FILE, DMV_DIR, Place, discover};
