@@ -82,6 +82,7 @@ pub enum Command {
     Verify(commands::verify::Args),
     Recover(commands::recover::Args),
     Config(commands::config::Args),
+    Demo(commands::demo::Args),
     Completions(commands::completions::Args),
     #[command(hide = true)]
     Man(commands::man::Args),

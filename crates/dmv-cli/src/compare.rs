@@ -186,6 +186,9 @@ impl<'a> Comparer<'a> {
         let fits = |side: &Side<'_>| side.size().unwrap_or(0) <= MAX_TEXT_BYTES;
         if fits(&old) && fits(&new) {
             let (a, b) = (self.read(path, old)?, self.read(path, new)?);
+            if a == b {
+                return Ok(Body::None {});
+            }
             if !a.contains(&0) && !b.contains(&0) {
                 return self.text(path, old, new, &a, &b);
             }
@@ -490,13 +493,15 @@ impl Totals {
 
     /// Prints the sums.
     pub fn print(&self, context: &Context) -> Result<(), Failure> {
+        let new = match self.new_bytes {
+            0 => String::new(),
+            n => format!(", {} of new bytes in other files", bytes(n)),
+        };
+        let files = count(self.files, "file", "files");
+        let (insertions, deletions) = (self.insertions, self.deletions);
         writeln!(
             context.ui.out(),
-            " {} changed, +{} -{} lines, {} of new bytes elsewhere",
-            count(self.files, "file", "files"),
-            self.insertions,
-            self.deletions,
-            bytes(self.new_bytes),
+            " {files} changed, +{insertions} -{deletions} lines{new}"
         )?;
         Ok(())
     }

@@ -46,6 +46,8 @@ pub struct Failure {
     pub message: String,
     /// A command to run.
     pub hint: Option<String>,
+    /// The paths it is about, where there may be many.
+    pub paths: Vec<Vec<u8>>,
 }
 
 impl Failure {
@@ -57,6 +59,7 @@ impl Failure {
             exit,
             message,
             hint: None,
+            paths: Vec::new(),
         }
     }
 
@@ -103,11 +106,17 @@ impl From<RepoError> for Failure {
             return Failure::new(BROKEN_PIPE, EXIT_OK, e.to_string());
         }
         let (code, exit, hint) = sort(&e);
+        let message = e.to_string();
+        let paths = match e {
+            RepoError::WouldLose { paths, .. } => paths,
+            _ => Vec::new(),
+        };
         Failure {
             code,
             exit,
-            message: e.to_string(),
+            message,
             hint,
+            paths,
         }
     }
 }

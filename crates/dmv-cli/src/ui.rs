@@ -2,8 +2,10 @@
 
 use crate::args::Color;
 use crate::error::{EXIT_OK, Failure};
+use crate::format::json::PathValue;
 use crate::format::text::clean;
 use anstyle::Style;
+use dmv_core::object::name::escape;
 use serde::Serialize;
 use std::cell::{RefCell, RefMut};
 use std::fmt::Display;
@@ -138,17 +140,26 @@ pub fn report(failure: &Failure, json: bool) -> u8 {
     }
     let message = clean(&failure.message);
     if json {
-        let record = serde_json::json!({
+        let paths: Vec<PathValue> = failure.paths.iter().map(|p| PathValue::new(p)).collect();
+        let mut record = serde_json::json!({
             "type": "error",
             "code": failure.code,
             "exit": failure.exit,
             "message": message,
             "hint": failure.hint.as_deref().map(clean),
         });
+        if !paths.is_empty() {
+            record["paths"] = serde_json::json!(paths);
+        }
         stderr_line(&record.to_string());
         return failure.exit;
     }
     stderr_line(&format!("error: {message}"));
+    if failure.paths.len() > 1 {
+        for path in &failure.paths {
+            stderr_line(&format!("  {}", escape(path)));
+        }
+    }
     if let Some(hint) = &failure.hint {
         stderr_line(&format!("hint: {}", clean(hint)));
     }

@@ -5,9 +5,7 @@ use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use dmv_core::object::name::escape;
-use dmv_core::repo::{
-    CheckoutOptions, CheckoutReport, CheckoutTarget, Head, RefKind, Repo, RepoError,
-};
+use dmv_core::repo::{CheckoutOptions, CheckoutReport, CheckoutTarget, Head, RefKind, Repo};
 use serde::Serialize;
 use std::io::Write;
 
@@ -45,21 +43,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         asked: context.asked()?,
     };
     let watch = context.watch("checking out");
-    let done = repo.checkout(target, &options, &context.job);
+    let report = repo.checkout(target, &options, &context.job)?;
     drop(watch);
-    let report = match done {
-        Ok(report) => report,
-        Err(e) => {
-            if let (RepoError::WouldLose { paths, .. }, false) = (&e, context.globals.json) {
-                for path in paths {
-                    context
-                        .ui
-                        .warn(format_args!("would be lost: {}", escape(path)));
-                }
-            }
-            return Err(e.into());
-        }
-    };
     finish(context, &report, true)
 }
 

@@ -6,6 +6,7 @@ pub mod checkout;
 pub mod commit;
 pub mod completions;
 pub mod config;
+pub mod demo;
 pub mod diff;
 pub mod du;
 pub mod export;
@@ -48,6 +49,7 @@ pub fn run(context: &Context, command: Command) -> Result<u8, Failure> {
         Command::Verify(args) => verify::run(context, &args),
         Command::Recover(args) => recover::run(context, &args),
         Command::Config(args) => config::run(context, &args),
+        Command::Demo(args) => demo::run(context, &args),
         Command::Completions(args) => completions::run(context, &args),
         Command::Man(args) => man::run(context, &args),
     }
