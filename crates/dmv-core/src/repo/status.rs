@@ -185,6 +185,9 @@ impl Status<'_> {
             self.cache.keep_all_under(scan.path);
             return Ok(());
         }
+        for dir in scan.left_out(select) {
+            self.cache.keep_all_under(dir);
+        }
         for warning in &scan.warnings {
             let why = warning.to_string();
             self.out.warnings.push(Problem {
