@@ -206,7 +206,6 @@ impl Archive<'_> {
                     return Err(e.into());
                 }
                 added?;
-                self.done.bytes += entry.size;
             }
             Kind::Conflict => {
                 self.done.refused.push(Problem {
@@ -217,6 +216,7 @@ impl Archive<'_> {
             }
         }
         self.done.files += 1;
+        self.done.bytes += entry.size;
         Job::add(&self.job.progress.files, 1);
         Ok(())
     }
