@@ -12,7 +12,9 @@ pub use name::{RefNameError, check_ref_name};
 pub use operation::{Change, Operation, Timestamp, newest_chain};
 
 use crate::object::codec::DecodeError;
-use crate::store::{Catalogue, FileId, Merged, PackKind, PackRow, SegmentRow, StoreError};
+use crate::store::{
+    Catalogue, FileId, IndexRow, Merged, PackKind, PackRow, SegmentRow, StoreError,
+};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
@@ -77,6 +79,28 @@ impl RefsError {
         };
         e.sqlite_error_code()
             .is_some_and(|c| c == DatabaseBusy || c == DatabaseLocked)
+    }
+
+    /// Whether the database is there and makes no sense.
+    pub fn is_damage(&self) -> bool {
+        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+        match self {
+            RefsError::Sqlite(e) => e
+                .sqlite_error_code()
+                .is_some_and(|c| c == DatabaseCorrupt || c == NotADatabase),
+            RefsError::Damaged(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the system does not let this user at the database.
+    pub fn is_refused(&self) -> bool {
+        use rusqlite::ErrorCode::{CannotOpen, PermissionDenied};
+        let RefsError::Sqlite(e) = self else {
+            return false;
+        };
+        e.sqlite_error_code()
+            .is_some_and(|c| c == PermissionDenied || c == CannotOpen)
     }
 }
 
@@ -175,10 +199,8 @@ impl Refs {
         let segments = query
             .query_map([], segment_row)?
             .collect::<Result<_, _>>()?;
-        let mut query = conn.prepare_cached("SELECT id FROM indexes")?;
-        let indexes = query
-            .query_map([], |row| file_id(row, 0))?
-            .collect::<Result<_, _>>()?;
+        let mut query = conn.prepare_cached("SELECT id, entries FROM indexes")?;
+        let indexes = query.query_map([], index_row)?.collect::<Result<_, _>>()?;
         Ok(Catalogue {
             packs,
             segments,
@@ -418,6 +440,13 @@ fn file_id(row: &Row, column: usize) -> rusqlite::Result<FileId> {
 fn pack_kind(row: &Row, column: usize) -> rusqlite::Result<PackKind> {
     let n: u8 = row.get(column)?;
     PackKind::from_number(n).ok_or(rusqlite::Error::IntegralValueOutOfRange(column, n.into()))
+}
+
+fn index_row(row: &Row) -> rusqlite::Result<IndexRow> {
+    Ok(IndexRow {
+        id: file_id(row, 0)?,
+        entries: row.get(1)?,
+    })
 }
 
 /// An offset or length: SQLite's integers are signed, ours are not.

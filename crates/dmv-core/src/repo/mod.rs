@@ -24,7 +24,7 @@ pub use commit::{CommitOptions, CommitReport, Who};
 pub use error::{RepoError, RevisionError};
 pub use export::ExportReport;
 pub use layout::{CONFIG_FILE, DMV_DIR, Place, discover};
-pub use look::{Listed, Located};
+pub use look::{Listed, Located, blob_of};
 pub use recover::{RecoverReport, recover};
 pub use revision::split_path;
 pub use stats::{DiskUse, StoreStats};
