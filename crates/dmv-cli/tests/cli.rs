@@ -396,6 +396,29 @@ fn settings_come_from_environment_repository_and_user_in_this_order() -> Outcome
 }
 
 #[test]
+fn status_tells_where_a_moved_file_came_from() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("a/clip", noise(400_000))?;
+    place.write("note", "same size")?;
+    place.commit("one")?;
+    fs::create_dir(place.work().join("b"))?;
+    fs::rename(place.work().join("a/clip"), place.work().join("b/film"))?;
+    fs::remove_file(place.work().join("note"))?;
+    place.write("other", "size same")?;
+    let status = place.json(&["status", "--json"])?;
+    let changes = serde_json::json!([
+        {"path": "b/film", "change": "renamed", "from": "a/clip"},
+        {"path": "note", "change": "deleted"},
+        {"path": "other", "change": "added"},
+    ]);
+    assert_eq!(status["changes"], changes);
+    let text = place.ok(&["status"])?;
+    assert!(text.contains("renamed   a/clip -> b/film\n"), "{text}");
+    assert!(text.ends_with("1 added, 1 deleted, 1 renamed\n"), "{text}");
+    Ok(())
+}
+
+#[test]
 fn a_diff_shows_lines_of_text_and_ranges_of_anything_else() -> Outcome {
     let place = Place::with_repository()?;
     let mut clip = noise(900_000);

@@ -2,13 +2,14 @@
 
 use crate::context::Context;
 use crate::error::{EXIT_DIFFERS, EXIT_INCOMPLETE, EXIT_OK, Failure};
-use crate::format::json::{PathValue, ProblemValue, problems};
+use crate::format::json::{PathValue, ProblemValue, base64_unless_text, problems};
 use crate::format::text::{SHORT_ID, clean, count};
 use anstyle::{AnsiColor, Style};
 use dmv_core::object::name::escape;
 use dmv_core::repo::{ChangeKind, Head, PathChange, StatusOptions, StatusReport};
 use dmv_core::worktree::select::Paths;
 use serde::Serialize;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::io::Write;
 
@@ -42,6 +43,10 @@ struct ChangeValue {
     #[serde(flatten)]
     path: PathValue,
     change: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from_b64: Option<String>,
 }
 
 /// Runs the command.
@@ -54,15 +59,21 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     };
     let watch = context.watch("looking at");
     let mut report = repo.status(&options, &context.job)?;
+    let renames = repo.renames(&report.changes, &context.job)?;
     drop(watch);
     report
         .changes
         .retain(|change| select.includes(&change.path));
+    let renames: Renames = renames.into_iter().map(|r| (r.to, r.from)).collect();
+    let gone: HashSet<&[u8]> = renames.values().map(Vec::as_slice).collect();
+    // The old path is told with the new one.
+    let told = |c: &PathChange| c.kind != ChangeKind::Deleted || !gone.contains(&c.path[..]);
+    report.changes.retain(told);
     let clean = report.changes.is_empty() && report.conflicts.is_empty();
     if context.globals.json {
-        context.ui.json(&document(&report, clean))?;
+        context.ui.json(&document(&report, &renames, clean))?;
     } else {
-        print(context, &report, clean)?;
+        print(context, &report, &renames, clean)?;
         for problem in &report.problems {
             let (path, why) = (escape(&problem.path), &problem.why);
             context
@@ -81,10 +92,25 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     })
 }
 
-fn document(report: &StatusReport, clean: bool) -> Document {
-    let change = |change: &PathChange| ChangeValue {
-        path: PathValue::new(&change.path),
-        change: change.kind.word(),
+/// Old paths of files that were moved, by the new ones.
+type Renames = HashMap<Vec<u8>, Vec<u8>>;
+
+/// Where a new file came from.
+fn origin<'r>(renames: &'r Renames, change: &PathChange) -> Option<&'r Vec<u8>> {
+    renames
+        .get(&change.path)
+        .filter(|_| change.kind == ChangeKind::Added)
+}
+
+fn document(report: &StatusReport, renames: &Renames, clean: bool) -> Document {
+    let change = |change: &PathChange| {
+        let from = origin(renames, change);
+        ChangeValue {
+            path: PathValue::new(&change.path),
+            change: from.map_or(change.kind.word(), |_| "renamed"),
+            from: from.map(|path| String::from_utf8_lossy(path).into_owned()),
+            from_b64: from.and_then(|path| base64_unless_text(path)),
+        }
     };
     Document {
         branch: report.head.branch().map(str::to_owned),
@@ -103,7 +129,12 @@ fn document(report: &StatusReport, clean: bool) -> Document {
     }
 }
 
-fn print(context: &Context, report: &StatusReport, is_clean: bool) -> Result<(), Failure> {
+fn print(
+    context: &Context,
+    report: &StatusReport,
+    renames: &Renames,
+    is_clean: bool,
+) -> Result<(), Failure> {
     let ui = &context.ui;
     let mut out = ui.out();
     let commit = match &report.commit {
@@ -122,8 +153,19 @@ fn print(context: &Context, report: &StatusReport, is_clean: bool) -> Result<(),
         let mark = ui.paint(color(AnsiColor::Red), "conflict");
         writeln!(out, "  {mark}  {}", escape(path))?;
     }
-    let mut counts = [0u64; 4];
+    let mut counts = [0u64; 5];
     for change in &report.changes {
+        if let Some(from) = origin(renames, change) {
+            counts[4] += 1;
+            let word = ui.paint(color(AnsiColor::Cyan), "renamed ");
+            writeln!(
+                out,
+                "  {word}  {} -> {}",
+                escape(from),
+                escape(&change.path)
+            )?;
+            continue;
+        }
         let (index, shade) = match change.kind {
             ChangeKind::Added => (0, AnsiColor::Green),
             ChangeKind::Modified => (1, AnsiColor::Yellow),
@@ -138,7 +180,7 @@ fn print(context: &Context, report: &StatusReport, is_clean: bool) -> Result<(),
         writeln!(out, "nothing changed")?;
         return Ok(());
     }
-    let words = ["added", "modified", "deleted", "of another type"];
+    let words = ["added", "modified", "deleted", "of another type", "renamed"];
     let mut parts: Vec<String> = counts
         .iter()
         .zip(words)

@@ -120,6 +120,12 @@ impl Repo {
         Ok(dir.readlink(&name)?)
     }
 
+    /// The stat of a path in the worktree, without following symlinks.
+    pub fn stat_worktree(&self, path: &RepoPath) -> Result<FileStat, RepoError> {
+        let (dir, name) = self.below(path)?;
+        Ok(dir.stat(&name)?)
+    }
+
     fn below(&self, path: &RepoPath) -> Result<(SafeDir, Vec<u8>), RepoError> {
         let root = SafeDir::open_root(self.worktree_root().ok_or(RepoError::NoWorktree)?)?;
         let dir = root.open_dir(path.parent().unwrap_or_default().as_bytes())?;
