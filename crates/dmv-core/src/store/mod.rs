@@ -307,7 +307,7 @@ impl Store {
         let tables = read(&self.tables);
         (
             tables.len(),
-            tables.iter().map(|t| u64::from(t.len())).sum(),
+            tables.iter().map(|t| u64::from(t.entries())).sum(),
         )
     }
 

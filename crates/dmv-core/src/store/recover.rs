@@ -146,5 +146,5 @@ fn recover_pack(
 fn good_table(path: &Path, file: &Arc<dyn VfsFile>, id: FileId, end: u64) -> Option<u32> {
     let table = Table::open_segment(path, file.clone(), id, end).ok()?;
     table.verify().ok()?;
-    Some(table.len())
+    Some(table.entries())
 }
