@@ -15,7 +15,10 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!(node.encode().expect("what decodes can be encoded"), data);
     }
     if let Ok(conflict) = Conflict::decode(data) {
-        assert_eq!(conflict.encode().expect("what decodes can be encoded"), data);
+        assert_eq!(
+            conflict.encode().expect("what decodes can be encoded"),
+            data
+        );
     }
     if let Ok(commit) = Commit::decode(data) {
         assert_eq!(commit.encode().expect("what decodes can be encoded"), data);

@@ -185,8 +185,8 @@ fn is_test_file(path: &str) -> bool {
 }
 
 fn in_list(path: &str, list: &[&str]) -> bool {
-    let fits = |place: &&str| path == *place || (place.ends_with('/') && path.starts_with(*place));
-    list.iter().any(|place| fits(&place))
+    let fits = |place: &str| path == place || (place.ends_with('/') && path.starts_with(place));
+    list.iter().any(|place| fits(place))
 }
 
 fn pass(complaints: Vec<String>) {
