@@ -179,6 +179,11 @@ fn sort(e: &RepoError) -> Sorted {
         RepoError::NoRef { kind, .. } => ("no-ref", EXIT_OTHER, Some(format!("dmv {kind}"))),
         RepoError::InUse { .. } => hinted("in-use", EXIT_REFUSED, "dmv branch"),
         RepoError::WouldLose { .. } => hinted("would-lose", EXIT_REFUSED, "dmv status"),
+        RepoError::Moved { name } => (
+            "branch-moved",
+            EXIT_REFUSED,
+            Some(format!("dmv checkout {name}")),
+        ),
         RepoError::Collision(..) => ("name-collision", EXIT_OTHER, None),
         RepoError::NoCommit => hinted("no-commit", EXIT_OTHER, "dmv commit -m MESSAGE"),
         RepoError::Absent { .. } => ("absent", EXIT_ABSENT, None),

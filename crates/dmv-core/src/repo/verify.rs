@@ -78,6 +78,10 @@ impl Repo {
             self.verify_databases(&mut report)?;
         }
         self.verify_history(&mut report, job)?;
+        for list in [&mut report.damaged, &mut report.missing] {
+            list.sort_by_key(|d| d.id);
+            list.dedup_by_key(|d| d.id);
+        }
         self.name_paths(&mut report, job)?;
         Ok(report)
     }
@@ -166,17 +170,15 @@ impl Repo {
             if job.is_cancelled() {
                 return Err(RepoError::Cancelled);
             }
-            if !seen.insert(id) || bad.contains(&id) {
+            // Chunks are many and have nothing below them: asking twice costs less than remembering.
+            if ty == ObjectType::Chunk {
+                if !bad.contains(&id) && self.store.pack_of(&id)?.is_none() {
+                    let paths = Vec::new();
+                    report.missing.push(Damaged { id, ty, paths });
+                }
                 continue;
             }
-            if ty == ObjectType::Chunk {
-                if self.store.pack_of(&id)?.is_none() {
-                    report.missing.push(Damaged {
-                        id,
-                        ty,
-                        paths: Vec::new(),
-                    });
-                }
+            if !seen.insert(id) || bad.contains(&id) {
                 continue;
             }
             match self.children(ty, &id) {
