@@ -234,7 +234,7 @@ fn bad(key: &Key, value: &str, place: &str) -> Failure {
         format!(" in {place}")
     };
     let message = format!("{}{place} is '{value}', not {wanted}", key.name);
-    Failure::new("bad-setting", EXIT_OTHER, message).hint(format!("dmv config unset {}", key.name))
+    Failure::new("bad-setting", EXIT_OTHER, message).hint("dmv config --help")
 }
 
 fn lookup<'t>(table: &'t Table, key: &Key) -> Option<&'t Value> {

@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::error::{EXIT_OTHER, Failure};
 use crate::progress::Watch;
 use crate::ui::Ui;
+use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::{RepoPath, escape};
@@ -142,6 +143,18 @@ impl Context {
         };
         let parsed = Repo::parse_path(from_root.as_os_str().as_bytes())?;
         Ok(parsed.as_bytes().to_vec())
+    }
+
+    /// A revision where `command` might have been given a path instead.
+    pub fn revision(&self, repo: &Repo, command: &str, text: &str) -> Result<ObjectId, Failure> {
+        repo.resolve(text).map_err(|e| {
+            let unknown = matches!(e, RepoError::Revision(_));
+            let failure = Failure::from(e);
+            match unknown && std::fs::symlink_metadata(text).is_ok() {
+                true => failure.hint(format!("dmv {command} -- {}", quoted(text))),
+                false => failure,
+            }
+        })
     }
 
     /// The commit, path and entry that `REV:PATH` names; without a colon the root of `REV`.

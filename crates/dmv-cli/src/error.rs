@@ -221,10 +221,18 @@ fn sort_refs(e: &RefsError) -> Sorted {
         _ if e.is_refused() => ("permission", EXIT_PERMISSION, None),
         RefsError::TooNew(_) => ("too-new", EXIT_TOO_NEW, None),
         RefsError::Moved { .. } | RefsError::PackGone(_) => ("changed-meanwhile", EXIT_BUSY, None),
-        RefsError::ReadOnly => ("read-only", EXIT_OTHER, None),
+        RefsError::ReadOnly if is_on_read_only_disk() => ("read-only", EXIT_OTHER, None),
+        RefsError::ReadOnly => ("permission", EXIT_PERMISSION, None),
         RefsError::Log(e) => sort_store(e),
         _ => ("refs", EXIT_OTHER, None),
     }
+}
+
+/// Whether the repository cannot be written to by anybody.
+fn is_on_read_only_disk() -> bool {
+    let place = dmv_core::repo::discover(Path::new(".")).ok();
+    let disk = place.and_then(|place| rustix::fs::statvfs(&place.dmv).ok());
+    disk.is_some_and(|disk| disk.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
 }
 
 /// `own`: it is a file of the repository, where a permission is the user's to set.

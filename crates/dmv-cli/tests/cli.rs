@@ -186,7 +186,7 @@ fn exit_codes_tell_usage_no_repository_and_other_failures_apart() -> Outcome {
     );
     place.ok(&["init"])?;
     place.fails(20, &["init"])?;
-    place.fails(20, &["log"])?;
+    place.fails(20, &["log", "@"])?;
     place.write("a", "a")?;
     place.commit("a")?;
     place.fails(20, &["log", "nowhere"])?;

@@ -55,11 +55,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         }
     };
     let old = match &args.old {
-        Some(revision) => Some(repo.resolve(revision)?),
+        Some(revision) => Some(context.revision(&repo, "diff", revision)?),
         None => repo.head_commit()?,
     };
     if let Some(revision) = &args.new {
-        let new = repo.resolve(revision)?;
+        let new = context.revision(&repo, "diff", revision)?;
         each_change(&repo, old, Some(new), &paths, &mut show)?;
     } else {
         let options = StatusOptions {

@@ -36,11 +36,13 @@ pub struct Args {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let start = match &args.revision {
-        Some(revision) => repo.resolve(revision)?,
+        Some(revision) => context.revision(&repo, "log", revision)?,
         None => match repo.head_commit()? {
             Some(id) => id,
-            None if context.globals.json => return Ok(EXIT_OK),
-            None => return Err(RepoError::NoCommit.into()),
+            None => {
+                context.ui.note("no commit yet");
+                return Ok(EXIT_OK);
+            }
         },
     };
     let mut paths = Vec::new();

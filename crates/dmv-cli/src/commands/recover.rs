@@ -63,7 +63,7 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
         count(report.packs as u64, "pack", "packs"),
         count(report.refs as u64, "branch or tag", "branches and tags"),
         count(report.operations as u64, "operation", "operations"),
-        count(report.objects + report.reindexed, "object", "objects"),
+        count(report.objects, "object", "objects"),
     )?;
     for (file, offset, len) in &report.garbage {
         let place = clean(&file.to_string_lossy());
