@@ -203,6 +203,9 @@ impl Repo {
     }
 }
 
+/// A name, and what the stat cache says of it from now on.
+type Row = (Vec<u8>, Option<(Kind, Fingerprint)>);
+
 /// Fingerprints of written files, by directory and name.
 type Written = HashMap<Vec<u8>, HashMap<Box<[u8]>, Fingerprint>>;
 
@@ -272,7 +275,8 @@ impl<'a> Switch<'a> {
                 (_, None, _, None) => false,
                 (_, _, Some(new), Some(stat)) => {
                     let same = self.holds(bytes, new, stat)?;
-                    !same && !(force && old.is_some() && stat.kind != FileKind::Dir)
+                    let is_forced = force && old.is_some() && stat.kind != FileKind::Dir;
+                    !same && !is_forced
                 }
                 (Some(_), Some(_), None, Some(_)) => !force,
                 (_, None, None, _) => false,
@@ -343,7 +347,8 @@ impl<'a> Switch<'a> {
             if left == 0 {
                 break;
             }
-            (have.clear(), want.clear());
+            have.clear();
+            want.clear();
             let part = len.min(left);
             let read = std::io::Read::by_ref(&mut file)
                 .take(part)
@@ -684,17 +689,16 @@ fn sorted(dirs: BTreeSet<Vec<u8>>) -> Vec<Vec<u8>> {
     out
 }
 
+type Visit<'v> =
+    dyn FnMut(&RepoPath, Option<&TreeEntry>, Option<&TreeEntry>) -> Result<(), RepoError> + 'v;
+
 /// Visits what differs between two trees.
 fn diff(
     repo: &Repo,
     old: Option<ObjectId>,
     new: ObjectId,
     job: &Job,
-    visit: &mut dyn FnMut(
-        &RepoPath,
-        Option<&TreeEntry>,
-        Option<&TreeEntry>,
-    ) -> Result<(), RepoError>,
+    visit: &mut Visit<'_>,
 ) -> Result<(), RepoError> {
     let mut visitor = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
         if job.is_cancelled() {
@@ -736,7 +740,7 @@ impl Known for Remembered<'_> {
         };
         let none = HashMap::new();
         let written = self.written.get(dir).unwrap_or(&none);
-        let mut rows: Vec<(Vec<u8>, Option<(Kind, Fingerprint)>)> = Vec::new();
+        let mut rows: Vec<Row> = Vec::new();
         for entry in section.iter() {
             if let Some(print) = written.get(entry.name) {
                 rows.push((entry.name.to_vec(), Some((entry.kind, *print))));
