@@ -14,15 +14,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The rooms of `dmv-core` and what each may use besides itself. Floors from the bottom up.
-const ROOMS: [(&str, &[&str]); 13] = [
+const ROOMS: [(&str, &[&str]); 14] = [
     // Floor 0: nothing of DMV's objects.
     ("limits", &[]),
     ("hash", &[]),
     ("job", &[]),
     ("vfs", &[]),
-    ("fsutil", &[]),
+    ("escape", &[]),
+    ("fsutil", &["escape"]),
     // Floor 1: bytes and ids.
-    ("object", &["hash", "limits"]),
+    ("object", &["escape", "hash", "limits"]),
     // Floor 2: what keeps them. `refs` stands on `store`.
     ("chunker", &[]),
     ("store", &["hash", "limits", "object", "vfs"]),
@@ -34,7 +35,7 @@ const ROOMS: [(&str, &[&str]); 13] = [
     (
         "worktree",
         &[
-            "chunker", "fsutil", "hash", "job", "limits", "object", "store",
+            "chunker", "fsutil", "hash", "job", "limits", "object", "store", "vfs",
         ],
     ),
     // Floor 5: everything together.
@@ -48,11 +49,7 @@ const ROOMS: [(&str, &[&str]); 13] = [
 ];
 
 /// Uses that break the table and are known: file, room, why. One that is gone must leave the list.
-const ROOM_EXCEPTIONS: [(&str, &str, &str); 1] = [(
-    "crates/dmv-core/src/fsutil.rs",
-    "object",
-    "escape(), which makes a name printable, lives in object::name",
-)];
+const ROOM_EXCEPTIONS: [(&str, &str, &str); 0] = [];
 
 /// Each outside crate and the places that may name it: files, or directories with a final slash.
 const CRATES: [(&str, &[&str]); 34] = [
@@ -127,10 +124,7 @@ const CLI: &str = "crates/dmv-cli/";
 const UNSAFE: [(&str, &str); 0] = [];
 
 /// Longer than [`MAX_LINES`]: file, why.
-const LONG: [(&str, &str); 1] = [(
-    "crates/dmv-core/src/worktree/ingest.rs",
-    "90 lines of it are its tests, which want a file of their own",
-)];
+const LONG: [(&str, &str); 0] = [];
 const MAX_LINES: usize = 800;
 
 /// Endings of files that are text of ours.

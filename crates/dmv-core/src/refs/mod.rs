@@ -239,14 +239,18 @@ impl Refs {
         Ok(operation)
     }
 
-    /// Makes `segments` known without any change of the view: objects of a job that was stopped.
-    pub fn publish_objects(&self, segments: &[SegmentRow]) -> Result<(), RefsError> {
+    /// Takes a merged index file that is gone out of use: its segments' own tables count again.
+    pub fn forget_merged(&self, index: FileId) -> Result<(), RefsError> {
         if self.read_only {
             return Err(RefsError::ReadOnly);
         }
         let mut conn = self.conn();
         let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        put_segments(&tx, segments)?;
+        tx.execute(
+            "UPDATE segments SET merged = NULL WHERE merged = ?1",
+            [index.0],
+        )?;
+        tx.execute("DELETE FROM indexes WHERE id = ?1", [index.0])?;
         Ok(tx.commit()?)
     }
 

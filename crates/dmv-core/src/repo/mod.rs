@@ -151,7 +151,25 @@ impl Repo {
             let refs = refs.clone();
             Box::new(move |id| refs.pack(id).ok().flatten())
         };
-        let store = Store::open(vfs.clone(), &dmv, id, refs.catalogue()?, source)?;
+        let mut catalogue = refs.catalogue()?;
+        // A merged index is only a shortcut: without it the segments' own tables serve.
+        let gone = |index: &FileId| {
+            let path = dmv.join("index").join(format!("{index}.idx"));
+            let opened = vfs.open(&path, Open::Read);
+            opened.is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound)
+        };
+        let lost: Vec<FileId> = catalogue
+            .indexes
+            .iter()
+            .map(|row| row.id)
+            .filter(gone)
+            .collect();
+        if !lost.is_empty() {
+            lost.iter()
+                .try_for_each(|index| refs.forget_merged(*index))?;
+            catalogue = refs.catalogue()?;
+        }
+        let store = Store::open(vfs.clone(), &dmv, id, catalogue, source)?;
         Ok(Repo {
             dmv,
             id,

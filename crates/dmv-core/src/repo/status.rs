@@ -92,7 +92,7 @@ impl Repo {
         // A reader that cannot lock only forgoes to remember.
         let lock = match self.refs.is_read_only() {
             true => None,
-            false => self.lock_worktree().ok(),
+            false => self.try_lock_worktree()?,
         };
         let tree = self.tree(&options.settings)?;
         let known = tree.known(self);
