@@ -190,22 +190,48 @@ impl Refs {
 
     /// Live packs, and the tables in use.
     pub fn catalogue(&self) -> Result<Catalogue, RefsError> {
+        self.catalogue_without(&[])
+    }
+
+    /// The same, with the segments' own tables in place of some merged index files.
+    pub fn catalogue_without(&self, indexes: &[FileId]) -> Result<Catalogue, RefsError> {
         let conn = self.conn();
         let mut query = conn.prepare_cached("SELECT id, kind, len, poisoned FROM packs")?;
         let packs = query.query_map([], pack_row)?.collect::<Result<_, _>>()?;
         let mut query = conn.prepare_cached(
-            "SELECT pack, kind, start, end, entries FROM segments WHERE merged IS NULL",
+            "SELECT pack, kind, start, end, entries FROM segments WHERE merged IS ?1",
         )?;
-        let segments = query
-            .query_map([], segment_row)?
+        let mut segments: Vec<SegmentRow> = query
+            .query_map([None::<[u8; 16]>], segment_row)?
             .collect::<Result<_, _>>()?;
+        for id in indexes {
+            for row in query.query_map([id.0], segment_row)? {
+                segments.push(row?);
+            }
+        }
         let mut query = conn.prepare_cached("SELECT id, entries FROM indexes")?;
-        let indexes = query.query_map([], index_row)?.collect::<Result<_, _>>()?;
+        let mut in_use: Vec<IndexRow> =
+            query.query_map([], index_row)?.collect::<Result<_, _>>()?;
+        in_use.retain(|row| !indexes.contains(&row.id));
         Ok(Catalogue {
             packs,
             segments,
-            indexes,
+            indexes: in_use,
         })
+    }
+
+    /// Forgets merged index files: their segments' own tables are in use again.
+    pub fn forget_indexes(&self, indexes: &[FileId]) -> Result<(), RefsError> {
+        let mut conn = self.conn();
+        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        for id in indexes {
+            tx.execute(
+                "UPDATE segments SET merged = NULL WHERE merged = ?1",
+                [id.0],
+            )?;
+            tx.execute("DELETE FROM indexes WHERE id = ?1", [id.0])?;
+        }
+        Ok(tx.commit()?)
     }
 
     /// The current row of one pack.
@@ -237,21 +263,6 @@ impl Refs {
         let operation = record(&tx, operation, append_log)?;
         tx.commit()?;
         Ok(operation)
-    }
-
-    /// Takes a merged index file that is gone out of use: its segments' own tables count again.
-    pub fn forget_merged(&self, index: FileId) -> Result<(), RefsError> {
-        if self.read_only {
-            return Err(RefsError::ReadOnly);
-        }
-        let mut conn = self.conn();
-        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        tx.execute(
-            "UPDATE segments SET merged = NULL WHERE merged = ?1",
-            [index.0],
-        )?;
-        tx.execute("DELETE FROM indexes WHERE id = ?1", [index.0])?;
-        Ok(tx.commit()?)
     }
 
     /// Notes that a pack must not be written to again.

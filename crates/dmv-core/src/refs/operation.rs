@@ -158,7 +158,8 @@ pub(super) fn clip(text: &str) -> String {
 /// The operations that count, in order, out of everything found in a log.
 ///
 /// A crash between the log and the database leaves an operation that the next one does not name as
-/// its predecessor: it drops out. If it is the last, it counts: its data is durable.
+/// its predecessor: it drops out. If it is the last, it counts: its data is durable. Where damage
+/// took a predecessor away, the chain goes on with the one before that.
 pub fn newest_chain(found: Vec<Operation>) -> Vec<Operation> {
     let mut by_id: std::collections::HashMap<[u8; 16], usize> = Default::default();
     for (n, operation) in found.iter().enumerate() {
@@ -167,8 +168,14 @@ pub fn newest_chain(found: Vec<Operation>) -> Vec<Operation> {
     let mut chain = Vec::new();
     let mut next = found.len().checked_sub(1);
     let mut found: Vec<Option<Operation>> = found.into_iter().map(Some).collect();
-    while let Some(operation) = next.and_then(|n| found[n].take()) {
-        next = by_id.get(&operation.previous).copied();
+    while let Some((n, operation)) = next.and_then(|n| Some((n, found[n].take()?))) {
+        next = by_id.get(&operation.previous).copied().or_else(|| {
+            // The lost one was number seq - 1: another of that number is one that dropped out.
+            let before = |op: &Operation| op.seq + 1 < operation.seq;
+            let lost = operation.previous != [0; 16];
+            let mut earlier = (0..n).rev().filter(|_| lost);
+            earlier.find(|n| found[*n].as_ref().is_some_and(before))
+        });
         chain.push(operation);
     }
     chain.reverse();
@@ -224,5 +231,17 @@ mod tests {
         assert_eq!(ids(newest_chain(log.clone())), [1, 3]);
         assert_eq!(ids(newest_chain(log[..2].to_vec())), [1, 2]);
         assert_eq!(ids(newest_chain(vec![])), [0u8; 0]);
+    }
+
+    #[test]
+    fn an_operation_lost_to_damage_takes_none_before_it_along() {
+        // Number 3 is lost; 9 was a number 3 that nobody built on.
+        let log = [(1, 1, 0), (2, 2, 1), (3, 9, 2), (4, 4, 3), (5, 5, 4)];
+        let log = log.map(|(seq, id, previous)| operation(seq, id, previous));
+        let ids: Vec<u8> = newest_chain(log.to_vec())
+            .iter()
+            .map(|op| op.id[0])
+            .collect();
+        assert_eq!(ids, [1, 2, 4, 5]);
     }
 }

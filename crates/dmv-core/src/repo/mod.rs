@@ -28,7 +28,7 @@ pub use error::{RepoError, RevisionError};
 pub use export::ExportReport;
 pub use layout::{CONFIG_FILE, DMV_DIR, Place, discover};
 pub use look::{Listed, Located, blob_of};
-pub use recover::{RecoverReport, recover};
+pub use recover::{RecoverReport, recover, recover_on};
 pub use rename::Rename;
 pub use revision::split_path;
 pub use stats::{DiskUse, StoreStats};
@@ -130,13 +130,18 @@ impl Repo {
 
     /// Opens a repository that was found.
     pub fn open_place(place: Place) -> Result<Repo, RepoError> {
+        Repo::open_place_on(place, Arc::new(OsVfs))
+    }
+
+    /// Opens a repository whose packs and indexes lie in `vfs`.
+    pub fn open_place_on(place: Place, vfs: Arc<dyn Vfs>) -> Result<Repo, RepoError> {
         let format = Format::read(&place.dmv)?;
         let db = place.dmv.join(REFS_FILE);
         if !db.exists() {
             return Err(RepoError::NoDatabase(db));
         }
         let refs = Refs::open(&db)?;
-        Repo::assemble(place.dmv, format.id, Arc::new(OsVfs), refs, place.worktree)
+        Repo::assemble(place.dmv, format.id, vfs, refs, place.worktree)
     }
 
     fn assemble(
@@ -151,25 +156,13 @@ impl Repo {
             let refs = refs.clone();
             Box::new(move |id| refs.pack(id).ok().flatten())
         };
-        let mut catalogue = refs.catalogue()?;
-        // A merged index is only a shortcut: without it the segments' own tables serve.
-        let gone = |index: &FileId| {
-            let path = dmv.join("index").join(format!("{index}.idx"));
-            let opened = vfs.open(&path, Open::Read);
-            opened.is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound)
-        };
-        let lost: Vec<FileId> = catalogue
-            .indexes
-            .iter()
-            .map(|row| row.id)
-            .filter(gone)
-            .collect();
-        if !lost.is_empty() {
-            lost.iter()
-                .try_for_each(|index| refs.forget_merged(*index))?;
-            catalogue = refs.catalogue()?;
+        let store = Store::open(vfs.clone(), &dmv, id, refs.catalogue()?, source)?;
+        let unusable = store.unusable_indexes();
+        if !unusable.is_empty() {
+            store.load(refs.catalogue_without(&unusable)?)?;
+            // The next commit merges again. Until then every opening does this once more.
+            let _ = refs.forget_indexes(&unusable);
         }
-        let store = Store::open(vfs.clone(), &dmv, id, catalogue, source)?;
         Ok(Repo {
             dmv,
             id,
@@ -245,6 +238,9 @@ impl Repo {
                 }),
             })?;
         drop(log);
+        if let Some(sealed) = &sealed {
+            self.store.adopt(sealed);
+        }
         // The locks on the packs end here, after the database knows their new lengths.
         drop(sealed);
         self.merge_tables();

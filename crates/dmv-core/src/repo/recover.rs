@@ -4,7 +4,7 @@ use super::layout::{Format, Place};
 use super::{REFS_FILE, RepoError};
 use crate::refs::{Operation, Refs, newest_chain};
 use crate::store::{LogPack, recover_store};
-use crate::vfs::{Open, OsVfs};
+use crate::vfs::{Open, OsVfs, Vfs};
 use std::path::{Path, PathBuf};
 
 /// What was brought back.
@@ -33,13 +33,18 @@ pub struct RecoverReport {
 /// The former database, if any, is kept beside the new one. Packs only gain index records. The new
 /// database takes its place in one rename: a crash before leaves everything as it was.
 pub fn recover(place: &Place) -> Result<RecoverReport, RepoError> {
+    recover_on(place, &OsVfs)
+}
+
+/// The same, with packs that lie in `vfs`.
+pub fn recover_on(place: &Place, vfs: &dyn Vfs) -> Result<RecoverReport, RepoError> {
     let dmv = &place.dmv;
     let format = Format::read(dmv)?;
     let packs = dmv.join("packs");
-    let vfs = OsVfs;
-    let store = recover_store(&vfs, &packs, format.id)?;
-    let log = LogPack::open(&vfs, &packs, format.id, Open::Read)?;
-    let (found, _) = log.operations()?;
+    let store = recover_store(vfs, &packs, format.id)?;
+    let log = LogPack::open(vfs, &packs, format.id, Open::Append)?;
+    log.sync()?;
+    let found = log.operations()?;
     let found: Vec<Operation> = found
         .iter()
         .filter_map(|bytes| Operation::decode(bytes).ok())

@@ -134,13 +134,12 @@ impl Repo {
             .extend(lines.into_iter().map(|line| format!("refs.db: {line}")));
         let packs = self.store.packs_dir();
         let log = crate::store::LogPack::open(&*self.vfs, packs, self.id, crate::vfs::Open::Read)?;
-        let (found, stretches) = log.operations()?;
-        if stretches > 0 {
-            report.files.push(format!(
-                "the operation log has {stretches} damaged stretches"
-            ));
+        if !log.is_header_intact()? {
+            report
+                .files
+                .push("the operation log's header is damaged".into());
         }
-        let logged: HashSet<Vec<u8>> = found.into_iter().collect();
+        let logged: HashSet<Vec<u8>> = log.operations()?.into_iter().collect();
         let lost = self
             .refs
             .operations(usize::MAX)?
@@ -172,7 +171,11 @@ impl Repo {
             }
             // Chunks are many and have nothing below them: asking twice costs less than remembering.
             if ty == ObjectType::Chunk {
-                if !bad.contains(&id) && self.store.pack_of(&id)?.is_none() {
+                let found = match self.store.pack_of(&id) {
+                    Err(_) if !report.files.is_empty() => None,
+                    found => found?,
+                };
+                if found.is_none() && !bad.contains(&id) {
                     let paths = Vec::new();
                     report.missing.push(Damaged { id, ty, paths });
                 }

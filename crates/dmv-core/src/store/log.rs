@@ -5,7 +5,8 @@
 
 use super::error::{IoContext, StoreError};
 use super::layout::{
-    Encoding, FileId, PACK_HEADER_BYTES, PackHeader, PackKind, RecordHeader, RecordType,
+    Encoding, FileId, LayoutError, PACK_HEADER_BYTES, PackHeader, PackKind, RecordHeader,
+    RecordType,
 };
 use super::scan::{Found, scan};
 use crate::vfs::{Open, Vfs, VfsFile};
@@ -47,7 +48,31 @@ impl LogPack {
     ) -> Result<LogPack, StoreError> {
         let path = Self::path_in(packs_dir, repo);
         let file = vfs.open(&path, how).at("open", &path)?;
-        Ok(LogPack { path, file })
+        let log = LogPack { path, file };
+        match log.header()? {
+            Err(LayoutError::TooNew(version)) => Err(StoreError::TooNew {
+                path: log.path,
+                version,
+            }),
+            // Operations behind a damaged header are as good as ever.
+            _ => Ok(log),
+        }
+    }
+
+    fn header(&self) -> Result<Result<PackHeader, LayoutError>, StoreError> {
+        let mut header = [0; PACK_HEADER_BYTES as usize];
+        let n = self.file.read_at(&mut header, 0).at("read", &self.path)?;
+        Ok(PackHeader::decode(&header[..n]))
+    }
+
+    /// Returns when everything that is there is durable, whoever wrote it.
+    pub fn sync(&self) -> Result<(), StoreError> {
+        self.file.sync().at("sync", &self.path)
+    }
+
+    /// Whether the file's header is intact. Nothing but [`open`](Self::open) depends on it.
+    pub fn is_header_intact(&self) -> Result<bool, StoreError> {
+        Ok(self.header()?.is_ok())
     }
 
     /// Appends one operation and returns when it is durable.
@@ -68,24 +93,19 @@ impl LogPack {
         self.file.sync().at("sync", &self.path)
     }
 
-    /// Every intact operation payload, in file order, and the number of damaged stretches.
-    pub fn operations(&self) -> Result<(Vec<Vec<u8>>, usize), StoreError> {
+    /// Every intact operation payload, in file order.
+    ///
+    /// What lies between is no sign of damage: a crash leaves such stretches, too.
+    pub fn operations(&self) -> Result<Vec<Vec<u8>>, StoreError> {
         let end = self.file.len().at("measure", &self.path)?;
-        let (mut found, mut damaged) = (Vec::new(), 0);
-        scan(
-            &*self.file,
-            &self.path,
-            PACK_HEADER_BYTES,
-            end,
-            &mut |_, item| {
-                match item {
-                    Found::Operation(payload) => found.push(payload),
-                    Found::Garbage(_) => damaged += 1,
-                    _ => {}
-                }
-                Ok(())
-            },
-        )?;
-        Ok((found, damaged))
+        let mut found = Vec::new();
+        let from = PACK_HEADER_BYTES;
+        scan(&*self.file, &self.path, from, end, &mut |_, item| {
+            if let Found::Operation(payload) = item {
+                found.push(payload);
+            }
+            Ok(())
+        })?;
+        Ok(found)
     }
 }

@@ -101,6 +101,8 @@ pub struct Store {
     cache: FrameCache,
     /// Tables that did not open: objects may seem absent because of them.
     broken: RwLock<Vec<StoreError>>,
+    /// Merged index files among them.
+    unusable: RwLock<Vec<FileId>>,
     /// Set once all tables have been checked because something was missing.
     tables_checked: OnceLock<()>,
 }
@@ -128,6 +130,7 @@ impl Store {
             source,
             cache: FrameCache::default(),
             broken: RwLock::default(),
+            unusable: RwLock::default(),
             tables_checked: OnceLock::new(),
         };
         store.load(catalogue)?;
@@ -136,8 +139,12 @@ impl Store {
 
     /// Replaces what the store knows by a newer catalogue.
     pub fn load(&self, catalogue: Catalogue) -> Result<(), StoreError> {
-        let merged = catalogue.indexes.iter();
-        let merged = merged.map(|row| Table::open_merged(&*self.vfs, &self.index_path(row.id)));
+        let mut unusable = Vec::new();
+        let merged = catalogue.indexes.iter().map(|row| {
+            let table = Table::open_merged(&*self.vfs, &self.index_path(row.id));
+            unusable.extend(table.is_err().then_some(row.id));
+            table
+        });
         let own = catalogue
             .segments
             .iter()
@@ -151,9 +158,15 @@ impl Store {
             }
         }
         *write(&self.broken) = broken;
+        *write(&self.unusable) = unusable;
         *write(&self.rows) = catalogue.packs;
         *write(&self.tables) = tables;
         Ok(())
+    }
+
+    /// Merged index files that are gone or do not open. Their segments' own tables can replace them.
+    pub fn unusable_indexes(&self) -> Vec<FileId> {
+        read(&self.unusable).clone()
     }
 
     fn open_segment(&self, segment: &SegmentRow) -> Result<Table, StoreError> {
@@ -208,28 +221,32 @@ impl Store {
         }
         let path = self.pack_path(id);
         let file = self.vfs.open(&path, Open::Read).at("open", &path)?;
-        let head = table::read_exactly(&*file, &path, 0, PACK_HEADER_BYTES as usize)?;
-        let header = layout::PackHeader::decode(&head).map_err(|e| match e {
-            layout::LayoutError::TooNew(version) => StoreError::TooNew {
-                path: path.clone(),
-                version,
-            },
-            layout::LayoutError::Bad(why) => StoreError::DamagedFile {
-                path: path.clone(),
-                offset: 0,
-                why,
-            },
-        })?;
-        if header.id != id || header.repo != self.repo {
-            let why = "pack belongs to another name or repository";
-            return Err(StoreError::DamagedFile {
-                path,
-                offset: 0,
-                why,
-            });
+        match self.check_header(id, &*file) {
+            // Behind a damaged header the objects are as good as ever, and each is checked.
+            Ok(()) | Err(StoreError::DamagedFile { .. }) => {}
+            Err(e) => return Err(e),
         }
         write(&self.files).insert(id, file.clone());
         Ok(file)
+    }
+
+    /// Checks a pack's header. [`StoreError::DamagedFile`]: it is not the one that was written.
+    fn check_header(&self, id: FileId, file: &dyn VfsFile) -> Result<(), StoreError> {
+        let path = self.pack_path(id);
+        let head = table::read_exactly(file, &path, 0, PACK_HEADER_BYTES as usize)?;
+        let why = match layout::PackHeader::decode(&head) {
+            Ok(header) if header.id == id && header.repo == self.repo => return Ok(()),
+            Ok(_) => "pack belongs to another name or repository",
+            Err(layout::LayoutError::Bad(why)) => why,
+            Err(layout::LayoutError::TooNew(version)) => {
+                return Err(StoreError::TooNew { path, version });
+            }
+        };
+        Err(StoreError::DamagedFile {
+            path,
+            offset: 0,
+            why,
+        })
     }
 
     /// Begins a job that adds objects.
@@ -237,21 +254,34 @@ impl Store {
         StoreWriter::new(self)
     }
 
-    /// Takes a new segment's table into use for this process.
-    fn add_segment(&self, row: &SegmentRow, file: &Arc<dyn VfsFile>) -> Result<(), StoreError> {
-        let path = self.pack_path(row.pack);
-        let table = Table::open_segment(&path, file.clone(), row.pack, row.end)?;
-        write(&self.tables).push(Arc::new(table));
-        Ok(())
+    /// Takes what a job has published into use for this process.
+    pub fn adopt(&self, sealed: &Sealed) {
+        write(&self.tables).extend(sealed.tables.iter().cloned());
+        let mut rows = write(&self.rows);
+        for segment in &sealed.segments {
+            match rows.iter_mut().find(|row| row.id == segment.pack) {
+                Some(row) => row.len = row.len.max(segment.end),
+                None => rows.push(PackRow {
+                    id: segment.pack,
+                    kind: segment.kind,
+                    len: segment.end,
+                    poisoned: false,
+                }),
+            }
+        }
     }
 
     fn locate(&self, id: &ObjectId) -> Result<Option<(FileId, Place)>, StoreError> {
+        let mut failed = None;
         for table in read(&self.tables).iter() {
-            if let Some(found) = table.lookup(id)? {
-                return Ok(Some(found));
+            match table.lookup(id) {
+                Ok(Some(found)) => return Ok(Some(found)),
+                Ok(None) => {}
+                // Another table may have it, too.
+                Err(e) => failed = Some(e),
             }
         }
-        Ok(None)
+        failed.map_or(Ok(None), Err)
     }
 
     /// The pack that holds `id`, if the store has it.
@@ -289,15 +319,8 @@ impl Store {
         &self,
         visit: &mut dyn FnMut(ObjectId, ObjectType, FileId) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        self.for_each_place(&mut |id, place, pack| visit(id, place.ty, pack))
-    }
-
-    fn for_each_place(
-        &self,
-        visit: &mut dyn FnMut(ObjectId, Place, FileId) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
         for table in read(&self.tables).iter() {
-            table.walk(&mut |entry, pack| visit(entry.id, entry.place, pack))?;
+            table.walk(&mut |entry, pack| visit(entry.id, entry.place.ty, pack))?;
         }
         Ok(())
     }
@@ -360,6 +383,10 @@ impl Store {
         }
         for id in &indexes {
             tables.push(Table::open_merged(&*self.vfs, &self.index_path(*id))?);
+        }
+        // A merged file has a good check of its own: damage must not slip in under it.
+        for table in &tables {
+            table.verify()?;
         }
         let id = FileId::random();
         self.vfs

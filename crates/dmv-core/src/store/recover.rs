@@ -1,13 +1,15 @@
 //! Rebuilding the catalogue from the packs alone.
 
 use super::error::{IoContext, StoreError};
-use super::layout::{FileId, PACK_HEADER_BYTES, PackHeader, PackKind};
-use super::scan::{Found, entries_of, record_at, scan};
-use super::table::Table;
-use super::write::OpenPack;
+use super::layout::{Encoding, FileId, PACK_HEADER_BYTES, PackHeader, PackKind};
+use super::scan::{Found, checked_payload, entries_of, record_at, scan};
+use super::table::{Entry, MAX_GAPS, Table, gaps_of};
+use super::write::{OpenPack, after_cut_records};
 use super::{Catalogue, PackRow, SegmentRow};
 use crate::limits::MAX_SEGMENT_ENTRIES;
+use crate::object::ObjectType;
 use crate::vfs::{Open, Vfs, VfsFile};
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -50,6 +52,8 @@ pub fn recover_store(
             None => out.foreign.push(path),
         }
     }
+    // The name of a pack whose writer was killed may not be durable yet.
+    vfs.sync_dir(packs_dir).at("sync", packs_dir)?;
     Ok(out)
 }
 
@@ -61,26 +65,18 @@ fn recover_pack(
     out: &mut RecoveredStore,
 ) -> Result<Option<PackRow>, StoreError> {
     let file = vfs.open(path, Open::Append).at("open", path)?;
-    let end = file.len().at("measure", path)?;
+    let len = file.len().at("measure", path)?;
     let mut header = vec![0; PACK_HEADER_BYTES as usize];
     let n = file.read_at(&mut header, 0).at("read", path)?;
     let kind = match PackHeader::decode(&header[..n]) {
-        Ok(header) if header.repo != repo => return Ok(None),
-        Ok(header) if header.kind == PackKind::Log => return Ok(None),
-        Ok(header) => header.kind,
-        // A header that was never finished has nothing behind it; a damaged one still has its records.
-        Err(_) if end <= PACK_HEADER_BYTES => return Ok(None),
+        Ok(header) if header.repo != repo || header.kind == PackKind::Log => return Ok(None),
+        Ok(header) => Some(header.kind),
+        // A header that was never finished, or is damaged: the records tell the kind.
+        Err(super::layout::LayoutError::Bad(_)) => None,
         Err(super::layout::LayoutError::TooNew(version)) => {
             return Err(StoreError::TooNew {
                 path: path.to_owned(),
                 version,
-            });
-        }
-        Err(super::layout::LayoutError::Bad(why)) => {
-            return Err(StoreError::DamagedFile {
-                path: path.to_owned(),
-                offset: 0,
-                why,
             });
         }
     };
@@ -92,17 +88,31 @@ fn recover_pack(
             source,
         });
     }
+    let kind = match kind {
+        Some(kind) => kind,
+        None => {
+            let Some(kind) = kind_of_frames(&*file, path, len)? else {
+                return Ok(None);
+            };
+            // Nothing in a header is not known from elsewhere, and without it nothing is read.
+            let header = PackHeader { kind, repo, id };
+            file.write_at(&header.encode(), 0).at("write to", path)?;
+            kind
+        }
+    };
+    let (mut frames, mut gaps) = (Vec::new(), Vec::new());
+    // What earlier writers found to hold nothing: a raw frame cut short looks like one of other bytes.
+    let mut dead: Vec<(u64, u64)> = Vec::new();
     let mut segments: Vec<SegmentRow> = Vec::new();
-    // Frames that no good index covers yet.
-    let mut pending: Vec<u64> = Vec::new();
-    scan(&*file, path, PACK_HEADER_BYTES, end, &mut |at, found| {
+    let mut tables = Vec::new();
+    let mut covered: HashSet<u64> = HashSet::new();
+    scan(&*file, path, PACK_HEADER_BYTES, len, &mut |at, found| {
         match found {
-            Found::Frame(_) => pending.push(at),
+            Found::Frame(_) => frames.push(at),
             Found::Trailer(trailer) => {
                 let end = at + super::layout::TRAILER_BYTES as u64;
-                if let Some(entries) = good_table(path, &file, id, end) {
-                    pending.retain(|frame| *frame < trailer.start);
-                    let start = trailer.start;
+                if let Some((table, named)) = good_table(path, &file, id, end)? {
+                    let (start, entries) = (trailer.start, table.entries());
                     segments.push(SegmentRow {
                         pack: id,
                         kind,
@@ -110,30 +120,66 @@ fn recover_pack(
                         end,
                         entries,
                     });
+                    tables.push(table);
+                    covered.extend(named);
                 }
             }
-            Found::Garbage(to) => out.garbage.push((path.to_owned(), at, to - at)),
-            Found::Index(_) | Found::Operation(_) => {}
+            Found::Garbage(to) => {
+                out.garbage.push((path.to_owned(), at, to - at));
+                gaps.push((at, to));
+            }
+            Found::Index(header) => match checked_payload(&*file, path, at, &header)? {
+                Some(payload) => dead.extend(gaps_of(&payload)),
+                None => gaps.push((at, at + header.record_len())),
+            },
+            Found::Operation(_) => {}
         }
         Ok(())
     })?;
-    let previous_end = segments.last().map_or(0, |s| s.end);
-    let start = pending.first().copied().unwrap_or(end);
-    let mut pack = OpenPack::resume(id, path.to_owned(), file.clone(), end, start, previous_end);
-    for at in pending {
-        let Some((Found::Frame(table), _)) = record_at(&*file, path, at, end)? else {
+    let mut lost_index = Vec::new();
+    for at in frames {
+        if covered.contains(&at) || dead.iter().any(|gap| gap.0 <= at && at < gap.1) {
+            continue;
+        }
+        let Some((Found::Frame(table), _)) = record_at(&*file, path, at, len)? else {
             continue;
         };
-        let entries = entries_of(&*file, path, at, &table, &|_| None)?;
-        out.reindexed += entries.len() as u64;
-        if pack.entries.len() + entries.len() > MAX_SEGMENT_ENTRIES {
+        let intact = entries_of(&*file, path, at, &table, &|_| None)?;
+        if intact.is_empty() {
+            gaps.push((at, at + table.header.record_len()));
+        }
+        for entry in intact {
+            let known = tables.iter().map(|t| t.lookup(&entry.id));
+            if known
+                .collect::<Result<Vec<_>, _>>()?
+                .iter()
+                .all(Option::is_none)
+            {
+                lost_index.push(entry);
+            }
+        }
+    }
+    let previous_end = segments.last().map_or(0, |s| s.end);
+    let first = lost_index.iter().map(|e| e.place.offset).min();
+    let start = previous_end
+        .max(PACK_HEADER_BYTES)
+        .min(first.unwrap_or(len));
+    let end = after_cut_records(&*file, path, len, &mut gaps)?;
+    gaps.retain(|gap| gap.0 >= start);
+    gaps.truncate(MAX_GAPS);
+    let mut pack = OpenPack::resume(id, path.to_owned(), file.clone(), end, start, previous_end);
+    pack.gaps = gaps;
+    for entry in lost_index {
+        out.reindexed += 1;
+        if pack.entries.len() == MAX_SEGMENT_ENTRIES {
             segments.extend(pack.write_segment(kind)?);
         }
-        pack.entries.extend(entries);
+        pack.entries.push(entry);
     }
     segments.extend(pack.write_segment(kind)?);
     file.sync().at("sync", path)?;
-    let len = file.len().at("measure", path)?;
+    // What lies behind is a torn tail, which the next writer goes through.
+    let len = segments.last().map_or(PACK_HEADER_BYTES, |s| s.end);
     out.catalogue.segments.extend(segments);
     Ok(Some(PackRow {
         id,
@@ -143,8 +189,71 @@ fn recover_pack(
     }))
 }
 
-fn good_table(path: &Path, file: &Arc<dyn VfsFile>, id: FileId, end: u64) -> Option<u32> {
-    let table = Table::open_segment(path, file.clone(), id, end).ok()?;
-    table.verify().ok()?;
-    Some(table.entries())
+/// What a pack holds, by its first frame with an intact object; `None` when it has none.
+fn kind_of_frames(
+    file: &dyn VfsFile,
+    path: &Path,
+    len: u64,
+) -> Result<Option<PackKind>, StoreError> {
+    let mut kind = None;
+    scan(file, path, PACK_HEADER_BYTES, len, &mut |at, found| {
+        if let (Found::Frame(table), None) = (found, kind) {
+            let entries = entries_of(file, path, at, &table, &|_| None)?;
+            kind = entries.first().map(|entry| match entry.place.ty {
+                ObjectType::Chunk => PackKind::Data,
+                _ => PackKind::Meta,
+            });
+        }
+        Ok(())
+    })?;
+    Ok(kind)
+}
+
+/// The table that ends at `end` and the frames it names, if all of them are intact.
+///
+/// An intact index does not vouch for its frames: a crash before a job's sync may keep the one and
+/// lose the other. A table that names lost objects would keep them from being stored again.
+fn good_table(
+    path: &Path,
+    file: &Arc<dyn VfsFile>,
+    id: FileId,
+    end: u64,
+) -> Result<Option<(Table, HashSet<u64>)>, StoreError> {
+    let Ok(table) = Table::open_segment(path, file.clone(), id, end) else {
+        return Ok(None);
+    };
+    if table.verify().is_err() {
+        return Ok(None);
+    }
+    let mut named: BTreeMap<u64, Vec<Entry>> = BTreeMap::new();
+    table.walk(&mut |entry, _| {
+        named.entry(entry.place.offset).or_default().push(entry);
+        Ok(())
+    })?;
+    for (at, entries) in &named {
+        if *at >= end || !frame_holds(&**file, path, *at, end, entries)? {
+            return Ok(None);
+        }
+    }
+    Ok(Some((table, named.into_keys().collect())))
+}
+
+/// Whether the frame at `at` is intact and holds what a table says.
+fn frame_holds(
+    file: &dyn VfsFile,
+    path: &Path,
+    at: u64,
+    end: u64,
+    entries: &[Entry],
+) -> Result<bool, StoreError> {
+    let Some((Found::Frame(table), _)) = record_at(file, path, at, end)? else {
+        return Ok(false);
+    };
+    if table.header.encoding == Encoding::ZstdWithBase {
+        // Its base may be anywhere; its check says that its own bytes are there.
+        return Ok(checked_payload(file, path, at, &table.header)?.is_some());
+    }
+    let found = entries_of(file, path, at, &table, &|_| None)?;
+    let holds = |e: &Entry| found.get(usize::from(e.place.ordinal)) == Some(e);
+    Ok(entries.iter().all(holds))
 }

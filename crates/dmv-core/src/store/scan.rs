@@ -111,18 +111,71 @@ pub(super) fn record_at(
 
 /// The first offset from `from` on where an intact record starts, or `to`.
 fn next_record(file: &dyn VfsFile, path: &Path, from: u64, to: u64) -> Result<u64, StoreError> {
+    let mut next = to;
+    each_magic(file, path, from, to, &mut |at| {
+        let found = record_at(file, path, at, to)?.is_some();
+        if found {
+            next = at;
+        }
+        Ok(!found)
+    })?;
+    Ok(next)
+}
+
+/// Records within `from..to` whose header is intact and says that they end behind `to`: start, end.
+///
+/// A file that a crash cut short ends in one. Whatever is appended must begin behind its end, or
+/// the next scan would take it for the rest of that record.
+pub(super) fn cut_records(
+    file: &dyn VfsFile,
+    path: &Path,
+    from: u64,
+    to: u64,
+) -> Result<Vec<(u64, u64)>, StoreError> {
+    let mut cut = Vec::new();
+    each_magic(file, path, from, to, &mut |at| {
+        let left = to - at;
+        if left < RECORD_HEADER_BYTES as u64 {
+            return Ok(true);
+        }
+        let head = read_exactly(file, path, at, RECORD_HEADER_BYTES)?;
+        let Ok(header) = RecordHeader::decode(&head) else {
+            return Ok(true);
+        };
+        if header.payload_at() > left || header.record_len() <= left {
+            return Ok(true);
+        }
+        let table_at = at + RECORD_HEADER_BYTES as u64;
+        let table = read_exactly(file, path, table_at, header.table_len as usize)?;
+        if header.check_table(&table) {
+            cut.push((at, at + header.record_len()));
+        }
+        Ok(true)
+    })?;
+    Ok(cut)
+}
+
+/// Calls `visit` for each place where a record or trailer may begin, until it returns `false`.
+fn each_magic(
+    file: &dyn VfsFile,
+    path: &Path,
+    from: u64,
+    to: u64,
+    visit: &mut dyn FnMut(u64) -> Result<bool, StoreError>,
+) -> Result<(), StoreError> {
     let mut at = from;
     let mut buffer = vec![0; SEARCH_BYTES];
     while at < to {
         let len = (to - at).min(SEARCH_BYTES as u64) as usize;
         let n = file.read_at(&mut buffer[..len], at).at("read", path)?;
         for hit in buffer[..n].find_iter(&RECORD_MAGIC[..3]) {
-            let magic = buffer.get(hit..hit + 4);
-            let near_end = hit + 4 > n;
-            if (near_end || magic == Some(RECORD_MAGIC) || magic == Some(TRAILER_MAGIC))
-                && record_at(file, path, at + hit as u64, to)?.is_some()
-            {
-                return Ok(at + hit as u64);
+            let magic = buffer[..n].get(hit..hit + 4);
+            let may_be = match magic {
+                Some(magic) => magic == RECORD_MAGIC || magic == TRAILER_MAGIC,
+                None => true,
+            };
+            if may_be && !visit(at + hit as u64)? {
+                return Ok(());
             }
         }
         if n < len {
@@ -135,7 +188,20 @@ fn next_record(file: &dyn VfsFile, path: &Path, from: u64, to: u64) -> Result<u6
             n as u64
         };
     }
-    Ok(to)
+    Ok(())
+}
+
+/// The stored payload of a record that has a check, if it is as it was written.
+pub(super) fn checked_payload(
+    file: &dyn VfsFile,
+    path: &Path,
+    at: u64,
+    header: &RecordHeader,
+) -> Result<Option<Vec<u8>>, StoreError> {
+    let len = header.stored_len as usize + PAYLOAD_CHECK_BYTES;
+    let mut payload = read_exactly(file, path, at + header.payload_at(), len)?;
+    let sum = payload.split_off(header.stored_len as usize);
+    Ok((header.payload_check(&payload) == sum[..]).then_some(payload))
 }
 
 /// The entries of a frame, with ids made from its bytes; empty when the payload is damaged.

@@ -215,6 +215,9 @@ impl Table {
         }
         let version = u16::from_le_bytes([fixed[8], fixed[9]]);
         if version != INDEX_VERSION {
+            if !ends_in_check(&*file, path)? {
+                return Err(damaged(0, "index fails its check"));
+            }
             return Err(StoreError::TooNew {
                 path: path.to_owned(),
                 version,
@@ -391,15 +394,7 @@ impl Table {
             why,
         };
         let (from, to) = self.checked;
-        let mut hasher = crate::hash::Check::default();
-        let mut at = from;
-        while at < to {
-            let len = (to - at).min(WALK_BYTES as u64) as usize;
-            hasher.update(&read_exactly(&*self.file, &self.path, at, len)?);
-            at += len as u64;
-        }
-        let want = read_exactly(&*self.file, &self.path, to, PAYLOAD_CHECK_BYTES)?;
-        if want != hasher.finish() {
+        if !check_holds(&*self.file, &self.path, from, to)? {
             return Err(damaged(from, "index fails its check"));
         }
         let mut last = None;
@@ -413,6 +408,25 @@ impl Table {
             }
         })
     }
+}
+
+/// Whether the check of `from..to` lies at `to`.
+fn check_holds(file: &dyn VfsFile, path: &Path, from: u64, to: u64) -> Result<bool, StoreError> {
+    let mut hasher = crate::hash::Check::default();
+    let mut at = from;
+    while at < to {
+        let len = (to - at).min(WALK_BYTES as u64) as usize;
+        hasher.update(&read_exactly(file, path, at, len)?);
+        at += len as u64;
+    }
+    Ok(read_exactly(file, path, to, PAYLOAD_CHECK_BYTES)? == hasher.finish())
+}
+
+/// Whether a file ends in the check of all its other bytes, as index files of any version do.
+fn ends_in_check(file: &dyn VfsFile, path: &Path) -> Result<bool, StoreError> {
+    let len = file.len().at("measure", path)?;
+    let end = len.saturating_sub(PAYLOAD_CHECK_BYTES as u64);
+    check_holds(file, path, 0, end)
 }
 
 /// Reads a table front to back in bounded memory.

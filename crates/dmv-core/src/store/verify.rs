@@ -1,9 +1,9 @@
 //! Checking packs byte by byte.
 
 use super::error::{IoContext, StoreError};
-use super::layout::{FileId, PAYLOAD_CHECK_BYTES};
-use super::scan::{Found, entries_of, scan};
-use super::table::{gaps_of, read_exactly};
+use super::layout::FileId;
+use super::scan::{Found, checked_payload, entries_of, scan};
+use super::table::{Entry, Place, gaps_of};
 use super::{PackRow, Store};
 use crate::hash::ObjectId;
 use crate::object::ObjectType;
@@ -34,14 +34,11 @@ pub fn verify_pack(
 ) -> Result<PackReport, StoreError> {
     let path = store.pack_path(row.id);
     let mut report = PackReport::default();
-    let file = match store.pack_file(row.id) {
-        Ok(file) => file,
-        Err(StoreError::DamagedFile { offset, why, .. }) => {
-            report.damage.push((offset, why));
-            return Ok(report);
-        }
-        Err(e) => return Err(e),
-    };
+    let file = store.pack_file(row.id)?;
+    match store.check_header(row.id, &*file) {
+        Err(StoreError::DamagedFile { offset, why, .. }) => report.damage.push((offset, why)),
+        other => other?,
+    }
     let len = file.len().at("measure", &path)?;
     if len < row.len {
         report
@@ -64,7 +61,8 @@ pub fn verify_pack(
                 }
                 for entry in entries {
                     report.objects += 1;
-                    if store.pack_of(&entry.id)?.is_none() {
+                    // A table that fails here is in the report on tables.
+                    if !matches!(store.pack_of(&entry.id), Ok(Some(_))) {
                         report.wrong.insert((at, entry.place.ordinal));
                         report.objects -= 1;
                     }
@@ -74,13 +72,9 @@ pub fn verify_pack(
             Found::Garbage(to) => holes.push((at, to, "bytes that are no intact record")),
             Found::Index(header) => {
                 report.bytes += header.record_len();
-                let len = header.stored_len as usize + PAYLOAD_CHECK_BYTES;
-                let stored = read_exactly(&*file, &path, at + header.payload_at(), len)?;
-                let (payload, sum) = stored.split_at(header.stored_len as usize);
-                if header.payload_check(payload) == *sum {
-                    gaps.extend(gaps_of(payload));
-                } else {
-                    report.damage.push((at, "index fails its check"));
+                match checked_payload(&*file, &path, at, &header)? {
+                    Some(payload) => gaps.extend(gaps_of(&payload)),
+                    None => holes.push((at, at + header.record_len(), "index fails its check")),
                 }
             }
             Found::Trailer(_) | Found::Operation(_) => {}
@@ -104,25 +98,42 @@ impl Store {
         &self,
         reports: &HashMap<FileId, PackReport>,
     ) -> Result<Vec<(ObjectId, ObjectType)>, StoreError> {
-        let mut damaged = HashMap::new();
-        let mut good = HashSet::new();
-        self.for_each_place(&mut |id, place, pack| {
-            let Some(report) = reports.get(&pack) else {
-                return Ok(());
-            };
+        let is_whole = |place: Place, report: &PackReport| {
             let count = report.frames.get(&place.offset).copied().unwrap_or(0);
-            let whole =
-                place.ordinal < count && !report.wrong.contains(&(place.offset, place.ordinal));
-            if whole {
-                if damaged.remove(&id).is_some() {
-                    good.insert(id);
-                }
-            } else if !good.contains(&id) {
-                damaged.insert(id, place.ty);
+            place.ordinal < count && !report.wrong.contains(&(place.offset, place.ordinal))
+        };
+        let mut damaged = HashMap::new();
+        self.walk_what_can_be(&mut |entry, pack| {
+            let report = reports.get(&pack);
+            if report.is_some_and(|report| !is_whole(entry.place, report)) {
+                damaged.insert(entry.id, entry.place.ty);
             }
-            Ok(())
         })?;
+        if !damaged.is_empty() {
+            // An object with a second, whole copy can be read.
+            self.walk_what_can_be(&mut |entry, pack| {
+                let report = reports.get(&pack);
+                if report.is_some_and(|report| is_whole(entry.place, report)) {
+                    damaged.remove(&entry.id);
+                }
+            })?;
+        }
         Ok(damaged.into_iter().collect())
+    }
+
+    /// Visits the entries of all tables; what a damaged table hides is in the report on tables.
+    fn walk_what_can_be(&self, visit: &mut dyn FnMut(Entry, FileId)) -> Result<(), StoreError> {
+        for table in super::read(&self.tables).iter() {
+            let walked = table.walk(&mut |entry, pack| {
+                visit(entry, pack);
+                Ok(())
+            });
+            match walked {
+                Ok(()) | Err(StoreError::DamagedFile { .. }) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
     }
 }
 

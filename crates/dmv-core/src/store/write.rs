@@ -8,8 +8,8 @@ use super::frame::{EncodedFrame, FrameBuilder, FrameEncoder};
 use super::layout::{
     Encoding, FileId, PACK_HEADER_BYTES, PackHeader, PackKind, RecordHeader, RecordType, Trailer,
 };
-use super::scan::{Found, entries_of, scan};
-use super::table::{Entry, MAX_GAPS, Place, encode_segment_index};
+use super::scan::{Found, checked_payload, cut_records, entries_of, scan};
+use super::table::{Entry, MAX_GAPS, Place, Table, encode_segment_index};
 use super::{PackRow, SegmentRow, Store};
 use crate::hash::ObjectId;
 use crate::limits::{MAX_OBJECT_BYTES, MAX_SEGMENT_ENTRIES, PACK_FULL_BYTES};
@@ -45,7 +45,7 @@ pub(super) struct OpenPack {
     segment_start: u64,
     previous_end: u64,
     /// Stretches of a torn tail that hold nothing usable, named in the segment's index.
-    gaps: Vec<(u64, u64)>,
+    pub(super) gaps: Vec<(u64, u64)>,
     /// Objects in the open segment.
     pub(super) entries: Vec<Entry>,
 }
@@ -147,6 +147,8 @@ pub struct Sealed {
     pub relied: Vec<FileId>,
     /// Bytes appended to packs.
     pub stored_bytes: u64,
+    /// Tables of the segments, for [`Store::adopt`].
+    pub(super) tables: Vec<Arc<Table>>,
     _locks: Vec<Arc<dyn VfsFile>>,
 }
 
@@ -155,6 +157,9 @@ pub struct StoreWriter<'s> {
     store: &'s Store,
     lanes: [Lane; 2],
     claimed: Vec<Mutex<HashSet<ObjectId>>>,
+    /// Tables of the job's own closed segments. Nobody else may rely on them before the job is
+    /// published: it may still fail, and then their packs' bytes may be lost.
+    closed: RwLock<Vec<Arc<Table>>>,
     relied: Mutex<HashSet<FileId>>,
     stored_bytes: AtomicU64,
     failed: AtomicBool,
@@ -173,6 +178,7 @@ impl<'s> StoreWriter<'s> {
             store,
             lanes: [lane(PackKind::Data), lane(PackKind::Meta)],
             claimed: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            closed: RwLock::default(),
             relied: Mutex::default(),
             stored_bytes: AtomicU64::new(0),
             failed: AtomicBool::new(false),
@@ -197,6 +203,11 @@ impl<'s> StoreWriter<'s> {
         let mut shard = lock(self.shard(id));
         if shard.contains(id) {
             return Ok(false);
+        }
+        for table in super::read(&self.closed).iter() {
+            if table.lookup(id)?.is_some() {
+                return Ok(false);
+            }
         }
         if let Some(pack) = self.store.pack_of(id)? {
             lock(&self.relied).insert(pack);
@@ -358,6 +369,9 @@ impl<'s> StoreWriter<'s> {
             if row.poisoned || row.len > PACK_FULL_BYTES {
                 continue;
             }
+            if self.store.check_header(id, &*file).is_err() {
+                continue;
+            }
             return self.resume_at(row, path, file).map(Some);
         }
         Ok(None)
@@ -371,17 +385,17 @@ impl<'s> StoreWriter<'s> {
         path: PathBuf,
         file: Arc<dyn VfsFile>,
     ) -> Result<OpenPack, StoreError> {
-        let end = file.len().at("measure", &path)?;
-        if end < row.len {
+        let len = file.len().at("measure", &path)?;
+        if len < row.len {
             let why = "pack is shorter than its committed length";
             return Err(StoreError::DamagedFile {
                 path,
-                offset: end,
+                offset: len,
                 why,
             });
         }
         let (mut entries, mut gaps) = (Vec::new(), Vec::new());
-        scan(&*file, &path, row.len, end, &mut |at, found| {
+        scan(&*file, &path, row.len, len, &mut |at, found| {
             match found {
                 Found::Frame(table) => {
                     let intact = entries_of(&*file, &path, at, &table, &|_| None)?;
@@ -394,11 +408,17 @@ impl<'s> StoreWriter<'s> {
                         }
                     }
                 }
+                Found::Index(header) => {
+                    if checked_payload(&*file, &path, at, &header)?.is_none() {
+                        gaps.push((at, at + header.record_len()));
+                    }
+                }
                 Found::Garbage(to) => gaps.push((at, to)),
-                _ => {}
+                Found::Trailer(_) | Found::Operation(_) => {}
             }
             Ok(())
         })?;
+        let end = after_cut_records(&*file, &path, len, &mut gaps)?;
         gaps.truncate(MAX_GAPS);
         let previous_end = if row.len > PACK_HEADER_BYTES {
             row.len
@@ -424,7 +444,8 @@ impl<'s> StoreWriter<'s> {
         self.stored_bytes
             .fetch_add(pack.offset - before, Ordering::Relaxed);
         // The segment's own table answers for these ids from now on; the set stays small.
-        self.store.add_segment(&row, &pack.file)?;
+        let table = Table::open_segment(&pack.path, pack.file.clone(), row.pack, row.end)?;
+        super::write(&self.closed).push(Arc::new(table));
         state.segments.push(row);
         for id in ids {
             lock(self.shard(&id)).remove(&id);
@@ -464,9 +485,34 @@ impl<'s> StoreWriter<'s> {
             segments,
             relied,
             stored_bytes,
+            tables: std::mem::take(&mut *super::write(&self.closed)),
             _locks: locks,
         })
     }
+}
+
+/// Where a pack of `len` bytes can be continued, given its stretches without intact records.
+///
+/// Records that a crash cut off get the room they claim, as gaps.
+pub(super) fn after_cut_records(
+    file: &dyn VfsFile,
+    path: &Path,
+    len: u64,
+    gaps: &mut Vec<(u64, u64)>,
+) -> Result<u64, StoreError> {
+    let mut end = len;
+    for (from, to) in gaps.clone() {
+        for cut in cut_records(file, path, from, to)? {
+            if cut.1 > len {
+                end = end.max(cut.1);
+                gaps.push(cut);
+            }
+        }
+    }
+    if end > len {
+        gaps.push((len, end));
+    }
+    Ok(end)
 }
 
 /// Takes metadata objects one at a time and groups them into frames.

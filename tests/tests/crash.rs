@@ -1,0 +1,220 @@
+//! Power cuts, failing syncs and full disks, at every operation.
+//!
+//! The heavy tier: `cargo test -p dmv-tests --release --test crash -- --ignored`.
+
+use dmv_core::repo::Repo;
+use dmv_tests::crashlab::{Lab, Lies, Outcome};
+use dmv_tests::rng::Rng;
+use dmv_tests::scratch::commit;
+use dmv_tests::simfs::{Fault, Op, Survival};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Operations of a whole workload.
+fn operations() -> Outcome<u64> {
+    let mut lab = Lab::new()?;
+    lab.work()?;
+    lab.check_now()?;
+    Ok(lab.sim.operations())
+}
+
+/// Crashes in operation `at` and checks what each seed leaves.
+fn crash_at(at: u64, seeds: std::ops::Range<u64>, lies: &Lies) -> Outcome {
+    let mut lab = Lab::new()?;
+    lab.sim.lie(lies.work.clone());
+    lab.sim.crash_at(at);
+    let done = lab.work();
+    if let (Err(e), false) = (&done, lab.sim.has_crashed()) {
+        return Err(format!("the workload fails by itself: {e}").into());
+    }
+    for seed in seeds {
+        let survival = match seed % 16 {
+            0 => Survival::Nothing,
+            1 => Survival::Everything,
+            _ => Survival::Some,
+        };
+        lab.check_after_crash(seed, survival, lies)
+            .map_err(|e| format!("operation {at}, seed {seed}: {e}"))?;
+    }
+    Ok(())
+}
+
+/// Every operation with one random outcome, `rounds` times, on two threads.
+fn crash_everywhere(rounds: std::ops::Range<u64>) -> Outcome {
+    const THREADS: u64 = 2;
+    let end = operations()? + 2;
+    let work = |n| {
+        let rounds = rounds.clone();
+        let mut points = rounds.flat_map(|round| (1..=end).map(move |at| (round, at)));
+        points.find_map(|(round, at)| {
+            let seed = round * end + at;
+            let here = at % THREADS == n;
+            let failed = here.then(|| crash_at(at, seed..seed + 1, &Lies::default()).err());
+            failed.flatten().map(|e| e.to_string())
+        })
+    };
+    let failed = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|n| {
+                scope.spawn({
+                    let work = &work;
+                    move || work(n)
+                })
+            })
+            .collect();
+        let results = threads.into_iter().map(|t| t.join());
+        let mut errors = results.filter_map(|r| r.unwrap_or(Some("a thread panicked".into())));
+        errors.next()
+    });
+    failed.map_or(Ok(()), |e| Err(e.into()))
+}
+
+#[test]
+fn a_crash_in_any_operation_loses_nothing_that_was_acknowledged() -> Outcome {
+    crash_everywhere(0..1)
+}
+
+/// Thousands of outcomes; see the top of this file.
+#[test]
+#[ignore = "half an hour"]
+fn many_outcomes_of_a_crash_in_any_operation_lose_nothing() -> Outcome {
+    crash_everywhere(1..200)
+}
+
+/// Crashes with lying syncs until a check notices; says whether one did.
+fn is_noticed(lies: &Lies) -> Outcome<bool> {
+    let mut points: Vec<u64> = (1..=operations()? + 1).collect();
+    Rng::new(3).shuffle(&mut points);
+    // Each with a mere kill, and with a random outcome.
+    let mut seeds = points.iter().map(|at| at * 16 + 1..at * 16 + 3);
+    let noticed = |at: &u64| crash_at(*at, seeds.next().unwrap_or(0..1), lies).is_err();
+    Ok(points.iter().any(noticed))
+}
+
+/// Whose syncs are left out: a word for it, and the test on path and content.
+const SYNCS: [(&str, fn(&Path, &[u8]) -> bool); 6] = [
+    ("data packs", |_, content| is_pack(content, 1)),
+    ("meta packs", |_, content| is_pack(content, 2)),
+    ("the log pack", |_, content| is_pack(content, 3)),
+    ("the directory of packs", |path, _| {
+        path == Path::new("packs")
+    }),
+    ("index files", |_, content| content.starts_with(b"DMVINDX")),
+    ("the directory of indexes", |path, _| {
+        path == Path::new("index")
+    }),
+];
+
+fn is_pack(content: &[u8], kind: u8) -> bool {
+    content.starts_with(b"DMVPACK") && content[10] == kind
+}
+
+/// The harness can fail: each sync that a commit does is needed, and its absence shows.
+#[test]
+fn a_commit_that_leaves_out_any_of_its_syncs_is_noticed() -> Outcome {
+    for (what, lie) in SYNCS {
+        let lies = Lies {
+            work: Some(Arc::new(lie)),
+            recovery: None,
+        };
+        assert!(is_noticed(&lies)?, "no check needs the sync of {what}");
+    }
+    Ok(())
+}
+
+/// The same for recovery, which writes no index files.
+#[test]
+fn a_recovery_that_leaves_out_any_of_its_syncs_is_noticed() -> Outcome {
+    for (what, lie) in &SYNCS[..4] {
+        let lies = Lies {
+            work: None,
+            recovery: Some(Arc::new(*lie)),
+        };
+        assert!(is_noticed(&lies)?, "no check needs the sync of {what}");
+    }
+    Ok(())
+}
+
+/// A commit that fails with every fault in turn, and what can be done after it.
+fn fail_each(op: Op, errno: i32, forever: bool) -> Outcome {
+    for after in 0.. {
+        let mut lab = Lab::new()?;
+        lab.commit(1)?;
+        let repo = lab.open()?;
+        let files = lab.edit(2)?;
+        let before = repo.refs().with_prefix("")?;
+        lab.sim.fail(Fault {
+            op,
+            after,
+            forever,
+            errno,
+        });
+        let failed = commit(&repo, "fails");
+        if failed.is_ok() {
+            // The commit has fewer operations of this kind than `after`.
+            assert!(after > 0, "{op:?} never comes");
+            return Ok(());
+        }
+        let when = format!("{op:?} number {after}");
+        assert_eq!(before, repo.refs().with_prefix("")?, "{when}");
+        lab.sim.clear_faults();
+        let poisoned: Vec<_> = poisoned(&repo)?.into_iter().collect();
+        let sizes = lab.sim.seen();
+        // The same process tries again; nothing that may be lost is built on.
+        lab.retry(&repo, "again", files)
+            .map_err(|e| format!("{when}: {e}"))?;
+        for path in &poisoned {
+            assert_eq!(
+                sizes.get(path),
+                lab.sim.seen().get(path),
+                "{when}: written again"
+            );
+        }
+        if op == Op::Sync && after < 2 {
+            assert!(!poisoned.is_empty(), "{when}: the pack is not poisoned");
+        }
+        lab.check_after_crash(0, Survival::Nothing, &Lies::default())
+            .map_err(|e| format!("{when}: {e}"))?;
+    }
+    Ok(())
+}
+
+/// Files of the packs that take no more.
+fn poisoned(repo: &Repo) -> Outcome<Vec<PathBuf>> {
+    let packs = repo.refs().catalogue()?.packs;
+    let poisoned = packs.iter().filter(|row| row.poisoned);
+    Ok(poisoned
+        .map(|row| Path::new("packs").join(format!("{}.pack", row.id)))
+        .collect())
+}
+
+#[test]
+fn after_a_failed_sync_nothing_is_published_and_its_pack_is_never_written_again() -> Outcome {
+    fail_each(Op::Sync, EIO, false)
+}
+
+#[test]
+fn after_a_failed_sync_of_the_directory_nothing_is_published() -> Outcome {
+    let mut lab = Lab::new()?;
+    let fault = Fault {
+        op: Op::SyncDir,
+        after: 0,
+        forever: false,
+        errno: EIO,
+    };
+    lab.sim.fail(fault);
+    let (repo, files) = (lab.open()?, lab.edit(1)?);
+    assert!(commit(&repo, "fails").is_err());
+    assert_eq!(repo.head_commit()?, None);
+    lab.retry(&repo, "again", files)?;
+    lab.check_after_crash(0, Survival::Nothing, &Lies::default())
+}
+
+#[test]
+fn a_full_or_failing_disk_changes_nothing_and_the_next_commit_works() -> Outcome {
+    fail_each(Op::Write, ENOSPC, true)?;
+    fail_each(Op::Write, EIO, false)
+}
+
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;

@@ -1,0 +1,429 @@
+//! Bit rot: flipped bytes, lost ends, swapped blocks, files that are gone.
+//!
+//! The heavy tier: `cargo test -p dmv-tests --release --test damage -- --ignored`.
+
+use dmv_core::hash::ObjectId;
+use dmv_core::job::Job;
+use dmv_core::object::list::Blob;
+use dmv_core::object::name::RepoPath;
+use dmv_core::object::tree::{Kind, TreeEntry};
+use dmv_core::repo::{
+    RefKind, Repo, RepoError, StatusOptions, VerifyDepth, VerifyReport, discover, recover,
+};
+use dmv_core::worktree::select::Paths;
+use dmv_tests::crashlab::Outcome;
+use dmv_tests::rng::Rng;
+use dmv_tests::scratch::{Files, Item, asked, commit, fast_dir, files_in, files_of};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// A repository on disk and what it must say.
+struct Subject {
+    _dir: TempDir,
+    root: PathBuf,
+    commits: Vec<(ObjectId, Files)>,
+}
+
+impl Subject {
+    /// `commits` commits with a large file of `large` random bytes.
+    fn new(commits: u64, large: usize) -> Outcome<Subject> {
+        let dir = fast_dir()?;
+        let root = dir.path().join("w");
+        std::fs::create_dir_all(root.join("dir"))?;
+        drop(Repo::init(&root, "main", false, asked("init"))?);
+        let mut subject = Subject {
+            _dir: dir,
+            root,
+            commits: Vec::new(),
+        };
+        let (root, mut rng) = (subject.root.clone(), Rng::new(11));
+        std::fs::write(root.join("large"), rng.bytes(large))?;
+        std::os::unix::fs::symlink("dir/text", root.join("link"))?;
+        for n in 0..commits {
+            std::fs::write(root.join("dir/text"), rng.text(700))?;
+            std::fs::write(root.join(format!("dir/{n}")), rng.bytes(100))?;
+            let repo = subject.open()?;
+            let done = commit(&repo, &format!("number {n}"))?;
+            let id = done.commit.ok_or("nothing was committed")?;
+            subject.commits.push((id, files_in(&root)?));
+        }
+        let (first, _) = subject.commits[0];
+        let repo = subject.open()?;
+        repo.create_ref(RefKind::Tag, "first", first, asked("tag"))?;
+        Ok(subject)
+    }
+
+    fn open(&self) -> Result<Repo, RepoError> {
+        Repo::open(&self.root)
+    }
+
+    fn dmv(&self) -> PathBuf {
+        self.root.join(".dmv")
+    }
+
+    /// The packs (or other files) in a directory of the repository.
+    fn files(&self, dir: &str) -> Outcome<Vec<PathBuf>> {
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(self.dmv().join(dir))? {
+            files.push(entry?.path());
+        }
+        files.sort();
+        Ok(files)
+    }
+
+    /// The packs, the log pack last.
+    fn packs(&self) -> Outcome<(Vec<PathBuf>, PathBuf)> {
+        let log = self.dmv().join(format!("packs/{}.pack", self.open()?.id()));
+        let mut packs = self.files("packs")?;
+        packs.retain(|path| *path != log);
+        Ok((packs, log))
+    }
+
+    /// Reads every file of every commit. Whatever comes out must be right; some need not come out.
+    ///
+    /// Returns how many did.
+    fn read_all(&self, repo: &Repo) -> Outcome<usize> {
+        let mut good = 0;
+        for (id, files) in &self.commits {
+            let Ok(commit) = repo.read_commit(id) else {
+                continue;
+            };
+            let mut entries: Vec<(Vec<u8>, TreeEntry)> = Vec::new();
+            let _ = repo.list(&RepoPath::root(), commit.tree, true, &mut |listed| {
+                entries.push((listed.path.as_bytes().to_vec(), listed.entry));
+                Ok(ControlFlow::Continue(()))
+            });
+            for (path, entry) in entries {
+                let found = match entry.kind {
+                    Kind::Symlink => match repo.link_target(&entry) {
+                        Ok(target) => Item::Symlink(target),
+                        Err(_) => continue,
+                    },
+                    Kind::Directory | Kind::Conflict => continue,
+                    kind => {
+                        let mut bytes = Vec::new();
+                        let (id, is_list, size) = (entry.id, entry.is_list, entry.size);
+                        match repo.cat(Blob { id, is_list, size }, None, &mut bytes) {
+                            Ok(_) => Item::File(bytes, kind == Kind::Executable),
+                            Err(_) => continue,
+                        }
+                    }
+                };
+                let path_text = String::from_utf8_lossy(&path);
+                if files.get(&path) != Some(&found) {
+                    return Err(format!("wrong bytes come out of '{path_text}'").into());
+                }
+                good += 1;
+            }
+        }
+        Ok(good)
+    }
+
+    /// Reads everything and verifies; returns what verify says of damage.
+    fn examine(&self, depth: VerifyDepth) -> Outcome<Result<VerifyReport, String>> {
+        let repo = match self.open() {
+            Ok(repo) => repo,
+            Err(e) => return Ok(Err(e.to_string())),
+        };
+        self.read_all(&repo)?;
+        let report = repo.verify(depth, &Job::default());
+        Ok(report.map_err(|e| e.to_string()))
+    }
+
+    /// Damages a file in some way, examines the repository and puts the file back.
+    fn with_damage(
+        &self,
+        path: &Path,
+        bytes: &[u8],
+        depth: VerifyDepth,
+    ) -> Outcome<Result<VerifyReport, String>> {
+        let good = std::fs::read(path)?;
+        std::fs::write(path, bytes)?;
+        let result = self.examine(depth);
+        std::fs::write(path, good)?;
+        result
+    }
+
+    /// Each damage must be noticed, and named.
+    fn must_notice(&self, path: &Path, bytes: &[u8], depth: VerifyDepth, what: &str) -> Outcome {
+        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("?");
+        let what = format!("{what} of {name}");
+        match self.with_damage(path, bytes, depth) {
+            Err(e) => Err(format!("{what}: {e}").into()),
+            Ok(Ok(report)) if report.is_ok() => Err(format!("{what}: nobody notices").into()),
+            Ok(Ok(report)) => {
+                let named = report
+                    .files
+                    .iter()
+                    .any(|f| f.contains(name) || f.contains("log"));
+                let objects = !report.damaged.is_empty() || !report.missing.is_empty();
+                (named || objects)
+                    .then_some(())
+                    .ok_or_else(|| format!("{what}: not named in {report:?}").into())
+            }
+            Ok(Err(e)) => Err(format!("{what}: verify gives up: {e}").into()),
+        }
+    }
+
+    /// Flips a bit of the byte at each of `places`.
+    fn flip(
+        &self,
+        path: &Path,
+        places: impl Iterator<Item = usize>,
+        depth: VerifyDepth,
+    ) -> Outcome {
+        let good = std::fs::read(path)?;
+        for at in places {
+            let mut bad = good.clone();
+            bad[at] ^= 1 << (at % 8);
+            self.must_notice(path, &bad, depth, &format!("flip at {at}"))?;
+        }
+        Ok(())
+    }
+}
+
+fn size(path: &Path) -> Outcome<usize> {
+    Ok(std::fs::read(path)?.len())
+}
+
+#[test]
+fn every_flipped_byte_of_every_pack_is_noticed_and_never_read() -> Outcome {
+    let subject = Subject::new(2, 500)?;
+    let (packs, log) = subject.packs()?;
+    for pack in &packs {
+        subject.flip(pack, 0..size(pack)?, VerifyDepth::Normal)?;
+    }
+    subject.flip(&log, 0..size(&log)?, VerifyDepth::Full)
+}
+
+#[test]
+fn flipped_bytes_of_a_file_of_several_chunks_are_noticed() -> Outcome {
+    flip_large(3 << 20, 60)
+}
+
+/// More of them; see the top of this file.
+#[test]
+#[ignore = "minutes"]
+fn many_flipped_bytes_of_a_large_file_are_noticed() -> Outcome {
+    flip_large(20 << 20, 3000)
+}
+
+fn flip_large(bytes: usize, flips: u64) -> Outcome {
+    let subject = Subject::new(2, bytes)?;
+    let mut rng = Rng::new(21);
+    for pack in subject.packs()?.0 {
+        let len = size(&pack)? as u64;
+        let places: Vec<usize> = (0..flips).map(|_| rng.below(len) as usize).collect();
+        subject.flip(&pack, places.into_iter(), VerifyDepth::Normal)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn files_that_the_damage_does_not_touch_can_be_read() -> Outcome {
+    let subject = Subject::new(2, 1 << 20)?;
+    let all = subject.read_all(&subject.open()?)?;
+    let data = subject
+        .packs()?
+        .0
+        .into_iter()
+        .max_by_key(|p| size(p).unwrap_or(0))
+        .ok_or("no pack")?;
+    let mut bad = std::fs::read(&data)?;
+    // The header of the pack: none of the objects is in it.
+    bad[20] ^= 1;
+    std::fs::write(&data, &bad)?;
+    assert_eq!(subject.read_all(&subject.open()?)?, all);
+    // The large file, which both commits have.
+    bad[500_000] ^= 1;
+    std::fs::write(&data, &bad)?;
+    assert_eq!(subject.read_all(&subject.open()?)?, all - 2);
+    let report = subject
+        .open()?
+        .verify(VerifyDepth::Normal, &Job::default())?;
+    assert_eq!(report.damaged.len(), 1);
+    assert_eq!(report.damaged[0].paths, [b"large".to_vec()]);
+    Ok(())
+}
+
+#[test]
+fn lost_ends_and_swapped_blocks_of_packs_are_noticed() -> Outcome {
+    let subject = Subject::new(3, 40_000)?;
+    let mut rng = Rng::new(5);
+    let (packs, log) = subject.packs()?;
+    for pack in packs.iter().chain([&log]) {
+        let good = std::fs::read(pack)?;
+        let len = good.len();
+        let random = (0..25).map(|_| rng.below(len as u64) as usize);
+        let cuts: Vec<usize> = [0, 1, 63, 64, 65, len - 33, len - 32, len - 1]
+            .into_iter()
+            .chain(random)
+            .collect();
+        for cut in cuts {
+            let what = format!("cut at {cut}");
+            subject.must_notice(pack, &good[..cut], VerifyDepth::Full, &what)?;
+        }
+        let blocks = len as u64 / 512;
+        for _ in 0..25.min(blocks * (blocks - 1)) {
+            let (a, b) = (rng.below(blocks) as usize, rng.below(blocks) as usize);
+            let mut bad = good.clone();
+            bad[a * 512..][..512].copy_from_slice(&good[b * 512..][..512]);
+            bad[b * 512..][..512].copy_from_slice(&good[a * 512..][..512]);
+            if bad != good {
+                let what = format!("swap of blocks {a} and {b}");
+                subject.must_notice(pack, &bad, VerifyDepth::Full, &what)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Commits until tables have been merged.
+fn with_index() -> Outcome<(Subject, PathBuf)> {
+    let subject = Subject::new(5, 500)?;
+    let mut files = subject.files("index")?;
+    let index = files.pop().ok_or("nothing has been merged")?;
+    Ok((subject, index))
+}
+
+#[test]
+fn a_damaged_index_file_is_reported_or_done_without() -> Outcome {
+    let (subject, index) = with_index()?;
+    let good = std::fs::read(&index)?;
+    let db = std::fs::read(subject.dmv().join("refs.db"))?;
+    let all = subject.read_all(&subject.open()?)?;
+    for at in 0..good.len() {
+        let mut bad = good.clone();
+        bad[at] ^= 1 << (at % 8);
+        let result = subject.with_damage(&index, &bad, VerifyDepth::Quick);
+        let result = result.map_err(|e| format!("flip at {at}: {e}"))?;
+        let report = result.map_err(|e| format!("flip at {at}: {e}"))?;
+        if report.is_ok() {
+            // Healed: the index file is out of use.
+            let read = subject.read_all(&subject.open()?)?;
+            assert_eq!(read, all, "flip at {at}");
+            std::fs::write(subject.dmv().join("refs.db"), &db)?;
+            assert!(at < 200, "flip at {at} goes unnoticed");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn index_files_can_be_deleted() -> Outcome {
+    let (subject, index) = with_index()?;
+    let all = subject.read_all(&subject.open()?)?;
+    std::fs::remove_file(index)?;
+    let repo = subject.open()?;
+    assert_eq!(subject.read_all(&repo)?, all);
+    assert!(repo.verify(VerifyDepth::Full, &Job::default())?.is_ok());
+    // They come back.
+    commit(&repo, "again")?;
+    assert_eq!(subject.files("index")?.len(), 1);
+    assert_eq!(subject.read_all(&subject.open()?)?, all);
+    Ok(())
+}
+
+#[test]
+fn damage_does_not_spread_into_a_new_index_file() -> Outcome {
+    let subject = Subject::new(3, 500)?;
+    let pack = subject.packs()?.0.remove(0);
+    // In the last entry of the last segment's index: 32 bytes of trailer, 8 of check.
+    let at = size(&pack)? - 32 - 8 - 20;
+    let flip = || -> Outcome {
+        let mut bytes = std::fs::read(&pack)?;
+        bytes[at] ^= 1;
+        Ok(std::fs::write(&pack, bytes)?)
+    };
+    flip()?;
+    for n in 0..4 {
+        // It may work or not, depending on what the table is asked for.
+        let _ = commit(&subject.open()?, &format!("damaged {n}"));
+    }
+    assert!(
+        subject.files("index")?.is_empty(),
+        "a damaged table was merged"
+    );
+    flip()?;
+    for n in 0..4 {
+        commit(&subject.open()?, &format!("whole {n}"))?;
+    }
+    assert_eq!(subject.files("index")?.len(), 1);
+    let report = subject.open()?.verify(VerifyDepth::Full, &Job::default())?;
+    assert!(report.is_ok(), "{report:?}");
+    Ok(())
+}
+
+#[test]
+fn every_ref_comes_back_from_the_packs_alone() -> Outcome {
+    let subject = Subject::new(4, 40_000)?;
+    let before = subject.open()?.refs().with_prefix("")?;
+    for name in ["refs.db", "refs.db-wal", "refs.db-shm"] {
+        let _ = std::fs::remove_file(subject.dmv().join(name));
+    }
+    assert!(matches!(subject.open(), Err(RepoError::NoDatabase(_))));
+    let report = recover(&discover(&subject.root)?)?;
+    assert_eq!((report.refs, report.reindexed), (2, 0));
+    let repo = subject.open()?;
+    assert_eq!(repo.refs().with_prefix("")?, before);
+    assert!(repo.verify(VerifyDepth::Full, &Job::default())?.is_ok());
+    for (id, files) in &subject.commits {
+        assert_eq!(files_of(&repo, id)?, *files);
+    }
+    Ok(())
+}
+
+/// Recovery with a flipped byte anywhere gives every ref, and every file that the flip spares.
+#[test]
+fn a_damaged_pack_does_not_stop_recovery() -> Outcome {
+    let subject = Subject::new(3, 500)?;
+    let before = subject.open()?.refs().with_prefix("")?;
+    let all = subject.read_all(&subject.open()?)?;
+    let (packs, log) = subject.packs()?;
+    let mut rng = Rng::new(8);
+    for pack in packs.iter().chain([&log]) {
+        let good = std::fs::read(pack)?;
+        let header = [9, 10, 20, 40, 60];
+        let random = (0..25).map(|_| rng.below(good.len() as u64) as usize);
+        let places: Vec<usize> = header.into_iter().chain(random).collect();
+        for at in places {
+            let mut bad = good.clone();
+            bad[at] ^= 1 << (at % 8);
+            std::fs::write(pack, &bad)?;
+            let report = recover(&discover(&subject.root)?);
+            let when = format!("flip at {at} of {}", pack.display());
+            report.map_err(|e| format!("{when}: {e}"))?;
+            let repo = subject.open()?;
+            let refs = repo.refs().with_prefix("")?;
+            if pack != &log {
+                assert_eq!(refs, before, "{when}");
+            } else if at < 64 {
+                assert_eq!((&refs, subject.read_all(&repo)?), (&before, all), "{when}");
+            }
+            subject
+                .read_all(&repo)
+                .map_err(|e| format!("{when}: {e}"))?;
+            drop(repo);
+            std::fs::write(pack, &good)?;
+            recover(&discover(&subject.root)?)?;
+        }
+    }
+    assert_eq!(subject.read_all(&subject.open()?)?, all);
+    Ok(())
+}
+
+#[test]
+fn a_status_without_stat_cache_reads_and_is_clean() -> Outcome {
+    let subject = Subject::new(2, 5000)?;
+    for cache in subject.files("worktrees/main")? {
+        std::fs::remove_file(cache)?;
+    }
+    let options = StatusOptions {
+        select: &Paths::default(),
+        settings: Default::default(),
+    };
+    let status = subject.open()?.status(&options, &Job::default())?;
+    assert_eq!(status.changes, []);
+    Ok(())
+}
