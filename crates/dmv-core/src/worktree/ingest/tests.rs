@@ -73,7 +73,7 @@ fn files_of_every_size_keep_their_own_chunks() -> Result<(), Box<dyn std::error:
         ingest.finish(&mut meta, &mut on_done)
     })?;
     meta.flush()?;
-    writer.finish()?;
+    repo.store().adopt(&writer.finish()?);
     for (n, content) in contents.iter().enumerate() {
         let blob = blobs[format!("{n:03}").as_bytes()];
         let mut bytes = Vec::new();
