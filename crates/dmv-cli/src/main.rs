@@ -1,1 +1,68 @@
-fn main() {}
+//! The `dmv` command: parses arguments, calls the library, prints what comes back.
+
+mod args;
+mod commands;
+mod compare;
+mod config;
+mod context;
+mod error;
+mod format;
+mod progress;
+mod ui;
+
+use args::Cli;
+use clap::Parser;
+use clap::error::ErrorKind;
+use context::Context;
+use error::{EXIT_USAGE, Failure};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => return ExitCode::from(not_parsed(&e)),
+    };
+    let (globals, command) = (cli.globals, cli.command);
+    if let Some(dir) = &globals.directory
+        && let Err(e) = std::env::set_current_dir(dir)
+    {
+        let failure = Failure::new(
+            "no-directory",
+            error::EXIT_OTHER,
+            format!("cannot change to {}: {e}", dir.display()),
+        );
+        return ExitCode::from(ui::report(&failure, globals.json));
+    }
+    let context = Context::new(globals);
+    let done = commands::run(&context, command).and_then(|exit| {
+        context.ui.finish()?;
+        Ok(exit)
+    });
+    ExitCode::from(match done {
+        Ok(exit) => exit,
+        Err(failure) => {
+            // What was printed before it failed belongs to the output; that it cannot be written
+            // would only hide the failure.
+            let _ = context.ui.finish();
+            ui::report(&failure, context.globals.json)
+        }
+    })
+}
+
+/// Prints help, the version, or what is wrong with the arguments.
+fn not_parsed(e: &clap::Error) -> u8 {
+    let asked_for = matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    let json = std::env::args_os()
+        .take_while(|arg| arg != "--")
+        .any(|arg| arg == "--json");
+    if json && !asked_for {
+        let text = e.render().to_string();
+        let message = text.lines().next().unwrap_or_default();
+        let message = message.strip_prefix("error: ").unwrap_or(message);
+        let failure = Failure::new("usage", EXIT_USAGE, message.to_owned()).hint("dmv --help");
+        return ui::report(&failure, true);
+    }
+    // Nobody is left to hear that help could not be printed.
+    let _ = e.print();
+    if asked_for { 0 } else { EXIT_USAGE }
+}

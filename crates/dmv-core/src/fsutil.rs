@@ -5,7 +5,7 @@
 //! directory by swapping a path under it. Every error names the path it is about. Nothing here
 //! knows objects or the worktree's rules.
 
-use crate::object::name::escape;
+use crate::escape::escape;
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;

@@ -1,7 +1,7 @@
 //! DMV's library: content-addressed versioning for data of any size.
 //!
-//! The floors, bottom-up: [`hash`], [`limits`], [`job`], [`fsutil`] and [`vfs`] know nothing of
-//! DMV's objects; [`object`] gives them bytes and ids; [`chunker`], [`store`] and [`refs`] keep
+//! The floors, bottom-up: [`hash`], [`limits`], [`escape`], [`job`], [`fsutil`] and [`vfs`] know
+//! nothing of DMV's objects; [`object`] gives them bytes and ids; [`chunker`], [`store`] and [`refs`] keep
 //! them; [`history`] and [`diff`] read them through [`object::ObjectRead`]; [`worktree`] compares
 //! them with files; [`repo`] puts all of it together. A module uses lower floors only.
 //!
@@ -9,6 +9,7 @@
 
 pub mod chunker;
 pub mod diff;
+pub mod escape;
 pub mod fsutil;
 pub mod hash;
 pub mod history;

@@ -1,4 +1,4 @@
-//! Every bound on what is read from a disk or a peer, in one place.
+//! The bounds on what is read from a disk or a peer.
 //!
 //! A decoder compares with these before it allocates. Units are in the names.
 

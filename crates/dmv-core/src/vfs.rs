@@ -130,10 +130,7 @@ impl VfsFile for OsFile {
     }
 
     fn start_writeback(&self, offset: u64, len: u64) {
-        // Linux starts writing the range's dirty pages when told that they will not be needed;
-        // pages still dirty stay cached. Failure only loses the head start.
-        let len = std::num::NonZeroU64::new(len);
-        let _ = rustix::fs::fadvise(&self.0, offset, len, rustix::fs::Advice::DontNeed);
+        start_writeback(&self.0, offset, len);
     }
 
     fn try_lock(&self) -> io::Result<bool> {
@@ -143,6 +140,14 @@ impl VfsFile for OsFile {
             Err(std::fs::TryLockError::Error(e)) => Err(e),
         }
     }
+}
+
+/// Asks the system to start writing `len` bytes from `offset` of a file to the medium.
+pub fn start_writeback(file: &File, offset: u64, len: u64) {
+    // Linux starts writing the range's dirty pages when told that they will not be needed; pages
+    // still dirty stay cached. Failure only loses the head start.
+    let len = std::num::NonZeroU64::new(len);
+    let _ = rustix::fs::fadvise(file, offset, len, rustix::fs::Advice::DontNeed);
 }
 
 /// Reads a small file whole, refusing one beyond `limit` bytes.

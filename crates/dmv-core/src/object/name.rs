@@ -7,7 +7,7 @@
 pub use super::path::RepoPath;
 pub use super::portable::{fold_key, portability};
 
-use super::portable::is_hidden;
+pub use crate::escape::escape;
 use crate::limits::MAX_NAME_BYTES;
 use std::fmt;
 
@@ -202,35 +202,6 @@ fn is_short_form(name: &[u8]) -> bool {
         _ => false,
     };
     known && !number.is_empty() && number.iter().all(u8::is_ascii_digit)
-}
-
-/// Shows a name or path so that it cannot command a terminal nor look like another.
-///
-/// Control and invisible characters come out as `\n`, `\u{202e}` and the like, bytes that are not
-/// UTF-8 as `\xff`, the backslash doubled. Distinct bytes give distinct text.
-pub fn escape(bytes: &[u8]) -> impl fmt::Display + '_ {
-    Escaped(bytes)
-}
-
-struct Escaped<'a>(&'a [u8]);
-
-impl fmt::Display for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use fmt::Write;
-        for chunk in self.0.utf8_chunks() {
-            for c in chunk.valid().chars() {
-                if c == '\\' || c.is_control() || is_hidden(c) {
-                    c.escape_default().try_for_each(|c| f.write_char(c))?;
-                } else {
-                    f.write_char(c)?;
-                }
-            }
-            for byte in chunk.invalid() {
-                write!(f, "\\x{byte:02x}")?;
-            }
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! write two names over each other.
 
 use super::name::is_control_directory;
+use crate::escape::{is_hidden, is_ignorable};
 use unicode_normalization::UnicodeNormalization;
 
 /// Files that other tools read as their configuration, some of them to run commands from it.
@@ -61,22 +62,6 @@ fn is_device(name: &str) -> bool {
         .strip_prefix("com")
         .or_else(|| stem.strip_prefix("lpt"));
     port.is_some_and(|n| n.len() == 1 && n.as_bytes()[0].is_ascii_digit())
-}
-
-/// The code points that HFS+ leaves out when it compares names: docs/format/objects.md, "Names".
-fn is_ignorable(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-        | '\u{feff}')
-}
-
-/// Characters that show nothing or turn the text around them.
-pub(super) fn is_hidden(c: char) -> bool {
-    // Joiners (U+200C, U+200D) are refused with the rest, though some scripts and emoji use them:
-    // file systems disagree on whether they count.
-    is_ignorable(c)
-        || matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}'
-            | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{2028}' | '\u{2029}' | '\u{3164}'
-            | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// A key that two names share when some common file system takes them for one.

@@ -12,7 +12,9 @@ pub use name::{RefNameError, check_ref_name};
 pub use operation::{Change, Operation, Timestamp, newest_chain};
 
 use crate::object::codec::DecodeError;
-use crate::store::{Catalogue, FileId, Merged, PackKind, PackRow, SegmentRow, StoreError};
+use crate::store::{
+    Catalogue, FileId, IndexRow, Merged, PackKind, PackRow, SegmentRow, StoreError,
+};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
@@ -77,6 +79,28 @@ impl RefsError {
         };
         e.sqlite_error_code()
             .is_some_and(|c| c == DatabaseBusy || c == DatabaseLocked)
+    }
+
+    /// Whether the database is there and makes no sense.
+    pub fn is_damage(&self) -> bool {
+        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+        match self {
+            RefsError::Sqlite(e) => e
+                .sqlite_error_code()
+                .is_some_and(|c| c == DatabaseCorrupt || c == NotADatabase),
+            RefsError::Damaged(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the system does not let this user at the database.
+    pub fn is_refused(&self) -> bool {
+        use rusqlite::ErrorCode::{CannotOpen, PermissionDenied};
+        let RefsError::Sqlite(e) = self else {
+            return false;
+        };
+        e.sqlite_error_code()
+            .is_some_and(|c| c == PermissionDenied || c == CannotOpen)
     }
 }
 
@@ -185,11 +209,10 @@ impl Refs {
                 segments.push(row?);
             }
         }
-        let mut query = conn.prepare_cached("SELECT id FROM indexes")?;
-        let mut in_use: Vec<FileId> = query
-            .query_map([], |row| file_id(row, 0))?
-            .collect::<Result<_, _>>()?;
-        in_use.retain(|id| !indexes.contains(id));
+        let mut query = conn.prepare_cached("SELECT id, entries FROM indexes")?;
+        let mut in_use: Vec<IndexRow> =
+            query.query_map([], index_row)?.collect::<Result<_, _>>()?;
+        in_use.retain(|row| !indexes.contains(&row.id));
         Ok(Catalogue {
             packs,
             segments,
@@ -240,17 +263,6 @@ impl Refs {
         let operation = record(&tx, operation, append_log)?;
         tx.commit()?;
         Ok(operation)
-    }
-
-    /// Makes `segments` known without any change of the view: objects of a job that was stopped.
-    pub fn publish_objects(&self, segments: &[SegmentRow]) -> Result<(), RefsError> {
-        if self.read_only {
-            return Err(RefsError::ReadOnly);
-        }
-        let mut conn = self.conn();
-        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        put_segments(&tx, segments)?;
-        Ok(tx.commit()?)
     }
 
     /// Notes that a pack must not be written to again.
@@ -443,6 +455,13 @@ fn file_id(row: &Row, column: usize) -> rusqlite::Result<FileId> {
 fn pack_kind(row: &Row, column: usize) -> rusqlite::Result<PackKind> {
     let n: u8 = row.get(column)?;
     PackKind::from_number(n).ok_or(rusqlite::Error::IntegralValueOutOfRange(column, n.into()))
+}
+
+fn index_row(row: &Row) -> rusqlite::Result<IndexRow> {
+    Ok(IndexRow {
+        id: file_id(row, 0)?,
+        entries: row.get(1)?,
+    })
 }
 
 /// An offset or length: SQLite's integers are signed, ours are not.

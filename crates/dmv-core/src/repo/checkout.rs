@@ -10,7 +10,7 @@ use crate::diff::diff_trees;
 use crate::fsutil::{FileKind, FileStat, Fingerprint, SafeDir, fs_now, sync_filesystem};
 use crate::hash::ObjectId;
 use crate::job::Job;
-use crate::object::list::Blob;
+use crate::object::list::{Blob, BlobChunks};
 use crate::object::name::{RepoPath, fold_key};
 use crate::object::tree::{Kind, TreeEntry, TreeIter};
 use crate::repo::look::blob_of;
@@ -25,6 +25,7 @@ use crate::worktree::snapshot::Problem;
 use crate::worktree::statcache::{Section, trusted_fingerprint};
 use crate::worktree::{join, split_path};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::Read;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
@@ -202,6 +203,9 @@ impl Repo {
     }
 }
 
+/// A name, and what the stat cache says of it from now on.
+type Row = (Vec<u8>, Option<(Kind, Fingerprint)>);
+
 /// Fingerprints of written files, by directory and name.
 type Written = HashMap<Vec<u8>, HashMap<Box<[u8]>, Fingerprint>>;
 
@@ -271,7 +275,8 @@ impl<'a> Switch<'a> {
                 (_, None, _, None) => false,
                 (_, _, Some(new), Some(stat)) => {
                     let same = self.holds(bytes, new, stat)?;
-                    !same && !(force && old.is_some() && stat.kind != FileKind::Dir)
+                    let is_forced = force && old.is_some() && stat.kind != FileKind::Dir;
+                    !same && !is_forced
                 }
                 (Some(_), Some(_), None, Some(_)) => !force,
                 (_, None, None, _) => false,
@@ -308,10 +313,53 @@ impl<'a> Switch<'a> {
             return Ok(tracked.is_some_and(|e| e.kind == Kind::Directory) && clean);
         }
         match same_as(self.repo, &self.tree.root, path, entry, stat) {
-            Ok(same) => Ok(same),
+            Ok(false) => self.is_begun(path, entry, stat),
+            Ok(true) => Ok(true),
             Err(SameError::Path(_)) => Ok(false),
             Err(SameError::Repo(e)) => Err(e),
         }
+    }
+
+    /// Whether the file at `path` is the beginning of what `entry` says: what a checkout that was
+    /// killed leaves. Completing it loses nothing.
+    fn is_begun(&self, path: &[u8], entry: &TreeEntry, stat: &FileStat) -> Result<bool, RepoError> {
+        let untracked = self
+            .dirty
+            .get(path)
+            .is_none_or(|kind| *kind == ChangeKind::Added);
+        if !untracked || stat.kind != FileKind::File || !entry.kind.is_blob() {
+            return Ok(false);
+        }
+        let Some((dir, name)) = split_path(path) else {
+            return Ok(false);
+        };
+        let opened = self
+            .tree
+            .root
+            .open_dir(dir)
+            .and_then(|dir| dir.open_file_read(name));
+        let Ok((mut file, _)) = opened else {
+            return Ok(false);
+        };
+        let (mut left, mut have, mut want) = (stat.size, Vec::new(), Vec::new());
+        for chunk in BlobChunks::new(self.repo.objects(), blob_of(entry)) {
+            let (_, id, len) = chunk?;
+            if left == 0 {
+                break;
+            }
+            have.clear();
+            want.clear();
+            let part = len.min(left);
+            let read = std::io::Read::by_ref(&mut file)
+                .take(part)
+                .read_to_end(&mut have);
+            self.repo.read_chunk(&id, len, &mut want)?;
+            if read.is_err() || have.len() as u64 != part || !want.starts_with(&have) {
+                return Ok(false);
+            }
+            left -= part;
+        }
+        Ok(left == 0)
     }
 
     /// The entry at `path`, without asking again below directories that are not there.
@@ -641,17 +689,16 @@ fn sorted(dirs: BTreeSet<Vec<u8>>) -> Vec<Vec<u8>> {
     out
 }
 
+type Visit<'v> =
+    dyn FnMut(&RepoPath, Option<&TreeEntry>, Option<&TreeEntry>) -> Result<(), RepoError> + 'v;
+
 /// Visits what differs between two trees.
 fn diff(
     repo: &Repo,
     old: Option<ObjectId>,
     new: ObjectId,
     job: &Job,
-    visit: &mut dyn FnMut(
-        &RepoPath,
-        Option<&TreeEntry>,
-        Option<&TreeEntry>,
-    ) -> Result<(), RepoError>,
+    visit: &mut Visit<'_>,
 ) -> Result<(), RepoError> {
     let mut visitor = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
         if job.is_cancelled() {
@@ -693,7 +740,7 @@ impl Known for Remembered<'_> {
         };
         let none = HashMap::new();
         let written = self.written.get(dir).unwrap_or(&none);
-        let mut rows: Vec<(Vec<u8>, Option<(Kind, Fingerprint)>)> = Vec::new();
+        let mut rows: Vec<Row> = Vec::new();
         for entry in section.iter() {
             if let Some(print) = written.get(entry.name) {
                 rows.push((entry.name.to_vec(), Some((entry.kind, *print))));

@@ -96,6 +96,11 @@ impl Repo {
         if options.amend && parent.is_none() {
             return Err(RepoError::NoCommit);
         }
+        if tree.base != parent {
+            // Building on the moved branch would silently take its new changes back.
+            let name = head.branch().unwrap_or("the head").to_owned();
+            return Err(RepoError::Moved { name });
+        }
         let known = tree.known(self);
         let input = SnapshotInput {
             root: &tree.root,

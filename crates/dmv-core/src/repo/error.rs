@@ -102,6 +102,12 @@ pub enum RepoError {
         /// The worktree's path.
         at: String,
     },
+    /// The branch was moved by somebody else since the worktree's files were last made equal to it.
+    #[error("branch '{name}' has moved since these files were checked out")]
+    Moved {
+        /// Its name.
+        name: String,
+    },
     /// Doing it would lose work that is nowhere else.
     #[error("{what} would lose uncommitted work in {}{}", escape(&paths[0]), more(paths.len()))]
     WouldLose {

@@ -15,15 +15,13 @@ const BATCH_BYTES: usize = 1 << 20;
 /// Batches between the two.
 const BATCHES: usize = 4;
 
+type Emit<'e> = dyn FnMut(&mut Vec<u8>) -> Result<(), Box<dyn Error + Send + Sync>> + 'e;
+
 /// The store as a source of file content. Every chunk is verified before it is handed out.
 pub(super) struct StoreContent<'a>(pub &'a Repo);
 
 impl StoreContent<'_> {
-    fn pump(
-        &self,
-        blob: Blob,
-        emit: &mut dyn FnMut(&mut Vec<u8>) -> Result<(), Box<dyn Error + Send + Sync>>,
-    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn pump(&self, blob: Blob, emit: &mut Emit<'_>) -> Result<(), Box<dyn Error + Send + Sync>> {
         let mut batch = Vec::new();
         for chunk in BlobChunks::new(self.0.objects(), blob) {
             let (_, id, len) = chunk.map_err(RepoError::from)?;

@@ -112,7 +112,15 @@ pub fn discover(start: &Path) -> Result<Place, RepoError> {
         let dmv = dir.join(DMV_DIR);
         // A symlink is not followed: what is inside a worktree does not choose its repository.
         let found = std::fs::symlink_metadata(&dmv);
-        if found.as_ref().is_ok_and(|m| m.is_dir()) && dmv.join(FORMAT_FILE).exists() {
+        let format = dmv.join(FORMAT_FILE);
+        let is_there = || {
+            format.try_exists().map_err(|source| RepoError::Io {
+                action: "inspect",
+                path: format.clone(),
+                source,
+            })
+        };
+        if found.as_ref().is_ok_and(|m| m.is_dir()) && is_there()? {
             check_owner(&dmv)?;
             return Ok(Place {
                 dmv,

@@ -88,6 +88,12 @@ pub fn recover_on(place: &Place, vfs: &dyn Vfs) -> Result<RecoverReport, RepoErr
         remove_database(&db);
     }
     rename_if_there(&fresh, &db)?;
+    // The new database names no merged index; what lies there is nobody's.
+    if let Ok(entries) = std::fs::read_dir(dmv.join("index")) {
+        for entry in entries.flatten() {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
     let io = |source| RepoError::Io {
         action: "sync",
         path: dmv.clone(),

@@ -92,7 +92,7 @@ impl Repo {
         // A reader that cannot lock only forgoes to remember.
         let lock = match self.refs.is_read_only() {
             true => None,
-            false => self.lock_worktree().ok(),
+            false => self.try_lock_worktree()?,
         };
         let tree = self.tree(&options.settings)?;
         let known = tree.known(self);
@@ -184,6 +184,9 @@ impl Status<'_> {
             });
             self.cache.keep_all_under(scan.path);
             return Ok(());
+        }
+        for dir in scan.left_out(select) {
+            self.cache.keep_all_under(dir);
         }
         for warning in &scan.warnings {
             let why = warning.to_string();

@@ -78,6 +78,10 @@ impl Repo {
             self.verify_databases(&mut report)?;
         }
         self.verify_history(&mut report, job)?;
+        for list in [&mut report.damaged, &mut report.missing] {
+            list.sort_by_key(|d| d.id);
+            list.dedup_by_key(|d| d.id);
+        }
         self.name_paths(&mut report, job)?;
         Ok(report)
     }
@@ -165,21 +169,19 @@ impl Repo {
             if job.is_cancelled() {
                 return Err(RepoError::Cancelled);
             }
-            if !seen.insert(id) || bad.contains(&id) {
-                continue;
-            }
+            // Chunks are many and have nothing below them: asking twice costs less than remembering.
             if ty == ObjectType::Chunk {
                 let found = match self.store.pack_of(&id) {
                     Err(_) if !report.files.is_empty() => None,
                     found => found?,
                 };
-                if found.is_none() {
-                    report.missing.push(Damaged {
-                        id,
-                        ty,
-                        paths: Vec::new(),
-                    });
+                if found.is_none() && !bad.contains(&id) {
+                    let paths = Vec::new();
+                    report.missing.push(Damaged { id, ty, paths });
                 }
+                continue;
+            }
+            if !seen.insert(id) || bad.contains(&id) {
                 continue;
             }
             match self.children(ty, &id) {

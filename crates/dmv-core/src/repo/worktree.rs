@@ -232,6 +232,17 @@ impl Repo {
 
     /// Waits for other commands on this worktree, a few seconds at most.
     pub(super) fn lock_worktree(&self) -> Result<WorktreeLock, RepoError> {
+        for _ in 0..LOCK_TRIES {
+            if let Some(lock) = self.try_lock_worktree()? {
+                return Ok(lock);
+            }
+            std::thread::sleep(LOCK_PAUSE);
+        }
+        Err(RepoError::Busy)
+    }
+
+    /// The worktree's lock, unless another command has it.
+    pub(super) fn try_lock_worktree(&self) -> Result<Option<WorktreeLock>, RepoError> {
         let path = self.own_dir()?.join("lock");
         let io = |source| RepoError::Io {
             action: "lock",
@@ -243,13 +254,10 @@ impl Repo {
             .append(true)
             .open(&path)
             .map_err(io)?;
-        for _ in 0..LOCK_TRIES {
-            match file.try_lock() {
-                Ok(()) => return Ok(WorktreeLock { _file: file }),
-                Err(std::fs::TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
-                Err(std::fs::TryLockError::Error(e)) => return Err(io(e)),
-            }
+        match file.try_lock() {
+            Ok(()) => Ok(Some(WorktreeLock { _file: file })),
+            Err(std::fs::TryLockError::WouldBlock) => Ok(None),
+            Err(std::fs::TryLockError::Error(e)) => Err(io(e)),
         }
-        Err(RepoError::Busy)
     }
 }

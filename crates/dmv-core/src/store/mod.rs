@@ -34,10 +34,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, RwLock};
 use table::Table;
 
-/// Small segments that may pile up before their tables are merged.
-pub const MERGE_FROM_TABLES: usize = 8;
-/// Segments with at least this many entries keep their own table.
-const LARGE_TABLE_ENTRIES: u32 = 64 << 10;
+/// Tables of about one size that may pile up before they are merged, and the ratio between sizes.
+pub const MERGE_TABLES: usize = 8;
 
 /// A pack, as the catalogue has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +65,15 @@ pub struct SegmentRow {
     pub entries: u32,
 }
 
+/// A merged index file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexRow {
+    /// Its id, which names its file.
+    pub id: FileId,
+    /// Objects in it.
+    pub entries: u32,
+}
+
 /// What the store may read and where it may append.
 #[derive(Clone, Debug, Default)]
 pub struct Catalogue {
@@ -75,7 +82,7 @@ pub struct Catalogue {
     /// Segments whose own tables are in use.
     pub segments: Vec<SegmentRow>,
     /// Merged index files in use.
-    pub indexes: Vec<FileId>,
+    pub indexes: Vec<IndexRow>,
 }
 
 /// Reads one pack's current row: the only question the store asks back.
@@ -133,9 +140,9 @@ impl Store {
     /// Replaces what the store knows by a newer catalogue.
     pub fn load(&self, catalogue: Catalogue) -> Result<(), StoreError> {
         let mut unusable = Vec::new();
-        let merged = catalogue.indexes.iter().map(|id| {
-            let table = Table::open_merged(&*self.vfs, &self.index_path(*id));
-            unusable.extend(table.is_err().then_some(*id));
+        let merged = catalogue.indexes.iter().map(|row| {
+            let table = Table::open_merged(&*self.vfs, &self.index_path(row.id));
+            unusable.extend(table.is_err().then_some(row.id));
             table
         });
         let own = catalogue
@@ -323,7 +330,7 @@ impl Store {
         let tables = read(&self.tables);
         (
             tables.len(),
-            tables.iter().map(|t| u64::from(t.len())).sum(),
+            tables.iter().map(|t| u64::from(t.entries())).sum(),
         )
     }
 
@@ -340,38 +347,42 @@ impl Store {
         found
     }
 
-    /// Joins the tables of small segments and earlier merged files, when enough have piled up.
+    /// Joins tables of about the same size, when enough of them have piled up.
     ///
-    /// Returns the new index file's id and entries, with what it replaces; the caller registers it.
+    /// Tables are sorted into tiers, each [`MERGE_TABLES`] times the one below; a tier that is full
+    /// becomes one table of the next. So an entry is copied once per tier over the repository's
+    /// life, a small job never rewrites a large table, and the number of tables stays logarithmic.
+    ///
+    /// Returns the new index file with what it replaces; the caller registers it.
     pub fn merge_tables(&self, catalogue: &Catalogue) -> Result<Option<Merged>, StoreError> {
-        let small: Vec<SegmentRow> = catalogue
+        let tier = |entries: u32| entries.max(1).ilog(MERGE_TABLES as u32);
+        let sizes = catalogue.segments.iter().map(|s| s.entries);
+        let sizes = sizes.chain(catalogue.indexes.iter().map(|i| i.entries));
+        let mut counts = [0usize; 12];
+        sizes.for_each(|entries| counts[tier(entries) as usize] += 1);
+        let Some(full) = counts.iter().position(|n| *n >= MERGE_TABLES) else {
+            return Ok(None);
+        };
+        // What is smaller joins in: it is cheap, and one table less each.
+        let joins = |entries: u32| tier(entries) as usize <= full;
+        let segments: Vec<SegmentRow> = catalogue
             .segments
             .iter()
-            .filter(|s| s.entries < LARGE_TABLE_ENTRIES)
+            .filter(|s| joins(s.entries))
             .copied()
             .collect();
-        if small.len() < MERGE_FROM_TABLES {
-            return Ok(None);
-        }
+        let indexes: Vec<FileId> = catalogue
+            .indexes
+            .iter()
+            .filter(|i| joins(i.entries))
+            .map(|i| i.id)
+            .collect();
         let mut tables = Vec::new();
-        for segment in &small {
+        for segment in &segments {
             tables.push(self.open_segment(segment)?);
         }
-        // A merged file joins in while it is not much larger than what is being added: each entry
-        // is copied a logarithmic number of times over the repository's life.
-        let mut adding: u64 = small.iter().map(|s| u64::from(s.entries)).sum();
-        let mut replaced = Vec::new();
-        let mut old: Vec<(FileId, Table)> = Vec::new();
-        for id in &catalogue.indexes {
-            old.push((*id, Table::open_merged(&*self.vfs, &self.index_path(*id))?));
-        }
-        old.sort_by_key(|(_, table)| table.len());
-        for (id, table) in old {
-            if u64::from(table.len()) <= adding * 4 {
-                adding += u64::from(table.len());
-                replaced.push(id);
-                tables.push(table);
-            }
+        for id in &indexes {
+            tables.push(Table::open_merged(&*self.vfs, &self.index_path(*id))?);
         }
         // A merged file has a good check of its own: damage must not slip in under it.
         for table in &tables {
@@ -387,8 +398,8 @@ impl Store {
         Ok(Some(Merged {
             id,
             entries,
-            segments: small,
-            indexes: replaced,
+            segments,
+            indexes,
         }))
     }
 

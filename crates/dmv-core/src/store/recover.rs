@@ -112,7 +112,7 @@ fn recover_pack(
             Found::Trailer(trailer) => {
                 let end = at + super::layout::TRAILER_BYTES as u64;
                 if let Some((table, named)) = good_table(path, &file, id, end)? {
-                    let (start, entries) = (trailer.start, table.len());
+                    let (start, entries) = (trailer.start, table.entries());
                     segments.push(SegmentRow {
                         pack: id,
                         kind,

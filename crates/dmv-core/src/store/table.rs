@@ -250,23 +250,8 @@ impl Table {
     }
 
     /// Number of entries.
-    pub fn len(&self) -> u32 {
+    pub fn entries(&self) -> u32 {
         self.n
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.n == 0
-    }
-
-    /// The file that holds it.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The packs that it points into.
-    pub fn packs(&self) -> &[FileId] {
-        &self.packs
     }
 
     fn stride(&self) -> usize {

@@ -16,6 +16,7 @@
 
 use super::{refused_name, split_path};
 use crate::fsutil::{FileKind, FileStat, Fingerprint, PathError, SafeDir, stat_file};
+use crate::vfs::start_writeback;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Write};
@@ -24,6 +25,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Entries of one directory that a thread does at a time.
 const BATCH: usize = 1024;
+
+/// Bytes of a file after which the system is asked to start writing to the medium.
+const WRITEBACK_BYTES: u64 = 8 << 20;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -425,10 +429,18 @@ fn fill<B>(
     cancel: &AtomicBool,
 ) -> Result<(), Refusal> {
     let mut failed = None;
+    let (mut written, mut begun) = (0u64, 0u64);
     let result = content.write_blob(blob, &mut |bytes| {
         if cancel.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::Interrupted.into());
         }
+        // A final sync then finds little left to do. What was written last stays out of it, so that
+        // small files never pay.
+        if written - begun >= WRITEBACK_BYTES {
+            start_writeback(file, begun, written - begun);
+            begun = written;
+        }
+        written += bytes.len() as u64;
         file.write_all(bytes).map_err(|e| {
             let kind = e.kind();
             failed = Some(e);

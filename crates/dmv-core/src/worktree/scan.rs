@@ -272,6 +272,15 @@ impl DirScan {
         })
     }
 
+    /// Known directories that the selection leaves out, of which nothing is reported.
+    pub fn left_out(&self, select: &dyn Select) -> Vec<Vec<u8>> {
+        let known = self.known.iter().flat_map(|known| known.iter());
+        known
+            .filter(|e| e.kind == Kind::Directory && !select.takes(&self.path, e.name))
+            .map(|e| join(&self.path, e.name))
+            .collect()
+    }
+
     /// Whether everything that the base commit has in this very directory is unchanged, so that
     /// the stat cache's section still holds. There may be new entries.
     pub fn section_holds(&self) -> bool {

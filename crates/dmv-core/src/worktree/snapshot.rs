@@ -257,6 +257,10 @@ impl Builder<'_, '_> {
                 why,
             });
             self.cache.keep_all_under(scan.path.clone());
+        } else {
+            for dir in scan.left_out(self.input.scan.select) {
+                self.cache.keep_all_under(dir);
+            }
         }
         for warning in &scan.warnings {
             let why = warning.to_string();

@@ -1,0 +1,89 @@
+//! The command line as a whole: options of every command, and the list of commands.
+
+use crate::commands;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Version control for files of any size: commits, branches and history for whole project trees.
+#[derive(Parser)]
+#[command(
+    name = "dmv",
+    version,
+    arg_required_else_help = true,
+    after_help = "Example:\n  dmv init\n  dmv commit -m \"first state\"\n  dmv log\n\n\
+                  A revision is a branch, a tag, an id or its first digits, or @ for what the \
+                  worktree is on; REV~2 is two commits before REV. REV:PATH is a file in it."
+)]
+pub struct Cli {
+    /// Options of every command.
+    #[command(flatten)]
+    pub globals: Globals,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Globals {
+    /// Run as if started in DIR
+    #[arg(short = 'C', global = true, value_name = "DIR", help_heading = GLOBAL)]
+    pub directory: Option<PathBuf>,
+    /// Print results and failures only
+    #[arg(short, long, global = true, help_heading = GLOBAL)]
+    pub quiet: bool,
+    /// Say more
+    #[arg(short, long, global = true, help_heading = GLOBAL)]
+    pub verbose: bool,
+    /// Print JSON; lists as one record per line
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub json: bool,
+    /// When to use colours
+    #[arg(long, global = true, value_enum, value_name = "WHEN", help_heading = GLOBAL)]
+    pub color: Option<Color>,
+    /// Answer yes to every question
+    #[arg(short, long, global = true, help_heading = GLOBAL)]
+    pub yes: bool,
+}
+
+const GLOBAL: &str = "Options of every command";
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// The commands. Their help is that of their arguments.
+#[derive(Subcommand)]
+pub enum Command {
+    Init(commands::init::Args),
+    Status(commands::status::Args),
+    Commit(commands::commit::Args),
+    Log(commands::log::Args),
+    Show(commands::show::Args),
+    Diff(commands::diff::Args),
+    Ls(commands::ls::Args),
+    Cat(commands::cat::Args),
+    Du(commands::du::Args),
+    Stats(commands::stats::Args),
+    Checkout(commands::checkout::Args),
+    Restore(commands::restore::Args),
+    Branch(commands::branch::Args),
+    Tag(commands::tag::Args),
+    Op(commands::op::Args),
+    Export(commands::export::Args),
+    Verify(commands::verify::Args),
+    Recover(commands::recover::Args),
+    Config(commands::config::Args),
+    Demo(commands::demo::Args),
+    Completions(commands::completions::Args),
+    #[command(hide = true)]
+    Man(commands::man::Args),
+}

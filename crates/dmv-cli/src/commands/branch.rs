@@ -1,0 +1,151 @@
+//! `dmv branch`
+
+use crate::context::Context;
+use crate::error::{EXIT_OK, Failure};
+use crate::format::text::{SHORT_ID, clean};
+use anstyle::{AnsiColor, Style};
+use dmv_core::hash::ObjectId;
+use dmv_core::repo::{RefInfo, RefKind, Repo};
+use serde::Serialize;
+use std::io::Write;
+
+/// List, make, delete or rename branches
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  dmv branch\n  dmv branch regrade @~3\n  dmv branch -d regrade\n  \
+                  dmv branch -m draft final"
+)]
+pub struct Args {
+    /// The branch to make
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// Where it begins; what the worktree is on by default
+    #[arg(value_name = "REV", requires = "name")]
+    revision: Option<String>,
+    /// Delete a branch
+    #[arg(short, long, value_name = "NAME", conflicts_with_all = ["name", "rename"])]
+    delete: Option<String>,
+    /// Rename a branch
+    #[arg(
+        short = 'm',
+        long = "move",
+        num_args = 2,
+        value_names = ["OLD", "NEW"],
+        conflicts_with = "name"
+    )]
+    rename: Option<Vec<String>>,
+}
+
+#[derive(Serialize)]
+struct Record<'a> {
+    name: &'a str,
+    commit: Option<String>,
+    current: bool,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    let kind = RefKind::Branch;
+    if let Some([old, new]) = args.rename.as_deref() {
+        repo.rename_branch(old, new, context.asked()?)?;
+        let all = repo.list_refs(kind)?;
+        let info = all.iter().find(|info| info.name == *new);
+        if let (true, Some(info)) = (context.globals.json, info) {
+            record(context, info)?;
+        }
+        say(context, &format!("branch {old} is now {new}"))?;
+    } else if let Some(name) = &args.delete {
+        delete(context, &repo, kind, name)?;
+    } else if let Some(name) = &args.name {
+        create(context, &repo, kind, name, args.revision.as_deref())?;
+    } else {
+        list(context, &repo, kind)?;
+    }
+    Ok(EXIT_OK)
+}
+
+/// Lists branches or tags.
+pub fn list(context: &Context, repo: &Repo, kind: RefKind) -> Result<(), Failure> {
+    let infos = repo.list_refs(kind)?;
+    if context.globals.json {
+        return infos.iter().try_for_each(|info| record(context, info));
+    }
+    let width = infos.iter().map(|info| info.name.chars().count()).max();
+    let width = width.unwrap_or(0).min(40);
+    for info in &infos {
+        let (id, subject) = match &info.commit {
+            Some(id) => (id.short(SHORT_ID), subject(repo, id)),
+            None => ("no commit yet".to_owned(), String::new()),
+        };
+        let name = format!("{:<width$}", clean(&info.name));
+        let green = Style::new().fg_color(Some(AnsiColor::Green.into()));
+        let (mark, name) = match info.current {
+            true => ("*", context.ui.paint(green, name)),
+            false => (" ", name),
+        };
+        let line = format!("{mark} {name}  {id}  {subject}");
+        writeln!(context.ui.out(), "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+/// The first line of a commit's message; nothing when it is not here to be read.
+fn subject(repo: &Repo, id: &ObjectId) -> String {
+    let commit = repo.read_commit(id);
+    let message = commit.map(|commit| commit.message).unwrap_or_default();
+    clean(message.lines().next().unwrap_or_default())
+}
+
+/// Makes a branch or tag.
+pub fn create(
+    context: &Context,
+    repo: &Repo,
+    kind: RefKind,
+    name: &str,
+    revision: Option<&str>,
+) -> Result<(), Failure> {
+    let target = repo.resolve(revision.unwrap_or("@"))?;
+    repo.create_ref(kind, name, target, context.asked()?)?;
+    done(context, name, target)?;
+    let (word, id) = (kind.word(), target.short(SHORT_ID));
+    say(context, &format!("{word} {name} is at {id}"))
+}
+
+/// Deletes a branch or tag.
+pub fn delete(context: &Context, repo: &Repo, kind: RefKind, name: &str) -> Result<(), Failure> {
+    let target = repo.delete_ref(kind, name, context.asked()?)?;
+    done(context, name, target)?;
+    let (word, id) = (kind.word(), target.short(SHORT_ID));
+    say(
+        context,
+        &format!("{word} {name} is deleted; it was at {id}"),
+    )
+}
+
+fn done(context: &Context, name: &str, target: ObjectId) -> Result<(), Failure> {
+    let info = RefInfo {
+        name: name.to_owned(),
+        commit: Some(target),
+        current: false,
+    };
+    match context.globals.json {
+        true => record(context, &info),
+        false => Ok(()),
+    }
+}
+
+fn record(context: &Context, info: &RefInfo) -> Result<(), Failure> {
+    context.ui.json(&Record {
+        name: &info.name,
+        commit: info.commit.map(|id| id.to_string()),
+        current: info.current,
+    })
+}
+
+fn say(context: &Context, text: &str) -> Result<(), Failure> {
+    if !context.globals.json && !context.ui.quiet() {
+        writeln!(context.ui.out(), "{}", clean(text))?;
+    }
+    Ok(())
+}

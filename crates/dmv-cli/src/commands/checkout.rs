@@ -1,0 +1,101 @@
+//! `dmv checkout`
+
+use crate::context::Context;
+use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
+use crate::format::json::{ProblemValue, problems};
+use crate::format::text::{SHORT_ID, bytes, clean, count};
+use dmv_core::object::name::escape;
+use dmv_core::repo::{CheckoutOptions, CheckoutReport, CheckoutTarget, Head, RefKind, Repo};
+use serde::Serialize;
+use std::io::Write;
+
+/// Switch the worktree to a branch or revision
+///
+/// Uncommitted changes that do not collide are kept; where they would be lost, nothing is done.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  dmv checkout regrade\n  dmv checkout v1.0")]
+pub struct Args {
+    /// What to switch to
+    #[arg(value_name = "REV")]
+    revision: String,
+    /// Discard uncommitted changes of tracked files
+    #[arg(short, long)]
+    force: bool,
+}
+
+#[derive(Serialize)]
+struct Document {
+    files: u64,
+    bytes: u64,
+    removed: u64,
+    branch: Option<String>,
+    commit: String,
+    problems: Vec<ProblemValue>,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    let target = target(&repo, &args.revision)?;
+    let options = CheckoutOptions {
+        force: args.force,
+        settings: context.settings()?,
+        asked: context.asked()?,
+    };
+    let watch = context.watch("checking out");
+    let report = repo.checkout(target, &options, &context.job)?;
+    drop(watch);
+    finish(context, &report, true)
+}
+
+/// A branch where there is one of that name: then commits will move it.
+fn target(repo: &Repo, revision: &str) -> Result<CheckoutTarget, Failure> {
+    if revision == "@"
+        && let Head::Branch(name) = repo.head()?
+    {
+        return Ok(CheckoutTarget::Branch(name));
+    }
+    let mut branches = repo.list_refs(RefKind::Branch)?.into_iter();
+    Ok(match branches.find(|info| info.name == revision) {
+        Some(info) => CheckoutTarget::Branch(info.name),
+        None => CheckoutTarget::Commit(repo.resolve(revision)?),
+    })
+}
+
+/// Tells what a checkout or restore did.
+pub fn finish(context: &Context, report: &CheckoutReport, switched: bool) -> Result<u8, Failure> {
+    let ui = &context.ui;
+    if context.globals.json {
+        ui.json(&Document {
+            files: report.files,
+            bytes: report.bytes,
+            removed: report.removed,
+            branch: report.head.branch().map(str::to_owned),
+            commit: report.commit.to_string(),
+            problems: problems(&report.refused),
+        })?;
+    } else if !ui.quiet() {
+        let mut out = ui.out();
+        if switched {
+            let id = report.commit.short(SHORT_ID);
+            match &report.head {
+                Head::Branch(name) => writeln!(out, "on branch {}, {id}", clean(name))?,
+                Head::Commit(_) => writeln!(out, "on commit {id}, on no branch")?,
+            }
+        }
+        let removed = match report.removed {
+            0 => String::new(),
+            n => format!(", {n} removed"),
+        };
+        let files = count(report.files, "file", "files");
+        writeln!(out, "{files} written ({}){removed}", bytes(report.bytes))?;
+    }
+    for problem in &report.refused {
+        let (path, why) = (escape(&problem.path), &problem.why);
+        ui.warn(format_args!("not written: {path}: {why}"));
+    }
+    Ok(match report.refused.is_empty() {
+        true => EXIT_OK,
+        false => EXIT_INCOMPLETE,
+    })
+}

@@ -1,0 +1,226 @@
+//! `dmv commit`
+
+use crate::context::Context;
+use crate::error::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
+use crate::format::json::{ProblemValue, problems};
+use crate::format::text::{SHORT_ID, bytes, clean, count};
+use dmv_core::object::name::escape;
+use dmv_core::object::tree::lookup_path;
+use dmv_core::repo::{CommitOptions, CommitReport, Head, Repo, RepoError, Who};
+use dmv_core::worktree::select::Paths;
+use dmv_core::worktree::snapshot::Problem;
+use serde::Serialize;
+use std::ffi::{OsStr, OsString};
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Record the worktree's changes
+///
+/// Takes all changes, or those under the paths given. There is no staging area.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  dmv commit -m \"colour pass on scene 4\"\n  \
+                  dmv commit -m \"new titles\" titles/ notes.txt"
+)]
+pub struct Args {
+    /// The message; each further one is a paragraph
+    #[arg(short, long, value_name = "MSG")]
+    message: Vec<String>,
+    /// Take the message from FILE; - is standard input
+    #[arg(short = 'F', long, value_name = "FILE", conflicts_with = "message")]
+    file: Option<PathBuf>,
+    /// Replace the last commit instead of following it
+    #[arg(long)]
+    amend: bool,
+    /// Commit even when nothing has changed
+    #[arg(long)]
+    allow_empty: bool,
+    /// Who made the change, if somebody else
+    #[arg(long, value_name = "NAME <EMAIL>", value_parser = author)]
+    author: Option<Who>,
+    /// Only these files and directories
+    #[arg(value_name = "PATH")]
+    paths: Vec<OsString>,
+}
+
+#[derive(Serialize)]
+struct Document {
+    commit: Option<String>,
+    branch: Option<String>,
+    files: u64,
+    bytes: u64,
+    new_bytes: u64,
+    stored_bytes: u64,
+    tree_files: u64,
+    problems: Vec<ProblemValue>,
+    warnings: Vec<ProblemValue>,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
+    let message = message(&args)?;
+    if message.is_none() && !args.amend {
+        return Err(Failure::usage("a commit needs a message").hint("dmv commit -m MESSAGE"));
+    }
+    let repo = context.repo()?;
+    let paths = context.paths(&repo, &args.paths)?;
+    check_paths(&repo, &paths)?;
+    let subject = message
+        .as_deref()
+        .and_then(|m| m.lines().next())
+        .unwrap_or("")
+        .to_owned();
+    let options = CommitOptions {
+        message,
+        author: args.author,
+        committer: context.who()?,
+        select: &Paths::new(paths),
+        amend: args.amend,
+        allow_empty: args.allow_empty,
+        settings: context.settings()?,
+        asked: context.asked()?,
+    };
+    let watch = context.watch("committing");
+    let report = repo.commit(options, &context.job)?;
+    drop(watch);
+    if context.globals.json {
+        context.ui.json(&document(&report))?;
+    } else {
+        print(context, &report, &subject)?;
+    }
+    tell(context, &report);
+    Ok(match report.problems.is_empty() {
+        true => EXIT_OK,
+        false => EXIT_INCOMPLETE,
+    })
+}
+
+fn author(text: &str) -> Result<Who, String> {
+    let parts = text
+        .strip_suffix('>')
+        .and_then(|text| text.split_once('<'))
+        .filter(|(name, email)| !name.contains('>') && !email.contains(['<', '>']));
+    match parts {
+        Some((name, email)) => Ok(Who {
+            name: name.trim().to_owned(),
+            email: email.trim().to_owned(),
+        }),
+        None => Err("an author is written as 'Name <address>'".to_owned()),
+    }
+}
+
+fn message(args: &Args) -> Result<Option<String>, Failure> {
+    let Some(file) = &args.file else {
+        return Ok(match args.message.is_empty() {
+            true => None,
+            false => Some(args.message.join("\n\n")),
+        });
+    };
+    let mut bytes = Vec::new();
+    let read = match file.as_os_str() == "-" {
+        true => std::io::stdin().read_to_end(&mut bytes).map(drop),
+        false => std::fs::read(file).map(|read| bytes = read),
+    };
+    read.map_err(|e| Failure::file("read", file, &e))?;
+    let text = String::from_utf8(bytes).map_err(|_| {
+        let message = format!("the message in {} is not UTF-8", file.display());
+        Failure::new("bad-text", EXIT_OTHER, message)
+    })?;
+    Ok(Some(text.trim_end().to_owned()))
+}
+
+/// A path that is neither in the worktree nor in its commit is a slip.
+fn check_paths(repo: &Repo, paths: &[Vec<u8>]) -> Result<(), Failure> {
+    let root = repo.worktree_root().ok_or(RepoError::NoWorktree)?;
+    let tree = match repo.base_commit()? {
+        Some(id) => Some(repo.read_commit(&id)?.tree),
+        None => None,
+    };
+    for path in paths.iter().filter(|path| !path.is_empty()) {
+        let on_disk = root.join(Path::new(OsStr::from_bytes(path)));
+        if std::fs::symlink_metadata(on_disk).is_ok() {
+            continue;
+        }
+        let known = match tree {
+            Some(tree) => lookup_path(repo.objects(), &tree, &Repo::parse_path(path)?)?.is_some(),
+            None => false,
+        };
+        if !known {
+            let message = format!(
+                "'{}' is neither in the worktree nor in its commit",
+                escape(path)
+            );
+            let failure = Failure::new("no-such-path", EXIT_OTHER, message);
+            return Err(failure.hint("dmv status"));
+        }
+    }
+    Ok(())
+}
+
+fn document(report: &CommitReport) -> Document {
+    Document {
+        commit: report.commit.map(|id| id.to_string()),
+        branch: report.head.branch().map(str::to_owned),
+        files: report.files,
+        bytes: report.bytes,
+        new_bytes: report.new_bytes,
+        stored_bytes: report.stored_bytes,
+        tree_files: report.tree_files,
+        problems: problems(&report.problems),
+        warnings: problems(&report.warnings),
+    }
+}
+
+fn print(context: &Context, report: &CommitReport, subject: &str) -> Result<(), Failure> {
+    if context.ui.quiet() {
+        return Ok(());
+    }
+    let mut out = context.ui.out();
+    let Some(id) = &report.commit else {
+        writeln!(out, "nothing to commit")?;
+        return Ok(());
+    };
+    let on = match &report.head {
+        Head::Branch(name) => name.as_str(),
+        Head::Commit(_) => "no branch",
+    };
+    writeln!(
+        out,
+        "[{} {}] {}",
+        clean(on),
+        id.short(SHORT_ID),
+        clean(subject)
+    )?;
+    writeln!(
+        out,
+        "{} changed; {} in {}; {} new, stored as {}",
+        count(report.files, "file", "files"),
+        bytes(report.bytes),
+        count(report.tree_files, "file", "files"),
+        bytes(report.new_bytes),
+        bytes(report.stored_bytes),
+    )?;
+    Ok(())
+}
+
+fn tell(context: &Context, report: &CommitReport) {
+    let ui = &context.ui;
+    let line = |p: &Problem| format!("not committed: {}: {}", escape(&p.path), p.why);
+    for problem in report.problems.iter().chain(&report.warnings) {
+        ui.warn(line(problem));
+    }
+    let mut control: Vec<&[u8]> = report.control.iter().map(Vec::as_slice).collect();
+    // The worktree's own repository goes without saying.
+    control.retain(|path| *path != b".dmv");
+    if let Some(first) = control.first() {
+        let more = match control.len() - 1 {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        ui.note(format_args!(
+            "note: never committed: {}{more}",
+            escape(first)
+        ));
+    }
+}

@@ -1,0 +1,28 @@
+//! `dmv completions`
+
+use crate::args::Cli;
+use crate::context::Context;
+use crate::error::{EXIT_OK, Failure};
+use clap::CommandFactory;
+use clap_complete::Shell;
+use std::io::Write;
+
+/// Print completions for a shell
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  dmv completions bash > ~/.local/share/bash-completion/\
+                        completions/dmv"
+)]
+pub struct Args {
+    /// The shell
+    shell: Shell,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    // The generator panics where it cannot write, which memory never does.
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "dmv", &mut script);
+    context.ui.out().write_all(&script)?;
+    Ok(EXIT_OK)
+}

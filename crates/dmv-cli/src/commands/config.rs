@@ -1,0 +1,221 @@
+//! `dmv config`
+
+use crate::config::{KEYS, Key, Kind, Origin, check, find, user_file, variable};
+use crate::context::Context;
+use crate::error::{EXIT_DIFFERS, EXIT_NO_REPOSITORY, EXIT_OK, EXIT_OTHER, Failure};
+use crate::format::text::clean;
+use dmv_core::repo::{CONFIG_FILE, discover};
+use serde::Serialize;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use toml_edit::{DocumentMut, Item, Table, value};
+
+/// Read and change settings
+///
+/// A flag comes before a DMV_* variable of the environment, that before the repository's file, and
+/// that before the user's file.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  dmv config set --user user.name \"Ada Lovelace\"\n  dmv config list"
+)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Print the value in force; exit with 1 if there is none
+    #[command(after_help = "Example:\n  dmv config get user.name")]
+    Get {
+        /// The setting
+        key: String,
+    },
+    /// Set a value, in the repository's file unless told otherwise
+    #[command(after_help = "Example:\n  dmv config set --user user.email ada@example.org")]
+    Set {
+        /// The setting
+        key: String,
+        /// Its value
+        value: String,
+        #[command(flatten)]
+        file: WhichFile,
+    },
+    /// Take a value out of the repository's file, unless told otherwise
+    #[command(after_help = "Example:\n  dmv config unset --user color.ui")]
+    Unset {
+        /// The setting
+        key: String,
+        #[command(flatten)]
+        file: WhichFile,
+    },
+    /// List all settings with their values and where these come from
+    #[command(after_help = "Example:\n  dmv config list --json")]
+    List,
+}
+
+#[derive(clap::Args)]
+struct WhichFile {
+    /// In the user's file, for all repositories
+    #[arg(long)]
+    user: bool,
+}
+
+#[derive(Serialize)]
+struct Record<'a> {
+    key: &'a str,
+    value: Option<String>,
+    origin: Option<&'static str>,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    match &args.command {
+        Command::Get { key } => get(context, find(key)?),
+        Command::List => list(context),
+        Command::Set { key, value, file } => {
+            let key = find(key)?;
+            check(key, value, "")?;
+            edit(&file.path()?, |document| put(document, key, value))?;
+            Ok(EXIT_OK)
+        }
+        Command::Unset { key, file } => {
+            let key = find(key)?;
+            edit(&file.path()?, |document| take(document, key))?;
+            Ok(EXIT_OK)
+        }
+    }
+}
+
+fn get(context: &Context, key: &Key) -> Result<u8, Failure> {
+    let found = context.config()?.get(key)?;
+    if context.globals.json {
+        show(context, key, found.clone())?;
+    } else if let Some((value, _)) = &found {
+        writeln!(context.ui.out(), "{}", clean(value))?;
+    }
+    Ok(if found.is_some() {
+        EXIT_OK
+    } else {
+        EXIT_DIFFERS
+    })
+}
+
+fn list(context: &Context) -> Result<u8, Failure> {
+    let config = context.config()?;
+    for key in &KEYS {
+        let found = config.get(key)?;
+        if context.globals.json {
+            show(context, key, found)?;
+            continue;
+        }
+        let mut out = context.ui.out();
+        match found {
+            Some((value, origin)) => {
+                let place = match origin {
+                    Origin::Environment => variable(key),
+                    origin => origin.word().to_owned(),
+                };
+                writeln!(out, "{:<15} {}  ({place})", key.name, clean(&value))?;
+            }
+            None => writeln!(out, "{:<15} (not set)", key.name)?,
+        }
+        if context.ui.verbose() {
+            writeln!(out, "{:<15} {}", "", key.about)?;
+        }
+    }
+    Ok(EXIT_OK)
+}
+
+fn show(context: &Context, key: &Key, found: Option<(String, Origin)>) -> Result<(), Failure> {
+    let (value, origin) = found.unzip();
+    context.ui.json(&Record {
+        key: key.name,
+        value,
+        origin: origin.map(Origin::word),
+    })
+}
+
+impl WhichFile {
+    fn path(&self) -> Result<PathBuf, Failure> {
+        if self.user {
+            return user_file().ok_or_else(|| {
+                let message = "neither XDG_CONFIG_HOME nor a home directory is known";
+                Failure::new("no-home", EXIT_OTHER, message)
+            });
+        }
+        match discover(Path::new(".")) {
+            Ok(place) => Ok(place.dmv.join(CONFIG_FILE)),
+            Err(e) => {
+                let failure = Failure::from(e);
+                Err(match failure.exit {
+                    EXIT_NO_REPOSITORY => failure.hint("dmv config --help"),
+                    _ => failure,
+                })
+            }
+        }
+    }
+}
+
+/// Changes a file, keeping its comments and order; it takes its place in one rename.
+fn edit(path: &Path, change: impl FnOnce(&mut DocumentMut)) -> Result<(), Failure> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(e) => return Err(Failure::file("read", path, &e)),
+    };
+    let mut document: DocumentMut = text.parse().map_err(|e: toml_edit::TomlError| {
+        let message = format!("{}: {}", path.display(), e.message());
+        Failure::new("bad-config-file", EXIT_OTHER, message)
+    })?;
+    change(&mut document);
+    let new = document.to_string();
+    if new == text {
+        return Ok(());
+    }
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let write = || -> std::io::Result<()> {
+        std::fs::create_dir_all(dir)?;
+        let mut file = tempfile::Builder::new()
+            .prefix(".config")
+            .tempfile_in(dir)?;
+        file.write_all(new.as_bytes())?;
+        if let Ok(meta) = std::fs::metadata(path) {
+            file.as_file().set_permissions(meta.permissions())?;
+        }
+        file.as_file().sync_all()?;
+        file.persist(path).map_err(|e| e.error)?;
+        Ok(())
+    };
+    write().map_err(|e| Failure::file("write", path, &e))
+}
+
+fn put(document: &mut DocumentMut, key: &Key, text: &str) {
+    let Some((section, name)) = key.name.split_once('.') else {
+        return;
+    };
+    let item = match key.kind {
+        Kind::Bool => value(text == "true"),
+        _ => value(text),
+    };
+    let table = document
+        .entry(section)
+        .or_insert_with(|| Item::Table(Table::new()));
+    // Anything but a table there is no setting of ours; the value wanted takes its place.
+    if !table.is_table_like() {
+        *table = Item::Table(Table::new());
+    }
+    table[name] = item;
+}
+
+fn take(document: &mut DocumentMut, key: &Key) {
+    let Some((section, name)) = key.name.split_once('.') else {
+        return;
+    };
+    if let Some(table) = document.get_mut(section).and_then(Item::as_table_like_mut) {
+        table.remove(name);
+        if table.is_empty() {
+            document.remove(section);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! `dmv demo`
+
+use crate::context::{Context, quoted};
+use crate::error::{EXIT_OTHER, Failure};
+use crate::progress::Watch;
+use anstyle::Style;
+use dmv_core::repo::RepoError;
+use std::fs::{self, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Take the tour: real commands on a small media project
+///
+/// Every command is printed before it runs. Without DIR the project is removed afterwards.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  dmv demo\n  dmv demo /tmp/tour && cd /tmp/tour")]
+pub struct Args {
+    /// Where to make the project; kept
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+/// Bytes of the clip that the tour edits.
+const CLIP_BYTES: usize = 8 << 20;
+/// Where the edit happens, and how much is put in.
+const EDIT_AT: u64 = 3_000_000;
+const EDIT_BYTES: usize = 2_000;
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let temp = match args.dir {
+        Some(_) => None,
+        None => {
+            let made = tempfile::Builder::new().prefix("dmv-demo-").tempdir();
+            let here = std::env::temp_dir();
+            Some(made.map_err(|e| Failure::file("create a directory in", &here, &e))?)
+        }
+    };
+    let dir = match (&args.dir, &temp) {
+        (Some(dir), _) => dir.clone(),
+        (None, Some(temp)) => temp.path().to_owned(),
+        (None, None) => return Err(Failure::usage("a directory is needed")),
+    };
+    prepare(&dir)?;
+    // The commands run elsewhere.
+    let dir = fs::canonicalize(&dir).map_err(|e| Failure::file("find", &dir, &e))?;
+    let tour = Tour {
+        context,
+        program: std::env::current_exe()
+            .map_err(|e| Failure::file("find", Path::new("this program"), &e))?,
+        dir,
+    };
+    // Ctrl-C ends the command that runs; then the project is still to be removed.
+    let watch = Watch::start(context.job.clone(), "", false);
+    let exit = tour.take();
+    drop(watch);
+    if let Some(temp) = temp {
+        // What is left in a temporary directory is tidied up by the system.
+        let _ = temp.close();
+    }
+    exit
+}
+
+/// Makes the directory, which may be there if it is empty.
+fn prepare(dir: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(dir).map_err(|e| Failure::file("create", dir, &e))?;
+    let mut entries = fs::read_dir(dir).map_err(|e| Failure::file("list", dir, &e))?;
+    match entries.next() {
+        None => Ok(()),
+        Some(_) => {
+            let message = format!("{} is not empty", dir.display());
+            Err(Failure::new("not-empty", EXIT_OTHER, message))
+        }
+    }
+}
+
+struct Tour<'a> {
+    context: &'a Context,
+    program: PathBuf,
+    dir: PathBuf,
+}
+
+impl Tour<'_> {
+    fn take(&self) -> Result<u8, Failure> {
+        self.say("A small film project: notes, a cue sheet and a clip of 8 MiB.")?;
+        self.dmv(&["init", "--branch", "main"])?;
+        self.write("notes.txt", b"Scene 1: harbour, dawn\n")?;
+        self.write("sound/cues.csv", b"time,cue\n00:00:04,gulls\n")?;
+        self.write("media/clip.mov", &noise(CLIP_BYTES))?;
+        self.dmv(&["status"])?;
+        self.dmv(&["commit", "-m", "first cut"])?;
+
+        self.say("Two kilobytes go into the middle of the clip, and a line into the notes.")?;
+        self.insert("media/clip.mov", EDIT_AT, &noise(EDIT_BYTES))?;
+        self.write(
+            "notes.txt",
+            b"Scene 1: harbour, dawn\nScene 2: market, noon\n",
+        )?;
+        self.dmv(&["diff"])?;
+        self.say("Only what is new is stored, not the clip once more.")?;
+        self.dmv(&["commit", "-m", "gulls come in later"])?;
+        self.dmv(&["tag", "rough-cut"])?;
+
+        self.say("A branch tries something else; each has its own files.")?;
+        self.dmv(&["branch", "night"])?;
+        self.dmv(&["checkout", "night"])?;
+        self.write("notes.txt", b"Scene 1: harbour, night\n")?;
+        self.dmv(&["commit", "-m", "what if it were night"])?;
+        self.dmv(&["checkout", "main"])?;
+        self.dmv(&["log", "night"])?;
+        self.dmv(&["branch"])?;
+
+        self.say("Any state can be looked into without switching to it.")?;
+        self.dmv(&["ls", "-lr", "night"])?;
+        self.dmv(&["cat", "night:notes.txt"])?;
+        self.dmv(&["diff", "main", "night", "--stat"])?;
+
+        self.say("A file is lost by accident, and put back.")?;
+        fs::remove_file(self.dir.join("sound/cues.csv"))
+            .map_err(|e| Failure::file("remove", &self.dir.join("sound/cues.csv"), &e))?;
+        self.dmv(&["status"])?;
+        self.dmv(&["restore", "sound"])?;
+        self.dmv(&["status"])?;
+
+        self.say("What the newest state amounts to, and what all of history takes.")?;
+        self.dmv(&["du"])?;
+        self.dmv(&["stats"])?;
+        self.say("Every byte is checked against its id.")?;
+        self.dmv(&["verify"])?;
+        self.say(
+            "Shown: commits that store only what is new, history, branches, looking into \
+             any state, restoring files, and checking the repository.",
+        )?;
+        Ok(0)
+    }
+
+    fn say(&self, text: &str) -> Result<(), Failure> {
+        let bold = Style::new().bold();
+        let line = self
+            .context
+            .ui
+            .paint(bold, format_args!("\n# {}", text.trim()));
+        writeln!(self.context.ui.out(), "{line}")?;
+        Ok(())
+    }
+
+    /// Prints a command and runs it; its output goes where ours goes.
+    fn dmv(&self, args: &[&str]) -> Result<(), Failure> {
+        let words: Vec<String> = args.iter().map(|arg| quoted(arg)).collect();
+        writeln!(self.context.ui.out(), "\n$ dmv {}", words.join(" "))?;
+        self.context.ui.finish()?;
+        let color = match self.context.ui.colored() {
+            true => "always",
+            false => "never",
+        };
+        let status = Command::new(&self.program)
+            .arg("--color")
+            .arg(color)
+            .args(args)
+            .current_dir(&self.dir)
+            .status()
+            .map_err(|e| Failure::file("run", &self.program, &e))?;
+        if self.context.job.is_cancelled() {
+            return Err(RepoError::Cancelled.into());
+        }
+        if status.success() {
+            return Ok(());
+        }
+        let message = format!("'dmv {}' failed: {status}", words.join(" "));
+        Err(Failure::new("demo-failed", EXIT_OTHER, message))
+    }
+
+    fn write(&self, name: &str, content: &[u8]) -> Result<(), Failure> {
+        let path = self.dir.join(name);
+        let parent = path.parent().unwrap_or(&self.dir);
+        fs::create_dir_all(parent)
+            .and_then(|()| fs::write(&path, content))
+            .map_err(|e| Failure::file("write", &path, &e))
+    }
+
+    fn insert(&self, name: &str, at: u64, content: &[u8]) -> Result<(), Failure> {
+        let path = self.dir.join(name);
+        let edit = || {
+            let mut file = OpenOptions::new().read(true).write(true).open(&path)?;
+            let mut rest = Vec::new();
+            file.seek(SeekFrom::Start(at))?;
+            file.read_to_end(&mut rest)?;
+            file.seek(SeekFrom::Start(at))?;
+            file.write_all(content)?;
+            file.write_all(&rest)
+        };
+        edit().map_err(|e| Failure::file("edit", &path, &e))
+    }
+}
+
+/// Bytes that do not compress, the same in every tour: xorshift64.
+fn noise(len: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ len as u64;
+    let mut out = Vec::with_capacity(len + 8);
+    while out.len() < len {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        out.extend_from_slice(&state.to_le_bytes());
+    }
+    out.truncate(len);
+    out
+}

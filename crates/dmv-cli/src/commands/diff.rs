@@ -1,0 +1,128 @@
+//! `dmv diff`
+
+use crate::compare::{Comparer, Side, Totals};
+use crate::context::Context;
+use crate::error::{EXIT_DIFFERS, EXIT_OK, Failure};
+use dmv_core::diff::{DiffVisitor, diff_trees};
+use dmv_core::hash::ObjectId;
+use dmv_core::object::name::RepoPath;
+use dmv_core::object::tree::TreeEntry;
+use dmv_core::repo::{Repo, StatusOptions};
+use dmv_core::worktree::scan::Select;
+use dmv_core::worktree::select::Paths;
+use std::ffi::OsString;
+use std::ops::ControlFlow;
+
+/// Show what differs between commits, or a commit and the worktree
+///
+/// Text is shown as a unified diff. Of any other file the changed ranges of bytes are shown, and
+/// how much of it is shared and how much is new.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  dmv diff\n  dmv diff v1.0 @ --stat\n  dmv diff @~2 -- media/scene4"
+)]
+pub struct Args {
+    /// The old side; what the worktree is on by default
+    #[arg(value_name = "A")]
+    old: Option<String>,
+    /// The new side; the worktree by default
+    #[arg(value_name = "B")]
+    new: Option<String>,
+    /// One line for each file
+    #[arg(long)]
+    stat: bool,
+    /// Exit with 1 when there are differences
+    #[arg(long)]
+    exit_code: bool,
+    /// Only these files and directories
+    #[arg(last = true, value_name = "PATH")]
+    paths: Vec<OsString>,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    let paths = Paths::new(context.paths(&repo, &args.paths)?);
+    let comparer = Comparer::new(context, &repo, !args.stat);
+    let mut totals = Totals::default();
+    let mut show = |path: &RepoPath, old: Side<'_>, new: Side<'_>| -> Result<(), Failure> {
+        let diff = comparer.compare(path, old, new)?;
+        diff.add_to(&mut totals);
+        match (context.globals.json, args.stat) {
+            (true, _) => context.ui.json(&diff),
+            (false, true) => diff.print_stat(context),
+            (false, false) => diff.print(context),
+        }
+    };
+    let old = match &args.old {
+        Some(revision) => Some(context.revision(&repo, "diff", revision)?),
+        None => repo.head_commit()?,
+    };
+    if let Some(revision) = &args.new {
+        let new = context.revision(&repo, "diff", revision)?;
+        each_change(&repo, old, Some(new), &paths, &mut show)?;
+    } else {
+        let options = StatusOptions {
+            select: &paths,
+            settings: context.settings()?,
+        };
+        let watch = context.watch("looking at");
+        let changes = repo.diff_worktree(old, &paths, &options, &context.job)?;
+        drop(watch);
+        for change in &changes {
+            let old = Side::of_entry(change.old.as_ref());
+            show(&change.path, old, Side::of_worktree(change.new.as_ref()))?;
+        }
+    }
+    if args.stat && !context.globals.json && !totals.is_empty() {
+        totals.print(context)?;
+    }
+    Ok(match args.exit_code && !totals.is_empty() {
+        true => EXIT_DIFFERS,
+        false => EXIT_OK,
+    })
+}
+
+/// Visits what differs between two commits under `paths`.
+pub fn each_change(
+    repo: &Repo,
+    old: Option<ObjectId>,
+    new: Option<ObjectId>,
+    paths: &Paths,
+    show: &mut dyn FnMut(&RepoPath, Side<'_>, Side<'_>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let tree_of = |commit: Option<ObjectId>| match commit {
+        Some(id) => repo.read_commit(&id).map(|commit| Some(commit.tree)),
+        None => Ok(None),
+    };
+    let (old, new) = (tree_of(old)?, tree_of(new)?);
+    let mut visitor = Visitor { paths, show };
+    // Never `Break`: everything is shown.
+    let _ = diff_trees(repo.objects(), old, new, &mut visitor)?;
+    Ok(())
+}
+
+struct Visitor<'a> {
+    paths: &'a Paths,
+    show: &'a mut dyn FnMut(&RepoPath, Side<'_>, Side<'_>) -> Result<(), Failure>,
+}
+
+impl DiffVisitor for Visitor<'_> {
+    type Error = Failure;
+
+    fn enter(&mut self, dir: &RepoPath) -> bool {
+        self.paths.enters(dir.as_bytes())
+    }
+
+    fn change(
+        &mut self,
+        path: &RepoPath,
+        old: Option<&TreeEntry>,
+        new: Option<&TreeEntry>,
+    ) -> Result<ControlFlow<()>, Failure> {
+        if self.paths.includes(path.as_bytes()) {
+            (self.show)(path, Side::of_entry(old), Side::of_entry(new))?;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}

@@ -1,0 +1,61 @@
+//! `dmv du`
+
+use crate::context::Context;
+use crate::error::{EXIT_OK, Failure};
+use crate::format::json::PathValue;
+use crate::format::text::{bytes, count};
+use dmv_core::object::name::escape;
+use serde::Serialize;
+use std::ffi::OsString;
+use std::io::Write;
+
+/// Add up the bytes of a directory or file, and how many of them differ
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  dmv du\n  dmv du v1.0:media")]
+pub struct Args {
+    /// What to add up; all of the worktree's commit by default
+    #[arg(value_name = "REV[:PATH]", default_value = "@")]
+    place: OsString,
+}
+
+#[derive(Serialize)]
+struct Document {
+    #[serde(flatten)]
+    path: PathValue,
+    bytes: u64,
+    unique_bytes: u64,
+    stored_bytes: u64,
+    files: u64,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    let place = context.place(&repo, &args.place)?;
+    let watch = context.watch("adding up");
+    let sum = repo.disk_use(&place.located, &context.job)?;
+    drop(watch);
+    if context.globals.json {
+        context.ui.json(&Document {
+            path: PathValue::new(place.path.as_bytes()),
+            bytes: sum.bytes,
+            unique_bytes: sum.unique_bytes,
+            stored_bytes: sum.stored_bytes,
+            files: sum.files,
+        })?;
+        return Ok(EXIT_OK);
+    }
+    let path = match place.path.is_root() {
+        true => ".".to_owned(),
+        false => escape(place.path.as_bytes()).to_string(),
+    };
+    writeln!(
+        context.ui.out(),
+        "{path}: {} in {}; {} different, stored as about {}",
+        bytes(sum.bytes),
+        count(sum.files, "file", "files"),
+        bytes(sum.unique_bytes),
+        bytes(sum.stored_bytes),
+    )?;
+    Ok(EXIT_OK)
+}

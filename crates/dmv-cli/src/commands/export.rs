@@ -1,0 +1,265 @@
+//! `dmv export`
+
+use crate::context::{Context, PlaceIn};
+use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
+use crate::format::json::{ProblemValue, problems};
+use crate::format::text::{bytes, count};
+use dmv_core::job::Job;
+use dmv_core::object::list::Blob;
+use dmv_core::object::name::{RepoPath, escape};
+use dmv_core::object::tree::{Kind, TreeEntry};
+use dmv_core::repo::{Located, Repo, RepoError, blob_of};
+use dmv_core::worktree::snapshot::Problem;
+use serde::Serialize;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read, Write};
+use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use tar::{EntryType, Header};
+
+/// Write files of a commit to a directory or a tar archive, without a worktree
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  dmv export v1.0 --to /srv/release\n  \
+                  dmv export @:media --tar - | ssh host tar -x")]
+#[group(id = "sink", required = true)]
+pub struct Args {
+    /// What to write
+    #[arg(value_name = "REV[:PATH]")]
+    place: OsString,
+    /// Into this directory, which is made, or is empty
+    #[arg(long, value_name = "DIR", group = "sink")]
+    to: Option<PathBuf>,
+    /// As a tar archive into FILE; - is standard output
+    #[arg(long, value_name = "FILE", group = "sink")]
+    tar: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Document {
+    files: u64,
+    bytes: u64,
+    problems: Vec<ProblemValue>,
+}
+
+#[derive(Default)]
+struct Done {
+    files: u64,
+    bytes: u64,
+    refused: Vec<Problem>,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    let place = context.place(&repo, &args.place)?;
+    let to_stdout = args.tar.as_deref() == Some(Path::new("-"));
+    let watch = context.watch("exporting");
+    let done = match (&args.to, &args.tar) {
+        (Some(dir), _) => {
+            let report = repo.export(&place.located, dir, &context.job)?;
+            Done {
+                files: report.files,
+                bytes: report.bytes,
+                refused: report.refused,
+            }
+        }
+        (None, Some(_)) if to_stdout => {
+            let mut out = context.ui.out();
+            archive(&repo, &place, &context.job, &mut *out)?
+        }
+        (None, Some(file)) => archive_file(&repo, &place, &context.job, file)?,
+        (None, None) => return Err(Failure::usage("--to or --tar is needed")),
+    };
+    drop(watch);
+    for problem in &done.refused {
+        let (path, why) = (escape(&problem.path), &problem.why);
+        context.ui.warn(format_args!("not exported: {path}: {why}"));
+    }
+    if context.globals.json && !to_stdout {
+        context.ui.json(&Document {
+            files: done.files,
+            bytes: done.bytes,
+            problems: problems(&done.refused),
+        })?;
+    } else if !context.ui.quiet() && !context.globals.json {
+        let files = count(done.files, "file", "files");
+        context
+            .ui
+            .note(format_args!("{files} exported, {}", bytes(done.bytes)));
+    }
+    Ok(match done.refused.is_empty() {
+        true => EXIT_OK,
+        false => EXIT_INCOMPLETE,
+    })
+}
+
+/// A failed attempt leaves nothing under the final name.
+fn archive_file(repo: &Repo, place: &PlaceIn, job: &Job, file: &Path) -> Result<Done, Failure> {
+    let failed = |e: &io::Error| Failure::file("write", file, e);
+    let dir = match file.parent() {
+        Some(dir) if dir != Path::new("") => dir,
+        _ => Path::new("."),
+    };
+    let temp = tempfile::Builder::new()
+        .prefix(".export")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
+        .tempfile_in(dir)
+        .map_err(|e| failed(&e))?;
+    let mut out = io::BufWriter::with_capacity(1 << 20, temp);
+    let done = archive(repo, place, job, &mut out)?;
+    let temp = out.into_inner().map_err(|e| failed(e.error()))?;
+    temp.persist(file).map_err(|e| failed(&e.error))?;
+    Ok(done)
+}
+
+fn archive(repo: &Repo, place: &PlaceIn, job: &Job, out: &mut dyn Write) -> Result<Done, Failure> {
+    let totals = match &place.located {
+        Located::Root { bytes, files, .. } => (*bytes, *files),
+        Located::Entry(entry) => (entry.size, entry.file_count()),
+    };
+    job.progress.total_bytes.store(totals.0, Ordering::Relaxed);
+    job.progress.total_files.store(totals.1, Ordering::Relaxed);
+    let mut archive = Archive {
+        repo,
+        job,
+        time: u64::try_from(place.commit.committer.seconds).unwrap_or(0),
+        builder: tar::Builder::new(out),
+        done: Done::default(),
+    };
+    match (place.located.tree(), &place.located) {
+        (Some(tree), _) => {
+            let mut failed = None;
+            repo.list(&RepoPath::root(), tree, true, &mut |listed| {
+                Ok(match archive.add(listed.path.as_bytes(), &listed.entry) {
+                    Ok(()) => ControlFlow::Continue(()),
+                    Err(e) => {
+                        failed = Some(e);
+                        ControlFlow::Break(())
+                    }
+                })
+            })?;
+            if let Some(failure) = failed {
+                return Err(failure);
+            }
+        }
+        (None, Located::Entry(entry)) => archive.add(entry.name.as_bytes(), entry)?,
+        (None, Located::Root { .. }) => {}
+    }
+    let Archive { builder, done, .. } = archive;
+    builder.into_inner()?.flush()?;
+    Ok(done)
+}
+
+struct Archive<'a> {
+    repo: &'a Repo,
+    job: &'a Job,
+    /// Seconds since 1970 that every entry gets: the commit's.
+    time: u64,
+    builder: tar::Builder<&'a mut dyn Write>,
+    done: Done,
+}
+
+impl Archive<'_> {
+    fn add(&mut self, path: &[u8], entry: &TreeEntry) -> Result<(), Failure> {
+        if self.job.is_cancelled() {
+            return Err(RepoError::Cancelled.into());
+        }
+        let name = Path::new(OsStr::from_bytes(path));
+        let mut header = Header::new_gnu();
+        header.set_mtime(self.time);
+        header.set_mode(match entry.kind {
+            Kind::File => 0o644,
+            Kind::Symlink => 0o777,
+            Kind::Executable | Kind::Directory | Kind::Conflict => 0o755,
+        });
+        match entry.kind {
+            Kind::Directory => {
+                header.set_entry_type(EntryType::Directory);
+                header.set_size(0);
+                let name = name.join("");
+                self.builder.append_data(&mut header, name, io::empty())?;
+                return Ok(());
+            }
+            Kind::Symlink => {
+                let target = self.repo.link_target(entry)?;
+                header.set_entry_type(EntryType::Symlink);
+                header.set_size(0);
+                let target = Path::new(OsStr::from_bytes(&target));
+                self.builder.append_link(&mut header, name, target)?;
+            }
+            Kind::File | Kind::Executable => {
+                header.set_entry_type(EntryType::Regular);
+                header.set_size(entry.size);
+                let mut content = Content {
+                    repo: self.repo,
+                    job: self.job,
+                    blob: blob_of(entry),
+                    next: 0,
+                    window: Vec::new(),
+                    at: 0,
+                    failed: None,
+                };
+                let added = self.builder.append_data(&mut header, name, &mut content);
+                if let Some(e) = content.failed {
+                    return Err(e.into());
+                }
+                added?;
+            }
+            Kind::Conflict => {
+                self.done.refused.push(Problem {
+                    path: path.to_vec(),
+                    why: "it is an unresolved conflict".to_owned(),
+                });
+                return Ok(());
+            }
+        }
+        self.done.files += 1;
+        self.done.bytes += entry.size;
+        Job::add(&self.job.progress.files, 1);
+        Ok(())
+    }
+}
+
+/// Bytes of a file that are fetched at a time.
+const WINDOW_BYTES: u64 = 4 << 20;
+
+/// A file's content as something to read from.
+struct Content<'a> {
+    repo: &'a Repo,
+    job: &'a Job,
+    blob: Blob,
+    next: u64,
+    window: Vec<u8>,
+    at: usize,
+    /// What the repository said, which an I/O error cannot carry.
+    failed: Option<RepoError>,
+}
+
+impl Read for Content<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.window.len() && self.next < self.blob.size {
+            self.window.clear();
+            self.at = 0;
+            let end = self.next.saturating_add(WINDOW_BYTES).min(self.blob.size);
+            let range = Some(self.next..end);
+            let read = match self.job.is_cancelled() {
+                true => Err(RepoError::Cancelled),
+                false => self.repo.cat(self.blob, range, &mut self.window),
+            };
+            match read {
+                Ok(read) => Job::add(&self.job.progress.bytes, read),
+                Err(e) => {
+                    self.failed = Some(e);
+                    return Err(io::ErrorKind::Other.into());
+                }
+            }
+            self.next = end;
+        }
+        let n = buf.len().min(self.window.len() - self.at);
+        buf[..n].copy_from_slice(&self.window[self.at..self.at + n]);
+        self.at += n;
+        Ok(n)
+    }
+}

@@ -1,0 +1,48 @@
+//! `dmv init`
+
+use crate::context::Context;
+use crate::error::{EXIT_OK, Failure};
+use dmv_core::repo::Repo;
+use serde_json::json;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Make a new repository
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  dmv init film\n  dmv init --bare /srv/film.dmv")]
+pub struct Args {
+    /// Where; made if it is missing
+    #[arg(default_value = ".", value_name = "DIR")]
+    dir: PathBuf,
+    /// Name of the first branch
+    #[arg(long, value_name = "NAME")]
+    branch: Option<String>,
+    /// A store alone, without a worktree: DIR itself becomes the repository
+    #[arg(long)]
+    bare: bool,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
+    let branch = match args.branch {
+        Some(branch) => branch,
+        None => context
+            .config()?
+            .value("init.branch")?
+            .unwrap_or_else(|| "main".to_owned()),
+    };
+    let repo = Repo::init(&args.dir, &branch, args.bare, context.asked()?)?;
+    let path = repo.dmv_dir();
+    if context.globals.json {
+        context.ui.json(&json!({
+            "path": path.to_string_lossy(),
+            "branch": branch,
+            "bare": args.bare,
+            "id": repo.id().to_string(),
+        }))?;
+    } else if !context.ui.quiet() {
+        let text = format!("new repository at {}, on branch {branch}", path.display());
+        writeln!(context.ui.out(), "{}", crate::format::text::clean(&text))?;
+    }
+    Ok(EXIT_OK)
+}

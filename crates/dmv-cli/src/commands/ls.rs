@@ -1,0 +1,104 @@
+//! `dmv ls`
+
+use crate::context::Context;
+use crate::error::{EXIT_OK, Failure};
+use crate::format::json::PathValue;
+use crate::format::text::{SHORT_ID, bytes};
+use anstyle::{AnsiColor, Style};
+use dmv_core::object::name::{RepoPath, escape};
+use dmv_core::object::tree::{Kind, TreeEntry};
+use dmv_core::repo::Located;
+use serde::Serialize;
+use std::ffi::OsString;
+use std::io::Write;
+use std::ops::ControlFlow;
+
+/// List files of a commit, without reading them
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  dmv ls -l @:media\n  dmv ls -r v1.0")]
+pub struct Args {
+    /// What to list; the root of the worktree's commit by default
+    #[arg(value_name = "REV[:PATH]", default_value = "@")]
+    place: OsString,
+    /// Show kind, size and id as well
+    #[arg(short)]
+    long: bool,
+    /// List everything below
+    #[arg(short)]
+    recursive: bool,
+}
+
+#[derive(Serialize)]
+struct Record {
+    #[serde(flatten)]
+    path: PathValue,
+    kind: &'static str,
+    size: u64,
+    id: String,
+}
+
+/// The word for a kind.
+pub fn kind_word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::File => "file",
+        Kind::Executable => "executable",
+        Kind::Symlink => "symlink",
+        Kind::Directory => "directory",
+        Kind::Conflict => "conflict",
+    }
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    let place = context.place(&repo, &args.place)?;
+    let Some(tree) = place.located.tree() else {
+        if let Located::Entry(entry) = &place.located {
+            show(context, args.long, &place.path, entry)?;
+        }
+        return Ok(EXIT_OK);
+    };
+    let mut failed = None;
+    repo.list(&place.path, tree, args.recursive, &mut |listed| {
+        Ok(
+            match show(context, args.long, &listed.path, &listed.entry) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(e) => {
+                    failed = Some(e);
+                    ControlFlow::Break(())
+                }
+            },
+        )
+    })?;
+    match failed {
+        Some(failure) => Err(failure),
+        None => Ok(EXIT_OK),
+    }
+}
+
+fn show(context: &Context, long: bool, path: &RepoPath, entry: &TreeEntry) -> Result<(), Failure> {
+    let ui = &context.ui;
+    if context.globals.json {
+        return ui.json(&Record {
+            path: PathValue::new(path.as_bytes()),
+            kind: kind_word(entry.kind),
+            size: entry.size,
+            id: entry.id.to_string(),
+        });
+    }
+    let name = match entry.kind {
+        Kind::Directory => {
+            let blue = Style::new().fg_color(Some(AnsiColor::Blue.into()));
+            ui.paint(blue, format_args!("{}/", escape(path.as_bytes())))
+        }
+        _ => escape(path.as_bytes()).to_string(),
+    };
+    let mut out = ui.out();
+    if long {
+        let (kind, id) = (kind_word(entry.kind), entry.id.short(SHORT_ID));
+        writeln!(out, "{kind:<10} {id} {:>10}  {name}", bytes(entry.size))?;
+    } else {
+        writeln!(out, "{name}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,32 @@
+//! `dmv man`, for whoever packages it.
+
+use crate::args::Cli;
+use crate::context::Context;
+use crate::error::{EXIT_OK, Failure};
+use clap::CommandFactory;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Write the manual pages
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  dmv man --to target/man")]
+pub struct Args {
+    /// All pages, into this directory; else the main page is printed
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let mut command = Cli::command();
+    command.build();
+    if let Some(dir) = &args.to {
+        std::fs::create_dir_all(dir).map_err(|e| Failure::file("create", dir, &e))?;
+        clap_mangen::generate_to(command, dir).map_err(|e| Failure::file("write", dir, &e))?;
+        return Ok(EXIT_OK);
+    }
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command).render(&mut page)?;
+    context.ui.out().write_all(&page)?;
+    Ok(EXIT_OK)
+}

@@ -1,0 +1,56 @@
+//! One file for each command.
+
+pub mod branch;
+pub mod cat;
+pub mod checkout;
+pub mod commit;
+pub mod completions;
+pub mod config;
+pub mod demo;
+pub mod diff;
+pub mod du;
+pub mod export;
+pub mod init;
+pub mod log;
+pub mod ls;
+pub mod man;
+pub mod op;
+pub mod recover;
+pub mod restore;
+pub mod show;
+pub mod stats;
+pub mod status;
+pub mod tag;
+pub mod verify;
+
+use crate::args::Command;
+use crate::context::Context;
+use crate::error::Failure;
+
+/// Runs a command and returns the exit code.
+pub fn run(context: &Context, command: Command) -> Result<u8, Failure> {
+    match command {
+        Command::Init(args) => init::run(context, args),
+        Command::Status(args) => status::run(context, &args),
+        Command::Commit(args) => commit::run(context, args),
+        Command::Log(args) => log::run(context, &args),
+        Command::Show(args) => show::run(context, &args),
+        Command::Diff(args) => diff::run(context, &args),
+        Command::Ls(args) => ls::run(context, &args),
+        Command::Cat(args) => cat::run(context, &args),
+        Command::Du(args) => du::run(context, &args),
+        Command::Stats(args) => stats::run(context, &args),
+        Command::Checkout(args) => checkout::run(context, &args),
+        Command::Restore(args) => restore::run(context, &args),
+        Command::Branch(args) => branch::run(context, &args),
+        Command::Tag(args) => tag::run(context, &args),
+        Command::Op(args) => op::run(context, &args),
+        Command::Export(args) => export::run(context, &args),
+        Command::Verify(args) => verify::run(context, &args),
+        Command::Recover(args) => recover::run(context, &args),
+        Command::Config(args) => config::run(context, &args),
+        Command::Demo(args) => demo::run(context, &args),
+        Command::Completions(args) => completions::run(context, &args),
+        Command::Man(args) => man::run(context, &args),
+    }
+}

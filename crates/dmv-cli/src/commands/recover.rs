@@ -1,0 +1,80 @@
+//! `dmv recover`
+
+use crate::context::Context;
+use crate::error::{EXIT_OK, Failure};
+use crate::format::text::{bytes, clean, count};
+use dmv_core::repo::{discover, recover};
+use serde::Serialize;
+use std::io::Write;
+use std::path::Path;
+
+/// Rebuild the databases from the packs
+///
+/// The former database is kept beside the new one. Packs stay as they are.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  dmv recover && dmv verify")]
+pub struct Args {}
+
+#[derive(Serialize)]
+struct Document {
+    refs: usize,
+    operations: usize,
+    packs: usize,
+    objects: u64,
+    reindexed: u64,
+    garbage: Vec<Garbage>,
+    foreign: Vec<String>,
+    former: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Garbage {
+    file: String,
+    offset: u64,
+    bytes: u64,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
+    let report = recover(&discover(Path::new("."))?)?;
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    if context.globals.json {
+        let garbage = |(file, offset, bytes): &(std::path::PathBuf, u64, u64)| Garbage {
+            file: text(file),
+            offset: *offset,
+            bytes: *bytes,
+        };
+        context.ui.json(&Document {
+            refs: report.refs,
+            operations: report.operations,
+            packs: report.packs,
+            objects: report.objects,
+            reindexed: report.reindexed,
+            garbage: report.garbage.iter().map(garbage).collect(),
+            foreign: report.foreign.iter().map(|path| text(path)).collect(),
+            former: report.former.as_deref().map(text),
+        })?;
+        return Ok(EXIT_OK);
+    }
+    let mut out = context.ui.out();
+    writeln!(
+        out,
+        "rebuilt from {}: {}, {}, {}",
+        count(report.packs as u64, "pack", "packs"),
+        count(report.refs as u64, "branch or tag", "branches and tags"),
+        count(report.operations as u64, "operation", "operations"),
+        count(report.objects, "object", "objects"),
+    )?;
+    for (file, offset, len) in &report.garbage {
+        let place = clean(&file.to_string_lossy());
+        writeln!(out, "unreadable: {} in {place} at {offset}", bytes(*len))?;
+    }
+    for file in &report.foreign {
+        writeln!(out, "not ours: {}", clean(&file.to_string_lossy()))?;
+    }
+    if let Some(former) = &report.former {
+        let place = clean(&former.to_string_lossy());
+        writeln!(out, "the former database is kept as {place}")?;
+    }
+    Ok(EXIT_OK)
+}

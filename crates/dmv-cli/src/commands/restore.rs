@@ -1,0 +1,34 @@
+//! `dmv restore`
+
+use super::checkout::finish;
+use crate::context::Context;
+use crate::error::Failure;
+use std::ffi::OsString;
+
+/// Put files back as a commit has them
+///
+/// Uncommitted changes of these files are discarded; files that the commit does not have stay.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  dmv restore media/scene4\n  dmv restore --from @~3 notes.txt")]
+pub struct Args {
+    /// The commit to take them from; what the worktree is on by default
+    #[arg(long, value_name = "REV")]
+    from: Option<String>,
+    /// The files and directories
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<OsString>,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    let from = match &args.from {
+        Some(revision) => Some(repo.resolve(revision)?),
+        None => None,
+    };
+    let paths = context.paths(&repo, &args.paths)?;
+    let watch = context.watch("restoring");
+    let report = repo.restore(from, &paths, &context.settings()?, &context.job)?;
+    drop(watch);
+    finish(context, &report, false)
+}

@@ -1,0 +1,77 @@
+//! `dmv stats`
+
+use crate::context::Context;
+use crate::error::{EXIT_OK, Failure};
+use crate::format::text::bytes;
+use serde::Serialize;
+use std::io::Write;
+
+/// Show what the repository holds: objects, packs, bytes
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  dmv stats --json")]
+pub struct Args {}
+
+#[derive(Serialize)]
+struct Document {
+    commits: u64,
+    trees: u64,
+    lists: u64,
+    chunks: u64,
+    packs: u64,
+    data_bytes: u64,
+    meta_bytes: u64,
+    tables: u64,
+    disk_bytes: u64,
+    disk_files: u64,
+    head_bytes: u64,
+    head_files: u64,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
+    let stats = context.repo()?.store_stats()?;
+    if context.globals.json {
+        context.ui.json(&Document {
+            commits: stats.commits,
+            trees: stats.trees,
+            lists: stats.lists,
+            chunks: stats.chunks,
+            packs: stats.packs,
+            data_bytes: stats.data_bytes,
+            meta_bytes: stats.meta_bytes,
+            tables: stats.tables,
+            disk_bytes: stats.disk_bytes,
+            disk_files: stats.disk_files,
+            head_bytes: stats.head_bytes,
+            head_files: stats.head_files,
+        })?;
+        return Ok(EXIT_OK);
+    }
+    let mut out = context.ui.out();
+    let mut line = |what: &str, value: String| writeln!(out, "{what:<16} {value}");
+    line("commits", stats.commits.to_string())?;
+    line("chunks", stats.chunks.to_string())?;
+    line(
+        "metadata",
+        format!("{} tree nodes, {} list nodes", stats.trees, stats.lists),
+    )?;
+    line(
+        "packs",
+        format!(
+            "{}, with {} of content and {} of metadata",
+            stats.packs,
+            bytes(stats.data_bytes),
+            bytes(stats.meta_bytes)
+        ),
+    )?;
+    line("index tables", stats.tables.to_string())?;
+    line(
+        "on disk",
+        format!("{} in {} files", bytes(stats.disk_bytes), stats.disk_files),
+    )?;
+    line(
+        "newest tree",
+        format!("{} in {} files", bytes(stats.head_bytes), stats.head_files),
+    )?;
+    Ok(EXIT_OK)
+}

@@ -1,0 +1,200 @@
+//! `dmv status`
+
+use crate::context::Context;
+use crate::error::{EXIT_DIFFERS, EXIT_INCOMPLETE, EXIT_OK, Failure};
+use crate::format::json::{PathValue, ProblemValue, base64_unless_text, problems};
+use crate::format::text::{SHORT_ID, clean, count};
+use anstyle::{AnsiColor, Style};
+use dmv_core::object::name::escape;
+use dmv_core::repo::{ChangeKind, Head, PathChange, StatusOptions, StatusReport};
+use dmv_core::worktree::select::Paths;
+use serde::Serialize;
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
+use std::io::Write;
+
+/// Show what differs between the worktree and its commit
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  dmv status\n  dmv status --exit-code media/raw")]
+pub struct Args {
+    /// Only these files and directories
+    #[arg(value_name = "PATH")]
+    paths: Vec<OsString>,
+    /// Exit with 1 when there are changes
+    #[arg(long)]
+    exit_code: bool,
+}
+
+#[derive(Serialize)]
+struct Document {
+    branch: Option<String>,
+    commit: Option<String>,
+    clean: bool,
+    moved: bool,
+    subset: Vec<String>,
+    changes: Vec<ChangeValue>,
+    conflicts: Vec<PathValue>,
+    problems: Vec<ProblemValue>,
+    warnings: Vec<ProblemValue>,
+}
+
+#[derive(Serialize)]
+struct ChangeValue {
+    #[serde(flatten)]
+    path: PathValue,
+    change: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from_b64: Option<String>,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    let select = Paths::new(context.paths(&repo, &args.paths)?);
+    let options = StatusOptions {
+        select: &select,
+        settings: context.settings()?,
+    };
+    let watch = context.watch("looking at");
+    let mut report = repo.status(&options, &context.job)?;
+    let renames = repo.renames(&report.changes, &context.job)?;
+    drop(watch);
+    report
+        .changes
+        .retain(|change| select.includes(&change.path));
+    let renames: Renames = renames.into_iter().map(|r| (r.to, r.from)).collect();
+    let gone: HashSet<&[u8]> = renames.values().map(Vec::as_slice).collect();
+    // The old path is told with the new one.
+    let told = |c: &PathChange| c.kind != ChangeKind::Deleted || !gone.contains(&c.path[..]);
+    report.changes.retain(told);
+    let clean = report.changes.is_empty() && report.conflicts.is_empty();
+    if context.globals.json {
+        context.ui.json(&document(&report, &renames, clean))?;
+    } else {
+        print(context, &report, &renames, clean)?;
+        for problem in &report.problems {
+            let (path, why) = (escape(&problem.path), &problem.why);
+            context
+                .ui
+                .warn(format_args!("cannot look at {path}: {why}"));
+        }
+        for warning in report.warnings.iter().filter(|_| context.ui.verbose()) {
+            let (path, why) = (escape(&warning.path), &warning.why);
+            context.ui.warn(format_args!("{path}: {why}"));
+        }
+    }
+    Ok(match (report.problems.is_empty(), clean) {
+        (false, _) => EXIT_INCOMPLETE,
+        (true, false) if args.exit_code => EXIT_DIFFERS,
+        _ => EXIT_OK,
+    })
+}
+
+/// Old paths of files that were moved, by the new ones.
+type Renames = HashMap<Vec<u8>, Vec<u8>>;
+
+/// Where a new file came from.
+fn origin<'r>(renames: &'r Renames, change: &PathChange) -> Option<&'r Vec<u8>> {
+    renames
+        .get(&change.path)
+        .filter(|_| change.kind == ChangeKind::Added)
+}
+
+fn document(report: &StatusReport, renames: &Renames, clean: bool) -> Document {
+    let change = |change: &PathChange| {
+        let from = origin(renames, change);
+        ChangeValue {
+            path: PathValue::new(&change.path),
+            change: from.map_or(change.kind.word(), |_| "renamed"),
+            from: from.map(|path| String::from_utf8_lossy(path).into_owned()),
+            from_b64: from.and_then(|path| base64_unless_text(path)),
+        }
+    };
+    Document {
+        branch: report.head.branch().map(str::to_owned),
+        commit: report.commit.map(|id| id.to_string()),
+        clean,
+        moved: report.moved,
+        subset: Vec::new(),
+        changes: report.changes.iter().map(change).collect(),
+        conflicts: report
+            .conflicts
+            .iter()
+            .map(|path| PathValue::new(path))
+            .collect(),
+        problems: problems(&report.problems),
+        warnings: problems(&report.warnings),
+    }
+}
+
+fn print(
+    context: &Context,
+    report: &StatusReport,
+    renames: &Renames,
+    is_clean: bool,
+) -> Result<(), Failure> {
+    let ui = &context.ui;
+    let mut out = ui.out();
+    let commit = match &report.commit {
+        Some(id) => id.short(SHORT_ID),
+        None => "no commit yet".to_owned(),
+    };
+    match &report.head {
+        Head::Branch(name) => writeln!(out, "on branch {}, {commit}", clean(name))?,
+        Head::Commit(_) => writeln!(out, "on commit {commit}, on no branch")?,
+    }
+    if report.moved {
+        let text = "the branch was moved from elsewhere; the files are of another commit";
+        writeln!(out, "{text}")?;
+    }
+    for path in &report.conflicts {
+        let mark = ui.paint(color(AnsiColor::Red), "conflict");
+        writeln!(out, "  {mark}  {}", escape(path))?;
+    }
+    let mut counts = [0u64; 5];
+    for change in &report.changes {
+        if let Some(from) = origin(renames, change) {
+            counts[4] += 1;
+            let word = ui.paint(color(AnsiColor::Cyan), "renamed ");
+            writeln!(
+                out,
+                "  {word}  {} -> {}",
+                escape(from),
+                escape(&change.path)
+            )?;
+            continue;
+        }
+        let (index, shade) = match change.kind {
+            ChangeKind::Added => (0, AnsiColor::Green),
+            ChangeKind::Modified => (1, AnsiColor::Yellow),
+            ChangeKind::Deleted => (2, AnsiColor::Red),
+            ChangeKind::Type => (3, AnsiColor::Magenta),
+        };
+        counts[index] += 1;
+        let word = ui.paint(color(shade), format_args!("{:<8}", change.kind.word()));
+        writeln!(out, "  {word}  {}", escape(&change.path))?;
+    }
+    if is_clean {
+        writeln!(out, "nothing changed")?;
+        return Ok(());
+    }
+    let words = ["added", "modified", "deleted", "of another type", "renamed"];
+    let mut parts: Vec<String> = counts
+        .iter()
+        .zip(words)
+        .filter(|(n, _)| **n > 0)
+        .map(|(n, word)| format!("{n} {word}"))
+        .collect();
+    if !report.conflicts.is_empty() {
+        let n = report.conflicts.len() as u64;
+        parts.push(count(n, "conflict", "conflicts"));
+    }
+    writeln!(out, "{}", parts.join(", "))?;
+    Ok(())
+}
+
+fn color(color: AnsiColor) -> Style {
+    Style::new().fg_color(Some(color.into()))
+}

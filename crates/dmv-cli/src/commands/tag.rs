@@ -1,0 +1,33 @@
+//! `dmv tag`
+
+use super::branch::{create, delete, list};
+use crate::context::Context;
+use crate::error::{EXIT_OK, Failure};
+use dmv_core::repo::RefKind;
+
+/// List, make or delete tags
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  dmv tag\n  dmv tag v1.0\n  dmv tag -d v1.0")]
+pub struct Args {
+    /// The tag to make
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// What it names; what the worktree is on by default
+    #[arg(value_name = "REV", requires = "name")]
+    revision: Option<String>,
+    /// Delete a tag
+    #[arg(short, long, value_name = "NAME", conflicts_with = "name")]
+    delete: Option<String>,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    let kind = RefKind::Tag;
+    match (&args.delete, &args.name) {
+        (Some(name), _) => delete(context, &repo, kind, name)?,
+        (None, Some(name)) => create(context, &repo, kind, name, args.revision.as_deref())?,
+        (None, None) => list(context, &repo, kind)?,
+    }
+    Ok(EXIT_OK)
+}

@@ -1,0 +1,527 @@
+//! How two states of one path differ: lines of text, or ranges of bytes.
+
+use crate::context::Context;
+use crate::error::Failure;
+use crate::format::json::PathValue;
+use crate::format::text::{bytes, count, lines};
+use anstyle::{AnsiColor, Style};
+use dmv_core::fsutil::{FileKind, FileStat};
+use dmv_core::hash::ObjectId;
+use dmv_core::object::list::BlobChunks;
+use dmv_core::object::name::{RepoPath, escape};
+use dmv_core::object::tree::{Kind, TreeEntry};
+use dmv_core::repo::{Repo, RepoError, WorktreeSide, blob_of, chunks_of};
+use serde::Serialize;
+use similar::{ChangeTag, TextDiff};
+use std::collections::{HashMap, HashSet};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::time::Duration;
+
+/// Files above this size are compared by chunks, whatever they hold.
+const MAX_TEXT_BYTES: u64 = 4 << 20;
+/// Chunks up to this many bytes are read again to find the very bytes that differ.
+const MAX_NARROWED_BYTES: u64 = 16 << 20;
+/// Then a diff of lines gets coarser instead of slower.
+const TEXT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Ranges shown to people; programs get all.
+const MAX_RANGES_SHOWN: usize = 20;
+
+/// One state of a path.
+#[derive(Clone, Copy)]
+pub enum Side<'a> {
+    /// It is not there.
+    Nothing,
+    /// It is as a commit has it.
+    Entry(&'a TreeEntry),
+    /// It is on disk, and as no commit has it.
+    Disk(&'a FileStat),
+}
+
+impl<'a> Side<'a> {
+    /// A commit's side.
+    pub fn of_entry(entry: Option<&'a TreeEntry>) -> Side<'a> {
+        entry.map_or(Side::Nothing, Side::Entry)
+    }
+
+    /// The worktree's side.
+    pub fn of_worktree(side: Option<&'a WorktreeSide>) -> Side<'a> {
+        match side {
+            None => Side::Nothing,
+            Some(WorktreeSide::Entry(entry)) => Side::Entry(entry),
+            Some(WorktreeSide::Disk(stat)) => Side::Disk(stat),
+        }
+    }
+
+    fn kind(&self) -> Option<Kind> {
+        match self {
+            Side::Nothing => None,
+            Side::Entry(entry) => Some(entry.kind),
+            Side::Disk(stat) => Some(match (stat.kind, stat.exec) {
+                (FileKind::Symlink, _) => Kind::Symlink,
+                (FileKind::Dir, _) => Kind::Directory,
+                (_, true) => Kind::Executable,
+                (_, false) => Kind::File,
+            }),
+        }
+    }
+
+    fn size(&self) -> Option<u64> {
+        match self {
+            Side::Nothing => None,
+            Side::Entry(entry) => Some(entry.size),
+            Side::Disk(stat) if stat.kind == FileKind::Dir => Some(0),
+            Side::Disk(stat) => Some(stat.size),
+        }
+    }
+}
+
+/// How two states of a path differ.
+#[derive(Serialize)]
+pub struct FileDiff {
+    #[serde(flatten)]
+    path_value: PathValue,
+    #[serde(skip)]
+    path: RepoPath,
+    change: &'static str,
+    old_kind: Option<&'static str>,
+    new_kind: Option<&'static str>,
+    old_size: Option<u64>,
+    new_size: Option<u64>,
+    #[serde(flatten)]
+    body: Body,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Body {
+    /// Content is the same, or there is none.
+    None {},
+    Text {
+        insertions: u64,
+        deletions: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        diff: Option<String>,
+        #[serde(skip)]
+        raw: Vec<u8>,
+    },
+    Bytes {
+        /// Bytes of the new state in chunks that the old one has too.
+        shared_bytes: u64,
+        /// The others.
+        new_bytes: u64,
+        /// Bytes of the old state in chunks that the new one does not have.
+        removed_bytes: u64,
+        /// Where the new state has other bytes, half-open.
+        ranges: Vec<(u64, u64)>,
+    },
+}
+
+/// Sums over several paths.
+#[derive(Default)]
+pub struct Totals {
+    files: u64,
+    insertions: u64,
+    deletions: u64,
+    new_bytes: u64,
+}
+
+/// Compares files of one repository.
+pub struct Comparer<'a> {
+    context: &'a Context,
+    repo: &'a Repo,
+    with_text: bool,
+}
+
+impl<'a> Comparer<'a> {
+    /// `with_text`: the lines themselves are wanted, not only their number.
+    pub fn new(context: &'a Context, repo: &'a Repo, with_text: bool) -> Comparer<'a> {
+        Comparer {
+            context,
+            repo,
+            with_text,
+        }
+    }
+
+    /// Compares two states of `path`.
+    pub fn compare(
+        &self,
+        path: &RepoPath,
+        old: Side<'_>,
+        new: Side<'_>,
+    ) -> Result<FileDiff, Failure> {
+        let (old_kind, new_kind) = (old.kind(), new.kind());
+        let is_plain = |kind: Option<Kind>| kind.is_some_and(Kind::is_blob);
+        let change = match (old_kind, new_kind) {
+            (None, _) => "added",
+            (_, None) => "deleted",
+            (a, b) if a == b || is_plain(a) && is_plain(b) => "modified",
+            _ => "type",
+        };
+        let word = |kind: Option<Kind>| kind.map(crate::commands::ls::kind_word);
+        Ok(FileDiff {
+            path_value: PathValue::new(path.as_bytes()),
+            path: path.clone(),
+            change,
+            old_kind: word(old_kind),
+            new_kind: word(new_kind),
+            old_size: old.size(),
+            new_size: new.size(),
+            body: self.body(path, old, new)?,
+        })
+    }
+
+    fn body(&self, path: &RepoPath, old: Side<'_>, new: Side<'_>) -> Result<Body, Failure> {
+        let has_content = |side: &Side<'_>| match side.kind() {
+            None | Some(Kind::Directory | Kind::Conflict) => false,
+            Some(Kind::File | Kind::Executable | Kind::Symlink) => true,
+        };
+        if !has_content(&old) && !has_content(&new) {
+            return Ok(Body::None {});
+        }
+        if let (Side::Entry(old), Side::Entry(new)) = (&old, &new)
+            && (old.id, old.is_list) == (new.id, new.is_list)
+        {
+            return Ok(Body::None {});
+        }
+        let fits = |side: &Side<'_>| side.size().unwrap_or(0) <= MAX_TEXT_BYTES;
+        if fits(&old) && fits(&new) {
+            let (a, b) = (self.read(path, old)?, self.read(path, new)?);
+            if a == b {
+                return Ok(Body::None {});
+            }
+            if !a.contains(&0) && !b.contains(&0) {
+                return self.text(path, old, new, &a, &b);
+            }
+        }
+        self.bytes(path, old, new)
+    }
+
+    fn text(
+        &self,
+        path: &RepoPath,
+        old: Side<'_>,
+        new: Side<'_>,
+        a: &[u8],
+        b: &[u8],
+    ) -> Result<Body, Failure> {
+        let diff = TextDiff::configure().timeout(TEXT_TIMEOUT).diff_lines(a, b);
+        let (mut insertions, mut deletions) = (0, 0);
+        for change in diff.iter_all_changes() {
+            match change.tag() {
+                ChangeTag::Insert => insertions += 1,
+                ChangeTag::Delete => deletions += 1,
+                ChangeTag::Equal => {}
+            }
+        }
+        let mut raw = Vec::new();
+        if self.with_text && insertions + deletions > 0 {
+            let name = |prefix: &str, side: Side<'_>| match side.kind() {
+                None => "/dev/null".to_owned(),
+                Some(_) => format!("{prefix}/{}", escape(path.as_bytes())),
+            };
+            diff.unified_diff()
+                .context_radius(3)
+                .header(&name("a", old), &name("b", new))
+                .to_writer(&mut raw)?;
+        }
+        let json = self.context.globals.json && self.with_text;
+        Ok(Body::Text {
+            insertions,
+            deletions,
+            diff: json.then(|| String::from_utf8_lossy(&raw).into_owned()),
+            raw,
+        })
+    }
+
+    fn bytes(&self, path: &RepoPath, old: Side<'_>, new: Side<'_>) -> Result<Body, Failure> {
+        let size = new.size().unwrap_or(0);
+        if let Side::Nothing = old {
+            return Ok(Body::Bytes {
+                shared_bytes: 0,
+                new_bytes: size,
+                removed_bytes: 0,
+                ranges: vec![(0, size)],
+            });
+        }
+        if let Side::Nothing = new {
+            return Ok(Body::Bytes {
+                shared_bytes: 0,
+                new_bytes: 0,
+                removed_bytes: old.size().unwrap_or(0),
+                ranges: Vec::new(),
+            });
+        }
+        let (a, b) = (self.chunks(path, old)?, self.chunks(path, new)?);
+        let in_new: HashSet<ObjectId> = b.iter().map(|(_, id, _)| *id).collect();
+        let mut places: HashMap<ObjectId, Vec<usize>> = HashMap::new();
+        for (index, (_, id, _)) in a.iter().enumerate() {
+            places.entry(*id).or_default().push(index);
+        }
+        let removed = a.iter().filter(|(_, id, _)| !in_new.contains(id));
+        let removed_bytes = removed.map(|(_, _, len)| len).sum();
+        let (mut shared_bytes, mut new_bytes) = (0, 0);
+        let mut ranges = Vec::new();
+        // The chunk of the old state that follows what was last found shared.
+        let mut after = 0;
+        let mut index = 0;
+        while index < b.len() {
+            let (start, id, len) = b[index];
+            if let Some(places) = places.get(&id) {
+                shared_bytes += len;
+                let next = places.partition_point(|place| *place < after);
+                after = places.get(next).or(places.last()).map_or(after, |p| p + 1);
+                index += 1;
+                continue;
+            }
+            let mut end = start;
+            while index < b.len() && !places.contains_key(&b[index].1) {
+                end += b[index].2;
+                index += 1;
+            }
+            new_bytes += end - start;
+            let old_start = a.get(after).map_or(old.size().unwrap_or(0), |c| c.0);
+            let run = a[after..]
+                .iter()
+                .take_while(|(_, id, _)| !in_new.contains(id));
+            let old_end = old_start + run.map(|(_, _, len)| len).sum::<u64>();
+            let range = self.narrow(path, (old, old_start, old_end), (new, start, end))?;
+            if range.0 < range.1 {
+                ranges.push(range);
+            }
+        }
+        Ok(Body::Bytes {
+            shared_bytes,
+            new_bytes,
+            removed_bytes,
+            ranges,
+        })
+    }
+
+    /// Leaves out of a range of the new state the bytes at both ends that the old one has as well.
+    fn narrow(
+        &self,
+        path: &RepoPath,
+        (old, old_start, old_end): (Side<'_>, u64, u64),
+        (new, start, end): (Side<'_>, u64, u64),
+    ) -> Result<(u64, u64), Failure> {
+        if old_start == old_end || (old_end - old_start) + (end - start) > MAX_NARROWED_BYTES {
+            return Ok((start, end));
+        }
+        let a = self.read_range(path, old, old_start, old_end)?;
+        let b = self.read_range(path, new, start, end)?;
+        let ahead = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
+        let (a, b) = (&a[ahead..], &b[ahead..]);
+        let behind = a.iter().rev().zip(b.iter().rev());
+        let behind = behind.take_while(|(x, y)| x == y).count();
+        Ok((start + ahead as u64, end - behind as u64))
+    }
+
+    fn chunks(
+        &self,
+        path: &RepoPath,
+        side: Side<'_>,
+    ) -> Result<Vec<(u64, ObjectId, u64)>, Failure> {
+        match side {
+            Side::Entry(entry) if entry.kind.is_blob() => {
+                let chunks = BlobChunks::new(self.repo.objects(), blob_of(entry));
+                Ok(chunks.collect::<Result<_, _>>()?)
+            }
+            Side::Disk(stat) if stat.kind == FileKind::File => {
+                let file = self.repo.open_worktree_file(path)?;
+                let chunks = chunks_of(file, &self.context.job);
+                if self.context.job.is_cancelled() {
+                    return Err(RepoError::Cancelled.into());
+                }
+                chunks.map_err(|e| unreadable(path, &e))
+            }
+            _ => {
+                let content = self.read(path, side)?;
+                let chunks = chunks_of(&content[..], &self.context.job);
+                chunks.map_err(|e| unreadable(path, &e))
+            }
+        }
+    }
+
+    fn read(&self, path: &RepoPath, side: Side<'_>) -> Result<Vec<u8>, Failure> {
+        self.read_range(path, side, 0, u64::MAX)
+    }
+
+    fn read_range(
+        &self,
+        path: &RepoPath,
+        side: Side<'_>,
+        from: u64,
+        to: u64,
+    ) -> Result<Vec<u8>, Failure> {
+        let mut out = Vec::new();
+        let cut = |content: Vec<u8>| {
+            let len = content.len() as u64;
+            content[from.min(len) as usize..to.min(len) as usize].to_vec()
+        };
+        match side {
+            Side::Nothing => {}
+            Side::Entry(entry) => match entry.kind {
+                Kind::Directory | Kind::Conflict => {}
+                Kind::Symlink => out = cut(self.repo.link_target(entry)?),
+                Kind::File | Kind::Executable => {
+                    self.repo.cat(blob_of(entry), Some(from..to), &mut out)?;
+                }
+            },
+            Side::Disk(stat) => match stat.kind {
+                FileKind::Symlink => out = cut(self.repo.worktree_link(path)?),
+                FileKind::File => {
+                    let mut file = self.repo.open_worktree_file(path)?;
+                    file.seek(SeekFrom::Start(from))
+                        .and_then(|_| file.take(to - from).read_to_end(&mut out))
+                        .map_err(|e| unreadable(path, &e))?;
+                }
+                _ => {}
+            },
+        }
+        Ok(out)
+    }
+}
+
+fn unreadable(path: &RepoPath, e: &io::Error) -> Failure {
+    let message = format!("cannot read {}: {e}", escape(path.as_bytes()));
+    Failure::new("io", crate::error::EXIT_OTHER, message)
+}
+
+impl FileDiff {
+    /// Prints the difference in full.
+    pub fn print(&self, context: &Context) -> Result<(), Failure> {
+        let ui = &context.ui;
+        let name = escape(self.path.as_bytes()).to_string();
+        let bold = Style::new().bold();
+        let head = ui.paint(bold, format_args!("diff a/{name} b/{name}"));
+        writeln!(ui.out(), "{head}")?;
+        match (self.old_kind, self.new_kind) {
+            (None, Some(kind)) => writeln!(ui.out(), "new {kind}")?,
+            (Some(kind), None) => writeln!(ui.out(), "deleted {kind}")?,
+            (Some(old), Some(new)) if old != new => writeln!(ui.out(), "{old} became {new}")?,
+            _ => {}
+        }
+        match &self.body {
+            Body::None {} => Ok(()),
+            Body::Text { raw, .. } => print_hunks(context, raw),
+            Body::Bytes { ranges, .. } => {
+                writeln!(ui.out(), "{}", self.in_bytes())?;
+                if self.change == "added" {
+                    return Ok(());
+                }
+                let shown = match ui.verbose() {
+                    true => ranges.len(),
+                    false => ranges.len().min(MAX_RANGES_SHOWN),
+                };
+                for (from, to) in &ranges[..shown] {
+                    writeln!(ui.out(), "  bytes {from}-{to} ({})", bytes(to - from))?;
+                }
+                if shown < ranges.len() {
+                    writeln!(ui.out(), "  and {} more ranges", ranges.len() - shown)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn in_bytes(&self) -> String {
+        let Body::Bytes {
+            shared_bytes,
+            new_bytes,
+            removed_bytes,
+            ..
+        } = &self.body
+        else {
+            return String::new();
+        };
+        match (self.old_size, self.new_size) {
+            (None, Some(size)) => format!("{} new", bytes(size)),
+            (Some(size), None) => format!("{} removed", bytes(size)),
+            (old, new) => format!(
+                "{} -> {}; {} shared, {} new, {} replaced or removed",
+                bytes(old.unwrap_or(0)),
+                bytes(new.unwrap_or(0)),
+                bytes(*shared_bytes),
+                bytes(*new_bytes),
+                bytes(*removed_bytes),
+            ),
+        }
+    }
+
+    /// Prints the difference in one line.
+    pub fn print_stat(&self, context: &Context) -> Result<(), Failure> {
+        let what = match &self.body {
+            Body::None {} => match (self.old_kind, self.new_kind) {
+                (Some(old), Some(new)) if old != new => format!("{old} became {new}"),
+                _ => self.change.to_owned(),
+            },
+            Body::Text {
+                insertions,
+                deletions,
+                ..
+            } => format!("+{insertions} -{deletions}"),
+            Body::Bytes { .. } => self.in_bytes(),
+        };
+        let name = escape(self.path.as_bytes());
+        writeln!(context.ui.out(), " {name} | {what}")?;
+        Ok(())
+    }
+
+    /// Adds this difference to the sums.
+    pub fn add_to(&self, totals: &mut Totals) {
+        totals.files += 1;
+        match &self.body {
+            Body::None {} => {}
+            Body::Text {
+                insertions,
+                deletions,
+                ..
+            } => {
+                totals.insertions += insertions;
+                totals.deletions += deletions;
+            }
+            Body::Bytes { new_bytes, .. } => totals.new_bytes += new_bytes,
+        }
+    }
+}
+
+impl Totals {
+    /// Whether nothing differs.
+    pub fn is_empty(&self) -> bool {
+        self.files == 0
+    }
+
+    /// Prints the sums.
+    pub fn print(&self, context: &Context) -> Result<(), Failure> {
+        let new = match self.new_bytes {
+            0 => String::new(),
+            n => format!(", {} of new bytes in other files", bytes(n)),
+        };
+        let files = count(self.files, "file", "files");
+        let (insertions, deletions) = (self.insertions, self.deletions);
+        writeln!(
+            context.ui.out(),
+            " {files} changed, +{insertions} -{deletions} lines{new}"
+        )?;
+        Ok(())
+    }
+}
+
+/// Hunks go out as they are, for `patch`; on a terminal they are coloured and harmless.
+fn print_hunks(context: &Context, raw: &[u8]) -> Result<(), Failure> {
+    let ui = &context.ui;
+    if !ui.colored() && !ui.is_terminal() {
+        return Ok(ui.out().write_all(raw)?);
+    }
+    for line in lines(&String::from_utf8_lossy(raw)).lines() {
+        let color = match line.as_bytes().first() {
+            Some(b'+') => Some(AnsiColor::Green),
+            Some(b'-') => Some(AnsiColor::Red),
+            Some(b'@') => Some(AnsiColor::Cyan),
+            _ => None,
+        };
+        let style = Style::new().fg_color(color.map(Into::into));
+        writeln!(ui.out(), "{}", ui.paint(style, line))?;
+    }
+    Ok(())
+}

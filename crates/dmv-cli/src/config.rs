@@ -1,0 +1,269 @@
+//! Settings: flag, `DMV_*` environment, the repository's file, the user's file, built in.
+
+use crate::error::{EXIT_OTHER, Failure};
+use dmv_core::refs::check_ref_name;
+use std::path::{Path, PathBuf};
+use toml::{Table, Value};
+
+/// What a value has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Any text.
+    Text,
+    /// `true` or `false`.
+    Bool,
+    /// A path; `~/` is the home directory.
+    Path,
+    /// A branch's name.
+    Branch,
+    /// `auto`, `always` or `never`.
+    Color,
+}
+
+/// A setting that exists.
+pub struct Key {
+    /// `section.name`.
+    pub name: &'static str,
+    /// What its values are.
+    pub kind: Kind,
+    /// Its value where nothing sets it.
+    pub built_in: Option<&'static str>,
+    /// What it is for.
+    pub about: &'static str,
+}
+
+/// All settings.
+pub const KEYS: [Key; 7] = [
+    key("user.name", Kind::Text, None, "the author's name"),
+    key("user.email", Kind::Text, None, "the author's address"),
+    key(
+        "ignore.git",
+        Kind::Bool,
+        Some("false"),
+        "whether .gitignore files count as well",
+    ),
+    key(
+        "ignore.file",
+        Kind::Path,
+        None,
+        "a file of ignore rules for all repositories",
+    ),
+    key(
+        "names.portable",
+        Kind::Bool,
+        Some("false"),
+        "whether names that other systems refuse are left out of commits",
+    ),
+    key(
+        "init.branch",
+        Kind::Branch,
+        Some("main"),
+        "the first branch of a new repository",
+    ),
+    key(
+        "color.ui",
+        Kind::Color,
+        Some("auto"),
+        "when to use colours: auto, always, never",
+    ),
+];
+
+const fn key(
+    name: &'static str,
+    kind: Kind,
+    built_in: Option<&'static str>,
+    about: &'static str,
+) -> Key {
+    Key {
+        name,
+        kind,
+        built_in,
+        about,
+    }
+}
+
+/// The setting `name`, if there is one.
+pub fn find(name: &str) -> Result<&'static Key, Failure> {
+    KEYS.iter().find(|key| key.name == name).ok_or_else(|| {
+        let message = format!("there is no setting '{name}'");
+        Failure::new("unknown-setting", EXIT_OTHER, message).hint("dmv config list")
+    })
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A `DMV_*` variable.
+    Environment,
+    /// The repository's file.
+    Repository,
+    /// The user's file.
+    User,
+    /// Nowhere: the built-in value.
+    BuiltIn,
+}
+
+impl Origin {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Origin::Environment => "environment",
+            Origin::Repository => "repository",
+            Origin::User => "user",
+            Origin::BuiltIn => "built-in",
+        }
+    }
+}
+
+/// The settings in force.
+#[derive(Default)]
+pub struct Config {
+    repository: Table,
+    user: Table,
+}
+
+impl Config {
+    /// Reads the files; one that is not there says nothing.
+    pub fn load(repository: Option<&Path>) -> Result<Config, Failure> {
+        let read = |path: Option<&Path>| path.map_or_else(|| Ok(Table::new()), read_table);
+        Ok(Config {
+            repository: read(repository)?,
+            user: read(user_file().as_deref())?,
+        })
+    }
+
+    /// The value of a setting and where it comes from; `None`: nothing sets it.
+    pub fn get(&self, key: &Key) -> Result<Option<(String, Origin)>, Failure> {
+        let variable = variable(key);
+        if let Some(value) = std::env::var_os(&variable) {
+            let value = value.to_string_lossy().into_owned();
+            check(key, &value, &variable)?;
+            return Ok(Some((value, Origin::Environment)));
+        }
+        let tables = [
+            (&self.repository, Origin::Repository),
+            (&self.user, Origin::User),
+        ];
+        for (table, origin) in tables {
+            if let Some(value) = lookup(table, key) {
+                let text = as_text(key, value).ok_or_else(|| bad(key, &value.to_string(), ""))?;
+                check(key, &text, &format!("the {} file", origin.word()))?;
+                return Ok(Some((text, origin)));
+            }
+        }
+        Ok(key.built_in.map(|v| (v.to_owned(), Origin::BuiltIn)))
+    }
+
+    /// The value of the setting `name`, which exists.
+    pub fn value(&self, name: &'static str) -> Result<Option<String>, Failure> {
+        Ok(self.get(find(name)?)?.map(|(value, _)| value))
+    }
+
+    /// Whether the setting `name` is `true`.
+    pub fn is_set(&self, name: &'static str) -> Result<bool, Failure> {
+        Ok(self.value(name)?.as_deref() == Some("true"))
+    }
+
+    /// The path that the setting `name` gives.
+    pub fn path(&self, name: &'static str) -> Result<Option<PathBuf>, Failure> {
+        let value = self.value(name)?.filter(|v| !v.is_empty());
+        Ok(
+            value.map(|v| match (v.strip_prefix("~/"), std::env::home_dir()) {
+                (Some(rest), Some(home)) => home.join(rest),
+                _ => PathBuf::from(v),
+            }),
+        )
+    }
+
+    /// Settings in the files that this program does not know.
+    pub fn unknown(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        for (section, value) in self.repository.iter().chain(&self.user) {
+            let Value::Table(table) = value else {
+                out.push(section.clone());
+                continue;
+            };
+            let names = table.keys().map(|name| format!("{section}.{name}"));
+            out.extend(names.filter(|name| KEYS.iter().all(|key| key.name != name)));
+        }
+        out
+    }
+}
+
+/// The environment variable of a setting: `user.name` is `DMV_USER_NAME`.
+pub fn variable(key: &Key) -> String {
+    format!("DMV_{}", key.name.to_ascii_uppercase().replace('.', "_"))
+}
+
+/// The user's file: below `$XDG_CONFIG_HOME`, or `~/.config`.
+pub fn user_file() -> Option<PathBuf> {
+    let base = std::env::var_os("XDG_CONFIG_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .or_else(|| std::env::home_dir().map(|home| home.join(".config")))?;
+    Some(base.join("dmv").join("config.toml"))
+}
+
+/// Checks a value that a user gives; `place` says where.
+pub fn check(key: &Key, value: &str, place: &str) -> Result<(), Failure> {
+    let fits = match key.kind {
+        Kind::Text => !value.contains(['\0', '\n']),
+        Kind::Bool => matches!(value, "true" | "false"),
+        Kind::Path => !value.contains('\0'),
+        Kind::Branch => check_ref_name(value).is_ok(),
+        Kind::Color => matches!(value, "auto" | "always" | "never"),
+    };
+    if fits {
+        Ok(())
+    } else {
+        Err(bad(key, value, place))
+    }
+}
+
+fn bad(key: &Key, value: &str, place: &str) -> Failure {
+    let wanted = match key.kind {
+        Kind::Text => "one line of text",
+        Kind::Bool => "true or false",
+        Kind::Path => "a path",
+        Kind::Branch => "a branch's name",
+        Kind::Color => "auto, always or never",
+    };
+    let place = if place.is_empty() {
+        String::new()
+    } else {
+        format!(" in {place}")
+    };
+    let message = format!("{}{place} is '{value}', not {wanted}", key.name);
+    Failure::new("bad-setting", EXIT_OTHER, message).hint("dmv config --help")
+}
+
+fn lookup<'t>(table: &'t Table, key: &Key) -> Option<&'t Value> {
+    let (section, name) = key.name.split_once('.')?;
+    table.get(section)?.get(name)
+}
+
+fn as_text(key: &Key, value: &Value) -> Option<String> {
+    match (key.kind, value) {
+        (Kind::Bool, Value::Boolean(b)) => Some(b.to_string()),
+        (Kind::Bool, _) => None,
+        (_, Value::String(text)) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+fn read_table(path: &Path) -> Result<Table, Failure> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Table::new()),
+        Err(e) => return Err(Failure::file("read", path, &e)),
+    };
+    text.parse::<Table>().map_err(|e| {
+        let line = e.span().map(|span| {
+            let before = text.get(..span.start).unwrap_or_default();
+            format!(" in line {}", before.matches('\n').count() + 1)
+        });
+        let (line, why) = (line.unwrap_or_default(), e.message());
+        let message = format!("{}{line}: {why}", path.display());
+        Failure::new("bad-config-file", EXIT_OTHER, message)
+    })
+}

@@ -1,0 +1,278 @@
+//! What every command gets: options, settings, output, the job that Ctrl-C stops.
+
+use crate::args::{Color, Globals};
+use crate::config::Config;
+use crate::error::{EXIT_OTHER, Failure};
+use crate::progress::Watch;
+use crate::ui::Ui;
+use dmv_core::hash::ObjectId;
+use dmv_core::job::Job;
+use dmv_core::object::commit::Commit;
+use dmv_core::object::name::{RepoPath, escape};
+use dmv_core::refs::Timestamp;
+use dmv_core::repo::{
+    Asked, CONFIG_FILE, Located, Repo, RepoError, Who, WorktreeSettings, discover, split_path,
+};
+use std::cell::OnceCell;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+/// What `REV:PATH` names.
+pub struct PlaceIn {
+    /// The commit.
+    pub commit: Commit,
+    /// The path from its root.
+    pub path: RepoPath,
+    /// What is there.
+    pub located: Located,
+}
+
+/// The surroundings of a command.
+pub struct Context {
+    /// Options of every command.
+    pub globals: Globals,
+    /// Where to print.
+    pub ui: Ui,
+    /// The work, for whoever watches or stops it.
+    pub job: Arc<Job>,
+    config: OnceCell<Config>,
+}
+
+impl Context {
+    /// Decides on colours; everything else waits until it is asked for.
+    pub fn new(globals: Globals) -> Context {
+        let config = OnceCell::new();
+        let color = globals.color.unwrap_or_else(|| color_setting(&config));
+        Context {
+            ui: Ui::new(globals.quiet, globals.verbose, color),
+            globals,
+            job: Arc::new(Job::default()),
+            config,
+        }
+    }
+
+    /// Opens the repository around the current directory.
+    pub fn repo(&self) -> Result<Repo, Failure> {
+        Ok(Repo::open(Path::new("."))?)
+    }
+
+    /// The settings in force.
+    pub fn config(&self) -> Result<&Config, Failure> {
+        if self.config.get().is_none() {
+            // A second load gives the same.
+            let _ = self.config.set(load_config()?);
+        }
+        Ok(self.config.get().expect("it was set above"))
+    }
+
+    /// How files are taken in.
+    pub fn settings(&self) -> Result<WorktreeSettings, Failure> {
+        let config = self.config()?;
+        if self.ui.verbose() {
+            for name in config.unknown() {
+                self.ui.note(format_args!("note: unknown setting {name}"));
+            }
+        }
+        Ok(WorktreeSettings {
+            git_ignore: config.is_set("ignore.git")?,
+            global_ignore: config.path("ignore.file")?,
+            portable_names: config.is_set("names.portable")?,
+        })
+    }
+
+    /// The user: as the settings say, else by login and host.
+    pub fn who(&self) -> Result<Who, Failure> {
+        let config = self.config()?;
+        let login = || {
+            ["USER", "LOGNAME"]
+                .iter()
+                .filter_map(|name| std::env::var(name).ok())
+                .find(|name| !name.is_empty())
+                .unwrap_or_else(|| "unknown".to_owned())
+        };
+        let name = match config.value("user.name")? {
+            Some(name) => name,
+            None => login(),
+        };
+        let email = match config.value("user.email")? {
+            Some(email) => email,
+            None => {
+                let host = rustix::system::uname();
+                format!("{}@{}", login(), host.nodename().to_string_lossy())
+            }
+        };
+        Ok(Who { name, email })
+    }
+
+    /// For the operation log: now, the user, and the command as typed.
+    pub fn asked(&self) -> Result<Asked, Failure> {
+        let who = self.who()?;
+        Ok(Asked {
+            time: now(),
+            who: format!("{} <{}>", who.name, who.email),
+            command: command_line(std::env::args_os().skip(1)),
+        })
+    }
+
+    /// Shows progress of the job, and lets Ctrl-C stop it, until what is returned is dropped.
+    pub fn watch(&self, doing: &'static str) -> Watch {
+        let shown = !self.globals.quiet && !self.globals.json;
+        Watch::start(self.job.clone(), doing, shown)
+    }
+
+    /// A path argument as a path from the worktree's root.
+    pub fn path(&self, repo: &Repo, arg: &OsStr) -> Result<Vec<u8>, Failure> {
+        let root = repo.worktree_root().ok_or(RepoError::NoWorktree)?;
+        let here = std::env::current_dir()
+            .map_err(|e| Failure::file("find", Path::new("the current directory"), &e))?;
+        let path = tidy(&here.join(arg));
+        let from_root = path
+            .strip_prefix(root)
+            .ok()
+            .map(Path::to_owned)
+            .or_else(|| through_links(root, &path));
+        let Some(from_root) = from_root else {
+            let message = format!(
+                "'{}' is outside of the worktree at {}",
+                escape(arg.as_bytes()),
+                root.display()
+            );
+            return Err(Failure::new("outside-worktree", EXIT_OTHER, message));
+        };
+        let parsed = Repo::parse_path(from_root.as_os_str().as_bytes())?;
+        Ok(parsed.as_bytes().to_vec())
+    }
+
+    /// A revision where `command` might have been given a path instead.
+    pub fn revision(&self, repo: &Repo, command: &str, text: &str) -> Result<ObjectId, Failure> {
+        repo.resolve(text).map_err(|e| {
+            let unknown = matches!(e, RepoError::Revision(_));
+            let failure = Failure::from(e);
+            match unknown && std::fs::symlink_metadata(text).is_ok() {
+                true => failure.hint(format!("dmv {command} -- {}", quoted(text))),
+                false => failure,
+            }
+        })
+    }
+
+    /// The commit, path and entry that `REV:PATH` names; without a colon the root of `REV`.
+    pub fn place(&self, repo: &Repo, arg: &OsStr) -> Result<PlaceIn, Failure> {
+        let (revision, path) = split_path(arg.as_bytes());
+        let id = repo.resolve(&revision)?;
+        let commit = repo.read_commit(&id)?;
+        let path = Repo::parse_path(path.unwrap_or_default())?;
+        let located = repo.locate(&revision, &commit, &path)?;
+        Ok(PlaceIn {
+            commit,
+            path,
+            located,
+        })
+    }
+
+    /// Path arguments as paths from the worktree's root.
+    pub fn paths(&self, repo: &Repo, args: &[OsString]) -> Result<Vec<Vec<u8>>, Failure> {
+        args.iter().map(|arg| self.path(repo, arg)).collect()
+    }
+}
+
+fn color_setting(config: &OnceCell<Config>) -> Color {
+    // A broken file is reported by whoever needs its content.
+    let Ok(loaded) = load_config() else {
+        return Color::Auto;
+    };
+    let color = match loaded.value("color.ui").ok().flatten().as_deref() {
+        Some("always") => Color::Always,
+        Some("never") => Color::Never,
+        _ => Color::Auto,
+    };
+    let _ = config.set(loaded);
+    color
+}
+
+fn load_config() -> Result<Config, Failure> {
+    let place = discover(Path::new(".")).ok();
+    let file = place.map(|place| place.dmv.join(CONFIG_FILE));
+    Config::load(file.as_deref())
+}
+
+/// The path without `.` and `..`, by its text alone.
+fn tidy(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                out.pop();
+            }
+            Component::CurDir => {}
+            part => out.push(part),
+        }
+    }
+    out
+}
+
+/// The path from `root` if symlinks on the way to either are followed. Only what is above the
+/// worktree: inside, a symlink is a thing of its own.
+fn through_links(root: &Path, path: &Path) -> Option<PathBuf> {
+    let root = std::fs::canonicalize(root).ok()?;
+    path.ancestors().find_map(|above| {
+        let rest = path.strip_prefix(above).ok()?;
+        let real = std::fs::canonicalize(above).ok()?;
+        (real == root).then(|| rest.to_owned())
+    })
+}
+
+/// The time, with the local clock's offset.
+pub fn now() -> Timestamp {
+    let now = jiff::Zoned::now();
+    let (seconds, nanos) = (
+        now.timestamp().as_second(),
+        now.timestamp().subsec_nanosecond(),
+    );
+    Timestamp {
+        seconds,
+        nanos: u32::try_from(nanos).unwrap_or(0),
+        tz_minutes: i16::try_from(now.offset().seconds() / 60).unwrap_or(0),
+    }
+}
+
+/// The command as it could be typed again.
+fn command_line(args: impl Iterator<Item = OsString>) -> String {
+    let mut out = "dmv".to_owned();
+    for arg in args {
+        out.push(' ');
+        out.push_str(&quoted(&arg.to_string_lossy()));
+    }
+    out
+}
+
+/// `text` as one word of a shell.
+pub fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:=@~^+,%".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_can_be_typed_again() {
+        let args = ["commit", "-m", "it's done", ""].map(OsString::from);
+        assert_eq!(
+            command_line(args.into_iter()),
+            "dmv commit -m 'it'\\''s done' ''"
+        );
+    }
+
+    #[test]
+    fn paths_are_tidied_by_their_text() {
+        assert_eq!(tidy(Path::new("/a/./b/../c/")), Path::new("/a/c"));
+        assert_eq!(tidy(Path::new("/../a")), Path::new("/a"));
+    }
+}

@@ -1,0 +1,248 @@
+//! Failures as the user sees them. The only place that knows exit codes.
+
+use dmv_core::fsutil::PathError;
+use dmv_core::object::ObjectError;
+use dmv_core::refs::RefsError;
+use dmv_core::repo::{RepoError, RevisionError};
+use dmv_core::store::StoreError;
+use std::io;
+use std::path::Path;
+
+/// All went well.
+pub const EXIT_OK: u8 = 0;
+/// The answer is "no", or "they differ".
+pub const EXIT_DIFFERS: u8 = 1;
+/// The command line makes no sense.
+pub const EXIT_USAGE: u8 = 2;
+/// Done, but for items that were listed.
+pub const EXIT_INCOMPLETE: u8 = 3;
+/// Refused, because something could be lost.
+pub const EXIT_REFUSED: u8 = 5;
+/// Needs bytes that are not here.
+pub const EXIT_ABSENT: u8 = 6;
+/// Damage found.
+pub const EXIT_DAMAGE: u8 = 7;
+/// No repository here.
+pub const EXIT_NO_REPOSITORY: u8 = 10;
+/// Another command is at work.
+pub const EXIT_BUSY: u8 = 11;
+/// A key or a permission is wanting.
+pub const EXIT_PERMISSION: u8 = 12;
+/// The repository is of a later format.
+pub const EXIT_TOO_NEW: u8 = 14;
+/// Any other failure.
+pub const EXIT_OTHER: u8 = 20;
+/// The user stopped it.
+pub const EXIT_INTERRUPTED: u8 = 130;
+
+/// A command that failed.
+#[derive(Debug)]
+pub struct Failure {
+    /// A word for programs.
+    pub code: &'static str,
+    /// The exit code.
+    pub exit: u8,
+    /// What failed, on which path or object.
+    pub message: String,
+    /// A command to run.
+    pub hint: Option<String>,
+    /// The paths it is about, where there may be many.
+    pub paths: Vec<Vec<u8>>,
+}
+
+impl Failure {
+    /// A failure without a hint.
+    pub fn new(code: &'static str, exit: u8, message: impl Into<String>) -> Failure {
+        let message = message.into();
+        Failure {
+            code,
+            exit,
+            message,
+            hint: None,
+            paths: Vec::new(),
+        }
+    }
+
+    /// Arguments that the parser lets pass and that make no sense together.
+    pub fn usage(message: impl Into<String>) -> Failure {
+        Failure::new("usage", EXIT_USAGE, message)
+    }
+
+    /// A failure of a file operation outside of the repository.
+    pub fn file(action: &str, path: &Path, source: &io::Error) -> Failure {
+        let message = format!("cannot {action} {}: {source}", path.display());
+        Failure::new("file", EXIT_OTHER, message)
+    }
+
+    /// Adds a command to run.
+    pub fn hint(mut self, command: impl Into<String>) -> Failure {
+        self.hint = Some(command.into());
+        self
+    }
+
+    /// Whether nobody reads the output any more, which is not worth a word.
+    pub fn is_broken_pipe(&self) -> bool {
+        self.code == BROKEN_PIPE
+    }
+}
+
+const BROKEN_PIPE: &str = "broken-pipe";
+
+/// Failures of writing to standard output. Other files go through [`Failure::file`].
+impl From<io::Error> for Failure {
+    fn from(e: io::Error) -> Failure {
+        match e.kind() {
+            io::ErrorKind::BrokenPipe => Failure::new(BROKEN_PIPE, EXIT_OK, e.to_string()),
+            _ => Failure::new("output", EXIT_OTHER, format!("cannot write output: {e}")),
+        }
+    }
+}
+
+impl From<RepoError> for Failure {
+    fn from(e: RepoError) -> Failure {
+        if let RepoError::Io { source, .. } = &e
+            && source.kind() == io::ErrorKind::BrokenPipe
+        {
+            return Failure::new(BROKEN_PIPE, EXIT_OK, e.to_string());
+        }
+        let (code, exit, hint) = sort(&e);
+        let message = e.to_string();
+        let paths = match e {
+            RepoError::WouldLose { paths, .. } => paths,
+            _ => Vec::new(),
+        };
+        Failure {
+            code,
+            exit,
+            message,
+            hint,
+            paths,
+        }
+    }
+}
+
+impl From<ObjectError> for Failure {
+    fn from(e: ObjectError) -> Failure {
+        RepoError::from(e).into()
+    }
+}
+
+impl From<RefsError> for Failure {
+    fn from(e: RefsError) -> Failure {
+        RepoError::from(e).into()
+    }
+}
+
+impl From<PathError> for Failure {
+    fn from(e: PathError) -> Failure {
+        RepoError::from(e).into()
+    }
+}
+
+type Sorted = (&'static str, u8, Option<String>);
+
+fn hinted(code: &'static str, exit: u8, command: &str) -> Sorted {
+    (code, exit, Some(command.to_owned()))
+}
+
+/// Code, exit code and hint of an error.
+fn sort(e: &RepoError) -> Sorted {
+    match e {
+        RepoError::NotFound(_) => hinted("no-repository", EXIT_NO_REPOSITORY, "dmv init"),
+        RepoError::Exists(_) => hinted("exists", EXIT_OTHER, "dmv status"),
+        RepoError::ForeignOwner(_) => ("foreign-owner", EXIT_PERMISSION, None),
+        RepoError::TooNew { .. } => ("too-new", EXIT_TOO_NEW, None),
+        RepoError::Damaged { .. } | RepoError::Object(_) => damaged("dmv verify"),
+        RepoError::NoDatabase(_) => damaged("dmv recover"),
+        RepoError::NoWorktree => ("no-worktree", EXIT_OTHER, None),
+        RepoError::Busy => ("busy", EXIT_BUSY, None),
+        RepoError::Revision(RevisionError::Unknown(_)) => {
+            hinted("unknown-revision", EXIT_OTHER, "dmv branch")
+        }
+        RepoError::Revision(RevisionError::Ambiguous { candidates, .. }) => {
+            let hint = candidates
+                .first()
+                .map(|id| format!("dmv show {}", id.short(16)));
+            ("ambiguous-revision", EXIT_OTHER, hint)
+        }
+        RepoError::Revision(_) => hinted("bad-revision", EXIT_OTHER, "dmv log"),
+        RepoError::NoSuchPath { revision, .. } => {
+            let hint = format!("dmv ls -r {revision}");
+            ("no-such-path", EXIT_OTHER, Some(hint))
+        }
+        RepoError::BadPath { .. } => ("bad-path", EXIT_OTHER, None),
+        RepoError::WrongKind { .. } => ("wrong-kind", EXIT_OTHER, None),
+        RepoError::RefName(_) => ("bad-name", EXIT_OTHER, None),
+        RepoError::RefExists { kind, .. } => {
+            ("ref-exists", EXIT_OTHER, Some(format!("dmv {kind}")))
+        }
+        RepoError::NoRef { kind, .. } => ("no-ref", EXIT_OTHER, Some(format!("dmv {kind}"))),
+        RepoError::InUse { .. } => hinted("in-use", EXIT_REFUSED, "dmv branch"),
+        RepoError::WouldLose { .. } => hinted("would-lose", EXIT_REFUSED, "dmv status"),
+        RepoError::Moved { name } => (
+            "branch-moved",
+            EXIT_REFUSED,
+            Some(format!("dmv checkout {name}")),
+        ),
+        RepoError::Collision(..) => ("name-collision", EXIT_OTHER, None),
+        RepoError::NoCommit => hinted("no-commit", EXIT_OTHER, "dmv commit -m MESSAGE"),
+        RepoError::Absent { .. } => ("absent", EXIT_ABSENT, None),
+        RepoError::Store(e) => sort_store(e),
+        RepoError::Refs(e) => sort_refs(e),
+        RepoError::Path(e) => sort_io(&e.source, false),
+        RepoError::Io { source, .. } => sort_io(source, true),
+        RepoError::Cancelled => ("interrupted", EXIT_INTERRUPTED, None),
+        RepoError::Text(_) => ("bad-text", EXIT_OTHER, None),
+    }
+}
+
+fn damaged(hint: &str) -> Sorted {
+    hinted("damaged", EXIT_DAMAGE, hint)
+}
+
+fn sort_store(e: &StoreError) -> Sorted {
+    match e {
+        StoreError::Io { source, .. } | StoreError::SyncFailed { source, .. } => {
+            sort_io(source, true)
+        }
+        StoreError::DamagedObject { .. } | StoreError::DamagedFile { .. } => damaged("dmv verify"),
+        StoreError::DamagedTable { .. } => damaged("dmv recover"),
+        StoreError::TooNew { .. } => ("too-new", EXIT_TOO_NEW, None),
+        StoreError::Poisoned { .. } => hinted("poisoned", EXIT_OTHER, "dmv verify"),
+        StoreError::Cancelled => ("interrupted", EXIT_INTERRUPTED, None),
+        StoreError::TooLarge { .. } => ("too-large", EXIT_OTHER, None),
+    }
+}
+
+fn sort_refs(e: &RefsError) -> Sorted {
+    match e {
+        _ if e.is_busy() => ("busy", EXIT_BUSY, None),
+        _ if e.is_damage() => damaged("dmv recover"),
+        _ if e.is_refused() => ("permission", EXIT_PERMISSION, None),
+        RefsError::TooNew(_) => ("too-new", EXIT_TOO_NEW, None),
+        RefsError::Moved { .. } | RefsError::PackGone(_) => ("changed-meanwhile", EXIT_BUSY, None),
+        RefsError::ReadOnly if is_on_read_only_disk() => ("read-only", EXIT_OTHER, None),
+        RefsError::ReadOnly => ("permission", EXIT_PERMISSION, None),
+        RefsError::Log(e) => sort_store(e),
+        _ => ("refs", EXIT_OTHER, None),
+    }
+}
+
+/// Whether the repository cannot be written to by anybody.
+fn is_on_read_only_disk() -> bool {
+    let place = dmv_core::repo::discover(Path::new(".")).ok();
+    let disk = place.and_then(|place| rustix::fs::statvfs(&place.dmv).ok());
+    disk.is_some_and(|disk| disk.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
+}
+
+/// `own`: it is a file of the repository, where a permission is the user's to set.
+fn sort_io(e: &io::Error, own: bool) -> Sorted {
+    match e.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            ("disk-full", EXIT_OTHER, None)
+        }
+        io::ErrorKind::ReadOnlyFilesystem => ("read-only", EXIT_OTHER, None),
+        io::ErrorKind::PermissionDenied if own => ("permission", EXIT_PERMISSION, None),
+        _ => ("io", EXIT_OTHER, None),
+    }
+}

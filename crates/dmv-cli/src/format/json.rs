@@ -1,0 +1,87 @@
+//! Values as programs read them.
+
+use crate::format::text::{raw_person, rfc3339};
+use data_encoding::BASE64;
+use dmv_core::hash::ObjectId;
+use dmv_core::object::commit::{Commit, Person};
+use dmv_core::worktree::snapshot::Problem;
+use serde::Serialize;
+
+/// A path: text, and its bytes where they are not text.
+#[derive(Serialize)]
+pub struct PathValue {
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_b64: Option<String>,
+}
+
+impl PathValue {
+    /// A path of a repository.
+    pub fn new(path: &[u8]) -> PathValue {
+        PathValue {
+            path: String::from_utf8_lossy(path).into_owned(),
+            path_b64: base64_unless_text(path),
+        }
+    }
+}
+
+/// The bytes in base 64, if they are not UTF-8.
+pub fn base64_unless_text(bytes: &[u8]) -> Option<String> {
+    std::str::from_utf8(bytes)
+        .is_err()
+        .then(|| BASE64.encode(bytes))
+}
+
+/// A path with a reason.
+#[derive(Serialize)]
+pub struct ProblemValue {
+    #[serde(flatten)]
+    path: PathValue,
+    why: String,
+}
+
+/// Paths with reasons.
+pub fn problems(problems: &[Problem]) -> Vec<ProblemValue> {
+    let value = |problem: &Problem| ProblemValue {
+        path: PathValue::new(&problem.path),
+        why: problem.why.clone(),
+    };
+    problems.iter().map(value).collect()
+}
+
+/// A commit, as `log` tells it.
+#[derive(Serialize)]
+pub struct CommitValue {
+    id: String,
+    parents: Vec<String>,
+    tree: String,
+    author: String,
+    time: String,
+    committer: String,
+    commit_time: String,
+    message: String,
+    bytes: u64,
+    files: u64,
+}
+
+impl CommitValue {
+    /// The commit `id`.
+    pub fn new(id: &ObjectId, commit: &Commit) -> CommitValue {
+        CommitValue {
+            id: id.to_string(),
+            parents: commit.parents.iter().map(ObjectId::to_string).collect(),
+            tree: commit.tree.to_string(),
+            author: raw_person(&commit.author),
+            time: when(&commit.author),
+            committer: raw_person(&commit.committer),
+            commit_time: when(&commit.committer),
+            message: commit.message.clone(),
+            bytes: commit.tree_bytes,
+            files: commit.tree_files,
+        }
+    }
+}
+
+fn when(person: &Person) -> String {
+    rfc3339(person.seconds, person.nanos, person.tz_minutes)
+}

@@ -1,0 +1,4 @@
+//! How values look: to people, and to programs.
+
+pub mod json;
+pub mod text;

@@ -1,0 +1,172 @@
+//! Output: data to standard output, everything else to standard error.
+
+use crate::args::Color;
+use crate::error::{EXIT_OK, Failure};
+use crate::format::json::PathValue;
+use crate::format::text::clean;
+use anstyle::Style;
+use dmv_core::object::name::escape;
+use serde::Serialize;
+use std::cell::{RefCell, RefMut};
+use std::fmt::Display;
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::fd::AsFd;
+
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Where a command writes to.
+pub struct Ui {
+    out: RefCell<BufWriter<Out>>,
+    quiet: bool,
+    verbose: bool,
+    color: bool,
+}
+
+/// Standard output without a line buffer; opened when the first byte is written.
+#[derive(Default)]
+struct Out(Option<File>);
+
+impl Out {
+    fn file(&mut self) -> io::Result<&mut File> {
+        if self.0.is_none() {
+            self.0 = Some(File::from(io::stdout().as_fd().try_clone_to_owned()?));
+        }
+        Ok(self.0.as_mut().expect("it was set above"))
+    }
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file()?.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Ui {
+    /// `color` decides unless it leaves that to the terminal and the environment.
+    pub fn new(quiet: bool, verbose: bool, color: Color) -> Ui {
+        Ui {
+            out: RefCell::new(BufWriter::with_capacity(BUFFER_BYTES, Out::default())),
+            quiet,
+            verbose,
+            color: match color {
+                Color::Always => true,
+                Color::Never => false,
+                Color::Auto => {
+                    anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
+                }
+            },
+        }
+    }
+
+    /// Standard output, buffered.
+    pub fn out(&self) -> RefMut<'_, impl Write + use<>> {
+        self.out.borrow_mut()
+    }
+
+    /// Writes what is buffered.
+    pub fn finish(&self) -> Result<(), Failure> {
+        Ok(self.out.borrow_mut().flush()?)
+    }
+
+    /// Prints one JSON value on a line of its own.
+    pub fn json(&self, value: &impl Serialize) -> Result<(), Failure> {
+        let mut out = self.out.borrow_mut();
+        serde_json::to_writer(&mut *out, value).map_err(io::Error::from)?;
+        Ok(out.write_all(b"\n")?)
+    }
+
+    /// `text` in `style`, where the output shows styles.
+    pub fn paint(&self, style: Style, text: impl Display) -> String {
+        if self.color {
+            format!("{style}{text}{style:#}")
+        } else {
+            text.to_string()
+        }
+    }
+
+    /// Whether output is coloured.
+    pub fn colored(&self) -> bool {
+        self.color
+    }
+
+    /// Whether the output goes to a terminal.
+    pub fn is_terminal(&self) -> bool {
+        io::stdout().is_terminal()
+    }
+
+    /// Whether more is to be said than usual.
+    pub fn verbose(&self) -> bool {
+        self.verbose
+    }
+
+    /// Whether only results and failures are to be said.
+    pub fn quiet(&self) -> bool {
+        self.quiet
+    }
+
+    /// Says something on the side; not with `-q`.
+    pub fn note(&self, text: impl Display) {
+        if !self.quiet {
+            self.say(&clean(&text.to_string()));
+        }
+    }
+
+    /// Says something that the user should know. Even with `-q`: it is about their data.
+    pub fn warn(&self, text: impl Display) {
+        self.say(&format!("warning: {}", clean(&text.to_string())));
+    }
+
+    fn say(&self, line: &str) {
+        // Keeps the order on a terminal. A failure shows again when the rest is written.
+        let _ = self.out.borrow_mut().flush();
+        stderr_line(line);
+    }
+}
+
+/// Whether somebody watches standard error.
+pub fn is_watched() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// Reports a failure on standard error and returns its exit code.
+pub fn report(failure: &Failure, json: bool) -> u8 {
+    if failure.is_broken_pipe() {
+        return EXIT_OK;
+    }
+    let message = clean(&failure.message);
+    if json {
+        let paths: Vec<PathValue> = failure.paths.iter().map(|p| PathValue::new(p)).collect();
+        let mut record = serde_json::json!({
+            "type": "error",
+            "code": failure.code,
+            "exit": failure.exit,
+            "message": message,
+            "hint": failure.hint.as_deref().map(clean),
+        });
+        if !paths.is_empty() {
+            record["paths"] = serde_json::json!(paths);
+        }
+        stderr_line(&record.to_string());
+        return failure.exit;
+    }
+    stderr_line(&format!("error: {message}"));
+    if failure.paths.len() > 1 {
+        for path in &failure.paths {
+            stderr_line(&format!("  {}", escape(path)));
+        }
+    }
+    if let Some(hint) = &failure.hint {
+        stderr_line(&format!("hint: {}", clean(hint)));
+    }
+    failure.exit
+}
+
+fn stderr_line(line: &str) {
+    // There is nowhere left to say that this failed.
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}

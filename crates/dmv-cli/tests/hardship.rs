@@ -1,0 +1,234 @@
+//! The program cut off at any moment, and real directories brought back byte for byte.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+/// Rounds of the kill loop in the ordinary run.
+const KILLS: u32 = 40;
+/// Bytes of the largest directory that is brought back.
+const MAX_REAL_BYTES: u64 = 40 << 20;
+
+fn dmv(dir: &Path, home: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dmv"));
+    command
+        .arg("-C")
+        .arg(dir)
+        .env_clear()
+        .env("HOME", home)
+        .env("USER", "ada")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn run(dir: &Path, home: &Path, args: &[&str]) -> Result<Output, Box<dyn Error>> {
+    let output = dmv(dir, home).args(args).output()?;
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    match output.status.code() {
+        Some(0) => Ok(output),
+        code => Err(format!("dmv {args:?} ended with {code:?}: {errors}").into()),
+    }
+}
+
+/// A small generator whose seed replays a run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn bytes(&mut self, len: usize) -> Vec<u8> {
+        (0..len).map(|_| self.next() as u8).collect()
+    }
+}
+
+fn head(dir: &Path, home: &Path) -> Result<String, Box<dyn Error>> {
+    let output = run(dir, home, &["log", "-n", "1", "--json"])?;
+    let line = String::from_utf8(output.stdout)?;
+    let record: serde_json::Value = serde_json::from_str(line.trim())?;
+    Ok(record["id"]
+        .as_str()
+        .ok_or("a record has an id")?
+        .to_owned())
+}
+
+/// `kill -9` at random moments of a commit: history stays whole, on the old or the new commit, and
+/// the next command works without a repair step.
+#[test]
+fn a_killed_commit_leaves_the_old_state_or_the_new() -> Outcome {
+    let seed = Instant::now().elapsed().subsec_nanos() as u64 ^ u64::from(std::process::id()) << 20;
+    println!("seed {seed}");
+    let mut random = Random(seed | 1);
+    let (work, home) = (TempDir::new()?, TempDir::new()?);
+    let (dir, home) = (work.path(), home.path());
+    run(dir, home, &["init"])?;
+    for n in 0..200 {
+        fs::write(dir.join(format!("{n:03}")), random.bytes(3000))?;
+    }
+    fs::write(dir.join("large"), random.bytes(4 << 20))?;
+    let started = Instant::now();
+    run(dir, home, &["commit", "-m", "first"])?;
+    let whole = started.elapsed().max(Duration::from_millis(20));
+    let mut outcomes = [0, 0];
+    for round in 0..KILLS {
+        let before = head(dir, home)?;
+        let changed = dir.join(format!("{:03}", random.next() % 200));
+        fs::write(&changed, random.bytes(5000))?;
+        let mut large = fs::read(dir.join("large"))?;
+        let at = random.next() as usize % large.len();
+        large[at] ^= 1;
+        fs::write(dir.join("large"), &large)?;
+        let mut child = dmv(dir, home).args(["commit", "-m", "killed"]).spawn()?;
+        std::thread::sleep(whole.mul_f64((random.next() % 1000) as f64 / 800.0));
+        child.kill()?;
+        child.wait()?;
+        run(dir, home, &["verify", "--full"]).map_err(|e| format!("round {round}: {e}"))?;
+        let after = head(dir, home)?;
+        let parent = run(dir, home, &["show", "--json", &after]).map(|_| ());
+        parent.map_err(|e| format!("round {round}: {e}"))?;
+        outcomes[usize::from(before != after)] += 1;
+        let shown = run(dir, home, &["cat", "@:large"])?.stdout;
+        assert!(
+            before == after || shown == large,
+            "round {round}: a mix was committed"
+        );
+    }
+    println!(
+        "old state {} times, new state {} times",
+        outcomes[0], outcomes[1]
+    );
+    run(dir, home, &["commit", "-m", "last"])?;
+    let out = work.path().join("out");
+    run(dir, home, &["export", "@", "--to", "out"])?;
+    for n in 0..200 {
+        let name = format!("{n:03}");
+        assert_eq!(
+            fs::read(dir.join(&name))?,
+            fs::read(out.join(&name))?,
+            "{name}"
+        );
+    }
+    assert_eq!(fs::read(dir.join("large"))?, fs::read(out.join("large"))?);
+    Ok(())
+}
+
+/// What a directory holds: kind and executable bit, and content or target.
+fn contents(root: &Path) -> Result<BTreeMap<Vec<u8>, (String, Vec<u8>)>, Box<dyn Error>> {
+    let mut out = BTreeMap::new();
+    let mut dirs = vec![root.to_owned()];
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(&dir)? {
+            let path = entry?.path();
+            let meta = fs::symlink_metadata(&path)?;
+            let relative = path.strip_prefix(root)?.as_os_str().as_bytes().to_vec();
+            if relative == b".dmv" {
+                continue;
+            }
+            let (kind, bytes) = if meta.is_symlink() {
+                (
+                    "symlink",
+                    fs::read_link(&path)?.as_os_str().as_bytes().to_vec(),
+                )
+            } else if meta.is_dir() {
+                dirs.push(path);
+                ("directory", Vec::new())
+            } else if meta.permissions().mode() & 0o100 != 0 {
+                ("executable", fs::read(&path)?)
+            } else {
+                ("file", fs::read(&path)?)
+            };
+            out.insert(relative, (kind.to_owned(), bytes));
+        }
+    }
+    Ok(out)
+}
+
+fn size_of(dir: &Path) -> Result<u64, Box<dyn Error>> {
+    let mut sum = 0;
+    let mut dirs = vec![dir.to_owned()];
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(dir)? {
+            let entry = entry?;
+            let meta = entry.metadata()?;
+            match meta.is_dir() {
+                true => dirs.push(entry.path()),
+                false => sum += meta.len(),
+            }
+        }
+    }
+    Ok(sum)
+}
+
+/// Copies what a user may read: directories, files and symlinks.
+fn copy(from: &Path, to: &Path) -> Outcome {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type()?;
+        if kind.is_symlink() {
+            std::os::unix::fs::symlink(fs::read_link(&source)?, &target)?;
+        } else if kind.is_dir() {
+            copy(&source, &target)?;
+        } else if kind.is_file() {
+            fs::copy(&source, &target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Directories that some Linux machine has, committed and exported.
+#[test]
+fn real_directories_come_back_byte_for_byte() -> Outcome {
+    let candidates = [
+        "/etc/ssl",
+        "/usr/share/zoneinfo",
+        "/usr/share/perl",
+        "/usr/include/linux",
+    ];
+    let mut tried = 0;
+    for source in candidates.map(PathBuf::from) {
+        if !source.is_dir() || size_of(&source).map_or(true, |bytes| bytes > MAX_REAL_BYTES) {
+            println!("skipped: {} is not there, or too large", source.display());
+            continue;
+        }
+        let (work, home) = (TempDir::new()?, TempDir::new()?);
+        let dir = work.path().join("work");
+        if let Err(e) = copy(&source, &dir) {
+            println!("skipped: {} cannot be copied: {e}", source.display());
+            continue;
+        }
+        run(&dir, home.path(), &["init"])?;
+        run(&dir, home.path(), &["commit", "-m", "all of it"])?;
+        run(&dir, home.path(), &["export", "@", "--to", "../out"])?;
+        let (had, got) = (contents(&dir)?, contents(&work.path().join("out"))?);
+        assert_eq!(had.len(), got.len(), "{}", source.display());
+        for (path, content) in &had {
+            let name = String::from_utf8_lossy(path);
+            assert!(
+                got.get(path) == Some(content),
+                "{}/{name} differs",
+                source.display()
+            );
+        }
+        let status = run(&dir, home.path(), &["status", "--exit-code"]);
+        assert!(status.is_ok(), "{}: {:?}", source.display(), status.err());
+        tried += 1;
+    }
+    println!("{tried} directories came back");
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! Facts about the pipeline as a whole.
+
+use super::*;
+use crate::chunker::MIN_CUT_BYTES;
+use crate::object::list::BlobChunks;
+use crate::repo::{Asked, Repo};
+use crate::store::MetaWriter;
+
+fn noise(seed: u64, n: usize) -> Vec<u8> {
+    let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        (x >> 32) as u8
+    };
+    (0..n).map(|_| next()).collect()
+}
+
+/// Sizes at which a file moves from one way of being read to another, each beside small ones.
+#[test]
+fn files_of_every_size_keep_their_own_chunks() -> Result<(), Box<dyn std::error::Error>> {
+    let dir = tempfile::tempdir()?;
+    let time = crate::refs::Timestamp {
+        seconds: 0,
+        nanos: 0,
+        tz_minutes: 0,
+    };
+    let asked = Asked {
+        time,
+        who: String::new(),
+        command: String::new(),
+    };
+    let repo = Repo::init(&dir.path().join("r"), "main", false, asked)?;
+    let edges = [
+        0,
+        1,
+        MIN_CUT_BYTES,
+        FRAME_TARGET_BYTES,
+        BLOCK_BYTES,
+        3 * BLOCK_BYTES,
+    ];
+    let mut contents = Vec::new();
+    for (n, edge) in edges.into_iter().enumerate() {
+        for size in [edge.saturating_sub(1), edge, edge + 1, 100, 20_000] {
+            contents.push(noise((contents.len() + n) as u64, size));
+        }
+    }
+    let files = dir.path().join("files");
+    std::fs::create_dir(&files)?;
+    for (n, content) in contents.iter().enumerate() {
+        std::fs::write(files.join(format!("{n:03}")), content)?;
+    }
+    let root = SafeDir::open_root(&files)?;
+    let writer = repo.store().writer()?;
+    let mut meta = MetaWriter::new(&writer);
+    let job = Job::default();
+    let mut blobs = HashMap::new();
+    with_ingest(&root, &writer, &job, |ingest| {
+        let mut on_done = |done: Done, _: &mut dyn ObjectWrite| {
+            let stored = done.result.expect("nothing changes here");
+            blobs.insert(done.name, stored.blob);
+            Ok(())
+        };
+        let names = (0..contents.len()).map(|n| format!("{n:03}").into_bytes().into());
+        let files = names.map(|name| (name, FileKind::File)).collect();
+        let task = Task {
+            dir: 0,
+            path: Arc::from(&b""[..]),
+            files,
+        };
+        ingest.submit(task, &mut meta, &mut on_done)?;
+        ingest.finish(&mut meta, &mut on_done)
+    })?;
+    meta.flush()?;
+    repo.store().adopt(&writer.finish()?);
+    for (n, content) in contents.iter().enumerate() {
+        let blob = blobs[format!("{n:03}").as_bytes()];
+        let mut bytes = Vec::new();
+        for chunk in BlobChunks::new(repo.objects(), blob) {
+            let (_, id, _) = chunk?;
+            assert!(repo.store().read_into(ObjectType::Chunk, &id, &mut bytes)?);
+        }
+        assert!(bytes == *content, "file {n} of {} bytes", content.len());
+    }
+    Ok(())
+}

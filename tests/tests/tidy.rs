@@ -1,0 +1,558 @@
+//! Rules of the house that no compiler checks: ARCHITECTURE.md draws them, CONTRIBUTING.md explains.
+//!
+//! Each rule is a function from text to complaints, tried on made-up snippets below, and a test
+//! that asks it about the source tree. Code is looked at with comments and strings blanked out.
+
+#[path = "tidy/code.rs"]
+mod code;
+#[path = "tidy/pages.rs"]
+mod pages;
+
+use code::{code_of, dependencies, lines_with, module_of, paths_in, rooms_named, without_tests};
+use pages::{anchors, links, named_files, resolve};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// The rooms of `dmv-core` and what each may use besides itself. Floors from the bottom up.
+const ROOMS: [(&str, &[&str]); 14] = [
+    // Floor 0: nothing of DMV's objects.
+    ("limits", &[]),
+    ("hash", &[]),
+    ("job", &[]),
+    ("vfs", &[]),
+    ("escape", &[]),
+    ("fsutil", &["escape"]),
+    // Floor 1: bytes and ids.
+    ("object", &["escape", "hash", "limits"]),
+    // Floor 2: what keeps them. `refs` stands on `store`.
+    ("chunker", &[]),
+    ("store", &["hash", "limits", "object", "vfs"]),
+    ("refs", &["limits", "object", "store"]),
+    // Floor 3: what reads them, through a trait.
+    ("history", &["hash", "object"]),
+    ("diff", &["hash", "limits", "object"]),
+    // Floor 4: files.
+    (
+        "worktree",
+        &[
+            "chunker", "fsutil", "hash", "job", "limits", "object", "store", "vfs",
+        ],
+    ),
+    // Floor 5: everything together.
+    (
+        "repo",
+        &[
+            "chunker", "diff", "fsutil", "hash", "history", "job", "limits", "object", "refs",
+            "store", "vfs", "worktree",
+        ],
+    ),
+];
+
+/// Uses that break the table and are known: file, room, why. One that is gone must leave the list.
+const ROOM_EXCEPTIONS: [(&str, &str, &str); 0] = [];
+
+/// Each outside crate and the places that may name it: files, or directories with a final slash.
+const CRATES: [(&str, &[&str]); 34] = [
+    ("blake3", &["crates/dmv-core/src/hash.rs"]),
+    ("fastcdc", &["crates/dmv-core/src/chunker.rs"]),
+    ("zstd", &["crates/dmv-core/src/store/frame.rs"]),
+    ("rusqlite", &["crates/dmv-core/src/refs/"]),
+    ("ignore", &["crates/dmv-core/src/worktree/ignore.rs"]),
+    (
+        "unicode_normalization",
+        &["crates/dmv-core/src/object/portable.rs"],
+    ),
+    (
+        "crossbeam_channel",
+        &[
+            "crates/dmv-core/src/worktree/ingest.rs",
+            "crates/dmv-core/src/repo/files.rs",
+        ],
+    ),
+    ("rayon", &["crates/dmv-core/src/worktree/scan/sort.rs"]),
+    ("bstr", &["crates/dmv-core/src/store/scan.rs", CLI]),
+    (
+        "getrandom",
+        &[
+            "crates/dmv-core/src/fsutil.rs",
+            "crates/dmv-core/src/store/layout.rs",
+        ],
+    ),
+    (
+        "rustix",
+        &[
+            "crates/dmv-core/src/fsutil.rs",
+            "crates/dmv-core/src/vfs.rs",
+            // Which file system a database lies on.
+            "crates/dmv-core/src/refs/schema.rs",
+            // Whose repository it is.
+            "crates/dmv-core/src/repo/layout.rs",
+            // Error numbers only.
+            "crates/dmv-core/src/worktree/scan.rs",
+            "crates/dmv-core/src/worktree/scan/",
+            CLI,
+        ],
+    ),
+    ("thiserror", &["crates/"]),
+    ("tokio", &["crates/dmv-net/"]),
+    ("anstream", &[CLI]),
+    ("anstyle", &[CLI]),
+    ("anyhow", &[CLI]),
+    ("clap", &[CLI]),
+    ("clap_complete", &[CLI]),
+    ("clap_mangen", &[CLI]),
+    ("ctrlc", &[CLI]),
+    ("data_encoding", &[CLI]),
+    ("indicatif", &[CLI]),
+    ("jiff", &[CLI]),
+    ("serde", &[CLI]),
+    ("serde_json", &[CLI]),
+    ("similar", &[CLI]),
+    ("tar", &[CLI]),
+    ("tempfile", &[CLI]),
+    ("toml", &[CLI]),
+    ("toml_edit", &[CLI]),
+    ("unicode_width", &[CLI]),
+    // Our own, upwards only.
+    ("dmv_core", &["crates/dmv-net/", CLI]),
+    ("dmv_net", &[CLI]),
+    ("dmv_cli", &[]),
+];
+const CLI: &str = "crates/dmv-cli/";
+
+/// Files with `unsafe` code: file, why.
+const UNSAFE: [(&str, &str); 0] = [];
+
+/// Longer than [`MAX_LINES`]: file, why.
+const LONG: [(&str, &str); 0] = [];
+const MAX_LINES: usize = 800;
+
+/// Endings of files that are text of ours.
+const TEXT: [&str; 8] = ["rs", "md", "toml", "txt", "tsv", "yml", "sh", "run"];
+/// Directories that are not the source tree's.
+const SKIP: [&str; 6] = ["target", ".git", ".dmv", "corpus", "artifacts", "coverage"];
+
+// ---- Reading the tree.
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// All text files, as paths from the root with their content, in order.
+fn tree() -> BTreeMap<String, String> {
+    let root = root();
+    let mut files = BTreeMap::new();
+    let mut dirs = vec![root.clone()];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(&dir).expect("the source tree can be listed") {
+            let path = entry.expect("the source tree can be listed").path();
+            let name = path
+                .file_name()
+                .expect("it has a name")
+                .to_string_lossy()
+                .into_owned();
+            if path.is_dir() {
+                if !SKIP.contains(&name.as_str()) {
+                    dirs.push(path);
+                }
+                continue;
+            }
+            let ending = name.rsplit('.').next().unwrap_or_default();
+            if TEXT.contains(&ending) || name == "run" {
+                let text = std::fs::read_to_string(&path).expect("source files are UTF-8");
+                let path = path.strip_prefix(&root).expect("it is below the root");
+                files.insert(path.to_string_lossy().into_owned(), text);
+            }
+        }
+    }
+    assert!(
+        files.contains_key("crates/dmv-core/src/lib.rs"),
+        "the tree was not found"
+    );
+    files
+}
+
+/// Code that is only there for tests and measurements.
+fn is_test_file(path: &str) -> bool {
+    let test_dirs = ["tests", "micro", "examples", "fuzz"];
+    path.split('/').any(|part| test_dirs.contains(&part)) || path.ends_with("/tests.rs")
+}
+
+fn in_list(path: &str, list: &[&str]) -> bool {
+    let fits = |place: &str| path == place || (place.ends_with('/') && path.starts_with(place));
+    list.iter().any(|place| fits(place))
+}
+
+fn pass(complaints: Vec<String>) {
+    assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
+}
+
+// ---- The rules. Each takes (path, text) and returns complaints.
+
+fn check_rooms(file: &str, code: &str, allowed: &[(&str, &[&str])]) -> Vec<(String, String)> {
+    let module = module_of(file);
+    let Some(own) = module.first() else {
+        return Vec::new();
+    };
+    let Some((_, may)) = allowed.iter().find(|(room, _)| room == own) else {
+        let text = format!("{file}: '{own}' is not a room; add it to ROOMS and ARCHITECTURE.md");
+        return vec![(own.to_string(), text)];
+    };
+    rooms_named(file, code)
+        .into_iter()
+        .filter(|(_, room)| room != own && !may.contains(&room.as_str()))
+        .map(|(line, room)| {
+            let text = format!("{file}:{line}: '{own}' may not use '{room}'");
+            (room, text)
+        })
+        .collect()
+}
+
+fn check_crates(file: &str, code: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    for named in paths_in(code) {
+        let Some((name, places)) = CRATES.iter().find(|(name, _)| *name == named.parts[0]) else {
+            continue;
+        };
+        if !in_list(file, places) {
+            let line = named.line;
+            out.push(format!(
+                "{file}:{line}: '{name}' is used outside of {places:?}"
+            ));
+        }
+    }
+    out
+}
+
+fn check_words(file: &str, code: &str, words: &[&str], why: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    for word in words {
+        for line in lines_with(code, word) {
+            out.push(format!("{file}:{line}: {word} {why}"));
+        }
+    }
+    out
+}
+
+fn check_spaces(file: &str, text: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    for (n, line) in text.split('\n').enumerate() {
+        if line.ends_with([' ', '\t', '\r']) {
+            out.push(format!("{file}:{}: trailing whitespace", n + 1));
+        }
+    }
+    if !text.is_empty() && !text.ends_with('\n') {
+        out.push(format!("{file}: the last line has no end"));
+    }
+    out
+}
+
+fn check_links(file: &str, page: &str, files: &BTreeMap<String, String>) -> Vec<String> {
+    let mut out = Vec::new();
+    for (line, target) in links(page) {
+        if target.contains("://") || target.starts_with("mailto:") {
+            continue;
+        }
+        let (path, anchor) = target.split_once('#').unwrap_or((&target, ""));
+        let path = match path {
+            "" => file.to_owned(),
+            path => resolve(file, path),
+        };
+        if !files.contains_key(&path) && !root().join(&path).exists() {
+            out.push(format!("{file}:{line}: link to {target}: no such file"));
+        } else if !anchor.is_empty()
+            && files
+                .get(&path)
+                .is_some_and(|page| !anchors(page).contains(anchor))
+        {
+            out.push(format!("{file}:{line}: link to {target}: no such heading"));
+        }
+    }
+    out
+}
+
+// ---- The tree under the rules.
+
+/// Rust files with their code; `tests`: also what is only there for tests.
+fn rust(files: &BTreeMap<String, String>, tests: bool) -> Vec<(&str, String)> {
+    let mut out = Vec::new();
+    for (path, text) in files.iter().filter(|(path, _)| path.ends_with(".rs")) {
+        if tests {
+            out.push((path.as_str(), code_of(text)));
+        } else if !is_test_file(path) {
+            out.push((path.as_str(), without_tests(&code_of(text))));
+        }
+    }
+    out
+}
+
+#[test]
+fn rooms_use_lower_floors_only() {
+    let files = tree();
+    let mut complaints = Vec::new();
+    let mut excused = BTreeSet::new();
+    for (file, code) in rust(&files, false) {
+        if !file.starts_with("crates/dmv-core/src/") {
+            continue;
+        }
+        for (room, complaint) in check_rooms(file, &code, &ROOMS) {
+            let known = |(f, r, _): &&(&str, &str, &str)| *f == file && *r == room;
+            match ROOM_EXCEPTIONS.iter().find(known) {
+                Some((f, r, _)) => drop(excused.insert((*f, *r))),
+                None => complaints.push(complaint),
+            }
+        }
+    }
+    for (file, room, _) in ROOM_EXCEPTIONS {
+        if !excused.contains(&(file, room)) {
+            complaints.push(format!(
+                "{file} no longer uses '{room}': take it off ROOM_EXCEPTIONS"
+            ));
+        }
+    }
+    pass(complaints);
+}
+
+#[test]
+fn the_table_of_rooms_is_that_of_the_crate_and_has_no_circle() {
+    let files = tree();
+    let lib = code_of(&files["crates/dmv-core/src/lib.rs"]);
+    let declared: BTreeSet<&str> = lib
+        .lines()
+        .filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'))
+        .collect();
+    let listed: BTreeSet<&str> = ROOMS.iter().map(|(room, _)| *room).collect();
+    assert_eq!(listed, declared);
+    for (n, (room, may)) in ROOMS.iter().enumerate() {
+        for below in *may {
+            let stands_before = ROOMS[..n].iter().any(|(name, _)| name == below);
+            assert!(stands_before, "'{room}' uses '{below}', which is not below");
+        }
+    }
+}
+
+#[test]
+fn each_outside_crate_has_its_room() {
+    let files = tree();
+    let mut complaints = Vec::new();
+    for (file, code) in rust(&files, false) {
+        if file.starts_with("crates/") {
+            complaints.extend(check_crates(file, &code));
+        }
+    }
+    for (file, text) in &files {
+        if !file.starts_with("crates/") || !file.ends_with("Cargo.toml") {
+            continue;
+        }
+        for name in dependencies(text) {
+            if !CRATES.iter().any(|(known, _)| *known == name) {
+                complaints.push(format!(
+                    "{file}: '{name}' has no room; add it to CRATES and ARCHITECTURE.md"
+                ));
+            }
+        }
+    }
+    pass(complaints);
+}
+
+#[test]
+fn nothing_is_left_half_done() {
+    let files = tree();
+    let words = ["dbg!", "todo!", "unimplemented!"];
+    let check = |(file, code): &(&str, String)| check_words(file, code, &words, "is left");
+    pass(rust(&files, true).iter().flat_map(check).collect());
+}
+
+#[test]
+fn there_is_no_unsafe_code() {
+    let files = tree();
+    let mut complaints = Vec::new();
+    for (file, code) in rust(&files, true) {
+        if !UNSAFE.iter().any(|(known, _)| *known == file) {
+            complaints.extend(check_words(file, &code, &["unsafe"], "is not allowed"));
+        }
+    }
+    pass(complaints);
+}
+
+#[test]
+fn nothing_is_unwrapped_without_a_reason() {
+    let files = tree();
+    let why = "says nothing: expect(\"why this cannot fail\")";
+    let check = |(file, code): &(&str, String)| check_words(file, code, &[".unwrap()"], why);
+    pass(rust(&files, false).iter().flat_map(check).collect());
+}
+
+#[test]
+fn no_file_is_too_long() {
+    let mut complaints = Vec::new();
+    for (file, text) in tree().iter().filter(|(file, _)| file.ends_with(".rs")) {
+        let (lines, known) = (
+            text.lines().count(),
+            LONG.iter().any(|(long, _)| long == file),
+        );
+        if lines > MAX_LINES && !known {
+            complaints.push(format!("{file} has {lines} lines, {MAX_LINES} are enough"));
+        } else if lines <= MAX_LINES && known {
+            complaints.push(format!("{file} is short again: take it off LONG"));
+        }
+    }
+    pass(complaints);
+}
+
+#[test]
+fn the_library_prints_nothing_and_reads_no_environment() {
+    let files = tree();
+    let words = [
+        "print!",
+        "println!",
+        "eprint!",
+        "eprintln!",
+        "std::env",
+        "stdout",
+        "stderr",
+        "stdin",
+    ];
+    let mut complaints = Vec::new();
+    for (file, code) in rust(&files, false) {
+        if file.starts_with("crates/dmv-core/") {
+            complaints.extend(check_words(
+                file,
+                &code,
+                &words,
+                "has no place in the library",
+            ));
+        }
+    }
+    pass(complaints);
+}
+
+#[test]
+fn pages_and_files_that_are_named_exist() {
+    let files = tree();
+    let mut complaints = Vec::new();
+    for (file, text) in &files {
+        let tops: &[&str] = match file.rsplit('.').next() {
+            Some("rs") if !file.starts_with("tests/tests/tidy") => &["docs/"],
+            Some("md") => &["docs/", "crates/", "benches/", "fuzz/"],
+            _ => continue,
+        };
+        // The change log tells of files that have gone since.
+        if file == "CHANGELOG.md" {
+            continue;
+        }
+        for (line, path) in named_files(text, tops) {
+            if !root().join(&path).exists() {
+                complaints.push(format!("{file}:{line}: {path} does not exist"));
+            }
+        }
+    }
+    pass(complaints);
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let files = tree();
+    let pages = files.iter().filter(|(file, _)| file.ends_with(".md"));
+    pass(
+        pages
+            .flat_map(|(file, page)| check_links(file, page, &files))
+            .collect(),
+    );
+}
+
+#[test]
+fn nothing_is_published_by_accident() {
+    let files = tree();
+    let workspace = &files["Cargo.toml"];
+    assert!(workspace.contains("\npublish = false\n"));
+    let members = workspace
+        .lines()
+        .find_map(|line| line.strip_prefix("members = "))
+        .expect("the members stand on one line");
+    let members: Vec<&str> = members.split('"').skip(1).step_by(2).collect();
+    assert!(members.len() >= 5, "{members:?}");
+    for member in members {
+        let manifest = &files[&format!("{member}/Cargo.toml")];
+        let closed = ["publish.workspace = true", "publish = false"];
+        let is_closed = manifest.lines().any(|line| closed.contains(&line));
+        assert!(is_closed, "{member} could be published");
+    }
+}
+
+#[test]
+fn no_line_ends_in_spaces() {
+    let files = tree();
+    pass(
+        files
+            .iter()
+            .flat_map(|(file, text)| check_spaces(file, text))
+            .collect(),
+    );
+}
+
+// ---- The rules themselves, on made-up snippets.
+
+#[test]
+fn a_room_on_a_higher_floor_is_a_complaint() {
+    let rooms: [(&str, &[&str]); 3] = [("low", &[]), ("mid", &["low"]), ("high", &["mid"])];
+    let check = |file: &str, code: &str| check_rooms(&format!("x/src/{file}"), code, &rooms);
+    assert_eq!(
+        check("mid/a.rs", "use crate::low::x; use crate::mid::y;").len(),
+        0
+    );
+    assert_eq!(check("mid/a.rs", "use super::b;").len(), 0);
+    assert_eq!(check("mid/a.rs", "use crate::high::x;").len(), 1);
+    assert_eq!(
+        check("mid/a.rs", "use crate::{low::x, high::{y, z}};").len(),
+        2
+    );
+    assert_eq!(check("mid/a.rs", "fn f() { crate::high::x() }").len(), 1);
+    assert_eq!(check("low.rs", "use super::mid;").len(), 1);
+    assert_eq!(check("mid/mod.rs", "use super::high;").len(), 1);
+    assert_eq!(check("mid/a.rs", "use super::super::high;").len(), 1);
+    assert_eq!(check("new.rs", "").len(), 1);
+}
+
+#[test]
+fn a_crate_outside_of_its_room_is_a_complaint() {
+    let check = |file: &str, code: &str| check_crates(&format!("crates/dmv-core/src/{file}"), code);
+    assert_eq!(check("hash.rs", "use blake3::Hasher;").len(), 0);
+    assert_eq!(check("store/read.rs", "use blake3::Hasher;").len(), 1);
+    assert_eq!(
+        check("store/read.rs", "fn f() { ::blake3::hash(b) }").len(),
+        1
+    );
+    assert_eq!(
+        check("worktree/scan.rs", "use super::ignore::Rules;").len(),
+        0
+    );
+    assert_eq!(check("worktree/scan.rs", "use ignore::Walk;").len(), 1);
+    assert_eq!(check("repo/mod.rs", "use tokio;").len(), 1);
+    assert_eq!(
+        check("refs/schema.rs", "use rusqlite::Connection;").len(),
+        0
+    );
+}
+
+#[test]
+fn spaces_at_the_end_of_a_line_are_a_complaint() {
+    assert!(check_spaces("f", "a\n\nb\n").is_empty());
+    assert_eq!(check_spaces("f", "a \nb\t\nc\r\nd").len(), 4);
+}
+
+#[test]
+fn links_and_headings_are_read_as_a_web_site_reads_them() {
+    let page = "# A b: c!\n[x](y.md#z) `[no](no.md)`\n```\n[no](no.md)\n# no\n```\n## D `e`\n";
+    assert_eq!(links(page), [(2, "y.md#z".to_owned())]);
+    let found: Vec<String> = anchors(page).into_iter().collect();
+    assert_eq!(found, ["a-b-c", "d-e"]);
+    assert_eq!(resolve("docs/a/b.md", "../c.md"), "docs/c.md");
+    assert_eq!(resolve("a.md", "./b/c.md"), "b/c.md");
+    let files = BTreeMap::from([("a.md".to_owned(), "# One\n".to_owned())]);
+    assert!(check_links("a.md", "[x](#one) [y](https://z)", &files).is_empty());
+    assert_eq!(
+        check_links("a.md", "[x](#two) [y](none.md)", &files).len(),
+        2
+    );
+}
