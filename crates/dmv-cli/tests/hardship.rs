@@ -1,5 +1,8 @@
 //! The program cut off at any moment, and real directories brought back byte for byte.
 
+// A test says aloud with which seed it ran, and what it could not try.
+#![allow(clippy::print_stdout)]
+
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
@@ -126,8 +129,11 @@ fn a_killed_commit_leaves_the_old_state_or_the_new() -> Outcome {
     Ok(())
 }
 
-/// What a directory holds: kind and executable bit, and content or target.
-fn contents(root: &Path) -> Result<BTreeMap<Vec<u8>, (String, Vec<u8>)>, Box<dyn Error>> {
+/// Paths, each with its kind and executable bit, and content or target.
+type Contents = BTreeMap<Vec<u8>, (String, Vec<u8>)>;
+
+/// What a directory holds.
+fn contents(root: &Path) -> Result<Contents, Box<dyn Error>> {
     let mut out = BTreeMap::new();
     let mut dirs = vec![root.to_owned()];
     while let Some(dir) = dirs.pop() {
