@@ -241,14 +241,11 @@ impl Status<'_> {
         let Some(known) = scan.known else {
             return Ok(());
         };
-        if refreshed.is_empty() {
-            self.cache.keep(scan.path.into());
-            return Ok(());
-        }
         let rows = refreshed
             .iter()
             .map(|(name, kind, print)| (&**name, Some((*kind, *print))));
-        Ok(self.cache.replace(&scan.path, &known.updated(rows))?)
+        let (dir, exact) = (scan.path.into(), scan.exact);
+        Ok(self.cache.refresh(dir, &known, rows, exact, self.started)?)
     }
 
     fn change(&mut self, path: Vec<u8>, kind: ChangeKind) {
