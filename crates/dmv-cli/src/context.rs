@@ -90,6 +90,7 @@ impl Context {
                 .iter()
                 .filter_map(|name| std::env::var(name).ok())
                 .find(|name| !name.is_empty())
+                .or_else(login_name)
                 .unwrap_or_else(|| "unknown".to_owned())
         };
         let name = match config.value("user.name")? {
@@ -255,6 +256,17 @@ pub fn quoted(text: &str) -> String {
     } else {
         format!("'{}'", text.replace('\'', "'\\''"))
     }
+}
+
+/// The name that this user's number has on this machine, where no variable tells it.
+fn login_name() -> Option<String> {
+    let users = std::fs::read_to_string("/etc/passwd").ok()?;
+    let uid = rustix::process::getuid().as_raw().to_string();
+    let mut fields = users.lines().map(|line| line.split(':'));
+    fields.find_map(|mut user| {
+        let name = user.next()?;
+        (user.nth(1)? == uid && !name.is_empty()).then(|| name.to_owned())
+    })
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use dmv_core::object::ObjectError;
 use dmv_core::refs::RefsError;
 use dmv_core::repo::{RepoError, RevisionError};
 use dmv_core::store::StoreError;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 
 /// All went well.
@@ -106,7 +106,13 @@ impl From<RepoError> for Failure {
             return Failure::new(BROKEN_PIPE, EXIT_OK, e.to_string());
         }
         let (code, exit, hint) = sort(&e);
-        let message = e.to_string();
+        let mut message = e.to_string();
+        if let RepoError::Refs(refs) = &e
+            && (refs.is_refused() || matches!(refs, RefsError::ReadOnly))
+            && let Some(why) = why_unwritable()
+        {
+            message = format!("{message}: {why}");
+        }
         let paths = match e {
             RepoError::WouldLose { paths, .. } => paths,
             _ => Vec::new(),
@@ -218,22 +224,33 @@ fn sort_refs(e: &RefsError) -> Sorted {
     match e {
         _ if e.is_busy() => ("busy", EXIT_BUSY, None),
         _ if e.is_damage() => damaged("dmv recover"),
-        _ if e.is_refused() => ("permission", EXIT_PERMISSION, None),
+        _ if e.is_refused() => sort_unwritable(),
         RefsError::TooNew(_) => ("too-new", EXIT_TOO_NEW, None),
         RefsError::Moved { .. } | RefsError::PackGone(_) => ("changed-meanwhile", EXIT_BUSY, None),
-        RefsError::ReadOnly if is_on_read_only_disk() => ("read-only", EXIT_OTHER, None),
-        RefsError::ReadOnly => ("permission", EXIT_PERMISSION, None),
+        RefsError::ReadOnly => sort_unwritable(),
         RefsError::Log(e) => sort_store(e),
         _ => ("refs", EXIT_OTHER, None),
     }
 }
 
-/// Whether the repository cannot be written to by anybody.
-fn is_on_read_only_disk() -> bool {
-    let place = dmv_core::repo::discover(Path::new(".")).ok();
-    let disk = place.and_then(|place| rustix::fs::statvfs(&place.dmv).ok());
-    disk.is_some_and(|disk| disk.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
+/// A database that cannot be written to, by what the system says about writing beside it.
+fn sort_unwritable() -> Sorted {
+    match why_unwritable() {
+        Some(e) => sort_io(&e, true),
+        None => ("refs", EXIT_OTHER, None),
+    }
 }
+
+/// Why nothing can be written into the repository: SQLite does not tell.
+fn why_unwritable() -> Option<io::Error> {
+    let place = dmv_core::repo::discover(Path::new(".")).ok()?;
+    let tried =
+        tempfile::tempfile_in(&place.dmv).and_then(|mut file| file.write_all(&[0; PROBE_BYTES]));
+    tried.err()
+}
+
+/// As much as SQLite needs to open a database for writing.
+const PROBE_BYTES: usize = 64 << 10;
 
 /// `own`: it is a file of the repository, where a permission is the user's to set.
 fn sort_io(e: &io::Error, own: bool) -> Sorted {

@@ -57,8 +57,14 @@ fn not_parsed(e: &clap::Error) -> u8 {
         .any(|arg| arg == "--json");
     if json && !asked_for {
         let text = e.render().to_string();
-        let message = text.lines().next().unwrap_or_default();
-        let message = message.strip_prefix("error: ").unwrap_or(message);
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        let first = lines.split(|line| line.is_empty()).next();
+        let message = match e.kind() {
+            // Its text is the whole help.
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "a command is needed".to_owned(),
+            _ => first.unwrap_or_default().join(" "),
+        };
+        let message = message.strip_prefix("error: ").unwrap_or(&message);
         let failure = Failure::new("usage", EXIT_USAGE, message.to_owned()).hint("dmv --help");
         return ui::report(&failure, true);
     }

@@ -365,6 +365,148 @@ fn checkout_refuses_what_would_be_lost() -> Outcome {
 }
 
 #[test]
+fn a_forced_checkout_writes_a_file_once_that_is_edited_and_differs() -> Outcome {
+    let place = Place::with_repository()?;
+    for (name, message) in [("both", "one"), ("here", "two")] {
+        fs::write(place.work().join(name), name)?;
+        place.ok(&["commit", "-m", message])?;
+    }
+    place.ok(&["branch", "former"])?;
+    fs::write(place.work().join("both"), "newer")?;
+    place.ok(&["commit", "-m", "three"])?;
+    for name in ["both", "here"] {
+        fs::write(place.work().join(name), "edited")?;
+    }
+    let done = place.json(&["--json", "checkout", "--force", "former"])?;
+    assert_eq!(done["files"], 2);
+    for name in ["both", "here"] {
+        assert_eq!(fs::read_to_string(place.work().join(name))?, name);
+    }
+    assert_eq!(place.json(&["--json", "status"])?["clean"], true);
+    Ok(())
+}
+
+#[test]
+fn a_clean_file_makes_room_for_an_empty_directory() -> Outcome {
+    let place = Place::with_repository()?;
+    let path = place.work().join("x");
+    fs::write(&path, "a file")?;
+    place.ok(&["commit", "-m", "a file"])?;
+    place.ok(&["branch", "file"])?;
+    fs::remove_file(&path)?;
+    fs::create_dir(&path)?;
+    place.ok(&["commit", "-m", "an empty directory"])?;
+    place.ok(&["checkout", "file"])?;
+    assert_eq!(fs::read_to_string(&path)?, "a file");
+    place.ok(&["checkout", "main"])?;
+    assert!(path.is_dir());
+    fs::remove_dir(&path)?;
+    place.ok(&["checkout", "--force", "file"])?;
+    fs::write(&path, "edited")?;
+    place.fails(5, &["checkout", "main"])?;
+    assert_eq!(fs::read_to_string(&path)?, "edited");
+    Ok(())
+}
+
+#[test]
+fn an_untracked_file_where_a_directory_should_come_stops_a_checkout() -> Outcome {
+    let place = Place::with_repository()?;
+    let dir = place.work().join("x");
+    fs::write(place.work().join("f"), "f")?;
+    place.ok(&["commit", "-m", "without"])?;
+    place.ok(&["branch", "without"])?;
+    fs::create_dir_all(dir.join("deep"))?;
+    fs::write(dir.join("deep/file"), "in it")?;
+    place.ok(&["commit", "-m", "with"])?;
+    place.ok(&["checkout", "without"])?;
+    assert!(!dir.exists());
+
+    fs::write(&dir, "mine")?;
+    for args in [&["checkout", "main"][..], &["checkout", "--force", "main"]] {
+        let errors = place.fails(5, args)?;
+        assert!(errors.contains("x"), "{errors}");
+        assert_eq!(fs::read_to_string(&dir)?, "mine");
+        assert_eq!(place.json(&["--json", "status"])?["branch"], "without");
+    }
+    fs::remove_file(&dir)?;
+    std::os::unix::fs::symlink(place.home(), &dir)?;
+    place.fails(5, &["checkout", "main"])?;
+    assert!(!place.home().join("deep").exists());
+
+    // What stands in place of a directory that goes away stays, and is no trouble.
+    fs::remove_file(&dir)?;
+    place.ok(&["checkout", "main"])?;
+    fs::remove_dir_all(&dir)?;
+    fs::write(&dir, "mine")?;
+    place.ok(&["checkout", "without"])?;
+    assert_eq!(fs::read_to_string(&dir)?, "mine");
+    Ok(())
+}
+
+#[test]
+fn what_a_killed_checkout_left_is_removed_by_the_next() -> Outcome {
+    let place = Place::with_repository()?;
+    fs::create_dir(place.work().join("d"))?;
+    fs::write(place.work().join("d/f"), "f")?;
+    place.ok(&["commit", "-m", "one"])?;
+    for left in [".dmv-tmp-0123456789abcdef", "d/.dmv-tmp-fedcba9876543210"] {
+        fs::write(place.work().join(left), "half of a file")?;
+    }
+    assert_eq!(place.json(&["--json", "status"])?["clean"], true);
+    place.ok(&["checkout", "main"])?;
+    let names: Vec<_> = fs::read_dir(place.work().join("d"))?.collect();
+    assert_eq!(names.len(), 1);
+    assert!(!place.work().join(".dmv-tmp-0123456789abcdef").exists());
+    Ok(())
+}
+
+#[test]
+fn a_path_too_long_to_be_read_back_is_not_committed() -> Outcome {
+    let place = Place::with_repository()?;
+    let name = [b'n'; 250];
+    let mut dir = dmv_core::fsutil::SafeDir::open_root(&place.work())?;
+    for depth in 0..140 {
+        dir.create_dir(&name)?;
+        dir = dir.open_dir(&name)?;
+        if depth % 20 == 0 {
+            dir.create_new(b"file", false)?;
+        }
+    }
+    let done = place.run(&["--json", "commit", "-m", "deep"])?;
+    assert_eq!(done.status.code(), Some(3));
+    let done: Value = serde_json::from_slice(&done.stdout)?;
+    assert_eq!(done["problems"].as_array().map(Vec::len), Some(1));
+    assert_eq!(done["tree_files"], 7);
+    place.ok(&["verify"])?;
+    assert_eq!(place.ok(&["ls", "-r"])?.lines().count(), 8);
+    place.ok(&["export", "@", "--tar", "/dev/null"])?;
+    Ok(())
+}
+
+#[test]
+fn many_commands_at_once_wait_for_each_other() -> Outcome {
+    let place = Place::with_repository()?;
+    let commit = ["commit", "--allow-empty", "-m", "one of many"];
+    place.ok(&commit)?;
+    for _ in 0..3 {
+        let others = [&["status"][..], &["log"], &["verify"]];
+        let mut running = Vec::new();
+        for args in [&commit[..]; 6].into_iter().chain(others) {
+            let mut command = place.command(args);
+            command.stdout(Stdio::null()).stderr(Stdio::piped());
+            running.push(command.spawn()?);
+        }
+        for command in running {
+            let output = command.wait_with_output()?;
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(0), "{errors}");
+        }
+    }
+    assert_eq!(place.ok(&["--json", "log"])?.lines().count(), 19);
+    Ok(())
+}
+
+#[test]
 fn settings_come_from_environment_repository_and_user_in_this_order() -> Outcome {
     let place = Place::with_repository()?;
     let get = |vars: &[(&str, &str)]| -> Result<String, Box<dyn Error>> {
@@ -496,6 +638,8 @@ fn an_export_needs_no_worktree() -> Outcome {
         names.push(entry?.path()?.to_string_lossy().into_owned());
     }
     assert_eq!(names, ["d/a", "empty/", "link"]);
+    place.fails(2, &["export", "@"])?;
+    place.fails(2, &["export", "@", "--to", "a", "--tar", "b"])?;
     place.fails(2, &["export", "@"])?;
     Ok(())
 }

@@ -23,16 +23,15 @@ use tar::{EntryType, Header};
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv export v1.0 --to /srv/release\n  \
                   dmv export @:media --tar - | ssh host tar -x")]
-#[group(id = "sink", required = true)]
 pub struct Args {
     /// What to write
     #[arg(value_name = "REV[:PATH]")]
     place: OsString,
     /// Into this directory, which is made, or is empty
-    #[arg(long, value_name = "DIR", group = "sink")]
+    #[arg(long, value_name = "DIR", required_unless_present = "tar")]
     to: Option<PathBuf>,
     /// As a tar archive into FILE; - is standard output
-    #[arg(long, value_name = "FILE", group = "sink")]
+    #[arg(long, value_name = "FILE", conflicts_with = "to")]
     tar: Option<PathBuf>,
 }
 

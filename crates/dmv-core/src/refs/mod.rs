@@ -17,6 +17,7 @@ use crate::store::{
 };
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 /// What can go wrong with refs.
@@ -55,14 +56,17 @@ impl RefsError {
     /// Whether opening failed because the file system does not let us write.
     fn is_write_trouble(&self) -> bool {
         use rusqlite::ErrorCode::{
-            CannotOpen, DiskFull, PermissionDenied, ReadOnly, SystemIoFailure,
+            CannotOpen, DiskFull, FileLockingProtocolFailed, PermissionDenied, ReadOnly,
+            SystemIoFailure,
         };
-        let RefsError::Sqlite(e) = self else {
-            return false;
+        let e = match self {
+            RefsError::Sqlite(e) => e,
+            other => return matches!(other, RefsError::ReadOnly),
         };
         let write = [
             CannotOpen,
             DiskFull,
+            FileLockingProtocolFailed,
             PermissionDenied,
             ReadOnly,
             SystemIoFailure,
@@ -130,6 +134,8 @@ pub struct Refs {
     path: PathBuf,
     conn: Mutex<Connection>,
     read_only: bool,
+    /// The database's data version when its catalogue was last known to be read.
+    seen: AtomicI64,
 }
 
 impl Refs {
@@ -138,6 +144,7 @@ impl Refs {
         let conn = schema::create(path)?;
         Ok(Refs {
             path: path.to_owned(),
+            seen: AtomicI64::new(schema::data_version(&conn)?),
             conn: Mutex::new(conn),
             read_only: false,
         })
@@ -148,6 +155,7 @@ impl Refs {
         let (conn, read_only) = schema::open(path)?;
         Ok(Refs {
             path: path.to_owned(),
+            seen: AtomicI64::new(schema::data_version(&conn)?),
             conn: Mutex::new(conn),
             read_only,
         })
@@ -196,6 +204,8 @@ impl Refs {
     /// The same, with the segments' own tables in place of some merged index files.
     pub fn catalogue_without(&self, indexes: &[FileId]) -> Result<Catalogue, RefsError> {
         let conn = self.conn();
+        // One state of all three tables.
+        let _read = conn.unchecked_transaction()?;
         let mut query = conn.prepare_cached("SELECT id, kind, len, poisoned FROM packs")?;
         let packs = query.query_map([], pack_row)?.collect::<Result<_, _>>()?;
         let mut query = conn.prepare_cached(
@@ -218,6 +228,16 @@ impl Refs {
             segments,
             indexes: in_use,
         })
+    }
+
+    /// The catalogue, if another connection has changed the database since this was last asked, or
+    /// since it was opened.
+    pub fn newer_catalogue(&self) -> Result<Option<Catalogue>, RefsError> {
+        let version = schema::data_version(&self.conn())?;
+        if self.seen.swap(version, Ordering::Relaxed) == version {
+            return Ok(None);
+        }
+        self.catalogue().map(Some)
     }
 
     /// Forgets merged index files: their segments' own tables are in use again.

@@ -53,30 +53,53 @@ pub(super) fn create(path: &Path) -> Result<Connection, RefsError> {
 /// Opens the database; where it cannot be written to, for reading only. The flag says which.
 pub(super) fn open(path: &Path) -> Result<(Connection, bool), RefsError> {
     let base = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
-    let writable = Connection::open_with_flags(path, base | OpenFlags::SQLITE_OPEN_READ_WRITE)
-        .map_err(RefsError::from)
-        .and_then(|conn| {
-            configure(&conn, path, false)
-                .and_then(|()| probe(&conn))
-                .map(|()| conn)
-        });
-    let error = match writable {
+    let writable = || {
+        // SQLite itself would try for ten seconds to come by the shared memory.
+        if on_read_only(path) {
+            return Err(RefsError::ReadOnly);
+        }
+        let conn = Connection::open_with_flags(path, base | OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        configure(&conn, path, false)?;
+        probe(&conn)?;
+        Ok(conn)
+    };
+    let error = match writable() {
         Ok(conn) => return Ok((conn, false)),
         Err(e) if !e.is_write_trouble() => return Err(e),
         Err(e) => e,
     };
     // No room or permission for the shared-memory file. If no write-ahead log waits to be read, the
     // main file alone is the whole truth and can be read as it is.
-    let wal = path.with_extension("db-wal");
-    if std::fs::metadata(&wal).is_ok_and(|m| m.len() > 0) {
-        return Err(error);
+    match open_reading(path) {
+        Ok(conn) => Ok((conn, true)),
+        // The first error tells what is wrong.
+        Err(e) if e.is_write_trouble() => Err(error),
+        Err(e) => Err(e),
     }
-    let uri = format!("file:{}?immutable=1", uri_path(path));
-    let conn = Connection::open_with_flags(uri, base | OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+}
+
+/// Opens the database where nothing can be written.
+fn open_reading(path: &Path) -> Result<Connection, RefsError> {
+    let wal = path.with_extension("db-wal");
+    let waits = std::fs::metadata(&wal).is_ok_and(|m| m.len() > 0);
+    let how = if waits { WITH_LOG } else { "immutable=1" };
+    let uri = format!("file:{}?{how}", uri_path(path));
+    let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let conn = Connection::open_with_flags(uri, flags)?;
+    if waits {
+        conn.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+    }
     configure(&conn, path, true)?;
     probe(&conn)?;
-    Ok((conn, true))
+    Ok(conn)
 }
+
+/// How a database is read whose write-ahead log was left by a killed command: without locks, which
+/// need a file that can be written to, and with `locking_mode` exclusive, so that the index of the
+/// log is made in memory. Nobody writes meanwhile, for nobody can.
+const WITH_LOG: &str = "vfs=unix-none";
 
 fn uri_path(path: &Path) -> String {
     use std::os::unix::ffi::OsStrExt;
@@ -112,11 +135,21 @@ fn configure(conn: &Connection, path: &Path, immutable: bool) -> Result<(), Refs
     Ok(())
 }
 
+fn on_read_only(db: &Path) -> bool {
+    let disk = rustix::fs::statvfs(db);
+    disk.is_ok_and(|disk| disk.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
+}
+
 fn on_network(dir: &Path) -> bool {
     let Ok(dir) = std::fs::File::open(dir) else {
         return false;
     };
     rustix::fs::fstatfs(&dir).is_ok_and(|s| NETWORK_FS.contains(&(s.f_type as u64 & 0xffff_ffff)))
+}
+
+/// A number that changes when another connection changes the database.
+pub(super) fn data_version(conn: &Connection) -> Result<i64, RefsError> {
+    Ok(conn.pragma_query_value(None, "data_version", |row| row.get(0))?)
 }
 
 /// Reads something, so that trouble with the file shows now; checks whose database it is.
@@ -135,4 +168,29 @@ fn probe(conn: &Connection) -> Result<(), RefsError> {
         |_| Ok(()),
     )?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_a_killed_command_left_is_read() -> Result<(), Box<dyn std::error::Error>> {
+        let temp = tempfile::tempdir()?;
+        let (live, left) = (temp.path().join("live.db"), temp.path().join("left.db"));
+        let conn = create(&live)?;
+        conn.execute("INSERT INTO view VALUES ('key', x'01')", [])?;
+        // As after a kill: the log was not written back, its index is lost.
+        std::fs::copy(&live, &left)?;
+        std::fs::copy(live.with_extension("db-wal"), left.with_extension("db-wal"))?;
+        assert!(std::fs::metadata(left.with_extension("db-wal"))?.len() > 0);
+        let before = std::fs::read(&left)?;
+        let read = open_reading(&left)?;
+        let value: Vec<u8> = read.query_row("SELECT value FROM view", [], |row| row.get(0))?;
+        assert_eq!(value, [1]);
+        drop(read);
+        assert_eq!(std::fs::read(&left)?, before);
+        assert!(!left.with_extension("db-shm").exists());
+        Ok(())
+    }
 }

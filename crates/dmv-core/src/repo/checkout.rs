@@ -209,6 +209,16 @@ type Row = (Vec<u8>, Option<(Kind, Fingerprint)>);
 /// Fingerprints of written files, by directory and name.
 type Written = HashMap<Vec<u8>, HashMap<Box<[u8]>, Fingerprint>>;
 
+/// What is where a directory is wanted.
+#[derive(Clone, Copy)]
+enum Above {
+    Dir,
+    /// Nothing, or what goes away.
+    Nothing,
+    /// A file that no commit has.
+    Obstacle,
+}
+
 /// A change of the worktree from one tree to another.
 struct Switch<'a> {
     repo: &'a Repo,
@@ -259,12 +269,19 @@ impl<'a> Switch<'a> {
 
     /// Finds uncommitted work that the switch would overwrite, before anything is touched.
     fn check(&self, force: bool) -> Result<(), RepoError> {
-        let mut lost = Vec::new();
+        let mut lost = BTreeSet::new();
         let mut absent_dirs: BTreeSet<Vec<u8>> = BTreeSet::new();
+        let mut above = BTreeMap::new();
         let (base, target) = (self.tree.base_tree, self.target);
         diff(self.repo, base, target, self.job, &mut |path, old, new| {
             let bytes = path.as_bytes();
             let stat = self.stat(bytes, &mut absent_dirs)?;
+            if let (Some(_), None) = (new, &stat)
+                && let Some(obstacle) = self.obstacle(bytes, &mut above)?
+            {
+                lost.insert(obstacle);
+                return Ok(());
+            }
             let collides = match (self.dirty.get(bytes), old, new, &stat) {
                 // Tracked and as committed: nothing to lose.
                 (None, Some(_), _, _) => false,
@@ -282,31 +299,91 @@ impl<'a> Switch<'a> {
                 (_, None, None, _) => false,
             };
             if collides {
-                lost.push(bytes.to_vec());
+                lost.insert(bytes.to_vec());
             }
             Ok(())
         })?;
+        // With force, tracked files are put back that do not differ between the commits.
+        let tracked = self.dirty.iter().filter(|(_, k)| **k != ChangeKind::Added);
+        for (path, _) in tracked.filter(|_| force) {
+            let Some(entry) = entry_at(self.repo.objects(), &target, path)? else {
+                continue;
+            };
+            match self.stat(path, &mut absent_dirs)? {
+                None => lost.extend(self.obstacle(path, &mut above)?),
+                Some(stat) if stat.kind == FileKind::Dir && entry.kind != Kind::Directory => {
+                    lost.insert(path.clone());
+                }
+                Some(_) => {}
+            }
+        }
         match lost.is_empty() {
             true => Ok(()),
             false => Err(RepoError::WouldLose {
                 what: "this checkout",
-                paths: lost,
+                paths: lost.into_iter().collect(),
             }),
         }
     }
 
+    /// What stands where a directory above `path` would be, and would not go away with the base's
+    /// files. `above` remembers what was found.
+    fn obstacle(
+        &self,
+        path: &[u8],
+        above: &mut BTreeMap<Vec<u8>, Above>,
+    ) -> Result<Option<Vec<u8>>, RepoError> {
+        for (end, _) in path.iter().enumerate().filter(|(_, b)| **b == b'/') {
+            let dir = &path[..end];
+            let found = match above.get(dir) {
+                Some(found) => *found,
+                None => {
+                    let found = self.look_above(dir)?;
+                    above.insert(dir.to_vec(), found);
+                    found
+                }
+            };
+            match found {
+                Above::Dir => {}
+                Above::Nothing => return Ok(None),
+                Above::Obstacle => return Ok(Some(dir.to_vec())),
+            }
+        }
+        Ok(None)
+    }
+
+    fn look_above(&self, dir: &[u8]) -> Result<Above, RepoError> {
+        let Some(stat) = self.stat(dir, &mut BTreeSet::new())? else {
+            return Ok(Above::Nothing);
+        };
+        if stat.kind == FileKind::Dir {
+            return Ok(Above::Dir);
+        }
+        let tracked = match self.tree.base_tree {
+            Some(base) => entry_at(self.repo.objects(), &base, dir)?,
+            None => None,
+        };
+        // A tracked file that goes away is a difference of its own.
+        Ok(match tracked.is_some_and(|e| e.kind != Kind::Directory) {
+            true => Above::Nothing,
+            false => Above::Obstacle,
+        })
+    }
+
     /// Whether the worktree has at `path` what `entry` says.
     fn holds(&self, path: &[u8], entry: &TreeEntry, stat: &FileStat) -> Result<bool, RepoError> {
+        let tracked = || match self.tree.base_tree {
+            Some(base) => entry_at(self.repo.objects(), &base, path),
+            None => Ok(None),
+        };
+        // Where the base has a file, its going away is a difference of its own.
         if entry.kind == Kind::Directory {
-            return Ok(stat.kind == FileKind::Dir);
+            return Ok(stat.kind == FileKind::Dir || tracked()?.is_some());
         }
         // A directory where a file should come is in the way unless all in it goes away with it,
         // which the differences below it tell.
         if stat.kind == FileKind::Dir {
-            let tracked = match self.tree.base_tree {
-                Some(base) => entry_at(self.repo.objects(), &base, path)?,
-                None => None,
-            };
+            let tracked = tracked()?;
             let prefix = [path, b"/"].concat();
             let touched = self.dirty.range(prefix.clone()..).next();
             let clean = touched.is_none_or(|(dirty, _)| !dirty.starts_with(&prefix));
@@ -327,7 +404,8 @@ impl<'a> Switch<'a> {
             .dirty
             .get(path)
             .is_none_or(|kind| *kind == ChangeKind::Added);
-        if !untracked || stat.kind != FileKind::File || !entry.kind.is_blob() {
+        let exec = entry.kind == Kind::Executable;
+        if !untracked || stat.kind != FileKind::File || !entry.kind.is_blob() || stat.exec != exec {
             return Ok(false);
         }
         let Some((dir, name)) = split_path(path) else {
@@ -413,13 +491,20 @@ impl<'a> Switch<'a> {
         let mut pending = Pending::default();
         let (repo, job) = (self.repo, self.job);
         let (base, target) = (self.tree.base_tree, self.target);
-        diff(repo, base, target, job, &mut |path, _, new| match new {
-            Some(new) => self.add(&mut pending, path.as_bytes().to_vec(), new),
-            None => Ok(()),
+        // What differs between the commits is planned once, dirty or not.
+        let mut planned = BTreeSet::new();
+        diff(repo, base, target, job, &mut |path, _, new| {
+            let Some(new) = new else {
+                return Ok(());
+            };
+            if self.dirty.contains_key(path.as_bytes()) {
+                planned.insert(path.as_bytes().to_vec());
+            }
+            self.add(&mut pending, path.as_bytes().to_vec(), new)
         })?;
         if force {
             for (path, kind) in self.dirty.clone() {
-                if kind == ChangeKind::Added {
+                if kind == ChangeKind::Added || planned.contains(&path) {
                     continue;
                 }
                 if let Some(entry) = entry_at(repo.objects(), &target, &path)? {
@@ -464,7 +549,15 @@ impl<'a> Switch<'a> {
             }
             Ok(())
         })?;
-        plan.remove_dirs = sorted(gone_dirs);
+        // A directory in whose place something else stands already is gone.
+        let mut there = BTreeSet::new();
+        for dir in gone_dirs {
+            let stat = self.stat(&dir, &mut absent)?;
+            if stat.is_some_and(|stat| stat.kind == FileKind::Dir) {
+                there.insert(dir);
+            }
+        }
+        plan.remove_dirs = sorted(there);
         plan.remove.sort_by(|a, b| by_dir(&a.path, &b.path));
         self.run(plan)
     }

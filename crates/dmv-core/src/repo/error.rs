@@ -68,7 +68,7 @@ pub enum RepoError {
         why: String,
     },
     /// A directory where a file was asked for, or the other way round.
-    #[error("'{}' is {what}", escape(path))]
+    #[error("'{}' is {what}", if path.is_empty() { ".".to_owned() } else { escape(path).to_string() })]
     WrongKind {
         /// The path.
         path: Vec<u8>,

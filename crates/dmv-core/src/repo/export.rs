@@ -61,7 +61,7 @@ impl Repo {
                     source,
                 });
             }
-            return self.export_into(at, &SafeDir::open_root(&to)?, job);
+            return self.export_into(at, &SafeDir::open_root(&to)?, true, job);
         }
         let (Some(parent), Some(name)) = (to.parent(), to.file_name()) else {
             return Err(io("create", &to)(std::io::ErrorKind::InvalidInput.into()));
@@ -71,7 +71,7 @@ impl Repo {
         temp_name.push(format!(".{}.partial", &FileId::random().to_string()[..8]));
         let temp = parent.join(temp_name);
         std::fs::create_dir(&temp).map_err(io("create", &temp))?;
-        let done = self.export_into(at, &SafeDir::open_root(&temp)?, job);
+        let done = self.export_into(at, &SafeDir::open_root(&temp)?, false, job);
         match done {
             Ok(report) => {
                 std::fs::rename(&temp, &to).map_err(io("rename", &temp))?;
@@ -89,11 +89,13 @@ impl Repo {
         &self,
         at: &Located,
         root: &SafeDir,
+        rename_always: bool,
         job: &Job,
     ) -> Result<ExportReport, RepoError> {
         let mut export = Export {
             repo: self,
             root,
+            rename_always,
             job,
             plan: Plan::default(),
             dirs: BTreeSet::new(),
@@ -125,6 +127,8 @@ impl Repo {
 struct Export<'a> {
     repo: &'a Repo,
     root: &'a SafeDir,
+    /// Nobody would rename the whole once it is complete, so each file is.
+    rename_always: bool,
     job: &'a Job,
     plan: Plan<Blob>,
     dirs: BTreeSet<Vec<u8>>,
@@ -192,6 +196,7 @@ impl Export<'_> {
 
     fn flush(&mut self) -> Result<(), RepoError> {
         let mut plan = std::mem::take(&mut self.plan);
+        plan.rename_always = self.rename_always;
         plan.make_dirs = std::mem::take(&mut self.dirs).into_iter().collect();
         plan.make_dirs.sort_by(|a, b| compare_dirs(a, b));
         self.last_dir = RepoPath::root();

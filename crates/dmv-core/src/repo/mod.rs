@@ -92,7 +92,12 @@ impl Repo {
         };
         let vfs: Arc<dyn Vfs> = Arc::new(OsVfs);
         let packs = dmv.join("packs");
-        for part in [&packs, &dmv.join("index"), &dmv.join("worktrees")] {
+        let worktrees = dmv.join("worktrees");
+        let own = match bare {
+            true => worktrees,
+            false => worktrees.join(layout::MAIN),
+        };
+        for part in [&packs, &dmv.join("index"), &own] {
             vfs.create_dir_all(part).map_err(io("create", part))?;
         }
         let db = dmv.join(REFS_FILE);
@@ -157,6 +162,8 @@ impl Repo {
             Box::new(move |id| refs.pack(id).ok().flatten())
         };
         let store = Store::open(vfs.clone(), &dmv, id, refs.catalogue()?, source)?;
+        let newer = refs.clone();
+        store.set_newer(Box::new(move || newer.newer_catalogue().ok().flatten()));
         let unusable = store.unusable_indexes();
         if !unusable.is_empty() {
             store.load(refs.catalogue_without(&unusable)?)?;

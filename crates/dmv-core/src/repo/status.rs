@@ -15,7 +15,7 @@ use crate::worktree::known::{entry_at, known_dirs};
 use crate::worktree::scan::{DirScan, Known, ScanOptions, Select, State, scan};
 use crate::worktree::snapshot::{Problem, special_word, unread};
 use crate::worktree::statcache::trusted_fingerprint;
-use crate::worktree::{Skip, join};
+use crate::worktree::{Skip, join, split_path};
 use std::io::Read;
 
 /// How a path differs.
@@ -92,19 +92,20 @@ impl Repo {
         // A reader that cannot lock only forgoes to remember.
         let lock = match self.refs.is_read_only() {
             true => None,
-            false => self.try_lock_worktree()?,
+            false => self.try_lock_worktree().unwrap_or(None),
         };
         let tree = self.tree(&options.settings)?;
         let known = tree.known(self);
-        let (out, cache) = self.survey(&tree, &*known, options, job)?;
-        if let (Some(_lock), Some(tree_id)) = (lock, tree.base_tree) {
+        let (out, cache) = self.survey(&tree, &*known, options, job, false)?;
+        if let (Some(_lock), Some(cache), Some(tree_id)) = (lock, cache, tree.base_tree) {
             // Remembering is a convenience: on a full disk the answer is the same.
             let _ = cache.finish(&tree_id, !tree.cache_fits());
         }
         Ok(out)
     }
 
-    /// The paths that differ, for commands that hold the worktree's lock.
+    /// The paths that differ, for commands that hold the worktree's lock. Removes temporary files
+    /// that a checkout has left when it was killed.
     pub(super) fn changes_of(
         &self,
         tree: &Tree,
@@ -112,7 +113,7 @@ impl Repo {
         job: &Job,
     ) -> Result<Vec<PathChange>, RepoError> {
         let known = tree.known(self);
-        Ok(self.survey(tree, &*known, options, job)?.0.changes)
+        Ok(self.survey(tree, &*known, options, job, true)?.0.changes)
     }
 
     fn survey<'a>(
@@ -121,7 +122,8 @@ impl Repo {
         known: &'a dyn Known,
         options: &StatusOptions<'_>,
         job: &Job,
-    ) -> Result<(StatusReport, CacheUpdate<'a>), RepoError> {
+        tidy: bool,
+    ) -> Result<(StatusReport, Option<CacheUpdate<'a>>), RepoError> {
         let (head, commit) = (self.head()?, self.head_commit()?);
         let mut status = Status {
             repo: self,
@@ -129,6 +131,8 @@ impl Repo {
             root: &tree.root,
             known,
             cache: CacheUpdate::new(&tree.own, self.id.0, known),
+            cache_failed: false,
+            tidy,
             started: fs_now(&tree.own),
             out: StatusReport {
                 moved: tree.base != commit,
@@ -158,10 +162,15 @@ impl Repo {
         scan(&tree.root, &scan_options, |dir| {
             status.dir(dir, options.select)
         })?;
-        let Status { mut out, cache, .. } = status;
+        let Status {
+            mut out,
+            cache,
+            cache_failed,
+            ..
+        } = status;
         out.changes
             .sort_by(|a, b| crate::worktree::compare_dirs(&a.path, &b.path));
-        Ok((out, cache))
+        Ok((out, (!cache_failed).then_some(cache)))
     }
 }
 
@@ -171,6 +180,10 @@ struct Status<'a> {
     root: &'a SafeDir,
     known: &'a dyn Known,
     cache: CacheUpdate<'a>,
+    /// The cache could not be written: what was learnt is not remembered.
+    cache_failed: bool,
+    /// Whether leftovers of a checkout that was killed are removed.
+    tidy: bool,
     started: crate::fsutil::FileTime,
     out: StatusReport,
 }
@@ -245,7 +258,11 @@ impl Status<'_> {
             .iter()
             .map(|(name, kind, print)| (&**name, Some((*kind, *print))));
         let (dir, exact) = (scan.path.into(), scan.exact);
-        Ok(self.cache.refresh(dir, &known, rows, exact, self.started)?)
+        if !self.cache_failed {
+            let kept = self.cache.refresh(dir, &known, rows, exact, self.started);
+            self.cache_failed = kept.is_err();
+        }
+        Ok(())
     }
 
     fn change(&mut self, path: Vec<u8>, kind: ChangeKind) {
@@ -290,6 +307,11 @@ impl Status<'_> {
             Skip::Unreadable(errno) => {
                 let why = std::io::Error::from_raw_os_error(errno).to_string();
                 self.out.problems.push(Problem { path, why });
+            }
+            Skip::Temporary if self.tidy => {
+                // Whoever made it is gone, for it had the worktree's lock. If it stays, no harm.
+                let _ = split_path(&path)
+                    .map(|(dir, name)| self.root.open_dir(dir).and_then(|dir| dir.unlink(name)));
             }
             Skip::Control | Skip::Temporary => {}
         }

@@ -175,7 +175,7 @@ impl Repo {
                     Err(_) if !report.files.is_empty() => None,
                     found => found?,
                 };
-                if found.is_none() && !bad.contains(&id) {
+                if found.is_none() && !bad.contains(&id) && !self.store.has(&id).unwrap_or(false) {
                     let paths = Vec::new();
                     report.missing.push(Damaged { id, ty, paths });
                 }

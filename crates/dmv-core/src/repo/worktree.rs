@@ -234,6 +234,8 @@ impl Repo {
     pub(super) fn lock_worktree(&self) -> Result<WorktreeLock, RepoError> {
         for _ in 0..LOCK_TRIES {
             if let Some(lock) = self.try_lock_worktree()? {
+                // What others have committed until now.
+                self.store.refresh()?;
                 return Ok(lock);
             }
             std::thread::sleep(LOCK_PAUSE);

@@ -85,8 +85,14 @@ pub struct Catalogue {
     pub indexes: Vec<IndexRow>,
 }
 
+/// Times in a row that a catalogue is asked for because another process keeps changing it.
+const REFRESHES: usize = 3;
+
 /// Reads one pack's current row: the only question the store asks back.
 pub type RowSource = Box<dyn Fn(FileId) -> Option<PackRow> + Send + Sync>;
+
+/// The catalogue, if another process has changed it since it was last asked for.
+pub type NewerSource = Box<dyn Fn() -> Option<Catalogue> + Send + Sync>;
 
 /// The packs and tables of one repository.
 pub struct Store {
@@ -105,6 +111,7 @@ pub struct Store {
     unusable: RwLock<Vec<FileId>>,
     /// Set once all tables have been checked because something was missing.
     tables_checked: OnceLock<()>,
+    newer: OnceLock<NewerSource>,
 }
 
 impl Store {
@@ -132,6 +139,7 @@ impl Store {
             broken: RwLock::default(),
             unusable: RwLock::default(),
             tables_checked: OnceLock::new(),
+            newer: OnceLock::new(),
         };
         store.load(catalogue)?;
         Ok(store)
@@ -162,6 +170,29 @@ impl Store {
         *write(&self.rows) = catalogue.packs;
         *write(&self.tables) = tables;
         Ok(())
+    }
+
+    /// Gives the store a way to learn what other processes have stored meanwhile.
+    pub fn set_newer(&self, newer: NewerSource) {
+        // A store has one for its whole life.
+        let _ = self.newer.set(newer);
+    }
+
+    /// Loads what other processes have stored; whether there was anything.
+    pub fn refresh(&self) -> Result<bool, StoreError> {
+        let mut any = false;
+        // An index may be merged away between the catalogue's reading and its own opening.
+        for _ in 0..REFRESHES {
+            let Some(catalogue) = self.newer.get().and_then(|newer| newer()) else {
+                break;
+            };
+            self.load(catalogue)?;
+            any = true;
+            if read(&self.broken).is_empty() {
+                break;
+            }
+        }
+        Ok(any)
     }
 
     /// Merged index files that are gone or do not open. Their segments' own tables can replace them.
@@ -271,6 +302,14 @@ impl Store {
         }
     }
 
+    /// Where `id` is, also if another process has stored it meanwhile.
+    fn locate_anew(&self, id: &ObjectId) -> Result<Option<(FileId, Place)>, StoreError> {
+        match self.locate(id)? {
+            None if self.refresh()? => self.locate(id),
+            found => Ok(found),
+        }
+    }
+
     fn locate(&self, id: &ObjectId) -> Result<Option<(FileId, Place)>, StoreError> {
         let mut failed = None;
         for table in read(&self.tables).iter() {
@@ -284,7 +323,12 @@ impl Store {
         failed.map_or(Ok(None), Err)
     }
 
-    /// The pack that holds `id`, if the store has it.
+    /// Whether the store has `id`, perhaps from another process since it was opened.
+    pub fn has(&self, id: &ObjectId) -> Result<bool, StoreError> {
+        Ok(self.locate_anew(id)?.is_some())
+    }
+
+    /// The pack that held `id` when the store was opened or last refreshed.
     pub fn pack_of(&self, id: &ObjectId) -> Result<Option<FileId>, StoreError> {
         Ok(self.locate(id)?.map(|(pack, _)| pack))
     }

@@ -77,7 +77,7 @@ impl Store {
         id: &ObjectId,
         out: &mut Vec<u8>,
     ) -> Result<bool, StoreError> {
-        let mut place = self.locate(id)?;
+        let mut place = self.locate_anew(id)?;
         if place.is_none() {
             // Absent is normal in a partial repository, but a damaged table would look the same.
             self.check_tables_once()?;
@@ -109,6 +109,24 @@ impl Store {
     fn check_tables_once(&self) -> Result<(), StoreError> {
         if self.tables_checked.get().is_some() {
             return Ok(());
+        }
+        // A table that this process may not read is not damaged.
+        for broken in read(&self.broken).iter() {
+            if let StoreError::Io {
+                action,
+                path,
+                source,
+            } = broken
+                && let Some(errno) = source.raw_os_error()
+                && source.kind() != std::io::ErrorKind::NotFound
+            {
+                let source = std::io::Error::from_raw_os_error(errno);
+                return Err(StoreError::Io {
+                    action,
+                    path: path.clone(),
+                    source,
+                });
+            }
         }
         if let Some(why) = self.damaged_tables().into_iter().next() {
             return Err(StoreError::DamagedTable { why });
@@ -257,7 +275,7 @@ impl Store {
     ) -> Result<Vec<u8>, StoreError> {
         let mut out = Vec::new();
         for id in &table.base {
-            let found = self.locate(id)?;
+            let found = self.locate_anew(id)?;
             let Some((pack, place)) = found else {
                 let why = "a base object of the frame is missing".to_owned();
                 let pack = self.packs_dir.clone();
@@ -289,7 +307,7 @@ impl Store {
 
     /// Where objects lie, as a key to read them in the order of the pack: (pack number, offset).
     pub fn order_of(&self, id: &ObjectId) -> Result<Option<(usize, u64)>, StoreError> {
-        let Some((pack, place)) = self.locate(id)? else {
+        let Some((pack, place)) = self.locate_anew(id)? else {
             return Ok(None);
         };
         let number = read(&self.rows)

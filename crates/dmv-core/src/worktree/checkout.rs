@@ -54,6 +54,8 @@ pub struct Plan<B> {
     pub files: Vec<NewFile<B>>,
     /// Symlinks that are made. They come last, so that no file can be written through one.
     pub symlinks: Vec<NewSymlink>,
+    /// Whether files get their names by renaming in new directories, too.
+    pub rename_always: bool,
 }
 
 impl<B> Default for Plan<B> {
@@ -64,6 +66,7 @@ impl<B> Default for Plan<B> {
             make_dirs: Vec::new(),
             files: Vec::new(),
             symlinks: Vec::new(),
+            rename_always: false,
         }
     }
 }
@@ -195,7 +198,8 @@ pub fn materialize<B: Sync>(
         |f| &f.path,
         refused,
         |dir, name, file| {
-            let fresh = dir_of(&file.path).is_some_and(|dir| made.contains(dir));
+            let fresh =
+                !plan.rename_always && dir_of(&file.path).is_some_and(|dir| made.contains(dir));
             write_file(dir, name, file, content, fresh, cancel)
         },
     )?;
@@ -573,6 +577,40 @@ mod tests {
         Ok(dir.stat(name)?.fingerprint())
     }
 
+    /// Gives a file its content only while nothing has its name.
+    struct Unseen<'a>(&'a Path);
+
+    impl Content<&'static str> for Unseen<'_> {
+        fn write_blob(
+            &self,
+            blob: &&'static str,
+            sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+        ) -> Result<(), BoxError> {
+            match self.0.join("new/f").exists() {
+                true => Err("it has its name already".into()),
+                false => Ok(sink(blob.as_bytes())?),
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_gets_its_name_when_it_is_complete_if_asked() -> Result {
+        for rename_always in [true, false] {
+            let temp = tempfile::tempdir()?;
+            let root = SafeDir::open_root(temp.path())?;
+            let plan = Plan {
+                make_dirs: vec![b"new".to_vec()],
+                files: vec![file("new/f", "one")],
+                rename_always,
+                ..Plan::default()
+            };
+            let cancel = AtomicBool::new(false);
+            let report = materialize(&root, &plan, &Unseen(temp.path()), 1, &cancel)?;
+            assert_eq!(report.refused.is_empty(), rename_always);
+        }
+        Ok(())
+    }
+
     #[test]
     fn a_plan_is_carried_out() -> Result {
         let temp = tempfile::tempdir()?;
@@ -612,6 +650,7 @@ mod tests {
                 },
                 link("new/link", "/etc/passwd"),
             ],
+            rename_always: false,
         };
         let report = run(root, &plan)?;
         assert_eq!(refusals(&report), [""; 0]);
@@ -666,6 +705,7 @@ mod tests {
                 file("full/other", "x"),
             ],
             symlinks: vec![link("there", "x")],
+            ..Plan::default()
         };
         let report = run(root, &plan)?;
         let refused = refusals(&report);
@@ -712,6 +752,7 @@ mod tests {
                 file("f", "evil"),
             ],
             symlinks: vec![link("d/l", "evil")],
+            ..Plan::default()
         };
         assert_eq!(run(&root, &plan)?.refused.len(), 8);
         assert_eq!(std::fs::read_to_string(outside.join("victim"))?, "safe");

@@ -22,7 +22,7 @@ use super::statcache::{Section, StatCache, StatCacheError};
 use super::{Skip, join, refused_name};
 use crate::fsutil::{FileKind, FileStat, Listing, PathError, SafeDir};
 use crate::limits::{MAX_DIR_ENTRIES, MAX_PATH_BYTES, MAX_PATH_DEPTH};
-use crate::object::name::escape;
+use crate::object::name::{NameError, escape};
 use crate::object::tree::Kind;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -636,6 +636,7 @@ impl<'a> Shared<'a> {
             dir => [dir, b"/"].concat(),
         };
         let dir_len = path.len();
+        let depth = path.iter().filter(|b| **b == b'/').count();
         for (i, pair) in pairs.iter().enumerate() {
             let entry = match &known_section {
                 Some(section) if pair.known != NONE => Some(section.get(pair.known as usize)),
@@ -650,6 +651,16 @@ impl<'a> Shared<'a> {
             let name = listing.name(pair.listed as usize);
             if let Some(reason) = refused_name(name) {
                 push(Found::Skipped(known, reason));
+                continue;
+            }
+            // No command could read such an entry back.
+            let refused = match () {
+                _ if dir_len + name.len() > MAX_PATH_BYTES => Some(NameError::PathTooLong),
+                _ if depth >= MAX_PATH_DEPTH => Some(NameError::PathTooDeep),
+                _ => None,
+            };
+            if let Some(why) = refused {
+                push(Found::Skipped(known, Skip::BadName(why)));
                 continue;
             }
             let mut kind = listing.kind(pair.listed as usize);

@@ -159,8 +159,9 @@ struct Dir {
     waiting: usize,
     /// More subdirectories may come.
     open: bool,
-    /// Only ignored entries were found in a directory that the base does not have.
-    only_ignored: bool,
+    /// Nothing to keep was seen: only ignored entries, or it could not be read. If the base does
+    /// not have it, it stays out.
+    nothing_seen: bool,
     /// The directory's own stat, if the scan found just the known names in it.
     exact: Option<FileStat>,
 }
@@ -221,7 +222,7 @@ impl Builder<'_, '_> {
             changes: Vec::new(),
             waiting: 0,
             open: true,
-            only_ignored: false,
+            nothing_seen: false,
             exact: scan.exact,
         };
         let number = self.free.pop().unwrap_or_else(|| {
@@ -251,7 +252,9 @@ impl Builder<'_, '_> {
         let path: Arc<[u8]> = scan.path.as_slice().into();
         let mut changes = Vec::new();
         let mut found_any = false;
-        if let Some(why) = unread(&scan.outcome) {
+        let unread = unread(&scan.outcome);
+        let is_unread = unread.is_some();
+        if let Some(why) = unread {
             self.out.problems.push(Problem {
                 path: scan.path.clone(),
                 why,
@@ -317,7 +320,7 @@ impl Builder<'_, '_> {
         let dir = self.dirs[number].as_mut().expect("entered just before");
         dir.waiting += tasks.iter().map(|t| t.files.len()).sum::<usize>();
         dir.changes = changes;
-        dir.only_ignored = !found_any && scan.ignored > 0;
+        dir.nothing_seen = is_unread || (!found_any && scan.ignored > 0);
         tasks
     }
 
@@ -458,7 +461,7 @@ impl Builder<'_, '_> {
                 .refresh(dir.path, known, none, dir.exact, self.input.started)?;
             return Ok(None);
         }
-        if dir.changes.is_empty() && dir.only_ignored && dir.parent != NO_DIR {
+        if dir.changes.is_empty() && dir.nothing_seen && dir.parent != NO_DIR {
             return Ok(None);
         }
         // Of two changes of one name the later counts: a file in place of a directory.

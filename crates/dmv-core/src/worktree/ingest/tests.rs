@@ -85,3 +85,27 @@ fn files_of_every_size_keep_their_own_chunks() -> Result<(), Box<dyn std::error:
     }
     Ok(())
 }
+
+#[test]
+fn a_large_file_that_was_changed_just_now_has_to_settle() -> Result<(), Box<dyn std::error::Error>>
+{
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("f");
+    let stat = |size: u64| -> Result<FileStat, Box<dyn std::error::Error>> {
+        let file = std::fs::File::create(&path)?;
+        file.set_len(size)?;
+        Ok(stat_file(&file)?)
+    };
+    let at = |stat: &FileStat| {
+        UNIX_EPOCH + Duration::new(stat.mtime.seconds.unsigned_abs(), stat.mtime.nanos)
+    };
+    let small = stat(SETTLE_FROM_BYTES - 1)?;
+    assert_eq!(settles_in(&small, at(&small)), None);
+    let large = stat(SETTLE_FROM_BYTES)?;
+    assert_eq!(settles_in(&large, at(&large)), Some(SETTLE));
+    assert_eq!(settles_in(&large, at(&large) + SETTLE), None);
+    assert_eq!(settles_in(&large, at(&large) - SETTLE), None);
+    let huge = stat(1 << 40)?;
+    assert_eq!(settles_in(&huge, at(&huge)), Some(SETTLE_MAX));
+    Ok(())
+}
