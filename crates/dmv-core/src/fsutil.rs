@@ -568,6 +568,22 @@ pub fn set_exec(file: &File, exec: bool) -> io::Result<()> {
     Ok(rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?)
 }
 
+/// Waits for a write to `file` that is under way, where the file system is known to let it: ext4
+/// takes the lock that writers hold when asked where data is. Whether it did. The file is left at
+/// its beginning.
+pub fn wait_for_write(file: &File) -> bool {
+    const EXT4: u64 = 0xef53;
+    let Ok(disk) = rustix::fs::fstatfs(file) else {
+        return false;
+    };
+    if disk.f_type as u64 != EXT4 {
+        return false;
+    }
+    // No data at all is an answer, too.
+    let _ = rustix::fs::seek(file, rustix::fs::SeekFrom::Data(0));
+    rustix::fs::seek(file, rustix::fs::SeekFrom::Start(0)).is_ok()
+}
+
 /// Describes an open file.
 pub fn stat_file(file: &File) -> io::Result<FileStat> {
     Ok(FileStat::from_stat(&rustix::fs::fstat(file)?))

@@ -10,7 +10,7 @@
 
 use super::join;
 use crate::chunker::{Cutter, MAX_CUT_BYTES};
-use crate::fsutil::{FileKind, FileStat, PathError, SafeDir, stat_file};
+use crate::fsutil::{FileKind, FileStat, PathError, SafeDir, stat_file, wait_for_write};
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::list::{Blob, ListBuilder};
@@ -475,16 +475,18 @@ impl Reader<'_> {
                 Ok(opened) => opened,
                 Err(e) => return self.fail(number, name, e.into()),
             };
-            if let Some(wait) = settles_in(&before, SystemTime::now()) {
-                std::thread::sleep(wait);
-                if let Ok(now) = stat_file(&file) {
-                    before = now;
-                }
-                if settles_in(&before, SystemTime::now()).is_some() {
-                    if last {
-                        return self.fail(number, name, Failure::Changed);
+            if before.size >= SETTLE_FROM_BYTES {
+                let waited = wait_for_write(&file);
+                before = stat_file(&file).unwrap_or(before);
+                if let Some(wait) = settles_in(&before, SystemTime::now(), waited) {
+                    std::thread::sleep(wait);
+                    before = stat_file(&file).unwrap_or(before);
+                    if settles_in(&before, SystemTime::now(), waited).is_some() {
+                        if last {
+                            return self.fail(number, name, Failure::Changed);
+                        }
+                        continue;
                     }
-                    continue;
                 }
             }
             if before.kind != FileKind::File {
@@ -498,6 +500,9 @@ impl Reader<'_> {
             };
             let (number_of_part, chunks, outcome) = match read {
                 Ok(read) => {
+                    if before.size >= SETTLE_FROM_BYTES {
+                        wait_for_write(&file);
+                    }
                     let after = stat_file(&file);
                     let same = after.is_ok_and(|a| same_file(&a, &before));
                     let whole = same && read.bytes == before.size;
@@ -662,13 +667,17 @@ type ReadResult = Result<ReadFile, (u32, io::Error)>;
 /// How long to wait until a write of the file that may be under way is over.
 ///
 /// `now` is this machine's clock. On a file system with another the wait is left out or needless,
-/// never longer than [`SETTLE_MAX`].
-fn settles_in(stat: &FileStat, now: SystemTime) -> Option<Duration> {
+/// never longer than [`SETTLE_MAX`]. `waited`: a write that had begun is over, so that only writes
+/// within one tick of the file system's clock are in doubt.
+fn settles_in(stat: &FileStat, now: SystemTime, waited: bool) -> Option<Duration> {
     if stat.size < SETTLE_FROM_BYTES {
         return None;
     }
     let mib = u32::try_from(stat.size >> 20).unwrap_or(u32::MAX);
-    let settle = SETTLE_MAX.min(SETTLE + SETTLE_PER_MIB.saturating_mul(mib));
+    let settle = match waited {
+        true => SETTLE,
+        false => SETTLE_MAX.min(SETTLE + SETTLE_PER_MIB.saturating_mul(mib)),
+    };
     let now = now.duration_since(UNIX_EPOCH).ok()?;
     let changed = Duration::new(u64::try_from(stat.mtime.seconds).ok()?, stat.mtime.nanos);
     // A time in the future tells nothing.

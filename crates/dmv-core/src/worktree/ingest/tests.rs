@@ -100,12 +100,12 @@ fn a_large_file_that_was_changed_just_now_has_to_settle() -> Result<(), Box<dyn 
         UNIX_EPOCH + Duration::new(stat.mtime.seconds.unsigned_abs(), stat.mtime.nanos)
     };
     let small = stat(SETTLE_FROM_BYTES - 1)?;
-    assert_eq!(settles_in(&small, at(&small)), None);
+    assert_eq!(settles_in(&small, at(&small), false), None);
     let large = stat(SETTLE_FROM_BYTES)?;
-    assert_eq!(settles_in(&large, at(&large)), Some(SETTLE));
-    assert_eq!(settles_in(&large, at(&large) + SETTLE), None);
-    assert_eq!(settles_in(&large, at(&large) - SETTLE), None);
+    assert_eq!(settles_in(&large, at(&large), false), Some(SETTLE));
+    assert_eq!(settles_in(&large, at(&large) + SETTLE, false), None);
+    assert_eq!(settles_in(&large, at(&large) - SETTLE, false), None);
     let huge = stat(1 << 40)?;
-    assert_eq!(settles_in(&huge, at(&huge)), Some(SETTLE_MAX));
+    assert_eq!(settles_in(&huge, at(&huge), false), Some(SETTLE_MAX));
     Ok(())
 }
