@@ -1,0 +1,219 @@
+//! What a checkout would lose, found before anything is touched.
+
+use super::{Switch, diff};
+use crate::fsutil::{FileKind, FileStat};
+use crate::object::list::BlobChunks;
+use crate::object::name::fold_key;
+use crate::object::tree::{Kind, TreeEntry, TreeIter};
+use crate::repo::look::blob_of;
+use crate::repo::status::{SameError, same_as};
+use crate::repo::{ChangeKind, RepoError};
+use crate::worktree::known::entry_at;
+use crate::worktree::{join, split_path};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::Read;
+
+/// What is where a directory is wanted.
+#[derive(Clone, Copy)]
+enum Above {
+    Dir,
+    /// Nothing, or what goes away.
+    Nothing,
+    /// A file that no commit has.
+    Obstacle,
+}
+
+impl Switch<'_> {
+    /// Finds uncommitted work that the switch would overwrite, before anything is touched.
+    pub(super) fn check(&self, force: bool) -> Result<(), RepoError> {
+        let mut lost = BTreeSet::new();
+        let mut absent_dirs: BTreeSet<Vec<u8>> = BTreeSet::new();
+        let mut above = BTreeMap::new();
+        let (base, target) = (self.tree.base_tree, self.target);
+        diff(self.repo, base, target, self.job, &mut |path, old, new| {
+            let bytes = path.as_bytes();
+            let stat = self.stat(bytes, &mut absent_dirs)?;
+            if let (Some(_), None) = (new, &stat)
+                && let Some(obstacle) = self.obstacle(bytes, &mut above)?
+            {
+                lost.insert(obstacle);
+                return Ok(());
+            }
+            let collides = match (self.dirty.get(bytes), old, new, &stat) {
+                // Tracked and as committed: nothing to lose.
+                (None, Some(_), _, _) => false,
+                // Not there, and it should not be: what was to be done is done.
+                (Some(_), _, None, None) => false,
+                // Deleted here, changed there.
+                (Some(_), Some(_), Some(_), None) => !force,
+                (_, None, _, None) => false,
+                (_, _, Some(new), Some(stat)) => {
+                    let same = self.holds(bytes, new, stat)?;
+                    let is_forced = force && old.is_some() && stat.kind != FileKind::Dir;
+                    !same && !is_forced
+                }
+                (Some(_), Some(_), None, Some(_)) => !force,
+                (_, None, None, _) => false,
+            };
+            if collides {
+                lost.insert(bytes.to_vec());
+            }
+            Ok(())
+        })?;
+        // With force, tracked files are put back that do not differ between the commits.
+        let tracked = self.dirty.iter().filter(|(_, k)| **k != ChangeKind::Added);
+        for (path, _) in tracked.filter(|_| force) {
+            let Some(entry) = entry_at(self.repo.objects(), &target, path)? else {
+                continue;
+            };
+            match self.stat(path, &mut absent_dirs)? {
+                None => lost.extend(self.obstacle(path, &mut above)?),
+                Some(stat) if stat.kind == FileKind::Dir && entry.kind != Kind::Directory => {
+                    lost.insert(path.clone());
+                }
+                Some(_) => {}
+            }
+        }
+        match lost.is_empty() {
+            true => Ok(()),
+            false => Err(RepoError::WouldLose {
+                what: "this checkout",
+                paths: lost.into_iter().collect(),
+            }),
+        }
+    }
+
+    /// What stands where a directory above `path` would be, and would not go away with the base's
+    /// files. `above` remembers what was found.
+    fn obstacle(
+        &self,
+        path: &[u8],
+        above: &mut BTreeMap<Vec<u8>, Above>,
+    ) -> Result<Option<Vec<u8>>, RepoError> {
+        for (end, _) in path.iter().enumerate().filter(|(_, b)| **b == b'/') {
+            let dir = &path[..end];
+            let found = match above.get(dir) {
+                Some(found) => *found,
+                None => {
+                    let found = self.look_above(dir)?;
+                    above.insert(dir.to_vec(), found);
+                    found
+                }
+            };
+            match found {
+                Above::Dir => {}
+                Above::Nothing => return Ok(None),
+                Above::Obstacle => return Ok(Some(dir.to_vec())),
+            }
+        }
+        Ok(None)
+    }
+
+    fn look_above(&self, dir: &[u8]) -> Result<Above, RepoError> {
+        let Some(stat) = self.stat(dir, &mut BTreeSet::new())? else {
+            return Ok(Above::Nothing);
+        };
+        if stat.kind == FileKind::Dir {
+            return Ok(Above::Dir);
+        }
+        let tracked = match self.tree.base_tree {
+            Some(base) => entry_at(self.repo.objects(), &base, dir)?,
+            None => None,
+        };
+        // A tracked file that goes away is a difference of its own.
+        Ok(match tracked.is_some_and(|e| e.kind != Kind::Directory) {
+            true => Above::Nothing,
+            false => Above::Obstacle,
+        })
+    }
+
+    /// Whether the worktree has at `path` what `entry` says.
+    fn holds(&self, path: &[u8], entry: &TreeEntry, stat: &FileStat) -> Result<bool, RepoError> {
+        let tracked = || match self.tree.base_tree {
+            Some(base) => entry_at(self.repo.objects(), &base, path),
+            None => Ok(None),
+        };
+        // Where the base has a file, its going away is a difference of its own.
+        if entry.kind == Kind::Directory {
+            return Ok(stat.kind == FileKind::Dir || tracked()?.is_some());
+        }
+        // A directory where a file should come is in the way unless all in it goes away with it,
+        // which the differences below it tell.
+        if stat.kind == FileKind::Dir {
+            let tracked = tracked()?;
+            let prefix = [path, b"/"].concat();
+            let touched = self.dirty.range(prefix.clone()..).next();
+            let clean = touched.is_none_or(|(dirty, _)| !dirty.starts_with(&prefix));
+            return Ok(tracked.is_some_and(|e| e.kind == Kind::Directory) && clean);
+        }
+        match same_as(self.repo, &self.tree.root, path, entry, stat) {
+            Ok(false) => self.is_begun(path, entry, stat),
+            Ok(true) => Ok(true),
+            Err(SameError::Path(_)) => Ok(false),
+            Err(SameError::Repo(e)) => Err(e),
+        }
+    }
+
+    /// Whether the file at `path` is the beginning of what `entry` says: what a checkout that was
+    /// killed leaves. Completing it loses nothing.
+    fn is_begun(&self, path: &[u8], entry: &TreeEntry, stat: &FileStat) -> Result<bool, RepoError> {
+        let untracked = self
+            .dirty
+            .get(path)
+            .is_none_or(|kind| *kind == ChangeKind::Added);
+        let exec = entry.kind == Kind::Executable;
+        if !untracked || stat.kind != FileKind::File || !entry.kind.is_blob() || stat.exec != exec {
+            return Ok(false);
+        }
+        let Some((dir, name)) = split_path(path) else {
+            return Ok(false);
+        };
+        let opened = self
+            .tree
+            .root
+            .open_dir(dir)
+            .and_then(|dir| dir.open_file_read(name));
+        let Ok((mut file, _)) = opened else {
+            return Ok(false);
+        };
+        let (mut left, mut have, mut want) = (stat.size, Vec::new(), Vec::new());
+        for chunk in BlobChunks::new(self.repo.objects(), blob_of(entry)) {
+            let (_, id, len) = chunk?;
+            if left == 0 {
+                break;
+            }
+            have.clear();
+            want.clear();
+            let part = len.min(left);
+            let read = std::io::Read::by_ref(&mut file)
+                .take(part)
+                .read_to_end(&mut have);
+            self.repo.read_chunk(&id, len, &mut want)?;
+            if read.is_err() || have.len() as u64 != part || !want.starts_with(&have) {
+                return Ok(false);
+            }
+            left -= part;
+        }
+        Ok(left == 0)
+    }
+
+    /// Finds names of the target that this file system cannot tell apart.
+    pub(super) fn check_collisions(&self) -> Result<(), RepoError> {
+        let mut dirs = vec![(Vec::new(), self.target)];
+        while let Some((path, tree)) = dirs.pop() {
+            let mut folded: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
+            for entry in TreeIter::new(self.repo.objects(), tree) {
+                let entry = entry?;
+                let name = entry.name.as_bytes();
+                let here = join(&path, name);
+                if entry.kind == Kind::Directory {
+                    dirs.push((here.clone(), entry.id));
+                }
+                if let Some(other) = folded.insert(fold_key(name), here.clone()) {
+                    return Err(RepoError::Collision(other, here));
+                }
+            }
+        }
+        Ok(())
+    }
+}
