@@ -444,6 +444,32 @@ fn an_untracked_file_where_a_directory_should_come_stops_a_checkout() -> Outcome
 }
 
 #[test]
+fn what_took_the_place_of_a_directory_is_not_lost_to_an_empty_one() -> Outcome {
+    let place = Place::with_repository()?;
+    let dir = place.work().join("x");
+    fs::create_dir(&dir)?;
+    fs::write(place.work().join("other"), "")?;
+    place.ok(&["commit", "-m", "empty"])?;
+    place.ok(&["branch", "empty"])?;
+    fs::write(dir.join("f"), "in it")?;
+    place.ok(&["commit", "-m", "full"])?;
+    fs::remove_dir_all(&dir)?;
+    fs::write(&dir, "mine")?;
+    for args in [
+        &["checkout", "empty"][..],
+        &["checkout", "--force", "empty"],
+    ] {
+        place.fails(5, args)?;
+        assert_eq!(fs::read_to_string(&dir)?, "mine");
+    }
+    fs::remove_file(&dir)?;
+    std::os::unix::fs::symlink("elsewhere", &dir)?;
+    place.fails(5, &["checkout", "empty"])?;
+    assert!(dir.is_symlink());
+    Ok(())
+}
+
+#[test]
 fn what_a_killed_checkout_left_is_removed_by_the_next() -> Outcome {
     let place = Place::with_repository()?;
     fs::create_dir(place.work().join("d"))?;

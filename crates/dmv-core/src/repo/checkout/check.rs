@@ -133,9 +133,11 @@ impl Switch<'_> {
             Some(base) => entry_at(self.repo.objects(), &base, path),
             None => Ok(None),
         };
-        // Where the base has a file, its going away is a difference of its own.
+        // Where the base has a file, its going away is a difference of its own. Where it has a
+        // directory, what stands there now is nobody's but the user's.
         if entry.kind == Kind::Directory {
-            return Ok(stat.kind == FileKind::Dir || tracked()?.is_some());
+            let is_file = |e: TreeEntry| e.kind != Kind::Directory;
+            return Ok(stat.kind == FileKind::Dir || tracked()?.is_some_and(is_file));
         }
         // A directory where a file should come is in the way unless all in it goes away with it,
         // which the differences below it tell.
