@@ -466,6 +466,20 @@ fn what_took_the_place_of_a_directory_is_not_lost_to_an_empty_one() -> Outcome {
     std::os::unix::fs::symlink("elsewhere", &dir)?;
     place.fails(5, &["checkout", "empty"])?;
     assert!(dir.is_symlink());
+
+    fs::remove_file(&dir)?;
+    place.ok(&["checkout", "--force", "empty"])?;
+    fs::remove_dir(&dir)?;
+    place.ok(&["commit", "-m", "none"])?;
+    for force in [&[][..], &["--force"]] {
+        place.ok(&["checkout", "--force", "main"])?;
+        place.ok(&["checkout", "empty~1"])?;
+        fs::remove_dir(&dir)?;
+        fs::write(&dir, "mine")?;
+        place.ok(&[&["checkout", "empty"], force].concat())?;
+        assert_eq!(fs::read_to_string(&dir)?, "mine");
+        fs::remove_file(&dir)?;
+    }
     Ok(())
 }
 

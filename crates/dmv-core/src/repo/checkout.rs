@@ -337,7 +337,7 @@ impl<'a> Switch<'a> {
                 if !new.is_some_and(is_dir) {
                     gone_dirs.insert(bytes.to_vec());
                 }
-            } else if new.is_none_or(is_dir) {
+            } else if new.is_none_or(is_dir) && !old.is_some_and(is_dir) {
                 let expected = stat.fingerprint();
                 plan.remove.push(Removal {
                     path: bytes.to_vec(),

@@ -49,10 +49,11 @@ impl Switch<'_> {
                 (_, None, _, None) => false,
                 (_, _, Some(new), Some(stat)) => {
                     let same = self.holds(bytes, new, stat)?;
-                    let is_forced = force && old.is_some() && stat.kind != FileKind::Dir;
+                    let is_forced = force && old.is_some_and(is_file) && stat.kind != FileKind::Dir;
                     !same && !is_forced
                 }
-                (Some(_), Some(_), None, Some(_)) => !force,
+                // What stands in place of a directory stays.
+                (Some(_), Some(old), None, Some(_)) => !force && is_file(old),
                 (_, None, None, _) => false,
             };
             if collides {
@@ -136,8 +137,7 @@ impl Switch<'_> {
         // Where the base has a file, its going away is a difference of its own. Where it has a
         // directory, what stands there now is nobody's but the user's.
         if entry.kind == Kind::Directory {
-            let is_file = |e: TreeEntry| e.kind != Kind::Directory;
-            return Ok(stat.kind == FileKind::Dir || tracked()?.is_some_and(is_file));
+            return Ok(stat.kind == FileKind::Dir || tracked()?.is_some_and(|e| is_file(&e)));
         }
         // A directory where a file should come is in the way unless all in it goes away with it,
         // which the differences below it tell.
@@ -218,4 +218,8 @@ impl Switch<'_> {
         }
         Ok(())
     }
+}
+
+fn is_file(entry: &TreeEntry) -> bool {
+    entry.kind != Kind::Directory
 }
