@@ -94,9 +94,20 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     })
 }
 
-/// A failed attempt leaves nothing under the final name.
+/// A failed attempt leaves nothing under the final name. What is no regular file (a device, a pipe,
+/// a link such as `/dev/stdout`) is written into: to put a file in its place would take it from
+/// everybody who uses it.
 fn archive_file(repo: &Repo, place: &PlaceIn, job: &Job, file: &Path) -> Result<Done, Failure> {
     let failed = |e: &io::Error| Failure::file("write", file, e);
+    if std::fs::symlink_metadata(file).is_ok_and(|there| !there.is_file()) {
+        let open = std::fs::OpenOptions::new().write(true).open(file);
+        let open = open.map_err(|e| failed(&e))?;
+        if open.metadata().is_ok_and(|there| there.is_file()) {
+            open.set_len(0).map_err(|e| failed(&e))?;
+        }
+        let mut out = io::BufWriter::with_capacity(1 << 20, open);
+        return archive(repo, place, job, &mut out);
+    }
     let dir = match file.parent() {
         Some(dir) if dir != Path::new("") => dir,
         _ => Path::new("."),
