@@ -1,6 +1,6 @@
 //! What a checkout would lose, found before anything is touched.
 
-use super::{Switch, diff};
+use super::switch::{Switch, diff};
 use crate::fsutil::{FileKind, FileStat};
 use crate::object::list::BlobChunks;
 use crate::object::name::fold_key;

@@ -1,0 +1,121 @@
+//! Putting single files back.
+
+use super::CheckoutReport;
+use super::switch::{Pending, Switch};
+use crate::fsutil::FileKind;
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::object::name::RepoPath;
+use crate::object::tree::{Kind, TreeEntry};
+use crate::repo::{Repo, RepoError, WorktreeSettings};
+use crate::worktree::known::entry_at;
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+impl Repo {
+    /// Puts the files at `paths` back as the commit `from` (the worktree's own without it) has
+    /// them, discarding their uncommitted changes. Files that the commit does not have stay.
+    pub fn restore(
+        &self,
+        from: Option<ObjectId>,
+        paths: &[Vec<u8>],
+        settings: &WorktreeSettings,
+        job: &Job,
+    ) -> Result<CheckoutReport, RepoError> {
+        let _lock = self.lock_worktree()?;
+        let tree = self.tree(settings)?;
+        let commit = from.or(tree.base).ok_or(RepoError::NoCommit)?;
+        let root = self.read_commit(&commit)?.tree;
+        let mut switch = Switch::new(self, &tree, root, job);
+        switch.find_dirty(settings)?;
+        let mut wanted = Vec::new();
+        for path in paths {
+            let parsed = Repo::parse_path(path)?;
+            if parsed.is_root() {
+                self.collect(&RepoPath::root(), root, &mut wanted)?;
+                continue;
+            }
+            let found = entry_at(self.objects(), &root, parsed.as_bytes())?;
+            let found = found.ok_or_else(|| RepoError::NoSuchPath {
+                revision: commit.short(12),
+                path: path.clone(),
+            })?;
+            match found.kind {
+                Kind::Directory => self.collect(&parsed, found.id, &mut wanted)?,
+                _ => wanted.push((parsed, found)),
+            }
+        }
+        switch.put_back(wanted)?;
+        switch.sync()?;
+        if from.is_none() || from == tree.base {
+            let _ = switch.remember();
+        }
+        let Switch {
+            files,
+            bytes,
+            removed,
+            refused,
+            ..
+        } = switch;
+        Ok(CheckoutReport {
+            head: self.head()?,
+            commit,
+            files,
+            bytes,
+            removed,
+            refused,
+        })
+    }
+
+    fn collect(
+        &self,
+        at: &RepoPath,
+        tree: ObjectId,
+        out: &mut Vec<(RepoPath, TreeEntry)>,
+    ) -> Result<(), RepoError> {
+        self.list(at, tree, true, &mut |listed| {
+            out.push((listed.path, listed.entry));
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+}
+
+impl Switch<'_> {
+    /// Writes entries over whatever tracked files are there.
+    fn put_back(&mut self, wanted: Vec<(RepoPath, TreeEntry)>) -> Result<(), RepoError> {
+        let mut absent = BTreeSet::new();
+        let mut moves = Vec::new();
+        let mut lost = Vec::new();
+        for (path, entry) in wanted {
+            let bytes = path.as_bytes().to_vec();
+            if let Some(stat) = self.stat(&bytes, &mut absent)? {
+                if stat.kind == FileKind::Dir && entry.kind != Kind::Directory {
+                    lost.push(bytes);
+                    continue;
+                }
+                // As the base has it, and the base has what is wanted: nothing to do.
+                let clean = !self.dirty.contains_key(&bytes)
+                    && match self.tree.base_tree {
+                        Some(base) => entry_at(self.repo.objects(), &base, &bytes)?
+                            .is_some_and(|have| have.same_content(&entry)),
+                        None => false,
+                    };
+                if clean {
+                    continue;
+                }
+            }
+            moves.push((bytes, entry));
+        }
+        if !lost.is_empty() {
+            return Err(RepoError::WouldLose {
+                what: "this restore",
+                paths: lost,
+            });
+        }
+        let mut pending = Pending::default();
+        for (path, entry) in moves {
+            self.add(&mut pending, path, &entry)?;
+        }
+        self.flush(&mut pending)
+    }
+}

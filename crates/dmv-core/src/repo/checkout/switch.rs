@@ -1,0 +1,381 @@
+//! Carrying out a change of the worktree from one tree to another.
+
+use crate::diff::diff_trees;
+use crate::fsutil::{FileKind, FileStat, Fingerprint, fs_now, sync_filesystem};
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::object::list::Blob;
+use crate::object::name::RepoPath;
+use crate::object::tree::{Kind, TreeEntry};
+use crate::repo::files::{Counted, StoreContent};
+use crate::repo::look::blob_of;
+use crate::repo::worktree::Tree;
+use crate::repo::{ChangeKind, PathChange, Repo, RepoError, StatusOptions, WorktreeSettings};
+use crate::worktree::checkout::{
+    CheckoutError, NewFile, NewSymlink, Plan, Refusal, Removal, materialize,
+};
+use crate::worktree::known::entry_at;
+use crate::worktree::select::Paths;
+use crate::worktree::snapshot::Problem;
+use crate::worktree::split_path;
+use crate::worktree::statcache::trusted_fingerprint;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+
+/// Files in one plan: what bounds memory.
+const PLAN_FILES: usize = 64 << 10;
+/// Up to this many files are synced one by one; more are synced with their file system, which
+/// also waits for what other programs have written.
+const SYNC_EACH: usize = 64;
+
+/// Fingerprints of written files, by directory and name.
+pub(super) type Written = HashMap<Vec<u8>, HashMap<Box<[u8]>, Fingerprint>>;
+
+/// A change of the worktree from one tree to another.
+pub(super) struct Switch<'a> {
+    pub(super) repo: &'a Repo,
+    pub(super) tree: &'a Tree,
+    pub(super) target: ObjectId,
+    pub(super) job: &'a Job,
+    /// Tracked paths that are not as the base has them, and untracked ones.
+    pub(super) dirty: BTreeMap<Vec<u8>, ChangeKind>,
+    /// Fingerprints of what was written, by directory and name.
+    pub(super) written: Written,
+    made_dirs: BTreeSet<Vec<u8>>,
+    pub(super) files: u64,
+    pub(super) bytes: u64,
+    pub(super) removed: u64,
+    pub(super) refused: Vec<Problem>,
+}
+
+impl<'a> Switch<'a> {
+    pub(super) fn new(
+        repo: &'a Repo,
+        tree: &'a Tree,
+        target: ObjectId,
+        job: &'a Job,
+    ) -> Switch<'a> {
+        Switch {
+            repo,
+            tree,
+            target,
+            job,
+            dirty: BTreeMap::new(),
+            written: HashMap::new(),
+            made_dirs: BTreeSet::new(),
+            files: 0,
+            bytes: 0,
+            removed: 0,
+            refused: Vec::new(),
+        }
+    }
+
+    pub(super) fn find_dirty(&mut self, settings: &WorktreeSettings) -> Result<(), RepoError> {
+        let select = Paths::default();
+        let options = StatusOptions {
+            select: &select,
+            settings: settings.clone(),
+        };
+        let changes = self.repo.changes_of(self.tree, &options, self.job)?;
+        self.dirty = changes
+            .into_iter()
+            .map(|PathChange { path, kind }| (path, kind))
+            .collect();
+        Ok(())
+    }
+
+    /// The entry at `path`, without asking again below directories that are not there.
+    pub(super) fn stat(
+        &self,
+        path: &[u8],
+        absent: &mut BTreeSet<Vec<u8>>,
+    ) -> Result<Option<FileStat>, RepoError> {
+        let Some((dir, name)) = split_path(path) else {
+            return Ok(None);
+        };
+        let mut end = Some(dir.len());
+        while let Some(at) = end {
+            if absent.contains(&dir[..at]) {
+                return Ok(None);
+            }
+            end = dir[..at].iter().rposition(|b| *b == b'/');
+        }
+        match self.tree.root.open_dir(dir) {
+            Ok(dir) => Ok(dir.stat_opt(name)?),
+            Err(_) => {
+                absent.insert(dir.to_vec());
+                Ok(None)
+            }
+        }
+    }
+
+    /// Removes first, then writes; both in bounded portions.
+    pub(super) fn carry_out(&mut self, force: bool) -> Result<(), RepoError> {
+        self.clear_the_way()?;
+        let mut pending = Pending::default();
+        let (repo, job) = (self.repo, self.job);
+        let (base, target) = (self.tree.base_tree, self.target);
+        // What differs between the commits is planned once, dirty or not.
+        let mut planned = BTreeSet::new();
+        diff(repo, base, target, job, &mut |path, _, new| {
+            let Some(new) = new else {
+                return Ok(());
+            };
+            if self.dirty.contains_key(path.as_bytes()) {
+                planned.insert(path.as_bytes().to_vec());
+            }
+            self.add(&mut pending, path.as_bytes().to_vec(), new)
+        })?;
+        if force {
+            for (path, kind) in self.dirty.clone() {
+                if kind == ChangeKind::Added || planned.contains(&path) {
+                    continue;
+                }
+                if let Some(entry) = entry_at(repo.objects(), &target, &path)? {
+                    self.add(&mut pending, path, &entry)?;
+                }
+            }
+        }
+        self.flush(&mut pending)
+    }
+
+    /// Takes away what the target does not have, and what stands where something else will.
+    fn clear_the_way(&mut self) -> Result<(), RepoError> {
+        let mut absent = BTreeSet::new();
+        let mut plan = Plan::default();
+        let mut gone_dirs: BTreeSet<Vec<u8>> = BTreeSet::new();
+        let (repo, job) = (self.repo, self.job);
+        let (base, target) = (self.tree.base_tree, self.target);
+        diff(repo, base, target, job, &mut |path, old, new| {
+            let (bytes, is_dir) = (path.as_bytes(), |e: &TreeEntry| e.kind == Kind::Directory);
+            if new.is_some() {
+                job.progress.total_files.fetch_add(1, Ordering::Relaxed);
+            }
+            if old.is_none() {
+                return Ok(());
+            }
+            if new.is_none() {
+                self.note_gone_dirs(bytes, &mut gone_dirs)?;
+            }
+            let Some(stat) = self.stat(bytes, &mut absent)? else {
+                return Ok(());
+            };
+            if stat.kind == FileKind::Dir {
+                if !new.is_some_and(is_dir) {
+                    gone_dirs.insert(bytes.to_vec());
+                }
+            } else if new.is_none_or(is_dir) && !old.is_some_and(is_dir) {
+                let expected = stat.fingerprint();
+                plan.remove.push(Removal {
+                    path: bytes.to_vec(),
+                    expected,
+                });
+            }
+            Ok(())
+        })?;
+        // A directory in whose place something else stands already is gone.
+        let mut there = BTreeSet::new();
+        for dir in gone_dirs {
+            let stat = self.stat(&dir, &mut absent)?;
+            if stat.is_some_and(|stat| stat.kind == FileKind::Dir) {
+                there.insert(dir);
+            }
+        }
+        plan.remove_dirs = sorted(there);
+        plan.remove.sort_by(|a, b| by_dir(&a.path, &b.path));
+        self.run(plan)
+    }
+
+    /// Notes the directories above `path` that the target does not have.
+    fn note_gone_dirs(&self, path: &[u8], gone: &mut BTreeSet<Vec<u8>>) -> Result<(), RepoError> {
+        let mut path = path;
+        while let Some((dir, _)) = split_path(path) {
+            if dir.is_empty() || gone.contains(dir) {
+                return Ok(());
+            }
+            let entry = entry_at(self.repo.objects(), &self.target, dir)?;
+            if entry.is_some_and(|e| e.kind == Kind::Directory) {
+                return Ok(());
+            }
+            gone.insert(dir.to_vec());
+            path = dir;
+        }
+        Ok(())
+    }
+
+    /// Plans one entry, and carries the plan out when it is large enough.
+    pub(super) fn add(
+        &mut self,
+        pending: &mut Pending,
+        path: Vec<u8>,
+        entry: &TreeEntry,
+    ) -> Result<(), RepoError> {
+        let parent = split_path(&path).map_or(&b""[..], |(dir, _)| dir);
+        self.need_dirs(parent, &mut pending.dirs);
+        let there = self.stat(&path, &mut pending.absent)?;
+        let replaces = there.as_ref().map(FileStat::fingerprint);
+        let plan = &mut pending.plan;
+        match entry.kind {
+            Kind::Directory => self.need_dirs(&path, &mut pending.dirs),
+            Kind::Symlink => {
+                let target = self.repo.link_target(entry)?;
+                plan.symlinks.push(NewSymlink {
+                    path,
+                    target,
+                    replaces,
+                });
+            }
+            Kind::File | Kind::Executable => {
+                let exec = entry.kind == Kind::Executable;
+                plan.files.push(NewFile {
+                    path,
+                    exec,
+                    blob: blob_of(entry),
+                    replaces,
+                });
+            }
+            Kind::Conflict => {
+                let why = "it is an unresolved conflict".to_owned();
+                self.refused.push(Problem { path, why });
+            }
+        }
+        match plan.files.len() + plan.symlinks.len() >= PLAN_FILES {
+            true => self.flush(pending),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn flush(&mut self, pending: &mut Pending) -> Result<(), RepoError> {
+        let Pending { mut plan, dirs, .. } = std::mem::take(pending);
+        plan.make_dirs = sorted(dirs);
+        self.run(plan)
+    }
+
+    fn need_dirs(&mut self, dir: &[u8], dirs: &mut BTreeSet<Vec<u8>>) {
+        let mut dir = dir;
+        while !dir.is_empty() && self.made_dirs.insert(dir.to_vec()) {
+            dirs.insert(dir.to_vec());
+            dir = split_path(dir).map_or(&b""[..], |(above, _)| above);
+        }
+    }
+
+    fn run(&mut self, mut plan: Plan<Blob>) -> Result<(), RepoError> {
+        plan.files.sort_by(|a, b| by_dir(&a.path, &b.path));
+        plan.symlinks.sort_by(|a, b| by_dir(&a.path, &b.path));
+        let content = Counted {
+            inner: StoreContent(self.repo),
+            job: self.job,
+        };
+        let cancel = self.job.cancel_flag();
+        let report = materialize(&self.tree.root, &plan, &content, 0, cancel);
+        let report = report.map_err(|e| match e {
+            CheckoutError::Cancelled => RepoError::Cancelled,
+            CheckoutError::Disk(e) => RepoError::Path(e),
+        })?;
+        let ended = fs_now(&self.tree.own);
+        let files = plan.files.iter().map(|f| &f.path).zip(&report.files);
+        let links = plan.symlinks.iter().map(|l| &l.path).zip(&report.symlinks);
+        for (path, stat) in files.chain(links) {
+            let (Some(stat), Some((dir, name))) = (stat, split_path(path)) else {
+                continue;
+            };
+            self.files += 1;
+            self.bytes += stat.size;
+            let print = trusted_fingerprint(stat, ended);
+            self.written
+                .entry(dir.to_vec())
+                .or_default()
+                .insert(name.into(), print);
+        }
+        let mut damage = None;
+        for refused in report.refused {
+            match refused.why {
+                // A directory that still holds somebody's files stays, without a word.
+                Refusal::NotEmpty => {}
+                Refusal::Content(e) => match e.downcast::<RepoError>() {
+                    Ok(e) => damage = damage.or(Some(*e)),
+                    Err(e) => {
+                        self.refused.push(Problem {
+                            path: refused.path,
+                            why: e.to_string(),
+                        });
+                    }
+                },
+                why => self.refused.push(Problem {
+                    path: refused.path,
+                    why: why.to_string(),
+                }),
+            }
+        }
+        let removed = plan.remove.len() as u64;
+        self.removed += removed.saturating_sub(self.refused.len() as u64);
+        // Wrong or absent content is worse news than any path.
+        damage.map_or(Ok(()), Err)
+    }
+
+    /// Makes the written files durable before the stat cache vouches for them.
+    pub(super) fn sync(&self) -> Result<(), RepoError> {
+        let count: usize = self.written.values().map(HashMap::len).sum();
+        if count > SYNC_EACH {
+            return Ok(sync_filesystem(&self.tree.root)?);
+        }
+        for (dir, names) in &self.written {
+            let Ok(dir) = self.tree.root.open_dir(dir) else {
+                continue;
+            };
+            for name in names.keys() {
+                // A symlink does not open, and needs no sync of its own.
+                let Ok((file, _)) = dir.open_file_read(name) else {
+                    continue;
+                };
+                file.sync_data()
+                    .map_err(|e| crate::fsutil::PathError::new("sync", dir.path_of(name), e))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes that wait to be carried out together.
+#[derive(Default)]
+pub(super) struct Pending {
+    plan: Plan<Blob>,
+    dirs: BTreeSet<Vec<u8>>,
+    /// Directories that were not there when last looked at.
+    absent: BTreeSet<Vec<u8>>,
+}
+
+fn sorted(dirs: BTreeSet<Vec<u8>>) -> Vec<Vec<u8>> {
+    let mut out: Vec<Vec<u8>> = dirs.into_iter().collect();
+    out.sort_by(|a, b| crate::worktree::compare_dirs(a, b));
+    out
+}
+
+type Visit<'v> =
+    dyn FnMut(&RepoPath, Option<&TreeEntry>, Option<&TreeEntry>) -> Result<(), RepoError> + 'v;
+
+/// Visits what differs between two trees.
+pub(super) fn diff(
+    repo: &Repo,
+    old: Option<ObjectId>,
+    new: ObjectId,
+    job: &Job,
+    visit: &mut Visit<'_>,
+) -> Result<(), RepoError> {
+    let mut visitor = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
+        if job.is_cancelled() {
+            return Err(RepoError::Cancelled);
+        }
+        visit(path, old, new)?;
+        Ok::<_, RepoError>(ControlFlow::Continue(()))
+    };
+    // The visitor never breaks off.
+    diff_trees(repo.objects(), old, Some(new), &mut visitor).map(|_| ())
+}
+
+/// Files of one directory together.
+fn by_dir(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+    let key = |path: &[u8]| split_path(path).map(|(d, n)| (d.to_vec(), n.to_vec()));
+    key(a).cmp(&key(b))
+}
