@@ -12,7 +12,7 @@ use dmv_core::object::commit::Commit;
 use dmv_core::object::name::SafeName;
 use dmv_core::object::tree::{Kind, TreeBuilder, TreeEntry};
 use dmv_core::object::{ObjectType, ObjectWrite};
-use dmv_core::refs::Change;
+use dmv_core::refs::{Change, Effect};
 use dmv_core::repo::{Place, RefKind, Repo, VerifyDepth, recover_on};
 use dmv_core::store::{FrameBuilder, FrameEncoder, MetaWriter, PackKind};
 use std::collections::BTreeMap;
@@ -202,7 +202,7 @@ impl Lab {
             asked("side"),
             Some(sealed),
             vec![Change { key, old, new }],
-            0,
+            Effect::Kept,
         )?;
         self.world.done();
         Ok(())

@@ -12,6 +12,7 @@ use dmv_core::object::mem::MemObjects;
 use dmv_core::object::name::SafeName;
 use dmv_core::object::tree::{Child, Kind, Node, Totals, TreeEntry};
 use dmv_core::object::{ObjectType, ObjectWrite};
+use dmv_core::refs::{Change, Effect, Made, Operation, Timestamp};
 use std::error::Error;
 use std::path::PathBuf;
 
@@ -343,4 +344,68 @@ fn objects_have_the_bytes_and_ids_of_the_vectors() -> Outcome {
         text.push('\n');
     }
     hold_against("objects.txt", &text)
+}
+
+/// Operations of both versions, with every kind of change.
+fn operations() -> Vec<Vector> {
+    let made = |worktree: &str, effect| {
+        let worktree = worktree.to_owned();
+        Some(Made { worktree, effect })
+    };
+    let change = |key: &str, old: Option<&[u8]>, new: Option<&[u8]>| Change {
+        key: key.to_owned(),
+        old: old.map(<[u8]>::to_vec),
+        new: new.map(<[u8]>::to_vec),
+    };
+    let operation = |seq, made, undoes, changes| {
+        let operation = Operation {
+            seq,
+            id: [0x11; 16],
+            previous: [0x22; 16],
+            time: Timestamp {
+                seconds: -86_400,
+                nanos: 999_999_999,
+                tz_minutes: -90,
+            },
+            who: "Ada <ada@example.org>".to_owned(),
+            command: "dmv commit -m 'first state'".to_owned(),
+            undoes,
+            made,
+            changes,
+        };
+        operation.encode()
+    };
+    let commit = || {
+        vec![
+            change("branch/main", None, Some(&[1; 32])),
+            change("worktree/main/base", Some(&[2; 32]), Some(&[1; 32])),
+        ]
+    };
+    let deleted = vec![change("tag/v1", Some(&[3; 32]), None)];
+    let head = vec![change("worktree/side/head", None, Some(b"branch/side"))];
+    vec![
+        ("version-1", operation(1, None, 0, commit())),
+        (
+            "kept",
+            operation(2, made("main", Effect::Kept), 0, commit()),
+        ),
+        (
+            "written-undo",
+            operation(300, made("side", Effect::Written), 299, deleted),
+        ),
+        (
+            "worktree",
+            operation(3, made("", Effect::Worktree), 0, head),
+        ),
+    ]
+}
+
+#[test]
+fn operations_have_the_bytes_of_the_vectors() -> Outcome {
+    let mut text = "# name, encoding\n".to_owned();
+    for (name, bytes) in operations() {
+        assert_eq!(Operation::decode(&bytes)?.encode(), bytes, "{name}");
+        text += &format!("{name} {}\n", encode_hex(&bytes));
+    }
+    hold_against("operations.txt", &text)
 }

@@ -9,7 +9,7 @@ mod operation;
 mod schema;
 
 pub use name::{RefNameError, check_ref_name};
-pub use operation::{Change, Operation, Timestamp, newest_chain};
+pub use operation::{Change, Effect, Made, Operation, Timestamp, newest_chain};
 
 use crate::object::codec::DecodeError;
 use crate::store::{
@@ -125,6 +125,8 @@ pub struct NewOperation {
     pub command: String,
     /// The operation it takes back, 0 if none.
     pub undoes: u64,
+    /// Where it is made, and what it did to files.
+    pub made: Made,
     /// The changes; each old value must be what the view holds.
     pub changes: Vec<Change>,
 }
@@ -441,6 +443,7 @@ fn record(
         who: operation::clip(&new.who),
         command: operation::clip(&new.command),
         undoes: new.undoes,
+        made: Some(new.made),
         changes,
     };
     for change in &operation.changes {

@@ -6,7 +6,9 @@
 use crate::limits::{MAX_OP_BYTES, MAX_OP_CHANGES, MAX_PATH_BYTES};
 use crate::object::codec::{DecodeError, Decoder, put_bytes, put_varint};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// Without [`Made`]; still read.
+const VERSION_1: u8 = 1;
 /// Longest key or short text in an operation.
 const MAX_KEY_BYTES: usize = 1024;
 /// Longest value: a subset's patterns or a path.
@@ -34,6 +36,35 @@ pub struct Change {
     pub new: Option<Vec<u8>>,
 }
 
+/// What an operation did to the files of worktrees: `undo` has to do the same the other way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing.
+    #[default]
+    Kept,
+    /// Those of the worktree it was made in were made equal to its new base and subset.
+    Written,
+    /// A worktree came, went or moved.
+    Worktree,
+}
+
+impl Effect {
+    fn from_number(n: u8) -> Option<Effect> {
+        [Effect::Kept, Effect::Written, Effect::Worktree]
+            .into_iter()
+            .find(|effect| *effect as u8 == n)
+    }
+}
+
+/// Where an operation was made, and what else than the view it changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// Name of the worktree, empty if in none.
+    pub worktree: String,
+    /// What became of files.
+    pub effect: Effect,
+}
+
 /// A change of the view, as recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
@@ -51,14 +82,36 @@ pub struct Operation {
     pub command: String,
     /// Sequence number of the operation that this one takes back, 0 if none.
     pub undoes: u64,
+    /// Where and how; `None` in records of version 1.
+    pub made: Option<Made>,
     /// What changed, by key.
     pub changes: Vec<Change>,
 }
 
 impl Operation {
+    /// Name of the worktree that it was made in, empty if in none.
+    pub fn worktree(&self) -> &str {
+        // There was no other before records told it.
+        self.made.as_ref().map_or("main", |made| &made.worktree)
+    }
+
+    /// What it did to files. Of records of version 1: docs/format/pack.md, "Operation record".
+    pub fn effect(&self) -> Effect {
+        let changes = |f: fn(&str) -> bool| self.changes.iter().any(|change| f(&change.key));
+        match &self.made {
+            Some(made) => made.effect,
+            None if changes(|key| key.starts_with("branch/")) => Effect::Kept,
+            None if changes(|key| key.ends_with("/base")) => Effect::Written,
+            None => Effect::Kept,
+        }
+    }
+
     /// The operation's bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = vec![VERSION];
+        let mut out = vec![match self.made {
+            Some(_) => VERSION,
+            None => VERSION_1,
+        }];
         put_varint(&mut out, self.seq);
         out.extend_from_slice(&self.id);
         out.extend_from_slice(&self.previous);
@@ -68,6 +121,10 @@ impl Operation {
         put_bytes(&mut out, self.who.as_bytes());
         put_bytes(&mut out, self.command.as_bytes());
         put_varint(&mut out, self.undoes);
+        if let Some(made) = &self.made {
+            put_bytes(&mut out, made.worktree.as_bytes());
+            out.push(made.effect as u8);
+        }
         put_varint(&mut out, self.changes.len() as u64);
         for change in &self.changes {
             put_bytes(&mut out, change.key.as_bytes());
@@ -85,7 +142,8 @@ impl Operation {
         if bytes.len() > MAX_OP_BYTES {
             return Err(input.error("operation is too large"));
         }
-        if input.u8()? != VERSION {
+        let version = input.u8()?;
+        if ![VERSION_1, VERSION].contains(&version) {
             return Err(input.error("unknown version of operation"));
         }
         let seq = input.varint()?;
@@ -105,6 +163,15 @@ impl Operation {
         let who = text(&mut input, MAX_KEY_BYTES)?;
         let command = text(&mut input, MAX_VALUE_BYTES)?;
         let undoes = input.varint()?;
+        let made = match version {
+            VERSION_1 => None,
+            _ => {
+                let worktree = text(&mut input, MAX_KEY_BYTES)?;
+                let effect = Effect::from_number(input.u8()?);
+                let effect = effect.ok_or_else(|| input.error("unknown effect"))?;
+                Some(Made { worktree, effect })
+            }
+        };
         let count = input.varint_up_to(MAX_OP_CHANGES as u64, "too many changes")?;
         let mut changes: Vec<Change> = Vec::new();
         for _ in 0..count {
@@ -136,6 +203,7 @@ impl Operation {
             who,
             command,
             undoes,
+            made,
             changes,
         })
     }
@@ -199,6 +267,10 @@ mod tests {
             who: "Ann".into(),
             command: "dmv commit".into(),
             undoes: 0,
+            made: Some(Made {
+                worktree: "main".into(),
+                effect: Effect::Written,
+            }),
             changes: vec![
                 Change {
                     key: "branch/a".into(),
@@ -218,10 +290,42 @@ mod tests {
     fn operations_round_trip_and_other_bytes_are_refused() {
         let good = operation(3, 9, 8).encode();
         assert_eq!(Operation::decode(&good), Ok(operation(3, 9, 8)));
-        for cut in 0..good.len() {
-            assert!(Operation::decode(&good[..cut]).is_err(), "cut at {cut}");
+        let first = Operation {
+            made: None,
+            ..operation(3, 9, 8)
+        };
+        assert_eq!(Operation::decode(&first.encode()), Ok(first.clone()));
+        for good in [good, first.encode()] {
+            for cut in 0..good.len() {
+                assert!(Operation::decode(&good[..cut]).is_err(), "cut at {cut}");
+            }
+            assert!(Operation::decode(&[good, vec![0]].concat()).is_err());
         }
-        assert!(Operation::decode(&[good, vec![0]].concat()).is_err());
+    }
+
+    #[test]
+    fn an_operation_of_version_1_tells_its_effect_by_its_keys() {
+        let of = |keys: &[&str]| {
+            let change = |key: &&str| Change {
+                key: (*key).into(),
+                old: None,
+                new: Some(vec![1; 32]),
+            };
+            let operation = Operation {
+                made: None,
+                changes: keys.iter().map(change).collect(),
+                ..operation(1, 1, 0)
+            };
+            assert_eq!(operation.worktree(), "main");
+            operation.effect()
+        };
+        assert_eq!(of(&["branch/main", "worktree/main/base"]), Effect::Kept);
+        assert_eq!(
+            of(&["worktree/main/base", "worktree/main/head"]),
+            Effect::Written
+        );
+        assert_eq!(of(&["worktree/main/head"]), Effect::Kept);
+        assert_eq!(of(&["tag/v1"]), Effect::Kept);
     }
 
     #[test]

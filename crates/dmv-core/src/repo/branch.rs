@@ -3,7 +3,7 @@
 use super::worktree::{Head, head_key, path_key};
 use super::{Asked, Repo, RepoError, change, set};
 use crate::hash::ObjectId;
-use crate::refs::{Change, check_ref_name};
+use crate::refs::{Change, Effect, check_ref_name};
 
 /// Branch or tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,12 @@ impl Repo {
                 name: name.to_owned(),
             });
         }
-        self.publish(asked, None, vec![set(key, target.as_bytes().to_vec())], 0)?;
+        self.publish(
+            asked,
+            None,
+            vec![set(key, target.as_bytes().to_vec())],
+            Effect::Kept,
+        )?;
         Ok(())
     }
 
@@ -105,7 +110,12 @@ impl Repo {
         if kind == RefKind::Branch {
             self.refuse_in_use(name)?;
         }
-        self.publish(asked, None, vec![change(&self.refs, key, None)?], 0)?;
+        self.publish(
+            asked,
+            None,
+            vec![change(&self.refs, key, None)?],
+            Effect::Kept,
+        )?;
         Ok(target)
     }
 
@@ -141,7 +151,7 @@ impl Repo {
             let head = Head::Branch(new.to_owned()).value();
             changes.push(change(&self.refs, head_key(&worktree), Some(head))?);
         }
-        self.publish(asked, None, changes, 0)?;
+        self.publish(asked, None, changes, Effect::Kept)?;
         Ok(())
     }
 

@@ -14,6 +14,7 @@ use super::{Asked, Repo, RepoError, WorktreeSettings, change};
 use crate::fsutil::SafeDir;
 use crate::hash::ObjectId;
 use crate::job::Job;
+use crate::refs::Effect;
 use crate::worktree::snapshot::Problem;
 
 /// What to switch to.
@@ -96,7 +97,7 @@ impl Repo {
         let changes: Vec<_> = changes.into_iter().filter(|c| c.old != c.new).collect();
         switch.sync()?;
         if !changes.is_empty() {
-            self.publish(options.asked.clone(), None, changes, 0)?;
+            self.publish(options.asked.clone(), None, changes, Effect::Written)?;
         }
         // A convenience for the next scan; without it files are compared by content.
         let _ = switch.remember();

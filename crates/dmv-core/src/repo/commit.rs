@@ -9,7 +9,7 @@ use crate::job::Job;
 use crate::object::commit::{Commit, Person};
 use crate::object::tree::{TreeSummary, put_empty_tree};
 use crate::object::{ObjectType, ObjectWrite};
-use crate::refs::Timestamp;
+use crate::refs::{Effect, Timestamp};
 use crate::store::MetaWriter;
 use crate::worktree::cacheupdate::CacheUpdate;
 use crate::worktree::scan::{ScanOptions, Select};
@@ -193,7 +193,7 @@ impl Repo {
                 new: Some(Head::Commit(id).value()),
             },
         });
-        self.publish(options.asked, Some(sealed), changes, 0)?;
+        self.publish(options.asked, Some(sealed), changes, Effect::Kept)?;
         let _ = cache.finish(&summary.id, true);
         report.commit = Some(id);
         if let Head::Commit(_) = head {

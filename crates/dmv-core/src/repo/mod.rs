@@ -37,7 +37,7 @@ pub use verify::{Damaged, VerifyDepth, VerifyReport};
 pub use worktree::{Head, WorktreeSettings};
 
 use crate::object::ObjectRead;
-use crate::refs::{Change, NewOperation, Operation, Refs, RefsError, Timestamp};
+use crate::refs::{Change, Effect, Made, NewOperation, Operation, Refs, RefsError, Timestamp};
 use crate::store::{FileId, LogPack, Sealed, Store, StoreError};
 use crate::vfs::{Open, OsVfs, Vfs};
 use layout::Format;
@@ -122,7 +122,7 @@ impl Repo {
             let path = dir.as_os_str().as_bytes().to_vec();
             changes.push(set(worktree::path_key(layout::MAIN), path));
         }
-        repo.publish(asked, None, changes, 0)?;
+        repo.publish(asked, None, changes, Effect::Kept)?;
         Format { id }.write(&repo.dmv)?;
         repo.vfs.sync_dir(&dir).map_err(io("sync", &dir))?;
         Ok(repo)
@@ -208,20 +208,39 @@ impl Repo {
 
     /// The commit point: makes what `sealed` holds and `changes` visible together, or neither.
     ///
-    /// Each change's old value must still be what the view holds.
+    /// Each change's old value must still be what the view holds. `effect` tells what was done to
+    /// files, for an undo.
     pub fn publish(
         &self,
         asked: Asked,
         sealed: Option<Sealed>,
         changes: Vec<Change>,
+        effect: Effect,
+    ) -> Result<Operation, RepoError> {
+        self.publish_undo(asked, sealed, changes, effect, 0)
+    }
+
+    /// [`publish`](Repo::publish) of an operation that takes back number `undoes`.
+    fn publish_undo(
+        &self,
+        asked: Asked,
+        sealed: Option<Sealed>,
+        changes: Vec<Change>,
+        effect: Effect,
         undoes: u64,
     ) -> Result<Operation, RepoError> {
         let (time, who, command) = (asked.time, asked.who, asked.command);
+        let worktree = self.worktree.as_ref().map(|(_, name)| name.clone());
+        let made = Made {
+            worktree: worktree.unwrap_or_default(),
+            effect,
+        };
         let operation = NewOperation {
             time,
             who,
             command,
             undoes,
+            made,
             changes,
         };
         let (segments, relied) = match &sealed {
