@@ -9,7 +9,7 @@ mod restore;
 mod switch;
 
 use self::switch::Switch;
-use super::worktree::{Head, base_key, head_key};
+use super::worktree::{Head, Tree, base_key, head_key};
 use super::{Asked, Repo, RepoError, WorktreeSettings, change};
 use crate::fsutil::SafeDir;
 use crate::hash::ObjectId;
@@ -53,6 +53,27 @@ pub struct CheckoutReport {
     pub refused: Vec<Problem>,
 }
 
+/// What to make a worktree's files equal to.
+pub(super) struct SwitchTo<'a> {
+    /// What is being done, for the message that refuses it.
+    pub what: &'static str,
+    /// The tree.
+    pub tree: ObjectId,
+    /// Discard uncommitted changes to tracked files.
+    pub force: bool,
+    /// How files are taken in.
+    pub settings: &'a WorktreeSettings,
+}
+
+/// What [`Repo::switch_files`] did: as in [`CheckoutReport`].
+#[derive(Debug, Default)]
+pub(super) struct Switched {
+    pub files: u64,
+    pub bytes: u64,
+    pub removed: u64,
+    pub refused: Vec<Problem>,
+}
+
 impl Repo {
     /// Switches the worktree to a branch or commit.
     ///
@@ -78,14 +99,12 @@ impl Repo {
             }
             CheckoutTarget::Commit(id) => (Head::Commit(id), id),
         };
-        let new_tree = self.read_commit(&commit)?.tree;
-        let mut switch = Switch::new(self, &tree, new_tree, job);
-        switch.find_dirty(&options.settings)?;
-        switch.check(options.force)?;
-        if is_case_blind(&tree.own) {
-            switch.check_collisions()?;
-        }
-        switch.carry_out(options.force)?;
+        let to = SwitchTo {
+            what: "this checkout",
+            tree: self.read_commit(&commit)?.tree,
+            force: options.force,
+            settings: &options.settings,
+        };
         let changes = vec![
             change(&self.refs, head_key(&tree.name), Some(head.value()))?,
             change(
@@ -95,26 +114,47 @@ impl Repo {
             )?,
         ];
         let changes: Vec<_> = changes.into_iter().filter(|c| c.old != c.new).collect();
-        switch.sync()?;
-        if !changes.is_empty() {
-            self.publish(options.asked.clone(), None, changes, Effect::Written)?;
-        }
-        // A convenience for the next scan; without it files are compared by content.
-        let _ = switch.remember();
-        let Switch {
-            files,
-            bytes,
-            removed,
-            refused,
-            ..
-        } = switch;
+        let done = self.switch_files(&tree, &to, job, || {
+            if !changes.is_empty() {
+                self.publish(options.asked.clone(), None, changes, Effect::Written)?;
+            }
+            Ok(())
+        })?;
         Ok(CheckoutReport {
             head,
             commit,
-            files,
-            bytes,
-            removed,
-            refused,
+            files: done.files,
+            bytes: done.bytes,
+            removed: done.removed,
+            refused: done.refused,
+        })
+    }
+
+    /// Makes the files of a worktree, whose lock is held, equal to a tree; then `publish` has to
+    /// make that its base. Refuses as [`checkout`](Repo::checkout) does.
+    pub(super) fn switch_files(
+        &self,
+        tree: &Tree,
+        to: &SwitchTo<'_>,
+        job: &Job,
+        publish: impl FnOnce() -> Result<(), RepoError>,
+    ) -> Result<Switched, RepoError> {
+        let mut switch = Switch::new(self, tree, to.tree, job);
+        switch.find_dirty(to.settings)?;
+        switch.check(to.what, to.force)?;
+        if is_case_blind(&tree.own) {
+            switch.check_collisions()?;
+        }
+        switch.carry_out(to.force)?;
+        switch.sync()?;
+        publish()?;
+        // A convenience for the next scan; without it files are compared by content.
+        let _ = switch.remember();
+        Ok(Switched {
+            files: switch.files,
+            bytes: switch.bytes,
+            removed: switch.removed,
+            refused: switch.refused,
         })
     }
 }

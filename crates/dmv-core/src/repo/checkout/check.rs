@@ -25,7 +25,7 @@ enum Above {
 
 impl Switch<'_> {
     /// Finds uncommitted work that the switch would overwrite, before anything is touched.
-    pub(super) fn check(&self, force: bool) -> Result<(), RepoError> {
+    pub(super) fn check(&self, what: &'static str, force: bool) -> Result<(), RepoError> {
         let mut lost = BTreeSet::new();
         let mut absent_dirs: BTreeSet<Vec<u8>> = BTreeSet::new();
         let mut above = BTreeMap::new();
@@ -78,7 +78,7 @@ impl Switch<'_> {
         match lost.is_empty() {
             true => Ok(()),
             false => Err(RepoError::WouldLose {
-                what: "this checkout",
+                what,
                 paths: lost.into_iter().collect(),
             }),
         }
