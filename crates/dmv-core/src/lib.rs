@@ -2,8 +2,8 @@
 //!
 //! The floors, bottom-up: [`hash`], [`limits`], [`escape`], [`job`], [`fsutil`] and [`vfs`] know
 //! nothing of DMV's objects; [`object`] gives them bytes and ids; [`chunker`], [`store`] and [`refs`] keep
-//! them; [`history`] and [`diff`] read them through [`object::ObjectRead`]; [`worktree`] compares
-//! them with files; [`repo`] puts all of it together. A module uses lower floors only.
+//! them; [`history`], [`diff`] and [`merge`] read them through [`object::ObjectRead`]; [`worktree`]
+//! compares them with files; [`repo`] puts all of it together. A module uses lower floors only.
 //!
 //! Nothing here prints, reads the environment or opens a socket.
 
@@ -15,6 +15,7 @@ pub mod hash;
 pub mod history;
 pub mod job;
 pub mod limits;
+pub mod merge;
 pub mod object;
 pub mod refs;
 pub mod repo;

@@ -64,3 +64,15 @@ pub const MAX_OP_BYTES: usize = 64 << 20;
 pub const MAX_REF_BYTES: usize = 255;
 /// Bytes of one ignore file.
 pub const MAX_IGNORE_BYTES: u64 = 1 << 20;
+/// Bytes of a text that is merged by lines.
+pub const MAX_MERGE_TEXT_BYTES: u64 = 8 << 20;
+/// Files added by one side among which a merge looks for a moved one.
+pub const MAX_RENAME_PATHS: usize = 100_000;
+/// Pairs of files that a merge compares by content, to find one that was moved and changed.
+pub const MAX_RENAME_PAIRS: usize = 10_000;
+/// Bytes of content read for that.
+pub const MAX_RENAME_BYTES: u64 = 64 << 20;
+/// Chunks of one file looked at for that.
+pub const MAX_RENAME_CHUNKS: usize = 1 << 18;
+/// Merge bases that are merged with each other.
+pub const MAX_MERGE_BASES: usize = 16;

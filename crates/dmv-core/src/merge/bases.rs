@@ -1,0 +1,158 @@
+//! Merging two commits: what they have in common, made one tree where it is several.
+
+use super::{MergeError, Merged, Trees, merge_trees};
+use crate::hash::ObjectId;
+use crate::history::{is_ancestor, load_commit, merge_bases};
+use crate::limits::MAX_MERGE_BASES;
+use crate::object::mem::MemObjects;
+use crate::object::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Merges the trees of two commits.
+///
+/// With several merge bases, these are merged first, oldest questions first, and their conflicts
+/// stay conflicts: what the sides have agreed on since cancels. With none, everything was added by
+/// both. At most `MAX_MERGE_BASES` bases at a time are considered.
+pub fn merge_commits(
+    reader: &dyn ObjectRead,
+    writer: &mut dyn ObjectWrite,
+    ours: &ObjectId,
+    theirs: &ObjectId,
+    cancel: &AtomicBool,
+) -> Result<Merged, MergeError> {
+    let tree_of = |id: &ObjectId| load_commit(reader, id).map(|commit| commit.tree);
+    let bases = merge_bases(reader, ours, theirs)?;
+    let (our_tree, their_tree) = (tree_of(ours)?, tree_of(theirs)?);
+    let trees = |base| Trees {
+        base,
+        ours: our_tree,
+        theirs: their_tree,
+    };
+    if let [] | [_] = bases[..] {
+        let base = bases.first().map(tree_of).transpose()?;
+        return merge_trees(reader, writer, trees(base), cancel);
+    }
+    let made = MemObjects::new();
+    let both = Both {
+        made: &made,
+        reader,
+    };
+    let base = virtual_base(&both, writer, bases, cancel)?;
+    merge_trees(&both, writer, trees(Some(base)), cancel)
+}
+
+/// Commits whose merge is looked for, as far as it has got.
+struct Task {
+    all: Vec<ObjectId>,
+    /// The first so many are merged into this tree.
+    merged: (usize, ObjectId),
+}
+
+/// The tree that several commits make together, as if they had been merged one after the other.
+fn virtual_base(
+    both: &Both<'_>,
+    writer: &mut dyn ObjectWrite,
+    bases: Vec<ObjectId>,
+    cancel: &AtomicBool,
+) -> Result<ObjectId, MergeError> {
+    let mut known: HashMap<Vec<ObjectId>, ObjectId> = HashMap::new();
+    let begin = |mut all: Vec<ObjectId>| -> Result<Task, ObjectError> {
+        all.truncate(MAX_MERGE_BASES);
+        let merged = (1, load_commit(both, &all[0])?.tree);
+        Ok(Task { all, merged })
+    };
+    // Each task waits for the one above it. Bases are older than what they are bases of, so
+    // there is an end.
+    let mut stack = vec![begin(bases)?];
+    loop {
+        let task = stack.last_mut().expect("the last one returns");
+        let (count, tree) = task.merged;
+        let Some(next) = task.all.get(count).copied() else {
+            let done = stack.pop().expect("it was there just before");
+            if stack.is_empty() {
+                return Ok(tree);
+            }
+            known.insert(done.all, tree);
+            continue;
+        };
+        let mut bases = common(both, &task.all[..count], &next)?;
+        bases.truncate(MAX_MERGE_BASES);
+        let base = match bases[..] {
+            [] => None,
+            [only] => Some(load_commit(both, &only)?.tree),
+            _ => match known.get(&bases) {
+                Some(tree) => Some(*tree),
+                None => {
+                    stack.push(begin(bases)?);
+                    continue;
+                }
+            },
+        };
+        let trees = Trees {
+            base,
+            ours: tree,
+            theirs: load_commit(both, &next)?.tree,
+        };
+        let mut tee = Tee {
+            made: both.made,
+            writer: &mut *writer,
+        };
+        let merged = merge_trees(both, &mut tee, trees, cancel)?;
+        task.merged = (count + 1, merged.tree.id);
+    }
+}
+
+/// The best common ancestors of `next` and the merge of `merged`.
+fn common(
+    reader: &dyn ObjectRead,
+    merged: &[ObjectId],
+    next: &ObjectId,
+) -> Result<Vec<ObjectId>, ObjectError> {
+    let mut all = Vec::new();
+    for one in merged {
+        all.extend(merge_bases(reader, one, next)?);
+    }
+    all.sort_unstable();
+    all.dedup();
+    let mut best = Vec::new();
+    for one in &all {
+        let mut below = false;
+        for other in all.iter().filter(|other| *other != one) {
+            below = below || is_ancestor(reader, one, other)?;
+        }
+        if !below {
+            best.push(*one);
+        }
+    }
+    Ok(best)
+}
+
+/// Reads what was just made, and everything else.
+struct Both<'a> {
+    made: &'a MemObjects,
+    reader: &'a dyn ObjectRead,
+}
+
+impl ObjectRead for Both<'_> {
+    fn read(&self, ty: ObjectType, id: &ObjectId) -> Result<Option<Arc<[u8]>>, ObjectError> {
+        match self.made.read(ty, id)? {
+            Some(bytes) => Ok(Some(bytes)),
+            None => self.reader.read(ty, id),
+        }
+    }
+}
+
+/// Keeps objects to be read again at once; the writer gets them too, for a conflict may name them.
+struct Tee<'a> {
+    made: &'a MemObjects,
+    writer: &'a mut dyn ObjectWrite,
+}
+
+impl ObjectWrite for Tee<'_> {
+    fn put(&mut self, ty: ObjectType, bytes: &[u8]) -> Result<ObjectId, ObjectError> {
+        self.made.insert(ty, bytes);
+        self.writer.put(ty, bytes)
+    }
+}

@@ -1,0 +1,73 @@
+//! Content of files: read in full where it is short, and written.
+
+use crate::chunker::Cutter;
+use crate::limits::MAX_MERGE_TEXT_BYTES;
+use crate::object::conflict::Term;
+use crate::object::list::{Blob, BlobChunks, ListBuilder};
+use crate::object::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
+
+/// Whether content can be merged by lines: it holds no NUL.
+pub fn is_text(content: &[u8]) -> bool {
+    !content.contains(&0)
+}
+
+/// The blob of a file's term.
+pub(super) fn blob_of(term: &Term) -> Blob {
+    Blob {
+        id: term.id,
+        is_list: term.is_list,
+        size: term.size,
+    }
+}
+
+/// A blob's bytes. `None` when it is longer than `MAX_MERGE_TEXT_BYTES`, or when a part of it is not
+/// here. What is read is added to `count`.
+pub(super) fn read_short(
+    reader: &dyn ObjectRead,
+    blob: Blob,
+    count: &mut u64,
+) -> Result<Option<Vec<u8>>, ObjectError> {
+    if blob.size > MAX_MERGE_TEXT_BYTES {
+        return Ok(None);
+    }
+    let mut out = Vec::new();
+    for chunk in BlobChunks::new(reader, blob) {
+        let (_, id, _) = match chunk {
+            Err(ObjectError::Missing { .. }) => return Ok(None),
+            chunk => chunk?,
+        };
+        let Some(bytes) = reader.read(ObjectType::Chunk, &id)? else {
+            return Ok(None);
+        };
+        *count += bytes.len() as u64;
+        // What is stored may be longer than what names it says; the limit holds for it, too.
+        if (out.len() + bytes.len()) as u64 > MAX_MERGE_TEXT_BYTES {
+            return Ok(None);
+        }
+        out.extend_from_slice(&bytes);
+    }
+    Ok(Some(out))
+}
+
+/// A blob's bytes, if they are text; else like [`read_short`].
+pub(super) fn read_text(
+    reader: &dyn ObjectRead,
+    blob: Blob,
+    count: &mut u64,
+) -> Result<Option<Vec<u8>>, ObjectError> {
+    Ok(read_short(reader, blob, count)?.filter(|bytes| is_text(bytes)))
+}
+
+/// Cuts `content` and hands its chunks and lists on.
+pub fn write_blob(content: &[u8], writer: &mut dyn ObjectWrite) -> Result<Blob, ObjectError> {
+    let cutter = Cutter::new();
+    let mut list = ListBuilder::new();
+    let mut rest = content;
+    while !rest.is_empty() {
+        let (chunk, behind) = rest.split_at(cutter.cut(rest));
+        let id = writer.put(ObjectType::Chunk, chunk)?;
+        list.push(id, chunk.len() as u64, writer)?;
+        rest = behind;
+    }
+    list.finish(writer)
+}

@@ -1,0 +1,165 @@
+//! A tree with some of its entries replaced.
+
+use crate::hash::ObjectId;
+use crate::object::name::{RepoPath, SafeName};
+use crate::object::tree::{Kind, TreeBuilder, TreeEntry, TreeIter, TreeSummary};
+use crate::object::{ObjectError, ObjectRead, ObjectWrite};
+use std::collections::BTreeMap;
+use std::iter::Peekable;
+
+/// What stands at some paths from now on: an entry, or nothing. An entry's own name does not count.
+pub type Edits = BTreeMap<RepoPath, Option<TreeEntry>>;
+
+/// Writes `root` with `edits` applied. Directories that no edit is in keep their ids unread.
+///
+/// A directory that an edit needs is made, also in place of a file; one that the edits leave empty
+/// stays. Of two edits one above the other, the upper one counts.
+pub fn edit_tree(
+    reader: &dyn ObjectRead,
+    writer: &mut dyn ObjectWrite,
+    root: ObjectId,
+    edits: &Edits,
+) -> Result<TreeSummary, ObjectError> {
+    let mut stack = vec![Open::new(reader, Some(root), None, RepoPath::root())];
+    loop {
+        let dir = stack.last_mut().expect("the root leaves it last");
+        let Some((name, old)) = dir.next(edits)? else {
+            let Some(done) = stack.pop() else {
+                unreachable!("it was there just before");
+            };
+            let kept = done.old.is_some() || done.pushed > 0;
+            let summary = done.builder.finish(writer)?;
+            let (Some(above), Some((name, attrs))) = (stack.last_mut(), done.entry) else {
+                return Ok(summary);
+            };
+            if kept {
+                let entry = TreeEntry {
+                    name,
+                    kind: Kind::Directory,
+                    is_list: false,
+                    id: summary.id,
+                    size: summary.bytes,
+                    files: summary.files,
+                    attrs,
+                };
+                above.push(&entry, writer)?;
+            }
+            continue;
+        };
+        let path = join(&dir.path, &name)?;
+        if let Some(edit) = edits.get(&path) {
+            if let Some(entry) = edit {
+                let entry = TreeEntry {
+                    name,
+                    ..entry.clone()
+                };
+                dir.push(&entry, writer)?;
+            }
+            continue;
+        }
+        let goes_on = edits
+            .range(path.clone()..)
+            .next()
+            .is_some_and(|(next, _)| next.starts_with(&path));
+        match old {
+            Some(old) if !goes_on => dir.push(&old, writer)?,
+            old => {
+                let old = old.filter(|old| old.kind == Kind::Directory);
+                let id = old.as_ref().map(|old| old.id);
+                let entry = Some((name, old.and_then(|old| old.attrs)));
+                stack.push(Open::new(reader, id, entry, path));
+            }
+        }
+    }
+}
+
+/// A directory being written anew.
+struct Open<'r> {
+    path: RepoPath,
+    /// Name and attributes of its entry; none for the root.
+    entry: Option<(SafeName, Option<Box<[u8]>>)>,
+    old: Option<Peekable<TreeIter<'r>>>,
+    /// The last name that came out.
+    last: Option<SafeName>,
+    builder: TreeBuilder,
+    pushed: u64,
+}
+
+impl<'r> Open<'r> {
+    fn new(
+        reader: &'r dyn ObjectRead,
+        id: Option<ObjectId>,
+        entry: Option<(SafeName, Option<Box<[u8]>>)>,
+        path: RepoPath,
+    ) -> Open<'r> {
+        Open {
+            path,
+            entry,
+            old: id.map(|id| TreeIter::new(reader, id).peekable()),
+            last: None,
+            builder: TreeBuilder::new(),
+            pushed: 0,
+        }
+    }
+
+    /// The next name that is here or that an edit brings, with what is here.
+    fn next(
+        &mut self,
+        edits: &Edits,
+    ) -> Result<Option<(SafeName, Option<TreeEntry>)>, ObjectError> {
+        let edited = self.next_edited(edits)?;
+        let old = match self.old.as_mut().and_then(Peekable::peek) {
+            Some(Err(_)) | None => None,
+            Some(Ok(entry)) => Some(entry.name.clone()),
+        };
+        let take_old = match (&old, &edited) {
+            (Some(old), Some(edited)) => old <= edited,
+            (Some(_), None) => true,
+            (None, _) => self.old.as_mut().is_some_and(|old| old.peek().is_some()),
+        };
+        let found = match (take_old, edited) {
+            (true, _) => match self.old.as_mut().and_then(Iterator::next).transpose()? {
+                Some(entry) => Some((entry.name.clone(), Some(entry))),
+                None => None,
+            },
+            (false, Some(name)) => Some((name, None)),
+            (false, None) => None,
+        };
+        self.last = found.as_ref().map(|(name, _)| name.clone());
+        Ok(found)
+    }
+
+    /// The first name behind the last one that an edit is at or under.
+    fn next_edited(&self, edits: &Edits) -> Result<Option<SafeName>, ObjectError> {
+        let depth = self.path.depth();
+        let from = match &self.last {
+            None => self.path.clone(),
+            Some(last) => join(&self.path, last)?,
+        };
+        let is_behind = |path: &RepoPath| match &self.last {
+            None => *path != self.path,
+            Some(_) => !path.starts_with(&from),
+        };
+        let next = edits
+            .range(from.clone()..)
+            .map(|(path, _)| path)
+            .find(|path| is_behind(path))
+            .filter(|path| path.starts_with(&self.path));
+        let name = next.and_then(|path| path.components().nth(depth));
+        Ok(name.and_then(|name| SafeName::new(name).ok()))
+    }
+
+    fn push(&mut self, entry: &TreeEntry, writer: &mut dyn ObjectWrite) -> Result<(), ObjectError> {
+        self.pushed += 1;
+        self.builder.push(entry, writer)
+    }
+}
+
+fn join(dir: &RepoPath, name: &SafeName) -> Result<RepoPath, ObjectError> {
+    dir.join(name).map_err(|_| {
+        crate::object::codec::EncodeError {
+            what: "a path is too long or too deep",
+        }
+        .into()
+    })
+}
