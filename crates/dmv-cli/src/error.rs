@@ -190,6 +190,18 @@ fn sort(e: &RepoError) -> Sorted {
             EXIT_REFUSED,
             Some(format!("dmv checkout {name}")),
         ),
+        RepoError::NoOperation { .. } => hinted("no-operation", EXIT_OTHER, "dmv op log"),
+        RepoError::NothingToUndo => hinted("nothing-to-undo", EXIT_OTHER, "dmv op log"),
+        RepoError::ChangedSince {
+            by: Some((id, _)), ..
+        } => (
+            "changed-since",
+            EXIT_REFUSED,
+            Some(format!("dmv undo {id}")),
+        ),
+        RepoError::ChangedSince { .. } | RepoError::NotUndone { .. } => {
+            hinted("not-undone", EXIT_REFUSED, "dmv op log")
+        }
         RepoError::Collision(..) => ("name-collision", EXIT_OTHER, None),
         RepoError::NoCommit => hinted("no-commit", EXIT_OTHER, "dmv commit -m MESSAGE"),
         RepoError::Absent { .. } => ("absent", EXIT_ABSENT, None),

@@ -1,105 +1,14 @@
 //! The program as a user runs it: output, exit codes, JSON.
 
+mod place;
+
+use place::{Outcome, Place};
 use serde_json::Value;
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
-use tempfile::TempDir;
-
-type Outcome = Result<(), Box<dyn Error>>;
-
-/// A directory with a worktree and a home of its own.
-struct Place {
-    dir: TempDir,
-}
-
-impl Place {
-    fn new() -> Result<Place, Box<dyn Error>> {
-        let place = Place {
-            dir: TempDir::new()?,
-        };
-        fs::create_dir_all(place.work())?;
-        fs::create_dir_all(place.home())?;
-        Ok(place)
-    }
-
-    fn with_repository() -> Result<Place, Box<dyn Error>> {
-        let place = Place::new()?;
-        place.ok(&["init"])?;
-        Ok(place)
-    }
-
-    fn work(&self) -> PathBuf {
-        self.dir.path().join("work")
-    }
-
-    fn home(&self) -> PathBuf {
-        self.dir.path().join("home")
-    }
-
-    fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_dmv"));
-        command
-            .args(args)
-            .current_dir(self.work())
-            .env_clear()
-            .env("HOME", self.home())
-            .env("XDG_CONFIG_HOME", self.home().join("config"))
-            .env("USER", "ada")
-            .env("NO_COLOR", "1")
-            .stdin(Stdio::null());
-        command
-    }
-
-    fn run<S: AsRef<OsStr>>(&self, args: &[S]) -> Result<Output, Box<dyn Error>> {
-        Ok(self.command(args).output()?)
-    }
-
-    /// Runs a command that has to succeed, and returns what it printed.
-    fn ok<S: AsRef<OsStr>>(&self, args: &[S]) -> Result<String, Box<dyn Error>> {
-        let output = self.run(args)?;
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{errors}");
-        Ok(String::from_utf8(output.stdout)?)
-    }
-
-    /// Runs a command that has to end with `exit`, and returns what it said on the side.
-    fn fails<S: AsRef<OsStr>>(&self, exit: i32, args: &[S]) -> Result<String, Box<dyn Error>> {
-        let output = self.run(args)?;
-        let errors = String::from_utf8(output.stderr)?;
-        assert_eq!(output.status.code(), Some(exit), "{errors}");
-        Ok(errors)
-    }
-
-    fn json<S: AsRef<OsStr>>(&self, args: &[S]) -> Result<Value, Box<dyn Error>> {
-        Ok(serde_json::from_str(&self.ok(args)?)?)
-    }
-
-    fn records<S: AsRef<OsStr>>(&self, args: &[S]) -> Result<Vec<Value>, Box<dyn Error>> {
-        let text = self.ok(args)?;
-        Ok(text
-            .lines()
-            .map(serde_json::from_str)
-            .collect::<Result<_, _>>()?)
-    }
-
-    fn write(&self, path: impl AsRef<OsStr>, content: impl AsRef<[u8]>) -> Outcome {
-        let path = self.work().join(path.as_ref());
-        fs::create_dir_all(path.parent().ok_or("no parent")?)?;
-        Ok(fs::write(path, content)?)
-    }
-
-    fn commit(&self, message: &str) -> Result<String, Box<dyn Error>> {
-        let done = self.json(&["commit", "-m", message, "--json"])?;
-        Ok(done["commit"]
-            .as_str()
-            .ok_or("nothing to commit")?
-            .to_owned())
-    }
-}
+use std::process::{Output, Stdio};
 
 fn noise(len: usize) -> Vec<u8> {
     let mut state = 1u64;

@@ -21,6 +21,7 @@ pub mod show;
 pub mod stats;
 pub mod status;
 pub mod tag;
+pub mod undo;
 pub mod verify;
 
 use crate::args::Command;
@@ -44,6 +45,7 @@ pub fn run(context: &Context, command: Command) -> Result<u8, Failure> {
         Command::Restore(args) => restore::run(context, &args),
         Command::Branch(args) => branch::run(context, &args),
         Command::Tag(args) => tag::run(context, &args),
+        Command::Undo(args) => undo::run(context, &args),
         Command::Op(args) => op::run(context, &args),
         Command::Export(args) => export::run(context, &args),
         Command::Verify(args) => verify::run(context, &args),

@@ -4,9 +4,10 @@ use crate::context::Context;
 use crate::error::{EXIT_OK, Failure};
 use crate::format::text::{clean, rfc3339, time};
 use dmv_core::hash::encode_hex;
+use dmv_core::refs::Operation;
 use serde::Serialize;
-use std::collections::HashSet;
 use std::io::Write;
+use std::ops::ControlFlow;
 
 /// Show what was done to the repository
 #[derive(clap::Args)]
@@ -38,36 +39,45 @@ struct Record<'a> {
     undone: bool,
     seq: u64,
     who: &'a str,
+    worktree: &'a str,
 }
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let Command::Log(args) = &args.command;
-    let limit = args.max_count.unwrap_or(usize::MAX);
+    let mut left = args.max_count.unwrap_or(usize::MAX);
     let repo = context.repo()?;
-    let mut undone: HashSet<u64> = HashSet::new();
-    for op in repo.refs().operations(limit)? {
-        let is_undone = undone.contains(&op.seq);
-        // What takes an undo back restores what that had taken back.
-        if op.undoes != 0 && !is_undone {
-            undone.insert(op.undoes);
+    let mut failed = None;
+    repo.each_operation(&mut |operation, undone| {
+        if left == 0 {
+            return Ok(ControlFlow::Break(()));
         }
-        let at = op.time;
-        let id = encode_hex(&op.id);
-        if context.globals.json {
-            context.ui.json(&Record {
-                id,
-                time: rfc3339(at.seconds, at.nanos, at.tz_minutes),
-                command: &op.command,
-                undone: is_undone,
-                seq: op.seq,
-                who: &op.who,
-            })?;
-            continue;
+        left -= 1;
+        if let Err(e) = print(context, &operation, undone) {
+            failed = Some(e);
+            return Ok(ControlFlow::Break(()));
         }
-        let mark = if is_undone { "  (undone)" } else { "" };
-        let (when, command) = (time(at.seconds, at.tz_minutes), clean(&op.command));
-        writeln!(context.ui.out(), "{}  {when}  {command}{mark}", &id[..12])?;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    failed.map_or(Ok(EXIT_OK), Err)
+}
+
+fn print(context: &Context, op: &Operation, undone: bool) -> Result<(), Failure> {
+    let at = op.time;
+    let id = encode_hex(&op.id);
+    if context.globals.json {
+        return context.ui.json(&Record {
+            id,
+            time: rfc3339(at.seconds, at.nanos, at.tz_minutes),
+            command: &op.command,
+            undone,
+            seq: op.seq,
+            who: &op.who,
+            worktree: op.worktree(),
+        });
     }
-    Ok(EXIT_OK)
+    let mark = if undone { "  (undone)" } else { "" };
+    let (when, command) = (time(at.seconds, at.tz_minutes), clean(&op.command));
+    writeln!(context.ui.out(), "{}  {when}  {command}{mark}", &id[..12])?;
+    Ok(())
 }

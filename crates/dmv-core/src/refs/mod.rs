@@ -335,6 +335,21 @@ impl Refs {
         rows.map(|row| Ok(Operation::decode(&row?)?)).collect()
     }
 
+    /// Up to `limit` operations before number `seq`, from the last without it; newest first.
+    pub fn operations_before(
+        &self,
+        seq: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<Operation>, RefsError> {
+        let conn = self.conn();
+        let mut query = conn
+            .prepare_cached("SELECT record FROM ops WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2")?;
+        let seq = seq.map_or(i64::MAX, |seq| i64::try_from(seq).unwrap_or(i64::MAX));
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = query.query_map([seq, limit], |row| row.get::<_, Vec<u8>>(0))?;
+        rows.map(|row| Ok(Operation::decode(&row?)?)).collect()
+    }
+
     /// Fills an empty database with what was recovered from the packs.
     pub fn restore(
         &self,

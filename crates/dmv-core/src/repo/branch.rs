@@ -1,6 +1,6 @@
 //! Branches and tags: list, create, delete, rename.
 
-use super::worktree::{Head, head_key, path_key};
+use super::worktree::{Head, head_key};
 use super::{Asked, Repo, RepoError, change, set};
 use crate::hash::ObjectId;
 use crate::refs::{Change, Effect, check_ref_name};
@@ -172,8 +172,7 @@ impl Repo {
         let Some(worktree) = self.worktrees_on(branch)?.into_iter().next() else {
             return Ok(());
         };
-        let path = self.refs.get(&path_key(&worktree))?.unwrap_or_default();
-        let at = String::from_utf8_lossy(&path).into_owned();
+        let at = self.worktree_path(&worktree)?;
         Err(RepoError::InUse {
             name: branch.to_owned(),
             at,

@@ -1,7 +1,7 @@
 //! Committing: the worktree's state, or a part of it, becomes a new commit.
 
 use super::worktree::{Head, base_key};
-use super::{Asked, Repo, RepoError, WorktreeSettings, change};
+use super::{Asked, Repo, RepoError, WorktreeSettings};
 use crate::fsutil::fs_now;
 use crate::hash::ObjectId;
 use crate::history::load_commit;
@@ -175,11 +175,12 @@ impl Repo {
         }
         let sealed = self.seal(writer)?;
         report.stored_bytes = sealed.stored_bytes;
-        let mut changes = vec![change(
-            &self.refs,
-            base_key(&tree.name),
-            Some(id.as_bytes().to_vec()),
-        )?];
+        // From what was read at the beginning: an undo elsewhere does not wait for our lock.
+        let mut changes = vec![crate::refs::Change {
+            key: base_key(&tree.name),
+            old: tree.base.map(|base| base.as_bytes().to_vec()),
+            new: Some(id.as_bytes().to_vec()),
+        }];
         let old = parent.map(|p| p.as_bytes().to_vec());
         changes.push(match &head {
             Head::Branch(name) => crate::refs::Change {

@@ -116,6 +116,37 @@ pub enum RepoError {
         /// The paths.
         paths: Vec<Vec<u8>>,
     },
+    /// An operation's id that names none, or several.
+    #[error("{} '{id}'", if *ambiguous { "there is more than one operation" } else { "there is no operation" })]
+    NoOperation {
+        /// The id or its beginning, as given.
+        id: String,
+        /// Whether several begin so.
+        ambiguous: bool,
+    },
+    /// Nothing has been done in this worktree.
+    #[error("there is nothing to undo in this worktree")]
+    NothingToUndo,
+    /// What an operation changed was changed again.
+    #[error("operation {operation} {}", since(what, *undone, by.as_ref()))]
+    ChangedSince {
+        /// The operation that was to be undone.
+        operation: String,
+        /// What was changed again.
+        what: String,
+        /// Whether it was the undo of the operation that did it.
+        undone: bool,
+        /// The last operation that did, and its command line.
+        by: Option<(String, String)>,
+    },
+    /// An operation that cannot be undone as things are.
+    #[error("operation {operation} cannot be undone: {why}")]
+    NotUndone {
+        /// The operation.
+        operation: String,
+        /// Why not.
+        why: String,
+    },
     /// Names in a tree that this file system takes for one.
     #[error("'{}' and '{}' are one name on this file system", escape(.0), escape(.1))]
     Collision(Vec<u8>, Vec<u8>),
@@ -164,6 +195,16 @@ fn more(n: usize) -> String {
     match n {
         0 | 1 => String::new(),
         n => format!(" and {} more", n - 1),
+    }
+}
+
+fn since(what: &str, undone: bool, by: Option<&(String, String)>) -> String {
+    match by {
+        Some((by, _)) if undone => format!("is undone already, by operation {by}"),
+        Some((by, command)) => {
+            format!("cannot be undone: {what} was changed since, by operation {by} ({command})")
+        }
+        None => format!("cannot be undone: {what} is not as it left it"),
     }
 }
 

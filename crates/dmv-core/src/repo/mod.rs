@@ -17,6 +17,7 @@ mod rename;
 mod revision;
 mod stats;
 mod status;
+mod undo;
 mod verify;
 mod worktree;
 
@@ -33,6 +34,7 @@ pub use rename::Rename;
 pub use revision::split_path;
 pub use stats::{DiskUse, StoreStats};
 pub use status::{ChangeKind, PathChange, StatusOptions, StatusReport};
+pub use undo::{UndoOptions, UndoReport};
 pub use verify::{Damaged, VerifyDepth, VerifyReport};
 pub use worktree::{Head, WorktreeSettings};
 

@@ -185,11 +185,22 @@ impl Repo {
         let Some(value) = self.refs.get(key)? else {
             return Ok(None);
         };
+        self.id_value(key, &value).map(Some)
+    }
+
+    /// The id that is the value of `key`.
+    pub(super) fn id_value(&self, key: &str, value: &[u8]) -> Result<ObjectId, RepoError> {
         let bytes: [u8; 32] = value.try_into().map_err(|_| RepoError::Damaged {
             path: self.refs.path().to_owned(),
             why: format!("{key} is not an id"),
         })?;
-        Ok(Some(ObjectId::from_bytes(bytes)))
+        Ok(ObjectId::from_bytes(bytes))
+    }
+
+    /// Where a worktree was last known to be, for messages.
+    pub(super) fn worktree_path(&self, name: &str) -> Result<String, RepoError> {
+        let path = self.refs.get(&path_key(name))?.unwrap_or_default();
+        Ok(String::from_utf8_lossy(&path).into_owned())
     }
 
     fn own_dir(&self) -> Result<PathBuf, RepoError> {

@@ -1,0 +1,139 @@
+//! `dmv undo`
+
+use crate::context::Context;
+use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
+use crate::format::json::{ProblemValue, problems};
+use crate::format::text::{SHORT_ID, bytes, clean, count};
+use dmv_core::hash::{ObjectId, encode_hex};
+use dmv_core::object::name::escape;
+use dmv_core::refs::Change;
+use dmv_core::repo::{Head, UndoOptions, UndoReport};
+use serde::Serialize;
+use std::io::Write;
+
+/// Take back what a command did to branches, tags and the worktree
+///
+/// Without OP, what was last done in this worktree: another undo too, so that undoing twice does it
+/// again. What a commit took in stays in the worktree, uncommitted. Where files have to change, a
+/// change that is not committed is never lost: then nothing is done.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  dmv undo\n  dmv op log -n 10\n  dmv undo 3f5a0c1d\n\n\
+                  An older operation can be undone while nothing has changed again what it changed."
+)]
+pub struct Args {
+    /// The operation, as `dmv op log` names it
+    #[arg(value_name = "OP")]
+    operation: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Document {
+    id: String,
+    undone: String,
+    command: String,
+    branch: Option<String>,
+    commit: Option<String>,
+    refs: Vec<RefValue>,
+    uncommitted: bool,
+    files: u64,
+    bytes: u64,
+    removed: u64,
+    problems: Vec<ProblemValue>,
+}
+
+/// A branch or tag that moved.
+#[derive(Serialize)]
+struct RefValue {
+    name: String,
+    from: Option<String>,
+    to: Option<String>,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    let options = UndoOptions {
+        operation: args.operation.clone(),
+        settings: context.settings()?,
+        asked: context.asked()?,
+    };
+    let watch = context.watch("undoing");
+    let report = repo.undo(&options, &context.job)?;
+    drop(watch);
+    if context.globals.json {
+        context.ui.json(&document(&report))?;
+    } else if !context.ui.quiet() {
+        print(context, &report, repo.worktree_root().is_some())?;
+    }
+    for problem in &report.refused {
+        let (path, why) = (escape(&problem.path), &problem.why);
+        context.ui.warn(format_args!("not written: {path}: {why}"));
+    }
+    Ok(match report.refused.is_empty() {
+        true => EXIT_OK,
+        false => EXIT_INCOMPLETE,
+    })
+}
+
+fn document(report: &UndoReport) -> Document {
+    Document {
+        id: encode_hex(&report.operation.id),
+        undone: encode_hex(&report.undone.id),
+        command: report.undone.command.clone(),
+        branch: report.head.branch().map(str::to_owned),
+        commit: report.commit.map(|id| id.to_string()),
+        refs: refs(&report.operation.changes),
+        uncommitted: report.kept_files,
+        files: report.files,
+        bytes: report.bytes,
+        removed: report.removed,
+        problems: problems(&report.refused),
+    }
+}
+
+/// Branches, tags and the like among the changes.
+fn refs(changes: &[Change]) -> Vec<RefValue> {
+    let id = |value: &Option<Vec<u8>>| {
+        let bytes = value.as_deref()?.try_into().ok()?;
+        Some(ObjectId::from_bytes(bytes).to_string())
+    };
+    let refs = changes.iter().filter(|c| !c.key.starts_with("worktree/"));
+    refs.map(|change| RefValue {
+        name: change.key.clone(),
+        from: id(&change.old),
+        to: id(&change.new),
+    })
+    .collect()
+}
+
+fn print(context: &Context, report: &UndoReport, in_worktree: bool) -> Result<(), Failure> {
+    let mut out = context.ui.out();
+    writeln!(out, "undone: {}", clean(&report.undone.command))?;
+    let short = |id: &Option<String>| match id {
+        Some(id) => id[..SHORT_ID].to_owned(),
+        None => "nothing".to_owned(),
+    };
+    for moved in refs(&report.operation.changes) {
+        let (from, to) = (short(&moved.from), short(&moved.to));
+        writeln!(out, "  {}: {from} -> {to}", clean(&moved.name))?;
+    }
+    if in_worktree {
+        let at = report.commit.map(|id| id.short(SHORT_ID));
+        let at = at.unwrap_or_else(|| "no commit yet".to_owned());
+        match &report.head {
+            Head::Branch(name) => writeln!(out, "on branch {}, {at}", clean(name))?,
+            Head::Commit(_) => writeln!(out, "on commit {at}, on no branch")?,
+        }
+    }
+    if report.kept_files {
+        writeln!(out, "files are as they were; what differs is uncommitted")?;
+    }
+    if report.files + report.removed > 0 {
+        let files = count(report.files, "file", "files");
+        let (size, removed) = (bytes(report.bytes), report.removed);
+        writeln!(out, "{files} written ({size}), {removed} removed")?;
+    }
+    writeln!(out, "to do it again: dmv undo")?;
+    Ok(())
+}

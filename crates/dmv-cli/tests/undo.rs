@@ -1,0 +1,186 @@
+//! Undo, and the operations it takes back, as a user types them.
+
+mod place;
+
+use place::{Outcome, Place};
+use serde_json::{Value, json};
+use std::fs;
+
+/// The id of the newest operation whose command line contains `text`.
+fn operation(place: &Place, text: &str) -> Outcome<String> {
+    let all = place.records(&["op", "log", "--json"])?;
+    let command = |op: &Value| op["command"].as_str().unwrap_or_default().contains(text);
+    let found = all.iter().find(|op| command(op)).ok_or("no operation")?;
+    Ok(found["id"].as_str().ok_or("no id")?.to_owned())
+}
+
+fn read(place: &Place, path: &str) -> Outcome<String> {
+    Ok(fs::read_to_string(place.work().join(path))?)
+}
+
+#[test]
+fn undo_of_a_commit_leaves_its_edits_and_undo_of_that_commits_them_again() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    let one = place.commit("one")?;
+    place.write("f", "two")?;
+    let two = place.commit("two")?;
+    let undone = place.json(&["undo", "--json"])?;
+    assert_eq!(
+        (&undone["commit"], &undone["uncommitted"]),
+        (&json!(one), &json!(true))
+    );
+    assert_eq!(undone["refs"][0]["from"], json!(two));
+    assert_eq!(read(&place, "f")?, "two");
+    let status = place.json(&["status", "--json"])?;
+    assert_eq!(status["changes"][0]["change"], "modified");
+    assert_eq!(status["moved"], json!(false));
+    // Again: redo.
+    let redone = place.json(&["undo", "--json"])?;
+    assert_eq!(redone["commit"], json!(two));
+    assert_eq!(place.json(&["status", "--json"])?["clean"], json!(true));
+    let log = place.records(&["op", "log", "--json"])?;
+    let undone: Vec<bool> = log.iter().filter_map(|op| op["undone"].as_bool()).collect();
+    assert_eq!(undone, [false, true, false, false, false]);
+    Ok(())
+}
+
+#[test]
+fn undo_of_the_first_commit_leaves_a_branch_without_one() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    place.commit("one")?;
+    assert_eq!(place.json(&["undo", "--json"])?["commit"], Value::Null);
+    assert_eq!(
+        place.json(&["status", "--json"])?["changes"][0]["change"],
+        "added"
+    );
+    place.ok(&["undo"])?;
+    assert_eq!(place.json(&["status", "--json"])?["clean"], json!(true));
+    Ok(())
+}
+
+#[test]
+fn undo_of_a_checkout_brings_the_files_back_and_refuses_where_work_would_be_lost() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    place.commit("one")?;
+    place.ok(&["branch", "side"])?;
+    place.ok(&["checkout", "side"])?;
+    place.write("f", "two")?;
+    place.write("only-here", "x")?;
+    place.commit("two")?;
+    place.ok(&["checkout", "main"])?;
+    place.write("f", "uncommitted")?;
+    let errors = place.fails(5, &["undo"])?;
+    assert!(
+        errors.contains("this undo would lose uncommitted work in f"),
+        "{errors}"
+    );
+    assert_eq!(read(&place, "f")?, "uncommitted");
+    place.write("f", "one")?;
+    place.write("new", "kept")?;
+    let undone = place.json(&["undo", "--json"])?;
+    assert_eq!(
+        (&undone["branch"], &undone["files"]),
+        (&json!("side"), &json!(2))
+    );
+    assert_eq!(
+        (read(&place, "f")?, read(&place, "new")?),
+        ("two".into(), "kept".into())
+    );
+    place.ok(&["undo"])?;
+    assert_eq!(read(&place, "f")?, "one");
+    assert!(!place.work().join("only-here").exists());
+    Ok(())
+}
+
+#[test]
+fn branches_tags_and_amends_come_back() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    let one = place.commit("one")?;
+    let names = |kind: &str| -> Outcome<Vec<(String, String)>> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let all = place.records(&[kind, "--json"])?;
+        Ok(all
+            .iter()
+            .map(|r| (text(&r["name"]), text(&r["commit"])))
+            .collect())
+    };
+    place.ok(&["branch", "side"])?;
+    place.ok(&["tag", "v1"])?;
+    let before = (names("branch")?, names("tag")?);
+    for command in [
+        &["branch", "-d", "side"][..],
+        &["branch", "-m", "side", "other"],
+        &["branch", "-m", "main", "trunk"],
+        &["tag", "-d", "v1"],
+        &["tag", "v2"],
+        &["branch", "another"],
+        &["commit", "--amend", "-m", "better words"],
+    ] {
+        place.ok(command)?;
+        assert_ne!((names("branch")?, names("tag")?), before, "{command:?}");
+        place.ok(&["undo"])?;
+        assert_eq!((names("branch")?, names("tag")?), before, "{command:?}");
+    }
+    let status = place.json(&["status", "--json"])?;
+    assert_eq!(
+        (&status["branch"], &status["commit"]),
+        (&json!("main"), &json!(one))
+    );
+    assert_eq!(status["clean"], json!(true));
+    Ok(())
+}
+
+#[test]
+fn an_older_operation_is_undone_while_nothing_changed_again_what_it_changed() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    place.commit("one")?;
+    place.ok(&["branch", "side"])?;
+    place.ok(&["tag", "v1"])?;
+    place.write("f", "two")?;
+    place.commit("two")?;
+    place.ok(&["undo", &operation(&place, "branch side")?])?;
+    let first = operation(&place, "-m one")?;
+    let errors = place.fails(5, &["undo", &first])?;
+    assert!(
+        errors.contains("branch 'main' was changed since, by operation"),
+        "{errors}"
+    );
+    assert!(errors.contains("-m two"), "{errors}");
+    let again = operation(&place, "branch side")?;
+    let errors = place.fails(5, &["undo", &operation(&place, "dmv branch side")?])?;
+    assert!(errors.contains("is undone already"), "{errors} {again}");
+    // Further back, one by one.
+    place.ok(&["undo", &operation(&place, "-m two")?])?;
+    place.fails(20, &["undo", "12"])?;
+    place.fails(20, &["undo", "ffffffff"])?;
+    Ok(())
+}
+
+#[test]
+fn what_would_leave_the_worktree_on_no_branch_is_refused() -> Outcome {
+    let place = Place::with_repository()?;
+    place.fails(20, &["undo"])?;
+    let errors = place.fails(5, &["undo", &operation(&place, "init")?])?;
+    assert!(errors.contains("it made the repository"), "{errors}");
+    place.write("f", "one")?;
+    place.commit("one")?;
+    place.ok(&["branch", "side"])?;
+    place.ok(&["checkout", "side"])?;
+    let errors = place.fails(5, &["undo", &operation(&place, "branch side")?])?;
+    assert!(
+        errors.contains("branch 'side' is checked out at"),
+        "{errors}"
+    );
+    place.ok(&["branch", "-d", "main"])?;
+    let errors = place.fails(5, &["undo", &operation(&place, "checkout side")?])?;
+    assert!(
+        errors.contains("branch 'main', which it left, is gone"),
+        "{errors}"
+    );
+    Ok(())
+}

@@ -1,0 +1,347 @@
+//! Taking operations back.
+//!
+//! An operation is undone by another one that puts the old values of its keys back; they must still
+//! have its new ones. Files follow as the operation's [`Effect`] tells. Its own undo is no exception.
+
+use super::checkout::{SwitchTo, Switched};
+use super::worktree::{Head, base_key, head_key};
+use super::{Asked, Repo, RepoError, WorktreeSettings};
+use crate::hash::{ObjectId, encode_hex};
+use crate::job::Job;
+use crate::object::tree::put_empty_tree;
+use crate::refs::{Change, Effect, Operation};
+use crate::store::MetaWriter;
+use crate::worktree::snapshot::Problem;
+use std::collections::{BTreeSet, HashSet};
+use std::ops::ControlFlow;
+
+/// Operations read at a time.
+const PAGE: usize = 256;
+/// Fewest hex digits that name an operation.
+const MIN_PREFIX: usize = 4;
+
+/// What to take back, and how.
+pub struct UndoOptions {
+    /// The operation, by the first digits of its id; without it the last one that was made in this
+    /// worktree.
+    pub operation: Option<String>,
+    /// How files are taken in.
+    pub settings: WorktreeSettings,
+    /// For the operation log.
+    pub asked: Asked,
+}
+
+/// What an undo did.
+#[derive(Debug)]
+pub struct UndoReport {
+    /// What was taken back.
+    pub undone: Operation,
+    /// The operation that did it.
+    pub operation: Operation,
+    /// What the worktree is on now.
+    pub head: Head,
+    /// Its commit, if there is one.
+    pub commit: Option<ObjectId>,
+    /// Whether the files stayed as they were while their base went back: what the undone commits
+    /// had taken in is uncommitted now.
+    pub kept_files: bool,
+    /// Files and symlinks written.
+    pub files: u64,
+    /// Bytes written.
+    pub bytes: u64,
+    /// Files and symlinks removed.
+    pub removed: u64,
+    /// Paths that could not be made as they were, and why.
+    pub refused: Vec<Problem>,
+}
+
+impl Repo {
+    /// Visits operations, newest first, and whether each has been undone.
+    pub fn each_operation(
+        &self,
+        visit: &mut dyn FnMut(Operation, bool) -> Result<ControlFlow<()>, RepoError>,
+    ) -> Result<(), RepoError> {
+        let mut undone: HashSet<u64> = HashSet::new();
+        let mut before = None;
+        loop {
+            let page = self.refs.operations_before(before, PAGE)?;
+            let Some(oldest) = page.last() else {
+                return Ok(());
+            };
+            before = Some(oldest.seq);
+            for operation in page {
+                let is_undone = undone.remove(&operation.seq);
+                // What takes an undo back restores what that had taken back.
+                if operation.undoes != 0 && !is_undone {
+                    undone.insert(operation.undoes);
+                }
+                if visit(operation, is_undone)?.is_break() {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Takes one operation back, which is an operation of its own.
+    ///
+    /// Refused where a key that it changed has been changed again, and, where files have to follow,
+    /// as [`checkout`](Repo::checkout) refuses. Of an operation made in another worktree the refs
+    /// go back; that worktree's files and base stay, and its status says that they are behind.
+    pub fn undo(&self, options: &UndoOptions, job: &Job) -> Result<UndoReport, RepoError> {
+        let _lock = match self.worktree {
+            Some(_) => Some(self.lock_worktree()?),
+            None => None,
+        };
+        let undone = match &options.operation {
+            Some(prefix) => self.find_operation(prefix)?,
+            None => self.last_operation()?,
+        };
+        if undone.previous == [0; 16] {
+            let why = "it made the repository".to_owned();
+            return Err(refused(&undone, why));
+        }
+        let changes = self.inverse(&undone)?;
+        self.check_unchanged(&undone, &changes)?;
+        self.check_heads(&undone, &changes)?;
+        let own_base = self.worktree_name().map(base_key).unwrap_or_default();
+        let base = changes.iter().find(|change| change.key == own_base);
+        let effect = undone.effect();
+        let mut done = Switched::default();
+        let operation = match base {
+            Some(base) if effect == Effect::Written => {
+                let target = base.new.clone();
+                let (made, switched) =
+                    self.undo_files(&undone, target.as_deref(), changes, options, job)?;
+                done = switched;
+                made
+            }
+            _ => self.publish_undo(options.asked.clone(), None, changes, effect, undone.seq)?,
+        };
+        let moved_base = operation.changes.iter().any(|c| c.key == own_base);
+        Ok(UndoReport {
+            kept_files: effect == Effect::Kept && moved_base,
+            head: self.head()?,
+            commit: self.head_commit()?,
+            undone,
+            operation,
+            files: done.files,
+            bytes: done.bytes,
+            removed: done.removed,
+            refused: done.refused,
+        })
+    }
+
+    /// Makes the files equal to the commit in `base` (nothing without one), and publishes `changes`.
+    fn undo_files(
+        &self,
+        undone: &Operation,
+        base: Option<&[u8]>,
+        changes: Vec<Change>,
+        options: &UndoOptions,
+        job: &Job,
+    ) -> Result<(Operation, Switched), RepoError> {
+        let tree = self.tree(&options.settings)?;
+        let mut sealed = None;
+        let target = match base {
+            Some(value) => {
+                let id = self.id_value(&base_key(&tree.name), value)?;
+                self.read_commit(&id)?.tree
+            }
+            None => {
+                let writer = self.store.writer()?;
+                let mut meta = MetaWriter::new(&writer);
+                let empty = put_empty_tree(&mut meta)?;
+                meta.flush()?;
+                let done = self.seal(writer)?;
+                // It is read before it is published.
+                self.store.adopt(&done);
+                sealed = Some(done);
+                empty
+            }
+        };
+        let to = SwitchTo {
+            what: "this undo",
+            tree: target,
+            force: false,
+            settings: &options.settings,
+        };
+        let mut operation = None;
+        let switched = self.switch_files(&tree, &to, job, || {
+            let asked = options.asked.clone();
+            let effect = Effect::Written;
+            let done = self.publish_undo(asked, sealed, changes, effect, undone.seq)?;
+            operation = Some(done);
+            Ok(())
+        })?;
+        let operation = operation.expect("what was switched was published");
+        Ok((operation, switched))
+    }
+
+    /// The operation whose id begins with `prefix`.
+    fn find_operation(&self, prefix: &str) -> Result<Operation, RepoError> {
+        let hex = prefix.to_ascii_lowercase();
+        let is_prefix = hex.len() >= MIN_PREFIX && hex.bytes().all(|b| b.is_ascii_hexdigit());
+        let mut found: Vec<Operation> = Vec::new();
+        if is_prefix {
+            self.each_operation(&mut |operation, _| {
+                if encode_hex(&operation.id).starts_with(&hex) {
+                    found.push(operation);
+                }
+                Ok(match found.len() {
+                    0 | 1 => ControlFlow::Continue(()),
+                    _ => ControlFlow::Break(()),
+                })
+            })?;
+        }
+        match (found.pop(), found.is_empty()) {
+            (Some(one), true) => Ok(one),
+            (found, _) => Err(RepoError::NoOperation {
+                id: prefix.to_owned(),
+                ambiguous: found.is_some(),
+            }),
+        }
+    }
+
+    /// The last operation that was made in this worktree.
+    fn last_operation(&self) -> Result<Operation, RepoError> {
+        let here = self.worktree_name().unwrap_or_default();
+        let mut found = None;
+        self.each_operation(&mut |operation, _| {
+            if operation.worktree() != here {
+                return Ok(ControlFlow::Continue(()));
+            }
+            found = Some(operation);
+            Ok(ControlFlow::Break(()))
+        })?;
+        found
+            .filter(|operation| operation.previous != [0; 16])
+            .ok_or(RepoError::NothingToUndo)
+    }
+
+    /// The changes that take `operation` back from here.
+    fn inverse(&self, operation: &Operation) -> Result<Vec<Change>, RepoError> {
+        let here = self.worktree_name().unwrap_or_default();
+        let changed: HashSet<&str> = operation.changes.iter().map(|c| c.key.as_str()).collect();
+        let is_ours = |key: &str| {
+            let Some(worktree) = worktree_of(key).filter(|name| *name != here) else {
+                return true;
+            };
+            // Another worktree's files are its own business. That it follows a branch to another
+            // name is not about files.
+            let about_files =
+                operation.effect() != Effect::Kept || changed.contains(&*base_key(worktree));
+            !about_files
+        };
+        let changes = operation.changes.iter().filter(|c| is_ours(&c.key));
+        let changes: Vec<Change> = changes
+            .map(|change| Change {
+                key: change.key.clone(),
+                old: change.new.clone(),
+                new: change.old.clone(),
+            })
+            .collect();
+        if !changes.is_empty() {
+            return Ok(changes);
+        }
+        let at = self.worktree_path(operation.worktree())?;
+        let why = format!("it changed only the worktree at {at}; undo it there");
+        Err(refused(operation, why))
+    }
+
+    /// Refuses when something that `undone` changed is no longer as it left it.
+    fn check_unchanged(&self, undone: &Operation, changes: &[Change]) -> Result<(), RepoError> {
+        for change in changes {
+            if self.refs.get(&change.key)? == change.old {
+                continue;
+            }
+            let mut by = None;
+            self.each_operation(&mut |later, _| {
+                if later.seq <= undone.seq {
+                    return Ok(ControlFlow::Break(()));
+                }
+                if later.changes.iter().all(|c| c.key != change.key) {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                by = Some(later);
+                Ok(ControlFlow::Break(()))
+            })?;
+            return Err(RepoError::ChangedSince {
+                operation: short(undone),
+                what: spoken(&change.key),
+                undone: by.as_ref().is_some_and(|later| later.undoes == undone.seq),
+                by: by.map(|later| (short(&later), later.command)),
+            });
+        }
+        Ok(())
+    }
+
+    /// Refuses what would leave a worktree on a branch that is gone, or two on one branch.
+    fn check_heads(&self, undone: &Operation, changes: &[Change]) -> Result<(), RepoError> {
+        let after = |key: &str| match changes.iter().find(|change| change.key == key) {
+            Some(change) => Ok(change.new.clone()),
+            None => self.refs.get(key),
+        };
+        let mut taken: BTreeSet<String> = BTreeSet::new();
+        let mut heads = Vec::new();
+        for (key, _) in self.refs.with_prefix("worktree/")? {
+            let name = worktree_of(&key).filter(|name| key == head_key(name));
+            let head = after(&key)?.as_deref().and_then(Head::parse);
+            if let (Some(name), Some(Head::Branch(branch))) = (name, head) {
+                let moves = changes.iter().any(|change| change.key == key);
+                heads.push((moves, name.to_owned(), branch));
+            }
+        }
+        // Those that stay where they are come first.
+        heads.sort();
+        for (moves, worktree, branch) in heads {
+            let key = format!("branch/{branch}");
+            let gone = after(&key)?.is_none() && after(&base_key(&worktree))?.is_some();
+            let goes = changes.iter().any(|change| change.key == key);
+            if gone && goes {
+                let at = self.worktree_path(&worktree)?;
+                return Err(RepoError::InUse { name: branch, at });
+            }
+            if gone && moves {
+                let why = format!("branch '{branch}', which it left, is gone");
+                return Err(refused(undone, why));
+            }
+            if !taken.insert(branch.clone()) && moves {
+                let others = self.worktrees_on(&branch)?;
+                let other = others.into_iter().find(|name| *name != worktree);
+                let at = self.worktree_path(&other.unwrap_or_default())?;
+                return Err(RepoError::InUse { name: branch, at });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The worktree that a key is about.
+fn worktree_of(key: &str) -> Option<&str> {
+    let (name, _) = key.strip_prefix("worktree/")?.split_once('/')?;
+    Some(name)
+}
+
+/// A key as the user calls it.
+fn spoken(key: &str) -> String {
+    match key.split_once('/') {
+        Some(("worktree", rest)) => {
+            let name = rest.split('/').next().unwrap_or_default();
+            format!("worktree '{name}'")
+        }
+        Some(("remote", name)) => format!("remote branch '{name}'"),
+        Some((kind, name)) => format!("{kind} '{name}'"),
+        None => key.to_owned(),
+    }
+}
+
+fn short(operation: &Operation) -> String {
+    encode_hex(&operation.id)[..12].to_owned()
+}
+
+fn refused(operation: &Operation, why: String) -> RepoError {
+    RepoError::NotUndone {
+        operation: short(operation),
+        why,
+    }
+}
