@@ -22,6 +22,18 @@ fn noise(len: usize) -> Vec<u8> {
 }
 
 #[test]
+fn a_first_commit_may_hold_nothing_but_an_empty_directory() -> Outcome {
+    let place = Place::with_repository()?;
+    place.ok(&["commit", "-m", "nothing"])?;
+    assert_eq!(place.records(&["log", "--json"]).map_or(0, |l| l.len()), 0);
+    fs::create_dir(place.work().join("x"))?;
+    place.commit("an empty directory")?;
+    place.ok(&["status", "--exit-code"])?;
+    assert_eq!(place.ok(&["ls", "-r"])?, "x/\n");
+    Ok(())
+}
+
+#[test]
 fn a_first_commit_is_seen_by_status_and_log() -> Outcome {
     let place = Place::with_repository()?;
     let empty = place.json(&["status", "--json"])?;

@@ -140,7 +140,10 @@ impl Repo {
             && tree.base == parent
             && !options.allow_empty
             && !options.amend;
-        let first_and_empty = parent.is_none() && report.tree_files == 0 && !options.allow_empty;
+        // Empty directories are content, too.
+        let first_and_empty = parent.is_none()
+            && made.tree.is_none_or(|tree| tree.entries == 0)
+            && !options.allow_empty;
         if nothing || first_and_empty {
             report.files = 0;
             if let Some(tree_id) = tree.base_tree {
