@@ -202,6 +202,7 @@ fn sort(e: &RepoError) -> Sorted {
         RepoError::ChangedSince { .. } | RepoError::NotUndone { .. } => {
             hinted("not-undone", EXIT_REFUSED, "dmv op log")
         }
+        RepoError::Unfinished { .. } => hinted("unfinished", EXIT_REFUSED, "dmv status"),
         RepoError::Collision(..) => ("name-collision", EXIT_OTHER, None),
         RepoError::NoCommit => hinted("no-commit", EXIT_OTHER, "dmv commit -m MESSAGE"),
         RepoError::Absent { .. } => ("absent", EXIT_ABSENT, None),

@@ -129,6 +129,122 @@ fn a_killed_commit_leaves_the_old_state_or_the_new() -> Outcome {
     Ok(())
 }
 
+/// Files of each kind of change between the two commits of the next test.
+const SWITCHED: usize = 400;
+
+/// A worktree with the branches `main` and `other`, which differ in every way that paths can.
+fn two_branches(dir: &Path, home: &Path) -> Outcome {
+    run(dir, home, &["init"])?;
+    fs::create_dir_all(dir.join("sub"))?;
+    for n in 0..SWITCHED {
+        fs::write(dir.join(format!("changed{n}")), format!("main {n}"))?;
+        fs::write(dir.join(format!("sub/gone{n}")), format!("main {n}"))?;
+    }
+    fs::write(dir.join("place"), "a file here, a directory there")?;
+    fs::create_dir_all(dir.join("other-place"))?;
+    fs::write(dir.join("other-place/x"), "a directory here, a file there")?;
+    fs::write(dir.join("same"), "as committed")?;
+    run(dir, home, &["commit", "-m", "main"])?;
+    run(dir, home, &["branch", "other"])?;
+    run(dir, home, &["checkout", "other"])?;
+    fs::remove_dir_all(dir.join("sub"))?;
+    fs::remove_file(dir.join("place"))?;
+    fs::remove_dir_all(dir.join("other-place"))?;
+    fs::create_dir_all(dir.join("place"))?;
+    fs::create_dir_all(dir.join("new/empty"))?;
+    fs::write(dir.join("place/x"), "there")?;
+    fs::write(dir.join("other-place"), "there")?;
+    for n in 0..SWITCHED {
+        fs::write(dir.join(format!("changed{n}")), format!("other {n}"))?;
+        fs::write(dir.join(format!("new/{n}")), format!("other {n}"))?;
+    }
+    run(dir, home, &["commit", "-m", "other"])?;
+    run(dir, home, &["checkout", "main"])?;
+    Ok(())
+}
+
+/// `kill -9` in the middle of a checkout: the files are a mix, and both ways out of it end with just
+/// the files of one commit and with the user's own.
+#[test]
+fn a_checkout_cut_off_can_go_on_and_go_back() -> Outcome {
+    let (work, home) = (TempDir::new()?, TempDir::new()?);
+    let (dir, home) = (work.path(), home.path());
+    two_branches(dir, home)?;
+    let own = |dir: &Path| -> Outcome {
+        fs::write(dir.join("same"), "edited")?;
+        fs::write(dir.join("own"), "untracked")?;
+        Ok(())
+    };
+    let mut ends = BTreeMap::new();
+    for branch in ["main", "other"] {
+        run(dir, home, &["checkout", "--force", branch])?;
+        own(dir)?;
+        ends.insert(branch, contents(dir)?);
+    }
+    let mut mixes = 0;
+    for round in 0..12 {
+        run(dir, home, &["checkout", "main"])?;
+        assert!(contents(dir)? == ends["main"], "round {round}");
+        let mut child = dmv(dir, home).args(["checkout", "other"]).spawn()?;
+        // From the first removal to the last file written.
+        let mark = ["sub/gone0", "other-place/x", "place"][round % 3];
+        while dir.join(mark).is_file() && child.try_wait()?.is_none() {}
+        std::thread::sleep(Duration::from_millis(round as u64));
+        child.kill()?;
+        child.wait()?;
+        let status = run(dir, home, &["status", "--json"])?.stdout;
+        let status: serde_json::Value = serde_json::from_slice(&status)?;
+        if status["branch"] == "main" {
+            mixes += usize::from(contents(dir)? != ends["main"]);
+            let go_on = status["unfinished"]["go_on"].as_str();
+            assert!(go_on.is_some_and(|c| c.ends_with(" checkout other")));
+            assert_eq!(status["unfinished"]["go_back"], "dmv checkout main");
+            let refused = dmv(dir, home).args(["commit", "-m", "a mix"]).output()?;
+            assert_eq!(refused.status.code(), Some(5));
+        }
+        let branch = ["main", "other"][round / 3 % 2];
+        run(dir, home, &["checkout", branch])?;
+        assert!(contents(dir)? == ends[branch], "round {round}: {branch}");
+        let status = run(dir, home, &["status", "--json"])?.stdout;
+        let status: serde_json::Value = serde_json::from_slice(&status)?;
+        assert_eq!(status["unfinished"], serde_json::Value::Null);
+        assert_eq!(status["changes"].as_array().map(Vec::len), Some(2));
+    }
+    println!("{mixes} of 12 were cut off in the middle");
+    assert!(mixes > 0, "no kill hit the middle of a checkout");
+    Ok(())
+}
+
+/// What the user does to a file after the cut stays.
+#[test]
+fn an_edit_after_a_checkout_was_cut_off_stays() -> Outcome {
+    let (work, home) = (TempDir::new()?, TempDir::new()?);
+    let (dir, home) = (work.path(), home.path());
+    two_branches(dir, home)?;
+    let mut child = dmv(dir, home).args(["checkout", "other"]).spawn()?;
+    while dir.join("place").is_file() && child.try_wait()?.is_none() {}
+    child.kill()?;
+    child.wait()?;
+    fs::write(dir.join("changed7"), "edited")?;
+    fs::create_dir_all(dir.join("new"))?;
+    fs::write(dir.join("new/7"), "edited, too")?;
+    let refused = dmv(dir, home).args(["checkout", "other"]).output()?;
+    assert_eq!(refused.status.code(), Some(5), "edits are in the way");
+    run(dir, home, &["checkout", "main"])?;
+    assert_eq!(fs::read_to_string(dir.join("changed7"))?, "edited");
+    assert_eq!(fs::read_to_string(dir.join("new/7"))?, "edited, too");
+    let status = run(dir, home, &["status", "--json"])?.stdout;
+    let status: serde_json::Value = serde_json::from_slice(&status)?;
+    assert_eq!(
+        status["changes"],
+        serde_json::json!([
+            {"path": "changed7", "change": "modified"},
+            {"path": "new/7", "change": "added"},
+        ])
+    );
+    Ok(())
+}
+
 /// Paths, each with its kind and executable bit, and content or target.
 type Contents = BTreeMap<Vec<u8>, (String, Vec<u8>)>;
 

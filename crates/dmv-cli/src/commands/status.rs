@@ -1,6 +1,6 @@
 //! `dmv status`
 
-use crate::context::Context;
+use crate::context::{Context, quoted};
 use crate::error::{EXIT_DIFFERS, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{PathValue, ProblemValue, base64_unless_text, problems};
 use crate::format::text::{SHORT_ID, clean, count};
@@ -31,11 +31,20 @@ struct Document {
     commit: Option<String>,
     clean: bool,
     moved: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unfinished: Option<UnfinishedValue>,
     subset: Vec<String>,
     changes: Vec<ChangeValue>,
     conflicts: Vec<PathValue>,
     problems: Vec<ProblemValue>,
     warnings: Vec<ProblemValue>,
+}
+
+/// A checkout or the like that was cut off.
+#[derive(Serialize)]
+struct UnfinishedValue {
+    go_on: String,
+    go_back: String,
 }
 
 #[derive(Serialize)]
@@ -117,6 +126,10 @@ fn document(report: &StatusReport, renames: &Renames, clean: bool) -> Document {
         commit: report.commit.map(|id| id.to_string()),
         clean,
         moved: report.moved,
+        unfinished: report.unfinished.as_ref().map(|cut| UnfinishedValue {
+            go_on: cut.command.clone(),
+            go_back: go_back(&report.head),
+        }),
         subset: Vec::new(),
         changes: report.changes.iter().map(change).collect(),
         conflicts: report
@@ -148,6 +161,15 @@ fn print(
     if report.moved {
         let text = "the branch was moved from elsewhere; the files are of another commit";
         writeln!(out, "{text}")?;
+    }
+    if let Some(cut) = &report.unfinished {
+        let command = clean(&cut.command);
+        writeln!(
+            out,
+            "a switch was cut off: some files are of another commit"
+        )?;
+        writeln!(out, "  to go on:   {command}")?;
+        writeln!(out, "  to go back: {}", go_back(&report.head))?;
     }
     for path in &report.conflicts {
         let mark = ui.paint(color(AnsiColor::Red), "conflict");
@@ -193,6 +215,14 @@ fn print(
     }
     writeln!(out, "{}", parts.join(", "))?;
     Ok(())
+}
+
+/// The command that makes the files equal to the commit that they come from.
+fn go_back(head: &Head) -> String {
+    match head {
+        Head::Branch(name) => format!("dmv checkout {}", quoted(name)),
+        Head::Commit(id) => format!("dmv checkout {}", id.short(SHORT_ID)),
+    }
 }
 
 fn color(color: AnsiColor) -> Style {

@@ -4,6 +4,7 @@
 //! the stat cache, [`restore`] puts single files back.
 
 mod check;
+mod left;
 mod remember;
 mod restore;
 mod switch;
@@ -57,6 +58,8 @@ pub struct CheckoutReport {
 pub(super) struct SwitchTo<'a> {
     /// What is being done, for the message that refuses it.
     pub what: &'static str,
+    /// The command that goes on with it when it is cut off.
+    pub command: &'a str,
     /// The tree.
     pub tree: ObjectId,
     /// Discard uncommitted changes to tracked files.
@@ -101,6 +104,7 @@ impl Repo {
         };
         let to = SwitchTo {
             what: "this checkout",
+            command: &options.asked.command,
             tree: self.read_commit(&commit)?.tree,
             force: options.force,
             settings: &options.settings,
@@ -132,6 +136,8 @@ impl Repo {
 
     /// Makes the files of a worktree, whose lock is held, equal to a tree; then `publish` has to
     /// make that its base. Refuses as [`checkout`](Repo::checkout) does.
+    ///
+    /// Cut off before the end, the worktree has a note of it, with the command that goes on.
     pub(super) fn switch_files(
         &self,
         tree: &Tree,
@@ -141,13 +147,20 @@ impl Repo {
     ) -> Result<Switched, RepoError> {
         let mut switch = Switch::new(self, tree, to.tree, job);
         switch.find_dirty(to.settings)?;
+        switch.find_left()?;
         switch.check(to.what, to.force)?;
         if is_case_blind(&tree.own) {
             switch.check_collisions()?;
         }
+        // Where the target is the base, what is noted of others stays until all is done.
+        if tree.base_tree != Some(to.tree) {
+            let before = switch.unfinished.as_ref();
+            self.begin_switch(before, to.tree, to.command)?;
+        }
         switch.carry_out(to.force)?;
         switch.sync()?;
         publish()?;
+        self.end_switch();
         // A convenience for the next scan; without it files are compared by content.
         let _ = switch.remember();
         Ok(Switched {

@@ -101,6 +101,12 @@ impl Repo {
             let name = head.branch().unwrap_or("the head").to_owned();
             return Err(RepoError::Moved { name });
         }
+        if let Some(unfinished) = self.unfinished(tree.base_tree)? {
+            // A mix of two commits is not what anybody has made.
+            return Err(RepoError::Unfinished {
+                command: unfinished.command,
+            });
+        }
         let known = tree.known(self);
         let input = SnapshotInput {
             root: &tree.root,

@@ -108,6 +108,12 @@ pub enum RepoError {
         /// Its name.
         name: String,
     },
+    /// A switch of the worktree was cut off, so its files are a mix of two commits.
+    #[error("'{command}' was cut off here, so the files are a mix of two commits")]
+    Unfinished {
+        /// What goes on with it.
+        command: String,
+    },
     /// Doing it would lose work that is nowhere else.
     #[error("{what} would lose uncommitted work in {}{}", escape(&paths[0]), more(paths.len()))]
     WouldLose {

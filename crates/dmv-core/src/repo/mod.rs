@@ -18,6 +18,7 @@ mod revision;
 mod stats;
 mod status;
 mod undo;
+mod unfinished;
 mod verify;
 mod worktree;
 
@@ -35,6 +36,7 @@ pub use revision::split_path;
 pub use stats::{DiskUse, StoreStats};
 pub use status::{ChangeKind, PathChange, StatusOptions, StatusReport};
 pub use undo::{UndoOptions, UndoReport};
+pub use unfinished::Unfinished;
 pub use verify::{Damaged, VerifyDepth, VerifyReport};
 pub use worktree::{Head, WorktreeSettings};
 

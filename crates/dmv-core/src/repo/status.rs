@@ -1,7 +1,7 @@
 //! What differs between the worktree and the commit it is on.
 
 use super::worktree::{Head, Tree};
-use super::{Repo, RepoError, WorktreeSettings};
+use super::{Repo, RepoError, Unfinished, WorktreeSettings};
 use crate::chunker::{Cutter, MAX_CUT_BYTES};
 use crate::fsutil::{FileKind, FileStat, Fingerprint, PathError, SafeDir, fs_now};
 use crate::hash::ObjectId;
@@ -69,6 +69,8 @@ pub struct StatusReport {
     pub commit: Option<ObjectId>,
     /// Whether that commit is not the one the files come from: the branch was moved elsewhere.
     pub moved: bool,
+    /// A switch to another commit that was cut off, if there was one since the last that ended.
+    pub unfinished: Option<Unfinished>,
     /// Paths that differ, in path order.
     pub changes: Vec<PathChange>,
     /// Conflicts in the commit.
@@ -136,6 +138,7 @@ impl Repo {
             started: fs_now(&tree.own),
             out: StatusReport {
                 moved: tree.base != commit,
+                unfinished: self.unfinished(tree.base_tree)?,
                 head,
                 commit,
                 changes: Vec::new(),

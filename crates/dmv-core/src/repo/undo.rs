@@ -161,6 +161,7 @@ impl Repo {
         };
         let to = SwitchTo {
             what: "this undo",
+            command: &options.asked.command,
             tree: target,
             force: false,
             settings: &options.settings,

@@ -203,7 +203,7 @@ impl Repo {
         Ok(String::from_utf8_lossy(&path).into_owned())
     }
 
-    fn own_dir(&self) -> Result<PathBuf, RepoError> {
+    pub(super) fn own_dir(&self) -> Result<PathBuf, RepoError> {
         let dir = self.dmv.join("worktrees").join(self.worktree_name()?);
         if !dir.is_dir() && !self.refs.is_read_only() {
             std::fs::create_dir_all(&dir).map_err(|source| RepoError::Io {

@@ -1,6 +1,6 @@
 //! What a checkout would lose, found before anything is touched.
 
-use super::switch::{Switch, diff};
+use super::switch::Switch;
 use crate::fsutil::{FileKind, FileStat};
 use crate::object::list::BlobChunks;
 use crate::object::name::fold_key;
@@ -29,8 +29,7 @@ impl Switch<'_> {
         let mut lost = BTreeSet::new();
         let mut absent_dirs: BTreeSet<Vec<u8>> = BTreeSet::new();
         let mut above = BTreeMap::new();
-        let (base, target) = (self.tree.base_tree, self.target);
-        diff(self.repo, base, target, self.job, &mut |path, old, new| {
+        self.differences().each(&mut |path, old, new| {
             let bytes = path.as_bytes();
             let stat = self.stat(bytes, &mut absent_dirs)?;
             if let (Some(_), None) = (new, &stat)
@@ -64,7 +63,7 @@ impl Switch<'_> {
         // With force, tracked files are put back that do not differ between the commits.
         let tracked = self.dirty.iter().filter(|(_, k)| **k != ChangeKind::Added);
         for (path, _) in tracked.filter(|_| force) {
-            let Some(entry) = entry_at(self.repo.objects(), &target, path)? else {
+            let Some(entry) = entry_at(self.repo.objects(), &self.target, path)? else {
                 continue;
             };
             match self.stat(path, &mut absent_dirs)? {
@@ -117,10 +116,7 @@ impl Switch<'_> {
         if stat.kind == FileKind::Dir {
             return Ok(Above::Dir);
         }
-        let tracked = match self.tree.base_tree {
-            Some(base) => entry_at(self.repo.objects(), &base, dir)?,
-            None => None,
-        };
+        let tracked = self.tracked(dir)?;
         // A tracked file that goes away is a difference of its own.
         Ok(match tracked.is_some_and(|e| e.kind != Kind::Directory) {
             true => Above::Nothing,
@@ -130,19 +126,17 @@ impl Switch<'_> {
 
     /// Whether the worktree has at `path` what `entry` says.
     fn holds(&self, path: &[u8], entry: &TreeEntry, stat: &FileStat) -> Result<bool, RepoError> {
-        let tracked = || match self.tree.base_tree {
-            Some(base) => entry_at(self.repo.objects(), &base, path),
-            None => Ok(None),
-        };
         // Where the base has a file, its going away is a difference of its own. Where it has a
         // directory, what stands there now is nobody's but the user's.
         if entry.kind == Kind::Directory {
-            return Ok(stat.kind == FileKind::Dir || tracked()?.is_some_and(|e| is_file(&e)));
+            return Ok(
+                stat.kind == FileKind::Dir || self.tracked(path)?.is_some_and(|e| is_file(&e))
+            );
         }
         // A directory where a file should come is in the way unless all in it goes away with it,
         // which the differences below it tell.
         if stat.kind == FileKind::Dir {
-            let tracked = tracked()?;
+            let tracked = self.tracked(path)?;
             let prefix = [path, b"/"].concat();
             let touched = self.dirty.range(prefix.clone()..).next();
             let clean = touched.is_none_or(|(dirty, _)| !dirty.starts_with(&prefix));
@@ -158,7 +152,12 @@ impl Switch<'_> {
 
     /// Whether the file at `path` is the beginning of what `entry` says: what a checkout that was
     /// killed leaves. Completing it loses nothing.
-    fn is_begun(&self, path: &[u8], entry: &TreeEntry, stat: &FileStat) -> Result<bool, RepoError> {
+    pub(super) fn is_begun(
+        &self,
+        path: &[u8],
+        entry: &TreeEntry,
+        stat: &FileStat,
+    ) -> Result<bool, RepoError> {
         let untracked = self
             .dirty
             .get(path)

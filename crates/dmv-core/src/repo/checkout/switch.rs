@@ -1,5 +1,6 @@
 //! Carrying out a change of the worktree from one tree to another.
 
+use super::left::LeftPaths;
 use crate::diff::diff_trees;
 use crate::fsutil::{FileKind, FileStat, Fingerprint, fs_now, sync_filesystem};
 use crate::hash::ObjectId;
@@ -10,7 +11,9 @@ use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::files::{Counted, StoreContent};
 use crate::repo::look::blob_of;
 use crate::repo::worktree::Tree;
-use crate::repo::{ChangeKind, PathChange, Repo, RepoError, StatusOptions, WorktreeSettings};
+use crate::repo::{
+    ChangeKind, PathChange, Repo, RepoError, StatusOptions, Unfinished, WorktreeSettings,
+};
 use crate::worktree::checkout::{
     CheckoutError, NewFile, NewSymlink, Plan, Refusal, Removal, materialize,
 };
@@ -21,6 +24,7 @@ use crate::worktree::split_path;
 use crate::worktree::statcache::trusted_fingerprint;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 /// Files in one plan: what bounds memory.
@@ -43,6 +47,9 @@ pub(super) struct Switch<'a> {
     /// Fingerprints of what was written, by directory and name.
     pub(super) written: Written,
     made_dirs: BTreeSet<Vec<u8>>,
+    /// Switches that were cut off, and the paths that they have left.
+    pub(super) unfinished: Option<Unfinished>,
+    pub(super) left: Rc<LeftPaths>,
     pub(super) files: u64,
     pub(super) bytes: u64,
     pub(super) removed: u64,
@@ -64,6 +71,8 @@ impl<'a> Switch<'a> {
             dirty: BTreeMap::new(),
             written: HashMap::new(),
             made_dirs: BTreeSet::new(),
+            unfinished: None,
+            left: Rc::default(),
             files: 0,
             bytes: 0,
             removed: 0,
@@ -114,11 +123,10 @@ impl<'a> Switch<'a> {
     pub(super) fn carry_out(&mut self, force: bool) -> Result<(), RepoError> {
         self.clear_the_way()?;
         let mut pending = Pending::default();
-        let (repo, job) = (self.repo, self.job);
-        let (base, target) = (self.tree.base_tree, self.target);
+        let (repo, target) = (self.repo, self.target);
         // What differs between the commits is planned once, dirty or not.
         let mut planned = BTreeSet::new();
-        diff(repo, base, target, job, &mut |path, _, new| {
+        self.differences().each(&mut |path, _, new| {
             let Some(new) = new else {
                 return Ok(());
             };
@@ -145,9 +153,8 @@ impl<'a> Switch<'a> {
         let mut absent = BTreeSet::new();
         let mut plan = Plan::default();
         let mut gone_dirs: BTreeSet<Vec<u8>> = BTreeSet::new();
-        let (repo, job) = (self.repo, self.job);
-        let (base, target) = (self.tree.base_tree, self.target);
-        diff(repo, base, target, job, &mut |path, old, new| {
+        let job = self.job;
+        self.differences().each(&mut |path, old, new| {
             let (bytes, is_dir) = (path.as_bytes(), |e: &TreeEntry| e.kind == Kind::Directory);
             if new.is_some() {
                 job.progress.total_files.fetch_add(1, Ordering::Relaxed);
@@ -352,7 +359,7 @@ fn sorted(dirs: BTreeSet<Vec<u8>>) -> Vec<Vec<u8>> {
     out
 }
 
-type Visit<'v> =
+pub(super) type Visit<'v> =
     dyn FnMut(&RepoPath, Option<&TreeEntry>, Option<&TreeEntry>) -> Result<(), RepoError> + 'v;
 
 /// Visits what differs between two trees.

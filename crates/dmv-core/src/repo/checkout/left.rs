@@ -1,0 +1,185 @@
+//! What switches that were cut off have left in the worktree.
+//!
+//! A path that is as such a switch would have made it counts as that switch's, not as the user's:
+//! its content is committed, and the user asked for it. Everything else stays what it was.
+
+use super::switch::{Switch, Visit, diff};
+use crate::fsutil::{FileKind, FileStat};
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::object::ObjectError;
+use crate::object::name::RepoPath;
+use crate::object::tree::{Kind, TreeEntry};
+use crate::repo::status::{SameError, same_as};
+use crate::repo::{Repo, RepoError};
+use crate::worktree::known::entry_at;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+/// A path as a switch that was cut off has left it.
+pub(super) struct Left {
+    /// The tree that the switch was on its way to.
+    tree: ObjectId,
+    /// What that tree has there; `None`: the switch removed it.
+    entry: Option<TreeEntry>,
+    /// The file ends early: it was being written.
+    begun: bool,
+}
+
+/// By path.
+pub(super) type LeftPaths = BTreeMap<Vec<u8>, Left>;
+
+impl<'a> Switch<'a> {
+    /// Takes from the dirty paths those that switches which were cut off have left.
+    pub(super) fn find_left(&mut self) -> Result<(), RepoError> {
+        let Some(unfinished) = self.repo.unfinished(self.tree.base_tree)? else {
+            return Ok(());
+        };
+        let mut all = LeftPaths::new();
+        let mut absent = BTreeSet::new();
+        for path in self.dirty.keys().cloned().collect::<Vec<_>>() {
+            for tree in unfinished.trees.iter().rev() {
+                if let Some(left) = self.left_by(*tree, &path, &mut absent)? {
+                    self.dirty.remove(&path);
+                    all.insert(path, left);
+                    break;
+                }
+            }
+        }
+        self.left = Rc::new(all);
+        self.unfinished = Some(unfinished);
+        Ok(())
+    }
+
+    fn left_by(
+        &self,
+        tree: ObjectId,
+        path: &[u8],
+        absent: &mut BTreeSet<Vec<u8>>,
+    ) -> Result<Option<Left>, RepoError> {
+        // A merge's tree that was never published may be gone. Then nothing is known of it.
+        let Some(entry) = known_entry(self.repo, &tree, path)? else {
+            return Ok(None);
+        };
+        let base = match self.tree.base_tree {
+            Some(base) => entry_at(self.repo.objects(), &base, path)?,
+            None => None,
+        };
+        let same = |a: &TreeEntry| entry.as_ref().is_some_and(|b| b.same_content(a));
+        if base.as_ref().map_or(entry.is_none(), same) {
+            return Ok(None); // The switch had nothing to do here.
+        }
+        let stat = self.stat(path, absent)?;
+        let is_dir = |e: &TreeEntry| e.kind == Kind::Directory;
+        let begun = match (&entry, &stat) {
+            (None, None) => false,
+            // A file that gave way to a directory, or the reverse: only the first half was done.
+            (Some(new), None) if base.is_some_and(|old| is_dir(&old) != is_dir(new)) => {
+                let (entry, begun) = (None, false);
+                return Ok(Some(Left { tree, entry, begun }));
+            }
+            (Some(entry), Some(stat)) if self.is_whole(path, entry, stat)? => false,
+            (Some(entry), Some(stat)) if self.is_begun(path, entry, stat)? => true,
+            _ => return Ok(None),
+        };
+        Ok(Some(Left { tree, entry, begun }))
+    }
+
+    fn is_whole(&self, path: &[u8], entry: &TreeEntry, stat: &FileStat) -> Result<bool, RepoError> {
+        if entry.kind == Kind::Directory {
+            return Ok(stat.kind == FileKind::Dir);
+        }
+        match same_as(self.repo, &self.tree.root, path, entry, stat) {
+            Ok(same) => Ok(same),
+            Err(SameError::Path(_)) => Ok(false),
+            Err(SameError::Repo(e)) => Err(e),
+        }
+    }
+
+    /// What was last put at `path`: by the base's checkout, or by one that was cut off.
+    pub(super) fn tracked(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
+        if let Some(left) = self.left.get(path) {
+            return Ok(left.entry.clone());
+        }
+        if let Some(base) = self.tree.base_tree
+            && let Some(entry) = entry_at(self.repo.objects(), &base, path)?
+        {
+            return Ok(Some(entry));
+        }
+        // A directory that is there for what is in it.
+        let prefix = [path, b"/"].concat();
+        match self.left.range(prefix.clone()..).next() {
+            Some((below, left)) if below.starts_with(&prefix) => {
+                Ok(entry_at(self.repo.objects(), &left.tree, path)?)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// What the target is compared with: the files as the base and switches that were cut off have
+    /// left them.
+    pub(super) fn differences(&self) -> Differences<'a> {
+        Differences {
+            repo: self.repo,
+            base: self.tree.base_tree,
+            target: self.target,
+            job: self.job,
+            left: self.left.clone(),
+        }
+    }
+}
+
+/// See [`Switch::differences`].
+pub(super) struct Differences<'a> {
+    repo: &'a Repo,
+    base: Option<ObjectId>,
+    target: ObjectId,
+    job: &'a Job,
+    left: Rc<LeftPaths>,
+}
+
+impl Differences<'_> {
+    /// Visits all paths that have to change.
+    pub(super) fn each(&self, visit: &mut Visit<'_>) -> Result<(), RepoError> {
+        let Differences {
+            repo,
+            base,
+            target,
+            job,
+            left,
+        } = self;
+        diff(repo, *base, *target, job, &mut |path, old, new| {
+            let left = left.get(path.as_bytes());
+            // Gone, and it should be. The directory that it was in may still be there.
+            let is_gone = left.is_some_and(|left| left.entry.is_none()) && new.is_none();
+            match left.is_none() || is_gone {
+                true => visit(path, old, new),
+                false => Ok(()),
+            }
+        })?;
+        for (path, left) in left.iter() {
+            let new = entry_at(repo.objects(), target, path)?;
+            let done = match (&left.entry, &new) {
+                (Some(old), Some(new)) => old.same_content(new),
+                (old, new) => old.is_none() && new.is_none(),
+            };
+            if let (false, Ok(path)) = (done && !left.begun, RepoPath::parse(path)) {
+                visit(&path, left.entry.as_ref(), new.as_ref())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What `tree` has at `path`; `None` when the tree is not stored.
+fn known_entry(
+    repo: &Repo,
+    tree: &ObjectId,
+    path: &[u8],
+) -> Result<Option<Option<TreeEntry>>, RepoError> {
+    match entry_at(repo.objects(), tree, path) {
+        Ok(entry) => Ok(Some(entry)),
+        Err(ObjectError::Missing { .. }) => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
