@@ -47,6 +47,9 @@ struct Cli {
     /// Create files and commit, check out, delete and commit.
     #[arg(long, value_name = "FILESxSIZE,…", value_delimiter = ',')]
     micro: Vec<Micro>,
+    /// Branches of a tree: switch between two that differ in 10 files, merge two of 1,000 each.
+    #[arg(long, value_name = "DIRSxFILESxSIZE,…", value_delimiter = ',')]
+    branches: Vec<Tree>,
     /// The tools to run, in this order; all by default.
     #[arg(long, value_name = "TOOL,…", value_delimiter = ',')]
     tools: Vec<String>,
@@ -86,7 +89,9 @@ pub fn main() -> Result<ExitCode> {
     let cli = Cli::parse();
     let plans = plans(&cli);
     if plans.is_empty() {
-        bail!("no data set: give --file, --text, --zeros, --tree, --dir, --versions or --micro");
+        bail!(
+            "no data set: give --file, --text, --zeros, --tree, --dir, --versions, --micro or --branches"
+        );
     }
     let dmv = match &cli.dmv {
         Some(path) => path
@@ -245,6 +250,7 @@ enum Plan {
     Dir(PathBuf),
     Versions(Vec<PathBuf>),
     Micro(Micro),
+    Branches(Tree),
 }
 
 fn plans(cli: &Cli) -> Vec<Plan> {
@@ -258,6 +264,7 @@ fn plans(cli: &Cli) -> Vec<Plan> {
         plans.push(Plan::Versions(cli.versions.clone()));
     }
     plans.extend(cli.micro.iter().cloned().map(Plan::Micro));
+    plans.extend(cli.branches.iter().cloned().map(Plan::Branches));
     plans
 }
 
@@ -292,6 +299,16 @@ impl Plan {
                         master: master.to_owned(),
                         target: middle(shape.files / 2),
                         other: Some(middle(0)),
+                    },
+                    largest_file: shape.bytes,
+                })
+            }
+            Plan::Branches(Tree { text, shape }) => {
+                corpus::write_tree(master, shape, Content::Text, SEED)?;
+                Ok(DataSet {
+                    name: format!("branches {text}"),
+                    kind: Kind::Branches {
+                        master: master.to_owned(),
                     },
                     largest_file: shape.bytes,
                 })

@@ -289,7 +289,7 @@ pub fn middle_file(top: &Path, not: &Path) -> Result<Option<PathBuf>> {
 }
 
 /// Regular files outside repositories, relative to `top`, with their lengths, ordered by name.
-fn regular_files(top: &Path) -> Result<Vec<(PathBuf, u64)>> {
+pub fn regular_files(top: &Path) -> Result<Vec<(PathBuf, u64)>> {
     let mut found = Vec::new();
     walk(top, &mut |path, meta| {
         let inside = path.strip_prefix(top).unwrap_or(path);

@@ -8,6 +8,7 @@
 //! | `{R}` | a place for a repository beside it |
 //! | `{D}` | a new directory to check out to, not there yet |
 //! | `{N}` | number of the commit, from 1 |
+//! | `{B}` | a branch |
 //! | `{DMV}` | the `dmv` program |
 
 use std::env;
@@ -19,7 +20,7 @@ use anyhow::{Context, Result};
 use crate::runner::CommandLine;
 
 /// A command's words.
-type Words = &'static [&'static str];
+pub type Words = &'static [&'static str];
 
 /// One tool: how to call it, and what to know when reading its numbers.
 pub struct Peer {
@@ -47,6 +48,8 @@ pub struct Peer {
     pub checkout: &'static [Words],
     /// Whether that directory has to be there and be the current one.
     pub checkout_inside: bool,
+    /// How it branches, for tools that do.
+    pub branching: Option<Branching>,
     /// Run untimed after a checkout; its failure does not matter.
     pub after_checkout: Option<Words>,
     /// Whether its commits are on disk when the command ends: they call fsync on their data, so
@@ -56,6 +59,16 @@ pub struct Peer {
     pub empty_directories: bool,
     /// The largest file it is given, because it holds files in memory whole.
     pub largest_file: Option<u64>,
+}
+
+/// The commands of a tool's branches.
+pub struct Branching {
+    /// Makes `{B}` where the worktree is, and goes on it.
+    pub start: &'static [Words],
+    /// Makes the worktree as `{B}` has it.
+    pub switch: &'static [Words],
+    /// Merges `{B}` into what the worktree is on, and commits that.
+    pub merge: &'static [Words],
 }
 
 /// A row with nothing special about it, to be completed with `..`.
@@ -72,6 +85,7 @@ const PLAIN: Peer = Peer {
     status: None,
     checkout: &[],
     checkout_inside: false,
+    branching: None,
     after_checkout: None,
     durable_commits: false,
     empty_directories: true,
@@ -102,6 +116,11 @@ const GIT: Peer = Peer {
     ],
     status: Some(&["git", "status", "--porcelain"]),
     checkout: &[&["git", "worktree", "add", "-q", "--detach", "{D}", "HEAD"]],
+    branching: Some(Branching {
+        start: &[&["git", "checkout", "-q", "-b", "{B}"]],
+        switch: &[&["git", "checkout", "-q", "{B}"]],
+        merge: &[&["git", "merge", "-q", "--no-edit", "{B}"]],
+    }),
     after_checkout: Some(&["git", "worktree", "prune"]),
     empty_directories: false,
     ..PLAIN
@@ -113,6 +132,14 @@ const DMV: Peer = Peer {
     version: &["{DMV}", "--version"],
     repository: "{W}/.dmv",
     init: &[&["{DMV}", "init", "{W}"]],
+    branching: Some(Branching {
+        start: &[
+            &["{DMV}", "-C", "{W}", "branch", "-q", "{B}"],
+            &["{DMV}", "-C", "{W}", "checkout", "-q", "{B}"],
+        ],
+        switch: &[&["{DMV}", "-C", "{W}", "checkout", "-q", "{B}"]],
+        merge: &[&["{DMV}", "-C", "{W}", "merge", "-q", "{B}"]],
+    }),
     commit: &[&["{DMV}", "-C", "{W}", "commit", "-q", "-m", "c{N}"]],
     status: Some(&["{DMV}", "-C", "{W}", "status"]),
     checkout: &[&["{DMV}", "-C", "{W}", "export", "@", "--to", "{D}"]],
@@ -159,6 +186,14 @@ pub const PEERS: &[Peer] = &[
             &["hg", "commit", "-q", "-m", "c{N}"],
         ],
         commit_also_ok: Some(1),
+        branching: Some(Branching {
+            start: &[&["hg", "branch", "-q", "{B}"]],
+            switch: &[&["hg", "update", "-q", "{B}"]],
+            merge: &[
+                &["hg", "merge", "-q", "{B}"],
+                &["hg", "commit", "-q", "-m", "merge"],
+            ],
+        }),
         status: Some(&["hg", "status"]),
         // Without the setting the archive has one more file, which describes it.
         checkout: &[&["hg", "archive", "--config", "ui.archivemeta=false", "{D}"]],
@@ -289,6 +324,8 @@ pub struct Places {
     pub destination: PathBuf,
     /// `{N}`.
     pub commit: u32,
+    /// `{B}`.
+    pub branch: &'static str,
     /// `{DMV}`.
     pub dmv: PathBuf,
 }
@@ -297,6 +334,7 @@ impl Places {
     /// `text` with every `{…}` filled in. A path that is not UTF-8 fails.
     pub fn fill(&self, text: &str) -> Result<String> {
         let mut out = text.replace("{N}", &self.commit.to_string());
+        out = out.replace("{B}", self.branch);
         for (word, path) in [
             ("{W}", &self.work),
             ("{R}", &self.repository),
@@ -386,6 +424,7 @@ mod tests {
             repository: "/r".into(),
             destination: "/d".into(),
             commit: 3,
+            branch: "b",
             dmv: "/bin/dmv".into(),
         }
     }
@@ -393,8 +432,11 @@ mod tests {
     #[test]
     fn every_word_of_the_table_is_filled_in() -> Result<()> {
         for peer in PEERS {
-            let steps = [peer.init, peer.commit, peer.checkout];
-            for command in places().commands(&steps.concat(), None)? {
+            let mut steps = [peer.init, peer.commit, peer.checkout].concat();
+            if let Some(branching) = &peer.branching {
+                steps.extend([branching.start, branching.switch, branching.merge].concat());
+            }
+            for command in places().commands(&steps, None)? {
                 assert!(!command.argv.is_empty());
                 assert!(
                     command.argv.iter().all(|w| !w.contains(['{', '}'])),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::usage::Usage;
 
-/// The tool that ratios are formed to.
+/// The tool that ratios are formed to; where it has no part, the first that has.
 const YARDSTICK: &str = "cp";
 
 /// One measured step.
@@ -64,7 +64,11 @@ pub fn tables(records: &[Record], dataset: &str) -> String {
         return String::new();
     };
     let mut out = format!("### {dataset}\n\n");
-    out.push_str("Seconds until durable: median (least–most), ratio to cp.\n\n");
+    let yardstick = here.yardstick();
+    let _ = write!(
+        out,
+        "Seconds until durable: median (least–most), ratio to {yardstick}.\n\n"
+    );
     row(&mut out, "tool", ops.iter().map(|op| op.to_string()));
     rule(&mut out, ops.len());
     for tool in &tools {
@@ -156,6 +160,12 @@ impl<'a> Selection<'a> {
             .filter(move |r| r.tool == tool && r.op == op)
     }
 
+    fn yardstick(&self) -> &'a str {
+        let tools = self.distinct(|r| &r.tool);
+        let found = tools.iter().find(|tool| **tool == YARDSTICK);
+        found.or(tools.first()).copied().unwrap_or(YARDSTICK)
+    }
+
     fn grows(&self, op: &str) -> bool {
         self.0
             .iter()
@@ -184,8 +194,9 @@ impl<'a> Selection<'a> {
         if let [least, .., most] = times[..] {
             let _ = write!(cell, " ({}–{})", number(least), number(most));
         }
-        if let Some(cp) = median(&self.values(YARDSTICK, op, |r| Some(r.durable_s))) {
-            let _ = write!(cell, " {:.2}×", middle / cp);
+        let unit = self.values(self.yardstick(), op, |r| Some(r.durable_s));
+        if let Some(unit) = median(&unit) {
+            let _ = write!(cell, " {:.2}×", middle / unit);
         }
         cell
     }

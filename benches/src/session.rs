@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
 use crate::measure::{Conditions, Measured};
-use crate::peers::{Peer, Places};
+use crate::peers::{Branching, Peer, Places, Words};
 use crate::report::Record;
 use crate::runner::{CommandLine, Step, run_apart};
 use crate::trash::Trash;
@@ -63,6 +63,11 @@ pub enum Kind {
     /// Create many small files and commit, check out, delete them and commit.
     Micro {
         /// The tree of small files.
+        master: PathBuf,
+    },
+    /// Branches that differ in a few files: switch between them, merge them.
+    Branches {
+        /// The tree that they start from.
         master: PathBuf,
     },
     /// Commit each in turn on the same path, then check out the last.
@@ -120,6 +125,7 @@ impl Bench<'_> {
             repository: root.join("repository"),
             destination: root.join("out"),
             commit: 0,
+            branch: "",
             dmv: self.dmv.clone(),
         };
         let mut session = Session {
@@ -189,6 +195,7 @@ impl Session<'_, '_> {
                 other,
             } => self.edited(master, target, other.as_deref()),
             Kind::Micro { master } => self.micro(master),
+            Kind::Branches { master } => self.branches(master),
             Kind::Versions(versions) => self.versions(versions),
         }
     }
@@ -263,6 +270,72 @@ impl Session<'_, '_> {
             self.commit(&format!("v{}", n + 1), &[])?;
         }
         self.checkout()
+    }
+
+    /// Switches to a branch that differs in ten files and back, then merges two branches that
+    /// changed a thousand files each, no file on both; of a smaller tree at most a tenth.
+    fn branches(&mut self, master: &Path) -> Result<()> {
+        let Some(branching) = &self.peer.branching else {
+            let note = format!("skipped: {} has no branches", self.peer.name);
+            return (self.bench.emit)(Event::Note(note));
+        };
+        let work = self.places.work.clone();
+        files::copy_tree(master, &work)?;
+        let all = files::regular_files(&work)?;
+        let tenth = all.len().div_ceil(10);
+        self.init()?;
+        self.untimed(branching.start, "trunk")?;
+        self.commit("first", &[])?;
+        self.edited_branch(branching, "ten", &all, (tenth.min(10), 0))?;
+        for (op, branch) in [("switch-back", "trunk"), ("switch", "ten")] {
+            self.branch_step(op, branching.switch, branch)?;
+        }
+        for (first, branch) in [(1, "left"), (2, "right")] {
+            self.untimed(branching.switch, "trunk")?;
+            self.edited_branch(branching, branch, &all, (tenth.min(1000), first))?;
+        }
+        self.branch_step("merge", branching.merge, "left")?;
+        self.verify_last()
+    }
+
+    /// A branch from here whose commit changes `count` files of `all`, evenly spread from number
+    /// `first` on.
+    fn edited_branch(
+        &mut self,
+        branching: &Branching,
+        name: &'static str,
+        all: &[(PathBuf, u64)],
+        (count, first): (usize, usize),
+    ) -> Result<()> {
+        self.untimed(branching.start, name)?;
+        let spread = all.iter().skip(first).step_by(all.len() / count.max(1));
+        for (path, _) in spread.take(count) {
+            edit::append_one_percent(&self.places.work.join(path), first as u64)?;
+        }
+        self.places.commit += 1;
+        self.untimed(self.peer.commit, name)
+    }
+
+    /// Times commands about a branch.
+    fn branch_step(&mut self, op: &str, table: &[Words], branch: &'static str) -> Result<()> {
+        self.places.branch = branch;
+        let commands = self.places.commands(table, None)?;
+        let work = self.places.work.clone();
+        self.step(op, commands, &work, &[&work], true)
+    }
+
+    /// Runs commands about a branch, unless a step has failed.
+    fn untimed(&mut self, table: &[Words], branch: &'static str) -> Result<()> {
+        if self.failed {
+            return Ok(());
+        }
+        self.places.branch = branch;
+        let commands = self.places.commands(table, None)?;
+        let step = self.prepare(commands, &self.places.work);
+        match run_apart(&step)?.error {
+            Some(error) => bail!("branch {branch}: {error}"),
+            None => Ok(()),
+        }
     }
 
     fn init(&mut self) -> Result<()> {
