@@ -76,3 +76,9 @@ pub const MAX_RENAME_BYTES: u64 = 64 << 20;
 pub const MAX_RENAME_CHUNKS: usize = 1 << 18;
 /// Merge bases that are merged with each other.
 pub const MAX_MERGE_BASES: usize = 16;
+/// Bytes of a subset's patterns: what one value of the view holds.
+pub const MAX_SUBSET_BYTES: usize = 4 * MAX_PATH_BYTES;
+/// Patterns with wildcards in one subset.
+pub const MAX_SUBSET_GLOBS: usize = 1024;
+/// Components of a pattern with wildcards.
+pub const MAX_SUBSET_GLOB_PARTS: usize = 60;

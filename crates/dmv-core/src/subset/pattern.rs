@@ -1,0 +1,321 @@
+//! One pattern of a subset, and whether it names a path.
+
+use super::SubsetError;
+use crate::escape::escape;
+use crate::limits::{MAX_NAME_BYTES, MAX_PATH_BYTES, MAX_SUBSET_GLOB_PARTS};
+use globset::{GlobBuilder, GlobMatcher};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// What names every path.
+const ALL: &[u8] = b"**";
+
+/// A pattern, taken apart.
+#[derive(Clone, Debug)]
+pub(super) struct Pattern {
+    /// Whether what it names is left out.
+    pub excludes: bool,
+    /// Whether it names directories only.
+    pub dir_only: bool,
+    parts: Vec<Part>,
+    /// `!` and the canonical form of what comes after it.
+    line: Vec<u8>,
+}
+
+/// One component of a pattern.
+#[derive(Clone, Debug)]
+enum Part {
+    /// Just this name.
+    Name(Box<[u8]>),
+    /// Any name that fits.
+    Glob(GlobMatcher),
+    /// `**`: any number of names, also none.
+    AnyDepth,
+}
+
+/// Which parts of a pattern may come next on a path: bit `n` stands for part `n`, and the bit after
+/// the last one for the end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Positions(u64);
+
+impl Pattern {
+    /// Takes a pattern apart. Nothing is trimmed, and `#` begins no comment.
+    pub(super) fn parse(given: &[u8]) -> Result<Pattern, SubsetError> {
+        let fail = |why: &str| SubsetError::Pattern {
+            pattern: escape(given).to_string(),
+            why: why.to_owned(),
+        };
+        if given.len() > MAX_PATH_BYTES {
+            return Err(fail("it is longer than any path"));
+        }
+        if given.iter().any(|b| matches!(b, 0 | b'\n')) {
+            return Err(fail("no line can hold it; `?` stands for any character"));
+        }
+        let (excludes, rest) = match given.strip_prefix(b"!") {
+            Some(rest) => (true, rest),
+            None => (false, given),
+        };
+        if rest.is_empty() {
+            return Err(fail("it names nothing"));
+        }
+        let mut sources = Vec::new();
+        for source in rest.split(|b| *b == b'/') {
+            match source {
+                b"" | b"." => {}
+                b".." => return Err(fail("`..` leads out of the repository")),
+                b"**" if sources.last() == Some(&ALL) => {}
+                source => sources.push(source),
+            }
+        }
+        if sources.is_empty() {
+            sources.push(ALL);
+        }
+        let parts = sources.iter().map(|source| Part::parse(source));
+        let parts = parts.collect::<Result<Vec<_>, _>>();
+        let mut parts = parts.map_err(|why| fail(&why))?;
+        let names: Vec<Vec<u8>> = parts.iter().filter_map(Part::name).map(escaped).collect();
+        let is_literal = names.len() == parts.len();
+        let is_anchored = rest.starts_with(b"/") || sources.len() > 1;
+        let dir_only = rest.ends_with(b"/") && sources != [ALL];
+        let mut body = match is_literal {
+            true => names.join(&b'/'),
+            false => sources.join(&b'/'),
+        };
+        if !is_literal {
+            if sources.len() == 1 && sources != [ALL] {
+                match is_anchored {
+                    true => body.insert(0, b'/'),
+                    false => parts.insert(0, Part::AnyDepth),
+                }
+            }
+            // `a/**` names what is in `a`, not `a`.
+            if matches!(parts.last(), Some(Part::AnyDepth)) {
+                parts.push(Part::parse(b"*").map_err(|why| fail(&why))?);
+            }
+            if parts.len() > MAX_SUBSET_GLOB_PARTS {
+                return Err(fail("it has wildcards and too many components"));
+            }
+        }
+        if dir_only {
+            body.push(b'/');
+        }
+        let line = [&b"!"[..], &as_line(body)].concat();
+        Ok(Pattern {
+            excludes,
+            dir_only,
+            parts,
+            line,
+        })
+    }
+
+    /// The canonical form.
+    pub(super) fn text(&self) -> &[u8] {
+        match self.excludes {
+            true => &self.line,
+            false => &self.line[1..],
+        }
+    }
+
+    /// Whether it names every path.
+    pub(super) fn is_all(&self) -> bool {
+        self.line[1..] == *ALL
+    }
+
+    /// Whether both name the same paths by their text, whether they take them in or leave them out.
+    pub(super) fn names_same(&self, other: &Pattern) -> bool {
+        self.line == other.line
+    }
+
+    /// Whether the other pattern's one path lies below this one's.
+    pub(super) fn covers(&self, other: &Pattern) -> bool {
+        match (self.path(), other.path()) {
+            (Some(own), Some(other)) => other
+                .strip_prefix(&own[..])
+                .is_some_and(|rest| rest.starts_with(b"/")),
+            _ => false,
+        }
+    }
+
+    /// The one path that it names; `None` of one with wildcards.
+    pub(super) fn path(&self) -> Option<Vec<u8>> {
+        let names: Vec<&[u8]> = self.parts.iter().filter_map(Part::name).collect();
+        (names.len() == self.parts.len()).then(|| names.join(&b'/'))
+    }
+
+    /// Whether it names `path` or a directory above it.
+    pub(super) fn names(&self, path: &[u8], is_dir: bool) -> bool {
+        let mut at = self.start();
+        let mut names = path.split(|b| *b == b'/').peekable();
+        while let Some(name) = names.next() {
+            at = self.step(at, name);
+            if at.has(self.parts.len()) && (is_dir || !self.dir_only || names.peek().is_some()) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether it may name anything below the directory `dir`.
+    pub(super) fn reaches_below(&self, dir: &[u8]) -> bool {
+        self.next_parts(dir).next().is_some()
+    }
+
+    /// The names below `dir` that lead on to what it may name; `None` among them: it may be any.
+    pub(super) fn next_names<'s>(&'s self, dir: &[u8]) -> impl Iterator<Item = Option<&'s [u8]>> {
+        self.next_parts(dir).map(Part::name)
+    }
+
+    fn next_parts<'s>(&'s self, dir: &[u8]) -> impl Iterator<Item = &'s Part> {
+        let names = dir.split(|b| *b == b'/').filter(|name| !name.is_empty());
+        let at = names.fold(self.start(), |at, name| self.step(at, name));
+        let parts = self.parts.iter().enumerate();
+        parts
+            .filter(move |(number, _)| at.has(*number))
+            .map(|(_, part)| part)
+    }
+
+    fn start(&self) -> Positions {
+        let mut start = Positions(0);
+        self.reach(&mut start, 0);
+        start
+    }
+
+    fn step(&self, at: Positions, name: &[u8]) -> Positions {
+        let mut next = Positions(0);
+        for (number, part) in self.parts.iter().enumerate() {
+            if !at.has(number) {
+                continue;
+            }
+            match part {
+                Part::AnyDepth => self.reach(&mut next, number),
+                part if part.fits(name) => self.reach(&mut next, number + 1),
+                _ => {}
+            }
+        }
+        next
+    }
+
+    /// Adds a part, and those after it that may stand for no name.
+    fn reach(&self, at: &mut Positions, number: usize) {
+        let rest = &self.parts[number..];
+        let skipped = rest
+            .iter()
+            .take_while(|part| matches!(part, Part::AnyDepth));
+        for number in number..=number + skipped.count() {
+            at.0 |= 1 << number;
+        }
+    }
+}
+
+impl Positions {
+    fn has(self, number: usize) -> bool {
+        self.0 >> number & 1 == 1
+    }
+}
+
+impl Part {
+    fn parse(source: &[u8]) -> Result<Part, String> {
+        if source == ALL {
+            return Ok(Part::AnyDepth);
+        }
+        let mut name = Vec::with_capacity(source.len());
+        let mut bytes = source.iter();
+        while let Some(byte) = bytes.next() {
+            match byte {
+                b'*' | b'?' | b'[' => return Part::parse_glob(source),
+                b'\\' => match bytes.next() {
+                    Some(byte) => name.push(*byte),
+                    None => return Err("a backslash at the end escapes nothing".to_owned()),
+                },
+                byte => name.push(*byte),
+            }
+        }
+        match name.len() > MAX_NAME_BYTES {
+            true => Err("no name is that long".to_owned()),
+            false => Ok(Part::Name(name.into())),
+        }
+    }
+
+    fn parse_glob(source: &[u8]) -> Result<Part, String> {
+        // Each of a name's bytes may be written as an escape or a short class.
+        if source.len() > 4 * MAX_NAME_BYTES {
+            return Err("no name is that long".to_owned());
+        }
+        let source = std::str::from_utf8(source).map_err(|_| "wildcards need UTF-8")?;
+        // Braces mean themselves, as in ignore files.
+        let mut text = String::with_capacity(source.len());
+        let (mut in_class, mut is_escaped) = (false, false);
+        for c in source.chars() {
+            match c {
+                '{' | '}' if !in_class && !is_escaped => text.extend(['\\', c]),
+                c => text.push(c),
+            }
+            match c {
+                _ if is_escaped => {}
+                '[' => in_class = true,
+                ']' => in_class = false,
+                _ => {}
+            }
+            is_escaped = c == '\\' && !is_escaped && !in_class;
+        }
+        let glob = GlobBuilder::new(&text)
+            .literal_separator(true)
+            .backslash_escape(true)
+            .build();
+        let glob = glob.map_err(|e| e.kind().to_string())?;
+        Ok(Part::Glob(glob.compile_matcher()))
+    }
+
+    fn name(&self) -> Option<&[u8]> {
+        match self {
+            Part::Name(name) => Some(name),
+            Part::Glob(_) | Part::AnyDepth => None,
+        }
+    }
+
+    fn fits(&self, name: &[u8]) -> bool {
+        match self {
+            Part::Name(own) => **own == *name,
+            Part::Glob(glob) => glob.is_match(Path::new(OsStr::from_bytes(name))),
+            Part::AnyDepth => true,
+        }
+    }
+}
+
+/// A name, written so that no byte of it is a wildcard.
+fn escaped(name: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(name.len());
+    for byte in name {
+        if matches!(byte, b'*' | b'?' | b'[' | b'\\') {
+            out.push(b'\\');
+        }
+        out.push(*byte);
+    }
+    out
+}
+
+/// A pattern, written so that a line of a file can hold it.
+fn as_line(mut pattern: Vec<u8>) -> Vec<u8> {
+    let last = pattern.last().copied();
+    if matches!(last, Some(b' ' | b'\r')) && trim_line(&pattern).len() < pattern.len() {
+        pattern.insert(pattern.len() - 1, b'\\');
+    }
+    if matches!(pattern.first(), Some(b'#' | b'!' | b' ')) {
+        pattern.insert(0, b'\\');
+    }
+    pattern
+}
+
+/// A line without its end: a carriage return, and spaces that no backslash escapes.
+pub(super) fn trim_line(line: &[u8]) -> &[u8] {
+    let mut line = line;
+    while let [rest @ .., b' ' | b'\r'] = line {
+        let slashes = rest.iter().rev().take_while(|b| **b == b'\\').count();
+        if slashes % 2 == 1 {
+            break;
+        }
+        line = rest;
+    }
+    line
+}
