@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The rooms of `dmv-core` and what each may use besides itself. Floors from the bottom up.
-const ROOMS: [(&str, &[&str]); 15] = [
+const ROOMS: [(&str, &[&str]); 16] = [
     // Floor 0: nothing of DMV's objects.
     ("limits", &[]),
     ("hash", &[]),
@@ -31,7 +31,7 @@ const ROOMS: [(&str, &[&str]); 15] = [
     ("subset", &["escape", "limits"]),
     // Floor 3: what reads them, through a trait.
     ("history", &["hash", "object"]),
-    ("diff", &["hash", "limits", "object"]),
+    ("diff", &["hash", "limits", "object", "subset"]),
     (
         "merge",
         &["chunker", "diff", "hash", "history", "limits", "object"],

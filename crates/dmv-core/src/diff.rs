@@ -3,6 +3,10 @@
 //! Both are walked in step, in path order. Equal ids are passed over unread, of directories and of
 //! the nodes inside one, so the cost follows the difference and not the size.
 
+mod slice;
+
+pub use slice::{Slice, diff_slices, entries_in, is_wanted};
+
 use crate::hash::ObjectId;
 use crate::limits::MAX_PATH_DEPTH;
 use crate::object::name::RepoPath;
@@ -100,10 +104,21 @@ pub fn diff_trees<V: DiffVisitor + ?Sized>(
     new: Option<ObjectId>,
     visitor: &mut V,
 ) -> Result<ControlFlow<()>, V::Error> {
+    diff_dirs(reader, &RepoPath::root(), old, new, visitor)
+}
+
+/// [`diff_trees`] of two directories whose path is `at`.
+fn diff_dirs<V: DiffVisitor + ?Sized>(
+    reader: &dyn ObjectRead,
+    at: &RepoPath,
+    old: Option<ObjectId>,
+    new: Option<ObjectId>,
+    visitor: &mut V,
+) -> Result<ControlFlow<()>, V::Error> {
     let mut walk = Walk {
         reader,
         empty: empty_tree_id(),
-        path: RepoPath::root(),
+        path: at.clone(),
         dirs: Vec::new(),
     };
     if old != new {
@@ -159,7 +174,8 @@ impl<'r> Walk<'r> {
             _ => [(old, new), (None, None)],
         };
         for (old, new) in reports {
-            if self.is_reported(old, new) && visitor.change(&self.path, old, new)?.is_break() {
+            if is_reported(old, new, self.empty) && visitor.change(&self.path, old, new)?.is_break()
+            {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -177,19 +193,6 @@ impl<'r> Walk<'r> {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn is_reported(&self, old: Option<&TreeEntry>, new: Option<&TreeEntry>) -> bool {
-        match (old, new) {
-            (None, None) => false,
-            (Some(one), None) | (None, Some(one)) => {
-                one.kind != Kind::Directory || one.id == self.empty || one.attrs.is_some()
-            }
-            (Some(a), Some(b)) if a.kind == Kind::Directory => {
-                a.attrs != b.attrs || (a.id == self.empty) != (b.id == self.empty)
-            }
-            (Some(_), Some(_)) => true,
-        }
-    }
-
     /// Makes the directories at the current path the next to walk.
     fn descend(&mut self, old: Option<ObjectId>, new: Option<ObjectId>) -> Result<(), ObjectError> {
         let too_deep = self.dirs.len() >= MAX_PATH_DEPTH;
@@ -205,6 +208,20 @@ impl<'r> Walk<'r> {
         let (old, new) = (open(old)?, open(new)?);
         self.dirs.push(DirPair { ids, old, new });
         Ok(())
+    }
+}
+
+/// Whether a difference is told of, or what is under the directory tells it.
+fn is_reported(old: Option<&TreeEntry>, new: Option<&TreeEntry>, empty: ObjectId) -> bool {
+    match (old, new) {
+        (None, None) => false,
+        (Some(one), None) | (None, Some(one)) => {
+            one.kind != Kind::Directory || one.id == empty || one.attrs.is_some()
+        }
+        (Some(a), Some(b)) if a.kind == Kind::Directory => {
+            a.attrs != b.attrs || (a.id == empty) != (b.id == empty)
+        }
+        (Some(_), Some(_)) => true,
     }
 }
 

@@ -263,7 +263,7 @@ impl Subset {
         match number {
             Some(number) => !self.patterns[number].excludes,
             // A list that begins with leaving something out begins with everything.
-            None => self.patterns.first().is_none_or(|first| first.excludes),
+            None => (self.patterns.first()).is_none_or(|first| first.excludes && !first.is_all()),
         }
     }
 

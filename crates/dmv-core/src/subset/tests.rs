@@ -110,7 +110,7 @@ fn the_last_pattern_that_names_a_path_decides() {
     let without = subset(&["!a"]);
     assert!(without.includes(b"b", false) && !without.includes(b"a/x", false));
     assert!(Subset::everything().includes(b"x", false));
-    assert_eq!(Subset::nothing().extent(b""), Extent::Part);
+    assert_eq!(Subset::nothing().extent(b""), Extent::None);
     assert_eq!(Subset::nothing().extent(b"a"), Extent::None);
     assert!(!Subset::nothing().includes(b"x/y", true));
 }
