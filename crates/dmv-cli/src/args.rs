@@ -77,6 +77,7 @@ pub enum Command {
     Restore(commands::restore::Args),
     Branch(commands::branch::Args),
     Tag(commands::tag::Args),
+    Worktree(commands::worktree::Args),
     Undo(commands::undo::Args),
     Op(commands::op::Args),
     Export(commands::export::Args),

@@ -55,7 +55,24 @@ impl Context {
 
     /// Opens the repository around the current directory.
     pub fn repo(&self) -> Result<Repo, Failure> {
-        Ok(Repo::open(Path::new("."))?)
+        let repo = Repo::open(Path::new("."))?;
+        if let Some(from) = repo.moved_from()?
+            && !repo.refs().is_read_only()
+        {
+            // Only messages and other worktrees need to know: it is noted now or some other time.
+            match repo.note_place(self.asked()?) {
+                Ok(()) => self.ui.note(format_args!(
+                    "note: this worktree was at {} before",
+                    from.display()
+                )),
+                Err(e) if self.ui.verbose() => {
+                    self.ui
+                        .warn(format_args!("its new place is not noted: {e}"));
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(repo)
     }
 
     /// The settings in force.

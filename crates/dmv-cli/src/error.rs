@@ -183,13 +183,24 @@ fn sort(e: &RepoError) -> Sorted {
             ("ref-exists", EXIT_OTHER, Some(format!("dmv {kind}")))
         }
         RepoError::NoRef { kind, .. } => ("no-ref", EXIT_OTHER, Some(format!("dmv {kind}"))),
-        RepoError::InUse { .. } => hinted("in-use", EXIT_REFUSED, "dmv branch"),
+        RepoError::InUse { .. } => hinted("in-use", EXIT_REFUSED, "dmv worktree list"),
         RepoError::WouldLose { .. } => hinted("would-lose", EXIT_REFUSED, "dmv status"),
         RepoError::Moved { name } => (
             "branch-moved",
             EXIT_REFUSED,
             Some(format!("dmv checkout {name}")),
         ),
+        RepoError::NotFree { .. } => ("not-free", EXIT_REFUSED, None),
+        RepoError::NoSuchWorktree(_) => hinted("no-such-worktree", EXIT_OTHER, "dmv worktree list"),
+        RepoError::OwnWorktree(_) => hinted("own-worktree", EXIT_REFUSED, "dmv worktree list"),
+        RepoError::WorktreeCopy { at, .. } => {
+            let hint = format!("dmv -C {} worktree add DIR", at.display());
+            ("worktree-copy", EXIT_REFUSED, Some(hint))
+        }
+        RepoError::LostRepository { worktree, .. } => {
+            let hint = format!("dmv -C REPOSITORY worktree repair {}", worktree.display());
+            ("lost-repository", EXIT_NO_REPOSITORY, Some(hint))
+        }
         RepoError::NoOperation { .. } => hinted("no-operation", EXIT_OTHER, "dmv op log"),
         RepoError::NothingToUndo => hinted("nothing-to-undo", EXIT_OTHER, "dmv op log"),
         RepoError::ChangedSince {

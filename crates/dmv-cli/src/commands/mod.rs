@@ -23,6 +23,7 @@ pub mod status;
 pub mod tag;
 pub mod undo;
 pub mod verify;
+pub mod worktree;
 
 use crate::args::Command;
 use crate::context::Context;
@@ -45,6 +46,7 @@ pub fn run(context: &Context, command: Command) -> Result<u8, Failure> {
         Command::Restore(args) => restore::run(context, &args),
         Command::Branch(args) => branch::run(context, &args),
         Command::Tag(args) => tag::run(context, &args),
+        Command::Worktree(args) => worktree::run(context, &args),
         Command::Undo(args) => undo::run(context, &args),
         Command::Op(args) => op::run(context, &args),
         Command::Export(args) => export::run(context, &args),

@@ -1,6 +1,6 @@
 //! Branches and tags: list, create, delete, rename.
 
-use super::worktree::{Head, head_key};
+use super::worktree::{Head, head_key, path_key};
 use super::{Asked, Repo, RepoError, change, set};
 use crate::hash::ObjectId;
 use crate::refs::{Change, Effect, check_ref_name};
@@ -168,14 +168,28 @@ impl Repo {
         Ok(out)
     }
 
+    /// Refuses a branch that a worktree is on, or that a clone of a bare repository would be on.
     fn refuse_in_use(&self, branch: &str) -> Result<(), RepoError> {
-        let Some(worktree) = self.worktrees_on(branch)?.into_iter().next() else {
-            return Ok(());
-        };
-        let at = self.worktree_path(&worktree)?;
+        match self.worktrees_on(branch)?.first() {
+            Some(worktree) => self.in_use(branch, worktree),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses to let a second worktree be on a branch.
+    pub(super) fn refuse_taken(&self, branch: &str) -> Result<(), RepoError> {
+        for worktree in self.worktrees_on(branch)? {
+            if self.refs.get(&path_key(&worktree))?.is_some() {
+                return self.in_use(branch, &worktree);
+            }
+        }
+        Ok(())
+    }
+
+    fn in_use(&self, branch: &str, worktree: &str) -> Result<(), RepoError> {
         Err(RepoError::InUse {
             name: branch.to_owned(),
-            at,
+            at: self.worktree_path(worktree)?,
         })
     }
 }

@@ -98,7 +98,11 @@ impl Repo {
                     kind: "branch",
                     name: name.clone(),
                 };
-                (Head::Branch(name.clone()), id.ok_or_else(missing)?)
+                let id = id.ok_or_else(missing)?;
+                if self.head()?.branch() != Some(name.as_str()) {
+                    self.refuse_taken(&name)?;
+                }
+                (Head::Branch(name), id)
             }
             CheckoutTarget::Commit(id) => (Head::Commit(id), id),
         };

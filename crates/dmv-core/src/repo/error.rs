@@ -102,6 +102,36 @@ pub enum RepoError {
         /// The worktree's path.
         at: String,
     },
+    /// A directory that a worktree cannot be made in.
+    #[error("there can be no worktree in {}: {why}", dir.display())]
+    NotFree {
+        /// The directory.
+        dir: PathBuf,
+        /// Why not.
+        why: String,
+    },
+    /// No worktree of this repository is known there.
+    #[error("{} is not a worktree that this repository knows", .0.display())]
+    NoSuchWorktree(PathBuf),
+    /// The worktree that holds the repository itself.
+    #[error("{} holds the repository itself", .0.display())]
+    OwnWorktree(PathBuf),
+    /// A worktree that was copied, so that there are two of one name.
+    #[error("{} is a copy of the worktree at {}", dir.display(), at.display())]
+    WorktreeCopy {
+        /// The copy.
+        dir: PathBuf,
+        /// The worktree.
+        at: PathBuf,
+    },
+    /// The repository of a worktree is not where its `.dmv` file says.
+    #[error("the worktree {} belongs to a repository at {}, which is not there", worktree.display(), at.display())]
+    LostRepository {
+        /// The worktree.
+        worktree: PathBuf,
+        /// Where the repository should be.
+        at: PathBuf,
+    },
     /// The branch was moved by somebody else since the worktree's files were last made equal to it.
     #[error("branch '{name}' has moved since these files were checked out")]
     Moved {

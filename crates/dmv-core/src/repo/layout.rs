@@ -4,6 +4,7 @@ use super::RepoError;
 use crate::chunker::CHUNKER;
 use crate::store::FileId;
 use crate::vfs::{OsVfs, read_small, write_durably};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// The repository's directory in a worktree.
@@ -145,38 +146,78 @@ pub fn discover(start: &Path) -> Result<Place, RepoError> {
 /// The name of the worktree that a repository was made in.
 pub const MAIN: &str = "main";
 
-/// Follows a `.dmv` file of a further worktree: two lines, the repository and the worktree's name.
-fn pointed(root: &Path, file: &Path) -> Result<Place, RepoError> {
-    check_owner(file)?;
-    let bytes = read_small(&OsVfs, file, SMALL_FILE_BYTES).map_err(|source| RepoError::Io {
-        action: "read",
-        path: file.to_owned(),
-        source,
-    })?;
-    let text = String::from_utf8_lossy(&bytes);
-    let mut lines = text.lines();
-    let dmv = lines
-        .next()
-        .and_then(|l| l.strip_prefix("repository "))
-        .map(PathBuf::from);
-    let name = lines.next().and_then(|l| l.strip_prefix("worktree "));
-    match (dmv, name) {
-        (Some(dmv), Some(name)) if is_store(&dmv) => {
-            check_owner(&dmv)?;
-            Ok(Place {
-                dmv,
-                worktree: Some((root.to_owned(), name.to_owned())),
-            })
-        }
-        (Some(dmv), Some(_)) => Err(RepoError::NotFound(dmv)),
-        _ => {
-            let why = "it does not name a repository".to_owned();
-            Err(RepoError::Damaged {
-                path: file.to_owned(),
-                why,
-            })
-        }
+/// The `.dmv` file of a further worktree: two lines, the repository and the worktree's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pointer {
+    /// The repository's directory.
+    pub repository: PathBuf,
+    /// The worktree's name in it.
+    pub worktree: String,
+}
+
+impl Pointer {
+    /// Reads a `.dmv` file.
+    pub fn read(file: &Path) -> Result<Pointer, RepoError> {
+        check_owner(file)?;
+        let bytes = read_small(&OsVfs, file, SMALL_FILE_BYTES).map_err(|source| RepoError::Io {
+            action: "read",
+            path: file.to_owned(),
+            source,
+        })?;
+        Pointer::parse(&bytes).ok_or_else(|| RepoError::Damaged {
+            path: file.to_owned(),
+            why: "it does not name a repository and a worktree".to_owned(),
+        })
     }
+
+    fn parse(bytes: &[u8]) -> Option<Pointer> {
+        let rest = bytes.strip_prefix(b"repository ")?;
+        let end = rest.iter().position(|b| *b == b'\n')?;
+        let (path, rest) = rest.split_at(end);
+        let name = rest.strip_prefix(b"\nworktree ")?.strip_suffix(b"\n")?;
+        let name = std::str::from_utf8(name).ok()?;
+        // The name becomes part of a path.
+        let one_part = crate::refs::check_ref_name(name).is_ok() && !name.contains('/');
+        let repository = PathBuf::from(std::ffi::OsStr::from_bytes(path));
+        (one_part && repository.is_absolute()).then(|| Pointer {
+            repository,
+            worktree: name.to_owned(),
+        })
+    }
+
+    /// Writes the file, whole or not at all.
+    pub fn write(&self, file: &Path) -> Result<(), RepoError> {
+        let path = self.repository.as_os_str().as_bytes();
+        let name = self.worktree.as_bytes();
+        let bytes = [b"repository ", path, b"\nworktree ", name, b"\n"].concat();
+        if Pointer::parse(&bytes).as_ref() != Some(self) {
+            return Err(RepoError::Text(format!(
+                "a worktree cannot belong to a repository at {}: its path has a line break",
+                self.repository.display()
+            )));
+        }
+        write_durably(&OsVfs, file, &bytes).map_err(|source| RepoError::Io {
+            action: "write",
+            path: file.to_owned(),
+            source,
+        })
+    }
+}
+
+fn pointed(root: &Path, file: &Path) -> Result<Place, RepoError> {
+    let pointer = Pointer::read(file)?;
+    let dmv = pointer.repository;
+    if !is_store(&dmv) {
+        return Err(RepoError::LostRepository {
+            worktree: root.to_owned(),
+            at: dmv,
+        });
+    }
+    check_owner(&dmv)?;
+    Ok(Place {
+        dmv,
+        worktree: Some((root.to_owned(), pointer.worktree)),
+    })
 }
 
 fn check_owner(path: &Path) -> Result<(), RepoError> {
@@ -191,5 +232,31 @@ fn check_owner(path: &Path) -> Result<(), RepoError> {
         Ok(())
     } else {
         Err(RepoError::ForeignOwner(path.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pointer_names_an_absolute_path_and_one_name_and_nothing_else() {
+        let good = b"repository /a/b \xff\nworktree side\n";
+        let pointer = Pointer::parse(good).expect("it is well-formed");
+        assert_eq!(pointer.repository.as_os_str().as_bytes(), b"/a/b \xff");
+        assert_eq!(pointer.worktree, "side");
+        let bad: [&[u8]; 8] = [
+            b"",
+            b"repository /a\n",
+            b"repository a\nworktree side\n",
+            b"repository /a\nworktree side",
+            b"repository /a\nworktree ..\n",
+            b"repository /a\nworktree a/b\n",
+            b"repository /a\nworktree side\nmore\n",
+            b"worktree side\nrepository /a\n",
+        ];
+        for bytes in bad {
+            assert_eq!(Pointer::parse(bytes), None, "{}", bytes.escape_ascii());
+        }
     }
 }

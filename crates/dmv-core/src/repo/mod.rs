@@ -21,6 +21,7 @@ mod undo;
 mod unfinished;
 mod verify;
 mod worktree;
+mod worktrees;
 
 pub use branch::{RefInfo, RefKind};
 pub use checkout::{CheckoutOptions, CheckoutReport, CheckoutTarget};
@@ -39,6 +40,7 @@ pub use undo::{UndoOptions, UndoReport};
 pub use unfinished::Unfinished;
 pub use verify::{Damaged, VerifyDepth, VerifyReport};
 pub use worktree::{Head, WorktreeSettings};
+pub use worktrees::{AddOptions, AddReport, WorktreeInfo, WorktreeState};
 
 use crate::object::ObjectRead;
 use crate::refs::{Change, Effect, Made, NewOperation, Operation, Refs, RefsError, Timestamp};
@@ -68,6 +70,8 @@ pub struct Repo {
     refs: Arc<Refs>,
     log: Mutex<Option<LogPack>>,
     worktree: Option<(PathBuf, String)>,
+    /// What the worktree will be on, while it is being made and the view does not know it.
+    coming: Option<Head>,
 }
 
 impl Repo {
@@ -139,7 +143,9 @@ impl Repo {
 
     /// Opens a repository that was found.
     pub fn open_place(place: Place) -> Result<Repo, RepoError> {
-        Repo::open_place_on(place, Arc::new(OsVfs))
+        let repo = Repo::open_place_on(place, Arc::new(OsVfs))?;
+        repo.check_place()?;
+        Ok(repo)
     }
 
     /// Opens a repository whose packs and indexes lie in `vfs`.
@@ -182,6 +188,7 @@ impl Repo {
             refs,
             log: Mutex::new(None),
             worktree,
+            coming: None,
         })
     }
 

@@ -4,7 +4,8 @@
 //! have its new ones. Files follow as the operation's [`Effect`] tells. Its own undo is no exception.
 
 use super::checkout::{SwitchTo, Switched};
-use super::worktree::{Head, base_key, head_key};
+use super::worktree::{Head, base_key, head_key, path_key};
+use super::worktrees::{WholeWorktree, refuse_unless_free, whole_worktree};
 use super::{Asked, Repo, RepoError, WorktreeSettings};
 use crate::hash::{ObjectId, encode_hex};
 use crate::job::Job;
@@ -108,6 +109,11 @@ impl Repo {
         let effect = undone.effect();
         let mut done = Switched::default();
         let operation = match base {
+            _ if effect == Effect::Worktree => {
+                let (made, switched) = self.undo_worktree(&undone, changes, options, job)?;
+                done = switched;
+                made
+            }
             Some(base) if effect == Effect::Written => {
                 let target = base.new.clone();
                 let (made, switched) =
@@ -178,6 +184,45 @@ impl Repo {
         Ok((operation, switched))
     }
 
+    /// Removes a worktree that came, or makes one again that went.
+    fn undo_worktree(
+        &self,
+        undone: &Operation,
+        changes: Vec<Change>,
+        options: &UndoOptions,
+        job: &Job,
+    ) -> Result<(Operation, Switched), RepoError> {
+        let settings = &options.settings;
+        let mut operation = None;
+        let publish = || {
+            let asked = options.asked.clone();
+            let done = self.publish_undo(asked, None, changes, Effect::Worktree, undone.seq)?;
+            operation = Some(done);
+            Ok(())
+        };
+        let mut switched = Switched::default();
+        match whole_worktree(&undone.changes) {
+            WholeWorktree::Came(name) => {
+                let all = self.worktrees()?;
+                let info = all.iter().find(|info| info.name == name);
+                let gone = || refused(undone, format!("worktree '{name}' is gone"));
+                self.take_down(info.ok_or_else(gone)?, false, settings, job, publish)?;
+            }
+            WholeWorktree::Went(name, path, Some(base)) => {
+                let commit = self.id_value(&base_key(&name), &base)?;
+                refuse_unless_free(&path)?;
+                let how = (&options.asked, settings);
+                switched = self.set_up(&name, &path, commit, how, job, publish)?;
+            }
+            WholeWorktree::Went(..) | WholeWorktree::Moved => {
+                let why = "it notes where a worktree is, which is so".to_owned();
+                return Err(refused(undone, why));
+            }
+        }
+        let operation = operation.expect("what was done was published");
+        Ok((operation, switched))
+    }
+
     /// The operation whose id begins with `prefix`.
     fn find_operation(&self, prefix: &str) -> Result<Operation, RepoError> {
         let hex = prefix.to_ascii_lowercase();
@@ -208,7 +253,9 @@ impl Repo {
         let here = self.worktree_name().unwrap_or_default();
         let mut found = None;
         self.each_operation(&mut |operation, _| {
-            if operation.worktree() != here {
+            let is_note = operation.effect() == Effect::Worktree
+                && matches!(whole_worktree(&operation.changes), WholeWorktree::Moved);
+            if operation.worktree() != here || is_note {
                 return Ok(ControlFlow::Continue(()));
             }
             found = Some(operation);
@@ -229,9 +276,11 @@ impl Repo {
             };
             // Another worktree's files are its own business. That it follows a branch to another
             // name is not about files.
-            let about_files =
-                operation.effect() != Effect::Kept || changed.contains(&*base_key(worktree));
-            !about_files
+            match operation.effect() {
+                Effect::Kept => !changed.contains(&*base_key(worktree)),
+                Effect::Written => false,
+                Effect::Worktree => true,
+            }
         };
         let changes = operation.changes.iter().filter(|c| is_ours(&c.key));
         let changes: Vec<Change> = changes
@@ -284,10 +333,18 @@ impl Repo {
         };
         let mut taken: BTreeSet<String> = BTreeSet::new();
         let mut heads = Vec::new();
-        for (key, _) in self.refs.with_prefix("worktree/")? {
-            let name = worktree_of(&key).filter(|name| key == head_key(name));
-            let head = after(&key)?.as_deref().and_then(Head::parse);
-            if let (Some(name), Some(Head::Branch(branch))) = (name, head) {
+        let known = self.refs.with_prefix("worktree/")?;
+        let known = known.iter().map(|(key, _)| key.as_str());
+        let keys: BTreeSet<&str> = known
+            .chain(changes.iter().map(|c| c.key.as_str()))
+            .collect();
+        for key in keys {
+            let name = worktree_of(key).filter(|name| key == head_key(name));
+            let head = after(key)?.as_deref().and_then(Head::parse);
+            if let (Some(name), Some(Head::Branch(branch))) = (name, head)
+                // A bare repository's own has none, and no files.
+                && after(&path_key(name))?.is_some()
+            {
                 let moves = changes.iter().any(|change| change.key == key);
                 heads.push((moves, name.to_owned(), branch));
             }

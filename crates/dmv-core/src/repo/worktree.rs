@@ -162,6 +162,7 @@ impl Repo {
         value
             .as_deref()
             .and_then(Head::parse)
+            .or_else(|| self.coming.clone())
             .ok_or_else(|| RepoError::Damaged {
                 path: self.refs.path().to_owned(),
                 why: format!("{key} is missing or makes no sense"),

@@ -1,0 +1,232 @@
+//! `dmv worktree`
+
+use crate::context::Context;
+use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
+use crate::format::json::{ProblemValue, problems};
+use crate::format::text::{SHORT_ID, bytes, clean, count};
+use dmv_core::object::name::escape;
+use dmv_core::repo::{AddOptions, Head, RefKind, Repo, WorktreeInfo, WorktreeState};
+use serde::Serialize;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Work on several branches at once: further worktrees on the same repository
+///
+/// Each has its own branch and files; what is stored is shared.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  dmv worktree add ../hotfix\n  dmv worktree list\n  \
+                  dmv worktree remove ../hotfix"
+)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Add(AddArgs),
+    List,
+    Remove(RemoveArgs),
+    Repair(RepairArgs),
+}
+
+/// Make a worktree in a new directory
+///
+/// Without REV it is on the branch named like the directory, which is made where it is missing. A
+/// branch that another worktree is on is refused.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  dmv worktree add ../hotfix\n  dmv worktree add ../review regrade\n  \
+                  dmv worktree add --detach ../old v1.0"
+)]
+struct AddArgs {
+    /// The directory; missing, or empty
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// The branch or commit to begin with
+    #[arg(value_name = "REV")]
+    revision: Option<String>,
+    /// On a commit, on no branch
+    #[arg(long)]
+    detach: bool,
+}
+
+/// Remove a worktree and its files; its branch stays
+///
+/// Refuses where files are not committed, ignored ones too.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  dmv worktree remove ../hotfix")]
+struct RemoveArgs {
+    /// The worktree's directory
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// Also when files are lost that are not committed
+    #[arg(short, long)]
+    force: bool,
+}
+
+/// Make worktrees that were moved, or whose repository was, belong together again
+///
+/// Run it in the repository's own worktree.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  dmv worktree repair ../moved")]
+struct RepairArgs {
+    /// The worktree's directory
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+}
+
+#[derive(Serialize)]
+struct Record {
+    name: String,
+    path: String,
+    branch: Option<String>,
+    commit: Option<String>,
+    current: bool,
+    missing: bool,
+}
+
+#[derive(Serialize)]
+struct Added {
+    #[serde(flatten)]
+    worktree: Record,
+    files: u64,
+    bytes: u64,
+    problems: Vec<ProblemValue>,
+}
+
+fn record(info: &WorktreeInfo) -> Record {
+    Record {
+        name: info.name.clone(),
+        path: info.path.to_string_lossy().into_owned(),
+        branch: info.head.branch().map(str::to_owned),
+        commit: info.commit.map(|id| id.to_string()),
+        current: info.current,
+        missing: info.state == WorktreeState::Missing,
+    }
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    match &args.command {
+        Command::Add(args) => add(context, &repo, args),
+        Command::List => list(context, &repo),
+        Command::Remove(args) => {
+            let (settings, asked) = (context.settings()?, context.asked()?);
+            let watch = context.watch("looking at");
+            let done = repo.remove_worktree(&args.dir, args.force, &settings, asked, &context.job);
+            drop(watch);
+            let info = done.map_err(|e| unforced(e.into(), &args.dir))?;
+            tell(context, &info, "removed")
+        }
+        Command::Repair(args) => {
+            let info = repo.repair_worktree(&args.dir, context.asked()?)?;
+            tell(context, &info, "found")
+        }
+    }
+}
+
+fn unforced(failure: Failure, dir: &Path) -> Failure {
+    match failure.code {
+        "would-lose" => failure.hint(format!("dmv -C {} status", dir.display())),
+        _ => failure,
+    }
+}
+
+fn add(context: &Context, repo: &Repo, args: &AddArgs) -> Result<u8, Failure> {
+    let name = args.dir.file_name().unwrap_or_default().to_string_lossy();
+    let wanted = match (&args.revision, args.detach) {
+        (Some(revision), _) => revision.clone(),
+        (None, true) => "@".to_owned(),
+        (None, false) => name.into_owned(),
+    };
+    let branches = repo.list_refs(RefKind::Branch)?;
+    let branch = branches.iter().find(|info| info.name == wanted);
+    let (head, commit) = match (branch, &args.revision) {
+        (Some(info), _) if !args.detach => {
+            let commit = info.commit.map_or_else(|| repo.resolve("@"), Ok)?;
+            (Head::Branch(info.name.clone()), commit)
+        }
+        (None, None) if !args.detach => (Head::Branch(wanted), repo.resolve("@")?),
+        _ => {
+            let commit = repo.resolve(&wanted)?;
+            (Head::Commit(commit), commit)
+        }
+    };
+    let options = AddOptions {
+        dir: args.dir.clone(),
+        head,
+        commit,
+        settings: context.settings()?,
+        asked: context.asked()?,
+    };
+    let watch = context.watch("checking out");
+    let report = repo.add_worktree(&options, &context.job)?;
+    drop(watch);
+    if context.globals.json {
+        context.ui.json(&Added {
+            worktree: record(&report.info),
+            files: report.files,
+            bytes: report.bytes,
+            problems: problems(&report.refused),
+        })?;
+    } else if !context.ui.quiet() {
+        let mut out = context.ui.out();
+        let (path, on) = (
+            escape(report.info.path.as_os_str().as_bytes()),
+            on(&report.info),
+        );
+        let files = count(report.files, "file", "files");
+        writeln!(out, "worktree {path}, {on}")?;
+        writeln!(out, "{files} written ({})", bytes(report.bytes))?;
+    }
+    for problem in &report.refused {
+        let (path, why) = (escape(&problem.path), &problem.why);
+        context.ui.warn(format_args!("not written: {path}: {why}"));
+    }
+    Ok(match report.refused.is_empty() {
+        true => EXIT_OK,
+        false => EXIT_INCOMPLETE,
+    })
+}
+
+fn on(info: &WorktreeInfo) -> String {
+    let id = info.commit.map(|id| id.short(SHORT_ID));
+    let id = id.unwrap_or_else(|| "no commit yet".to_owned());
+    match &info.head {
+        Head::Branch(name) => format!("on branch {}, {id}", clean(name)),
+        Head::Commit(_) => format!("on commit {id}, on no branch"),
+    }
+}
+
+fn list(context: &Context, repo: &Repo) -> Result<u8, Failure> {
+    for info in repo.worktrees()? {
+        if context.globals.json {
+            context.ui.json(&record(&info))?;
+            continue;
+        }
+        let mark = if info.current { "*" } else { " " };
+        let path = escape(info.path.as_os_str().as_bytes());
+        let gone = match info.state {
+            WorktreeState::Here => String::new(),
+            WorktreeState::Missing => {
+                format!(" (not there; if it was deleted: dmv worktree remove {path})")
+            }
+        };
+        writeln!(context.ui.out(), "{mark} {path}  {}{gone}", on(&info))?;
+    }
+    Ok(EXIT_OK)
+}
+
+fn tell(context: &Context, info: &WorktreeInfo, what: &str) -> Result<u8, Failure> {
+    if context.globals.json {
+        context.ui.json(&record(info))?;
+    } else if !context.ui.quiet() {
+        let path = escape(info.path.as_os_str().as_bytes());
+        writeln!(context.ui.out(), "{what}: {path}, {}", on(info))?;
+    }
+    Ok(EXIT_OK)
+}

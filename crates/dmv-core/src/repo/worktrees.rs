@@ -1,0 +1,538 @@
+//! Further worktrees on one store: add, list, remove, and find again after a move.
+//!
+//! Each has its own head, base, stat cache and lock, so that commits from several never wait for one
+//! another's data. A `.dmv` file in it names the repository; the view says where it is.
+
+use super::checkout::{SwitchTo, Switched};
+use super::layout::{DMV_DIR, MAIN, Place, Pointer};
+use super::worktree::{Head, base_key, head_key, path_key};
+use super::{Asked, Repo, RepoError, WorktreeSettings, change, set};
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::refs::{Change, Effect, check_ref_name};
+use crate::worktree::scan::{DirScan, ScanOptions, State, scan};
+use crate::worktree::select::Paths;
+use crate::worktree::{Skip, join};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// Whether a worktree is where it was last known to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorktreeState {
+    /// It is.
+    Here,
+    /// Nothing of it is there: it was deleted, or moved and not used since.
+    Missing,
+}
+
+/// One worktree of a repository.
+#[derive(Clone, Debug)]
+pub struct WorktreeInfo {
+    /// Its name in the repository.
+    pub name: String,
+    /// Where it is, or was.
+    pub path: PathBuf,
+    /// What it is on.
+    pub head: Head,
+    /// That commit, if there is one.
+    pub commit: Option<ObjectId>,
+    /// Whether it is the one that the repository was opened in.
+    pub current: bool,
+    /// Whether it is there.
+    pub state: WorktreeState,
+}
+
+/// Where to add a worktree, and on what.
+pub struct AddOptions {
+    /// Its directory: missing, empty, or left by an attempt that was cut off.
+    pub dir: PathBuf,
+    /// What it will be on.
+    pub head: Head,
+    /// The commit; a branch that is not there is made at it.
+    pub commit: ObjectId,
+    /// How files are taken in.
+    pub settings: WorktreeSettings,
+    /// For the operation log.
+    pub asked: Asked,
+}
+
+/// A worktree that was added.
+#[derive(Debug)]
+pub struct AddReport {
+    /// The worktree.
+    pub info: WorktreeInfo,
+    /// Files and symlinks written.
+    pub files: u64,
+    /// Bytes written.
+    pub bytes: u64,
+    /// Paths that could not be written, and why.
+    pub refused: Vec<crate::worktree::snapshot::Problem>,
+}
+
+impl Repo {
+    /// All worktrees by name, the repository's own first.
+    pub fn worktrees(&self) -> Result<Vec<WorktreeInfo>, RepoError> {
+        let mut out = Vec::new();
+        for (key, value) in self.refs.with_prefix("worktree/")? {
+            let name = key.strip_prefix("worktree/");
+            let Some(name) = name.and_then(|rest| rest.strip_suffix("/path")) else {
+                continue;
+            };
+            out.push(self.worktree_info(name, PathBuf::from(std::ffi::OsString::from_vec(value)))?);
+        }
+        out.sort_by_key(|info| info.name != MAIN);
+        Ok(out)
+    }
+
+    fn worktree_info(&self, name: &str, path: PathBuf) -> Result<WorktreeInfo, RepoError> {
+        let current = self.worktree_name().is_ok_and(|here| here == name);
+        let path = match (current, self.worktree_root(), self.dmv.parent()) {
+            (true, Some(root), _) => root.to_owned(),
+            (false, _, Some(root)) if name == MAIN => root.to_owned(),
+            _ => path,
+        };
+        let key = head_key(name);
+        let head = self.refs.get(&key)?.as_deref().and_then(Head::parse);
+        let head = head.ok_or_else(|| RepoError::Damaged {
+            path: self.refs.path().to_owned(),
+            why: format!("{key} is missing or makes no sense"),
+        })?;
+        let commit = match &head {
+            Head::Commit(id) => Some(*id),
+            Head::Branch(branch) => self.ref_id(&format!("branch/{branch}"))?,
+        };
+        let is_here = name == MAIN || self.is_pointed_from(&path, name);
+        Ok(WorktreeInfo {
+            name: name.to_owned(),
+            path,
+            head,
+            commit,
+            current,
+            state: match is_here {
+                true => WorktreeState::Here,
+                false => WorktreeState::Missing,
+            },
+        })
+    }
+
+    /// Whether the directory's `.dmv` file names this repository and that worktree.
+    fn is_pointed_from(&self, dir: &Path, name: &str) -> bool {
+        Pointer::read(&dir.join(DMV_DIR)).is_ok_and(|pointer| {
+            pointer.worktree == name && is_same_place(&pointer.repository, &self.dmv)
+        })
+    }
+
+    /// Makes a worktree in a directory of its own, on a branch that no other worktree is on, or on
+    /// a commit.
+    ///
+    /// Cut off in the middle, nothing is known of it yet; the same command goes on.
+    pub fn add_worktree(&self, options: &AddOptions, job: &Job) -> Result<AddReport, RepoError> {
+        let dir = absolute(&options.dir)?;
+        let mut changes = Vec::new();
+        if let Head::Branch(branch) = &options.head {
+            self.refuse_taken(branch)?;
+            let key = format!("branch/{branch}");
+            match self.ref_id(&key)? {
+                None => {
+                    check_ref_name(branch)?;
+                    changes.push(set(key, options.commit.as_bytes().to_vec()));
+                }
+                Some(id) if id == options.commit => {}
+                Some(_) => {
+                    let name = branch.clone();
+                    return Err(RepoError::RefExists {
+                        kind: "branch",
+                        name,
+                    });
+                }
+            }
+        }
+        let name = self.name_for(&dir)?;
+        changes.extend([
+            set(head_key(&name), options.head.value()),
+            set(path_key(&name), dir.as_os_str().as_bytes().to_vec()),
+            set(base_key(&name), options.commit.as_bytes().to_vec()),
+        ]);
+        let (asked, settings) = (&options.asked, &options.settings);
+        let made = self.set_up(&name, &dir, options.commit, (asked, settings), job, || {
+            self.publish(asked.clone(), None, changes, Effect::Worktree)?;
+            Ok(())
+        })?;
+        Ok(AddReport {
+            info: self.worktree_info(&name, dir)?,
+            files: made.files,
+            bytes: made.bytes,
+            refused: made.refused,
+        })
+    }
+
+    /// A name for a worktree in `dir` that no other has, or the one that an attempt which was cut
+    /// off has given it. Refuses a directory that is not free.
+    fn name_for(&self, dir: &Path) -> Result<String, RepoError> {
+        let above = dir.parent().unwrap_or(dir);
+        if let Ok(place) = super::discover(above)
+            && let Some((root, _)) = place.worktree
+        {
+            return Err(RepoError::NotFree {
+                dir: dir.to_owned(),
+                why: format!("it would lie inside the worktree at {}", root.display()),
+            });
+        }
+        let taken = |name: &str| Ok::<_, RepoError>(self.refs.get(&head_key(name))?.is_some());
+        if let Ok(pointer) = Pointer::read(&dir.join(DMV_DIR))
+            && is_same_place(&pointer.repository, &self.dmv)
+            && !taken(&pointer.worktree)?
+        {
+            return Ok(pointer.worktree);
+        }
+        refuse_unless_free(dir)?;
+        let base: String = dir.file_name().unwrap_or_default().to_string_lossy().into();
+        let good = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+        let base: String = base
+            .chars()
+            .take(60)
+            .map(|c| if good(c) { c } else { '-' })
+            .collect();
+        let base = match check_ref_name(&base) {
+            Ok(()) => base,
+            Err(_) => "worktree".to_owned(),
+        };
+        let mut name = base.clone();
+        let mut n = 1;
+        while name == MAIN || taken(&name)? {
+            n += 1;
+            name = format!("{base}-{n}");
+        }
+        Ok(name)
+    }
+
+    /// Makes the directory of a worktree with the files of a commit, then calls `publish`.
+    pub(super) fn set_up(
+        &self,
+        name: &str,
+        dir: &Path,
+        commit: ObjectId,
+        (asked, settings): (&Asked, &WorktreeSettings),
+        job: &Job,
+        publish: impl FnOnce() -> Result<(), RepoError>,
+    ) -> Result<Switched, RepoError> {
+        std::fs::create_dir_all(dir).map_err(|source| RepoError::Io {
+            action: "create",
+            path: dir.to_owned(),
+            source,
+        })?;
+        let pointer = Pointer {
+            repository: absolute(&self.dmv)?,
+            worktree: name.to_owned(),
+        };
+        pointer.write(&dir.join(DMV_DIR))?;
+        let there = self.beside(name, dir, Some(Head::Commit(commit)))?;
+        let _lock = there.lock_worktree()?;
+        let tree = there.tree(settings)?;
+        let to = SwitchTo {
+            what: "adding this worktree",
+            command: &asked.command,
+            tree: self.read_commit(&commit)?.tree,
+            force: false,
+            settings,
+        };
+        there.switch_files(&tree, &to, job, publish)
+    }
+
+    /// This repository as seen from another worktree; `coming` is what one that is not yet in the
+    /// view will be on.
+    fn beside(&self, name: &str, dir: &Path, coming: Option<Head>) -> Result<Repo, RepoError> {
+        let place = Place {
+            dmv: self.dmv.clone(),
+            worktree: Some((dir.to_owned(), name.to_owned())),
+        };
+        let mut there = Repo::open_place_on(place, self.vfs.clone())?;
+        there.coming = coming;
+        Ok(there)
+    }
+
+    /// Removes a worktree with its files, and returns what it was. Its branch stays.
+    ///
+    /// Refuses where a file is in no commit, ignored ones too, unless forced. Of one that is gone
+    /// already only the record is removed. The repository's own worktree stays.
+    pub fn remove_worktree(
+        &self,
+        dir: &Path,
+        force: bool,
+        settings: &WorktreeSettings,
+        asked: Asked,
+        job: &Job,
+    ) -> Result<WorktreeInfo, RepoError> {
+        let info = self.worktree_at(dir)?;
+        let keys = ["head", "base", "path", "subset"];
+        let mut changes = Vec::new();
+        for key in keys.map(|key| format!("worktree/{}/{key}", info.name)) {
+            changes.push(change(&self.refs, key, None)?);
+        }
+        changes.retain(|change| change.old.is_some());
+        self.take_down(&info, force, settings, job, || {
+            self.publish(asked, None, changes, Effect::Worktree)?;
+            Ok(())
+        })?;
+        Ok(info)
+    }
+
+    /// Removes a worktree's files, then calls `publish`.
+    pub(super) fn take_down(
+        &self,
+        info: &WorktreeInfo,
+        force: bool,
+        settings: &WorktreeSettings,
+        job: &Job,
+        publish: impl FnOnce() -> Result<(), RepoError>,
+    ) -> Result<(), RepoError> {
+        if info.name == MAIN {
+            return Err(RepoError::OwnWorktree(info.path.clone()));
+        }
+        let own = self.dmv.join("worktrees").join(&info.name);
+        let io = |action, path: &Path| {
+            let path = path.to_owned();
+            move |source| RepoError::Io {
+                action,
+                path,
+                source,
+            }
+        };
+        if info.state == WorktreeState::Missing {
+            publish()?;
+        } else {
+            let there = self.beside(&info.name, &info.path, None)?;
+            let _lock = there.lock_worktree()?;
+            let lost = match force {
+                true => Vec::new(),
+                false => there.uncommitted(settings, job)?,
+            };
+            if !lost.is_empty() {
+                return Err(RepoError::WouldLose {
+                    what: "removing this worktree",
+                    paths: lost,
+                });
+            }
+            std::fs::remove_dir_all(&info.path).map_err(io("remove", &info.path))?;
+            publish()?;
+        }
+        match std::fs::remove_dir_all(&own) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(io("remove", &own)(e)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Everything that is on disk and in no commit.
+    fn uncommitted(
+        &self,
+        settings: &WorktreeSettings,
+        job: &Job,
+    ) -> Result<Vec<Vec<u8>>, RepoError> {
+        let select = Paths::default();
+        let tree = self.tree(settings)?;
+        let options = super::StatusOptions {
+            select: &select,
+            settings: settings.clone(),
+        };
+        let changes = self.changes_of(&tree, &options, job)?;
+        let mut lost: Vec<Vec<u8>> = changes.into_iter().map(|change| change.path).collect();
+        let known = tree.known(self);
+        let options = ScanOptions {
+            known: &*known,
+            ignore: &tree.ignore,
+            select: &select,
+            list_ignored: true,
+            one_file_system: false,
+            threads: 0,
+            cancel: job.cancel_flag(),
+        };
+        scan(&tree.root, &options, |dir: DirScan| {
+            for (name, state) in dir.entries() {
+                let path = join(&dir.path, name);
+                let own = path == DMV_DIR.as_bytes();
+                match state {
+                    State::Ignored { .. } => lost.push(path),
+                    State::Skipped { reason, .. } if !own && !matches!(reason, Skip::Temporary) => {
+                        lost.push(path);
+                    }
+                    _ => {}
+                }
+            }
+            Ok::<_, RepoError>(())
+        })?;
+        Ok(lost)
+    }
+
+    /// The worktree in `dir`, or that was there.
+    fn worktree_at(&self, dir: &Path) -> Result<WorktreeInfo, RepoError> {
+        let wanted = absolute(dir)?;
+        let mut all = self.worktrees()?.into_iter();
+        all.find(|info| info.path == wanted || is_same_place(&info.path, &wanted))
+            .ok_or(RepoError::NoSuchWorktree(wanted))
+    }
+
+    /// Where this worktree was before it was moved here by hand; `None` if it is where the view
+    /// says.
+    pub fn moved_from(&self) -> Result<Option<PathBuf>, RepoError> {
+        let Some((root, name)) = &self.worktree else {
+            return Ok(None);
+        };
+        let Some(path) = self.refs.get(&path_key(name))? else {
+            return Ok(None);
+        };
+        let path = PathBuf::from(std::ffi::OsString::from_vec(path));
+        Ok((path != *root && !is_same_place(&path, root)).then_some(path))
+    }
+
+    /// Notes where this worktree is now. From the repository's own, `.dmv` files of the others that
+    /// still name its former place are corrected, too.
+    pub fn note_place(&self, asked: Asked) -> Result<(), RepoError> {
+        let Some((root, name)) = &self.worktree else {
+            return Ok(());
+        };
+        let path = root.as_os_str().as_bytes().to_vec();
+        let changes = vec![change(&self.refs, path_key(name), Some(path))?];
+        self.publish(asked, None, changes, Effect::Worktree)?;
+        if name == MAIN {
+            for info in self.worktrees()? {
+                let file = info.path.join(DMV_DIR);
+                if let Ok(pointer) = Pointer::read(&file)
+                    && info.name != MAIN
+                    && pointer.worktree == info.name
+                    && !pointer.repository.exists()
+                {
+                    self.point_here(&info.path, &info.name)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the worktree in `dir`, which was moved, or whose repository was, belong to this
+    /// repository again.
+    pub fn repair_worktree(&self, dir: &Path, asked: Asked) -> Result<WorktreeInfo, RepoError> {
+        let dir = absolute(dir)?;
+        let pointer = Pointer::read(&dir.join(DMV_DIR))?;
+        let name = pointer.worktree;
+        let key = path_key(&name);
+        if self.refs.get(&key)?.is_none() {
+            return Err(RepoError::NoSuchWorktree(dir));
+        }
+        if pointer.repository.exists() && !is_same_place(&pointer.repository, &self.dmv) {
+            return Err(RepoError::NoSuchWorktree(dir));
+        }
+        self.refuse_copy(&dir, &name)?;
+        self.point_here(&dir, &name)?;
+        let path = dir.as_os_str().as_bytes().to_vec();
+        let changes = vec![change(&self.refs, key, Some(path))?];
+        if changes.iter().any(|c| c.old != c.new) {
+            self.publish(asked, None, changes, Effect::Worktree)?;
+        }
+        self.worktree_info(&name, dir)
+    }
+
+    fn point_here(&self, dir: &Path, name: &str) -> Result<(), RepoError> {
+        let pointer = Pointer {
+            repository: absolute(&self.dmv)?,
+            worktree: name.to_owned(),
+        };
+        pointer.write(&dir.join(DMV_DIR))
+    }
+
+    /// Refuses a further worktree that the view does not know, or that is a copy of one.
+    pub(super) fn check_place(&self) -> Result<(), RepoError> {
+        let Some((root, name)) = self.worktree.as_ref().filter(|(_, name)| name != MAIN) else {
+            return Ok(());
+        };
+        match self.refs.get(&path_key(name))? {
+            Some(path) if path == root.as_os_str().as_bytes() => Ok(()),
+            Some(_) => self.refuse_copy(root, name),
+            None => Err(RepoError::NoSuchWorktree(root.clone())),
+        }
+    }
+
+    fn refuse_copy(&self, dir: &Path, name: &str) -> Result<(), RepoError> {
+        let at = self.refs.get(&path_key(name))?.unwrap_or_default();
+        let at = PathBuf::from(std::ffi::OsString::from_vec(at));
+        match !is_same_place(&at, dir) && self.is_pointed_from(&at, name) {
+            true => Err(RepoError::WorktreeCopy {
+                dir: dir.to_owned(),
+                at,
+            }),
+            false => Ok(()),
+        }
+    }
+}
+
+/// What an operation did to a whole worktree, if it did.
+pub(super) enum WholeWorktree {
+    /// It came: name.
+    Came(String),
+    /// It went: name, path, commit.
+    Went(String, PathBuf, Option<Vec<u8>>),
+    /// It only moved.
+    Moved,
+}
+
+/// What `changes` of [`Effect::Worktree`] did.
+pub(super) fn whole_worktree(changes: &[Change]) -> WholeWorktree {
+    for change in changes {
+        let name = change.key.strip_prefix("worktree/");
+        let Some(name) = name.and_then(|rest| rest.strip_suffix("/head")) else {
+            continue;
+        };
+        let old = |key: String| {
+            let found = changes.iter().find(|change| change.key == key);
+            found.and_then(|change| change.old.clone())
+        };
+        if change.old.is_none() {
+            return WholeWorktree::Came(name.to_owned());
+        }
+        let path = old(path_key(name)).unwrap_or_default();
+        let path = PathBuf::from(std::ffi::OsString::from_vec(path));
+        return WholeWorktree::Went(name.to_owned(), path, old(base_key(name)));
+    }
+    WholeWorktree::Moved
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, RepoError> {
+    let io = |source| RepoError::Io {
+        action: "find",
+        path: path.to_owned(),
+        source,
+    };
+    let path = std::path::absolute(path).map_err(io)?;
+    // Without `..` and symlinks, as far as it is there.
+    let mut rest = Vec::new();
+    for above in path.ancestors() {
+        if let Ok(real) = std::fs::canonicalize(above) {
+            return Ok(rest.iter().rev().fold(real, |path, part| path.join(part)));
+        }
+        rest.extend(above.file_name().map(std::ffi::OsStr::to_owned));
+    }
+    Ok(path)
+}
+
+fn is_same_place(a: &Path, b: &Path) -> bool {
+    match (std::fs::canonicalize(a), std::fs::canonicalize(b)) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => false,
+    }
+}
+
+pub(super) fn refuse_unless_free(dir: &Path) -> Result<(), RepoError> {
+    let not_free = |why: &str| {
+        Err(RepoError::NotFree {
+            dir: dir.to_owned(),
+            why: why.to_owned(),
+        })
+    };
+    match std::fs::read_dir(dir) {
+        Ok(mut entries) => match entries.next() {
+            None => Ok(()),
+            Some(_) => not_free("there is something in it"),
+        },
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(e) => not_free(&e.to_string()),
+    }
+}
