@@ -2,9 +2,9 @@
 //!
 //! The floors, bottom-up: [`hash`], [`limits`], [`escape`], [`job`], [`fsutil`] and [`vfs`] know
 //! nothing of DMV's objects; [`object`] gives them bytes and ids; [`chunker`], [`store`] and [`refs`] keep
-//! them; [`subset`] says which paths are wanted; [`history`], [`diff`] and [`merge`] read them
-//! through [`object::ObjectRead`]; [`worktree`] compares them with files; [`repo`] puts all of it
-//! together. A module uses lower floors only.
+//! them; [`subset`] says which paths are wanted; [`history`], [`diff`], [`merge`] and [`reach`] read
+//! them through [`object::ObjectRead`]; [`worktree`] compares them with files; [`repo`] puts all of
+//! it together. A module uses lower floors only.
 //!
 //! Nothing here prints, reads the environment or opens a socket.
 
@@ -18,6 +18,7 @@ pub mod job;
 pub mod limits;
 pub mod merge;
 pub mod object;
+pub mod reach;
 pub mod refs;
 pub mod repo;
 pub mod store;

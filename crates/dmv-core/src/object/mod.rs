@@ -56,6 +56,61 @@ impl ObjectType {
         }
     }
 
+    /// What an object of this type refers to, by its bytes.
+    pub fn links(self, bytes: &[u8]) -> Result<Vec<(ObjectType, ObjectId)>, DecodeError> {
+        let blob = |kind, is_list| match kind {
+            tree::Kind::Directory => ObjectType::Tree,
+            tree::Kind::Conflict => ObjectType::Conflict,
+            _ if is_list => ObjectType::List,
+            _ => ObjectType::Chunk,
+        };
+        Ok(match self {
+            ObjectType::Chunk => Vec::new(),
+            ObjectType::List => {
+                let node = list::ListNode::decode(bytes)?;
+                let ty = match node.level {
+                    0 => ObjectType::Chunk,
+                    _ => ObjectType::List,
+                };
+                node.entries.iter().map(|e| (ty, e.id)).collect()
+            }
+            ObjectType::Tree => match tree::Node::decode(bytes)? {
+                tree::Node::Leaf(entries) => {
+                    let link = |e: &tree::TreeEntry| (blob(e.kind, e.is_list), e.id);
+                    entries.iter().map(link).collect()
+                }
+                tree::Node::Inner { children, .. } => {
+                    children.iter().map(|c| (ObjectType::Tree, c.id)).collect()
+                }
+            },
+            ObjectType::Conflict => {
+                let conflict = conflict::Conflict::decode(bytes)?;
+                let terms = conflict.bases.iter().chain(&conflict.sides).flatten();
+                terms.map(|t| (blob(t.kind, t.is_list), t.id)).collect()
+            }
+            ObjectType::Commit => {
+                let commit = commit::Commit::decode(bytes)?;
+                let parents = commit.parents.iter().map(|id| (ObjectType::Commit, *id));
+                parents.chain([(ObjectType::Tree, commit.tree)]).collect()
+            }
+        })
+    }
+
+    /// Checks bytes from a stranger as far as they alone can be checked: limits, encoding, names,
+    /// and where a tree node ends.
+    pub fn check(self, bytes: &[u8]) -> Result<(), DecodeError> {
+        let fail = |what| Err(DecodeError { what, at: 0 });
+        match self {
+            ObjectType::Chunk if bytes.len() > crate::limits::MAX_CHUNK_BYTES => {
+                fail("chunk is too large")
+            }
+            ObjectType::Tree if !tree::Node::decode(bytes)?.ends_where_it_should(true) => {
+                fail("tree node goes on behind its end")
+            }
+            ty => ty.links(bytes).map(drop),
+        }
+    }
+
     /// The word for this type in messages.
     pub fn word(self) -> &'static str {
         match self {
@@ -115,6 +170,11 @@ pub trait ObjectRead: Sync {
     /// `Ok(None)`: not stored here, which is normal in a partial repository. Bytes that do not
     /// hash to `id` are [`ObjectError::Damaged`], never returned.
     fn read(&self, ty: ObjectType, id: &ObjectId) -> Result<Option<Arc<[u8]>>, ObjectError>;
+
+    /// Whether an object is stored here; its bytes may not have been looked at.
+    fn holds(&self, ty: ObjectType, id: &ObjectId) -> Result<bool, ObjectError> {
+        Ok(self.read(ty, id)?.is_some())
+    }
 
     /// Like [`read`](Self::read), with absence as [`ObjectError::Missing`].
     fn require(&self, ty: ObjectType, id: &ObjectId) -> Result<Arc<[u8]>, ObjectError> {

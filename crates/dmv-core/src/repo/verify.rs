@@ -3,9 +3,9 @@
 use super::{Repo, RepoError};
 use crate::hash::ObjectId;
 use crate::job::Job;
-use crate::object::list::{BlobChunks, ListNode};
+use crate::object::list::BlobChunks;
 use crate::object::name::RepoPath;
-use crate::object::tree::{Kind, Node};
+use crate::object::tree::Kind;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::repo::look::blob_of;
 use crate::store::{FileId, PackReport, StoreError, verify_pack};
@@ -226,43 +226,7 @@ impl Repo {
             ty,
             why: e.to_string(),
         };
-        let mut out = Vec::new();
-        match ty {
-            ObjectType::Commit => {
-                let commit = crate::object::commit::Commit::decode(&bytes).map_err(damaged)?;
-                out.extend(commit.parents.iter().map(|id| (ObjectType::Commit, *id)));
-                out.push((ObjectType::Tree, commit.tree));
-            }
-            ObjectType::Tree => match Node::decode(&bytes).map_err(damaged)? {
-                Node::Leaf(entries) => {
-                    out.extend(
-                        entries
-                            .iter()
-                            .map(|e| (target_type(e.kind, e.is_list), e.id)),
-                    );
-                }
-                Node::Inner { children, .. } => {
-                    out.extend(children.iter().map(|c| (ObjectType::Tree, c.id)));
-                }
-            },
-            ObjectType::List => {
-                let node = ListNode::decode(&bytes).map_err(damaged)?;
-                let ty = if node.level == 0 {
-                    ObjectType::Chunk
-                } else {
-                    ObjectType::List
-                };
-                out.extend(node.entries.iter().map(|e| (ty, e.id)));
-            }
-            ObjectType::Conflict => {
-                let conflict =
-                    crate::object::conflict::Conflict::decode(&bytes).map_err(damaged)?;
-                let terms = conflict.bases.iter().chain(&conflict.sides).flatten();
-                out.extend(terms.map(|t| (target_type(t.kind, t.is_list), t.id)));
-            }
-            ObjectType::Chunk => {}
-        }
-        Ok(Some(out))
+        ty.links(&bytes).map(Some).map_err(damaged)
     }
 
     /// Finds paths that use what is damaged or missing. Only done when something is.
@@ -351,14 +315,5 @@ impl Repo {
                 Ok(ControlFlow::Continue(()))
             });
         }
-    }
-}
-
-fn target_type(kind: Kind, is_list: bool) -> ObjectType {
-    match kind {
-        Kind::Directory => ObjectType::Tree,
-        Kind::Conflict => ObjectType::Conflict,
-        _ if is_list => ObjectType::List,
-        _ => ObjectType::Chunk,
     }
 }

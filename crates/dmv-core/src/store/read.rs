@@ -185,7 +185,12 @@ impl Store {
         Ok(())
     }
 
-    fn read_bytes(&self, pack: FileId, buf: &mut [u8], at: u64) -> Result<(), StoreError> {
+    pub(super) fn read_bytes(
+        &self,
+        pack: FileId,
+        buf: &mut [u8],
+        at: u64,
+    ) -> Result<(), StoreError> {
         let path = self.pack_path(pack);
         let file = self.pack_file(pack)?;
         let n = file.read_at(buf, at).map_err(|source| StoreError::Io {
@@ -204,7 +209,11 @@ impl Store {
         Ok(())
     }
 
-    fn frame_table(&self, pack: FileId, offset: u64) -> Result<Arc<FrameTable>, StoreError> {
+    pub(super) fn frame_table(
+        &self,
+        pack: FileId,
+        offset: u64,
+    ) -> Result<Arc<FrameTable>, StoreError> {
         let key = (pack, offset);
         if let Some(table) = hit(&mut lock(&self.cache.tables), key) {
             return Ok(table);
@@ -337,5 +346,10 @@ impl ObjectRead for Store {
     fn read(&self, ty: ObjectType, id: &ObjectId) -> Result<Option<Arc<[u8]>>, ObjectError> {
         let mut out = Vec::new();
         Ok(self.read_into(ty, id, &mut out)?.then(|| out.into()))
+    }
+
+    fn holds(&self, ty: ObjectType, id: &ObjectId) -> Result<bool, ObjectError> {
+        let place = self.locate_anew(id)?;
+        Ok(place.is_some_and(|(_, place)| place.ty == ty))
     }
 }

@@ -1,0 +1,258 @@
+//! A walk against a closure computed the simple way, over random histories.
+
+use super::*;
+use crate::object::commit::Person;
+use crate::object::list::ListBuilder;
+use crate::object::mem::MemObjects;
+use crate::object::name::SafeName;
+use crate::object::tree::{TreeBuilder, TreeSummary};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+type Outcome = Result<(), ObjectError>;
+type Objects = BTreeSet<(ObjectType, ObjectId)>;
+
+/// A random number generator that a seed replays.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 8) % n
+    }
+}
+
+/// Files by path of at most two parts; the number stands for the content.
+type Files = BTreeMap<(u64, u64), u64>;
+
+fn blob_entry(mem: &MemObjects, name: String, content: u64) -> Result<TreeEntry, ObjectError> {
+    let mut writer = mem;
+    let mut list = ListBuilder::new();
+    // Content 7 is one chunk, 8 two chunks, and multiples of 10 have lists of several levels.
+    let chunks = if content.is_multiple_of(10) {
+        700
+    } else {
+        content % 4
+    };
+    for n in 0..chunks {
+        let bytes = [content.to_le_bytes(), n.to_le_bytes()].concat();
+        list.push(mem.insert(ObjectType::Chunk, &bytes), 16, &mut writer)?;
+    }
+    let blob = list.finish(&mut writer)?;
+    Ok(TreeEntry {
+        name: SafeName::new(name.as_bytes()).expect("test names are allowed"),
+        kind: Kind::File,
+        is_list: blob.is_list,
+        id: blob.id,
+        size: blob.size,
+        files: 0,
+        attrs: None,
+    })
+}
+
+fn put_tree(mem: &MemObjects, files: &Files) -> Result<TreeSummary, ObjectError> {
+    let mut writer = mem;
+    let mut root = TreeBuilder::new();
+    let dirs: BTreeSet<u64> = files.keys().map(|(dir, _)| *dir).collect();
+    for dir in dirs {
+        let mut builder = TreeBuilder::new();
+        for ((_, name), content) in files.range((dir, 0)..=(dir, u64::MAX)) {
+            builder.push(
+                &blob_entry(mem, format!("{name:06}"), *content)?,
+                &mut writer,
+            )?;
+        }
+        let made = builder.finish(&mut writer)?;
+        let entry = TreeEntry {
+            name: SafeName::new(format!("{dir:03}").as_bytes()).expect("allowed"),
+            kind: Kind::Directory,
+            is_list: false,
+            id: made.id,
+            size: made.bytes,
+            files: made.files,
+            attrs: None,
+        };
+        root.push(&entry, &mut writer)?;
+    }
+    root.finish(&mut writer)
+}
+
+fn put_commit(
+    mem: &MemObjects,
+    parents: &[ObjectId],
+    tree: &TreeSummary,
+    generation: u64,
+) -> Result<ObjectId, ObjectError> {
+    let person = Person {
+        name: "Ada".into(),
+        email: String::new(),
+        seconds: 0,
+        nanos: 0,
+        tz_minutes: 0,
+    };
+    let commit = Commit {
+        tree: tree.id,
+        tree_bytes: tree.bytes,
+        tree_files: tree.files,
+        parents: parents.to_vec(),
+        generation,
+        author: person.clone(),
+        committer: person,
+        message: format!("{parents:?}"),
+        extras: Vec::new(),
+        signature: None,
+    };
+    Ok(mem.insert(ObjectType::Commit, &commit.encode()?))
+}
+
+/// Everything that `tips` name, the simple way.
+fn closure(mem: &MemObjects, tips: &[ObjectId]) -> Result<Objects, ObjectError> {
+    let mut seen = Objects::new();
+    let mut stack: Vec<_> = tips.iter().map(|id| (ObjectType::Commit, *id)).collect();
+    while let Some((ty, id)) = stack.pop() {
+        if seen.insert((ty, id)) {
+            stack.extend(ty.links(&mem.require(ty, &id)?).expect("it decodes"));
+        }
+    }
+    Ok(seen)
+}
+
+fn found(reach: &mut Reach, mem: &dyn ObjectRead) -> Result<Objects, ObjectError> {
+    let mut out = Objects::new();
+    while let Some(found) = reach.next(mem)? {
+        assert!(found.here, "{found:?}");
+        out.insert((found.ty, found.id));
+    }
+    Ok(out)
+}
+
+/// Commits with their files, each on up to two earlier ones.
+fn history(mem: &MemObjects, dice: &mut Dice, n: usize) -> Result<Vec<ObjectId>, ObjectError> {
+    let mut made: Vec<(ObjectId, u64, Files)> = Vec::new();
+    for _ in 0..n {
+        let mut parents: Vec<usize> = Vec::new();
+        for _ in 0..dice.below(3).min(made.len() as u64) {
+            let pick = made.len() - 1 - dice.below(made.len().min(3) as u64) as usize;
+            if !parents.contains(&pick) {
+                parents.push(pick);
+            }
+        }
+        let mut files = parents
+            .first()
+            .map(|p| made[*p].2.clone())
+            .unwrap_or_default();
+        for _ in 0..dice.below(40) + if parents.is_empty() { 300 } else { 1 } {
+            let path = (dice.below(4), dice.below(400));
+            match dice.below(4) {
+                0 => drop(files.remove(&path)),
+                _ => drop(files.insert(path, dice.below(60))),
+            }
+        }
+        let generation = 1 + parents.iter().map(|p| made[*p].1).max().unwrap_or(0);
+        let ids: Vec<_> = parents.iter().map(|p| made[*p].0).collect();
+        let tree = put_tree(mem, &files)?;
+        let id = put_commit(mem, &ids, &tree, generation)?;
+        made.push((id, generation, files));
+    }
+    Ok(made.into_iter().map(|(id, ..)| id).collect())
+}
+
+fn some(dice: &mut Dice, of: &[ObjectId]) -> Vec<ObjectId> {
+    (0..dice.below(3) + 1)
+        .map(|_| of[dice.below(of.len() as u64) as usize])
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn a_walk_finds_what_is_needed_and_nothing_foreign(seed in 1u64..) {
+        let run = || -> Outcome {
+            let (mem, mut dice) = (MemObjects::new(), Dice(seed));
+            let commits = history(&mem, &mut dice, 12)?;
+            let (tips, hidden) = (some(&mut dice, &commits), some(&mut dice, &commits));
+            let all = closure(&mem, &tips)?;
+            let had = closure(&mem, &hidden)?;
+            let mut reach = Reach::new(tips.clone(), hidden.clone(), Detail::All);
+            let found = found(&mut reach, &mem)?;
+            assert!(found.is_subset(&all));
+            let needed: Objects = all.difference(&had).copied().collect();
+            assert!(needed.is_subset(&found), "{:?}", needed.difference(&found));
+            let new = |o: &&(ObjectType, ObjectId)| o.0 == ObjectType::Commit && had.contains(o);
+            assert_eq!(found.iter().filter(new).count(), 0, "a hidden commit was found");
+            Ok(())
+        };
+        run().expect("memory answers");
+    }
+
+    #[test]
+    fn what_was_missing_is_walked_once_it_is_there(seed in 1u64..) {
+        let run = || -> Outcome {
+            let (theirs, mut dice) = (MemObjects::new(), Dice(seed));
+            let commits = history(&theirs, &mut dice, 6)?;
+            let tip = commits[5];
+            let ours = MemObjects::new();
+            let mut reach = Reach::new([tip], [], Detail::All);
+            loop {
+                let mut any = false;
+                while let Some(found) = reach.next(&ours)? {
+                    if !found.here {
+                        any = true;
+                        ours.insert(found.ty, &theirs.require(found.ty, &found.id)?);
+                    }
+                }
+                if !reach.retry() && !any {
+                    break;
+                }
+            }
+            assert_eq!(closure(&ours, &[tip])?, closure(&theirs, &[tip])?);
+            Ok(())
+        };
+        run().expect("memory answers");
+    }
+}
+
+#[test]
+fn a_change_of_one_file_reads_a_few_nodes() -> Outcome {
+    let mem = MemObjects::new();
+    let mut files = Files::new();
+    for n in 0..20_000 {
+        files.insert((n % 20, n), n % 50 + 1);
+    }
+    let first = put_commit(&mem, &[], &put_tree(&mem, &files)?, 1)?;
+    files.insert((3, 3), 9);
+    files.insert((4, 100_000), 11);
+    let second = put_commit(&mem, &[first], &put_tree(&mem, &files)?, 2)?;
+    mem.reset_counters();
+    let found = found(&mut Reach::new([second], [first], Detail::All), &mem)?;
+    let trees = found.iter().filter(|o| o.0 == ObjectType::Tree).count();
+    assert!(trees <= 5 && found.len() <= 14, "{found:?}");
+    assert!(mem.reads() < 40, "{} reads", mem.reads());
+    Ok(())
+}
+
+#[test]
+fn generations_that_do_not_rise_and_totals_that_lie_are_damage() -> Outcome {
+    let mem = MemObjects::new();
+    let tree = put_tree(&mem, &Files::from([((0, 0), 1)]))?;
+    let first = put_commit(&mem, &[], &tree, 1)?;
+    let second = put_commit(&mem, &[first], &tree, 2)?;
+    let wrong = |tip| {
+        let walked = found(&mut Reach::new([tip], [], Detail::All), &mem);
+        assert!(
+            matches!(walked, Err(ObjectError::Damaged { .. })),
+            "{walked:?}"
+        );
+    };
+    wrong(put_commit(&mem, &[first], &tree, 5)?);
+    wrong(put_commit(&mem, &[second], &tree, 2)?);
+    let lie = TreeSummary {
+        bytes: tree.bytes + 1,
+        ..tree
+    };
+    wrong(put_commit(&mem, &[], &lie, 1)?);
+    Ok(())
+}
