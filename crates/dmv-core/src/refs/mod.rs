@@ -287,6 +287,22 @@ impl Refs {
         Ok(operation)
     }
 
+    /// Makes `segments` visible without an operation: objects that nothing names.
+    pub fn add_segments(
+        &self,
+        segments: &[SegmentRow],
+        relied: &[FileId],
+    ) -> Result<(), RefsError> {
+        if self.read_only {
+            return Err(RefsError::ReadOnly);
+        }
+        let mut conn = self.conn();
+        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        check_packs(&tx, relied)?;
+        put_segments(&tx, segments)?;
+        Ok(tx.commit()?)
+    }
+
     /// Notes that a pack must not be written to again.
     pub fn poison(&self, pack: FileId) -> Result<(), RefsError> {
         self.conn()

@@ -8,6 +8,7 @@ mod checkout;
 mod commit;
 mod diff;
 mod error;
+mod exchange;
 mod export;
 mod files;
 mod layout;
@@ -28,6 +29,7 @@ pub use checkout::{CheckoutOptions, CheckoutReport, CheckoutTarget};
 pub use commit::{CommitOptions, CommitReport, Who};
 pub use diff::{WorktreeChange, WorktreeSide, chunks_of};
 pub use error::{RepoError, RevisionError};
+pub use exchange::{Offered, RefMoved, RefUpdate, Refusal};
 pub use export::ExportReport;
 pub use layout::{CONFIG_FILE, DMV_DIR, Place, discover};
 pub use look::{Listed, Located, blob_of};
@@ -286,7 +288,11 @@ impl Repo {
 
     /// Ends a job's writer; a pack whose sync failed takes no more.
     fn seal(&self, writer: crate::store::StoreWriter<'_>) -> Result<Sealed, RepoError> {
-        writer.finish().map_err(|e| {
+        self.noting_failed_sync(writer.finish())
+    }
+
+    fn noting_failed_sync(&self, sealed: Result<Sealed, StoreError>) -> Result<Sealed, RepoError> {
+        sealed.map_err(|e| {
             if let StoreError::SyncFailed { path, .. } = &e {
                 let id = path
                     .file_stem()

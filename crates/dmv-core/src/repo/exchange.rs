@@ -1,0 +1,234 @@
+//! What peers exchange, seen from one repository: which commits it offers, how objects come in,
+//! and how refs follow.
+
+use super::worktree::{Head, head_key};
+use super::{Asked, Repo, RepoError, change, layout};
+use crate::hash::ObjectId;
+use crate::history::is_ancestor;
+use crate::object::{ObjectRead, ObjectType};
+use crate::refs::{Change, Effect, RefsError, check_ref_name};
+use crate::store::{Incoming, Sealed};
+use std::collections::BTreeSet;
+
+/// What a repository shows to its peers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offered {
+    /// The branch that a clone should begin with.
+    pub head: Option<String>,
+    /// Keys of branches and tags, `branch/NAME` or `tag/NAME`, with their commits. In order.
+    pub refs: Vec<(String, ObjectId)>,
+}
+
+/// A ref that a peer wants to have moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefUpdate {
+    /// `branch/NAME` or `tag/NAME`.
+    pub key: String,
+    /// What the peer believes it names; `None`: that there is none.
+    pub old: Option<ObjectId>,
+    /// What it is to name.
+    pub new: ObjectId,
+    /// Also where that loses commits that only the old value names.
+    pub force: bool,
+}
+
+/// Why a ref stays as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Refusal {
+    /// It names something else than was believed.
+    Moved,
+    /// The new commit does not descend from the one it names.
+    NotForward,
+    /// No ref can have this name.
+    BadName,
+}
+
+/// A ref that a command moved, or was to move.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefMoved {
+    /// Its key.
+    pub key: String,
+    /// What it named.
+    pub old: Option<ObjectId>,
+    /// What it was to name.
+    pub new: ObjectId,
+    /// Why it stays; `None`: it has been moved.
+    pub refused: Option<Refusal>,
+}
+
+/// How often an update is tried again because other commands move refs at the same time.
+const TRIES: usize = 5;
+
+impl Repo {
+    /// The refs that peers see.
+    pub fn offered(&self) -> Result<Offered, RepoError> {
+        let mut refs = Vec::new();
+        for prefix in ["branch/", "tag/"] {
+            for (key, _) in self.refs.with_prefix(prefix)? {
+                refs.extend(self.ref_id(&key)?.map(|id| (key, id)));
+            }
+        }
+        let value = self.refs.get(&head_key(layout::MAIN))?;
+        let head = value.as_deref().and_then(Head::parse);
+        let head = head.and_then(|head| head.branch().map(str::to_owned));
+        Ok(Offered { head, refs })
+    }
+
+    /// The commits that refs and worktrees name: of each, everything that belongs to this
+    /// repository is here.
+    pub fn complete_commits(&self) -> Result<Vec<ObjectId>, RepoError> {
+        let mut out = BTreeSet::new();
+        for (key, value) in self.refs.with_prefix("")? {
+            let of_ref = ["branch/", "tag/", "remote/"]
+                .iter()
+                .any(|prefix| key.starts_with(prefix));
+            let of_worktree = key.starts_with("worktree/") && key.ends_with("/base");
+            if let (true, Ok(bytes)) = (of_ref || of_worktree, <[u8; 32]>::try_from(value)) {
+                out.insert(ObjectId::from_bytes(bytes));
+            }
+        }
+        Ok(out.into_iter().collect())
+    }
+
+    /// Begins to take in objects. What a job that was cut off left in the packs is taken into use
+    /// first, so that it need not come again.
+    pub fn incoming(&self) -> Result<Incoming<'_>, RepoError> {
+        let left = self.store.writer()?;
+        self.keep(self.seal(left)?)?;
+        Ok(Incoming::new(self.store.writer()?))
+    }
+
+    /// Makes what came in visible to this repository's commands, though nothing names it yet.
+    pub fn keep_incoming(&self, incoming: Incoming<'_>) -> Result<(), RepoError> {
+        let sealed = self.noting_failed_sync(incoming.finish())?;
+        self.keep(sealed)
+    }
+
+    fn keep(&self, sealed: Sealed) -> Result<(), RepoError> {
+        if sealed.segments.is_empty() {
+            return Ok(());
+        }
+        self.refs.add_segments(&sealed.segments, &sealed.relied)?;
+        self.store.adopt(&sealed);
+        drop(sealed);
+        self.merge_tables();
+        Ok(())
+    }
+
+    /// Notes what a remote's branches name, takes over tags that are new, and moves further keys,
+    /// in one operation. All commits named must be complete here.
+    ///
+    /// Returns the refs that changed.
+    pub fn note_remote(
+        &self,
+        remote: &str,
+        offered: &Offered,
+        further: &[(String, Vec<u8>)],
+        asked: &Asked,
+    ) -> Result<Vec<RefMoved>, RepoError> {
+        check_ref_name(remote)?;
+        self.retrying(|| {
+            let (mut changes, mut moved) = (Vec::new(), Vec::new());
+            for (key, id) in &offered.refs {
+                let key = match key.strip_prefix("branch/") {
+                    Some(branch) => format!("remote/{remote}/{branch}"),
+                    None if self.refs.get(key)?.is_some() => continue,
+                    None => key.clone(),
+                };
+                let old = self.ref_id(&key)?;
+                if old != Some(*id) {
+                    changes.push(change(
+                        &self.refs,
+                        key.clone(),
+                        Some(id.as_bytes().to_vec()),
+                    )?);
+                    moved.push(RefMoved {
+                        key,
+                        old,
+                        new: *id,
+                        refused: None,
+                    });
+                }
+            }
+            for (key, value) in further {
+                let change = change(&self.refs, key.clone(), Some(value.clone()))?;
+                if change.old != change.new {
+                    changes.push(change);
+                }
+            }
+            self.publish_if_any(asked, changes)?;
+            Ok(moved)
+        })
+    }
+
+    /// Moves refs as a peer asks, those that may be moved, in one operation.
+    pub fn accept_push(
+        &self,
+        updates: &[RefUpdate],
+        asked: &Asked,
+    ) -> Result<Vec<RefMoved>, RepoError> {
+        self.retrying(|| {
+            let (mut changes, mut moved) = (Vec::new(), Vec::new());
+            for update in updates {
+                let refused = self.judge(update)?;
+                let now = match refused {
+                    Some(Refusal::BadName) => None,
+                    _ => self.ref_id(&update.key)?,
+                };
+                if refused.is_none() && now != Some(update.new) {
+                    let value = Some(update.new.as_bytes().to_vec());
+                    changes.push(change(&self.refs, update.key.clone(), value)?);
+                }
+                moved.push(RefMoved {
+                    key: update.key.clone(),
+                    old: now,
+                    new: update.new,
+                    refused,
+                });
+            }
+            self.publish_if_any(asked, changes)?;
+            Ok(moved)
+        })
+    }
+
+    /// Whether an update has to be refused. A commit that is not here yet cannot be judged fully.
+    pub fn judge(&self, update: &RefUpdate) -> Result<Option<Refusal>, RepoError> {
+        let (kind, name) = update.key.split_once('/').unwrap_or_default();
+        if !["branch", "tag"].contains(&kind) || check_ref_name(name).is_err() {
+            return Ok(Some(Refusal::BadName));
+        }
+        let now = self.ref_id(&update.key)?;
+        if now == Some(update.new) {
+            return Ok(None);
+        }
+        if now != update.old {
+            return Ok(Some(Refusal::Moved));
+        }
+        let Some(now) = now.filter(|_| !update.force) else {
+            return Ok(None);
+        };
+        // A tag stays.
+        let forward = kind == "branch"
+            && (!self.store.holds(ObjectType::Commit, &update.new)?
+                || is_ancestor(self.objects(), &now, &update.new)?);
+        Ok((!forward).then_some(Refusal::NotForward))
+    }
+
+    fn publish_if_any(&self, asked: &Asked, changes: Vec<Change>) -> Result<(), RepoError> {
+        if !changes.is_empty() {
+            self.publish(asked.clone(), None, changes, Effect::Kept)?;
+        }
+        Ok(())
+    }
+
+    /// Runs `attempt` again while other commands move refs under it.
+    fn retrying<T>(&self, attempt: impl Fn() -> Result<T, RepoError>) -> Result<T, RepoError> {
+        for _ in 1..TRIES {
+            match attempt() {
+                Err(RepoError::Refs(RefsError::Moved { .. })) => {}
+                other => return other,
+            }
+        }
+        attempt()
+    }
+}

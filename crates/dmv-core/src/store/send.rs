@@ -1,0 +1,170 @@
+//! Sending: frames go out as they are stored; of a frame of which little is wanted, the objects.
+
+use super::Store;
+use super::error::StoreError;
+use super::frame::FrameTable;
+use super::layout::{Encoding, FileId, PAYLOAD_CHECK_BYTES};
+use crate::hash::ObjectId;
+use crate::object::ObjectType;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+/// Objects that wait for the rest of their frames to be wanted, too.
+const MAX_WAITING: usize = 128 << 10;
+
+/// What goes out.
+#[derive(Debug)]
+pub enum Outgoing {
+    /// A whole record of a pack, as it is stored, and how many objects it holds.
+    Record(Vec<u8>, u16),
+    /// One object.
+    Object(ObjectType, Vec<u8>),
+}
+
+struct Waiting {
+    /// Objects in the frame.
+    count: u16,
+    /// Those that are wanted, by their number in the frame.
+    wanted: BTreeMap<u16, (ObjectType, ObjectId)>,
+}
+
+/// Collects what is wanted until frames are complete.
+///
+/// A frame goes out whole when all its objects are wanted: nobody gets an object that was not
+/// meant for them because it shares a frame with one that was.
+pub struct Gather<'s> {
+    store: &'s Store,
+    frames: HashMap<(FileId, u64), Waiting>,
+    order: VecDeque<(FileId, u64)>,
+    objects: usize,
+}
+
+impl<'s> Gather<'s> {
+    /// Collects from `store`.
+    pub fn new(store: &'s Store) -> Gather<'s> {
+        Gather {
+            store,
+            frames: HashMap::new(),
+            order: VecDeque::new(),
+            objects: 0,
+        }
+    }
+
+    /// Adds an object; hands what is ready to `out`. `false`: it is not stored here.
+    pub fn add<E: From<StoreError>>(
+        &mut self,
+        ty: ObjectType,
+        id: ObjectId,
+        out: &mut dyn FnMut(Outgoing) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        let Some((pack, place)) = self.store.locate_anew(&id)? else {
+            return Ok(false);
+        };
+        if place.ty != ty {
+            return Ok(false);
+        }
+        let key = (pack, place.offset);
+        if !self.frames.contains_key(&key) {
+            let count = match self.store.frame_table(pack, place.offset) {
+                Ok(table) if table.header.encoding != Encoding::ZstdWithBase => table.header.count,
+                // Not to be completed: it goes out object by object, or its damage is reported then.
+                _ => u16::MAX,
+            };
+            let wanted = BTreeMap::new();
+            self.frames.insert(key, Waiting { count, wanted });
+            self.order.push_back(key);
+        }
+        let frame = self.frames.get_mut(&key).expect("it was inserted above");
+        if frame.wanted.insert(place.ordinal, (ty, id)).is_none() {
+            self.objects += 1;
+        }
+        if frame.wanted.len() == usize::from(frame.count) {
+            self.release(key, out)?;
+        }
+        while self.objects > MAX_WAITING {
+            let Some(oldest) = self.order.pop_front() else {
+                break;
+            };
+            self.release(oldest, out)?;
+        }
+        Ok(true)
+    }
+
+    /// Hands out everything that still waits, in the order of the packs.
+    pub fn flush<E: From<StoreError>>(
+        &mut self,
+        out: &mut dyn FnMut(Outgoing) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut keys: Vec<_> = self.frames.keys().copied().collect();
+        keys.sort_unstable();
+        self.order.clear();
+        keys.into_iter().try_for_each(|key| self.release(key, out))
+    }
+
+    fn release<E: From<StoreError>>(
+        &mut self,
+        key: (FileId, u64),
+        out: &mut dyn FnMut(Outgoing) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some(frame) = self.frames.remove(&key) else {
+            return Ok(());
+        };
+        self.objects -= frame.wanted.len();
+        if frame.wanted.len() == usize::from(frame.count)
+            && let Some(record) = self.store.whole_record(key, &frame.wanted)?
+        {
+            return out(Outgoing::Record(record, frame.count));
+        }
+        for (ty, id) in frame.wanted.into_values() {
+            let mut bytes = Vec::new();
+            // Whoever removed it meanwhile has made it absent: the receiver will ask and be told.
+            if self.store.read_into(ty, &id, &mut bytes)? {
+                out(Outgoing::Object(ty, bytes))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Store {
+    /// The record of a frame, if it is what was stored; its objects are read one by one otherwise.
+    fn whole_record(
+        &self,
+        (pack, offset): (FileId, u64),
+        wanted: &BTreeMap<u16, (ObjectType, ObjectId)>,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let Ok(table) = self.frame_table(pack, offset) else {
+            return Ok(None);
+        };
+        let mut record = vec![0; table.header.record_len() as usize];
+        if self.read_bytes(pack, &mut record, offset).is_err() {
+            return Ok(None);
+        }
+        Ok(is_intact(&table, &record, wanted).then_some(record))
+    }
+}
+
+/// Whether a record is as it was written: by the hash of each object where they lie open, by its
+/// payload's check where they are compressed. The receiver hashes all of them.
+fn is_intact(
+    table: &Arc<FrameTable>,
+    record: &[u8],
+    wanted: &BTreeMap<u16, (ObjectType, ObjectId)>,
+) -> bool {
+    let payload_at = table.header.payload_at() as usize;
+    let Some((body, sum)) = record.split_at_checked(record.len() - PAYLOAD_CHECK_BYTES) else {
+        return false;
+    };
+    let payload = &body[payload_at..];
+    if table.header.encoding != Encoding::Raw {
+        return table.header.payload_check(payload) == sum;
+    }
+    wanted.iter().all(|(n, (ty, id))| {
+        table
+            .objects
+            .get(usize::from(*n))
+            .is_some_and(|(found, range)| {
+                found == ty && ty.id_of(&payload[range.start as usize..range.end as usize]) == *id
+            })
+    })
+}
