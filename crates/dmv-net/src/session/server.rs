@@ -1,0 +1,158 @@
+//! The side that was connected to.
+
+use super::client::hello;
+use super::link::Link;
+use super::{NetError, transfer};
+use crate::sync::Goal;
+use crate::wire::{Access, MAX_IDS, MAX_REFS_IN_MESSAGE, Message, Outcome, Refs, Update};
+use dmv_core::hash::ObjectId;
+use dmv_core::job::Job;
+use dmv_core::repo::{Asked, Offered, RefMoved, RefUpdate, Refusal, Repo};
+
+/// What a served session did.
+#[derive(Debug, Default)]
+pub struct Served {
+    /// Refs that the client had moved.
+    pub moved: Vec<RefMoved>,
+}
+
+/// Answers one client until it says goodbye. `asked` goes into the log of operations.
+///
+/// A client that breaks the protocol is told so and left.
+pub fn serve(
+    repo: &Repo,
+    mut link: Link,
+    access: Access,
+    asked: &Asked,
+    job: &Job,
+) -> Result<Served, NetError> {
+    let mut served = Served::default();
+    let done = answer(repo, &mut link, access, asked, job, &mut served);
+    if let Err(e) = &done
+        && let Some(code) = e.code()
+    {
+        // It may have gone already.
+        let _ = link.say(&Message::Failed(code, clipped(&e.to_string())));
+    }
+    link.close();
+    done.map(|()| served)
+}
+
+/// Text within the protocol's limit.
+pub fn clipped(text: &str) -> String {
+    text.chars().take(crate::wire::MAX_TEXT_BYTES / 4).collect()
+}
+
+fn answer(
+    repo: &Repo,
+    link: &mut Link,
+    access: Access,
+    asked: &Asked,
+    job: &Job,
+    served: &mut Served,
+) -> Result<(), NetError> {
+    let offered = repo.offered()?;
+    link.say(&hello(repo, access))?;
+    say_refs(link, &offered)?;
+    let Message::Hello(_) = link.hear(job)? else {
+        return Err(NetError::Protocol("a greeting was expected"));
+    };
+    loop {
+        match link.hear(job) {
+            Ok(want @ Message::Want(_)) => {
+                let tips = offered.refs.iter().map(|(_, id)| *id);
+                transfer::send(repo, link, want, tips, job)?;
+            }
+            Ok(Message::Push(updates)) => {
+                let outcomes = push(repo, link, access, &updates, asked, job, served)?;
+                link.say(&Message::Pushed(outcomes))?;
+            }
+            Ok(Message::Bye) | Err(NetError::Closed) => return Ok(()),
+            Ok(_) => return Err(NetError::Protocol("a message that does not belong here")),
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+fn say_refs(link: &mut Link, offered: &Offered) -> Result<(), NetError> {
+    let mut pages = offered.refs.chunks(MAX_REFS_IN_MESSAGE).peekable();
+    let mut head = offered.head.clone();
+    loop {
+        let page = pages.next().unwrap_or_default();
+        let refs = page.iter().map(|(key, id)| (key.clone(), *id.as_bytes()));
+        let more = pages.peek().is_some();
+        link.say(&Message::Refs(Refs {
+            head: head.take(),
+            refs: refs.collect(),
+            more,
+        }))?;
+        if !more {
+            return Ok(());
+        }
+    }
+}
+
+fn push(
+    repo: &Repo,
+    link: &mut Link,
+    access: Access,
+    updates: &[Update],
+    asked: &Asked,
+    job: &Job,
+    served: &mut Served,
+) -> Result<Vec<Outcome>, NetError> {
+    if access < Access::Write {
+        return Ok(vec![Outcome::Refused; updates.len()]);
+    }
+    let mut outcomes = Vec::new();
+    // What cannot be taken is not worth a transfer.
+    let mut tried = Vec::new();
+    for update in updates {
+        let Some(new) = update.new else {
+            outcomes.push(Some(Outcome::Refused));
+            continue;
+        };
+        let update = RefUpdate {
+            key: update.key.clone(),
+            old: update.old.map(ObjectId::from_bytes),
+            new: ObjectId::from_bytes(new),
+            force: update.force,
+        };
+        let refused = repo.judge(&update)?.map(|why| outcome(Some(why)));
+        outcomes.push(refused);
+        if refused.is_none() {
+            tried.push(update);
+        }
+    }
+    let complete = repo.complete_commits()?;
+    let mut tips: Vec<ObjectId> = tried.iter().map(|update| update.new).collect();
+    tips.sort_unstable();
+    tips.dedup();
+    tips.retain(|tip| !complete.contains(tip));
+    for tips in tips.chunks(MAX_IDS) {
+        let goal = Goal {
+            tips: tips.to_vec(),
+            complete: complete.clone(),
+            empty: repo.store().table_stats().1 == 0,
+        };
+        transfer::receive(repo, link, goal, job)?;
+    }
+    let moved = repo.accept_push(&tried, asked)?;
+    let mut results = moved.iter().map(|moved| outcome(moved.refused));
+    let outcomes = outcomes
+        .into_iter()
+        .map(|known| known.or_else(|| results.next()).unwrap_or(Outcome::Refused))
+        .collect();
+    drop(results);
+    served.moved.extend(moved);
+    Ok(outcomes)
+}
+
+fn outcome(refused: Option<Refusal>) -> Outcome {
+    match refused {
+        None => Outcome::Done,
+        Some(Refusal::Moved) => Outcome::Moved,
+        Some(Refusal::NotForward) => Outcome::NotForward,
+        Some(Refusal::BadName) => Outcome::BadName,
+    }
+}

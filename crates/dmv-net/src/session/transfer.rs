@@ -1,0 +1,226 @@
+//! One transfer: the engine between a connection and a store.
+
+use super::NetError;
+use super::link::Link;
+use crate::sync::{Goal, Output, Receiver, Sender};
+use crate::wire::{Frame, Message, OBJECTS_TARGET_BYTES, objects, put_object};
+use dmv_core::hash::ObjectId;
+use dmv_core::job::Job;
+use dmv_core::repo::Repo;
+use dmv_core::store::{CheckedObject, CheckedRecord, Gather, Incoming, Outgoing};
+
+/// Bytes taken in after which they are made durable for the first time; then at each doubling,
+/// up to [`KEEP_BYTES`].
+const FIRST_KEEP_BYTES: u64 = 1 << 20;
+/// Bytes that a loss of power can cost at most, once so many have come.
+const KEEP_BYTES: u64 = 256 << 20;
+
+/// Takes in everything that `goal` asks for. When it returns, all of it is here and verified.
+///
+/// Cut off, it keeps what has come, unless the peer was malicious.
+pub fn receive(repo: &Repo, link: &mut Link, goal: Goal, job: &Job) -> Result<(), NetError> {
+    let incoming = repo.incoming()?;
+    let receiver = Receiver::new(goal, repo.objects())?;
+    let mut taking = Taking {
+        repo,
+        job,
+        receiver,
+        incoming: Some(incoming),
+        bytes: 0,
+        kept_bytes: 0,
+    };
+    let done = taking.run(link);
+    link.traffic.round_trips += taking.receiver.round_trips();
+    match done {
+        // What has come is good by itself; the tail of a malicious peer's is not worth a sync.
+        Err(e) if e.is_malice() => Err(e),
+        Err(e) => {
+            // The first failure is the one to report.
+            let _ = taking.keep();
+            Err(e)
+        }
+        Ok(()) => taking.keep(),
+    }
+}
+
+struct Taking<'r> {
+    repo: &'r Repo,
+    job: &'r Job,
+    receiver: Receiver,
+    incoming: Option<Incoming<'r>>,
+    /// Bytes of objects that came, and how many of them are durable.
+    bytes: u64,
+    kept_bytes: u64,
+}
+
+impl<'r> Taking<'r> {
+    fn run(&mut self, link: &mut Link) -> Result<(), NetError> {
+        loop {
+            while let Some(frame) = link.try_receive()? {
+                self.take(frame, link)?;
+            }
+            match self.receiver.poll(self.repo.objects())? {
+                Some(Output::Send(message)) => link.say(&message)?,
+                Some(Output::Keep) => self.keep_and_go_on()?,
+                Some(Output::Done) => return Ok(()),
+                Some(Output::Objects(_) | Output::Flush | Output::Working) => {}
+                None => {
+                    let frame = link.receive(self.job)?;
+                    self.take(frame, link)?;
+                }
+            }
+            if self.job.is_cancelled() {
+                return Err(NetError::Cancelled);
+            }
+        }
+    }
+
+    fn take(&mut self, frame: Frame, link: &mut Link) -> Result<(), NetError> {
+        match frame {
+            Frame::Message(bytes) => {
+                let message = Message::decode(&bytes)?;
+                self.receiver.handle(message, self.repo.objects())?;
+            }
+            Frame::Record(record) => {
+                let record = CheckedRecord::new(record).map_err(NetError::Protocol)?;
+                let mut bytes = 0;
+                for object in record.objects() {
+                    self.receiver.admit(object.ty, &object.id)?;
+                    bytes += u64::from(object.len);
+                }
+                let new = self.incoming()?.add_record(&record)?;
+                self.count(record.objects().len(), bytes, new > 0, link)?;
+            }
+            Frame::Objects(body) => {
+                for (ty, bytes) in objects(&body)? {
+                    let object = CheckedObject::new(ty, bytes).map_err(NetError::Protocol)?;
+                    self.receiver.admit(ty, &object.id())?;
+                    let new = self.incoming()?.add_object(&object)?;
+                    self.count(1, object.len() as u64, new, link)?;
+                }
+            }
+        }
+        let open = self.bytes - self.kept_bytes;
+        if open >= self.kept_bytes.clamp(FIRST_KEEP_BYTES, KEEP_BYTES) {
+            self.keep_and_go_on()?;
+        }
+        Ok(())
+    }
+
+    fn incoming(&mut self) -> Result<&mut Incoming<'r>, NetError> {
+        if self.incoming.is_none() {
+            self.incoming = Some(self.repo.incoming()?);
+        }
+        Ok(self.incoming.as_mut().expect("it was set above"))
+    }
+
+    fn count(&mut self, n: usize, bytes: u64, new: bool, link: &mut Link) -> Result<(), NetError> {
+        link.traffic.objects_received += n as u64;
+        self.receiver.noted(bytes, new)?;
+        self.bytes += bytes;
+        Job::add(&self.job.progress.bytes, bytes);
+        Ok(())
+    }
+
+    /// Makes what has come durable and readable.
+    fn keep(&mut self) -> Result<(), NetError> {
+        self.kept_bytes = self.bytes;
+        match self.incoming.take() {
+            Some(incoming) => Ok(self.repo.keep_incoming(incoming)?),
+            None => Ok(()),
+        }
+    }
+
+    fn keep_and_go_on(&mut self) -> Result<(), NetError> {
+        if self.bytes == self.kept_bytes {
+            return Ok(());
+        }
+        self.keep()
+    }
+}
+
+/// Gives out what the receiver asks for, from its first message, which has been read already.
+pub fn send(
+    repo: &Repo,
+    link: &mut Link,
+    want: Message,
+    offered: impl IntoIterator<Item = ObjectId>,
+    job: &Job,
+) -> Result<(), NetError> {
+    let mut sender = Sender::new(offered);
+    let mut giving = Giving {
+        link,
+        body: Vec::new(),
+    };
+    let done = give(repo, &mut giving, &mut sender, want, job);
+    giving.link.traffic.round_trips += sender.round_trips();
+    done
+}
+
+fn give(
+    repo: &Repo,
+    giving: &mut Giving<'_>,
+    sender: &mut Sender,
+    want: Message,
+    job: &Job,
+) -> Result<(), NetError> {
+    let mut gather = Gather::new(repo.store());
+    sender.handle(want, repo.objects())?;
+    loop {
+        if job.is_cancelled() {
+            return Err(NetError::Cancelled);
+        }
+        match sender.poll(repo.objects())? {
+            Some(Output::Send(message)) => giving.link.say(&message)?,
+            Some(Output::Objects(objects)) => {
+                for (ty, id) in objects {
+                    gather.add(ty, id, &mut |out| giving.put(out))?;
+                }
+            }
+            Some(Output::Flush) => {
+                gather.flush(&mut |out| giving.put(out))?;
+                giving.flush()?;
+            }
+            Some(Output::Done) => return Ok(()),
+            Some(Output::Keep | Output::Working) => {}
+            None => match giving.link.receive(job)? {
+                Frame::Message(bytes) => sender.handle(Message::decode(&bytes)?, repo.objects())?,
+                _ => return Err(NetError::Protocol("objects from the receiver")),
+            },
+        }
+    }
+}
+
+/// Objects on their way into frames.
+struct Giving<'l> {
+    link: &'l mut Link,
+    body: Vec<u8>,
+}
+
+impl Giving<'_> {
+    fn put(&mut self, out: Outgoing) -> Result<(), NetError> {
+        match out {
+            Outgoing::Record(record, objects) => {
+                self.link.traffic.objects_sent += u64::from(objects);
+                self.link.send(Frame::Record(record))
+            }
+            Outgoing::Object(ty, bytes) => {
+                if !self.body.is_empty() && self.body.len() + bytes.len() > OBJECTS_TARGET_BYTES {
+                    self.flush()?;
+                }
+                put_object(&mut self.body, ty, &bytes);
+                self.link.traffic.objects_sent += 1;
+                Ok(())
+            }
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), NetError> {
+        match self.body.is_empty() {
+            true => Ok(()),
+            false => self
+                .link
+                .send(Frame::Objects(std::mem::take(&mut self.body))),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Which of its commits a receiver names, so that few messages find where histories part.
+
+use crate::wire::MAX_IDS;
+use dmv_core::hash::ObjectId;
+use dmv_core::history::load_commit;
+use dmv_core::object::{ObjectError, ObjectRead, ObjectType};
+
+/// Steps along a line of history in the first round; each further round goes 16 times as far.
+const FIRST_STEPS: u64 = 1024;
+/// Lines of history that are followed. The tips of others are named, too.
+const MAX_LINES: usize = 64;
+
+/// A line of first parents that is being followed.
+struct Line {
+    /// The next commit, at `distance` from the tip.
+    next: ObjectId,
+    distance: u64,
+    /// The next distance that is named.
+    named: u64,
+}
+
+/// The commits to name, round by round: tips, then ancestors at distances that grow by a half.
+pub struct Haves {
+    tips: Vec<ObjectId>,
+    lines: Vec<Line>,
+    steps: u64,
+}
+
+impl Haves {
+    /// Names `complete` commits and their ancestors.
+    pub fn new(complete: &[ObjectId]) -> Haves {
+        let line = |tip: &ObjectId| Line {
+            next: *tip,
+            distance: 0,
+            named: 1,
+        };
+        Haves {
+            tips: complete.to_vec(),
+            lines: complete.iter().take(MAX_LINES).map(line).collect(),
+            steps: FIRST_STEPS,
+        }
+    }
+
+    /// The next round, and whether it is the last.
+    pub fn round(
+        &mut self,
+        objects: &dyn ObjectRead,
+    ) -> Result<(Vec<ObjectId>, bool), ObjectError> {
+        let mut out: Vec<ObjectId> = Vec::new();
+        let room = MAX_IDS - MAX_LINES * 32;
+        out.extend(self.tips.drain(..self.tips.len().min(room)));
+        let mut going = Vec::new();
+        for mut line in self.lines.drain(..) {
+            let mut over = false;
+            while line.distance < self.steps && out.len() < MAX_IDS {
+                if !objects.holds(ObjectType::Commit, &line.next)? {
+                    over = true;
+                    break;
+                }
+                if line.distance == line.named {
+                    out.push(line.next);
+                    line.named += (line.named / 2).max(1);
+                }
+                match load_commit(objects, &line.next)?.parents.first() {
+                    Some(parent) => line.next = *parent,
+                    None => {
+                        // The first commit of all is worth a name: histories meet there at least.
+                        if line.distance > 0 {
+                            out.push(line.next);
+                        }
+                        over = true;
+                        break;
+                    }
+                }
+                line.distance += 1;
+            }
+            if !over {
+                going.push(line);
+            }
+        }
+        self.lines = going;
+        self.steps = self.steps.saturating_mul(16);
+        out.truncate(MAX_IDS);
+        Ok((out, self.lines.is_empty() && self.tips.is_empty()))
+    }
+}

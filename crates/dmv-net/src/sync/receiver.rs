@@ -1,0 +1,241 @@
+//! The side that takes objects in.
+
+use super::haves::Haves;
+use super::{Output, SyncError};
+use crate::wire::{
+    Filter, MAX_IDS, MAX_NEEDS, MAX_ROUNDS, Message, Unasked, Want, from_wire_objects, to_wire,
+    to_wire_objects,
+};
+use dmv_core::hash::ObjectId;
+use dmv_core::object::{ObjectError, ObjectRead, ObjectType};
+use dmv_core::reach::{Detail, Reach};
+use std::collections::{HashMap, VecDeque};
+
+/// Steps of a walk between two chances to stop.
+const STEPS: usize = 4096;
+/// Bytes of objects that came though they were here, beyond as many that were new. A peer that
+/// passes this only fills the line.
+const MAX_REPEATED_BYTES: u64 = 256 << 20;
+
+/// What a receiver is after.
+#[derive(Clone, Debug, Default)]
+pub struct Goal {
+    /// The commits wanted.
+    pub tips: Vec<ObjectId>,
+    /// Commits that are here with everything they need.
+    pub complete: Vec<ObjectId>,
+    /// Whether the store holds nothing at all.
+    pub empty: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Naming haves.
+    Negotiating,
+    /// Taking what comes unasked.
+    Streaming,
+    /// Looking at what is here and asking for the rest.
+    Asking,
+    /// Over.
+    Done,
+}
+
+/// The receiving half of a transfer.
+pub struct Receiver {
+    phase: Phase,
+    goal: Goal,
+    unasked: Unasked,
+    haves: Haves,
+    rounds: usize,
+    reach: Reach,
+    /// What was asked for and has not come.
+    asked: HashMap<ObjectId, ObjectType>,
+    /// How many messages with it have not been answered.
+    open_needs: usize,
+    absent: Vec<(ObjectType, ObjectId)>,
+    new_bytes: u64,
+    repeated_bytes: u64,
+    out: VecDeque<Output>,
+    /// Times that an answer had to be waited for with nothing else under way.
+    round_trips: u64,
+}
+
+impl Receiver {
+    /// Begins a transfer: the first output is the message to send.
+    pub fn new(goal: Goal, objects: &dyn ObjectRead) -> Result<Receiver, SyncError> {
+        let mut holds_tip = false;
+        for tip in &goal.tips {
+            holds_tip |= objects.holds(ObjectType::Commit, tip)?;
+        }
+        // What was received before a cut need not come again, so it is not sent unasked. Commits
+        // are small, and without them each would cost a round trip.
+        let unasked = match (goal.complete.is_empty(), goal.empty) {
+            (true, true) => Unasked::All,
+            (true, false) => Unasked::Commits,
+            (false, _) if holds_tip => Unasked::Commits,
+            (false, _) => Unasked::Metadata,
+        };
+        let mut haves = Haves::new(&goal.complete);
+        let (ids, last) = haves.round(objects)?;
+        let want = Want {
+            tips: to_wire(&goal.tips),
+            filter: Filter::default(),
+            unasked,
+            haves: to_wire(&ids),
+            last,
+        };
+        let reach = Reach::new(goal.tips.clone(), goal.complete.clone(), Detail::All);
+        Ok(Receiver {
+            phase: Phase::Negotiating,
+            goal,
+            unasked,
+            haves,
+            rounds: 1,
+            reach,
+            asked: HashMap::new(),
+            open_needs: 0,
+            absent: Vec::new(),
+            new_bytes: 0,
+            repeated_bytes: 0,
+            out: VecDeque::from([Output::Send(Message::Want(want))]),
+            round_trips: 1,
+        })
+    }
+
+    /// Times that an answer had to be waited for with nothing else under way.
+    pub fn round_trips(&self) -> u64 {
+        self.round_trips
+    }
+
+    /// Takes a message of the sender.
+    pub fn handle(&mut self, message: Message, objects: &dyn ObjectRead) -> Result<(), SyncError> {
+        match (self.phase, message) {
+            (Phase::Negotiating, Message::Common(_, true)) => self.phase = Phase::Streaming,
+            (Phase::Negotiating, Message::Common(_, false)) => {
+                if self.rounds >= MAX_ROUNDS {
+                    return Err(SyncError::Broken("negotiation does not end"));
+                }
+                self.rounds += 1;
+                self.round_trips += 1;
+                let (ids, last) = self.haves.round(objects)?;
+                let last = last || self.rounds == MAX_ROUNDS;
+                let have = Message::Have(to_wire(&ids), last);
+                self.out.push_back(Output::Send(have));
+            }
+            (Phase::Streaming, Message::End) => {
+                self.out.push_back(Output::Keep);
+                self.phase = Phase::Asking;
+            }
+            (Phase::Asking, Message::Absent(gone)) => {
+                for (ty, id) in from_wire_objects(&gone)? {
+                    if self.asked.remove(&id) != Some(ty) {
+                        return Err(SyncError::Broken("absence of what was not asked for"));
+                    }
+                    self.absent.push((ty, id));
+                }
+            }
+            (Phase::Asking, Message::NeedEnd) if self.open_needs > 0 => {
+                self.open_needs -= 1;
+                if self.open_needs == 0 && !self.asked.is_empty() {
+                    return Err(SyncError::Broken("an answer lacks what was asked for"));
+                }
+            }
+            _ => return Err(SyncError::Broken("a message that does not belong here")),
+        }
+        Ok(())
+    }
+
+    /// Whether an object that has come and is what its id says may be kept.
+    pub fn admit(&mut self, ty: ObjectType, id: &ObjectId) -> Result<(), SyncError> {
+        let welcome = match self.phase {
+            Phase::Streaming => match self.unasked {
+                Unasked::Commits => ty == ObjectType::Commit,
+                Unasked::Metadata => ty != ObjectType::Chunk,
+                Unasked::All => true,
+            },
+            Phase::Asking => self.asked.remove(id) == Some(ty),
+            Phase::Negotiating | Phase::Done => false,
+        };
+        match welcome {
+            true => Ok(()),
+            false => Err(SyncError::Broken("an object that was not asked for")),
+        }
+    }
+
+    /// Notes whether what was admitted was new here.
+    pub fn noted(&mut self, bytes: u64, new: bool) -> Result<(), SyncError> {
+        match new {
+            true => self.new_bytes += bytes,
+            false => self.repeated_bytes += bytes,
+        }
+        match self.repeated_bytes > self.new_bytes + MAX_REPEATED_BYTES {
+            true => Err(SyncError::Broken("the same objects over and over")),
+            false => Ok(()),
+        }
+    }
+
+    /// What is to be done next; `None`: wait for the sender.
+    pub fn poll(&mut self, objects: &dyn ObjectRead) -> Result<Option<Output>, SyncError> {
+        if let Some(output) = self.out.pop_front() {
+            return Ok(Some(output));
+        }
+        if self.phase != Phase::Asking || self.open_needs >= MAX_NEEDS {
+            return Ok(None);
+        }
+        let mut need = Vec::new();
+        let mut is_over = false;
+        for _ in 0..STEPS {
+            match self.reach.next(objects).map_err(unfit)? {
+                None => {
+                    is_over = true;
+                    break;
+                }
+                Some(found) if found.here => {}
+                Some(found) => {
+                    if self.asked.insert(found.id, found.ty).is_none() {
+                        need.push((found.ty, found.id));
+                    }
+                    if need.len() >= MAX_IDS {
+                        break;
+                    }
+                }
+            }
+        }
+        if !need.is_empty() {
+            if self.open_needs == 0 {
+                self.round_trips += 1;
+            }
+            self.open_needs += 1;
+            return Ok(Some(Output::Send(Message::Need(to_wire_objects(&need)))));
+        }
+        if !is_over {
+            return Ok(Some(Output::Working));
+        }
+        if self.open_needs > 0 {
+            return Ok(None);
+        }
+        if let Some((ty, id)) = self.absent.first() {
+            let (ty, id, count) = (*ty, *id, self.absent.len());
+            return Err(SyncError::Absent { id, ty, count });
+        }
+        if self.reach.retry() {
+            return Ok(Some(Output::Keep));
+        }
+        self.phase = Phase::Done;
+        self.out.push_back(Output::Done);
+        Ok(Some(Output::Send(Message::Complete)))
+    }
+
+    /// The commits that were wanted.
+    pub fn tips(&self) -> &[ObjectId] {
+        &self.goal.tips
+    }
+}
+
+/// What is read here was checked when it came: if it does not fit together, its sender made it so.
+fn unfit(e: ObjectError) -> SyncError {
+    match e {
+        e @ ObjectError::Damaged { .. } => SyncError::Unfit(e),
+        e => SyncError::Object(e),
+    }
+}

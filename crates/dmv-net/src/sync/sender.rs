@@ -1,0 +1,187 @@
+//! The side that gives objects out.
+
+use super::{Output, SyncError};
+use crate::wire::{
+    Filter, MAX_NEEDS, MAX_ROUNDS, Message, Unasked, WireId, from_wire, from_wire_objects, to_wire,
+    to_wire_objects,
+};
+use dmv_core::hash::ObjectId;
+use dmv_core::object::{ObjectRead, ObjectType};
+use dmv_core::reach::Reach;
+use std::collections::{BTreeSet, VecDeque};
+
+/// Objects handed to the driver at a time.
+const PORTION: usize = 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Nothing has been said.
+    Waiting,
+    /// The receiver names haves.
+    Negotiating,
+    /// Sending unasked.
+    Streaming,
+    /// Answering.
+    Answering,
+    /// Over.
+    Done,
+}
+
+/// The sending half of a transfer.
+pub struct Sender {
+    phase: Phase,
+    offered: BTreeSet<ObjectId>,
+    tips: Vec<ObjectId>,
+    unasked: Unasked,
+    common: BTreeSet<ObjectId>,
+    rounds: usize,
+    reach: Option<Reach>,
+    needs: VecDeque<Vec<(ObjectType, ObjectId)>>,
+    out: VecDeque<Output>,
+    turns: u64,
+}
+
+impl Sender {
+    /// Gives out what `offered` commits need.
+    pub fn new(offered: impl IntoIterator<Item = ObjectId>) -> Sender {
+        Sender {
+            phase: Phase::Waiting,
+            offered: offered.into_iter().collect(),
+            tips: Vec::new(),
+            unasked: Unasked::Commits,
+            common: BTreeSet::new(),
+            rounds: 0,
+            reach: None,
+            needs: VecDeque::new(),
+            out: VecDeque::new(),
+            turns: 0,
+        }
+    }
+
+    /// Times that it said something and had nothing left to do.
+    pub fn round_trips(&self) -> u64 {
+        self.turns
+    }
+
+    /// Takes a message of the receiver.
+    pub fn handle(&mut self, message: Message, objects: &dyn ObjectRead) -> Result<(), SyncError> {
+        match (self.phase, message) {
+            (Phase::Waiting, Message::Want(want)) => {
+                if want.filter != Filter::default() {
+                    return Err(SyncError::Unsupported("a filter"));
+                }
+                self.tips = from_wire(&want.tips);
+                if let Some(tip) = self.tips.iter().find(|tip| !self.offered.contains(tip)) {
+                    return Err(SyncError::NotOffered(*tip));
+                }
+                self.unasked = want.unasked;
+                self.phase = Phase::Negotiating;
+                self.have(&want.haves, want.last, objects)?;
+            }
+            (Phase::Negotiating, Message::Have(haves, last)) => self.have(&haves, last, objects)?,
+            (Phase::Answering, Message::Need(objects)) => {
+                if self.needs.len() >= MAX_NEEDS {
+                    return Err(SyncError::Broken("too many requests at once"));
+                }
+                self.needs.push_back(from_wire_objects(&objects)?);
+            }
+            (Phase::Answering, Message::Complete) if self.needs.is_empty() => {
+                self.phase = Phase::Done;
+                self.out.push_back(Output::Done);
+            }
+            _ => return Err(SyncError::Broken("a message that does not belong here")),
+        }
+        Ok(())
+    }
+
+    fn have(
+        &mut self,
+        haves: &[WireId],
+        last: bool,
+        objects: &dyn ObjectRead,
+    ) -> Result<(), SyncError> {
+        self.rounds += 1;
+        if self.rounds > MAX_ROUNDS {
+            return Err(SyncError::Broken("negotiation does not end"));
+        }
+        let mut found = Vec::new();
+        for id in from_wire(haves) {
+            if objects.holds(ObjectType::Commit, &id)? {
+                found.push(id);
+            }
+        }
+        self.common.extend(&found);
+        let begin = last || !self.common.is_empty();
+        let common = Message::Common(to_wire(&found), begin);
+        self.out.push_back(Output::Send(common));
+        if !begin {
+            self.turns += 1;
+        } else {
+            let common = self.common.iter().copied();
+            let detail = self.unasked.into();
+            self.reach = Some(Reach::new(self.tips.iter().copied(), common, detail));
+            self.phase = Phase::Streaming;
+        }
+        Ok(())
+    }
+
+    /// What is to be done next; `None`: wait for the receiver.
+    pub fn poll(&mut self, objects: &dyn ObjectRead) -> Result<Option<Output>, SyncError> {
+        if let Some(output) = self.out.pop_front() {
+            return Ok(Some(output));
+        }
+        match self.phase {
+            Phase::Streaming => self.stream(objects).map(Some),
+            Phase::Answering => self.answer(objects),
+            Phase::Waiting | Phase::Negotiating | Phase::Done => Ok(None),
+        }
+    }
+
+    fn stream(&mut self, objects: &dyn ObjectRead) -> Result<Output, SyncError> {
+        let mut portion = Vec::new();
+        if let Some(reach) = &mut self.reach {
+            while portion.len() < PORTION {
+                match reach.next(objects)? {
+                    // What is not here is for the receiver to ask for, and to be told about.
+                    Some(found) if found.here => portion.push((found.ty, found.id)),
+                    Some(_) => {}
+                    None => {
+                        self.reach = None;
+                        break;
+                    }
+                }
+            }
+        }
+        if !portion.is_empty() {
+            return Ok(Output::Objects(portion));
+        }
+        self.phase = Phase::Answering;
+        self.turns += 1;
+        self.out.push_back(Output::Send(Message::End));
+        Ok(Output::Flush)
+    }
+
+    fn answer(&mut self, objects: &dyn ObjectRead) -> Result<Option<Output>, SyncError> {
+        let Some(need) = self.needs.pop_front() else {
+            return Ok(None);
+        };
+        let (mut here, mut absent) = (Vec::new(), Vec::new());
+        for (ty, id) in need {
+            match objects.holds(ty, &id)? {
+                true => here.push((ty, id)),
+                false => absent.push((ty, id)),
+            }
+        }
+        self.out.push_back(Output::Objects(here));
+        self.out.push_back(Output::Flush);
+        if !absent.is_empty() {
+            let absent = Message::Absent(to_wire_objects(&absent));
+            self.out.push_back(Output::Send(absent));
+        }
+        self.out.push_back(Output::Send(Message::NeedEnd));
+        if self.needs.is_empty() {
+            self.turns += 1;
+        }
+        Ok(self.out.pop_front())
+    }
+}

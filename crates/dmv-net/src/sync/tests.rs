@@ -1,0 +1,602 @@
+//! Transfers between simulated repositories: any seed replays its run.
+
+use super::*;
+use crate::wire::{Filter, Unasked, Want};
+use dmv_core::hash::ObjectId;
+use dmv_core::object::commit::{Commit, Person};
+use dmv_core::object::list::ListBuilder;
+use dmv_core::object::mem::MemObjects;
+use dmv_core::object::name::SafeName;
+use dmv_core::object::tree::{Kind, TreeBuilder, TreeEntry, TreeSummary};
+use dmv_core::object::{ObjectRead, ObjectType};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+type Outcome = Result<(), SyncError>;
+
+/// A random number generator that a seed replays.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 8) % n
+    }
+}
+
+/// Files by directory and number; the value stands for the content.
+type Files = BTreeMap<(u64, u64), u64>;
+
+fn entry(name: String, kind: Kind, id: ObjectId, size: u64) -> TreeEntry {
+    TreeEntry {
+        name: SafeName::new(name.as_bytes()).expect("test names are allowed"),
+        kind,
+        is_list: false,
+        id,
+        size,
+        files: 0,
+        attrs: None,
+    }
+}
+
+fn put_file(mem: &MemObjects, name: u64, content: u64) -> Result<TreeEntry, ObjectError> {
+    let mut writer = mem;
+    let mut list = ListBuilder::new();
+    for n in 0..content % 40 {
+        let bytes = [content.to_le_bytes(), n.to_le_bytes()].concat();
+        list.push(mem.insert(ObjectType::Chunk, &bytes), 16, &mut writer)?;
+    }
+    let blob = list.finish(&mut writer)?;
+    let file = entry(format!("{name:08}"), Kind::File, blob.id, blob.size);
+    Ok(TreeEntry {
+        is_list: blob.is_list,
+        ..file
+    })
+}
+
+fn put_tree(mem: &MemObjects, files: &Files) -> Result<TreeSummary, ObjectError> {
+    let mut writer = mem;
+    let mut root = TreeBuilder::new();
+    let dirs: BTreeSet<u64> = files.keys().map(|(dir, _)| *dir).collect();
+    for dir in dirs {
+        let mut builder = TreeBuilder::new();
+        for ((_, name), content) in files.range((dir, 0)..=(dir, u64::MAX)) {
+            builder.push(&put_file(mem, *name, *content)?, &mut writer)?;
+        }
+        let made = builder.finish(&mut writer)?;
+        let dir = entry(format!("{dir:05}"), Kind::Directory, made.id, made.bytes);
+        let files = made.files;
+        root.push(&TreeEntry { files, ..dir }, &mut writer)?;
+    }
+    root.finish(&mut writer)
+}
+
+fn put_commit(
+    mem: &MemObjects,
+    parents: &[ObjectId],
+    files: &Files,
+    message: &str,
+) -> Result<ObjectId, ObjectError> {
+    let tree = put_tree(mem, files)?;
+    let mut generation = 0;
+    for parent in parents {
+        generation = generation.max(dmv_core::history::load_commit(mem, parent)?.generation);
+    }
+    let person = Person {
+        name: "Ada".into(),
+        email: String::new(),
+        seconds: 0,
+        nanos: 0,
+        tz_minutes: 0,
+    };
+    let commit = Commit {
+        tree: tree.id,
+        tree_bytes: tree.bytes,
+        tree_files: tree.files,
+        parents: parents.to_vec(),
+        generation: generation + 1,
+        author: person.clone(),
+        committer: person,
+        message: message.to_owned(),
+        extras: Vec::new(),
+        signature: None,
+    };
+    Ok(mem.insert(ObjectType::Commit, &commit.encode()?))
+}
+
+type Objects = BTreeSet<(ObjectType, ObjectId)>;
+
+fn closure(mem: &MemObjects, tips: &[ObjectId]) -> Result<Objects, ObjectError> {
+    let mut seen = Objects::new();
+    let mut stack: Vec<_> = tips.iter().map(|id| (ObjectType::Commit, *id)).collect();
+    while let Some((ty, id)) = stack.pop() {
+        if seen.insert((ty, id)) {
+            stack.extend(ty.links(&mem.require(ty, &id)?).expect("it decodes"));
+        }
+    }
+    Ok(seen)
+}
+
+/// What is on the way from a sender.
+enum Packet {
+    Message(Message),
+    Object(ObjectType, ObjectId),
+}
+
+/// What one transfer came to.
+#[derive(Debug, Default)]
+struct Run {
+    done: bool,
+    round_trips: u64,
+    messages: usize,
+    objects: usize,
+}
+
+/// How a transfer is disturbed.
+#[derive(Clone, Copy, Default)]
+struct Trouble {
+    /// Steps after which the line is cut; 0: never.
+    cut_after: u64,
+    /// The receiver forgets what it has not kept.
+    crash: bool,
+}
+
+/// One transfer of `tips`, step by step in an order that the dice choose.
+fn transfer(
+    from: &MemObjects,
+    to: &MemObjects,
+    goal: Goal,
+    trouble: Trouble,
+    dice: &mut Dice,
+) -> Result<Run, SyncError> {
+    let mut sender = Sender::new(goal.tips.clone());
+    let mut receiver = Receiver::new(goal, to)?;
+    let (mut there, mut back) = (VecDeque::new(), VecDeque::new());
+    let (mut held, mut unkept): (Vec<_>, Vec<(ObjectType, ObjectId)>) = Default::default();
+    let mut run = Run::default();
+    let mut idle = 0;
+    let mut steps = 0;
+    while !run.done {
+        steps += 1;
+        if steps == trouble.cut_after {
+            break;
+        }
+        idle += 1;
+        assert!(idle < 10_000, "both sides wait");
+        match dice.below(4) {
+            0 => match receiver.poll(to)? {
+                Some(Output::Send(message)) => back.push_back(message),
+                Some(Output::Keep) => {
+                    for (ty, id) in unkept.drain(..) {
+                        to.insert(ty, &from.require(ty, &id)?);
+                    }
+                }
+                Some(Output::Done) => run.done = true,
+                Some(_) => {}
+                None => continue,
+            },
+            1 => match sender.poll(from)? {
+                Some(Output::Send(message)) => there.push_back(Packet::Message(message)),
+                Some(Output::Objects(objects)) => held.extend(objects),
+                Some(Output::Flush) => {
+                    // Objects that share a frame come in the order of the frame.
+                    held.sort_by_key(|(ty, id)| (*ty != ObjectType::List, *id));
+                    there.extend(held.drain(..).map(|(ty, id)| Packet::Object(ty, id)));
+                }
+                Some(_) => {}
+                None => continue,
+            },
+            2 => match there.pop_front() {
+                Some(Packet::Message(message)) => {
+                    let bytes = message.frame();
+                    assert!(bytes.wire_len() < (1 << 20));
+                    run.messages += 1;
+                    receiver.handle(message, to)?;
+                }
+                Some(Packet::Object(ty, id)) => {
+                    receiver.admit(ty, &id)?;
+                    let new = !to.holds(ty, &id)? && !unkept.contains(&(ty, id));
+                    receiver.noted(1, new)?;
+                    run.objects += 1;
+                    unkept.push((ty, id));
+                }
+                None => continue,
+            },
+            _ => match back.pop_front() {
+                Some(message) => sender.handle(message, from)?,
+                None => continue,
+            },
+        }
+        idle = 0;
+    }
+    if !trouble.crash || run.done {
+        for (ty, id) in unkept {
+            to.insert(ty, &from.require(ty, &id)?);
+        }
+    }
+    run.round_trips = receiver.round_trips();
+    Ok(run)
+}
+
+fn goal(tips: &[ObjectId], complete: &[ObjectId], to: &MemObjects) -> Goal {
+    Goal {
+        tips: tips.to_vec(),
+        complete: complete.to_vec(),
+        empty: to.is_empty(),
+    }
+}
+
+/// A repository with its branches and what it works on.
+#[derive(Default)]
+struct Peer {
+    objects: MemObjects,
+    refs: BTreeMap<String, (ObjectId, Files)>,
+}
+
+impl Peer {
+    fn complete(&self) -> Vec<ObjectId> {
+        self.refs.values().map(|(id, _)| *id).collect()
+    }
+
+    fn commit(&mut self, name: &str, n: u64, dice: &mut Dice) -> Result<(), ObjectError> {
+        let mut parents = Vec::new();
+        let mut files = Files::new();
+        if let Some((id, old)) = self.refs.get(name) {
+            parents.push(*id);
+            files = old.clone();
+        } else if let Some((id, old)) = self.refs.values().next() {
+            parents.push(*id);
+            files = old.clone();
+        }
+        // Now and then another branch is merged, its files overlaid.
+        if dice.below(4) == 0
+            && let Some((id, theirs)) = self.refs.values().last()
+            && !parents.contains(id)
+        {
+            parents.push(*id);
+            files.extend(theirs);
+        }
+        for _ in 0..dice.below(30) + if parents.is_empty() { 200 } else { 1 } {
+            files.insert((dice.below(6), dice.below(300)), dice.below(90));
+        }
+        let id = put_commit(&self.objects, &parents, &files, &format!("{name} {n}"))?;
+        self.refs.insert(name.to_owned(), (id, files));
+        Ok(())
+    }
+}
+
+fn simulate(seed: u64) -> Outcome {
+    let mut dice = Dice(seed | 1);
+    let mut peers: Vec<Peer> = Vec::new();
+    peers.resize_with(2 + dice.below(4) as usize, Peer::default);
+    peers[0].commit("b0", 0, &mut dice)?;
+    for step in 1..40 {
+        let me = dice.below(peers.len() as u64) as usize;
+        if dice.below(3) == 0 {
+            // Each branch has one author, so that what a peer has of it is older or the same.
+            peers[me].commit(&format!("b{me}"), step, &mut dice)?;
+            continue;
+        }
+        let other = dice.below(peers.len() as u64) as usize;
+        if other != me {
+            let trouble = Trouble {
+                cut_after: [0, dice.below(400) + 1][dice.below(2) as usize],
+                crash: dice.below(2) == 0,
+            };
+            exchange(&mut peers, other, me, trouble, &mut dice)?;
+        }
+    }
+    // Afterwards, without trouble, everybody gets everything, along a line and back.
+    let n = peers.len();
+    for (from, to) in (1..n)
+        .map(|n| (n - 1, n))
+        .chain((1..n).rev().map(|n| (n, n - 1)))
+    {
+        exchange(&mut peers, from, to, Trouble::default(), &mut dice)?;
+    }
+    for peer in &peers {
+        let whole = closure(&peer.objects, &peer.complete());
+        assert!(whole.is_ok(), "seed {seed}: a peer lacks {whole:?}");
+    }
+    for peer in &peers[1..] {
+        assert_eq!(peer.refs.len(), peers[0].refs.len(), "seed {seed}");
+    }
+    Ok(())
+}
+
+fn exchange(
+    peers: &mut [Peer],
+    from: usize,
+    to: usize,
+    trouble: Trouble,
+    dice: &mut Dice,
+) -> Outcome {
+    let newer: Vec<(String, (ObjectId, Files))> = peers[from]
+        .refs
+        .iter()
+        .filter(|(name, _)| name[1..] != to.to_string())
+        .filter(|(name, (id, _))| peers[to].refs.get(*name).is_none_or(|(ours, _)| ours != id))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    if newer.is_empty() {
+        return Ok(());
+    }
+    let tips: Vec<ObjectId> = newer.iter().map(|(_, (id, _))| *id).collect();
+    let complete = peers[to].complete();
+    let goal = goal(&tips, &complete, &peers[to].objects);
+    let run = transfer(
+        &peers[from].objects,
+        &peers[to].objects,
+        goal,
+        trouble,
+        dice,
+    )?;
+    if run.done {
+        closure(&peers[to].objects, &tips)?;
+        peers[to].refs.extend(newer);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn peers_that_are_cut_and_crash_agree_in_the_end(seed in 1u64..) {
+        simulate(seed).expect("nobody breaks the protocol");
+    }
+}
+
+#[test]
+fn one_commit_in_a_large_repository_takes_three_round_trips() -> Outcome {
+    let (theirs, ours) = (MemObjects::new(), MemObjects::new());
+    let mut files = Files::new();
+    for n in 0..100_000 {
+        files.insert((n / 100, n), n % 39 + 1);
+    }
+    let first = put_commit(&theirs, &[], &files, "first")?;
+    let mut dice = Dice(7);
+    let none = Trouble::default();
+    let run = transfer(&theirs, &ours, goal(&[first], &[], &ours), none, &mut dice)?;
+    assert!(run.done);
+    assert_eq!(
+        run.round_trips, 1,
+        "into an empty repository everything comes at once"
+    );
+    for n in 0..10 {
+        files.insert((n * 90, n * 90 * 100), 40_000 + n);
+    }
+    let second = put_commit(&theirs, &[first], &files, "second")?;
+    let missing = closure(&theirs, &[second])?.len() - closure(&theirs, &[first])?.len();
+    let goal = goal(&[second], &[first], &ours);
+    let run = transfer(&theirs, &ours, goal, none, &mut dice)?;
+    assert!(run.done);
+    // With the greeting it is one more.
+    assert!(run.round_trips <= 2, "{run:?}");
+    assert!(run.objects <= missing + 2, "{run:?} for {missing}");
+    Ok(())
+}
+
+#[test]
+fn a_cut_transfer_goes_on_where_it_was() -> Outcome {
+    let (theirs, mut files) = (MemObjects::new(), Files::new());
+    let mut tip: Vec<ObjectId> = Vec::new();
+    for n in 0..300 {
+        for m in 0..5 {
+            files.insert((n % 7, n * 5 + m), n * 5 + m + 1);
+        }
+        tip = vec![put_commit(&theirs, &tip, &files, "more")?];
+    }
+    let all = closure(&theirs, &tip)?;
+    let ours = MemObjects::new();
+    let mut dice = Dice(11);
+    let (mut came, mut cuts) = (0, 0);
+    loop {
+        let trouble = Trouble {
+            cut_after: 20_000 + dice.below(20_000),
+            crash: false,
+        };
+        let goal = goal(&tip, &[], &ours);
+        let run = transfer(&theirs, &ours, goal, trouble, &mut dice)?;
+        came += run.objects;
+        if run.done {
+            break;
+        }
+        cuts += 1;
+        assert!(cuts < 100);
+    }
+    assert!(cuts > 0);
+    assert_eq!(closure(&ours, &tip)?, all);
+    // Commits come again each time, and nothing else.
+    assert!(
+        came <= all.len() + 300 * cuts,
+        "{came} for {} after {cuts} cuts",
+        all.len()
+    );
+    Ok(())
+}
+
+#[test]
+fn histories_that_parted_long_ago_are_joined_without_sending_all() -> Outcome {
+    let (theirs, ours) = (MemObjects::new(), MemObjects::new());
+    let mut files = Files::new();
+    for n in 0..50 {
+        files.insert((0, n), n);
+    }
+    let mut tip: Vec<ObjectId> = Vec::new();
+    let mut middle = Vec::new();
+    let mut dice = Dice(3);
+    let none = Trouble::default();
+    for n in 0..600 {
+        files.insert((0, n % 50), n);
+        tip = vec![put_commit(&theirs, &tip, &files, "theirs")?];
+        if n == 400 {
+            middle = tip.clone();
+        }
+    }
+    transfer(&theirs, &ours, goal(&middle, &[], &ours), none, &mut dice)?;
+    let mut mine = middle.clone();
+    for n in 0..100 {
+        mine = vec![put_commit(&ours, &mine, &files, &format!("ours {n}"))?];
+    }
+    let run = transfer(&theirs, &ours, goal(&tip, &mine, &ours), none, &mut dice)?;
+    assert!(run.done && run.round_trips <= 2, "{run:?}");
+    let missing = closure(&theirs, &tip)?.len() - closure(&theirs, &middle)?.len();
+    assert!(run.objects <= missing * 3 / 2, "{run:?} for {missing}");
+    Ok(())
+}
+
+fn want(tips: &[ObjectId]) -> Message {
+    Message::Want(Want {
+        tips: crate::wire::to_wire(tips),
+        filter: Filter::default(),
+        unasked: Unasked::All,
+        haves: Vec::new(),
+        last: true,
+    })
+}
+
+/// One of each message.
+fn all_messages() -> Vec<Message> {
+    vec![
+        want(&[]),
+        Message::Have(Vec::new(), false),
+        Message::Common(Vec::new(), true),
+        Message::End,
+        Message::Need(vec![(1, [0; 32])]),
+        Message::Absent(vec![(1, [0; 32])]),
+        Message::NeedEnd,
+        Message::Complete,
+        Message::Push(Vec::new()),
+        Message::Pushed(Vec::new()),
+        Message::Bye,
+    ]
+}
+
+#[test]
+fn a_message_that_does_not_belong_is_an_error_in_every_phase() -> Outcome {
+    let mem = MemObjects::new();
+    let tip = put_commit(&mem, &[], &Files::from([((0, 0), 3)]), "one")?;
+    let same = |a: &Message, b: &Message| std::mem::discriminant(a) == std::mem::discriminant(b);
+    // How far each goes before, and what may come then.
+    let sender_phases: [(usize, &[Message]); 2] = [
+        (0, &[want(&[])]),
+        (1, &[Message::Need(vec![(1, [0; 32])]), Message::Complete]),
+    ];
+    for (phase, allowed) in sender_phases {
+        for message in all_messages() {
+            let mut sender = Sender::new([tip]);
+            if phase == 1 {
+                sender.handle(want(&[tip]), &mem)?;
+                while sender.poll(&mem)?.is_some() {}
+            }
+            let taken = sender.handle(message.clone(), &mem).is_ok();
+            assert_eq!(
+                taken,
+                allowed.iter().any(|a| same(a, &message)),
+                "{phase} {message:?}"
+            );
+        }
+    }
+    let empty = MemObjects::new();
+    let receiver_phases: [(usize, &[Message]); 3] = [
+        (0, &[Message::Common(Vec::new(), true)]),
+        (1, &[Message::End]),
+        (2, &[Message::NeedEnd]),
+    ];
+    for (phase, allowed) in receiver_phases {
+        for message in all_messages() {
+            let mut receiver = Receiver::new(goal(&[tip], &[], &empty), &empty)?;
+            while receiver.poll(&empty)?.is_some() {}
+            for step in [Message::Common(Vec::new(), true), Message::End]
+                .into_iter()
+                .take(phase)
+            {
+                receiver.handle(step, &empty)?;
+                while receiver.poll(&empty)?.is_some() {}
+            }
+            if phase == 2 {
+                receiver.admit(ObjectType::Commit, &tip)?;
+            }
+            let taken = receiver.handle(message.clone(), &empty).is_ok();
+            assert_eq!(
+                taken,
+                allowed.iter().any(|a| same(a, &message)),
+                "{phase} {message:?}"
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn lies_of_a_sender_are_noticed() -> Outcome {
+    let (mem, empty) = (MemObjects::new(), MemObjects::new());
+    let tip = put_commit(&mem, &[], &Files::from([((0, 0), 3)]), "one")?;
+    let begin = || -> Result<Receiver, SyncError> {
+        let mut receiver = Receiver::new(goal(&[tip], &[], &empty), &empty)?;
+        receiver.handle(Message::Common(Vec::new(), true), &empty)?;
+        receiver.handle(Message::End, &empty)?;
+        while receiver.poll(&empty)?.is_some() {}
+        Ok(receiver)
+    };
+    // It sends what was not asked for, or the right id as another type.
+    let other = ObjectId::from_bytes([7; 32]);
+    assert!(begin()?.admit(ObjectType::Chunk, &other).is_err());
+    assert!(begin()?.admit(ObjectType::Tree, &tip).is_err());
+    // It says that it has answered and has not.
+    assert!(begin()?.handle(Message::NeedEnd, &empty).is_err());
+    // It does not have what it offered: nothing is complete then.
+    let mut receiver = begin()?;
+    receiver.handle(Message::Absent(vec![(5, *tip.as_bytes())]), &empty)?;
+    receiver.handle(Message::NeedEnd, &empty)?;
+    assert!(matches!(
+        receiver.poll(&empty),
+        Err(SyncError::Absent { count: 1, .. })
+    ));
+    // It says so of something else.
+    let absent = Message::Absent(vec![(5, *other.as_bytes())]);
+    assert!(begin()?.handle(absent, &empty).is_err());
+    // It never finds anything in common, and never begins.
+    let mut long: Vec<ObjectId> = Vec::new();
+    for n in 0..40 {
+        long = vec![put_commit(&empty, &long, &Files::new(), &n.to_string())?];
+    }
+    let mut receiver = Receiver::new(goal(&[tip], &long, &empty), &empty)?;
+    let endless = (0..100).find(|_| {
+        receiver
+            .handle(Message::Common(Vec::new(), false), &empty)
+            .is_err()
+    });
+    assert!(endless.is_some());
+    // It sends the same over and over.
+    let mut receiver = begin()?;
+    assert!((0..1000).any(|_| receiver.noted(1 << 20, false).is_err()));
+    Ok(())
+}
+
+#[test]
+fn a_receiver_gets_what_is_offered_and_no_more_at_once_than_allowed() -> Outcome {
+    let mem = MemObjects::new();
+    let tip = put_commit(&mem, &[], &Files::new(), "one")?;
+    let hidden = put_commit(&mem, &[], &Files::new(), "two")?;
+    let mut sender = Sender::new([tip]);
+    let refused = sender.handle(want(&[hidden]), &mem);
+    assert!(matches!(refused, Err(SyncError::NotOffered(id)) if id == hidden));
+    let mut sender = Sender::new([tip]);
+    sender.handle(want(&[tip]), &mem)?;
+    while sender.poll(&mem)?.is_some() {}
+    let need = Message::Need(vec![(1, [0; 32])]);
+    let taken = (0..100).take_while(|_| sender.handle(need.clone(), &mem).is_ok());
+    assert_eq!(taken.count(), crate::wire::MAX_NEEDS);
+    let mut sender = Sender::new([tip]);
+    let Message::Want(mut filtered) = want(&[tip]) else {
+        return Ok(());
+    };
+    filtered.filter.depth = 1;
+    let refused = sender.handle(Message::Want(filtered), &mem);
+    assert!(matches!(refused, Err(SyncError::Unsupported(_))));
+    Ok(())
+}

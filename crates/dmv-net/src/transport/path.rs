@@ -1,0 +1,48 @@
+//! A repository that this machine reaches as files: another directory, a USB disk, a share.
+//!
+//! Nobody answers there, so this process runs both halves. Packs and database are locked as for
+//! any two commands, so others may use the repository at the same time.
+
+use crate::session::{Link, NetError, serve};
+use crate::wire::Access;
+use dmv_core::job::Job;
+use dmv_core::repo::{Asked, DMV_DIR, Repo, RepoError, discover};
+use std::path::Path;
+
+/// Opens the repository in exactly this directory, bare or not.
+pub fn open_at(path: &Path) -> Result<Repo, RepoError> {
+    let place = discover(path)?;
+    let absolute = std::path::absolute(path).map_err(|source| RepoError::Io {
+        action: "find",
+        path: path.to_owned(),
+        source,
+    })?;
+    if place.dmv != absolute
+        && place.dmv != absolute.join(DMV_DIR)
+        && !absolute.join(DMV_DIR).is_file()
+    {
+        return Err(RepoError::NotFound(absolute));
+    }
+    Repo::open_place(place)
+}
+
+/// Connects to the repository in `path`, answered by a thread of this process.
+pub fn connect(path: &Path, asked: Asked) -> Result<Link, NetError> {
+    if !path.exists() {
+        return Err(NetError::Unreachable {
+            place: path.display().to_string(),
+            why: "there is nothing".to_owned(),
+        });
+    }
+    let repo = open_at(path)?;
+    let access = match repo.refs().is_read_only() {
+        true => Access::Read,
+        false => Access::Write,
+    };
+    let (ours, theirs) = Link::pair();
+    std::thread::spawn(move || {
+        // Its failures are told over the link; it ends when the other end is dropped.
+        let _ = serve(&repo, theirs, access, &asked, &Job::default());
+    });
+    Ok(ours)
+}

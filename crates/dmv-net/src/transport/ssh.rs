@@ -1,0 +1,257 @@
+//! A repository on a host that ssh reaches: `dmv serve --stdio` answers there.
+//!
+//! The user's own ssh program is used, with its settings, keys and jump hosts. Nothing in an
+//! address reaches it unchecked: a host or user that begins with `-` has been an option to ssh in
+//! several programs before this one.
+
+use super::Reach;
+use crate::session::{Link, NetError};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+
+/// Lines of the helper's own output that are kept to explain a failure.
+const KEPT_LINES: usize = 20;
+/// Bytes of a path at the other end.
+const MAX_PATH_BYTES: usize = 4096;
+
+/// A checked address: host, user, port and path cannot be anything else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SshTarget {
+    user: Option<String>,
+    host: String,
+    port: Option<u16>,
+    path: String,
+}
+
+impl SshTarget {
+    /// Parses what follows `ssh://`.
+    pub(super) fn parse(text: &str) -> Result<SshTarget, &'static str> {
+        let slash = text.find('/').ok_or("it has no path")?;
+        let (place, path) = text.split_at(slash);
+        if path.len() < 2 || path.len() > MAX_PATH_BYTES {
+            return Err("its path is empty or too long");
+        }
+        if path.chars().any(char::is_control) {
+            return Err("its path holds a control character");
+        }
+        let (user, place) = match place.rsplit_once('@') {
+            Some((user, place)) => (Some(user), place),
+            None => (None, place),
+        };
+        let (host, port) = match place.strip_prefix('[') {
+            Some(rest) => {
+                let (host, port) = rest
+                    .split_once(']')
+                    .ok_or("its host has no closing bracket")?;
+                let port = match port {
+                    "" => None,
+                    port => Some(port.strip_prefix(':').ok_or("its port makes no sense")?),
+                };
+                let fits = |c: char| {
+                    c.is_ascii_hexdigit() || ":.%".contains(c) || c.is_ascii_alphanumeric()
+                };
+                (host, port.filter(|_| host.chars().all(fits)))
+            }
+            None => match place.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (place, None),
+            },
+        };
+        let word = |text: &str, more: &str| {
+            !text.is_empty()
+                && text.len() <= 255
+                && !text.starts_with('-')
+                && text
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || more.contains(c))
+        };
+        if !word(host, "-._:%") {
+            return Err("its host makes no sense");
+        }
+        if user.is_some_and(|user| !word(user, "-._")) {
+            return Err("its user makes no sense");
+        }
+        let digits = |port: &str| port.bytes().all(|b| b.is_ascii_digit());
+        let port = match port {
+            None => None,
+            Some(port) if !digits(port) => return Err("its port makes no sense"),
+            Some(port) => match port.parse() {
+                Ok(port) if port > 0 => Some(port),
+                _ => return Err("its port makes no sense"),
+            },
+        };
+        Ok(SshTarget {
+            user: user.map(str::to_owned),
+            host: host.to_owned(),
+            port,
+            path: path.to_owned(),
+        })
+    }
+
+    /// The path at the other end. `/~/x` is below the user's home there.
+    pub fn path(&self) -> &str {
+        self.path.strip_prefix("/~/").unwrap_or(&self.path)
+    }
+
+    /// The arguments for ssh, after those of the user's.
+    fn arguments(&self, remote_program: &str) -> Vec<String> {
+        let mut arguments = vec!["-T".to_owned()];
+        if let Some(port) = self.port {
+            arguments.extend(["-p".to_owned(), port.to_string()]);
+        }
+        arguments.push("--".to_owned());
+        arguments.push(match &self.user {
+            Some(user) => format!("{user}@{}", self.host),
+            None => self.host.clone(),
+        });
+        // One string for the shell at the other end.
+        let path = quoted(self.path());
+        arguments.push(format!(
+            "{} serve --stdio -- {path}",
+            quoted(remote_program)
+        ));
+        arguments
+    }
+}
+
+impl std::fmt::Display for SshTarget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ssh://")?;
+        if let Some(user) = &self.user {
+            write!(f, "{user}@")?;
+        }
+        match self.host.contains(':') {
+            true => write!(f, "[{}]", self.host)?,
+            false => write!(f, "{}", self.host)?,
+        }
+        if let Some(port) = self.port {
+            write!(f, ":{port}")?;
+        }
+        write!(f, "{}", self.path)
+    }
+}
+
+/// `text` as one word of a POSIX shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// The running ssh program.
+pub(super) struct Helper {
+    child: Child,
+    place: String,
+    said: Receiver<String>,
+    listening: Option<JoinHandle<()>>,
+}
+
+/// Starts ssh.
+pub(super) fn connect(target: &SshTarget, reach: &Reach) -> Result<(Link, Helper), NetError> {
+    let place = target.to_string();
+    let unreachable = |why: String| NetError::Unreachable {
+        place: place.clone(),
+        why,
+    };
+    let (program, first) = reach
+        .ssh
+        .split_first()
+        .ok_or_else(|| unreachable("no ssh program is set".to_owned()))?;
+    let mut child = Command::new(program)
+        .args(first)
+        .args(target.arguments(&reach.remote_program))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| unreachable(format!("cannot run {program}: {e}")))?;
+    let pipes = (child.stdout.take(), child.stdin.take(), child.stderr.take());
+    let (Some(stdout), Some(stdin), Some(stderr)) = pipes else {
+        return Err(unreachable("it has no pipes".to_owned()));
+    };
+    let (say, said) = channel();
+    let listening = std::thread::spawn(move || {
+        let mut lines = BufReader::new(stderr).split(b'\n');
+        let mut kept = 0;
+        while let Some(Ok(line)) = lines.next() {
+            // The rest is read, so that the program does not wait, and dropped.
+            if kept < KEPT_LINES {
+                kept += 1;
+                let _ = say.send(String::from_utf8_lossy(&line).trim_end().to_owned());
+            }
+        }
+    });
+    let link = Link::over(stdout, stdin);
+    let helper = Helper {
+        child,
+        place,
+        said,
+        listening: Some(listening),
+    };
+    Ok((link, helper))
+}
+
+impl Helper {
+    /// What a failure of the connection really was, as far as ssh or the other end's shell said.
+    pub(super) fn explain(mut self, e: NetError) -> NetError {
+        if !matches!(e, NetError::Closed | NetError::NotDmv(_)) {
+            return e;
+        }
+        // It ended, or will when it notices that nobody listens.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if let Some(listening) = self.listening.take() {
+            let _ = listening.join();
+        }
+        let lines: Vec<String> = self
+            .said
+            .try_iter()
+            .filter(|line| !line.is_empty())
+            .collect();
+        if lines.is_empty() {
+            return e;
+        }
+        let says = |words: &[&str]| lines.iter().any(|l| words.iter().any(|w| l.contains(w)));
+        let why = lines.join("; ");
+        let place = self.place.clone();
+        match says(&[
+            "Host key verification failed",
+            "Permission denied",
+            "HOST IDENTIFICATION",
+        ]) {
+            true => NetError::NotLetIn { place, why },
+            false => NetError::Unreachable { place, why },
+        }
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        // The session is over, one way or the other.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ssh_gets_a_checked_host_and_one_quoted_command() {
+        let target = SshTarget::parse("ada@nas:2222/srv/it's; rm -rf").expect("an address");
+        assert_eq!(
+            target.arguments("dmv"),
+            [
+                "-T",
+                "-p",
+                "2222",
+                "--",
+                "ada@nas",
+                "'dmv' serve --stdio -- '/srv/it'\\''s; rm -rf'"
+            ]
+        );
+        let home = SshTarget::parse("nas/~/film").expect("an address");
+        assert_eq!(home.path(), "film");
+    }
+}

@@ -1,0 +1,141 @@
+//! Addresses of repositories.
+
+use super::ssh::SshTarget;
+use crate::session::NetError;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Where a repository is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Url {
+    /// In a directory that this machine reaches.
+    Path(PathBuf),
+    /// On a host that ssh reaches.
+    Ssh(SshTarget),
+}
+
+impl Url {
+    /// Parses an address: `ssh://[user@]host[:port]/path`, `file:///path`, or a path.
+    ///
+    /// Everything is checked here, so that no part of an address can be taken for an option or a
+    /// command later.
+    pub fn parse(text: &OsStr) -> Result<Url, NetError> {
+        let bad = |why| NetError::BadUrl {
+            url: text.to_string_lossy().into_owned(),
+            why,
+        };
+        if text.is_empty() || text.as_bytes().contains(&0) {
+            return Err(bad("it is empty or holds a NUL"));
+        }
+        if let Some(rest) = text.as_bytes().strip_prefix(b"ssh://") {
+            let rest = std::str::from_utf8(rest).map_err(|_| bad("it is not UTF-8"))?;
+            return SshTarget::parse(rest).map(Url::Ssh).map_err(bad);
+        }
+        if let Some(path) = text.as_bytes().strip_prefix(b"file://") {
+            return match path.first() {
+                Some(b'/') => Ok(Url::Path(PathBuf::from(OsStr::from_bytes(path)))),
+                _ => Err(bad("a file address has three slashes")),
+            };
+        }
+        let scheme = text.to_str().and_then(|text| text.split_once("://"));
+        match scheme {
+            Some((scheme, _)) if scheme.chars().all(|c| c.is_ascii_alphanumeric()) => {
+                Err(bad("addresses begin with ssh:// or file://, or are paths"))
+            }
+            _ => Ok(Url::Path(PathBuf::from(text))),
+        }
+    }
+
+    /// The address that means the same from every directory.
+    pub fn absolute(self, here: &Path) -> Url {
+        match self {
+            Url::Path(path) => Url::Path(here.join(path)),
+            other => other,
+        }
+    }
+
+    /// The last part of its path, to name a clone after; without a final `.dmv`.
+    pub fn last_part(&self) -> Option<String> {
+        let path = match self {
+            Url::Path(path) => path.clone(),
+            Url::Ssh(target) => PathBuf::from(target.path()),
+        };
+        let name = path.file_name()?.to_string_lossy().into_owned();
+        let short = name.strip_suffix(".dmv").filter(|short| !short.is_empty());
+        match name.as_str() {
+            ".dmv" => Some(path.parent()?.file_name()?.to_string_lossy().into_owned()),
+            name => Some(short.unwrap_or(name).to_owned()),
+        }
+    }
+}
+
+impl std::fmt::Display for Url {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Url::Path(path) => write!(f, "{}", path.display()),
+            Url::Ssh(target) => write!(f, "{target}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Option<Url> {
+        Url::parse(OsStr::new(text)).ok()
+    }
+
+    #[test]
+    fn addresses_are_told_apart() {
+        assert_eq!(parse("a/b"), Some(Url::Path("a/b".into())));
+        assert_eq!(parse("file:///a/b"), Some(Url::Path("/a/b".into())));
+        let ssh = parse("ssh://ada@nas:2222/srv/film").expect("it is an address");
+        assert_eq!(ssh.to_string(), "ssh://ada@nas:2222/srv/film");
+        assert_eq!(ssh.last_part().as_deref(), Some("film"));
+        assert_eq!(
+            parse("/a/film.dmv").and_then(|u| u.last_part()).as_deref(),
+            Some("film")
+        );
+        assert_eq!(
+            parse("/a/film/.dmv").and_then(|u| u.last_part()).as_deref(),
+            Some("film")
+        );
+        for bad in [
+            "",
+            "http://x/y",
+            "file://a/b",
+            "ssh://",
+            "ssh://host",
+            "s3://bucket",
+        ] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn nothing_in_an_address_can_be_taken_for_an_option_or_a_command() {
+        for bad in [
+            "ssh://-oProxyCommand=x/p",
+            "ssh://-l@host/p",
+            "ssh://a@-host/p",
+            "ssh://host:-1/p",
+            "ssh://host:0/p",
+            "ssh://host:99999/p",
+            "ssh://ho st/p",
+            "ssh://ho;st/p",
+            "ssh://$(x)@host/p",
+            "ssh://host/p\nq",
+            "ssh://a@b@host/p",
+            "ssh://host`x`/p",
+        ] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+        assert!(
+            parse("ssh://host/-p").is_some(),
+            "an absolute path begins with a slash"
+        );
+        assert!(parse("ssh://[fe80::1%25eth0]:22/p").is_some());
+    }
+}

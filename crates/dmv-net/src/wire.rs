@@ -1,0 +1,391 @@
+//! The bytes of the protocol: frames and messages. docs/protocol.md is the authority.
+//!
+//! Lengths are compared with their limits before anything is allocated. A message that decodes is
+//! within the limits of its fields, but says nothing about whether it makes sense now: that is
+//! for [`sync`](crate::sync) and [`session`](crate::session).
+
+use dmv_core::hash::ObjectId;
+use dmv_core::object::ObjectType;
+use dmv_core::object::codec::{Decoder, put_varint};
+use dmv_core::reach::Detail;
+use serde::{Deserialize, Serialize};
+
+/// The line that each side sends first.
+pub const LINE: &str = "dmv-sync 1\n";
+/// The version in it.
+pub const VERSION: u32 = 1;
+/// Bytes of the other side's first line that are read.
+pub const MAX_LINE_BYTES: usize = 64;
+/// Bytes of a frame after its length: a record of a pack at its limits fits.
+pub const MAX_FRAME_BYTES: usize = 4 << 20;
+/// Bytes of a frame with a message.
+pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
+/// Ids in one message.
+pub const MAX_IDS: usize = 4096;
+/// Refs in one message.
+pub const MAX_REFS_IN_MESSAGE: usize = 1024;
+/// Refs of a repository, and updates in one push.
+pub const MAX_REFS: usize = 65_536;
+/// Bytes of a text in a message.
+pub const MAX_TEXT_BYTES: usize = 1024;
+/// Patterns of a filter.
+pub const MAX_PATTERNS: usize = 1024;
+/// [`Message::Need`] messages that may wait for their answers.
+pub const MAX_NEEDS: usize = 8;
+/// Rounds of haves.
+pub const MAX_ROUNDS: usize = 16;
+/// Bytes of objects that one frame holds, unless a single one is larger.
+pub const OBJECTS_TARGET_BYTES: usize = 256 << 10;
+
+/// An id as it travels.
+pub type WireId = [u8; 32];
+/// An object as it is named: its type's number and its id.
+pub type WireObject = (u8, WireId);
+
+/// Why bytes are not what the protocol allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct WireError(pub &'static str);
+
+/// What is sent: a message, or objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// An encoded [`Message`].
+    Message(Vec<u8>),
+    /// A record of a pack, as it is stored.
+    Record(Vec<u8>),
+    /// Objects one after the other: see [`put_object`].
+    Objects(Vec<u8>),
+}
+
+/// Bytes before a frame's body: its length and kind.
+pub const FRAME_HEAD_BYTES: usize = 5;
+
+impl Frame {
+    /// The frame's head and body.
+    pub fn parts(&self) -> ([u8; FRAME_HEAD_BYTES], &[u8]) {
+        let (kind, body) = match self {
+            Frame::Message(body) => (1, body),
+            Frame::Record(body) => (2, body),
+            Frame::Objects(body) => (3, body),
+        };
+        let len = u32::try_from(body.len() + 1).expect("senders keep to MAX_FRAME_BYTES");
+        let mut head = [0; FRAME_HEAD_BYTES];
+        head[..4].copy_from_slice(&len.to_le_bytes());
+        head[4] = kind;
+        (head, body)
+    }
+
+    /// The length of the body that follows a head, if both are allowed.
+    pub fn body_len(head: &[u8; FRAME_HEAD_BYTES]) -> Result<usize, WireError> {
+        let len = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
+        let max = match head[4] {
+            1 => MAX_MESSAGE_BYTES,
+            2 | 3 => MAX_FRAME_BYTES,
+            _ => return Err(WireError("frame of an unknown kind")),
+        };
+        match len {
+            0 | 1 => Err(WireError("frame without a body")),
+            len if len > max => Err(WireError("frame is too long")),
+            len => Ok(len - 1),
+        }
+    }
+
+    /// The frame with this head and body.
+    pub fn from_parts(head: &[u8; FRAME_HEAD_BYTES], body: Vec<u8>) -> Result<Frame, WireError> {
+        match head[4] {
+            1 => Ok(Frame::Message(body)),
+            2 => Ok(Frame::Record(body)),
+            3 => Ok(Frame::Objects(body)),
+            _ => Err(WireError("frame of an unknown kind")),
+        }
+    }
+
+    /// Bytes that it takes on the way.
+    pub fn wire_len(&self) -> u64 {
+        let (head, body) = self.parts();
+        (head.len() + body.len()) as u64
+    }
+}
+
+/// Appends an object to the body of [`Frame::Objects`].
+pub fn put_object(body: &mut Vec<u8>, ty: ObjectType, bytes: &[u8]) {
+    body.push(ty as u8);
+    put_varint(body, bytes.len() as u64);
+    body.extend_from_slice(bytes);
+}
+
+/// The objects in the body of [`Frame::Objects`].
+pub fn objects(body: &[u8]) -> Result<Vec<(ObjectType, Vec<u8>)>, WireError> {
+    let mut input = Decoder::new(body);
+    let mut out = Vec::new();
+    while input.remaining() > 0 {
+        let bad = |_| WireError("objects do not decode");
+        let ty = ObjectType::from_number(input.u8().map_err(bad)?);
+        let ty = ty.ok_or(WireError("object of an unknown type"))?;
+        let max = dmv_core::limits::MAX_OBJECT_BYTES;
+        let bytes = input.bytes(max, "object is too large").map_err(bad)?;
+        out.push((ty, bytes.to_vec()));
+    }
+    Ok(out)
+}
+
+/// Something to be said later without a new version. Unknown tags are passed over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extension {
+    /// Which.
+    pub tag: u16,
+    /// Its value.
+    pub value: Vec<u8>,
+}
+
+/// What a peer may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Access {
+    /// Fetch.
+    Read,
+    /// Fetch and push.
+    Write,
+}
+
+/// The first message of each side.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// The program, for messages.
+    pub agent: String,
+    /// The repository's id.
+    pub repository: [u8; 16],
+    /// The cutter's name, as in the repository's `format` file.
+    pub chunker: String,
+    /// What the server allows; [`Access::Read`] from a client.
+    pub access: Access,
+    /// See [`Extension`].
+    pub extensions: Vec<Extension>,
+}
+
+/// Refs of the server, in one message or several.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refs {
+    /// The branch that a clone should begin with.
+    pub head: Option<String>,
+    /// `branch/NAME` or `tag/NAME`, with the commit.
+    pub refs: Vec<(String, WireId)>,
+    /// Whether more messages of this kind follow.
+    pub more: bool,
+}
+
+/// How deep the sender goes unasked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Unasked {
+    /// Commits alone.
+    Commits,
+    /// And trees, lists and conflicts.
+    Metadata,
+    /// And chunks.
+    All,
+}
+
+impl From<Unasked> for Detail {
+    fn from(unasked: Unasked) -> Detail {
+        match unasked {
+            Unasked::Commits => Detail::Commits,
+            Unasked::Metadata => Detail::Metadata,
+            Unasked::All => Detail::All,
+        }
+    }
+}
+
+/// The part of what is wanted that is wanted indeed. The default is everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Filter {
+    /// Subset patterns; none: all paths.
+    pub subset: Vec<Vec<u8>>,
+    /// Commits of each line of history, from the tips; 0: all.
+    pub depth: u32,
+    /// Only commits made at or after this time, in seconds since 1970, besides the tips.
+    pub since: Option<i64>,
+    /// No chunks.
+    pub metadata_only: bool,
+}
+
+/// The receiver's first message of a transfer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Want {
+    /// The commits wanted, with all that they need.
+    pub tips: Vec<WireId>,
+    /// How much of that.
+    pub filter: Filter,
+    /// What is to be sent without being asked for.
+    pub unasked: Unasked,
+    /// Commits that the receiver has, with all that they need.
+    pub haves: Vec<WireId>,
+    /// Whether the receiver has no more to name.
+    pub last: bool,
+}
+
+/// What a push asks for one ref.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Update {
+    /// `branch/NAME` or `tag/NAME`.
+    pub key: String,
+    /// What it must name now.
+    pub old: Option<WireId>,
+    /// What it is to name; `None` takes the ref away, which version 1 refuses.
+    pub new: Option<WireId>,
+    /// Also where commits would be lost.
+    pub force: bool,
+}
+
+/// What became of an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// The ref is as asked.
+    Done,
+    /// It names something else than was believed.
+    Moved,
+    /// The new commit does not descend from the one it names.
+    NotForward,
+    /// No ref can have this name.
+    BadName,
+    /// Not allowed.
+    Refused,
+}
+
+/// Why a side ends the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Code {
+    /// The other side broke the protocol.
+    Protocol,
+    /// There is no repository at the place asked for.
+    NoRepository,
+    /// The repository or the protocol is of another version.
+    Version,
+    /// The other side may not do that.
+    Denied,
+    /// The side cannot do what was asked.
+    Unsupported,
+    /// A commit was wanted that is not offered.
+    NotOffered,
+    /// What is stored is damaged.
+    Damaged,
+    /// Another command holds something.
+    Busy,
+    /// Storage is full.
+    Full,
+    /// Anything else.
+    Failed,
+}
+
+/// All that is said.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    /// Each side, first.
+    Hello(Hello),
+    /// The server, after its hello.
+    Refs(Refs),
+    /// The receiver begins a transfer.
+    Want(Want),
+    /// The receiver names more commits that it has: ids, and whether that was all.
+    Have(Vec<WireId>, bool),
+    /// The sender answers a round: which of them it has, too, and whether it begins to send.
+    Common(Vec<WireId>, bool),
+    /// The sender has sent what it sends unasked.
+    End,
+    /// The receiver asks for objects.
+    Need(Vec<WireObject>),
+    /// Some of what was asked for is not here.
+    Absent(Vec<WireObject>),
+    /// The oldest [`Message::Need`] has been answered.
+    NeedEnd,
+    /// The receiver has all it wanted, verified.
+    Complete,
+    /// The client wants refs moved.
+    Push(Vec<Update>),
+    /// What became of each.
+    Pushed(Vec<Outcome>),
+    /// The client is done.
+    Bye,
+    /// The side ends the connection.
+    Failed(Code, String),
+}
+
+impl Message {
+    /// The frame that carries it.
+    pub fn frame(&self) -> Frame {
+        let bytes =
+            postcard::to_allocvec(self).expect("messages hold nothing that cannot be encoded");
+        Frame::Message(bytes)
+    }
+
+    /// Decodes a message and compares its fields with their limits.
+    pub fn decode(bytes: &[u8]) -> Result<Message, WireError> {
+        if bytes.len() >= MAX_MESSAGE_BYTES {
+            return Err(WireError("message is too long"));
+        }
+        let decoded = postcard::take_from_bytes::<Message>(bytes);
+        let (message, rest) = decoded.map_err(|_| WireError("message does not decode"))?;
+        if !rest.is_empty() {
+            return Err(WireError("message has bytes after its end"));
+        }
+        match message.is_within_limits() {
+            true => Ok(message),
+            false => Err(WireError("message exceeds a limit")),
+        }
+    }
+
+    fn is_within_limits(&self) -> bool {
+        let text = |text: &String| text.len() <= MAX_TEXT_BYTES;
+        let all_texts =
+            |mut texts: std::slice::Iter<'_, (String, WireId)>| texts.all(|(t, _)| text(t));
+        match self {
+            Message::Hello(hello) => {
+                text(&hello.agent) && text(&hello.chunker) && hello.extensions.len() <= 64
+            }
+            Message::Refs(refs) => {
+                refs.head.as_ref().is_none_or(text)
+                    && refs.refs.len() <= MAX_REFS_IN_MESSAGE
+                    && all_texts(refs.refs.iter())
+            }
+            Message::Want(want) => {
+                want.tips.len() <= MAX_IDS
+                    && want.haves.len() <= MAX_IDS
+                    && want.filter.subset.len() <= MAX_PATTERNS
+            }
+            Message::Have(ids, _) | Message::Common(ids, _) => ids.len() <= MAX_IDS,
+            Message::Need(objects) | Message::Absent(objects) => {
+                !objects.is_empty() && objects.len() <= MAX_IDS
+            }
+            Message::Push(updates) => {
+                updates.len() <= MAX_REFS_IN_MESSAGE && updates.iter().all(|u| text(&u.key))
+            }
+            Message::Pushed(outcomes) => outcomes.len() <= MAX_REFS_IN_MESSAGE,
+            Message::Failed(_, why) => text(why),
+            Message::End | Message::NeedEnd | Message::Complete | Message::Bye => true,
+        }
+    }
+}
+
+/// Ids as they travel.
+pub fn to_wire(ids: &[ObjectId]) -> Vec<WireId> {
+    ids.iter().map(|id| *id.as_bytes()).collect()
+}
+
+/// Ids that have travelled.
+pub fn from_wire(ids: &[WireId]) -> Vec<ObjectId> {
+    ids.iter().map(|id| ObjectId::from_bytes(*id)).collect()
+}
+
+/// Objects as they are named on the way.
+pub fn to_wire_objects(objects: &[(ObjectType, ObjectId)]) -> Vec<WireObject> {
+    let wire = |(ty, id): &(ObjectType, ObjectId)| (*ty as u8, *id.as_bytes());
+    objects.iter().map(wire).collect()
+}
+
+/// Objects that were named.
+pub fn from_wire_objects(objects: &[WireObject]) -> Result<Vec<(ObjectType, ObjectId)>, WireError> {
+    let object = |(ty, id): &WireObject| {
+        let ty = ObjectType::from_number(*ty).ok_or(WireError("object of an unknown type"))?;
+        Ok((ty, ObjectId::from_bytes(*id)))
+    };
+    objects.iter().map(object).collect()
+}

@@ -1,0 +1,154 @@
+//! The messages of docs/protocol.md, byte by byte.
+//!
+//! With `DMV_WRITE_VECTORS` set the file is written instead of compared. A difference without a
+//! new protocol version is a mistake in the code.
+
+use dmv_net::wire::{
+    Access, Code, Extension, Filter, Frame, Hello, Message, Outcome, Refs, Unasked, Update, Want,
+};
+use std::error::Error;
+use std::fmt::Write;
+
+const FILE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../docs/format/vectors/messages.txt"
+);
+
+fn id(byte: u8) -> [u8; 32] {
+    [byte; 32]
+}
+
+/// One of each message, and the corners of their fields.
+fn messages() -> Vec<(&'static str, Message)> {
+    let hello = |access, extensions| {
+        Message::Hello(Hello {
+            agent: "dmv 0.1.0".into(),
+            repository: [1; 16],
+            chunker: "fastcdc-v2020 16384 65536 262144 1 0".into(),
+            access,
+            extensions,
+        })
+    };
+    let extension = Extension {
+        tag: 300,
+        value: vec![1, 2, 3],
+    };
+    let want = |filter, unasked| {
+        Message::Want(Want {
+            tips: vec![id(1), id(2)],
+            filter,
+            unasked,
+            haves: vec![id(3)],
+            last: true,
+        })
+    };
+    let filter = Filter {
+        subset: vec![b"film/".to_vec()],
+        depth: 1000,
+        since: Some(-1),
+        metadata_only: true,
+    };
+    let update = Update {
+        key: "branch/main".into(),
+        old: Some(id(1)),
+        new: Some(id(2)),
+        force: false,
+    };
+    let outcomes = [
+        Outcome::Done,
+        Outcome::Moved,
+        Outcome::NotForward,
+        Outcome::BadName,
+        Outcome::Refused,
+    ];
+    vec![
+        ("hello", hello(Access::Write, Vec::new())),
+        ("hello-extended", hello(Access::Read, vec![extension])),
+        (
+            "refs",
+            Message::Refs(Refs {
+                head: Some("main".into()),
+                refs: vec![("branch/main".into(), id(1)), ("tag/v1".into(), id(2))],
+                more: false,
+            }),
+        ),
+        (
+            "refs-none",
+            Message::Refs(Refs {
+                head: None,
+                refs: Vec::new(),
+                more: true,
+            }),
+        ),
+        ("want", want(Filter::default(), Unasked::All)),
+        ("want-filtered", want(filter, Unasked::Metadata)),
+        ("have", Message::Have(vec![id(4)], false)),
+        ("common", Message::Common(vec![id(4)], true)),
+        ("end", Message::End),
+        ("need", Message::Need(vec![(1, id(5)), (3, id(6))])),
+        ("absent", Message::Absent(vec![(2, id(7))])),
+        ("need-end", Message::NeedEnd),
+        ("complete", Message::Complete),
+        (
+            "push",
+            Message::Push(vec![
+                update.clone(),
+                Update {
+                    old: None,
+                    new: None,
+                    force: true,
+                    ..update
+                },
+            ]),
+        ),
+        ("pushed", Message::Pushed(outcomes.to_vec())),
+        ("bye", Message::Bye),
+        ("failed", Message::Failed(Code::Busy, "later".into())),
+    ]
+}
+
+#[test]
+fn messages_are_the_bytes_of_the_page() -> Result<(), Box<dyn Error>> {
+    let mut text = "# Bodies of frames of kind 1: docs/protocol.md, \"Messages\".\n".to_owned();
+    for (name, message) in messages() {
+        let Frame::Message(bytes) = message.frame() else {
+            return Err("a message travels in a frame of its own kind".into());
+        };
+        assert_eq!(Message::decode(&bytes), Ok(message));
+        for cut in 0..bytes.len() {
+            assert!(
+                Message::decode(&bytes[..cut]).is_err(),
+                "{name} cut at {cut}"
+            );
+        }
+        assert!(Message::decode(&[&bytes[..], &[0]].concat()).is_err());
+        writeln!(text, "{name} {}", dmv_core::hash::encode_hex(&bytes))?;
+    }
+    if std::env::var_os("DMV_WRITE_VECTORS").is_some() {
+        std::fs::write(FILE, &text)?;
+    }
+    assert_eq!(std::fs::read_to_string(FILE)?, text);
+    Ok(())
+}
+
+#[test]
+fn counts_beyond_their_limits_are_refused() {
+    let over = |message: Message| {
+        let Frame::Message(bytes) = message.frame() else {
+            return false;
+        };
+        Message::decode(&bytes).is_err()
+    };
+    let objects = |n| vec![(1, id(1)); n];
+    assert!(!over(Message::Need(objects(4096))));
+    assert!(over(Message::Need(objects(4097))));
+    assert!(over(Message::Need(objects(0))));
+    assert!(over(Message::Have(vec![id(0); 4097], true)));
+    assert!(!over(Message::Failed(Code::Failed, "x".repeat(1024))));
+    assert!(over(Message::Failed(Code::Failed, "x".repeat(1025))));
+    assert!(over(Message::Pushed(vec![Outcome::Done; 1025])));
+    // A length that says more than there is takes no memory.
+    assert!(Message::decode(&[3, 0xff, 0xff, 0xff, 0xff, 0x0f]).is_err());
+    assert!(Message::decode(&[77]).is_err());
+    assert!(Message::decode(&[]).is_err());
+}
