@@ -58,8 +58,15 @@ const ROOMS: [(&str, &[&str]); 17] = [
 const ROOM_EXCEPTIONS: [(&str, &str, &str); 0] = [];
 
 /// Each outside crate and the places that may name it: files, or directories with a final slash.
-const CRATES: [(&str, &[&str]); 36] = [
-    ("blake3", &["crates/dmv-core/src/hash.rs"]),
+const CRATES: [(&str, &[&str]); 40] = [
+    (
+        "blake3",
+        &[
+            "crates/dmv-core/src/hash.rs",
+            // Keyed, to prove a secret.
+            "crates/dmv-net/src/transport/quic/pair.rs",
+        ],
+    ),
     ("fastcdc", &["crates/dmv-core/src/chunker.rs"]),
     ("zstd", &["crates/dmv-core/src/store/frame.rs"]),
     ("rusqlite", &["crates/dmv-core/src/refs/"]),
@@ -83,6 +90,7 @@ const CRATES: [(&str, &[&str]); 36] = [
         &[
             "crates/dmv-core/src/fsutil.rs",
             "crates/dmv-core/src/store/layout.rs",
+            "crates/dmv-net/src/transport/quic/pair.rs",
         ],
     ),
     (
@@ -97,11 +105,26 @@ const CRATES: [(&str, &[&str]); 36] = [
             // Error numbers only.
             "crates/dmv-core/src/worktree/scan.rs",
             "crates/dmv-core/src/worktree/scan/",
+            // Whose key file it is.
+            "crates/dmv-net/src/identity.rs",
             CLI,
         ],
     ),
     ("thiserror", &["crates/"]),
     ("tokio", &["crates/dmv-net/"]),
+    (
+        "iroh",
+        &[
+            "crates/dmv-net/src/identity.rs",
+            "crates/dmv-net/src/transport/quic/",
+        ],
+    ),
+    (
+        "iroh_mdns_address_lookup",
+        &["crates/dmv-net/src/transport/quic/lan.rs"],
+    ),
+    ("n0_future", &["crates/dmv-net/src/transport/quic/lan.rs"]),
+    ("spake2", &["crates/dmv-net/src/transport/quic/pair.rs"]),
     ("anstream", &[CLI]),
     ("anstyle", &[CLI]),
     ("anyhow", &[CLI]),

@@ -83,6 +83,13 @@ pub enum Command {
     Export(commands::export::Args),
     Verify(commands::verify::Args),
     Recover(commands::recover::Args),
+    #[cfg(feature = "quic")]
+    Id(commands::id::Args),
+    #[cfg(feature = "quic")]
+    Pair(commands::pair::Args),
+    Trust(commands::trust::Args),
+    Untrust(commands::untrust::Args),
+    Peers(commands::peers::Args),
     Config(commands::config::Args),
     Demo(commands::demo::Args),
     Completions(commands::completions::Args),

@@ -195,13 +195,18 @@ pub fn variable(key: &Key) -> String {
     format!("DMV_{}", key.name.to_ascii_uppercase().replace('.', "_"))
 }
 
-/// The user's file: below `$XDG_CONFIG_HOME`, or `~/.config`.
+/// The user's file.
 pub fn user_file() -> Option<PathBuf> {
+    Some(user_dir()?.join("config.toml"))
+}
+
+/// Where the user's files are: below `$XDG_CONFIG_HOME`, or `~/.config`.
+pub fn user_dir() -> Option<PathBuf> {
     let base = std::env::var_os("XDG_CONFIG_HOME")
         .map(PathBuf::from)
         .filter(|path| path.is_absolute())
         .or_else(|| std::env::home_dir().map(|home| home.join(".config")))?;
-    Some(base.join("dmv").join("config.toml"))
+    Some(base.join("dmv"))
 }
 
 /// Checks a value that a user gives; `place` says where.

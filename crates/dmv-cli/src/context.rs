@@ -140,6 +140,12 @@ impl Context {
         Watch::start(self.job.clone(), doing, shown)
     }
 
+    /// Lets Ctrl-C stop the job, without showing anything.
+    #[cfg(feature = "quic")]
+    pub fn interruptible(&self) -> Watch {
+        Watch::start(self.job.clone(), "", false)
+    }
+
     /// A path argument as a path from the worktree's root.
     pub fn path(&self, repo: &Repo, arg: &OsStr) -> Result<Vec<u8>, Failure> {
         let root = repo.worktree_root().ok_or(RepoError::NoWorktree)?;

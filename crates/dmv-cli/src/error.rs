@@ -1,10 +1,16 @@
 //! Failures as the user sees them. The only place that knows exit codes.
 
+#[cfg(feature = "quic")]
+use crate::context::quoted;
 use dmv_core::fsutil::PathError;
 use dmv_core::object::ObjectError;
 use dmv_core::refs::RefsError;
 use dmv_core::repo::{RepoError, RevisionError};
 use dmv_core::store::StoreError;
+#[cfg(feature = "quic")]
+use dmv_net::identity::KeyError;
+#[cfg(feature = "quic")]
+use dmv_net::transport::quic::{PairError, QuicError};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -28,6 +34,9 @@ pub const EXIT_NO_REPOSITORY: u8 = 10;
 pub const EXIT_BUSY: u8 = 11;
 /// A key or a permission is wanting.
 pub const EXIT_PERMISSION: u8 = 12;
+/// A peer cannot be reached.
+#[cfg(feature = "quic")]
+pub const EXIT_UNREACHABLE: u8 = 13;
 /// The repository is of a later format.
 pub const EXIT_TOO_NEW: u8 = 14;
 /// Any other failure.
@@ -142,6 +151,79 @@ impl From<RefsError> for Failure {
 impl From<PathError> for Failure {
     fn from(e: PathError) -> Failure {
         RepoError::from(e).into()
+    }
+}
+
+#[cfg(feature = "quic")]
+impl From<KeyError> for Failure {
+    fn from(e: KeyError) -> Failure {
+        let (code, exit, hint) = match &e {
+            KeyError::Exposed { path, .. } => {
+                let own = std::fs::metadata(path).is_ok_and(|stat| is_ours(&stat));
+                let command = format!("chmod 600 {}", quoted(&path.to_string_lossy()));
+                ("key-exposed", EXIT_PERMISSION, own.then_some(command))
+            }
+            KeyError::Malformed { path, .. } => {
+                let path = path.to_string_lossy();
+                let command = format!("mv {} {}", quoted(&path), quoted(&format!("{path}.bad")));
+                ("key-malformed", EXIT_PERMISSION, Some(command))
+            }
+            KeyError::Io { source, .. } => sort_io(source, true),
+        };
+        Failure {
+            hint,
+            ..Failure::new(code, exit, e.to_string())
+        }
+    }
+}
+
+#[cfg(feature = "quic")]
+fn is_ours(stat: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    stat.uid() == rustix::process::geteuid().as_raw()
+}
+
+#[cfg(feature = "quic")]
+impl From<QuicError> for Failure {
+    fn from(e: QuicError) -> Failure {
+        let (code, exit, hint) = match &e {
+            QuicError::Bind { .. } => ("cannot-listen", EXIT_OTHER, None),
+            QuicError::Unreachable { .. } => {
+                hinted("unreachable", EXIT_UNREACHABLE, "dmv peers --lan")
+            }
+            QuicError::WrongKey { .. } => ("wrong-key", EXIT_PERMISSION, None),
+            QuicError::Myself(_) => ("own-key", EXIT_PERMISSION, None),
+            QuicError::NotTrusted { .. } => {
+                // To be typed at the other device.
+                let trust =
+                    "on the other device: dmv pair, or dmv trust with what dmv id prints here";
+                hinted("not-trusted", EXIT_PERMISSION, trust)
+            }
+            QuicError::Busy { .. } => ("peer-busy", EXIT_BUSY, None),
+            QuicError::Stopped { .. } => ("peer-stopped", EXIT_UNREACHABLE, None),
+            QuicError::Local(_) => ("network", EXIT_OTHER, None),
+        };
+        Failure {
+            hint,
+            ..Failure::new(code, exit, e.to_string())
+        }
+    }
+}
+
+#[cfg(feature = "quic")]
+impl From<PairError> for Failure {
+    fn from(e: PairError) -> Failure {
+        let (code, exit, hint) = match e {
+            PairError::Quic(e) => return e.into(),
+            PairError::OtherCode => hinted("other-code", EXIT_PERMISSION, "dmv pair"),
+            PairError::Nobody => hinted("nobody-there", EXIT_UNREACHABLE, "dmv pair --help"),
+            PairError::Declined(_) => ("declined", EXIT_PERMISSION, None),
+            PairError::Stopped => ("interrupted", EXIT_INTERRUPTED, None),
+        };
+        Failure {
+            hint,
+            ..Failure::new(code, exit, e.to_string())
+        }
     }
 }
 

@@ -166,6 +166,18 @@ pub fn report(failure: &Failure, json: bool) -> u8 {
     failure.exit
 }
 
+/// Asks a question at the terminal; anything but yes is no.
+#[cfg(feature = "quic")]
+pub fn ask(question: &str) -> bool {
+    let mut err = io::stderr().lock();
+    // Whoever cannot read the question will not answer it.
+    let _ = write!(err, "{} [y/N] ", clean(question)).and_then(|()| err.flush());
+    drop(err);
+    let mut answer = String::new();
+    let read = io::stdin().read_line(&mut answer);
+    read.is_ok() && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
+}
+
 fn stderr_line(line: &str) {
     // There is nowhere left to say that this failed.
     let _ = writeln!(io::stderr().lock(), "{line}");

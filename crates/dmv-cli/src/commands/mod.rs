@@ -10,18 +10,25 @@ pub mod demo;
 pub mod diff;
 pub mod du;
 pub mod export;
+#[cfg(feature = "quic")]
+pub mod id;
 pub mod init;
 pub mod log;
 pub mod ls;
 pub mod man;
 pub mod op;
+#[cfg(feature = "quic")]
+pub mod pair;
+pub mod peers;
 pub mod recover;
 pub mod restore;
 pub mod show;
 pub mod stats;
 pub mod status;
 pub mod tag;
+pub mod trust;
 pub mod undo;
+pub mod untrust;
 pub mod verify;
 pub mod worktree;
 
@@ -52,6 +59,13 @@ pub fn run(context: &Context, command: Command) -> Result<u8, Failure> {
         Command::Export(args) => export::run(context, &args),
         Command::Verify(args) => verify::run(context, &args),
         Command::Recover(args) => recover::run(context, &args),
+        #[cfg(feature = "quic")]
+        Command::Id(args) => id::run(context, &args),
+        #[cfg(feature = "quic")]
+        Command::Pair(args) => pair::run(context, &args),
+        Command::Trust(args) => trust::run(context, &args),
+        Command::Untrust(args) => untrust::run(context, &args),
+        Command::Peers(args) => peers::run(context, &args),
         Command::Config(args) => config::run(context, &args),
         Command::Demo(args) => demo::run(context, &args),
         Command::Completions(args) => completions::run(context, &args),

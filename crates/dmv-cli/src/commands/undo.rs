@@ -98,7 +98,11 @@ fn refs(changes: &[Change]) -> Vec<RefValue> {
         let bytes = value.as_deref()?.try_into().ok()?;
         Some(ObjectId::from_bytes(bytes).to_string())
     };
-    let refs = changes.iter().filter(|c| !c.key.starts_with("worktree/"));
+    let names_commit = |change: &&Change| {
+        let prefixes = ["branch/", "tag/", "remote/"];
+        prefixes.iter().any(|prefix| change.key.starts_with(prefix))
+    };
+    let refs = changes.iter().filter(names_commit);
     refs.map(|change| RefValue {
         name: change.key.clone(),
         from: id(&change.old),

@@ -160,8 +160,7 @@ impl Repo {
         let mut stack: Vec<(ObjectType, ObjectId)> = Vec::new();
         let bad: HashSet<ObjectId> = report.damaged.iter().map(|d| d.id).collect();
         for (key, value) in self.refs.with_prefix("")? {
-            let is_commit = !key.starts_with("worktree/") || key.ends_with("/base");
-            if let (true, Ok(bytes)) = (is_commit, <[u8; 32]>::try_from(value)) {
+            if let (true, Ok(bytes)) = (names_commit(&key), <[u8; 32]>::try_from(value)) {
                 stack.push((ObjectType::Commit, ObjectId::from_bytes(bytes)));
             }
         }
@@ -243,8 +242,7 @@ impl Repo {
         let mut paths: HashMap<ObjectId, Vec<Vec<u8>>> = HashMap::new();
         let mut trees: HashSet<ObjectId> = HashSet::new();
         for (key, value) in self.refs.with_prefix("")? {
-            let is_commit = !key.starts_with("worktree/") || key.ends_with("/base");
-            let (true, Ok(bytes)) = (is_commit, <[u8; 32]>::try_from(value)) else {
+            let (true, Ok(bytes)) = (names_commit(&key), <[u8; 32]>::try_from(value)) else {
                 continue;
             };
             let start = ObjectId::from_bytes(bytes);
@@ -316,4 +314,12 @@ impl Repo {
             });
         }
     }
+}
+
+/// Whether a key of the view has the id of a commit as its value.
+fn names_commit(key: &str) -> bool {
+    let is_ref = ["branch/", "tag/", "remote/"]
+        .iter()
+        .any(|prefix| key.starts_with(prefix));
+    is_ref || key.starts_with("worktree/") && key.ends_with("/base")
 }

@@ -1,6 +1,8 @@
 //! Ways to reach another repository.
 
 mod path;
+#[cfg(feature = "quic")]
+pub mod quic;
 mod ssh;
 mod url;
 

@@ -1,0 +1,193 @@
+//! `dmv pair`
+
+use super::id::device_key;
+use super::trust::{PeerValue, called};
+use crate::context::Context;
+use crate::error::{EXIT_NO_REPOSITORY, EXIT_OK, EXIT_OTHER, Failure};
+use crate::format::text::clean;
+use crate::ui;
+use dmv_core::repo::{Access, Peer};
+use dmv_net::transport::quic::blocking::pair_with;
+use dmv_net::transport::quic::{
+    Code, Confirm, Listen, PairEvent, PairOptions, Paired, PeerAddress,
+};
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Make two devices trust each other, by a short code
+///
+/// One device shows a code, the other is told it; each then asks whether to go on. They find each
+/// other on the local network, or at an address. Each lets the other into the repository it was run
+/// in; a device without one can read from the other afterwards.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  dmv pair --write       # here: shows a code, say 4829-1370\n  \
+                  dmv pair 4829-1370     # on the other device\n\n\
+                  Without a local network in common, the first line shown has addresses:\n  \
+                  dmv pair 4829-1370 --peer dmv://8f4c…e1@192.0.2.7:4711"
+)]
+pub struct Args {
+    /// The code that the other device shows; without it, one is made and shown
+    #[arg(value_name = "CODE")]
+    code: Option<Code>,
+    /// The same, for scripts: both devices may be given one code
+    #[arg(long = "code", value_name = "CODE", conflicts_with = "code")]
+    given: Option<Code>,
+    /// Let the other device push to this repository, not only read it
+    #[arg(long)]
+    write: bool,
+    /// What to call the other device; by default what it calls itself
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Where the other device is
+    #[arg(long, value_name = "dmv://KEY@HOST:PORT")]
+    peer: Option<PeerAddress>,
+    /// Listen at IP:PORT, IP or :PORT, and do not look around on the local network
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<Listen>,
+    /// Seconds to wait for the other device
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    wait: u64,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let repo = match context.repo() {
+        Ok(repo) => Some(repo),
+        Err(e) if e.exit == EXIT_NO_REPOSITORY => None,
+        Err(e) => return Err(e),
+    };
+    let key = device_key()?;
+    let told = args.code.as_ref().or(args.given.as_ref());
+    let code = match told {
+        Some(code) => code.clone(),
+        None => Code::random().map_err(|e| {
+            Failure::new("no-randomness", EXIT_OTHER, format!("no random code: {e}"))
+        })?,
+    };
+    let asked = if args.write {
+        Access::Write
+    } else {
+        Access::Read
+    };
+    let options = PairOptions {
+        code: code.clone(),
+        told: told.is_some(),
+        listen: args.listen.clone(),
+        lan: args.listen.is_none() && args.peer.is_none(),
+        peer: args.peer.clone(),
+        name: rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned(),
+        gives: repo.as_ref().map(|_| asked),
+        time: Duration::from_secs(args.wait),
+    };
+    let shown = told.is_none().then_some(&code);
+    let event = |event| say(context, shown, &key.public().to_string(), event);
+    let _interruptible = context.interruptible();
+    let confirm = confirm(context.globals.yes, asked, repo.is_some());
+    let paired = pair_with(&key, options, confirm, event, &context.job)?;
+    let peer = Peer {
+        key: paired.key,
+        name: args.name.clone().unwrap_or(paired.name.clone()),
+        access: asked,
+    };
+    let Some(repo) = repo else {
+        report(context, &peer, &paired, false)?;
+        return Ok(EXIT_OK);
+    };
+    // Whoever may write already is not cut back by the way.
+    let known = repo.peer(&peer.key)?;
+    let access = known.map_or(asked, |known| known.access.max(asked));
+    let peer = Peer { access, ..peer };
+    let mut log = context.asked()?;
+    // Without the code.
+    log.command = format!("dmv pair with {}", called(&peer));
+    repo.trust(&peer, log)?;
+    report(context, &peer, &paired, true)?;
+    Ok(EXIT_OK)
+}
+
+/// What is going on.
+fn say(context: &Context, shown: Option<&Code>, key: &str, event: PairEvent) {
+    match event {
+        PairEvent::Ready(addresses) => {
+            let addresses: Vec<String> = addresses.iter().map(PeerAddress::to_string).collect();
+            // Whether this can be written shows when the rest is.
+            let _ = ready(context, shown, key, &addresses);
+        }
+        PairEvent::OtherCode(key, left) => context.ui.note(format_args!(
+            "device {} has another code; {left} more may be tried",
+            key.short()
+        )),
+    }
+}
+
+fn ready(
+    context: &Context,
+    shown: Option<&Code>,
+    key: &str,
+    addresses: &[String],
+) -> Result<(), Failure> {
+    if context.globals.json {
+        let code = shown.map(Code::shown);
+        context
+            .ui
+            .json(&serde_json::json!({ "code": code, "key": key, "addresses": addresses }))?;
+    } else if let Some(code) = shown {
+        let code = code.shown();
+        writeln!(context.ui.out(), "code: {code}")?;
+        context
+            .ui
+            .note(format_args!("on the other device: dmv pair {code}"));
+        if let Some(address) = addresses.first() {
+            context.ui.note(format_args!(
+                "where it does not find this one: dmv pair {code} --peer {address}"
+            ));
+        }
+    } else {
+        context.ui.note("looking for the device with this code");
+    }
+    context.ui.finish()
+}
+
+/// At a terminal the user decides. Elsewhere the code was the decision.
+fn confirm(yes: bool, gives: Access, has_repository: bool) -> Confirm {
+    Arc::new(move |paired: &Paired| {
+        if yes || !std::io::stdin().is_terminal() {
+            return true;
+        }
+        let may = match (has_repository, gives) {
+            (false, _) => "",
+            (true, Access::Read) => " and let it read this repository",
+            (true, Access::Write) => " and let it read and write this repository",
+        };
+        let name = clean(&paired.name);
+        let short = paired.key.short();
+        ui::ask(&format!("Pair with '{name}' ({short}){may}?"))
+    })
+}
+
+fn report(context: &Context, peer: &Peer, paired: &Paired, let_in: bool) -> Result<(), Failure> {
+    if context.globals.json {
+        let mut value = PeerValue::new(peer, None);
+        value.access = let_in.then_some(peer.access.word());
+        return context.ui.json(&value);
+    }
+    writeln!(context.ui.out(), "paired with {}", called(peer))?;
+    if let_in {
+        let may = match peer.access {
+            Access::Read => "read",
+            Access::Write => "read and write",
+        };
+        writeln!(context.ui.out(), "it may {may} this repository")?;
+    }
+    match paired.gives {
+        Some(Access::Read) => writeln!(context.ui.out(), "this device may read there")?,
+        Some(Access::Write) => writeln!(context.ui.out(), "this device may read and write there")?,
+        None => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! `dmv peers`
+
+use super::trust::PeerValue;
+use crate::context::Context;
+use crate::error::{EXIT_NO_REPOSITORY, EXIT_OK, Failure};
+use crate::format::text::clean;
+#[cfg(feature = "quic")]
+use dmv_net::transport::quic::blocking;
+use std::io::Write;
+
+/// List the devices that may use this repository
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  dmv peers\n  dmv peers --lan\n\n\
+                        `dmv trust` and `dmv pair` let a device in, `dmv untrust` puts it out.")]
+pub struct Args {
+    /// Also look who serves a repository on the local network
+    #[cfg(feature = "quic")]
+    #[arg(long)]
+    lan: bool,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let looks_around = looks_around(args);
+    // On the local network one can look from anywhere.
+    let trusted = match context.repo() {
+        Ok(repo) => repo.peers()?,
+        Err(e) if e.exit == EXIT_NO_REPOSITORY && looks_around => Vec::new(),
+        Err(e) => return Err(e),
+    };
+    let list: Vec<PeerValue> = trusted.iter().map(|p| PeerValue::new(p, None)).collect();
+    #[cfg(feature = "quic")]
+    let list = match looks_around {
+        true => with_those_around(context, list)?,
+        false => list,
+    };
+    for peer in &list {
+        if context.globals.json {
+            context.ui.json(peer)?;
+            continue;
+        }
+        let access = peer.access.unwrap_or("-");
+        let (name, address) = (
+            clean(&peer.name),
+            peer.address.as_deref().unwrap_or_default(),
+        );
+        let line = format!("{}  {access:<5}  {name:<12}  {address}", peer.key);
+        writeln!(context.ui.out(), "{}", line.trim_end())?;
+    }
+    if list.is_empty() {
+        context.ui.note(match looks_around {
+            true => "nobody was found",
+            false => "no device but this one may use this repository",
+        });
+    }
+    Ok(EXIT_OK)
+}
+
+#[cfg(feature = "quic")]
+fn looks_around(args: &Args) -> bool {
+    args.lan
+}
+
+#[cfg(not(feature = "quic"))]
+fn looks_around(_args: &Args) -> bool {
+    false
+}
+
+/// Adds addresses of peers that announce themselves, and peers that are not known.
+#[cfg(feature = "quic")]
+fn with_those_around(
+    context: &Context,
+    mut list: Vec<PeerValue>,
+) -> Result<Vec<PeerValue>, Failure> {
+    let _watch = context.watch("looking around");
+    for found in blocking::look_around(&context.job)? {
+        let key = found.key.to_string();
+        let address = found
+            .addresses
+            .first()
+            .map(|at| format!("dmv://{key}@{at}"));
+        match list.iter_mut().find(|peer| peer.key == key) {
+            Some(peer) => peer.address = address,
+            None => list.push(PeerValue {
+                key,
+                name: found.label,
+                address,
+                access: None,
+            }),
+        }
+    }
+    Ok(list)
+}

@@ -1,0 +1,294 @@
+//! The key of this device.
+//!
+//! One Ed25519 key for each user of a machine. Its public half is what other devices know this one
+//! by; its secret half lies in one file that nobody else may read, and is never printed.
+
+use dmv_core::repo::PeerKey;
+use iroh::SecretKey;
+use std::fmt;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// The first line of a key file. The second is the secret key in hex.
+const FIRST_LINE: &str = "dmv-device-key 1";
+/// The length of a whole key file.
+const FILE_BYTES: usize = FIRST_LINE.len() + 1 + 64 + 1;
+/// Only the owner may read it.
+const MODE: u32 = 0o600;
+
+/// Why there is no usable key.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// Others may read the file, or have written it.
+    #[error("the device key {} {why}", path.display())]
+    Exposed {
+        /// The file.
+        path: PathBuf,
+        /// Who, how.
+        why: String,
+    },
+    /// It is not a key file.
+    #[error("the device key {} {why}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A file operation failed.
+    #[error("cannot {action} the device key {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+/// A device's key, both halves.
+#[derive(Clone)]
+pub struct DeviceKey(SecretKey);
+
+impl DeviceKey {
+    /// Reads the key in `path`; where there is none, makes one.
+    ///
+    /// Of several processes that make one at once, all return the same.
+    pub fn load_or_create(path: &Path) -> Result<DeviceKey, KeyError> {
+        if let Some(key) = DeviceKey::load(path)? {
+            return Ok(key);
+        }
+        create(path)?;
+        DeviceKey::load(path)?.ok_or_else(|| KeyError::Io {
+            action: "read",
+            path: path.to_owned(),
+            source: io::ErrorKind::NotFound.into(),
+        })
+    }
+
+    /// Reads the key in `path`; `None`: there is no such file.
+    pub fn load(path: &Path) -> Result<Option<DeviceKey>, KeyError> {
+        let io = |source| KeyError::Io {
+            action: "read",
+            path: path.to_owned(),
+            source,
+        };
+        // A pipe would make the open wait.
+        let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+        let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
+        let mut file = match opened {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(io(e)),
+        };
+        let stat = file.metadata().map_err(io)?;
+        let malformed = |why| KeyError::Malformed {
+            path: path.to_owned(),
+            why,
+        };
+        if !stat.is_file() {
+            return Err(malformed("is not a file"));
+        }
+        refuse_exposed(path, &stat)?;
+        // One byte more than a key file has tells a longer one.
+        let mut text = String::new();
+        let mut start = (&mut file).take(FILE_BYTES as u64 + 1);
+        if let Err(e) = start.read_to_string(&mut text) {
+            return Err(match e.kind() {
+                io::ErrorKind::InvalidData => malformed("is not a key file"),
+                _ => io(e),
+            });
+        }
+        let key = parse(&text).ok_or_else(|| malformed("is not a key file"))?;
+        Ok(Some(key))
+    }
+
+    /// A key that no file holds.
+    pub fn generate() -> DeviceKey {
+        DeviceKey(SecretKey::generate())
+    }
+
+    /// What others know this device by.
+    pub fn public(&self) -> PeerKey {
+        PeerKey::from_bytes(*self.0.public().as_bytes())
+    }
+
+    /// Both halves, for the transport.
+    pub(crate) fn secret(&self) -> &SecretKey {
+        &self.0
+    }
+}
+
+/// Without the secret.
+impl fmt::Debug for DeviceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DeviceKey({:?})", self.public())
+    }
+}
+
+fn refuse_exposed(path: &Path, stat: &fs::Metadata) -> Result<(), KeyError> {
+    let exposed = |why| KeyError::Exposed {
+        path: path.to_owned(),
+        why,
+    };
+    if stat.uid() != rustix::process::geteuid().as_raw() {
+        return Err(exposed("belongs to another user".to_owned()));
+    }
+    let mode = stat.mode() & 0o7777;
+    if mode & 0o077 != 0 {
+        let why = format!("can be read or written by others (its mode is {mode:04o})");
+        return Err(exposed(why));
+    }
+    Ok(())
+}
+
+fn parse(text: &str) -> Option<DeviceKey> {
+    let (first, rest) = text.split_once('\n')?;
+    let hex = rest.strip_suffix('\n')?;
+    let bytes = dmv_core::hash::decode_hex(hex)?.try_into().ok()?;
+    (first == FIRST_LINE).then(|| DeviceKey(SecretKey::from_bytes(&bytes)))
+}
+
+/// Puts a new key at `path`, unless another process was faster.
+fn create(path: &Path) -> Result<(), KeyError> {
+    let failed = |action: &'static str| {
+        let path = path.to_owned();
+        move |source| KeyError::Io {
+            action,
+            path,
+            source,
+        }
+    };
+    let dir = path.parent().unwrap_or(Path::new("."));
+    DirBuilder::new()
+        .recursive(true)
+        .create(dir)
+        .map_err(failed("create the directory of"))?;
+    let secret = SecretKey::generate();
+    let hex = dmv_core::hash::encode_hex(&secret.to_bytes());
+    // Random, so that processes do not meet; the public half tells nothing.
+    let name = format!(".device-key-{}", &secret.public().to_string()[..16]);
+    let temporary = dir.join(name);
+    let written = write_new(&temporary, &format!("{FIRST_LINE}\n{hex}\n"));
+    // A link is made by one process only, and only to a complete file.
+    let linked = written.and_then(|()| match fs::hard_link(&temporary, path) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        done => done,
+    });
+    // What is left over if this fails is a secret that nobody uses.
+    let _ = fs::remove_file(&temporary);
+    linked.map_err(failed("write"))?;
+    File::open(dir)
+        .and_then(|dir| dir.sync_all())
+        .map_err(failed("sync"))
+}
+
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(MODE)
+        .open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn place() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("config/dmv/device-key");
+        (dir, path)
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("its mode can be set");
+    }
+
+    #[test]
+    fn a_key_is_made_once_and_only_the_owner_may_read_it() -> Result<(), KeyError> {
+        let (_dir, path) = place();
+        assert!(DeviceKey::load(&path)?.is_none());
+        let made = DeviceKey::load_or_create(&path)?;
+        assert_eq!(DeviceKey::load_or_create(&path)?.public(), made.public());
+        let stat = fs::metadata(&path).expect("it is there");
+        assert_eq!(stat.mode() & 0o7777, 0o600);
+        assert_eq!(stat.len() as usize, FILE_BYTES);
+        let others = fs::read_dir(path.parent().expect("it has one")).expect("it can be listed");
+        assert_eq!(others.count(), 1, "no temporary file is left");
+        Ok(())
+    }
+
+    #[test]
+    fn all_that_make_a_key_at_once_get_the_same() {
+        let (_dir, path) = place();
+        let make = || DeviceKey::load_or_create(&path).expect("a key").public();
+        let keys: Vec<PeerKey> = std::thread::scope(|scope| {
+            let all: Vec<_> = (0..16).map(|_| scope.spawn(make)).collect();
+            all.into_iter()
+                .map(|one| one.join().expect("it ran"))
+                .collect()
+        });
+        assert!(keys.iter().all(|key| *key == keys[0]), "{keys:?}");
+    }
+
+    #[test]
+    fn a_key_that_others_can_read_is_refused() -> Result<(), KeyError> {
+        let (_dir, path) = place();
+        DeviceKey::load_or_create(&path)?;
+        for mode in [0o640, 0o604, 0o644, 0o660, 0o620, 0o601, 0o666] {
+            set_mode(&path, mode);
+            let refused = DeviceKey::load_or_create(&path);
+            assert!(matches!(refused, Err(KeyError::Exposed { .. })), "{mode:o}");
+        }
+        set_mode(&path, 0o400);
+        DeviceKey::load_or_create(&path)?;
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_no_key_file_is_refused_and_kept() {
+        let hex = "5a".repeat(32);
+        let bad = [
+            String::new(),
+            format!("{hex}\n"),
+            format!("{FIRST_LINE}\n{hex}"),
+            format!("{FIRST_LINE}\n{hex}\n\n"),
+            format!("{FIRST_LINE}\n{}\n", &hex[1..]),
+            format!("{FIRST_LINE}\n{}g\n", &hex[1..]),
+            format!("dmv-device-key 2\n{hex}\n"),
+            "\u{0}".repeat(FILE_BYTES),
+            "x".repeat(1 << 20),
+        ];
+        for text in bad {
+            let (_dir, path) = place();
+            fs::create_dir_all(path.parent().expect("it has one")).expect("it can be made");
+            write_new(&path, &text).expect("it can be written");
+            let refused = DeviceKey::load_or_create(&path);
+            assert!(
+                matches!(refused, Err(KeyError::Malformed { .. })),
+                "{text:.80}"
+            );
+            assert_eq!(fs::read_to_string(&path).expect("it is there"), text);
+        }
+        let (_dir, path) = place();
+        fs::create_dir_all(&path).expect("it can be made");
+        let refused = DeviceKey::load_or_create(&path);
+        assert!(matches!(refused, Err(KeyError::Malformed { .. })));
+    }
+
+    #[test]
+    fn the_secret_is_not_shown() {
+        let key = DeviceKey::generate();
+        let shown = format!("{key:?}");
+        let secret = dmv_core::hash::encode_hex(&key.secret().to_bytes());
+        assert!(!shown.contains(&secret[..12]), "{shown}");
+        assert!(shown.contains(&key.public().short()));
+    }
+}

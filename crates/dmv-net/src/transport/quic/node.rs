@@ -1,0 +1,313 @@
+//! Our end: a socket with our key, from which peers are dialled.
+
+use super::lan::{self, Service};
+use super::{Listen, PeerAddress, QuicError, closing};
+use crate::identity::DeviceKey;
+use dmv_core::repo::PeerKey;
+use iroh::endpoint::{
+    ConnectError, ConnectWithOptsError, ConnectingError, ConnectionError, IdleTimeout,
+    QuicTransportConfig, RecvStream, SendStream, VarInt, presets,
+};
+use iroh::{Endpoint, EndpointAddr, PublicKey, RelayMode, RelayUrl, TransportAddr};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// How long a peer at a known address may take to answer.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
+/// The same where it has to be found first: announcements come at least every second.
+const FIND_TIMEOUT: Duration = Duration::from_secs(12);
+/// How long closing may take before the process goes on.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// A path on which nothing comes for so long is dead.
+const DEAD_AFTER: Duration = Duration::from_secs(30);
+/// Shorter than what home routers remember a mapping for.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+/// Streams that a peer may have open at once. A session needs one.
+const MAX_STREAMS: u32 = 2;
+
+/// Bytes to and from a peer.
+pub type PeerStream = tokio::io::Join<RecvStream, SendStream>;
+
+/// What an end does.
+#[derive(Clone, Debug, Default)]
+pub struct NodeOptions {
+    /// Where to listen; `None`: wherever the system likes, to dial from.
+    pub listen: Option<Listen>,
+    /// Which service to look for on the local network.
+    pub find: Option<Service>,
+    /// Whether to announce ourselves for that service, and under which label.
+    pub announce: Option<String>,
+    /// Relays of the user's choice, as URLs.
+    pub relays: Vec<String>,
+}
+
+/// Our end.
+#[derive(Clone)]
+pub struct Node {
+    pub(super) endpoint: Endpoint,
+    finds: bool,
+    relays: Vec<RelayUrl>,
+}
+
+impl Node {
+    /// Opens the sockets. Inside a tokio runtime.
+    pub async fn bind(
+        key: &DeviceKey,
+        protocols: &[&[u8]],
+        options: &NodeOptions,
+    ) -> Result<Node, QuicError> {
+        let relays = parse_relays(&options.relays)?;
+        let mode = match relays.as_slice() {
+            [] => RelayMode::Disabled,
+            urls => RelayMode::custom(urls.iter().cloned()),
+        };
+        let mut builder = Endpoint::builder(presets::Minimal)
+            .secret_key(key.secret().clone())
+            .alpns(protocols.iter().map(|p| p.to_vec()).collect())
+            .relay_mode(mode)
+            .transport_config(transport_config());
+        if let Some(Listen(sockets)) = &options.listen {
+            builder = builder.clear_ip_transports();
+            for at in sockets {
+                let taken = builder.bind_addr(*at);
+                builder = taken.map_err(|e| QuicError::Local(e.to_string()))?;
+            }
+        }
+        if let Some(label) = &options.announce {
+            let data = label.parse();
+            let data = data.map_err(|_| QuicError::Local("the label is too long".to_owned()))?;
+            builder = builder.user_data_for_address_lookup(data);
+        }
+        let endpoint = builder.bind().await.map_err(|e| QuicError::Bind {
+            at: where_to(options.listen.as_ref()),
+            source: std::io::Error::other(e.to_string()),
+        })?;
+        if let Some(service) = options.find {
+            let announce = options.announce.is_some();
+            let lookup = lan::lookup(service, endpoint.id(), announce)?;
+            let lookups = endpoint.address_lookup();
+            lookups
+                .map_err(|e| QuicError::Local(e.to_string()))?
+                .add(lookup);
+        }
+        Ok(Node {
+            endpoint,
+            finds: options.find.is_some(),
+            relays,
+        })
+    }
+
+    /// Our key.
+    pub fn key(&self) -> PeerKey {
+        peer_key(self.endpoint.id())
+    }
+
+    /// Where we can be reached: this machine's addresses, where we listen on all.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        let bound = self.endpoint.bound_sockets();
+        let mut out: Vec<SocketAddr> = self.endpoint.addr().ip_addrs().copied().collect();
+        out.extend(bound.iter().filter(|at| !at.ip().is_unspecified()));
+        if out.is_empty() {
+            out = bound;
+        }
+        out.sort_unstable();
+        out.dedup();
+        out
+    }
+
+    /// Dials a peer. When this returns it has proved that it has the key of `address`.
+    pub async fn dial(
+        &self,
+        address: &PeerAddress,
+        protocol: &[u8],
+    ) -> Result<Connection, QuicError> {
+        let peer = address.to_string();
+        if address.key == self.key() {
+            return Err(QuicError::Myself(address.key));
+        }
+        let unreachable = |why: &str| QuicError::Unreachable {
+            peer: peer.clone(),
+            why: why.to_owned(),
+        };
+        let id = PublicKey::from_bytes(address.key.as_bytes())
+            .map_err(|_| unreachable("no device can have this key"))?;
+        let (mut at, limit) = match &address.place {
+            Some(place) => (
+                resolve(place).await.map_err(|e| unreachable(&e))?,
+                DIAL_TIMEOUT,
+            ),
+            None if self.finds || !self.relays.is_empty() => (Vec::new(), FIND_TIMEOUT),
+            None => return Err(unreachable("its address is not known")),
+        };
+        at.extend(self.relays.iter().cloned().map(TransportAddr::Relay));
+        let target = EndpointAddr::from_parts(id, at);
+        let dialled = tokio::time::timeout(limit, self.endpoint.connect(target, protocol)).await;
+        match dialled {
+            Err(_) if address.place.is_none() => {
+                Err(unreachable("it was not found on the local network"))
+            }
+            Err(_) => Err(unreachable("the time is up")),
+            Ok(Err(e)) => Err(dial_error(&peer, &e)),
+            Ok(Ok(conn)) => Ok(Connection { conn, peer }),
+        }
+    }
+
+    /// Closes all connections and the sockets.
+    pub async fn close(self) {
+        // What is not told now is told by silence.
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.endpoint.close()).await;
+    }
+}
+
+/// A connection to a peer that has proved its key.
+#[derive(Clone)]
+pub struct Connection {
+    pub(super) conn: iroh::endpoint::Connection,
+    peer: String,
+}
+
+impl Connection {
+    /// Opens a stream. The peer hears of it with the first byte.
+    pub async fn open(&self) -> Result<PeerStream, QuicError> {
+        match self.conn.open_bi().await {
+            Ok((send, recv)) => Ok(tokio::io::join(recv, send)),
+            Err(e) => Err(ended(&self.peer, &e)),
+        }
+    }
+
+    /// A connection that a peer has dialled.
+    pub(super) fn accepted(conn: iroh::endpoint::Connection) -> Connection {
+        let (key, place) = (peer_key(conn.remote_id()), None);
+        let peer = PeerAddress { key, place }.to_string();
+        Connection { conn, peer }
+    }
+
+    /// Whether it was us who dialled.
+    pub(super) fn was_dialled(&self) -> bool {
+        self.conn.side() == iroh::endpoint::Side::Client
+    }
+
+    /// Whose key the peer has proved.
+    pub fn key(&self) -> PeerKey {
+        peer_key(self.conn.remote_id())
+    }
+
+    /// Why the peer, or the network, ended the connection; `None`: it did not. What a failed
+    /// read or write on a stream cannot tell.
+    pub fn why_ended(&self) -> Option<QuicError> {
+        let reason = self.conn.close_reason()?;
+        Some(ended(&self.peer, &reason))
+    }
+
+    /// Says that all is done.
+    pub fn finish(&self) {
+        self.conn.close(VarInt::from_u32(closing::DONE), b"");
+    }
+}
+
+/// Our word for a key that has been proved.
+pub(super) fn peer_key(id: PublicKey) -> PeerKey {
+    PeerKey::from_bytes(*id.as_bytes())
+}
+
+/// What a peer may make us keep. Stream windows stay as they are: larger ones make the QUIC
+/// library end connections on fast networks (docs/decisions.md).
+fn transport_config() -> QuicTransportConfig {
+    let dead = IdleTimeout::try_from(DEAD_AFTER).expect("half a minute is a time-out");
+    QuicTransportConfig::builder()
+        .max_concurrent_bidi_streams(VarInt::from_u32(MAX_STREAMS))
+        .max_concurrent_uni_streams(VarInt::from_u32(0))
+        .datagram_receive_buffer_size(None)
+        .max_idle_timeout(Some(dead))
+        .keep_alive_interval(KEEP_ALIVE)
+        .build()
+}
+
+fn parse_relays(urls: &[String]) -> Result<Vec<RelayUrl>, QuicError> {
+    let parse = |url: &String| {
+        let bad = |e| QuicError::Local(format!("'{url}' is no relay's URL: {e}"));
+        url.parse::<RelayUrl>().map_err(bad)
+    };
+    urls.iter().map(parse).collect()
+}
+
+fn where_to(listen: Option<&Listen>) -> String {
+    let Some(Listen(sockets)) = listen else {
+        return "any address".to_owned();
+    };
+    let all: Vec<String> = sockets.iter().map(SocketAddr::to_string).collect();
+    all.join(" and ")
+}
+
+/// The addresses of `HOST:PORT`. A name is looked up as the system does.
+async fn resolve(place: &str) -> Result<Vec<TransportAddr>, String> {
+    let found = tokio::net::lookup_host(place).await;
+    let found: Vec<TransportAddr> = found
+        .map_err(|e| e.to_string())?
+        .map(TransportAddr::Ip)
+        .collect();
+    match found.is_empty() {
+        true => Err("the name has no address".to_owned()),
+        false => Ok(found),
+    }
+}
+
+fn dial_error(peer: &str, e: &ConnectError) -> QuicError {
+    let unreachable = |why: String| QuicError::Unreachable {
+        peer: peer.to_owned(),
+        why,
+    };
+    match e {
+        ConnectError::Connect {
+            source: ConnectWithOptsError::NoAddress { .. },
+            ..
+        } => unreachable("it was not found on the local network".to_owned()),
+        ConnectError::Connecting {
+            source: ConnectingError::ConnectionError { source, .. },
+            ..
+        }
+        | ConnectError::Connection { source, .. } => ended(peer, source),
+        other => unreachable(other.to_string()),
+    }
+}
+
+/// What the end of a connection means.
+fn ended(peer: &str, e: &ConnectionError) -> QuicError {
+    let peer = peer.to_owned();
+    let unreachable = |why: &str| QuicError::Unreachable {
+        peer: peer.clone(),
+        why: why.to_owned(),
+    };
+    match e {
+        ConnectionError::ApplicationClosed(close) => {
+            match u32::try_from(close.error_code.into_inner()) {
+                Ok(closing::NOT_TRUSTED) => QuicError::NotTrusted { peer },
+                Ok(closing::BUSY) => QuicError::Busy { peer },
+                Ok(closing::STOPPING) => QuicError::Stopped { peer },
+                Ok(closing::IDLE) => unreachable("it waited for us too long"),
+                Ok(closing::DONE) => unreachable("it ended the connection"),
+                _ => unreachable("it says that what we sent breaks the protocol"),
+            }
+        }
+        // Ours: the proof of the other side's key did not hold. TLS names the field, not the key.
+        ConnectionError::TransportError(e) if is_about_certificate(u64::from(e.code)) => {
+            QuicError::WrongKey { peer }
+        }
+        ConnectionError::TimedOut => unreachable("nothing comes back"),
+        ConnectionError::Reset => unreachable("it was started anew"),
+        other => unreachable(&other.to_string()),
+    }
+}
+
+/// Whether a QUIC error code stands for a TLS alert about the other side's key (RFC 9001, 4.8;
+/// RFC 8446, 6.2).
+fn is_about_certificate(code: u64) -> bool {
+    const CRYPTO: u64 = 0x100;
+    const BAD_CERTIFICATE: u64 = 42;
+    const UNKNOWN_CA: u64 = 48;
+    const DECRYPT_ERROR: u64 = 51;
+    let Some(alert) = code.checked_sub(CRYPTO) else {
+        return false;
+    };
+    (BAD_CERTIFICATE..=UNKNOWN_CA).contains(&alert) || alert == DECRYPT_ERROR
+}

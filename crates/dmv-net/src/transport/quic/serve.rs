@@ -1,0 +1,334 @@
+//! Answering peers: who gets in, how many, and for how long.
+//!
+//! The key of a visitor is looked up on the allow-list before a byte of theirs is read. Who is not on
+//! it gets a closed connection and nothing else.
+
+use super::closing;
+use super::node::{Node, PeerStream, peer_key};
+use dmv_core::repo::{Access, PeerKey};
+use iroh::endpoint::{Incoming, RecvStream, SendStream, VarInt};
+use std::collections::HashMap;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+/// Bounds on visitors.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Handshakes at once. From half of them on, a visitor has to prove its address first.
+    pub handshakes: usize,
+    /// Peers that are let in at once.
+    pub visitors: usize,
+    /// Connections of one key at once.
+    pub of_one_key: usize,
+    /// For the handshake.
+    pub handshake_time: Duration,
+    /// Until the first byte comes.
+    pub first_byte_time: Duration,
+    /// Without a byte in either direction.
+    pub idle_time: Duration,
+    /// How often the allow-list is read again for those who are in.
+    pub recheck_time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            handshakes: 128,
+            visitors: 256,
+            of_one_key: 16,
+            handshake_time: Duration::from_secs(10),
+            first_byte_time: Duration::from_secs(10),
+            idle_time: Duration::from_secs(300),
+            recheck_time: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Who is let in, and what they get.
+pub trait Service: Send + Sync + 'static {
+    /// What a key may do; `None`: nothing. May block.
+    fn access(&self, key: &PeerKey) -> Option<Access>;
+
+    /// A peer was turned away.
+    fn turned_away(&self, _key: &PeerKey) {}
+
+    /// Talks to a peer that was let in, until done.
+    fn answer(
+        &self,
+        key: PeerKey,
+        access: Access,
+        stream: TimedStream,
+    ) -> impl Future<Output = ()> + Send;
+}
+
+/// What was served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// Sessions that were answered.
+    pub sessions: u64,
+    /// Connections of unknown keys.
+    pub turned_away: u64,
+}
+
+/// Answers peers until `stop` is done. Everybody who is still connected is told so.
+pub async fn serve(
+    node: &Node,
+    service: Arc<impl Service>,
+    limits: Limits,
+    stop: impl Future<Output = ()>,
+) -> Served {
+    let (stopping, stopped) = watch::channel(false);
+    let house = Arc::new(House {
+        service,
+        handshakes: Arc::new(Semaphore::new(limits.handshakes)),
+        visitors: Mutex::default(),
+        sessions: AtomicU64::new(0),
+        turned_away: AtomicU64::new(0),
+        limits,
+    });
+    let mut visits = JoinSet::new();
+    tokio::pin!(stop);
+    loop {
+        tokio::select! {
+            () = &mut stop => break,
+            Some(_) = visits.join_next() => {}
+            incoming = node.endpoint.accept() => match incoming {
+                Some(incoming) => house.clone().receive(incoming, &mut visits, &stopped),
+                None => break,
+            },
+        }
+    }
+    // Nobody listens if there are no visitors.
+    let _ = stopping.send(true);
+    while visits.join_next().await.is_some() {}
+    Served {
+        sessions: house.sessions.load(Ordering::Relaxed),
+        turned_away: house.turned_away.load(Ordering::Relaxed),
+    }
+}
+
+struct House<S> {
+    service: Arc<S>,
+    limits: Limits,
+    handshakes: Arc<Semaphore>,
+    /// Connections of each key that is in.
+    visitors: Mutex<HashMap<PeerKey, usize>>,
+    sessions: AtomicU64,
+    turned_away: AtomicU64,
+}
+
+type Stopped = watch::Receiver<bool>;
+
+/// Waits until serving is to stop.
+async fn told(stopped: &mut Stopped) {
+    // The other half is gone only when serving has stopped.
+    let _ = stopped.wait_for(|stop| *stop).await;
+}
+
+impl<S: Service> House<S> {
+    /// Begins a handshake, if there is room for one more.
+    fn receive(self: Arc<Self>, incoming: Incoming, visits: &mut JoinSet<()>, stopped: &Stopped) {
+        let is_crowded = self.handshakes.available_permits() <= self.limits.handshakes / 2;
+        if is_crowded && !incoming.remote_addr_validated() {
+            // A packet back that is smaller than the one that came: useless for attacks on others.
+            let _ = incoming.retry();
+            return;
+        }
+        let Ok(permit) = self.handshakes.clone().try_acquire_owned() else {
+            incoming.ignore();
+            return;
+        };
+        let stopped = stopped.clone();
+        visits.spawn(async move {
+            let Ok(accepting) = incoming.accept() else {
+                return;
+            };
+            let done = tokio::time::timeout(self.limits.handshake_time, accepting).await;
+            let Ok(Ok(conn)) = done else {
+                return;
+            };
+            let code = self.clone().visit(&conn, permit, stopped).await;
+            conn.close(VarInt::from_u32(code), b"");
+        });
+    }
+
+    /// Lets a visitor in, or not. Returns the reason for closing.
+    async fn visit(
+        self: Arc<Self>,
+        conn: &iroh::endpoint::Connection,
+        handshake: tokio::sync::OwnedSemaphorePermit,
+        mut stopped: Stopped,
+    ) -> u32 {
+        let key = peer_key(conn.remote_id());
+        let Some(access) = self.ask(key).await else {
+            self.turned_away.fetch_add(1, Ordering::Relaxed);
+            self.service.turned_away(&key);
+            return closing::NOT_TRUSTED;
+        };
+        drop(handshake);
+        let Some(_seat) = Seat::take(&self, key) else {
+            return closing::BUSY;
+        };
+        let first = tokio::time::timeout(self.limits.first_byte_time, conn.accept_bi());
+        let (send, recv) = tokio::select! {
+            () = told(&mut stopped) => return closing::STOPPING,
+            first = first => match first {
+                Ok(Ok(stream)) => stream,
+                _ => return closing::IDLE,
+            },
+        };
+        self.sessions.fetch_add(1, Ordering::Relaxed);
+        let (stream, clock) = TimedStream::new(recv, send);
+        let mut recheck = tokio::time::interval(self.limits.recheck_time);
+        // The first tick comes at once, and the list was read just now.
+        recheck.reset();
+        let answer = self.service.answer(key, access, stream);
+        tokio::pin!(answer);
+        loop {
+            tokio::select! {
+                () = &mut answer => break,
+                () = told(&mut stopped) => return closing::STOPPING,
+                _ = recheck.tick() => {
+                    if self.ask(key).await.is_none_or(|now| now < access) {
+                        return closing::NOT_TRUSTED;
+                    }
+                    if clock.idle() > self.limits.idle_time {
+                        return closing::IDLE;
+                    }
+                }
+            }
+        }
+        // The last bytes are on their way: the other side ends the connection when it has them.
+        let _ = tokio::time::timeout(self.limits.first_byte_time, conn.closed()).await;
+        closing::DONE
+    }
+
+    async fn ask(self: &Arc<Self>, key: PeerKey) -> Option<Access> {
+        let house = self.clone();
+        let asked = tokio::task::spawn_blocking(move || house.service.access(&key));
+        // A panic lets nobody in.
+        asked.await.ok().flatten()
+    }
+}
+
+/// A place among the visitors, free again when dropped.
+struct Seat<S: Service>(Arc<House<S>>, PeerKey);
+
+impl<S: Service> Seat<S> {
+    fn take(house: &Arc<House<S>>, key: PeerKey) -> Option<Seat<S>> {
+        let mut visitors = lock(&house.visitors);
+        let all: usize = visitors.values().sum();
+        let own = visitors.entry(key).or_default();
+        if all >= house.limits.visitors || *own >= house.limits.of_one_key {
+            if *own == 0 {
+                visitors.remove(&key);
+            }
+            return None;
+        }
+        *own += 1;
+        drop(visitors);
+        Some(Seat(house.clone(), key))
+    }
+}
+
+impl<S: Service> Drop for Seat<S> {
+    fn drop(&mut self) {
+        let mut visitors = lock(&self.0.visitors);
+        if let Some(own) = visitors.get_mut(&self.1) {
+            *own -= 1;
+            if *own == 0 {
+                visitors.remove(&self.1);
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// When a byte last went through a stream.
+struct Clock {
+    start: Instant,
+    last_millis: AtomicU64,
+}
+
+impl Clock {
+    fn now_millis(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn idle(&self) -> Duration {
+        let last = self.last_millis.load(Ordering::Relaxed);
+        Duration::from_millis(self.now_millis().saturating_sub(last))
+    }
+
+    /// Notes that `moved`, if it did.
+    fn note<T>(&self, moved: Poll<T>) -> Poll<T> {
+        if moved.is_ready() {
+            self.last_millis.store(self.now_millis(), Ordering::Relaxed);
+        }
+        moved
+    }
+}
+
+/// Bytes to and from a visitor, under the eye of the idle limit.
+pub struct TimedStream {
+    stream: PeerStream,
+    clock: Arc<Clock>,
+}
+
+impl TimedStream {
+    fn new(recv: RecvStream, send: SendStream) -> (TimedStream, Arc<Clock>) {
+        let clock = Arc::new(Clock {
+            start: Instant::now(),
+            last_millis: AtomicU64::new(0),
+        });
+        let stream = tokio::io::join(recv, send);
+        let timed = TimedStream {
+            stream,
+            clock: clock.clone(),
+        };
+        (timed, clock)
+    }
+}
+
+impl AsyncRead for TimedStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
+        self.clock.note(polled)
+    }
+}
+
+impl AsyncWrite for TimedStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.clock.note(polled)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
