@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::error::Failure;
-use crate::format::json::PathValue;
+use crate::format::json::{PathValue, base64_unless_text};
 use crate::format::text::{bytes, count, lines};
 use anstyle::{AnsiColor, Style};
 use dmv_core::fsutil::{FileKind, FileStat};
@@ -10,7 +10,7 @@ use dmv_core::hash::ObjectId;
 use dmv_core::object::list::BlobChunks;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::object::tree::{Kind, TreeEntry};
-use dmv_core::repo::{Repo, RepoError, WorktreeSide, blob_of, chunks_of};
+use dmv_core::repo::{Rename, Repo, RepoError, WorktreeSide, blob_of, chunks_of};
 use serde::Serialize;
 use similar::{ChangeTag, TextDiff};
 use std::collections::{HashMap, HashSet};
@@ -83,6 +83,14 @@ pub struct FileDiff {
     #[serde(skip)]
     path: RepoPath,
     change: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from_b64: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    similarity: Option<u8>,
+    #[serde(skip)]
+    renamed: Option<Rename>,
     old_kind: Option<&'static str>,
     new_kind: Option<&'static str>,
     old_size: Option<u64>,
@@ -116,6 +124,14 @@ enum Body {
     },
 }
 
+/// How much of a file stayed the same when it was moved; nothing is said where all of it did.
+pub fn share(rename: &Rename) -> String {
+    match rename.percent {
+        100 => String::new(),
+        percent => format!(" ({percent} % the same)"),
+    }
+}
+
 /// Sums over several paths.
 #[derive(Default)]
 pub struct Totals {
@@ -142,16 +158,19 @@ impl<'a> Comparer<'a> {
         }
     }
 
-    /// Compares two states of `path`.
+    /// Compares two states of `path`, the old one perhaps of another path.
     pub fn compare(
         &self,
         path: &RepoPath,
+        renamed: Option<&Rename>,
         old: Side<'_>,
         new: Side<'_>,
     ) -> Result<FileDiff, Failure> {
+        let old = renamed.map_or(old, |rename| Side::Entry(&rename.entry));
         let (old_kind, new_kind) = (old.kind(), new.kind());
         let is_plain = |kind: Option<Kind>| kind.is_some_and(Kind::is_blob);
         let change = match (old_kind, new_kind) {
+            _ if renamed.is_some() => "renamed",
             (None, _) => "added",
             (_, None) => "deleted",
             (a, b) if a == b || is_plain(a) && is_plain(b) => "modified",
@@ -162,15 +181,25 @@ impl<'a> Comparer<'a> {
             path_value: PathValue::new(path.as_bytes()),
             path: path.clone(),
             change,
+            from: renamed.map(|r| String::from_utf8_lossy(&r.from).into_owned()),
+            from_b64: renamed.and_then(|r| base64_unless_text(&r.from)),
+            similarity: renamed.map(|r| r.percent),
+            renamed: renamed.cloned(),
             old_kind: word(old_kind),
             new_kind: word(new_kind),
             old_size: old.size(),
             new_size: new.size(),
-            body: self.body(path, old, new)?,
+            body: self.body(path, renamed, old, new)?,
         })
     }
 
-    fn body(&self, path: &RepoPath, old: Side<'_>, new: Side<'_>) -> Result<Body, Failure> {
+    fn body(
+        &self,
+        path: &RepoPath,
+        renamed: Option<&Rename>,
+        old: Side<'_>,
+        new: Side<'_>,
+    ) -> Result<Body, Failure> {
         let has_content = |side: &Side<'_>| match side.kind() {
             None | Some(Kind::Directory | Kind::Conflict) => false,
             Some(Kind::File | Kind::Executable | Kind::Symlink) => true,
@@ -190,20 +219,19 @@ impl<'a> Comparer<'a> {
                 return Ok(Body::None {});
             }
             if !a.contains(&0) && !b.contains(&0) {
-                return self.text(path, old, new, &a, &b);
+                let before = renamed.map_or(path.as_bytes(), |r| &r.from);
+                let name = |prefix: &str, side: Side<'_>, path: &[u8]| match side.kind() {
+                    None => "/dev/null".to_owned(),
+                    Some(_) => format!("{prefix}/{}", escape(path)),
+                };
+                let names = (name("a", old, before), name("b", new, path.as_bytes()));
+                return self.text(&names, &a, &b);
             }
         }
         self.bytes(path, old, new)
     }
 
-    fn text(
-        &self,
-        path: &RepoPath,
-        old: Side<'_>,
-        new: Side<'_>,
-        a: &[u8],
-        b: &[u8],
-    ) -> Result<Body, Failure> {
+    fn text(&self, names: &(String, String), a: &[u8], b: &[u8]) -> Result<Body, Failure> {
         let diff = TextDiff::configure().timeout(TEXT_TIMEOUT).diff_lines(a, b);
         let (mut insertions, mut deletions) = (0, 0);
         for change in diff.iter_all_changes() {
@@ -215,13 +243,9 @@ impl<'a> Comparer<'a> {
         }
         let mut raw = Vec::new();
         if self.with_text && insertions + deletions > 0 {
-            let name = |prefix: &str, side: Side<'_>| match side.kind() {
-                None => "/dev/null".to_owned(),
-                Some(_) => format!("{prefix}/{}", escape(path.as_bytes())),
-            };
             diff.unified_diff()
                 .context_radius(3)
-                .header(&name("a", old), &name("b", new))
+                .header(&names.0, &names.1)
                 .to_writer(&mut raw)?;
         }
         let json = self.context.globals.json && self.with_text;
@@ -393,8 +417,15 @@ impl FileDiff {
         let ui = &context.ui;
         let name = escape(self.path.as_bytes()).to_string();
         let bold = Style::new().bold();
-        let head = ui.paint(bold, format_args!("diff a/{name} b/{name}"));
+        let before = match &self.renamed {
+            Some(rename) => escape(&rename.from).to_string(),
+            None => name.clone(),
+        };
+        let head = ui.paint(bold, format_args!("diff a/{before} b/{name}"));
         writeln!(ui.out(), "{head}")?;
+        if let Some(rename) = &self.renamed {
+            writeln!(ui.out(), "renamed{}", share(rename))?;
+        }
         match (self.old_kind, self.new_kind) {
             (None, Some(kind)) => writeln!(ui.out(), "new {kind}")?,
             (Some(kind), None) => writeln!(ui.out(), "deleted {kind}")?,
@@ -462,7 +493,10 @@ impl FileDiff {
             } => format!("+{insertions} -{deletions}"),
             Body::Bytes { .. } => self.in_bytes(),
         };
-        let name = escape(self.path.as_bytes());
+        let mut name = escape(self.path.as_bytes()).to_string();
+        if let Some(rename) = &self.renamed {
+            name = format!("{} -> {name}{}", escape(&rename.from), share(rename));
+        }
         writeln!(context.ui.out(), " {name} | {what}")?;
         Ok(())
     }

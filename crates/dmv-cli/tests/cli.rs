@@ -510,7 +510,7 @@ fn status_tells_where_a_moved_file_came_from() -> Outcome {
     place.write("other", "size same")?;
     let status = place.json(&["status", "--json"])?;
     let changes = serde_json::json!([
-        {"path": "b/film", "change": "renamed", "from": "a/clip"},
+        {"path": "b/film", "change": "renamed", "from": "a/clip", "similarity": 100},
         {"path": "note", "change": "deleted"},
         {"path": "other", "change": "added"},
     ]);

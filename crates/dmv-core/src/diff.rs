@@ -3,6 +3,7 @@
 //! Both are walked in step, in path order. Equal ids are passed over unread, of directories and of
 //! the nodes inside one, so the cost follows the difference and not the size.
 
+pub mod rename;
 mod slice;
 
 pub use slice::{Slice, diff_slices, entries_in, is_wanted};

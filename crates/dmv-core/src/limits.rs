@@ -68,7 +68,7 @@ pub const MAX_IGNORE_BYTES: u64 = 1 << 20;
 pub const MAX_MERGE_TEXT_BYTES: u64 = 8 << 20;
 /// Files added by one side among which a merge looks for a moved one.
 pub const MAX_RENAME_PATHS: usize = 100_000;
-/// Pairs of files that a merge compares by content, to find one that was moved and changed.
+/// Pairs of files that are compared by content, to find one that was moved and changed.
 pub const MAX_RENAME_PAIRS: usize = 10_000;
 /// Bytes of content read for that.
 pub const MAX_RENAME_BYTES: u64 = 64 << 20;

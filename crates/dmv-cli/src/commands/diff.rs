@@ -7,9 +7,10 @@ use dmv_core::diff::{DiffVisitor, diff_trees};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::TreeEntry;
-use dmv_core::repo::{Repo, StatusOptions};
+use dmv_core::repo::{Rename, Repo, StatusOptions};
 use dmv_core::worktree::scan::Select;
 use dmv_core::worktree::select::Paths;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::ops::ControlFlow;
 
@@ -45,8 +46,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let paths = Paths::new(context.paths(&repo, &args.paths)?);
     let comparer = Comparer::new(context, &repo, !args.stat);
     let mut totals = Totals::default();
-    let mut show = |path: &RepoPath, old: Side<'_>, new: Side<'_>| -> Result<(), Failure> {
-        let diff = comparer.compare(path, old, new)?;
+    let mut show = |path: &RepoPath, renamed: Option<&Rename>, old: Side<'_>, new: Side<'_>| {
+        let diff = comparer.compare(path, renamed, old, new)?;
         diff.add_to(&mut totals);
         match (context.globals.json, args.stat) {
             (true, _) => context.ui.json(&diff),
@@ -60,7 +61,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     };
     if let Some(revision) = &args.new {
         let new = context.revision(&repo, "diff", revision)?;
-        each_change(&repo, old, Some(new), &paths, &mut show)?;
+        each_change(context, &repo, (old, Some(new)), &paths, &mut show)?;
     } else {
         let options = StatusOptions {
             select: &paths,
@@ -68,10 +69,17 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         };
         let watch = context.watch("looking at");
         let changes = repo.diff_worktree(old, &paths, &options, &context.job)?;
+        let renames = Renames::new(repo.renames_among(&changes, &context.job)?);
         drop(watch);
         for change in &changes {
+            let path = change.path.as_bytes();
+            if change.new.is_none() && renames.is_source(path) {
+                continue;
+            }
+            let renamed = renames.to(path).filter(|_| change.old.is_none());
             let old = Side::of_entry(change.old.as_ref());
-            show(&change.path, old, Side::of_worktree(change.new.as_ref()))?;
+            let new = Side::of_worktree(change.new.as_ref());
+            show(&change.path, renamed, old, new)?;
         }
     }
     if args.stat && !context.globals.json && !totals.is_empty() {
@@ -83,20 +91,53 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     })
 }
 
+/// Takes one path that differs: the path, what it was renamed from, and both states.
+type Show<'a> =
+    dyn FnMut(&RepoPath, Option<&Rename>, Side<'_>, Side<'_>) -> Result<(), Failure> + 'a;
+
+/// Renames, found by their paths.
+struct Renames {
+    to: HashMap<Vec<u8>, Rename>,
+    from: HashSet<Vec<u8>>,
+}
+
+impl Renames {
+    fn new(renames: Vec<Rename>) -> Renames {
+        let from = renames.iter().map(|rename| rename.from.clone()).collect();
+        let by_path = |rename: Rename| (rename.to.clone(), rename);
+        let to = renames.into_iter().map(by_path).collect();
+        Renames { to, from }
+    }
+
+    fn to(&self, path: &[u8]) -> Option<&Rename> {
+        self.to.get(path)
+    }
+
+    /// Whether what was at `path` is told with its new path.
+    fn is_source(&self, path: &[u8]) -> bool {
+        self.from.contains(path)
+    }
+}
+
 /// Visits what differs between two commits under `paths`.
 pub fn each_change(
+    context: &Context,
     repo: &Repo,
-    old: Option<ObjectId>,
-    new: Option<ObjectId>,
+    (old, new): (Option<ObjectId>, Option<ObjectId>),
     paths: &Paths,
-    show: &mut dyn FnMut(&RepoPath, Side<'_>, Side<'_>) -> Result<(), Failure>,
+    show: &mut Show<'_>,
 ) -> Result<(), Failure> {
     let tree_of = |commit: Option<ObjectId>| match commit {
         Some(id) => repo.read_commit(&id).map(|commit| Some(commit.tree)),
         None => Ok(None),
     };
     let (old, new) = (tree_of(old)?, tree_of(new)?);
-    let mut visitor = Visitor { paths, show };
+    let renames = Renames::new(repo.renames_between(old, new, paths, &context.job)?);
+    let mut visitor = Visitor {
+        paths,
+        renames: &renames,
+        show,
+    };
     // Never `Break`: everything is shown.
     let _ = diff_trees(repo.objects(), old, new, &mut visitor)?;
     Ok(())
@@ -104,7 +145,8 @@ pub fn each_change(
 
 struct Visitor<'a> {
     paths: &'a Paths,
-    show: &'a mut dyn FnMut(&RepoPath, Side<'_>, Side<'_>) -> Result<(), Failure>,
+    renames: &'a Renames,
+    show: &'a mut Show<'a>,
 }
 
 impl DiffVisitor for Visitor<'_> {
@@ -120,8 +162,11 @@ impl DiffVisitor for Visitor<'_> {
         old: Option<&TreeEntry>,
         new: Option<&TreeEntry>,
     ) -> Result<ControlFlow<()>, Failure> {
-        if self.paths.includes(path.as_bytes()) {
-            (self.show)(path, Side::of_entry(old), Side::of_entry(new))?;
+        let bytes = path.as_bytes();
+        let told = new.is_none() && self.renames.is_source(bytes);
+        if self.paths.includes(bytes) && !told {
+            let renamed = self.renames.to(bytes).filter(|_| old.is_none());
+            (self.show)(path, renamed, Side::of_entry(old), Side::of_entry(new))?;
         }
         Ok(ControlFlow::Continue(()))
     }

@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::error::{EXIT_OK, Failure};
 use crate::format::json::CommitValue;
 use dmv_core::object::name::RepoPath;
-use dmv_core::repo::RepoError;
+use dmv_core::repo::{Rename, RepoError};
 use dmv_core::worktree::select::Paths;
 use serde::Serialize;
 use std::io::Write;
@@ -60,8 +60,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let comparer = Comparer::new(context, &repo, !args.stat);
     let mut totals = Totals::default();
     let mut changes = Vec::new();
-    let mut show = |path: &RepoPath, old: Side<'_>, new: Side<'_>| -> Result<(), Failure> {
-        let diff = comparer.compare(path, old, new)?;
+    let mut show = |path: &RepoPath, renamed: Option<&Rename>, old: Side<'_>, new: Side<'_>| {
+        let diff = comparer.compare(path, renamed, old, new)?;
         diff.add_to(&mut totals);
         match (context.globals.json, args.stat) {
             (true, _) => changes.push(diff),
@@ -70,7 +70,13 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         }
         Ok(())
     };
-    each_change(&repo, parent, Some(id), &Paths::default(), &mut show)?;
+    each_change(
+        context,
+        &repo,
+        (parent, Some(id)),
+        &Paths::default(),
+        &mut show,
+    )?;
     if context.globals.json {
         let commit = CommitValue::new(&id, &commit);
         context.ui.json(&Document { commit, changes })?;

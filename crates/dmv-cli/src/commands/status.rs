@@ -1,12 +1,13 @@
 //! `dmv status`
 
+use crate::compare::share;
 use crate::context::{Context, quoted};
 use crate::error::{EXIT_DIFFERS, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{PathValue, ProblemValue, base64_unless_text, problems};
 use crate::format::text::{SHORT_ID, clean, count};
 use anstyle::{AnsiColor, Style};
 use dmv_core::object::name::escape;
-use dmv_core::repo::{ChangeKind, Head, PathChange, StatusOptions, StatusReport};
+use dmv_core::repo::{ChangeKind, Head, PathChange, Rename, StatusOptions, StatusReport};
 use dmv_core::worktree::select::Paths;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
@@ -56,6 +57,8 @@ struct ChangeValue {
     from: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     from_b64: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    similarity: Option<u8>,
 }
 
 /// Runs the command.
@@ -73,8 +76,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     report
         .changes
         .retain(|change| select.includes(&change.path));
-    let renames: Renames = renames.into_iter().map(|r| (r.to, r.from)).collect();
-    let gone: HashSet<&[u8]> = renames.values().map(Vec::as_slice).collect();
+    let renames: Renames = renames.into_iter().map(|r| (r.to.clone(), r)).collect();
+    let gone: HashSet<&[u8]> = renames.values().map(|r| &r.from[..]).collect();
     // The old path is told with the new one.
     let told = |c: &PathChange| c.kind != ChangeKind::Deleted || !gone.contains(&c.path[..]);
     report.changes.retain(told);
@@ -101,11 +104,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     })
 }
 
-/// Old paths of files that were moved, by the new ones.
-type Renames = HashMap<Vec<u8>, Vec<u8>>;
+/// Files that were moved, by their new paths.
+type Renames = HashMap<Vec<u8>, Rename>;
 
 /// Where a new file came from.
-fn origin<'r>(renames: &'r Renames, change: &PathChange) -> Option<&'r Vec<u8>> {
+fn origin<'r>(renames: &'r Renames, change: &PathChange) -> Option<&'r Rename> {
     renames
         .get(&change.path)
         .filter(|_| change.kind == ChangeKind::Added)
@@ -117,8 +120,9 @@ fn document(report: &StatusReport, renames: &Renames, clean: bool) -> Document {
         ChangeValue {
             path: PathValue::new(&change.path),
             change: from.map_or(change.kind.word(), |_| "renamed"),
-            from: from.map(|path| String::from_utf8_lossy(path).into_owned()),
-            from_b64: from.and_then(|path| base64_unless_text(path)),
+            from: from.map(|r| String::from_utf8_lossy(&r.from).into_owned()),
+            from_b64: from.and_then(|r| base64_unless_text(&r.from)),
+            similarity: from.map(|r| r.percent),
         }
     };
     Document {
@@ -180,12 +184,8 @@ fn print(
         if let Some(from) = origin(renames, change) {
             counts[4] += 1;
             let word = ui.paint(color(AnsiColor::Cyan), "renamed ");
-            writeln!(
-                out,
-                "  {word}  {} -> {}",
-                escape(from),
-                escape(&change.path)
-            )?;
+            let (old, new) = (escape(&from.from), escape(&change.path));
+            writeln!(out, "  {word}  {old} -> {new}{}", share(from))?;
             continue;
         }
         let (index, shade) = match change.kind {

@@ -6,22 +6,17 @@
 
 use super::content::{blob_of, read_short};
 use super::{MergeError, Moved, Trees};
+use crate::diff::rename::{Pieces, pieces_of};
 use crate::diff::{DiffVisitor, diff_trees};
 use crate::hash::ObjectId;
-use crate::limits::{
-    MAX_MERGE_TEXT_BYTES, MAX_RENAME_BYTES, MAX_RENAME_CHUNKS, MAX_RENAME_PAIRS, MAX_RENAME_PATHS,
-};
+use crate::limits::{MAX_MERGE_TEXT_BYTES, MAX_RENAME_BYTES, MAX_RENAME_PAIRS, MAX_RENAME_PATHS};
 use crate::object::conflict::Term;
-use crate::object::list::BlobChunks;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, lookup_path};
 use crate::object::{ObjectError, ObjectRead};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Bytes after which a line is taken for over, so that content without lines has pieces too.
-const PIECE_BYTES: usize = 64;
 
 /// What one side deleted and the other changed.
 #[derive(Clone, Debug)]
@@ -351,21 +346,6 @@ impl DiffVisitor for Search<'_> {
     }
 }
 
-/// How many bytes of each piece a content holds. Pieces are lines or, of long files, chunks.
-struct Pieces(HashMap<[u8; 16], u64>);
-
-impl Pieces {
-    fn shared_with(&self, other: &Pieces) -> u64 {
-        let (few, many) = match self.0.len() <= other.0.len() {
-            true => (&self.0, &other.0),
-            false => (&other.0, &self.0),
-        };
-        few.iter()
-            .filter_map(|(piece, bytes)| many.get(piece).map(|other| bytes.min(other)))
-            .sum()
-    }
-}
-
 /// The pieces of a file; `None` when it is too long or not all here.
 fn pieces(
     reader: &dyn ObjectRead,
@@ -375,32 +355,9 @@ fn pieces(
     let Some(term) = Term::of_entry(entry) else {
         return Ok(None);
     };
-    let mut out: HashMap<[u8; 16], u64> = HashMap::new();
-    let mut add = |piece: &ObjectId, bytes: usize| {
-        let mut key = [0; 16];
-        key.copy_from_slice(&piece.as_bytes()[..16]);
-        *out.entry(key).or_default() += bytes as u64;
-    };
     if entry.size <= MAX_MERGE_TEXT_BYTES {
-        let Some(content) = read_short(reader, blob_of(&term), count)? else {
-            return Ok(None);
-        };
-        for line in content.split_inclusive(|b| *b == b'\n') {
-            for piece in line.chunks(PIECE_BYTES) {
-                add(&crate::hash::chunk_id(piece), piece.len());
-            }
-        }
-        return Ok(Some(Pieces(out)));
+        let content = read_short(reader, blob_of(&term), count)?;
+        return Ok(content.map(|content| Pieces::of_content(&content)));
     }
-    for (n, chunk) in BlobChunks::new(reader, blob_of(&term)).enumerate() {
-        let (_, id, len) = match chunk {
-            Err(ObjectError::Missing { .. }) => return Ok(None),
-            chunk => chunk?,
-        };
-        if n >= MAX_RENAME_CHUNKS {
-            return Ok(None);
-        }
-        add(&id, len as usize);
-    }
-    Ok(Some(Pieces(out)))
+    pieces_of(reader, blob_of(&term))
 }

@@ -1,19 +1,25 @@
-//! Files that were moved, among the changes of a worktree.
+//! Files that were moved: between two commits, or from a commit to the worktree.
 
+use super::diff::{WorktreeChange, WorktreeSide, chunks_of};
 use super::{ChangeKind, PathChange, Repo, RepoError};
 use crate::chunker::{Cutter, MAX_CUT_BYTES};
+use crate::diff::diff_trees;
+use crate::diff::rename::{Candidate, Pieces, Side, pair, pieces_of};
 use crate::fsutil::FileKind;
 use crate::hash::ObjectId;
 use crate::job::Job;
+use crate::limits::{MAX_MERGE_TEXT_BYTES, MAX_RENAME_BYTES, MAX_RENAME_PATHS};
 use crate::object::ObjectType;
 use crate::object::list::BlobChunks;
 use crate::object::name::RepoPath;
-use crate::object::tree::{Kind, TreeEntry, lookup_path};
+use crate::object::tree::{TreeEntry, lookup_path};
 use crate::repo::look::blob_of;
-use std::collections::{HashMap, HashSet};
+use crate::worktree::select::Paths;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt;
 
 /// A file that is gone in one place and new in another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,17 +28,35 @@ pub struct Rename {
     pub from: Vec<u8>,
     /// Where it is.
     pub to: Vec<u8>,
+    /// What it was.
+    pub entry: TreeEntry,
+    /// How much of it is the same, in percent; 100: all of it.
+    pub percent: u8,
 }
 
-/// What a deleted and an added file must share to be looked at closer.
-type Key = (u64, ObjectId);
+/// A file that is gone.
+struct Gone {
+    path: Vec<u8>,
+    entry: TreeEntry,
+}
+
+/// A file that is new, and where its content is.
+struct New {
+    path: Vec<u8>,
+    size: u64,
+    /// The id of its content, as far as that can be told cheaply.
+    id: Option<ObjectId>,
+    /// The entry of a commit, or else it is on disk.
+    entry: Option<TreeEntry>,
+}
 
 impl Repo {
-    /// Pairs deleted with added files: those of one size whose first and last chunks are equal.
+    /// Renames among the changes of the worktree against its base.
     ///
-    /// What is between is not read, so that a look at a moved film costs no more than one at a
-    /// moved note. It is for showing only: a commit stores what is there. Each file is in one pair
-    /// at most; empty files and symlinks are in none.
+    /// A file of the same size with the same first and last chunk counts as equal: what is between
+    /// is not read, so that a look at a moved film costs no more than one at a moved note. It is for
+    /// showing only: a commit stores what is there. Each file is in one pair at most; empty files
+    /// and symlinks are in none.
     pub fn renames(&self, changes: &[PathChange], job: &Job) -> Result<Vec<Rename>, RepoError> {
         let of = |kind| changes.iter().filter(move |change| change.kind == kind);
         let any = |kind| of(kind).next().is_some();
@@ -44,91 +68,210 @@ impl Repo {
             return Ok(Vec::new());
         };
         let tree = self.read_commit(&base)?.tree;
-        let mut gone: HashMap<Key, Vec<(&[u8], TreeEntry)>> = HashMap::new();
-        // The last comes out of each list first.
-        for change in of(ChangeKind::Deleted)
-            .collect::<Vec<_>>()
-            .into_iter()
-            .rev()
-        {
+        let mut gone = Vec::new();
+        for change in of(ChangeKind::Deleted) {
             let path = Repo::parse_path(&change.path)?;
-            let entry = lookup_path(self.objects(), &tree, &path)?;
-            let Some(entry) = entry.filter(|e| e.kind.is_blob() && e.size > 0) else {
-                continue;
-            };
-            let first = BlobChunks::new(self.objects(), blob_of(&entry)).next();
-            if let Some((_, id, _)) = first.transpose()? {
-                let list = gone.entry((entry.size, id)).or_default();
-                list.push((&change.path, entry));
+            if let Some(entry) = lookup_path(self.objects(), &tree, &path)? {
+                let path = change.path.clone();
+                gone.push(Gone { path, entry });
             }
         }
-        let sizes: HashSet<u64> = gone.keys().map(|(size, _)| *size).collect();
-        let mut out = Vec::new();
+        let mut new = Vec::new();
         for change in of(ChangeKind::Added) {
-            if job.is_cancelled() {
-                return Err(RepoError::Cancelled);
-            }
-            // What cannot be read is just not known to have been moved.
-            let Ok((file, key, kind)) = self.first_chunk(&change.path, &sizes) else {
-                continue;
-            };
-            let Some(list) = key.and_then(|key| gone.get_mut(&key)) else {
-                continue;
-            };
-            let mut found = None;
-            for (index, (_, entry)) in list.iter().enumerate().rev() {
-                if entry.kind == kind && self.ends_alike(&file, entry)? {
-                    found = Some(index);
-                    break;
-                }
-            }
-            if let Some(index) = found {
-                let (from, _) = list.remove(index);
-                out.push(Rename {
-                    from: from.to_vec(),
-                    to: change.path.clone(),
+            // What cannot be looked at is just not known to have been moved.
+            let path = Repo::parse_path(&change.path)?;
+            let stat = self.stat_worktree(&path).ok();
+            if let Some(stat) = stat.filter(|stat| stat.kind == FileKind::File) {
+                new.push(New {
+                    path: change.path.clone(),
+                    size: stat.size,
+                    id: None,
+                    entry: None,
                 });
             }
         }
-        Ok(out)
+        self.pair_files(gone, new, job)
     }
 
-    /// Opens a file and hashes its first chunk, if its size is one of `sizes`.
-    fn first_chunk(
+    /// Renames among what differs between a commit and the worktree.
+    pub fn renames_among(
         &self,
-        path: &[u8],
-        sizes: &HashSet<u64>,
-    ) -> Result<(File, Option<Key>, Kind), RepoError> {
-        let path = RepoPath::parse(path).map_err(|e| RepoError::BadPath {
-            path: path.to_vec(),
-            why: e.to_string(),
-        })?;
-        let stat = self.stat_worktree(&path)?;
-        let io = |source| {
-            RepoError::Path(crate::fsutil::PathError::new(
-                "read",
-                path.as_bytes(),
-                source,
-            ))
-        };
-        if stat.kind != FileKind::File {
-            return Err(io(io::ErrorKind::InvalidInput.into()));
+        changes: &[WorktreeChange],
+        job: &Job,
+    ) -> Result<Vec<Rename>, RepoError> {
+        let (mut gone, mut new) = (Vec::new(), Vec::new());
+        for change in changes {
+            let path = change.path.as_bytes().to_vec();
+            match (&change.old, &change.new) {
+                (Some(entry), None) => {
+                    let entry = entry.clone();
+                    gone.push(Gone { path, entry });
+                }
+                (None, Some(WorktreeSide::Entry(entry))) => new.push(of_tree(path, entry)),
+                (None, Some(WorktreeSide::Disk(stat))) if stat.kind == FileKind::File => {
+                    new.push(New {
+                        path,
+                        size: stat.size,
+                        id: None,
+                        entry: None,
+                    });
+                }
+                _ => {}
+            }
         }
-        let kind = match stat.exec {
-            true => Kind::Executable,
-            false => Kind::File,
+        self.pair_files(gone, new, job)
+    }
+
+    /// Renames under `paths` from one tree to another; none where too many files came or went.
+    pub fn renames_between(
+        &self,
+        old: Option<ObjectId>,
+        new: Option<ObjectId>,
+        paths: &Paths,
+        job: &Job,
+    ) -> Result<Vec<Rename>, RepoError> {
+        let (mut from, mut to) = (Vec::new(), Vec::new());
+        let mut collect = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
+            if job.is_cancelled() {
+                return Err(RepoError::Cancelled);
+            }
+            if !paths.includes(path.as_bytes()) {
+                return Ok(ControlFlow::Continue(()));
+            }
+            let path = path.as_bytes().to_vec();
+            match (old, new) {
+                (Some(entry), None) => {
+                    let entry = entry.clone();
+                    from.push(Gone { path, entry });
+                }
+                (None, Some(entry)) => to.push(of_tree(path, entry)),
+                _ => {}
+            }
+            Ok::<_, RepoError>(match from.len().max(to.len()) > MAX_RENAME_PATHS {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            })
         };
-        let file = self.open_worktree_file(&path)?;
-        let size = file.metadata().map_err(io)?.size();
-        if !sizes.contains(&size) {
-            return Ok((file, None, kind));
+        match diff_trees(self.objects(), old, new, &mut collect)? {
+            ControlFlow::Continue(()) => self.pair_files(from, to, job),
+            ControlFlow::Break(()) => Ok(Vec::new()),
         }
+    }
+
+    fn pair_files(
+        &self,
+        mut gone: Vec<Gone>,
+        mut new: Vec<New>,
+        job: &Job,
+    ) -> Result<Vec<Rename>, RepoError> {
+        gone.retain(|file| file.entry.kind.is_blob());
+        new.retain(|file| file.entry.as_ref().is_none_or(|e| e.kind.is_blob()));
+        if gone.is_empty() || new.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.know_by_ends(&gone, &mut new, job)?;
+        let before: Vec<Candidate<'_>> = gone
+            .iter()
+            .map(|file| Candidate::of_entry(&file.path, &file.entry))
+            .collect();
+        let after: Vec<Candidate<'_>> = new
+            .iter()
+            .map(|file| Candidate {
+                path: &file.path,
+                size: file.size,
+                id: file.id,
+            })
+            .collect();
+        let mut budget = MAX_RENAME_BYTES;
+        let mut pieces = |side, n: usize| {
+            if job.is_cancelled() {
+                return Err(RepoError::Cancelled);
+            }
+            let entry = match side {
+                Side::Gone => Some(&gone[n].entry),
+                Side::New => new[n].entry.as_ref(),
+            };
+            match entry {
+                Some(entry) => Ok(pieces_of(self.objects(), blob_of(entry))?),
+                None => Ok(self.pieces_on_disk(&new[n], &mut budget, job)),
+            }
+        };
+        let pairs = pair(&before, &after, &mut pieces)?;
+        let rename = |pair: crate::diff::rename::Pair| Rename {
+            from: gone[pair.from].path.clone(),
+            to: new[pair.to].path.clone(),
+            entry: gone[pair.from].entry.clone(),
+            percent: pair.percent,
+        };
+        Ok(pairs.into_iter().map(rename).collect())
+    }
+
+    /// The pieces of a file on disk, unless that cannot be read or is more than the budget allows.
+    fn pieces_on_disk(&self, file: &New, budget: &mut u64, job: &Job) -> Option<Pieces> {
+        *budget = budget.checked_sub(file.size)?;
+        let path = RepoPath::parse(&file.path).ok()?;
+        let opened = self.open_worktree_file(&path).ok()?;
+        if file.size > MAX_MERGE_TEXT_BYTES {
+            let chunks = chunks_of(opened, job).ok()?;
+            return Some(Pieces::of_chunks(
+                chunks.into_iter().map(|(_, id, len)| (id, len)),
+            ));
+        }
+        let mut content = Vec::new();
+        opened.take(file.size).read_to_end(&mut content).ok()?;
+        Some(Pieces::of_content(&content))
+    }
+
+    /// Tells the content of files on disk that have the size, the first and the last chunk of one
+    /// that is gone.
+    fn know_by_ends(&self, gone: &[Gone], new: &mut [New], job: &Job) -> Result<(), RepoError> {
+        let mut by_size: HashMap<u64, Vec<&TreeEntry>> = HashMap::new();
+        for file in gone.iter().filter(|file| file.entry.size > 0) {
+            by_size
+                .entry(file.entry.size)
+                .or_default()
+                .push(&file.entry);
+        }
+        let mut starts: HashMap<ObjectId, ObjectId> = HashMap::new();
+        for file in new.iter_mut().filter(|file| file.entry.is_none()) {
+            if job.is_cancelled() {
+                return Err(RepoError::Cancelled);
+            }
+            let Some(list) = by_size.get(&file.size) else {
+                continue;
+            };
+            let Some((opened, first)) = self.first_chunk(&file.path) else {
+                continue;
+            };
+            for entry in list {
+                let start = match starts.get(&entry.id) {
+                    Some(start) => *start,
+                    None => {
+                        let first = BlobChunks::new(self.objects(), blob_of(entry)).next();
+                        let Some((_, id, _)) = first.transpose()? else {
+                            continue;
+                        };
+                        starts.insert(entry.id, id);
+                        id
+                    }
+                };
+                if start == first && self.ends_alike(&opened, entry)? {
+                    file.id = Some(entry.id);
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a file and hashes its first chunk.
+    fn first_chunk(&self, path: &[u8]) -> Option<(File, ObjectId)> {
+        let file = self.open_worktree_file(&RepoPath::parse(path).ok()?).ok()?;
         let mut start = Vec::new();
         let most = MAX_CUT_BYTES as u64 + 1;
-        (&file).take(most).read_to_end(&mut start).map_err(io)?;
+        (&file).take(most).read_to_end(&mut start).ok()?;
         let cut = Cutter::new().cut(&start);
-        let id = ObjectType::Chunk.id_of(&start[..cut]);
-        Ok((file, Some((size, id)), kind))
+        Some((file, ObjectType::Chunk.id_of(&start[..cut])))
     }
 
     /// Whether the file's last chunk is that of `entry`.
@@ -139,6 +282,16 @@ impl Repo {
             return Ok(false);
         };
         let mut end = vec![0; len as usize];
-        Ok(file.read_exact_at(&mut end, offset).is_ok() && ObjectType::Chunk.id_of(&end) == id)
+        let read: io::Result<()> = file.read_exact_at(&mut end, offset);
+        Ok(read.is_ok() && ObjectType::Chunk.id_of(&end) == id)
+    }
+}
+
+fn of_tree(path: Vec<u8>, entry: &TreeEntry) -> New {
+    New {
+        path,
+        size: entry.size,
+        id: Some(entry.id),
+        entry: Some(entry.clone()),
     }
 }

@@ -1,0 +1,70 @@
+//! Looking at history: renames, graphs, the commits of a path.
+
+mod place;
+
+use place::{Outcome, Place};
+use serde_json::{Value, json};
+use std::fs;
+
+const LINES: &str = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\n";
+
+fn renamed<'a>(changes: &'a Value, path: &str) -> Outcome<&'a Value> {
+    let all = changes.as_array().ok_or("no list")?;
+    let found = all.iter().find(|change| change["path"] == path);
+    Ok(found.ok_or("no such change")?)
+}
+
+#[test]
+fn a_file_that_was_moved_and_edited_is_told_with_how_much_is_the_same() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("notes.txt", LINES)?;
+    place.write("film", vec![7; 300_000])?;
+    place.commit("one")?;
+    fs::create_dir(place.work().join("sub"))?;
+    fs::rename(place.work().join("film"), place.work().join("sub/film"))?;
+    fs::remove_file(place.work().join("notes.txt"))?;
+    place.write("sub/text.txt", format!("{LINES}eleven\n"))?;
+    let want = |change: &Value| {
+        let percent = change["similarity"].as_u64().unwrap_or_default();
+        assert_eq!(change["change"], json!("renamed"));
+        assert_eq!(change["from"], json!("notes.txt"));
+        assert!((80..95).contains(&percent), "{change}");
+    };
+    let status = place.json(&["status", "--json"])?;
+    assert_eq!(status["changes"].as_array().map(Vec::len), Some(2));
+    want(renamed(&status["changes"], "sub/text.txt")?);
+    assert_eq!(
+        renamed(&status["changes"], "sub/film")?["similarity"],
+        json!(100)
+    );
+    let text = place.ok(&["status"])?;
+    assert!(text.contains("notes.txt -> sub/text.txt (8"), "{text}");
+    want(renamed(
+        &json!(place.records(&["diff", "--json"])?),
+        "sub/text.txt",
+    )?);
+    place.commit("two")?;
+    let between = json!(place.records(&["diff", "@~1", "@", "--json"])?);
+    want(renamed(&between, "sub/text.txt")?);
+    let diff = place.ok(&["diff", "@~1", "@"])?;
+    assert!(
+        diff.contains("--- a/notes.txt\n+++ b/sub/text.txt\n"),
+        "{diff}"
+    );
+    assert!(
+        diff.contains("+eleven\n") && !diff.contains("+one\n"),
+        "{diff}"
+    );
+    let stat = place.ok(&["show", "--stat"])?;
+    assert!(stat.contains("film -> sub/film |"), "{stat}");
+    assert!(stat.contains("% the same) | +1 -0"), "{stat}");
+    // Half is the least.
+    place.write("sub/text.txt", "something else altogether\n")?;
+    fs::rename(
+        place.work().join("sub/text.txt"),
+        place.work().join("third"),
+    )?;
+    let changes = place.json(&["status", "--json"])?["changes"].clone();
+    assert_eq!(renamed(&changes, "third")?["change"], json!("added"));
+    Ok(())
+}
