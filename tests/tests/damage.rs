@@ -7,9 +7,12 @@ use dmv_core::job::Job;
 use dmv_core::object::list::Blob;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::{Kind, TreeEntry};
+use dmv_core::object::{ObjectError, ObjectType, ObjectWrite};
+use dmv_core::refs::{Change, Effect};
 use dmv_core::repo::{
     RefKind, Repo, RepoError, StatusOptions, VerifyDepth, VerifyReport, discover, recover,
 };
+use dmv_core::store::MetaWriter;
 use dmv_core::worktree::select::Paths;
 use dmv_tests::crashlab::Outcome;
 use dmv_tests::rng::Rng;
@@ -352,6 +355,116 @@ fn damage_does_not_spread_into_a_new_index_file() -> Outcome {
     assert_eq!(subject.files("index")?.len(), 1);
     let report = subject.open()?.verify(VerifyDepth::Full, &Job::default())?;
     assert!(report.is_ok(), "{report:?}");
+    Ok(())
+}
+
+/// A repository with one commit of 300 kB that do not compress, and its data pack.
+fn with_data_pack() -> Outcome<(Subject, PathBuf)> {
+    let subject = Subject::new(1, 300_000)?;
+    let (packs, _) = subject.packs()?;
+    let largest = packs.into_iter().max_by_key(|pack| size(pack).unwrap_or(0));
+    Ok((subject, largest.ok_or("there is a data pack")?))
+}
+
+fn flip_one(pack: &Path, at: usize) -> Outcome {
+    let mut bytes = std::fs::read(pack)?;
+    bytes[at] ^= 0x10;
+    Ok(std::fs::write(pack, bytes)?)
+}
+
+#[test]
+fn damaged_content_that_the_worktree_has_is_stored_again() -> Outcome {
+    let (subject, pack) = with_data_pack()?;
+    let all = subject.read_all(&subject.open()?)?;
+    let mut rng = Rng::new(5);
+    // Headers and payloads of frames, first of fresh ones and then of what was stored again.
+    for round in 0..6 {
+        let at = match round {
+            0 => 70,
+            5 => size(&pack)? - 100_000,
+            _ => rng.below(299_000) as usize + 100,
+        };
+        flip_one(&pack, at)?;
+        let repo = subject.open()?;
+        let report = repo.verify(VerifyDepth::Normal, &Job::default())?;
+        if report.damaged.is_empty() {
+            // A frame that was damaged before.
+            continue;
+        }
+        let healed = repo.heal(&report, &Default::default(), &Job::default())?;
+        assert_eq!(healed.len(), report.damaged.len(), "flip at {at}");
+        let after = repo.verify(VerifyDepth::Full, &Job::default())?;
+        assert!(after.is_ok(), "flip at {at}: {after:?}");
+        assert!(!after.made_good.is_empty() && !after.copies.is_empty());
+        assert_eq!(subject.read_all(&subject.open()?)?, all);
+    }
+    // Merging tables must keep the whole copies, also after what was learnt is forgotten.
+    for n in 0..9 {
+        commit(&subject.open()?, &format!("more {n}"))?;
+    }
+    assert!(!subject.files("index")?.is_empty());
+    let report = subject.open()?.verify(VerifyDepth::Full, &Job::default())?;
+    assert!(report.is_ok(), "{report:?}");
+    std::fs::remove_file(subject.dmv().join("damaged"))?;
+    assert_eq!(subject.read_all(&subject.open()?)?, all);
+    Ok(())
+}
+
+#[test]
+fn a_commit_stores_what_a_check_has_found_damaged() -> Outcome {
+    let (subject, pack) = with_data_pack()?;
+    flip_one(&pack, 5000)?;
+    let check = || subject.open()?.verify(VerifyDepth::Normal, &Job::default());
+    assert!(!check()?.is_ok());
+    let content = std::fs::read(subject.root.join("large"))?;
+    std::fs::remove_file(subject.root.join("large"))?;
+    std::fs::write(subject.root.join("large"), content)?;
+    std::fs::write(subject.root.join("another"), "so that there is something")?;
+    let done = commit(&subject.open()?, "again")?;
+    assert!(done.stored_bytes > 100_000, "{done:?}");
+    let report = check()?;
+    assert!(report.is_ok(), "{report:?}");
+    // Whole again, where it was damaged: nothing is remembered.
+    flip_one(&pack, 5000)?;
+    check()?;
+    assert!(!subject.dmv().join("damaged").exists());
+    Ok(())
+}
+
+#[test]
+fn what_the_worktree_does_not_have_stays_damaged() -> Outcome {
+    let (subject, pack) = with_data_pack()?;
+    std::fs::remove_file(subject.root.join("large"))?;
+    flip_one(&pack, 5000)?;
+    let repo = subject.open()?;
+    let report = repo.verify(VerifyDepth::Normal, &Job::default())?;
+    let before = size(&pack)?;
+    let healed = repo.heal(&report, &Default::default(), &Job::default())?;
+    assert_eq!((healed.len(), size(&pack)?), (0, before));
+    let after = repo.verify(VerifyDepth::Normal, &Job::default())?;
+    assert_eq!(after.damaged.len(), report.damaged.len());
+    Ok(())
+}
+
+#[test]
+fn an_object_of_a_later_version_is_not_taken_for_damage() -> Outcome {
+    let (subject, _) = with_data_pack()?;
+    let repo = subject.open()?;
+    let writer = repo.store().writer()?;
+    let mut meta = MetaWriter::new(&writer);
+    let id = meta.put(ObjectType::Commit, &[ObjectType::Commit as u8, 2, 0, 0])?;
+    meta.flush()?;
+    let sealed = writer.finish()?;
+    let change = Change {
+        key: "branch/later".into(),
+        old: None,
+        new: Some(id.as_bytes().to_vec()),
+    };
+    repo.publish(asked("later"), Some(sealed), vec![change], Effect::Kept)?;
+    let is_newer = |e: RepoError| matches!(e, RepoError::Object(ObjectError::TooNew { .. }));
+    assert!(repo.read_commit(&id).is_err_and(is_newer));
+    let checked = subject.open()?.verify(VerifyDepth::Full, &Job::default());
+    assert!(checked.is_err_and(is_newer));
     Ok(())
 }
 

@@ -239,7 +239,9 @@ fn sort(e: &RepoError) -> Sorted {
         RepoError::NotFound(_) => hinted("no-repository", EXIT_NO_REPOSITORY, "dmv init"),
         RepoError::Exists(_) => hinted("exists", EXIT_OTHER, "dmv status"),
         RepoError::ForeignOwner(_) => ("foreign-owner", EXIT_PERMISSION, None),
-        RepoError::TooNew { .. } => ("too-new", EXIT_TOO_NEW, None),
+        RepoError::TooNew { .. } | RepoError::Object(ObjectError::TooNew { .. }) => {
+            ("too-new", EXIT_TOO_NEW, None)
+        }
         RepoError::Damaged { .. } | RepoError::Object(_) => damaged("dmv verify"),
         RepoError::NoDatabase(_) => damaged("dmv recover"),
         RepoError::NoWorktree => ("no-worktree", EXIT_OTHER, None),
@@ -331,7 +333,7 @@ fn sort_refs(e: &RefsError) -> Sorted {
         _ if e.is_busy() => ("busy", EXIT_BUSY, None),
         _ if e.is_damage() => damaged("dmv recover"),
         _ if e.is_refused() => sort_unwritable(),
-        RefsError::TooNew(_) => ("too-new", EXIT_TOO_NEW, None),
+        RefsError::TooNew(_) | RefsError::NewerOperation => ("too-new", EXIT_TOO_NEW, None),
         RefsError::Moved { .. } | RefsError::PackGone(_) => ("changed-meanwhile", EXIT_BUSY, None),
         RefsError::ReadOnly => sort_unwritable(),
         RefsError::Log(e) => sort_store(e),

@@ -10,9 +10,10 @@ use std::io::Write;
 
 /// Check that everything is there and whole
 ///
-/// Reads every byte of the packs and checks it against its id. Nothing is changed.
+/// Reads every byte of the packs and checks it against its id. Damaged places are remembered, so
+/// that a commit of the same content stores it again; nothing else is changed without `--heal`.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  dmv verify\n  dmv verify --quick --json")]
+#[command(after_help = "Example:\n  dmv verify\n  dmv verify --quick --json\n  dmv verify --heal")]
 pub struct Args {
     /// Only that everything that history needs is there; content is not read
     #[arg(long, conflicts_with = "full")]
@@ -20,6 +21,9 @@ pub struct Args {
     /// The databases as well
     #[arg(long)]
     full: bool,
+    /// Store damaged and missing objects again from the files of the worktree
+    #[arg(long, conflicts_with = "quick")]
+    heal: bool,
 }
 
 #[derive(Serialize)]
@@ -27,10 +31,19 @@ struct Document<'a> {
     ok: bool,
     objects: u64,
     bytes: u64,
+    healed: Vec<HealedValue>,
     damaged: Vec<DamagedValue>,
     missing: Vec<DamagedValue>,
     absent: u64,
     files: &'a [String],
+    made_good: &'a [String],
+}
+
+#[derive(Serialize)]
+struct HealedValue {
+    #[serde(flatten)]
+    object: DamagedValue,
+    from: &'static str,
 }
 
 #[derive(Serialize)]
@@ -50,20 +63,38 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         _ => VerifyDepth::Normal,
     };
     let watch = context.watch("checking");
-    let report = repo.verify(depth, &context.job)?;
+    let mut report = repo.verify(depth, &context.job)?;
+    let mut healed: Vec<(Damaged, &'static str)> = Vec::new();
+    if args.heal {
+        let copies = report.copies.iter().cloned();
+        healed.extend(copies.map(|object| (object, COPY)));
+        let again = repo.heal(&report, &context.settings()?, &context.job)?;
+        if !again.is_empty() {
+            healed.extend(again.into_iter().map(|object| (object, WORKTREE)));
+            report = repo.verify(depth, &context.job)?;
+        }
+    }
     drop(watch);
     if context.globals.json {
         context.ui.json(&Document {
             ok: report.is_ok(),
             objects: report.objects,
             bytes: report.bytes,
+            healed: healed
+                .iter()
+                .map(|(object, from)| HealedValue {
+                    object: value(object),
+                    from,
+                })
+                .collect(),
             damaged: report.damaged.iter().map(value).collect(),
             missing: report.missing.iter().map(value).collect(),
             absent: report.absent,
             files: &report.files,
+            made_good: &report.made_good,
         })?;
     } else {
-        print(context, &report)?;
+        print(context, &report, &healed, args.heal)?;
     }
     Ok(if report.is_ok() { EXIT_OK } else { EXIT_DAMAGE })
 }
@@ -77,8 +108,27 @@ fn value(damaged: &Damaged) -> DamagedValue {
     }
 }
 
-fn print(context: &Context, report: &VerifyReport) -> Result<(), Failure> {
+/// Where an object was healed from.
+const COPY: &str = "copy";
+const WORKTREE: &str = "worktree";
+
+fn print(
+    context: &Context,
+    report: &VerifyReport,
+    healed: &[(Damaged, &'static str)],
+    tried: bool,
+) -> Result<(), Failure> {
     let mut out = context.ui.out();
+    for (item, from) in healed {
+        let how = match *from {
+            COPY => "another copy of it is whole",
+            _ => "stored again from the worktree",
+        };
+        writeln!(out, "healed: {} {}, {how}", item.ty.word(), item.id)?;
+        for path in &item.paths {
+            writeln!(out, "  needed by {}", escape(path))?;
+        }
+    }
     for file in &report.files {
         writeln!(out, "damaged file: {}", clean(file))?;
     }
@@ -91,26 +141,36 @@ fn print(context: &Context, report: &VerifyReport) -> Result<(), Failure> {
             }
         }
     }
-    let objects = count(report.objects, "object", "objects");
+    let whole = count(report.objects, "object", "objects");
     if report.is_ok() {
         if !context.ui.quiet() {
             let read = match report.bytes {
                 0 => String::new(),
                 n => format!(", {} read", bytes(n)),
             };
-            writeln!(out, "all is well: {objects}{read}")?;
+            writeln!(out, "all is well: {whole}{read}")?;
+            if !report.made_good.is_empty() {
+                let places = count(report.made_good.len() as u64, "place", "places");
+                writeln!(
+                    out,
+                    "{places} in packs damaged, with nothing that is not whole elsewhere"
+                )?;
+            }
         }
         return Ok(());
     }
     writeln!(
         out,
-        "{objects} whole, {} damaged, {} missing, {} damaged in files",
+        "{whole} whole, {} damaged, {} missing, {} damaged in files",
         report.damaged.len(),
         report.missing.len(),
         count(report.files.len() as u64, "place", "places"),
     )?;
     drop(out);
-    if !report.files.is_empty() {
+    let objects = report.damaged.len() + report.missing.len();
+    if objects > 0 && !tried {
+        context.ui.note("hint: dmv verify --heal");
+    } else if !report.files.is_empty() {
         context.ui.note("hint: dmv recover");
     }
     Ok(())

@@ -6,6 +6,7 @@
 use super::ObjectType;
 use crate::hash::{ID_BYTES, ObjectId};
 use crate::limits::MAX_OBJECT_BYTES;
+use std::ops::RangeInclusive;
 
 /// Bytes that no encoder would have written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,6 +16,15 @@ pub struct DecodeError {
     pub what: &'static str,
     /// Where, from the start of the input.
     pub at: usize,
+}
+
+const TOO_NEW: &str = "format too new";
+
+impl DecodeError {
+    /// Whether the bytes are of a later version, and so perhaps as good as any.
+    pub fn is_too_new(&self) -> bool {
+        self.what == TOO_NEW
+    }
 }
 
 /// A value that has no encoding because it breaks a rule or limit of the format.
@@ -175,10 +185,16 @@ impl<'a> Decoder<'a> {
         if self.u8()? != ty as u8 {
             return Err(self.error("object is of another type"));
         }
-        if self.u8()? != OBJECT_VERSION {
-            return Err(self.error("format too new"));
+        self.version(OBJECT_VERSION..=OBJECT_VERSION).map(|_| ())
+    }
+
+    /// A version byte, which has to be one of `known`. Greater ones are from the future.
+    pub fn version(&mut self, known: RangeInclusive<u8>) -> Result<u8, DecodeError> {
+        match self.u8()? {
+            version if known.contains(&version) => Ok(version),
+            version if version > *known.end() => Err(self.error(TOO_NEW)),
+            _ => Err(self.error("unknown version")),
         }
-        Ok(())
     }
 
     /// An object id.
@@ -199,6 +215,14 @@ impl<'a> Decoder<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_greater_versions_are_from_the_future() {
+        let read = |byte: u8| Decoder::new(&[byte]).version(1..=2);
+        assert_eq!((read(1), read(2)), (Ok(1), Ok(2)));
+        assert!(read(0).is_err_and(|e| !e.is_too_new()));
+        assert!(read(3).is_err_and(|e| e.is_too_new()));
+    }
 
     #[test]
     fn varints_have_one_encoding() {

@@ -144,6 +144,14 @@ pub enum ObjectError {
         /// What was found.
         why: String,
     },
+    /// Stored, in a version that this program does not know.
+    #[error("{} {id} has a format newer than this dmv knows", ty.word())]
+    TooNew {
+        /// The object wanted.
+        id: ObjectId,
+        /// Its type.
+        ty: ObjectType,
+    },
     /// A value that the format cannot hold was to be written.
     #[error(transparent)]
     Unencodable(#[from] EncodeError),
@@ -155,6 +163,9 @@ pub enum ObjectError {
 impl ObjectError {
     /// Bytes stored under `id` that do not decode.
     pub fn undecodable(ty: ObjectType, id: &ObjectId, error: DecodeError) -> ObjectError {
+        if error.is_too_new() {
+            return ObjectError::TooNew { id: *id, ty };
+        }
         ObjectError::Damaged {
             id: *id,
             ty,

@@ -32,6 +32,9 @@ pub enum RefsError {
     /// A database of a later version.
     #[error("refs database has version {0}; this dmv knows 1")]
     TooNew(i32),
+    /// An operation of a later version.
+    #[error("the operation log has an operation of a version that this dmv does not know")]
+    NewerOperation,
     /// A SQLite library that may corrupt the database.
     #[error("SQLite {0} has a known corruption bug; 3.51.3 or later is needed")]
     OldSqlite(String),
@@ -110,6 +113,9 @@ impl RefsError {
 
 impl From<DecodeError> for RefsError {
     fn from(e: DecodeError) -> RefsError {
+        if e.is_too_new() {
+            return RefsError::NewerOperation;
+        }
         RefsError::Damaged(format!("an operation does not decode: {e}"))
     }
 }

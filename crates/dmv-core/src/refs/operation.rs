@@ -142,10 +142,7 @@ impl Operation {
         if bytes.len() > MAX_OP_BYTES {
             return Err(input.error("operation is too large"));
         }
-        let version = input.u8()?;
-        if ![VERSION_1, VERSION].contains(&version) {
-            return Err(input.error("unknown version of operation"));
-        }
+        let version = input.version(VERSION_1..=VERSION)?;
         let seq = input.varint()?;
         let id = input
             .take(16)?

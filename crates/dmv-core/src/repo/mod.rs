@@ -11,6 +11,7 @@ mod error;
 mod exchange;
 mod export;
 mod files;
+mod heal;
 mod layout;
 pub(crate) mod look;
 mod peers;

@@ -2,7 +2,7 @@
 
 use super::layout::{Format, Place};
 use super::{REFS_FILE, RepoError};
-use crate::refs::{Operation, Refs, newest_chain};
+use crate::refs::{Operation, Refs, RefsError, newest_chain};
 use crate::store::{LogPack, recover_store};
 use crate::vfs::{Open, OsVfs, Vfs};
 use std::path::{Path, PathBuf};
@@ -45,11 +45,16 @@ pub fn recover_on(place: &Place, vfs: &dyn Vfs) -> Result<RecoverReport, RepoErr
     let log = LogPack::open(vfs, &packs, format.id, Open::Append)?;
     log.sync()?;
     let found = log.operations()?;
-    let found: Vec<Operation> = found
-        .iter()
-        .filter_map(|bytes| Operation::decode(bytes).ok())
-        .collect();
-    let operations = newest_chain(found);
+    let mut known = Vec::new();
+    for bytes in &found {
+        match Operation::decode(bytes) {
+            Ok(operation) => known.push(operation),
+            // Without it the view would be an older one than the user left.
+            Err(e) if e.is_too_new() => return Err(RefsError::NewerOperation.into()),
+            Err(_) => {}
+        }
+    }
+    let operations = newest_chain(known);
     let mut report = RecoverReport {
         packs: store.catalogue.packs.len(),
         operations: operations.len(),

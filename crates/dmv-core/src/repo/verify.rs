@@ -49,8 +49,12 @@ pub struct VerifyReport {
     pub damaged: Vec<Damaged>,
     /// Objects that history names and the store does not have.
     pub missing: Vec<Damaged>,
+    /// Objects with a damaged copy and a whole one, which is what is read.
+    pub copies: Vec<Damaged>,
     /// Files of the repository that are damaged, as sentences.
     pub files: Vec<String>,
+    /// Damaged places in packs where nothing lies that is not whole elsewhere, as sentences.
+    pub made_good: Vec<String>,
     /// Objects that are absent by choice.
     pub absent: u64,
 }
@@ -63,8 +67,12 @@ impl VerifyReport {
 }
 
 impl Repo {
-    /// Checks the repository and says what is wrong; changes nothing.
+    /// Checks the repository and says what is wrong.
+    ///
+    /// Changes nothing but the list of damaged places, from which objects are stored again when
+    /// they turn up. A file that may not be read is a failure and no damage.
     pub fn verify(&self, depth: VerifyDepth, job: &Job) -> Result<VerifyReport, RepoError> {
+        self.store.check_readable()?;
         let mut report = VerifyReport {
             files: self.store.damaged_tables(),
             ..Default::default()
@@ -108,22 +116,23 @@ impl Repo {
             before += row.len;
             report.objects += pack.objects;
             report.bytes += pack.bytes;
-            let path = self.store.pack_path(row.id);
-            for (offset, why) in &pack.damage {
-                report
-                    .files
-                    .push(format!("{} at {offset}: {why}", path.display()));
-            }
             reports.insert(row.id, pack);
         }
-        let mut damaged = self.store.damaged_objects(&reports)?;
-        damaged.sort();
-        let damaged = damaged.into_iter().map(|(id, ty)| Damaged {
-            id,
-            ty,
-            paths: Vec::new(),
-        });
-        report.damaged.extend(damaged);
+        let damage = self.store.damage(&reports)?;
+        for row in &packs {
+            let path = self.store.pack_path(row.id);
+            for (from, to, why) in &reports[&row.id].damage {
+                let place = format!("{} at {from}: {why}", path.display());
+                match damage.is_made_good(row.id, *from, *to) {
+                    true => report.made_good.push(place),
+                    false => report.files.push(place),
+                }
+            }
+        }
+        report.damaged.extend(damage.lost.into_iter().map(unnamed));
+        report.copies.extend(damage.copies.into_iter().map(unnamed));
+        // On a read-only disk the next check finds them again.
+        let _ = self.store.remember_bad(damage.bad);
         Ok(())
     }
 
@@ -220,12 +229,8 @@ impl Repo {
         let Some(bytes) = self.store.read(ty, id)? else {
             return Ok(None);
         };
-        let damaged = |e: crate::object::codec::DecodeError| ObjectError::Damaged {
-            id: *id,
-            ty,
-            why: e.to_string(),
-        };
-        ty.links(&bytes).map(Some).map_err(damaged)
+        let undecodable = |e| ObjectError::undecodable(ty, id, e);
+        ty.links(&bytes).map(Some).map_err(undecodable)
     }
 
     /// Finds paths that use what is damaged or missing. Only done when something is.
@@ -322,4 +327,9 @@ fn names_commit(key: &str) -> bool {
         .iter()
         .any(|prefix| key.starts_with(prefix));
     is_ref || key.starts_with("worktree/") && key.ends_with("/base")
+}
+
+fn unnamed((id, ty): (ObjectId, ObjectType)) -> Damaged {
+    let paths = Vec::new();
+    Damaged { id, ty, paths }
 }

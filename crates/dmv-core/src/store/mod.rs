@@ -4,6 +4,7 @@
 //! [`Catalogue`] (kept in `refs.db`, rebuilt from the packs); it knows nothing of refs, paths in
 //! the tree or commits. Invariant: bytes that do not hash to the id asked for never leave it.
 
+mod damage;
 mod error;
 mod frame;
 mod layout;
@@ -17,6 +18,7 @@ mod table;
 mod verify;
 mod write;
 
+pub use damage::BadPlaces;
 pub(crate) use error::IoContext;
 pub use error::StoreError;
 pub use frame::{EncodedFrame, FRAME_TARGET_BYTES, FrameBuilder, FrameEncoder, FrameObject};
@@ -26,7 +28,7 @@ pub use receive::{CheckedObject, CheckedRecord, Incoming};
 pub use recover::{RecoveredStore, recover_store};
 pub use send::{Gather, Outgoing};
 pub use table::Place;
-pub use verify::{PackReport, verify_pack};
+pub use verify::{Damage, PackReport, verify_pack};
 pub use write::{MetaWriter, Sealed, StoreWriter};
 
 use crate::hash::ObjectId;
@@ -109,6 +111,9 @@ pub struct Store {
     tables: RwLock<Vec<Arc<Table>>>,
     source: RowSource,
     cache: FrameCache,
+    /// Frames that a check has found damaged.
+    bad: RwLock<BadPlaces>,
+    damaged_path: PathBuf,
     /// Tables that did not open: objects may seem absent because of them.
     broken: RwLock<Vec<StoreError>>,
     /// Merged index files among them.
@@ -130,8 +135,8 @@ impl Store {
         catalogue: Catalogue,
         source: RowSource,
     ) -> Result<Store, StoreError> {
+        let damaged_path = dmv_dir.join("damaged");
         let store = Store {
-            vfs,
             repo,
             packs_dir: dmv_dir.join("packs"),
             index_dir: dmv_dir.join("index"),
@@ -140,10 +145,13 @@ impl Store {
             tables: RwLock::default(),
             source,
             cache: FrameCache::default(),
+            bad: RwLock::new(BadPlaces::load(&*vfs, &damaged_path)),
+            damaged_path,
             broken: RwLock::default(),
             unusable: RwLock::default(),
             tables_checked: OnceLock::new(),
             newer: OnceLock::new(),
+            vfs,
         };
         store.load(catalogue)?;
         Ok(store)
@@ -286,7 +294,12 @@ impl Store {
 
     /// Begins a job that adds objects.
     pub fn writer(&self) -> Result<StoreWriter<'_>, StoreError> {
-        StoreWriter::new(self)
+        StoreWriter::new(self, None)
+    }
+
+    /// Begins a job that adds only objects of `wanted`, and passes over all others.
+    pub fn mender(&self, wanted: HashSet<ObjectId>) -> Result<StoreWriter<'_>, StoreError> {
+        StoreWriter::new(self, Some(wanted))
     }
 
     /// Takes what a job has published into use for this process.
@@ -315,16 +328,24 @@ impl Store {
     }
 
     fn locate(&self, id: &ObjectId) -> Result<Option<(FileId, Place)>, StoreError> {
-        let mut failed = None;
+        let (mut failed, mut bad) = (None, None);
+        let known_bad = read(&self.bad);
         for table in read(&self.tables).iter() {
             match table.lookup(id) {
+                // Another copy may be whole.
+                Ok(Some((pack, place))) if known_bad.has(pack, place.offset) => {
+                    bad = Some((pack, place));
+                }
                 Ok(Some(found)) => return Ok(Some(found)),
                 Ok(None) => {}
                 // Another table may have it, too.
                 Err(e) => failed = Some(e),
             }
         }
-        failed.map_or(Ok(None), Err)
+        match (bad, failed) {
+            (None, Some(e)) => Err(e),
+            (bad, _) => Ok(bad),
+        }
     }
 
     /// Whether the store has `id`, perhaps from another process since it was opened.
@@ -335,6 +356,17 @@ impl Store {
     /// The pack that held `id` when the store was opened or last refreshed.
     pub fn pack_of(&self, id: &ObjectId) -> Result<Option<FileId>, StoreError> {
         Ok(self.locate(id)?.map(|(pack, _)| pack))
+    }
+
+    /// The same, but not a pack where the object is known to be damaged.
+    fn sound_pack_of(&self, id: &ObjectId) -> Result<Option<FileId>, StoreError> {
+        let found = self.locate(id)?;
+        let sound = found.filter(|(pack, place)| !read(&self.bad).has(*pack, place.offset));
+        Ok(sound.map(|(pack, _)| pack))
+    }
+
+    fn damaged_path(&self) -> PathBuf {
+        self.damaged_path.clone()
     }
 
     /// The ids that begin with `hex` (at least four digits), at most `limit` of them.
@@ -442,7 +474,8 @@ impl Store {
             .at("create", &self.index_dir)?;
         let refs: Vec<&Table> = tables.iter().collect();
         // Its name need not be durable: a merged file that is gone is done without.
-        let entries = table::write_merged(&*self.vfs, &self.index_path(id), &refs)?;
+        let bad = BadPlaces::load(&*self.vfs, &self.damaged_path);
+        let entries = table::write_merged(&*self.vfs, &self.index_path(id), &refs, &bad)?;
         Ok(Some(Merged {
             id,
             entries,

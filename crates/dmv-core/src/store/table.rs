@@ -5,6 +5,7 @@
 //! the few entries that share the id's first bits. Nothing is mapped, so memory stays bounded
 //! whatever the repository's size.
 
+use super::BadPlaces;
 use super::error::{IoContext, StoreError};
 use super::layout::{
     ENTRY_BYTES, FileId, PAYLOAD_CHECK_BYTES, RecordHeader, RecordType, Trailer, array,
@@ -469,8 +470,13 @@ impl<'t> TableWalk<'t> {
 /// Writes one merged index file over `tables`; returns the number of entries.
 ///
 /// The file is synced, so that whoever registers it may drop the tables it replaces from use.
-/// An id in several tables is taken from the first.
-pub fn write_merged(vfs: &dyn Vfs, path: &Path, tables: &[&Table]) -> Result<u32, StoreError> {
+/// An id in several tables is taken from the first that does not place it where `bad` says.
+pub fn write_merged(
+    vfs: &dyn Vfs,
+    path: &Path,
+    tables: &[&Table],
+    bad: &BadPlaces,
+) -> Result<u32, StoreError> {
     let mut packs: Vec<FileId> = tables
         .iter()
         .flat_map(|t| t.packs.iter().copied())
@@ -483,7 +489,7 @@ pub fn write_merged(vfs: &dyn Vfs, path: &Path, tables: &[&Table]) -> Result<u32
     let most: usize = tables.iter().map(|t| t.n as usize).sum();
     let bits = fanout_bits(most);
     counts.resize(1 << bits, 0);
-    merge(tables, &mut |entry, _| {
+    merge(tables, bad, &mut |entry, _| {
         counts[slot(entry.id.as_bytes(), bits)] += 1;
         ids += 1;
         Ok(())
@@ -513,7 +519,7 @@ pub fn write_merged(vfs: &dyn Vfs, path: &Path, tables: &[&Table]) -> Result<u32
         out.clear();
         Ok(())
     };
-    merge(tables, &mut |entry, pack| {
+    merge(tables, bad, &mut |entry, pack| {
         let number = packs
             .binary_search(&pack)
             .expect("every pack was collected above") as u16;
@@ -530,9 +536,10 @@ pub fn write_merged(vfs: &dyn Vfs, path: &Path, tables: &[&Table]) -> Result<u32
     Ok(n)
 }
 
-/// Visits the union of `tables` in order of id.
+/// Visits the union of `tables` in order of id, sound copies rather than `bad` ones.
 fn merge(
     tables: &[&Table],
+    bad: &BadPlaces,
     visit: &mut dyn FnMut(Entry, FileId) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let mut walks: Vec<TableWalk> = tables.iter().map(|t| TableWalk::new(t)).collect();
@@ -541,14 +548,16 @@ fn merge(
         heads.push(walk.next()?);
     }
     loop {
-        let first = heads
+        let ids = heads
             .iter()
-            .enumerate()
-            .filter_map(|(i, h)| h.map(|(e, _)| (e.id, i)))
-            .min();
-        let Some((id, i)) = first else { return Ok(()) };
-        if let Some((entry, pack)) = heads[i] {
-            visit(entry, pack)?;
+            .filter_map(|head| head.map(|(entry, _)| entry.id));
+        let Some(id) = ids.min() else { return Ok(()) };
+        let mut copies = heads.iter().flatten().filter(|(entry, _)| entry.id == id);
+        let sound = copies
+            .clone()
+            .find(|(e, pack)| !bad.has(*pack, e.place.offset));
+        if let Some((entry, pack)) = sound.or(copies.next()) {
+            visit(*entry, *pack)?;
         }
         for (head, walk) in heads.iter_mut().zip(&mut walks) {
             if head.is_some_and(|(e, _)| e.id == id) {

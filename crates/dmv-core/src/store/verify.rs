@@ -4,10 +4,10 @@ use super::error::{IoContext, StoreError};
 use super::layout::FileId;
 use super::scan::{Found, checked_payload, entries_of, scan};
 use super::table::{Entry, Place, gaps_of};
-use super::{PackRow, Store};
+use super::{BadPlaces, PackRow, Store};
 use crate::hash::ObjectId;
 use crate::object::ObjectType;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 /// What a full read of one pack brought to light.
 #[derive(Debug, Default)]
@@ -16,12 +16,12 @@ pub struct PackReport {
     pub objects: u64,
     /// Bytes read.
     pub bytes: u64,
-    /// Damage that is not within one object: offset and what is wrong.
-    pub damage: Vec<(u64, &'static str)>,
+    /// Damage that is not within one object: from where to where, and what is wrong.
+    pub damage: Vec<(u64, u64, &'static str)>,
     /// Objects per intact frame.
     frames: HashMap<u64, u16>,
     /// Objects with wrong bytes: frame and ordinal.
-    wrong: HashSet<(u64, u16)>,
+    wrong: BTreeSet<(u64, u16)>,
 }
 
 /// Reads the committed part of a pack and checks every byte of it.
@@ -36,14 +36,16 @@ pub fn verify_pack(
     let mut report = PackReport::default();
     let file = store.pack_file(row.id)?;
     match store.check_header(row.id, &*file) {
-        Err(StoreError::DamagedFile { offset, why, .. }) => report.damage.push((offset, why)),
+        Err(StoreError::DamagedFile { offset, why, .. }) => {
+            report.damage.push((offset, offset, why));
+        }
         other => other?,
     }
     let len = file.len().at("measure", &path)?;
     if len < row.len {
         report
             .damage
-            .push((len, "pack is shorter than its committed length"));
+            .push((len, row.len, "pack is shorter than its committed length"));
     }
     let end = row.len.min(len);
     // What no record covers is damage, unless an index names it as left by a job that was cut off.
@@ -86,39 +88,83 @@ pub fn verify_pack(
         }
     })?;
     holes.retain(|(at, to, _)| !gaps.iter().any(|(from, end)| from <= at && to <= end));
-    report
-        .damage
-        .extend(holes.into_iter().map(|(at, _, why)| (at, why)));
+    report.damage.extend(holes);
     Ok(report)
 }
 
+impl PackReport {
+    fn is_whole(&self, place: Place) -> bool {
+        let count = self.frames.get(&place.offset).copied().unwrap_or(0);
+        place.ordinal < count && !self.wrong.contains(&(place.offset, place.ordinal))
+    }
+
+    fn is_whole_frame(&self, offset: u64) -> bool {
+        let mut wrong = self.wrong.range((offset, 0)..=(offset, u16::MAX));
+        self.frames.contains_key(&offset) && wrong.next().is_none()
+    }
+}
+
+/// What the reports on all packs mean for the objects.
+#[derive(Debug, Default)]
+pub struct Damage {
+    /// Objects of which no copy is whole.
+    pub lost: Vec<(ObjectId, ObjectType)>,
+    /// Objects with a damaged copy and a whole one.
+    pub copies: Vec<(ObjectId, ObjectType)>,
+    /// The frames with damaged objects, now and as known before.
+    pub bad: BadPlaces,
+    /// Those of them with lost objects.
+    lost_at: BadPlaces,
+}
+
+impl Damage {
+    /// Whether everything that was in this stretch of a pack is whole elsewhere.
+    pub fn is_made_good(&self, pack: FileId, from: u64, to: u64) -> bool {
+        self.bad.any_within(pack, from, to) && !self.lost_at.any_within(pack, from, to)
+    }
+}
+
 impl Store {
-    /// The objects that tables place where the reports found damage: id, type, pack.
-    pub fn damaged_objects(
-        &self,
-        reports: &HashMap<FileId, PackReport>,
-    ) -> Result<Vec<(ObjectId, ObjectType)>, StoreError> {
-        let is_whole = |place: Place, report: &PackReport| {
-            let count = report.frames.get(&place.offset).copied().unwrap_or(0);
-            place.ordinal < count && !report.wrong.contains(&(place.offset, place.ordinal))
-        };
+    /// The objects that tables place where the reports found damage.
+    pub fn damage(&self, reports: &HashMap<FileId, PackReport>) -> Result<Damage, StoreError> {
+        let mut out = Damage::default();
         let mut damaged = HashMap::new();
         self.walk_what_can_be(&mut |entry, pack| {
             let report = reports.get(&pack);
-            if report.is_some_and(|report| !is_whole(entry.place, report)) {
+            if report.is_some_and(|report| !report.is_whole(entry.place)) {
                 damaged.insert(entry.id, entry.place.ty);
+                out.bad.insert(pack, entry.place.offset);
             }
         })?;
-        if !damaged.is_empty() {
-            // An object with a second, whole copy can be read.
+        // A place that no table names any more, because its objects were stored again.
+        out.bad.extend_from(&self.bad_places(), |pack, at| {
+            let report = reports.get(&pack);
+            report.is_some_and(|report| !report.is_whole_frame(at))
+        });
+        if damaged.is_empty() {
+            return Ok(out);
+        }
+        // An object with a second, whole copy can be read.
+        let mut lost = damaged.clone();
+        self.walk_what_can_be(&mut |entry, pack| {
+            let report = reports.get(&pack);
+            if report.is_some_and(|report| report.is_whole(entry.place)) {
+                lost.remove(&entry.id);
+            }
+        })?;
+        let copies = damaged.iter().filter(|(id, _)| !lost.contains_key(*id));
+        out.copies = copies.map(|(id, ty)| (*id, *ty)).collect();
+        if !lost.is_empty() {
             self.walk_what_can_be(&mut |entry, pack| {
-                let report = reports.get(&pack);
-                if report.is_some_and(|report| is_whole(entry.place, report)) {
-                    damaged.remove(&entry.id);
+                if lost.contains_key(&entry.id) {
+                    out.lost_at.insert(pack, entry.place.offset);
                 }
             })?;
         }
-        Ok(damaged.into_iter().collect())
+        out.lost = lost.into_iter().collect();
+        out.lost.sort();
+        out.copies.sort();
+        Ok(out)
     }
 
     /// Visits the entries of all tables; what a damaged table hides is in the report on tables.
