@@ -138,6 +138,7 @@ const CRATES: [(&str, &[&str]); 40] = [
     ("postcard", &["crates/dmv-net/src/wire.rs"]),
     ("serde", &["crates/dmv-net/src/wire.rs", CLI]),
     ("serde_json", &[CLI]),
+    ("signal_hook", &[CLI]),
     ("similar", &["crates/dmv-core/src/merge/text.rs", CLI]),
     ("tar", &[CLI]),
     ("tempfile", &[CLI]),

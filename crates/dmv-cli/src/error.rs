@@ -366,6 +366,7 @@ fn sort_io(e: &io::Error, own: bool) -> Sorted {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             ("disk-full", EXIT_OTHER, None)
         }
+        io::ErrorKind::FileTooLarge => hinted("file-limit", EXIT_OTHER, "ulimit -f unlimited"),
         io::ErrorKind::ReadOnlyFilesystem => ("read-only", EXIT_OTHER, None),
         io::ErrorKind::PermissionDenied if own => ("permission", EXIT_PERMISSION, None),
         _ => ("io", EXIT_OTHER, None),

@@ -16,8 +16,12 @@ use clap::error::ErrorKind;
 use context::Context;
 use error::{EXIT_USAGE, Failure};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 fn main() -> ExitCode {
+    // A write beyond the limit on the size of files (`ulimit -f`) then fails instead of killing.
+    // Without the handler that is still safe, only rude.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(e) => return ExitCode::from(not_parsed(&e)),

@@ -245,6 +245,36 @@ fn an_edit_after_a_checkout_was_cut_off_stays() -> Outcome {
     Ok(())
 }
 
+/// A limit on the size of files is an error like a full disk.
+#[test]
+fn a_limit_on_the_size_of_files_loses_nothing() -> Outcome {
+    let (work, home) = (TempDir::new()?, TempDir::new()?);
+    let (dir, home) = (work.path(), home.path());
+    run(dir, home, &["init"])?;
+    fs::write(dir.join("small"), "small")?;
+    run(dir, home, &["commit", "-m", "first"])?;
+    let before = head(dir, home)?;
+    fs::write(dir.join("large"), Random(7).bytes(3 << 20))?;
+    let limited = Command::new("sh")
+        .args(["-c", "ulimit -f 1000 && exec \"$0\" \"$@\""])
+        .arg(env!("CARGO_BIN_EXE_dmv"))
+        .args(["commit", "-m", "too large"])
+        .current_dir(dir)
+        .env("HOME", home)
+        .output()?;
+    let errors = String::from_utf8_lossy(&limited.stderr);
+    assert_eq!(limited.status.code(), Some(20), "{errors}");
+    assert!(
+        errors.contains(".pack") && errors.contains("hint: ulimit"),
+        "{errors}"
+    );
+    assert_eq!(head(dir, home)?, before);
+    run(dir, home, &["commit", "-m", "now"])?;
+    run(dir, home, &["verify", "--full"])?;
+    run(dir, home, &["status", "--exit-code"])?;
+    Ok(())
+}
+
 /// Paths, each with its kind and executable bit, and content or target.
 type Contents = BTreeMap<Vec<u8>, (String, Vec<u8>)>;
 
