@@ -243,6 +243,7 @@ fn sort(e: &RepoError) -> Sorted {
             ("too-new", EXIT_TOO_NEW, None)
         }
         RepoError::Damaged { .. } | RepoError::Object(_) => damaged("dmv verify"),
+        RepoError::Symlink(_) => ("symlink", EXIT_DAMAGE, None),
         RepoError::NoDatabase(_) => damaged("dmv recover"),
         RepoError::NoWorktree => ("no-worktree", EXIT_OTHER, None),
         RepoError::Busy => ("busy", EXIT_BUSY, None),

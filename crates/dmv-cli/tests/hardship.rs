@@ -245,6 +245,32 @@ fn an_edit_after_a_checkout_was_cut_off_stays() -> Outcome {
     Ok(())
 }
 
+/// Parts of a repository that lead elsewhere are not followed, for reading or writing.
+#[test]
+fn a_part_of_a_repository_that_is_a_symlink_is_refused() -> Outcome {
+    let (work, home) = (TempDir::new()?, TempDir::new()?);
+    let (dir, home) = (work.path().join("w"), home.path());
+    fs::create_dir(&dir)?;
+    run(&dir, home, &["init"])?;
+    fs::write(dir.join("a"), "a")?;
+    run(&dir, home, &["commit", "-m", "first"])?;
+    for part in ["packs", "index", "worktrees", "refs.db"] {
+        let (own, other) = (dir.join(".dmv").join(part), work.path().join(part));
+        fs::rename(&own, &other)?;
+        std::os::unix::fs::symlink(&other, &own)?;
+        for command in ["status", "recover"] {
+            let refused = dmv(&dir, home).arg(command).output()?;
+            let errors = String::from_utf8_lossy(&refused.stderr);
+            assert_eq!(refused.status.code(), Some(7), "{command}: {errors}");
+            assert!(errors.contains("symlink"), "{command}: {errors}");
+        }
+        fs::remove_file(&own)?;
+        fs::rename(&other, &own)?;
+    }
+    run(&dir, home, &["status", "--exit-code"])?;
+    Ok(())
+}
+
 /// A limit on the size of files is an error like a full disk.
 #[test]
 fn a_limit_on_the_size_of_files_loses_nothing() -> Outcome {

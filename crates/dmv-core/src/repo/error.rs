@@ -39,6 +39,9 @@ pub enum RepoError {
         /// What is wrong.
         why: String,
     },
+    /// A part of the repository is a symlink.
+    #[error("{} is a symlink, which is not followed", .0.display())]
+    Symlink(PathBuf),
     /// The database is gone; the packs may well be there.
     #[error("{} is missing", .0.display())]
     NoDatabase(PathBuf),

@@ -220,6 +220,18 @@ fn pointed(root: &Path, file: &Path) -> Result<Place, RepoError> {
     })
 }
 
+/// Refuses a repository whose parts are symlinks: a copied or unpacked one could lead what is
+/// written anywhere.
+pub fn check_parts(dmv: &Path) -> Result<(), RepoError> {
+    for part in ["packs", "index", "worktrees", super::REFS_FILE] {
+        let path = dmv.join(part);
+        if std::fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_symlink()) {
+            return Err(RepoError::Symlink(path));
+        }
+    }
+    Ok(())
+}
+
 fn check_owner(path: &Path) -> Result<(), RepoError> {
     use std::os::unix::fs::MetadataExt;
     let meta = std::fs::symlink_metadata(path).map_err(|source| RepoError::Io {

@@ -155,6 +155,7 @@ impl Repo {
 
     /// Opens a repository whose packs and indexes lie in `vfs`.
     pub fn open_place_on(place: Place, vfs: Arc<dyn Vfs>) -> Result<Repo, RepoError> {
+        layout::check_parts(&place.dmv)?;
         let format = Format::read(&place.dmv)?;
         let db = place.dmv.join(REFS_FILE);
         if !db.exists() {

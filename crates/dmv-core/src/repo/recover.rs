@@ -1,6 +1,6 @@
 //! Rebuilding the databases from the packs.
 
-use super::layout::{Format, Place};
+use super::layout::{Format, Place, check_parts};
 use super::{REFS_FILE, RepoError};
 use crate::refs::{Operation, Refs, RefsError, newest_chain};
 use crate::store::{LogPack, recover_store};
@@ -39,6 +39,7 @@ pub fn recover(place: &Place) -> Result<RecoverReport, RepoError> {
 /// The same, with packs that lie in `vfs`.
 pub fn recover_on(place: &Place, vfs: &dyn Vfs) -> Result<RecoverReport, RepoError> {
     let dmv = &place.dmv;
+    check_parts(dmv)?;
     let format = Format::read(dmv)?;
     let packs = dmv.join("packs");
     let store = recover_store(vfs, &packs, format.id)?;
