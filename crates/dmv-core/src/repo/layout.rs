@@ -178,8 +178,11 @@ impl Pointer {
         let name = std::str::from_utf8(name).ok()?;
         // The name becomes part of a path.
         let one_part = crate::refs::check_ref_name(name).is_ok() && !name.contains('/');
+        // The first worktree has the repository in it and no such file: another directory that
+        // claims to be it would have its own files committed as that one's.
+        let is_further = name != MAIN;
         let repository = PathBuf::from(std::ffi::OsStr::from_bytes(path));
-        (one_part && repository.is_absolute()).then(|| Pointer {
+        (one_part && is_further && repository.is_absolute()).then(|| Pointer {
             repository,
             worktree: name.to_owned(),
         })
@@ -257,7 +260,8 @@ mod tests {
         let pointer = Pointer::parse(good).expect("it is well-formed");
         assert_eq!(pointer.repository.as_os_str().as_bytes(), b"/a/b \xff");
         assert_eq!(pointer.worktree, "side");
-        let bad: [&[u8]; 8] = [
+        let bad: [&[u8]; 9] = [
+            b"repository /a\nworktree main\n",
             b"",
             b"repository /a\n",
             b"repository a\nworktree side\n",
