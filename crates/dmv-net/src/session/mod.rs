@@ -11,7 +11,7 @@ mod transfer;
 
 pub use client::Client;
 pub use link::{Link, Traffic};
-pub use server::{Served, serve};
+pub use server::{Served, refuse, serve};
 
 use crate::sync::SyncError;
 use crate::wire::{Code, WireError};

@@ -4,7 +4,7 @@ use super::client::hello;
 use super::link::Link;
 use super::{NetError, transfer};
 use crate::sync::Goal;
-use crate::wire::{Access, MAX_IDS, MAX_REFS_IN_MESSAGE, Message, Outcome, Refs, Update};
+use crate::wire::{Access, Code, MAX_IDS, MAX_REFS_IN_MESSAGE, Message, Outcome, Refs, Update};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::repo::{Asked, Offered, RefMoved, RefUpdate, Refusal, Repo};
@@ -38,8 +38,17 @@ pub fn serve(
     done.map(|()| served)
 }
 
+/// Tells a client why it cannot be served, and leaves it. Returns the reason.
+pub fn refuse(mut link: Link, why: NetError) -> NetError {
+    let code = why.code().unwrap_or(Code::Failed);
+    // It may have gone already.
+    let _ = link.say(&Message::Failed(code, clipped(&why.to_string())));
+    link.close();
+    why
+}
+
 /// Text within the protocol's limit.
-pub fn clipped(text: &str) -> String {
+fn clipped(text: &str) -> String {
     text.chars().take(crate::wire::MAX_TEXT_BYTES / 4).collect()
 }
 

@@ -22,20 +22,35 @@ pub struct Reach {
     pub ssh: Vec<String>,
     /// The program at the other end of an ssh connection.
     pub remote_program: String,
+    /// This device, where peers are to be dialled by key.
+    #[cfg(feature = "quic")]
+    pub device: Option<quic::Device>,
 }
 
 /// A connection, and whatever keeps it up.
 pub struct Connection {
-    /// The connection.
-    pub link: Link,
-    helper: Option<ssh::Helper>,
+    link: Option<Link>,
+    helper: Option<Helper>,
+}
+
+enum Helper {
+    Ssh(ssh::Helper),
+    #[cfg(feature = "quic")]
+    Quic(quic::Helper),
 }
 
 impl Connection {
+    /// The connection, for a session; once.
+    pub fn take_link(&mut self) -> Result<Link, NetError> {
+        self.link.take().ok_or(NetError::Closed)
+    }
+
     /// Explains a failure by what the helper program said, if one was used.
     pub fn explain(self, e: NetError) -> NetError {
         match self.helper {
-            Some(helper) => helper.explain(e),
+            Some(Helper::Ssh(helper)) => helper.explain(e),
+            #[cfg(feature = "quic")]
+            Some(Helper::Quic(helper)) => helper.explain(e),
             None => e,
         }
     }
@@ -45,14 +60,26 @@ impl Connection {
 pub fn connect(url: &Url, reach: &Reach) -> Result<Connection, NetError> {
     match url {
         Url::Path(path) => Ok(Connection {
-            link: path::connect(path, reach.asked.clone())?,
+            link: Some(path::connect(path, reach.asked.clone())?),
             helper: None,
         }),
         Url::Ssh(target) => {
             let (link, helper) = ssh::connect(target, reach)?;
             Ok(Connection {
-                link,
-                helper: Some(helper),
+                link: Some(link),
+                helper: Some(Helper::Ssh(helper)),
+            })
+        }
+        #[cfg(feature = "quic")]
+        Url::Quic(address) => {
+            let device = reach.device.as_ref().ok_or_else(|| NetError::Unreachable {
+                place: address.to_string(),
+                why: "this device has no key".to_owned(),
+            })?;
+            let (link, helper) = quic::connect(address, device)?;
+            Ok(Connection {
+                link: Some(link),
+                helper: Some(Helper::Quic(helper)),
             })
         }
     }

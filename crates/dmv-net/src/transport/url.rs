@@ -1,10 +1,17 @@
 //! Addresses of repositories.
 
+#[cfg(feature = "quic")]
+use super::quic::{NotAnAddress, PeerAddress};
 use super::ssh::SshTarget;
 use crate::session::NetError;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+#[cfg(feature = "quic")]
+const SCHEMES: &str = "addresses begin with dmv://, ssh:// or file://, or are paths";
+#[cfg(not(feature = "quic"))]
+const SCHEMES: &str = "addresses begin with ssh:// or file://, or are paths";
 
 /// Where a repository is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,10 +20,14 @@ pub enum Url {
     Path(PathBuf),
     /// On a host that ssh reaches.
     Ssh(SshTarget),
+    /// Served by a device that is known by its key.
+    #[cfg(feature = "quic")]
+    Quic(PeerAddress),
 }
 
 impl Url {
-    /// Parses an address: `ssh://[user@]host[:port]/path`, `file:///path`, or a path.
+    /// Parses an address: `ssh://[user@]host[:port]/path`, `dmv://KEY[@host:port]`,
+    /// `file:///path`, or a path.
     ///
     /// Everything is checked here, so that no part of an address can be taken for an option or a
     /// command later.
@@ -38,10 +49,18 @@ impl Url {
                 _ => Err(bad("a file address has three slashes")),
             };
         }
+        #[cfg(feature = "quic")]
+        if text.as_bytes().starts_with(b"dmv://") {
+            let text = text.to_str().ok_or_else(|| bad("it is not UTF-8"))?;
+            return text
+                .parse()
+                .map(Url::Quic)
+                .map_err(|e: NotAnAddress| bad(e.why));
+        }
         let scheme = text.to_str().and_then(|text| text.split_once("://"));
         match scheme {
             Some((scheme, _)) if scheme.chars().all(|c| c.is_ascii_alphanumeric()) => {
-                Err(bad("addresses begin with ssh:// or file://, or are paths"))
+                Err(bad(SCHEMES))
             }
             _ => Ok(Url::Path(PathBuf::from(text))),
         }
@@ -60,6 +79,8 @@ impl Url {
         let path = match self {
             Url::Path(path) => path.clone(),
             Url::Ssh(target) => PathBuf::from(target.path()),
+            #[cfg(feature = "quic")]
+            Url::Quic(address) => return Some(address.key.short()),
         };
         let name = path.file_name()?.to_string_lossy().into_owned();
         let short = name.strip_suffix(".dmv").filter(|short| !short.is_empty());
@@ -75,6 +96,8 @@ impl std::fmt::Display for Url {
         match self {
             Url::Path(path) => write!(f, "{}", path.display()),
             Url::Ssh(target) => write!(f, "{target}"),
+            #[cfg(feature = "quic")]
+            Url::Quic(address) => write!(f, "{address}"),
         }
     }
 }

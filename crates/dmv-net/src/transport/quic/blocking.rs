@@ -1,16 +1,25 @@
 //! The same for threads that know nothing of tokio. Each call has a runtime of its own.
 
+use super::repository::Answers;
 use super::{
-    Confirm, Found, LanService, PairError, PairEvent, PairOptions, Paired, QuicError, lan, pair,
+    Confirm, Found, LanService, Node, NodeOptions, PairError, PairEvent, PairOptions, Paired,
+    QuicError, SESSION, ServeEvent, ServeOptions, Served, lan, pair, serve,
 };
 use crate::identity::DeviceKey;
+use crate::session::NetError;
 use dmv_core::job::Job;
+use dmv_core::repo::{Place, Repo};
 use std::future::Future;
+use std::io::{self, Read, Write};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::runtime::Runtime;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::runtime::{Handle, Runtime};
 
 /// Enough for two announcements of everybody.
 const LOOK_TIME: Duration = Duration::from_millis(2500);
+/// For sessions to end when serving ends.
+const STOP_TIME: Duration = Duration::from_secs(2);
 /// How often a job that waits looks whether it was cancelled.
 const CANCEL_CHECK: Duration = Duration::from_millis(50);
 
@@ -34,6 +43,67 @@ pub fn pair_with(
     job: &Job,
 ) -> Result<Paired, PairError> {
     run(pair::pair(key, options, confirm, event, cancelled(job)))?
+}
+
+/// Serves the repository at `place` until the job is cancelled.
+pub fn serve_repository(
+    key: &DeviceKey,
+    place: &Place,
+    options: ServeOptions,
+    job: &Job,
+) -> Result<Served, NetError> {
+    let runtime = runtime()?;
+    let node_options = NodeOptions {
+        listen: Some(options.listen.clone()),
+        find: options.lan.then_some(LanService::Repository),
+        announce: options.lan.then(|| options.label.clone()),
+        relays: options.relays.clone(),
+    };
+    let limits = options.limits.clone();
+    let answers = Arc::new(Answers {
+        list: Mutex::new(Repo::open_place(place.clone())?),
+        place: place.clone(),
+        options,
+    });
+    let served = runtime.block_on(async {
+        let node = Node::bind(key, &[SESSION], &node_options).await?;
+        (answers.options.event)(ServeEvent::Ready(node.own_addresses()));
+        let served = serve(&node, answers.clone(), limits, cancelled(job)).await;
+        node.close().await;
+        Ok::<_, QuicError>(served)
+    });
+    // Sessions have been told; what they have written so far is whole.
+    runtime.shutdown_timeout(STOP_TIME);
+    Ok(served?)
+}
+
+/// A stream that its thread waits for. Not to be used on a thread of the runtime.
+pub(super) struct Blocking<S> {
+    stream: S,
+    handle: Handle,
+}
+
+impl<S> Blocking<S> {
+    pub(super) fn new(stream: S, handle: &Handle) -> Blocking<S> {
+        let handle = handle.clone();
+        Blocking { stream, handle }
+    }
+}
+
+impl<S: AsyncRead + Unpin> Read for Blocking<S> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.handle.block_on(self.stream.read(buf))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> Write for Blocking<S> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.handle.block_on(self.stream.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.handle.block_on(self.stream.flush())
+    }
 }
 
 /// A runtime for one call.

@@ -6,18 +6,23 @@
 
 mod address;
 pub mod blocking;
+mod client;
 mod lan;
 mod node;
 mod pair;
+mod repository;
 mod serve;
 #[cfg(test)]
 mod tests;
 
 pub use address::{Listen, NotAnAddress, PeerAddress};
+pub use client::Device;
+pub(super) use client::{Helper, connect};
 pub use lan::{Found, Service as LanService, look_around};
-pub use node::{Connection, Node, NodeOptions, PeerStream};
+pub use node::{Connection, Node, NodeOptions};
 pub use pair::{Code, Confirm, NotACode, PairError, PairEvent, PairOptions, Paired};
-pub use serve::{Limits, Served, Service, TimedStream, serve};
+pub use repository::{ServeEvent, ServeOptions};
+pub use serve::{Limits, Served, Service, Timed, serve};
 
 use dmv_core::repo::PeerKey;
 use std::io;
@@ -72,6 +77,9 @@ pub enum QuicError {
     #[error("the network cannot be used: {0}")]
     Local(String),
 }
+
+/// The name, in the handshake, of sessions with a repository.
+const SESSION: &[u8] = b"dmv/1";
 
 /// Reasons for closing a connection, as sent (docs/trust.md, "Closing").
 mod closing {

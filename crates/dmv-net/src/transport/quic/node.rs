@@ -17,16 +17,13 @@ const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The same where it has to be found first: announcements come at least every second.
 const FIND_TIMEOUT: Duration = Duration::from_secs(12);
 /// How long closing may take before the process goes on.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 /// A path on which nothing comes for so long is dead.
 const DEAD_AFTER: Duration = Duration::from_secs(30);
 /// Shorter than what home routers remember a mapping for.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// Streams that a peer may have open at once. A session needs one.
 const MAX_STREAMS: u32 = 2;
-
-/// Bytes to and from a peer.
-pub type PeerStream = tokio::io::Join<RecvStream, SendStream>;
 
 /// What an end does.
 #[derive(Clone, Debug, Default)]
@@ -115,6 +112,16 @@ impl Node {
         out
     }
 
+    /// The same, as peers would write it.
+    pub fn own_addresses(&self) -> Vec<PeerAddress> {
+        let key = self.key();
+        let at = |place: SocketAddr| PeerAddress {
+            key,
+            place: Some(place.to_string()),
+        };
+        self.addresses().into_iter().map(at).collect()
+    }
+
     /// Dials a peer. When this returns it has proved that it has the key of `address`.
     pub async fn dial(
         &self,
@@ -168,9 +175,9 @@ pub struct Connection {
 
 impl Connection {
     /// Opens a stream. The peer hears of it with the first byte.
-    pub async fn open(&self) -> Result<PeerStream, QuicError> {
+    pub async fn open(&self) -> Result<(SendStream, RecvStream), QuicError> {
         match self.conn.open_bi().await {
-            Ok((send, recv)) => Ok(tokio::io::join(recv, send)),
+            Ok(stream) => Ok(stream),
             Err(e) => Err(ended(&self.peer, &e)),
         }
     }

@@ -204,13 +204,7 @@ impl Meeting<'_> {
             }
             false => None,
         };
-        let at = |place: std::net::SocketAddr| PeerAddress {
-            key: self.node.key(),
-            place: Some(place.to_string()),
-        };
-        event(PairEvent::Ready(
-            self.node.addresses().into_iter().map(at).collect(),
-        ));
+        event(PairEvent::Ready(self.node.own_addresses()));
         let mut end = Instant::now() + self.options.time;
         let mut met_other_code = false;
         let mut again = tokio::time::interval(AGAIN);

@@ -4,7 +4,7 @@
 //! it gets a closed connection and nothing else.
 
 use super::closing;
-use super::node::{Node, PeerStream, peer_key};
+use super::node::{Node, peer_key};
 use dmv_core::repo::{Access, PeerKey};
 use iroh::endpoint::{Incoming, RecvStream, SendStream, VarInt};
 use std::collections::HashMap;
@@ -62,10 +62,11 @@ pub trait Service: Send + Sync + 'static {
 
     /// Talks to a peer that was let in, until done.
     fn answer(
-        &self,
+        self: Arc<Self>,
         key: PeerKey,
         access: Access,
-        stream: TimedStream,
+        incoming: Timed<RecvStream>,
+        outgoing: Timed<SendStream>,
     ) -> impl Future<Output = ()> + Send;
 }
 
@@ -186,11 +187,12 @@ impl<S: Service> House<S> {
             },
         };
         self.sessions.fetch_add(1, Ordering::Relaxed);
-        let (stream, clock) = TimedStream::new(recv, send);
+        let clock = Arc::new(Clock::start());
         let mut recheck = tokio::time::interval(self.limits.recheck_time);
         // The first tick comes at once, and the list was read just now.
         recheck.reset();
-        let answer = self.service.answer(key, access, stream);
+        let (incoming, outgoing) = (Timed::new(recv, &clock), Timed::new(send, &clock));
+        let answer = self.service.clone().answer(key, access, incoming, outgoing);
         tokio::pin!(answer);
         loop {
             tokio::select! {
@@ -264,6 +266,13 @@ struct Clock {
 }
 
 impl Clock {
+    fn start() -> Clock {
+        Clock {
+            start: Instant::now(),
+            last_millis: AtomicU64::new(0),
+        }
+    }
+
     fn now_millis(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
@@ -282,53 +291,45 @@ impl Clock {
     }
 }
 
-/// Bytes to and from a visitor, under the eye of the idle limit.
-pub struct TimedStream {
-    stream: PeerStream,
+/// One direction of a visitor's stream, under the eye of the idle limit.
+pub struct Timed<S> {
+    stream: S,
     clock: Arc<Clock>,
 }
 
-impl TimedStream {
-    fn new(recv: RecvStream, send: SendStream) -> (TimedStream, Arc<Clock>) {
-        let clock = Arc::new(Clock {
-            start: Instant::now(),
-            last_millis: AtomicU64::new(0),
-        });
-        let stream = tokio::io::join(recv, send);
-        let timed = TimedStream {
-            stream,
-            clock: clock.clone(),
-        };
-        (timed, clock)
+impl<S> Timed<S> {
+    fn new(stream: S, clock: &Arc<Clock>) -> Timed<S> {
+        let clock = clock.clone();
+        Timed { stream, clock }
     }
 }
 
-impl AsyncRead for TimedStream {
+impl AsyncRead for Timed<RecvStream> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
+        let polled = AsyncRead::poll_read(Pin::new(&mut self.stream), cx, buf);
         self.clock.note(polled)
     }
 }
 
-impl AsyncWrite for TimedStream {
+impl AsyncWrite for Timed<SendStream> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
+        let polled = AsyncWrite::poll_write(Pin::new(&mut self.stream), cx, buf);
         self.clock.note(polled)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        AsyncWrite::poll_flush(Pin::new(&mut self.stream), cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        AsyncWrite::poll_shutdown(Pin::new(&mut self.stream), cx)
     }
 }

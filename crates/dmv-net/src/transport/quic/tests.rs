@@ -3,12 +3,13 @@
 use super::*;
 use crate::identity::DeviceKey;
 use dmv_core::repo::Access;
+use iroh::endpoint::{RecvStream, SendStream};
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Join};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -54,7 +55,14 @@ impl Service for Echo {
         self.turned_away.lock().expect("it is whole").push(*key);
     }
 
-    async fn answer(&self, _key: PeerKey, access: Access, mut stream: TimedStream) {
+    async fn answer(
+        self: Arc<Self>,
+        _key: PeerKey,
+        access: Access,
+        incoming: Timed<RecvStream>,
+        outgoing: Timed<SendStream>,
+    ) {
+        let mut stream = tokio::io::join(incoming, outgoing);
         let mut buf = vec![0; 4096];
         let hello = format!("{}:", access.word());
         if stream.write_all(hello.as_bytes()).await.is_err() {
@@ -129,9 +137,14 @@ fn hasty() -> Limits {
     }
 }
 
+async fn open(connection: &Connection) -> Result<Join<RecvStream, SendStream>, QuicError> {
+    let (send, recv) = connection.open().await?;
+    Ok(tokio::io::join(recv, send))
+}
+
 /// Sends `text` and returns all that comes back.
 async fn talk(connection: &Connection, text: &[u8]) -> Result<Vec<u8>, QuicError> {
-    let mut stream = connection.open().await?;
+    let mut stream = open(connection).await?;
     let mut back = Vec::new();
     let done = async {
         stream.write_all(text).await?;
@@ -250,7 +263,7 @@ fn who_says_nothing_is_sent_away() {
             .dial(&server.address, PROTOCOL)
             .await
             .expect("an answer");
-        let mut stream = stalls.open().await.expect("a stream");
+        let mut stream = open(&stalls).await.expect("a stream");
         stream.write_all(b"x").await.expect("it is sent");
         stalls.conn.closed().await;
         client.close().await;
@@ -273,7 +286,7 @@ fn a_peer_that_is_no_longer_trusted_is_cut_off() {
             .dial(&server.address, PROTOCOL)
             .await
             .expect("an answer");
-        let mut stream = connection.open().await.expect("a stream");
+        let mut stream = open(&connection).await.expect("a stream");
         stream.write_all(b"x").await.expect("it is sent");
         server.forbid(&key);
         connection.conn.closed().await;
@@ -308,7 +321,7 @@ fn one_key_cannot_take_all_the_seats() {
                 .dial(&server.address, PROTOCOL)
                 .await
                 .expect("an answer");
-            let mut stream = connection.open().await.expect("a stream");
+            let mut stream = open(&connection).await.expect("a stream");
             stream.write_all(b"x").await.expect("it is sent");
             stream.read_exact(&mut [0; 5]).await.expect("it is in");
             held.push((connection, stream));
@@ -355,7 +368,7 @@ fn stopping_tells_those_who_are_there() {
             .dial(&server.address, PROTOCOL)
             .await
             .expect("an answer");
-        let mut stream = connection.open().await.expect("a stream");
+        let mut stream = open(&connection).await.expect("a stream");
         stream.write_all(b"x").await.expect("it is sent");
         stream.read_exact(&mut [0; 5]).await.expect("it is in");
         assert_eq!(server.stop().await.sessions, 1);

@@ -1,0 +1,114 @@
+//! A session's connection to a repository that a peer serves.
+
+use super::blocking::{Blocking, runtime};
+use super::{Connection, LanService, Node, NodeOptions, PeerAddress, QuicError, SESSION};
+use crate::identity::DeviceKey;
+use crate::session::{Link, NetError};
+use crate::wire::Code;
+use std::io::BufReader;
+use tokio::runtime::Runtime;
+
+/// What is needed to dial a peer by its key.
+#[derive(Clone, Debug)]
+pub struct Device {
+    /// Our key.
+    pub key: DeviceKey,
+    /// Relays of the user's choice, as URLs.
+    pub relays: Vec<String>,
+}
+
+/// What keeps a connection up.
+pub struct Helper {
+    connection: Connection,
+    node: Option<Node>,
+    runtime: Option<Runtime>,
+}
+
+/// Dials the peer at `address`.
+pub fn connect(address: &PeerAddress, device: &Device) -> Result<(Link, Helper), NetError> {
+    let runtime = runtime()?;
+    let options = NodeOptions {
+        find: address.place.is_none().then_some(LanService::Repository),
+        relays: device.relays.clone(),
+        ..Default::default()
+    };
+    let dialled = runtime.block_on(async {
+        let node = Node::bind(&device.key, &[], &options).await?;
+        let opened = async {
+            let connection = node.dial(address, SESSION).await?;
+            let stream = connection.open().await?;
+            Ok::<_, QuicError>((connection, stream))
+        };
+        match opened.await {
+            Ok((connection, stream)) => Ok((node, connection, stream)),
+            Err(e) => {
+                node.close().await;
+                Err(e)
+            }
+        }
+    });
+    let (node, connection, (send, recv)) = dialled?;
+    let reader = BufReader::with_capacity(READ_BYTES, Blocking::new(recv, runtime.handle()));
+    let link = Link::over(reader, Blocking::new(send, runtime.handle()));
+    let helper = Helper {
+        connection,
+        node: Some(node),
+        runtime: Some(runtime),
+    };
+    Ok((link, helper))
+}
+
+/// Bytes taken from a stream at once.
+pub(super) const READ_BYTES: usize = 64 << 10;
+
+impl Helper {
+    /// What a failure of the session really was, if the peer or the network ended the connection.
+    pub fn explain(self, e: NetError) -> NetError {
+        match e {
+            NetError::Closed => self.connection.why_ended().map_or(e, NetError::from),
+            e => e,
+        }
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        self.connection.finish();
+        if let (Some(node), Some(runtime)) = (self.node.take(), self.runtime.take()) {
+            runtime.block_on(node.close());
+            // The link's threads may still wait for a stream that has just ended.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl From<QuicError> for NetError {
+    fn from(e: QuicError) -> NetError {
+        let why = e.to_string();
+        match e {
+            QuicError::WrongKey { peer } => {
+                let why = "whoever answers there does not have that key".to_owned();
+                NetError::NotLetIn { place: peer, why }
+            }
+            QuicError::NotTrusted { peer } => {
+                let why = "it does not trust this device".to_owned();
+                NetError::NotLetIn { place: peer, why }
+            }
+            QuicError::Myself(key) => {
+                let place = format!("dmv://{key}");
+                let why = "that is this device's own key".to_owned();
+                NetError::NotLetIn { place, why }
+            }
+            QuicError::Busy { .. } => NetError::Peer(Code::Busy, why),
+            QuicError::Unreachable { peer, why } => NetError::Unreachable { place: peer, why },
+            QuicError::Stopped { peer } => {
+                let why = "it has stopped serving".to_owned();
+                NetError::Unreachable { place: peer, why }
+            }
+            QuicError::Bind { .. } | QuicError::Local(_) => {
+                let place = "the network".to_owned();
+                NetError::Unreachable { place, why }
+            }
+        }
+    }
+}

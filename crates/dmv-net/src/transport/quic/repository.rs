@@ -1,0 +1,126 @@
+//! A repository that answers peers: the allow-list decides, a session answers.
+
+use super::blocking::Blocking;
+use super::client::READ_BYTES;
+use super::{Limits, Listen, PeerAddress, Service, Timed};
+use crate::session::{self, Link, NetError};
+use crate::wire;
+use dmv_core::job::Job;
+use dmv_core::repo::{Access, Asked, Peer, PeerKey, Place, RefMoved, Repo};
+use iroh::endpoint::{RecvStream, SendStream};
+use std::io::BufReader;
+use std::sync::{Arc, Mutex};
+use tokio::runtime::Handle;
+
+/// How a repository is served.
+pub struct ServeOptions {
+    /// Where to listen.
+    pub listen: Listen,
+    /// Whether to announce it on the local network.
+    pub lan: bool,
+    /// What it is announced as.
+    pub label: String,
+    /// Relays of the user's choice, as URLs.
+    pub relays: Vec<String>,
+    /// Whether nobody may push.
+    pub read_only: bool,
+    /// Bounds on visitors.
+    pub limits: Limits,
+    /// What the log of operations is told about a push of this peer.
+    pub asked: Box<dyn Fn(&Peer) -> Asked + Send + Sync>,
+    /// Hears what happens.
+    pub event: Box<dyn Fn(ServeEvent) + Send + Sync>,
+}
+
+/// What happens while a repository is served.
+#[derive(Debug)]
+pub enum ServeEvent {
+    /// Peers can come.
+    Ready(Vec<PeerAddress>),
+    /// An unknown key was turned away.
+    TurnedAway(PeerKey),
+    /// A session with a peer has ended.
+    Session(Peer, Result<Vec<RefMoved>, NetError>),
+}
+
+/// The repository, for [`serve`](super::serve()).
+pub(super) struct Answers {
+    pub(super) place: Place,
+    /// For the allow-list alone; sessions open the repository for themselves.
+    pub(super) list: Mutex<Repo>,
+    pub(super) options: ServeOptions,
+}
+
+impl Answers {
+    fn find(&self, key: &PeerKey) -> Option<Peer> {
+        let list = self
+            .list
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        // A list that cannot be read lets nobody in.
+        list.peer(key).ok().flatten()
+    }
+
+    fn session(&self, peer: &Peer, access: Access, link: Link, job: &Job) -> Ended {
+        let repo = match Repo::open_place(self.place.clone()) {
+            Ok(repo) => repo,
+            Err(e) => return Err(session::refuse(link, e.into())),
+        };
+        let may_write = access == Access::Write && !repo.refs().is_read_only();
+        let access = match may_write {
+            true => wire::Access::Write,
+            false => wire::Access::Read,
+        };
+        let asked = (self.options.asked)(peer);
+        Ok(session::serve(&repo, link, access, &asked, job)?.moved)
+    }
+}
+
+type Ended = Result<Vec<RefMoved>, NetError>;
+
+impl Service for Answers {
+    fn access(&self, key: &PeerKey) -> Option<Access> {
+        let access = self.find(key)?.access;
+        Some(match self.options.read_only {
+            true => Access::Read,
+            false => access,
+        })
+    }
+
+    fn turned_away(&self, key: &PeerKey) {
+        (self.options.event)(ServeEvent::TurnedAway(*key));
+    }
+
+    async fn answer(
+        self: Arc<Self>,
+        key: PeerKey,
+        access: Access,
+        incoming: Timed<RecvStream>,
+        outgoing: Timed<SendStream>,
+    ) {
+        let handle = Handle::current();
+        let job = Arc::new(Job::default());
+        // When this is dropped, the peer has been cut off.
+        let _cancel = CancelOnDrop(job.clone());
+        let answered = tokio::task::spawn_blocking(move || {
+            let Some(peer) = self.find(&key) else {
+                return;
+            };
+            let reader = Blocking::new(incoming, &handle);
+            let reader = BufReader::with_capacity(READ_BYTES, reader);
+            let link = Link::over(reader, Blocking::new(outgoing, &handle));
+            let ended = self.session(&peer, access, link, &job);
+            (self.options.event)(ServeEvent::Session(peer, ended));
+        });
+        // A panic has been reported by its thread and ends this session only.
+        let _ = answered.await;
+    }
+}
+
+struct CancelOnDrop(Arc<Job>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
