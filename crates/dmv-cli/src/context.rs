@@ -21,6 +21,8 @@ use std::sync::Arc;
 
 /// What `REV:PATH` names.
 pub struct PlaceIn {
+    /// The revision, as given.
+    pub revision: String,
     /// The commit.
     pub commit: Commit,
     /// The path from its root.
@@ -189,6 +191,7 @@ impl Context {
         let path = Repo::parse_path(path.unwrap_or_default())?;
         let located = repo.locate(&revision, &commit, &path)?;
         Ok(PlaceIn {
+            revision,
             commit,
             path,
             located,

@@ -22,6 +22,8 @@ pub const EXIT_DIFFERS: u8 = 1;
 pub const EXIT_USAGE: u8 = 2;
 /// Done, but for items that were listed.
 pub const EXIT_INCOMPLETE: u8 = 3;
+/// Done, and conflicts are left.
+pub const EXIT_CONFLICTS: u8 = 4;
 /// Refused, because something could be lost.
 pub const EXIT_REFUSED: u8 = 5;
 /// Needs bytes that are not here.
@@ -299,6 +301,13 @@ fn sort(e: &RepoError) -> Sorted {
             hinted("not-undone", EXIT_REFUSED, "dmv op log")
         }
         RepoError::Unfinished { .. } => hinted("unfinished", EXIT_REFUSED, "dmv status"),
+        RepoError::NotFastForward { .. } => ("not-fast-forward", EXIT_REFUSED, None),
+        RepoError::Mainline { commit, .. } => {
+            let hint = format!("dmv revert {} --mainline 1", commit.short(12));
+            ("mainline", EXIT_USAGE, Some(hint))
+        }
+        RepoError::TooManySides { .. } => hinted("too-many-sides", EXIT_OTHER, "dmv conflicts"),
+        RepoError::NoConflict { .. } => hinted("no-conflict", EXIT_OTHER, "dmv conflicts"),
         RepoError::Collision(..) => ("name-collision", EXIT_OTHER, None),
         RepoError::NoCommit => hinted("no-commit", EXIT_OTHER, "dmv commit -m MESSAGE"),
         RepoError::Absent { .. } => ("absent", EXIT_ABSENT, None),

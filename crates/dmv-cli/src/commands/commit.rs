@@ -1,10 +1,10 @@
 //! `dmv commit`
 
 use crate::context::Context;
-use crate::error::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
-use crate::format::json::{ProblemValue, problems};
+use crate::error::{EXIT_CONFLICTS, EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
+use crate::format::json::{PathValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
-use dmv_core::object::name::escape;
+use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::object::tree::lookup_path;
 use dmv_core::repo::{CommitOptions, CommitReport, Head, Repo, RepoError, Who};
 use dmv_core::worktree::select::Paths;
@@ -53,6 +53,8 @@ struct Document {
     new_bytes: u64,
     stored_bytes: u64,
     tree_files: u64,
+    conflicts: Vec<PathValue>,
+    resolved: Vec<PathValue>,
     problems: Vec<ProblemValue>,
     warnings: Vec<ProblemValue>,
 }
@@ -90,10 +92,13 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         print(context, &report, &subject)?;
     }
     tell(context, &report);
-    Ok(match report.problems.is_empty() {
-        true => EXIT_OK,
-        false => EXIT_INCOMPLETE,
-    })
+    Ok(
+        match (report.problems.is_empty(), report.edited.is_empty()) {
+            (false, _) => EXIT_INCOMPLETE,
+            (true, false) => EXIT_CONFLICTS,
+            (true, true) => EXIT_OK,
+        },
+    )
 }
 
 fn author(text: &str) -> Result<Who, String> {
@@ -167,9 +172,16 @@ fn document(report: &CommitReport) -> Document {
         new_bytes: report.new_bytes,
         stored_bytes: report.stored_bytes,
         tree_files: report.tree_files,
+        conflicts: path_values(&report.conflicts),
+        resolved: path_values(&report.settled),
         problems: problems(&report.problems),
         warnings: problems(&report.warnings),
     }
+}
+
+fn path_values(paths: &[RepoPath]) -> Vec<PathValue> {
+    let value = |path: &RepoPath| PathValue::new(path.as_bytes());
+    paths.iter().map(value).collect()
 }
 
 fn print(context: &Context, report: &CommitReport, subject: &str) -> Result<(), Failure> {
@@ -209,6 +221,19 @@ fn tell(context: &Context, report: &CommitReport) {
     let line = |p: &Problem| format!("not committed: {}: {}", escape(&p.path), p.why);
     for problem in report.problems.iter().chain(&report.warnings) {
         ui.warn(line(problem));
+    }
+    for path in &report.settled {
+        ui.note(format_args!("resolved: {path}"));
+    }
+    for path in &report.edited {
+        ui.warn(format_args!(
+            "still a conflict: {path} has marker lines left; the edit stays in the worktree"
+        ));
+    }
+    let rest = report.conflicts.len() - report.edited.len();
+    if rest > 0 {
+        let conflicts = count(rest as u64, "conflict is", "conflicts are");
+        ui.warn(format_args!("{conflicts} unresolved; see: dmv conflicts"));
     }
     let mut control: Vec<&[u8]> = report.control.iter().map(Vec::as_slice).collect();
     // The worktree's own repository goes without saying.

@@ -52,7 +52,11 @@ struct Done {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let place = context.place(&repo, &args.place)?;
+    let mut place = context.place(&repo, &args.place)?;
+    // A conflict is written as files that can be read.
+    place.commit.tree = repo.readable_tree(&place.commit)?;
+    let revision = place.revision.clone();
+    place.located = repo.locate(&revision, &place.commit, &place.path)?;
     let to_stdout = args.tar.as_deref() == Some(Path::new("-"));
     let watch = context.watch("exporting");
     let done = match (&args.to, &args.tar) {

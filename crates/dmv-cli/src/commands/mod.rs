@@ -6,6 +6,7 @@ pub mod checkout;
 pub mod commit;
 pub mod completions;
 pub mod config;
+pub mod conflicts;
 pub mod demo;
 pub mod diff;
 pub mod du;
@@ -16,12 +17,15 @@ pub mod init;
 pub mod log;
 pub mod ls;
 pub mod man;
+pub mod merge;
 pub mod op;
 #[cfg(feature = "quic")]
 pub mod pair;
 pub mod peers;
 pub mod recover;
+pub mod resolve;
 pub mod restore;
+pub mod revert;
 pub mod show;
 pub mod stats;
 pub mod status;
@@ -55,6 +59,10 @@ pub fn run(context: &Context, command: Command) -> Result<u8, Failure> {
         Command::Tag(args) => tag::run(context, &args),
         Command::Worktree(args) => worktree::run(context, &args),
         Command::Undo(args) => undo::run(context, &args),
+        Command::Merge(args) => merge::run(context, args),
+        Command::Conflicts(args) => conflicts::run(context, &args),
+        Command::Resolve(args) => resolve::run(context, &args),
+        Command::Revert(args) => revert::run(context, args),
         Command::Op(args) => op::run(context, &args),
         Command::Export(args) => export::run(context, &args),
         Command::Verify(args) => verify::run(context, &args),

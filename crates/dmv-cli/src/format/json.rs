@@ -4,6 +4,8 @@ use crate::format::text::{raw_person, rfc3339};
 use data_encoding::BASE64;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::commit::{Commit, Person};
+use dmv_core::object::conflict::Term;
+use dmv_core::repo::ConflictAt;
 use dmv_core::worktree::snapshot::Problem;
 use serde::Serialize;
 
@@ -47,6 +49,32 @@ pub fn problems(problems: &[Problem]) -> Vec<ProblemValue> {
         why: problem.why.clone(),
     };
     problems.iter().map(value).collect()
+}
+
+/// A conflict, with the ids of its sides.
+#[derive(Serialize)]
+pub struct ConflictValue {
+    #[serde(flatten)]
+    path: PathValue,
+    kind: &'static str,
+    base: Option<String>,
+    ours: Option<String>,
+    theirs: Option<String>,
+    id: String,
+}
+
+/// Conflicts, as `conflicts` and `merge` tell them.
+pub fn conflict_values(conflicts: &[ConflictAt]) -> Vec<ConflictValue> {
+    let id = |term: Option<Term>| term.map(|term| term.id.to_string());
+    let value = |at: &ConflictAt| ConflictValue {
+        path: PathValue::new(at.path.as_bytes()),
+        kind: at.kind().word(),
+        base: id(at.base()),
+        ours: id(at.ours()),
+        theirs: id(at.theirs()),
+        id: at.id.to_string(),
+    };
+    conflicts.iter().map(value).collect()
 }
 
 /// A commit, as `log` tells it.

@@ -49,13 +49,18 @@ pub(super) fn read_short(
     Ok(Some(out))
 }
 
-/// A blob's bytes, if they are text; else like [`read_short`].
-pub(super) fn read_text(
+/// The content of a file's term, if it is all here and a text that can be merged.
+pub fn read_text(reader: &dyn ObjectRead, term: &Term) -> Result<Option<Vec<u8>>, ObjectError> {
+    read_counted(reader, term, &mut 0)
+}
+
+/// [`read_text`], adding what is read to `count`.
+pub(super) fn read_counted(
     reader: &dyn ObjectRead,
-    blob: Blob,
+    term: &Term,
     count: &mut u64,
 ) -> Result<Option<Vec<u8>>, ObjectError> {
-    Ok(read_short(reader, blob, count)?.filter(|bytes| is_text(bytes)))
+    Ok(read_short(reader, blob_of(term), count)?.filter(|bytes| is_text(bytes)))
 }
 
 /// Cuts `content` and hands its chunks and lists on.

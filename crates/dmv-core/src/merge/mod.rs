@@ -17,10 +17,11 @@ mod text;
 mod walk;
 
 pub use bases::merge_commits;
-pub use content::{is_text, write_blob};
+pub use content::{is_text, read_text, write_blob};
 pub use edit::{Edits, edit_tree};
 pub use terms::ConflictKind;
 pub use text::{Marked, marked_text};
+pub use walk::{entry_of, read_conflict};
 
 use crate::hash::ObjectId;
 use crate::object::conflict::Conflict;

@@ -1,6 +1,6 @@
 //! The walk over three trees, in step, that writes the merged one.
 
-use super::content::{blob_of, read_text, write_blob};
+use super::content::{read_counted, write_blob};
 use super::rename::{Moves, Source};
 use super::terms::Terms;
 use super::text::marked_text;
@@ -296,7 +296,7 @@ impl<'a, 'w> Walk<'a, 'w> {
         let mut texts = [Vec::new(), Vec::new(), Vec::new()];
         for (text, term) in texts.iter_mut().zip(&terms) {
             let count = &mut self.content_bytes;
-            match read_text(self.reader, blob_of(term), count)? {
+            match read_counted(self.reader, term, count)? {
                 Some(content) => *text = content,
                 None => return Ok(None),
             }
@@ -317,17 +317,14 @@ impl<'a, 'w> Walk<'a, 'w> {
 }
 
 /// Reads and decodes a conflict.
-pub(super) fn read_conflict(
-    reader: &dyn ObjectRead,
-    id: &ObjectId,
-) -> Result<Conflict, ObjectError> {
+pub fn read_conflict(reader: &dyn ObjectRead, id: &ObjectId) -> Result<Conflict, ObjectError> {
     let ty = ObjectType::Conflict;
     let bytes = reader.require(ty, id)?;
     Conflict::decode(&bytes).map_err(|e| ObjectError::undecodable(ty, id, e))
 }
 
-/// The entry that a term stands for.
-pub(super) fn entry_of(name: &SafeName, term: &Term, attrs: Attrs) -> TreeEntry {
+/// The entry called `name` that a term stands for.
+pub fn entry_of(name: &SafeName, term: &Term, attrs: Attrs) -> TreeEntry {
     TreeEntry {
         name: name.clone(),
         kind: term.kind,

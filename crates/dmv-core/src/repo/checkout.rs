@@ -7,9 +7,10 @@ mod check;
 mod left;
 mod remember;
 mod restore;
-mod switch;
+pub(super) mod switch;
 
 use self::switch::Switch;
+use super::conflict::Form;
 use super::worktree::{Head, Tree, base_key, head_key};
 use super::{Asked, Repo, RepoError, WorktreeSettings, change};
 use crate::fsutil::SafeDir;
@@ -60,8 +61,8 @@ pub(super) struct SwitchTo<'a> {
     pub what: &'static str,
     /// The command that goes on with it when it is cut off.
     pub command: &'a str,
-    /// The tree.
-    pub tree: ObjectId,
+    /// The tree, in the form that files have.
+    pub form: Form,
     /// Discard uncommitted changes to tracked files.
     pub force: bool,
     /// How files are taken in.
@@ -109,7 +110,7 @@ impl Repo {
         let to = SwitchTo {
             what: "this checkout",
             command: &options.asked.command,
-            tree: self.read_commit(&commit)?.tree,
+            form: self.form_at(&commit)?,
             force: options.force,
             settings: &options.settings,
         };
@@ -149,7 +150,7 @@ impl Repo {
         job: &Job,
         publish: impl FnOnce() -> Result<(), RepoError>,
     ) -> Result<Switched, RepoError> {
-        let mut switch = Switch::new(self, tree, to.tree, job);
+        let mut switch = Switch::new(self, tree, &to.form, job);
         switch.find_dirty(to.settings)?;
         switch.find_left()?;
         switch.check(to.what, to.force)?;
@@ -157,9 +158,9 @@ impl Repo {
             switch.check_collisions()?;
         }
         // Where the target is the base, what is noted of others stays until all is done.
-        if tree.base_tree != Some(to.tree) {
+        if tree.base_tree != Some(to.form.tree) {
             let before = switch.unfinished.as_ref();
-            self.begin_switch(before, to.tree, to.command)?;
+            self.begin_switch(before, to.form.tree, to.command)?;
         }
         switch.carry_out(to.force)?;
         switch.sync()?;

@@ -1,16 +1,19 @@
 //! Committing: the worktree's state, or a part of it, becomes a new commit.
 
-use super::worktree::{Head, base_key};
+use super::conflict::list_conflicts;
+use super::worktree::{Head, Tree, base_key};
 use super::{Asked, Repo, RepoError, WorktreeSettings};
+use crate::diff;
 use crate::fsutil::fs_now;
 use crate::hash::ObjectId;
 use crate::history::load_commit;
 use crate::job::Job;
 use crate::object::commit::{Commit, Person};
-use crate::object::tree::{TreeSummary, put_empty_tree};
+use crate::object::name::RepoPath;
+use crate::object::tree::{TreeEntry, TreeSummary, put_empty_tree};
 use crate::object::{ObjectType, ObjectWrite};
-use crate::refs::{Effect, Timestamp};
-use crate::store::MetaWriter;
+use crate::refs::{Change, Effect, Timestamp};
+use crate::store::{MetaWriter, Sealed, StoreWriter};
 use crate::worktree::cacheupdate::CacheUpdate;
 use crate::worktree::scan::{ScanOptions, Select};
 use crate::worktree::snapshot::{Problem, Snapshot, SnapshotInput, snapshot};
@@ -26,7 +29,7 @@ pub struct Who {
 }
 
 impl Who {
-    fn at(&self, time: Timestamp) -> Person {
+    pub(super) fn at(&self, time: Timestamp) -> Person {
         Person {
             name: self.name.clone(),
             email: self.email.clone(),
@@ -80,6 +83,15 @@ pub struct CommitReport {
     pub warnings: Vec<Problem>,
     /// Control directories that were passed by.
     pub control: Vec<Vec<u8>>,
+    /// Conflicts of the base that are carried on.
+    pub conflicts: Vec<RepoPath>,
+    /// Of these, the ones whose file was edited and still has marker lines: the edit stays in the
+    /// worktree, uncommitted.
+    pub edited: Vec<RepoPath>,
+    /// Conflicts that this commit settles.
+    pub settled: Vec<RepoPath>,
+    /// Files beside them that are to go.
+    leftover: Vec<(RepoPath, TreeEntry)>,
 }
 
 impl Repo {
@@ -138,11 +150,17 @@ impl Repo {
             problems: Vec::new(),
             warnings: Vec::new(),
             control: Vec::new(),
+            conflicts: Vec::new(),
+            edited: Vec::new(),
+            settled: Vec::new(),
+            leftover: Vec::new(),
         };
-        let summary = self.summary(&made, tree.base)?;
+        let (writer, before, made_tree) = self.without_forms(&tree, &made, writer, &mut report)?;
+        let summary = self.summary(made_tree, tree.base)?;
         report.tree_files = summary.map_or(0, |s| s.files);
         report.bytes = summary.map_or(0, |s| s.bytes);
-        let nothing = made.tree.is_none_or(|t| tree.base_tree == Some(t.id))
+        let stored = tree.form.as_ref().map(|form| form.stored);
+        let nothing = made_tree.is_none_or(|t| stored == Some(t.id))
             && tree.base == parent
             && !options.allow_empty
             && !options.amend;
@@ -152,7 +170,7 @@ impl Repo {
             && !options.allow_empty;
         if nothing || first_and_empty {
             report.files = 0;
-            if let Some(tree_id) = tree.base_tree {
+            if let Some(tree_id) = made.tree.map(|t| t.id).or(tree.base_tree) {
                 // Files that were only touched need not be read next time. The cache is a
                 // convenience: failing to write it is not failing to commit.
                 let _ = cache.finish(&tree_id, !tree.cache_fits());
@@ -173,7 +191,8 @@ impl Repo {
                 }
             }
         };
-        let commit = self.new_commit(&options, parent, &summary)?;
+        let open = self.still_open(&tree, &report.settled)?;
+        let commit = self.new_commit(&options, parent, &summary, &open)?;
         let bytes = commit
             .encode()
             .map_err(|e| RepoError::Text(e.to_string()))?;
@@ -183,43 +202,80 @@ impl Repo {
             return Err(RepoError::Cancelled);
         }
         let sealed = self.seal(writer)?;
+        let sealed = match before {
+            Some(before) => before.join(sealed),
+            None => sealed,
+        };
         report.stored_bytes = sealed.stored_bytes;
-        // From what was read at the beginning: an undo elsewhere does not wait for our lock.
-        let mut changes = vec![crate::refs::Change {
-            key: base_key(&tree.name),
-            old: tree.base.map(|base| base.as_bytes().to_vec()),
-            new: Some(id.as_bytes().to_vec()),
-        }];
-        let old = parent.map(|p| p.as_bytes().to_vec());
-        changes.push(match &head {
-            Head::Branch(name) => crate::refs::Change {
-                key: format!("branch/{name}"),
-                old,
-                new: Some(id.as_bytes().to_vec()),
-            },
-            Head::Commit(_) => crate::refs::Change {
-                key: super::worktree::head_key(&tree.name),
-                old: Some(head.value()),
-                new: Some(Head::Commit(id).value()),
-            },
-        });
+        let changes = advance(&tree, &head, parent, id);
         self.publish(options.asked, Some(sealed), changes, Effect::Kept)?;
-        let _ = cache.finish(&summary.id, true);
+        let _ = cache.finish(&made.tree.map_or(summary.id, |t| t.id), true);
         report.commit = Some(id);
         if let Head::Commit(_) = head {
             report.head = Head::Commit(id);
         }
         take_notes(&mut report, made);
+        if let Some(form) = tree.form.as_ref().filter(|form| !form.shown.is_empty()) {
+            // The scan counted files beside conflicts, too.
+            let changed = diff::changes(self.objects(), Some(form.stored), Some(summary.id))?;
+            report.files = changed.len() as u64;
+        }
+        let leftover = std::mem::take(&mut report.leftover);
+        if !leftover.is_empty() {
+            let left = self.remove_untouched(&tree, &leftover, job)?;
+            report.warnings.extend(left);
+        }
         Ok(report)
+    }
+
+    /// The tree to commit: what the files made, with open conflicts as entries again. What the files
+    /// made has to be read for that, so it is sealed first and another writer goes on.
+    fn without_forms<'s>(
+        &'s self,
+        tree: &Tree,
+        made: &Snapshot,
+        writer: StoreWriter<'s>,
+        report: &mut CommitReport,
+    ) -> Result<(StoreWriter<'s>, Option<Sealed>, Option<TreeSummary>), RepoError> {
+        let Some(form) = tree.form.as_ref().filter(|form| !form.shown.is_empty()) else {
+            return Ok((writer, None, made.tree));
+        };
+        let Some(files) = made.tree else {
+            let open = form.shown.iter().map(|shown| shown.at.path.clone());
+            report.conflicts = open.collect();
+            return Ok((writer, None, None));
+        };
+        let sealed = self.seal(writer)?;
+        self.store.adopt(&sealed);
+        let writer = self.store.writer()?;
+        let mut meta = MetaWriter::new(&writer);
+        let (summary, settled) = self.take_back(form, files.id, &mut meta)?;
+        meta.flush()?;
+        drop(meta);
+        report.conflicts = settled.open.into_iter().map(|at| at.path).collect();
+        report.edited = settled.edited;
+        report.settled = settled.settled;
+        report.leftover = settled.leftover;
+        Ok((writer, Some(sealed), Some(summary)))
+    }
+
+    /// Paths of the base's conflicts but for those that are settled.
+    fn still_open(&self, tree: &Tree, settled: &[RepoPath]) -> Result<Vec<RepoPath>, RepoError> {
+        let Some(base) = &tree.base else {
+            return Ok(Vec::new());
+        };
+        let mut open = self.conflict_paths(&self.read_commit(base)?)?;
+        open.retain(|path| !settled.contains(path));
+        Ok(open)
     }
 
     /// Id and totals of the tree that a commit would have; `None` for nothing at all.
     fn summary(
         &self,
-        made: &Snapshot,
+        made: Option<TreeSummary>,
         base: Option<ObjectId>,
     ) -> Result<Option<TreeSummary>, RepoError> {
-        match (made.tree, base) {
+        match (made, base) {
             (Some(tree), _) => Ok(Some(tree)),
             (None, Some(base)) => {
                 let commit = load_commit(self.objects(), &base)?;
@@ -235,11 +291,21 @@ impl Repo {
         }
     }
 
+    /// The generation of a commit with these parents.
+    pub(super) fn generation(&self, parents: &[ObjectId]) -> Result<u64, RepoError> {
+        let mut generation = 0;
+        for parent in parents {
+            generation = generation.max(load_commit(self.objects(), parent)?.generation);
+        }
+        Ok(generation + 1)
+    }
+
     fn new_commit(
         &self,
         options: &CommitOptions<'_>,
         parent: Option<ObjectId>,
         tree: &TreeSummary,
+        open: &[RepoPath],
     ) -> Result<Commit, RepoError> {
         let time = options.asked.time;
         let committer = options.committer.at(time);
@@ -262,16 +328,14 @@ impl Repo {
                 message = before.message;
             }
         }
-        let mut generation = 0;
-        for parent in &parents {
-            generation = generation.max(load_commit(self.objects(), parent)?.generation);
-        }
+        list_conflicts(&mut extras, open);
+        let generation = self.generation(&parents)?;
         Ok(Commit {
             tree: tree.id,
             tree_bytes: tree.bytes,
             tree_files: tree.files,
             parents,
-            generation: generation + 1,
+            generation,
             author,
             committer,
             message,
@@ -281,8 +345,38 @@ impl Repo {
     }
 }
 
+/// What a new commit of a worktree changes in the view: its base, and its branch or head.
+///
+/// From what was read at the beginning: an undo elsewhere does not wait for our lock.
+pub(super) fn advance(
+    tree: &Tree,
+    head: &Head,
+    parent: Option<ObjectId>,
+    id: ObjectId,
+) -> Vec<Change> {
+    let value = |id: ObjectId| id.as_bytes().to_vec();
+    let base = Change {
+        key: base_key(&tree.name),
+        old: tree.base.map(value),
+        new: Some(value(id)),
+    };
+    let moved = match head {
+        Head::Branch(name) => Change {
+            key: format!("branch/{name}"),
+            old: parent.map(value),
+            new: Some(value(id)),
+        },
+        Head::Commit(_) => Change {
+            key: super::worktree::head_key(&tree.name),
+            old: Some(head.value()),
+            new: Some(Head::Commit(id).value()),
+        },
+    };
+    vec![base, moved]
+}
+
 fn take_notes(report: &mut CommitReport, made: Snapshot) {
     report.problems = made.problems;
-    report.warnings = made.warnings;
+    report.warnings.extend(made.warnings);
     report.control = made.control;
 }

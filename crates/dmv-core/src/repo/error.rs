@@ -2,6 +2,7 @@
 
 use crate::fsutil::PathError;
 use crate::hash::ObjectId;
+use crate::merge::MergeError;
 use crate::object::ObjectError;
 use crate::object::name::escape;
 use crate::refs::{RefNameError, RefsError};
@@ -186,6 +187,32 @@ pub enum RepoError {
         /// Why not.
         why: String,
     },
+    /// A branch that can only be merged, where that was not wanted.
+    #[error("branch '{name}' cannot be moved there without a merge")]
+    NotFastForward {
+        /// Its name.
+        name: String,
+    },
+    /// A merge commit, or one without the parent asked for: which change is meant is not clear.
+    #[error("commit {} has {parents} parents: which of them to go back to is not clear", commit.short(12))]
+    Mainline {
+        /// The commit.
+        commit: ObjectId,
+        /// How many it has.
+        parents: usize,
+    },
+    /// A conflict would have more sides than the format holds.
+    #[error("too many unresolved sides meet at '{}'", escape(path))]
+    TooManySides {
+        /// Where.
+        path: Vec<u8>,
+    },
+    /// No conflict at or under a path.
+    #[error("there is no conflict at '{}'", escape(path))]
+    NoConflict {
+        /// The path.
+        path: Vec<u8>,
+    },
     /// Names in a tree that this file system takes for one.
     #[error("'{}' and '{}' are one name on this file system", escape(.0), escape(.1))]
     Collision(Vec<u8>, Vec<u8>),
@@ -274,6 +301,18 @@ fn list(ids: &[ObjectId]) -> String {
         .map(|id| id.short(12))
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+impl From<MergeError> for RepoError {
+    fn from(e: MergeError) -> RepoError {
+        match e {
+            MergeError::Object(e) => e.into(),
+            MergeError::Cancelled => RepoError::Cancelled,
+            MergeError::TooManySides { path } => RepoError::TooManySides {
+                path: path.as_bytes().to_vec(),
+            },
+        }
+    }
 }
 
 impl From<ObjectError> for RepoError {

@@ -7,7 +7,7 @@ use crate::object::commit::Commit;
 use crate::object::list::{Blob, BlobChunks};
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, TreeIter, lookup_path};
-use crate::object::{ObjectError, ObjectType};
+use crate::object::{ObjectError, ObjectRead, ObjectType};
 use std::io::Write;
 use std::ops::{ControlFlow, Range};
 
@@ -159,7 +159,13 @@ impl Repo {
     ) -> Result<(), RepoError> {
         let start = out.len();
         let ty = ObjectType::Chunk;
-        if !self.store.read_into(ty, id, out)? {
+        let made = match self.made.new_puts() {
+            0 => None,
+            _ => self.made.read(ty, id)?,
+        };
+        if let Some(bytes) = made {
+            out.extend_from_slice(&bytes);
+        } else if !self.store.read_into(ty, id, out)? {
             return Err(RepoError::Absent {
                 id: *id,
                 ty: ty.word(),

@@ -6,6 +6,7 @@
 mod branch;
 mod checkout;
 mod commit;
+mod conflict;
 mod diff;
 mod error;
 mod exchange;
@@ -14,10 +15,13 @@ mod files;
 mod heal;
 mod layout;
 pub(crate) mod look;
+mod merge;
 mod peers;
 mod recover;
 mod rename;
+mod resolve;
 mod revision;
+mod settle;
 mod stats;
 mod status;
 mod undo;
@@ -29,15 +33,18 @@ mod worktrees;
 pub use branch::{RefInfo, RefKind};
 pub use checkout::{CheckoutOptions, CheckoutReport, CheckoutTarget};
 pub use commit::{CommitOptions, CommitReport, Who};
+pub use conflict::ConflictAt;
 pub use diff::{WorktreeChange, WorktreeSide, chunks_of};
 pub use error::{RepoError, RevisionError};
 pub use exchange::{Offered, RefMoved, RefUpdate, Refusal};
 pub use export::ExportReport;
 pub use layout::{CONFIG_FILE, DMV_DIR, Place, discover};
 pub use look::{Listed, Located, blob_of};
+pub use merge::{FastForward, MergeOptions, MergeReport};
 pub use peers::{Access, MAX_PEER_NAME_BYTES, NotAKey, Peer, PeerKey};
 pub use recover::{RecoverReport, recover, recover_on};
 pub use rename::Rename;
+pub use resolve::{Choice, ResolveReport};
 pub use revision::split_path;
 pub use stats::{DiskUse, StoreStats};
 pub use status::{ChangeKind, PathChange, StatusOptions, StatusReport};
@@ -48,6 +55,7 @@ pub use worktree::{Head, WorktreeSettings};
 pub use worktrees::{AddOptions, AddReport, WorktreeInfo, WorktreeState};
 
 use crate::object::ObjectRead;
+use crate::object::mem::MemObjects;
 use crate::refs::{Change, Effect, Made, NewOperation, Operation, Refs, RefsError, Timestamp};
 use crate::store::{FileId, LogPack, Sealed, Store, StoreError};
 use crate::vfs::{Open, OsVfs, Vfs};
@@ -72,6 +80,8 @@ pub struct Repo {
     id: FileId,
     vfs: Arc<dyn Vfs>,
     store: Store,
+    /// Objects that are made to be looked at and not stored: how conflicts appear in files.
+    made: MemObjects,
     refs: Arc<Refs>,
     log: Mutex<Option<LogPack>>,
     worktree: Option<(PathBuf, String)>,
@@ -191,6 +201,7 @@ impl Repo {
             id,
             vfs,
             store,
+            made: MemObjects::new(),
             refs,
             log: Mutex::new(None),
             worktree,
@@ -215,7 +226,7 @@ impl Repo {
 
     /// The objects, as the rooms below see them.
     pub fn objects(&self) -> &dyn ObjectRead {
-        &self.store
+        self
     }
 
     /// The view and the operation log.

@@ -1,7 +1,7 @@
 //! What differs between the worktree and the commit it is on.
 
 use super::worktree::{Head, Tree};
-use super::{Repo, RepoError, Unfinished, WorktreeSettings};
+use super::{Repo, RepoError, Unfinished, WorktreeSettings, settle};
 use crate::chunker::{Cutter, MAX_CUT_BYTES};
 use crate::fsutil::{FileKind, FileStat, Fingerprint, PathError, SafeDir, fs_now};
 use crate::hash::ObjectId;
@@ -73,7 +73,7 @@ pub struct StatusReport {
     pub unfinished: Option<Unfinished>,
     /// Paths that differ, in path order.
     pub changes: Vec<PathChange>,
-    /// Conflicts in the commit.
+    /// Conflicts in the commit that are not settled.
     pub conflicts: Vec<Vec<u8>>,
     /// What could not be looked at.
     pub problems: Vec<Problem>,
@@ -98,7 +98,11 @@ impl Repo {
         };
         let tree = self.tree(&options.settings)?;
         let known = tree.known(self);
-        let (out, cache) = self.survey(&tree, &*known, options, job, false)?;
+        let (mut out, cache) = self.survey(&tree, &*known, options, job, false)?;
+        if let Some(form) = &tree.form {
+            let changes = std::mem::take(&mut out.changes);
+            (out.changes, out.conflicts) = settle::explain(&tree.root, form, changes);
+        }
         if let (Some(_lock), Some(cache), Some(tree_id)) = (lock, cache, tree.base_tree) {
             // Remembering is a convenience: on a full disk the answer is the same.
             let _ = cache.finish(&tree_id, !tree.cache_fits());
@@ -106,8 +110,8 @@ impl Repo {
         Ok(out)
     }
 
-    /// The paths that differ, for commands that hold the worktree's lock. Removes temporary files
-    /// that a checkout has left when it was killed.
+    /// The paths that differ from the base's form, for commands that hold the worktree's lock. Removes
+    /// temporary files that a checkout has left when it was killed.
     pub(super) fn changes_of(
         &self,
         tree: &Tree,

@@ -4,6 +4,7 @@
 //! have its new ones. Files follow as the operation's [`Effect`] tells. Its own undo is no exception.
 
 use super::checkout::{SwitchTo, Switched};
+use super::conflict::Form;
 use super::worktree::{Head, base_key, head_key, path_key};
 use super::worktrees::{WholeWorktree, refuse_unless_free, whole_worktree};
 use super::{Asked, Repo, RepoError, WorktreeSettings};
@@ -151,7 +152,7 @@ impl Repo {
         let target = match base {
             Some(value) => {
                 let id = self.id_value(&base_key(&tree.name), value)?;
-                self.read_commit(&id)?.tree
+                self.form_at(&id)?
             }
             None => {
                 let writer = self.store.writer()?;
@@ -162,13 +163,13 @@ impl Repo {
                 // It is read before it is published.
                 self.store.adopt(&done);
                 sealed = Some(done);
-                empty
+                Form::plain(empty)
             }
         };
         let to = SwitchTo {
             what: "this undo",
             command: &options.asked.command,
-            tree: target,
+            form: target,
             force: false,
             settings: &options.settings,
         };

@@ -1,9 +1,9 @@
 //! The worktree of an open repository: where it is, what it is on, its lock and stat cache.
 
+use super::conflict::Form;
 use super::{Repo, RepoError, layout};
 use crate::fsutil::SafeDir;
 use crate::hash::ObjectId;
-use crate::history::load_commit;
 use crate::worktree::cacheupdate::STAT_NAME;
 use crate::worktree::ignore::IgnoreRules;
 use crate::worktree::known::TreeKnown;
@@ -83,8 +83,10 @@ pub(super) struct Tree {
     pub ignore: IgnoreRules,
     /// The commit whose tree the files were last made equal to.
     pub base: Option<ObjectId>,
-    /// That commit's tree.
+    /// The tree that the files are compared with: that commit's, in its form.
     pub base_tree: Option<ObjectId>,
+    /// How that form shows conflicts.
+    pub form: Option<Form>,
     pub cache: Option<StatCache>,
     pub ignore_warnings: Vec<String>,
 }
@@ -221,10 +223,8 @@ impl Repo {
         let root = SafeDir::open_root(self.worktree_root().ok_or(RepoError::NoWorktree)?)?;
         let own = SafeDir::open_root(&self.own_dir()?)?;
         let base = self.base_commit()?;
-        let base_tree = match base {
-            Some(id) => Some(load_commit(self.objects(), &id)?.tree),
-            None => None,
-        };
+        let form = base.map(|id| self.form_at(&id)).transpose()?;
+        let base_tree = form.as_ref().map(|form| form.tree);
         let cache = StatCache::open(&own, STAT_NAME, &self.id.0);
         let (ignore, warnings) =
             IgnoreRules::new(settings.global_ignore.as_deref(), settings.git_ignore);
@@ -237,6 +237,7 @@ impl Repo {
             ignore,
             base,
             base_tree,
+            form,
             cache,
             ignore_warnings,
         })
@@ -253,6 +254,14 @@ impl Repo {
             std::thread::sleep(LOCK_PAUSE);
         }
         Err(RepoError::Busy)
+    }
+
+    /// [`lock_worktree`](Self::lock_worktree), where there is one.
+    pub(super) fn lock_if_worktree(&self) -> Result<Option<WorktreeLock>, RepoError> {
+        match self.worktree_root() {
+            Some(_) => self.lock_worktree().map(Some),
+            None => Ok(None),
+        }
     }
 
     /// The worktree's lock, unless another command has it.

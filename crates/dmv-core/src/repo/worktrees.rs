@@ -232,7 +232,7 @@ impl Repo {
         let to = SwitchTo {
             what: "adding this worktree",
             command: &asked.command,
-            tree: self.read_commit(&commit)?.tree,
+            form: self.form_at(&commit)?,
             force: false,
             settings,
         };

@@ -302,9 +302,15 @@ impl Store {
         StoreWriter::new(self, Some(wanted))
     }
 
-    /// Takes what a job has published into use for this process.
+    /// Takes what a job has published, or is about to publish, into use for this process.
     pub fn adopt(&self, sealed: &Sealed) {
-        write(&self.tables).extend(sealed.tables.iter().cloned());
+        let mut tables = write(&self.tables);
+        for table in &sealed.tables {
+            if !tables.iter().any(|known| Arc::ptr_eq(known, table)) {
+                tables.push(table.clone());
+            }
+        }
+        drop(tables);
         let mut rows = write(&self.rows);
         for segment in &sealed.segments {
             match rows.iter_mut().find(|row| row.id == segment.pack) {

@@ -152,6 +152,21 @@ pub struct Sealed {
     _locks: Vec<Arc<dyn VfsFile>>,
 }
 
+impl Sealed {
+    /// What two writers of one job left, to be published together.
+    pub fn join(mut self, later: Sealed) -> Sealed {
+        self.segments.extend(later.segments);
+        // What the later one found of the earlier one is new, not relied on.
+        let own: HashSet<FileId> = self.segments.iter().map(|row| row.pack).collect();
+        let relied = later.relied.into_iter().filter(|id| !own.contains(id));
+        self.relied.extend(relied);
+        self.stored_bytes += later.stored_bytes;
+        self.tables.extend(later.tables);
+        self._locks.extend(later._locks);
+        self
+    }
+}
+
 /// Takes the objects of one job.
 pub struct StoreWriter<'s> {
     store: &'s Store,
@@ -520,10 +535,12 @@ pub(super) fn after_cut_records(
     Ok(end)
 }
 
-/// Takes metadata objects one at a time and groups them into frames.
+/// Takes objects one at a time and groups them into frames. Chunks, of which few come this way, go
+/// to data packs, everything else to meta packs.
 pub struct MetaWriter<'w> {
     writer: &'w StoreWriter<'w>,
     builder: FrameBuilder,
+    chunks: FrameBuilder,
     encoder: FrameEncoder,
 }
 
@@ -534,22 +551,39 @@ impl<'w> MetaWriter<'w> {
         MetaWriter {
             writer,
             builder: FrameBuilder::default(),
+            chunks: FrameBuilder::default(),
             encoder,
         }
     }
 
     /// Writes what is still buffered.
     pub fn flush(&mut self) -> Result<(), StoreError> {
-        if self.builder.objects.is_empty() {
+        self.flush_kind(PackKind::Data)?;
+        self.flush_kind(PackKind::Meta)
+    }
+
+    fn builder(&mut self, kind: PackKind) -> &mut FrameBuilder {
+        match kind {
+            PackKind::Data => &mut self.chunks,
+            _ => &mut self.builder,
+        }
+    }
+
+    fn flush_kind(&mut self, kind: PackKind) -> Result<(), StoreError> {
+        let builder = match kind {
+            PackKind::Data => &mut self.chunks,
+            _ => &mut self.builder,
+        };
+        if builder.objects.is_empty() {
             return Ok(());
         }
         let path = self.writer.store.packs_dir();
         let frame = self
             .encoder
-            .encode(&self.builder.raw, &self.builder.objects)
+            .encode(&builder.raw, &builder.objects)
             .at("compress for", path)?;
-        self.writer.append(PackKind::Meta, &frame)?;
-        self.builder.clear();
+        self.writer.append(kind, &frame)?;
+        builder.clear();
         Ok(())
     }
 }
@@ -565,10 +599,14 @@ impl ObjectWrite for MetaWriter<'_> {
         }
         let id = ty.id_of(bytes);
         if self.writer.claim(&id)? {
-            if self.builder.is_full_for(bytes.len()) {
-                self.flush()?;
+            let kind = match ty {
+                ObjectType::Chunk => PackKind::Data,
+                _ => PackKind::Meta,
+            };
+            if self.builder(kind).is_full_for(bytes.len()) {
+                self.flush_kind(kind)?;
             }
-            self.builder.push(id, ty, bytes);
+            self.builder(kind).push(id, ty, bytes);
         }
         Ok(id)
     }

@@ -37,6 +37,15 @@ impl<'a> TreeKnown<'a> {
         }
     }
 
+    /// The directory in the older cache's tree. That tree need not be stored: it may show conflicts
+    /// of a commit that is no longer the base.
+    fn older_tree(&self, older: &StatCache, dir: &[u8]) -> Result<Option<ObjectId>, ObjectError> {
+        match dir_tree(self.reader, &older.base_tree(), dir) {
+            Err(ObjectError::Missing { .. }) => Ok(None),
+            found => found,
+        }
+    }
+
     /// What the older cache says of the directory's entries, with the entries it said it of.
     fn older_section(&self, dir: &[u8]) -> Result<HashMap<Vec<u8>, Vouched>, ObjectError> {
         let mut out = HashMap::new();
@@ -46,13 +55,16 @@ impl<'a> TreeKnown<'a> {
         let Ok(Some(section)) = older.section(dir) else {
             return Ok(out);
         };
-        let Some(before) = dir_tree(self.reader, &older.base_tree(), dir)? else {
+        let Some(before) = self.older_tree(older, dir)? else {
             return Ok(out);
         };
         let prints: HashMap<&[u8], Fingerprint> =
             section.iter().map(|e| (e.name, e.fingerprint)).collect();
         for entry in TreeIter::new(self.reader, before) {
-            let entry = entry?;
+            let entry = match entry {
+                Err(ObjectError::Missing { .. }) => break,
+                entry => entry?,
+            };
             if let Some(print) = prints.get(entry.name.as_bytes()) {
                 out.insert(entry.name.as_bytes().to_vec(), (entry, *print));
             }
@@ -74,7 +86,7 @@ impl Known for TreeKnown<'_> {
         };
         // The usual case: the directory is the same in both trees.
         if let Some(cache) = self.older
-            && dir_tree(self.reader, &cache.base_tree(), dir)? == Some(tree)
+            && self.older_tree(cache, dir)? == Some(tree)
             && let Ok(Some(section)) = cache.section(dir)
         {
             return Ok(Some(section));

@@ -24,9 +24,11 @@ enum Above {
 }
 
 impl Switch<'_> {
-    /// Finds uncommitted work that the switch would overwrite, before anything is touched.
-    pub(super) fn check(&self, what: &'static str, force: bool) -> Result<(), RepoError> {
+    /// Finds uncommitted work that the switch would overwrite, before anything is touched. Where a
+    /// file of the user's has the name of a conflict's side, the side is not shown.
+    pub(super) fn check(&mut self, what: &'static str, force: bool) -> Result<(), RepoError> {
         let mut lost = BTreeSet::new();
+        let mut unshown = BTreeSet::new();
         let mut absent_dirs: BTreeSet<Vec<u8>> = BTreeSet::new();
         let mut above = BTreeMap::new();
         self.differences().each(&mut |path, old, new| {
@@ -35,7 +37,10 @@ impl Switch<'_> {
             if let (Some(_), None) = (new, &stat)
                 && let Some(obstacle) = self.obstacle(bytes, &mut above)?
             {
-                lost.insert(obstacle);
+                match self.form.is_side(bytes) {
+                    true => unshown.insert(bytes.to_vec()),
+                    false => lost.insert(obstacle),
+                };
                 return Ok(());
             }
             let collides = match (self.dirty.get(bytes), old, new, &stat) {
@@ -55,9 +60,11 @@ impl Switch<'_> {
                 (Some(_), Some(old), None, Some(_)) => !force && is_file(old),
                 (_, None, None, _) => false,
             };
-            if collides {
-                lost.insert(bytes.to_vec());
-            }
+            match (collides, old.is_none() && self.form.is_side(bytes)) {
+                (true, true) => unshown.insert(bytes.to_vec()),
+                (true, false) => lost.insert(bytes.to_vec()),
+                (false, _) => false,
+            };
             Ok(())
         })?;
         // With force, tracked files are put back that do not differ between the commits.
@@ -74,6 +81,7 @@ impl Switch<'_> {
                 Some(_) => {}
             }
         }
+        self.unshown = unshown;
         match lost.is_empty() {
             true => Ok(()),
             false => Err(RepoError::WouldLose {

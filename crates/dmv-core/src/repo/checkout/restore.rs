@@ -25,8 +25,9 @@ impl Repo {
         let _lock = self.lock_worktree()?;
         let tree = self.tree(settings)?;
         let commit = from.or(tree.base).ok_or(RepoError::NoCommit)?;
-        let root = self.read_commit(&commit)?.tree;
-        let mut switch = Switch::new(self, &tree, root, job);
+        let form = self.form_at(&commit)?;
+        let root = form.tree;
+        let mut switch = Switch::new(self, &tree, &form, job);
         switch.find_dirty(settings)?;
         let mut wanted = Vec::new();
         for path in paths {
@@ -36,6 +37,23 @@ impl Repo {
                 continue;
             }
             let found = entry_at(self.objects(), &root, parsed.as_bytes())?;
+            // A conflict is its own file and those beside it.
+            let shown = form.shown.iter().find(|shown| shown.at.path == parsed);
+            if let Some(shown) = shown {
+                for (path, entry) in &shown.sides {
+                    match entry.kind {
+                        Kind::Directory => self.collect(path, entry.id, &mut wanted)?,
+                        _ => wanted.push((path.clone(), entry.clone())),
+                    }
+                }
+                if found.is_none() {
+                    // What settled it by a choice can be had again.
+                    if self.is_a_side(&tree, shown)? {
+                        self.remove_file(&tree, &parsed)?;
+                    }
+                    continue;
+                }
+            }
             let found = found.ok_or_else(|| RepoError::NoSuchPath {
                 revision: commit.short(12),
                 path: path.clone(),

@@ -8,8 +8,10 @@ use crate::job::Job;
 use crate::object::list::Blob;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
+use crate::repo::conflict::Form;
 use crate::repo::files::{Counted, StoreContent};
 use crate::repo::look::blob_of;
+use crate::repo::settle::find_settled;
 use crate::repo::worktree::Tree;
 use crate::repo::{
     ChangeKind, PathChange, Repo, RepoError, StatusOptions, Unfinished, WorktreeSettings,
@@ -37,10 +39,14 @@ const SYNC_EACH: usize = 64;
 pub(super) type Written = HashMap<Vec<u8>, HashMap<Box<[u8]>, Fingerprint>>;
 
 /// A change of the worktree from one tree to another.
-pub(super) struct Switch<'a> {
+pub(in crate::repo) struct Switch<'a> {
     pub(super) repo: &'a Repo,
     pub(super) tree: &'a Tree,
     pub(super) target: ObjectId,
+    /// How the target shows conflicts.
+    pub(super) form: &'a Form,
+    /// Sides of conflicts that are not shown: a file of the user's has the name.
+    pub(super) unshown: BTreeSet<Vec<u8>>,
     pub(super) job: &'a Job,
     /// Tracked paths that are not as the base has them, and untracked ones.
     pub(super) dirty: BTreeMap<Vec<u8>, ChangeKind>,
@@ -53,20 +59,22 @@ pub(super) struct Switch<'a> {
     pub(super) files: u64,
     pub(super) bytes: u64,
     pub(super) removed: u64,
-    pub(super) refused: Vec<Problem>,
+    pub(in crate::repo) refused: Vec<Problem>,
 }
 
 impl<'a> Switch<'a> {
-    pub(super) fn new(
+    pub(in crate::repo) fn new(
         repo: &'a Repo,
         tree: &'a Tree,
-        target: ObjectId,
+        form: &'a Form,
         job: &'a Job,
     ) -> Switch<'a> {
         Switch {
             repo,
             tree,
-            target,
+            target: form.tree,
+            form,
+            unshown: BTreeSet::new(),
             job,
             dirty: BTreeMap::new(),
             written: HashMap::new(),
@@ -91,6 +99,13 @@ impl<'a> Switch<'a> {
             .into_iter()
             .map(|PathChange { path, kind }| (path, kind))
             .collect();
+        // That a conflict was settled is a change, also where its file is as it was.
+        for shown in self.tree.form.iter().flat_map(|form| &form.shown) {
+            if let Some(kind) = find_settled(&self.tree.root, shown, &self.dirty) {
+                let path = shown.at.path.as_bytes().to_vec();
+                self.dirty.entry(path).or_insert(kind);
+            }
+        }
         Ok(())
     }
 
@@ -212,12 +227,17 @@ impl<'a> Switch<'a> {
     }
 
     /// Plans one entry, and carries the plan out when it is large enough.
-    pub(super) fn add(
+    pub(in crate::repo) fn add(
         &mut self,
         pending: &mut Pending,
         path: Vec<u8>,
         entry: &TreeEntry,
     ) -> Result<(), RepoError> {
+        if self.unshown.contains(&path) {
+            let why = "a file of yours has this name, so this side is not shown".to_owned();
+            self.refused.push(Problem { path, why });
+            return Ok(());
+        }
         let parent = split_path(&path).map_or(&b""[..], |(dir, _)| dir);
         self.need_dirs(parent, &mut pending.dirs);
         let there = self.stat(&path, &mut pending.absent)?;
@@ -253,7 +273,7 @@ impl<'a> Switch<'a> {
         }
     }
 
-    pub(super) fn flush(&mut self, pending: &mut Pending) -> Result<(), RepoError> {
+    pub(in crate::repo) fn flush(&mut self, pending: &mut Pending) -> Result<(), RepoError> {
         let Pending { mut plan, dirs, .. } = std::mem::take(pending);
         plan.make_dirs = sorted(dirs);
         self.run(plan)
@@ -322,7 +342,7 @@ impl<'a> Switch<'a> {
     }
 
     /// Makes the written files durable before the stat cache vouches for them.
-    pub(super) fn sync(&self) -> Result<(), RepoError> {
+    pub(in crate::repo) fn sync(&self) -> Result<(), RepoError> {
         let count: usize = self.written.values().map(HashMap::len).sum();
         if count > SYNC_EACH {
             return Ok(sync_filesystem(&self.tree.root)?);
@@ -346,7 +366,7 @@ impl<'a> Switch<'a> {
 
 /// Writes that wait to be carried out together.
 #[derive(Default)]
-pub(super) struct Pending {
+pub(in crate::repo) struct Pending {
     plan: Plan<Blob>,
     dirs: BTreeSet<Vec<u8>>,
     /// Directories that were not there when last looked at.

@@ -1,0 +1,74 @@
+//! `dmv conflicts`
+
+use super::merge::list;
+use crate::context::Context;
+use crate::error::{EXIT_OK, Failure};
+use crate::format::json::conflict_values;
+use dmv_core::repo::{ConflictAt, Repo, StatusOptions};
+use dmv_core::worktree::select::Paths;
+use std::collections::HashSet;
+use std::io::Write;
+
+/// List unresolved conflicts
+///
+/// Of the worktree, those that are neither settled in its files nor in its commit; of a revision,
+/// those that its commit holds. Each is one of: content, add/add, delete/modify (ours deleted),
+/// modify/delete, file/directory, type, mode, symlink, many-sides.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  dmv conflicts\n  dmv conflicts main --json")]
+pub struct Args {
+    /// The revision; the worktree without it
+    #[arg(value_name = "REV")]
+    revision: Option<String>,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    let conflicts = match (&args.revision, repo.worktree_root()) {
+        (Some(revision), _) => of_commit(&repo, Some(repo.resolve(revision)?))?,
+        (None, None) => of_commit(&repo, repo.head_commit()?)?,
+        (None, Some(_)) => open_in_worktree(context, &repo)?,
+    };
+    if context.globals.json {
+        for value in conflict_values(&conflicts) {
+            context.ui.json(&value)?;
+        }
+        return Ok(EXIT_OK);
+    }
+    let mut out = context.ui.out();
+    list(context, &mut *out, &conflicts)?;
+    if conflicts.is_empty() && !context.ui.quiet() {
+        writeln!(out, "no conflicts")?;
+    }
+    Ok(EXIT_OK)
+}
+
+fn of_commit(
+    repo: &Repo,
+    id: Option<dmv_core::hash::ObjectId>,
+) -> Result<Vec<ConflictAt>, Failure> {
+    Ok(match id {
+        Some(id) => repo.conflicts(&repo.read_commit(&id)?)?,
+        None => Vec::new(),
+    })
+}
+
+/// Those of the base that no file settles.
+fn open_in_worktree(context: &Context, repo: &Repo) -> Result<Vec<ConflictAt>, Failure> {
+    let mut all = of_commit(repo, repo.base_commit()?)?;
+    if all.is_empty() {
+        return Ok(all);
+    }
+    let options = StatusOptions {
+        select: &Paths::default(),
+        settings: context.settings()?,
+    };
+    let open: HashSet<Vec<u8>> = repo
+        .status(&options, &context.job)?
+        .conflicts
+        .into_iter()
+        .collect();
+    all.retain(|at| open.contains(at.path.as_bytes()));
+    Ok(all)
+}

@@ -1,0 +1,193 @@
+//! `dmv merge`
+
+use crate::context::Context;
+use crate::error::{EXIT_CONFLICTS, EXIT_INCOMPLETE, EXIT_OK, Failure};
+use crate::format::json::{ConflictValue, ProblemValue, conflict_values, problems};
+use crate::format::text::{SHORT_ID, bytes, clean, count};
+use dmv_core::hash::ObjectId;
+use dmv_core::object::name::escape;
+use dmv_core::repo::{
+    ConflictAt, FastForward, Head, MergeOptions, MergeReport, RefKind, Repo, RepoError,
+};
+use serde::Serialize;
+use std::io::Write;
+
+/// Merge another branch or revision into the current branch
+///
+/// A merge always completes. What both sides changed and cannot be put together is committed as a
+/// conflict that keeps every side; `dmv conflicts` lists them, `dmv resolve` settles them, now or
+/// later, here or on another machine. Uncommitted changes that do not collide are kept; where they
+/// would be lost, nothing is done.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  dmv merge regrade\n  dmv merge regrade -m \"take over the regrade\"\n\n\
+                  Exit code 4: merged, with conflicts."
+)]
+pub struct Args {
+    /// What to merge
+    #[arg(value_name = "REV")]
+    revision: String,
+    /// The message of the merge commit
+    #[arg(short, long, value_name = "MSG")]
+    message: Option<String>,
+    /// Make a merge commit also where the branch could simply be moved
+    #[arg(long, conflicts_with = "ff_only")]
+    no_ff: bool,
+    /// Only move the branch; refuse what needs a merge commit
+    #[arg(long)]
+    ff_only: bool,
+}
+
+#[derive(Serialize)]
+struct Document {
+    commit: String,
+    fast_forward: bool,
+    up_to_date: bool,
+    conflicts: Vec<ConflictValue>,
+    renames: Vec<RenameValue>,
+    files: u64,
+    bytes: u64,
+    removed: u64,
+    problems: Vec<ProblemValue>,
+}
+
+#[derive(Serialize)]
+struct RenameValue {
+    from: String,
+    to: String,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    let theirs = repo.resolve(&args.revision)?;
+    let fast_forward = match (args.no_ff, args.ff_only) {
+        (true, _) => FastForward::Never,
+        (_, true) => FastForward::Only,
+        _ => FastForward::Auto,
+    };
+    let message = match args.message {
+        Some(message) => message,
+        None => default_message(&repo, &args.revision, &theirs)?,
+    };
+    let options = options(context, message)?;
+    let watch = context.watch("merging");
+    let report = repo.merge(theirs, fast_forward, &options, &context.job)?;
+    drop(watch);
+    let done = match (report.up_to_date, report.fast_forward) {
+        (true, _) => "already up to date",
+        (_, true) => "fast-forward",
+        _ => "merged",
+    };
+    finish(context, &report, done)
+}
+
+/// What merges and reverts have in common.
+pub fn options(context: &Context, message: String) -> Result<MergeOptions, Failure> {
+    Ok(MergeOptions {
+        message,
+        committer: context.who()?,
+        settings: context.settings()?,
+        asked: context.asked()?,
+    })
+}
+
+fn default_message(repo: &Repo, revision: &str, id: &ObjectId) -> Result<String, RepoError> {
+    let is_branch = |info: &dmv_core::repo::RefInfo| info.name == revision;
+    let what = match repo.list_refs(RefKind::Branch)?.iter().any(is_branch) {
+        true => format!("branch '{revision}'"),
+        false if revision.len() <= 64 && !id.to_string().starts_with(revision) => {
+            format!("'{revision}'")
+        }
+        false => format!("commit {}", id.short(SHORT_ID)),
+    };
+    let into = match repo.head()? {
+        Head::Branch(name) => format!(" into {name}"),
+        Head::Commit(_) => String::new(),
+    };
+    Ok(format!("Merge {what}{into}"))
+}
+
+/// Tells what a merge or revert did.
+pub fn finish(context: &Context, report: &MergeReport, done: &str) -> Result<u8, Failure> {
+    let ui = &context.ui;
+    if context.globals.json {
+        ui.json(&document(report))?;
+    } else if !ui.quiet() {
+        let mut out = ui.out();
+        let on = match &report.head {
+            Head::Branch(name) => clean(name),
+            Head::Commit(_) => "no branch".to_owned(),
+        };
+        writeln!(out, "{done}: {on} is at {}", report.commit.short(SHORT_ID))?;
+        for moved in &report.moves {
+            writeln!(out, "  followed {} -> {}", moved.from, moved.to)?;
+        }
+        if !report.up_to_date {
+            let removed = match report.removed {
+                0 => String::new(),
+                n => format!(", {n} removed"),
+            };
+            let files = count(report.files, "file", "files");
+            writeln!(out, "{files} written ({}){removed}", bytes(report.bytes))?;
+        }
+        list(context, &mut *out, &report.conflicts)?;
+    }
+    if report.moves_skipped {
+        ui.warn("too many files were added to look for moved ones; what one side moved and the other changed is a delete/modify conflict");
+    }
+    for problem in &report.refused {
+        let (path, why) = (escape(&problem.path), &problem.why);
+        ui.warn(format_args!("not written: {path}: {why}"));
+    }
+    if let Some(first) = report.conflicts.first() {
+        let path = crate::context::quoted(&first.path.to_string());
+        ui.note(format_args!("hint: dmv conflicts"));
+        ui.note(format_args!(
+            "hint: dmv resolve {path} --ours|--theirs|--base|--both|--with FILE"
+        ));
+    }
+    Ok(
+        match (report.conflicts.is_empty(), report.refused.is_empty()) {
+            (false, _) => EXIT_CONFLICTS,
+            (true, false) => EXIT_INCOMPLETE,
+            (true, true) => EXIT_OK,
+        },
+    )
+}
+
+/// One line for each conflict, and their number.
+pub fn list(
+    context: &Context,
+    out: &mut impl Write,
+    conflicts: &[ConflictAt],
+) -> Result<(), Failure> {
+    for at in conflicts {
+        let word = format!("{:<14}", at.kind().word());
+        let red = anstyle::Style::new().fg_color(Some(anstyle::AnsiColor::Red.into()));
+        writeln!(out, "  {}  {}", context.ui.paint(red, word), at.path)?;
+    }
+    if !conflicts.is_empty() {
+        let n = count(conflicts.len() as u64, "conflict", "conflicts");
+        writeln!(out, "{n}")?;
+    }
+    Ok(())
+}
+
+fn document(report: &MergeReport) -> Document {
+    let renames = report.moves.iter().map(|moved| RenameValue {
+        from: String::from_utf8_lossy(moved.from.as_bytes()).into_owned(),
+        to: String::from_utf8_lossy(moved.to.as_bytes()).into_owned(),
+    });
+    Document {
+        commit: report.commit.to_string(),
+        fast_forward: report.fast_forward,
+        up_to_date: report.up_to_date,
+        conflicts: conflict_values(&report.conflicts),
+        renames: renames.collect(),
+        files: report.files,
+        bytes: report.bytes,
+        removed: report.removed,
+        problems: problems(&report.refused),
+    }
+}

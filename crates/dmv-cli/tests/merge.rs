@@ -1,0 +1,543 @@
+//! Merging, conflicts and reverting, as a user does it.
+
+use serde_json::Value;
+use std::error::Error;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+struct Place {
+    dir: TempDir,
+}
+
+impl Place {
+    fn new() -> Result<Place, Box<dyn Error>> {
+        let place = Place {
+            dir: TempDir::new()?,
+        };
+        fs::create_dir_all(place.work())?;
+        place.ok(&["init"])?;
+        Ok(place)
+    }
+
+    /// Two branches, `main` and `side`, that have changed the same files; on `main`.
+    fn diverged(
+        base: &[(&str, &str)],
+        ours: &[(&str, &str)],
+        theirs: &[(&str, &str)],
+    ) -> Result<Place, Box<dyn Error>> {
+        let place = Place::new()?;
+        place.set(base)?;
+        place.ok(&["commit", "--allow-empty", "-m", "base"])?;
+        place.ok(&["branch", "side"])?;
+        place.set(ours)?;
+        place.ok(&["commit", "-m", "ours"])?;
+        place.ok(&["checkout", "side"])?;
+        place.set(theirs)?;
+        place.ok(&["commit", "-m", "theirs"])?;
+        place.ok(&["checkout", "main"])?;
+        Ok(place)
+    }
+
+    fn work(&self) -> PathBuf {
+        self.dir.path().join("work")
+    }
+
+    fn run(&self, args: &[&str]) -> Result<Output, Box<dyn Error>> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dmv"));
+        command
+            .args(args)
+            .current_dir(self.work())
+            .env_clear()
+            .env("HOME", self.dir.path())
+            .env("USER", "ada")
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null());
+        Ok(command.output()?)
+    }
+
+    fn ends(&self, exit: i32, args: &[&str]) -> Result<(String, String), Box<dyn Error>> {
+        let output = self.run(args)?;
+        let (out, errors) = (
+            String::from_utf8(output.stdout)?,
+            String::from_utf8(output.stderr)?,
+        );
+        assert_eq!(output.status.code(), Some(exit), "{args:?}: {out}{errors}");
+        Ok((out, errors))
+    }
+
+    fn ok(&self, args: &[&str]) -> Result<String, Box<dyn Error>> {
+        Ok(self.ends(0, args)?.0)
+    }
+
+    fn json(&self, exit: i32, args: &[&str]) -> Result<Value, Box<dyn Error>> {
+        Ok(serde_json::from_str(
+            &self.ends(exit, &[args, &["--json"]].concat())?.0,
+        )?)
+    }
+
+    /// Writes files; a dash for content deletes.
+    fn set(&self, files: &[(&str, &str)]) -> Outcome {
+        for (path, content) in files {
+            let path = self.work().join(path);
+            if *content == "-" {
+                fs::remove_file(path)?;
+                continue;
+            }
+            fs::create_dir_all(path.parent().ok_or("no parent")?)?;
+            fs::write(path, content)?;
+        }
+        Ok(())
+    }
+
+    fn read(&self, path: &str) -> Option<String> {
+        fs::read_to_string(self.work().join(path)).ok()
+    }
+
+    fn names(&self) -> Result<Vec<String>, Box<dyn Error>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(self.work())? {
+            names.push(entry?.file_name().to_string_lossy().into_owned());
+        }
+        names.retain(|name| name != ".dmv");
+        names.sort();
+        Ok(names)
+    }
+
+    /// Changes and conflicts as `status` tells them.
+    fn status(&self) -> Result<(Vec<String>, Vec<String>), Box<dyn Error>> {
+        let status = self.json(0, &["status"])?;
+        let list = |key: &str| -> Vec<String> {
+            let text = |v: &Value| {
+                let path = v["path"].as_str().unwrap_or_default();
+                match v["change"].as_str() {
+                    Some(change) => format!("{change} {path}"),
+                    None => path.to_owned(),
+                }
+            };
+            status[key]
+                .as_array()
+                .map_or(Vec::new(), |all| all.iter().map(text).collect())
+        };
+        Ok((list("changes"), list("conflicts")))
+    }
+}
+
+const NONE: [&str; 0] = [];
+
+#[test]
+fn a_merge_of_disjoint_changes_has_two_parents_and_both_changes() -> Outcome {
+    let place = Place::diverged(
+        &[("a", "1"), ("b", "1"), ("t", "1\n2\n3\n")],
+        &[("a", "2"), ("t", "x\n2\n3\n")],
+        &[("b", "2"), ("d/new", "n"), ("t", "1\n2\ny\n")],
+    )?;
+    place.set(&[("mine", "not committed")])?;
+    let merged = place.json(0, &["merge", "side"])?;
+    assert_eq!(
+        (&merged["fast_forward"], &merged["conflicts"]),
+        (&false.into(), &Value::Array(vec![]))
+    );
+    assert_eq!(place.read("t").as_deref(), Some("x\n2\ny\n"));
+    assert_eq!(
+        (place.read("a"), place.read("b"), place.read("d/new")),
+        (Some("2".into()), Some("2".into()), Some("n".into()))
+    );
+    assert_eq!(place.status()?.0, ["added mine"]);
+    let log = place.ok(&["log", "-n", "1", "--json"])?;
+    let log: Value = serde_json::from_str(&log)?;
+    assert_eq!(log["parents"].as_array().map(Vec::len), Some(2));
+    assert_eq!(log["message"], "Merge branch 'side' into main");
+    assert_eq!(place.json(0, &["merge", "side"])?["up_to_date"], true);
+    place.ok(&["verify"])?;
+    // The other branch only has to be moved, and not when a merge commit is wanted.
+    place.ok(&["checkout", "side"])?;
+    assert_eq!(
+        place.json(0, &["merge", "--no-ff", "main"])?["fast_forward"],
+        false
+    );
+    place.ok(&["undo"])?;
+    assert_eq!(
+        place.json(0, &["merge", "--ff-only", "main"])?["fast_forward"],
+        true
+    );
+    Ok(())
+}
+
+#[test]
+fn a_merge_that_would_lose_uncommitted_work_is_refused_before_anything_is_touched() -> Outcome {
+    let place = Place::diverged(
+        &[("a", "1"), ("b", "1")],
+        &[("b", "2")],
+        &[("a", "2"), ("new", "n")],
+    )?;
+    place.set(&[("a", "mine"), ("new", "mine")])?;
+    let (_, errors) = place.ends(5, &["merge", "side"])?;
+    assert!(
+        errors.contains("this merge") && errors.contains("new"),
+        "{errors}"
+    );
+    assert_eq!(
+        (place.read("a"), place.read("new")),
+        (Some("mine".into()), Some("mine".into()))
+    );
+    assert_eq!(place.status()?.0, ["modified a", "added new"]);
+    place.ends(5, &["merge", "--ff-only", "side"])?;
+    Ok(())
+}
+
+#[test]
+fn a_merge_into_a_branch_without_commits_and_in_a_bare_repository() -> Outcome {
+    let place = Place::diverged(&[("a", "1")], &[("b", "1")], &[("c", "1")])?;
+    let bare = place.dir.path().join("work/.dmv");
+    // The directory itself is a bare repository to whoever stands in it.
+    let merged = place.ends(
+        0,
+        &[
+            "-C",
+            bare.to_str().ok_or("path")?,
+            "merge",
+            "side",
+            "--json",
+        ],
+    );
+    assert!(merged.is_ok());
+    Ok(())
+}
+
+#[test]
+fn conflicts_are_committed_shown_carried_on_and_settled() -> Outcome {
+    let place = Place::diverged(
+        &[
+            ("t", "1\n2\n3\n"),
+            ("m", "\0base"),
+            ("gone", "1"),
+            ("k", "1"),
+        ],
+        &[("t", "1\nours\n3\n"), ("m", "\0ours"), ("gone", "-")],
+        &[("t", "1\ntheirs\n3\n"), ("m", "\0theirs"), ("gone", "2")],
+    )?;
+    let merged = place.json(4, &["merge", "side"])?;
+    let kinds: Vec<&str> = merged["conflicts"]
+        .as_array()
+        .ok_or("no list")?
+        .iter()
+        .filter_map(|c| c["kind"].as_str())
+        .collect();
+    assert_eq!(kinds, ["delete/modify", "content", "content"]);
+    let shown = [
+        "gone.base",
+        "gone.theirs",
+        "k",
+        "m",
+        "m.base",
+        "m.ours",
+        "m.theirs",
+        "t",
+        "t.base",
+        "t.ours",
+        "t.theirs",
+    ];
+    assert_eq!(place.names()?, shown);
+    assert_eq!(place.read("m").as_deref(), Some("\0ours"));
+    let marked = "1\n<<<<<<< ours\nours\n||||||| base\n2\n=======\ntheirs\n>>>>>>> theirs\n3\n";
+    assert_eq!(place.read("t").as_deref(), Some(marked));
+    let open = vec!["gone".to_owned(), "m".into(), "t".into()];
+    assert_eq!(place.status()?, (vec![], open.clone()));
+    // Nothing of it is news, and other work goes on.
+    assert_eq!(
+        place.json(0, &["commit", "-m", "x"])?["commit"],
+        Value::Null
+    );
+    place.set(&[("k", "2")])?;
+    let (_, errors) = place.ends(0, &["commit", "-m", "go on"])?;
+    assert!(errors.contains("3 conflicts are unresolved"), "{errors}");
+    assert_eq!(place.names()?, shown);
+    assert_eq!(
+        place.ok(&["conflicts", "main", "--json"])?.lines().count(),
+        3
+    );
+    // An edit with markers left is neither lost nor taken.
+    let half = marked.replace("ours\nours", "ours\nbetter");
+    place.set(&[("t", &half), ("k", "3")])?;
+    let (_, errors) = place.ends(4, &["commit", "-m", "half"])?;
+    assert!(errors.contains("t has marker lines left"), "{errors}");
+    assert_eq!(place.read("t"), Some(half.clone()));
+    assert_eq!(place.status()?, (vec!["modified t".into()], open.clone()));
+    let (_, errors) = place.ends(5, &["resolve", "t", "--ours"])?;
+    assert!(errors.contains("this resolve"), "{errors}");
+    // By hand, by choice, by deletion of what is beside it.
+    place.set(&[
+        ("t", "1\nboth\n3\n"),
+        ("m.ours", "-"),
+        ("m.base", "-"),
+        ("m.theirs", "-"),
+    ])?;
+    place.ok(&["resolve", "gone", "--theirs"])?;
+    let changes = ["modified gone", "modified m", "modified t"].map(str::to_owned);
+    assert_eq!(place.status()?, (changes.to_vec(), vec![]));
+    let done = place.json(0, &["commit", "-m", "settled"])?;
+    assert_eq!(
+        (done["resolved"].as_array().map(Vec::len), &done["files"]),
+        (Some(3), &3.into())
+    );
+    assert_eq!(place.names()?, ["gone", "k", "m", "t"]);
+    assert_eq!(place.status()?, (vec![], vec![]));
+    assert_eq!(place.ok(&["conflicts"])?, "no conflicts\n");
+    assert_eq!(place.ok(&["ls", "-r"])?.lines().count(), 4);
+    place.ok(&["verify"])?;
+    // Back in time it is shown again, and goes away again.
+    place.ok(&["checkout", "@~1"])?;
+    assert_eq!(place.names()?, shown);
+    assert_eq!(place.status()?, (vec![], open));
+    place.ok(&["checkout", "main"])?;
+    assert_eq!(place.names()?, ["gone", "k", "m", "t"]);
+    Ok(())
+}
+
+#[test]
+fn each_way_to_resolve_leaves_what_was_chosen() -> Outcome {
+    let cases: [(&str, &[(&str, &str)]); 4] = [
+        ("--ours", &[("a.x", "\0o"), ("d/b", "2"), ("t", "2\n")]),
+        ("--theirs", &[("a.x", "\0t"), ("t", "3\n")]),
+        ("--base", &[("a.x", "\0b"), ("d/b", "1"), ("t", "1\n")]),
+        (
+            "--both",
+            &[
+                ("a.x", "\0o"),
+                ("a-theirs.x", "\0t"),
+                ("d/b", "2"),
+                ("t", "2\n"),
+                ("t-theirs", "3\n"),
+            ],
+        ),
+    ];
+    for (choice, want) in cases {
+        let place = Place::diverged(
+            &[("a.x", "\0b"), ("d/b", "1"), ("t", "1\n")],
+            &[("a.x", "\0o"), ("d/b", "2"), ("t", "2\n")],
+            &[("a.x", "\0t"), ("d/b", "-"), ("t", "3\n")],
+        )?;
+        place.ends(4, &["merge", "side"])?;
+        // A choice can be changed, and the conflict put back.
+        place.ok(&["resolve", "--all", "--theirs"])?;
+        place.ok(&["restore", "."])?;
+        assert_eq!(place.status()?.1.len(), 3, "{choice}");
+        place.ok(&["resolve", "d", "--theirs"])?;
+        place.ok(&["resolve", "d", choice])?;
+        place.ok(&["resolve", "a.x", "t", choice])?;
+        assert_eq!(place.status()?.1, NONE, "{choice}");
+        let done = place.json(0, &["commit", "-m", "settled"])?;
+        assert!(done["commit"].is_string());
+        assert_eq!(place.status()?, (vec![], vec![]), "{choice}");
+        let listed = place.ok(&["ls", "-r"])?;
+        let mut paths: Vec<&str> = listed.lines().filter(|line| *line != "d/").collect();
+        paths.sort_unstable();
+        let mut expected: Vec<&str> = want.iter().map(|(path, _)| *path).collect();
+        expected.sort_unstable();
+        assert_eq!(paths, expected, "{choice}");
+        for (path, content) in want {
+            assert_eq!(
+                place.ok(&["cat", &format!("@:{path}")])?,
+                *content,
+                "{choice} {path}"
+            );
+        }
+        place.ends(20, &["resolve", "a.x", "--ours"])?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_conflict_can_be_settled_with_any_file() -> Outcome {
+    let place = Place::diverged(&[("a", "\0b")], &[("a", "\0o")], &[("a", "\0t")])?;
+    place.ends(4, &["merge", "side"])?;
+    let other = place.dir.path().join("other");
+    fs::write(&other, "new")?;
+    let other = other.to_str().ok_or("path")?;
+    place.ends(20, &["resolve", "a", "--with", "/nowhere"])?;
+    place.ok(&["resolve", "a", "--with", other])?;
+    place.ok(&["commit", "-m", "settled"])?;
+    assert_eq!(
+        (place.ok(&["cat", "@:a"])?, place.names()?),
+        ("new".into(), vec!["a".to_owned()])
+    );
+    place.ends(2, &["resolve", "a"])?;
+    place.ends(2, &["resolve", "--ours"])?;
+    Ok(())
+}
+
+#[test]
+fn names_that_are_taken_are_left_alone() -> Outcome {
+    let place = Place::diverged(
+        &[("a", "\0b"), ("a.ours", "tracked")],
+        &[("a", "\0o")],
+        &[("a", "\0t")],
+    )?;
+    place.set(&[("a.theirs", "mine")])?;
+    let (_, errors) = place.ends(4, &["merge", "side"])?;
+    assert!(
+        errors.contains("a.theirs") && errors.contains("not shown"),
+        "{errors}"
+    );
+    assert_eq!(
+        place.names()?,
+        ["a", "a.base", "a.ours", "a.ours.2", "a.theirs"]
+    );
+    assert_eq!(
+        (place.read("a.ours"), place.read("a.theirs")),
+        (Some("tracked".into()), Some("mine".into()))
+    );
+    assert_eq!(
+        place.status()?,
+        (vec!["added a.theirs".into()], vec!["a".into()])
+    );
+    place.ok(&["resolve", "a", "--theirs"])?;
+    assert_eq!(
+        place.status()?,
+        (vec!["modified a".into(), "added a.theirs".into()], vec![])
+    );
+    place.ok(&["commit", "-m", "settled"])?;
+    assert_eq!(place.names()?, ["a", "a.ours", "a.theirs"]);
+    assert_eq!(place.ok(&["cat", "@:a.theirs"])?, "mine");
+    Ok(())
+}
+
+#[test]
+fn a_side_that_was_edited_is_the_users() -> Outcome {
+    let place = Place::diverged(&[("a", "\0b")], &[("a", "\0o")], &[("a", "\0t")])?;
+    place.ends(4, &["merge", "side"])?;
+    place.set(&[("a.theirs", "edited")])?;
+    assert_eq!(
+        place.status()?,
+        (vec!["added a.theirs".into()], vec!["a".into()])
+    );
+    place.ok(&["commit", "-m", "kept"])?;
+    assert_eq!(place.ok(&["cat", "@:a.theirs"])?, "edited");
+    assert_eq!(place.status()?.1, ["a"]);
+    Ok(())
+}
+
+#[test]
+fn what_was_settled_and_not_committed_is_not_lost_by_a_checkout() -> Outcome {
+    let place = Place::diverged(&[("a", "\0b")], &[("a", "\0o")], &[("a", "\0t")])?;
+    place.ends(4, &["merge", "side"])?;
+    for choice in ["--ours", "--theirs"] {
+        place.ok(&["resolve", "a", choice])?;
+        let (_, errors) = place.ends(5, &["checkout", "@~2"])?;
+        assert!(errors.contains("would lose"), "{errors}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_directory_against_a_file() -> Outcome {
+    let place = Place::diverged(&[("x", "1")], &[("x", "-"), ("x/f", "f")], &[("x", "2")]);
+    let place = match place {
+        Ok(place) => place,
+        // A file cannot become a directory while it is one: delete first.
+        Err(_) => {
+            let place = Place::new()?;
+            place.set(&[("x", "1")])?;
+            place.ok(&["commit", "-m", "base"])?;
+            place.ok(&["branch", "side"])?;
+            place.set(&[("x", "-")])?;
+            place.set(&[("x/f", "f"), ("x/g/h", "h")])?;
+            place.ok(&["commit", "-m", "ours"])?;
+            place.ok(&["checkout", "side"])?;
+            place.set(&[("x", "2")])?;
+            place.ok(&["commit", "-m", "theirs"])?;
+            place.ok(&["checkout", "main"])?;
+            place
+        }
+    };
+    let merged = place.json(4, &["merge", "side"])?;
+    assert_eq!(merged["conflicts"][0]["kind"], "file/directory");
+    assert_eq!(place.names()?, ["x.base", "x.ours", "x.theirs"]);
+    assert_eq!(place.read("x.ours/f").as_deref(), Some("f"));
+    assert_eq!(place.status()?, (vec![], vec!["x".into()]));
+    place.ok(&["resolve", "x", "--theirs"])?;
+    assert_eq!(place.names()?, ["x"]);
+    place.ok(&["restore", "x"])?;
+    assert_eq!(place.status()?, (vec![], vec!["x".into()]));
+    place.ok(&["resolve", "x", "--ours"])?;
+    assert_eq!(place.read("x/f").as_deref(), Some("f"));
+    assert_eq!(place.names()?, ["x"]);
+    place.ok(&["commit", "-m", "settled"])?;
+    assert_eq!(place.status()?, (vec![], vec![]));
+    assert!(place.ok(&["ls", "-r"])?.contains("x/f"));
+    Ok(())
+}
+
+#[test]
+fn a_further_merge_over_open_conflicts_keeps_them_or_settles_them() -> Outcome {
+    let place = Place::diverged(
+        &[("a", "\0b"), ("k", "1")],
+        &[("a", "\0o")],
+        &[("a", "\0t")],
+    )?;
+    place.ends(4, &["merge", "side"])?;
+    // Somebody else settles it on another branch.
+    place.ok(&["branch", "settled"])?;
+    place.ok(&["checkout", "settled"])?;
+    place.ok(&["resolve", "a", "--theirs"])?;
+    place.ok(&["commit", "-m", "settled"])?;
+    // Meanwhile, with the conflict open, other things are merged.
+    place.ok(&["checkout", "side"])?;
+    place.set(&[("k", "2")])?;
+    place.ok(&["commit", "-m", "more"])?;
+    place.ok(&["checkout", "main"])?;
+    let merged = place.json(4, &["merge", "side"])?;
+    assert_eq!(merged["conflicts"].as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        (place.read("k"), place.read("a.theirs")),
+        (Some("2".into()), Some("\0t".into()))
+    );
+    assert_eq!(
+        place.json(0, &["merge", "settled"])?["conflicts"],
+        Value::Array(vec![])
+    );
+    assert_eq!(place.names()?, ["a", "k"]);
+    assert_eq!(place.read("a").as_deref(), Some("\0t"));
+    Ok(())
+}
+
+#[test]
+fn a_commit_can_be_taken_back() -> Outcome {
+    let place = Place::new()?;
+    for (n, content) in ["1\n2\n3\n", "x\n2\n3\n", "x\n2\ny\n"].iter().enumerate() {
+        place.set(&[("t", content), (&format!("f{n}"), "f")])?;
+        place.ok(&["commit", "-m", &format!("commit {n}")])?;
+    }
+    let done = place.json(0, &["revert", "@~1"])?;
+    assert_eq!(done["conflicts"], Value::Array(vec![]));
+    assert_eq!(place.read("t").as_deref(), Some("1\n2\ny\n"));
+    assert_eq!(place.names()?, ["f0", "f2", "t"]);
+    assert!(
+        place
+            .ok(&["log", "-n", "1"])?
+            .contains("Revert \"commit 1\"")
+    );
+    assert_eq!(place.json(0, &["revert", "@~2"])?["up_to_date"], true);
+    place.set(&[("t", "1\n2\nz\n")])?;
+    place.ok(&["commit", "-m", "later"])?;
+    place.json(4, &["revert", "@~2"])?;
+    place.ok(&["undo"])?;
+    assert_eq!(place.read("t").as_deref(), Some("1\n2\nz\n"));
+    Ok(())
+}
+
+#[test]
+fn a_merge_is_taken_back_towards_the_parent_that_is_named() -> Outcome {
+    let place = Place::diverged(&[("a", "1")], &[("b", "1")], &[("c", "1")])?;
+    place.ok(&["merge", "side"])?;
+    let (_, errors) = place.ends(2, &["revert", "@"])?;
+    assert!(errors.contains("2 parents"), "{errors}");
+    place.ends(2, &["revert", "@", "-m", "3"])?;
+    place.ok(&["revert", "@", "-m", "1"])?;
+    assert_eq!(place.names()?, ["a", "b"]);
+    Ok(())
+}

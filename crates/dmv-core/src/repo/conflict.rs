@@ -1,0 +1,332 @@
+//! Conflicts of a commit, and how a worktree shows them.
+//!
+//! A commit keeps a conflict as an entry of its tree. Files come from the commit's **form**: the tree
+//! in which each conflict is replaced by files a person can read. The form is a function of the
+//! commit alone and is made in memory when it is needed, so status, checkout and commit work with
+//! plain trees. docs/guide/conflicts.md tells what it looks like.
+
+use super::{Repo, RepoError};
+use crate::hash::ObjectId;
+use crate::limits::MAX_NAME_BYTES;
+use crate::merge::{ConflictKind, Edits, Marked, edit_tree, entry_of, marked_text};
+use crate::merge::{read_conflict, read_text, write_blob};
+use crate::object::commit::Commit;
+use crate::object::conflict::{Conflict, Term};
+use crate::object::list::Blob;
+use crate::object::name::{RepoPath, SafeName};
+use crate::object::tree::{Kind, TreeEntry, lookup_path};
+use crate::object::{ObjectError, ObjectRead, ObjectType};
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// The key of a commit's extra that lists its conflicts: docs/format/objects.md, "Commit".
+const CONFLICTS_KEY: &[u8] = b"conflicts";
+/// Bytes of that list; a longer one is left empty, and the tree is searched.
+const MAX_LIST_BYTES: usize = 32 << 10;
+
+/// A conflict in a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConflictAt {
+    /// Where its entry is.
+    pub path: RepoPath,
+    /// The conflict object.
+    pub id: ObjectId,
+    /// What it holds.
+    pub conflict: Conflict,
+}
+
+impl ConflictAt {
+    /// What kind of question it asks.
+    pub fn kind(&self) -> ConflictKind {
+        ConflictKind::of(&self.conflict)
+    }
+
+    /// What the side merged into has.
+    pub fn ours(&self) -> Option<Term> {
+        self.conflict.sides.first().copied().flatten()
+    }
+
+    /// What the side that was merged has.
+    pub fn theirs(&self) -> Option<Term> {
+        self.conflict.sides.last().copied().flatten()
+    }
+
+    /// What both started from.
+    pub fn base(&self) -> Option<Term> {
+        self.conflict.bases.first().copied().flatten()
+    }
+
+    /// All terms with what their files are called: `ours`, `base`, `theirs`, and more of them with
+    /// numbers.
+    fn labelled(&self) -> Vec<(String, Term)> {
+        let mut out = Vec::new();
+        let last = self.conflict.sides.len() - 1;
+        for (n, side) in self.conflict.sides.iter().enumerate() {
+            let label = match n {
+                0 => "ours".to_owned(),
+                n if n == last => "theirs".to_owned(),
+                n => format!("side{}", n + 1),
+            };
+            out.extend(side.map(|term| (label, term)));
+        }
+        for (n, base) in self.conflict.bases.iter().enumerate() {
+            let label = match n {
+                0 => "base".to_owned(),
+                n => format!("base{}", n + 1),
+            };
+            out.extend(base.map(|term| (label, term)));
+        }
+        out
+    }
+}
+
+/// How a conflict is shown.
+#[derive(Clone, Debug)]
+pub(super) struct Shown {
+    pub at: ConflictAt,
+    /// What is at the conflict's own path: marked text, or what ours has.
+    pub entry: Option<TreeEntry>,
+    /// The text with its markers, if that is what is there.
+    pub marked: Option<Marked>,
+    /// The sides beside it.
+    pub sides: Vec<(RepoPath, TreeEntry)>,
+}
+
+/// A commit's tree as a worktree has it.
+#[derive(Clone, Debug)]
+pub(super) struct Form {
+    /// The tree that the commit names.
+    pub stored: ObjectId,
+    /// The tree that files are compared with.
+    pub tree: ObjectId,
+    pub shown: Vec<Shown>,
+}
+
+impl Form {
+    /// That of a tree without conflicts.
+    pub fn plain(tree: ObjectId) -> Form {
+        Form {
+            stored: tree,
+            tree,
+            shown: Vec::new(),
+        }
+    }
+
+    /// Whether a side of a conflict is shown at `path` or, a directory, above it.
+    pub fn is_side(&self, path: &[u8]) -> bool {
+        let sides = self.shown.iter().flat_map(|shown| &shown.sides);
+        sides
+            .map(|(side, _)| side.as_bytes())
+            .any(|side| crate::worktree::select::is_under(path, side))
+    }
+}
+
+impl ObjectRead for Repo {
+    fn read(&self, ty: ObjectType, id: &ObjectId) -> Result<Option<Arc<[u8]>>, ObjectError> {
+        if self.made.new_puts() > 0
+            && let Some(bytes) = self.made.read(ty, id)?
+        {
+            return Ok(Some(bytes));
+        }
+        self.store.read(ty, id)
+    }
+}
+
+impl Repo {
+    /// The unresolved conflicts of a commit, in path order.
+    pub fn conflicts(&self, commit: &Commit) -> Result<Vec<ConflictAt>, RepoError> {
+        let mut out = Vec::new();
+        for path in self.conflict_paths(commit)? {
+            out.extend(self.conflict_at(&commit.tree, path)?);
+        }
+        Ok(out)
+    }
+
+    /// The conflict at `path` in a tree, if there is one.
+    pub(super) fn conflict_at(
+        &self,
+        tree: &ObjectId,
+        path: RepoPath,
+    ) -> Result<Option<ConflictAt>, RepoError> {
+        let entry = lookup_path(self.objects(), tree, &path)?;
+        let Some(entry) = entry.filter(|entry| entry.kind == Kind::Conflict) else {
+            return Ok(None);
+        };
+        let conflict = read_conflict(self.objects(), &entry.id)?;
+        Ok(Some(ConflictAt {
+            path,
+            id: entry.id,
+            conflict,
+        }))
+    }
+
+    /// Paths where a commit has, or is said to have, conflicts.
+    pub(super) fn conflict_paths(&self, commit: &Commit) -> Result<Vec<RepoPath>, RepoError> {
+        let listed = commit.extras.iter().find(|(key, _)| key == CONFLICTS_KEY);
+        let Some((_, list)) = listed else {
+            return Ok(Vec::new());
+        };
+        if !list.is_empty() {
+            let paths = list.split(|b| *b == 0);
+            let paths: BTreeSet<RepoPath> = paths.filter_map(|p| RepoPath::parse(p).ok()).collect();
+            return Ok(paths.into_iter().filter(|path| !path.is_root()).collect());
+        }
+        let mut out = Vec::new();
+        self.list(&RepoPath::root(), commit.tree, true, &mut |listed| {
+            if listed.entry.kind == Kind::Conflict {
+                out.push(listed.path);
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(out)
+    }
+
+    /// The form of the commit `id`.
+    pub(super) fn form_at(&self, id: &ObjectId) -> Result<Form, RepoError> {
+        self.form(&self.read_commit(id)?)
+    }
+
+    /// The tree of a commit with each conflict as files: what an export writes.
+    pub fn readable_tree(&self, commit: &Commit) -> Result<ObjectId, RepoError> {
+        Ok(self.form(commit)?.tree)
+    }
+
+    /// The form of a commit. Its objects that are not stored are kept in memory.
+    pub(super) fn form(&self, commit: &Commit) -> Result<Form, RepoError> {
+        let mut form = Form::plain(commit.tree);
+        let mut taken = BTreeSet::new();
+        for at in self.conflicts(commit)? {
+            let shown = self.show(at, &commit.tree, &mut taken)?;
+            form.shown.push(shown);
+        }
+        if form.shown.is_empty() {
+            return Ok(form);
+        }
+        let mut edits = Edits::new();
+        for shown in &form.shown {
+            edits.insert(shown.at.path.clone(), shown.entry.clone());
+            for (path, entry) in &shown.sides {
+                edits.insert(path.clone(), Some(entry.clone()));
+            }
+        }
+        let made = edit_tree(self.objects(), &mut &self.made, commit.tree, &edits)?;
+        form.tree = made.id;
+        Ok(form)
+    }
+
+    fn show(
+        &self,
+        at: ConflictAt,
+        tree: &ObjectId,
+        taken: &mut BTreeSet<RepoPath>,
+    ) -> Result<Shown, RepoError> {
+        let name = last_name(&at.path);
+        let mut sides = Vec::new();
+        for (label, term) in at.labelled() {
+            let path = self.free_name(&at.path, &label, tree, taken)?;
+            let entry = entry_of(&last_name(&path), &term, None);
+            sides.push((path, entry));
+        }
+        let marked = self.marked(&at)?;
+        let ours = at.ours().filter(|ours| ours.kind != Kind::Directory);
+        let entry = match &marked {
+            Some(marked) => {
+                let Blob { id, is_list, size } = write_blob(&marked.text, &mut &self.made)?;
+                ours.map(|ours| Term {
+                    id,
+                    is_list,
+                    size,
+                    ..ours
+                })
+            }
+            None => ours,
+        };
+        Ok(Shown {
+            entry: entry.map(|term| entry_of(&name, &term, None)),
+            at,
+            marked,
+            sides,
+        })
+    }
+
+    /// The text that base and sides make together, if all of them are texts and differ.
+    fn marked(&self, at: &ConflictAt) -> Result<Option<Marked>, RepoError> {
+        let ([base], [Some(ours), Some(theirs)]) = (&at.conflict.bases[..], &at.conflict.sides[..])
+        else {
+            return Ok(None);
+        };
+        let mut texts = [Vec::new(), Vec::new(), Vec::new()];
+        for (text, term) in texts.iter_mut().zip([*base, Some(*ours), Some(*theirs)]) {
+            let Some(term) = term else { continue };
+            if !term.kind.is_blob() {
+                return Ok(None);
+            }
+            match read_text(self.objects(), &term)? {
+                Some(content) => *text = content,
+                None => return Ok(None),
+            }
+        }
+        let made = marked_text(&texts[0], &texts[1], &texts[2]);
+        Ok((made.regions > 0).then_some(made))
+    }
+
+    /// A name beside `path` that the tree does not have.
+    fn free_name(
+        &self,
+        path: &RepoPath,
+        label: &str,
+        tree: &ObjectId,
+        taken: &mut BTreeSet<RepoPath>,
+    ) -> Result<RepoPath, RepoError> {
+        for n in 1u32.. {
+            let ending = match n {
+                1 => format!(".{label}"),
+                n => format!(".{label}.{n}"),
+            };
+            let path = beside(path, &ending)?;
+            let free = !taken.contains(&path) && lookup_path(self, tree, &path)?.is_none();
+            if free {
+                taken.insert(path.clone());
+                return Ok(path);
+            }
+        }
+        unreachable!("a directory has fewer names than numbers")
+    }
+}
+
+/// The path with `ending` added to its last name, which is cut where it would be too long.
+pub(super) fn beside(path: &RepoPath, ending: &str) -> Result<RepoPath, RepoError> {
+    let name = path.file_name().unwrap_or_default();
+    let mut len = name.len().min(MAX_NAME_BYTES.saturating_sub(ending.len()));
+    // Not inside a character.
+    while len > 0 && name.get(len).is_some_and(|b| b & 0xc0 == 0x80) {
+        len -= 1;
+    }
+    let dir = path.parent().unwrap_or_default();
+    let name = [&name[..len], ending.as_bytes()].concat();
+    Repo::parse_path(&crate::worktree::join(dir.as_bytes(), &name))
+}
+
+pub(super) fn last_name(path: &RepoPath) -> SafeName {
+    let name = path.file_name().unwrap_or_default();
+    SafeName::new(name).expect("a path consists of valid names")
+}
+
+/// Sets a commit's list of conflicts, which are at `paths`, in order.
+pub(super) fn list_conflicts(extras: &mut Vec<(Vec<u8>, Vec<u8>)>, paths: &[RepoPath]) {
+    extras.retain(|(key, _)| key != CONFLICTS_KEY);
+    if paths.is_empty() {
+        return;
+    }
+    let mut list = paths
+        .iter()
+        .map(|path| path.as_bytes())
+        .collect::<Vec<_>>()
+        .join(&0);
+    if list.len() > MAX_LIST_BYTES {
+        list.clear();
+    }
+    extras.push((CONFLICTS_KEY.to_vec(), list));
+    extras.sort();
+}

@@ -1,0 +1,407 @@
+//! Merging another history into this one, and taking a commit back.
+//!
+//! Both make a tree from three, write a commit of it, make the worktree equal to it and move the
+//! branch, as one operation. What is in conflict is part of the commit.
+
+use super::checkout::{SwitchTo, Switched};
+use super::commit::advance;
+use super::conflict::{Form, list_conflicts};
+use super::worktree::{Head, Tree};
+use super::{Asked, ConflictAt, Repo, RepoError, Who, WorktreeSettings};
+use crate::hash::ObjectId;
+use crate::history::is_ancestor;
+use crate::job::Job;
+use crate::merge::{MergeError, Merged, Moved, Trees, merge_commits, merge_trees};
+use crate::object::commit::Commit;
+use crate::object::name::RepoPath;
+use crate::object::tree::put_empty_tree;
+use crate::object::{ObjectType, ObjectWrite};
+use crate::refs::{Change, Effect};
+use crate::store::{MetaWriter, Sealed};
+use crate::worktree::snapshot::Problem;
+use std::collections::BTreeSet;
+
+/// Whether a branch may simply be moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FastForward {
+    /// Where nothing is to be merged.
+    #[default]
+    Auto,
+    /// Never: there is always a merge commit.
+    Never,
+    /// Always: what would need a merge commit is refused.
+    Only,
+}
+
+/// How to merge or revert.
+pub struct MergeOptions {
+    /// The message of the commit.
+    pub message: String,
+    /// Who commits.
+    pub committer: Who,
+    /// How files are taken in.
+    pub settings: WorktreeSettings,
+    /// For the operation log.
+    pub asked: Asked,
+}
+
+/// What a merge or revert did.
+#[derive(Debug)]
+pub struct MergeReport {
+    /// What the branch is on now: the new commit, or the one it was moved to, or the one it was on
+    /// where there was nothing to do.
+    pub commit: ObjectId,
+    /// What the worktree is on.
+    pub head: Head,
+    /// Whether the branch was only moved.
+    pub fast_forward: bool,
+    /// Whether there was nothing to do.
+    pub up_to_date: bool,
+    /// All conflicts of a new commit.
+    pub conflicts: Vec<ConflictAt>,
+    /// Moves of one side that the other side's changes went along with.
+    pub moves: Vec<Moved>,
+    /// Whether there were too many changes to look for moves.
+    pub moves_skipped: bool,
+    /// Bytes of file content that had to be read to merge.
+    pub content_bytes: u64,
+    /// Files and symlinks written.
+    pub files: u64,
+    /// Bytes written.
+    pub bytes: u64,
+    /// Files and symlinks removed.
+    pub removed: u64,
+    /// Paths that could not be made as the commit has them, and why.
+    pub refused: Vec<Problem>,
+}
+
+impl MergeReport {
+    fn new(commit: ObjectId, head: Head) -> MergeReport {
+        MergeReport {
+            commit,
+            head,
+            fast_forward: false,
+            up_to_date: false,
+            conflicts: Vec::new(),
+            moves: Vec::new(),
+            moves_skipped: false,
+            content_bytes: 0,
+            files: 0,
+            bytes: 0,
+            removed: 0,
+            refused: Vec::new(),
+        }
+    }
+}
+
+/// Where a merge happens. A bare repository has no files to change.
+struct Site {
+    tree: Option<Tree>,
+    head: Head,
+    ours: Option<ObjectId>,
+}
+
+/// A commit that is stored and not published.
+struct Made {
+    id: ObjectId,
+    commit: Commit,
+    merged: Merged,
+    sealed: Sealed,
+}
+
+impl Repo {
+    /// Merges the commit `theirs` into what the worktree is on.
+    ///
+    /// Uncommitted changes that do not collide are kept. Where they would be lost, nothing is
+    /// touched and [`RepoError::WouldLose`] lists the paths. Otherwise the merge completes; what is
+    /// in conflict is committed as such and listed in the report.
+    pub fn merge(
+        &self,
+        theirs: ObjectId,
+        fast_forward: FastForward,
+        options: &MergeOptions,
+        job: &Job,
+    ) -> Result<MergeReport, RepoError> {
+        let _lock = self.lock_if_worktree()?;
+        let site = self.site(&options.settings)?;
+        let their_commit = self.read_commit(&theirs)?;
+        let Some(ours) = site.ours else {
+            return self.fast_forward(&site, theirs, options, job);
+        };
+        let objects = self.objects();
+        if is_ancestor(objects, &theirs, &ours)? {
+            let mut report = MergeReport::new(ours, site.head);
+            report.up_to_date = true;
+            return Ok(report);
+        }
+        if fast_forward != FastForward::Never && is_ancestor(objects, &ours, &theirs)? {
+            return self.fast_forward(&site, theirs, options, job);
+        }
+        if fast_forward == FastForward::Only {
+            let name = site.head.branch().unwrap_or("the head").to_owned();
+            return Err(RepoError::NotFastForward { name });
+        }
+        let our_commit = self.read_commit(&ours)?;
+        let inherited = self.paths_of([&our_commit, &their_commit])?;
+        let cancel = job.cancel_flag();
+        let mut merge =
+            |writer: &mut dyn ObjectWrite| merge_commits(objects, writer, &ours, &theirs, cancel);
+        let made = self.make(&mut merge, inherited, vec![ours, theirs], options)?;
+        self.land(&site, made, "this merge", options, job)
+    }
+
+    /// Commits the reverse of what `commit` did to its parent.
+    ///
+    /// Of a merge, `mainline` (from 1 on) says which parent is meant. What was changed since is in
+    /// conflict where it meets what is taken back.
+    pub fn revert(
+        &self,
+        commit: ObjectId,
+        mainline: Option<usize>,
+        options: &MergeOptions,
+        job: &Job,
+    ) -> Result<MergeReport, RepoError> {
+        let _lock = self.lock_if_worktree()?;
+        let site = self.site(&options.settings)?;
+        let ours = site.ours.ok_or(RepoError::NoCommit)?;
+        let (undone, head) = (self.read_commit(&commit)?, self.read_commit(&ours)?);
+        let parent = match (mainline, &undone.parents[..]) {
+            (None, []) => None,
+            (None, [only]) => Some(*only),
+            (Some(n), parents) if n >= 1 && n <= parents.len() => Some(parents[n - 1]),
+            (_, parents) => {
+                let parents = parents.len();
+                return Err(RepoError::Mainline { commit, parents });
+            }
+        };
+        let before = parent.map(|id| self.read_commit(&id)).transpose()?;
+        let mut inherited = self.paths_of([&undone, &head])?;
+        let theirs = match &before {
+            Some(before) => {
+                inherited.extend(self.conflict_paths(before)?);
+                before.tree
+            }
+            None => put_empty_tree(&mut &self.made)?,
+        };
+        let trees = Trees {
+            base: Some(undone.tree),
+            ours: head.tree,
+            theirs,
+        };
+        let (objects, cancel) = (self.objects(), job.cancel_flag());
+        let mut merge = |writer: &mut dyn ObjectWrite| merge_trees(objects, writer, trees, cancel);
+        let made = self.make(&mut merge, inherited, vec![ours], options)?;
+        if made.commit.tree == head.tree {
+            let mut report = MergeReport::new(ours, site.head);
+            report.up_to_date = true;
+            return Ok(report);
+        }
+        self.land(&site, made, "this revert", options, job)
+    }
+
+    fn site(&self, settings: &WorktreeSettings) -> Result<Site, RepoError> {
+        let (head, ours) = (self.head()?, self.head_commit()?);
+        let tree = match self.worktree_root() {
+            Some(_) => Some(self.tree(settings)?),
+            None => None,
+        };
+        if tree.as_ref().is_some_and(|tree| tree.base != ours) {
+            let name = head.branch().unwrap_or("the head").to_owned();
+            return Err(RepoError::Moved { name });
+        }
+        Ok(Site { tree, head, ours })
+    }
+
+    fn fast_forward(
+        &self,
+        site: &Site,
+        theirs: ObjectId,
+        options: &MergeOptions,
+        job: &Job,
+    ) -> Result<MergeReport, RepoError> {
+        let form = self.form_at(&theirs)?;
+        let done = self.go_to(site, theirs, form, None, "this merge", options, job)?;
+        let mut report = MergeReport::new(theirs, moved(&site.head, theirs));
+        report.fast_forward = true;
+        report.take(done);
+        Ok(report)
+    }
+
+    fn paths_of(&self, commits: [&Commit; 2]) -> Result<BTreeSet<RepoPath>, RepoError> {
+        let mut paths = BTreeSet::new();
+        for commit in commits {
+            paths.extend(self.conflict_paths(commit)?);
+        }
+        Ok(paths)
+    }
+
+    /// Stores a merged tree and a commit of it. `inherited`: where the sides have conflicts already.
+    fn make(
+        &self,
+        merge: &mut dyn FnMut(&mut dyn ObjectWrite) -> Result<Merged, MergeError>,
+        inherited: BTreeSet<RepoPath>,
+        parents: Vec<ObjectId>,
+        options: &MergeOptions,
+    ) -> Result<Made, RepoError> {
+        let writer = self.store.writer()?;
+        let mut meta = MetaWriter::new(&writer);
+        let merged = merge(&mut meta)?;
+        let mut paths: BTreeSet<RepoPath> =
+            merged.conflicts.iter().map(|c| c.path.clone()).collect();
+        if inherited.is_empty() {
+            let (id, commit) = self.put_commit(&merged, &paths, parents, options, &mut meta)?;
+            meta.flush()?;
+            let sealed = self.seal(writer)?;
+            return Ok(Made {
+                id,
+                commit,
+                merged,
+                sealed,
+            });
+        }
+        // Which of the old conflicts are in the merged tree has to be looked up in it.
+        meta.flush()?;
+        let first = self.seal(writer)?;
+        self.store.adopt(&first);
+        for path in inherited {
+            let mut now = vec![path.clone()];
+            for Moved { from, to } in &merged.moves {
+                if path.starts_with(from) {
+                    let rest = &path.as_bytes()[from.as_bytes().len()..];
+                    now.push(Repo::parse_path(&[to.as_bytes(), rest].concat())?);
+                }
+            }
+            for path in now {
+                let found = self.conflict_at(&merged.tree.id, path)?;
+                paths.extend(found.map(|at| at.path));
+            }
+        }
+        let writer = self.store.writer()?;
+        let mut meta = MetaWriter::new(&writer);
+        let (id, commit) = self.put_commit(&merged, &paths, parents, options, &mut meta)?;
+        meta.flush()?;
+        let sealed = first.join(self.seal(writer)?);
+        Ok(Made {
+            id,
+            commit,
+            merged,
+            sealed,
+        })
+    }
+
+    fn put_commit(
+        &self,
+        merged: &Merged,
+        conflicts: &BTreeSet<RepoPath>,
+        parents: Vec<ObjectId>,
+        options: &MergeOptions,
+        writer: &mut dyn ObjectWrite,
+    ) -> Result<(ObjectId, Commit), RepoError> {
+        let person = options.committer.at(options.asked.time);
+        let mut extras = Vec::new();
+        let paths: Vec<RepoPath> = conflicts.iter().cloned().collect();
+        list_conflicts(&mut extras, &paths);
+        let commit = Commit {
+            tree: merged.tree.id,
+            tree_bytes: merged.tree.bytes,
+            tree_files: merged.tree.files,
+            generation: self.generation(&parents)?,
+            parents,
+            author: person.clone(),
+            committer: person,
+            message: options.message.clone(),
+            extras,
+            signature: None,
+        };
+        let bytes = commit
+            .encode()
+            .map_err(|e| RepoError::Text(e.to_string()))?;
+        Ok((writer.put(ObjectType::Commit, &bytes)?, commit))
+    }
+
+    /// Makes the worktree equal to a new commit, and publishes it.
+    fn land(
+        &self,
+        site: &Site,
+        made: Made,
+        what: &'static str,
+        options: &MergeOptions,
+        job: &Job,
+    ) -> Result<MergeReport, RepoError> {
+        let Made {
+            id,
+            commit,
+            merged,
+            sealed,
+        } = made;
+        // It is read before it is published.
+        self.store.adopt(&sealed);
+        let mut report = MergeReport::new(id, moved(&site.head, id));
+        report.conflicts = self.conflicts(&commit)?;
+        report.moves = merged.moves;
+        report.moves_skipped = merged.moves_skipped;
+        report.content_bytes = merged.content_bytes;
+        let form = self.form(&commit)?;
+        let done = self.go_to(site, id, form, Some(sealed), what, options, job)?;
+        report.take(done);
+        Ok(report)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "two callers, one step of both")]
+    fn go_to(
+        &self,
+        site: &Site,
+        commit: ObjectId,
+        form: Form,
+        sealed: Option<Sealed>,
+        what: &'static str,
+        options: &MergeOptions,
+        job: &Job,
+    ) -> Result<Switched, RepoError> {
+        let asked = options.asked.clone();
+        if job.is_cancelled() {
+            return Err(RepoError::Cancelled);
+        }
+        let Some(tree) = &site.tree else {
+            let Head::Branch(name) = &site.head else {
+                return Err(RepoError::NoWorktree);
+            };
+            let change = Change {
+                key: format!("branch/{name}"),
+                old: site.ours.map(|id| id.as_bytes().to_vec()),
+                new: Some(commit.as_bytes().to_vec()),
+            };
+            self.publish(asked, sealed, vec![change], Effect::Kept)?;
+            return Ok(Switched::default());
+        };
+        let changes = advance(tree, &site.head, site.ours, commit);
+        let to = SwitchTo {
+            what,
+            command: &options.asked.command,
+            form,
+            force: false,
+            settings: &options.settings,
+        };
+        self.switch_files(tree, &to, job, || {
+            self.publish(asked, sealed, changes, Effect::Written)?;
+            Ok(())
+        })
+    }
+}
+
+impl MergeReport {
+    fn take(&mut self, done: Switched) {
+        self.files = done.files;
+        self.bytes = done.bytes;
+        self.removed = done.removed;
+        self.refused = done.refused;
+    }
+}
+
+/// The head after a commit.
+fn moved(head: &Head, commit: ObjectId) -> Head {
+    match head {
+        Head::Branch(name) => Head::Branch(name.clone()),
+        Head::Commit(_) => Head::Commit(commit),
+    }
+}

@@ -1,0 +1,266 @@
+//! Where the conflicts of a worktree's base stand: what a person has done to their files so far.
+//!
+//! Nothing is noted anywhere: the files tell. A conflict is **open** while its file is as the form
+//! shows it, or still has marker lines. It is **settled** when the file was changed and no marker is
+//! left, or deleted, or, where there are no markers, when none of the sides beside it is left.
+
+use super::conflict::{ConflictAt, Form, Shown, last_name};
+use super::look::blob_of;
+use super::status::same_as;
+use super::worktree::Tree;
+use super::{ChangeKind, PathChange, Repo, RepoError};
+use crate::fsutil::{FileKind, SafeDir};
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::limits::MAX_MERGE_TEXT_BYTES;
+use crate::merge::{Edits, edit_tree};
+use crate::object::ObjectWrite;
+use crate::object::name::RepoPath;
+use crate::object::tree::{Kind, TreeEntry, TreeSummary, lookup_path};
+use crate::worktree::checkout::{CheckoutError, Plan, Refusal, Removal, materialize};
+use crate::worktree::snapshot::Problem;
+use crate::worktree::split_path;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::ops::ControlFlow;
+
+/// Two sides, the base, and the markers between them.
+const MAX_MARKED_BYTES: u64 = 4 * MAX_MERGE_TEXT_BYTES;
+
+/// The conflicts of a commit in the making.
+#[derive(Debug, Default)]
+pub(super) struct Settled {
+    /// Those that are carried on.
+    pub open: Vec<ConflictAt>,
+    /// Of these, the ones whose file was edited and has markers left.
+    pub edited: Vec<RepoPath>,
+    /// Those that are settled.
+    pub settled: Vec<RepoPath>,
+    /// Files beside settled conflicts that nobody has touched.
+    pub leftover: Vec<(RepoPath, TreeEntry)>,
+}
+
+/// Changes as a scan against the form of the base found them, told against the base itself; and the
+/// conflicts that are still open.
+pub(super) fn explain(
+    root: &SafeDir,
+    form: &Form,
+    changes: Vec<PathChange>,
+) -> (Vec<PathChange>, Vec<Vec<u8>>) {
+    if form.shown.is_empty() {
+        return (changes, Vec::new());
+    }
+    let mut found: BTreeMap<Vec<u8>, ChangeKind> =
+        changes.into_iter().map(|c| (c.path, c.kind)).collect();
+    let mut open = Vec::new();
+    for shown in &form.shown {
+        let path = shown.at.path.as_bytes();
+        match find_settled(root, shown, &found) {
+            Some(kind) => drop(found.insert(path.to_vec(), kind)),
+            None => open.push(path.to_vec()),
+        }
+    }
+    let told = |(path, kind): (Vec<u8>, ChangeKind)| {
+        // What is beside a conflict is not in the commit: it cannot be missed, only be new.
+        let kind = match (form.is_side(&path), kind) {
+            (true, ChangeKind::Deleted) => return None,
+            (true, _) => ChangeKind::Added,
+            (false, kind) => kind,
+        };
+        Some(PathChange { path, kind })
+    };
+    let mut changes: Vec<PathChange> = found.into_iter().filter_map(told).collect();
+    changes.sort_by(|a, b| crate::worktree::compare_dirs(&a.path, &b.path));
+    (changes, open)
+}
+
+/// How the path of a conflict differs from its commit, if the conflict is settled.
+pub(super) fn find_settled(
+    root: &SafeDir,
+    shown: &Shown,
+    changes: &BTreeMap<Vec<u8>, ChangeKind>,
+) -> Option<ChangeKind> {
+    let path = shown.at.path.as_bytes();
+    match changes.get(path) {
+        Some(ChangeKind::Deleted) => Some(ChangeKind::Deleted),
+        Some(_) if has_markers(root, shown) => None,
+        Some(_) => Some(ChangeKind::Modified),
+        None if shown.marked.is_some() || shown.sides.is_empty() => None,
+        None => {
+            let left = |(side, entry): &(RepoPath, TreeEntry)| match entry.kind {
+                Kind::Directory => stat_of(root, side.as_bytes()).is_some(),
+                _ => !changes.contains_key(side.as_bytes()),
+            };
+            let is_settled = !shown.sides.iter().any(left);
+            is_settled.then_some(match shown.entry {
+                Some(_) => ChangeKind::Modified,
+                None => ChangeKind::Deleted,
+            })
+        }
+    }
+}
+
+/// Whether a conflict's file on disk has marker lines.
+fn has_markers(root: &SafeDir, shown: &Shown) -> bool {
+    let (Some(marked), Some((dir, name))) = (&shown.marked, split_path(shown.at.path.as_bytes()))
+    else {
+        return false;
+    };
+    let opened = root.open_dir(dir).and_then(|dir| dir.open_file_read(name));
+    let Ok((file, stat)) = opened else {
+        return false;
+    };
+    let mut text = Vec::new();
+    let read = file.take(MAX_MARKED_BYTES).read_to_end(&mut text);
+    // What cannot be looked at is not taken for settled.
+    stat.size > MAX_MARKED_BYTES || read.is_err() || marked.is_marked(&text)
+}
+
+/// The stat of what is at `path`, if anything is.
+pub(super) fn stat_of(root: &SafeDir, path: &[u8]) -> Option<crate::fsutil::FileStat> {
+    let (dir, name) = split_path(path)?;
+    root.open_dir(dir).ok()?.stat_opt(name).ok()?
+}
+
+impl Repo {
+    /// What is to be committed, from the tree `made` of a worktree whose base has the form `form`:
+    /// open conflicts are entries again, and the untouched files beside them are left out.
+    ///
+    /// `made` has to be readable.
+    pub(super) fn take_back(
+        &self,
+        form: &Form,
+        made: ObjectId,
+        writer: &mut dyn ObjectWrite,
+    ) -> Result<(TreeSummary, Settled), RepoError> {
+        let mut out = Settled::default();
+        let mut edits = Edits::new();
+        for shown in &form.shown {
+            let path = &shown.at.path;
+            let now = lookup_path(self.objects(), &made, path)?;
+            let mut untouched = Vec::new();
+            for (side, entry) in &shown.sides {
+                // What else has that name is the user's.
+                if let Some(there) = lookup_path(self.objects(), &made, side)?
+                    && there.same_content(entry)
+                {
+                    edits.insert(side.clone(), None);
+                    untouched.push((side.clone(), entry.clone()));
+                }
+            }
+            let is_same = match (&now, &shown.entry) {
+                (Some(now), Some(entry)) => now.same_content(entry),
+                (now, entry) => now.is_none() && entry.is_none(),
+            };
+            let is_open = match (is_same, &now) {
+                (true, _) => {
+                    shown.marked.is_some() || !untouched.is_empty() || shown.sides.is_empty()
+                }
+                (false, Some(now)) => self.is_marked(shown, now)?,
+                (false, None) => false,
+            };
+            if !is_open {
+                out.settled.push(path.clone());
+                out.leftover.extend(untouched);
+                continue;
+            }
+            edits.insert(path.clone(), Some(conflict_entry(&shown.at)));
+            out.open.push(shown.at.clone());
+            if !is_same {
+                out.edited.push(path.clone());
+            }
+        }
+        let tree = edit_tree(self.objects(), writer, made, &edits)?;
+        Ok((tree, out))
+    }
+
+    fn is_marked(&self, shown: &Shown, now: &TreeEntry) -> Result<bool, RepoError> {
+        let Some(marked) = shown.marked.as_ref().filter(|_| now.kind.is_blob()) else {
+            return Ok(false);
+        };
+        let mut text = Vec::new();
+        if now.size > MAX_MARKED_BYTES {
+            return Ok(true);
+        }
+        self.cat(blob_of(now), None, &mut text)?;
+        Ok(marked.is_marked(&text))
+    }
+
+    /// Removes files and directories that are as `entries` say; others stay, with a word on why.
+    pub(super) fn remove_untouched(
+        &self,
+        tree: &Tree,
+        entries: &[(RepoPath, TreeEntry)],
+        job: &Job,
+    ) -> Result<Vec<Problem>, RepoError> {
+        let mut files = Vec::new();
+        let mut plan = Plan::<crate::object::list::Blob>::default();
+        for (path, entry) in entries {
+            if entry.kind != Kind::Directory {
+                files.push((path.clone(), entry.clone()));
+                continue;
+            }
+            plan.remove_dirs.push(path.as_bytes().to_vec());
+            self.list(path, entry.id, true, &mut |listed| {
+                let mut dir = listed.path.parent();
+                while let Some(above) = dir.filter(|above| above.depth() > path.depth()) {
+                    plan.remove_dirs.push(above.as_bytes().to_vec());
+                    dir = above.parent();
+                }
+                match listed.entry.kind {
+                    Kind::Directory => plan.remove_dirs.push(listed.path.as_bytes().to_vec()),
+                    _ => files.push((listed.path, listed.entry)),
+                }
+                Ok(ControlFlow::Continue(()))
+            })?;
+        }
+        let mut problems = Vec::new();
+        for (path, entry) in files {
+            let path = path.as_bytes();
+            let Some(stat) = stat_of(&tree.root, path) else {
+                continue;
+            };
+            if let Ok(true) = same_as(self, &tree.root, path, &entry, &stat) {
+                let (path, expected) = (path.to_vec(), stat.fingerprint());
+                plan.remove.push(Removal { path, expected });
+            } else {
+                let why = "it was changed, so it stays".to_owned();
+                let path = path.to_vec();
+                problems.push(Problem { path, why });
+            }
+        }
+        plan.remove.sort_by(|a, b| a.path.cmp(&b.path));
+        plan.remove_dirs
+            .sort_by(|a, b| crate::worktree::compare_dirs(a, b));
+        plan.remove_dirs.dedup();
+        let kept =
+            |dir: &Vec<u8>| stat_of(&tree.root, dir).is_some_and(|s| s.kind == FileKind::Dir);
+        plan.remove_dirs.retain(kept);
+        let content = super::files::StoreContent(self);
+        let done = materialize(&tree.root, &plan, &content, 1, job.cancel_flag());
+        let done = done.map_err(|e| match e {
+            CheckoutError::Cancelled => RepoError::Cancelled,
+            CheckoutError::Disk(e) => RepoError::Path(e),
+        })?;
+        let left = done.refused.into_iter();
+        let left = left.filter(|refused| !matches!(refused.why, Refusal::NotEmpty));
+        problems.extend(left.map(|refused| Problem {
+            path: refused.path,
+            why: refused.why.to_string(),
+        }));
+        Ok(problems)
+    }
+}
+
+/// The entry of a conflict.
+pub(super) fn conflict_entry(at: &ConflictAt) -> TreeEntry {
+    TreeEntry {
+        name: last_name(&at.path),
+        kind: Kind::Conflict,
+        is_list: false,
+        id: at.id,
+        size: 0,
+        files: 0,
+        attrs: None,
+    }
+}
