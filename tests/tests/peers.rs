@@ -107,9 +107,12 @@ fn fetch(client: &Place, server: &Place) -> Result<u64, Box<dyn Error>> {
     let job = Job::default();
     let mut session = connect(&client.repo, server, &job)?;
     session.fetch(&tips(&session.offered))?;
-    client
-        .repo
-        .note_remote("origin", &session.offered, &[], &asked("fetch"))?;
+    client.repo.note_remote(
+        "origin",
+        &session.offered,
+        &Default::default(),
+        &asked("fetch"),
+    )?;
     Ok(session.finish(Vec::new()).traffic.round_trips)
 }
 
@@ -151,7 +154,7 @@ fn a_fetch_brings_all_and_the_next_only_what_is_new() -> Done {
             head: None,
             refs: vec![("branch/main".into(), second)],
         },
-        &[],
+        &Default::default(),
         &asked("fetch"),
     )?;
     assert_eq!(
@@ -286,7 +289,7 @@ fn a_transfer_that_is_cut_again_and_again_ends_and_repeats_little() -> Done {
         refs: vec![("branch/main".into(), tip)],
     };
     ours.repo
-        .note_remote("origin", &offered, &[], &asked("fetch"))?;
+        .note_remote("origin", &offered, &Default::default(), &asked("fetch"))?;
     assert_eq!(files_of(&ours.repo, &tip)?, files_of(&theirs.repo, &tip)?);
     ours.is_sound()?;
     // A frame that was cut in its middle comes again.

@@ -118,7 +118,12 @@ fn fetch(repo: &Repo, address: &PeerAddress, key: &DeviceKey) -> Result<ObjectId
         let mut client = Client::connect(repo, link, &job)?;
         let tips: Vec<ObjectId> = client.offered.refs.iter().map(|(_, id)| *id).collect();
         client.fetch(&tips)?;
-        repo.note_remote("origin", &client.offered, &[], &asked("fetch"))?;
+        repo.note_remote(
+            "origin",
+            &client.offered,
+            &Default::default(),
+            &asked("fetch"),
+        )?;
         client.finish(Vec::new());
         Ok(tips[0])
     });

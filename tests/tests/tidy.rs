@@ -49,7 +49,7 @@ const ROOMS: [(&str, &[&str]); 17] = [
         "repo",
         &[
             "chunker", "diff", "fsutil", "hash", "history", "job", "limits", "merge", "object",
-            "refs", "store", "vfs", "worktree",
+            "reach", "refs", "store", "vfs", "worktree",
         ],
     ),
 ];

@@ -64,6 +64,7 @@ pub enum Color {
 #[derive(Subcommand)]
 pub enum Command {
     Init(commands::init::Args),
+    Clone(commands::clone::Args),
     Status(commands::status::Args),
     Commit(commands::commit::Args),
     Log(commands::log::Args),
@@ -84,6 +85,11 @@ pub enum Command {
     Resolve(commands::resolve::Args),
     Revert(commands::revert::Args),
     Op(commands::op::Args),
+    Remote(commands::remote::Args),
+    Fetch(commands::fetch::Args),
+    Push(commands::push::Args),
+    Sync(commands::sync::Args),
+    Serve(commands::serve::Args),
     Export(commands::export::Args),
     Verify(commands::verify::Args),
     Recover(commands::recover::Args),

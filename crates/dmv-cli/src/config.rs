@@ -2,8 +2,10 @@
 
 use crate::error::{EXIT_OTHER, Failure};
 use dmv_core::refs::check_ref_name;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
+use toml_edit::DocumentMut;
 
 /// What a value has to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +20,8 @@ pub enum Kind {
     Branch,
     /// `auto`, `always` or `never`.
     Color,
+    /// A program with arguments. A repository's file cannot set it: it may be somebody else's.
+    Program,
 }
 
 /// A setting that exists.
@@ -33,7 +37,7 @@ pub struct Key {
 }
 
 /// All settings.
-pub const KEYS: [Key; 7] = [
+pub const KEYS: [Key; 9] = [
     key("user.name", Kind::Text, None, "the author's name"),
     key("user.email", Kind::Text, None, "the author's address"),
     key(
@@ -66,7 +70,22 @@ pub const KEYS: [Key; 7] = [
         Some("auto"),
         "when to use colours: auto, always, never",
     ),
+    key(
+        "ssh.command",
+        Kind::Program,
+        Some("ssh"),
+        "the program that makes ssh connections, with arguments",
+    ),
+    key(
+        "ssh.remote",
+        Kind::Program,
+        Some("dmv"),
+        "the dmv program at the other end of an ssh connection",
+    ),
 ];
+
+/// The section of the repository's file that holds remotes.
+pub const REMOTES: &str = "remote";
 
 const fn key(
     name: &'static str,
@@ -145,6 +164,9 @@ impl Config {
             (&self.user, Origin::User),
         ];
         for (table, origin) in tables {
+            if key.kind == Kind::Program && origin == Origin::Repository {
+                continue;
+            }
             if let Some(value) = lookup(table, key) {
                 let text = as_text(key, value).ok_or_else(|| bad(key, &value.to_string(), ""))?;
                 check(key, &text, &format!("the {} file", origin.word()))?;
@@ -175,10 +197,24 @@ impl Config {
         )
     }
 
+    /// The repository's remotes and their addresses, by name.
+    pub fn remotes(&self) -> Vec<(String, String)> {
+        let table = self.repository.get(REMOTES).and_then(Value::as_table);
+        let remotes = table.into_iter().flatten();
+        let url = |(name, remote): (&String, &Value)| {
+            let url = remote.get("url")?.as_str()?;
+            Some((name.clone(), url.to_owned()))
+        };
+        remotes.filter_map(url).collect()
+    }
+
     /// Settings in the files that this program does not know.
     pub fn unknown(&self) -> Vec<String> {
         let mut out = Vec::new();
         for (section, value) in self.repository.iter().chain(&self.user) {
+            if section == REMOTES {
+                continue;
+            }
             let Value::Table(table) = value else {
                 out.push(section.clone());
                 continue;
@@ -213,6 +249,7 @@ pub fn user_dir() -> Option<PathBuf> {
 pub fn check(key: &Key, value: &str, place: &str) -> Result<(), Failure> {
     let fits = match key.kind {
         Kind::Text => !value.contains(['\0', '\n']),
+        Kind::Program => !value.trim().is_empty() && !value.contains(['\0', '\n']),
         Kind::Bool => matches!(value, "true" | "false"),
         Kind::Path => !value.contains('\0'),
         Kind::Branch => check_ref_name(value).is_ok(),
@@ -228,6 +265,7 @@ pub fn check(key: &Key, value: &str, place: &str) -> Result<(), Failure> {
 fn bad(key: &Key, value: &str, place: &str) -> Failure {
     let wanted = match key.kind {
         Kind::Text => "one line of text",
+        Kind::Program => "a program",
         Kind::Bool => "true or false",
         Kind::Path => "a path",
         Kind::Branch => "a branch's name",
@@ -271,4 +309,37 @@ fn read_table(path: &Path) -> Result<Table, Failure> {
         let message = format!("{}{line}: {why}", path.display());
         Failure::new("bad-config-file", EXIT_OTHER, message)
     })
+}
+
+/// Changes a file, keeping its comments and order; it takes its place in one rename.
+pub fn edit(path: &Path, change: impl FnOnce(&mut DocumentMut)) -> Result<(), Failure> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(e) => return Err(Failure::file("read", path, &e)),
+    };
+    let mut document: DocumentMut = text.parse().map_err(|e: toml_edit::TomlError| {
+        let message = format!("{}: {}", path.display(), e.message());
+        Failure::new("bad-config-file", EXIT_OTHER, message)
+    })?;
+    change(&mut document);
+    let new = document.to_string();
+    if new == text {
+        return Ok(());
+    }
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let write = || -> std::io::Result<()> {
+        std::fs::create_dir_all(dir)?;
+        let mut file = tempfile::Builder::new()
+            .prefix(".config")
+            .tempfile_in(dir)?;
+        file.write_all(new.as_bytes())?;
+        if let Ok(meta) = std::fs::metadata(path) {
+            file.as_file().set_permissions(meta.permissions())?;
+        }
+        file.as_file().sync_all()?;
+        file.persist(path).map_err(|e| e.error)?;
+        Ok(())
+    };
+    write().map_err(|e| Failure::file("write", path, &e))
 }

@@ -9,8 +9,11 @@ use dmv_core::repo::{RepoError, RevisionError};
 use dmv_core::store::StoreError;
 #[cfg(feature = "quic")]
 use dmv_net::identity::KeyError;
+use dmv_net::session::NetError;
+use dmv_net::sync::SyncError;
 #[cfg(feature = "quic")]
 use dmv_net::transport::quic::{PairError, QuicError};
+use dmv_net::wire::Code;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -37,7 +40,6 @@ pub const EXIT_BUSY: u8 = 11;
 /// A key or a permission is wanting.
 pub const EXIT_PERMISSION: u8 = 12;
 /// A peer cannot be reached.
-#[cfg(feature = "quic")]
 pub const EXIT_UNREACHABLE: u8 = 13;
 /// The repository is of a later format.
 pub const EXIT_TOO_NEW: u8 = 14;
@@ -135,6 +137,41 @@ impl From<RepoError> for Failure {
             hint,
             paths,
         }
+    }
+}
+
+impl From<NetError> for Failure {
+    fn from(e: NetError) -> Failure {
+        let e = match e {
+            NetError::Repo(RepoError::NotFound(path)) => {
+                // It is not about the directory that the command was started in.
+                let message = format!("no repository at {}", path.display());
+                return Failure::new("no-repository", EXIT_NO_REPOSITORY, message);
+            }
+            NetError::Repo(e) => return e.into(),
+            e => e,
+        };
+        let message = e.to_string();
+        let (code, exit) = match &e {
+            NetError::Unreachable { .. } | NetError::Closed | NetError::NotDmv(_) => {
+                ("unreachable", EXIT_UNREACHABLE)
+            }
+            NetError::NotLetIn { .. } => ("not-let-in", EXIT_PERMISSION),
+            NetError::Version(_) => ("too-new", EXIT_TOO_NEW),
+            NetError::Peer(code, _) => match code {
+                Code::NoRepository => ("no-repository", EXIT_NO_REPOSITORY),
+                Code::Denied => ("not-let-in", EXIT_PERMISSION),
+                Code::Version => ("too-new", EXIT_TOO_NEW),
+                Code::Busy => ("busy", EXIT_BUSY),
+                Code::Damaged => ("damaged", EXIT_DAMAGE),
+                _ => ("peer", EXIT_OTHER),
+            },
+            NetError::Sync(SyncError::Absent { .. }) => ("absent", EXIT_ABSENT),
+            NetError::BadUrl { .. } => ("usage", EXIT_USAGE),
+            NetError::Cancelled => ("interrupted", EXIT_INTERRUPTED),
+            _ => ("protocol", EXIT_OTHER),
+        };
+        Failure::new(code, exit, message)
     }
 }
 

@@ -1,7 +1,7 @@
 //! `dmv config`
 
-use crate::config::{KEYS, Key, Kind, Origin, check, find, user_file, variable};
-use crate::context::Context;
+use crate::config::{KEYS, Key, Kind, Origin, check, edit, find, user_file, variable};
+use crate::context::{Context, quoted};
 use crate::error::{EXIT_DIFFERS, EXIT_NO_REPOSITORY, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::text::clean;
 use dmv_core::repo::{CONFIG_FILE, discover};
@@ -76,6 +76,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Command::Set { key, value, file } => {
             let key = find(key)?;
             check(key, value, "")?;
+            if key.kind == Kind::Program && !file.user {
+                let message = format!("{} is only heeded in the user's file", key.name);
+                let hint = format!("dmv config set --user {} {}", key.name, quoted(value));
+                return Err(Failure::usage(message).hint(hint));
+            }
             edit(&file.path()?, |document| put(document, key, value))?;
             Ok(EXIT_OK)
         }
@@ -155,39 +160,6 @@ impl WhichFile {
             }
         }
     }
-}
-
-/// Changes a file, keeping its comments and order; it takes its place in one rename.
-fn edit(path: &Path, change: impl FnOnce(&mut DocumentMut)) -> Result<(), Failure> {
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(e) => return Err(Failure::file("read", path, &e)),
-    };
-    let mut document: DocumentMut = text.parse().map_err(|e: toml_edit::TomlError| {
-        let message = format!("{}: {}", path.display(), e.message());
-        Failure::new("bad-config-file", EXIT_OTHER, message)
-    })?;
-    change(&mut document);
-    let new = document.to_string();
-    if new == text {
-        return Ok(());
-    }
-    let dir = path.parent().unwrap_or(Path::new("."));
-    let write = || -> std::io::Result<()> {
-        std::fs::create_dir_all(dir)?;
-        let mut file = tempfile::Builder::new()
-            .prefix(".config")
-            .tempfile_in(dir)?;
-        file.write_all(new.as_bytes())?;
-        if let Ok(meta) = std::fs::metadata(path) {
-            file.as_file().set_permissions(meta.permissions())?;
-        }
-        file.as_file().sync_all()?;
-        file.persist(path).map_err(|e| e.error)?;
-        Ok(())
-    };
-    write().map_err(|e| Failure::file("write", path, &e))
 }
 
 fn put(document: &mut DocumentMut, key: &Key, text: &str) {

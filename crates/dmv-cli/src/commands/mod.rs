@@ -3,6 +3,7 @@
 pub mod branch;
 pub mod cat;
 pub mod checkout;
+pub mod clone;
 pub mod commit;
 pub mod completions;
 pub mod config;
@@ -11,6 +12,7 @@ pub mod demo;
 pub mod diff;
 pub mod du;
 pub mod export;
+pub mod fetch;
 #[cfg(feature = "quic")]
 pub mod id;
 pub mod init;
@@ -22,13 +24,17 @@ pub mod op;
 #[cfg(feature = "quic")]
 pub mod pair;
 pub mod peers;
+pub mod push;
 pub mod recover;
+pub mod remote;
 pub mod resolve;
 pub mod restore;
 pub mod revert;
+pub mod serve;
 pub mod show;
 pub mod stats;
 pub mod status;
+pub mod sync;
 pub mod tag;
 pub mod trust;
 pub mod undo;
@@ -44,6 +50,7 @@ use crate::error::Failure;
 pub fn run(context: &Context, command: Command) -> Result<u8, Failure> {
     match command {
         Command::Init(args) => init::run(context, args),
+        Command::Clone(args) => clone::run(context, args),
         Command::Status(args) => status::run(context, &args),
         Command::Commit(args) => commit::run(context, args),
         Command::Log(args) => log::run(context, &args),
@@ -64,6 +71,11 @@ pub fn run(context: &Context, command: Command) -> Result<u8, Failure> {
         Command::Resolve(args) => resolve::run(context, &args),
         Command::Revert(args) => revert::run(context, args),
         Command::Op(args) => op::run(context, &args),
+        Command::Remote(args) => remote::run(context, &args),
+        Command::Fetch(args) => fetch::run(context, &args),
+        Command::Push(args) => push::run(context, &args),
+        Command::Sync(args) => sync::run(context, &args),
+        Command::Serve(args) => serve::run(context, &args),
         Command::Export(args) => export::run(context, &args),
         Command::Verify(args) => verify::run(context, &args),
         Command::Recover(args) => recover::run(context, &args),

@@ -6,6 +6,7 @@ use super::{Asked, Repo, RepoError, change, layout};
 use crate::hash::ObjectId;
 use crate::history::is_ancestor;
 use crate::object::{ObjectRead, ObjectType};
+use crate::reach::{Detail, Reach};
 use crate::refs::{Change, Effect, RefsError, check_ref_name};
 use crate::store::{Incoming, Sealed};
 use std::collections::BTreeSet;
@@ -17,6 +18,15 @@ pub struct Offered {
     pub head: Option<String>,
     /// Keys of branches and tags, `branch/NAME` or `tag/NAME`, with their commits. In order.
     pub refs: Vec<(String, ObjectId)>,
+}
+
+/// Branches of our own to be made after a remote's: in a clone.
+#[derive(Clone, Debug, Default)]
+pub struct OwnBranches {
+    /// Names and commits. One that exists stays as it is.
+    pub make: Vec<(String, ObjectId)>,
+    /// What the worktree, or a bare repository, is to be on.
+    pub head: Option<Head>,
 }
 
 /// A ref that a peer wants to have moved.
@@ -115,50 +125,86 @@ impl Repo {
         Ok(())
     }
 
-    /// Notes what a remote's branches name, takes over tags that are new, and moves further keys,
-    /// in one operation. All commits named must be complete here.
+    /// Notes what a remote's branches name, takes over tags that are new, and makes branches of
+    /// our own, in one operation. All commits named must be complete here.
     ///
     /// Returns the refs that changed.
     pub fn note_remote(
         &self,
         remote: &str,
         offered: &Offered,
-        further: &[(String, Vec<u8>)],
+        ours: &OwnBranches,
         asked: &Asked,
     ) -> Result<Vec<RefMoved>, RepoError> {
         check_ref_name(remote)?;
         self.retrying(|| {
             let (mut changes, mut moved) = (Vec::new(), Vec::new());
-            for (key, id) in &offered.refs {
-                let key = match key.strip_prefix("branch/") {
-                    Some(branch) => format!("remote/{remote}/{branch}"),
-                    None if self.refs.get(key)?.is_some() => continue,
-                    None => key.clone(),
-                };
+            let mut set = |key: String, id: ObjectId| -> Result<(), RepoError> {
                 let old = self.ref_id(&key)?;
-                if old != Some(*id) {
-                    changes.push(change(
-                        &self.refs,
-                        key.clone(),
-                        Some(id.as_bytes().to_vec()),
-                    )?);
+                if old != Some(id) {
+                    let value = Some(id.as_bytes().to_vec());
+                    changes.push(change(&self.refs, key.clone(), value)?);
                     moved.push(RefMoved {
                         key,
                         old,
-                        new: *id,
+                        new: id,
                         refused: None,
                     });
                 }
-            }
-            for (key, value) in further {
-                let change = change(&self.refs, key.clone(), Some(value.clone()))?;
-                if change.old != change.new {
-                    changes.push(change);
+                Ok(())
+            };
+            for (key, id) in &offered.refs {
+                match key.strip_prefix("branch/") {
+                    Some(branch) => set(format!("remote/{remote}/{branch}"), *id)?,
+                    None if self.refs.get(key)?.is_some() => {}
+                    None => set(key.clone(), *id)?,
                 }
+            }
+            for (name, id) in &ours.make {
+                check_ref_name(name)?;
+                let key = format!("branch/{name}");
+                if self.refs.get(&key)?.is_none() {
+                    set(key, *id)?;
+                }
+            }
+            if let Some(head) = &ours.head {
+                let key = head_key(self.worktree_name().unwrap_or(layout::MAIN));
+                let head = change(&self.refs, key, Some(head.value()))?;
+                changes.extend((head.old != head.new).then_some(head));
             }
             self.publish_if_any(asked, changes)?;
             Ok(moved)
         })
+    }
+
+    /// Forgets what a remote's branches named.
+    pub fn forget_remote(&self, remote: &str, asked: &Asked) -> Result<(), RepoError> {
+        self.retrying(|| {
+            let mut changes = Vec::new();
+            for (key, _) in self.refs.with_prefix(&format!("remote/{remote}/"))? {
+                changes.push(change(&self.refs, key, None)?);
+            }
+            self.publish_if_any(asked, changes)
+        })
+    }
+
+    /// The commit that a branch, tag or remote branch names, by its key in the view.
+    pub fn ref_at(&self, key: &str) -> Result<Option<ObjectId>, RepoError> {
+        self.ref_id(key)
+    }
+
+    /// How many commits `ours` has that `theirs` has not, and the reverse, as far as history is
+    /// here.
+    pub fn distance(&self, ours: ObjectId, theirs: ObjectId) -> Result<(usize, usize), RepoError> {
+        let count = |tip, hidden| -> Result<usize, RepoError> {
+            let mut reach = Reach::new([tip], [hidden], Detail::Commits);
+            let mut n = 0;
+            while let Some(found) = reach.next(self.objects())? {
+                n += usize::from(found.here);
+            }
+            Ok(n)
+        };
+        Ok((count(ours, theirs)?, count(theirs, ours)?))
     }
 
     /// Moves refs as a peer asks, those that may be moved, in one operation.

@@ -36,7 +36,7 @@ pub use commit::{CommitOptions, CommitReport, Who};
 pub use conflict::ConflictAt;
 pub use diff::{WorktreeChange, WorktreeSide, chunks_of};
 pub use error::{RepoError, RevisionError};
-pub use exchange::{Offered, RefMoved, RefUpdate, Refusal};
+pub use exchange::{Offered, OwnBranches, RefMoved, RefUpdate, Refusal};
 pub use export::ExportReport;
 pub use layout::{CONFIG_FILE, DMV_DIR, Place, discover};
 pub use look::{Listed, Located, blob_of};

@@ -28,12 +28,6 @@ pub fn open_at(path: &Path) -> Result<Repo, RepoError> {
 
 /// Connects to the repository in `path`, answered by a thread of this process.
 pub fn connect(path: &Path, asked: Asked) -> Result<Link, NetError> {
-    if !path.exists() {
-        return Err(NetError::Unreachable {
-            place: path.display().to_string(),
-            why: "there is nothing".to_owned(),
-        });
-    }
     let repo = open_at(path)?;
     let access = match repo.refs().is_read_only() {
         true => Access::Read,

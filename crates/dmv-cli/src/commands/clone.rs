@@ -1,0 +1,222 @@
+//! `dmv clone`
+
+use crate::commands::remote::set;
+use crate::config::Config;
+use crate::context::Context;
+use crate::error::{EXIT_OK, EXIT_REFUSED, Failure};
+use crate::format::text::{bytes, clean, count};
+use crate::peers::{ORIGIN, Report, offered, tips, with_client};
+use dmv_core::repo::{
+    CONFIG_FILE, CheckoutOptions, CheckoutTarget, DMV_DIR, Head, Offered, OwnBranches, Repo,
+    RepoError,
+};
+use dmv_net::session::NetError;
+use dmv_net::transport::{Url, open_at};
+use serde_json::json;
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Make a repository with everything that another has
+///
+/// The other one is the remote "origin" of the new one. Cut off, the same command goes on where it
+/// was.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  dmv clone ssh://ada@nas/srv/film.dmv\n  dmv clone --bare film \
+                  /media/ada/disk/film.dmv"
+)]
+pub struct Args {
+    /// The other repository: a path, or ssh://[user@]host[:port]/path
+    #[arg(value_name = "SRC")]
+    source: OsString,
+    /// Where; named after SRC by default
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// The branch or tag to check out; the one that SRC is on by default
+    #[arg(long, value_name = "NAME")]
+    branch: Option<String>,
+    /// A store alone, without a worktree, with all branches as its own
+    #[arg(long)]
+    bare: bool,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
+    let here = std::env::current_dir().map_err(|e| Failure::file("find", ".".as_ref(), &e))?;
+    let url = Url::parse(&args.source)?.absolute(&here);
+    let dir = match &args.dir {
+        Some(dir) => dir.clone(),
+        None => url.last_part().map(PathBuf::from).ok_or_else(|| {
+            let message = format!("{url} gives no name for the directory");
+            Failure::usage(message).hint("dmv clone SRC DIR")
+        })?,
+    };
+    let made = Made::new(context, &dir, &url, args.bare)?;
+    let repo = &made.repo;
+    let asked = context.asked()?;
+    let fetched = with_client(context, repo, &url, |mut client| {
+        let start = start(&client.offered, args.branch.as_deref())?;
+        client.fetch(&tips(&client.offered))?;
+        let ours = own(&client.offered, &start, args.bare);
+        let refs = repo.note_remote(ORIGIN, &client.offered, &ours, &asked)?;
+        Ok((client.finish(refs), start))
+    });
+    let (summary, start) = match fetched {
+        Ok(fetched) => fetched,
+        Err(e) => return Err(made.give_up(e)),
+    };
+    let mut report = Report::default();
+    report.add(summary, Vec::new());
+    let (mut files, mut written) = (0, 0);
+    match (&start, args.bare) {
+        (None, _) => context.ui.warn("the other repository has no commits yet"),
+        (Some(_), true) => {}
+        (Some(start), false) => {
+            let options = CheckoutOptions {
+                force: false,
+                settings: context.settings()?,
+                asked: context.asked()?,
+            };
+            let target = match start {
+                Head::Branch(name) => CheckoutTarget::Branch(name.clone()),
+                Head::Commit(id) => CheckoutTarget::Commit(*id),
+            };
+            let watch = context.watch("checking out");
+            let done = repo.checkout(target, &options, &context.job)?;
+            drop(watch);
+            (files, written) = (done.files, done.bytes);
+            for problem in &done.refused {
+                let path = dmv_core::object::name::escape(&problem.path);
+                context
+                    .ui
+                    .warn(format_args!("not written: {path}: {}", problem.why));
+            }
+        }
+    }
+    let branch = start.as_ref().and_then(Head::branch);
+    report.print(
+        context,
+        &[
+            ("path", json!(dir.to_string_lossy())),
+            ("branch", json!(branch)),
+            ("files", json!(files)),
+            ("bytes", json!(written)),
+        ],
+    )?;
+    if !context.globals.json && !context.ui.quiet() {
+        let (files, written) = (count(files, "file", "files"), bytes(written));
+        let dir = clean(&dir.to_string_lossy());
+        writeln!(
+            context.ui.out(),
+            "cloned into {dir}: {files} written ({written})"
+        )?;
+    }
+    Ok(EXIT_OK)
+}
+
+/// The repository that a clone fills, and what to remove if it does not come to that.
+struct Made {
+    repo: Repo,
+    dmv: PathBuf,
+    /// Whether this run made the repository, and whether it made the directory.
+    new: Option<bool>,
+    dir: PathBuf,
+}
+
+impl Made {
+    /// Makes the repository, or takes up one that an earlier clone of the same source left.
+    fn new(context: &Context, dir: &Path, url: &Url, bare: bool) -> Result<Made, Failure> {
+        let dmv = if bare {
+            dir.to_owned()
+        } else {
+            dir.join(DMV_DIR)
+        };
+        let exists = |why: &str| {
+            let message = format!("{} {why}", dir.display());
+            Err(Failure::new("exists", EXIT_REFUSED, message))
+        };
+        if dmv.join("format").exists() {
+            let repo = open_at(dir)?;
+            let config = Config::load(Some(&dmv.join(CONFIG_FILE)))?;
+            let same = config
+                .remotes()
+                .contains(&(ORIGIN.to_owned(), url.to_string()));
+            let is_half = bare || repo.base_commit()?.is_none();
+            if !same || !is_half {
+                return exists("is a repository already");
+            }
+            return Ok(Made {
+                repo,
+                dmv,
+                new: None,
+                dir: dir.to_owned(),
+            });
+        }
+        let made_dir = !dir.exists();
+        if !made_dir && std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {
+            return exists("is not empty");
+        }
+        let repo = Repo::init(dir, "main", bare, context.asked()?)?;
+        set(&repo, ORIGIN, url)?;
+        Ok(Made {
+            repo,
+            dmv,
+            new: Some(made_dir),
+            dir: dir.to_owned(),
+        })
+    }
+
+    /// Removes what was made for nothing. What has been received stays, for the next try.
+    fn give_up(self, e: Failure) -> Failure {
+        let nothing = self.repo.store().table_stats().1 == 0;
+        if let (Some(made_dir), true) = (self.new, nothing) {
+            drop(self.repo);
+            // What cannot be removed is a repository without commits, which harms nobody.
+            let _ = match made_dir {
+                true => std::fs::remove_dir_all(&self.dir),
+                false => std::fs::remove_dir_all(&self.dmv),
+            };
+        }
+        e
+    }
+}
+
+/// What the clone begins with; `None`: there is nothing.
+fn start(there: &Offered, name: Option<&str>) -> Result<Option<Head>, NetError> {
+    let branch = |name: &str| offered(there, &format!("branch/{name}")).map(|_| name.to_owned());
+    if let Some(name) = name {
+        let tag = offered(there, &format!("tag/{name}"));
+        let head = branch(name).map(Head::Branch).or(tag.map(Head::Commit));
+        let missing = || RepoError::NoRef {
+            kind: "branch or tag",
+            name: name.to_owned(),
+        };
+        return Ok(Some(head.ok_or_else(missing)?));
+    }
+    let first = || {
+        there
+            .refs
+            .iter()
+            .find_map(|(key, _)| key.strip_prefix("branch/"))
+    };
+    let name = there.head.as_deref().and_then(branch);
+    Ok(name
+        .or_else(|| first().map(str::to_owned))
+        .map(Head::Branch))
+}
+
+/// The branches that the clone has as its own.
+fn own(there: &Offered, start: &Option<Head>, bare: bool) -> OwnBranches {
+    let branches = there.refs.iter().filter_map(|(key, id)| {
+        let name = key.strip_prefix("branch/")?;
+        Some((name.to_owned(), *id))
+    });
+    let first = start.as_ref().and_then(Head::branch);
+    OwnBranches {
+        make: branches
+            .filter(|(name, _)| bare || Some(name.as_str()) == first)
+            .collect(),
+        head: start.clone(),
+    }
+}

@@ -1,0 +1,281 @@
+//! What the commands that talk to other repositories share.
+
+use crate::context::Context;
+use crate::error::{EXIT_OTHER, Failure};
+use crate::format::text::{SHORT_ID, bytes, clean, count};
+use dmv_core::hash::ObjectId;
+use dmv_core::history::is_ancestor;
+use dmv_core::object::ObjectType;
+use dmv_core::repo::{Offered, RefMoved, RefUpdate, Refusal, Repo, RepoError};
+use dmv_net::session::{Client, NetError, Summary};
+use dmv_net::transport::{Reach, Url, connect};
+use serde::Serialize;
+use std::ffi::OsStr;
+use std::io::Write;
+
+/// The remote that a clone makes, and that commands use where none is named.
+pub const ORIGIN: &str = "origin";
+
+/// A remote of the repository.
+pub struct Remote {
+    /// Its name.
+    pub name: String,
+    /// Its address.
+    pub url: Url,
+}
+
+/// The remote `name`; without it `origin`, or the only one.
+pub fn remote(context: &Context, name: Option<&str>) -> Result<Remote, Failure> {
+    let remotes = context.config()?.remotes();
+    let none = |message: String| {
+        Failure::new("no-remote", EXIT_OTHER, message).hint("dmv remote add origin URL")
+    };
+    let found = match name {
+        Some(name) => {
+            let found = remotes.iter().find(|(known, _)| known == name);
+            found.ok_or_else(|| {
+                let message = format!("there is no remote '{name}'");
+                Failure::new("no-remote", EXIT_OTHER, message).hint("dmv remote")
+            })?
+        }
+        None => match remotes.as_slice() {
+            [] => return Err(none("no remote is set".to_owned())),
+            [only] => only,
+            all => {
+                let origin = all.iter().find(|(name, _)| name == ORIGIN);
+                origin.ok_or_else(|| none("several remotes and none is named".to_owned()))?
+            }
+        },
+    };
+    Ok(Remote {
+        name: found.0.clone(),
+        url: Url::parse(OsStr::new(&found.1))?,
+    })
+}
+
+/// Runs `session` with a connection to `url`.
+pub fn with_client<T>(
+    context: &Context,
+    repo: &Repo,
+    url: &Url,
+    session: impl FnOnce(Client<'_>) -> Result<T, NetError>,
+) -> Result<T, Failure> {
+    let words = |text: String| text.split_whitespace().map(str::to_owned).collect();
+    let config = context.config()?;
+    let reach = Reach {
+        asked: context.asked()?,
+        ssh: config.value("ssh.command")?.map(words).unwrap_or_default(),
+        remote_program: config.value("ssh.remote")?.unwrap_or_default(),
+        #[cfg(feature = "quic")]
+        device: match url {
+            Url::Quic(_) => Some(dmv_net::transport::quic::Device {
+                key: crate::commands::id::device_key()?,
+                relays: Vec::new(),
+            }),
+            _ => None,
+        },
+    };
+    let watch = context.watch("exchanging");
+    let mut connection = connect(url, &reach)?;
+    let done = connection
+        .take_link()
+        .and_then(|link| Client::connect(repo, link, &context.job))
+        .and_then(session);
+    drop(watch);
+    done.map_err(|e| connection.explain(e).into())
+}
+
+/// Everything that the other side offers.
+pub fn tips(offered: &Offered) -> Vec<ObjectId> {
+    offered.refs.iter().map(|(_, id)| *id).collect()
+}
+
+/// How a branch here stands to the same branch there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// They are the same.
+    Same,
+    /// It is not there, or ours descends from theirs.
+    Ahead,
+    /// Theirs descends from ours.
+    Behind,
+    /// Each has what the other has not, or theirs is not known here.
+    Parted,
+}
+
+/// Compares a branch here with the same one there.
+pub fn standing(
+    repo: &Repo,
+    ours: ObjectId,
+    theirs: Option<ObjectId>,
+) -> Result<Standing, RepoError> {
+    let Some(theirs) = theirs else {
+        return Ok(Standing::Ahead);
+    };
+    let objects = repo.objects();
+    Ok(if ours == theirs {
+        Standing::Same
+    } else if is_ancestor(objects, &theirs, &ours)? {
+        Standing::Ahead
+    } else if objects.holds(ObjectType::Commit, &theirs)? && is_ancestor(objects, &ours, &theirs)? {
+        Standing::Behind
+    } else {
+        Standing::Parted
+    })
+}
+
+/// What the other side has under `key`.
+pub fn offered(offered: &Offered, key: &str) -> Option<ObjectId> {
+    let found = offered.refs.iter().find(|(known, _)| known == key);
+    found.map(|(_, id)| *id)
+}
+
+/// What the other side has after a push, to be noted here.
+pub fn now_there(moved: &[RefMoved]) -> Offered {
+    let done = moved.iter().filter(|m| m.refused.is_none());
+    Offered {
+        head: None,
+        refs: done.map(|m| (m.key.clone(), m.new)).collect(),
+    }
+}
+
+/// A push of `key` to `new`.
+pub fn update(key: &str, old: Option<ObjectId>, new: ObjectId, force: bool) -> RefUpdate {
+    RefUpdate {
+        key: key.to_owned(),
+        old,
+        new,
+        force,
+    }
+}
+
+/// Why a ref stays, as a word for programs.
+fn word(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::Moved => "moved",
+        Refusal::NotForward => "not-forward",
+        Refusal::BadName => "refused",
+    }
+}
+
+#[derive(Serialize)]
+struct RefValue {
+    name: String,
+    old: Option<String>,
+    new: String,
+    pushed: bool,
+    refused: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct Document {
+    objects_sent: u64,
+    objects_received: u64,
+    bytes_sent: u64,
+    bytes_received: u64,
+    round_trips: u64,
+    refs: Vec<RefValue>,
+}
+
+/// What a command that talked to others has done.
+#[derive(Default)]
+pub struct Report {
+    summary: Summary,
+    pushed: Vec<RefMoved>,
+}
+
+impl Report {
+    /// Adds what happened in one session: refs moved here and there.
+    pub fn add(&mut self, summary: Summary, pushed: Vec<RefMoved>) {
+        let (sum, more) = (&mut self.summary.traffic, summary.traffic);
+        sum.bytes_sent += more.bytes_sent;
+        sum.bytes_received += more.bytes_received;
+        sum.objects_sent += more.objects_sent;
+        sum.objects_received += more.objects_received;
+        sum.round_trips += more.round_trips;
+        self.summary.refs.extend(summary.refs);
+        self.pushed.extend(pushed);
+    }
+
+    /// The refs that the other side did not move.
+    pub fn refused(&self) -> Vec<&RefMoved> {
+        let all = self.pushed.iter();
+        all.filter(|moved| moved.refused.is_some()).collect()
+    }
+
+    /// Prints the transfer summary; with `extra` fields in JSON.
+    pub fn print(
+        &self,
+        context: &Context,
+        extra: &[(&str, serde_json::Value)],
+    ) -> Result<(), Failure> {
+        let traffic = &self.summary.traffic;
+        let here = self.summary.refs.iter().map(|moved| (moved, false));
+        let there = self.pushed.iter().map(|moved| (moved, true));
+        let refs: Vec<(&RefMoved, bool)> = here.chain(there).collect();
+        if context.globals.json {
+            let value = |(moved, pushed): &(&RefMoved, bool)| RefValue {
+                name: name(moved).to_owned(),
+                old: moved.old.map(|id| id.to_string()),
+                new: moved.new.to_string(),
+                pushed: *pushed,
+                refused: moved.refused.map(word),
+            };
+            let document = serde_json::to_value(Document {
+                objects_sent: traffic.objects_sent,
+                objects_received: traffic.objects_received,
+                bytes_sent: traffic.bytes_sent,
+                bytes_received: traffic.bytes_received,
+                round_trips: traffic.round_trips,
+                refs: refs.iter().map(value).collect(),
+            });
+            let mut document = document.map_err(std::io::Error::from)?;
+            for (key, value) in extra {
+                document[*key] = value.clone();
+            }
+            return context.ui.json(&document);
+        }
+        if context.ui.quiet() {
+            return Ok(());
+        }
+        let mut out = context.ui.out();
+        for (moved, pushed) in &refs {
+            let (name, new) = (clean(name(moved)), moved.new.short(SHORT_ID));
+            let place = if *pushed { "there" } else { "here" };
+            let old = moved.old.map(|id| id.short(SHORT_ID));
+            match (moved.refused, old) {
+                (Some(why), _) => writeln!(out, "{name}  not moved there: {}", say(why))?,
+                (None, Some(old)) => writeln!(out, "{name}  {old} → {new} {place}")?,
+                (None, None) => writeln!(out, "{name}  new at {new} {place}")?,
+            }
+        }
+        let objects = |n| count(n, "object", "objects");
+        writeln!(
+            out,
+            "received {} ({}), sent {} ({}), {}",
+            objects(traffic.objects_received),
+            bytes(traffic.bytes_received),
+            objects(traffic.objects_sent),
+            bytes(traffic.bytes_sent),
+            count(traffic.round_trips, "round trip", "round trips"),
+        )?;
+        Ok(())
+    }
+}
+
+/// A ref's name as a user types it.
+fn name(moved: &RefMoved) -> &str {
+    moved
+        .key
+        .split_once('/')
+        .map_or(&moved.key, |(_, name)| name)
+}
+
+/// Why a ref stays, in words.
+pub fn say(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::Moved => "somebody else moved it meanwhile",
+        Refusal::NotForward => "it has commits that are not in yours",
+        Refusal::BadName => "the other side does not allow it",
+    }
+}
