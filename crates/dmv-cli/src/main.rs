@@ -7,6 +7,7 @@ mod config;
 mod context;
 mod error;
 mod format;
+mod graph;
 mod peers;
 mod progress;
 mod ui;

@@ -68,3 +68,66 @@ fn a_file_that_was_moved_and_edited_is_told_with_how_much_is_the_same() -> Outco
     assert_eq!(renamed(&changes, "third")?["change"], json!("added"));
     Ok(())
 }
+
+/// Messages of the commits that a log shows.
+fn messages(place: &Place, args: &[&str]) -> Outcome<Vec<String>> {
+    let args = [&["log", "--json"], args].concat();
+    let records = place.records(&args)?;
+    let message = |record: &Value| record["message"].as_str().unwrap_or_default().to_owned();
+    Ok(records.iter().map(message).collect())
+}
+
+#[test]
+fn log_of_a_path_tells_its_commits_and_follow_goes_on_where_it_was_before() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("d/old.txt", LINES)?;
+    place.write("other", "x")?;
+    place.commit("made")?;
+    place.write("other", "y")?;
+    place.commit("elsewhere")?;
+    place.write("d/old.txt", format!("{LINES}eleven\n"))?;
+    place.commit("edited")?;
+    fs::create_dir(place.work().join("e"))?;
+    fs::remove_file(place.work().join("d/old.txt"))?;
+    place.write("e/new.txt", format!("{LINES}eleven\ntwelve\n"))?;
+    place.commit("moved")?;
+    place.write("other", "z")?;
+    place.commit("elsewhere again")?;
+    assert_eq!(messages(&place, &["--", "e/new.txt"])?, ["moved"]);
+    assert_eq!(messages(&place, &["--", "d"])?, ["moved", "edited", "made"]);
+    assert_eq!(messages(&place, &["--", "d/old.txt", "other"])?.len(), 5);
+    assert_eq!(
+        messages(&place, &["--follow", "--", "e/new.txt"])?,
+        ["moved", "edited", "made"]
+    );
+    assert_eq!(
+        messages(&place, &["--follow", "-n", "2", "--", "e/new.txt"])?.len(),
+        2
+    );
+    assert_eq!(messages(&place, &["--author", "nobody"])?.len(), 0);
+    assert_eq!(messages(&place, &["--author", "ada", "--", "e"])?.len(), 1);
+    place.fails(2, &["log", "--follow"])?;
+    place.fails(2, &["log", "--follow", "--", "d", "e"])?;
+    Ok(())
+}
+
+#[test]
+fn a_graph_is_drawn_beside_the_commits() -> Outcome {
+    let place = Place::with_repository()?;
+    for n in ["one", "two"] {
+        place.write("f", n)?;
+        place.commit(n)?;
+    }
+    let graph = place.ok(&["log", "--graph"])?;
+    let starts: Vec<String> = graph
+        .lines()
+        .map(|line| line.chars().take(3).collect())
+        .collect();
+    assert_eq!(
+        starts,
+        [
+            "○ c", "│ A", "│ D", "│", "│  ", "│", "○ c", "  A", "  D", "", "   ", ""
+        ]
+    );
+    Ok(())
+}

@@ -5,6 +5,8 @@
 //! its parents is damage. History may end early, in a partial repository, and parents that are not
 //! here are where it ends, not errors.
 
+pub mod paths;
+
 use crate::hash::ObjectId;
 use crate::object::commit::Commit;
 use crate::object::{ObjectError, ObjectRead, ObjectType};

@@ -119,7 +119,7 @@ pub fn delete(context: &Context, repo: &Repo, kind: RefKind, name: &str) -> Resu
     let (word, id) = (kind.word(), target.short(SHORT_ID));
     say(
         context,
-        &format!("{word} {name} is deleted; it was at {id}"),
+        &format!("{word} {name} is deleted; it was at {id} (to have it back: dmv undo)"),
     )
 }
 

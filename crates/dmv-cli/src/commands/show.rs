@@ -41,8 +41,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let id = repo.resolve(&args.revision)?;
     let commit = repo.read_commit(&id)?;
     if !context.globals.json {
-        header(&context.ui, &id, &commit, names(&repo)?.get(&id))?;
-        writeln!(context.ui.out())?;
+        let text = header(&context.ui, &id, &commit, names(&repo)?.get(&id));
+        writeln!(context.ui.out(), "{text}")?;
     }
     let parent = commit.parents.first().copied();
     if let Some(parent) = parent

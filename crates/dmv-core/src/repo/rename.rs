@@ -158,6 +158,22 @@ impl Repo {
         }
     }
 
+    /// Where the file at `path` in the tree `new` was in the tree `old`, if it was moved.
+    pub fn path_before(
+        &self,
+        old: &ObjectId,
+        new: &ObjectId,
+        path: &RepoPath,
+        job: &Job,
+    ) -> Result<Option<RepoPath>, RepoError> {
+        let all = Paths::default();
+        let renames = self.renames_between(Some(*old), Some(*new), &all, job)?;
+        let found = renames.into_iter().find(|r| r.to == path.as_bytes());
+        found
+            .map(|rename| Repo::parse_path(&rename.from))
+            .transpose()
+    }
+
     fn pair_files(
         &self,
         mut gone: Vec<Gone>,

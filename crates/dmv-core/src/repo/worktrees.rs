@@ -264,12 +264,13 @@ impl Repo {
         job: &Job,
     ) -> Result<WorktreeInfo, RepoError> {
         let info = self.worktree_at(dir)?;
-        let keys = ["head", "base", "path", "subset"];
-        let mut changes = Vec::new();
-        for key in keys.map(|key| format!("worktree/{}/{key}", info.name)) {
-            changes.push(change(&self.refs, key, None)?);
-        }
-        changes.retain(|change| change.old.is_some());
+        let keys = self.refs.with_prefix(&format!("worktree/{}/", info.name))?;
+        let gone = |(key, value): (String, Vec<u8>)| Change {
+            key,
+            old: Some(value),
+            new: None,
+        };
+        let changes: Vec<Change> = keys.into_iter().map(gone).collect();
         self.take_down(&info, force, settings, job, || {
             self.publish(asked, None, changes, Effect::Worktree)?;
             Ok(())

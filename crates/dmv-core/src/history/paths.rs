@@ -1,0 +1,452 @@
+//! The commits that changed some paths.
+//!
+//! History is simplified as Git does by default: a commit that has the paths as one of its parents
+//! has them is passed over, and only that parent is followed. So of a side branch that left no
+//! trace in the paths nothing is read. Of a tree only the directories on the way to a path are
+//! read, and of those only what a child did not have already.
+
+use super::decode;
+use crate::hash::ObjectId;
+use crate::object::commit::Commit;
+use crate::object::name::RepoPath;
+use crate::object::tree::{Kind, TreeEntry, lookup};
+use crate::object::{ObjectError, ObjectRead, ObjectType};
+use std::cmp::Ordering;
+use std::collections::{BTreeSet, BinaryHeap, HashSet};
+
+/// Where a path that a commit made was before, in its parent: trees of the parent and of the
+/// commit, and the path.
+pub type Moved<'f, E> =
+    dyn FnMut(&ObjectId, &ObjectId, &RepoPath) -> Result<Option<RepoPath>, E> + 'f;
+
+/// A commit that was visited.
+#[derive(Debug)]
+pub struct Visited {
+    /// Its id.
+    pub id: ObjectId,
+    /// The commit.
+    pub commit: Commit,
+    /// Whether it changed the paths; without paths, always.
+    pub shown: bool,
+    /// The parents that are visited because of it.
+    pub followed: Vec<ObjectId>,
+}
+
+/// A walk from some commits to their ancestors, descendants before ancestors.
+pub struct PathLog<'r> {
+    reader: &'r dyn ObjectRead,
+    queue: BinaryHeap<Queued>,
+    seen: HashSet<ObjectId>,
+    absent: BTreeSet<ObjectId>,
+}
+
+impl<'r> PathLog<'r> {
+    /// Begins at `tips`, which have to be here. No paths: every commit counts.
+    pub fn new(
+        reader: &'r dyn ObjectRead,
+        tips: &[ObjectId],
+        paths: &[RepoPath],
+    ) -> Result<PathLog<'r>, ObjectError> {
+        let mut log = PathLog {
+            reader,
+            queue: BinaryHeap::new(),
+            seen: HashSet::new(),
+            absent: BTreeSet::new(),
+        };
+        for id in tips {
+            let ty = ObjectType::Commit;
+            let missing = ObjectError::Missing { id: *id, ty };
+            let commit = log.load(id)?.ok_or(missing)?;
+            let mut trails = Vec::new();
+            for path in paths {
+                trails.push(Trail::walk(reader, &commit.tree, path, None)?);
+            }
+            log.push(Queued {
+                id: *id,
+                commit,
+                trails,
+            });
+        }
+        Ok(log)
+    }
+
+    /// Parents met so far that are not here.
+    pub fn boundary(&self) -> &BTreeSet<ObjectId> {
+        &self.absent
+    }
+
+    /// The next commit, also one that is not shown. With `moved`, a path that a commit made is
+    /// followed to where it was before.
+    pub fn advance<E: From<ObjectError>>(
+        &mut self,
+        mut moved: Option<&mut Moved<'_, E>>,
+    ) -> Result<Option<Visited>, E> {
+        let Some(Queued { id, commit, trails }) = self.queue.pop() else {
+            return Ok(None);
+        };
+        let mut parents = Vec::new();
+        let mut unchanged = None;
+        for parent in &commit.parents {
+            let Some(read) = self.load(parent)? else {
+                continue;
+            };
+            if read.generation >= commit.generation {
+                let why = "generation is not greater than a parent's".to_owned();
+                let ty = ObjectType::Commit;
+                return Err(ObjectError::Damaged { id, ty, why }.into());
+            }
+            let mut before = Vec::new();
+            for trail in &trails {
+                before.push(self.trail_in(&commit, &read, trail, &mut moved)?);
+            }
+            let pairs = || trails.iter().zip(&before);
+            let same = !trails.is_empty() && pairs().all(|(a, b)| a.is_same(b));
+            parents.push(Queued {
+                id: *parent,
+                commit: read,
+                trails: before,
+            });
+            if same {
+                unchanged = parents.pop();
+                break;
+            }
+        }
+        let ends_here = parents.is_empty() && unchanged.is_none();
+        let shown = match &unchanged {
+            Some(_) => false,
+            None if trails.is_empty() => true,
+            // Where history ends, everything is as if it had always been there.
+            None if ends_here && !commit.parents.is_empty() => false,
+            None if ends_here => trails.iter().any(Trail::is_there),
+            None => true,
+        };
+        if let Some(parent) = unchanged {
+            parents = vec![parent];
+        }
+        let followed = parents.iter().map(|parent| parent.id).collect();
+        for parent in parents {
+            self.push(parent);
+        }
+        Ok(Some(Visited {
+            id,
+            commit,
+            shown,
+            followed,
+        }))
+    }
+
+    /// What a parent has where `trail` leads in its child.
+    fn trail_in<E: From<ObjectError>>(
+        &self,
+        child: &Commit,
+        parent: &Commit,
+        trail: &Trail,
+        moved: &mut Option<&mut Moved<'_, E>>,
+    ) -> Result<Trail, E> {
+        let before = Trail::walk(self.reader, &parent.tree, &trail.path, Some(trail))?;
+        if let (true, false, Some(moved)) = (trail.is_there(), before.is_there(), moved)
+            && let Some(path) = moved(&parent.tree, &child.tree, &trail.path)?
+        {
+            return Ok(Trail::walk(self.reader, &parent.tree, &path, None)?);
+        }
+        Ok(before)
+    }
+
+    fn load(&mut self, id: &ObjectId) -> Result<Option<Commit>, ObjectError> {
+        match self.reader.read(ObjectType::Commit, id)? {
+            Some(bytes) => decode(id, &bytes).map(Some),
+            None => {
+                self.absent.insert(*id);
+                Ok(None)
+            }
+        }
+    }
+
+    fn push(&mut self, queued: Queued) {
+        if self.seen.insert(queued.id) {
+            self.queue.push(queued);
+        }
+    }
+}
+
+/// What lies on the way to a path in one tree.
+struct Trail {
+    path: RepoPath,
+    root: ObjectId,
+    /// The entries of the path's components, as far as they are there.
+    entries: Vec<TreeEntry>,
+}
+
+impl Trail {
+    /// Goes to `path` from `root`; what `like` found in an equal directory is not read again.
+    fn walk(
+        reader: &dyn ObjectRead,
+        root: &ObjectId,
+        path: &RepoPath,
+        like: Option<&Trail>,
+    ) -> Result<Trail, ObjectError> {
+        let mut trail = Trail {
+            path: path.clone(),
+            root: *root,
+            entries: Vec::new(),
+        };
+        for (depth, name) in path.components().enumerate() {
+            let Some(dir) = trail.dir(depth) else {
+                break;
+            };
+            if let Some(like) = like.filter(|like| like.dir(depth) == Some(dir)) {
+                let rest = like.entries.iter().skip(depth).cloned();
+                trail.entries.extend(rest);
+                break;
+            }
+            match lookup(reader, &dir, name)? {
+                Some(entry) => trail.entries.push(entry),
+                None => break,
+            }
+        }
+        Ok(trail)
+    }
+
+    /// The directory that component `depth` is looked up in.
+    fn dir(&self, depth: usize) -> Option<ObjectId> {
+        match depth.checked_sub(1) {
+            None => Some(self.root),
+            Some(above) => {
+                let entry = self.entries.get(above);
+                entry.filter(|e| e.kind == Kind::Directory).map(|e| e.id)
+            }
+        }
+    }
+
+    fn end(&self) -> Option<&TreeEntry> {
+        match self.is_there() {
+            true => self.entries.last(),
+            false => None,
+        }
+    }
+
+    fn is_there(&self) -> bool {
+        self.entries.len() == self.path.components().count()
+    }
+
+    fn is_same(&self, other: &Trail) -> bool {
+        if self.path.is_root() {
+            return self.root == other.root;
+        }
+        // A file that was only moved did change.
+        self.path == other.path
+            && match (self.end(), other.end()) {
+                (Some(a), Some(b)) => a.same_content(b),
+                (a, b) => a.is_none() && b.is_none(),
+            }
+    }
+}
+
+struct Queued {
+    id: ObjectId,
+    commit: Commit,
+    trails: Vec<Trail>,
+}
+
+impl Queued {
+    /// The order of [`Ancestors`](super::Ancestors).
+    fn key(&self) -> (u64, i64, u32, ObjectId) {
+        let when = &self.commit.committer;
+        (self.commit.generation, when.seconds, when.nanos, self.id)
+    }
+}
+
+impl PartialEq for Queued {
+    fn eq(&self, other: &Queued) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Queued {}
+
+impl PartialOrd for Queued {
+    fn partial_cmp(&self, other: &Queued) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Queued {
+    fn cmp(&self, other: &Queued) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::ObjectWrite;
+    use crate::object::commit::Person;
+    use crate::object::mem::MemObjects;
+    use crate::object::name::SafeName;
+    use crate::object::tree::TreeBuilder;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    /// What a commit has at `d/f`, and beside it.
+    type State = (u8, u8);
+
+    #[derive(Default)]
+    struct History {
+        mem: MemObjects,
+        made: i64,
+        /// State, parents and generation of each commit.
+        known: BTreeMap<ObjectId, (State, Vec<ObjectId>, u64)>,
+    }
+
+    impl History {
+        fn dir(&mut self, entries: &[(&str, Kind, ObjectId)]) -> Result<ObjectId, ObjectError> {
+            let mut builder = TreeBuilder::default();
+            for (name, kind, id) in entries {
+                let entry = TreeEntry {
+                    name: SafeName::new(name.as_bytes()).expect("test names are allowed"),
+                    kind: *kind,
+                    is_list: false,
+                    id: *id,
+                    size: 1,
+                    files: u64::from(*kind == Kind::Directory),
+                    attrs: None,
+                };
+                builder.push(&entry, &mut self.mem)?;
+            }
+            Ok(builder.finish(&mut self.mem)?.id)
+        }
+
+        /// A commit; of `at`, 0 means that there is no `d/f`.
+        fn commit(
+            &mut self,
+            at: u8,
+            beside: u8,
+            parents: &[ObjectId],
+        ) -> Result<ObjectId, ObjectError> {
+            let content = |n: u8| ObjectType::Chunk.id_of(&[n]);
+            let mut inner = vec![("a", Kind::File, content(beside))];
+            if at > 0 {
+                inner.push(("f", Kind::File, content(at)));
+            }
+            let d = self.dir(&inner)?;
+            let tree = self.dir(&[
+                ("d", Kind::Directory, d),
+                ("x", Kind::File, content(beside)),
+            ])?;
+            let generation = |id: &ObjectId| self.known[id].2;
+            let generation = 1 + parents.iter().map(generation).max().unwrap_or(0);
+            self.made += 1;
+            let person = Person {
+                name: "Ada".into(),
+                email: String::new(),
+                seconds: self.made,
+                nanos: 0,
+                tz_minutes: 0,
+            };
+            let commit = Commit {
+                tree,
+                tree_bytes: 1,
+                tree_files: 1,
+                parents: parents.to_vec(),
+                generation,
+                author: person.clone(),
+                committer: person,
+                message: String::new(),
+                extras: Vec::new(),
+                signature: None,
+            };
+            let id = self.mem.put(ObjectType::Commit, &commit.encode()?)?;
+            self.known
+                .insert(id, ((at, beside), parents.to_vec(), generation));
+            Ok(id)
+        }
+
+        /// The commits that are shown, from the definition.
+        fn shown(&self, tip: ObjectId) -> BTreeSet<ObjectId> {
+            let (mut out, mut seen) = (BTreeSet::new(), BTreeSet::new());
+            let mut left = vec![tip];
+            while let Some(id) = left.pop() {
+                if !seen.insert(id) {
+                    continue;
+                }
+                let ((at, _), parents, _) = &self.known[&id];
+                let same = parents.iter().find(|p| self.known[*p].0.0 == *at);
+                match same {
+                    Some(parent) => left.push(*parent),
+                    None => {
+                        if *at > 0 || !parents.is_empty() {
+                            out.insert(id);
+                        }
+                        left.extend(parents);
+                    }
+                }
+            }
+            out
+        }
+    }
+
+    fn walk(
+        history: &History,
+        tip: ObjectId,
+        paths: &[&str],
+    ) -> Result<Vec<ObjectId>, ObjectError> {
+        let parse = |path: &&str| RepoPath::parse(path.as_bytes()).expect("a path");
+        let paths: Vec<RepoPath> = paths.iter().map(parse).collect();
+        let mut log = PathLog::new(&history.mem, &[tip], &paths)?;
+        let mut out = Vec::new();
+        while let Some(visited) = log.advance::<ObjectError>(None)? {
+            if visited.shown {
+                out.push(visited.id);
+            }
+        }
+        Ok(out)
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_is_what_the_definition_says(
+            commits in vec((0u8..4, 0u8..3, vec(0usize..6, 0..3)), 1..40),
+        ) {
+            let mut history = History::default();
+            let mut ids: Vec<ObjectId> = Vec::new();
+            for (at, beside, back) in commits {
+                let mut parents: Vec<ObjectId> = Vec::new();
+                for n in back {
+                    let parent = ids.iter().rev().nth(n);
+                    parents.extend(parent.filter(|p| !parents.contains(p)));
+                }
+                ids.push(history.commit(at, beside, &parents)?);
+            }
+            let tip = *ids.last().expect("there is one");
+            let found = walk(&history, tip, &["d/f"])?;
+            let set: BTreeSet<ObjectId> = found.iter().copied().collect();
+            prop_assert_eq!(set.len(), found.len());
+            prop_assert_eq!(set, history.shown(tip));
+            let all = walk(&history, tip, &[])?;
+            let generations: Vec<u64> = all.iter().map(|id| history.known[id].2).collect();
+            prop_assert!(generations.is_sorted_by(|a, b| a >= b));
+            prop_assert_eq!(walk(&history, tip, &["d/nothing"])?, vec![]);
+        }
+    }
+
+    #[test]
+    fn a_path_is_followed_where_it_was_moved_from() -> Result<(), ObjectError> {
+        let mut history = History::default();
+        let one = history.commit(0, 1, &[])?;
+        let two = history.commit(0, 2, &[one])?;
+        let three = history.commit(2, 2, &[two])?;
+        let parse = |path: &str| RepoPath::parse(path.as_bytes()).expect("a path");
+        let mut moved = |_: &ObjectId, _: &ObjectId, path: &RepoPath| {
+            assert_eq!(path, &parse("d/f"));
+            Ok::<_, ObjectError>(Some(parse("d/a")))
+        };
+        let mut log = PathLog::new(&history.mem, &[three], &[parse("d/f")])?;
+        let mut shown = Vec::new();
+        while let Some(visited) = log.advance(Some(&mut moved))? {
+            shown.extend(visited.shown.then_some(visited.id));
+        }
+        assert_eq!(shown, [three, two, one]);
+        Ok(())
+    }
+}
