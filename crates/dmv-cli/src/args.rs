@@ -87,6 +87,7 @@ pub enum Command {
     Op(commands::op::Args),
     Remote(commands::remote::Args),
     Fetch(commands::fetch::Args),
+    Pull(commands::pull::Args),
     Push(commands::push::Args),
     Sync(commands::sync::Args),
     Serve(commands::serve::Args),

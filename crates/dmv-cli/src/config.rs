@@ -84,6 +84,8 @@ pub const KEYS: [Key; 9] = [
     ),
 ];
 
+/// The remote that a clone makes.
+pub const ORIGIN: &str = "origin";
 /// The section of the repository's file that holds remotes.
 pub const REMOTES: &str = "remote";
 
@@ -206,6 +208,16 @@ impl Config {
             Some((name.clone(), url.to_owned()))
         };
         remotes.filter_map(url).collect()
+    }
+
+    /// The remote that commands use where none is named: `origin`, or the only one.
+    pub fn default_remote(&self) -> Option<String> {
+        let mut names: Vec<String> = self.remotes().into_iter().map(|(name, _)| name).collect();
+        match names.iter().position(|name| name == ORIGIN) {
+            Some(at) => Some(names.swap_remove(at)),
+            None if names.len() == 1 => names.pop(),
+            None => None,
+        }
     }
 
     /// Settings in the files that this program does not know.

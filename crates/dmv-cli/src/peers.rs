@@ -13,9 +13,6 @@ use serde::Serialize;
 use std::ffi::OsStr;
 use std::io::Write;
 
-/// The remote that a clone makes, and that commands use where none is named.
-pub const ORIGIN: &str = "origin";
-
 /// A remote of the repository.
 pub struct Remote {
     /// Its name.
@@ -26,27 +23,22 @@ pub struct Remote {
 
 /// The remote `name`; without it `origin`, or the only one.
 pub fn remote(context: &Context, name: Option<&str>) -> Result<Remote, Failure> {
-    let remotes = context.config()?.remotes();
-    let none = |message: String| {
-        Failure::new("no-remote", EXIT_OTHER, message).hint("dmv remote add origin URL")
+    let config = context.config()?;
+    let fail =
+        |message: String, hint: &str| Failure::new("no-remote", EXIT_OTHER, message).hint(hint);
+    let name = match name {
+        Some(name) => name.to_owned(),
+        None => config.default_remote().ok_or_else(|| {
+            let message = match config.remotes().is_empty() {
+                true => "no remote is set",
+                false => "several remotes, and none is named",
+            };
+            fail(message.to_owned(), "dmv remote add origin URL")
+        })?,
     };
-    let found = match name {
-        Some(name) => {
-            let found = remotes.iter().find(|(known, _)| known == name);
-            found.ok_or_else(|| {
-                let message = format!("there is no remote '{name}'");
-                Failure::new("no-remote", EXIT_OTHER, message).hint("dmv remote")
-            })?
-        }
-        None => match remotes.as_slice() {
-            [] => return Err(none("no remote is set".to_owned())),
-            [only] => only,
-            all => {
-                let origin = all.iter().find(|(name, _)| name == ORIGIN);
-                origin.ok_or_else(|| none("several remotes and none is named".to_owned()))?
-            }
-        },
-    };
+    let remotes = config.remotes();
+    let found = remotes.iter().find(|(known, _)| *known == name);
+    let found = found.ok_or_else(|| fail(format!("there is no remote '{name}'"), "dmv remote"))?;
     Ok(Remote {
         name: found.0.clone(),
         url: Url::parse(OsStr::new(&found.1))?,

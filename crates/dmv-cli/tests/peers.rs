@@ -195,6 +195,48 @@ fn a_push_that_would_lose_commits_is_refused() -> Outcome {
 }
 
 #[test]
+fn a_pull_brings_both_sides_together() -> Outcome {
+    let place = Place::new()?;
+    place.ok(&["clone", "film", "two"])?;
+    place.commit("film", "theirs")?;
+    let pulled = place.json(&["-C", "two", "pull", "--json"])?;
+    assert_eq!(pulled["merge"]["fast_forward"], true, "{pulled}");
+    assert!(place.path("two/theirs").exists());
+    place.commit("film", "more")?;
+    place.commit("two", "ours")?;
+    place.ok(&["-C", "two", "fetch"])?;
+    let status = place.json(&["-C", "two", "status", "--json"])?;
+    let upstream = serde_json::json!({"name": "origin/main", "ahead": 1, "behind": 1});
+    assert_eq!(status["upstream"], upstream);
+    let said = place.ok(&["-C", "two", "status"])?;
+    assert!(
+        said.contains("1 commit ahead of origin/main and 1 behind"),
+        "{said}"
+    );
+    let pulled = place.json(&["-C", "two", "pull", "--json"])?;
+    assert_eq!(
+        pulled["merge"]["conflicts"],
+        serde_json::json!([]),
+        "{pulled}"
+    );
+    assert!(place.path("two/more").exists() && place.path("two/ours").exists());
+    place.ok(&["-C", "two", "push"])?;
+    assert_eq!(place.tip("film", "main")?, place.tip("two", "main")?);
+
+    place.ok(&["-C", "film", "checkout", "main"])?;
+    place.write("film/shots/1", "theirs")?;
+    place.ok(&["-C", "film", "commit", "-m", "theirs"])?;
+    place.write("two/shots/1", "ours")?;
+    place.ok(&["-C", "two", "commit", "-m", "ours"])?;
+    let (code, said) = place.fails(&["-C", "two", "pull"])?;
+    assert_eq!(code, 4, "{said}");
+    // Conflicts are data: they can be sent, and are whole at the other end.
+    place.ok(&["-C", "two", "push"])?;
+    place.ok(&["-C", "film", "verify"])?;
+    Ok(())
+}
+
+#[test]
 fn ssh_reaches_another_host() -> Outcome {
     let place = Place::new()?;
     let url = format!("ssh://ada@host:2222{}", place.path("film").display());

@@ -1,11 +1,11 @@
 //! `dmv clone`
 
 use crate::commands::remote::set;
-use crate::config::Config;
+use crate::config::{Config, ORIGIN};
 use crate::context::Context;
 use crate::error::{EXIT_OK, EXIT_REFUSED, Failure};
 use crate::format::text::{bytes, clean, count};
-use crate::peers::{ORIGIN, Report, offered, tips, with_client};
+use crate::peers::{Report, offered, tips, with_client};
 use dmv_core::repo::{
     CONFIG_FILE, CheckoutOptions, CheckoutTarget, DMV_DIR, Head, Offered, OwnBranches, Repo,
     RepoError,

@@ -74,12 +74,16 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     let watch = context.watch("merging");
     let report = repo.merge(theirs, fast_forward, &options, &context.job)?;
     drop(watch);
-    let done = match (report.up_to_date, report.fast_forward) {
+    finish(context, &report, word(&report))
+}
+
+/// What a merge came to.
+pub fn word(report: &MergeReport) -> &'static str {
+    match (report.up_to_date, report.fast_forward) {
         (true, _) => "already up to date",
         (_, true) => "fast-forward",
         _ => "merged",
-    };
-    finish(context, &report, done)
+    }
 }
 
 /// What merges and reverts have in common.
@@ -110,10 +114,21 @@ fn default_message(repo: &Repo, revision: &str, id: &ObjectId) -> Result<String,
 
 /// Tells what a merge or revert did.
 pub fn finish(context: &Context, report: &MergeReport, done: &str) -> Result<u8, Failure> {
-    let ui = &context.ui;
     if context.globals.json {
-        ui.json(&document(report))?;
-    } else if !ui.quiet() {
+        context.ui.json(&document(report))?;
+    }
+    tell(context, report, done)
+}
+
+/// What a merge did, for a document of which it is a part.
+pub fn value(report: &MergeReport) -> Result<serde_json::Value, Failure> {
+    Ok(serde_json::to_value(document(report)).map_err(std::io::Error::from)?)
+}
+
+/// Tells people what a merge or revert did. Returns the exit code.
+pub fn tell(context: &Context, report: &MergeReport, done: &str) -> Result<u8, Failure> {
+    let ui = &context.ui;
+    if !context.globals.json && !ui.quiet() {
         let mut out = ui.out();
         let on = match &report.head {
             Head::Branch(name) => clean(name),

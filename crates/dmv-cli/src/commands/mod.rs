@@ -24,6 +24,7 @@ pub mod op;
 #[cfg(feature = "quic")]
 pub mod pair;
 pub mod peers;
+pub mod pull;
 pub mod push;
 pub mod recover;
 pub mod remote;
@@ -73,6 +74,7 @@ pub fn run(context: &Context, command: Command) -> Result<u8, Failure> {
         Command::Op(args) => op::run(context, &args),
         Command::Remote(args) => remote::run(context, &args),
         Command::Fetch(args) => fetch::run(context, &args),
+        Command::Pull(args) => pull::run(context, args),
         Command::Push(args) => push::run(context, &args),
         Command::Sync(args) => sync::run(context, &args),
         Command::Serve(args) => serve::run(context, &args),

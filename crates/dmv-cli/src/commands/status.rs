@@ -7,7 +7,7 @@ use crate::format::json::{PathValue, ProblemValue, base64_unless_text, problems}
 use crate::format::text::{SHORT_ID, clean, count};
 use anstyle::{AnsiColor, Style};
 use dmv_core::object::name::escape;
-use dmv_core::repo::{ChangeKind, Head, PathChange, Rename, StatusOptions, StatusReport};
+use dmv_core::repo::{ChangeKind, Head, PathChange, Rename, Repo, StatusOptions, StatusReport};
 use dmv_core::worktree::select::Paths;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
@@ -34,11 +34,20 @@ struct Document {
     moved: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     unfinished: Option<UnfinishedValue>,
+    upstream: Option<Upstream>,
     subset: Vec<String>,
     changes: Vec<ChangeValue>,
     conflicts: Vec<PathValue>,
     problems: Vec<ProblemValue>,
     warnings: Vec<ProblemValue>,
+}
+
+/// How the branch stands to the same branch of a remote, as last seen there.
+#[derive(Clone, Serialize)]
+struct Upstream {
+    name: String,
+    ahead: usize,
+    behind: usize,
 }
 
 /// A checkout or the like that was cut off.
@@ -82,10 +91,13 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let told = |c: &PathChange| c.kind != ChangeKind::Deleted || !gone.contains(&c.path[..]);
     report.changes.retain(told);
     let clean = report.changes.is_empty() && report.conflicts.is_empty();
+    let upstream = upstream(context, &repo, &report)?;
     if context.globals.json {
-        context.ui.json(&document(&report, &renames, clean))?;
+        context
+            .ui
+            .json(&document(&report, &renames, upstream, clean))?;
     } else {
-        print(context, &report, &renames, clean)?;
+        print(context, &report, &renames, upstream.as_ref(), clean)?;
         for problem in &report.problems {
             let (path, why) = (escape(&problem.path), &problem.why);
             context
@@ -114,7 +126,39 @@ fn origin<'r>(renames: &'r Renames, change: &PathChange) -> Option<&'r Rename> {
         .filter(|_| change.kind == ChangeKind::Added)
 }
 
-fn document(report: &StatusReport, renames: &Renames, clean: bool) -> Document {
+/// The branch's counterpart at the remote that commands use where none is named.
+fn upstream(
+    context: &Context,
+    repo: &Repo,
+    report: &StatusReport,
+) -> Result<Option<Upstream>, Failure> {
+    let (Some(branch), Some(ours)) = (report.head.branch(), report.commit) else {
+        return Ok(None);
+    };
+    let Some(remote) = context.config()?.default_remote() else {
+        return Ok(None);
+    };
+    let name = format!("{remote}/{branch}");
+    let Some(theirs) = repo.ref_at(&format!("remote/{name}"))? else {
+        return Ok(None);
+    };
+    let (ahead, behind) = match ours == theirs {
+        true => (0, 0),
+        false => repo.distance(ours, theirs)?,
+    };
+    Ok(Some(Upstream {
+        name,
+        ahead,
+        behind,
+    }))
+}
+
+fn document(
+    report: &StatusReport,
+    renames: &Renames,
+    upstream: Option<Upstream>,
+    clean: bool,
+) -> Document {
     let change = |change: &PathChange| {
         let from = origin(renames, change);
         ChangeValue {
@@ -134,6 +178,7 @@ fn document(report: &StatusReport, renames: &Renames, clean: bool) -> Document {
             go_on: cut.command.clone(),
             go_back: go_back(&report.head),
         }),
+        upstream,
         subset: Vec::new(),
         changes: report.changes.iter().map(change).collect(),
         conflicts: report
@@ -150,6 +195,7 @@ fn print(
     context: &Context,
     report: &StatusReport,
     renames: &Renames,
+    upstream: Option<&Upstream>,
     is_clean: bool,
 ) -> Result<(), Failure> {
     let ui = &context.ui;
@@ -161,6 +207,20 @@ fn print(
     match &report.head {
         Head::Branch(name) => writeln!(out, "on branch {}, {commit}", clean(name))?,
         Head::Commit(_) => writeln!(out, "on commit {commit}, on no branch")?,
+    }
+    if let Some(upstream) = upstream {
+        let name = clean(&upstream.name);
+        let commits = |n: usize| count(n as u64, "commit", "commits");
+        match (upstream.ahead, upstream.behind) {
+            (0, 0) => {}
+            (ahead, 0) => writeln!(out, "{} ahead of {name}: dmv push", commits(ahead))?,
+            (0, behind) => writeln!(out, "{} behind {name}: dmv pull", commits(behind))?,
+            (ahead, behind) => writeln!(
+                out,
+                "{} ahead of {name} and {behind} behind: dmv pull",
+                commits(ahead)
+            )?,
+        }
     }
     if report.moved {
         let text = "the branch was moved from elsewhere; the files are of another commit";
