@@ -41,6 +41,12 @@ impl Terms {
         terms
     }
 
+    /// The question of two answers to the conflict `open`: what that started from is still the base.
+    pub fn asked_again(open: Terms, ours: Terms, theirs: Terms) -> Terms {
+        let base = open.0.get(1).copied().flatten();
+        Terms(vec![ours.0[0], base, theirs.0[0]])
+    }
+
     fn cancel(&mut self) {
         let terms = &mut self.0;
         let mut side = 0;

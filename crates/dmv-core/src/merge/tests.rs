@@ -463,12 +463,19 @@ fn conflicts_are_inputs_like_others() -> Outcome {
     assert_eq!(lab.files(kept.tree.id)?, of(&open));
     assert_eq!(lab.merged(&of(&open), &of(&open), &of(&x))?, of(&x));
     assert_eq!(lab.merged(&of(&open), &of(&x), &of(&x))?, of(&x));
-    // Settled in two ways.
-    let merged = lab.merge(&of(&open), &of(&x), &of(&y))?;
+    // Settled in two ways: the question is which of them, never a version that neither has.
+    let merged = lab.merged(&of(&open), &of(&x), &of(&y))?;
     assert_eq!(
-        ConflictKind::of(&merged.conflicts[0].conflict),
-        ConflictKind::ManySides
+        merged["a"],
+        three(Some(x.clone()), Some(text("b")), Some(y.clone()))
     );
+    for (one, other) in [("o", "t"), ("o", "b"), ("b", "t")] {
+        let (one, other) = (text(one), text(other));
+        let merged = lab.merged(&of(&open), &of(&one), &of(&other))?;
+        assert_eq!(merged["a"], three(Some(one), Some(text("b")), Some(other)));
+    }
+    let merged = lab.merged(&of(&open), &of(&x), &files([]))?;
+    assert_eq!(merged["a"], three(Some(x.clone()), Some(text("b")), None));
     // One of the sides went on: it takes its former place.
     let merged = lab.files(lab.merge(&of(&text("t")), &of(&open), &of(&y))?.tree.id)?;
     assert_eq!(

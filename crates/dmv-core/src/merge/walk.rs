@@ -213,13 +213,27 @@ impl<'a, 'w> Walk<'a, 'w> {
         theirs: Option<TreeEntry>,
     ) -> Result<Option<TreeEntry>, MergeError> {
         let attrs = merge_attrs(&base, &ours, &theirs);
-        let terms = Terms::merge(
-            self.terms(base.as_ref())?,
-            self.terms(ours.as_ref())?,
-            self.terms(theirs.as_ref())?,
-        );
+        let is_open = |entry: &Option<TreeEntry>| {
+            entry
+                .as_ref()
+                .is_some_and(|entry| entry.kind == Kind::Conflict)
+        };
+        let start = self.terms(base.as_ref())?;
+        let (one, other) = (self.terms(ours.as_ref())?, self.terms(theirs.as_ref())?);
+        // Both sides settled one question, each in their own way. The sum of terms could be a version
+        // that neither of them has; what is asked again is which of their answers is right.
+        let settled_twice = is_open(&base) && !is_open(&ours) && !is_open(&theirs);
+        let terms = match settled_twice {
+            true => Terms::asked_again(start, one, other),
+            false => Terms::merge(start, one, other),
+        };
         let agreed = match (terms.agreed(), terms.three()) {
             (Some(value), _) => Some(value),
+            (None, Some([base, ours, theirs]))
+                if settled_twice && (base == ours || base == theirs) =>
+            {
+                None
+            }
             (None, Some([base, Some(ours), Some(theirs)])) => {
                 self.merge_files(base, ours, theirs)?.map(Some)
             }
