@@ -4,6 +4,9 @@
 //! Directories are finished as soon as their files and subdirectories are; only open ones are in
 //! memory. A directory in which nothing changed keeps its id without being read.
 
+mod changes;
+
+use self::changes::Changes;
 use super::cacheupdate::CacheUpdate;
 use super::ingest::{Done, Failure, Ingest, IngestError, TASK_FILES, Task, with_ingest};
 use super::known::dir_tree;
@@ -133,12 +136,35 @@ fn build(
         &input.scan,
         |dir| -> Result<(), SnapshotError> {
             let number = tree.enter(&dir, meta)?;
-            for task in tree.list(number, dir) {
-                let submitted = ingest.submit(task, meta, &mut |done, meta| tree.done(done, meta));
-                tree.check()?;
-                submitted?;
+            let path: Arc<[u8]> = dir.path.as_slice().into();
+            tree.note(number, &dir);
+            // Tasks are made as they are taken: in a directory of a million files all of them
+            // would be the largest thing in memory.
+            let mut files = Vec::new();
+            let mut entries = dir.entries();
+            loop {
+                let entry = entries.next();
+                let is_last = entry.is_none();
+                if let Some((name, state)) = entry
+                    && let Some(kind) = tree.take(number, &path, name, state)
+                {
+                    files.push((name.into(), kind));
+                }
+                if files.len() == TASK_FILES || (is_last && !files.is_empty()) {
+                    let task = Task {
+                        dir: number,
+                        path: path.clone(),
+                        files: std::mem::take(&mut files),
+                    };
+                    let on_done = &mut |done, meta: &mut dyn ObjectWrite| tree.done(done, meta);
+                    let submitted = ingest.submit(task, meta, on_done);
+                    tree.check()?;
+                    submitted?;
+                }
+                if is_last {
+                    return Ok(());
+                }
             }
-            Ok(())
         },
     )?;
     tree.leave_to(0, meta)?;
@@ -154,7 +180,7 @@ struct Dir {
     path: Arc<[u8]>,
     parent: usize,
     known: Option<Arc<Section>>,
-    changes: Vec<Change>,
+    changes: Changes<What>,
     /// Files being read and subdirectories not finished.
     waiting: usize,
     /// More subdirectories may come.
@@ -166,11 +192,6 @@ struct Dir {
     exact: Option<FileStat>,
 }
 
-struct Change {
-    name: Box<[u8]>,
-    what: What,
-}
-
 enum What {
     Gone,
     File {
@@ -180,7 +201,7 @@ enum What {
         size: u64,
         fingerprint: Fingerprint,
     },
-    Dir(TreeSummary),
+    Dir(Box<TreeSummary>),
 }
 
 /// Stands for "no parent".
@@ -219,7 +240,7 @@ impl Builder<'_, '_> {
             path: scan.path.as_slice().into(),
             parent,
             known: scan.known.clone(),
-            changes: Vec::new(),
+            changes: Changes::default(),
             waiting: 0,
             open: true,
             nothing_seen: false,
@@ -246,12 +267,8 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    /// Notes what a scan found and returns the files whose content is wanted.
-    fn list(&mut self, number: usize, scan: DirScan) -> Vec<Task> {
-        let mut tasks: Vec<Task> = Vec::new();
-        let path: Arc<[u8]> = scan.path.as_slice().into();
-        let mut changes = Vec::new();
-        let mut found_any = false;
+    /// Notes what a scan found out about a directory as a whole.
+    fn note(&mut self, number: usize, scan: &DirScan) {
         let unread = unread(&scan.outcome);
         let is_unread = unread.is_some();
         if let Some(why) = unread {
@@ -272,56 +289,55 @@ impl Builder<'_, '_> {
                 why,
             });
         }
-        for (name, state) in scan.entries() {
-            found_any |= !matches!(state, State::Ignored { .. });
-            let wanted = match state {
-                State::Suspect { stat, .. } => Some(stat.kind),
-                State::New { kind } => self.admit(&path, name).then_some(kind),
-                State::Gone { .. } => {
-                    changes.push(Change {
-                        name: name.into(),
-                        what: What::Gone,
-                    });
-                    None
-                }
-                State::TypeChanged { now, .. } => {
-                    changes.push(Change {
-                        name: name.into(),
-                        what: What::Gone,
-                    });
-                    (now != FileKind::Dir).then_some(now)
-                }
-                State::Dir { known } => {
-                    let child = join(&path, name);
-                    if known && !self.input.scan.select.enters(&child) {
-                        self.cache.keep_all_under(child);
-                    }
-                    None
-                }
-                State::Ignored { .. } => None,
-                State::Skipped { known, reason } => {
-                    self.skip(&path, name, known, reason, &mut changes);
-                    None
-                }
-            };
-            let Some(kind) = wanted else { continue };
-            match tasks.last_mut() {
-                Some(task) if task.files.len() < TASK_FILES => task.files.push((name.into(), kind)),
-                _ => {
-                    let files = vec![(name.into(), kind)];
-                    tasks.push(Task {
-                        dir: number,
-                        path: path.clone(),
-                        files,
-                    });
-                }
-            }
-        }
+        let is_kept = |state: State<'_>| !matches!(state, State::Ignored { .. });
+        let found_any = scan.entries().any(|(_, state)| is_kept(state));
         let dir = self.dirs[number].as_mut().expect("entered just before");
-        dir.waiting += tasks.iter().map(|t| t.files.len()).sum::<usize>();
-        dir.changes = changes;
         dir.nothing_seen = is_unread || (!found_any && scan.ignored > 0);
-        tasks
+    }
+
+    /// Notes one entry; returns what it is if its content is wanted, which is waited for then.
+    fn take(
+        &mut self,
+        number: usize,
+        path: &[u8],
+        name: &[u8],
+        state: State<'_>,
+    ) -> Option<FileKind> {
+        let wanted = match state {
+            State::Suspect { stat, .. } => Some(stat.kind),
+            State::New { kind } => self.admit(path, name).then_some(kind),
+            State::Gone { .. } => {
+                self.dir(number).changes.push(name, What::Gone);
+                None
+            }
+            State::TypeChanged { now, .. } => {
+                self.dir(number).changes.push(name, What::Gone);
+                (now != FileKind::Dir).then_some(now)
+            }
+            State::Dir { known } => {
+                let child = join(path, name);
+                if known && !self.input.scan.select.enters(&child) {
+                    self.cache.keep_all_under(child);
+                }
+                None
+            }
+            State::Ignored { .. } => None,
+            State::Skipped { known, reason } => {
+                if self.skip(path, name, known, reason) {
+                    self.dir(number).changes.push(name, What::Gone);
+                }
+                None
+            }
+        };
+        self.dir(number).waiting += usize::from(wanted.is_some());
+        wanted
+    }
+
+    /// The directory being scanned.
+    fn dir(&mut self, number: usize) -> &mut Dir {
+        self.dirs[number]
+            .as_mut()
+            .expect("it stays until it is left")
     }
 
     /// Whether a new name may be taken in; if not, says so.
@@ -340,14 +356,8 @@ impl Builder<'_, '_> {
         refused.is_none()
     }
 
-    fn skip(
-        &mut self,
-        dir: &[u8],
-        name: &[u8],
-        known: Option<Kind>,
-        reason: Skip,
-        changes: &mut Vec<Change>,
-    ) {
+    /// Tells of an entry that is left alone; whether the base's entry of that name goes away.
+    fn skip(&mut self, dir: &[u8], name: &[u8], known: Option<Kind>, reason: Skip) -> bool {
         let path = join(dir, name);
         match reason {
             Skip::Control => self.out.control.push(path),
@@ -359,18 +369,14 @@ impl Builder<'_, '_> {
             Skip::Special(kind) => {
                 let why = format!("a {} cannot be versioned", special_word(kind));
                 self.out.warnings.push(Problem { path, why });
-                if known.is_some() {
-                    changes.push(Change {
-                        name: name.into(),
-                        what: What::Gone,
-                    });
-                }
+                return known.is_some();
             }
             Skip::Unreadable(errno) => {
                 let why = std::io::Error::from_raw_os_error(errno).to_string();
                 self.out.problems.push(Problem { path, why });
             }
         }
+        false
     }
 
     /// Takes the result for one file.
@@ -388,14 +394,11 @@ impl Builder<'_, '_> {
                     size: stored.blob.size,
                     fingerprint: trusted_fingerprint(&stored.stat, self.input.started),
                 };
-                dir.changes.push(Change {
-                    name: done.name,
-                    what,
-                });
+                dir.changes.push(&done.name, what);
             }
             Err(failure) => {
                 // What was listed as removed for it is not: nothing certain is known.
-                dir.changes.retain(|change| change.name != done.name);
+                dir.changes.drop_all(&done.name);
                 let path = join(&dir.path, &done.name);
                 self.out.problems.push(Problem {
                     path,
@@ -436,11 +439,9 @@ impl Builder<'_, '_> {
             match (self.dirs.get_mut(parent), made) {
                 (Some(Some(parent)), made) => {
                     parent.waiting -= 1;
-                    let change = |tree| Change {
-                        name,
-                        what: What::Dir(tree),
-                    };
-                    parent.changes.extend(made.map(change));
+                    if let Some(tree) = made {
+                        parent.changes.push(&name, What::Dir(Box::new(tree)));
+                    }
                 }
                 (_, made) => self.root = made,
             }
@@ -452,7 +453,7 @@ impl Builder<'_, '_> {
     /// The directory's new tree; `None` when it is as in the base.
     fn make(
         &mut self,
-        mut dir: Dir,
+        dir: Dir,
         meta: &mut dyn ObjectWrite,
     ) -> Result<Option<TreeSummary>, SnapshotError> {
         if let (true, Some(known)) = (dir.changes.is_empty(), &dir.known) {
@@ -464,53 +465,50 @@ impl Builder<'_, '_> {
         if dir.changes.is_empty() && dir.nothing_seen && dir.parent != NO_DIR {
             return Ok(None);
         }
-        // Of two changes of one name the later counts: a file in place of a directory.
-        dir.changes.sort_by(|a, b| a.name.cmp(&b.name));
-        let mut changes: Vec<Change> = Vec::with_capacity(dir.changes.len());
-        for change in dir.changes.drain(..) {
-            match changes.last_mut() {
-                Some(last) if last.name == change.name => *last = change,
-                _ => changes.push(change),
-            }
-        }
+        let order = dir.changes.in_order();
+        let changes = || order.iter().map(|i| dir.changes.get(*i));
         let base = match (&dir.known, self.input.base) {
             (Some(_), Some(root)) => dir_tree(self.input.reader, &root, &dir.path)?,
             _ => None,
         };
-        let (summary, changed) = self.merge(base, &changes, meta)?;
+        let (summary, changed) = self.merge(base, changes(), meta)?;
         let unknown = Section::default();
         let known = dir.known.as_deref().unwrap_or(&unknown);
-        let section = known.updated(changes.iter().map(|change| {
-            let row = match &change.what {
+        let section = known.updated(changes().map(|(name, what)| {
+            let row = match what {
                 What::Gone => None,
                 What::Dir(_) => Some((Kind::Directory, Fingerprint::SUSPECT)),
                 What::File {
                     kind, fingerprint, ..
                 } => Some((*kind, *fingerprint)),
             };
-            (&*change.name, row)
+            (name, row)
         }));
-        self.cache.replace(&dir.path, &section)?;
-        Ok((changed || base.is_none()).then_some(summary))
+        // Of a large directory, each is large.
+        let (path, is_new) = (dir.path.clone(), base.is_none());
+        drop((order, dir));
+        self.cache.replace(&path, &section)?;
+        Ok((changed || is_new).then_some(summary))
     }
 
-    /// The base directory with `changes` applied, and whether that made a difference.
-    fn merge(
+    /// The base directory with `changes`, sorted by name, applied, and whether that made a
+    /// difference.
+    fn merge<'n>(
         &mut self,
         base: Option<ObjectId>,
-        changes: &[Change],
+        changes: impl Iterator<Item = (&'n [u8], &'n What)>,
         meta: &mut dyn ObjectWrite,
     ) -> Result<(TreeSummary, bool), SnapshotError> {
         let mut builder = TreeBuilder::new();
         let mut changed = false;
-        let mut rest = changes.iter().peekable();
+        let mut rest = changes.peekable();
         if let Some(base) = base {
             for entry in TreeIter::new(self.input.reader, base) {
                 let old = entry?;
-                while let Some(change) = rest.next_if(|c| *c.name < *old.name.as_bytes()) {
+                while let Some(change) = rest.next_if(|(name, _)| *name < old.name.as_bytes()) {
                     changed |= self.push_new(change, None, &mut builder, meta)?;
                 }
-                match rest.next_if(|c| *c.name == *old.name.as_bytes()) {
+                match rest.next_if(|(name, _)| *name == old.name.as_bytes()) {
                     Some(change) => {
                         changed |= self.push_new(change, Some(old), &mut builder, meta)?;
                     }
@@ -527,17 +525,17 @@ impl Builder<'_, '_> {
     /// Adds a changed entry; whether it differs from the old one.
     fn push_new(
         &mut self,
-        change: &Change,
+        (name, what): (&[u8], &What),
         old: Option<TreeEntry>,
         builder: &mut TreeBuilder,
         meta: &mut dyn ObjectWrite,
     ) -> Result<bool, SnapshotError> {
-        let Ok(name) = SafeName::new(&change.name) else {
+        let Ok(name) = SafeName::new(name) else {
             // The scan lets no other names through.
             return Ok(false);
         };
         let attrs = None;
-        let entry = match &change.what {
+        let entry = match what {
             What::Gone => {
                 self.out.changed_files += u64::from(old.is_some());
                 return Ok(old.is_some());
