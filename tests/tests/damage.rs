@@ -10,7 +10,8 @@ use dmv_core::object::tree::{Kind, TreeEntry};
 use dmv_core::object::{ObjectError, ObjectType, ObjectWrite};
 use dmv_core::refs::{Change, Effect};
 use dmv_core::repo::{
-    RefKind, Repo, RepoError, StatusOptions, VerifyDepth, VerifyReport, discover, recover,
+    RefKind, Repo, RepoError, StatusOptions, VerifyDepth, VerifyReport, discover, discover_lost,
+    recover,
 };
 use dmv_core::store::MetaWriter;
 use dmv_core::worktree::select::Paths;
@@ -476,7 +477,7 @@ fn every_ref_comes_back_from_the_packs_alone() -> Outcome {
         let _ = std::fs::remove_file(subject.dmv().join(name));
     }
     assert!(matches!(subject.open(), Err(RepoError::NoDatabase(_))));
-    let report = recover(&discover(&subject.root)?)?;
+    let report = recover(&discover(&subject.root)?, &Job::default())?;
     assert_eq!((report.refs, report.reindexed), (2, 0));
     let repo = subject.open()?;
     assert_eq!(repo.refs().with_prefix("")?, before);
@@ -488,6 +489,36 @@ fn every_ref_comes_back_from_the_packs_alone() -> Outcome {
 }
 
 /// Recovery with a flipped byte anywhere gives every ref, and every file that the flip spares.
+#[test]
+fn a_lost_or_damaged_format_file_is_written_anew() -> Outcome {
+    let subject = Subject::new(2, 5000)?;
+    let file = subject.dmv().join("format");
+    let good = std::fs::read(&file)?;
+    for bad in [None, Some("nonsense"), Some("")] {
+        std::fs::remove_file(&file)?;
+        if let Some(bad) = bad {
+            std::fs::write(&file, bad)?;
+        }
+        assert!(subject.open().is_err(), "{bad:?}");
+        let again = Repo::init(&subject.root, "main", false, asked("init"));
+        assert!(again.is_err(), "{bad:?}");
+        let report = recover(&discover_lost(&subject.root)?, &Job::default())?;
+        assert!(report.format, "{bad:?}");
+        assert_eq!(std::fs::read(&file)?, good);
+        let repo = subject.open()?;
+        assert!(repo.verify(VerifyDepth::Full, &Job::default())?.is_ok());
+        assert_eq!(
+            repo.head_commit()?,
+            subject.commits.last().map(|(id, _)| *id)
+        );
+    }
+    // A later format is not overwritten.
+    std::fs::write(&file, "dmv-repository 2\nid x\n")?;
+    let refused = recover(&discover_lost(&subject.root)?, &Job::default());
+    assert!(matches!(refused, Err(RepoError::TooNew { .. })));
+    Ok(())
+}
+
 #[test]
 fn a_damaged_pack_does_not_stop_recovery() -> Outcome {
     let subject = Subject::new(3, 500)?;
@@ -504,7 +535,7 @@ fn a_damaged_pack_does_not_stop_recovery() -> Outcome {
             let mut bad = good.clone();
             bad[at] ^= 1 << (at % 8);
             std::fs::write(pack, &bad)?;
-            let report = recover(&discover(&subject.root)?);
+            let report = recover(&discover(&subject.root)?, &Job::default());
             let when = format!("flip at {at} of {}", pack.display());
             report.map_err(|e| format!("{when}: {e}"))?;
             let repo = subject.open()?;
@@ -519,7 +550,7 @@ fn a_damaged_pack_does_not_stop_recovery() -> Outcome {
                 .map_err(|e| format!("{when}: {e}"))?;
             drop(repo);
             std::fs::write(pack, &good)?;
-            recover(&discover(&subject.root)?)?;
+            recover(&discover(&subject.root)?, &Job::default())?;
         }
     }
     assert_eq!(subject.read_all(&subject.open()?)?, all);

@@ -5,7 +5,7 @@ use crate::context::quoted;
 use dmv_core::fsutil::PathError;
 use dmv_core::object::ObjectError;
 use dmv_core::refs::RefsError;
-use dmv_core::repo::{RepoError, RevisionError};
+use dmv_core::repo::{DMV_DIR, RepoError, RevisionError};
 use dmv_core::store::StoreError;
 #[cfg(feature = "quic")]
 use dmv_net::identity::KeyError;
@@ -281,7 +281,14 @@ fn sort(e: &RepoError) -> Sorted {
         RepoError::TooNew { .. } | RepoError::Object(ObjectError::TooNew { .. }) => {
             ("too-new", EXIT_TOO_NEW, None)
         }
-        RepoError::Damaged { .. } | RepoError::Object(_) => damaged("dmv verify"),
+        RepoError::Damaged { path, .. } => match path.file_name() {
+            // What `recover` makes anew; `verify` would fail in the same way.
+            Some(name) if name == "format" || name == "refs.db" => damaged("dmv recover"),
+            Some(name) if name == DMV_DIR => ("damaged", EXIT_DAMAGE, None),
+            _ => damaged("dmv verify"),
+        },
+        RepoError::Object(_) => damaged("dmv verify"),
+        RepoError::NoFormat(_) => damaged("dmv recover"),
         RepoError::Symlink(_) => ("symlink", EXIT_DAMAGE, None),
         RepoError::NoDatabase(_) => damaged("dmv recover"),
         RepoError::NoWorktree => ("no-worktree", EXIT_OTHER, None),

@@ -245,6 +245,37 @@ fn an_edit_after_a_checkout_was_cut_off_stays() -> Outcome {
     Ok(())
 }
 
+/// Commits that are killed before the first one is published use the same packs.
+#[test]
+fn killed_commits_do_not_pile_up_files() -> Outcome {
+    let (work, home) = (TempDir::new()?, TempDir::new()?);
+    let (dir, home) = (work.path(), home.path());
+    run(dir, home, &["init"])?;
+    let mut random = Random(11);
+    for n in 0..300 {
+        fs::write(dir.join(n.to_string()), random.bytes(3000))?;
+    }
+    fs::write(dir.join("large"), random.bytes(8 << 20))?;
+    for round in 0..20 {
+        let mut child = dmv(dir, home).args(["commit", "-m", "killed"]).spawn()?;
+        std::thread::sleep(Duration::from_millis(5 * round));
+        child.kill()?;
+        child.wait()?;
+        fs::write(
+            dir.join(".dmv/worktrees/main/.dmv-tmp-0123456789abcdef"),
+            "",
+        )?;
+    }
+    run(dir, home, &["commit", "-m", "last", "--allow-empty"])?;
+    let files = |part: &str| Ok::<_, std::io::Error>(fs::read_dir(dir.join(part))?.count());
+    let packs = files(".dmv/packs")?;
+    assert!(packs <= 3, "{packs} packs");
+    assert!(files(".dmv/worktrees/main")? <= 2);
+    run(dir, home, &["verify", "--full"])?;
+    run(dir, home, &["status", "--exit-code"])?;
+    Ok(())
+}
+
 /// Parts of a repository that lead elsewhere are not followed, for reading or writing.
 #[test]
 fn a_part_of_a_repository_that_is_a_symlink_is_refused() -> Outcome {

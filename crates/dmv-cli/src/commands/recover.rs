@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::error::{EXIT_OK, Failure};
 use crate::format::text::{bytes, clean, count};
-use dmv_core::repo::{discover, recover};
+use dmv_core::repo::{discover_lost, recover};
 use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
@@ -25,6 +25,7 @@ struct Document {
     garbage: Vec<Garbage>,
     foreign: Vec<String>,
     former: Option<String>,
+    format: bool,
 }
 
 #[derive(Serialize)]
@@ -36,7 +37,10 @@ struct Garbage {
 
 /// Runs the command.
 pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
-    let report = recover(&discover(Path::new("."))?)?;
+    let place = discover_lost(Path::new("."))?;
+    let watch = context.watch("scanning");
+    let report = recover(&place, &context.job)?;
+    drop(watch);
     let text = |path: &Path| path.to_string_lossy().into_owned();
     if context.globals.json {
         let garbage = |(file, offset, bytes): &(std::path::PathBuf, u64, u64)| Garbage {
@@ -53,6 +57,7 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
             garbage: report.garbage.iter().map(garbage).collect(),
             foreign: report.foreign.iter().map(|path| text(path)).collect(),
             former: report.former.as_deref().map(text),
+            format: report.format,
         })?;
         return Ok(EXIT_OK);
     }
@@ -71,6 +76,9 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
     }
     for file in &report.foreign {
         writeln!(out, "not ours: {}", clean(&file.to_string_lossy()))?;
+    }
+    if report.format {
+        writeln!(out, "the file 'format' is written anew")?;
     }
     if let Some(former) = &report.former {
         let place = clean(&former.to_string_lossy());

@@ -40,6 +40,9 @@ pub enum RepoError {
         /// What is wrong.
         why: String,
     },
+    /// The packs are there, the file that makes them a repository is gone.
+    #[error("{} has packs, but its file 'format' is missing", .0.display())]
+    NoFormat(PathBuf),
     /// A part of the repository is a symlink.
     #[error("{} is a symlink, which is not followed", .0.display())]
     Symlink(PathBuf),

@@ -100,6 +100,29 @@ fn is_store(dir: &Path) -> bool {
     dir.join(FORMAT_FILE).is_file() && dir.join("packs").is_dir()
 }
 
+/// Whether `dir` holds packs with committed data: more than the log pack, which an attempt to make
+/// a repository leaves when it is cut off.
+pub fn holds_packs(dir: &Path) -> bool {
+    let entries = std::fs::read_dir(dir.join("packs"));
+    let names = entries.into_iter().flatten().flatten();
+    let packs = names.filter(|entry| entry.path().extension().is_some_and(|e| e == "pack"));
+    packs.count() > 1
+}
+
+/// The repository at or above `start` for whoever mends it: as [`discover`] finds it, or one that
+/// lost its `format` file.
+pub fn discover_lost(start: &Path) -> Result<Place, RepoError> {
+    match discover(start) {
+        Err(RepoError::NoFormat(dmv)) => {
+            check_owner(&dmv)?;
+            let root = dmv.parent().map(Path::to_owned);
+            let worktree = root.map(|root| (root, MAIN.to_owned()));
+            Ok(Place { dmv, worktree })
+        }
+        found => found,
+    }
+}
+
 /// Finds the repository that `start` is in: a `.dmv` directory there or above, or a bare one.
 ///
 /// Refuses one of another user, who could have put it above the directory on purpose.
@@ -127,6 +150,9 @@ pub fn discover(start: &Path) -> Result<Place, RepoError> {
                 dmv,
                 worktree: Some((dir.to_owned(), MAIN.to_owned())),
             });
+        }
+        if found.as_ref().is_ok_and(|m| m.is_dir()) && holds_packs(&dmv) {
+            return Err(RepoError::NoFormat(dmv));
         }
         if found.is_ok_and(|m| m.is_file()) {
             return pointed(dir, &dmv);

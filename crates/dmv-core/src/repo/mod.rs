@@ -38,7 +38,7 @@ pub use diff::{WorktreeChange, WorktreeSide, chunks_of};
 pub use error::{RepoError, RevisionError};
 pub use exchange::{Offered, OwnBranches, RefMoved, RefUpdate, Refusal};
 pub use export::ExportReport;
-pub use layout::{CONFIG_FILE, DMV_DIR, Place, discover};
+pub use layout::{CONFIG_FILE, DMV_DIR, Place, discover, discover_lost};
 pub use look::{Listed, Located, blob_of};
 pub use merge::{FastForward, MergeOptions, MergeReport};
 pub use peers::{Access, MAX_PEER_NAME_BYTES, NotAKey, Peer, PeerKey};
@@ -104,6 +104,10 @@ impl Repo {
         let dmv = if bare { dir.clone() } else { dir.join(DMV_DIR) };
         if dmv.join("format").exists() {
             return Err(RepoError::Exists(dmv));
+        }
+        if layout::holds_packs(&dmv) {
+            // No interrupted attempt: these are somebody's commits.
+            return Err(RepoError::NoFormat(dmv));
         }
         let io = |action, path: &Path| {
             let path = path.to_owned();
@@ -329,7 +333,14 @@ impl Repo {
             return;
         };
         match self.refs.register_merged(&merged) {
-            Ok(true) => self.store.remove_indexes(&merged.indexes),
+            Ok(true) => {
+                self.store.remove_indexes(&merged.indexes);
+                // Its own is registered; nobody needs its lock any more.
+                drop(merged);
+                let catalogue = || self.refs.catalogue().ok();
+                self.store
+                    .remove_strays(|| catalogue().map(|now| now.indexes));
+            }
             _ => self.store.remove_indexes(&[merged.id]),
         }
     }

@@ -285,7 +285,10 @@ mod tests {
         repo.trust(&b, asked("trust"))?;
         repo.untrust(&a.key, asked("untrust"))?;
         drop(repo);
-        crate::repo::recover(&crate::repo::discover(dir.path())?)?;
+        crate::repo::recover(
+            &crate::repo::discover(dir.path())?,
+            &crate::job::Job::default(),
+        )?;
         assert_eq!(Repo::open(dir.path())?.peers()?, [b]);
         Ok(())
     }

@@ -2,10 +2,13 @@
 
 use super::layout::{Format, Place, check_parts};
 use super::{REFS_FILE, RepoError};
+use crate::job::Job;
 use crate::refs::{Operation, Refs, RefsError, newest_chain};
-use crate::store::{LogPack, recover_store};
+use crate::store::{LogPack, recover_store, repository_of};
 use crate::vfs::{Open, OsVfs, Vfs};
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 /// What was brought back.
 #[derive(Debug, Default)]
@@ -24,6 +27,8 @@ pub struct RecoverReport {
     pub garbage: Vec<(PathBuf, u64, u64)>,
     /// Files in `packs/` that belong to nobody here.
     pub foreign: Vec<PathBuf>,
+    /// Whether the `format` file was lost or damaged, and was written anew.
+    pub format: bool,
     /// Where the former database was put.
     pub former: Option<PathBuf>,
 }
@@ -32,17 +37,21 @@ pub struct RecoverReport {
 ///
 /// The former database, if any, is kept beside the new one. Packs only gain index records. The new
 /// database takes its place in one rename: a crash before leaves everything as it was.
-pub fn recover(place: &Place) -> Result<RecoverReport, RepoError> {
-    recover_on(place, &OsVfs)
+pub fn recover(place: &Place, job: &Job) -> Result<RecoverReport, RepoError> {
+    recover_on(place, &OsVfs, job)
 }
 
 /// The same, with packs that lie in `vfs`.
-pub fn recover_on(place: &Place, vfs: &dyn Vfs) -> Result<RecoverReport, RepoError> {
+pub fn recover_on(place: &Place, vfs: &dyn Vfs, job: &Job) -> Result<RecoverReport, RepoError> {
     let dmv = &place.dmv;
     check_parts(dmv)?;
-    let format = Format::read(dmv)?;
     let packs = dmv.join("packs");
-    let store = recover_store(vfs, &packs, format.id)?;
+    let (format, is_lost) = read_or_rebuild(dmv, vfs, &packs)?;
+    let store = recover_store(vfs, &packs, format.id, &mut |read, all| {
+        job.progress.bytes.store(read, Ordering::Relaxed);
+        job.progress.total_bytes.store(all, Ordering::Relaxed);
+        !job.is_cancelled()
+    })?;
     let log = LogPack::open(vfs, &packs, format.id, Open::Append)?;
     log.sync()?;
     let found = log.operations()?;
@@ -94,6 +103,11 @@ pub fn recover_on(place: &Place, vfs: &dyn Vfs) -> Result<RecoverReport, RepoErr
         remove_database(&db);
     }
     rename_if_there(&fresh, &db)?;
+    if is_lost {
+        // Last, as when a repository is made: without it this is none.
+        format.write(dmv)?;
+        report.format = true;
+    }
     // The new database names no merged index; what lies there is nobody's.
     if let Ok(entries) = std::fs::read_dir(dmv.join("index")) {
         for entry in entries.flatten() {
@@ -109,6 +123,28 @@ pub fn recover_on(place: &Place, vfs: &dyn Vfs) -> Result<RecoverReport, RepoErr
         .and_then(|dir| dir.sync_all())
         .map_err(io)?;
     Ok(report)
+}
+
+/// What the `format` file says, or would say if it were there and whole; and whether it is not.
+fn read_or_rebuild(dmv: &Path, vfs: &dyn Vfs, packs: &Path) -> Result<(Format, bool), RepoError> {
+    let error = match Format::read(dmv) {
+        Ok(format) => return Ok((format, false)),
+        Err(e @ RepoError::TooNew { .. }) => return Err(e),
+        Err(RepoError::Io { source, .. }) if source.kind() != io::ErrorKind::NotFound => {
+            let (action, path) = ("read", dmv.join("format"));
+            return Err(RepoError::Io {
+                action,
+                path,
+                source,
+            });
+        }
+        Err(e) => e,
+    };
+    match repository_of(vfs, packs)? {
+        Some(id) => Ok((Format { id }, true)),
+        // Nothing tells what it was.
+        None => Err(error),
+    }
 }
 
 fn with_companions(db: &Path) -> [PathBuf; 3] {

@@ -2,8 +2,9 @@
 
 use super::conflict::Form;
 use super::{Repo, RepoError, layout};
-use crate::fsutil::SafeDir;
+use crate::fsutil::{SafeDir, is_temp_name};
 use crate::hash::ObjectId;
+use crate::limits::MAX_DIR_ENTRIES;
 use crate::worktree::cacheupdate::STAT_NAME;
 use crate::worktree::ignore::IgnoreRules;
 use crate::worktree::known::TreeKnown;
@@ -135,6 +136,15 @@ impl Known for ByCache<'_> {
     }
 }
 
+/// Whether a file in a worktree's own directory is one that was to be renamed.
+fn is_leftover(name: &[u8]) -> bool {
+    let noted = || {
+        let rest = name.strip_prefix(b"switch.tmp");
+        rest.is_some_and(|pid| !pid.is_empty() && pid.iter().all(u8::is_ascii_digit))
+    };
+    is_temp_name(name) || noted()
+}
+
 /// Held while a command changes a worktree.
 pub(super) struct WorktreeLock {
     _file: File,
@@ -249,6 +259,7 @@ impl Repo {
             if let Some(lock) = self.try_lock_worktree()? {
                 // What others have committed until now.
                 self.store.refresh()?;
+                self.tidy_own_dir();
                 return Ok(lock);
             }
             std::thread::sleep(LOCK_PAUSE);
@@ -261,6 +272,23 @@ impl Repo {
         match self.worktree_root() {
             Some(_) => self.lock_worktree().map(Some),
             None => Ok(None),
+        }
+    }
+
+    /// Removes temporary files of commands that were killed from the worktree's own directory.
+    ///
+    /// With its lock held they are nobody's; a `status` without the lock may have one for a while,
+    /// and gives it up in any case.
+    fn tidy_own_dir(&self) {
+        let Ok(own) = self.own_dir().and_then(|dir| Ok(SafeDir::open_root(&dir)?)) else {
+            return;
+        };
+        let Ok(listing) = own.list(MAX_DIR_ENTRIES) else {
+            return;
+        };
+        for (name, _) in listing.iter().filter(|(name, _)| is_leftover(name)) {
+            // If it stays, no harm.
+            let _ = own.unlink(name);
         }
     }
 

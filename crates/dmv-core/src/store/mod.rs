@@ -25,7 +25,7 @@ pub use frame::{EncodedFrame, FRAME_TARGET_BYTES, FrameBuilder, FrameEncoder, Fr
 pub use layout::{FileId, PACK_HEADER_BYTES, PackKind};
 pub use log::LogPack;
 pub use receive::{CheckedObject, CheckedRecord, Incoming};
-pub use recover::{RecoveredStore, recover_store};
+pub use recover::{RecoveredStore, recover_store, repository_of};
 pub use send::{Gather, Outgoing};
 pub use table::Place;
 pub use verify::{Damage, PackReport, verify_pack};
@@ -292,6 +292,16 @@ impl Store {
         })
     }
 
+    /// What a pack holds, as its header says.
+    fn kind_in_header(
+        &self,
+        file: &dyn VfsFile,
+        path: &Path,
+    ) -> Result<Option<PackKind>, StoreError> {
+        let head = table::read_exactly(file, path, 0, PACK_HEADER_BYTES as usize)?;
+        Ok(layout::PackHeader::decode(&head).ok().map(|h| h.kind))
+    }
+
     /// Begins a job that adds objects.
     pub fn writer(&self) -> Result<StoreWriter<'_>, StoreError> {
         StoreWriter::new(self, None)
@@ -481,12 +491,13 @@ impl Store {
         let refs: Vec<&Table> = tables.iter().collect();
         // Its name need not be durable: a merged file that is gone is done without.
         let bad = BadPlaces::load(&*self.vfs, &self.damaged_path);
-        let entries = table::write_merged(&*self.vfs, &self.index_path(id), &refs, &bad)?;
+        let (entries, file) = table::write_merged(&*self.vfs, &self.index_path(id), &refs, &bad)?;
         Ok(Some(Merged {
             id,
             entries,
             segments,
             indexes,
+            _lock: file,
         }))
     }
 
@@ -495,6 +506,29 @@ impl Store {
         for id in ids {
             // Derived files: one that stays behind wastes a little space and harms nobody.
             let _ = self.vfs.remove(&self.index_path(*id));
+        }
+    }
+
+    /// Removes index files that were never registered because their maker was killed.
+    /// `registered` tells which are, asked once nobody can register another of them.
+    pub fn remove_strays(&self, registered: impl FnOnce() -> Option<Vec<IndexRow>>) {
+        let names = self.vfs.list(&self.index_dir).unwrap_or_default();
+        let ids = names.iter().filter_map(|name| name.strip_suffix(".idx"));
+        let mut locked = Vec::new();
+        for id in ids.filter_map(FileId::from_hex) {
+            // Locked by another: somebody is about to register it.
+            let file = self.vfs.open(&self.index_path(id), Open::Append).ok();
+            if let Some(file) = file.filter(|file| file.try_lock().unwrap_or(false)) {
+                locked.push((id, file));
+            }
+        }
+        let Some(registered) = registered() else {
+            return;
+        };
+        for (id, _lock) in locked {
+            if registered.iter().all(|row| row.id != id) {
+                self.remove_indexes(&[id]);
+            }
         }
     }
 }
@@ -509,6 +543,8 @@ pub struct Merged {
     pub segments: Vec<SegmentRow>,
     /// Merged files it replaces.
     pub indexes: Vec<FileId>,
+    /// Says to others that somebody is at it.
+    _lock: Arc<dyn VfsFile>,
 }
 
 fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {

@@ -30,15 +30,28 @@ pub struct RecoveredStore {
 ///
 /// Appends index records where needed; changes nothing that is there. Run it with no writer about:
 /// packs that another process has locked are an error.
+///
+/// `progress` is told the bytes read and all there are, and ends the work by returning `false`.
 pub fn recover_store(
     vfs: &dyn Vfs,
     packs_dir: &Path,
     repo: FileId,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<RecoveredStore, StoreError> {
     let mut out = RecoveredStore::default();
     let mut names = vfs.list(packs_dir).at("list", packs_dir)?;
     names.sort();
+    let mut total = 0;
+    for name in names.iter().filter(|name| name.ends_with(".pack")) {
+        let file = vfs.open(&packs_dir.join(name), Open::Read);
+        total += file.and_then(|file| file.len()).unwrap_or(0);
+    }
+    let mut before = 0;
     for name in names {
+        let mut read = |bytes: u64| match progress(before + bytes, total) {
+            true => Ok(()),
+            false => Err(StoreError::Cancelled),
+        };
         let path = packs_dir.join(&name);
         let Some(id) = name.strip_suffix(".pack").and_then(FileId::from_hex) else {
             out.foreign.push(path);
@@ -47,10 +60,12 @@ pub fn recover_store(
         if id == repo {
             continue; // The log pack: operations are read elsewhere.
         }
-        match recover_pack(vfs, &path, id, repo, &mut out)? {
+        match recover_pack(vfs, &path, id, repo, &mut out, &mut read)? {
             Some(row) => out.catalogue.packs.push(row),
-            None => out.foreign.push(path),
+            None => out.foreign.push(path.clone()),
         }
+        let file = vfs.open(&path, Open::Read).at("open", &path)?;
+        before += file.len().at("measure", &path)?;
     }
     // The name of a pack whose writer was killed may not be durable yet.
     vfs.sync_dir(packs_dir).at("sync", packs_dir)?;
@@ -63,6 +78,7 @@ fn recover_pack(
     id: FileId,
     repo: FileId,
     out: &mut RecoveredStore,
+    read: &mut dyn FnMut(u64) -> Result<(), StoreError>,
 ) -> Result<Option<PackRow>, StoreError> {
     let file = vfs.open(path, Open::Append).at("open", path)?;
     let len = file.len().at("measure", path)?;
@@ -107,11 +123,14 @@ fn recover_pack(
     let mut tables = Vec::new();
     let mut covered: HashSet<u64> = HashSet::new();
     scan(&*file, path, PACK_HEADER_BYTES, len, &mut |at, found| {
+        // Scanning passes over payloads. They are read when an index is checked, in front of the
+        // trailer that ends it, or after the scan.
+        read(at)?;
         match found {
             Found::Frame(_) => frames.push(at),
             Found::Trailer(trailer) => {
                 let end = at + super::layout::TRAILER_BYTES as u64;
-                if let Some((table, named)) = good_table(path, &file, id, end)? {
+                if let Some((table, named)) = good_table(path, &file, id, end, read)? {
                     let (start, entries) = (trailer.start, table.entries());
                     segments.push(SegmentRow {
                         pack: id,
@@ -144,6 +163,7 @@ fn recover_pack(
         let Some((Found::Frame(table), _)) = record_at(&*file, path, at, len)? else {
             continue;
         };
+        read(at)?;
         let intact = entries_of(&*file, path, at, &table, &|_| None)?;
         if intact.is_empty() {
             gaps.push((at, at + table.header.record_len()));
@@ -172,11 +192,11 @@ fn recover_pack(
     for entry in lost_index {
         out.reindexed += 1;
         if pack.entries.len() == MAX_SEGMENT_ENTRIES {
-            segments.extend(pack.write_segment(kind)?);
+            segments.extend(pack.write_segment(kind)?.map(|(row, _)| row));
         }
         pack.entries.push(entry);
     }
-    segments.extend(pack.write_segment(kind)?);
+    segments.extend(pack.write_segment(kind)?.map(|(row, _)| row));
     file.sync().at("sync", path)?;
     // What lies behind is a torn tail, which the next writer goes through.
     let len = segments.last().map_or(PACK_HEADER_BYTES, |s| s.end);
@@ -187,6 +207,28 @@ fn recover_pack(
         len,
         poisoned: false,
     }))
+}
+
+/// The repository that the packs in a directory belong to, by their headers; `None` when they do
+/// not agree on one.
+pub fn repository_of(vfs: &dyn Vfs, packs_dir: &Path) -> Result<Option<FileId>, StoreError> {
+    let mut found = HashSet::new();
+    for name in vfs.list(packs_dir).at("list", packs_dir)? {
+        if name
+            .strip_suffix(".pack")
+            .and_then(FileId::from_hex)
+            .is_none()
+        {
+            continue;
+        }
+        let path = packs_dir.join(name);
+        let file = vfs.open(&path, Open::Read).at("open", &path)?;
+        let mut header = [0; PACK_HEADER_BYTES as usize];
+        let n = file.read_at(&mut header, 0).at("read", &path)?;
+        found.extend(PackHeader::decode(&header[..n]).ok().map(|h| h.repo));
+    }
+    let mut found = found.into_iter();
+    Ok(found.next().filter(|_| found.next().is_none()))
 }
 
 /// What a pack holds, by its first frame with an intact object; `None` when it has none.
@@ -218,6 +260,7 @@ fn good_table(
     file: &Arc<dyn VfsFile>,
     id: FileId,
     end: u64,
+    read: &mut dyn FnMut(u64) -> Result<(), StoreError>,
 ) -> Result<Option<(Table, HashSet<u64>)>, StoreError> {
     let Ok(table) = Table::open_segment(path, file.clone(), id, end) else {
         return Ok(None);
@@ -231,6 +274,7 @@ fn good_table(
         Ok(())
     })?;
     for (at, entries) in &named {
+        read(*at)?;
         if *at >= end || !frame_holds(&**file, path, *at, end, entries)? {
             return Ok(None);
         }

@@ -469,14 +469,15 @@ impl<'t> TableWalk<'t> {
 
 /// Writes one merged index file over `tables`; returns the number of entries.
 ///
-/// The file is synced, so that whoever registers it may drop the tables it replaces from use.
+/// Returns the file as well, locked, to be kept until it is registered. It is synced, so that
+/// whoever registers it may drop the tables it replaces from use.
 /// An id in several tables is taken from the first that does not place it where `bad` says.
 pub fn write_merged(
     vfs: &dyn Vfs,
     path: &Path,
     tables: &[&Table],
     bad: &BadPlaces,
-) -> Result<u32, StoreError> {
+) -> Result<(u32, Arc<dyn VfsFile>), StoreError> {
     let mut packs: Vec<FileId> = tables
         .iter()
         .flat_map(|t| t.packs.iter().copied())
@@ -510,6 +511,8 @@ pub fn write_merged(
         out.extend_from_slice(&sum.to_le_bytes());
     }
     let file = vfs.open(path, Open::CreateNew).at("create", path)?;
+    // Whoever gets the lock later knows that nobody is going to register it any more.
+    file.try_lock().at("lock", path)?;
     let mut hasher = crate::hash::Check::default();
     let mut at = 0u64;
     let mut flush = |out: &mut Vec<u8>| -> Result<(), StoreError> {
@@ -533,7 +536,7 @@ pub fn write_merged(
     flush(&mut out)?;
     file.write_at(&hasher.finish(), at).at("write", path)?;
     file.sync().at("sync", path)?;
-    Ok(n)
+    Ok((n, file))
 }
 
 /// Visits the union of `tables` in order of id, sound copies rather than `bad` ones.

@@ -23,6 +23,9 @@ use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 /// Written bytes after which the system is asked to start writing to the medium, so that the final
 /// sync finds little left to do.
 const WRITEBACK_BYTES: u64 = 8 << 20;
+/// Objects after which a segment is closed: half of what the format allows, for all of them, and
+/// the ids of those claimed, are in memory until then.
+const SEGMENT_ENTRIES: usize = MAX_SEGMENT_ENTRIES / 2;
 /// Shards of the set of claimed ids: more than the threads that ask.
 const SHARDS: usize = 64;
 
@@ -40,6 +43,8 @@ pub(super) struct OpenPack {
     file: Arc<dyn VfsFile>,
     /// Where the next record goes.
     offset: u64,
+    /// The catalogue does not have it yet.
+    is_unlisted: bool,
     /// Up to where writing to the medium was asked for.
     writeback: u64,
     segment_start: u64,
@@ -66,6 +71,7 @@ impl OpenPack {
             path,
             file,
             offset,
+            is_unlisted: false,
             writeback,
             segment_start,
             previous_end,
@@ -74,11 +80,12 @@ impl OpenPack {
         }
     }
 
-    /// Ends the open segment with its index and trailer; `None` when it holds nothing.
+    /// Ends the open segment with its index and trailer, and returns it with its entries; `None`
+    /// when it holds nothing.
     pub(super) fn write_segment(
         &mut self,
         kind: PackKind,
-    ) -> Result<Option<SegmentRow>, StoreError> {
+    ) -> Result<Option<(SegmentRow, Vec<Entry>)>, StoreError> {
         if self.entries.is_empty() {
             return Ok(None);
         }
@@ -108,17 +115,17 @@ impl OpenPack {
         }
         let entries = self.entries.len() as u32;
         let start = self.segment_start;
-        self.entries.clear();
         self.offset = at;
         self.segment_start = at;
         self.previous_end = at;
-        Ok(Some(SegmentRow {
+        let row = SegmentRow {
             pack: self.id,
             kind,
             start,
             end: at,
             entries,
-        }))
+        };
+        Ok(Some((row, std::mem::take(&mut self.entries))))
     }
 }
 
@@ -130,13 +137,33 @@ struct Lane {
     in_flight: RwLock<()>,
 }
 
+struct Touched {
+    path: PathBuf,
+    file: Arc<dyn VfsFile>,
+    /// The catalogue does not have it.
+    is_unlisted: bool,
+}
+
 #[derive(Default)]
 struct LaneState {
     pack: Option<OpenPack>,
     /// Packs written to, kept open so that their locks last until the job is published.
-    touched: Vec<(PathBuf, Arc<dyn VfsFile>)>,
+    touched: Vec<Touched>,
     created: bool,
     segments: Vec<SegmentRow>,
+}
+
+impl LaneState {
+    fn take(&mut self, pack: OpenPack) {
+        // Also one that was there: its maker was perhaps killed before its name was durable.
+        self.created |= pack.is_unlisted;
+        self.touched.push(Touched {
+            path: pack.path.clone(),
+            file: pack.file.clone(),
+            is_unlisted: pack.is_unlisted,
+        });
+        self.pack = Some(pack);
+    }
 }
 
 /// What a finished job leaves to be published: durable segments, and the locks on their packs.
@@ -207,8 +234,7 @@ impl<'s> StoreWriter<'s> {
         for lane in &writer.lanes {
             let mut state = lock(&lane.state);
             if let Some(pack) = writer.resume_pack(lane.kind, &state)? {
-                state.touched.push((pack.path.clone(), pack.file.clone()));
-                state.pack = Some(pack);
+                state.take(pack);
             }
         }
         Ok(writer)
@@ -309,7 +335,7 @@ impl<'s> StoreWriter<'s> {
     fn make_room(&self, lane: &Lane, more: usize) -> Result<(), StoreError> {
         let full = |state: &LaneState| {
             state.pack.as_ref().is_some_and(|p| {
-                p.entries.len() + more > MAX_SEGMENT_ENTRIES || p.offset > PACK_FULL_BYTES
+                p.entries.len() + more > SEGMENT_ENTRIES || p.offset > PACK_FULL_BYTES
             })
         };
         if !full(&lock(&lane.state)) {
@@ -339,26 +365,24 @@ impl<'s> StoreWriter<'s> {
         if state.pack.is_none() {
             let pack = match self.resume_pack(lane.kind, state)? {
                 Some(pack) => pack,
-                None => {
-                    state.created = true;
-                    self.create_pack(lane.kind)?
-                }
+                None => self.create_pack(lane.kind)?,
             };
-            state.touched.push((pack.path.clone(), pack.file.clone()));
-            state.pack = Some(pack);
+            state.take(pack);
         }
         Ok(state.pack.as_mut().expect("set just above"))
     }
 
     fn create_pack(&self, kind: PackKind) -> Result<OpenPack, StoreError> {
-        let id = FileId::random();
-        let path = self.store.pack_path(id);
-        let file = self
-            .store
-            .vfs()
-            .open(&path, Open::CreateNew)
-            .at("create", &path)?;
-        file.try_lock().at("lock", &path)?;
+        let (id, path, file) = loop {
+            let id = FileId::random();
+            let path = self.store.pack_path(id);
+            let vfs = self.store.vfs();
+            let file = vfs.open(&path, Open::CreateNew).at("create", &path)?;
+            if file.try_lock().at("lock", &path)? {
+                break (id, path, file);
+            }
+            // Another job took it for one that was left behind, and has it now.
+        };
         let header = PackHeader {
             kind,
             repo: self.store.repo_id(),
@@ -366,7 +390,58 @@ impl<'s> StoreWriter<'s> {
         };
         file.write_at(&header.encode(), 0).at("write to", &path)?;
         let at = PACK_HEADER_BYTES;
-        Ok(OpenPack::resume(id, path, file, at, at, 0))
+        let mut pack = OpenPack::resume(id, path, file, at, at, 0);
+        pack.is_unlisted = true;
+        Ok(pack)
+    }
+
+    /// A pack of this kind that a job has made which ended before it could publish. Without this,
+    /// each of many first commits that are killed would leave its own.
+    fn adopt_pack(
+        &self,
+        kind: PackKind,
+        state: &LaneState,
+    ) -> Result<Option<OpenPack>, StoreError> {
+        let dir = self.store.packs_dir();
+        let listed = self.store.packs();
+        for name in self.store.vfs().list(dir).at("list", dir)? {
+            let id = name.strip_suffix(".pack").and_then(FileId::from_hex);
+            let Some(id) = id.filter(|id| *id != self.store.repo_id()) else {
+                continue;
+            };
+            let path = self.store.pack_path(id);
+            if listed.iter().any(|row| row.id == id)
+                || state.touched.iter().any(|touched| touched.path == path)
+            {
+                continue;
+            }
+            let Ok(file) = self.store.vfs().open(&path, Open::Append) else {
+                continue;
+            };
+            // Whoever publishes or removes it has the lock until then, so what is found now stays
+            // true. Names are never used again.
+            if !file.try_lock().at("lock", &path)?
+                || self.store.fresh_row(id)?.is_some()
+                || self.store.vfs().open(&path, Open::Read).is_err()
+            {
+                continue;
+            }
+            if self.store.check_header(id, &*file).is_err()
+                || self.store.kind_in_header(&*file, &path)? != Some(kind)
+            {
+                continue;
+            }
+            let row = PackRow {
+                id,
+                kind,
+                len: PACK_HEADER_BYTES,
+                poisoned: false,
+            };
+            let mut pack = self.resume_at(row, path, file)?;
+            pack.is_unlisted = true;
+            return Ok(Some(pack));
+        }
+        Ok(None)
     }
 
     /// A pack of this kind that has room and that nobody else is writing to.
@@ -377,7 +452,7 @@ impl<'s> StoreWriter<'s> {
     ) -> Result<Option<OpenPack>, StoreError> {
         for id in self.store.unfilled_packs(kind) {
             let path = self.store.pack_path(id);
-            if state.touched.iter().any(|(p, _)| *p == path) {
+            if state.touched.iter().any(|touched| touched.path == path) {
                 continue;
             }
             let Ok(file) = self.store.vfs().open(&path, Open::Append) else {
@@ -402,7 +477,7 @@ impl<'s> StoreWriter<'s> {
             }
             return self.resume_at(row, path, file).map(Some);
         }
-        Ok(None)
+        self.adopt_pack(kind, state)
     }
 
     /// Continues a pack after its committed segments. Intact frames of a torn tail (of a job that
@@ -423,7 +498,7 @@ impl<'s> StoreWriter<'s> {
                         gaps.push((at, at + table.header.record_len()));
                     }
                     for entry in intact {
-                        if entries.len() < MAX_SEGMENT_ENTRIES / 2 && self.claim(&entry.id)? {
+                        if entries.len() < SEGMENT_ENTRIES / 2 && self.claim(&entry.id)? {
                             entries.push(entry);
                         }
                     }
@@ -457,8 +532,7 @@ impl<'s> StoreWriter<'s> {
             return Ok(());
         };
         let before = pack.offset;
-        let ids: Vec<ObjectId> = pack.entries.iter().map(|e| e.id).collect();
-        let Some(row) = pack.write_segment(lane.kind)? else {
+        let Some((row, entries)) = pack.write_segment(lane.kind)? else {
             return Ok(());
         };
         self.stored_bytes
@@ -467,8 +541,12 @@ impl<'s> StoreWriter<'s> {
         let table = Table::open_segment(&pack.path, pack.file.clone(), row.pack, row.end)?;
         super::write(&self.closed).push(Arc::new(table));
         state.segments.push(row);
-        for id in ids {
-            lock(self.shard(&id)).remove(&id);
+        for entry in entries {
+            let mut shard = lock(self.shard(&entry.id));
+            shard.remove(&entry.id);
+            if shard.is_empty() {
+                shard.shrink_to_fit();
+            }
         }
         Ok(())
     }
@@ -485,11 +563,21 @@ impl<'s> StoreWriter<'s> {
         for lane in &self.lanes {
             let mut state = lock(&lane.state);
             self.close_segment(lane, &mut state)?;
-            for (path, file) in state.touched.drain(..) {
+            for touched in state.touched.drain(..) {
+                let Touched {
+                    path,
+                    file,
+                    is_unlisted,
+                } = touched;
                 // A failed sync says nothing about which bytes were lost: it is never tried again,
                 // and the pack takes no more.
-                file.sync()
-                    .map_err(|source| StoreError::SyncFailed { path, source })?;
+                if let Err(source) = file.sync() {
+                    if is_unlisted {
+                        // Nobody knows it, and the next job must not take it up.
+                        let _ = self.store.vfs().remove(&path);
+                    }
+                    return Err(StoreError::SyncFailed { path, source });
+                }
                 locks.push(file);
             }
             created |= state.created;
