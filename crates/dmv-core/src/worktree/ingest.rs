@@ -28,6 +28,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Bytes of a block buffer: one frame, and the chunk that is still growing.
 const BLOCK_BYTES: usize = FRAME_TARGET_BYTES + MAX_CUT_BYTES;
+/// Files in a block: what is known of each takes more memory than the content of a tiny one.
+const BLOCK_PARTS: usize = 8 << 10;
 /// Blocks in the pool: each reader and hasher holds one, a few wait in between.
 const BLOCKS: usize = 12;
 /// Groups of files waiting for a reader.
@@ -403,7 +405,9 @@ impl Reader<'_> {
     /// Sees to an open block with room for `bytes` more.
     fn room(&mut self, bytes: usize) -> Result<&mut (Block, usize), Over> {
         if self.open.as_ref().is_some_and(|(block, used)| {
-            used + bytes > FRAME_TARGET_BYTES || block.cuts.len() + 8 > usize::from(u16::MAX)
+            used + bytes > FRAME_TARGET_BYTES
+                || block.parts.len() >= BLOCK_PARTS
+                || block.cuts.len() + 8 > usize::from(u16::MAX)
         }) {
             self.flush()?;
         }
