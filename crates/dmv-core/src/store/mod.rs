@@ -7,6 +7,8 @@
 mod damage;
 mod error;
 mod frame;
+#[doc(hidden)]
+pub mod hostile;
 mod layout;
 mod log;
 mod read;

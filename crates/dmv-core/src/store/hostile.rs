@@ -1,0 +1,248 @@
+//! Reads bytes that nobody wrote as packs and index files, for the fuzz targets and the tests here.
+//!
+//! The decoders of the store are private; this is the one door to all of them, and it is no part of
+//! the library's interface.
+
+use super::frame::{FrameTable, decode_payload};
+use super::layout::{Encoding, FileId, PackHeader, RecordHeader, RecordType, Trailer};
+use super::scan::{Found, checked_payload, entries_of, scan};
+use super::table::{Table, gaps_of};
+use crate::vfs::{Open, Vfs, VfsFile};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Reads `bytes` as a pack, as a frame's table and payload, and as an index file, whatever they
+/// are. Returns how many things in them were intact. It must not panic, and what it allocates must
+/// be in proportion to `bytes` and the format's limits.
+pub fn read_all(bytes: &[u8]) -> usize {
+    let file: Arc<dyn VfsFile> = Arc::new(Bytes(bytes.to_vec()));
+    let path = Path::new("hostile");
+    let mut intact = usize::from(PackHeader::decode(bytes).is_ok());
+    let len = bytes.len() as u64;
+    let scanned = scan(&*file, path, 0, len, &mut |at, found| {
+        match found {
+            Found::Frame(table) => {
+                intact += entries_of(&*file, path, at, &table, &|_| None)?.len();
+            }
+            Found::Index(header) => {
+                if let Some(payload) = checked_payload(&*file, path, at, &header)? {
+                    intact += 1 + gaps_of(&payload).len();
+                }
+            }
+            Found::Trailer(_) => {
+                let end = at + super::layout::TRAILER_BYTES as u64;
+                let table = Table::open_segment(path, file.clone(), FileId([0; 16]), end);
+                intact += table.map_or(0, |table| read_table(&table));
+            }
+            Found::Operation(_) => intact += 1,
+            Found::Garbage(_) => {}
+        }
+        Ok(())
+    });
+    // Nothing here can fail to be read; what is cut short is garbage to a scan.
+    intact += usize::from(scanned.is_err());
+    intact += Table::open_merged(&OneFile(file), path).map_or(0, |table| read_table(&table));
+    intact + read_frame(bytes) + read_index(bytes)
+}
+
+/// The bytes behind the checks, as if their writer had known how to make these.
+fn read_frame(bytes: &[u8]) -> usize {
+    let Some((head, rest)) = bytes.split_at_checked(8) else {
+        return 0;
+    };
+    let number = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
+    let (table, payload) = rest.split_at(usize::from(number(0)).min(rest.len()));
+    let Ok(stored) = u32::try_from(payload.len()) else {
+        return 0;
+    };
+    let encoding = match head[2] % 3 {
+        0 => Encoding::Raw,
+        1 => Encoding::Zstd,
+        _ => Encoding::ZstdWithBase,
+    };
+    let raw = match encoding {
+        Encoding::Raw => stored,
+        _ => u32::from(number(4)),
+    };
+    let made = RecordHeader::new(RecordType::Frame, encoding, number(6), raw, stored, table);
+    // Through the bytes, so that the header's own limits count.
+    let Ok(header) = RecordHeader::decode(&made.encode()) else {
+        return 0;
+    };
+    let objects = FrameTable::decode(header, table).map_or(0, |table| table.objects.len());
+    objects + decode_payload(&header, payload.to_vec(), table).map_or(0, |raw| raw.len().min(1))
+}
+
+/// The bytes as a segment's index, with good checks around them.
+fn read_index(payload: &[u8]) -> usize {
+    let Ok(len) = u32::try_from(payload.len()) else {
+        return 0;
+    };
+    let header = RecordHeader::new(RecordType::Index, Encoding::Raw, 0, len, len, &[]);
+    let trailer = Trailer {
+        index_at: 0,
+        start: 0,
+    };
+    let check = header.payload_check(payload);
+    let parts: [&[u8]; 4] = [&header.encode(), payload, &check, &trailer.encode()];
+    let file = parts.concat();
+    let end = file.len() as u64;
+    let file: Arc<dyn VfsFile> = Arc::new(Bytes(file));
+    let table = Table::open_segment(Path::new("hostile"), file, FileId([0; 16]), end);
+    table.map_or(0, |table| read_table(&table))
+}
+
+fn read_table(table: &Table) -> usize {
+    let mut entries = usize::from(table.verify().is_ok());
+    let mut last = None;
+    let walked = table.walk(&mut |entry, _| {
+        entries += 1;
+        last = Some(entry.id);
+        Ok(())
+    });
+    let found = last.map(|id| table.lookup(&id));
+    let prefix = table.with_prefix(&[0, 0], None, 4);
+    entries + usize::from(walked.is_ok() && matches!(found, Some(Ok(_))) && prefix.is_ok())
+}
+
+struct Bytes(Vec<u8>);
+
+impl VfsFile for Bytes {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let from = usize::try_from(offset).map_or(self.0.len(), |at| at.min(self.0.len()));
+        let n = buf.len().min(self.0.len() - from);
+        buf[..n].copy_from_slice(&self.0[from..from + n]);
+        Ok(n)
+    }
+
+    fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.len() as u64)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn start_writeback(&self, _: u64, _: u64) {}
+
+    fn try_lock(&self) -> io::Result<bool> {
+        Ok(true)
+    }
+}
+
+/// A file layer in which every name is one file, to be read.
+struct OneFile(Arc<dyn VfsFile>);
+
+impl Vfs for OneFile {
+    fn open(&self, _: &Path, how: Open) -> io::Result<Arc<dyn VfsFile>> {
+        match how {
+            Open::Read => Ok(self.0.clone()),
+            _ => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    fn list(&self, _: &Path) -> io::Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    fn create_dir_all(&self, _: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn sync_dir(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn remove(&self, _: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::{ObjectType, ObjectWrite};
+    use crate::store::{Catalogue, LogPack, MetaWriter, Store, StoreWriter};
+    use crate::vfs::OsVfs;
+    use proptest::prelude::*;
+
+    type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+    /// The bytes of a meta pack with two segments, and of an index over both.
+    fn good_files() -> Result<Vec<Vec<u8>>, Box<dyn std::error::Error>> {
+        let dir = tempfile::tempdir()?;
+        let (packs, repo) = (dir.path().join("packs"), FileId([9; 16]));
+        std::fs::create_dir_all(&packs)?;
+        LogPack::create(&OsVfs, &packs, repo)?;
+        let source = Box::new(|_| None);
+        let empty = Catalogue::default();
+        let store = Store::open(Arc::new(OsVfs), dir.path(), repo, empty, source)?;
+        let fill = |writer: StoreWriter<'_>, from: u32| -> Outcome {
+            let mut meta = MetaWriter::new(&writer);
+            for n in from..from + 40 {
+                meta.put(ObjectType::Tree, format!("object number {n}").as_bytes())?;
+            }
+            meta.flush()?;
+            writer.finish()?;
+            Ok(())
+        };
+        fill(store.writer()?, 0)?;
+        fill(store.writer()?, 40)?;
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(&packs)? {
+            files.push(std::fs::read(entry?.path())?);
+        }
+        Ok(files)
+    }
+
+    #[test]
+    fn good_files_are_read() -> Outcome {
+        let files = good_files()?;
+        assert!(files.iter().any(|bytes| read_all(bytes) > 80));
+        Ok(())
+    }
+
+    #[test]
+    fn every_flip_and_every_cut_of_good_files_is_taken() -> Outcome {
+        for bytes in good_files()? {
+            let whole = read_all(&bytes);
+            for at in 0..bytes.len() {
+                let mut bad = bytes.clone();
+                bad[at] ^= 1 << (at % 8);
+                read_all(&bad);
+                if at % 7 == 0 {
+                    assert!(read_all(&bytes[..at]) <= whole + 2, "cut at {at}");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_taken(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
+            read_all(&bytes);
+        }
+
+        #[test]
+        fn any_bytes_behind_good_magic_are_taken(
+            kind in 1u8..4,
+            encoding in 0u8..3,
+            bytes in proptest::collection::vec(any::<u8>(), 28..400),
+        ) {
+            let mut record = super::super::layout::RECORD_MAGIC.to_vec();
+            record.extend_from_slice(&[kind, encoding]);
+            record.extend_from_slice(&bytes);
+            read_all(&record);
+        }
+    }
+}
