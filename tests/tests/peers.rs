@@ -219,6 +219,54 @@ fn a_push_moves_a_branch_forward_and_no_other_way() -> Done {
 }
 
 #[test]
+fn many_push_at_once_and_each_is_told_the_truth() -> Done {
+    let server = Place::with_files(20, 5, 500)?;
+    let base = server.tip()?;
+    let mut pushing = Vec::new();
+    for n in 0..4 {
+        let (place, again) = (Place::new()?, server.again()?);
+        pushing.push(std::thread::spawn(move || -> Result<usize, String> {
+            let run = || -> Result<usize, Box<dyn Error>> {
+                let job = Job::default();
+                let (ours, theirs) = Link::pair();
+                let asked_there = asked("push from a peer");
+                let serving = std::thread::spawn(move || {
+                    serve(&again, theirs, Access::Write, &asked_there, &Job::default())
+                });
+                let mut session = Client::connect(&place.repo, ours, &job)?;
+                session.fetch(&[base])?;
+                place
+                    .repo
+                    .note_remote("o", &session.offered, &Default::default(), &asked("x"))?;
+                place.write(&format!("f{n}"), &Rng::new(n).bytes(100_000))?;
+                let tip = place.commit("mine")?;
+                let own = RefUpdate {
+                    key: format!("branch/own{n}"),
+                    ..update(None, tip, false)
+                };
+                let moved = session.push(&[own, update(Some(base), tip, true)])?;
+                session.finish(Vec::new());
+                drop(serving.join());
+                assert_eq!(moved[0].refused, None);
+                Ok(usize::from(moved[1].refused.is_none()))
+            };
+            run().map_err(|e| e.to_string())
+        }));
+    }
+    let mut won = 0;
+    for thread in pushing {
+        won += thread.join().map_err(|_| "a pusher panicked")??;
+    }
+    assert_eq!(
+        won, 1,
+        "one of them moved the branch, the others were told that they did not"
+    );
+    let refs = server.again()?.offered()?.refs;
+    assert_eq!(refs.len(), 5, "{refs:?}");
+    server.is_sound()
+}
+
+#[test]
 fn who_may_only_read_moves_nothing() -> Done {
     let (server, client) = (Place::new()?, Place::with_files(5, 3, 100)?);
     let job = Job::default();

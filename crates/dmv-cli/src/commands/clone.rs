@@ -139,13 +139,15 @@ impl Made {
         if dmv.join("format").exists() {
             let repo = open_at(dir)?;
             let config = Config::load(Some(&dmv.join(CONFIG_FILE)))?;
-            let same = config
-                .remotes()
-                .contains(&(ORIGIN.to_owned(), url.to_string()));
+            let remotes = config.remotes();
+            let same = remotes.contains(&(ORIGIN.to_owned(), url.to_string()));
             let is_half = bare || repo.base_commit()?.is_none();
-            if !same || !is_half {
+            // One that was cut off before it could note its source has nothing at all.
+            let is_new = remotes.is_empty() && repo.store().table_stats().1 == 0;
+            if !(same || is_new) || !is_half {
                 return exists("is a repository already");
             }
+            set(&repo, ORIGIN, url)?;
             return Ok(Made {
                 repo,
                 dmv,
@@ -154,7 +156,7 @@ impl Made {
             });
         }
         let made_dir = !dir.exists();
-        if !made_dir && std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {
+        if !made_dir && !holds_only_what_init_makes(dir, bare) {
             return exists("is not empty");
         }
         let repo = Repo::init(dir, "main", bare, context.asked()?)?;
@@ -180,6 +182,24 @@ impl Made {
         }
         e
     }
+}
+
+/// Whether a directory is empty, but for what making a repository leaves when it is cut off.
+fn holds_only_what_init_makes(dir: &Path, bare: bool) -> bool {
+    let parts: &[&str] = match bare {
+        true => &[
+            "packs",
+            "index",
+            "worktrees",
+            "refs.db",
+            "refs.db-wal",
+            "refs.db-shm",
+        ],
+        false => &[DMV_DIR],
+    };
+    std::fs::read_dir(dir).is_ok_and(|mut entries| {
+        entries.all(|entry| entry.is_ok_and(|e| parts.iter().any(|part| e.file_name() == *part)))
+    })
 }
 
 /// What the clone begins with; `None`: there is nothing.

@@ -5,6 +5,8 @@ use crate::error::{EXIT_OK, Failure};
 use dmv_net::session::{Link, refuse, serve};
 use dmv_net::transport::open_at;
 use dmv_net::wire::Access;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 
 /// Answer another repository over standard input and output
@@ -29,7 +31,10 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
-    let link = Link::over(std::io::stdin(), std::io::stdout());
+    // Without the buffers of the standard streams, which look for line ends.
+    let raw = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().map(File::from);
+    let input = raw(std::io::stdin().as_fd())?;
+    let link = Link::over(input, raw(std::io::stdout().as_fd())?);
     let asked = context.asked()?;
     let repo = match open_at(&args.path) {
         Ok(repo) => repo,

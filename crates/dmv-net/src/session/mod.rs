@@ -115,6 +115,11 @@ impl NetError {
             NetError::Repo(RepoError::NotFound(_) | RepoError::NoDatabase(_)) => Code::NoRepository,
             NetError::Repo(RepoError::ForeignOwner(_)) => Code::Denied,
             NetError::Repo(RepoError::TooNew { .. }) => Code::Version,
+            NetError::Repo(RepoError::Store(StoreError::Io { source, .. }))
+                if source.kind() == std::io::ErrorKind::StorageFull =>
+            {
+                Code::Full
+            }
             _ => Code::Failed,
         })
     }

@@ -194,7 +194,8 @@ pub(super) fn connect(target: &SshTarget, reach: &Reach) -> Result<(Link, Helper
 impl Helper {
     /// What a failure of the connection really was, as far as ssh or the other end's shell said.
     pub(super) fn explain(mut self, e: NetError) -> NetError {
-        if !matches!(e, NetError::Closed | NetError::NotDmv(_)) {
+        // What came instead of the protocol says more than what was said after it.
+        if !matches!(e, NetError::Closed) {
             return e;
         }
         // It ended, or will when it notices that nobody listens.
