@@ -132,7 +132,7 @@ impl Repo {
         if target.is_none() && on_it.is_empty() {
             return Err(missing());
         }
-        if self.refs.get(&new_key)?.is_some() {
+        if old == new || self.refs.get(&new_key)?.is_some() {
             return Err(RepoError::RefExists {
                 kind: "branch",
                 name: new.to_owned(),

@@ -1,0 +1,294 @@
+//! Random commits, branches, checkouts and undos, against a model of the view and the files.
+
+use dmv_core::hash::ObjectId;
+use dmv_core::job::Job;
+use dmv_core::refs::Effect;
+use dmv_core::repo::{
+    CheckoutOptions, CheckoutTarget, Head, RefKind, Repo, RepoError, UndoOptions,
+};
+use dmv_tests::crashlab::Outcome;
+use dmv_tests::rng::Rng;
+use dmv_tests::scratch::{Files, Item, asked, commit, fast_dir, files_in, files_of};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+const BRANCHES: [&str; 3] = ["main", "one", "two"];
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+/// The keys that an undo puts back.
+type View = BTreeMap<String, String>;
+
+/// What one operation did.
+struct Done {
+    before: View,
+    after: View,
+    /// Whether the files followed the base.
+    written: bool,
+}
+
+struct Subject {
+    root: PathBuf,
+    rng: Rng,
+    done: Vec<Done>,
+    view: View,
+    trees: BTreeMap<String, Files>,
+}
+
+impl Subject {
+    fn open(&self) -> Result<Repo, RepoError> {
+        Repo::open(&self.root)
+    }
+
+    fn pick<'a>(&mut self, list: &[&'a str]) -> &'a str {
+        list[self.rng.below(list.len() as u64) as usize]
+    }
+
+    fn files(&self) -> Outcome<Files> {
+        let mut files = files_in(&self.root)?;
+        files.retain(|_, item| *item != Item::EmptyDir);
+        Ok(files)
+    }
+
+    fn base(view: &View) -> Option<&String> {
+        view.get("worktree/main/base")
+    }
+
+    /// The files of a view's base; none before the first commit.
+    fn tree(&self, view: &View) -> Files {
+        Self::base(view).map_or_else(Files::new, |id| self.trees[id].clone())
+    }
+
+    fn read_view(repo: &Repo) -> Outcome<View> {
+        let mut view = View::new();
+        for prefix in ["branch/", "tag/", "worktree/"] {
+            for (key, value) in repo.refs().with_prefix(prefix)? {
+                let value = match <[u8; 32]>::try_from(value.as_slice()) {
+                    Ok(id) => ObjectId::from_bytes(id).to_string(),
+                    Err(_) => String::from_utf8(value)?,
+                };
+                view.insert(key, value);
+            }
+        }
+        Ok(view)
+    }
+
+    /// Notes what an operation did, if it did anything.
+    fn note(&mut self, repo: &Repo, written: bool) -> Outcome {
+        let after = Self::read_view(repo)?;
+        let before = std::mem::replace(&mut self.view, after.clone());
+        if before != after {
+            self.done.push(Done {
+                before,
+                after,
+                written,
+            });
+        }
+        Ok(())
+    }
+
+    /// What switching from the base of `from` to that of `to` makes of the files; `None` where an
+    /// uncommitted change is in the way.
+    fn switched(&self, from: &View, to: &View) -> Outcome<Option<Files>> {
+        let (base, target, mut files) = (self.tree(from), self.tree(to), self.files()?);
+        for name in NAMES.map(str::as_bytes) {
+            let (old, new, here) = (base.get(name), target.get(name), files.get(name).cloned());
+            if old == new || here.as_ref() == new {
+                continue;
+            }
+            if here.as_ref() != old {
+                return Ok(None);
+            }
+            match new {
+                Some(item) => files.insert(name.to_vec(), item.clone()),
+                None => files.remove(name),
+            };
+        }
+        Ok(Some(files))
+    }
+
+    fn edit(&mut self) -> Outcome {
+        let name = self.pick(&NAMES);
+        let path = self.root.join(name);
+        match self.rng.one_in(4) && path.exists() {
+            true => std::fs::remove_file(path)?,
+            false => std::fs::write(path, format!("{}", self.rng.below(3)))?,
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Outcome {
+        let repo = self.open()?;
+        let message = format!("{}", self.done.len());
+        match commit(&repo, &message) {
+            Ok(report) => {
+                let id = report.commit.ok_or("nothing was committed")?;
+                self.trees.insert(id.to_string(), files_of(&repo, &id)?);
+                assert_eq!(self.files()?, self.trees[&id.to_string()]);
+            }
+            // Undo of a deleted or moved branch left the worktree behind.
+            Err(RepoError::Moved { .. }) => {}
+            Err(e) => return Err(e.into()),
+        }
+        self.note(&repo, false)
+    }
+
+    fn checkout(&mut self) -> Outcome {
+        let repo = self.open()?;
+        let name = self.pick(&BRANCHES);
+        let Some(target) = self.view.get(&format!("branch/{name}")).cloned() else {
+            return Ok(());
+        };
+        let mut goal = self.view.clone();
+        goal.insert("worktree/main/base".into(), target);
+        let want = self.switched(&self.view, &goal)?;
+        let before = self.files()?;
+        let options = CheckoutOptions {
+            force: false,
+            settings: Default::default(),
+            asked: asked("checkout"),
+        };
+        let target = CheckoutTarget::Branch(name.to_owned());
+        self.agrees(
+            repo.checkout(target, &options, &Job::default()).map(|_| ()),
+            want,
+            before,
+        )?;
+        self.note(&repo, true)
+    }
+
+    /// Holds a switch against what the model says of it.
+    fn agrees(&self, done: Result<(), RepoError>, want: Option<Files>, before: Files) -> Outcome {
+        match (done, want) {
+            (Ok(()), Some(want)) => assert_eq!(self.files()?, want),
+            (Err(RepoError::WouldLose { .. }), None) => assert_eq!(self.files()?, before),
+            (done, want) => return Err(format!("{done:?} where the model has {want:?}").into()),
+        }
+        Ok(())
+    }
+
+    fn refs(&mut self) -> Outcome {
+        let repo = self.open()?;
+        let name = self.pick(&BRANCHES);
+        let other = self.pick(&BRANCHES);
+        let done = match (self.rng.below(5), repo.head_commit()?) {
+            (0 | 1, Some(id)) => repo.create_ref(RefKind::Branch, name, id, asked("branch")),
+            (2, Some(id)) => repo.create_ref(RefKind::Tag, name, id, asked("tag")),
+            (3, _) => repo
+                .delete_ref(RefKind::Branch, name, asked("branch -d"))
+                .map(|_| ()),
+            _ => repo.rename_branch(name, other, asked("branch -m")),
+        };
+        match done {
+            Ok(())
+            | Err(
+                RepoError::RefExists { .. } | RepoError::NoRef { .. } | RepoError::InUse { .. },
+            ) => {}
+            Err(e) => return Err(e.into()),
+        }
+        self.note(&repo, false)
+    }
+
+    /// Undoes an operation, the last one most of the time.
+    fn undo(&mut self) -> Outcome {
+        let repo = self.open()?;
+        let count = self.done.len() as u64;
+        if count == 0 {
+            return Ok(());
+        }
+        let back = match self.rng.one_in(2) {
+            true => 0,
+            false => self.rng.below(count.min(6)),
+        };
+        let last = &self.done[(count - 1 - back) as usize];
+        let mut operations = repo.refs().operations(back as usize + 1)?;
+        let id = operations.pop().ok_or("no operation")?.id;
+        let id = dmv_core::hash::encode_hex(&id);
+        let written = last.written;
+        // What the model says: all keys still as it left them, and then as they were before.
+        let mut goal = self.view.clone();
+        let mut fits = true;
+        let keys = last.before.keys().chain(last.after.keys());
+        for key in keys.filter(|key| last.before.get(*key) != last.after.get(*key)) {
+            fits &= self.view.get(key) == last.after.get(key);
+            match last.before.get(key) {
+                Some(value) => goal.insert(key.clone(), value.clone()),
+                None => goal.remove(key),
+            };
+        }
+        let branch = |view: &View| view.get(&view["worktree/main/head"]).is_some();
+        fits &= branch(&goal) || Self::base(&goal).is_none();
+        let before = self.files()?;
+        let options = UndoOptions {
+            operation: (back > 0).then_some(id),
+            settings: Default::default(),
+            asked: asked("undo"),
+        };
+        let done = repo.undo(&options, &Job::default());
+        if !fits {
+            assert!(
+                matches!(
+                    done,
+                    Err(RepoError::ChangedSince { .. }
+                        | RepoError::NotUndone { .. }
+                        | RepoError::InUse { .. })
+                ),
+                "{done:?}"
+            );
+            assert_eq!(
+                (self.files()?, Self::read_view(&repo)?),
+                (before, self.view.clone())
+            );
+            return Ok(());
+        }
+        let want = match written && Self::base(&goal) != Self::base(&self.view) {
+            true => self.switched(&self.view, &goal)?,
+            false => Some(before.clone()),
+        };
+        if want.is_some() {
+            assert_eq!(Self::read_view(&repo)?, goal);
+        }
+        if let Ok(report) = &done {
+            assert_eq!(report.undone.effect() == Effect::Written, written);
+            assert!(matches!(report.head, Head::Branch(_)));
+        }
+        self.agrees(done.map(|_| ()), want, before)?;
+        self.note(&repo, written)
+    }
+}
+
+fn story(seed: u64) -> Outcome {
+    let dir = fast_dir()?;
+    let root = dir.path().join("w");
+    let repo = Repo::init(&root, "main", false, asked("init"))?;
+    let view = Subject::read_view(&repo)?;
+    let mut subject = Subject {
+        root,
+        rng: Rng::new(seed),
+        done: Vec::new(),
+        view,
+        trees: BTreeMap::new(),
+    };
+    for _ in 0..60 {
+        match subject.rng.below(10) {
+            0..=2 => subject.edit()?,
+            3 | 4 => subject.commit()?,
+            5 => subject.checkout()?,
+            6 => subject.refs()?,
+            _ => subject.undo()?,
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn undo_in_any_order_does_what_the_model_says() -> Outcome {
+    for seed in 0..60 {
+        let told = std::panic::catch_unwind(|| story(seed).map_err(|e| e.to_string()));
+        match told {
+            Ok(Ok(())) => {}
+            Ok(Err(e)) => return Err(format!("seed {seed}: {e}").into()),
+            Err(_) => return Err(format!("seed {seed} panics").into()),
+        }
+    }
+    Ok(())
+}
