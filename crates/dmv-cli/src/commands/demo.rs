@@ -1,7 +1,7 @@
 //! `dmv demo`
 
 use crate::context::{Context, quoted};
-use crate::error::{EXIT_OTHER, Failure};
+use crate::error::{EXIT_CONFLICTS, EXIT_OK, EXIT_OTHER, Failure};
 use crate::progress::Watch;
 use anstyle::Style;
 use dmv_core::repo::RepoError;
@@ -116,6 +116,23 @@ impl Tour<'_> {
         self.dmv(&["cat", "night:notes.txt"])?;
         self.dmv(&["diff", "main", "night", "--stat"])?;
 
+        self.say("Both branches have changed the same line: the merge keeps both as a conflict.")?;
+        self.write(
+            "notes.txt",
+            b"Scene 1: harbour, dawn, fog\nScene 2: market, noon\n",
+        )?;
+        self.dmv(&["commit", "-m", "fog"])?;
+        self.dmv_ending(&["merge", "night"], EXIT_CONFLICTS)?;
+        self.dmv(&["conflicts"])?;
+        self.dmv(&["resolve", "notes.txt", "--ours"])?;
+        self.dmv(&["commit", "-m", "night, but with the fog of the morning"])?;
+        self.dmv(&["log", "--graph"])?;
+
+        self.say("Any of that can be taken back, and done again.")?;
+        self.dmv(&["undo"])?;
+        self.dmv(&["undo"])?;
+        self.dmv(&["op", "log", "-n", "4"])?;
+
         self.say("A file is lost by accident, and put back.")?;
         fs::remove_file(self.dir.join("sound/cues.csv"))
             .map_err(|e| Failure::file("remove", &self.dir.join("sound/cues.csv"), &e))?;
@@ -128,11 +145,33 @@ impl Tour<'_> {
         self.dmv(&["stats"])?;
         self.say("Every byte is checked against its id.")?;
         self.dmv(&["verify"])?;
+        self.peers()?;
         self.say(
-            "Shown: commits that store only what is new, history, branches, looking into \
-             any state, restoring files, and checking the repository.",
+            "Shown: commits that store only what is new, history, branches, a merge and its \
+             conflict, undo, restoring files, checking the repository, and a second peer.",
         )?;
         Ok(0)
+    }
+
+    /// A second repository, which goes when the tour ends.
+    fn peers(&self) -> Result<(), Failure> {
+        let made = tempfile::Builder::new().prefix("dmv-demo-peer-").tempdir();
+        let here = std::env::temp_dir();
+        let disk = made.map_err(|e| Failure::file("create a directory in", &here, &e))?;
+        let peer = Tour {
+            context: self.context,
+            program: self.program.clone(),
+            dir: disk.path().join("film"),
+        };
+        let (there, here) = (peer.dir.to_string_lossy(), self.dir.to_string_lossy());
+        self.say("A second peer: it could be a disk, another machine, or a directory as here.")?;
+        self.dmv(&["clone", &here, &there])?;
+        self.say("Two more kilobytes go into the clip there. Only what is missing comes back.")?;
+        peer.insert("media/clip.mov", EDIT_AT, &noise(EDIT_BYTES / 2))?;
+        peer.dmv(&["commit", "-m", "gulls once more"])?;
+        self.dmv(&["remote", "add", "disk", &there])?;
+        self.dmv(&["pull", "disk"])?;
+        self.dmv(&["log", "-n", "2"])
     }
 
     fn say(&self, text: &str) -> Result<(), Failure> {
@@ -147,16 +186,22 @@ impl Tour<'_> {
 
     /// Prints a command and runs it; its output goes where ours goes.
     fn dmv(&self, args: &[&str]) -> Result<(), Failure> {
+        self.dmv_ending(args, EXIT_OK)
+    }
+
+    /// A command that ends with the exit code `expected`.
+    fn dmv_ending(&self, args: &[&str], expected: u8) -> Result<(), Failure> {
         let words: Vec<String> = args.iter().map(|arg| quoted(arg)).collect();
         writeln!(self.context.ui.out(), "\n$ dmv {}", words.join(" "))?;
         self.context.ui.finish()?;
-        let color = match self.context.ui.colored() {
-            true => "always",
-            false => "never",
+        // By environment, not by option: the operation log shows commands as they were given.
+        let (on, off) = match self.context.ui.colored() {
+            true => ("CLICOLOR_FORCE", "NO_COLOR"),
+            false => ("NO_COLOR", "CLICOLOR_FORCE"),
         };
         let status = Command::new(&self.program)
-            .arg("--color")
-            .arg(color)
+            .env(on, "1")
+            .env_remove(off)
             .args(args)
             .current_dir(&self.dir)
             .status()
@@ -164,7 +209,7 @@ impl Tour<'_> {
         if self.context.job.is_cancelled() {
             return Err(RepoError::Cancelled.into());
         }
-        if status.success() {
+        if status.code() == Some(expected.into()) {
             return Ok(());
         }
         let message = format!("'dmv {}' failed: {status}", words.join(" "));

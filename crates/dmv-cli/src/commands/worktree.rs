@@ -27,6 +27,7 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum Command {
     Add(AddArgs),
+    /// Show all worktrees, what they are on, and which is missing
     List,
     Remove(RemoveArgs),
     Repair(RepairArgs),
