@@ -181,7 +181,7 @@ fn a_push_that_would_lose_commits_is_refused() -> Outcome {
     let (code, said) = place.fails(&["-C", "two", "push"])?;
     assert_eq!(code, 5);
     assert!(said.contains("commits that are not in yours"), "{said}");
-    assert!(said.contains("hint: dmv fetch origin"), "{said}");
+    assert!(said.contains("hint: dmv pull origin"), "{said}");
     let theirs = place.tip("film", "main")?;
     let output = place.run(&["-C", "two", "sync"])?;
     assert_eq!(output.status.code(), Some(3));
@@ -322,6 +322,9 @@ fn clones_begin_where_they_should() -> Outcome {
     let (code, said) = place.fails(&["clone", "--branch", "none", "film", "four"])?;
     assert_eq!(code, 20, "{said}");
     assert!(!place.path("four").exists());
+    let (code, said) = place.fails(&["clone", "nothing"])?;
+    assert_eq!(code, 10, "{said}");
+    assert!(!place.path("nothing").exists());
     place.ok(&["init", "empty"])?;
     place.ok(&["clone", "empty", "five"])?;
     place.commit("five", "first")?;

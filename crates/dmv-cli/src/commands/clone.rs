@@ -52,6 +52,10 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
             Failure::usage(message).hint("dmv clone SRC DIR")
         })?,
     };
+    if let Url::Path(path) = &url {
+        // Before anything is made: DIR may be named like a source that is not there.
+        open_at(path).map_err(NetError::from)?;
+    }
     let made = Made::new(context, &dir, &url, args.bare)?;
     let repo = &made.repo;
     let asked = context.asked()?;

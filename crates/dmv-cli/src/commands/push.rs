@@ -114,6 +114,6 @@ pub fn refusal(report: &Report, remote: &str) -> Result<(), Failure> {
     let failure = Failure::new("not-forward", EXIT_REFUSED, message);
     Err(match why {
         Refusal::BadName => failure,
-        _ => failure.hint(format!("dmv fetch {}", quoted(remote))),
+        _ => failure.hint(format!("dmv pull {}", quoted(remote))),
     })
 }
