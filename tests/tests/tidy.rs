@@ -41,7 +41,8 @@ const ROOMS: [(&str, &[&str]); 17] = [
     (
         "worktree",
         &[
-            "chunker", "fsutil", "hash", "job", "limits", "object", "store", "vfs",
+            "chunker", "diff", "fsutil", "hash", "job", "limits", "object", "store", "subset",
+            "vfs",
         ],
     ),
     // Floor 5: everything together.
@@ -49,7 +50,7 @@ const ROOMS: [(&str, &[&str]); 17] = [
         "repo",
         &[
             "chunker", "diff", "fsutil", "hash", "history", "job", "limits", "merge", "object",
-            "reach", "refs", "store", "vfs", "worktree",
+            "reach", "refs", "store", "subset", "vfs", "worktree",
         ],
     ),
 ];

@@ -75,6 +75,7 @@ pub enum Command {
     Du(commands::du::Args),
     Stats(commands::stats::Args),
     Checkout(commands::checkout::Args),
+    Subset(commands::subset::Args),
     Restore(commands::restore::Args),
     Branch(commands::branch::Args),
     Tag(commands::tag::Args),

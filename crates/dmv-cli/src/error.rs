@@ -1,6 +1,5 @@
 //! Failures as the user sees them. The only place that knows exit codes.
 
-#[cfg(feature = "quic")]
 use crate::context::quoted;
 use dmv_core::fsutil::PathError;
 use dmv_core::object::ObjectError;
@@ -353,6 +352,11 @@ fn sort(e: &RepoError) -> Sorted {
         RepoError::TooManySides { .. } => hinted("too-many-sides", EXIT_OTHER, "dmv conflicts"),
         RepoError::NoConflict { .. } => hinted("no-conflict", EXIT_OTHER, "dmv conflicts"),
         RepoError::Collision(..) => ("name-collision", EXIT_OTHER, None),
+        RepoError::OutsideSubset(path) => {
+            let path = quoted(&String::from_utf8_lossy(path));
+            let hint = format!("dmv subset add {path}");
+            ("outside-subset", EXIT_OTHER, Some(hint))
+        }
         RepoError::NoCommit => hinted("no-commit", EXIT_OTHER, "dmv commit -m MESSAGE"),
         RepoError::Absent { .. } => ("absent", EXIT_ABSENT, None),
         RepoError::Store(e) => sort_store(e),

@@ -8,6 +8,7 @@
 use dmv_core::fsutil::{FileKind, Fingerprint, SafeDir};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::tree::Kind;
+use dmv_core::subset::Subset;
 use dmv_core::worktree::ignore::IgnoreRules;
 use dmv_core::worktree::join;
 use dmv_core::worktree::scan::{
@@ -16,6 +17,7 @@ use dmv_core::worktree::scan::{
 use dmv_core::worktree::statcache::{Section, StatCache, StatCacheWriter};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -130,7 +132,7 @@ fn write_cache(root: &SafeDir, cache_dir: &SafeDir) {
         Ok(())
     })
     .unwrap();
-    writer.finish(b"stat", &base).unwrap();
+    writer.finish(b"stat", &base, [0; 8]).unwrap();
 }
 
 /// Scans; returns the number of clean files and checks that there are no others.
@@ -157,10 +159,12 @@ fn options<'a>(
     cancel: &'a AtomicBool,
     threads: usize,
 ) -> ScanOptions<'a> {
+    static ALL: LazyLock<Subset> = LazyLock::new(Subset::everything);
     ScanOptions {
         known,
         ignore,
         select: &Everything,
+        subset: &ALL,
         list_ignored: false,
         one_file_system: false,
         threads,

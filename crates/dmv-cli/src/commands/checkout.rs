@@ -1,23 +1,36 @@
 //! `dmv checkout`
 
+use crate::commands::subset::{LimitArgs, patterns, shown};
 use crate::context::Context;
 use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use dmv_core::object::name::escape;
 use dmv_core::repo::{CheckoutOptions, CheckoutReport, CheckoutTarget, Head, RefKind, Repo};
+use dmv_core::subset::Subset;
 use serde::Serialize;
 use std::io::Write;
 
 /// Switch the worktree to a branch or revision
 ///
 /// Uncommitted changes that do not collide are kept; where they would be lost, nothing is done.
+/// With --subset, --subset-file or --all the worktree has other paths of the commit from then on;
+/// without, the same as before.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  dmv checkout regrade\n  dmv checkout v1.0")]
+#[command(
+    after_help = "Example:\n  dmv checkout regrade\n  dmv checkout v1.0\n  \
+                  dmv checkout main --subset media/scene4 'titles/*.png' '!media/scene4/raw'\n  \
+                  dmv checkout --all"
+)]
 pub struct Args {
-    /// What to switch to
-    #[arg(value_name = "REV")]
-    revision: String,
+    /// What to switch to; what the worktree is on by default
+    #[arg(value_name = "REV", required_unless_present_any = ["limit", "all"])]
+    revision: Option<String>,
+    #[command(flatten)]
+    limit: LimitArgs,
+    /// Have all paths again
+    #[arg(long, conflicts_with = "limit")]
+    all: bool,
     /// Discard uncommitted changes of tracked files
     #[arg(short, long)]
     force: bool,
@@ -30,14 +43,21 @@ struct Document {
     removed: u64,
     branch: Option<String>,
     commit: String,
+    subset: Vec<String>,
+    idle_patterns: Vec<String>,
     problems: Vec<ProblemValue>,
 }
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let target = target(&repo, &args.revision)?;
+    let target = target(&repo, args.revision.as_deref().unwrap_or("@"))?;
+    let subset = match args.all {
+        true => Some(Subset::everything()),
+        false => args.limit.read(context, &repo)?,
+    };
     let options = CheckoutOptions {
+        subset,
         force: args.force,
         settings: context.settings()?,
         asked: context.asked()?,
@@ -62,6 +82,16 @@ fn target(repo: &Repo, revision: &str) -> Result<CheckoutTarget, Failure> {
     })
 }
 
+/// A new subset's patterns that named nothing.
+fn tell_idle(context: &Context, report: &CheckoutReport) {
+    for pattern in &report.idle_patterns {
+        let pattern = escape(pattern);
+        context
+            .ui
+            .warn(format_args!("nothing in the commit matches '{pattern}'"));
+    }
+}
+
 /// Tells what a checkout or restore did.
 pub fn finish(context: &Context, report: &CheckoutReport, switched: bool) -> Result<u8, Failure> {
     let ui = &context.ui;
@@ -72,6 +102,8 @@ pub fn finish(context: &Context, report: &CheckoutReport, switched: bool) -> Res
             removed: report.removed,
             branch: report.head.branch().map(str::to_owned),
             commit: report.commit.to_string(),
+            subset: patterns(&report.subset),
+            idle_patterns: report.idle_patterns.iter().map(|p| shown(p)).collect(),
             problems: problems(&report.refused),
         })?;
     } else if !ui.quiet() {
@@ -90,6 +122,7 @@ pub fn finish(context: &Context, report: &CheckoutReport, switched: bool) -> Res
         let files = count(report.files, "file", "files");
         writeln!(out, "{files} written ({}){removed}", bytes(report.bytes))?;
     }
+    tell_idle(context, report);
     for problem in &report.refused {
         let (path, why) = (escape(&problem.path), &problem.why);
         ui.warn(format_args!("not written: {path}: {why}"));

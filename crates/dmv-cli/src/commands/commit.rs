@@ -1,6 +1,6 @@
 //! `dmv commit`
 
-use crate::context::Context;
+use crate::context::{Context, quoted};
 use crate::error::{EXIT_CONFLICTS, EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::json::{PathValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
@@ -57,6 +57,7 @@ struct Document {
     resolved: Vec<PathValue>,
     problems: Vec<ProblemValue>,
     warnings: Vec<ProblemValue>,
+    outside: Vec<PathValue>,
 }
 
 /// Runs the command.
@@ -93,7 +94,10 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     }
     tell(context, &report);
     Ok(
-        match (report.problems.is_empty(), report.edited.is_empty()) {
+        match (
+            report.problems.is_empty() && report.outside.is_empty(),
+            report.edited.is_empty(),
+        ) {
             (false, _) => EXIT_INCOMPLETE,
             (true, false) => EXIT_CONFLICTS,
             (true, true) => EXIT_OK,
@@ -176,6 +180,7 @@ fn document(report: &CommitReport) -> Document {
         resolved: path_values(&report.settled),
         problems: problems(&report.problems),
         warnings: problems(&report.warnings),
+        outside: report.outside.iter().map(|p| PathValue::new(p)).collect(),
     }
 }
 
@@ -234,6 +239,14 @@ fn tell(context: &Context, report: &CommitReport) {
     if rest > 0 {
         let conflicts = count(rest as u64, "conflict is", "conflicts are");
         ui.warn(format_args!("{conflicts} unresolved; see: dmv conflicts"));
+    }
+    for path in &report.outside {
+        let why = "it is outside of the worktree's subset";
+        ui.warn(format_args!("not committed: {}: {why}", escape(path)));
+    }
+    if let Some(first) = report.outside.first() {
+        let command = quoted(&String::from_utf8_lossy(first));
+        ui.note(format_args!("hint: dmv subset add {command}"));
     }
     let mut control: Vec<&[u8]> = report.control.iter().map(Vec::as_slice).collect();
     // The worktree's own repository goes without saying.

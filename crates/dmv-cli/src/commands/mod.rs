@@ -35,6 +35,7 @@ pub mod serve;
 pub mod show;
 pub mod stats;
 pub mod status;
+pub mod subset;
 pub mod sync;
 pub mod tag;
 pub mod trust;
@@ -62,6 +63,7 @@ pub fn run(context: &Context, command: Command) -> Result<u8, Failure> {
         Command::Du(args) => du::run(context, &args),
         Command::Stats(args) => stats::run(context, &args),
         Command::Checkout(args) => checkout::run(context, &args),
+        Command::Subset(args) => subset::run(context, &args),
         Command::Restore(args) => restore::run(context, &args),
         Command::Branch(args) => branch::run(context, &args),
         Command::Tag(args) => tag::run(context, &args),

@@ -1,5 +1,6 @@
 //! `dmv status`
 
+use crate::commands::subset::{patterns, shown};
 use crate::compare::share;
 use crate::context::{Context, quoted};
 use crate::error::{EXIT_DIFFERS, EXIT_INCOMPLETE, EXIT_OK, Failure};
@@ -26,6 +27,9 @@ pub struct Args {
     exit_code: bool,
 }
 
+/// Patterns of the subset that are told in one line.
+const PATTERNS_SHOWN: usize = 8;
+
 #[derive(Serialize)]
 struct Document {
     branch: Option<String>,
@@ -36,6 +40,7 @@ struct Document {
     unfinished: Option<UnfinishedValue>,
     upstream: Option<Upstream>,
     subset: Vec<String>,
+    outside: Vec<PathValue>,
     changes: Vec<ChangeValue>,
     conflicts: Vec<PathValue>,
     problems: Vec<ProblemValue>,
@@ -90,7 +95,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     // The old path is told with the new one.
     let told = |c: &PathChange| c.kind != ChangeKind::Deleted || !gone.contains(&c.path[..]);
     report.changes.retain(told);
-    let clean = report.changes.is_empty() && report.conflicts.is_empty();
+    report.outside.retain(|path| select.includes(path));
+    let clean =
+        report.changes.is_empty() && report.conflicts.is_empty() && report.outside.is_empty();
     let upstream = upstream(context, &repo, &report)?;
     if context.globals.json {
         context
@@ -179,7 +186,8 @@ fn document(
             go_back: go_back(&report.head),
         }),
         upstream,
-        subset: Vec::new(),
+        subset: patterns(&report.subset),
+        outside: report.outside.iter().map(|p| PathValue::new(p)).collect(),
         changes: report.changes.iter().map(change).collect(),
         conflicts: report
             .conflicts
@@ -235,6 +243,10 @@ fn print(
         writeln!(out, "  to go on:   {command}")?;
         writeln!(out, "  to go back: {}", go_back(&report.head))?;
     }
+    if !report.subset.is_everything() {
+        let all: Vec<String> = report.subset.patterns().map(shown).collect();
+        writeln!(out, "only the subset {}", brief(&all))?;
+    }
     for path in &report.conflicts {
         let mark = ui.paint(color(AnsiColor::Red), "conflict");
         writeln!(out, "  {mark}  {}", escape(path))?;
@@ -258,6 +270,10 @@ fn print(
         let word = ui.paint(color(shade), format_args!("{:<8}", change.kind.word()));
         writeln!(out, "  {word}  {}", escape(&change.path))?;
     }
+    for path in &report.outside {
+        let word = ui.paint(color(AnsiColor::Red), "outside ");
+        writeln!(out, "  {word}  {}", escape(path))?;
+    }
     if is_clean {
         writeln!(out, "nothing changed")?;
         return Ok(());
@@ -269,6 +285,9 @@ fn print(
         .filter(|(n, _)| **n > 0)
         .map(|(n, word)| format!("{n} {word}"))
         .collect();
+    if !report.outside.is_empty() {
+        parts.push(format!("{} outside of the subset", report.outside.len()));
+    }
     if !report.conflicts.is_empty() {
         let n = report.conflicts.len() as u64;
         parts.push(count(n, "conflict", "conflicts"));
@@ -282,6 +301,15 @@ fn go_back(head: &Head) -> String {
     match head {
         Head::Branch(name) => format!("dmv checkout {}", quoted(name)),
         Head::Commit(id) => format!("dmv checkout {}", id.short(SHORT_ID)),
+    }
+}
+
+/// A few patterns of a subset, and how many more there are.
+fn brief(patterns: &[String]) -> String {
+    let shown = patterns[..patterns.len().min(PATTERNS_SHOWN)].join(" ");
+    match patterns.len().saturating_sub(PATTERNS_SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more (dmv subset)"),
     }
 }
 

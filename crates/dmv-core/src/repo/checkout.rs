@@ -11,13 +11,16 @@ pub(super) mod switch;
 
 use self::switch::Switch;
 use super::conflict::Form;
-use super::worktree::{Head, Tree, base_key, head_key};
+use super::worktree::{Head, Tree, base_key, head_key, subset_key};
 use super::{Asked, Repo, RepoError, WorktreeSettings, change};
 use crate::fsutil::SafeDir;
 use crate::hash::ObjectId;
 use crate::job::Job;
+use crate::object::name::RepoPath;
 use crate::refs::Effect;
+use crate::subset::Subset;
 use crate::worktree::snapshot::Problem;
+use std::ops::ControlFlow;
 
 /// What to switch to.
 #[derive(Clone, Debug)]
@@ -30,6 +33,8 @@ pub enum CheckoutTarget {
 
 /// How to switch.
 pub struct CheckoutOptions {
+    /// The paths that the worktree has from then on; `None`: as before.
+    pub subset: Option<Subset>,
     /// Discard uncommitted changes to tracked files.
     pub force: bool,
     /// How files are taken in.
@@ -53,6 +58,10 @@ pub struct CheckoutReport {
     pub removed: u64,
     /// Paths that could not be made as the commit has them, and why.
     pub refused: Vec<Problem>,
+    /// The paths of the commit that the worktree has now.
+    pub subset: Subset,
+    /// New patterns of the subset that name nothing in the commit.
+    pub idle_patterns: Vec<Vec<u8>>,
 }
 
 /// What to make a worktree's files equal to.
@@ -63,6 +72,8 @@ pub(super) struct SwitchTo<'a> {
     pub command: &'a str,
     /// The tree, in the form that files have.
     pub form: Form,
+    /// The paths of it that the worktree will have.
+    pub subset: &'a Subset,
     /// Discard uncommitted changes to tracked files.
     pub force: bool,
     /// How files are taken in.
@@ -107,10 +118,14 @@ impl Repo {
             }
             CheckoutTarget::Commit(id) => (Head::Commit(id), id),
         };
+        let subset = options.subset.as_ref().unwrap_or(&tree.subset);
+        let form = self.form_at(&commit)?;
+        let root = form.tree;
         let to = SwitchTo {
             what: "this checkout",
             command: &options.asked.command,
-            form: self.form_at(&commit)?,
+            form,
+            subset,
             force: options.force,
             settings: &options.settings,
         };
@@ -121,6 +136,7 @@ impl Repo {
                 base_key(&tree.name),
                 Some(commit.as_bytes().to_vec()),
             )?,
+            change(&self.refs, subset_key(&tree.name), subset_value(subset))?,
         ];
         let changes: Vec<_> = changes.into_iter().filter(|c| c.old != c.new).collect();
         let done = self.switch_files(&tree, &to, job, || {
@@ -129,6 +145,10 @@ impl Repo {
             }
             Ok(())
         })?;
+        let idle_patterns = match &options.subset {
+            Some(subset) => self.idle_patterns(root, &tree.subset, subset)?,
+            None => Vec::new(),
+        };
         Ok(CheckoutReport {
             head,
             commit,
@@ -136,7 +156,77 @@ impl Repo {
             bytes: done.bytes,
             removed: done.removed,
             refused: done.refused,
+            subset: subset.clone(),
+            idle_patterns,
         })
+    }
+
+    /// Gives the worktree another subset of the commit that its files are of.
+    ///
+    /// Writes what comes in and removes what goes out; refuses as [`checkout`](Self::checkout) does
+    /// where a changed file would go, and leaves files that are not committed where they are.
+    pub fn set_subset(
+        &self,
+        subset: Subset,
+        settings: &WorktreeSettings,
+        asked: Asked,
+        job: &Job,
+    ) -> Result<CheckoutReport, RepoError> {
+        let _lock = self.lock_worktree()?;
+        let tree = self.tree(settings)?;
+        let (Some(commit), Some(root)) = (tree.base, tree.base_tree) else {
+            return Err(RepoError::NoCommit);
+        };
+        let new = change(&self.refs, subset_key(&tree.name), subset_value(&subset))?;
+        let command = asked.command.clone();
+        let publish = || {
+            if new.old != new.new {
+                self.publish(asked, None, vec![new], Effect::Written)?;
+            }
+            Ok(())
+        };
+        let to = SwitchTo {
+            what: "this change of the subset",
+            command: &command,
+            form: self.form_at(&commit)?,
+            subset: &subset,
+            force: false,
+            settings,
+        };
+        let done = self.switch_files(&tree, &to, job, publish)?;
+        Ok(CheckoutReport {
+            head: self.head()?,
+            commit,
+            files: done.files,
+            bytes: done.bytes,
+            removed: done.removed,
+            refused: done.refused,
+            idle_patterns: self.idle_patterns(root, &tree.subset, &subset)?,
+            subset,
+        })
+    }
+
+    /// The patterns that `new` has and `old` has not, and that name nothing in a tree.
+    fn idle_patterns(
+        &self,
+        root: ObjectId,
+        old: &Subset,
+        new: &Subset,
+    ) -> Result<Vec<Vec<u8>>, RepoError> {
+        let mut idle = Vec::new();
+        for (alone, text) in new.each().iter().zip(new.patterns()) {
+            let mut found = old.patterns().any(|old| old == text);
+            if !found {
+                self.list_subset(&RepoPath::root(), root, alone, &mut |_| {
+                    found = true;
+                    Ok(ControlFlow::Break(()))
+                })?;
+            }
+            if !found {
+                idle.push(text.to_vec());
+            }
+        }
+        Ok(idle)
     }
 
     /// Makes the files of a worktree, whose lock is held, equal to a tree; then `publish` has to
@@ -150,7 +240,7 @@ impl Repo {
         job: &Job,
         publish: impl FnOnce() -> Result<(), RepoError>,
     ) -> Result<Switched, RepoError> {
-        let mut switch = Switch::new(self, tree, &to.form, job);
+        let mut switch = Switch::new(self, tree, &to.form, to.subset, job);
         switch.find_dirty(to.settings)?;
         switch.find_left()?;
         switch.check(to.what, to.force)?;
@@ -175,6 +265,11 @@ impl Repo {
             refused: switch.refused,
         })
     }
+}
+
+/// What the view holds for a subset.
+fn subset_value(subset: &Subset) -> Option<Vec<u8>> {
+    (!subset.is_everything()).then(|| subset.text())
 }
 
 /// Whether the file system takes names that differ in case for one.

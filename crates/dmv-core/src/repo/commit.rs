@@ -92,6 +92,8 @@ pub struct CommitReport {
     pub settled: Vec<RepoPath>,
     /// Files beside them that are to go.
     leftover: Vec<(RepoPath, TreeEntry)>,
+    /// What is on disk and not in the worktree's subset: not taken. A directory stands for all in it.
+    pub outside: Vec<Vec<u8>>,
 }
 
 impl Repo {
@@ -128,6 +130,7 @@ impl Repo {
                 known: &*known,
                 ignore: &tree.ignore,
                 select: options.select,
+                subset: &tree.subset,
                 list_ignored: false,
                 one_file_system: false,
                 threads: 0,
@@ -136,7 +139,7 @@ impl Repo {
             started: fs_now(&tree.own),
             portable: options.settings.portable_names,
         };
-        let mut cache = CacheUpdate::new(&tree.own, self.id.0, &*known);
+        let mut cache = CacheUpdate::new(&tree.own, self.id.0, &tree.subset, &*known);
         let writer = self.store.writer()?;
         let made = snapshot(&input, &writer, &mut cache, job)?;
         let mut report = CommitReport {
@@ -154,6 +157,7 @@ impl Repo {
             edited: Vec::new(),
             settled: Vec::new(),
             leftover: Vec::new(),
+            outside: Vec::new(),
         };
         let (writer, before, made_tree) = self.without_forms(&tree, &made, writer, &mut report)?;
         let summary = self.summary(made_tree, tree.base)?;
@@ -379,4 +383,5 @@ fn take_notes(report: &mut CommitReport, made: Snapshot) {
     report.problems = made.problems;
     report.warnings.extend(made.warnings);
     report.control = made.control;
+    report.outside = made.outside;
 }

@@ -222,6 +222,9 @@ pub enum RepoError {
     /// There is nothing to change.
     #[error("there is no commit yet")]
     NoCommit,
+    /// A path that the worktree does not have.
+    #[error("'{}' is outside of the worktree's subset", escape(.0))]
+    OutsideSubset(Vec<u8>),
     /// An object is stored and wrong.
     #[error("{0}")]
     Object(ObjectError),

@@ -48,7 +48,12 @@ impl Repo {
             Err(RepoError::Object(_) | RepoError::Absent { .. }) => return Ok(()),
             Err(e) => return Err(e),
         };
-        let known = Unvouched(TreeKnown::new(self.objects(), tree.base_tree, None));
+        let known = Unvouched(TreeKnown::new(
+            self.objects(),
+            tree.base_tree,
+            None,
+            &tree.subset,
+        ));
         let input = SnapshotInput {
             root: &tree.root,
             reader: self.objects(),
@@ -57,6 +62,7 @@ impl Repo {
                 known: &known,
                 ignore: &tree.ignore,
                 select: &Paths::default(),
+                subset: &tree.subset,
                 list_ignored: false,
                 one_file_system: false,
                 threads: 0,
@@ -65,7 +71,7 @@ impl Repo {
             started: fs_now(&tree.own),
             portable: false,
         };
-        let mut cache = CacheUpdate::new(&tree.own, self.id.0, &known);
+        let mut cache = CacheUpdate::new(&tree.own, self.id.0, &tree.subset, &known);
         let writer = self.store.mender(wanted)?;
         // What it says of files that could not be read is not asked for here.
         snapshot(&input, &writer, &mut cache, job)?;

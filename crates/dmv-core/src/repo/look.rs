@@ -1,6 +1,7 @@
 //! Looking into commits: entries, listings, content.
 
 use super::{Repo, RepoError};
+use crate::diff::entries_in;
 use crate::hash::ObjectId;
 use crate::history::load_commit;
 use crate::object::commit::Commit;
@@ -8,6 +9,7 @@ use crate::object::list::{Blob, BlobChunks};
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, TreeIter, lookup_path};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
+use crate::subset::{Extent, Subset};
 use std::io::Write;
 use std::ops::{ControlFlow, Range};
 
@@ -100,10 +102,7 @@ impl Repo {
                 stack.pop();
                 continue;
             };
-            let path = path.join(&entry.name).map_err(|e| RepoError::Damaged {
-                path: self.store().packs_dir().to_owned(),
-                why: format!("directory {tree} holds a path that cannot be: {e}"),
-            })?;
+            let path = self.path_in(path, tree, &entry)?;
             let empty = entry.id == crate::object::tree::empty_tree_id();
             if deep && entry.kind == Kind::Directory && !empty {
                 stack.push((path, TreeIter::new(self.objects(), entry.id)));
@@ -112,6 +111,63 @@ impl Repo {
             }
         }
         Ok(())
+    }
+
+    /// Visits what is in the directory `tree`, whose path is `at`, and in `subset`, in path order:
+    /// files and empty directories. What the subset leaves out is not read.
+    pub fn list_subset(
+        &self,
+        at: &RepoPath,
+        tree: ObjectId,
+        subset: &Subset,
+        visit: &mut dyn FnMut(Listed) -> Result<ControlFlow<()>, RepoError>,
+    ) -> Result<(), RepoError> {
+        let mut stack = Vec::new();
+        let mut next = Some((at.clone(), tree));
+        let mut flow = ControlFlow::Continue(());
+        loop {
+            if let Some((dir, tree)) = next.take() {
+                match subset.extent(dir.as_bytes()) {
+                    Extent::None => {}
+                    Extent::All => self.list(&dir, tree, true, &mut |listed| {
+                        flow = visit(listed)?;
+                        Ok(flow)
+                    })?,
+                    Extent::Part => {
+                        let entries = entries_in(self.objects(), &tree, subset, &dir)?;
+                        stack.push((dir, entries.into_iter()));
+                    }
+                }
+            }
+            let Some((dir, entries)) = stack.last_mut().filter(|_| flow.is_continue()) else {
+                return Ok(());
+            };
+            let Some(entry) = entries.next() else {
+                stack.pop();
+                continue;
+            };
+            let path = self.path_in(dir, tree, &entry)?;
+            let is_empty = entry.id == crate::object::tree::empty_tree_id();
+            if entry.kind != Kind::Directory {
+                flow = visit(Listed { path, entry })?;
+            } else if !is_empty {
+                next = Some((path, entry.id));
+            } else if subset.includes(path.as_bytes(), true) {
+                flow = visit(Listed { path, entry })?;
+            }
+        }
+    }
+
+    fn path_in(
+        &self,
+        dir: &RepoPath,
+        tree: ObjectId,
+        entry: &TreeEntry,
+    ) -> Result<RepoPath, RepoError> {
+        dir.join(&entry.name).map_err(|e| RepoError::Damaged {
+            path: self.store().packs_dir().to_owned(),
+            why: format!("directory {tree} holds a path that cannot be: {e}"),
+        })
     }
 
     /// Writes a file's bytes in `range` to `out`, reading only the chunks that hold them.

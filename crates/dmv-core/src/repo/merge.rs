@@ -379,6 +379,7 @@ impl Repo {
             what,
             command: &options.asked.command,
             form,
+            subset: &tree.subset,
             force: false,
             settings: &options.settings,
         };

@@ -91,7 +91,7 @@ impl Repo {
             return Err(RepoError::WouldLose { what, paths: lost });
         }
         let mut report = ResolveReport::default();
-        let mut switch = Switch::new(self, &tree, &form, job);
+        let mut switch = Switch::new(self, &tree, &form, &tree.subset, job);
         for shown in &chosen {
             let made = match choice {
                 Choice::With(file) => self.copy_in(&tree, &shown.at.path, file)?,

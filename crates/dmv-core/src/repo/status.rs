@@ -10,6 +10,7 @@ use crate::object::ObjectType;
 use crate::object::list::BlobChunks;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::look::blob_of;
+use crate::subset::Subset;
 use crate::worktree::cacheupdate::CacheUpdate;
 use crate::worktree::known::{entry_at, known_dirs};
 use crate::worktree::scan::{DirScan, Known, ScanOptions, Select, State, scan};
@@ -73,6 +74,10 @@ pub struct StatusReport {
     pub unfinished: Option<Unfinished>,
     /// Paths that differ, in path order.
     pub changes: Vec<PathChange>,
+    /// The paths of a commit that the worktree has.
+    pub subset: Subset,
+    /// What is on disk and not in the subset, in path order. A directory stands for all in it.
+    pub outside: Vec<Vec<u8>>,
     /// Conflicts in the commit that are not settled.
     pub conflicts: Vec<Vec<u8>>,
     /// What could not be looked at.
@@ -136,7 +141,7 @@ impl Repo {
             base: tree.base_tree,
             root: &tree.root,
             known,
-            cache: CacheUpdate::new(&tree.own, self.id.0, known),
+            cache: CacheUpdate::new(&tree.own, self.id.0, &tree.subset, known),
             cache_failed: false,
             tidy,
             started: fs_now(&tree.own),
@@ -146,6 +151,8 @@ impl Repo {
                 head,
                 commit,
                 changes: Vec::new(),
+                subset: tree.subset.clone(),
+                outside: Vec::new(),
                 conflicts: Vec::new(),
                 problems: Vec::new(),
                 warnings: Vec::new(),
@@ -161,6 +168,7 @@ impl Repo {
             known,
             ignore: &tree.ignore,
             select: options.select,
+            subset: &tree.subset,
             list_ignored: false,
             one_file_system: false,
             threads: 0,
@@ -175,6 +183,8 @@ impl Repo {
             cache_failed,
             ..
         } = status;
+        out.outside
+            .sort_by(|a, b| crate::worktree::compare_dirs(a, b));
         out.changes
             .sort_by(|a, b| crate::worktree::compare_dirs(&a.path, &b.path));
         Ok((out, (!cache_failed).then_some(cache)))
@@ -252,6 +262,7 @@ impl Status<'_> {
                     }
                 }
                 State::Ignored { .. } => {}
+                State::Outside { .. } => self.out.outside.push(path),
                 State::Skipped { known, reason } => self.skipped(path, known, reason),
             }
         }

@@ -5,7 +5,7 @@
 
 use super::checkout::{SwitchTo, Switched};
 use super::conflict::Form;
-use super::worktree::{Head, base_key, head_key, path_key};
+use super::worktree::{Head, base_key, head_key, path_key, subset_key};
 use super::worktrees::{WholeWorktree, refuse_unless_free, whole_worktree};
 use super::{Asked, Repo, RepoError, WorktreeSettings};
 use crate::hash::{ObjectId, encode_hex};
@@ -106,19 +106,18 @@ impl Repo {
         self.check_unchanged(&undone, &changes)?;
         self.check_heads(&undone, &changes)?;
         let own_base = self.worktree_name().map(base_key).unwrap_or_default();
-        let base = changes.iter().find(|change| change.key == own_base);
+        let own_subset = self.worktree_name().map(subset_key).unwrap_or_default();
+        let about_files = |c: &Change| c.key == own_base || c.key == own_subset;
         let effect = undone.effect();
         let mut done = Switched::default();
-        let operation = match base {
+        let operation = match changes.iter().any(about_files) {
             _ if effect == Effect::Worktree => {
                 let (made, switched) = self.undo_worktree(&undone, changes, options, job)?;
                 done = switched;
                 made
             }
-            Some(base) if effect == Effect::Written => {
-                let target = base.new.clone();
-                let (made, switched) =
-                    self.undo_files(&undone, target.as_deref(), changes, options, job)?;
+            true if effect == Effect::Written => {
+                let (made, switched) = self.undo_files(&undone, changes, options, job)?;
                 done = switched;
                 made
             }
@@ -138,20 +137,26 @@ impl Repo {
         })
     }
 
-    /// Makes the files equal to the commit in `base` (nothing without one), and publishes `changes`.
+    /// Makes the files equal to the base (nothing without one) and subset that `changes` lead to, and
+    /// publishes them.
     fn undo_files(
         &self,
         undone: &Operation,
-        base: Option<&[u8]>,
         changes: Vec<Change>,
         options: &UndoOptions,
         job: &Job,
     ) -> Result<(Operation, Switched), RepoError> {
         let tree = self.tree(&options.settings)?;
+        let after = |key: &str| match changes.iter().find(|change| change.key == key) {
+            Some(change) => Ok(change.new.clone()),
+            None => self.refs.get(key),
+        };
+        let subset = after(&subset_key(&tree.name))?;
+        let subset = self.subset_value(&tree.name, subset.as_deref())?;
         let mut sealed = None;
-        let target = match base {
+        let target = match after(&base_key(&tree.name))? {
             Some(value) => {
-                let id = self.id_value(&base_key(&tree.name), value)?;
+                let id = self.id_value(&base_key(&tree.name), &value)?;
                 self.form_at(&id)?
             }
             None => {
@@ -170,6 +175,7 @@ impl Repo {
             what: "this undo",
             command: &options.asked.command,
             form: target,
+            subset: &subset,
             force: false,
             settings: &options.settings,
         };
@@ -213,7 +219,11 @@ impl Repo {
                 let commit = self.id_value(&base_key(&name), &base)?;
                 refuse_unless_free(&path)?;
                 let how = (&options.asked, settings);
-                switched = self.set_up(&name, &path, commit, how, job, publish)?;
+                let key = subset_key(&name);
+                let former = undone.changes.iter().find(|change| change.key == key);
+                let former = former.and_then(|change| change.old.as_deref());
+                let subset = self.subset_value(&name, former)?;
+                switched = self.set_up(&name, &path, (commit, &subset), how, job, publish)?;
             }
             WholeWorktree::Went(..) | WholeWorktree::Moved => {
                 let why = "it notes where a worktree is, which is so".to_owned();

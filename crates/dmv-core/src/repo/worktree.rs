@@ -5,11 +5,12 @@ use super::{Repo, RepoError, layout};
 use crate::fsutil::{SafeDir, is_temp_name};
 use crate::hash::ObjectId;
 use crate::limits::MAX_DIR_ENTRIES;
+use crate::subset::Subset;
 use crate::worktree::cacheupdate::STAT_NAME;
 use crate::worktree::ignore::IgnoreRules;
 use crate::worktree::known::TreeKnown;
 use crate::worktree::scan::Known;
-use crate::worktree::statcache::StatCache;
+use crate::worktree::statcache::{StatCache, subset_check};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,6 +29,10 @@ pub(super) fn base_key(name: &str) -> String {
 
 pub(super) fn path_key(name: &str) -> String {
     format!("worktree/{name}/path")
+}
+
+pub(super) fn subset_key(name: &str) -> String {
+    format!("worktree/{name}/subset")
 }
 
 /// What a worktree is on.
@@ -89,14 +94,18 @@ pub(super) struct Tree {
     /// How that form shows conflicts.
     pub form: Option<Form>,
     pub cache: Option<StatCache>,
+    /// The paths of a commit that the worktree has.
+    pub subset: Subset,
     pub ignore_warnings: Vec<String>,
 }
 
 impl Tree {
-    /// Whether the stat cache is of the base tree, so that it alone tells what is known.
+    /// Whether the stat cache is of the base tree and the subset, so that it alone tells what is known.
     pub fn cache_fits(&self) -> bool {
         match (&self.cache, self.base_tree) {
-            (Some(cache), Some(tree)) => cache.base_tree() == tree,
+            (Some(cache), Some(tree)) => {
+                cache.base_tree() == tree && cache.subset() == subset_check(&self.subset)
+            }
             _ => false,
         }
     }
@@ -106,12 +115,13 @@ impl Tree {
         match &self.cache {
             Some(cache) if self.cache_fits() => Box::new(ByCache {
                 cache,
-                tree: TreeKnown::new(repo.objects(), self.base_tree, None),
+                tree: TreeKnown::new(repo.objects(), self.base_tree, None, &self.subset),
             }),
             older => Box::new(TreeKnown::new(
                 repo.objects(),
                 self.base_tree,
                 older.as_ref(),
+                &self.subset,
             )),
         }
     }
@@ -216,6 +226,25 @@ impl Repo {
         Ok(String::from_utf8_lossy(&path).into_owned())
     }
 
+    /// The paths of a commit that the worktree has.
+    pub fn subset(&self) -> Result<Subset, RepoError> {
+        let name = self.worktree_name()?;
+        let value = self.refs.get(&subset_key(name))?;
+        self.subset_value(name, value.as_deref())
+    }
+
+    /// What the view's value for the subset of the worktree `name` means.
+    pub(super) fn subset_value(
+        &self,
+        name: &str,
+        value: Option<&[u8]>,
+    ) -> Result<Subset, RepoError> {
+        Subset::parse(value.unwrap_or_default()).map_err(|e| RepoError::Damaged {
+            path: self.refs.path().to_owned(),
+            why: format!("{} makes no sense: {e}", subset_key(name)),
+        })
+    }
+
     pub(super) fn own_dir(&self) -> Result<PathBuf, RepoError> {
         let dir = self.dmv.join("worktrees").join(self.worktree_name()?);
         if !dir.is_dir() && !self.refs.is_read_only() {
@@ -240,8 +269,10 @@ impl Repo {
             IgnoreRules::new(settings.global_ignore.as_deref(), settings.git_ignore);
         let ignore_warnings = warnings.iter().map(|w| w.to_string()).collect();
         let name = self.worktree_name()?.to_owned();
+        let subset = self.subset()?;
         Ok(Tree {
             root,
+            subset,
             name,
             own,
             ignore,

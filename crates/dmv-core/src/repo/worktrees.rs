@@ -10,6 +10,7 @@ use super::{Asked, Repo, RepoError, WorktreeSettings, change, set};
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::refs::{Change, Effect, check_ref_name};
+use crate::subset::Subset;
 use crate::worktree::scan::{DirScan, ScanOptions, State, scan};
 use crate::worktree::select::Paths;
 use crate::worktree::{Skip, join};
@@ -154,7 +155,8 @@ impl Repo {
             set(base_key(&name), options.commit.as_bytes().to_vec()),
         ]);
         let (asked, settings) = (&options.asked, &options.settings);
-        let made = self.set_up(&name, &dir, options.commit, (asked, settings), job, || {
+        let what = (options.commit, &Subset::everything());
+        let made = self.set_up(&name, &dir, what, (asked, settings), job, || {
             self.publish(asked.clone(), None, changes, Effect::Worktree)?;
             Ok(())
         })?;
@@ -206,12 +208,12 @@ impl Repo {
         Ok(name)
     }
 
-    /// Makes the directory of a worktree with the files of a commit, then calls `publish`.
+    /// Makes the directory of a worktree with the files of a commit in a subset, then calls `publish`.
     pub(super) fn set_up(
         &self,
         name: &str,
         dir: &Path,
-        commit: ObjectId,
+        (commit, subset): (ObjectId, &Subset),
         (asked, settings): (&Asked, &WorktreeSettings),
         job: &Job,
         publish: impl FnOnce() -> Result<(), RepoError>,
@@ -233,6 +235,7 @@ impl Repo {
             what: "adding this worktree",
             command: &asked.command,
             form: self.form_at(&commit)?,
+            subset,
             force: false,
             settings,
         };
@@ -342,6 +345,7 @@ impl Repo {
             known: &*known,
             ignore: &tree.ignore,
             select: &select,
+            subset: &tree.subset,
             list_ignored: true,
             one_file_system: false,
             threads: 0,
@@ -352,7 +356,7 @@ impl Repo {
                 let path = join(&dir.path, name);
                 let own = path == DMV_DIR.as_bytes();
                 match state {
-                    State::Ignored { .. } => lost.push(path),
+                    State::Ignored { .. } | State::Outside { .. } => lost.push(path),
                     State::Skipped { reason, .. } if !own && !matches!(reason, Skip::Temporary) => {
                         lost.push(path);
                     }

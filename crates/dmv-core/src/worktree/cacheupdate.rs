@@ -2,10 +2,11 @@
 
 use super::known::known_dirs;
 use super::scan::Known;
-use super::statcache::{Section, StatCacheWriter, trusted_fingerprint};
+use super::statcache::{Section, StatCacheWriter, SubsetCheck, subset_check, trusted_fingerprint};
 use crate::fsutil::{FileStat, FileTime, Fingerprint, PathError, SafeDir};
 use crate::hash::ObjectId;
 use crate::object::tree::Kind;
+use crate::subset::Subset;
 use std::sync::Arc;
 
 /// The name of the stat cache in a worktree's own directory.
@@ -15,6 +16,7 @@ pub const STAT_NAME: &[u8] = b"stat";
 pub struct CacheUpdate<'a> {
     dir: &'a SafeDir,
     repo: [u8; 16],
+    subset: SubsetCheck,
     known: &'a dyn Known,
     writer: Option<StatCacheWriter>,
     /// Directories whose sections stay as `known` has them.
@@ -24,11 +26,17 @@ pub struct CacheUpdate<'a> {
 }
 
 impl<'a> CacheUpdate<'a> {
-    /// For the worktree whose own directory under `.dmv` is `dir`.
-    pub fn new(dir: &'a SafeDir, repo: [u8; 16], known: &'a dyn Known) -> CacheUpdate<'a> {
+    /// For the worktree whose own directory under `.dmv` is `dir`, and which has `subset`.
+    pub fn new(
+        dir: &'a SafeDir,
+        repo: [u8; 16],
+        subset: &Subset,
+        known: &'a dyn Known,
+    ) -> CacheUpdate<'a> {
         CacheUpdate {
             dir,
             repo,
+            subset: subset_check(subset),
             known,
             writer: None,
             unchanged: Vec::new(),
@@ -108,6 +116,6 @@ impl<'a> CacheUpdate<'a> {
                 writer.section(&dir, &section)?;
             }
         }
-        Ok(writer.finish(STAT_NAME, tree)?)
+        Ok(writer.finish(STAT_NAME, tree, self.subset)?)
     }
 }

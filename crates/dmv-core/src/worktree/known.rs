@@ -2,12 +2,14 @@
 
 use super::join;
 use super::scan::Known;
-use super::statcache::{Section, StatCache};
+use super::statcache::{Section, StatCache, SubsetCheck, subset_check};
+use crate::diff::entries_in;
 use crate::fsutil::Fingerprint;
 use crate::hash::ObjectId;
 use crate::object::name::RepoPath;
-use crate::object::tree::{Kind, TreeEntry, TreeIter, lookup_path};
+use crate::object::tree::{Kind, TreeEntry, lookup_path};
 use crate::object::{ObjectError, ObjectRead};
+use crate::subset::{Extent, Subset};
 use std::collections::HashMap;
 
 /// A boxed error, as [`Known`] returns it.
@@ -21,19 +23,24 @@ pub struct TreeKnown<'a> {
     reader: &'a dyn ObjectRead,
     base: Option<ObjectId>,
     older: Option<&'a StatCache>,
+    subset: &'a Subset,
+    subset_check: SubsetCheck,
 }
 
 impl<'a> TreeKnown<'a> {
-    /// The entries of the tree `base`, with what `older` remembers of them.
+    /// The entries of the tree `base` in `subset`, with what `older` remembers of them.
     pub fn new(
         reader: &'a dyn ObjectRead,
         base: Option<ObjectId>,
         older: Option<&'a StatCache>,
+        subset: &'a Subset,
     ) -> TreeKnown<'a> {
         TreeKnown {
             reader,
             base,
             older,
+            subset,
+            subset_check: subset_check(subset),
         }
     }
 
@@ -60,11 +67,14 @@ impl<'a> TreeKnown<'a> {
         };
         let prints: HashMap<&[u8], Fingerprint> =
             section.iter().map(|e| (e.name, e.fingerprint)).collect();
-        for entry in TreeIter::new(self.reader, before) {
-            let entry = match entry {
-                Err(ObjectError::Missing { .. }) => break,
-                entry => entry?,
-            };
+        let Ok(path) = RepoPath::parse(dir) else {
+            return Ok(out);
+        };
+        let before = match entries_in(self.reader, &before, self.subset, &path) {
+            Err(ObjectError::Missing { .. }) => return Ok(out),
+            before => before?,
+        };
+        for entry in before {
             if let Some(print) = prints.get(entry.name.as_bytes()) {
                 out.insert(entry.name.as_bytes().to_vec(), (entry, *print));
             }
@@ -81,11 +91,16 @@ impl Known for TreeKnown<'_> {
         let Some(base) = self.base else {
             return Ok(None);
         };
+        // The root is always there, if only for what is around the subset.
+        if !dir.is_empty() && self.subset.extent(dir) == Extent::None {
+            return Ok(None);
+        }
         let Some(tree) = dir_tree(self.reader, &base, dir)? else {
             return Ok(None);
         };
         // The usual case: the directory is the same in both trees.
         if let Some(cache) = self.older
+            && cache.subset() == self.subset_check
             && self.older_tree(cache, dir)? == Some(tree)
             && let Ok(Some(section)) = cache.section(dir)
         {
@@ -93,8 +108,8 @@ impl Known for TreeKnown<'_> {
         }
         let older = self.older_section(dir)?;
         let mut section = Section::default();
-        for entry in TreeIter::new(self.reader, tree) {
-            let entry = entry?;
+        let path = RepoPath::parse(dir)?;
+        for entry in entries_in(self.reader, &tree, self.subset, &path)? {
             let name = entry.name.as_bytes();
             let vouched = older.get(name).filter(|(old, _)| old.same_content(&entry));
             let fingerprint = vouched.map_or(Fingerprint::SUSPECT, |(_, print)| *print);

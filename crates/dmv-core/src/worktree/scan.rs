@@ -7,79 +7,35 @@
 //! no content is read: an entry whose stat says nothing certain is [`State::Suspect`].
 
 mod dirs;
+mod inputs;
+mod inside;
 mod queue;
 mod sort;
 mod stats;
 #[cfg(test)]
 mod tests;
 
+pub use self::inputs::{Everything, Known, NothingKnown, Select};
+
 use self::dirs::{Handle, OpenDirs};
+use self::inside::{Inside, Subdir};
 use self::queue::{Job, Queue};
 use self::sort::sorted;
 use self::stats::{SLICE, Stat, StatWork, stat_pairs};
 use super::ignore::{IgnoreRules, IgnoreWarning};
-use super::statcache::{Section, StatCache, StatCacheError};
+use super::statcache::Section;
 use super::{Skip, join, refused_name};
 use crate::fsutil::{FileKind, FileStat, Listing, PathError, SafeDir};
 use crate::limits::{MAX_DIR_ENTRIES, MAX_PATH_BYTES, MAX_PATH_DEPTH};
 use crate::object::name::{NameError, escape};
 use crate::object::tree::Kind;
+use crate::subset::Subset;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Stands for "not there" in a [`Pair`].
 const NONE: u32 = u32::MAX;
-
-/// What is known about the worktree's entries: the base commit's tree, with fingerprints where the
-/// stat cache has them.
-pub trait Known: Sync {
-    /// All entries that the base commit has in the directory `dir`; `None` when it has no such
-    /// directory.
-    fn section(
-        &self,
-        dir: &[u8],
-    ) -> Result<Option<Section>, Box<dyn std::error::Error + Send + Sync>>;
-}
-
-impl Known for StatCache {
-    fn section(
-        &self,
-        dir: &[u8],
-    ) -> Result<Option<Section>, Box<dyn std::error::Error + Send + Sync>> {
-        StatCache::section(self, dir).map_err(|e: StatCacheError| e.into())
-    }
-}
-
-/// Nothing is known: every entry is new.
-pub struct NothingKnown;
-
-impl Known for NothingKnown {
-    fn section(
-        &self,
-        _dir: &[u8],
-    ) -> Result<Option<Section>, Box<dyn std::error::Error + Send + Sync>> {
-        Ok(None)
-    }
-}
-
-/// Which part of the worktree is looked at. What is left out is not reported in any way.
-pub trait Select: Sync {
-    /// Whether anything in the directory `dir` may be wanted.
-    fn enters(&self, _dir: &[u8]) -> bool {
-        true
-    }
-
-    /// Whether the entry `name` of `dir` is wanted. A directory that is entered must be.
-    fn takes(&self, _dir: &[u8], _name: &[u8]) -> bool {
-        true
-    }
-}
-
-/// Selects the whole worktree.
-pub struct Everything;
-
-impl Select for Everything {}
 
 /// What a scan needs to know.
 #[derive(Clone, Copy)]
@@ -90,6 +46,8 @@ pub struct ScanOptions<'a> {
     pub ignore: &'a IgnoreRules,
     /// The part to look at.
     pub select: &'a dyn Select,
+    /// What the worktree is limited to: `known` has nothing else.
+    pub subset: &'a Subset,
     /// Whether ignored entries are reported one by one, not only counted.
     pub list_ignored: bool,
     /// Whether directories on other file systems than the root's are left alone.
@@ -172,6 +130,12 @@ pub enum State<'a> {
         /// What it is.
         kind: FileKind,
     },
+    /// Not in the worktree's subset. Whether the base commit has it is not looked up, and a
+    /// directory is not entered.
+    Outside {
+        /// What it is.
+        kind: FileKind,
+    },
     /// Left alone.
     Skipped {
         /// What the base commit has there, if anything.
@@ -201,6 +165,9 @@ pub struct DirScan {
     /// the known kind: what a section's
     /// [`set_dir_fingerprint`](Section::set_dir_fingerprint) wants the trusted fingerprint of.
     pub exact: Option<FileStat>,
+    /// Whether the directory itself is not there. Something outside of the subset keeps it in the
+    /// tree: of what is known to be in it, just that is gone.
+    pub absent: bool,
     /// What is wrong with the directory's ignore files.
     pub warnings: Vec<IgnoreWarning>,
     listing: Arc<Listing>,
@@ -230,6 +197,7 @@ enum Found {
     TypeChanged(Kind, FileKind),
     Dir(bool),
     Ignored(FileKind),
+    Outside(FileKind),
     Skipped(Option<Kind>, Skip),
 }
 
@@ -242,6 +210,7 @@ impl DirScan {
             clean: 0,
             ignored: 0,
             exact: None,
+            absent: false,
             warnings: Vec::new(),
             listing: Arc::default(),
             entries: Vec::new(),
@@ -266,6 +235,7 @@ impl DirScan {
                 Found::TypeChanged(was, now) => State::TypeChanged { was, now },
                 Found::Dir(known) => State::Dir { known },
                 Found::Ignored(kind) => State::Ignored { kind },
+                Found::Outside(kind) => State::Outside { kind },
                 Found::Skipped(known, reason) => State::Skipped { known, reason },
             };
             (name, state)
@@ -287,7 +257,7 @@ impl DirScan {
         let changed = |entry: &Entry| match entry.state {
             Found::Suspect(..) | Found::Gone(_) | Found::TypeChanged(..) => true,
             Found::Skipped(known, _) => known.is_some(),
-            Found::New(_) | Found::Dir(_) | Found::Ignored(_) => false,
+            Found::New(_) | Found::Dir(_) | Found::Ignored(_) | Found::Outside(_) => false,
         };
         self.known.is_some()
             && matches!(self.outcome, Outcome::Read)
@@ -352,6 +322,7 @@ impl<'a> Shared<'a> {
             name: Box::default(),
             known: true,
             ignored: false,
+            absent: false,
         };
         Shared {
             options,
@@ -454,6 +425,9 @@ impl<'a> Shared<'a> {
         if depth > MAX_PATH_DEPTH || path.len() > MAX_PATH_BYTES {
             return give_up(path, Outcome::TooDeep, known);
         }
+        if job.absent {
+            return Ok(self.absent_dir(job, path, depth, known));
+        }
         let opened = self.open_job(&job).and_then(|dir| {
             let stat = dir.stat_self()?;
             let other = self.options.one_file_system && stat.dev != self.device;
@@ -502,12 +476,7 @@ impl<'a> Shared<'a> {
             rules,
             open: Mutex::new(Some(dir)),
         });
-        let jobs = subdirs.into_iter().map(|(name, known, ignored)| Job {
-            parent: Some(handle.clone()),
-            name,
-            known,
-            ignored,
-        });
+        let jobs = subdirs.into_iter().map(|subdir| subdir.job(handle.clone()));
         Ok((Box::new(result), jobs.collect()))
     }
 
@@ -626,7 +595,8 @@ impl<'a> Shared<'a> {
         rules: &IgnoreRules,
         ignored_above: bool,
         result: &mut DirScan,
-    ) -> Vec<(Box<[u8]>, bool, bool)> {
+    ) -> Vec<Subdir> {
+        let inside = Inside::new(self.options.subset, &result.path);
         let listing = result.listing.clone();
         let known_section = result.known.clone();
         let mut subdirs = Vec::new();
@@ -645,7 +615,14 @@ impl<'a> Shared<'a> {
             let known = entry.map(|entry| entry.kind);
             let mut push = |state| result.entries.push(Entry { pair: *pair, state });
             if pair.listed == NONE {
-                push(Found::Gone(known.expect("a pair has one side at least")));
+                let entry = entry.expect("a pair has one side at least");
+                match inside.keeps(&entry) {
+                    true => {
+                        push(Found::Dir(true));
+                        subdirs.extend(self.absent_subdir(&result.path, entry.name));
+                    }
+                    false => push(Found::Gone(entry.kind)),
+                }
                 continue;
             }
             let name = listing.name(pair.listed as usize);
@@ -704,6 +681,10 @@ impl<'a> Shared<'a> {
                     }
                     continue;
                 }
+                (None, _) if !inside.takes(name, is_dir) => {
+                    push(Found::Outside(kind));
+                    continue;
+                }
                 (None, _) if is_dir => Found::Dir(false),
                 (None, _) => Found::New(kind),
                 (Some(Kind::Directory), _) if is_dir => Found::Dir(true),
@@ -719,7 +700,12 @@ impl<'a> Shared<'a> {
                 path.truncate(dir_len);
                 path.extend_from_slice(name);
                 if self.options.select.enters(&path) {
-                    subdirs.push((name.into(), known == Some(Kind::Directory), ignored));
+                    subdirs.push(Subdir {
+                        name: name.into(),
+                        known: known == Some(Kind::Directory),
+                        ignored,
+                        absent: false,
+                    });
                 }
             }
         }

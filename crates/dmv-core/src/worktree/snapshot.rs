@@ -13,13 +13,15 @@ use super::known::dir_tree;
 use super::scan::{DirScan, Outcome, ScanError, ScanOptions, State, scan};
 use super::statcache::{Section, trusted_fingerprint};
 use super::{Skip, join};
+use crate::diff::is_wanted;
 use crate::fsutil::{FileKind, FileStat, FileTime, Fingerprint, PathError, SafeDir};
 use crate::hash::ObjectId;
 use crate::job::Job;
-use crate::object::name::{SafeName, portability};
+use crate::object::name::{RepoPath, SafeName, portability};
 use crate::object::tree::{Kind, TreeBuilder, TreeEntry, TreeIter, TreeSummary};
 use crate::object::{ObjectError, ObjectRead, ObjectWrite};
 use crate::store::{MetaWriter, StoreError, StoreWriter};
+use crate::subset::Extent;
 use std::sync::Arc;
 
 /// What a snapshot works from.
@@ -60,6 +62,8 @@ pub struct Snapshot {
     pub warnings: Vec<Problem>,
     /// Control directories (`.git`) that were passed by.
     pub control: Vec<Vec<u8>>,
+    /// What is on disk and not in the worktree's subset: left out, the tree keeps what it has there.
+    pub outside: Vec<Vec<u8>>,
 }
 
 /// Why a snapshot failed as a whole.
@@ -129,6 +133,7 @@ fn build(
             problems: Vec::new(),
             warnings: Vec::new(),
             control: Vec::new(),
+            outside: Vec::new(),
         },
     };
     scan(
@@ -190,6 +195,8 @@ struct Dir {
     nothing_seen: bool,
     /// The directory's own stat, if the scan found just the known names in it.
     exact: Option<FileStat>,
+    /// The directory is not there: see [`DirScan::absent`].
+    absent: bool,
 }
 
 enum What {
@@ -245,6 +252,7 @@ impl Builder<'_, '_> {
             open: true,
             nothing_seen: false,
             exact: scan.exact,
+            absent: scan.absent,
         };
         let number = self.free.pop().unwrap_or_else(|| {
             self.dirs.push(None);
@@ -289,10 +297,13 @@ impl Builder<'_, '_> {
                 why,
             });
         }
-        let is_kept = |state: State<'_>| !matches!(state, State::Ignored { .. });
+        let is_kept =
+            |state: State<'_>| !matches!(state, State::Ignored { .. } | State::Outside { .. });
         let found_any = scan.entries().any(|(_, state)| is_kept(state));
+        // Without one that is kept, all of them are of the others.
+        let passed_any = scan.ignored > 0 || scan.entries().next().is_some();
         let dir = self.dirs[number].as_mut().expect("entered just before");
-        dir.nothing_seen = is_unread || (!found_any && scan.ignored > 0);
+        dir.nothing_seen = is_unread || (!found_any && passed_any);
     }
 
     /// Notes one entry; returns what it is if its content is wanted, which is waited for then.
@@ -310,6 +321,14 @@ impl Builder<'_, '_> {
                 self.dir(number).changes.push(name, What::Gone);
                 None
             }
+            State::TypeChanged { was, .. } if self.holds_more(path, name, was) => {
+                let why = "it took the place of a directory that holds more than the subset";
+                self.out.problems.push(Problem {
+                    path: join(path, name),
+                    why: why.to_owned(),
+                });
+                None
+            }
             State::TypeChanged { now, .. } => {
                 self.dir(number).changes.push(name, What::Gone);
                 (now != FileKind::Dir).then_some(now)
@@ -322,6 +341,10 @@ impl Builder<'_, '_> {
                 None
             }
             State::Ignored { .. } => None,
+            State::Outside { .. } => {
+                self.out.outside.push(join(path, name));
+                None
+            }
             State::Skipped { known, reason } => {
                 if self.skip(path, name, known, reason) {
                     self.dir(number).changes.push(name, What::Gone);
@@ -338,6 +361,11 @@ impl Builder<'_, '_> {
         self.dirs[number]
             .as_mut()
             .expect("it stays until it is left")
+    }
+
+    /// Whether the base commit has a directory there that is not in the subset as a whole.
+    fn holds_more(&self, dir: &[u8], name: &[u8], was: Kind) -> bool {
+        was == Kind::Directory && self.input.scan.subset.extent(&join(dir, name)) == Extent::Part
     }
 
     /// Whether a new name may be taken in; if not, says so.
@@ -433,14 +461,18 @@ impl Builder<'_, '_> {
             }
             let dir = self.dirs[number].take().expect("looked at just above");
             self.free.push(number);
-            let parent = dir.parent;
+            let (parent, absent) = (dir.parent, dir.absent);
             let name: Box<[u8]> = dir.path.rsplit(|b| *b == b'/').next().unwrap_or(b"").into();
             let made = self.make(dir, meta)?;
             match (self.dirs.get_mut(parent), made) {
                 (Some(Some(parent)), made) => {
                     parent.waiting -= 1;
                     if let Some(tree) = made {
-                        parent.changes.push(&name, What::Dir(Box::new(tree)));
+                        let what = match absent && tree.entries == 0 {
+                            true => What::Gone,
+                            false => What::Dir(Box::new(tree)),
+                        };
+                        parent.changes.push(&name, what);
                     }
                 }
                 (_, made) => self.root = made,
@@ -471,7 +503,7 @@ impl Builder<'_, '_> {
             (Some(_), Some(root)) => dir_tree(self.input.reader, &root, &dir.path)?,
             _ => None,
         };
-        let (summary, changed) = self.merge(base, changes(), meta)?;
+        let (summary, changed) = self.merge(base, &dir.path, changes(), meta)?;
         let unknown = Section::default();
         let known = dir.known.as_deref().unwrap_or(&unknown);
         let section = known.updated(changes().map(|(name, what)| {
@@ -496,6 +528,7 @@ impl Builder<'_, '_> {
     fn merge<'n>(
         &mut self,
         base: Option<ObjectId>,
+        dir: &[u8],
         changes: impl Iterator<Item = (&'n [u8], &'n What)>,
         meta: &mut dyn ObjectWrite,
     ) -> Result<(TreeSummary, bool), SnapshotError> {
@@ -509,6 +542,14 @@ impl Builder<'_, '_> {
                     changed |= self.push_new(change, None, &mut builder, meta)?;
                 }
                 match rest.next_if(|(name, _)| *name == old.name.as_bytes()) {
+                    Some(_) if !self.is_inside(dir, &old) => {
+                        let why = "the commit has something outside of the subset there";
+                        self.out.problems.push(Problem {
+                            path: join(dir, old.name.as_bytes()),
+                            why: why.to_owned(),
+                        });
+                        builder.push(&old, meta)?;
+                    }
                     Some(change) => {
                         changed |= self.push_new(change, Some(old), &mut builder, meta)?;
                     }
@@ -520,6 +561,13 @@ impl Builder<'_, '_> {
             changed |= self.push_new(change, None, &mut builder, meta)?;
         }
         Ok((builder.finish(meta)?, changed))
+    }
+
+    /// Whether an entry of the base commit may be changed from here.
+    fn is_inside(&self, dir: &[u8], entry: &TreeEntry) -> bool {
+        let subset = self.input.scan.subset;
+        let path = RepoPath::parse(&join(dir, entry.name.as_bytes()));
+        subset.is_everything() || path.is_ok_and(|path| is_wanted(subset, &path, entry))
     }
 
     /// Adds a changed entry; whether it differs from the old one.

@@ -10,14 +10,15 @@ use crate::hash::{ObjectId, check};
 use crate::limits::{MAX_DIR_ENTRIES, MAX_NAME_BYTES};
 use crate::object::codec::{DecodeError, Decoder, put_bytes, put_varint};
 use crate::object::tree::Kind;
+use crate::subset::Subset;
 use std::cmp::Ordering;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 
 const MAGIC: &[u8; 8] = b"DMVSTAT\n";
-const VERSION: u16 = 1;
-const HEADER_BYTES: usize = 64;
+const VERSION: u16 = 2;
+const HEADER_BYTES: usize = 72;
 const ROW_BYTES: usize = 36;
 const TRAILER_BYTES: usize = 24;
 const WRITE_BUFFER_BYTES: usize = 256 << 10;
@@ -28,6 +29,17 @@ const COARSE_RACY_NANOS: u64 = 2_000_000_000;
 
 /// Names a repository.
 pub type RepoId = [u8; 16];
+
+/// Tells subsets apart: docs/format/statcache.md.
+pub type SubsetCheck = [u8; 8];
+
+/// The check of a subset; zero for everything.
+pub fn subset_check(subset: &Subset) -> SubsetCheck {
+    match subset.is_everything() {
+        true => [0; 8],
+        false => check(&[&subset.text()]),
+    }
+}
 
 /// The fingerprint to keep for a file found equal to the base commit by a scan that started at
 /// `started` on the file system's clock: [`Fingerprint::SUSPECT`] when the file is so young that
@@ -244,6 +256,7 @@ pub struct StatCache {
     file: File,
     path: Vec<u8>,
     base_tree: ObjectId,
+    subset: SubsetCheck,
     /// The table, then the paths.
     table: Vec<u8>,
     rows: usize,
@@ -267,7 +280,8 @@ impl StatCache {
         let mut header = [0; HEADER_BYTES];
         file.read_exact_at(&mut header, 0).ok()?;
         let (mut base_tree, mut rest) = ([0; 32], &header[..]);
-        base_tree.copy_from_slice(&header[32..]);
+        base_tree.copy_from_slice(&header[32..64]);
+        let subset = *header.last_chunk()?;
         let known = take(&mut rest) == Some(MAGIC)
             && take(&mut rest) == Some(&VERSION.to_le_bytes())
             && take(&mut rest) == Some(&[0; 6])
@@ -298,6 +312,7 @@ impl StatCache {
             file,
             path: dir.path_of(name),
             base_tree: ObjectId::from_bytes(base_tree),
+            subset,
             table,
             rows,
         };
@@ -353,6 +368,11 @@ impl StatCache {
     /// The tree that the entries are those of.
     pub fn base_tree(&self) -> ObjectId {
         self.base_tree
+    }
+
+    /// Which of the tree's entries are listed.
+    pub fn subset(&self) -> SubsetCheck {
+        self.subset
     }
 
     /// The entries of the directory `dir`; `None` when the base tree has no such directory.
@@ -491,12 +511,18 @@ impl StatCacheWriter {
         Ok(())
     }
 
-    /// Completes the file for entries of `base_tree` and gives it the name `name`, in place of an
+    /// Completes the file for the entries of `base_tree` in `subset` and gives it the name `name`, in place of an
     /// older one.
     ///
     /// Fails with `InvalidInput` when one directory was added twice.
-    pub fn finish(mut self, name: &[u8], base_tree: &ObjectId) -> Result<(), PathError> {
-        self.header[32..].copy_from_slice(base_tree.as_bytes());
+    pub fn finish(
+        mut self,
+        name: &[u8],
+        base_tree: &ObjectId,
+        subset: SubsetCheck,
+    ) -> Result<(), PathError> {
+        self.header[32..64].copy_from_slice(base_tree.as_bytes());
+        self.header[64..].copy_from_slice(&subset);
         let table_start = self.offset;
         let mut rows = std::mem::take(&mut self.rows);
         rows.sort_unstable_by(|a, b| compare_dirs(&a.dir, &b.dir));
@@ -568,209 +594,4 @@ fn take<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; N]> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::collections::BTreeMap;
-
-    type Result<T = (), E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
-    const REPO: RepoId = [7; 16];
-
-    fn base() -> ObjectId {
-        ObjectId::from_bytes([9; 32])
-    }
-
-    fn section(names: &[&str]) -> Section {
-        let mut section = Section::default();
-        for (i, name) in names.iter().enumerate() {
-            section.push(name.as_bytes(), Kind::File, Fingerprint(i as u64));
-        }
-        section
-    }
-
-    fn write(dir: &SafeDir) -> Result<Vec<(&'static str, Section)>> {
-        let mut root = section(&["a", "ab", "b"]);
-        root.push(b"sub", Kind::Directory, Fingerprint::SUSPECT);
-        root.set_dir_fingerprint(Fingerprint(77));
-        let sections = vec![
-            ("sub/x", section(&["1", "2"])),
-            ("sub", section(&["x"])),
-            ("", root),
-            ("sub-x", section(&[])),
-        ];
-        let mut writer = StatCacheWriter::create(dir, &REPO)?;
-        for (path, section) in &sections {
-            writer.section(path.as_bytes(), section)?;
-        }
-        writer.finish(b"stat", &base())?;
-        Ok(sections)
-    }
-
-    #[test]
-    fn sections_come_back_whatever_order_they_were_added_in() -> Result {
-        let temp = tempfile::tempdir()?;
-        let dir = SafeDir::open_root(temp.path())?;
-        let sections = write(&dir)?;
-        let cache = StatCache::open(&dir, b"stat", &REPO).expect("opens");
-        assert_eq!(cache.base_tree(), base());
-        for (path, section) in &sections {
-            assert_eq!(cache.section(path.as_bytes())?.as_ref(), Some(section));
-        }
-        assert_eq!(cache.section(b"su")?, None);
-        assert!(StatCache::open(&dir, b"stat", &[8; 16]).is_none());
-        assert!(StatCache::open(&dir, b"other", &REPO).is_none());
-        assert_eq!(dir.list(10)?.len(), 1);
-        Ok(())
-    }
-
-    #[test]
-    fn a_copied_section_is_the_same() -> Result {
-        let temp = tempfile::tempdir()?;
-        let dir = SafeDir::open_root(temp.path())?;
-        write(&dir)?;
-        let old = StatCache::open(&dir, b"stat", &REPO).expect("opens");
-        let mut writer = StatCacheWriter::create(&dir, &REPO)?;
-        assert!(writer.copy_section(&old, b"")?);
-        assert!(!writer.copy_section(&old, b"none")?);
-        writer.finish(b"stat", &base())?;
-        let new = StatCache::open(&dir, b"stat", &REPO).expect("opens");
-        assert_eq!(new.section(b"")?, old.section(b"")?);
-        assert_eq!(new.section(b"sub")?, None);
-        Ok(())
-    }
-
-    #[test]
-    fn a_writer_given_up_leaves_nothing() -> Result {
-        let temp = tempfile::tempdir()?;
-        let dir = SafeDir::open_root(temp.path())?;
-        let mut writer = StatCacheWriter::create(&dir, &REPO)?;
-        writer.section(b"", &section(&["a"]))?;
-        drop(writer);
-        let mut twice = StatCacheWriter::create(&dir, &REPO)?;
-        twice.section(b"", &section(&["a"]))?;
-        twice.section(b"", &section(&["b"]))?;
-        assert!(twice.finish(b"stat", &base()).is_err());
-        assert!(dir.list(10)?.is_empty());
-        Ok(())
-    }
-
-    #[test]
-    fn every_flipped_or_missing_byte_is_noticed() -> Result {
-        let temp = tempfile::tempdir()?;
-        let dir = SafeDir::open_root(temp.path())?;
-        let sections = write(&dir)?;
-        let good = std::fs::read(temp.path().join("stat"))?;
-        let unharmed = |bytes: &[u8]| -> Result<bool> {
-            std::fs::write(temp.path().join("bad"), bytes)?;
-            let Some(cache) = StatCache::open(&dir, b"bad", &REPO) else {
-                return Ok(false);
-            };
-            let read = |path: &str| cache.section(path.as_bytes());
-            Ok(sections
-                .iter()
-                .all(|(path, want)| read(path).is_ok_and(|got| got.as_ref() == Some(want))))
-        };
-        assert!(unharmed(&good)?);
-        for at in 0..good.len() {
-            let mut bad = good.clone();
-            bad[at] ^= 1 << (at % 8);
-            assert!(!unharmed(&bad)?, "flipped byte {at}");
-            assert!(!unharmed(&good[..at])?, "cut at {at}");
-        }
-        assert!(!unharmed(&[&good[..], b"\0"].concat())?);
-        Ok(())
-    }
-
-    #[test]
-    fn numbered_names_take_sixteen_bytes() {
-        let names: Vec<String> = (0..1000).map(|i| format!("f{i:06}.bin")).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let mut bytes = Vec::new();
-        section(&names).encode(&mut bytes);
-        assert!(bytes.len() < 16_200, "{}", bytes.len());
-    }
-
-    #[test]
-    fn young_files_are_not_trusted() {
-        let at = |seconds, nanos| FileTime { seconds, nanos };
-        let mut stat = FileStat {
-            kind: FileKind::File,
-            exec: false,
-            nlink: 1,
-            size: 1,
-            mtime: at(99, 1),
-            ctime: at(99, 1),
-            ino: 1,
-            dev: 1,
-        };
-        let trusted = |stat: &FileStat| trusted_fingerprint(stat, at(100, 0)).0 != 0;
-        assert!(trusted(&stat));
-        stat.ctime = at(99, 980_000_000);
-        assert!(!trusted(&stat));
-        stat.ctime = at(99, 979_999_999);
-        assert!(trusted(&stat));
-        stat.mtime = at(200, 5);
-        assert!(!trusted(&stat));
-        (stat.mtime, stat.ctime) = (at(98, 0), at(98, 0));
-        assert!(!trusted(&stat));
-        (stat.mtime, stat.ctime) = (at(97, 0), at(97, 0));
-        assert!(trusted(&stat));
-    }
-
-    proptest! {
-        #[test]
-        fn any_section_round_trips(
-            entries in prop::collection::btree_map(
-                prop::collection::vec(1u8..4, 1..200),
-                (1u8..=5, any::<u64>()),
-                0..40,
-            ),
-        ) {
-            let mut section = Section::default();
-            for (name, (kind, fingerprint)) in &entries {
-                let kind = Kind::from_number(*kind).expect("a kind");
-                let fingerprint = if kind == Kind::Directory { 0 } else { *fingerprint };
-                section.push(name, kind, Fingerprint(fingerprint));
-            }
-            let mut bytes = Vec::new();
-            section.encode(&mut bytes);
-            prop_assert_eq!(Section::decode(&bytes, section.len() as u32).ok(), Some(section));
-        }
-
-        #[test]
-        fn bytes_that_decode_are_those_that_encode(
-            bytes in prop::collection::vec(0u8..6, 0..60), count in 0u32..6,
-        ) {
-            if let Ok(section) = Section::decode(&bytes, count) {
-                let mut again = Vec::new();
-                section.encode(&mut again);
-                prop_assert_eq!(again, bytes);
-            }
-        }
-
-        #[test]
-        fn updates_are_those_of_a_map(
-            old in prop::collection::btree_map("[a-c]{1,3}", any::<u64>(), 0..12),
-            changes in prop::collection::btree_map("[a-c]{1,3}", any::<Option<u64>>(), 0..12),
-        ) {
-            let make = |map: &BTreeMap<String, u64>| {
-                let mut section = Section::default();
-                for (name, fp) in map {
-                    section.push(name.as_bytes(), Kind::File, Fingerprint(*fp));
-                }
-                section
-            };
-            let mut want = old.clone();
-            for (name, change) in &changes {
-                match change {
-                    Some(fp) => want.insert(name.clone(), *fp),
-                    None => want.remove(name),
-                };
-            }
-            let got = make(&old).updated(changes.iter().map(|(name, change)| {
-                (name.as_bytes(), change.map(|fp| (Kind::File, Fingerprint(fp))))
-            }));
-            prop_assert_eq!(got, make(&want));
-        }
-    }
-}
+mod tests;

@@ -1,14 +1,14 @@
 //! What a checkout would lose, found before anything is touched.
 
 use super::switch::Switch;
+use crate::diff::entries_in;
 use crate::fsutil::{FileKind, FileStat};
 use crate::object::list::BlobChunks;
-use crate::object::name::fold_key;
-use crate::object::tree::{Kind, TreeEntry, TreeIter};
+use crate::object::name::{RepoPath, fold_key};
+use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::look::blob_of;
 use crate::repo::status::{SameError, same_as};
 use crate::repo::{ChangeKind, RepoError};
-use crate::worktree::known::entry_at;
 use crate::worktree::{join, split_path};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Read;
@@ -70,7 +70,7 @@ impl Switch<'_> {
         // With force, tracked files are put back that do not differ between the commits.
         let tracked = self.dirty.iter().filter(|(_, k)| **k != ChangeKind::Added);
         for (path, _) in tracked.filter(|_| force) {
-            let Some(entry) = entry_at(self.repo.objects(), &self.target, path)? else {
+            let Some(entry) = self.target_entry(path)? else {
                 continue;
             };
             match self.stat(path, &mut absent_dirs)? {
@@ -208,15 +208,16 @@ impl Switch<'_> {
 
     /// Finds names of the target that this file system cannot tell apart.
     pub(super) fn check_collisions(&self) -> Result<(), RepoError> {
-        let mut dirs = vec![(Vec::new(), self.target)];
+        let mut dirs = vec![(RepoPath::root(), self.target)];
         while let Some((path, tree)) = dirs.pop() {
             let mut folded: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
-            for entry in TreeIter::new(self.repo.objects(), tree) {
-                let entry = entry?;
+            for entry in entries_in(self.repo.objects(), &tree, self.subset, &path)? {
                 let name = entry.name.as_bytes();
-                let here = join(&path, name);
-                if entry.kind == Kind::Directory {
-                    dirs.push((here.clone(), entry.id));
+                let here = join(path.as_bytes(), name);
+                if entry.kind == Kind::Directory
+                    && let Ok(path) = path.join(&entry.name)
+                {
+                    dirs.push((path, entry.id));
                 }
                 if let Some(other) = folded.insert(fold_key(name), here.clone()) {
                     return Err(RepoError::Collision(other, here));

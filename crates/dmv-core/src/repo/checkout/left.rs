@@ -3,10 +3,9 @@
 //! A path that is as such a switch would have made it counts as that switch's, not as the user's:
 //! its content is committed, and the user asked for it. Everything else stays what it was.
 
-use super::switch::{Switch, Visit, diff};
+use super::switch::{Span, Switch, Visit};
 use crate::fsutil::{FileKind, FileStat};
 use crate::hash::ObjectId;
-use crate::job::Job;
 use crate::object::ObjectError;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
@@ -61,10 +60,7 @@ impl<'a> Switch<'a> {
         let Some(entry) = known_entry(self.repo, &tree, path)? else {
             return Ok(None);
         };
-        let base = match self.tree.base_tree {
-            Some(base) => entry_at(self.repo.objects(), &base, path)?,
-            None => None,
-        };
+        let base = self.base_entry(path)?;
         let same = |a: &TreeEntry| entry.as_ref().is_some_and(|b| b.same_content(a));
         if base.as_ref().map_or(entry.is_none(), same) {
             return Ok(None); // The switch had nothing to do here.
@@ -101,9 +97,7 @@ impl<'a> Switch<'a> {
         if let Some(left) = self.left.get(path) {
             return Ok(left.entry.clone());
         }
-        if let Some(base) = self.tree.base_tree
-            && let Some(entry) = entry_at(self.repo.objects(), &base, path)?
-        {
+        if let Some(entry) = self.base_entry(path)? {
             return Ok(Some(entry));
         }
         // A directory that is there for what is in it.
@@ -120,10 +114,7 @@ impl<'a> Switch<'a> {
     /// left them.
     pub(super) fn differences(&self) -> Differences<'a> {
         Differences {
-            repo: self.repo,
-            base: self.tree.base_tree,
-            target: self.target,
-            job: self.job,
+            span: self.span(),
             left: self.left.clone(),
         }
     }
@@ -131,24 +122,15 @@ impl<'a> Switch<'a> {
 
 /// See [`Switch::differences`].
 pub(super) struct Differences<'a> {
-    repo: &'a Repo,
-    base: Option<ObjectId>,
-    target: ObjectId,
-    job: &'a Job,
+    span: Span<'a>,
     left: Rc<LeftPaths>,
 }
 
 impl Differences<'_> {
     /// Visits all paths that have to change.
     pub(super) fn each(&self, visit: &mut Visit<'_>) -> Result<(), RepoError> {
-        let Differences {
-            repo,
-            base,
-            target,
-            job,
-            left,
-        } = self;
-        diff(repo, *base, *target, job, &mut |path, old, new| {
+        let left = &self.left;
+        self.span.each(&mut |path, old, new| {
             let left = left.get(path.as_bytes());
             // Gone, and it should be. The directory that it was in may still be there.
             let is_gone = left.is_some_and(|left| left.entry.is_none()) && new.is_none();
@@ -158,7 +140,7 @@ impl Differences<'_> {
             }
         })?;
         for (path, left) in left.iter() {
-            let new = entry_at(repo.objects(), target, path)?;
+            let new = self.span.new_entry(path)?;
             let done = match (&left.entry, &new) {
                 (Some(old), Some(new)) => old.same_content(new),
                 (old, new) => old.is_none() && new.is_none(),

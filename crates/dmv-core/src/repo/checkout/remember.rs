@@ -18,13 +18,14 @@ impl Switch<'_> {
             self.repo.objects(),
             Some(self.target),
             self.tree.cache.as_ref(),
+            self.subset,
         );
         let known = Remembered {
             tree,
             written: &self.written,
             dirty: &self.dirty,
         };
-        let mut cache = CacheUpdate::new(&self.tree.own, self.repo.id.0, &known);
+        let mut cache = CacheUpdate::new(&self.tree.own, self.repo.id.0, self.subset, &known);
         cache.keep_all_under(Vec::new());
         cache.finish(&self.target, true)
     }

@@ -2,12 +2,14 @@
 
 use super::CheckoutReport;
 use super::switch::{Pending, Switch};
+use crate::diff::is_wanted;
 use crate::fsutil::FileKind;
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::{Repo, RepoError, WorktreeSettings};
+use crate::subset::Subset;
 use crate::worktree::known::entry_at;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -27,13 +29,13 @@ impl Repo {
         let commit = from.or(tree.base).ok_or(RepoError::NoCommit)?;
         let form = self.form_at(&commit)?;
         let root = form.tree;
-        let mut switch = Switch::new(self, &tree, &form, job);
+        let mut switch = Switch::new(self, &tree, &form, &tree.subset, job);
         switch.find_dirty(settings)?;
         let mut wanted = Vec::new();
         for path in paths {
             let parsed = Repo::parse_path(path)?;
             if parsed.is_root() {
-                self.collect(&RepoPath::root(), root, &mut wanted)?;
+                self.collect(&parsed, root, &tree.subset, &mut wanted)?;
                 continue;
             }
             let found = entry_at(self.objects(), &root, parsed.as_bytes())?;
@@ -42,7 +44,10 @@ impl Repo {
             if let Some(shown) = shown {
                 for (path, entry) in &shown.sides {
                     match entry.kind {
-                        Kind::Directory => self.collect(path, entry.id, &mut wanted)?,
+                        _ if !is_wanted(&tree.subset, path, entry) => {}
+                        Kind::Directory => {
+                            self.collect(path, entry.id, &tree.subset, &mut wanted)?;
+                        }
                         _ => wanted.push((path.clone(), entry.clone())),
                     }
                 }
@@ -58,8 +63,11 @@ impl Repo {
                 revision: commit.short(12),
                 path: path.clone(),
             })?;
+            if !is_wanted(&tree.subset, &parsed, &found) {
+                return Err(RepoError::OutsideSubset(path.clone()));
+            }
             match found.kind {
-                Kind::Directory => self.collect(&parsed, found.id, &mut wanted)?,
+                Kind::Directory => self.collect(&parsed, found.id, &tree.subset, &mut wanted)?,
                 _ => wanted.push((parsed, found)),
             }
         }
@@ -82,6 +90,8 @@ impl Repo {
             bytes,
             removed,
             refused,
+            subset: tree.subset.clone(),
+            idle_patterns: Vec::new(),
         })
     }
 
@@ -89,9 +99,10 @@ impl Repo {
         &self,
         at: &RepoPath,
         tree: ObjectId,
+        subset: &Subset,
         out: &mut Vec<(RepoPath, TreeEntry)>,
     ) -> Result<(), RepoError> {
-        self.list(at, tree, true, &mut |listed| {
+        self.list_subset(at, tree, subset, &mut |listed| {
             out.push((listed.path, listed.entry));
             Ok(ControlFlow::Continue(()))
         })
@@ -113,11 +124,9 @@ impl Switch<'_> {
                 }
                 // As the base has it, and the base has what is wanted: nothing to do.
                 let clean = !self.dirty.contains_key(&bytes)
-                    && match self.tree.base_tree {
-                        Some(base) => entry_at(self.repo.objects(), &base, &bytes)?
-                            .is_some_and(|have| have.same_content(&entry)),
-                        None => false,
-                    };
+                    && self
+                        .base_entry(&bytes)?
+                        .is_some_and(|have| have.same_content(&entry));
                 if clean {
                     continue;
                 }

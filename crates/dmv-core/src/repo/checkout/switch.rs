@@ -1,13 +1,13 @@
 //! Carrying out a change of the worktree from one tree to another.
 
 use super::left::LeftPaths;
-use crate::diff::diff_trees;
+use crate::diff::{Slice, diff_slices, is_wanted};
 use crate::fsutil::{FileKind, FileStat, Fingerprint, fs_now, sync_filesystem};
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::list::Blob;
 use crate::object::name::RepoPath;
-use crate::object::tree::{Kind, TreeEntry};
+use crate::object::tree::{Kind, TreeEntry, lookup_path};
 use crate::repo::conflict::Form;
 use crate::repo::files::{Counted, StoreContent};
 use crate::repo::look::blob_of;
@@ -16,10 +16,10 @@ use crate::repo::worktree::Tree;
 use crate::repo::{
     ChangeKind, PathChange, Repo, RepoError, StatusOptions, Unfinished, WorktreeSettings,
 };
+use crate::subset::Subset;
 use crate::worktree::checkout::{
     CheckoutError, NewFile, NewSymlink, Plan, Refusal, Removal, materialize,
 };
-use crate::worktree::known::entry_at;
 use crate::worktree::select::Paths;
 use crate::worktree::snapshot::Problem;
 use crate::worktree::split_path;
@@ -47,6 +47,8 @@ pub(in crate::repo) struct Switch<'a> {
     pub(super) form: &'a Form,
     /// Sides of conflicts that are not shown: a file of the user's has the name.
     pub(super) unshown: BTreeSet<Vec<u8>>,
+    /// The paths that the worktree will have of it.
+    pub(super) subset: &'a Subset,
     pub(super) job: &'a Job,
     /// Tracked paths that are not as the base has them, and untracked ones.
     pub(super) dirty: BTreeMap<Vec<u8>, ChangeKind>,
@@ -67,6 +69,7 @@ impl<'a> Switch<'a> {
         repo: &'a Repo,
         tree: &'a Tree,
         form: &'a Form,
+        subset: &'a Subset,
         job: &'a Job,
     ) -> Switch<'a> {
         Switch {
@@ -75,6 +78,7 @@ impl<'a> Switch<'a> {
             target: form.tree,
             form,
             unshown: BTreeSet::new(),
+            subset,
             job,
             dirty: BTreeMap::new(),
             written: HashMap::new(),
@@ -134,11 +138,35 @@ impl<'a> Switch<'a> {
         }
     }
 
+    pub(super) fn span(&self) -> Span<'a> {
+        Span {
+            repo: self.repo,
+            old: Slice {
+                tree: self.tree.base_tree,
+                subset: &self.tree.subset,
+            },
+            new: Slice {
+                tree: Some(self.target),
+                subset: self.subset,
+            },
+            job: self.job,
+        }
+    }
+
+    /// What the base has at `path`, if the worktree has it or something below it.
+    pub(super) fn base_entry(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
+        entry_in(self.repo, self.span().old, path)
+    }
+
+    /// The same of the target.
+    pub(super) fn target_entry(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
+        entry_in(self.repo, self.span().new, path)
+    }
+
     /// Removes first, then writes; both in bounded portions.
     pub(super) fn carry_out(&mut self, force: bool) -> Result<(), RepoError> {
         self.clear_the_way()?;
         let mut pending = Pending::default();
-        let (repo, target) = (self.repo, self.target);
         // What differs between the commits is planned once, dirty or not.
         let mut planned = BTreeSet::new();
         self.differences().each(&mut |path, _, new| {
@@ -155,7 +183,7 @@ impl<'a> Switch<'a> {
                 if kind == ChangeKind::Added || planned.contains(&path) {
                     continue;
                 }
-                if let Some(entry) = entry_at(repo.objects(), &target, &path)? {
+                if let Some(entry) = self.target_entry(&path)? {
                     self.add(&mut pending, path, &entry)?;
                 }
             }
@@ -216,8 +244,10 @@ impl<'a> Switch<'a> {
             if dir.is_empty() || gone.contains(dir) {
                 return Ok(());
             }
-            let entry = entry_at(self.repo.objects(), &self.target, dir)?;
-            if entry.is_some_and(|e| e.kind == Kind::Directory) {
+            // One that only leads to the subset goes, too, if nothing is left in it.
+            let entry = self.target_entry(dir)?;
+            let stays = entry.is_some_and(|e| e.kind == Kind::Directory);
+            if stays && self.subset.includes(dir, true) {
                 return Ok(());
             }
             gone.insert(dir.to_vec());
@@ -382,23 +412,40 @@ fn sorted(dirs: BTreeSet<Vec<u8>>) -> Vec<Vec<u8>> {
 pub(super) type Visit<'v> =
     dyn FnMut(&RepoPath, Option<&TreeEntry>, Option<&TreeEntry>) -> Result<(), RepoError> + 'v;
 
-/// Visits what differs between two trees.
-pub(super) fn diff(
-    repo: &Repo,
-    old: Option<ObjectId>,
-    new: ObjectId,
-    job: &Job,
-    visit: &mut Visit<'_>,
-) -> Result<(), RepoError> {
-    let mut visitor = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
-        if job.is_cancelled() {
-            return Err(RepoError::Cancelled);
-        }
-        visit(path, old, new)?;
-        Ok::<_, RepoError>(ControlFlow::Continue(()))
+/// From the base's slice to the target's.
+pub(super) struct Span<'a> {
+    repo: &'a Repo,
+    old: Slice<'a>,
+    new: Slice<'a>,
+    job: &'a Job,
+}
+
+fn entry_in(repo: &Repo, slice: Slice<'_>, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
+    let (Some(tree), Ok(path)) = (slice.tree, RepoPath::parse(path)) else {
+        return Ok(None);
     };
-    // The visitor never breaks off.
-    diff_trees(repo.objects(), old, Some(new), &mut visitor).map(|_| ())
+    let found = lookup_path(repo.objects(), &tree, &path)?;
+    Ok(found.filter(|entry| is_wanted(slice.subset, &path, entry)))
+}
+
+impl Span<'_> {
+    /// What the target has at `path`, if the worktree will have it or something below it.
+    pub(super) fn new_entry(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
+        entry_in(self.repo, self.new, path)
+    }
+
+    /// Visits what differs.
+    pub(super) fn each(&self, visit: &mut Visit<'_>) -> Result<(), RepoError> {
+        let mut visitor = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
+            if self.job.is_cancelled() {
+                return Err(RepoError::Cancelled);
+            }
+            visit(path, old, new)?;
+            Ok::<_, RepoError>(ControlFlow::Continue(()))
+        };
+        // The visitor never breaks off.
+        diff_slices(self.repo.objects(), self.old, self.new, &mut visitor).map(|_| ())
+    }
 }
 
 /// Files of one directory together.

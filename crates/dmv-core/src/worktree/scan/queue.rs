@@ -17,6 +17,8 @@ pub(super) struct Job {
     pub(super) name: Box<[u8]>,
     pub(super) known: bool,
     pub(super) ignored: bool,
+    /// Whether it is not there: see [`DirScan::absent`].
+    pub(super) absent: bool,
 }
 
 /// The directories of a scan in the order of their results, as a linked list, because the

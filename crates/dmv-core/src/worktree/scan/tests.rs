@@ -2,6 +2,7 @@ use super::dirs::OPEN_DIRS;
 use super::queue::AHEAD_DIRS;
 use super::*;
 use crate::fsutil::Fingerprint;
+use crate::subset::Subset;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -24,11 +25,13 @@ impl Known for Sections {
 
 fn options<'a>() -> ScanOptions<'a> {
     static RULES: LazyLock<IgnoreRules> = LazyLock::new(IgnoreRules::default);
+    static ALL: LazyLock<Subset> = LazyLock::new(Subset::everything);
     static GO_ON: AtomicBool = AtomicBool::new(false);
     ScanOptions {
         known: &NothingKnown,
         ignore: &RULES,
         select: &Everything,
+        subset: &ALL,
         list_ignored: true,
         one_file_system: true,
         threads: 3,

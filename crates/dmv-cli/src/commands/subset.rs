@@ -1,0 +1,189 @@
+//! `dmv subset`, and the options that name a subset.
+
+use super::checkout::finish;
+use crate::context::Context;
+use crate::error::{EXIT_OK, Failure};
+use dmv_core::object::name::escape;
+use dmv_core::repo::{Located, Repo, RepoError, blob_of, split_path};
+use dmv_core::subset::Subset;
+use serde::Serialize;
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Show or change which paths of a commit the worktree has
+///
+/// What is outside stays in every commit as it is. Patterns are paths from the repository's root,
+/// with all under them; wildcards are those of ignore files; ! leaves something out; the last
+/// pattern that names a path decides. What comes in is written; what goes out is removed, unless
+/// it is changed (then nothing is done) or not committed (then it stays).
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  dmv subset\n  dmv subset add media/scene5\n  \
+                  dmv subset remove media/scene5/raw\n  dmv subset set 'titles/*.png' notes.txt\n  \
+                  dmv subset clear"
+)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// Print the patterns, one a line (the default)
+    Show,
+    /// Have these paths too
+    Add {
+        /// Paths or patterns
+        #[arg(value_name = "PATTERN", required = true)]
+        patterns: Vec<OsString>,
+    },
+    /// Have these paths no longer
+    Remove {
+        /// Paths or patterns
+        #[arg(value_name = "PATTERN", required = true)]
+        patterns: Vec<OsString>,
+    },
+    /// Have these paths and no others
+    Set {
+        /// Paths or patterns
+        #[arg(value_name = "PATTERN", required_unless_present = "subset_file")]
+        patterns: Vec<OsString>,
+        /// A file of patterns
+        #[arg(long, value_name = "FILE", conflicts_with = "patterns")]
+        subset_file: Option<OsString>,
+    },
+    /// Have all paths again
+    Clear,
+}
+
+/// The options that name a subset.
+#[derive(clap::Args)]
+#[group(id = "limit", multiple = false)]
+pub struct LimitArgs {
+    /// Have only these paths: files and directories from the root, wildcards, ! to leave out
+    #[arg(long, value_name = "PATTERN", num_args = 1..)]
+    subset: Vec<OsString>,
+    /// Take the patterns from a file, or from REV:PATH: one a line, # begins a comment. It is read
+    /// now, once
+    #[arg(long, value_name = "FILE")]
+    subset_file: Option<OsString>,
+}
+
+impl LimitArgs {
+    /// The subset that is asked for, if one is.
+    pub fn read(&self, context: &Context, repo: &Repo) -> Result<Option<Subset>, Failure> {
+        match &self.subset_file {
+            Some(file) => read_file(context, repo, file).map(Some),
+            None if self.subset.is_empty() => Ok(None),
+            None => of(&self.subset).map(Some),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Document {
+    subset: Vec<String>,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    let mut subset = repo.subset()?;
+    match args.action.as_ref().unwrap_or(&Action::Show) {
+        Action::Show => return show(context, &subset),
+        Action::Add { patterns } => {
+            if subset.is_everything() {
+                let text = "the worktree has all paths; for fewer: dmv subset set PATTERN";
+                context.ui.note(format_args!("note: {text}"));
+            }
+            for pattern in patterns {
+                subset = subset.with(pattern.as_bytes()).map_err(bad)?;
+            }
+        }
+        Action::Remove { patterns } => {
+            for pattern in patterns {
+                subset = subset.without(pattern.as_bytes()).map_err(bad)?;
+            }
+        }
+        Action::Set {
+            patterns,
+            subset_file,
+        } => {
+            subset = match subset_file {
+                Some(file) => read_file(context, &repo, file)?,
+                None => of(patterns)?,
+            };
+        }
+        Action::Clear => subset = Subset::everything(),
+    }
+    let (settings, asked) = (context.settings()?, context.asked()?);
+    let watch = context.watch("checking out");
+    let report = repo.set_subset(subset, &settings, asked, &context.job)?;
+    drop(watch);
+    finish(context, &report, false)
+}
+
+fn show(context: &Context, subset: &Subset) -> Result<u8, Failure> {
+    let ui = &context.ui;
+    if context.globals.json {
+        ui.json(&Document {
+            subset: patterns(subset),
+        })?;
+        return Ok(EXIT_OK);
+    }
+    for pattern in subset.patterns() {
+        writeln!(ui.out(), "{}", shown(pattern))?;
+    }
+    if subset.is_everything() {
+        ui.note(format_args!("the worktree has all paths"));
+    }
+    Ok(EXIT_OK)
+}
+
+/// The patterns of a subset, for JSON. None: all paths.
+pub fn patterns(subset: &Subset) -> Vec<String> {
+    subset.patterns().map(shown).collect()
+}
+
+/// A pattern as it is shown. It could be typed again unless it has invisible or broken characters.
+pub fn shown(pattern: &[u8]) -> String {
+    match std::str::from_utf8(pattern) {
+        Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
+        _ => escape(pattern).to_string(),
+    }
+}
+
+fn of(patterns: &[OsString]) -> Result<Subset, Failure> {
+    Subset::new(patterns.iter().map(|p| p.as_bytes())).map_err(bad)
+}
+
+/// The patterns in a file on disk, or in the file that `REV:PATH` names.
+fn read_file(context: &Context, repo: &Repo, arg: &OsString) -> Result<Subset, Failure> {
+    let mut text = Vec::new();
+    let path = Path::new(arg);
+    let limit = dmv_core::limits::MAX_SUBSET_BYTES as u64 * 2 + 1;
+    if path.exists() || split_path(arg.as_bytes()).1.is_none() {
+        let file = std::fs::File::open(path);
+        file.and_then(|file| file.take(limit).read_to_end(&mut text))
+            .map_err(|e| Failure::file("read", path, &e))?;
+    } else {
+        let place = context.place(repo, arg)?;
+        match &place.located {
+            Located::Entry(entry) if entry.kind.is_blob() => {
+                repo.cat(blob_of(entry), Some(0..limit), &mut text)?;
+            }
+            _ => {
+                let path = place.path.as_bytes().to_vec();
+                let what = "not a file";
+                return Err(RepoError::WrongKind { path, what }.into());
+            }
+        }
+    }
+    Subset::parse(&text).map_err(bad)
+}
+
+fn bad(e: dmv_core::subset::SubsetError) -> Failure {
+    Failure::usage(e.to_string()).hint("dmv subset --help")
+}

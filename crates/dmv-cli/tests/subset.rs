@@ -1,0 +1,156 @@
+//! `dmv checkout --subset` and `dmv subset` as a user runs them.
+
+mod place;
+
+use place::{Outcome, Place};
+use serde_json::json;
+use std::fs;
+
+/// A repository of five files.
+fn studio() -> Result<Place, Box<dyn std::error::Error>> {
+    let place = Place::with_repository()?;
+    for path in [
+        "media/s1/a",
+        "media/s1/raw/r",
+        "media/s2/b",
+        "titles/d",
+        "notes.txt",
+    ] {
+        place.write(path, path)?;
+    }
+    place.commit("all")?;
+    Ok(place)
+}
+
+fn has(place: &Place, path: &str) -> bool {
+    place.work().join(path).exists()
+}
+
+#[test]
+fn a_subset_is_checked_out_changed_and_dropped() -> Outcome {
+    let place = studio()?;
+    place.ok(&["checkout", "--subset", "media/s1", "!media/s1/raw", "*.txt"])?;
+    assert!(has(&place, "media/s1/a") && has(&place, "notes.txt"));
+    assert!(!has(&place, "media/s1/raw") && !has(&place, "media/s2") && !has(&place, "titles"));
+    let status = place.json(&["status", "--json"])?;
+    let patterns = json!(["media/s1", "!media/s1/raw", "*.txt"]);
+    assert_eq!(
+        (&status["subset"], &status["clean"]),
+        (&patterns, &true.into())
+    );
+    assert_eq!(place.json(&["subset", "--json"])?["subset"], patterns);
+    place.ok(&["subset", "add", "titles"])?;
+    place.ok(&["subset", "remove", "media", "notes.txt"])?;
+    assert_eq!(
+        place.ok(&["subset"])?,
+        "*.txt\ntitles\n!media\n!notes.txt\n"
+    );
+    assert!(has(&place, "titles/d") && !has(&place, "media") && !has(&place, "notes.txt"));
+    place.ok(&["undo"])?;
+    assert!(has(&place, "media/s1/a") && !has(&place, "media/s2"));
+    place.ok(&["checkout", "--all"])?;
+    assert_eq!(place.ok(&["subset"])?, "");
+    assert!(has(&place, "media/s1/raw/r") && has(&place, "media/s2/b"));
+    place.ok(&["status", "--exit-code"])?;
+    Ok(())
+}
+
+#[test]
+fn a_commit_in_a_subset_keeps_everything_outside() -> Outcome {
+    let place = studio()?;
+    let before = place.ok(&["ls", "-r"])?;
+    place.ok(&["checkout", "main", "--subset", "media/s2"])?;
+    place.write("media/s2/b", "edited")?;
+    place.commit("an edit")?;
+    place.ok(&["commit", "--amend", "-m", "the edit"])?;
+    assert_eq!(place.ok(&["ls", "-r"])?, before);
+    fs::remove_dir_all(place.work().join("media"))?;
+    place.commit("s2 goes")?;
+    assert_eq!(place.ok(&["ls", "-r"])?, before.replace("media/s2/b\n", ""));
+    place.ok(&["status", "--exit-code"])?;
+    Ok(())
+}
+
+#[test]
+fn files_outside_of_the_subset_are_told_of_and_left() -> Outcome {
+    let place = studio()?;
+    place.ok(&["checkout", "--subset", "titles"])?;
+    place.write("notes.txt", "mine")?;
+    place.write("new/file", "mine")?;
+    place.write("titles/e", "taken")?;
+    let status = place.json(&["status", "--json"])?;
+    assert_eq!(
+        status["outside"],
+        json!([{"path": "new"}, {"path": "notes.txt"}])
+    );
+    assert_eq!(
+        status["changes"],
+        json!([{"path": "titles/e", "change": "added"}])
+    );
+    let err = place.fails(3, &["commit", "-m", "titles"])?;
+    assert!(err.contains("notes.txt") && err.contains("dmv subset add new"));
+    assert_eq!(place.ok(&["cat", "@:notes.txt"])?, "notes.txt");
+    assert_eq!(fs::read(place.work().join("notes.txt"))?, b"mine");
+    // They would be overwritten.
+    let err = place.fails(5, &["subset", "add", "notes.txt"])?;
+    assert!(err.contains("notes.txt"), "{err}");
+    place.ok(&["subset", "add", "new"])?;
+    assert_eq!(
+        place.json(&["status", "--json"])?["changes"][0]["path"],
+        "new/file"
+    );
+    let err = place.fails(20, &["restore", "media/s1"])?;
+    assert!(err.contains("dmv subset add media/s1"), "{err}");
+    Ok(())
+}
+
+#[test]
+fn narrowing_never_takes_what_is_not_committed() -> Outcome {
+    let place = studio()?;
+    place.write("titles/d", "changed")?;
+    place.write("media/s2/untracked", "new")?;
+    let err = place.fails(5, &["subset", "set", "media/s1"])?;
+    assert!(
+        err.contains("titles/d") && !err.contains("untracked"),
+        "{err}"
+    );
+    assert!(has(&place, "media/s2/b") && has(&place, "notes.txt"));
+    place.ok(&["restore", "titles/d"])?;
+    place.ok(&["subset", "set", "media/s1"])?;
+    assert!(!has(&place, "titles") && !has(&place, "media/s2/b"));
+    assert_eq!(fs::read(place.work().join("media/s2/untracked"))?, b"new");
+    assert_eq!(
+        place.json(&["status", "--json"])?["outside"],
+        json!([{"path": "media/s2"}])
+    );
+    Ok(())
+}
+
+#[test]
+fn patterns_come_from_a_file_on_disk_or_in_a_commit() -> Outcome {
+    let place = studio()?;
+    place.write("needs", "# the render\n\nmedia/s1\n!media/s1/raw\n")?;
+    place.commit("what the render needs")?;
+    place.ok(&["checkout", "--subset-file", "@:needs"])?;
+    assert_eq!(place.ok(&["subset"])?, "media/s1\n!media/s1/raw\n");
+    assert!(!has(&place, "needs"));
+    place.write("media/s1/list", "titles\n")?;
+    place.ok(&["subset", "set", "--subset-file", "media/s1/list"])?;
+    assert!(has(&place, "titles/d") && has(&place, "media/s1/list"));
+    place.fails(20, &["subset", "set", "--subset-file", "nowhere"])?;
+    Ok(())
+}
+
+#[test]
+fn a_pattern_that_matches_nothing_is_said_and_a_bad_one_refused() -> Outcome {
+    let place = studio()?;
+    let done = place.json(&["checkout", "--subset", "titles", "nowhere/*.x", "--json"])?;
+    assert_eq!(done["idle_patterns"], json!(["nowhere/*.x"]));
+    for bad in ["a[", "../x", ""] {
+        place.fails(2, &["subset", "add", bad])?;
+    }
+    place.fails(2, &["checkout"])?;
+    place.fails(2, &["checkout", "--all", "--subset", "titles"])?;
+    assert_eq!(place.ok(&["subset"])?, "titles\nnowhere/*.x\n");
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! What a scan does where the worktree has a subset only.
+
+use super::dirs::Handle;
+use super::queue::Job;
+use super::{DirScan, Entry, Found, NONE, Outcome, Pair, Shared};
+use crate::object::tree::Kind;
+use crate::subset::{Extent, Subset};
+use crate::worktree::join;
+use crate::worktree::statcache::{KnownEntry, Section};
+use std::sync::{Arc, Mutex};
+
+/// A subdirectory to scan.
+pub(super) struct Subdir {
+    pub(super) name: Box<[u8]>,
+    /// Whether the base commit has it.
+    pub(super) known: bool,
+    pub(super) ignored: bool,
+    /// Whether it is not there: see [`DirScan::absent`].
+    pub(super) absent: bool,
+}
+
+impl Subdir {
+    pub(super) fn job(self, parent: Arc<Handle>) -> Job {
+        Job {
+            parent: Some(parent),
+            name: self.name,
+            known: self.known,
+            ignored: self.ignored,
+            absent: self.absent,
+        }
+    }
+}
+
+/// The subset, asked about the entries of one directory.
+pub(super) struct Inside<'a> {
+    subset: &'a Subset,
+    dir: Vec<u8>,
+    all: bool,
+}
+
+impl<'a> Inside<'a> {
+    pub(super) fn new(subset: &'a Subset, dir: &[u8]) -> Inside<'a> {
+        let all = subset.is_everything() || subset.extent(dir) == Extent::All;
+        let dir = dir.to_vec();
+        Inside { subset, dir, all }
+    }
+
+    /// Whether an entry is in the subset or, of a directory, may hold something that is.
+    pub(super) fn takes(&self, name: &[u8], is_dir: bool) -> bool {
+        if self.all {
+            return true;
+        }
+        let path = join(&self.dir, name);
+        match is_dir {
+            true => self.subset.extent(&path) != Extent::None,
+            false => self.subset.includes(&path, false),
+        }
+    }
+
+    /// Whether a directory of the base commit is not gone if it is not there: it may hold more than
+    /// the subset.
+    pub(super) fn keeps(&self, entry: &KnownEntry<'_>) -> bool {
+        !self.all
+            && entry.kind == Kind::Directory
+            && self.subset.extent(&join(&self.dir, entry.name)) == Extent::Part
+    }
+}
+
+impl Shared<'_> {
+    pub(super) fn absent_subdir(&self, dir: &[u8], name: &[u8]) -> Option<Subdir> {
+        let entered = self.options.select.enters(&join(dir, name));
+        entered.then(|| Subdir {
+            name: name.into(),
+            known: true,
+            ignored: false,
+            absent: true,
+        })
+    }
+
+    /// What there is to say of a directory that is not there and counts as empty.
+    pub(super) fn absent_dir(
+        &self,
+        job: Job,
+        path: Vec<u8>,
+        depth: usize,
+        known: Option<Arc<Section>>,
+    ) -> (Box<DirScan>, Vec<Job>) {
+        let inside = Inside::new(self.options.subset, &path);
+        let mut result = DirScan::empty(path, Outcome::Read, known);
+        result.absent = true;
+        let known = result.known.clone();
+        let mut subdirs = Vec::new();
+        for (number, entry) in known.iter().flat_map(|known| known.iter()).enumerate() {
+            if !self.options.select.takes(&result.path, entry.name) {
+                continue;
+            }
+            let state = match inside.keeps(&entry) {
+                true => {
+                    subdirs.extend(self.absent_subdir(&result.path, entry.name));
+                    Found::Dir(true)
+                }
+                false => Found::Gone(entry.kind),
+            };
+            let pair = Pair {
+                listed: NONE,
+                // MAX_DIR_ENTRIES is below 2^32.
+                known: number as u32,
+            };
+            result.entries.push(Entry { pair, state });
+        }
+        if subdirs.is_empty() {
+            return (Box::new(result), Vec::new());
+        }
+        // Nothing is opened below it, so it is not either, nor counted among the open ones.
+        let rules = match &job.parent {
+            Some(parent) => parent.rules.clone(),
+            None => self.options.ignore.clone(),
+        };
+        let handle = Arc::new(Handle {
+            parent: job.parent,
+            name: job.name,
+            path: result.path.clone(),
+            depth,
+            rules,
+            open: Mutex::new(None),
+        });
+        let jobs = subdirs.into_iter().map(|subdir| subdir.job(handle.clone()));
+        (Box::new(result), jobs.collect())
+    }
+}

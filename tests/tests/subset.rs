@@ -1,0 +1,218 @@
+//! Worktrees that have a part of a repository: the same work gives the same commits as in a whole
+//! one, and costs what the part costs.
+
+use dmv_core::hash::ObjectId;
+use dmv_core::job::Job;
+use dmv_core::repo::{CheckoutOptions, CheckoutTarget, Repo, RepoError, StatusOptions};
+use dmv_core::subset::Subset;
+use dmv_core::worktree::select::Paths;
+use dmv_tests::crashlab::Outcome;
+use dmv_tests::rng::Rng;
+use dmv_tests::scratch::{Files, Item, asked, commit, fast_dir, files_in, files_of};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn subset(patterns: &[&str]) -> Subset {
+    Subset::new(patterns.iter().map(|p| p.as_bytes())).expect("the test's patterns are sound")
+}
+
+fn set(repo: &Repo, subset: Subset) -> Result<u64, RepoError> {
+    let (settings, asked) = (Default::default(), asked("subset"));
+    let done = repo.set_subset(subset, &settings, asked, &Job::default())?;
+    assert!(done.refused.is_empty(), "{:?}", done.refused);
+    Ok(done.files)
+}
+
+fn switch(repo: &Repo, to: ObjectId) -> Result<u64, RepoError> {
+    let options = CheckoutOptions {
+        subset: None,
+        force: false,
+        settings: Default::default(),
+        asked: asked("checkout"),
+    };
+    let done = repo.checkout(CheckoutTarget::Commit(to), &options, &Job::default())?;
+    assert!(done.refused.is_empty(), "{:?}", done.refused);
+    Ok(done.files)
+}
+
+/// Paths that status tells of: changed ones, and those outside of the subset.
+fn status(repo: &Repo) -> Result<(Vec<String>, Vec<String>), RepoError> {
+    let options = StatusOptions {
+        select: &Paths::default(),
+        settings: Default::default(),
+    };
+    let report = repo.status(&options, &Job::default())?;
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    let text = |path: &Vec<u8>| String::from_utf8_lossy(path).into_owned();
+    let changes = report.changes.iter().map(|change| text(&change.path));
+    Ok((changes.collect(), report.outside.iter().map(text).collect()))
+}
+
+fn write(root: &Path, path: &str, text: &str) -> Outcome {
+    let file = root.join(path);
+    fs::create_dir_all(file.parent().ok_or("no parent")?)?;
+    fs::write(file, text)?;
+    Ok(())
+}
+
+// ---- The law.
+
+const NAMES: [&str; 5] = ["a", "b", "ab", "c.x", "d.y"];
+const PATTERNS: [&str; 12] = [
+    "a", "b", "ab", "a/b", "a/a/", "b/c.x", "*.x", "!*.y", "!a/b", "!ab", "**/b", "*",
+];
+
+/// A whole worktree, and one of the same commits with a subset.
+struct Twins {
+    rng: Rng,
+    whole: (PathBuf, Repo),
+    part: (PathBuf, Repo),
+    commits: Vec<ObjectId>,
+}
+
+impl Twins {
+    fn both(&self) -> [&Path; 2] {
+        [&self.whole.0, &self.part.0]
+    }
+
+    fn some(&mut self, n: usize) -> usize {
+        self.rng.below(n as u64) as usize
+    }
+
+    fn some_subset(&mut self) -> Subset {
+        let n = self.some(4);
+        let patterns: Vec<&str> = (0..n)
+            .map(|_| PATTERNS[self.some(PATTERNS.len())])
+            .collect();
+        subset(&patterns)
+    }
+
+    fn some_path(&mut self) -> String {
+        let depth = 1 + self.some(3);
+        let names: Vec<&str> = (0..depth).map(|_| NAMES[self.some(NAMES.len())]).collect();
+        names.join("/")
+    }
+
+    /// One change within the subset, the same in both; some paths allow none.
+    fn edit(&mut self, subset: &Subset) -> Outcome {
+        let path = self.some_path();
+        if !subset.includes(path.as_bytes(), false) || !subset.includes(path.as_bytes(), true) {
+            return Ok(());
+        }
+        let on_disk = self.whole.0.join(&path);
+        let kind = fs::symlink_metadata(&on_disk).map(|m| m.is_dir()).ok();
+        if kind == Some(true) {
+            if subset.extent(path.as_bytes()) == dmv_core::subset::Extent::All {
+                for root in self.both() {
+                    fs::remove_dir_all(root.join(&path))?;
+                }
+            }
+            return Ok(());
+        }
+        if kind == Some(false) && self.rng.one_in(2) {
+            for root in self.both() {
+                fs::remove_file(root.join(&path))?;
+            }
+            return self.tidy(&path);
+        }
+        let mut above = path.match_indices('/').map(|(at, _)| &path[..at]);
+        if above.any(|dir| self.whole.0.join(dir).is_file()) {
+            return Ok(());
+        }
+        let text = self.rng.word().to_string();
+        for root in self.both() {
+            write(root, &path, &text)?;
+        }
+        Ok(())
+    }
+
+    /// Directories that a removal has emptied sometimes go, too.
+    fn tidy(&mut self, path: &str) -> Outcome {
+        let mut path = path;
+        while let Some((dir, _)) = path.rsplit_once('/') {
+            let is_empty = |root: &Path| -> Result<bool, std::io::Error> {
+                Ok(fs::read_dir(root.join(dir))?.next().is_none())
+            };
+            if !is_empty(&self.part.0)? || self.rng.one_in(2) {
+                return Ok(());
+            }
+            if is_empty(&self.whole.0)? {
+                fs::remove_dir(self.whole.0.join(dir))?;
+            }
+            fs::remove_dir(self.part.0.join(dir))?;
+            path = dir;
+        }
+        Ok(())
+    }
+
+    /// Both are clean, and the one with a subset has just that of the last commit.
+    fn check(&self, at: ObjectId, subset: &Subset) -> Outcome {
+        assert_eq!(status(&self.whole.1)?, (vec![], vec![]));
+        let no_dirs = |files: Files| -> Files {
+            let files = files.into_iter();
+            files.filter(|(_, item)| *item != Item::EmptyDir).collect()
+        };
+        let mut want = no_dirs(files_of(&self.part.1, &at)?);
+        want.retain(|path, _| subset.includes(path, false));
+        let have = files_in(&self.part.0)?;
+        let empty: BTreeSet<String> = have
+            .iter()
+            .filter(|(_, item)| **item == Item::EmptyDir)
+            .map(|(path, _)| String::from_utf8_lossy(path).into_owned())
+            .collect();
+        assert_eq!(no_dirs(have), want, "{subset:?}");
+        let (changes, outside) = status(&self.part.1)?;
+        assert_eq!(changes, Vec::<String>::new(), "{subset:?}");
+        // What edits have left empty is a user's directory.
+        for path in outside {
+            let is_left = |dir: &String| dir == &path || dir.starts_with(&format!("{path}/"));
+            assert!(empty.iter().any(is_left), "{path} {empty:?}");
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn the_same_edits_in_a_subset_and_in_the_whole_give_the_same_commits() -> Outcome {
+    let seed = std::env::var("DMV_SEED").ok().and_then(|s| s.parse().ok());
+    for seed in seed.map_or(0..40, |seed| seed..seed + 1) {
+        eprintln!("DMV_SEED={seed}");
+        let (a, b) = (fast_dir()?, fast_dir()?);
+        let make = |dir: &Path| Repo::init(dir, "main", false, asked("init"));
+        let mut twins = Twins {
+            rng: Rng::new(seed),
+            whole: (a.path().to_owned(), make(a.path())?),
+            part: (b.path().to_owned(), make(b.path())?),
+            commits: Vec::new(),
+        };
+        let mut now = Subset::everything();
+        for step in 0..14 {
+            for _ in 0..if step == 0 { 25 } else { 5 } {
+                twins.edit(&now)?;
+            }
+            let whole = commit(&twins.whole.1, "x")?;
+            let part = commit(&twins.part.1, "x")?;
+            assert_eq!(
+                whole.commit, part.commit,
+                "seed {seed}, step {step}, {now:?}"
+            );
+            assert!(part.problems.is_empty() && whole.problems.is_empty());
+            let mut at = whole.commit.ok_or("no commit")?;
+            twins.commits.push(at);
+            twins.check(at, &now)?;
+            if twins.rng.one_in(3) {
+                at = twins.commits[twins.rng.below(twins.commits.len() as u64) as usize];
+                switch(&twins.whole.1, at)?;
+                switch(&twins.part.1, at)?;
+                twins.check(at, &now)?;
+            }
+            if twins.rng.one_in(2) {
+                now = twins.some_subset();
+                set(&twins.part.1, now.clone())?;
+                twins.check(at, &now)?;
+            }
+        }
+    }
+    Ok(())
+}
