@@ -5,8 +5,9 @@
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::name::RepoPath;
-use dmv_core::repo::{Repo, StatusOptions, StatusReport, VerifyDepth};
+use dmv_core::repo::{Repo, StatusOptions, StatusReport, VerifyDepth, Wanted};
 use dmv_core::store::MERGE_TABLES;
+use dmv_core::subset::Subset;
 use dmv_core::worktree::select::Paths;
 use dmv_tests::crashlab::Outcome;
 use dmv_tests::rng::Rng;
@@ -284,7 +285,12 @@ fn story(seed: u64, commits: u64) -> Outcome {
         if n % 4 == 3 || n + 1 == commits {
             let at = repo.locate("it", &read, &RepoPath::root())?;
             let out = dir.path().join(format!("out{n}"));
-            let report = repo.export(&at, &out, &Job::default())?;
+            let wanted = Wanted {
+                path: &RepoPath::root(),
+                located: &at,
+                subset: &Subset::everything(),
+            };
+            let report = repo.export(wanted, &out, &Job::default())?;
             assert!(report.refused.is_empty());
             compare(&files_in(&out)?, &want)?;
             // The same files, made at once in another repository, are the same tree.

@@ -173,6 +173,7 @@ fn a_trusted_peer_fetches_and_pushes() -> Done {
 
     ours.create_ref(RefKind::Branch, "other", first, asked("branch"))?;
     let options = CheckoutOptions {
+        subset: None,
         force: false,
         settings: Default::default(),
         asked: asked("checkout"),

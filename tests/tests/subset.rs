@@ -3,15 +3,22 @@
 
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
-use dmv_core::repo::{CheckoutOptions, CheckoutTarget, Repo, RepoError, StatusOptions};
+use dmv_core::object::name::RepoPath;
+use dmv_core::repo::{
+    CheckoutOptions, CheckoutTarget, Repo, RepoError, StatusOptions, Wanted, discover,
+};
 use dmv_core::subset::Subset;
+use dmv_core::vfs::{Open, OsVfs, Vfs, VfsFile};
 use dmv_core::worktree::select::Paths;
 use dmv_tests::crashlab::Outcome;
 use dmv_tests::rng::Rng;
 use dmv_tests::scratch::{Files, Item, asked, commit, fast_dir, files_in, files_of};
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 fn subset(patterns: &[&str]) -> Subset {
     Subset::new(patterns.iter().map(|p| p.as_bytes())).expect("the test's patterns are sound")
@@ -65,6 +72,7 @@ const PATTERNS: [&str; 12] = [
 
 /// A whole worktree, and one of the same commits with a subset.
 struct Twins {
+    seed: u64,
     rng: Rng,
     whole: (PathBuf, Repo),
     part: (PathBuf, Repo),
@@ -148,7 +156,12 @@ impl Twins {
 
     /// Both are clean, and the one with a subset has just that of the last commit.
     fn check(&self, at: ObjectId, subset: &Subset) -> Outcome {
-        assert_eq!(status(&self.whole.1)?, (vec![], vec![]));
+        assert_eq!(
+            status(&self.whole.1)?,
+            (vec![], vec![]),
+            "DMV_SEED={}",
+            self.seed
+        );
         let no_dirs = |files: Files| -> Files {
             let files = files.into_iter();
             files.filter(|(_, item)| *item != Item::EmptyDir).collect()
@@ -161,7 +174,7 @@ impl Twins {
             .filter(|(_, item)| **item == Item::EmptyDir)
             .map(|(path, _)| String::from_utf8_lossy(path).into_owned())
             .collect();
-        assert_eq!(no_dirs(have), want, "{subset:?}");
+        assert_eq!(no_dirs(have), want, "{subset:?}, DMV_SEED={}", self.seed);
         let (changes, outside) = status(&self.part.1)?;
         assert_eq!(changes, Vec::<String>::new(), "{subset:?}");
         // What edits have left empty is a user's directory.
@@ -177,10 +190,10 @@ impl Twins {
 fn the_same_edits_in_a_subset_and_in_the_whole_give_the_same_commits() -> Outcome {
     let seed = std::env::var("DMV_SEED").ok().and_then(|s| s.parse().ok());
     for seed in seed.map_or(0..40, |seed| seed..seed + 1) {
-        eprintln!("DMV_SEED={seed}");
         let (a, b) = (fast_dir()?, fast_dir()?);
         let make = |dir: &Path| Repo::init(dir, "main", false, asked("init"));
         let mut twins = Twins {
+            seed,
             rng: Rng::new(seed),
             whole: (a.path().to_owned(), make(a.path())?),
             part: (b.path().to_owned(), make(b.path())?),
@@ -195,7 +208,7 @@ fn the_same_edits_in_a_subset_and_in_the_whole_give_the_same_commits() -> Outcom
             let part = commit(&twins.part.1, "x")?;
             assert_eq!(
                 whole.commit, part.commit,
-                "seed {seed}, step {step}, {now:?}"
+                "DMV_SEED={seed}, step {step}, {now:?}"
             );
             assert!(part.problems.is_empty() && whole.problems.is_empty());
             let mut at = whole.commit.ok_or("no commit")?;
@@ -213,6 +226,135 @@ fn the_same_edits_in_a_subset_and_in_the_whole_give_the_same_commits() -> Outcom
                 twins.check(at, &now)?;
             }
         }
+    }
+    Ok(())
+}
+
+// ---- The cost.
+
+/// The system's files, with the bytes counted that are read.
+#[derive(Clone, Default)]
+struct Counting(Arc<AtomicU64>);
+
+struct CountedFile(Arc<dyn VfsFile>, Arc<AtomicU64>);
+
+impl Vfs for Counting {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn VfsFile>> {
+        Ok(Arc::new(CountedFile(
+            OsVfs.open(path, how)?,
+            self.0.clone(),
+        )))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        OsVfs.list(dir)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        OsVfs.create_dir_all(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        OsVfs.sync_dir(dir)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        OsVfs.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        OsVfs.remove(path)
+    }
+}
+
+impl VfsFile for CountedFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let read = self.0.read_at(buf, offset)?;
+        self.1.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+
+    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_at(data, offset)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+
+    fn start_writeback(&self, offset: u64, len: u64) {
+        self.0.start_writeback(offset, len);
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        self.0.try_lock()
+    }
+}
+
+const FILES_IN_DIR: usize = 10;
+
+/// A repository of so many directories, of which the worktree has none.
+fn of_many(dir: &Path, dirs: usize) -> Outcome {
+    let mut rng = Rng::new(7);
+    let repo = Repo::init(dir, "main", false, asked("init"))?;
+    for n in 0..dirs {
+        let at = dir.join(format!("d{n:05}"));
+        fs::create_dir(&at)?;
+        for file in 0..FILES_IN_DIR {
+            fs::write(at.join(format!("f{file}")), rng.bytes(500))?;
+        }
+    }
+    commit(&repo, "all")?;
+    set(&repo, Subset::nothing())?;
+    Ok(())
+}
+
+/// Bytes read from packs and indexes by work in one directory of a repository of `dirs`: checking
+/// it out, a look at it, a commit in it, an export of it.
+fn bytes_read(dirs: usize) -> Result<[u64; 4], Box<dyn std::error::Error>> {
+    let temp = fast_dir()?;
+    let dir = temp.path().join("repo");
+    of_many(&dir, dirs)?;
+    let vfs = Counting::default();
+    let repo = || -> Result<Repo, RepoError> {
+        let repo = Repo::open_place_on(discover(&dir)?, Arc::new(vfs.clone()))?;
+        vfs.0.store(0, Ordering::Relaxed);
+        Ok(repo)
+    };
+    let read = || vfs.0.load(Ordering::Relaxed);
+    let one = format!("d{:05}", dirs / 2);
+    let part = subset(&[&one]);
+    assert_eq!(set(&repo()?, part.clone())?, FILES_IN_DIR as u64);
+    let checkout = read();
+    fs::write(dir.join(&one).join("f3"), "edited")?;
+    assert_eq!(status(&repo()?)?, (vec![format!("{one}/f3")], vec![]));
+    let look = read();
+    assert_eq!(commit(&repo()?, "edit")?.files, 1);
+    let committed = read();
+    let repo = repo()?;
+    let head = repo.head_commit()?.ok_or("no commit")?;
+    let (root, at) = (repo.read_commit(&head)?, RepoPath::root());
+    let located = repo.locate("it", &root, &at)?;
+    let wanted = Wanted {
+        path: &at,
+        located: &located,
+        subset: &part,
+    };
+    let done = repo.export(wanted, &temp.path().join("out"), &Job::default())?;
+    assert_eq!(done.files, FILES_IN_DIR as u64);
+    Ok([checkout, look, committed, read()])
+}
+
+#[test]
+fn what_a_subset_reads_does_not_grow_with_the_repository() -> Outcome {
+    let (small, large) = (bytes_read(400)?, bytes_read(3200)?);
+    // At most a frame of metadata and one of data more: frames grow up to a MiB, then no more.
+    for (small, large) in small.into_iter().zip(large) {
+        assert!(large < small + (2 << 20), "{small} {large}");
     }
     Ok(())
 }

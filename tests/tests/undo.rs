@@ -143,6 +143,7 @@ impl Subject {
         let want = self.switched(&self.view, &goal)?;
         let before = self.files()?;
         let options = CheckoutOptions {
+            subset: None,
             force: false,
             settings: Default::default(),
             asked: asked("checkout"),

@@ -11,8 +11,10 @@ use dmv_core::object::commit::Commit;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{
-    Asked, CONFIG_FILE, Located, Repo, RepoError, Who, WorktreeSettings, discover, split_path,
+    Asked, CONFIG_FILE, Located, Repo, RepoError, Wanted, Who, WorktreeSettings, discover,
+    split_path,
 };
+use dmv_core::subset::Subset;
 use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -29,6 +31,17 @@ pub struct PlaceIn {
     pub path: RepoPath,
     /// What is there.
     pub located: Located,
+}
+
+impl PlaceIn {
+    /// The paths of it that are in a subset.
+    pub fn wanted<'a>(&'a self, subset: &'a Subset) -> Wanted<'a> {
+        Wanted {
+            path: &self.path,
+            located: &self.located,
+            subset,
+        }
+    }
 }
 
 /// The surroundings of a command.

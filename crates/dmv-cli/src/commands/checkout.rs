@@ -1,6 +1,6 @@
 //! `dmv checkout`
 
-use crate::commands::subset::{LimitArgs, patterns, shown};
+use crate::commands::subset::{LimitArgs, patterns, shown, tell_idle};
 use crate::context::Context;
 use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ProblemValue, problems};
@@ -82,16 +82,6 @@ fn target(repo: &Repo, revision: &str) -> Result<CheckoutTarget, Failure> {
     })
 }
 
-/// A new subset's patterns that named nothing.
-fn tell_idle(context: &Context, report: &CheckoutReport) {
-    for pattern in &report.idle_patterns {
-        let pattern = escape(pattern);
-        context
-            .ui
-            .warn(format_args!("nothing in the commit matches '{pattern}'"));
-    }
-}
-
 /// Tells what a checkout or restore did.
 pub fn finish(context: &Context, report: &CheckoutReport, switched: bool) -> Result<u8, Failure> {
     let ui = &context.ui;
@@ -122,7 +112,7 @@ pub fn finish(context: &Context, report: &CheckoutReport, switched: bool) -> Res
         let files = count(report.files, "file", "files");
         writeln!(out, "{files} written ({}){removed}", bytes(report.bytes))?;
     }
-    tell_idle(context, report);
+    tell_idle(context, &report.idle_patterns);
     for problem in &report.refused {
         let (path, why) = (escape(&problem.path), &problem.why);
         ui.warn(format_args!("not written: {path}: {why}"));

@@ -78,6 +78,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         (Some(_), true) => {}
         (Some(start), false) => {
             let options = CheckoutOptions {
+                subset: None,
                 force: false,
                 settings: context.settings()?,
                 asked: context.asked()?,

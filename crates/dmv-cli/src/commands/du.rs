@@ -1,5 +1,6 @@
 //! `dmv du`
 
+use crate::commands::subset::LimitArgs;
 use crate::context::Context;
 use crate::error::{EXIT_OK, Failure};
 use crate::format::json::PathValue;
@@ -11,11 +12,15 @@ use std::io::Write;
 
 /// Add up the bytes of a directory or file, and how many of them differ
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  dmv du\n  dmv du v1.0:media")]
+#[command(
+    after_help = "Example:\n  dmv du\n  dmv du v1.0:media\n  dmv du --subset media/scene4 '*.edl'"
+)]
 pub struct Args {
     /// What to add up; all of the worktree's commit by default
     #[arg(value_name = "REV[:PATH]", default_value = "@")]
     place: OsString,
+    #[command(flatten)]
+    limit: LimitArgs,
 }
 
 #[derive(Serialize)]
@@ -32,8 +37,9 @@ struct Document {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let place = context.place(&repo, &args.place)?;
+    let subset = args.limit.read_for(context, &repo, place.commit.tree)?;
     let watch = context.watch("adding up");
-    let sum = repo.disk_use(&place.located, &context.job)?;
+    let sum = repo.disk_use(place.wanted(&subset), &context.job)?;
     drop(watch);
     if context.globals.json {
         context.ui.json(&Document {

@@ -1,14 +1,15 @@
 //! `dmv export`
 
-use crate::context::{Context, PlaceIn};
+use crate::commands::subset::LimitArgs;
+use crate::context::Context;
 use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ProblemValue, problems};
 use crate::format::text::{bytes, count};
 use dmv_core::job::Job;
 use dmv_core::object::list::Blob;
-use dmv_core::object::name::{RepoPath, escape};
+use dmv_core::object::name::escape;
 use dmv_core::object::tree::{Kind, TreeEntry};
-use dmv_core::repo::{Located, Repo, RepoError, blob_of};
+use dmv_core::repo::{Repo, RepoError, Wanted, blob_of};
 use dmv_core::worktree::snapshot::Problem;
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
@@ -22,11 +23,14 @@ use tar::{EntryType, Header};
 /// Write files of a commit to a directory or a tar archive, without a worktree
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv export v1.0 --to /srv/release\n  \
-                  dmv export @:media --tar - | ssh host tar -x")]
+                  dmv export @:media --tar - | ssh host tar -x\n  \
+                  dmv export v1.0 --subset media/scene4 '*.edl' --to /scratch/job")]
 pub struct Args {
     /// What to write
     #[arg(value_name = "REV[:PATH]")]
     place: OsString,
+    #[command(flatten)]
+    limit: LimitArgs,
     /// Into this directory, which is made, or is empty
     #[arg(long, value_name = "DIR", required_unless_present = "tar")]
     to: Option<PathBuf>,
@@ -57,11 +61,18 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     place.commit.tree = repo.readable_tree(&place.commit)?;
     let revision = place.revision.clone();
     place.located = repo.locate(&revision, &place.commit, &place.path)?;
+    let subset = args.limit.read_for(context, &repo, place.commit.tree)?;
+    let what = What {
+        repo: &repo,
+        wanted: place.wanted(&subset),
+        time: u64::try_from(place.commit.committer.seconds).unwrap_or(0),
+        job: &context.job,
+    };
     let to_stdout = args.tar.as_deref() == Some(Path::new("-"));
     let watch = context.watch("exporting");
     let done = match (&args.to, &args.tar) {
         (Some(dir), _) => {
-            let report = repo.export(&place.located, dir, &context.job)?;
+            let report = repo.export(what.wanted, dir, &context.job)?;
             Done {
                 files: report.files,
                 bytes: report.bytes,
@@ -70,9 +81,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         }
         (None, Some(_)) if to_stdout => {
             let mut out = context.ui.out();
-            archive(&repo, &place, &context.job, &mut *out)?
+            archive(what, &mut *out)?
         }
-        (None, Some(file)) => archive_file(&repo, &place, &context.job, file)?,
+        (None, Some(file)) => archive_file(what, file)?,
         (None, None) => return Err(Failure::usage("--to or --tar is needed")),
     };
     drop(watch);
@@ -101,7 +112,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
 /// A failed attempt leaves nothing under the final name. What is no regular file (a device, a pipe,
 /// a link such as `/dev/stdout`) is written into: to put a file in its place would take it from
 /// everybody who uses it.
-fn archive_file(repo: &Repo, place: &PlaceIn, job: &Job, file: &Path) -> Result<Done, Failure> {
+fn archive_file(what: What<'_>, file: &Path) -> Result<Done, Failure> {
     let failed = |e: &io::Error| Failure::file("write", file, e);
     if std::fs::symlink_metadata(file).is_ok_and(|there| !there.is_file()) {
         let open = std::fs::OpenOptions::new().write(true).open(file);
@@ -110,7 +121,7 @@ fn archive_file(repo: &Repo, place: &PlaceIn, job: &Job, file: &Path) -> Result<
             open.set_len(0).map_err(|e| failed(&e))?;
         }
         let mut out = io::BufWriter::with_capacity(1 << 20, open);
-        return archive(repo, place, job, &mut out);
+        return archive(what, &mut out);
     }
     let dir = match file.parent() {
         Some(dir) if dir != Path::new("") => dir,
@@ -122,54 +133,55 @@ fn archive_file(repo: &Repo, place: &PlaceIn, job: &Job, file: &Path) -> Result<
         .tempfile_in(dir)
         .map_err(|e| failed(&e))?;
     let mut out = io::BufWriter::with_capacity(1 << 20, temp);
-    let done = archive(repo, place, job, &mut out)?;
+    let done = archive(what, &mut out)?;
     let temp = out.into_inner().map_err(|e| failed(e.error()))?;
     temp.persist(file).map_err(|e| failed(&e.error))?;
     Ok(done)
 }
 
-fn archive(repo: &Repo, place: &PlaceIn, job: &Job, out: &mut dyn Write) -> Result<Done, Failure> {
-    let totals = match &place.located {
-        Located::Root { bytes, files, .. } => (*bytes, *files),
-        Located::Entry(entry) => (entry.size, entry.file_count()),
-    };
-    job.progress.total_bytes.store(totals.0, Ordering::Relaxed);
-    job.progress.total_files.store(totals.1, Ordering::Relaxed);
+fn archive(what: What<'_>, out: &mut dyn Write) -> Result<Done, Failure> {
+    let progress = &what.job.progress;
+    let (bytes, files) = what.wanted.totals();
+    progress.total_bytes.store(bytes, Ordering::Relaxed);
+    progress.total_files.store(files, Ordering::Relaxed);
     let mut archive = Archive {
-        repo,
-        job,
-        time: u64::try_from(place.commit.committer.seconds).unwrap_or(0),
+        repo: what.repo,
+        job: what.job,
+        time: what.time,
         builder: tar::Builder::new(out),
         done: Done::default(),
     };
-    match (place.located.tree(), &place.located) {
-        (Some(tree), _) => {
-            let mut failed = None;
-            repo.list(&RepoPath::root(), tree, true, &mut |listed| {
-                Ok(match archive.add(listed.path.as_bytes(), &listed.entry) {
-                    Ok(()) => ControlFlow::Continue(()),
-                    Err(e) => {
-                        failed = Some(e);
-                        ControlFlow::Break(())
-                    }
-                })
-            })?;
-            if let Some(failure) = failed {
-                return Err(failure);
+    let mut failed = None;
+    what.repo.list_wanted(what.wanted, &mut |listed| {
+        Ok(match archive.add(listed.path.as_bytes(), &listed.entry) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(e) => {
+                failed = Some(e);
+                ControlFlow::Break(())
             }
-        }
-        (None, Located::Entry(entry)) => archive.add(entry.name.as_bytes(), entry)?,
-        (None, Located::Root { .. }) => {}
+        })
+    })?;
+    if let Some(failure) = failed {
+        return Err(failure);
     }
     let Archive { builder, done, .. } = archive;
     builder.into_inner()?.flush()?;
     Ok(done)
 }
 
+/// What is exported.
+#[derive(Clone, Copy)]
+struct What<'a> {
+    repo: &'a Repo,
+    wanted: Wanted<'a>,
+    /// Seconds since 1970 that every entry of an archive gets: the commit's.
+    time: u64,
+    job: &'a Job,
+}
+
 struct Archive<'a> {
     repo: &'a Repo,
     job: &'a Job,
-    /// Seconds since 1970 that every entry gets: the commit's.
     time: u64,
     builder: tar::Builder<&'a mut dyn Write>,
     done: Done,

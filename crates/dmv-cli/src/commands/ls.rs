@@ -1,5 +1,6 @@
 //! `dmv ls`
 
+use crate::commands::subset::LimitArgs;
 use crate::context::Context;
 use crate::error::{EXIT_OK, Failure};
 use crate::format::json::PathValue;
@@ -7,7 +8,7 @@ use crate::format::text::{SHORT_ID, bytes};
 use anstyle::{AnsiColor, Style};
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::object::tree::{Kind, TreeEntry};
-use dmv_core::repo::Located;
+use dmv_core::repo::{Listed, Located};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::Write;
@@ -15,7 +16,9 @@ use std::ops::ControlFlow;
 
 /// List files of a commit, without reading them
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  dmv ls -l @:media\n  dmv ls -r v1.0")]
+#[command(
+    after_help = "Example:\n  dmv ls -l @:media\n  dmv ls -r v1.0\n  dmv ls -r --subset '*.edl'"
+)]
 pub struct Args {
     /// What to list; the root of the worktree's commit by default
     #[arg(value_name = "REV[:PATH]", default_value = "@")]
@@ -26,6 +29,8 @@ pub struct Args {
     /// List everything below
     #[arg(short)]
     recursive: bool,
+    #[command(flatten)]
+    limit: LimitArgs,
 }
 
 #[derive(Serialize)]
@@ -58,8 +63,12 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         }
         return Ok(EXIT_OK);
     };
+    if args.limit.is_given() && !args.recursive {
+        return Err(Failure::usage("a subset is listed with -r").hint("dmv ls -r --subset PATTERN"));
+    }
+    let subset = args.limit.read_for(context, &repo, place.commit.tree)?;
     let mut failed = None;
-    repo.list(&place.path, tree, args.recursive, &mut |listed| {
+    let mut visit = |listed: Listed| {
         Ok(
             match show(context, args.long, &listed.path, &listed.entry) {
                 Ok(()) => ControlFlow::Continue(()),
@@ -69,7 +78,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
                 }
             },
         )
-    })?;
+    };
+    match subset.is_everything() {
+        false => repo.list_subset(&place.path, tree, &subset, &mut visit)?,
+        true => repo.list(&place.path, tree, args.recursive, &mut visit)?,
+    }
     match failed {
         Some(failure) => Err(failure),
         None => Ok(EXIT_OK),

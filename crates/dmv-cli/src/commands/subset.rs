@@ -3,6 +3,7 @@
 use super::checkout::finish;
 use crate::context::Context;
 use crate::error::{EXIT_OK, Failure};
+use dmv_core::hash::ObjectId;
 use dmv_core::object::name::escape;
 use dmv_core::repo::{Located, Repo, RepoError, blob_of, split_path};
 use dmv_core::subset::Subset;
@@ -79,6 +80,37 @@ impl LimitArgs {
             None if self.subset.is_empty() => Ok(None),
             None => of(&self.subset).map(Some),
         }
+    }
+}
+
+impl LimitArgs {
+    /// As [`read`](Self::read), everything by default; says which patterns name nothing in `tree`.
+    pub fn read_for(
+        &self,
+        context: &Context,
+        repo: &Repo,
+        tree: ObjectId,
+    ) -> Result<Subset, Failure> {
+        let subset = self.read(context, repo)?.unwrap_or_default();
+        tell_idle(
+            context,
+            &repo.idle_patterns(tree, &Subset::everything(), &subset)?,
+        );
+        Ok(subset)
+    }
+
+    /// Whether a subset is asked for.
+    pub fn is_given(&self) -> bool {
+        !self.subset.is_empty() || self.subset_file.is_some()
+    }
+}
+
+/// Says which patterns name nothing.
+pub fn tell_idle(context: &Context, patterns: &[Vec<u8>]) {
+    for pattern in patterns {
+        let pattern = shown(pattern);
+        let text = format_args!("nothing in the commit matches '{pattern}'");
+        context.ui.warn(text);
     }
 }
 

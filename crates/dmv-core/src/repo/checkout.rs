@@ -207,7 +207,7 @@ impl Repo {
     }
 
     /// The patterns that `new` has and `old` has not, and that name nothing in a tree.
-    fn idle_patterns(
+    pub fn idle_patterns(
         &self,
         root: ObjectId,
         old: &Subset,

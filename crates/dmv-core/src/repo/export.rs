@@ -1,7 +1,7 @@
 //! Files out of a commit, without a worktree.
 
 use super::files::StoreContent;
-use super::{Located, Repo, RepoError};
+use super::{Repo, RepoError, Wanted};
 use crate::fsutil::SafeDir;
 use crate::job::Job;
 use crate::object::list::Blob;
@@ -32,12 +32,17 @@ pub struct ExportReport {
 }
 
 impl Repo {
-    /// Writes what is at a place in a commit into the directory `to`.
+    /// Writes what is wanted of a commit into the directory `to`.
     ///
     /// A directory that is not there yet is filled under another name beside it and renamed when it
     /// is complete. One that is there must be empty; its files are renamed into place one by one.
     /// Either way no truncated file has a final name, however the export ends.
-    pub fn export(&self, at: &Located, to: &Path, job: &Job) -> Result<ExportReport, RepoError> {
+    pub fn export(
+        &self,
+        wanted: Wanted<'_>,
+        to: &Path,
+        job: &Job,
+    ) -> Result<ExportReport, RepoError> {
         let to = std::path::absolute(to).map_err(|source| RepoError::Io {
             action: "find",
             path: to.to_owned(),
@@ -61,7 +66,7 @@ impl Repo {
                     source,
                 });
             }
-            return self.export_into(at, &SafeDir::open_root(&to)?, true, job);
+            return self.export_into(wanted, &SafeDir::open_root(&to)?, true, job);
         }
         let (Some(parent), Some(name)) = (to.parent(), to.file_name()) else {
             return Err(io("create", &to)(std::io::ErrorKind::InvalidInput.into()));
@@ -71,7 +76,7 @@ impl Repo {
         temp_name.push(format!(".{}.partial", &FileId::random().to_string()[..8]));
         let temp = parent.join(temp_name);
         std::fs::create_dir(&temp).map_err(io("create", &temp))?;
-        let done = self.export_into(at, &SafeDir::open_root(&temp)?, false, job);
+        let done = self.export_into(wanted, &SafeDir::open_root(&temp)?, false, job);
         match done {
             Ok(report) => {
                 std::fs::rename(&temp, &to).map_err(io("rename", &temp))?;
@@ -87,7 +92,7 @@ impl Repo {
 
     fn export_into(
         &self,
-        at: &Located,
+        wanted: Wanted<'_>,
         root: &SafeDir,
         rename_always: bool,
         job: &Job,
@@ -102,23 +107,13 @@ impl Repo {
             last_dir: RepoPath::root(),
             report: ExportReport::default(),
         };
-        match at {
-            Located::Root { tree, bytes, files } => {
-                job.progress.total_bytes.store(*bytes, Ordering::Relaxed);
-                job.progress.total_files.store(*files, Ordering::Relaxed);
-                export.all_of(*tree)?;
-            }
-            Located::Entry(entry) if entry.kind == Kind::Directory => {
-                job.progress
-                    .total_bytes
-                    .store(entry.size, Ordering::Relaxed);
-                job.progress
-                    .total_files
-                    .store(entry.files, Ordering::Relaxed);
-                export.all_of(entry.id)?;
-            }
-            Located::Entry(entry) => export.add(RepoPath::from(&entry.name), entry)?,
-        }
+        let (bytes, files) = wanted.totals();
+        job.progress.total_bytes.store(bytes, Ordering::Relaxed);
+        job.progress.total_files.store(files, Ordering::Relaxed);
+        self.list_wanted(wanted, &mut |listed| {
+            export.add(listed.path, &listed.entry)?;
+            Ok(ControlFlow::Continue(()))
+        })?;
         export.flush()?;
         Ok(export.report)
     }
@@ -137,14 +132,6 @@ struct Export<'a> {
 }
 
 impl Export<'_> {
-    fn all_of(&mut self, tree: crate::hash::ObjectId) -> Result<(), RepoError> {
-        let repo = self.repo;
-        repo.list(&RepoPath::root(), tree, true, &mut |listed| {
-            self.add(listed.path, &listed.entry)?;
-            Ok(ControlFlow::Continue(()))
-        })
-    }
-
     fn add(&mut self, path: RepoPath, entry: &TreeEntry) -> Result<(), RepoError> {
         if self.job.is_cancelled() {
             return Err(RepoError::Cancelled);

@@ -39,6 +39,28 @@ impl Located {
     }
 }
 
+/// What of a commit is wanted: a place in it, and there the paths in a subset.
+#[derive(Clone, Copy)]
+pub struct Wanted<'a> {
+    /// The place's path from the commit's root, where the subset's patterns begin.
+    pub path: &'a RepoPath,
+    /// What is there.
+    pub located: &'a Located,
+    /// The paths.
+    pub subset: &'a Subset,
+}
+
+impl Wanted<'_> {
+    /// Bytes and files of it, as far as they are known without looking at each.
+    pub fn totals(&self) -> (u64, u64) {
+        match self.located {
+            _ if !self.subset.is_everything() => (0, 0),
+            Located::Root { bytes, files, .. } => (*bytes, *files),
+            Located::Entry(entry) => (entry.size, entry.file_count()),
+        }
+    }
+}
+
 /// One line of a listing.
 #[derive(Clone, Debug)]
 pub struct Listed {
@@ -156,6 +178,39 @@ impl Repo {
                 flow = visit(Listed { path, entry })?;
             }
         }
+    }
+
+    /// Visits the files and empty directories of what is wanted, in path order. Paths begin at the
+    /// place; that of a place that is a file is its name.
+    pub fn list_wanted(
+        &self,
+        wanted: Wanted<'_>,
+        visit: &mut dyn FnMut(Listed) -> Result<ControlFlow<()>, RepoError>,
+    ) -> Result<(), RepoError> {
+        let Wanted {
+            path: at,
+            located,
+            subset,
+        } = wanted;
+        if let Some(tree) = located.tree() {
+            if at.is_root() {
+                return self.list_subset(at, tree, subset, visit);
+            }
+            return self.list_subset(at, tree, subset, &mut |Listed { path, entry }| {
+                let names = path.components().skip(at.depth());
+                let below = names.collect::<Vec<_>>().join(&b'/');
+                let path = Repo::parse_path(&below)?;
+                visit(Listed { path, entry })
+            });
+        }
+        if let Located::Entry(entry) = located
+            && subset.includes(at.as_bytes(), false)
+        {
+            let (path, entry) = (RepoPath::from(&entry.name), entry.clone());
+            // It is the only one.
+            let _ = visit(Listed { path, entry })?;
+        }
+        Ok(())
     }
 
     fn path_in(

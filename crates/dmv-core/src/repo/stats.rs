@@ -1,11 +1,10 @@
 //! How much there is: logical, unique and stored bytes.
 
-use super::{Located, Repo, RepoError};
+use super::{Repo, RepoError, Wanted};
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::ObjectType;
 use crate::object::list::BlobChunks;
-use crate::object::name::RepoPath;
 use crate::object::tree::Kind;
 use crate::repo::look::blob_of;
 use std::collections::HashSet;
@@ -54,10 +53,10 @@ pub struct StoreStats {
 }
 
 impl Repo {
-    /// Adds up what is at a place in a commit. Metadata is read, content is not.
+    /// Adds up what is wanted of a commit. Metadata is read, content is not.
     ///
     /// Memory: 32 bytes for each different chunk.
-    pub fn disk_use(&self, at: &Located, job: &Job) -> Result<DiskUse, RepoError> {
+    pub fn disk_use(&self, wanted: Wanted<'_>, job: &Job) -> Result<DiskUse, RepoError> {
         let mut seen: HashSet<ObjectId> = HashSet::new();
         let mut sum = DiskUse::default();
         let mut add = |entry: &crate::object::tree::TreeEntry| -> Result<(), RepoError> {
@@ -77,16 +76,10 @@ impl Repo {
             }
             Ok(())
         };
-        match at {
-            Located::Entry(entry) if entry.kind != Kind::Directory => add(entry)?,
-            _ => {
-                let tree = at.tree().expect("everything else is a directory");
-                self.list(&RepoPath::root(), tree, true, &mut |listed| {
-                    add(&listed.entry)?;
-                    Ok(ControlFlow::Continue(()))
-                })?;
-            }
-        }
+        self.list_wanted(wanted, &mut |listed| {
+            add(&listed.entry)?;
+            Ok(ControlFlow::Continue(()))
+        })?;
         let (raw, stored) = self.compression()?;
         sum.stored_bytes = match raw {
             0 => sum.unique_bytes,
