@@ -13,6 +13,9 @@ use std::collections::{HashMap, VecDeque};
 
 /// Steps of a walk between two chances to stop.
 const STEPS: usize = 4096;
+/// Ids in the first request after a cut; each further one has twice as many. Few ids make the
+/// sender send single objects, so that also a line that is cut within every frame gets on.
+const FIRST_IDS: usize = 2;
 /// Bytes of objects that came though they were here, beyond as many that were new. A peer that
 /// passes this only fills the line.
 const MAX_REPEATED_BYTES: u64 = 256 << 20;
@@ -52,6 +55,8 @@ pub struct Receiver {
     asked: HashMap<ObjectId, ObjectType>,
     /// How many messages with it have not been answered.
     open_needs: usize,
+    /// Ids that the next one may hold.
+    batch: usize,
     absent: Vec<(ObjectType, ObjectId)>,
     new_bytes: u64,
     repeated_bytes: u64,
@@ -94,6 +99,10 @@ impl Receiver {
             reach,
             asked: HashMap::new(),
             open_needs: 0,
+            batch: match unasked {
+                Unasked::Commits => FIRST_IDS,
+                Unasked::Metadata | Unasked::All => MAX_IDS,
+            },
             absent: Vec::new(),
             new_bytes: 0,
             repeated_bytes: 0,
@@ -195,7 +204,7 @@ impl Receiver {
                     if self.asked.insert(found.id, found.ty).is_none() {
                         need.push((found.ty, found.id));
                     }
-                    if need.len() >= MAX_IDS {
+                    if need.len() >= self.batch {
                         break;
                     }
                 }
@@ -206,6 +215,7 @@ impl Receiver {
                 self.round_trips += 1;
             }
             self.open_needs += 1;
+            self.batch = (self.batch * 2).min(MAX_IDS);
             return Ok(Some(Output::Send(Message::Need(to_wire_objects(&need)))));
         }
         if !is_over {
