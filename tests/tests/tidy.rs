@@ -59,7 +59,7 @@ const ROOMS: [(&str, &[&str]); 17] = [
 const ROOM_EXCEPTIONS: [(&str, &str, &str); 0] = [];
 
 /// Each outside crate and the places that may name it: files, or directories with a final slash.
-const CRATES: [(&str, &[&str]); 41] = [
+const CRATES: [(&str, &[&str]); 40] = [
     (
         "blake3",
         &[
@@ -121,10 +121,9 @@ const CRATES: [(&str, &[&str]); 41] = [
         ],
     ),
     (
-        "iroh_mdns_address_lookup",
+        "swarm_discovery",
         &["crates/dmv-net/src/transport/quic/lan.rs"],
     ),
-    ("n0_future", &["crates/dmv-net/src/transport/quic/lan.rs"]),
     ("spake2", &["crates/dmv-net/src/transport/quic/pair.rs"]),
     ("anstream", &[CLI]),
     ("anstyle", &[CLI]),

@@ -1,5 +1,6 @@
 //! The same for threads that know nothing of tokio. Each call has a runtime of its own.
 
+use super::lan::Ear;
 use super::repository::Answers;
 use super::{
     Confirm, Found, LanService, Node, NodeOptions, PairError, PairEvent, PairOptions, Paired,
@@ -55,8 +56,6 @@ pub fn serve_repository(
     let runtime = runtime()?;
     let node_options = NodeOptions {
         listen: Some(options.listen.clone()),
-        find: options.lan.then_some(LanService::Repository),
-        announce: options.lan.then(|| options.label.clone()),
         relays: options.relays.clone(),
     };
     let limits = options.limits.clone();
@@ -68,7 +67,22 @@ pub fn serve_repository(
     let served = runtime.block_on(async {
         let node = Node::bind(key, &[SESSION], &node_options).await?;
         (answers.options.event)(ServeEvent::Ready(node.own_addresses()));
-        let served = serve(&node, answers.clone(), limits, cancelled(job)).await;
+        let label = &answers.options.label;
+        let ear = match answers.options.lan {
+            true => Some(Ear::open(LanService::Repository, &node, Some(label))?),
+            false => None,
+        };
+        let follow = async {
+            match ear {
+                Some(mut ear) => ear.follow(&node).await,
+                None => std::future::pending().await,
+            }
+        };
+        let serving = serve(&node, answers.clone(), limits, cancelled(job));
+        let served = tokio::select! {
+            served = serving => served,
+            () = follow => Served::default(),
+        };
         node.close().await;
         Ok::<_, QuicError>(served)
     });

@@ -1,7 +1,7 @@
 //! A session's connection to a repository that a peer serves.
 
 use super::blocking::{Blocking, runtime};
-use super::{Connection, LanService, Node, NodeOptions, PeerAddress, QuicError, SESSION};
+use super::{Connection, Node, NodeOptions, PeerAddress, QuicError, SESSION};
 use crate::identity::DeviceKey;
 use crate::session::{Link, NetError};
 use crate::wire::Code;
@@ -28,7 +28,6 @@ pub struct Helper {
 pub fn connect(address: &PeerAddress, device: &Device) -> Result<(Link, Helper), NetError> {
     let runtime = runtime()?;
     let options = NodeOptions {
-        find: address.place.is_none().then_some(LanService::Repository),
         relays: device.relays.clone(),
         ..Default::default()
     };

@@ -1,21 +1,20 @@
 //! Our end: a socket with our key, from which peers are dialled.
 
-use super::lan::{self, Service};
-use super::{Listen, PeerAddress, QuicError, closing};
+use super::{Listen, PeerAddress, QuicError, closing, lan};
 use crate::identity::DeviceKey;
 use dmv_core::repo::PeerKey;
 use iroh::endpoint::{
-    ConnectError, ConnectWithOptsError, ConnectingError, ConnectionError, IdleTimeout,
-    QuicTransportConfig, RecvStream, SendStream, VarInt, presets,
+    ConnectError, ConnectingError, ConnectionError, IdleTimeout, QuicTransportConfig, RecvStream,
+    SendStream, VarInt, presets,
 };
 use iroh::{Endpoint, EndpointAddr, PublicKey, RelayMode, RelayUrl, TransportAddr};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 /// How long a peer at a known address may take to answer.
-const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
-/// The same where it has to be found first: announcements come at least every second.
-const FIND_TIMEOUT: Duration = Duration::from_secs(12);
+const DIAL_TIME: Duration = Duration::from_secs(10);
+/// How long to listen for a peer's announcement. They come at least every second.
+const FIND_TIME: Duration = Duration::from_secs(5);
 /// How long closing may take before the process goes on.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 /// A path on which nothing comes for so long is dead.
@@ -30,10 +29,6 @@ const MAX_STREAMS: u32 = 2;
 pub struct NodeOptions {
     /// Where to listen; `None`: wherever the system likes, to dial from.
     pub listen: Option<Listen>,
-    /// Which service to look for on the local network.
-    pub find: Option<Service>,
-    /// Whether to announce ourselves for that service, and under which label.
-    pub announce: Option<String>,
     /// Relays of the user's choice, as URLs.
     pub relays: Vec<String>,
 }
@@ -42,7 +37,6 @@ pub struct NodeOptions {
 #[derive(Clone)]
 pub struct Node {
     pub(super) endpoint: Endpoint,
-    finds: bool,
     relays: Vec<RelayUrl>,
 }
 
@@ -70,28 +64,11 @@ impl Node {
                 builder = taken.map_err(|e| QuicError::Local(e.to_string()))?;
             }
         }
-        if let Some(label) = &options.announce {
-            let data = label.parse();
-            let data = data.map_err(|_| QuicError::Local("the label is too long".to_owned()))?;
-            builder = builder.user_data_for_address_lookup(data);
-        }
         let endpoint = builder.bind().await.map_err(|e| QuicError::Bind {
             at: where_to(options.listen.as_ref()),
             source: std::io::Error::other(e.to_string()),
         })?;
-        if let Some(service) = options.find {
-            let announce = options.announce.is_some();
-            let lookup = lan::lookup(service, endpoint.id(), announce)?;
-            let lookups = endpoint.address_lookup();
-            lookups
-                .map_err(|e| QuicError::Local(e.to_string()))?
-                .add(lookup);
-        }
-        Ok(Node {
-            endpoint,
-            finds: options.find.is_some(),
-            relays,
-        })
+        Ok(Node { endpoint, relays })
     }
 
     /// Our key.
@@ -128,31 +105,42 @@ impl Node {
         address: &PeerAddress,
         protocol: &[u8],
     ) -> Result<Connection, QuicError> {
-        let peer = address.to_string();
+        let unreachable = |why: &str| QuicError::Unreachable {
+            peer: address.to_string(),
+            why: why.to_owned(),
+        };
         if address.key == self.key() {
             return Err(QuicError::Myself(address.key));
         }
+        let at = match &address.place {
+            Some(place) => resolve(place).await.map_err(|e| unreachable(&e))?,
+            None => lan::find(self, &address.key, FIND_TIME).await?,
+        };
+        if at.is_empty() && self.relays.is_empty() {
+            return Err(unreachable("it was not found on the local network"));
+        }
+        self.dial_at(address, &at, protocol).await
+    }
+
+    /// Dials a peer that may be at any of several places.
+    pub(super) async fn dial_at(
+        &self,
+        address: &PeerAddress,
+        at: &[SocketAddr],
+        protocol: &[u8],
+    ) -> Result<Connection, QuicError> {
+        let peer = address.to_string();
         let unreachable = |why: &str| QuicError::Unreachable {
             peer: peer.clone(),
             why: why.to_owned(),
         };
         let id = PublicKey::from_bytes(address.key.as_bytes())
             .map_err(|_| unreachable("no device can have this key"))?;
-        let (mut at, limit) = match &address.place {
-            Some(place) => (
-                resolve(place).await.map_err(|e| unreachable(&e))?,
-                DIAL_TIMEOUT,
-            ),
-            None if self.finds || !self.relays.is_empty() => (Vec::new(), FIND_TIMEOUT),
-            None => return Err(unreachable("its address is not known")),
-        };
-        at.extend(self.relays.iter().cloned().map(TransportAddr::Relay));
-        let target = EndpointAddr::from_parts(id, at);
-        let dialled = tokio::time::timeout(limit, self.endpoint.connect(target, protocol)).await;
-        match dialled {
-            Err(_) if address.place.is_none() => {
-                Err(unreachable("it was not found on the local network"))
-            }
+        let places = at.iter().copied().map(TransportAddr::Ip);
+        let relays = self.relays.iter().cloned().map(TransportAddr::Relay);
+        let target = EndpointAddr::from_parts(id, places.chain(relays));
+        let dialling = self.endpoint.connect(target, protocol);
+        match tokio::time::timeout(DIAL_TIME, dialling).await {
             Err(_) => Err(unreachable("the time is up")),
             Ok(Err(e)) => Err(dial_error(&peer, &e)),
             Ok(Ok(conn)) => Ok(Connection { conn, peer }),
@@ -247,12 +235,9 @@ fn where_to(listen: Option<&Listen>) -> String {
 }
 
 /// The addresses of `HOST:PORT`. A name is looked up as the system does.
-async fn resolve(place: &str) -> Result<Vec<TransportAddr>, String> {
+async fn resolve(place: &str) -> Result<Vec<SocketAddr>, String> {
     let found = tokio::net::lookup_host(place).await;
-    let found: Vec<TransportAddr> = found
-        .map_err(|e| e.to_string())?
-        .map(TransportAddr::Ip)
-        .collect();
+    let found: Vec<SocketAddr> = found.map_err(|e| e.to_string())?.collect();
     match found.is_empty() {
         true => Err("the name has no address".to_owned()),
         false => Ok(found),
@@ -265,10 +250,6 @@ fn dial_error(peer: &str, e: &ConnectError) -> QuicError {
         why,
     };
     match e {
-        ConnectError::Connect {
-            source: ConnectWithOptsError::NoAddress { .. },
-            ..
-        } => unreachable("it was not found on the local network".to_owned()),
         ConnectError::Connecting {
             source: ConnectingError::ConnectionError { source, .. },
             ..

@@ -5,7 +5,7 @@
 //! else on the network, has one guess for each try, and there are few tries. docs/trust.md has the
 //! messages, docs/decisions.md the reasons.
 
-use super::lan::{Found, Service, Watch, lookup};
+use super::lan::{Ear, Found, Service};
 use super::node::{Connection, Node, NodeOptions};
 use super::{Listen, PeerAddress, QuicError, closing};
 use crate::identity::DeviceKey;
@@ -150,11 +150,8 @@ pub async fn pair(
     event: impl Fn(PairEvent),
     stop: impl Future<Output = ()>,
 ) -> Result<Paired, PairError> {
-    let role = if options.told { TOLD } else { SHOWS };
     let node_options = NodeOptions {
         listen: options.listen.clone(),
-        find: options.lan.then_some(Service::Pairing),
-        announce: Some(role.to_owned()),
         relays: Vec::new(),
     };
     let node = Node::bind(key, &[PROTOCOL], &node_options).await?;
@@ -173,6 +170,8 @@ pub async fn pair(
     done
 }
 
+/// More devices that want to be paired are not looked at.
+const MAX_OTHERS: usize = 100;
 /// Labels in announcements.
 const TOLD: &str = "told";
 const SHOWS: &str = "shows";
@@ -197,11 +196,9 @@ enum Talk {
 
 impl Meeting<'_> {
     async fn run(mut self, event: &impl Fn(PairEvent)) -> Result<Paired, PairError> {
-        let mut watch = match self.options.lan {
-            // A second ear: the node's own is for dialling.
-            true => {
-                Some(Watch::start(lookup(Service::Pairing, self.node.endpoint.id(), false)?).await)
-            }
+        let role = if self.options.told { TOLD } else { SHOWS };
+        let mut ear = match self.options.lan {
+            true => Some(Ear::open(Service::Pairing, self.node, Some(role))?),
             false => None,
         };
         event(PairEvent::Ready(self.node.own_addresses()));
@@ -210,8 +207,8 @@ impl Meeting<'_> {
         let mut again = tokio::time::interval(AGAIN);
         loop {
             let heard = async {
-                match &mut watch {
-                    Some(watch) => watch.next().await,
+                match &mut ear {
+                    Some(ear) => ear.next().await,
                     None => None,
                 }
             };
@@ -224,7 +221,7 @@ impl Meeting<'_> {
                     None => return Err(PairError::Stopped),
                 },
                 Some(found) = heard => {
-                    self.others.entry(found.key).or_insert((found, true));
+                    self.hear(found);
                     Talk::Nothing
                 }
                 _ = again.tick() => self.call_somebody().await?,
@@ -253,10 +250,21 @@ impl Meeting<'_> {
         }
     }
 
+    fn hear(&mut self, found: Found) {
+        if found.addresses.is_empty() {
+            self.others.remove(&found.key);
+        } else if let Some((known, _)) = self.others.get_mut(&found.key) {
+            *known = found;
+        } else if self.others.len() < MAX_OTHERS {
+            self.others.insert(found.key, (found, true));
+        }
+    }
+
     /// Dials the next device that may be the one; only if we are to be the one who dials.
     async fn call_somebody(&mut self) -> Result<Talk, PairError> {
         if let Some(address) = self.options.peer.clone() {
-            return self.call(&address).await;
+            let dialled = self.node.dial(&address, PROTOCOL).await;
+            return self.prove_to(dialled).await;
         }
         if !self.options.told {
             return Ok(Talk::Nothing);
@@ -271,13 +279,23 @@ impl Meeting<'_> {
             return Ok(Talk::Nothing);
         };
         let (key, place) = (found.key, None);
-        self.call(&PeerAddress { key, place }).await
+        let address = PeerAddress { key, place };
+        let dialled = self.node.dial_at(&address, &found.addresses, PROTOCOL);
+        let dialled = dialled.await;
+        self.prove_to(dialled).await
     }
 
-    async fn call(&mut self, address: &PeerAddress) -> Result<Talk, PairError> {
-        let connection = match self.node.dial(address, PROTOCOL).await {
+    async fn prove_to(
+        &mut self,
+        dialled: Result<Connection, QuicError>,
+    ) -> Result<Talk, PairError> {
+        let connection = match dialled {
             Ok(connection) => connection,
-            Err(e @ (QuicError::Myself(_) | QuicError::WrongKey { .. })) => return Err(e.into()),
+            Err(e @ QuicError::Myself(_)) => return Err(e.into()),
+            // An announcement may lie; an address that the user gave is to be right.
+            Err(e @ QuicError::WrongKey { .. }) if self.options.peer.is_some() => {
+                return Err(e.into());
+            }
             // They may not have come yet, or have gone.
             Err(_) => return Ok(Talk::Nothing),
         };
