@@ -37,7 +37,7 @@ pub struct Key {
 }
 
 /// All settings.
-pub const KEYS: [Key; 9] = [
+pub const KEYS: [Key; 10] = [
     key("user.name", Kind::Text, None, "the author's name"),
     key("user.email", Kind::Text, None, "the author's address"),
     key(
@@ -69,6 +69,12 @@ pub const KEYS: [Key; 9] = [
         Kind::Color,
         Some("auto"),
         "when to use colours: auto, always, never",
+    ),
+    key(
+        "net.relay",
+        Kind::Text,
+        None,
+        "a relay for dmv:// addresses, as a URL: used where no direct way is found",
     ),
     key(
         "ssh.command",

@@ -170,8 +170,22 @@ impl From<NetError> for Failure {
             NetError::Cancelled => ("interrupted", EXIT_INTERRUPTED),
             _ => ("protocol", EXIT_OTHER),
         };
-        Failure::new(code, exit, message)
+        let hint = match &e {
+            NetError::NotLetIn { place, .. } if is_key(place) => Some("dmv pair"),
+            NetError::Unreachable { place, .. } if is_key(place) => Some("dmv peers --lan"),
+            _ => None,
+        };
+        let failure = Failure::new(code, exit, message);
+        match hint {
+            Some(command) => failure.hint(command),
+            None => failure,
+        }
     }
+}
+
+/// Whether a place is a device that is known by its key.
+fn is_key(place: &str) -> bool {
+    place.starts_with("dmv://")
 }
 
 impl From<ObjectError> for Failure {
@@ -224,27 +238,7 @@ fn is_ours(stat: &std::fs::Metadata) -> bool {
 #[cfg(feature = "quic")]
 impl From<QuicError> for Failure {
     fn from(e: QuicError) -> Failure {
-        let (code, exit, hint) = match &e {
-            QuicError::Bind { .. } => ("cannot-listen", EXIT_OTHER, None),
-            QuicError::Unreachable { .. } => {
-                hinted("unreachable", EXIT_UNREACHABLE, "dmv peers --lan")
-            }
-            QuicError::WrongKey { .. } => ("wrong-key", EXIT_PERMISSION, None),
-            QuicError::Myself(_) => ("own-key", EXIT_PERMISSION, None),
-            QuicError::NotTrusted { .. } => {
-                // To be typed at the other device.
-                let trust =
-                    "on the other device: dmv pair, or dmv trust with what dmv id prints here";
-                hinted("not-trusted", EXIT_PERMISSION, trust)
-            }
-            QuicError::Busy { .. } => ("peer-busy", EXIT_BUSY, None),
-            QuicError::Stopped { .. } => ("peer-stopped", EXIT_UNREACHABLE, None),
-            QuicError::Local(_) => ("network", EXIT_OTHER, None),
-        };
-        Failure {
-            hint,
-            ..Failure::new(code, exit, e.to_string())
-        }
+        NetError::from(e).into()
     }
 }
 

@@ -62,7 +62,7 @@ pub fn with_client<T>(
         device: match url {
             Url::Quic(_) => Some(dmv_net::transport::quic::Device {
                 key: crate::commands::id::device_key()?,
-                relays: Vec::new(),
+                relays: relays(context)?,
             }),
             _ => None,
         },
@@ -75,6 +75,13 @@ pub fn with_client<T>(
         .and_then(session);
     drop(watch);
     done.map_err(|e| connection.explain(e).into())
+}
+
+/// The relay of the user's choice, if there is one.
+#[cfg(feature = "quic")]
+pub fn relays(context: &Context) -> Result<Vec<String>, Failure> {
+    let relay = context.config()?.value("net.relay")?;
+    Ok(relay.into_iter().filter(|url| !url.is_empty()).collect())
 }
 
 /// Everything that the other side offers.

@@ -1,12 +1,15 @@
 //! `dmv pair`
 
 use super::id::device_key;
+use super::remote::set;
 use super::trust::{PeerValue, called};
 use crate::context::Context;
 use crate::error::{EXIT_NO_REPOSITORY, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::text::clean;
 use crate::ui;
-use dmv_core::repo::{Access, Peer};
+use dmv_core::refs::check_ref_name;
+use dmv_core::repo::{Access, Peer, Repo};
+use dmv_net::transport::Url;
 use dmv_net::transport::quic::blocking::pair_with;
 use dmv_net::transport::quic::{
     Code, Confirm, Listen, PairEvent, PairOptions, Paired, PeerAddress,
@@ -96,6 +99,12 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     };
     let Some(repo) = repo else {
         report(context, &peer, &paired, false)?;
+        if paired.gives.is_some() {
+            context.ui.note(format_args!(
+                "to get its repository: dmv clone dmv://{} DIR   (while it runs: dmv serve --lan)",
+                peer.key
+            ));
+        }
         return Ok(EXIT_OK);
     };
     // Whoever may write already is not cut back by the way.
@@ -107,7 +116,31 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     log.command = format!("dmv pair with {}", called(&peer));
     repo.trust(&peer, log)?;
     report(context, &peer, &paired, true)?;
+    if paired.gives.is_some() {
+        name_remote(context, &repo, &peer)?;
+    }
     Ok(EXIT_OK)
+}
+
+/// Makes the other device a remote, unless it is one.
+fn name_remote(context: &Context, repo: &Repo, peer: &Peer) -> Result<(), Failure> {
+    let remotes = context.config()?.remotes();
+    let key = peer.key.to_string();
+    if remotes.iter().any(|(_, url)| url.contains(&key)) {
+        return Ok(());
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    let name: String = peer.name.chars().filter(|c| plain(*c)).collect();
+    let is_free = |name: &String| remotes.iter().all(|(known, _)| known != name);
+    let is_name = |name: &String| check_ref_name(name).is_ok() && is_free(name);
+    let name = Some(name).filter(is_name).unwrap_or(peer.key.short());
+    let (key, place) = (peer.key, None);
+    let url = Url::Quic(PeerAddress { key, place });
+    set(repo, &name, &url)?;
+    context.ui.note(format_args!(
+        "to exchange with it: dmv sync {name}   (while it runs: dmv serve --lan)"
+    ));
+    Ok(())
 }
 
 /// What is going on.

@@ -4,6 +4,7 @@ use super::trust::PeerValue;
 use crate::context::Context;
 use crate::error::{EXIT_NO_REPOSITORY, EXIT_OK, Failure};
 use crate::format::text::clean;
+use dmv_core::repo::Peer;
 #[cfg(feature = "quic")]
 use dmv_net::transport::quic::blocking;
 use std::io::Write;
@@ -28,7 +29,15 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Err(e) if e.exit == EXIT_NO_REPOSITORY && looks_around => Vec::new(),
         Err(e) => return Err(e),
     };
-    let list: Vec<PeerValue> = trusted.iter().map(|p| PeerValue::new(p, None)).collect();
+    // Where it is by what remotes say.
+    let remotes = context.config()?.remotes();
+    let address = |peer: &Peer| {
+        let key = peer.key.to_string();
+        let found = remotes.iter().find(|(_, url)| url.contains(&key));
+        found.map(|(_, url)| url.clone())
+    };
+    let value = |peer: &Peer| PeerValue::new(peer, address(peer));
+    let list: Vec<PeerValue> = trusted.iter().map(value).collect();
     #[cfg(feature = "quic")]
     let list = match looks_around {
         true => with_those_around(context, list)?,

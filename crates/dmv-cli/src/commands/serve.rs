@@ -7,43 +7,78 @@ use dmv_net::transport::open_at;
 use dmv_net::wire::Access;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// Answer another repository over standard input and output
+#[cfg(feature = "quic")]
+mod by_key;
+
+/// Answer other devices, by their keys, until Ctrl-C
 ///
-/// This is the other side of an ssh:// address: ssh starts it. In a line of authorized_keys it can
-/// be forced, so that a key reaches one repository and nothing else:
+/// Serves the repository of the current directory to the devices that `dmv peers` lists. Without
+/// options, only to this machine: --listen and --lan let others come.
+///
+/// With --stdio it is the other side of an ssh:// address: ssh starts it. In a line of
+/// authorized_keys it can be forced, so that a key reaches one repository and nothing else:
 ///
 ///   command="dmv serve --stdio --read-only /srv/film.dmv",restrict ssh-ed25519 AAAA...
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  dmv serve --stdio /srv/film.dmv")]
+#[command(
+    after_help = "Example:\n  dmv serve --lan\n  dmv serve --listen :4711 --read-only\n  \
+                  dmv serve --stdio /srv/film.dmv"
+)]
 pub struct Args {
-    /// Speak the protocol on standard input and output
-    #[arg(long, required = true)]
-    stdio: bool,
+    /// Listen at IP:PORT, IP or :PORT (every address of this machine)
+    #[cfg(feature = "quic")]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<dmv_net::transport::quic::Listen>,
+    /// Be found on the local network, and listen at every address of this machine
+    #[cfg(feature = "quic")]
+    #[arg(long)]
+    lan: bool,
     /// Give, and take nothing
     #[arg(long)]
     read_only: bool,
-    /// The repository
-    #[arg(value_name = "PATH")]
-    path: PathBuf,
+    /// Speak the protocol on standard input and output
+    #[cfg_attr(feature = "quic", arg(long, requires = "path", conflicts_with_all = ["listen", "lan"]))]
+    #[cfg_attr(not(feature = "quic"), arg(long, required = true, requires = "path"))]
+    stdio: bool,
+    /// The repository to speak for, with --stdio
+    #[arg(value_name = "PATH", requires = "stdio")]
+    path: Option<PathBuf>,
 }
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    match &args.path {
+        Some(path) => stdio(context, path, args.read_only),
+        None => by_key(context, args),
+    }
+}
+
+#[cfg(feature = "quic")]
+fn by_key(context: &Context, args: &Args) -> Result<u8, Failure> {
+    by_key::run(context, args.listen.clone(), args.lan, args.read_only)
+}
+
+#[cfg(not(feature = "quic"))]
+fn by_key(_context: &Context, _args: &Args) -> Result<u8, Failure> {
+    Err(Failure::usage("--stdio PATH is needed"))
+}
+
+fn stdio(context: &Context, path: &Path, read_only: bool) -> Result<u8, Failure> {
     // Without the buffers of the standard streams, which look for line ends.
     let raw = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().map(File::from);
     let input = raw(std::io::stdin().as_fd())?;
     let link = Link::over(input, raw(std::io::stdout().as_fd())?);
     let asked = context.asked()?;
-    let repo = match open_at(&args.path) {
+    let repo = match open_at(path) {
         Ok(repo) => repo,
         Err(e) => {
             // The client shows it; it may run on another machine.
             return Err(refuse(link, e.into()).into());
         }
     };
-    let access = match args.read_only || repo.refs().is_read_only() {
+    let access = match read_only || repo.refs().is_read_only() {
         true => Access::Read,
         false => Access::Write,
     };

@@ -6,7 +6,7 @@ use super::{Limits, Listen, PeerAddress, Service, Timed};
 use crate::session::{self, Link, NetError};
 use crate::wire;
 use dmv_core::job::Job;
-use dmv_core::repo::{Access, Asked, Peer, PeerKey, Place, RefMoved, Repo};
+use dmv_core::repo::{Access, Asked, Peer, PeerKey, Place, RefMoved, Repo, RepoError};
 use iroh::endpoint::{RecvStream, SendStream};
 use std::io::BufReader;
 use std::sync::{Arc, Mutex};
@@ -62,7 +62,11 @@ impl Answers {
     }
 
     fn session(&self, peer: &Peer, access: Access, link: Link, job: &Job) -> Ended {
-        let repo = match Repo::open_place(self.place.clone()) {
+        let opened = match self.place.dmv.join("format").exists() {
+            true => Repo::open_place(self.place.clone()),
+            false => Err(RepoError::NotFound(self.place.dmv.clone())),
+        };
+        let repo = match opened {
             Ok(repo) => repo,
             Err(e) => return Err(session::refuse(link, e.into())),
         };
