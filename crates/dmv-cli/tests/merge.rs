@@ -352,6 +352,30 @@ fn each_way_to_resolve_leaves_what_was_chosen() -> Outcome {
 }
 
 #[test]
+fn a_conflict_outside_of_the_subset_is_carried_on_until_it_is_inside() -> Outcome {
+    let place = Place::diverged(
+        &[("code/a", "1\n"), ("media/b", "1")],
+        &[("code/a", "2\n")],
+        &[("code/a", "3\n"), ("media/b", "2")],
+    )?;
+    place.ok(&["checkout", "--subset", "media"])?;
+    place.ends(4, &["merge", "side"])?;
+    assert_eq!(fs::read(place.work().join("media/b"))?, b"2");
+    assert!(!place.work().join("code").exists());
+    let (_, errors) = place.ends(20, &["resolve", "code/a", "--theirs"])?;
+    assert!(errors.contains("hint: dmv subset add code/a"), "{errors}");
+    assert!(!place.work().join("code").exists());
+    place.ok(&["commit", "--allow-empty", "-m", "carried on"])?;
+    assert!(place.ok(&["conflicts"])?.ends_with("\n1 conflict\n"));
+    place.ok(&["subset", "add", "code/a"])?;
+    place.ok(&["resolve", "code/a", "--theirs"])?;
+    place.ok(&["commit", "-m", "settled"])?;
+    assert_eq!(place.ok(&["cat", "@:code/a"])?, "3\n");
+    assert_eq!(place.ok(&["conflicts", "--json"])?, "");
+    Ok(())
+}
+
+#[test]
 fn a_conflict_can_be_settled_with_any_file() -> Outcome {
     let place = Place::diverged(&[("a", "\0b")], &[("a", "\0o")], &[("a", "\0t")])?;
     place.ends(4, &["merge", "side"])?;

@@ -49,6 +49,9 @@ pub struct ResolveReport {
 impl Repo {
     /// Settles the conflicts at or under `paths` in the worktree.
     ///
+    /// Conflicts outside of the worktree's subset stay open; if there are only such,
+    /// [`RepoError::OutsideSubset`] names one.
+    ///
     /// A conflict's file that was edited by hand is not overwritten: then nothing is touched and
     /// [`RepoError::WouldLose`] lists the paths. A conflict can be settled again until it is
     /// committed.
@@ -63,6 +66,14 @@ impl Repo {
         let tree = self.tree(settings)?;
         let form = tree.form.clone().ok_or(RepoError::NoCommit)?;
         let chosen = choose(&form, paths)?;
+        let (chosen, outside): (Vec<&Shown>, Vec<&Shown>) = chosen
+            .into_iter()
+            .partition(|shown| tree.subset.includes(shown.at.path.as_bytes(), false));
+        if let ([], [first, ..]) = (&chosen[..], &outside[..]) {
+            // A commit takes nothing from outside, so nothing written there would settle it.
+            let path = first.at.path.as_bytes().to_vec();
+            return Err(RepoError::OutsideSubset(path));
+        }
         if let (Choice::With(_), [_, _, ..]) = (choice, &chosen[..]) {
             return Err(RepoError::WrongKind {
                 path: paths.first().cloned().unwrap_or_default(),
