@@ -284,8 +284,8 @@ impl Session<'_, '_> {
         let all = files::regular_files(&work)?;
         let tenth = all.len().div_ceil(10);
         self.init()?;
-        self.untimed(branching.start, "trunk")?;
         self.commit("first", &[])?;
+        self.untimed(branching.start, "trunk")?;
         self.edited_branch(branching, "ten", &all, (tenth.min(10), 0))?;
         for (op, branch) in [("switch-back", "trunk"), ("switch", "ten")] {
             self.branch_step(op, branching.switch, branch)?;

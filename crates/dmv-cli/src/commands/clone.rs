@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
                   /media/ada/disk/film.dmv"
 )]
 pub struct Args {
-    /// The other repository: a path, ssh://[user@]host[:port]/path, or dmv://KEY[@HOST:PORT]
+    /// The other repository: a path, ssh://user@host:port/path, or dmv://KEY@HOST:PORT
     #[arg(value_name = "SRC")]
     source: OsString,
     /// Where; named after SRC by default

@@ -14,8 +14,9 @@ use toml_edit::{Item, Table, value};
 
 /// List, add or remove remotes: other repositories by name
 ///
-/// An address is a path (another directory, a USB disk), ssh://[user@]host[:port]/path, where
-/// /~/path is below the home directory there, or dmv://KEY[@HOST:PORT], a device that serves one.
+/// An address is a path (another directory, a USB disk); ssh://host/path or
+/// ssh://user@host:port/path, where /~/path is below the home directory there; or dmv://KEY or
+/// dmv://KEY@HOST:PORT, a device that serves one.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv remote add disk /media/ada/disk/film.dmv\n  dmv remote add nas \

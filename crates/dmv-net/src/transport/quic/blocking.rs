@@ -35,7 +35,7 @@ pub fn look_around(job: &Job) -> Result<Vec<Found>, QuicError> {
     })?
 }
 
-/// Waits for another device with the same code, or looks for it ([`pair::pair`]).
+/// Waits for another device with the same code, or looks for it.
 pub fn pair_with(
     key: &DeviceKey,
     options: PairOptions,
