@@ -171,7 +171,7 @@ impl Iterator for Ancestors<'_> {
 /// Commits seen and to be seen, in the order [`Ancestors`] names.
 struct Walk<'r> {
     reader: &'r dyn ObjectRead,
-    queue: BinaryHeap<Queued>,
+    queue: BinaryHeap<Queued<()>>,
     /// Generations of all commits ever queued.
     generations: HashMap<ObjectId, u64>,
     absent: BTreeSet<ObjectId>,
@@ -217,12 +217,16 @@ impl<'r> Walk<'r> {
         let commit = decode(id, &bytes)?;
         let generation = commit.generation;
         self.generations.insert(*id, generation);
-        self.queue.push(Queued { id: *id, commit });
+        self.queue.push(Queued {
+            id: *id,
+            commit,
+            with: (),
+        });
         Ok(Some(generation))
     }
 
     /// Takes the greatest commit off the queue and queues its parents.
-    fn next(&mut self) -> Result<Option<Queued>, ObjectError> {
+    fn next(&mut self) -> Result<Option<Queued<()>>, ObjectError> {
         let Some(next) = self.queue.pop() else {
             return Ok(None);
         };
@@ -246,34 +250,37 @@ impl<'r> Walk<'r> {
     }
 }
 
-struct Queued {
+/// A commit that waits for its turn: later generations first, then later times. `with` is what
+/// else a walk knows of it.
+struct Queued<W> {
     id: ObjectId,
     commit: Commit,
+    with: W,
 }
 
-impl Queued {
+impl<W> Queued<W> {
     fn key(&self) -> (u64, i64, u32, ObjectId) {
         let when = &self.commit.committer;
         (self.commit.generation, when.seconds, when.nanos, self.id)
     }
 }
 
-impl PartialEq for Queued {
-    fn eq(&self, other: &Queued) -> bool {
+impl<W> PartialEq for Queued<W> {
+    fn eq(&self, other: &Queued<W>) -> bool {
         self.key() == other.key()
     }
 }
 
-impl Eq for Queued {}
+impl<W> Eq for Queued<W> {}
 
-impl PartialOrd for Queued {
-    fn partial_cmp(&self, other: &Queued) -> Option<Ordering> {
+impl<W> PartialOrd for Queued<W> {
+    fn partial_cmp(&self, other: &Queued<W>) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Queued {
-    fn cmp(&self, other: &Queued) -> Ordering {
+impl<W> Ord for Queued<W> {
+    fn cmp(&self, other: &Queued<W>) -> Ordering {
         self.key().cmp(&other.key())
     }
 }

@@ -11,7 +11,6 @@ use crate::object::commit::Commit;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, lookup};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
-use std::cmp::Ordering;
 use std::collections::{BTreeSet, BinaryHeap, HashSet};
 
 /// Where a path that a commit made was before, in its parent: trees of the parent and of the
@@ -64,7 +63,7 @@ impl<'r> PathLog<'r> {
             log.push(Queued {
                 id: *id,
                 commit,
-                trails,
+                with: trails,
             });
         }
         Ok(log)
@@ -81,7 +80,12 @@ impl<'r> PathLog<'r> {
         &mut self,
         mut moved: Option<&mut Moved<'_, E>>,
     ) -> Result<Option<Visited>, E> {
-        let Some(Queued { id, commit, trails }) = self.queue.pop() else {
+        let Some(Queued {
+            id,
+            commit,
+            with: trails,
+        }) = self.queue.pop()
+        else {
             return Ok(None);
         };
         let mut parents = Vec::new();
@@ -104,7 +108,7 @@ impl<'r> PathLog<'r> {
             parents.push(Queued {
                 id: *parent,
                 commit: read,
-                trails: before,
+                with: before,
             });
             if same {
                 unchanged = parents.pop();
@@ -242,39 +246,8 @@ impl Trail {
     }
 }
 
-struct Queued {
-    id: ObjectId,
-    commit: Commit,
-    trails: Vec<Trail>,
-}
-
-impl Queued {
-    /// The order of [`Ancestors`](super::Ancestors).
-    fn key(&self) -> (u64, i64, u32, ObjectId) {
-        let when = &self.commit.committer;
-        (self.commit.generation, when.seconds, when.nanos, self.id)
-    }
-}
-
-impl PartialEq for Queued {
-    fn eq(&self, other: &Queued) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for Queued {}
-
-impl PartialOrd for Queued {
-    fn partial_cmp(&self, other: &Queued) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Queued {
-    fn cmp(&self, other: &Queued) -> Ordering {
-        self.key().cmp(&other.key())
-    }
-}
+/// In the order of [`Ancestors`](super::Ancestors).
+type Queued = super::Queued<Vec<Trail>>;
 
 #[cfg(test)]
 mod tests {
