@@ -82,3 +82,7 @@ pub const MAX_SUBSET_BYTES: usize = 4 * MAX_PATH_BYTES;
 pub const MAX_SUBSET_GLOBS: usize = 1024;
 /// Components of a pattern with wildcards.
 pub const MAX_SUBSET_GLOB_PARTS: usize = 60;
+/// Boundary commits in the record of a partial repository.
+pub const MAX_SLICE_BOUNDARY: usize = 64 << 10;
+/// Dropped blobs in it.
+pub const MAX_SLICE_DROPPED: usize = 1 << 20;

@@ -153,7 +153,8 @@ pub fn start_writeback(file: &File, offset: u64, len: u64) {
 /// Reads a small file whole, refusing one beyond `limit` bytes.
 pub fn read_small(vfs: &dyn Vfs, path: &Path, limit: usize) -> io::Result<Vec<u8>> {
     let file = vfs.open(path, Open::Read)?;
-    let mut buf = vec![0; limit + 1];
+    let len = usize::try_from(file.len()?).unwrap_or(limit);
+    let mut buf = vec![0; len.min(limit) + 1];
     let n = file.read_at(&mut buf, 0)?;
     if n > limit {
         return Err(io::Error::new(

@@ -13,6 +13,8 @@ use dmv_core::object::name::SafeName;
 use dmv_core::object::tree::{Child, Kind, Node, Totals, TreeEntry};
 use dmv_core::object::{ObjectType, ObjectWrite};
 use dmv_core::refs::{Change, Effect, Made, Operation, Timestamp};
+use dmv_core::repo::RepoSlice;
+use dmv_core::subset::Subset;
 use std::error::Error;
 use std::path::PathBuf;
 
@@ -408,4 +410,44 @@ fn operations_have_the_bytes_of_the_vectors() -> Outcome {
         text += &format!("{name} {}\n", encode_hex(&bytes));
     }
     hold_against("operations.txt", &text)
+}
+
+#[test]
+fn slices_have_the_bytes_of_the_vectors() -> Outcome {
+    let id = |n| ObjectId::from_bytes([n; 32]);
+    let patterns: [&[u8]; 4] = [b"shots/07", b"*.\xc3\xa9", b"!shots/07/raw/", b"a "];
+    let subset = Subset::new(patterns)?;
+    let slices = [
+        ("everything", RepoSlice::default()),
+        (
+            "metadata",
+            RepoSlice {
+                metadata_only: true,
+                ..RepoSlice::default()
+            },
+        ),
+        (
+            "nothing",
+            RepoSlice {
+                subset: Subset::nothing(),
+                ..RepoSlice::default()
+            },
+        ),
+        (
+            "all-lines",
+            RepoSlice {
+                subset,
+                metadata_only: true,
+                boundary: [id(2), id(1)].into(),
+                dropped: [id(0xff), id(0)].into(),
+            },
+        ),
+    ];
+    let mut text = "# name, file\n".to_owned();
+    for (name, slice) in slices {
+        let bytes = slice.encode();
+        assert_eq!(RepoSlice::decode(&bytes), Ok(slice), "{name}");
+        text += &format!("{name} {}\n", encode_hex(&bytes));
+    }
+    hold_against("slices.txt", &text)
 }

@@ -325,21 +325,37 @@ impl Repo {
 
     /// The worktree's lock, unless another command has it.
     pub(super) fn try_lock_worktree(&self) -> Result<Option<WorktreeLock>, RepoError> {
-        let path = self.own_dir()?.join("lock");
-        let io = |source| RepoError::Io {
-            action: "lock",
-            path: path.clone(),
-            source,
-        };
-        let file = File::options()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .map_err(io)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(WorktreeLock { _file: file })),
-            Err(std::fs::TryLockError::WouldBlock) => Ok(None),
-            Err(std::fs::TryLockError::Error(e)) => Err(io(e)),
+        let file = try_lock(&self.own_dir()?.join("lock"))?;
+        Ok(file.map(|file| WorktreeLock { _file: file }))
+    }
+}
+
+/// Waits for the exclusive lock of the file at `path`, which is made where it is missing, a few
+/// seconds at most. The lock goes with the handle.
+pub(super) fn lock_file(path: &Path) -> Result<File, RepoError> {
+    for _ in 0..LOCK_TRIES {
+        if let Some(file) = try_lock(path)? {
+            return Ok(file);
         }
+        std::thread::sleep(LOCK_PAUSE);
+    }
+    Err(RepoError::Busy)
+}
+
+fn try_lock(path: &Path) -> Result<Option<File>, RepoError> {
+    let io = |source| RepoError::Io {
+        action: "lock",
+        path: path.to_owned(),
+        source,
+    };
+    let file = File::options()
+        .create(true)
+        .append(true)
+        .open(path)
+        .map_err(io)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(std::fs::TryLockError::WouldBlock) => Ok(None),
+        Err(std::fs::TryLockError::Error(e)) => Err(io(e)),
     }
 }
