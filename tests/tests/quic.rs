@@ -3,8 +3,7 @@
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::repo::{
-    Access, CheckoutOptions, CheckoutTarget, Peer, RefKind, RefUpdate, Refusal, Repo, VerifyDepth,
-    discover,
+    Access, CheckoutOptions, CheckoutTarget, Peer, RefKind, Refusal, Repo, discover,
 };
 use dmv_net::identity::DeviceKey;
 use dmv_net::session::{Client, NetError};
@@ -12,41 +11,22 @@ use dmv_net::transport::quic::blocking::serve_repository;
 use dmv_net::transport::quic::{Device, Limits, Listen, PeerAddress, ServeEvent, ServeOptions};
 use dmv_net::transport::{Connection, Reach, Url, connect};
 use dmv_net::wire::Code;
-use dmv_tests::rng::Rng;
-use dmv_tests::scratch::{asked, commit, fast_dir, files_of};
-use std::error::Error;
+use dmv_tests::peers::{Done, Place, tips, update};
+use dmv_tests::scratch::{asked, commit, files_of};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
-use tempfile::TempDir;
-
-type Done<T = ()> = Result<T, Box<dyn Error>>;
-
-/// A repository with some commits, on one branch.
-fn repository(seed: u64, files: usize, bytes: usize) -> Done<(TempDir, Repo)> {
-    let dir = fast_dir()?;
-    let repo = Repo::init(dir.path(), "main", false, asked("init"))?;
-    let mut rng = Rng::new(seed);
-    for n in 0..files {
-        std::fs::write(dir.path().join(format!("f{n}")), rng.bytes(bytes))?;
-    }
-    if files > 0 {
-        commit(&repo, "first")?;
-    }
-    Ok((dir, repo))
-}
 
 /// A served repository.
 struct Server {
-    dir: TempDir,
-    repo: Repo,
+    place: Place,
     address: PeerAddress,
     job: Arc<Job>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
-    fn start(dir: TempDir, repo: Repo, read_only: bool) -> Done<Server> {
+    fn start(place: Place, read_only: bool) -> Done<Server> {
         let (say, ready) = channel();
         let options = ServeOptions {
             listen: Listen::loopback(),
@@ -63,15 +43,14 @@ impl Server {
             }),
         };
         let job = Arc::new(Job::default());
-        let (watched, place) = (job.clone(), discover(dir.path())?);
+        let (watched, at) = (job.clone(), discover(place.dir.path())?);
         let thread = std::thread::spawn(move || {
-            serve_repository(&DeviceKey::generate(), &place, options, &watched)
+            serve_repository(&DeviceKey::generate(), &at, options, &watched)
                 .expect("it can be served");
         });
         Ok(Server {
             address: ready.recv()?,
-            dir,
-            repo,
+            place,
             job,
             thread: Some(thread),
         })
@@ -83,7 +62,7 @@ impl Server {
             name: "lap".into(),
             access,
         };
-        self.repo.trust(&peer, asked("trust"))?;
+        self.place.repo.trust(&peer, asked("trust"))?;
         Ok(())
     }
 }
@@ -116,14 +95,10 @@ fn fetch(repo: &Repo, address: &PeerAddress, key: &DeviceKey) -> Result<ObjectId
     let job = Job::default();
     let session = connection.take_link().and_then(|link| {
         let mut client = Client::connect(repo, link, &job)?;
-        let tips: Vec<ObjectId> = client.offered.refs.iter().map(|(_, id)| *id).collect();
+        let tips = tips(&client.offered);
         client.fetch(&tips)?;
-        repo.note_remote(
-            "origin",
-            &client.offered,
-            &Default::default(),
-            &asked("fetch"),
-        )?;
+        let asked = asked("fetch");
+        repo.note_remote("origin", &client.offered, &Default::default(), &asked)?;
         client.finish(Vec::new());
         Ok(tips[0])
     });
@@ -139,39 +114,31 @@ fn push(
 ) -> Result<Option<Refusal>, NetError> {
     let mut connection = dial(address, key)?;
     let job = Job::default();
-    let update = RefUpdate {
-        key: "branch/main".into(),
-        old,
-        new,
-        force: false,
-    };
     let session = connection.take_link().and_then(|link| {
         let mut client = Client::connect(repo, link, &job)?;
-        let moved = client.push(&[update])?;
+        let moved = client.push(&[update(old, new, false)])?;
         client.finish(Vec::new());
         Ok(moved[0].refused)
     });
     session.map_err(|e| connection.explain(e))
 }
 
-fn is_sound(repo: &Repo) -> Done {
-    let report = repo.verify(VerifyDepth::Full, &Job::default())?;
-    assert!(report.is_ok(), "{report:?}");
-    Ok(())
-}
-
 #[test]
 fn a_trusted_peer_fetches_and_pushes() -> Done {
-    let (dir, repo) = repository(1, 30, 100_000)?;
-    let server = Server::start(dir, repo, false)?;
+    let place = Place::with_files(1, 30, 100_000)?;
+    let server = Server::start(place, false)?;
     let key = DeviceKey::generate();
     server.trust(&key, Access::Write)?;
-    let (work, ours) = repository(2, 0, 0)?;
-    let first = fetch(&ours, &server.address, &key)?;
-    assert_eq!(files_of(&ours, &first)?, files_of(&server.repo, &first)?);
-    is_sound(&ours)?;
+    let ours = Place::new()?;
+    let first = fetch(&ours.repo, &server.address, &key)?;
+    assert_eq!(
+        files_of(&ours.repo, &first)?,
+        files_of(&server.place.repo, &first)?
+    );
+    ours.is_sound()?;
 
-    ours.create_ref(RefKind::Branch, "other", first, asked("branch"))?;
+    ours.repo
+        .create_ref(RefKind::Branch, "other", first, asked("branch"))?;
     let options = CheckoutOptions {
         subset: None,
         force: false,
@@ -179,14 +146,14 @@ fn a_trusted_peer_fetches_and_pushes() -> Done {
         asked: asked("checkout"),
     };
     let other = CheckoutTarget::Branch("other".into());
-    ours.checkout(other, &options, &Job::default())?;
-    std::fs::write(work.path().join("new"), "new\n")?;
-    let second = commit(&ours, "second")?.commit.ok_or("a commit")?;
-    let refused = push(&ours, &server.address, &key, Some(first), second)?;
+    ours.repo.checkout(other, &options, &Job::default())?;
+    ours.write("new", b"new\n")?;
+    let second = ours.commit("second")?;
+    let refused = push(&ours.repo, &server.address, &key, Some(first), second)?;
     assert_eq!(refused, None);
-    let there = Repo::open(server.dir.path())?;
+    let there = server.place.again()?;
     assert_eq!(there.resolve("main")?, second);
-    is_sound(&there)?;
+    server.place.is_sound()?;
     let log = there.refs().operations(1)?;
     assert_eq!(log[0].command, "push from lap");
     Ok(())
@@ -194,26 +161,29 @@ fn a_trusted_peer_fetches_and_pushes() -> Done {
 
 #[test]
 fn who_may_read_cannot_push_and_who_is_unknown_can_do_nothing() -> Done {
-    let (dir, repo) = repository(3, 3, 1000)?;
-    let server = Server::start(dir, repo, false)?;
+    let place = Place::with_files(3, 3, 1000)?;
+    let server = Server::start(place, false)?;
     let (reader, stranger) = (DeviceKey::generate(), DeviceKey::generate());
     server.trust(&reader, Access::Read)?;
-    let (_work, ours) = repository(4, 2, 1000)?;
-    let tip = ours.resolve("main")?;
-    let theirs = fetch(&ours, &server.address, &reader)?;
-    let refused = push(&ours, &server.address, &reader, Some(theirs), tip)?;
+    let ours = Place::with_files(4, 2, 1000)?;
+    let tip = ours.tip()?;
+    let theirs = fetch(&ours.repo, &server.address, &reader)?;
+    let refused = push(&ours.repo, &server.address, &reader, Some(theirs), tip)?;
     assert!(refused.is_some());
 
-    let refused = fetch(&ours, &server.address, &stranger);
+    let refused = fetch(&ours.repo, &server.address, &stranger);
     assert!(
         matches!(refused, Err(NetError::NotLetIn { .. })),
         "{refused:?}"
     );
-    assert_eq!(Repo::open(server.dir.path())?.resolve("main")?, theirs);
+    assert_eq!(server.place.again()?.resolve("main")?, theirs);
 
     // Off the list, on the other hand.
-    server.repo.untrust(&reader.public(), asked("untrust"))?;
-    let refused = fetch(&ours, &server.address, &reader);
+    server
+        .place
+        .repo
+        .untrust(&reader.public(), asked("untrust"))?;
+    let refused = fetch(&ours.repo, &server.address, &reader);
     assert!(
         matches!(refused, Err(NetError::NotLetIn { .. })),
         "{refused:?}"
@@ -223,33 +193,33 @@ fn who_may_read_cannot_push_and_who_is_unknown_can_do_nothing() -> Done {
 
 #[test]
 fn a_server_that_only_gives_takes_nothing_from_anybody() -> Done {
-    let (dir, repo) = repository(5, 3, 1000)?;
-    let server = Server::start(dir, repo, true)?;
+    let place = Place::with_files(5, 3, 1000)?;
+    let server = Server::start(place, true)?;
     let key = DeviceKey::generate();
     server.trust(&key, Access::Write)?;
-    let (_work, ours) = repository(6, 2, 1000)?;
-    let theirs = fetch(&ours, &server.address, &key)?;
-    let tip = ours.resolve("main")?;
-    assert!(push(&ours, &server.address, &key, Some(theirs), tip)?.is_some());
+    let ours = Place::with_files(6, 2, 1000)?;
+    let theirs = fetch(&ours.repo, &server.address, &key)?;
+    let tip = ours.tip()?;
+    assert!(push(&ours.repo, &server.address, &key, Some(theirs), tip)?.is_some());
     Ok(())
 }
 
 #[test]
 fn a_wrong_key_and_a_repository_that_is_gone_are_told_apart() -> Done {
-    let (dir, repo) = repository(7, 2, 1000)?;
-    let server = Server::start(dir, repo, false)?;
+    let place = Place::with_files(7, 2, 1000)?;
+    let server = Server::start(place, false)?;
     let key = DeviceKey::generate();
     server.trust(&key, Access::Read)?;
-    let (_work, ours) = repository(8, 0, 0)?;
+    let ours = Place::new()?;
     let mut wrong = server.address.clone();
     wrong.key = DeviceKey::generate().public();
-    let refused = fetch(&ours, &wrong, &key);
+    let refused = fetch(&ours.repo, &wrong, &key);
     assert!(
         matches!(refused, Err(NetError::NotLetIn { .. })),
         "{refused:?}"
     );
-    std::fs::remove_file(server.dir.path().join(".dmv/format"))?;
-    let refused = fetch(&ours, &server.address, &key);
+    std::fs::remove_file(server.place.dir.path().join(".dmv/format"))?;
+    let refused = fetch(&ours.repo, &server.address, &key);
     assert!(
         matches!(
             refused,
@@ -263,31 +233,32 @@ fn a_wrong_key_and_a_repository_that_is_gone_are_told_apart() -> Done {
 /// Local commits go on while many fetch, and all get a whole state.
 #[test]
 fn many_fetch_while_commits_are_made() -> Done {
-    let (dir, repo) = repository(9, 20, 50_000)?;
-    let server = Server::start(dir, repo, false)?;
+    let place = Place::with_files(9, 20, 50_000)?;
+    let server = Server::start(place, false)?;
     let keys: Vec<DeviceKey> = (0..8).map(|_| DeviceKey::generate()).collect();
     for key in &keys {
         server.trust(key, Access::Read)?;
     }
     let fetched: Vec<Result<(), String>> = std::thread::scope(|scope| {
         let one = |key: &DeviceKey| -> Done {
-            let (_dir, ours) = repository(10, 0, 0)?;
-            let tip = fetch(&ours, &server.address, key)?;
-            files_of(&ours, &tip)?;
-            is_sound(&ours)
+            let ours = Place::new()?;
+            let tip = fetch(&ours.repo, &server.address, key)?;
+            files_of(&ours.repo, &tip)?;
+            ours.is_sound()
         };
         let all: Vec<_> = keys
             .iter()
             .map(|key| scope.spawn(move || one(key).map_err(|e| e.to_string())))
             .collect();
         for n in 0..10 {
-            std::fs::write(server.dir.path().join("changing"), format!("{n}\n")).expect("written");
-            commit(&server.repo, "meanwhile").expect("a commit");
+            std::fs::write(server.place.dir.path().join("changing"), format!("{n}\n"))
+                .expect("written");
+            commit(&server.place.repo, "meanwhile").expect("a commit");
         }
         all.into_iter()
             .map(|one| one.join().expect("no panic"))
             .collect()
     });
     assert!(fetched.iter().all(Result::is_ok), "{fetched:?}");
-    is_sound(&server.repo)
+    server.place.is_sound()
 }

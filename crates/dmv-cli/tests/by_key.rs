@@ -4,59 +4,8 @@
 
 mod place;
 
+use place::running::Running;
 use place::{Outcome, Place};
-use serde_json::Value;
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStdout, Stdio};
-
-/// `dmv serve`, running.
-struct Server {
-    child: Child,
-    out: BufReader<ChildStdout>,
-    /// Its first line.
-    ready: Value,
-}
-
-impl Server {
-    fn start(place: &Place, args: &[&str]) -> Outcome<Server> {
-        let mut all = vec!["serve", "--json"];
-        all.extend(args);
-        let mut child = place
-            .command(&all)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
-        let mut line = String::new();
-        let mut out = BufReader::new(child.stdout.take().ok_or("no output")?);
-        out.read_line(&mut line)?;
-        let ready = serde_json::from_str(&line)?;
-        Ok(Server { child, out, ready })
-    }
-
-    fn address(&self) -> Outcome<String> {
-        let at = self.ready["addresses"][0].as_str();
-        Ok(at.ok_or("no address")?.to_owned())
-    }
-
-    /// Ends it as a service manager does, and returns its exit code and what it said on the side.
-    fn stop(mut self) -> Outcome<(Option<i32>, String)> {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
-        let mut said = String::new();
-        let mut err = self.child.stderr.take().ok_or("no output")?;
-        err.read_to_string(&mut said)?;
-        self.out.read_to_string(&mut String::new())?;
-        Ok((self.child.wait()?.code(), said))
-    }
-}
-
-/// A test that fails leaves nothing running.
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 fn key(place: &Place) -> Outcome<String> {
     Ok(place.ok(&["id"])?.trim().to_owned())
@@ -68,7 +17,7 @@ fn a_served_repository_is_cloned_and_pushed_to_by_those_who_may() -> Outcome {
     desk.write("a", "one\n")?;
     desk.commit("first")?;
     desk.ok(&["trust", &key(&lap)?, "--name", "lap"])?;
-    let server = Server::start(&desk, &[])?;
+    let server = Running::serve(&desk, &[])?;
     let at = server.address()?;
     assert!(at.contains("@127.0.0.1:"), "alone by default: {at}");
     assert_eq!(server.ready["key"], key(&desk)?);
@@ -112,7 +61,7 @@ fn a_server_that_only_gives_and_one_whose_repository_is_gone() -> Outcome {
     desk.write("a", "one\n")?;
     desk.commit("first")?;
     desk.ok(&["trust", &key(&lap)?, "--write"])?;
-    let server = Server::start(&desk, &["--read-only", "--listen", "127.0.0.1"])?;
+    let server = Running::serve(&desk, &["--read-only", "--listen", "127.0.0.1"])?;
     let at = server.address()?;
     lap.ok(&["clone", &at, "film"])?;
     std::fs::write(lap.work().join("film/b"), "two\n")?;

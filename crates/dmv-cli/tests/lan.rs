@@ -4,10 +4,11 @@
 
 mod place;
 
+use place::running::Running;
 use place::{Outcome, Place};
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 /// A machine: a namespace with one address, and a home of its own.
 struct Machine {
@@ -46,41 +47,14 @@ impl Machine {
     }
 
     /// Starts a program that runs on, and waits for its first line.
-    fn start(&self, dir: &str, args: &[&str]) -> Outcome<(Running, serde_json::Value)> {
-        let mut child = self
-            .command(dir, args)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let mut line = String::new();
-        let mut out = BufReader::new(child.stdout.take().ok_or("no output")?);
-        out.read_line(&mut line)?;
-        child.stdout = Some(out.into_inner());
-        Ok((Running(child), serde_json::from_str(&line)?))
+    fn start(&self, dir: &str, args: &[&str]) -> Outcome<Running> {
+        Running::start(&mut self.command(dir, args))
     }
 }
 
 impl Drop for Machine {
     fn drop(&mut self) {
         let _ = ip(&["netns", "del", &self.space]);
-    }
-}
-
-/// Ends with the test.
-struct Running(Child);
-
-impl Running {
-    /// Waits until it has ended well by itself.
-    fn wait(&mut self) -> Outcome {
-        assert_eq!(self.0.wait()?.code(), Some(0));
-        Ok(())
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
@@ -139,18 +113,18 @@ fn two_laptops_on_a_cable_find_each_other_pair_and_sync() -> Outcome {
     write(&desk, "film/a", "one\n")?;
     desk.ok("film", &["commit", "-m", "first"])?;
 
-    let (mut pairing, ready) = desk.start("film", &["pair", "--write", "--json"])?;
-    let code = ready["code"].as_str().ok_or("no code")?;
+    let pairing = desk.start("film", &["pair", "--write", "--json"])?;
+    let code = pairing.ready["code"].as_str().ok_or("no code")?;
     lap.ok("", &["pair", code])?;
-    pairing.wait()?;
+    assert_eq!(pairing.rest()?.0, Some(0));
 
-    let (_serving, ready) = desk.start("film", &["serve", "--lan", "--json"])?;
-    let key = ready["key"].as_str().ok_or("no key")?;
+    let serving = desk.start("film", &["serve", "--lan", "--json"])?;
+    let key = serving.ready["key"].as_str().ok_or("no key")?;
     assert_eq!(desk.ok("", &["id"])?.trim(), key);
-    let at = ready["addresses"][0].as_str().ok_or("no address")?;
+    let at = serving.address()?;
     assert!(at.contains("@10.99.0.1:"), "{at}");
     let around = lap.ok("", &["peers", "--lan", "--json"])?;
-    assert!(around.contains(at), "{around}");
+    assert!(around.contains(&at), "{around}");
 
     lap.ok("", &["clone", &format!("dmv://{key}"), "film"])?;
     assert_eq!(read(&lap, "film/a")?, "one\n");

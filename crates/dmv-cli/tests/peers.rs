@@ -1,115 +1,17 @@
 //! Commands between repositories, as a user runs them.
 
+mod place;
+
+use place::Outcome;
+use place::several::{commit, several, tip};
 use serde_json::Value;
-use std::error::Error;
-use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
-use tempfile::TempDir;
-
-type Outcome = Result<(), Box<dyn Error>>;
-
-/// A directory for several repositories, with a home and an ssh that goes nowhere else.
-struct Place {
-    dir: TempDir,
-}
-
-/// Runs what it is asked to run on the same machine, after printing what a host might.
-const SSH: &str = r#"#!/bin/sh
-while [ "$1" != "--" ]; do shift; done
-case "$2" in
-  unknown) echo "ssh: Could not resolve hostname unknown" >&2; exit 255 ;;
-  strange) echo "Host key verification failed." >&2; exit 255 ;;
-  chatty) echo "Welcome!" ;;
-  mute) exit 127 ;;
-esac
-exec sh -c "$3"
-"#;
-
-impl Place {
-    /// With a repository `film` of one commit.
-    fn new() -> Result<Place, Box<dyn Error>> {
-        let place = Place {
-            dir: TempDir::new()?,
-        };
-        fs::create_dir_all(place.path("home"))?;
-        fs::write(place.path("ssh"), SSH)?;
-        fs::set_permissions(place.path("ssh"), fs::Permissions::from_mode(0o755))?;
-        place.ok(&["init", "film"])?;
-        for n in 0..20 {
-            place.write(&format!("film/shots/{n}"), &format!("shot {n}").repeat(100))?;
-        }
-        place.ok(&["-C", "film", "commit", "-m", "first"])?;
-        Ok(place)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn write(&self, name: &str, content: &str) -> Outcome {
-        let path = self.path(name);
-        fs::create_dir_all(path.parent().ok_or("files are in directories")?)?;
-        Ok(fs::write(path, content)?)
-    }
-
-    fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_dmv"));
-        command
-            .args(args)
-            .current_dir(self.dir.path())
-            .env_clear()
-            .env("HOME", self.path("home"))
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("DMV_SSH_COMMAND", self.path("ssh"))
-            .env("DMV_SSH_REMOTE", env!("CARGO_BIN_EXE_dmv"))
-            .env("USER", "ada")
-            .env("NO_COLOR", "1")
-            .stdin(Stdio::null());
-        command
-    }
-
-    fn run(&self, args: &[&str]) -> Result<Output, Box<dyn Error>> {
-        Ok(self.command(args).output()?)
-    }
-
-    fn ok(&self, args: &[&str]) -> Result<String, Box<dyn Error>> {
-        let output = self.run(args)?;
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{args:?}: {error}");
-        Ok(String::from_utf8(output.stdout)?)
-    }
-
-    fn json(&self, args: &[&str]) -> Result<Value, Box<dyn Error>> {
-        Ok(serde_json::from_str(&self.ok(args)?)?)
-    }
-
-    /// Runs something that fails and returns its exit code and message.
-    fn fails(&self, args: &[&str]) -> Result<(i32, String), Box<dyn Error>> {
-        let output = self.run(args)?;
-        let code = output.status.code().ok_or("it was killed")?;
-        assert_ne!(code, 0, "{args:?}");
-        Ok((code, String::from_utf8_lossy(&output.stderr).into_owned()))
-    }
-
-    fn tip(&self, repo: &str, revision: &str) -> Result<String, Box<dyn Error>> {
-        let record = self.json(&["-C", repo, "log", "-n", "1", "--json", revision])?;
-        Ok(record["id"].as_str().ok_or("it has an id")?.to_owned())
-    }
-
-    fn commit(&self, repo: &str, file: &str) -> Outcome {
-        self.write(&format!("{repo}/{file}"), file)?;
-        self.ok(&["-C", repo, "commit", "-m", file])?;
-        Ok(())
-    }
-}
 
 #[test]
 fn two_repositories_and_a_disk_between_them() -> Outcome {
-    let place = Place::new()?;
+    let place = several()?;
     place.ok(&["-C", "film", "tag", "v1"])?;
     let cloned = place.json(&["clone", "--bare", "film", "disk.dmv", "--json"])?;
     assert_eq!(cloned["branch"], "main");
@@ -120,14 +22,14 @@ fn two_repositories_and_a_disk_between_them() -> Outcome {
         (&"disk".into(), &20.into())
     );
     assert!(cloned["round_trips"].as_u64() <= Some(2), "{cloned}");
-    assert_eq!(place.tip("disk", "v1")?, place.tip("film", "main")?);
+    assert_eq!(tip(&place, "disk", "v1")?, tip(&place, "film", "main")?);
     assert_eq!(
-        place.tip("disk", "origin/main")?,
-        place.tip("film", "main")?
+        tip(&place, "disk", "origin/main")?,
+        tip(&place, "film", "main")?
     );
     assert_eq!(
-        fs::read(place.path("disk/shots/7"))?,
-        fs::read(place.path("film/shots/7"))?
+        fs::read(place.work().join("disk/shots/7"))?,
+        fs::read(place.work().join("film/shots/7"))?
     );
 
     place.ok(&["-C", "film", "remote", "add", "disk", "disk.dmv"])?;
@@ -138,12 +40,11 @@ fn two_repositories_and_a_disk_between_them() -> Outcome {
             .as_str()
             .is_some_and(|url| url.ends_with("/film/disk.dmv"))
     );
-    let (code, said) = place.fails(&["-C", "film", "fetch"])?;
-    assert_eq!(code, 10, "{said}");
+    place.fails(10, &["-C", "film", "fetch"])?;
     place.ok(&["-C", "film", "remote", "remove", "disk"])?;
     place.ok(&["-C", "film", "remote", "add", "disk", "../disk.dmv"])?;
 
-    place.commit("film", "one")?;
+    commit(&place, "film", "one")?;
     let pushed = place.json(&["-C", "film", "push", "--json"])?;
     assert_eq!(pushed["refs"][0]["name"], "main");
     assert_eq!(pushed["refs"][0]["pushed"], true);
@@ -153,8 +54,8 @@ fn two_repositories_and_a_disk_between_them() -> Outcome {
     assert_eq!(fetched["refs"][0]["name"], "origin/main");
     assert_eq!(fetched["objects_received"], 3);
     assert_eq!(
-        place.tip("disk", "origin/main")?,
-        place.tip("film", "main")?
+        tip(&place, "disk", "origin/main")?,
+        tip(&place, "film", "main")?
     );
 
     // The branch of a worktree moves under it: it is told, and nothing is lost.
@@ -162,10 +63,13 @@ fn two_repositories_and_a_disk_between_them() -> Outcome {
     place.ok(&["-C", "disk", "checkout", "origin/main"])?;
     place.ok(&["-C", "disk", "branch", "work", "origin/main"])?;
     place.ok(&["-C", "disk", "checkout", "work"])?;
-    place.commit("disk", "two")?;
+    commit(&place, "disk", "two")?;
     let synced = place.json(&["-C", "disk", "sync", "origin", "--json"])?;
     assert_eq!(synced["refs"].as_array().map(Vec::len), Some(2), "{synced}");
-    assert_eq!(place.tip("disk.dmv", "work")?, place.tip("disk", "work")?);
+    assert_eq!(
+        tip(&place, "disk.dmv", "work")?,
+        tip(&place, "disk", "work")?
+    );
     for repo in ["film", "disk", "disk.dmv"] {
         place.ok(&["-C", repo, "verify", "--full"])?;
     }
@@ -174,36 +78,34 @@ fn two_repositories_and_a_disk_between_them() -> Outcome {
 
 #[test]
 fn a_push_that_would_lose_commits_is_refused() -> Outcome {
-    let place = Place::new()?;
+    let place = several()?;
     place.ok(&["clone", "film", "two"])?;
-    place.commit("film", "theirs")?;
-    place.commit("two", "ours")?;
-    let (code, said) = place.fails(&["-C", "two", "push"])?;
-    assert_eq!(code, 5);
+    commit(&place, "film", "theirs")?;
+    commit(&place, "two", "ours")?;
+    let said = place.fails(5, &["-C", "two", "push"])?;
     assert!(said.contains("commits that are not in yours"), "{said}");
     assert!(said.contains("hint: dmv pull origin"), "{said}");
-    let theirs = place.tip("film", "main")?;
+    let theirs = tip(&place, "film", "main")?;
     let output = place.run(&["-C", "two", "sync"])?;
     assert_eq!(output.status.code(), Some(3));
-    assert_eq!(place.tip("film", "main")?, theirs);
-    assert_eq!(place.tip("two", "origin/main")?, theirs);
+    assert_eq!(tip(&place, "film", "main")?, theirs);
+    assert_eq!(tip(&place, "two", "origin/main")?, theirs);
     place.ok(&["-C", "two", "push", "--force"])?;
-    assert_eq!(place.tip("film", "main")?, place.tip("two", "main")?);
-    let (code, _) = place.fails(&["-C", "two", "push", "origin", "none"])?;
-    assert_eq!(code, 20);
+    assert_eq!(tip(&place, "film", "main")?, tip(&place, "two", "main")?);
+    place.fails(20, &["-C", "two", "push", "origin", "none"])?;
     Ok(())
 }
 
 #[test]
 fn a_pull_brings_both_sides_together() -> Outcome {
-    let place = Place::new()?;
+    let place = several()?;
     place.ok(&["clone", "film", "two"])?;
-    place.commit("film", "theirs")?;
+    commit(&place, "film", "theirs")?;
     let pulled = place.json(&["-C", "two", "pull", "--json"])?;
     assert_eq!(pulled["merge"]["fast_forward"], true, "{pulled}");
-    assert!(place.path("two/theirs").exists());
-    place.commit("film", "more")?;
-    place.commit("two", "ours")?;
+    assert!(place.work().join("two/theirs").exists());
+    commit(&place, "film", "more")?;
+    commit(&place, "two", "ours")?;
     place.ok(&["-C", "two", "fetch"])?;
     let status = place.json(&["-C", "two", "status", "--json"])?;
     let upstream = serde_json::json!({"name": "origin/main", "ahead": 1, "behind": 1});
@@ -219,17 +121,16 @@ fn a_pull_brings_both_sides_together() -> Outcome {
         serde_json::json!([]),
         "{pulled}"
     );
-    assert!(place.path("two/more").exists() && place.path("two/ours").exists());
+    assert!(place.work().join("two/more").exists() && place.work().join("two/ours").exists());
     place.ok(&["-C", "two", "push"])?;
-    assert_eq!(place.tip("film", "main")?, place.tip("two", "main")?);
+    assert_eq!(tip(&place, "film", "main")?, tip(&place, "two", "main")?);
 
     place.ok(&["-C", "film", "checkout", "main"])?;
     place.write("film/shots/1", "theirs")?;
     place.ok(&["-C", "film", "commit", "-m", "theirs"])?;
     place.write("two/shots/1", "ours")?;
     place.ok(&["-C", "two", "commit", "-m", "ours"])?;
-    let (code, said) = place.fails(&["-C", "two", "pull"])?;
-    assert_eq!(code, 4, "{said}");
+    place.fails(4, &["-C", "two", "pull"])?;
     // Conflicts are data: they can be sent, and are whole at the other end.
     place.ok(&["-C", "two", "push"])?;
     place.ok(&["-C", "film", "verify"])?;
@@ -238,15 +139,15 @@ fn a_pull_brings_both_sides_together() -> Outcome {
 
 #[test]
 fn ssh_reaches_another_host() -> Outcome {
-    let place = Place::new()?;
-    let url = format!("ssh://ada@host:2222{}", place.path("film").display());
+    let place = several()?;
+    let url = format!("ssh://ada@host:2222{}", place.work().join("film").display());
     place.ok(&["clone", &url, "two"])?;
     place.ok(&["-C", "two", "verify"])?;
-    place.commit("two", "one")?;
+    commit(&place, "two", "one")?;
     let pushed = place.json(&["-C", "two", "push", "--json"])?;
     assert_eq!(pushed["refs"][0]["refused"], Value::Null);
-    assert_eq!(place.tip("film", "main")?, place.tip("two", "main")?);
-    let none = format!("ssh://host{}", place.path("none").display());
+    assert_eq!(tip(&place, "film", "main")?, tip(&place, "two", "main")?);
+    let none = format!("ssh://host{}", place.work().join("none").display());
     for (url, code, word) in [
         ("ssh://unknown/x", 13, "Could not resolve"),
         ("ssh://strange/x", 12, "Host key verification failed"),
@@ -257,17 +158,16 @@ fn ssh_reaches_another_host() -> Outcome {
         ("ssh://-l@host/x", 2, "user"),
         ("http://host/x", 2, "addresses begin"),
     ] {
-        let (found, said) = place.fails(&["clone", url, "three"])?;
-        assert_eq!(found, code, "{url}: {said}");
+        let said = place.fails(code, &["clone", url, "three"])?;
         assert!(said.contains(word), "{url}: {said}");
-        assert!(!place.path("three").exists(), "{url}");
+        assert!(!place.work().join("three").exists(), "{url}");
     }
     Ok(())
 }
 
 #[test]
 fn a_clone_that_was_killed_goes_on() -> Outcome {
-    let place = Place::new()?;
+    let place = several()?;
     // Random enough not to shrink.
     let mut state = 1u32;
     let mut noise = || {
@@ -275,7 +175,7 @@ fn a_clone_that_was_killed_goes_on() -> Outcome {
         (state >> 24) as u8
     };
     let bytes: Vec<u8> = (0..24 << 20).map(|_| noise()).collect();
-    fs::write(place.path("film/large"), &bytes)?;
+    fs::write(place.work().join("film/large"), &bytes)?;
     place.ok(&["-C", "film", "commit", "-m", "large"])?;
     let mut received = 0;
     for millis in [60, 90, 120, 180] {
@@ -288,50 +188,46 @@ fn a_clone_that_was_killed_goes_on() -> Outcome {
         let _ = child.kill();
         child.wait()?;
     }
-    if !place.path("two/large").exists() {
+    if !place.work().join("two/large").exists() {
         let cloned = place.json(&["clone", "film", "two", "--json"])?;
         received = cloned["bytes_received"].as_u64().unwrap_or(0);
     }
     assert!(received <= bytes.len() as u64 + (1 << 20), "{received}");
-    assert_eq!(fs::read(place.path("two/large"))?, bytes);
+    assert_eq!(fs::read(place.work().join("two/large"))?, bytes);
     place.ok(&["-C", "two", "verify"])?;
-    let (code, said) = place.fails(&["clone", "film", "two"])?;
-    assert_eq!(code, 5, "{said}");
+    place.fails(5, &["clone", "film", "two"])?;
     place.write("full/x", "x")?;
-    assert_eq!(place.fails(&["clone", "film", "full"])?.0, 5);
+    place.fails(5, &["clone", "film", "full"])?;
     Ok(())
 }
 
 #[test]
 fn clones_begin_where_they_should() -> Outcome {
-    let place = Place::new()?;
+    let place = several()?;
     place.ok(&["-C", "film", "branch", "regrade"])?;
     place.ok(&["-C", "film", "tag", "v1"])?;
-    place.commit("film", "more")?;
+    commit(&place, "film", "more")?;
     place.ok(&["clone", "--branch", "regrade", "film", "two"])?;
     assert_eq!(
         place.json(&["-C", "two", "status", "--json"])?["branch"],
         "regrade"
     );
-    assert!(!place.path("two/more").exists());
+    assert!(!place.work().join("two/more").exists());
     place.ok(&["clone", "--branch", "v1", "film", "three"])?;
     assert_eq!(
         place.json(&["-C", "three", "status", "--json"])?["branch"],
         Value::Null
     );
-    let (code, said) = place.fails(&["clone", "--branch", "none", "film", "four"])?;
-    assert_eq!(code, 20, "{said}");
-    assert!(!place.path("four").exists());
-    let (code, said) = place.fails(&["clone", "nothing"])?;
-    assert_eq!(code, 10, "{said}");
-    assert!(!place.path("nothing").exists());
+    place.fails(20, &["clone", "--branch", "none", "film", "four"])?;
+    assert!(!place.work().join("four").exists());
+    place.fails(10, &["clone", "nothing"])?;
+    assert!(!place.work().join("nothing").exists());
     place.ok(&["init", "empty"])?;
     place.ok(&["clone", "empty", "five"])?;
-    place.commit("five", "first")?;
+    commit(&place, "five", "first")?;
     place.ok(&["-C", "five", "push"])?;
-    assert_eq!(place.tip("empty", "main")?, place.tip("five", "main")?);
-    let (code, said) = place.fails(&["-C", "empty", "fetch"])?;
-    assert_eq!(code, 20, "{said}");
+    assert_eq!(tip(&place, "empty", "main")?, tip(&place, "five", "main")?);
+    let said = place.fails(20, &["-C", "empty", "fetch"])?;
     assert!(said.contains("dmv remote add origin"), "{said}");
     Ok(())
 }

@@ -4,36 +4,10 @@
 
 mod place;
 
+use place::running::Running;
 use place::{Outcome, Place};
-use serde_json::Value;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Stdio};
-
-/// A program that runs on, and its first line.
-fn start(place: &Place, args: &[&str]) -> Result<(Child, Value), Box<dyn std::error::Error>> {
-    let mut child = place
-        .command(args)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    let mut line = String::new();
-    let mut out = BufReader::new(child.stdout.take().ok_or("no output")?);
-    out.read_line(&mut line)?;
-    child.stdout = Some(out.into_inner());
-    Ok((child, serde_json::from_str(&line)?))
-}
-
-fn rest(mut child: Child) -> Result<(Option<i32>, String), Box<dyn std::error::Error>> {
-    let mut text = String::new();
-    child
-        .stdout
-        .take()
-        .ok_or("no output")?
-        .read_to_string(&mut text)?;
-    Ok((child.wait()?.code(), text))
-}
 
 #[test]
 fn the_key_of_a_device_is_one_word_that_stays() -> Outcome {
@@ -86,17 +60,14 @@ fn who_may_use_a_repository_is_said_listed_and_taken_back() -> Outcome {
 fn two_devices_pair_by_a_code() -> Outcome {
     let (desk, lap) = (Place::with_repository()?, Place::with_repository()?);
     let listen = ["pair", "--write", "--json", "--listen", "127.0.0.1"];
-    let (child, ready) = start(&desk, &listen)?;
-    let (code, at) = (&ready["code"], &ready["addresses"][0]);
-    let (code, at) = (
-        code.as_str().ok_or("no code")?,
-        at.as_str().ok_or("no address")?,
-    );
+    let pairing = Running::start(&mut desk.command(&listen))?;
+    let (code, at) = (pairing.ready["code"].clone(), pairing.address()?);
+    let code = code.as_str().ok_or("no code")?;
     assert_eq!(code.len(), 9, "{code}");
-    let wrong = lap.fails(12, &["pair", "000000", "--peer", at])?;
+    let wrong = lap.fails(12, &["pair", "000000", "--peer", &at])?;
     assert!(wrong.contains("another code"), "{wrong}");
-    lap.ok(&["pair", code, "--peer", at, "--name", "desk"])?;
-    let (exit, out) = rest(child)?;
+    lap.ok(&["pair", code, "--peer", &at, "--name", "desk"])?;
+    let (exit, out) = pairing.rest()?;
     assert_eq!(exit, Some(0), "{out}");
 
     let keys = [desk.ok(&["id"])?, lap.ok(&["id"])?];

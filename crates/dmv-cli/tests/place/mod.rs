@@ -3,9 +3,12 @@
 // Each test program uses some of it.
 #![allow(dead_code)]
 
+pub mod running;
+pub mod several;
+
 use serde_json::Value;
 use std::error::Error;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -17,6 +20,8 @@ pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 pub struct Place {
     /// Removed with the test.
     pub dir: TempDir,
+    /// What the program finds in its environment besides its home.
+    pub env: Vec<(&'static str, OsString)>,
 }
 
 impl Place {
@@ -24,6 +29,7 @@ impl Place {
     pub fn new() -> Result<Place, Box<dyn Error>> {
         let place = Place {
             dir: TempDir::new()?,
+            env: Vec::new(),
         };
         fs::create_dir_all(place.work())?;
         fs::create_dir_all(place.home())?;
@@ -47,7 +53,7 @@ impl Place {
         self.dir.path().join("home")
     }
 
-    /// The program in the worktree, with no environment but this home.
+    /// The program in the worktree, with no environment but this home and [`Place::env`].
     pub fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dmv"));
         command
@@ -58,6 +64,7 @@ impl Place {
             .env("XDG_CONFIG_HOME", self.home().join("config"))
             .env("USER", "ada")
             .env("NO_COLOR", "1")
+            .envs(self.env.iter().cloned())
             .stdin(Stdio::null());
         command
     }
@@ -71,7 +78,7 @@ impl Place {
     pub fn ok<S: AsRef<OsStr>>(&self, args: &[S]) -> Result<String, Box<dyn Error>> {
         let output = self.run(args)?;
         let errors = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{errors}");
+        assert_eq!(output.status.code(), Some(0), "{:?}: {errors}", shown(args));
         Ok(String::from_utf8(output.stdout)?)
     }
 
@@ -79,7 +86,8 @@ impl Place {
     pub fn fails<S: AsRef<OsStr>>(&self, exit: i32, args: &[S]) -> Result<String, Box<dyn Error>> {
         let output = self.run(args)?;
         let errors = String::from_utf8(output.stderr)?;
-        assert_eq!(output.status.code(), Some(exit), "{errors}");
+        let code = output.status.code();
+        assert_eq!(code, Some(exit), "{:?}: {errors}", shown(args));
         Ok(errors)
     }
 
@@ -112,4 +120,8 @@ impl Place {
             .ok_or("nothing to commit")?
             .to_owned())
     }
+}
+
+fn shown<S: AsRef<OsStr>>(args: &[S]) -> Vec<&OsStr> {
+    args.iter().map(AsRef::as_ref).collect()
 }

@@ -1,0 +1,129 @@
+//! Repositories that exchange objects within a test, and how they meet.
+
+use crate::rng::Rng;
+use crate::scratch::{asked, commit, fast_dir};
+use dmv_core::hash::ObjectId;
+use dmv_core::job::Job;
+use dmv_core::repo::{Offered, RefUpdate, Repo, VerifyDepth};
+use dmv_net::session::{Client, Link, NetError, serve};
+use dmv_net::wire::Access;
+use std::error::Error;
+use std::io;
+use std::thread::JoinHandle;
+use tempfile::TempDir;
+
+/// What a test of peers returns.
+pub type Done<T = ()> = Result<T, Box<dyn Error>>;
+
+/// A repository with a directory of its own.
+pub struct Place {
+    /// Its worktree; removed with the test.
+    pub dir: TempDir,
+    /// The repository.
+    pub repo: Repo,
+}
+
+impl Place {
+    /// Without a commit.
+    pub fn new() -> Done<Place> {
+        let dir = fast_dir()?;
+        let repo = Repo::init(dir.path(), "main", false, asked("init"))?;
+        Ok(Place { dir, repo })
+    }
+
+    /// With one commit of so many random files, in five directories.
+    pub fn with_files(seed: u64, files: usize, bytes: usize) -> Done<Place> {
+        let place = Place::new()?;
+        let mut rng = Rng::new(seed);
+        for n in 0..files {
+            place.write(&format!("d{}/f{n}", n % 5), &rng.bytes(bytes))?;
+        }
+        place.commit("first")?;
+        Ok(place)
+    }
+
+    /// Writes a file, and the directories above it.
+    pub fn write(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        let path = self.dir.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("files are in directories"))?;
+        std::fs::write(path, content)
+    }
+
+    /// Commits everything.
+    pub fn commit(&self, message: &str) -> Done<ObjectId> {
+        let made = commit(&self.repo, message)?.commit;
+        Ok(made.ok_or("nothing to commit")?)
+    }
+
+    /// What the branch `main` names.
+    pub fn tip(&self) -> Done<ObjectId> {
+        Ok(self.repo.resolve("main")?)
+    }
+
+    /// The repository opened anew, as another process would.
+    pub fn again(&self) -> Done<Repo> {
+        Ok(Repo::open(self.dir.path())?)
+    }
+
+    /// Fails unless a full check finds nothing.
+    pub fn is_sound(&self) -> Done {
+        let report = self.again()?.verify(VerifyDepth::Full, &Job::default())?;
+        assert!(report.is_ok(), "{report:?}");
+        Ok(())
+    }
+
+    /// How many objects its tables name.
+    pub fn objects(&self) -> Done<u64> {
+        Ok(self.again()?.store().table_stats().1)
+    }
+}
+
+/// Answers one client over `link`, on a thread of its own; that returns how the session ended.
+pub fn serving(
+    place: &Place,
+    link: Link,
+    access: Access,
+) -> Done<JoinHandle<Result<(), NetError>>> {
+    let repo = place.again()?;
+    Ok(std::thread::spawn(move || {
+        let asked = asked("push from a peer");
+        serve(&repo, link, access, &asked, &Job::default()).map(|_| ())
+    }))
+}
+
+/// A client of `server` on behalf of `client`, within this process.
+pub fn connect<'r>(client: &'r Repo, server: &Place, job: &'r Job) -> Done<Client<'r>> {
+    let (ours, theirs) = Link::pair();
+    serving(server, theirs, Access::Write)?;
+    Ok(Client::connect(client, ours, job)?)
+}
+
+/// The commits offered.
+pub fn tips(offered: &Offered) -> Vec<ObjectId> {
+    offered.refs.iter().map(|(_, id)| *id).collect()
+}
+
+/// Brings everything and notes it as the remote `origin`. Returns the round trips that it took.
+pub fn fetch(client: &Place, server: &Place) -> Done<u64> {
+    let job = Job::default();
+    let mut session = connect(&client.repo, server, &job)?;
+    session.fetch(&tips(&session.offered))?;
+    note(&client.repo, &session.offered)?;
+    Ok(session.finish(Vec::new()).traffic.round_trips)
+}
+
+/// Notes what the remote `origin` offers.
+pub fn note(repo: &Repo, offered: &Offered) -> Done {
+    repo.note_remote("origin", offered, &Default::default(), &asked("fetch"))?;
+    Ok(())
+}
+
+/// A push of `main`.
+pub fn update(old: Option<ObjectId>, new: ObjectId, force: bool) -> RefUpdate {
+    RefUpdate {
+        key: "branch/main".into(),
+        old,
+        new,
+        force,
+    }
+}
