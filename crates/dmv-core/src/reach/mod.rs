@@ -15,7 +15,7 @@ use crate::hash::ObjectId;
 use crate::limits::MAX_PATH_DEPTH;
 use crate::object::commit::Commit;
 use crate::object::conflict::Conflict;
-use crate::object::list::ListNode;
+use crate::object::list::{Blob, ListNode};
 use crate::object::tree::{Kind, Node, Totals, TreeEntry};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use compare::{OldLists, OldTrees};
@@ -42,6 +42,34 @@ pub struct Found {
     pub id: ObjectId,
     /// Whether the reader has it. If not, what it needs is not known yet: see [`Reach::retry`].
     pub here: bool,
+}
+
+/// Something below a commit that is wanted for itself, by its id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Root {
+    /// One object, without what it refers to.
+    Object(ObjectType, ObjectId),
+    /// A file's content.
+    Blob(Blob),
+    /// A directory with all under it.
+    Directory {
+        /// Its tree.
+        tree: ObjectId,
+        /// Bytes under it.
+        bytes: u64,
+        /// Files under it.
+        files: u64,
+    },
+}
+
+impl Root {
+    /// The object that everything else of it hangs on.
+    pub fn id(&self) -> ObjectId {
+        match self {
+            Root::Object(_, id) | Root::Directory { tree: id, .. } => *id,
+            Root::Blob(blob) => blob.id,
+        }
+    }
 }
 
 /// What the object above says about one below it.
@@ -71,6 +99,7 @@ enum Item {
         depth: usize,
     },
     Chunk(ObjectId),
+    Alone(ObjectType, ObjectId),
 }
 
 /// A commit that waits for its turn: by generation, greatest first.
@@ -120,6 +149,26 @@ impl Reach {
             out: VecDeque::new(),
             seen: Seen::default(),
         }
+    }
+
+    /// What is under `roots`, with them.
+    pub fn under(roots: impl IntoIterator<Item = Root>) -> Reach {
+        let mut reach = Reach::new([], [], Detail::All);
+        for root in roots {
+            let (kind, is_list, id, size, files) = match root {
+                Root::Object(ty, id) => {
+                    reach.stack.push(Item::Alone(ty, id));
+                    continue;
+                }
+                Root::Blob(blob) => (Kind::File, blob.is_list, blob.id, blob.size, 0),
+                Root::Directory { tree, bytes, files } => {
+                    (Kind::Directory, false, tree, bytes, files)
+                }
+            };
+            reach.push_target((kind, is_list), id, (size, files), 0, Vec::new());
+        }
+        reach.stack.reverse();
+        reach
     }
 
     /// The next object that is needed; `None` when there are no more, but for what lies under
@@ -252,6 +301,11 @@ impl Reach {
                     let here = objects.holds(ObjectType::Chunk, &id)?;
                     self.emit(ObjectType::Chunk, id, here);
                 }
+            }
+            // It is not noted as seen: what is under it may still be wanted for another reason.
+            Item::Alone(ty, id) => {
+                let here = objects.holds(ty, &id)?;
+                self.emit(ty, id, here);
             }
         }
         Ok(())

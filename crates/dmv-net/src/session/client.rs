@@ -9,6 +9,7 @@ use dmv_core::hash::ObjectId;
 use dmv_core::history::is_ancestor;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
+use dmv_core::reach::Root;
 use dmv_core::refs::check_ref_name;
 use dmv_core::repo::{Offered, RefMoved, RefUpdate, Refusal, Repo};
 
@@ -67,6 +68,12 @@ impl<'r> Client<'r> {
             transfer::receive(self.repo, &mut self.link, goal, self.job)?;
         }
         Ok(())
+    }
+
+    /// Brings what is under `roots`, as far as the server has it. Returns objects that it does not
+    /// have; nothing is said of what lies under those.
+    pub fn pick(&mut self, roots: Vec<Root>) -> Result<Vec<(ObjectType, ObjectId)>, NetError> {
+        transfer::pick(self.repo, &mut self.link, roots, self.job)
     }
 
     fn is_complete(&self, tip: &ObjectId, complete: &[ObjectId]) -> Result<bool, NetError> {

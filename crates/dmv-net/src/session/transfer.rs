@@ -6,6 +6,8 @@ use crate::sync::{Goal, Output, Receiver, Sender};
 use crate::wire::{Frame, Message, OBJECTS_TARGET_BYTES, objects, put_object};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
+use dmv_core::object::ObjectType;
+use dmv_core::reach::Root;
 use dmv_core::repo::Repo;
 use dmv_core::store::{CheckedObject, CheckedRecord, Gather, Incoming, Outgoing};
 
@@ -19,8 +21,29 @@ const KEEP_BYTES: u64 = 256 << 20;
 ///
 /// Cut off, it keeps what has come, unless the peer was malicious.
 pub fn receive(repo: &Repo, link: &mut Link, goal: Goal, job: &Job) -> Result<(), NetError> {
-    let incoming = repo.incoming()?;
     let receiver = Receiver::new(goal, repo.objects())?;
+    take_all(repo, link, receiver, job).map(drop)
+}
+
+/// Takes in what is under `roots`, as far as the other side has it. Returns what it does not have.
+pub fn pick(
+    repo: &Repo,
+    link: &mut Link,
+    roots: Vec<Root>,
+    job: &Job,
+) -> Result<Vec<(ObjectType, ObjectId)>, NetError> {
+    let receiver = Receiver::picking(roots, repo.objects())?;
+    let receiver = take_all(repo, link, receiver, job)?;
+    Ok(receiver.absent().collect())
+}
+
+fn take_all(
+    repo: &Repo,
+    link: &mut Link,
+    receiver: Receiver,
+    job: &Job,
+) -> Result<Receiver, NetError> {
+    let incoming = repo.incoming()?;
     let mut taking = Taking {
         repo,
         job,
@@ -39,7 +62,10 @@ pub fn receive(repo: &Repo, link: &mut Link, goal: Goal, job: &Job) -> Result<()
             let _ = taking.keep();
             Err(e)
         }
-        Ok(()) => taking.keep(),
+        Ok(()) => {
+            taking.keep()?;
+            Ok(taking.receiver)
+        }
     }
 }
 

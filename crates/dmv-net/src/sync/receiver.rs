@@ -8,8 +8,8 @@ use crate::wire::{
 };
 use dmv_core::hash::ObjectId;
 use dmv_core::object::{ObjectError, ObjectRead, ObjectType};
-use dmv_core::reach::{Detail, Reach};
-use std::collections::{HashMap, VecDeque};
+use dmv_core::reach::{Detail, Reach, Root};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Steps of a walk between two chances to stop.
 const STEPS: usize = 4096;
@@ -57,7 +57,14 @@ pub struct Receiver {
     open_needs: usize,
     /// Ids that the next one may hold.
     batch: usize,
-    absent: Vec<(ObjectType, ObjectId)>,
+    /// What the sender does not have of what was asked for.
+    absent: BTreeMap<ObjectId, ObjectType>,
+    /// The objects were named by their ids, and what the sender lacks is left to others.
+    picks: bool,
+    /// Answers to the message that begins which have not come.
+    openings: usize,
+    /// Objects admitted since everything that had come was looked at.
+    admitted: u64,
     new_bytes: u64,
     repeated_bytes: u64,
     out: VecDeque<Output>,
@@ -103,12 +110,40 @@ impl Receiver {
                 Unasked::Commits => FIRST_IDS,
                 Unasked::Metadata | Unasked::All => MAX_IDS,
             },
-            absent: Vec::new(),
+            absent: BTreeMap::new(),
+            picks: false,
+            openings: 0,
+            admitted: 0,
             new_bytes: 0,
             repeated_bytes: 0,
             out: VecDeque::from([Output::Send(Message::Want(want))]),
             round_trips: 1,
         })
+    }
+
+    /// Begins a transfer of what is under `roots`. What the sender does not have is no failure: see
+    /// [`absent`](Self::absent).
+    ///
+    /// No commit is wanted, so nothing comes unasked and the first requests follow at once.
+    pub fn picking(
+        roots: impl IntoIterator<Item = Root>,
+        objects: &dyn ObjectRead,
+    ) -> Result<Receiver, SyncError> {
+        let nothing = Receiver::new(Goal::default(), objects)?;
+        Ok(Receiver {
+            phase: Phase::Asking,
+            reach: Reach::under(roots),
+            batch: MAX_IDS,
+            picks: true,
+            openings: 2,
+            round_trips: 0,
+            ..nothing
+        })
+    }
+
+    /// What the sender was asked for and does not have.
+    pub fn absent(&self) -> impl Iterator<Item = (ObjectType, ObjectId)> {
+        self.absent.iter().map(|(id, ty)| (*ty, *id))
     }
 
     /// Times that an answer had to be waited for with nothing else under way.
@@ -135,15 +170,17 @@ impl Receiver {
                 self.out.push_back(Output::Keep);
                 self.phase = Phase::Asking;
             }
+            (Phase::Asking, Message::Common(_, true)) if self.openings == 2 => self.openings = 1,
+            (Phase::Asking, Message::End) if self.openings == 1 => self.openings = 0,
             (Phase::Asking, Message::Absent(gone)) => {
                 for (ty, id) in from_wire_objects(&gone)? {
                     if self.asked.remove(&id) != Some(ty) {
                         return Err(SyncError::Broken("absence of what was not asked for"));
                     }
-                    self.absent.push((ty, id));
+                    self.absent.insert(id, ty);
                 }
             }
-            (Phase::Asking, Message::NeedEnd) if self.open_needs > 0 => {
+            (Phase::Asking, Message::NeedEnd) if self.open_needs > 0 && self.openings == 0 => {
                 self.open_needs -= 1;
                 if self.open_needs == 0 && !self.asked.is_empty() {
                     return Err(SyncError::Broken("an answer lacks what was asked for"));
@@ -162,9 +199,10 @@ impl Receiver {
                 Unasked::Metadata => ty != ObjectType::Chunk,
                 Unasked::All => true,
             },
-            Phase::Asking => self.asked.remove(id) == Some(ty),
+            Phase::Asking => self.openings == 0 && self.asked.remove(id) == Some(ty),
             Phase::Negotiating | Phase::Done => false,
         };
+        self.admitted += u64::from(welcome);
         match welcome {
             true => Ok(()),
             false => Err(SyncError::Broken("an object that was not asked for")),
@@ -199,7 +237,7 @@ impl Receiver {
                     is_over = true;
                     break;
                 }
-                Some(found) if found.here => {}
+                Some(found) if found.here || self.absent.contains_key(&found.id) => {}
                 Some(found) => {
                     if self.asked.insert(found.id, found.ty).is_none() {
                         need.push((found.ty, found.id));
@@ -221,14 +259,16 @@ impl Receiver {
         if !is_over {
             return Ok(Some(Output::Working));
         }
-        if self.open_needs > 0 {
+        if self.open_needs > 0 || self.openings > 0 {
             return Ok(None);
         }
-        if let Some((ty, id)) = self.absent.first() {
+        if let (false, Some((id, ty))) = (self.picks, self.absent.first_key_value()) {
             let (ty, id, count) = (*ty, *id, self.absent.len());
             return Err(SyncError::Absent { id, ty, count });
         }
-        if self.reach.retry() {
+        // Of what is parked only what has come meanwhile leads on.
+        let came = std::mem::take(&mut self.admitted) > 0;
+        if (came || !self.picks) && self.reach.retry() {
             return Ok(Some(Output::Keep));
         }
         self.phase = Phase::Done;

@@ -79,7 +79,8 @@ impl Sender {
                 self.have(&want.haves, want.last, objects)?;
             }
             (Phase::Negotiating, Message::Have(haves, last)) => self.have(&haves, last, objects)?,
-            (Phase::Answering, Message::Need(objects)) => {
+            // One that wants no commits asks at once.
+            (Phase::Streaming | Phase::Answering, Message::Need(objects)) => {
                 if self.needs.len() >= MAX_NEEDS {
                     return Err(SyncError::Broken("too many requests at once"));
                 }

@@ -12,6 +12,8 @@ use dmv_core::object::{ObjectRead, ObjectType};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+mod pick;
+
 type Outcome = Result<(), SyncError>;
 
 /// A random number generator that a seed replays.
@@ -153,6 +155,17 @@ fn transfer(
 ) -> Result<Run, SyncError> {
     let mut sender = Sender::new(goal.tips.clone());
     let mut receiver = Receiver::new(goal, to)?;
+    run(from, to, &mut sender, &mut receiver, trouble, dice)
+}
+
+fn run(
+    from: &MemObjects,
+    to: &MemObjects,
+    sender: &mut Sender,
+    receiver: &mut Receiver,
+    trouble: Trouble,
+    dice: &mut Dice,
+) -> Result<Run, SyncError> {
     let (mut there, mut back) = (VecDeque::new(), VecDeque::new());
     let (mut held, mut unkept): (Vec<_>, Vec<(ObjectType, ObjectId)>) = Default::default();
     let mut run = Run::default();
