@@ -3,18 +3,22 @@
 use crate::context::Context;
 use crate::error::{EXIT_OK, Failure};
 use crate::format::json::{PathValue, ProblemValue, problems};
-use crate::format::text::count;
+use crate::format::text::{SHORT_ID, count};
+use dmv_core::hash::ObjectId;
 use dmv_core::object::name::{RepoPath, escape};
-use dmv_core::repo::Choice;
+use dmv_core::repo::{Choice, Repo, ResolveReport};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 /// Settle conflicts in the worktree; the next commit records it
 ///
 /// Until then a conflict can be settled again, or put back with `dmv restore`. A file that was
-/// edited by hand is not overwritten: commit it, or restore it first.
+/// edited by hand is not overwritten: commit it, or restore it first. Outside of the worktree's
+/// subset no file is written; the choice is remembered. In a repository without a worktree the
+/// choice is committed at once.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv resolve shots/s4.exr --theirs\n  dmv resolve audio --ours\n  \
@@ -47,10 +51,15 @@ pub struct Args {
     /// Take a copy of FILE
     #[arg(long, group = "choice", value_name = "FILE")]
     with: Option<PathBuf>,
+    /// The message of the commit, in a repository without a worktree
+    #[arg(short, long, value_name = "MSG")]
+    message: Option<String>,
 }
 
 #[derive(Serialize)]
 struct Document {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commit: Option<String>,
     resolved: Vec<Resolved>,
     conflicts: Vec<PathValue>,
     problems: Vec<ProblemValue>,
@@ -66,22 +75,74 @@ struct Resolved {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let paths = match args.all {
-        true => vec![Vec::new()],
-        false => context.paths(&repo, &args.paths)?,
+    let has_files = repo.worktree_root().is_some();
+    let paths = match (args.all, has_files) {
+        (true, _) => vec![Vec::new()],
+        (_, true) => context.paths(&repo, &args.paths)?,
+        (_, false) => from_root(&args.paths)?,
     };
-    let choice = match args {
+    let (choice, word) = choice(args);
+    let asked = context.asked()?;
+    let watch = context.watch("resolving");
+    let (report, commit) = match (has_files, &args.message) {
+        (true, Some(_)) => {
+            let failure = Failure::usage("the next commit records it, with a message of its own");
+            return Err(failure.hint("dmv resolve PATH --ours, then dmv commit -m MESSAGE"));
+        }
+        (true, None) => {
+            let settings = context.settings()?;
+            let report = repo.resolve_conflicts(&paths, &choice, &settings, asked, &context.job)?;
+            (report, None)
+        }
+        (false, message) => {
+            let message = message
+                .clone()
+                .unwrap_or_else(|| default_message(&paths, word));
+            let options = super::merge::options(context, message)?;
+            let (report, done) = repo.resolve_in_commit(&paths, &choice, &options, &context.job)?;
+            (report, Some(done.commit))
+        }
+    };
+    drop(watch);
+    print(context, &report, commit)?;
+    for problem in &report.kept {
+        let (path, why) = (escape(&problem.path), &problem.why);
+        context.ui.warn(format_args!("{path}: {why}"));
+    }
+    Ok(EXIT_OK)
+}
+
+fn choice(args: &Args) -> (Choice, &'static str) {
+    match args {
         Args {
             with: Some(file), ..
-        } => Choice::With(file.clone()),
-        Args { ours: true, .. } => Choice::Ours,
-        Args { theirs: true, .. } => Choice::Theirs,
-        Args { both: true, .. } => Choice::Both,
-        _ => Choice::Base,
+        } => (Choice::With(file.clone()), "a file"),
+        Args { ours: true, .. } => (Choice::Ours, "ours"),
+        Args { theirs: true, .. } => (Choice::Theirs, "theirs"),
+        Args { both: true, .. } => (Choice::Both, "both"),
+        _ => (Choice::Base, "base"),
+    }
+}
+
+/// Paths where there is no worktree to be in.
+fn from_root(args: &[OsString]) -> Result<Vec<Vec<u8>>, Failure> {
+    let path = |arg: &OsString| Ok(Repo::parse_path(arg.as_bytes())?.as_bytes().to_vec());
+    args.iter().map(path).collect()
+}
+
+fn default_message(paths: &[Vec<u8>], word: &str) -> String {
+    let what = match paths {
+        [path] if !path.is_empty() => String::from_utf8_lossy(path).into_owned(),
+        _ => "conflicts".to_owned(),
     };
-    let watch = context.watch("resolving");
-    let report = repo.resolve_conflicts(&paths, &choice, &context.settings()?, &context.job)?;
-    drop(watch);
+    format!("Resolve {what}: {word}")
+}
+
+fn print(
+    context: &Context,
+    report: &ResolveReport,
+    commit: Option<ObjectId>,
+) -> Result<(), Failure> {
     let ui = &context.ui;
     if context.globals.json {
         let text = |path: &RepoPath| String::from_utf8_lossy(path.as_bytes()).into_owned();
@@ -90,6 +151,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             files: files.iter().map(text).collect(),
         });
         ui.json(&Document {
+            commit: commit.map(|id| id.to_string()),
             resolved: resolved.collect(),
             conflicts: report
                 .open
@@ -107,16 +169,17 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
                 false => writeln!(out, "resolved {path}: {}", files.join(", "))?,
             }
         }
-        match report.open.len() as u64 {
-            0 => writeln!(
+        match (report.open.len() as u64, commit) {
+            (0, None) => writeln!(
                 out,
                 "no conflicts left; record it with: dmv commit -m MESSAGE"
             )?,
-            n => writeln!(out, "{} left", count(n, "conflict", "conflicts"))?,
+            (0, Some(_)) => writeln!(out, "no conflicts left")?,
+            (n, _) => writeln!(out, "{} left", count(n, "conflict", "conflicts"))?,
+        }
+        if let Some(id) = commit {
+            writeln!(out, "committed as {}", id.short(SHORT_ID))?;
         }
     }
-    for problem in &report.kept {
-        ui.warn(format_args!("{}: {}", escape(&problem.path), problem.why));
-    }
-    Ok(EXIT_OK)
+    Ok(())
 }

@@ -27,8 +27,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         None => None,
     };
     let paths = context.paths(&repo, &args.paths)?;
+    let (settings, asked) = (context.settings()?, context.asked()?);
     let watch = context.watch("restoring");
-    let report = repo.restore(from, &paths, &context.settings()?, &context.job)?;
+    let report = repo.restore(from, &paths, &settings, asked, &context.job)?;
     drop(watch);
     finish(context, &report, false)
 }

@@ -43,6 +43,7 @@ struct Document {
     outside: Vec<PathValue>,
     changes: Vec<ChangeValue>,
     conflicts: Vec<PathValue>,
+    settled: Vec<PathValue>,
     problems: Vec<ProblemValue>,
     warnings: Vec<ProblemValue>,
 }
@@ -194,6 +195,7 @@ fn document(
             .iter()
             .map(|path| PathValue::new(path))
             .collect(),
+        settled: report.settled.iter().map(|p| PathValue::new(p)).collect(),
         problems: problems(&report.problems),
         warnings: problems(&report.warnings),
     }
@@ -268,7 +270,13 @@ fn print(
         };
         counts[index] += 1;
         let word = ui.paint(color(shade), format_args!("{:<8}", change.kind.word()));
-        writeln!(out, "  {word}  {}", escape(&change.path))?;
+        let is_settled = report.settled.contains(&change.path);
+        let note = if is_settled {
+            " (settled conflict)"
+        } else {
+            ""
+        };
+        writeln!(out, "  {word}  {}{note}", escape(&change.path))?;
     }
     for path in &report.outside {
         let word = ui.paint(color(AnsiColor::Red), "outside ");

@@ -79,6 +79,19 @@ pub struct Merged {
     pub content_bytes: u64,
 }
 
+impl Merged {
+    /// A tree that came about without a merge.
+    pub fn of_tree(tree: TreeSummary) -> Merged {
+        Merged {
+            tree,
+            conflicts: Vec::new(),
+            moves: Vec::new(),
+            moves_skipped: false,
+            content_bytes: 0,
+        }
+    }
+}
+
 /// Why a merge could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {

@@ -1,8 +1,9 @@
 //! Committing: the worktree's state, or a part of it, becomes a new commit.
 
+use super::choices::Chosen;
 use super::conflict::list_conflicts;
-use super::worktree::{Head, Tree, base_key};
-use super::{Asked, Repo, RepoError, WorktreeSettings};
+use super::worktree::{Head, Tree, base_key, settled_key};
+use super::{Asked, Repo, RepoError, WorktreeSettings, change};
 use crate::diff;
 use crate::fsutil::fs_now;
 use crate::hash::ObjectId;
@@ -92,6 +93,8 @@ pub struct CommitReport {
     pub settled: Vec<RepoPath>,
     /// Files beside them that are to go.
     leftover: Vec<(RepoPath, TreeEntry)>,
+    /// Choices without files that this commit does not take.
+    waiting: Vec<Chosen>,
     /// What is on disk and not in the worktree's subset: not taken. A directory stands for all in it.
     pub outside: Vec<Vec<u8>>,
 }
@@ -157,9 +160,11 @@ impl Repo {
             edited: Vec::new(),
             settled: Vec::new(),
             leftover: Vec::new(),
+            waiting: Vec::new(),
             outside: Vec::new(),
         };
-        let (writer, before, made_tree) = self.without_forms(&tree, &made, writer, &mut report)?;
+        let (writer, before, made_tree) =
+            self.without_forms(&tree, &made, options.select, writer, &mut report)?;
         let summary = self.summary(made_tree, tree.base)?;
         report.tree_files = summary.map_or(0, |s| s.files);
         report.bytes = summary.map_or(0, |s| s.bytes);
@@ -172,9 +177,10 @@ impl Repo {
         let first_and_empty = parent.is_none()
             && made.tree.is_none_or(|tree| tree.entries == 0)
             && !options.allow_empty;
+        let form_id = made.tree.map(|tree| tree.id).or(tree.base_tree);
         if nothing || first_and_empty {
             report.files = 0;
-            if let Some(tree_id) = made.tree.map(|t| t.id).or(tree.base_tree) {
+            if let Some(tree_id) = form_id {
                 // Files that were only touched need not be read next time. The cache is a
                 // convenience: failing to write it is not failing to commit.
                 let _ = cache.finish(&tree_id, !tree.cache_fits());
@@ -195,6 +201,7 @@ impl Repo {
                 }
             }
         };
+        let record = self.record_after(&tree, &report, &mut meta)?;
         let open = self.still_open(&tree, &report.settled)?;
         let commit = self.new_commit(&options, parent, &summary, &open)?;
         let bytes = commit
@@ -211,15 +218,16 @@ impl Repo {
             None => sealed,
         };
         report.stored_bytes = sealed.stored_bytes;
-        let changes = advance(&tree, &head, parent, id);
+        let mut changes = advance(&tree, &head, parent, id);
+        changes.extend(record);
         self.publish(options.asked, Some(sealed), changes, Effect::Kept)?;
-        let _ = cache.finish(&made.tree.map_or(summary.id, |t| t.id), true);
+        let _ = cache.finish(&form_id.unwrap_or(summary.id), true);
         report.commit = Some(id);
         if let Head::Commit(_) = head {
             report.head = Head::Commit(id);
         }
         take_notes(&mut report, made);
-        if let Some(form) = tree.form.as_ref().filter(|form| !form.shown.is_empty()) {
+        if let Some(form) = tree.form.as_ref().filter(|form| form.has_conflicts()) {
             // The scan counted files beside conflicts, too.
             let changed = diff::changes(self.objects(), Some(form.stored), Some(summary.id))?;
             report.files = changed.len() as u64;
@@ -238,29 +246,55 @@ impl Repo {
         &'s self,
         tree: &Tree,
         made: &Snapshot,
+        select: &dyn Select,
         writer: StoreWriter<'s>,
         report: &mut CommitReport,
     ) -> Result<(StoreWriter<'s>, Option<Sealed>, Option<TreeSummary>), RepoError> {
-        let Some(form) = tree.form.as_ref().filter(|form| !form.shown.is_empty()) else {
+        let Some(form) = tree.form.as_ref().filter(|form| form.has_conflicts()) else {
             return Ok((writer, None, made.tree));
         };
-        let Some(files) = made.tree else {
-            let open = form.shown.iter().map(|shown| shown.at.path.clone());
-            report.conflicts = open.collect();
-            return Ok((writer, None, None));
+        let files = match made.tree {
+            Some(files) => files.id,
+            None if form.chosen.is_empty() => {
+                let open = form.shown.iter().map(|shown| shown.at.path.clone());
+                report.conflicts = open.collect();
+                return Ok((writer, None, None));
+            }
+            None => form.tree,
         };
         let sealed = self.seal(writer)?;
         self.store.adopt(&sealed);
         let writer = self.store.writer()?;
         let mut meta = MetaWriter::new(&writer);
-        let (summary, settled) = self.take_back(form, files.id, &mut meta)?;
+        let (summary, settled) = self.take_back(form, files, select, &mut meta)?;
         meta.flush()?;
         drop(meta);
-        report.conflicts = settled.open.into_iter().map(|at| at.path).collect();
+        let open = settled.open.into_iter().map(|at| at.path);
+        let waiting = settled.waiting.iter().map(|chosen| chosen.path.clone());
+        report.conflicts = open.chain(waiting).collect();
         report.edited = settled.edited;
         report.settled = settled.settled;
         report.leftover = settled.leftover;
+        report.waiting = settled.waiting;
         Ok((writer, Some(sealed), Some(summary)))
+    }
+
+    /// What becomes of the record of choices when a commit has taken some.
+    fn record_after(
+        &self,
+        tree: &Tree,
+        report: &CommitReport,
+        writer: &mut dyn ObjectWrite,
+    ) -> Result<Option<Change>, RepoError> {
+        let Some(form) = &tree.form else {
+            return Ok(None);
+        };
+        if report.waiting.len() == form.chosen.len() {
+            return Ok(None);
+        }
+        let record = self.record_of(form.stored, &report.waiting, writer)?;
+        let value = record.map(|record| record.value());
+        Ok(Some(change(&self.refs, settled_key(&tree.name), value)?))
     }
 
     /// Paths of the base's conflicts but for those that are settled.

@@ -5,10 +5,11 @@
 //! commit alone and is made in memory when it is needed, so status, checkout and commit work with
 //! plain trees. docs/guide/conflicts.md tells what it looks like.
 
+use super::choices::{Chosen, Record, edits_of};
 use super::{Repo, RepoError};
 use crate::hash::ObjectId;
 use crate::limits::MAX_NAME_BYTES;
-use crate::merge::{ConflictKind, Edits, Marked, edit_tree, entry_of, marked_text};
+use crate::merge::{ConflictKind, Marked, edit_tree, entry_of, marked_text};
 use crate::merge::{read_conflict, read_text, write_blob};
 use crate::object::commit::Commit;
 use crate::object::conflict::{Conflict, Term};
@@ -98,6 +99,8 @@ pub(super) struct Shown {
 pub(super) struct Form {
     /// The tree that the commit names.
     pub stored: ObjectId,
+    /// Choices for its conflicts that count already, without files: what was chosen is in `tree`.
+    pub chosen: Vec<Chosen>,
     /// The tree that files are compared with.
     pub tree: ObjectId,
     pub shown: Vec<Shown>,
@@ -108,9 +111,15 @@ impl Form {
     pub fn plain(tree: ObjectId) -> Form {
         Form {
             stored: tree,
+            chosen: Vec::new(),
             tree,
             shown: Vec::new(),
         }
+    }
+
+    /// Whether the commit has conflicts, open or not.
+    pub fn has_conflicts(&self) -> bool {
+        !self.shown.is_empty() || !self.chosen.is_empty()
     }
 
     /// Whether a side of a conflict is shown at `path` or, a directory, above it.
@@ -182,28 +191,41 @@ impl Repo {
         Ok(out)
     }
 
-    /// The form of the commit `id`.
+    /// The form of the commit `id` in this worktree.
     pub(super) fn form_at(&self, id: &ObjectId) -> Result<Form, RepoError> {
-        self.form(&self.read_commit(id)?)
+        self.form_with(&self.read_commit(id)?, self.record()?)
+    }
+
+    /// The form of a commit in a worktree that has a record of choices.
+    pub(super) fn form_with(
+        &self,
+        commit: &Commit,
+        record: Option<Record>,
+    ) -> Result<Form, RepoError> {
+        let chosen = self.chosen(record, &commit.tree)?;
+        self.form_of(commit, chosen)
     }
 
     /// The tree of a commit with each conflict as files: what an export writes.
     pub fn readable_tree(&self, commit: &Commit) -> Result<ObjectId, RepoError> {
-        Ok(self.form(commit)?.tree)
+        Ok(self.form_of(commit, Vec::new())?.tree)
     }
 
-    /// The form of a commit. Its objects that are not stored are kept in memory.
-    pub(super) fn form(&self, commit: &Commit) -> Result<Form, RepoError> {
+    /// The form of a commit with some choices. Its objects that are not stored are kept in memory.
+    pub(super) fn form_of(&self, commit: &Commit, chosen: Vec<Chosen>) -> Result<Form, RepoError> {
         let mut form = Form::plain(commit.tree);
-        let mut taken = BTreeSet::new();
+        let mut edits = edits_of(&chosen);
+        let mut taken: BTreeSet<RepoPath> = edits.keys().cloned().collect();
         for at in self.conflicts(commit)? {
-            let shown = self.show(at, &commit.tree, &mut taken)?;
-            form.shown.push(shown);
+            if chosen.iter().all(|chosen| chosen.path != at.path) {
+                let shown = self.show(at, &commit.tree, &mut taken)?;
+                form.shown.push(shown);
+            }
         }
-        if form.shown.is_empty() {
+        form.chosen = chosen;
+        if form.shown.is_empty() && edits.is_empty() {
             return Ok(form);
         }
-        let mut edits = Edits::new();
         for shown in &form.shown {
             edits.insert(shown.at.path.clone(), shown.entry.clone());
             for (path, entry) in &shown.sides {

@@ -95,18 +95,18 @@ impl MergeReport {
 }
 
 /// Where a merge happens. A bare repository has no files to change.
-struct Site {
+pub(super) struct Site {
     tree: Option<Tree>,
     head: Head,
-    ours: Option<ObjectId>,
+    pub(super) ours: Option<ObjectId>,
 }
 
 /// A commit that is stored and not published.
-struct Made {
+pub(super) struct Made {
     id: ObjectId,
     commit: Commit,
     merged: Merged,
-    sealed: Sealed,
+    pub(super) sealed: Sealed,
 }
 
 impl Repo {
@@ -199,7 +199,7 @@ impl Repo {
         self.land(&site, made, "this revert", options, job)
     }
 
-    fn site(&self, settings: &WorktreeSettings) -> Result<Site, RepoError> {
+    pub(super) fn site(&self, settings: &WorktreeSettings) -> Result<Site, RepoError> {
         let (head, ours) = (self.head()?, self.head_commit()?);
         let tree = match self.worktree_root() {
             Some(_) => Some(self.tree(settings)?),
@@ -236,7 +236,7 @@ impl Repo {
     }
 
     /// Stores a merged tree and a commit of it. `inherited`: where the sides have conflicts already.
-    fn make(
+    pub(super) fn make(
         &self,
         merge: &mut dyn FnMut(&mut dyn ObjectWrite) -> Result<Merged, MergeError>,
         inherited: BTreeSet<RepoPath>,
@@ -320,7 +320,7 @@ impl Repo {
     }
 
     /// Makes the worktree equal to a new commit, and publishes it.
-    fn land(
+    pub(super) fn land(
         &self,
         site: &Site,
         made: Made,
@@ -341,7 +341,7 @@ impl Repo {
         report.moves = merged.moves;
         report.moves_skipped = merged.moves_skipped;
         report.content_bytes = merged.content_bytes;
-        let form = self.form(&commit)?;
+        let form = self.form_with(&commit, self.record()?)?;
         let done = self.go_to(site, id, form, Some(sealed), what, options, job)?;
         report.take(done);
         Ok(report)

@@ -5,6 +5,7 @@
 
 mod branch;
 mod checkout;
+mod choices;
 mod commit;
 mod conflict;
 mod diff;

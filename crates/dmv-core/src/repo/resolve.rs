@@ -1,21 +1,30 @@
 //! Settling conflicts: the files of a worktree are made what was chosen; the next commit records it.
 
+use super::checkout::SwitchTo;
 use super::checkout::switch::{Pending, Switch};
+use super::choices::{Chosen, Record, no_file, stem_and_ending};
 use super::conflict::{Form, Shown, last_name};
 use super::settle::stat_of;
 use super::status::same_as;
-use super::worktree::Tree;
-use super::{ChangeKind, PathChange, Repo, RepoError, StatusOptions, WorktreeSettings};
+use super::worktree::{Tree, settled_key};
+use super::{
+    Asked, ChangeKind, ConflictAt, MergeOptions, MergeReport, PathChange, Repo, RepoError,
+    StatusOptions, WorktreeSettings, change,
+};
 use crate::fsutil::{FileKind, PathError};
 use crate::job::Job;
-use crate::merge::entry_of;
+use crate::merge::{Merged, edit_tree, entry_of};
+use crate::object::ObjectWrite;
+use crate::object::commit::Commit;
 use crate::object::conflict::Term;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, lookup_path};
+use crate::refs::Effect;
+use crate::store::MetaWriter;
 use crate::worktree::select::{Paths, is_under};
 use crate::worktree::snapshot::Problem;
 use crate::worktree::split_path;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -49,61 +58,54 @@ pub struct ResolveReport {
 impl Repo {
     /// Settles the conflicts at or under `paths` in the worktree.
     ///
-    /// Conflicts outside of the worktree's subset stay open; if there are only such,
-    /// [`RepoError::OutsideSubset`] names one.
+    /// Inside of the worktree's subset the files are made what was chosen. Outside, the choice is
+    /// kept by path, as an operation. Either way the next commit takes it, and a conflict can be
+    /// settled again until then.
     ///
     /// A conflict's file that was edited by hand is not overwritten: then nothing is touched and
-    /// [`RepoError::WouldLose`] lists the paths. A conflict can be settled again until it is
-    /// committed.
+    /// [`RepoError::WouldLose`] lists the paths.
     pub fn resolve_conflicts(
         &self,
         paths: &[Vec<u8>],
         choice: &Choice,
         settings: &WorktreeSettings,
+        asked: Asked,
         job: &Job,
     ) -> Result<ResolveReport, RepoError> {
         let _lock = self.lock_worktree()?;
-        let tree = self.tree(settings)?;
-        let form = tree.form.clone().ok_or(RepoError::NoCommit)?;
-        let chosen = choose(&form, paths)?;
-        let (chosen, outside): (Vec<&Shown>, Vec<&Shown>) = chosen
-            .into_iter()
-            .partition(|shown| tree.subset.includes(shown.at.path.as_bytes(), false));
-        if let ([], [first, ..]) = (&chosen[..], &outside[..]) {
-            // A commit takes nothing from outside, so nothing written there would settle it.
-            let path = first.at.path.as_bytes().to_vec();
-            return Err(RepoError::OutsideSubset(path));
-        }
-        if let (Choice::With(_), [_, _, ..]) = (choice, &chosen[..]) {
-            return Err(RepoError::WrongKind {
-                path: paths.first().cloned().unwrap_or_default(),
-                what: "more than one conflict, and a file can settle only one",
-            });
-        }
-        let select = Paths::default();
-        let options = StatusOptions {
-            select: &select,
-            settings: settings.clone(),
+        let mut tree = self.tree(settings)?;
+        let base = tree.base.ok_or(RepoError::NoCommit)?;
+        let commit = self.read_commit(&base)?;
+        let these = choose(self.conflicts(&commit)?, paths, choice)?;
+        let form = tree.form.take().unwrap_or(Form::plain(commit.tree));
+        let has_file = |at: &ConflictAt| {
+            let is_shown = form.shown.iter().any(|shown| shown.at.path == at.path);
+            is_shown && tree.subset.includes(at.path.as_bytes(), false)
         };
-        let changes = self.changes_of(&tree, &options, job)?;
-        let changes: BTreeMap<Vec<u8>, ChangeKind> = changes
-            .into_iter()
-            .map(|PathChange { path, kind }| (path, kind))
-            .collect();
+        let (with_file, without): (Vec<_>, Vec<_>) = these.into_iter().partition(has_file);
+        let shown = |at: ConflictAt| form.shown.iter().find(|shown| shown.at.path == at.path);
+        let with_file: Vec<&Shown> = with_file.into_iter().filter_map(shown).collect();
+        let changes = self.changes_by_path(&tree, settings, job)?;
         let mut lost = Vec::new();
-        for shown in &chosen {
+        for shown in &with_file {
             let path = shown.at.path.as_bytes();
             if changes.contains_key(path) && !self.is_a_side(&tree, shown)? {
                 lost.push(path.to_vec());
             }
         }
         if !lost.is_empty() {
-            let what = "this resolve";
-            return Err(RepoError::WouldLose { what, paths: lost });
+            return Err(RepoError::WouldLose {
+                what: WHAT,
+                paths: lost,
+            });
         }
         let mut report = ResolveReport::default();
+        if !without.is_empty() {
+            let place = (&tree, &form, &commit);
+            self.keep_choice(place, &without, choice, settings, asked, &mut report, job)?;
+        }
         let mut switch = Switch::new(self, &tree, &form, &tree.subset, job);
-        for shown in &chosen {
+        for shown in with_file {
             let made = match choice {
                 Choice::With(file) => self.copy_in(&tree, &shown.at.path, file)?,
                 choice => self.put_chosen(&tree, &mut switch, shown, choice)?,
@@ -114,9 +116,128 @@ impl Repo {
         }
         switch.sync()?;
         report.kept.append(&mut switch.refused);
-        let changes = self.changes_of(&tree, &options, job)?;
-        report.open = super::settle::explain(&tree.root, &form, changes).1;
+        report.settled.sort();
+        let tree = self.tree(settings)?;
+        let changes = self.changes_by_path(&tree, settings, job)?;
+        let changes = changes.into_iter();
+        let changes = changes.map(|(path, kind)| PathChange { path, kind });
+        if let Some(form) = &tree.form {
+            report.open = super::settle::explain(&tree.root, form, changes.collect()).open;
+        }
         Ok(report)
+    }
+
+    fn changes_by_path(
+        &self,
+        tree: &Tree,
+        settings: &WorktreeSettings,
+        job: &Job,
+    ) -> Result<BTreeMap<Vec<u8>, ChangeKind>, RepoError> {
+        let select = Paths::default();
+        let options = StatusOptions {
+            select: &select,
+            settings: settings.clone(),
+        };
+        let changes = self.changes_of(tree, &options, job)?.into_iter();
+        let by_path = changes.map(|PathChange { path, kind }| (path, kind));
+        Ok(by_path.collect())
+    }
+
+    /// Keeps a choice for conflicts that have no file, and publishes that.
+    #[expect(clippy::too_many_arguments, reason = "one step of its only caller")]
+    fn keep_choice(
+        &self,
+        (tree, form, commit): (&Tree, &Form, &Commit),
+        these: &[ConflictAt],
+        choice: &Choice,
+        settings: &WorktreeSettings,
+        asked: Asked,
+        report: &mut ResolveReport,
+        job: &Job,
+    ) -> Result<(), RepoError> {
+        let (again, others): (Vec<Chosen>, Vec<Chosen>) = form
+            .chosen
+            .iter()
+            .cloned()
+            .partition(|chosen| these.iter().any(|at| at.path == chosen.path));
+        let former: BTreeSet<&RepoPath> = again
+            .iter()
+            .flat_map(|chosen| &chosen.beside)
+            .map(|(path, _)| path)
+            .collect();
+        let is_free = |path: &RepoPath| {
+            former.contains(path) || stat_of(&tree.root, path.as_bytes()).is_none()
+        };
+        let writer = self.store.writer()?;
+        let file = self.take_chosen_file(choice, &writer, job)?;
+        let (edits, settled) =
+            self.choose(form.stored, (&others, these), (choice, file), &is_free)?;
+        let mut meta = MetaWriter::new(&writer);
+        let to = edit_tree(self.objects(), &mut meta, form.stored, &edits)?.id;
+        meta.flush()?;
+        drop(meta);
+        let sealed = self.seal(writer)?;
+        // It is read before it is published.
+        self.store.adopt(&sealed);
+        let record = Record {
+            from: form.stored,
+            to,
+        };
+        let command = asked.command.clone();
+        let switch_to = SwitchTo {
+            what: WHAT,
+            command: &command,
+            form: self.form_with(commit, Some(record))?,
+            subset: &tree.subset,
+            force: false,
+            settings,
+        };
+        let key = settled_key(&tree.name);
+        let done = self.switch_files(tree, &switch_to, job, || {
+            let changes = vec![change(&self.refs, key, Some(record.value()))?];
+            self.publish(asked, Some(sealed), changes, Effect::Written)?;
+            Ok(())
+        })?;
+        report.kept.extend(done.refused);
+        report.settled.extend(settled);
+        Ok(())
+    }
+
+    /// Settles the conflicts at or under `paths` where there is no worktree: the choice is committed
+    /// at once.
+    pub fn resolve_in_commit(
+        &self,
+        paths: &[Vec<u8>],
+        choice: &Choice,
+        options: &MergeOptions,
+        job: &Job,
+    ) -> Result<(ResolveReport, MergeReport), RepoError> {
+        let site = self.site(&options.settings)?;
+        let head = site.ours.ok_or(RepoError::NoCommit)?;
+        let commit = self.read_commit(&head)?;
+        let all = self.conflicts(&commit)?;
+        let inherited = all.iter().map(|at| at.path.clone()).collect();
+        let these = choose(all, paths, choice)?;
+        let writer = self.store.writer()?;
+        let file = self.take_chosen_file(choice, &writer, job)?;
+        let sealed = self.seal(writer)?;
+        self.store.adopt(&sealed);
+        let (edits, settled) =
+            self.choose(commit.tree, (&[], &these), (choice, file), &|_| true)?;
+        let mut merge = |writer: &mut dyn ObjectWrite| {
+            let tree = edit_tree(self.objects(), writer, commit.tree, &edits)?;
+            Ok(Merged::of_tree(tree))
+        };
+        let mut made = self.make(&mut merge, inherited, vec![head], options)?;
+        made.sealed = sealed.join(made.sealed);
+        let done = self.land(&site, made, WHAT, options, job)?;
+        let open = done.conflicts.iter();
+        let report = ResolveReport {
+            settled,
+            open: open.map(|at| at.path.as_bytes().to_vec()).collect(),
+            kept: Vec::new(),
+        };
+        Ok((report, done))
     }
 
     /// Whether a conflict's file is nothing but what one of its sides has, or is not there.
@@ -147,31 +268,13 @@ impl Repo {
         choice: &Choice,
     ) -> Result<Vec<RepoPath>, RepoError> {
         let at = &shown.at;
-        let mut wanted: Vec<(RepoPath, Term)> = Vec::new();
-        let mut want = |term: Option<Term>| wanted.extend(term.map(|t| (at.path.clone(), t)));
-        match choice {
-            Choice::Ours => want(at.ours()),
-            Choice::Theirs => want(at.theirs()),
-            Choice::Base => want(at.base()),
-            Choice::Both => {
-                for (n, side) in at.conflict.sides.iter().enumerate() {
-                    let Some(side) = side else { continue };
-                    let path = match n {
-                        0 => at.path.clone(),
-                        n if n + 1 == at.conflict.sides.len() => {
-                            self.other_name(tree, at, "theirs")?
-                        }
-                        n => self.other_name(tree, at, &format!("side{}", n + 1))?,
-                    };
-                    wanted.push((path, *side));
-                }
-                // One version alone has the name to itself.
-                if let [(path, _)] = &mut wanted[..] {
-                    *path = at.path.clone();
-                }
-            }
-            Choice::With(_) => {}
-        }
+        let wanted = at.wanted(choice, &|path| {
+            let in_tree = match tree.base_tree {
+                Some(base) => lookup_path(self.objects(), &base, path)?.is_some(),
+                None => false,
+            };
+            Ok(!in_tree && stat_of(&tree.root, path.as_bytes()).is_none())
+        })?;
         let is_kept = wanted
             .iter()
             .any(|(path, term)| *path == at.path && term.kind != Kind::Directory);
@@ -197,35 +300,6 @@ impl Repo {
         }
         switch.flush(&mut pending)?;
         Ok(wanted.into_iter().map(|(path, _)| path).collect())
-    }
-
-    /// A name for another version of a file, before its ending: `shot-theirs.png`. Nothing has it.
-    fn other_name(
-        &self,
-        tree: &Tree,
-        at: &super::ConflictAt,
-        label: &str,
-    ) -> Result<RepoPath, RepoError> {
-        let name = at.path.file_name().unwrap_or_default();
-        let dot = name.iter().rposition(|b| *b == b'.').filter(|dot| *dot > 0);
-        let (stem, ending) = name.split_at(dot.unwrap_or(name.len()));
-        let dir = at.path.parent().unwrap_or_default();
-        for n in 1u32.. {
-            let number = if n > 1 { n.to_string() } else { String::new() };
-            let middle = format!("-{label}{number}");
-            let room = crate::limits::MAX_NAME_BYTES - (middle.len() + ending.len()).min(200);
-            let stem = &stem[..stem.len().min(room)];
-            let name = [stem, middle.as_bytes(), ending].concat();
-            let path = Repo::parse_path(&crate::worktree::join(dir.as_bytes(), &name))?;
-            let in_tree = match tree.base_tree {
-                Some(base) => lookup_path(self.objects(), &base, &path)?.is_some(),
-                None => false,
-            };
-            if !in_tree && stat_of(&tree.root, path.as_bytes()).is_none() {
-                return Ok(path);
-            }
-        }
-        unreachable!("a directory has fewer names than numbers")
     }
 
     /// Removes what is at `path` unless it is a directory.
@@ -254,7 +328,7 @@ impl Repo {
         let mut from = std::fs::File::open(file).map_err(io)?;
         let meta = from.metadata().map_err(io)?;
         if !meta.is_file() {
-            return Err(io(std::io::ErrorKind::InvalidInput.into()));
+            return Err(io(no_file()));
         }
         let Some((dir, name)) = split_path(path.as_bytes()) else {
             return Ok(Vec::new());
@@ -274,22 +348,88 @@ impl Repo {
     }
 }
 
-/// The conflicts at or under each of `paths`.
-fn choose<'f>(form: &'f Form, paths: &[Vec<u8>]) -> Result<Vec<&'f Shown>, RepoError> {
-    let mut out: Vec<&Shown> = Vec::new();
-    for path in paths {
-        let here = form.shown.iter();
-        let mut here = here
-            .filter(|shown| is_under(shown.at.path.as_bytes(), path))
-            .peekable();
-        if here.peek().is_none() {
-            return Err(RepoError::NoConflict { path: path.clone() });
+impl ConflictAt {
+    /// What a choice puts where; nothing for [`Choice::With`], whose file is not known here.
+    ///
+    /// `is_free` says whether a further version can have a name.
+    pub(super) fn wanted(
+        &self,
+        choice: &Choice,
+        is_free: &dyn Fn(&RepoPath) -> Result<bool, RepoError>,
+    ) -> Result<Vec<(RepoPath, Term)>, RepoError> {
+        let here = |term: Option<Term>| Vec::from_iter(term.map(|t| (self.path.clone(), t)));
+        let mut wanted = match choice {
+            Choice::Ours => here(self.ours()),
+            Choice::Theirs => here(self.theirs()),
+            Choice::Base => here(self.base()),
+            Choice::With(_) => Vec::new(),
+            Choice::Both => {
+                let mut all = Vec::new();
+                let sides = &self.conflict.sides;
+                for (n, side) in sides.iter().enumerate() {
+                    let Some(side) = side else { continue };
+                    let path = match n {
+                        0 => self.path.clone(),
+                        n if n + 1 == sides.len() => self.version_name("theirs", is_free)?,
+                        n => self.version_name(&format!("side{}", n + 1), is_free)?,
+                    };
+                    all.push((path, *side));
+                }
+                all
+            }
+        };
+        // One version alone has the name to itself.
+        if let [(path, _)] = &mut wanted[..] {
+            *path = self.path.clone();
         }
-        for shown in here {
-            if !out.iter().any(|known| known.at.path == shown.at.path) {
-                out.push(shown);
+        Ok(wanted)
+    }
+
+    /// A name for another version of a file, before its ending: `shot-theirs.png`. Nothing has it.
+    fn version_name(
+        &self,
+        label: &str,
+        is_free: &dyn Fn(&RepoPath) -> Result<bool, RepoError>,
+    ) -> Result<RepoPath, RepoError> {
+        let (stem, ending) = stem_and_ending(&self.path);
+        let dir = self.path.parent().unwrap_or_default();
+        for n in 1u32.. {
+            let number = if n > 1 { n.to_string() } else { String::new() };
+            let middle = format!("-{label}{number}");
+            let room = crate::limits::MAX_NAME_BYTES - (middle.len() + ending.len()).min(200);
+            let stem = &stem[..stem.len().min(room)];
+            let name = [stem, middle.as_bytes(), ending].concat();
+            let path = Repo::parse_path(&crate::worktree::join(dir.as_bytes(), &name))?;
+            if is_free(&path)? {
+                return Ok(path);
             }
         }
+        unreachable!("a directory has fewer names than numbers")
     }
-    Ok(out)
+}
+
+/// What is being done, for messages that refuse it.
+const WHAT: &str = "this resolve";
+
+/// Of `all` the conflicts at or under each of `paths`.
+fn choose(
+    all: Vec<ConflictAt>,
+    paths: &[Vec<u8>],
+    choice: &Choice,
+) -> Result<Vec<ConflictAt>, RepoError> {
+    let is_at = |at: &ConflictAt, path: &[u8]| is_under(at.path.as_bytes(), path);
+    for path in paths {
+        if !all.iter().any(|at| is_at(at, path)) {
+            return Err(RepoError::NoConflict { path: path.clone() });
+        }
+    }
+    let mut these = all;
+    these.retain(|at| paths.iter().any(|path| is_at(at, path)));
+    if let (Choice::With(_), [_, _, ..]) = (choice, &these[..]) {
+        return Err(RepoError::WrongKind {
+            path: paths.first().cloned().unwrap_or_default(),
+            what: "more than one conflict, and a file can settle only one",
+        });
+    }
+    Ok(these)
 }

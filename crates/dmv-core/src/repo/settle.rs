@@ -1,9 +1,10 @@
 //! Where the conflicts of a worktree's base stand: what a person has done to their files so far.
 //!
-//! Nothing is noted anywhere: the files tell. A conflict is **open** while its file is as the form
+//! For what is in the subset nothing is noted anywhere: the files tell. A conflict is **open** while its file is as the form
 //! shows it, or still has marker lines. It is **settled** when the file was changed and no marker is
 //! left, or deleted, or, where there are no markers, when none of the sides beside it is left.
 
+use super::choices::Chosen;
 use super::conflict::{ConflictAt, Form, Shown, last_name};
 use super::look::blob_of;
 use super::status::same_as;
@@ -18,6 +19,7 @@ use crate::object::ObjectWrite;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, TreeSummary, lookup_path};
 use crate::worktree::checkout::{CheckoutError, Plan, Refusal, Removal, materialize};
+use crate::worktree::scan::Select;
 use crate::worktree::snapshot::Problem;
 use crate::worktree::split_path;
 use std::collections::BTreeMap;
@@ -38,28 +40,52 @@ pub(super) struct Settled {
     pub settled: Vec<RepoPath>,
     /// Files beside settled conflicts that nobody has touched.
     pub leftover: Vec<(RepoPath, TreeEntry)>,
+    /// Choices that the commit does not take: they go on to count.
+    pub waiting: Vec<Chosen>,
 }
 
-/// Changes as a scan against the form of the base found them, told against the base itself; and the
-/// conflicts that are still open.
-pub(super) fn explain(
-    root: &SafeDir,
-    form: &Form,
-    changes: Vec<PathChange>,
-) -> (Vec<PathChange>, Vec<Vec<u8>>) {
-    if form.shown.is_empty() {
-        return (changes, Vec::new());
+/// A worktree against its base.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    pub changes: Vec<PathChange>,
+    /// Conflicts that are not settled, and those that are.
+    pub open: Vec<Vec<u8>>,
+    pub settled: Vec<Vec<u8>>,
+}
+
+/// Changes as a scan against the form of the base found them, told against the base itself.
+pub(super) fn explain(root: &SafeDir, form: &Form, changes: Vec<PathChange>) -> Told {
+    if form.shown.is_empty() && form.chosen.is_empty() {
+        return Told {
+            changes,
+            ..Told::default()
+        };
     }
     let mut found: BTreeMap<Vec<u8>, ChangeKind> =
         changes.into_iter().map(|c| (c.path, c.kind)).collect();
-    let mut open = Vec::new();
+    let (mut open, mut settled) = (Vec::new(), Vec::new());
     for shown in &form.shown {
         let path = shown.at.path.as_bytes();
         match find_settled(root, shown, &found) {
-            Some(kind) => drop(found.insert(path.to_vec(), kind)),
+            Some(kind) => {
+                found.insert(path.to_vec(), kind);
+                settled.push(path.to_vec());
+            }
             None => open.push(path.to_vec()),
         }
     }
+    for (path, kind) in form.chosen.iter().flat_map(Chosen::changes) {
+        let path = path.as_bytes().to_vec();
+        let kind = match (kind, found.remove(&path)) {
+            (kind, None) => kind,
+            (ChangeKind::Added, Some(ChangeKind::Deleted)) => continue,
+            (ChangeKind::Added, Some(_)) => ChangeKind::Added,
+            (_, Some(ChangeKind::Deleted)) => ChangeKind::Deleted,
+            (_, Some(_)) => ChangeKind::Modified,
+        };
+        found.insert(path, kind);
+    }
+    settled.extend(form.chosen.iter().map(|c| c.path.as_bytes().to_vec()));
     let told = |(path, kind): (Vec<u8>, ChangeKind)| {
         // What is beside a conflict is not in the commit: it cannot be missed, only be new.
         let kind = match (form.is_side(&path), kind) {
@@ -71,7 +97,12 @@ pub(super) fn explain(
     };
     let mut changes: Vec<PathChange> = found.into_iter().filter_map(told).collect();
     changes.sort_by(|a, b| crate::worktree::compare_dirs(&a.path, &b.path));
-    (changes, open)
+    settled.sort_by(|a, b| crate::worktree::compare_dirs(a, b));
+    Told {
+        changes,
+        open,
+        settled,
+    }
 }
 
 /// How the path of a conflict differs from its commit, if the conflict is settled.
@@ -131,10 +162,11 @@ impl Repo {
         &self,
         form: &Form,
         made: ObjectId,
+        select: &dyn Select,
         writer: &mut dyn ObjectWrite,
     ) -> Result<(TreeSummary, Settled), RepoError> {
         let mut out = Settled::default();
-        let mut edits = Edits::new();
+        let mut edits = self.take_chosen(form, made, select, &mut out)?;
         for shown in &form.shown {
             let path = &shown.at.path;
             let now = lookup_path(self.objects(), &made, path)?;
@@ -172,6 +204,41 @@ impl Repo {
         }
         let tree = edit_tree(self.objects(), writer, made, &edits)?;
         Ok((tree, out))
+    }
+
+    /// Takes the choices for conflicts at selected paths into `out`, and returns what they change of
+    /// the tree `made`, which has all of them. What they do not change is written anew, too: it may
+    /// be in memory only.
+    fn take_chosen(
+        &self,
+        form: &Form,
+        made: ObjectId,
+        select: &dyn Select,
+        out: &mut Settled,
+    ) -> Result<Edits, RepoError> {
+        let mut edits = Edits::new();
+        let is_selected = |chosen: &&Chosen| {
+            let path = chosen.path.as_bytes();
+            split_path(path).is_some_and(|(dir, name)| select.takes(dir, name))
+        };
+        let (taken, waiting): (Vec<&Chosen>, Vec<&Chosen>) =
+            form.chosen.iter().partition(is_selected);
+        for chosen in waiting {
+            edits.insert(chosen.path.clone(), Some(chosen.conflict.clone()));
+            for (path, entry) in &chosen.beside {
+                let now = lookup_path(self.objects(), &made, path)?;
+                edits.insert(path.clone(), now.filter(|now| !now.same_content(entry)));
+            }
+            out.waiting.push(chosen.clone());
+        }
+        for chosen in taken {
+            for (path, _) in chosen.edits() {
+                let now = lookup_path(self.objects(), &made, &path)?;
+                edits.insert(path, now);
+            }
+            out.settled.push(chosen.path.clone());
+        }
+        Ok(edits)
     }
 
     fn is_marked(&self, shown: &Shown, now: &TreeEntry) -> Result<bool, RepoError> {

@@ -80,6 +80,8 @@ pub struct StatusReport {
     pub outside: Vec<Vec<u8>>,
     /// Conflicts in the commit that are not settled.
     pub conflicts: Vec<Vec<u8>>,
+    /// Conflicts in the commit that are settled, by files or by choices; they are among the changes.
+    pub settled: Vec<Vec<u8>>,
     /// What could not be looked at.
     pub problems: Vec<Problem>,
     /// What is never versioned: special files.
@@ -106,7 +108,8 @@ impl Repo {
         let (mut out, cache) = self.survey(&tree, &*known, options, job, false)?;
         if let Some(form) = &tree.form {
             let changes = std::mem::take(&mut out.changes);
-            (out.changes, out.conflicts) = settle::explain(&tree.root, form, changes);
+            let told = settle::explain(&tree.root, form, changes);
+            (out.changes, out.conflicts, out.settled) = (told.changes, told.open, told.settled);
         }
         if let (Some(_lock), Some(cache), Some(tree_id)) = (lock, cache, tree.base_tree) {
             // Remembering is a convenience: on a full disk the answer is the same.
@@ -154,6 +157,7 @@ impl Repo {
                 subset: tree.subset.clone(),
                 outside: Vec::new(),
                 conflicts: Vec::new(),
+                settled: Vec::new(),
                 problems: Vec::new(),
                 warnings: Vec::new(),
             },

@@ -5,7 +5,7 @@
 
 use super::checkout::{SwitchTo, Switched};
 use super::conflict::Form;
-use super::worktree::{Head, base_key, head_key, path_key, subset_key};
+use super::worktree::{Head, base_key, head_key, path_key, settled_key, subset_key};
 use super::worktrees::{WholeWorktree, refuse_unless_free, whole_worktree};
 use super::{Asked, Repo, RepoError, WorktreeSettings};
 use crate::hash::{ObjectId, encode_hex};
@@ -107,7 +107,8 @@ impl Repo {
         self.check_heads(&undone, &changes)?;
         let own_base = self.worktree_name().map(base_key).unwrap_or_default();
         let own_subset = self.worktree_name().map(subset_key).unwrap_or_default();
-        let about_files = |c: &Change| c.key == own_base || c.key == own_subset;
+        let own_settled = self.worktree_name().map(settled_key).unwrap_or_default();
+        let about_files = |c: &Change| [&own_base, &own_subset, &own_settled].contains(&&c.key);
         let effect = undone.effect();
         let mut done = Switched::default();
         let operation = match changes.iter().any(about_files) {
@@ -153,11 +154,13 @@ impl Repo {
         };
         let subset = after(&subset_key(&tree.name))?;
         let subset = self.subset_value(&tree.name, subset.as_deref())?;
+        let record = after(&settled_key(&tree.name))?;
+        let record = self.record_value(&tree.name, record.as_deref())?;
         let mut sealed = None;
         let target = match after(&base_key(&tree.name))? {
             Some(value) => {
                 let id = self.id_value(&base_key(&tree.name), &value)?;
-                self.form_at(&id)?
+                self.form_with(&self.read_commit(&id)?, record)?
             }
             None => {
                 let writer = self.store.writer()?;
@@ -219,11 +222,14 @@ impl Repo {
                 let commit = self.id_value(&base_key(&name), &base)?;
                 refuse_unless_free(&path)?;
                 let how = (&options.asked, settings);
-                let key = subset_key(&name);
-                let former = undone.changes.iter().find(|change| change.key == key);
-                let former = former.and_then(|change| change.old.as_deref());
-                let subset = self.subset_value(&name, former)?;
-                switched = self.set_up(&name, &path, (commit, &subset), how, job, publish)?;
+                let former = |key: String| {
+                    let found = undone.changes.iter().find(|change| change.key == key);
+                    found.and_then(|change| change.old.as_deref())
+                };
+                let subset = self.subset_value(&name, former(subset_key(&name)))?;
+                let record = self.record_value(&name, former(settled_key(&name)))?;
+                let what = (commit, &subset, record);
+                switched = self.set_up(&name, &path, what, how, job, publish)?;
             }
             WholeWorktree::Went(..) | WholeWorktree::Moved => {
                 let why = "it notes where a worktree is, which is so".to_owned();

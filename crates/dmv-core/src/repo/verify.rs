@@ -1,5 +1,6 @@
 //! Checking a repository: every byte of the packs, every object that history names.
 
+use super::choices::Record;
 use super::{Repo, RepoError};
 use crate::hash::ObjectId;
 use crate::job::Job;
@@ -169,7 +170,9 @@ impl Repo {
         let mut stack: Vec<(ObjectType, ObjectId)> = Vec::new();
         let bad: HashSet<ObjectId> = report.damaged.iter().map(|d| d.id).collect();
         for (key, value) in self.refs.with_prefix("")? {
-            if let (true, Ok(bytes)) = (names_commit(&key), <[u8; 32]>::try_from(value)) {
+            if let Some(Record { from, to }) = names_choices(&key, &value) {
+                stack.extend([(ObjectType::Tree, from), (ObjectType::Tree, to)]);
+            } else if let (true, Ok(bytes)) = (names_commit(&key), <[u8; 32]>::try_from(value)) {
                 stack.push((ObjectType::Commit, ObjectId::from_bytes(bytes)));
             }
         }
@@ -247,6 +250,9 @@ impl Repo {
         let mut paths: HashMap<ObjectId, Vec<Vec<u8>>> = HashMap::new();
         let mut trees: HashSet<ObjectId> = HashSet::new();
         for (key, value) in self.refs.with_prefix("")? {
+            if let Some(Record { to, .. }) = names_choices(&key, &value) {
+                self.paths_in(to, &wanted, &mut paths);
+            }
             let (true, Ok(bytes)) = (names_commit(&key), <[u8; 32]>::try_from(value)) else {
                 continue;
             };
@@ -327,6 +333,12 @@ fn names_commit(key: &str) -> bool {
         .iter()
         .any(|prefix| key.starts_with(prefix));
     is_ref || key.starts_with("worktree/") && key.ends_with("/base")
+}
+
+/// The trees that a key of the view names if it holds a worktree's choices.
+fn names_choices(key: &str, value: &[u8]) -> Option<Record> {
+    let is_record = key.starts_with("worktree/") && key.ends_with("/settled");
+    is_record.then(|| Record::parse(value))?
 }
 
 fn unnamed((id, ty): (ObjectId, ObjectType)) -> Damaged {

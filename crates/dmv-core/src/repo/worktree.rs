@@ -35,6 +35,10 @@ pub(super) fn subset_key(name: &str) -> String {
     format!("worktree/{name}/subset")
 }
 
+pub(super) fn settled_key(name: &str) -> String {
+    format!("worktree/{name}/settled")
+}
+
 /// What a worktree is on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Head {

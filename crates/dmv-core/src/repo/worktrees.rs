@@ -4,6 +4,7 @@
 //! another's data. A `.dmv` file in it names the repository; the view says where it is.
 
 use super::checkout::{SwitchTo, Switched};
+use super::choices::Record;
 use super::layout::{DMV_DIR, MAIN, Place, Pointer};
 use super::worktree::{Head, base_key, head_key, path_key};
 use super::{Asked, Repo, RepoError, WorktreeSettings, change, set};
@@ -155,7 +156,7 @@ impl Repo {
             set(base_key(&name), options.commit.as_bytes().to_vec()),
         ]);
         let (asked, settings) = (&options.asked, &options.settings);
-        let what = (options.commit, &Subset::everything());
+        let what = (options.commit, &Subset::everything(), None);
         let made = self.set_up(&name, &dir, what, (asked, settings), job, || {
             self.publish(asked.clone(), None, changes, Effect::Worktree)?;
             Ok(())
@@ -208,12 +209,13 @@ impl Repo {
         Ok(name)
     }
 
-    /// Makes the directory of a worktree with the files of a commit in a subset, then calls `publish`.
+    /// Makes the directory of a worktree with the files of a commit in a subset, and with choices for
+    /// its conflicts, then calls `publish`.
     pub(super) fn set_up(
         &self,
         name: &str,
         dir: &Path,
-        (commit, subset): (ObjectId, &Subset),
+        (commit, subset, record): (ObjectId, &Subset, Option<Record>),
         (asked, settings): (&Asked, &WorktreeSettings),
         job: &Job,
         publish: impl FnOnce() -> Result<(), RepoError>,
@@ -234,7 +236,7 @@ impl Repo {
         let to = SwitchTo {
             what: "adding this worktree",
             command: &asked.command,
-            form: self.form_at(&commit)?,
+            form: there.form_with(&self.read_commit(&commit)?, record)?,
             subset,
             force: false,
             settings,

@@ -8,26 +8,40 @@ use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
-use crate::repo::{Repo, RepoError, WorktreeSettings};
+use crate::refs::Effect;
+use crate::repo::choices::Chosen;
+use crate::repo::conflict::Form;
+use crate::repo::worktree::settled_key;
+use crate::repo::{Asked, Repo, RepoError, WorktreeSettings, change};
+use crate::store::MetaWriter;
 use crate::subset::Subset;
 use crate::worktree::known::entry_at;
+use crate::worktree::select::is_under;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 impl Repo {
     /// Puts the files at `paths` back as the commit `from` (the worktree's own without it) has
     /// them, discarding their uncommitted changes. Files that the commit does not have stay.
+    ///
+    /// Conflicts are open again, also those that were settled without a file: that is an operation.
     pub fn restore(
         &self,
         from: Option<ObjectId>,
         paths: &[Vec<u8>],
         settings: &WorktreeSettings,
+        asked: Asked,
         job: &Job,
     ) -> Result<CheckoutReport, RepoError> {
         let _lock = self.lock_worktree()?;
         let tree = self.tree(settings)?;
         let commit = from.or(tree.base).ok_or(RepoError::NoCommit)?;
-        let form = self.form_at(&commit)?;
+        let is_base = from.is_none() || from == tree.base;
+        let (dropped, kept) = match &tree.form {
+            Some(form) if is_base => split(form.chosen.clone(), paths),
+            _ => Default::default(),
+        };
+        let form = self.form_of(&self.read_commit(&commit)?, kept)?;
         let root = form.tree;
         let mut switch = Switch::new(self, &tree, &form, &tree.subset, job);
         switch.find_dirty(settings)?;
@@ -64,6 +78,9 @@ impl Repo {
                 path: path.clone(),
             })?;
             if !is_wanted(&tree.subset, &parsed, &found) {
+                if dropped.iter().any(|c| is_under(c.path.as_bytes(), path)) {
+                    continue;
+                }
                 return Err(RepoError::OutsideSubset(path.clone()));
             }
             match found.kind {
@@ -71,10 +88,20 @@ impl Repo {
                 _ => wanted.push((parsed, found)),
             }
         }
+        let gone: Vec<_> = dropped
+            .iter()
+            .flat_map(Chosen::edits)
+            .filter_map(|(path, entry)| Some((path, entry?)))
+            .collect();
         switch.put_back(wanted)?;
         switch.sync()?;
-        if from.is_none() || from == tree.base {
+        let stay = self.remove_untouched(&tree, &self.not_in(&root, gone)?, job)?;
+        switch.refused.extend(stay);
+        if is_base {
             let _ = switch.remember();
+        }
+        if !dropped.is_empty() {
+            self.publish_choices(&tree.name, &form, asked)?;
         }
         let Switch {
             files,
@@ -95,6 +122,35 @@ impl Repo {
         })
     }
 
+    /// Those of `entries` that a tree has nothing in place of.
+    fn not_in(
+        &self,
+        root: &ObjectId,
+        entries: Vec<(RepoPath, TreeEntry)>,
+    ) -> Result<Vec<(RepoPath, TreeEntry)>, RepoError> {
+        let mut out = Vec::new();
+        for (path, entry) in entries {
+            if entry_at(self.objects(), root, path.as_bytes())?.is_none() {
+                out.push((path, entry));
+            }
+        }
+        Ok(out)
+    }
+
+    /// Makes the choices of `form`, which are a part of those that were made, all there are.
+    fn publish_choices(&self, name: &str, form: &Form, asked: Asked) -> Result<(), RepoError> {
+        let writer = self.store.writer()?;
+        let mut meta = MetaWriter::new(&writer);
+        let record = self.record_of(form.stored, &form.chosen, &mut meta)?;
+        meta.flush()?;
+        drop(meta);
+        let sealed = self.seal(writer)?;
+        let value = record.map(|record| record.value());
+        let changes = vec![change(&self.refs, settled_key(name), value)?];
+        self.publish(asked, Some(sealed), changes, Effect::Written)?;
+        Ok(())
+    }
+
     fn collect(
         &self,
         at: &RepoPath,
@@ -107,6 +163,15 @@ impl Repo {
             Ok(ControlFlow::Continue(()))
         })
     }
+}
+
+/// Choices for conflicts at or under `paths`, and all others.
+fn split(chosen: Vec<Chosen>, paths: &[Vec<u8>]) -> (Vec<Chosen>, Vec<Chosen>) {
+    let is_named = |chosen: &Chosen| {
+        let path = chosen.path.as_bytes();
+        paths.iter().any(|dir| is_under(path, dir))
+    };
+    chosen.into_iter().partition(is_named)
 }
 
 impl Switch<'_> {
