@@ -11,8 +11,8 @@ use dmv_core::object::commit::Commit;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{
-    Asked, CONFIG_FILE, Located, Repo, RepoError, Wanted, Who, WorktreeSettings, discover,
-    split_path,
+    Asked, CONFIG_FILE, Located, PathState, Repo, RepoError, Wanted, Who, WorktreeSettings,
+    discover, split_path,
 };
 use dmv_core::subset::Subset;
 use std::cell::OnceCell;
@@ -211,10 +211,42 @@ impl Context {
         })
     }
 
+    /// The same for a command that only looks at the worktree: refuses what is outside of its subset
+    /// and not there, and says what is nowhere. `old` is a commit that it is compared with.
+    pub fn paths_to_look_at(
+        &self,
+        repo: &Repo,
+        args: &[OsString],
+        old: Option<ObjectId>,
+    ) -> Result<Vec<Vec<u8>>, Failure> {
+        let paths = self.paths(repo, args)?;
+        let old = old.map(|id| repo.read_commit(&id)).transpose()?;
+        for path in &paths {
+            let parsed = Repo::parse_path(path)?;
+            let in_old = |commit: &Commit| repo.locate("", commit, &parsed).is_ok();
+            match repo.path_state(&parsed)? {
+                PathState::Unknown if old.as_ref().is_some_and(in_old) => {}
+                PathState::Unknown => self.ui.warn(unknown_path(path)),
+                PathState::Outside {
+                    on_disk: false,
+                    conflict: None,
+                } => return Err(RepoError::OutsideSubset(path.clone()).into()),
+                PathState::Known | PathState::Outside { .. } => {}
+            }
+        }
+        Ok(paths)
+    }
+
     /// Path arguments as paths from the worktree's root.
     pub fn paths(&self, repo: &Repo, args: &[OsString]) -> Result<Vec<Vec<u8>>, Failure> {
         args.iter().map(|arg| self.path(repo, arg)).collect()
     }
+}
+
+/// What is wrong with a path that is nowhere.
+pub fn unknown_path(path: &[u8]) -> String {
+    let path = escape(path);
+    format!("'{path}' is neither in the worktree nor in its commit")
 }
 
 fn color_setting(config: &OnceCell<Config>) -> Color {

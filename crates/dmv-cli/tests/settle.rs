@@ -45,6 +45,8 @@ fn has_code(place: &Place) -> bool {
 fn a_conflict_outside_of_the_subset_is_settled_without_a_file() -> Outcome {
     let place = merged_outside()?;
     place.ok(&["resolve", "code/a.c", "--theirs"])?;
+    let diff = place.ok(&["diff", "--", "code"])?;
+    assert!(diff.contains("+theirs"), "{diff}");
     place.ok(&["resolve", "code/logo.png", "--both"])?;
     assert_eq!(paths(&place, "conflicts")?, ["code/k"]);
     assert_eq!(paths(&place, "settled")?, ["code/a.c", "code/logo.png"]);

@@ -105,6 +105,48 @@ fn files_outside_of_the_subset_are_told_of_and_left() -> Outcome {
 }
 
 #[test]
+fn commands_name_what_is_outside_and_what_is_nowhere() -> Outcome {
+    let place = studio()?;
+    place.write("titles/d", "changed")?;
+    place.write("media/s1/a", "changed")?;
+    place.commit("both")?;
+    place.ok(&["checkout", "--subset", "titles"])?;
+    // Against another commit, too, only what the worktree has.
+    let diff = place.ok(&["diff", "@~1", "--stat"])?;
+    assert!(
+        diff.contains("titles/d") && !diff.contains("media"),
+        "{diff}"
+    );
+    for args in [
+        &["status", "media/s1"][..],
+        &["diff", "--", "media/s1"],
+        &["diff", "@~1", "--", "media/s1"],
+        &["commit", "-m", "no", "media/s1"],
+        &["restore", "media/s1"],
+    ] {
+        let err = place.fails(20, args)?;
+        assert!(err.contains("outside of the worktree's subset"), "{err}");
+        assert!(err.contains("hint: dmv subset add media/s1"), "{err}");
+    }
+    // Two commits are compared as a whole.
+    let diff = place.ok(&["diff", "@~1", "@", "--", "media/s1"])?;
+    assert!(diff.contains("media/s1/a"), "{diff}");
+    place.fails(20, &["commit", "-m", "no", "titles/nowhere"])?;
+    for args in [
+        &["status", "titles/nowhere"][..],
+        &["diff", "--", "titles/nowhere"],
+        &["subset", "remove", "nowhere"],
+        &["subset", "add", "titles/d"],
+    ] {
+        let said = String::from_utf8(place.run(args)?.stderr)?;
+        assert!(said.starts_with("warning: "), "{args:?}: {said}");
+        place.ok(args)?;
+    }
+    assert_eq!(place.ok(&["subset"])?, "titles\n");
+    Ok(())
+}
+
+#[test]
 fn narrowing_never_takes_what_is_not_committed() -> Outcome {
     let place = studio()?;
     place.write("titles/d", "changed")?;

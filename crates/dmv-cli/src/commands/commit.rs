@@ -1,19 +1,17 @@
 //! `dmv commit`
 
-use crate::context::{Context, quoted};
+use crate::context::{Context, quoted, unknown_path};
 use crate::error::{EXIT_CONFLICTS, EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::json::{PathValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use dmv_core::object::name::{RepoPath, escape};
-use dmv_core::object::tree::lookup_path;
-use dmv_core::repo::{CommitOptions, CommitReport, Head, Repo, RepoError, Who};
+use dmv_core::repo::{CommitOptions, CommitReport, Head, PathState, Repo, RepoError, Who};
 use dmv_core::worktree::select::Paths;
 use dmv_core::worktree::snapshot::Problem;
 use serde::Serialize;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{Read, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Record the worktree's changes
 ///
@@ -139,29 +137,21 @@ fn message(args: &Args) -> Result<Option<String>, Failure> {
     Ok(Some(text.trim_end().to_owned()))
 }
 
-/// A path that is neither in the worktree nor in its commit is a slip.
+/// A path that a commit can take nothing from is a slip.
 fn check_paths(repo: &Repo, paths: &[Vec<u8>]) -> Result<(), Failure> {
-    let root = repo.worktree_root().ok_or(RepoError::NoWorktree)?;
-    let tree = match repo.base_commit()? {
-        Some(id) => Some(repo.read_commit(&id)?.tree),
-        None => None,
-    };
-    for path in paths.iter().filter(|path| !path.is_empty()) {
-        let on_disk = root.join(Path::new(OsStr::from_bytes(path)));
-        if std::fs::symlink_metadata(on_disk).is_ok() {
-            continue;
-        }
-        let known = match tree {
-            Some(tree) => lookup_path(repo.objects(), &tree, &Repo::parse_path(path)?)?.is_some(),
-            None => false,
-        };
-        if !known {
-            let message = format!(
-                "'{}' is neither in the worktree nor in its commit",
-                escape(path)
-            );
-            let failure = Failure::new("no-such-path", EXIT_OTHER, message);
-            return Err(failure.hint("dmv status"));
+    for path in paths {
+        match repo.path_state(&Repo::parse_path(path)?)? {
+            PathState::Known => {}
+            // A choice counts without a file.
+            PathState::Outside {
+                conflict: Some(true),
+                ..
+            } => {}
+            PathState::Outside { .. } => return Err(RepoError::OutsideSubset(path.clone()).into()),
+            PathState::Unknown => {
+                let failure = Failure::new("no-such-path", EXIT_OTHER, unknown_path(path));
+                return Err(failure.hint("dmv status"));
+            }
         }
     }
     Ok(())

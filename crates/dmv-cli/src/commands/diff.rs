@@ -43,7 +43,14 @@ pub struct Args {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let paths = Paths::new(context.paths(&repo, &args.paths)?);
+    let old = match &args.old {
+        Some(revision) => Some(context.revision(&repo, "diff", revision)?),
+        None => repo.head_commit()?,
+    };
+    let paths = Paths::new(match args.new {
+        Some(_) => context.paths(&repo, &args.paths)?,
+        None => context.paths_to_look_at(&repo, &args.paths, old)?,
+    });
     let comparer = Comparer::new(context, &repo, !args.stat);
     let mut totals = Totals::default();
     let mut show = |path: &RepoPath, renamed: Option<&Rename>, old: Side<'_>, new: Side<'_>| {
@@ -54,10 +61,6 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             (false, true) => diff.print_stat(context),
             (false, false) => diff.print(context),
         }
-    };
-    let old = match &args.old {
-        Some(revision) => Some(context.revision(&repo, "diff", revision)?),
-        None => repo.head_commit()?,
     };
     if let Some(revision) = &args.new {
         let new = context.revision(&repo, "diff", revision)?;

@@ -79,7 +79,7 @@ struct ChangeValue {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let select = Paths::new(context.paths(&repo, &args.paths)?);
+    let select = Paths::new(context.paths_to_look_at(&repo, &args.paths, None)?);
     let options = StatusOptions {
         select: &select,
         settings: context.settings()?,
@@ -96,7 +96,13 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     // The old path is told with the new one.
     let told = |c: &PathChange| c.kind != ChangeKind::Deleted || !gone.contains(&c.path[..]);
     report.changes.retain(told);
-    report.outside.retain(|path| select.includes(path));
+    for paths in [
+        &mut report.outside,
+        &mut report.conflicts,
+        &mut report.settled,
+    ] {
+        paths.retain(|path| select.includes(path));
+    }
     let clean =
         report.changes.is_empty() && report.conflicts.is_empty() && report.outside.is_empty();
     let upstream = upstream(context, &repo, &report)?;

@@ -114,6 +114,12 @@ pub fn tell_idle(context: &Context, patterns: &[Vec<u8>]) {
     }
 }
 
+/// Says that a pattern changes nothing, and why.
+fn tell_same(context: &Context, why: &str, pattern: &OsString) {
+    let pattern = shown(pattern.as_bytes());
+    context.ui.warn(format_args!("{why} '{pattern}'"));
+}
+
 #[derive(Serialize)]
 struct Document {
     subset: Vec<String>,
@@ -131,12 +137,20 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
                 context.ui.note(format_args!("note: {text}"));
             }
             for pattern in patterns {
-                subset = subset.with(pattern.as_bytes()).map_err(bad)?;
+                let more = subset.with(pattern.as_bytes()).map_err(bad)?;
+                if more == subset && !subset.is_everything() {
+                    tell_same(context, "the worktree has already", pattern);
+                }
+                subset = more;
             }
         }
         Action::Remove { patterns } => {
             for pattern in patterns {
-                subset = subset.without(pattern.as_bytes()).map_err(bad)?;
+                let less = subset.without(pattern.as_bytes()).map_err(bad)?;
+                if less == subset {
+                    tell_same(context, "the worktree does not have", pattern);
+                }
+                subset = less;
             }
         }
         Action::Set {

@@ -1,18 +1,22 @@
 //! What differs between a commit and the worktree, with what each has.
 
+use super::choices::edits_of;
 use super::status::{SameError, same_as};
 use super::{Repo, RepoError, StatusOptions};
 use crate::chunker::{Cutter, MAX_CUT_BYTES};
-use crate::diff::changes;
+use crate::diff::{Slice, diff_slices};
 use crate::fsutil::{FileKind, FileStat, SafeDir};
 use crate::hash::ObjectId;
 use crate::job::Job;
+use crate::merge::Edits;
 use crate::object::ObjectType;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, lookup_path};
+use crate::subset::Subset;
 use crate::worktree::select::Paths;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
+use std::ops::ControlFlow;
 
 /// What a path has on the worktree's side.
 #[derive(Clone, Debug)]
@@ -52,17 +56,24 @@ impl Repo {
         };
         let status = self.status(options, job)?;
         let (old_tree, base_tree) = (tree_of(from)?, tree_of(self.base_commit()?)?);
+        let slice = |tree| Slice {
+            tree,
+            subset: &status.subset,
+        };
         let mut found: BTreeMap<RepoPath, (Option<TreeEntry>, Option<WorktreeSide>)> =
             BTreeMap::new();
-        for change in changes(self.objects(), old_tree, base_tree)? {
-            if !paths.includes(change.path.as_bytes()) {
-                continue;
+        let mut note = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
+            if paths.includes(path.as_bytes()) {
+                // Where a file and a directory change places, two changes have one path.
+                let slot = found.entry(path.clone()).or_default();
+                slot.0 = slot.0.take().or(old.cloned());
+                slot.1 = slot.1.take().or(new.cloned().map(WorktreeSide::Entry));
             }
-            // Where a file and a directory change places, two changes have one path.
-            let slot = found.entry(change.path).or_default();
-            slot.0 = slot.0.take().or(change.old);
-            slot.1 = slot.1.take().or(change.new.map(WorktreeSide::Entry));
-        }
+            Ok::<_, RepoError>(ControlFlow::Continue(()))
+        };
+        // Never `Break`: `note` takes everything.
+        let _ = diff_slices(self.objects(), slice(old_tree), slice(base_tree), &mut note)?;
+        let outside = self.chosen_outside(base_tree, &status.subset)?;
         let root = SafeDir::open_root(self.worktree_root().ok_or(RepoError::NoWorktree)?)?;
         for change in &status.changes {
             if !paths.includes(&change.path) {
@@ -73,6 +84,13 @@ impl Repo {
                 Some(tree) => lookup_path(self.objects(), &tree, &path)?,
                 None => None,
             };
+            if let Some(chosen) = outside.get(&path) {
+                let same = |old: &TreeEntry| chosen.as_ref().is_some_and(|c| c.same_content(old));
+                if !old.as_ref().is_some_and(same) {
+                    found.insert(path, (old, chosen.clone().map(WorktreeSide::Entry)));
+                }
+                continue;
+            }
             let old = old.filter(|e| e.kind != Kind::Directory || e.size == 0 && e.files == 0);
             let stat = stat_below(&root, path.as_bytes());
             let is_empty_dir = stat.as_ref().is_some_and(|s| s.kind == FileKind::Dir);
@@ -106,6 +124,20 @@ impl Repo {
             .filter(|(_, (old, new))| old.is_some() || new.is_some())
             .map(|(path, (old, new))| WorktreeChange { path, old, new })
             .collect())
+    }
+
+    /// What choices put at paths that the worktree does not have.
+    fn chosen_outside(
+        &self,
+        base_tree: Option<ObjectId>,
+        subset: &Subset,
+    ) -> Result<Edits, RepoError> {
+        let Some(tree) = base_tree else {
+            return Ok(Edits::new());
+        };
+        let mut edits = edits_of(&self.chosen(self.record()?, &tree)?);
+        edits.retain(|path, _| !subset.includes(path.as_bytes(), false));
+        Ok(edits)
     }
 
     /// Opens a file of the worktree without following symlinks.

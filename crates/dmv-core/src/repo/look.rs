@@ -2,6 +2,7 @@
 
 use super::{Repo, RepoError};
 use crate::diff::entries_in;
+use crate::fsutil::SafeDir;
 use crate::hash::ObjectId;
 use crate::history::load_commit;
 use crate::object::commit::Commit;
@@ -10,6 +11,7 @@ use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, TreeIter, lookup_path};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::subset::{Extent, Subset};
+use crate::worktree::select::is_under;
 use std::io::Write;
 use std::ops::{ControlFlow, Range};
 
@@ -61,6 +63,22 @@ impl Wanted<'_> {
     }
 }
 
+/// What there is at a path that a command on the worktree is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathState {
+    /// It is in the worktree, or its commit has it.
+    Known,
+    /// It is neither in the worktree nor in its commit.
+    Unknown,
+    /// It is outside of the worktree's subset.
+    Outside {
+        /// Something of that name is on disk.
+        on_disk: bool,
+        /// There, or below, is a conflict of the commit, and whether one is settled by a choice.
+        conflict: Option<bool>,
+    },
+}
+
 /// One line of a listing.
 #[derive(Clone, Debug)]
 pub struct Listed {
@@ -85,6 +103,42 @@ impl Repo {
         RepoPath::parse(&joined).map_err(|e| RepoError::BadPath {
             path: path.to_vec(),
             why: e.to_string(),
+        })
+    }
+
+    /// What there is at `path`, from the worktree's root.
+    pub fn path_state(&self, path: &RepoPath) -> Result<PathState, RepoError> {
+        let root = SafeDir::open_root(self.worktree_root().ok_or(RepoError::NoWorktree)?)?;
+        let on_disk = path.is_root() || super::settle::stat_of(&root, path.as_bytes()).is_some();
+        let commit = self.base_commit()?.map(|id| self.read_commit(&id));
+        let commit = commit.transpose()?;
+        let subset = self.subset()?;
+        let bytes = path.as_bytes();
+        let is_inside = subset.includes(bytes, false) || subset.extent(bytes) != Extent::None;
+        let Some(commit) = commit else {
+            return Ok(match (is_inside, on_disk) {
+                (false, _) => PathState::Outside {
+                    on_disk,
+                    conflict: None,
+                },
+                (true, true) => PathState::Known,
+                (true, false) => PathState::Unknown,
+            });
+        };
+        if is_inside {
+            let is_known = on_disk || lookup_path(self.objects(), &commit.tree, path)?.is_some();
+            return Ok(match is_known {
+                true => PathState::Known,
+                false => PathState::Unknown,
+            });
+        }
+        let is_below = |at: &RepoPath| is_under(at.as_bytes(), bytes);
+        let has_conflict = self.conflict_paths(&commit)?.iter().any(is_below);
+        let chosen = self.chosen(self.record()?, &commit.tree)?;
+        let is_settled = chosen.iter().any(|chosen| is_below(&chosen.path));
+        Ok(PathState::Outside {
+            on_disk,
+            conflict: has_conflict.then_some(is_settled),
         })
     }
 

@@ -41,7 +41,7 @@ pub use error::{RepoError, RevisionError};
 pub use exchange::{Offered, OwnBranches, RefMoved, RefUpdate, Refusal};
 pub use export::ExportReport;
 pub use layout::{CONFIG_FILE, DMV_DIR, Place, discover, discover_lost};
-pub use look::{Listed, Located, Wanted, blob_of};
+pub use look::{Listed, Located, PathState, Wanted, blob_of};
 pub use merge::{FastForward, MergeOptions, MergeReport};
 pub use peers::{Access, MAX_PEER_NAME_BYTES, NotAKey, Peer, PeerKey};
 pub use recover::{RecoverReport, recover, recover_on};

@@ -1,8 +1,9 @@
 //! Where the conflicts of a worktree's base stand: what a person has done to their files so far.
 //!
-//! For what is in the subset nothing is noted anywhere: the files tell. A conflict is **open** while its file is as the form
-//! shows it, or still has marker lines. It is **settled** when the file was changed and no marker is
-//! left, or deleted, or, where there are no markers, when none of the sides beside it is left.
+//! For what is in the subset nothing is noted anywhere: the files tell. A conflict is **open** while
+//! its file is as the form shows it, or still has marker lines. It is **settled** when the file was
+//! changed and no marker is left, or deleted, or, where there are no markers, when none of the sides
+//! beside it is left. Outside of the subset, and only there, a choice settles it (see `choices`).
 
 use super::choices::Chosen;
 use super::conflict::{ConflictAt, Form, Shown, last_name};
