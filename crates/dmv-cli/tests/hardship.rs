@@ -215,6 +215,57 @@ fn a_checkout_cut_off_can_go_on_and_go_back() -> Outcome {
     Ok(())
 }
 
+/// The same for a change of the subset: a commit in between would take what is gone for deleted.
+#[test]
+fn a_change_of_the_subset_cut_off_can_go_on_and_go_back() -> Outcome {
+    let (work, home) = (TempDir::new()?, TempDir::new()?);
+    let (dir, home) = (work.path(), home.path());
+    two_branches(dir, home)?;
+    let all = ["same", "sub", "changed*"];
+    let subsets = [&all[..2], &[all[0], all[2]]];
+    let set = |n: usize| [&["subset", "set"], subsets[n]].concat();
+    let mut ends = Vec::new();
+    for n in [1, 0] {
+        run(dir, home, &set(n))?;
+        fs::write(dir.join("same"), "edited")?;
+        fs::write(dir.join("own"), "untracked")?;
+        ends.insert(0, contents(dir)?);
+    }
+    let mut mixes = 0;
+    for round in 0..6 {
+        run(dir, home, &set(0))?;
+        assert!(contents(dir)? == ends[0], "round {round}");
+        let mut child = dmv(dir, home).args(set(1)).spawn()?;
+        while dir.join("sub/gone0").is_file() && child.try_wait()?.is_none() {}
+        std::thread::sleep(Duration::from_millis(2 * (round as u64)));
+        child.kill()?;
+        child.wait()?;
+        let status = run(dir, home, &["status", "--json"])?.stdout;
+        let status: serde_json::Value = serde_json::from_slice(&status)?;
+        if status["subset"] == serde_json::json!(subsets[0]) {
+            mixes += usize::from(contents(dir)? != ends[0]);
+            let go_on = status["unfinished"]["go_on"].as_str();
+            assert!(go_on.is_some_and(|c| c.ends_with("subset set same 'changed*'")));
+            assert_eq!(status["unfinished"]["go_back"], "dmv checkout main");
+            let refused = dmv(dir, home).args(["commit", "-m", "a mix"]).output()?;
+            assert_eq!(refused.status.code(), Some(5));
+        }
+        let n = round / 3 % 2;
+        match (n, status["unfinished"].is_null()) {
+            (0, false) => run(dir, home, &["checkout", "main"])?,
+            _ => run(dir, home, &set(n))?,
+        };
+        assert!(contents(dir)? == ends[n], "round {round}: {n}");
+        let status = run(dir, home, &["status", "--json"])?.stdout;
+        let status: serde_json::Value = serde_json::from_slice(&status)?;
+        assert_eq!(status["unfinished"], serde_json::Value::Null);
+        assert_eq!(status["changes"].as_array().map(Vec::len), Some(1));
+    }
+    println!("{mixes} of 6 were cut off in the middle");
+    assert!(mixes > 0, "no kill hit the middle of a change");
+    Ok(())
+}
+
 /// What the user does to a file after the cut stays.
 #[test]
 fn an_edit_after_a_checkout_was_cut_off_stays() -> Outcome {

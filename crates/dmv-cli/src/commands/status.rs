@@ -246,7 +246,7 @@ fn print(
         let command = clean(&cut.command);
         writeln!(
             out,
-            "a switch was cut off: some files are of another commit"
+            "a switch was cut off: some files are of another commit or subset"
         )?;
         writeln!(out, "  to go on:   {command}")?;
         writeln!(out, "  to go back: {}", go_back(&report.head))?;

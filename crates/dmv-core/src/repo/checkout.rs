@@ -11,6 +11,7 @@ pub(super) mod switch;
 
 use self::switch::Switch;
 use super::conflict::Form;
+use super::unfinished::Target;
 use super::worktree::{Head, Tree, base_key, head_key, subset_key};
 use super::{Asked, Repo, RepoError, WorktreeSettings, change};
 use crate::fsutil::SafeDir;
@@ -247,10 +248,13 @@ impl Repo {
         if is_case_blind(&tree.own) {
             switch.check_collisions()?;
         }
+        let target = Target {
+            tree: to.form.tree,
+            subset: to.subset.clone(),
+        };
         // Where the target is the base, what is noted of others stays until all is done.
-        if tree.base_tree != Some(to.form.tree) {
-            let before = switch.unfinished.as_ref();
-            self.begin_switch(before, to.form.tree, to.command)?;
+        if tree.base_tree != Some(target.tree) || tree.subset != target.subset {
+            self.begin_switch(switch.unfinished.as_ref(), target, to.command)?;
         }
         switch.carry_out(to.force)?;
         switch.sync()?;

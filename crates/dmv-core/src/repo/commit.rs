@@ -118,7 +118,7 @@ impl Repo {
             let name = head.branch().unwrap_or("the head").to_owned();
             return Err(RepoError::Moved { name });
         }
-        if let Some(unfinished) = self.unfinished(tree.base_tree)? {
+        if let Some(unfinished) = self.unfinished(tree.base_tree, &tree.subset)? {
             // A mix of two commits is not what anybody has made.
             return Err(RepoError::Unfinished {
                 command: unfinished.command,

@@ -145,8 +145,8 @@ pub enum RepoError {
         /// Its name.
         name: String,
     },
-    /// A switch of the worktree was cut off, so its files are a mix of two commits.
-    #[error("'{command}' was cut off here, so the files are a mix of two commits")]
+    /// A switch of the worktree was cut off, so its files are a mix of two commits or subsets.
+    #[error("'{command}' was cut off here, so the files are a mix of before and after")]
     Unfinished {
         /// What goes on with it.
         command: String,

@@ -150,7 +150,7 @@ impl Repo {
             started: fs_now(&tree.own),
             out: StatusReport {
                 moved: tree.base != commit,
-                unfinished: self.unfinished(tree.base_tree)?,
+                unfinished: self.unfinished(tree.base_tree, &tree.subset)?,
                 head,
                 commit,
                 changes: Vec::new(),

@@ -4,22 +4,25 @@
 //! its content is committed, and the user asked for it. Everything else stays what it was.
 
 use super::switch::{Span, Switch, Visit};
+use crate::diff::{Slice, diff_slices, is_wanted};
 use crate::fsutil::{FileKind, FileStat};
 use crate::hash::ObjectId;
 use crate::object::ObjectError;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::status::{SameError, same_as};
+use crate::repo::unfinished::Target;
 use crate::repo::{Repo, RepoError};
 use crate::worktree::known::entry_at;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::rc::Rc;
 
 /// A path as a switch that was cut off has left it.
 pub(super) struct Left {
     /// The tree that the switch was on its way to.
     tree: ObjectId,
-    /// What that tree has there; `None`: the switch removed it.
+    /// What it would have there; `None`: the switch removed it.
     entry: Option<TreeEntry>,
     /// The file ends early: it was being written.
     begun: bool,
@@ -31,17 +34,28 @@ pub(super) type LeftPaths = BTreeMap<Vec<u8>, Left>;
 impl<'a> Switch<'a> {
     /// Takes from the dirty paths those that switches which were cut off have left.
     pub(super) fn find_left(&mut self) -> Result<(), RepoError> {
-        let Some(unfinished) = self.repo.unfinished(self.tree.base_tree)? else {
+        let (base, subset) = (self.tree.base_tree, &self.tree.subset);
+        let Some(unfinished) = self.repo.unfinished(base, subset)? else {
             return Ok(());
         };
         let mut all = LeftPaths::new();
         let mut absent = BTreeSet::new();
         for path in self.dirty.keys().cloned().collect::<Vec<_>>() {
-            for tree in unfinished.trees.iter().rev() {
-                if let Some(left) = self.left_by(*tree, &path, &mut absent)? {
+            for target in unfinished.targets.iter().rev() {
+                if let Some(left) = self.left_by(target, &path, &mut absent)? {
                     self.dirty.remove(&path);
                     all.insert(path, left);
                     break;
+                }
+            }
+        }
+        // What is outside of the worktree's subset is not told among the dirty paths.
+        for target in unfinished.targets.iter().rev() {
+            for path in self.outside_paths(target)? {
+                if !all.contains_key(&path)
+                    && let Some(left) = self.left_by(target, &path, &mut absent)?
+                {
+                    all.insert(path, left);
                 }
             }
         }
@@ -50,16 +64,44 @@ impl<'a> Switch<'a> {
         Ok(())
     }
 
+    /// Paths of a target that the worktree's subset leaves out.
+    fn outside_paths(&self, target: &Target) -> Result<Vec<Vec<u8>>, RepoError> {
+        let mut out = Vec::new();
+        if self.tree.subset.is_everything() {
+            return Ok(out);
+        }
+        let old = Slice {
+            tree: Some(target.tree),
+            subset: &self.tree.subset,
+        };
+        let new = Slice {
+            subset: &target.subset,
+            ..old
+        };
+        let mut note = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
+            if old.is_none() && new.is_some() {
+                out.push(path.as_bytes().to_vec());
+            }
+            Ok::<_, ObjectError>(ControlFlow::Continue(()))
+        };
+        match diff_slices(self.repo.objects(), old, new, &mut note) {
+            // A tree that was never published may be gone. Then nothing is known of it.
+            Err(ObjectError::Missing { .. }) | Ok(_) => Ok(out),
+            Err(e) => Err(e.into()),
+        }
+    }
+
     fn left_by(
         &self,
-        tree: ObjectId,
+        target: &Target,
         path: &[u8],
         absent: &mut BTreeSet<Vec<u8>>,
     ) -> Result<Option<Left>, RepoError> {
         // A merge's tree that was never published may be gone. Then nothing is known of it.
-        let Some(entry) = known_entry(self.repo, &tree, path)? else {
+        let Some(entry) = known_entry(self.repo, target, path)? else {
             return Ok(None);
         };
+        let tree = target.tree;
         let base = self.base_entry(path)?;
         let same = |a: &TreeEntry| entry.as_ref().is_some_and(|b| b.same_content(a));
         if base.as_ref().map_or(entry.is_none(), same) {
@@ -153,14 +195,19 @@ impl Differences<'_> {
     }
 }
 
-/// What `tree` has at `path`; `None` when the tree is not stored.
+/// What a target has at `path`; `None` when its tree is not stored.
 fn known_entry(
     repo: &Repo,
-    tree: &ObjectId,
+    target: &Target,
     path: &[u8],
 ) -> Result<Option<Option<TreeEntry>>, RepoError> {
-    match entry_at(repo.objects(), tree, path) {
-        Ok(entry) => Ok(Some(entry)),
+    let Ok(at) = RepoPath::parse(path) else {
+        return Ok(None);
+    };
+    match entry_at(repo.objects(), &target.tree, path) {
+        Ok(entry) => Ok(Some(
+            entry.filter(|entry| is_wanted(&target.subset, &at, entry)),
+        )),
         Err(ObjectError::Missing { .. }) => Ok(None),
         Err(e) => Err(e.into()),
     }
