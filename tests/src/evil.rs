@@ -143,5 +143,6 @@ pub fn want(tip: ObjectId) -> Message {
         unasked: Unasked::All,
         haves: Vec::new(),
         last: true,
+        shallow: Vec::new(),
     })
 }

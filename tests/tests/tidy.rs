@@ -36,7 +36,7 @@ const ROOMS: [(&str, &[&str]); 17] = [
         "merge",
         &["chunker", "diff", "hash", "history", "limits", "object"],
     ),
-    ("reach", &["hash", "limits", "object"]),
+    ("reach", &["hash", "limits", "object", "subset"]),
     // Floor 4: files.
     (
         "worktree",

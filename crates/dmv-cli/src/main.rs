@@ -8,6 +8,7 @@ mod context;
 mod error;
 mod format;
 mod graph;
+mod partial;
 mod peers;
 mod progress;
 mod ui;

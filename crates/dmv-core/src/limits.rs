@@ -86,3 +86,7 @@ pub const MAX_SUBSET_GLOB_PARTS: usize = 60;
 pub const MAX_SLICE_BOUNDARY: usize = 64 << 10;
 /// Dropped blobs in it.
 pub const MAX_SLICE_DROPPED: usize = 1 << 20;
+/// Subsets whose paths are asked for together.
+pub const MAX_UNION_SUBSETS: usize = 16;
+/// Bytes of their patterns.
+pub const MAX_UNION_BYTES: usize = 4 * MAX_SUBSET_BYTES;

@@ -7,11 +7,13 @@
 mod pattern;
 #[cfg(test)]
 mod tests;
+mod union;
 
 use crate::limits::{MAX_PATH_BYTES, MAX_SUBSET_BYTES, MAX_SUBSET_GLOBS};
 use pattern::Pattern;
 use std::collections::BTreeMap;
 use std::fmt;
+pub use union::Union;
 
 /// How much of a directory is in a subset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

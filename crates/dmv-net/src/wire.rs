@@ -5,9 +5,11 @@
 //! for [`sync`](crate::sync) and [`session`](crate::session).
 
 use dmv_core::hash::ObjectId;
+use dmv_core::limits::{MAX_UNION_BYTES, MAX_UNION_SUBSETS};
 use dmv_core::object::ObjectType;
 use dmv_core::object::codec::{Decoder, put_varint};
-use dmv_core::reach::Detail;
+use dmv_core::reach;
+use dmv_core::subset::{Subset, Union};
 use serde::{Deserialize, Serialize};
 
 /// The line that each side sends first.
@@ -28,8 +30,6 @@ pub const MAX_REFS_IN_MESSAGE: usize = 1024;
 pub const MAX_REFS: usize = 65_536;
 /// Bytes of a text in a message.
 pub const MAX_TEXT_BYTES: usize = 1024;
-/// Patterns of a filter.
-pub const MAX_PATTERNS: usize = 1024;
 /// [`Message::Need`] messages that may wait for their answers.
 pub const MAX_NEEDS: usize = 8;
 /// Rounds of haves.
@@ -185,12 +185,12 @@ pub enum Unasked {
     All,
 }
 
-impl From<Unasked> for Detail {
-    fn from(unasked: Unasked) -> Detail {
+impl From<Unasked> for reach::Detail {
+    fn from(unasked: Unasked) -> reach::Detail {
         match unasked {
-            Unasked::Commits => Detail::Commits,
-            Unasked::Metadata => Detail::Metadata,
-            Unasked::All => Detail::All,
+            Unasked::Commits => reach::Detail::Commits,
+            Unasked::Metadata => reach::Detail::Metadata,
+            Unasked::All => reach::Detail::All,
         }
     }
 }
@@ -198,14 +198,59 @@ impl From<Unasked> for Detail {
 /// The part of what is wanted that is wanted indeed. The default is everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter {
-    /// Subset patterns; none: all paths.
-    pub subset: Vec<Vec<u8>>,
-    /// Commits of each line of history, from the tips; 0: all.
+    /// The patterns of one or more subsets, whose paths are wanted; none: all paths.
+    pub subsets: Vec<Vec<Vec<u8>>>,
+    /// Commits along the shortest line from a tip, which is the first; 0: all.
     pub depth: u32,
-    /// Only commits made at or after this time, in seconds since 1970, besides the tips.
+    /// Commits made before this time, in seconds since 1970, are the last of their line.
     pub since: Option<i64>,
     /// No chunks.
     pub metadata_only: bool,
+}
+
+impl Filter {
+    /// What of `filter` a sender is told.
+    pub fn of(filter: &reach::Filter) -> Filter {
+        let patterns = |subset: &Subset| subset.patterns().map(<[u8]>::to_vec).collect();
+        Filter {
+            subsets: match filter.paths.is_everything() {
+                true => Vec::new(),
+                false => filter.paths.parts().iter().map(patterns).collect(),
+            },
+            depth: filter.depth,
+            since: filter.since,
+            metadata_only: filter.metadata_only,
+        }
+    }
+
+    /// What a walk has to keep to, with the receiver's shallow commits.
+    pub fn to_walk(&self, shallow: &[WireId]) -> Result<reach::Filter, WireError> {
+        let subset = |patterns: &Vec<Vec<u8>>| {
+            let subset = Subset::new(patterns.iter().map(Vec::as_slice));
+            subset.map_err(|_| WireError("a filter with patterns that make no sense"))
+        };
+        Ok(reach::Filter {
+            paths: match self.subsets.is_empty() {
+                true => Union::default(),
+                false => Union::of(
+                    self.subsets
+                        .iter()
+                        .map(subset)
+                        .collect::<Result<Vec<_>, _>>()?,
+                ),
+            },
+            metadata_only: self.metadata_only,
+            depth: self.depth,
+            since: self.since,
+            shallow: from_wire(shallow).into_iter().collect(),
+            ..reach::Filter::default()
+        })
+    }
+
+    fn is_within_limits(&self) -> bool {
+        let bytes: usize = self.subsets.iter().flatten().map(|p| p.len() + 1).sum();
+        self.subsets.len() <= MAX_UNION_SUBSETS && bytes <= MAX_UNION_BYTES
+    }
 }
 
 /// The receiver's first message of a transfer.
@@ -221,6 +266,8 @@ pub struct Want {
     pub haves: Vec<WireId>,
     /// Whether the receiver has no more to name.
     pub last: bool,
+    /// Commits that the receiver has, and whose parents it does not have by its own choice.
+    pub shallow: Vec<WireId>,
 }
 
 /// What a push asks for one ref.
@@ -274,6 +321,8 @@ pub enum Code {
     Full,
     /// Anything else.
     Failed,
+    /// What is needed is not there.
+    Absent,
 }
 
 /// All that is said.
@@ -349,7 +398,8 @@ impl Message {
             Message::Want(want) => {
                 want.tips.len() <= MAX_IDS
                     && want.haves.len() <= MAX_IDS
-                    && want.filter.subset.len() <= MAX_PATTERNS
+                    && want.shallow.len() <= MAX_IDS
+                    && want.filter.is_within_limits()
             }
             Message::Have(ids, _) | Message::Common(ids, _) => ids.len() <= MAX_IDS,
             Message::Need(objects) | Message::Absent(objects) => {

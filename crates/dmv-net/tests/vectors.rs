@@ -40,10 +40,14 @@ fn messages() -> Vec<(&'static str, Message)> {
             unasked,
             haves: vec![id(3)],
             last: true,
+            shallow: vec![id(8)],
         })
     };
     let filter = Filter {
-        subset: vec![b"film/".to_vec()],
+        subsets: vec![
+            vec![b"film/".to_vec(), b"!film/raw".to_vec()],
+            vec![b"*.txt".to_vec()],
+        ],
         depth: 1000,
         since: Some(-1),
         metadata_only: true,
@@ -104,6 +108,10 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("pushed", Message::Pushed(outcomes.to_vec())),
         ("bye", Message::Bye),
         ("failed", Message::Failed(Code::Busy, "later".into())),
+        (
+            "failed-absent",
+            Message::Failed(Code::Absent, "gone".into()),
+        ),
     ]
 }
 
@@ -147,6 +155,25 @@ fn counts_beyond_their_limits_are_refused() {
     assert!(!over(Message::Failed(Code::Failed, "x".repeat(1024))));
     assert!(over(Message::Failed(Code::Failed, "x".repeat(1025))));
     assert!(over(Message::Pushed(vec![Outcome::Done; 1025])));
+    let want = |subsets: Vec<Vec<Vec<u8>>>, shallow| {
+        Message::Want(Want {
+            tips: Vec::new(),
+            filter: Filter {
+                subsets,
+                ..Filter::default()
+            },
+            unasked: Unasked::All,
+            haves: Vec::new(),
+            last: true,
+            shallow: vec![id(0); shallow],
+        })
+    };
+    assert!(!over(want(vec![vec![b"a".to_vec()]; 16], 4096)));
+    assert!(over(want(vec![vec![b"a".to_vec()]; 17], 0)));
+    assert!(over(want(Vec::new(), 4097)));
+    let long = |n: usize| vec![vec![vec![b'a'; n - 1]]];
+    assert!(!over(want(long(512 << 10), 0)));
+    assert!(over(want(long((512 << 10) + 1), 0)));
     // A length that says more than there is takes no memory.
     assert!(Message::decode(&[3, 0xff, 0xff, 0xff, 0xff, 0x0f]).is_err());
     assert!(Message::decode(&[77]).is_err());

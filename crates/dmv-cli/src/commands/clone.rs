@@ -1,14 +1,16 @@
 //! `dmv clone`
 
 use crate::commands::remote::set;
+use crate::commands::subset::tell_idle;
 use crate::config::{Config, ORIGIN};
 use crate::context::Context;
 use crate::error::{EXIT_OK, EXIT_REFUSED, Failure};
 use crate::format::text::{bytes, clean, count};
+use crate::partial::{SliceArgs, SliceValue, words, worktree_subset};
 use crate::peers::{Report, offered, tips, with_client};
 use dmv_core::repo::{
     CONFIG_FILE, CheckoutOptions, CheckoutTarget, DMV_DIR, Head, Offered, OwnBranches, Repo,
-    RepoError,
+    RepoError, RepoSlice,
 };
 use dmv_net::session::NetError;
 use dmv_net::transport::{Url, open_at};
@@ -17,14 +19,16 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Make a repository with everything that another has
+/// Make a repository with everything that another has, or with a part of it
 ///
-/// The other one is the remote "origin" of the new one. Cut off, the same command goes on where it
-/// was.
+/// The other one is the remote "origin" of the new one. A part is chosen by paths, by history, or
+/// by leaving out the content of files; commits, branches and merges work on it, and what is not
+/// here stays in every commit as it is. Cut off, the same command goes on where it was.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv clone ssh://ada@nas/srv/film.dmv\n  dmv clone --bare film \
-                  /media/ada/disk/film.dmv"
+                  /media/ada/disk/film.dmv\n  dmv clone ssh://nas/srv/film.dmv film --subset \
+                  media/scene4 'titles/*.png' --depth 1"
 )]
 pub struct Args {
     /// The other repository: a path, ssh://user@host:port/path, or dmv://KEY@HOST:PORT
@@ -39,6 +43,8 @@ pub struct Args {
     /// A store alone, without a worktree, with all branches as its own
     #[arg(long)]
     bare: bool,
+    #[command(flatten)]
+    slice: SliceArgs,
 }
 
 /// Runs the command.
@@ -56,12 +62,13 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         // Before anything is made: DIR may be named like a source that is not there.
         open_at(path).map_err(NetError::from)?;
     }
-    let made = Made::new(context, &dir, &url, args.bare)?;
+    let (slice, history) = args.slice.read()?;
+    let made = Made::new(context, &dir, &url, args.bare, &slice)?;
     let repo = &made.repo;
     let asked = context.asked()?;
     let fetched = with_client(context, repo, &url, |mut client| {
         let start = start(&client.offered, args.branch.as_deref())?;
-        client.fetch(&tips(&client.offered))?;
+        client.fetch_history(&tips(&client.offered), history)?;
         let ours = own(&client.offered, &start, args.bare);
         let refs = repo.note_remote(ORIGIN, &client.offered, &ours, &asked)?;
         Ok((client.finish(refs), start))
@@ -78,7 +85,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         (Some(_), true) => {}
         (Some(start), false) => {
             let options = CheckoutOptions {
-                subset: None,
+                subset: worktree_subset(&slice),
                 force: false,
                 settings: context.settings()?,
                 asked: context.asked()?,
@@ -91,6 +98,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
             let done = repo.checkout(target, &options, &context.job)?;
             drop(watch);
             (files, written) = (done.files, done.bytes);
+            tell_idle(context, &done.idle_patterns);
             for problem in &done.refused {
                 let path = dmv_core::object::name::escape(&problem.path);
                 context
@@ -100,6 +108,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         }
     }
     let branch = start.as_ref().and_then(Head::branch);
+    let slice = repo.slice()?;
     report.print(
         context,
         &[
@@ -107,6 +116,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
             ("branch", json!(branch)),
             ("files", json!(files)),
             ("bytes", json!(written)),
+            ("partial", json!(SliceValue::new(&slice))),
         ],
     )?;
     if !context.globals.json && !context.ui.quiet() {
@@ -116,8 +126,25 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
             context.ui.out(),
             "cloned into {dir}: {files} written ({written})"
         )?;
+        tell_left_out(context, repo, &slice)?;
     }
     Ok(EXIT_OK)
+}
+
+/// Says what a partial clone holds, and what of it all that is.
+fn tell_left_out(context: &Context, repo: &Repo, slice: &RepoSlice) -> Result<(), Failure> {
+    let Some(words) = words(slice) else {
+        return Ok(());
+    };
+    let mut out = context.ui.out();
+    writeln!(out, "a partial repository: {words}")?;
+    if let Some(id) = repo.head_commit()? {
+        let commit = repo.read_commit(&id)?;
+        let all = count(commit.tree_files, "file", "files");
+        let size = bytes(commit.tree_bytes);
+        writeln!(out, "the whole commit has {all} ({size})")?;
+    }
+    Ok(())
 }
 
 /// The repository that a clone fills, and what to remove if it does not come to that.
@@ -131,7 +158,14 @@ struct Made {
 
 impl Made {
     /// Makes the repository, or takes up one that an earlier clone of the same source left.
-    fn new(context: &Context, dir: &Path, url: &Url, bare: bool) -> Result<Made, Failure> {
+    /// It is to hold `slice`.
+    fn new(
+        context: &Context,
+        dir: &Path,
+        url: &Url,
+        bare: bool,
+        slice: &RepoSlice,
+    ) -> Result<Made, Failure> {
         let dmv = if bare {
             dir.to_owned()
         } else {
@@ -152,6 +186,17 @@ impl Made {
             if !(same || is_new) || !is_half {
                 return exists("is a repository already");
             }
+            let now = repo.slice()?;
+            let (now, asked) = (
+                (&now.subset, now.metadata_only),
+                (&slice.subset, slice.metadata_only),
+            );
+            if now != asked {
+                if !repo.complete_commits()?.is_empty() {
+                    return exists("is a repository already, with another slice");
+                }
+                hold(&repo, slice)?;
+            }
             set(&repo, ORIGIN, url)?;
             return Ok(Made {
                 repo,
@@ -165,6 +210,7 @@ impl Made {
             return exists("is not empty");
         }
         let repo = Repo::init(dir, "main", bare, context.asked()?)?;
+        hold(&repo, slice)?;
         set(&repo, ORIGIN, url)?;
         Ok(Made {
             repo,
@@ -189,6 +235,15 @@ impl Made {
     }
 }
 
+/// Notes what a new repository is to hold, before anything is brought.
+fn hold(repo: &Repo, slice: &RepoSlice) -> Result<(), Failure> {
+    let slice = slice.clone();
+    repo.change_slice(|now| {
+        (now.subset, now.metadata_only) = (slice.subset, slice.metadata_only);
+    })?;
+    Ok(())
+}
+
 /// Whether a directory is empty, but for what making a repository leaves when it is cut off.
 fn holds_only_what_init_makes(dir: &Path, bare: bool) -> bool {
     let parts: &[&str] = match bare {
@@ -199,6 +254,8 @@ fn holds_only_what_init_makes(dir: &Path, bare: bool) -> bool {
             "refs.db",
             "refs.db-wal",
             "refs.db-shm",
+            "slice",
+            "slice.lock",
         ],
         false => &[DMV_DIR],
     };

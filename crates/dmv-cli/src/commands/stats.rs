@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::error::{EXIT_OK, Failure};
 use crate::format::text::bytes;
+use crate::partial::{SliceValue, told_slice, words};
 use serde::Serialize;
 use std::io::Write;
 
@@ -25,11 +26,14 @@ struct Document {
     disk_files: u64,
     head_bytes: u64,
     head_files: u64,
+    partial: Option<SliceValue>,
 }
 
 /// Runs the command.
 pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
-    let stats = context.repo()?.store_stats()?;
+    let repo = context.repo()?;
+    let stats = repo.store_stats()?;
+    let slice = told_slice(context, &repo);
     if context.globals.json {
         context.ui.json(&Document {
             commits: stats.commits,
@@ -44,6 +48,7 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
             disk_files: stats.disk_files,
             head_bytes: stats.head_bytes,
             head_files: stats.head_files,
+            partial: SliceValue::new(&slice),
         })?;
         return Ok(EXIT_OK);
     }
@@ -73,5 +78,8 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
         "newest tree",
         format!("{} in {} files", bytes(stats.head_bytes), stats.head_files),
     )?;
+    if let Some(words) = words(&slice) {
+        line("partial", words)?;
+    }
     Ok(EXIT_OK)
 }

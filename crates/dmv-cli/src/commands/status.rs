@@ -1,14 +1,17 @@
 //! `dmv status`
 
-use crate::commands::subset::{patterns, shown};
+use crate::commands::subset::patterns;
 use crate::compare::share;
 use crate::context::{Context, quoted};
 use crate::error::{EXIT_DIFFERS, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{PathValue, ProblemValue, base64_unless_text, problems};
 use crate::format::text::{SHORT_ID, clean, count};
+use crate::partial::{SliceValue, brief, told_slice, words};
 use anstyle::{AnsiColor, Style};
 use dmv_core::object::name::escape;
-use dmv_core::repo::{ChangeKind, Head, PathChange, Rename, Repo, StatusOptions, StatusReport};
+use dmv_core::repo::{
+    ChangeKind, Head, PathChange, Rename, Repo, RepoSlice, StatusOptions, StatusReport,
+};
 use dmv_core::worktree::select::Paths;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
@@ -27,9 +30,6 @@ pub struct Args {
     exit_code: bool,
 }
 
-/// Patterns of the subset that are told in one line.
-const PATTERNS_SHOWN: usize = 8;
-
 #[derive(Serialize)]
 struct Document {
     branch: Option<String>,
@@ -40,6 +40,7 @@ struct Document {
     unfinished: Option<UnfinishedValue>,
     upstream: Option<Upstream>,
     subset: Vec<String>,
+    partial: Option<SliceValue>,
     outside: Vec<PathValue>,
     changes: Vec<ChangeValue>,
     conflicts: Vec<PathValue>,
@@ -106,12 +107,13 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let clean =
         report.changes.is_empty() && report.conflicts.is_empty() && report.outside.is_empty();
     let upstream = upstream(context, &repo, &report)?;
+    let slice = told_slice(context, &repo);
     if context.globals.json {
         context
             .ui
-            .json(&document(&report, &renames, upstream, clean))?;
+            .json(&document(&report, &renames, upstream, &slice, clean))?;
     } else {
-        print(context, &report, &renames, upstream.as_ref(), clean)?;
+        print(context, &report, &renames, upstream.as_ref(), &slice, clean)?;
         for problem in &report.problems {
             let (path, why) = (escape(&problem.path), &problem.why);
             context
@@ -171,6 +173,7 @@ fn document(
     report: &StatusReport,
     renames: &Renames,
     upstream: Option<Upstream>,
+    slice: &RepoSlice,
     clean: bool,
 ) -> Document {
     let change = |change: &PathChange| {
@@ -194,6 +197,7 @@ fn document(
         }),
         upstream,
         subset: patterns(&report.subset),
+        partial: SliceValue::new(slice),
         outside: report.outside.iter().map(|p| PathValue::new(p)).collect(),
         changes: report.changes.iter().map(change).collect(),
         conflicts: report
@@ -212,6 +216,7 @@ fn print(
     report: &StatusReport,
     renames: &Renames,
     upstream: Option<&Upstream>,
+    slice: &RepoSlice,
     is_clean: bool,
 ) -> Result<(), Failure> {
     let ui = &context.ui;
@@ -252,8 +257,10 @@ fn print(
         writeln!(out, "  to go back: {}", go_back(&report.head))?;
     }
     if !report.subset.is_everything() {
-        let all: Vec<String> = report.subset.patterns().map(shown).collect();
-        writeln!(out, "only the subset {}", brief(&all))?;
+        writeln!(out, "only the subset {}", brief(&report.subset))?;
+    }
+    if let Some(words) = words(slice) {
+        writeln!(out, "partial repository: {words}")?;
     }
     for path in &report.conflicts {
         let mark = ui.paint(color(AnsiColor::Red), "conflict");
@@ -315,15 +322,6 @@ fn go_back(head: &Head) -> String {
     match head {
         Head::Branch(name) => format!("dmv checkout {}", quoted(name)),
         Head::Commit(id) => format!("dmv checkout {}", id.short(SHORT_ID)),
-    }
-}
-
-/// A few patterns of a subset, and how many more there are.
-fn brief(patterns: &[String]) -> String {
-    let shown = patterns[..patterns.len().min(PATTERNS_SHOWN)].join(" ");
-    match patterns.len().saturating_sub(PATTERNS_SHOWN) {
-        0 => shown,
-        more => format!("{shown} and {more} more (dmv subset)"),
     }
 }
 

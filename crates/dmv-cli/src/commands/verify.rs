@@ -149,6 +149,10 @@ fn print(
                 n => format!(", {} read", bytes(n)),
             };
             writeln!(out, "all is well: {whole}{read}")?;
+            if report.absent > 0 {
+                let absent = count(report.absent, "object is", "objects are");
+                writeln!(out, "{absent} named and absent by choice")?;
+            }
             if !report.made_good.is_empty() {
                 let places = count(report.made_good.len() as u64, "place", "places");
                 writeln!(

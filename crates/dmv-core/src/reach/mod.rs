@@ -9,6 +9,7 @@
 //! What strangers say about their objects is checked here as well: generations, levels, totals.
 
 mod compare;
+pub(crate) mod filter;
 mod seen;
 
 use crate::hash::ObjectId;
@@ -18,9 +19,12 @@ use crate::object::conflict::Conflict;
 use crate::object::list::{Blob, ListNode};
 use crate::object::tree::{Kind, Node, Totals, TreeEntry};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
+pub use filter::Filter;
+
 use compare::{OldLists, OldTrees};
+use filter::Scope;
 use seen::Seen;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 
 /// How deep to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,12 +85,25 @@ enum Said {
     Node(u8, Totals),
 }
 
+/// What an entry or a side of a conflict stands for.
+struct Target {
+    kind: Kind,
+    is_list: bool,
+    id: ObjectId,
+    size: u64,
+    files: u64,
+}
+
 enum Item {
-    Commit(ObjectId),
+    Commit {
+        id: ObjectId,
+        distance: u32,
+    },
     Tree {
         id: ObjectId,
         said: Said,
         depth: usize,
+        scope: Scope,
         old: Vec<ObjectId>,
     },
     List {
@@ -97,6 +114,7 @@ enum Item {
     Conflict {
         id: ObjectId,
         depth: usize,
+        scope: Scope,
     },
     Chunk(ObjectId),
     Alone(ObjectType, ObjectId),
@@ -111,24 +129,36 @@ struct Queued {
 
 struct Waiting {
     hidden: bool,
+    /// Commits from the nearest tip to this one, both counted.
+    distance: u32,
     commit: Commit,
 }
 
 /// A walk over what is needed. Memory follows the width of history and the depth of trees.
 pub struct Reach {
     detail: Detail,
+    filter: Filter,
     queue: BinaryHeap<Queued>,
     /// The commits in the queue. One that has been taken off never comes back: its children were
     /// all taken off before.
     waiting: HashMap<ObjectId, Waiting>,
     /// How many of them are not hidden.
     open: usize,
+    /// With a limit of depth: commits that were taken off, with their distance. One that was not
+    /// here may turn out to be nearer to a tip than those that were.
+    walked: HashMap<ObjectId, u32>,
+    /// Where the filter ends history: commits that are not wanted, and those that name them.
+    cut: HashMap<ObjectId, Vec<ObjectId>>,
+    passed: BTreeSet<ObjectId>,
     hidden: Vec<ObjectId>,
     stack: Vec<Item>,
     /// What the reader did not have.
     parked: Vec<Item>,
     out: VecDeque<Found>,
+    /// What was visited: see [`Scope::key`].
     seen: Seen,
+    /// With paths that are not all: what was reported, which may be visited at several.
+    reported: Option<Seen>,
 }
 
 impl Reach {
@@ -138,13 +168,33 @@ impl Reach {
         hidden: impl IntoIterator<Item = ObjectId>,
         detail: Detail,
     ) -> Reach {
+        Reach::filtered(tips, hidden, detail, Filter::default())
+    }
+
+    /// The part of that which `filter` wants.
+    pub fn filtered(
+        tips: impl IntoIterator<Item = ObjectId>,
+        hidden: impl IntoIterator<Item = ObjectId>,
+        detail: Detail,
+        filter: Filter,
+    ) -> Reach {
+        let detail = match filter.metadata_only {
+            true => detail.min(Detail::Metadata),
+            false => detail,
+        };
+        let tip = |id| Item::Commit { id, distance: 1 };
         Reach {
             detail,
+            reported: (!filter.paths.is_everything()).then(Seen::default),
+            filter,
             queue: BinaryHeap::new(),
             waiting: HashMap::new(),
             open: 0,
+            walked: HashMap::new(),
+            cut: HashMap::new(),
+            passed: BTreeSet::new(),
             hidden: hidden.into_iter().collect(),
-            stack: tips.into_iter().map(Item::Commit).collect(),
+            stack: tips.into_iter().map(tip).collect(),
             parked: Vec::new(),
             out: VecDeque::new(),
             seen: Seen::default(),
@@ -155,17 +205,27 @@ impl Reach {
     pub fn under(roots: impl IntoIterator<Item = Root>) -> Reach {
         let mut reach = Reach::new([], [], Detail::All);
         for root in roots {
-            let (kind, is_list, id, size, files) = match root {
+            let target = match root {
                 Root::Object(ty, id) => {
                     reach.stack.push(Item::Alone(ty, id));
                     continue;
                 }
-                Root::Blob(blob) => (Kind::File, blob.is_list, blob.id, blob.size, 0),
-                Root::Directory { tree, bytes, files } => {
-                    (Kind::Directory, false, tree, bytes, files)
-                }
+                Root::Blob(blob) => Target {
+                    kind: Kind::File,
+                    is_list: blob.is_list,
+                    id: blob.id,
+                    size: blob.size,
+                    files: 0,
+                },
+                Root::Directory { tree, bytes, files } => Target {
+                    kind: Kind::Directory,
+                    is_list: false,
+                    id: tree,
+                    size: bytes,
+                    files,
+                },
             };
-            reach.push_target((kind, is_list), id, (size, files), 0, Vec::new());
+            reach.push_target(target, 0, Scope::All, Vec::new());
         }
         reach.stack.reverse();
         reach
@@ -175,7 +235,7 @@ impl Reach {
     /// objects that the reader did not have.
     pub fn next(&mut self, objects: &dyn ObjectRead) -> Result<Option<Found>, ObjectError> {
         while let Some(id) = self.hidden.pop() {
-            self.enqueue(&id, true, None, objects)?;
+            self.enqueue(&id, true, None, 1, objects)?;
         }
         loop {
             if let Some(found) = self.out.pop_front() {
@@ -198,6 +258,16 @@ impl Reach {
         any
     }
 
+    /// Commits whose parents the filter leaves out, all of them or some, as far as the walk has come.
+    pub fn boundary(&self) -> BTreeSet<ObjectId> {
+        self.cut.values().flatten().copied().collect()
+    }
+
+    /// Those of the filter's shallow commits whose parents the walk wanted.
+    pub fn passed(&self) -> &BTreeSet<ObjectId> {
+        &self.passed
+    }
+
     fn emit(&mut self, ty: ObjectType, id: ObjectId, here: bool) {
         self.out.push_back(Found { ty, id, here });
     }
@@ -213,6 +283,7 @@ impl Reach {
         id: &ObjectId,
         hidden: bool,
         below: Option<u64>,
+        distance: u32,
         objects: &dyn ObjectRead,
     ) -> Result<Option<u64>, ObjectError> {
         if !self.waiting.contains_key(id) {
@@ -227,10 +298,15 @@ impl Reach {
                 id: *id,
             });
             self.open += 1;
-            let hidden = false;
-            self.waiting.insert(*id, Waiting { hidden, commit });
+            let waiting = Waiting {
+                hidden: false,
+                distance,
+                commit,
+            };
+            self.waiting.insert(*id, waiting);
         }
         let waiting = self.waiting.get_mut(id).expect("it was inserted above");
+        waiting.distance = waiting.distance.min(distance);
         if hidden && !waiting.hidden {
             waiting.hidden = true;
             self.open -= 1;
@@ -247,55 +323,106 @@ impl Reach {
             self.open = 0;
             return Ok(());
         };
-        let Waiting { hidden, commit } = self.waiting.remove(&id).expect("queued ones wait");
-        if !hidden {
-            self.open -= 1;
-            self.emit(ObjectType::Commit, id, true);
+        let waiting = self.waiting.remove(&id).expect("queued ones wait");
+        self.cut.remove(&id);
+        if waiting.hidden {
+            return self.hide_parents(&id, &waiting.commit, objects);
         }
-        let (mut greatest, mut old) = (Some(0), Vec::new());
-        for parent in &commit.parents {
-            let generation = self.enqueue(parent, hidden, Some(commit.generation), objects)?;
-            greatest = greatest.zip(generation).map(|(a, b)| a.max(b));
-            match self.waiting.get(parent) {
-                Some(waiting) => old.push(waiting.commit.tree),
-                None if !hidden => {
-                    self.park(ObjectType::Commit, *parent, Item::Commit(*parent));
-                }
-                None => {}
+        self.open -= 1;
+        let Waiting {
+            distance, commit, ..
+        } = waiting;
+        if self.filter.depth > 0 {
+            let before = self.walked.insert(id, distance);
+            if let Some(before) = before.filter(|before| *before <= distance) {
+                self.walked.insert(id, before);
+                return Ok(());
             }
         }
-        if hidden {
-            return Ok(());
-        }
-        if greatest.is_some_and(|g| g.checked_add(1) != Some(commit.generation)) {
-            return Err(wrong_generation(&id));
-        }
-        if self.detail >= Detail::Metadata {
+        self.emit(ObjectType::Commit, id, true);
+        let old = self.parents(&id, &commit, distance, objects)?;
+        if self.detail >= Detail::Metadata
+            && let Some(scope) = self.filter.root()
+        {
             self.stack.push(Item::Tree {
                 id: commit.tree,
                 said: Said::Root(commit.tree_bytes, commit.tree_files),
                 depth: 0,
+                scope,
                 old,
             });
         }
         Ok(())
     }
 
-    fn visit(&mut self, item: Item, objects: &dyn ObjectRead) -> Result<(), ObjectError> {
-        match item {
-            Item::Commit(id) => {
-                if self.enqueue(&id, false, None, objects)?.is_none() {
-                    self.park(ObjectType::Commit, id, Item::Commit(id));
+    fn hide_parents(
+        &mut self,
+        id: &ObjectId,
+        commit: &Commit,
+        objects: &dyn ObjectRead,
+    ) -> Result<(), ObjectError> {
+        if !self.filter.shallow.contains(id) {
+            for parent in &commit.parents {
+                self.enqueue(parent, true, Some(commit.generation), 1, objects)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Queues the parents of a commit, as far as they are wanted; returns the trees of those that
+    /// wait for their turn.
+    fn parents(
+        &mut self,
+        id: &ObjectId,
+        commit: &Commit,
+        distance: u32,
+        objects: &dyn ObjectRead,
+    ) -> Result<Vec<ObjectId>, ObjectError> {
+        // Told by this commit alone, so that nobody needs to have the parents to know.
+        let filter = &self.filter;
+        let goes_on = (filter.depth == 0 || distance < filter.depth)
+            && filter.since.is_none_or(|t| commit.committer.seconds >= t);
+        let (mut greatest, mut old) = (Some(0), Vec::new());
+        if goes_on && filter.shallow.contains(id) {
+            self.passed.insert(*id);
+        }
+        for parent in &commit.parents {
+            if goes_on {
+                let below = Some(commit.generation);
+                let distance = distance.saturating_add(1);
+                let generation = self.enqueue(parent, false, below, distance, objects)?;
+                greatest = greatest.zip(generation).map(|(a, b)| a.max(b));
+                if generation.is_none() {
+                    let id = *parent;
+                    self.park(ObjectType::Commit, id, Item::Commit { id, distance });
+                }
+            } else {
+                greatest = None;
+                if !self.waiting.contains_key(parent) && !self.walked.contains_key(parent) {
+                    self.cut.entry(*parent).or_default().push(*id);
                 }
             }
-            Item::Tree {
-                id,
-                said,
-                depth,
-                old,
-            } => self.visit_tree(id, said, depth, old, objects)?,
+            old.extend(self.waiting.get(parent).map(|w| w.commit.tree));
+        }
+        match greatest {
+            Some(g) if g.checked_add(1) != Some(commit.generation) => Err(wrong_generation(id)),
+            _ => Ok(old),
+        }
+    }
+
+    fn visit(&mut self, item: Item, objects: &dyn ObjectRead) -> Result<(), ObjectError> {
+        match item {
+            Item::Commit { id, distance } => {
+                let generation = self.enqueue(&id, false, None, distance, objects)?;
+                if generation.is_none() {
+                    self.park(ObjectType::Commit, id, Item::Commit { id, distance });
+                }
+            }
+            item @ Item::Tree { .. } => self.visit_tree(item, objects)?,
             Item::List { id, said, old } => self.visit_list(id, said, old, objects)?,
-            Item::Conflict { id, depth } => self.visit_conflict(id, depth, objects)?,
+            Item::Conflict { id, depth, scope } => {
+                self.visit_conflict(id, depth, scope, objects)?;
+            }
             Item::Chunk(id) => {
                 if self.seen.insert(id) {
                     let here = objects.holds(ObjectType::Chunk, &id)?;
@@ -311,15 +438,32 @@ impl Reach {
         Ok(())
     }
 
-    fn visit_tree(
-        &mut self,
-        id: ObjectId,
-        said: Said,
-        depth: usize,
-        old: Vec<ObjectId>,
-        objects: &dyn ObjectRead,
-    ) -> Result<(), ObjectError> {
-        if old.contains(&id) || self.seen.contains(&id) {
+    /// Whether all that is wanted of an object in this scope was visited.
+    fn was_visited(&self, id: &ObjectId, scope: &Scope) -> bool {
+        self.seen.contains(id)
+            || matches!(scope, Scope::Part(_)) && self.seen.contains(&scope.key(id))
+    }
+
+    /// Notes a visit, and reports the object unless it has been.
+    fn note_visit(&mut self, ty: ObjectType, id: ObjectId, scope: &Scope) {
+        self.seen.insert(scope.key(&id));
+        if (self.reported.as_mut()).is_none_or(|reported| reported.insert(id)) {
+            self.emit(ty, id, true);
+        }
+    }
+
+    fn visit_tree(&mut self, item: Item, objects: &dyn ObjectRead) -> Result<(), ObjectError> {
+        let Item::Tree {
+            id,
+            said,
+            depth,
+            ref scope,
+            ref old,
+        } = item
+        else {
+            return Ok(());
+        };
+        if old.contains(&id) || self.was_visited(&id, scope) {
             return Ok(());
         }
         if depth > MAX_PATH_DEPTH {
@@ -330,25 +474,18 @@ impl Reach {
             ));
         }
         let Some(bytes) = objects.read(ObjectType::Tree, &id)? else {
-            let item = Item::Tree {
-                id,
-                said,
-                depth,
-                old,
-            };
             self.park(ObjectType::Tree, id, item);
             return Ok(());
         };
         let node =
             Node::decode(&bytes).map_err(|e| ObjectError::undecodable(ObjectType::Tree, &id, e))?;
         check_tree(&id, &node, said)?;
-        self.seen.insert(id);
-        self.emit(ObjectType::Tree, id, true);
-        let old = OldTrees::read(objects, &old, node.level());
+        self.note_visit(ObjectType::Tree, id, scope);
+        let old = OldTrees::read(objects, old, node.level());
         match node {
             Node::Leaf(entries) => {
                 for entry in entries.iter().rev() {
-                    self.push_entry(entry, depth, &old);
+                    self.push_entry(&id, entry, depth, scope, &old)?;
                 }
             }
             Node::Inner { level, children } => {
@@ -364,6 +501,7 @@ impl Reach {
                         id: child.id,
                         said: Said::Node(level - 1, child.totals),
                         depth,
+                        scope: scope.clone(),
                         old: old.overlapping(range),
                     });
                 }
@@ -373,39 +511,48 @@ impl Reach {
         Ok(())
     }
 
-    fn push_entry(&mut self, entry: &TreeEntry, depth: usize, old: &OldTrees) {
+    fn push_entry(
+        &mut self,
+        tree: &ObjectId,
+        entry: &TreeEntry,
+        depth: usize,
+        scope: &Scope,
+        old: &OldTrees,
+    ) -> Result<(), ObjectError> {
         let former = old.entries(entry.name.as_bytes());
         if former.iter().any(|f| f.id == entry.id) {
-            return;
+            return Ok(());
         }
+        let below = self.filter.below(scope, entry);
+        let Some(scope) = below.map_err(|e| damaged(ObjectType::Tree, tree, e.why()))? else {
+            return Ok(());
+        };
         let same_kind = |f: &&&TreeEntry| f.kind == entry.kind && f.is_list == entry.is_list;
         let old = former.iter().filter(same_kind).map(|f| f.id).collect();
-        self.push_target(
-            (entry.kind, entry.is_list),
-            entry.id,
-            (entry.size, entry.files),
-            depth,
-            old,
-        );
+        let target = Target {
+            kind: entry.kind,
+            is_list: entry.is_list,
+            id: entry.id,
+            size: entry.size,
+            files: entry.files,
+        };
+        self.push_target(target, depth, scope, old);
+        Ok(())
     }
 
-    fn push_target(
-        &mut self,
-        (kind, is_list): (Kind, bool),
-        id: ObjectId,
-        (size, files): (u64, u64),
-        depth: usize,
-        old: Vec<ObjectId>,
-    ) {
-        let item = match kind {
+    fn push_target(&mut self, target: Target, depth: usize, scope: Scope, old: Vec<ObjectId>) {
+        let Target { id, size, .. } = target;
+        let item = match target.kind {
             Kind::Directory => Item::Tree {
                 id,
-                said: Said::Root(size, files),
+                said: Said::Root(size, target.files),
                 depth: depth + 1,
+                scope,
                 old,
             },
-            Kind::Conflict => Item::Conflict { id, depth },
-            _ if is_list => Item::List {
+            Kind::Conflict => Item::Conflict { id, depth, scope },
+            _ if self.filter.dropped.contains(&id) => return,
+            _ if target.is_list => Item::List {
                 id,
                 said: Said::Root(size, 0),
                 old,
@@ -473,22 +620,35 @@ impl Reach {
         &mut self,
         id: ObjectId,
         depth: usize,
+        scope: Scope,
         objects: &dyn ObjectRead,
     ) -> Result<(), ObjectError> {
-        if self.seen.contains(&id) {
+        if self.was_visited(&id, &scope) {
             return Ok(());
         }
         let Some(bytes) = objects.read(ObjectType::Conflict, &id)? else {
-            self.park(ObjectType::Conflict, id, Item::Conflict { id, depth });
+            self.park(
+                ObjectType::Conflict,
+                id,
+                Item::Conflict { id, depth, scope },
+            );
             return Ok(());
         };
         let conflict = Conflict::decode(&bytes)
             .map_err(|e| ObjectError::undecodable(ObjectType::Conflict, &id, e))?;
-        self.seen.insert(id);
-        self.emit(ObjectType::Conflict, id, true);
+        self.note_visit(ObjectType::Conflict, id, &scope);
         for term in conflict.bases.iter().chain(&conflict.sides).flatten() {
-            let kind = (term.kind, term.is_list);
-            self.push_target(kind, term.id, (term.size, term.files), depth, Vec::new());
+            let Some(scope) = self.filter.side(&scope, term.kind) else {
+                continue;
+            };
+            let target = Target {
+                kind: term.kind,
+                is_list: term.is_list,
+                id: term.id,
+                size: term.size,
+                files: term.files,
+            };
+            self.push_target(target, depth, scope, Vec::new());
         }
         Ok(())
     }

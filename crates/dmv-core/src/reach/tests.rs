@@ -1,5 +1,7 @@
 //! A walk against a closure computed the simple way, over random histories.
 
+mod filtered;
+
 use super::*;
 use crate::object::commit::Person;
 use crate::object::list::ListBuilder;
@@ -85,10 +87,21 @@ fn put_commit(
     tree: &TreeSummary,
     generation: u64,
 ) -> Result<ObjectId, ObjectError> {
+    put_commit_at(mem, parents, tree, generation, 0)
+}
+
+/// A commit made so many seconds after 1970.
+fn put_commit_at(
+    mem: &MemObjects,
+    parents: &[ObjectId],
+    tree: &TreeSummary,
+    generation: u64,
+    seconds: i64,
+) -> Result<ObjectId, ObjectError> {
     let person = Person {
         name: "Ada".into(),
         email: String::new(),
-        seconds: 0,
+        seconds,
         nanos: 0,
         tz_minutes: 0,
     };
@@ -153,7 +166,8 @@ fn history(mem: &MemObjects, dice: &mut Dice, n: usize) -> Result<Vec<ObjectId>,
         let generation = 1 + parents.iter().map(|p| made[*p].1).max().unwrap_or(0);
         let ids: Vec<_> = parents.iter().map(|p| made[*p].0).collect();
         let tree = put_tree(mem, &files)?;
-        let id = put_commit(mem, &ids, &tree, generation)?;
+        let seconds = dice.below(20) as i64;
+        let id = put_commit_at(mem, &ids, &tree, generation, seconds)?;
         made.push((id, generation, files));
     }
     Ok(made.into_iter().map(|(id, ..)| id).collect())

@@ -3,14 +3,17 @@
 //! That an object is absent is an ordinary state of a repository. Whether it is so by choice or was
 //! lost is asked here and nowhere else.
 
-use super::worktree::lock_file;
+use super::worktree::{lock_file, subset_key};
 use super::{Repo, RepoError};
 use crate::hash::{ID_BYTES, ObjectId, check, encode_hex};
-use crate::limits::{MAX_SLICE_BOUNDARY, MAX_SLICE_DROPPED, MAX_SUBSET_BYTES};
+use crate::limits::{
+    MAX_SLICE_BOUNDARY, MAX_SLICE_DROPPED, MAX_SUBSET_BYTES, MAX_UNION_BYTES, MAX_UNION_SUBSETS,
+};
 use crate::object::ObjectType;
-use crate::subset::{Extent, Subset};
+use crate::reach::Filter;
+use crate::subset::{Extent, Subset, Union};
 use crate::vfs::{OsVfs, Vfs, read_small, write_durably};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
@@ -219,6 +222,81 @@ impl Repo {
         }
         write_durably(&OsVfs, &path, &new.encode()).map_err(io("write"))?;
         Ok(new)
+    }
+
+    /// What a transfer into this repository has to bring: what its slice calls for, and the paths
+    /// that its worktrees have. Behind a boundary, only what is not older than the boundary is.
+    pub fn wanted(&self) -> Result<Filter, RepoError> {
+        let slice = self.slice()?;
+        let mut paths = vec![slice.subset.clone()];
+        let mut bytes = slice.subset.text().len();
+        for subset in self.checked_out()? {
+            bytes += subset.text().len();
+            // What does not fit is brought by the checkout that needs it.
+            if paths.len() < MAX_UNION_SUBSETS && bytes < MAX_UNION_BYTES {
+                paths.push(subset);
+            }
+        }
+        let mut since: Option<i64> = None;
+        for id in &slice.boundary {
+            // The last commits themselves are the oldest that history goes back to.
+            let behind = self.read_commit(id)?.committer.seconds.saturating_add(1);
+            since = Some(since.map_or(behind, |since| since.min(behind)));
+        }
+        Ok(Filter {
+            paths: Union::of(paths),
+            metadata_only: slice.metadata_only,
+            depth: 0,
+            since,
+            shallow: slice.boundary,
+            dropped: slice.dropped,
+        })
+    }
+
+    /// The subsets of the worktrees that have files.
+    fn checked_out(&self) -> Result<Vec<Subset>, RepoError> {
+        let mut out = Vec::new();
+        for (key, _) in self.refs.with_prefix("worktree/")? {
+            let name = key.strip_prefix("worktree/");
+            let Some(name) = name.and_then(|rest| rest.strip_suffix("/base")) else {
+                continue;
+            };
+            let value = self.refs.get(&subset_key(name))?;
+            out.push(self.subset_value(name, value.as_deref())?);
+        }
+        Ok(out)
+    }
+
+    /// Notes where a transfer ended history, and which commits of the boundary it went beyond.
+    pub fn note_boundary(
+        &self,
+        ends: &BTreeSet<ObjectId>,
+        passed: &BTreeSet<ObjectId>,
+    ) -> Result<(), RepoError> {
+        if ends.is_empty() && passed.is_empty() {
+            return Ok(());
+        }
+        let known = self.commits_within()?;
+        self.change_slice(|slice| {
+            slice.boundary.retain(|id| !passed.contains(id));
+            // A transfer with a limit may end before what is here does.
+            let ends = ends.iter().filter(|id| !known.contains(id));
+            slice.boundary.extend(ends);
+        })?;
+        Ok(())
+    }
+
+    /// The commits that are called for, but for the boundary: their parents are called for as well.
+    fn commits_within(&self) -> Result<HashSet<ObjectId>, RepoError> {
+        let boundary = self.slice()?.boundary;
+        let mut within = HashSet::new();
+        let mut stack = self.complete_commits()?;
+        while let Some(id) = stack.pop() {
+            if !boundary.contains(&id) && within.insert(id) {
+                stack.extend(self.read_commit(&id)?.parents);
+            }
+        }
+        Ok(within)
     }
 }
 

@@ -1,13 +1,15 @@
 //! Checking a repository: every byte of the packs, every object that history names.
 
 use super::choices::Record;
+mod history;
+
 use super::{Repo, RepoError};
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::list::BlobChunks;
 use crate::object::name::RepoPath;
 use crate::object::tree::Kind;
-use crate::object::{ObjectError, ObjectRead, ObjectType};
+use crate::object::{ObjectError, ObjectType};
 use crate::repo::look::blob_of;
 use crate::store::{FileId, PackReport, StoreError, verify_pack};
 use std::collections::{HashMap, HashSet};
@@ -56,7 +58,8 @@ pub struct VerifyReport {
     pub files: Vec<String>,
     /// Damaged places in packs where nothing lies that is not whole elsewhere, as sentences.
     pub made_good: Vec<String>,
-    /// Objects that are absent by choice.
+    /// Objects that are absent by choice, as far as what is here names them; a chunk counts once for
+    /// each list or directory that names it.
     pub absent: u64,
 }
 
@@ -162,78 +165,6 @@ impl Repo {
                 .push(format!("the operation log lacks {lost} operations"));
         }
         Ok(())
-    }
-
-    /// Walks everything that the view names, once each, and notes what is not there.
-    fn verify_history(&self, report: &mut VerifyReport, job: &Job) -> Result<(), RepoError> {
-        let mut seen: HashSet<ObjectId> = HashSet::new();
-        let mut stack: Vec<(ObjectType, ObjectId)> = Vec::new();
-        let bad: HashSet<ObjectId> = report.damaged.iter().map(|d| d.id).collect();
-        for (key, value) in self.refs.with_prefix("")? {
-            if let Some(Record { from, to }) = names_choices(&key, &value) {
-                stack.extend([(ObjectType::Tree, from), (ObjectType::Tree, to)]);
-            } else if let (true, Ok(bytes)) = (names_commit(&key), <[u8; 32]>::try_from(value)) {
-                stack.push((ObjectType::Commit, ObjectId::from_bytes(bytes)));
-            }
-        }
-        while let Some((ty, id)) = stack.pop() {
-            if job.is_cancelled() {
-                return Err(RepoError::Cancelled);
-            }
-            // Chunks are many and have nothing below them: asking twice costs less than remembering.
-            if ty == ObjectType::Chunk {
-                let found = match self.store.pack_of(&id) {
-                    Err(_) if !report.files.is_empty() => None,
-                    found => found?,
-                };
-                if found.is_none() && !bad.contains(&id) && !self.store.has(&id).unwrap_or(false) {
-                    let paths = Vec::new();
-                    report.missing.push(Damaged { id, ty, paths });
-                }
-                continue;
-            }
-            if !seen.insert(id) || bad.contains(&id) {
-                continue;
-            }
-            match self.children(ty, &id) {
-                Ok(Some(children)) => stack.extend(children),
-                Ok(None) => report.missing.push(Damaged {
-                    id,
-                    ty,
-                    paths: Vec::new(),
-                }),
-                Err(ObjectError::Damaged { id, ty, .. }) => {
-                    report.damaged.push(Damaged {
-                        id,
-                        ty,
-                        paths: Vec::new(),
-                    });
-                }
-                // A damaged table is in the report already; what it hides counts as missing.
-                Err(ObjectError::Store(_)) if !report.files.is_empty() => {
-                    report.missing.push(Damaged {
-                        id,
-                        ty,
-                        paths: Vec::new(),
-                    });
-                }
-                Err(e) => return Err(e.into()),
-            }
-        }
-        Ok(())
-    }
-
-    /// What an object refers to; `None` when it is not stored.
-    fn children(
-        &self,
-        ty: ObjectType,
-        id: &ObjectId,
-    ) -> Result<Option<Vec<(ObjectType, ObjectId)>>, ObjectError> {
-        let Some(bytes) = self.store.read(ty, id)? else {
-            return Ok(None);
-        };
-        let undecodable = |e| ObjectError::undecodable(ty, id, e);
-        ty.links(&bytes).map(Some).map_err(undecodable)
     }
 
     /// Finds paths that use what is damaged or missing. Only done when something is.

@@ -9,9 +9,23 @@ use dmv_core::hash::ObjectId;
 use dmv_core::history::is_ancestor;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
-use dmv_core::reach::Root;
+use dmv_core::reach::{Filter, Root};
 use dmv_core::refs::check_ref_name;
 use dmv_core::repo::{Offered, RefMoved, RefUpdate, Refusal, Repo};
+
+/// How far back a fetch goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum History {
+    /// To what is here already.
+    #[default]
+    New,
+    /// To the beginning.
+    All,
+    /// So many commits along the shortest line from a ref, at least one.
+    Depth(u32),
+    /// To the first commit of each line that was made before this time, in seconds since 1970.
+    Since(i64),
+}
 
 /// A connection to another repository.
 pub struct Client<'r> {
@@ -48,13 +62,29 @@ impl<'r> Client<'r> {
         })
     }
 
-    /// Brings everything that `tips` need. When it returns, all of it is here, and nothing names it
-    /// yet.
+    /// Brings what `tips` need, as far as this repository's slice calls for it. When it returns, all
+    /// of that is here, and nothing names it yet.
     pub fn fetch(&mut self, tips: &[ObjectId]) -> Result<(), NetError> {
-        let complete = self.repo.complete_commits()?;
+        self.fetch_history(tips, History::New)
+    }
+
+    /// [`fetch`](Self::fetch), as far back as `history` says. Further than what is here, the whole
+    /// walk is made anew, and what is here is not sent again.
+    pub fn fetch_history(&mut self, tips: &[ObjectId], history: History) -> Result<(), NetError> {
+        let mut filter = self.repo.wanted()?;
+        let mut complete = self.repo.complete_commits()?;
+        match history {
+            History::New => {}
+            History::All => (complete, filter.since) = (Vec::new(), None),
+            History::Depth(depth) => {
+                (complete, filter.since, filter.depth) = (Vec::new(), None, depth);
+            }
+            History::Since(time) => (complete, filter.since) = (Vec::new(), Some(time)),
+        }
         let mut wanted = Vec::new();
         for tip in tips {
-            if !wanted.contains(tip) && !self.is_complete(tip, &complete)? {
+            let known = history == History::New && self.is_complete(tip, &complete, &filter)?;
+            if !wanted.contains(tip) && !known {
                 wanted.push(*tip);
             }
         }
@@ -64,6 +94,7 @@ impl<'r> Client<'r> {
                 tips: tips.to_vec(),
                 complete: complete.clone(),
                 empty: self.repo.store().table_stats().1 == 0,
+                filter: filter.clone(),
             };
             transfer::receive(self.repo, &mut self.link, goal, self.job)?;
         }
@@ -76,12 +107,18 @@ impl<'r> Client<'r> {
         transfer::pick(self.repo, &mut self.link, roots, self.job)
     }
 
-    fn is_complete(&self, tip: &ObjectId, complete: &[ObjectId]) -> Result<bool, NetError> {
+    fn is_complete(
+        &self,
+        tip: &ObjectId,
+        complete: &[ObjectId],
+        filter: &Filter,
+    ) -> Result<bool, NetError> {
         let objects = self.repo.objects();
         if complete.contains(tip) {
             return Ok(true);
         }
-        if !objects.holds(ObjectType::Commit, tip)? {
+        // What lies behind a boundary may be here as what a cut transfer left.
+        if !filter.shallow.is_empty() || !objects.holds(ObjectType::Commit, tip)? {
             return Ok(false);
         }
         for commit in complete.iter().take(MAX_LOOKS) {

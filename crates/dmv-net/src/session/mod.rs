@@ -9,7 +9,7 @@ mod link;
 mod server;
 mod transfer;
 
-pub use client::Client;
+pub use client::{Client, History};
 pub use link::{Link, Traffic};
 pub use server::{Served, refuse, serve};
 
@@ -107,8 +107,8 @@ impl NetError {
             NetError::Closed | NetError::Peer(..) | NetError::Unreachable { .. } => return None,
             NetError::NotDmv(_) | NetError::Protocol(_) => Code::Protocol,
             NetError::Version(_) => Code::Version,
-            NetError::Sync(SyncError::Unsupported(_)) => Code::Unsupported,
             NetError::Sync(SyncError::NotOffered(_)) => Code::NotOffered,
+            NetError::Sync(SyncError::Absent { .. }) => Code::Absent,
             NetError::Sync(_) => Code::Protocol,
             NetError::Repo(RepoError::Object(_) | RepoError::Damaged { .. }) => Code::Damaged,
             NetError::Repo(RepoError::Busy) => Code::Busy,

@@ -138,11 +138,13 @@ fn push(
     tips.sort_unstable();
     tips.dedup();
     tips.retain(|tip| !complete.contains(tip));
+    let filter = repo.wanted()?;
     for tips in tips.chunks(MAX_IDS) {
         let goal = Goal {
             tips: tips.to_vec(),
             complete: complete.clone(),
             empty: repo.store().table_stats().1 == 0,
+            filter: filter.clone(),
         };
         transfer::receive(repo, link, goal, job)?;
     }

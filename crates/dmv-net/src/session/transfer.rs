@@ -64,6 +64,9 @@ fn take_all(
         }
         Ok(()) => {
             taking.keep()?;
+            // Before a ref names what lies above it.
+            let (ends, passed) = (taking.receiver.boundary(), taking.receiver.passed());
+            repo.note_boundary(&ends, passed)?;
             Ok(taking.receiver)
         }
     }

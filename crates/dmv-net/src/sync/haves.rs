@@ -4,6 +4,7 @@ use crate::wire::MAX_IDS;
 use dmv_core::hash::ObjectId;
 use dmv_core::history::load_commit;
 use dmv_core::object::{ObjectError, ObjectRead, ObjectType};
+use std::collections::BTreeSet;
 
 /// Steps along a line of history in the first round; each further round goes 16 times as far.
 const FIRST_STEPS: u64 = 1024;
@@ -24,11 +25,13 @@ pub struct Haves {
     tips: Vec<ObjectId>,
     lines: Vec<Line>,
     steps: u64,
+    /// Commits whose parents are not complete, even if they should be here.
+    shallow: BTreeSet<ObjectId>,
 }
 
 impl Haves {
-    /// Names `complete` commits and their ancestors.
-    pub fn new(complete: &[ObjectId]) -> Haves {
+    /// Names `complete` commits and their ancestors, down to the `shallow` ones.
+    pub fn new(complete: &[ObjectId], shallow: &BTreeSet<ObjectId>) -> Haves {
         let line = |tip: &ObjectId| Line {
             next: *tip,
             distance: 0,
@@ -38,6 +41,7 @@ impl Haves {
             tips: complete.to_vec(),
             lines: complete.iter().take(MAX_LINES).map(line).collect(),
             steps: FIRST_STEPS,
+            shallow: shallow.clone(),
         }
     }
 
@@ -61,9 +65,10 @@ impl Haves {
                     out.push(line.next);
                     line.named += (line.named / 2).max(1);
                 }
+                let is_last = self.shallow.contains(&line.next);
                 match load_commit(objects, &line.next)?.parents.first() {
-                    Some(parent) => line.next = *parent,
-                    None => {
+                    Some(parent) if !is_last => line.next = *parent,
+                    _ => {
                         // The first commit of all is worth a name: histories meet there at least.
                         if line.distance > 0 {
                             out.push(line.next);

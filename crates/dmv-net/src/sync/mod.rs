@@ -38,9 +38,6 @@ pub enum SyncError {
     /// The peer broke the protocol, or sent what is not so.
     #[error("{0}")]
     Broken(&'static str),
-    /// The peer asked for something that this side does not do.
-    #[error("{0} is not supported")]
-    Unsupported(&'static str),
     /// The peer wants a commit that was not offered.
     #[error("commit {} is not offered here", .0.short(12))]
     NotOffered(ObjectId),

@@ -3,13 +3,13 @@
 use super::haves::Haves;
 use super::{Output, SyncError};
 use crate::wire::{
-    Filter, MAX_IDS, MAX_NEEDS, MAX_ROUNDS, Message, Unasked, Want, from_wire_objects, to_wire,
+    self, MAX_IDS, MAX_NEEDS, MAX_ROUNDS, Message, Unasked, Want, from_wire_objects, to_wire,
     to_wire_objects,
 };
 use dmv_core::hash::ObjectId;
 use dmv_core::object::{ObjectError, ObjectRead, ObjectType};
-use dmv_core::reach::{Detail, Reach, Root};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use dmv_core::reach::{Detail, Filter, Reach, Root};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// Steps of a walk between two chances to stop.
 const STEPS: usize = 4096;
@@ -29,6 +29,8 @@ pub struct Goal {
     pub complete: Vec<ObjectId>,
     /// Whether the store holds nothing at all.
     pub empty: bool,
+    /// The part of it all that is wanted.
+    pub filter: Filter,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,16 +89,25 @@ impl Receiver {
             (false, _) if holds_tip => Unasked::Commits,
             (false, _) => Unasked::Metadata,
         };
-        let mut haves = Haves::new(&goal.complete);
+        let mut haves = Haves::new(&goal.complete, &goal.filter.shallow);
         let (ids, last) = haves.round(objects)?;
         let want = Want {
             tips: to_wire(&goal.tips),
-            filter: Filter::default(),
+            filter: wire::Filter::of(&goal.filter),
             unasked,
             haves: to_wire(&ids),
             last,
+            // What is not said costs time: the sender takes more for known than is.
+            shallow: goal
+                .filter
+                .shallow
+                .iter()
+                .take(MAX_IDS)
+                .map(|id| *id.as_bytes())
+                .collect(),
         };
-        let reach = Reach::new(goal.tips.clone(), goal.complete.clone(), Detail::All);
+        let (tips, hidden) = (goal.tips.clone(), goal.complete.clone());
+        let reach = Reach::filtered(tips, hidden, Detail::All, goal.filter.clone());
         Ok(Receiver {
             phase: Phase::Negotiating,
             goal,
@@ -274,6 +285,17 @@ impl Receiver {
         self.phase = Phase::Done;
         self.out.push_back(Output::Done);
         Ok(Some(Output::Send(Message::Complete)))
+    }
+
+    /// Where the filter ends history: see [`Reach::boundary`]. This side's own walk tells, whatever
+    /// the sender says.
+    pub fn boundary(&self) -> BTreeSet<ObjectId> {
+        self.reach.boundary()
+    }
+
+    /// Where history went on: see [`Reach::passed`].
+    pub fn passed(&self) -> &BTreeSet<ObjectId> {
+        self.reach.passed()
     }
 
     /// The commits that were wanted.

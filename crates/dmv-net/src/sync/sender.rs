@@ -2,12 +2,12 @@
 
 use super::{Output, SyncError};
 use crate::wire::{
-    Filter, MAX_NEEDS, MAX_ROUNDS, Message, Unasked, WireId, from_wire, from_wire_objects, to_wire,
+    MAX_NEEDS, MAX_ROUNDS, Message, Unasked, WireId, from_wire, from_wire_objects, to_wire,
     to_wire_objects,
 };
 use dmv_core::hash::ObjectId;
 use dmv_core::object::{ObjectRead, ObjectType};
-use dmv_core::reach::Reach;
+use dmv_core::reach::{Filter, Reach};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Objects handed to the driver at a time.
@@ -33,6 +33,7 @@ pub struct Sender {
     offered: BTreeSet<ObjectId>,
     tips: Vec<ObjectId>,
     unasked: Unasked,
+    filter: Filter,
     common: BTreeSet<ObjectId>,
     rounds: usize,
     reach: Option<Reach>,
@@ -49,6 +50,7 @@ impl Sender {
             offered: offered.into_iter().collect(),
             tips: Vec::new(),
             unasked: Unasked::Commits,
+            filter: Filter::default(),
             common: BTreeSet::new(),
             rounds: 0,
             reach: None,
@@ -67,9 +69,7 @@ impl Sender {
     pub fn handle(&mut self, message: Message, objects: &dyn ObjectRead) -> Result<(), SyncError> {
         match (self.phase, message) {
             (Phase::Waiting, Message::Want(want)) => {
-                if want.filter != Filter::default() {
-                    return Err(SyncError::Unsupported("a filter"));
-                }
+                self.filter = want.filter.to_walk(&want.shallow)?;
                 self.tips = from_wire(&want.tips);
                 if let Some(tip) = self.tips.iter().find(|tip| !self.offered.contains(tip)) {
                     return Err(SyncError::NotOffered(*tip));
@@ -119,8 +119,9 @@ impl Sender {
             self.turns += 1;
         } else {
             let common = self.common.iter().copied();
-            let detail = self.unasked.into();
-            self.reach = Some(Reach::new(self.tips.iter().copied(), common, detail));
+            let (detail, filter) = (self.unasked.into(), std::mem::take(&mut self.filter));
+            let tips = self.tips.iter().copied();
+            self.reach = Some(Reach::filtered(tips, common, detail, filter));
             self.phase = Phase::Streaming;
         }
         Ok(())

@@ -9,6 +9,7 @@ use dmv_core::object::mem::MemObjects;
 use dmv_core::object::name::SafeName;
 use dmv_core::object::tree::{Kind, TreeBuilder, TreeEntry, TreeSummary};
 use dmv_core::object::{ObjectRead, ObjectType};
+use dmv_core::reach;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -238,6 +239,7 @@ fn goal(tips: &[ObjectId], complete: &[ObjectId], to: &MemObjects) -> Goal {
         tips: tips.to_vec(),
         complete: complete.to_vec(),
         empty: to.is_empty(),
+        filter: reach::Filter::default(),
     }
 }
 
@@ -468,6 +470,7 @@ fn want(tips: &[ObjectId]) -> Message {
         unasked: Unasked::All,
         haves: Vec::new(),
         last: true,
+        shallow: Vec::new(),
     })
 }
 
@@ -608,8 +611,8 @@ fn a_receiver_gets_what_is_offered_and_no_more_at_once_than_allowed() -> Outcome
     let Message::Want(mut filtered) = want(&[tip]) else {
         return Ok(());
     };
-    filtered.filter.depth = 1;
+    filtered.filter.subsets = vec![vec![b"../up".to_vec()]];
     let refused = sender.handle(Message::Want(filtered), &mem);
-    assert!(matches!(refused, Err(SyncError::Unsupported(_))));
+    assert!(matches!(refused, Err(SyncError::Broken(_))));
     Ok(())
 }

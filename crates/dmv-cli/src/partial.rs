@@ -1,0 +1,169 @@
+//! Partial repositories: the options that make one, and how one is told of.
+
+use crate::commands::subset::patterns;
+use crate::context::Context;
+use crate::error::Failure;
+use crate::format::text::count;
+use dmv_core::repo::{Repo, RepoSlice};
+use dmv_core::subset::Subset;
+use dmv_net::session::History;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use serde::Serialize;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+/// Patterns that are told in one line.
+const PATTERNS_SHOWN: usize = 8;
+
+/// The options of history, for commands that bring some.
+#[derive(clap::Args)]
+pub struct HistoryArgs {
+    /// Only so many commits back from each branch and tag
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    depth: Option<u32>,
+    /// Only history since a day or time, like 2026-01-31 or 2026-01-31T12:00:00Z, and the commit
+    /// before it
+    #[arg(long, value_name = "DATE", conflicts_with = "depth")]
+    since: Option<String>,
+}
+
+impl HistoryArgs {
+    /// What is asked for; new commits by default.
+    pub fn read(&self) -> Result<History, Failure> {
+        Ok(match (self.depth, &self.since) {
+            (Some(depth), _) => History::Depth(depth),
+            (None, Some(since)) => History::Since(moment(since)?),
+            (None, None) => History::New,
+        })
+    }
+}
+
+/// Seconds since 1970 of a day or time as a user writes it; without a zone it is the user's.
+fn moment(text: &str) -> Result<i64, Failure> {
+    let time = text.parse::<jiff::Timestamp>().ok().or_else(|| {
+        let local = text.parse::<DateTime>().ok()?;
+        local
+            .to_zoned(TimeZone::system())
+            .ok()
+            .map(|t| t.timestamp())
+    });
+    time.map(|time| time.as_second()).ok_or_else(|| {
+        let message = format!("'{text}' is no date: a day like 2026-01-31, or a time like 2026-01-31T12:00:00Z, was expected");
+        Failure::usage(message)
+    })
+}
+
+/// The options of a clone that hold less than everything.
+#[derive(clap::Args)]
+pub struct SliceArgs {
+    /// Hold only these paths: files and directories from the root, wildcards, ! to leave out. The
+    /// worktree has them, too
+    #[arg(long, value_name = "PATTERN", num_args = 1..)]
+    subset: Vec<OsString>,
+    /// Hold no content of files, and make none
+    #[arg(long)]
+    meta_only: bool,
+    #[command(flatten)]
+    history: HistoryArgs,
+}
+
+impl SliceArgs {
+    /// What the clone is to hold; where history ends turns out on the way.
+    pub fn read(&self) -> Result<(RepoSlice, History), Failure> {
+        let subset = Subset::new(self.subset.iter().map(|p| p.as_bytes()));
+        let subset = subset.map_err(|e| Failure::usage(e.to_string()).hint("dmv subset --help"))?;
+        let slice = RepoSlice {
+            subset,
+            metadata_only: self.meta_only,
+            ..RepoSlice::default()
+        };
+        Ok((slice, self.history.read()?))
+    }
+}
+
+/// The paths that the worktree of a new clone has; `None`: all.
+pub fn worktree_subset(slice: &RepoSlice) -> Option<Subset> {
+    match slice.metadata_only {
+        true => Some(Subset::nothing()),
+        false => (!slice.subset.is_everything()).then(|| slice.subset.clone()),
+    }
+}
+
+/// What a partial repository holds, in JSON.
+#[derive(Serialize)]
+pub struct SliceValue {
+    subset: Vec<String>,
+    metadata_only: bool,
+    boundary: usize,
+    dropped: usize,
+}
+
+impl SliceValue {
+    /// `None` of a full one.
+    pub fn new(slice: &RepoSlice) -> Option<SliceValue> {
+        (!slice.is_everything()).then(|| SliceValue {
+            subset: patterns(&slice.subset),
+            metadata_only: slice.metadata_only,
+            boundary: slice.boundary.len(),
+            dropped: slice.dropped.len(),
+        })
+    }
+}
+
+/// The repository's slice for a command that only tells of it: damage is said and no failure.
+pub fn told_slice(context: &Context, repo: &Repo) -> RepoSlice {
+    repo.slice().unwrap_or_else(|e| {
+        context.ui.warn(format_args!("{e}"));
+        RepoSlice::default()
+    })
+}
+
+/// What a partial repository holds, in words; `None` of a full one.
+pub fn words(slice: &RepoSlice) -> Option<String> {
+    let mut parts = Vec::new();
+    if !slice.subset.is_everything() {
+        parts.push(format!("only {}", brief(&slice.subset)));
+    }
+    if slice.metadata_only {
+        parts.push("no content of files".to_owned());
+    }
+    if !slice.boundary.is_empty() {
+        let n = slice.boundary.len() as u64;
+        parts.push(format!("history ends at {}", count(n, "commit", "commits")));
+    }
+    if !slice.dropped.is_empty() {
+        let n = slice.dropped.len() as u64;
+        parts.push(count(n, "file dropped", "files dropped"));
+    }
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// A few patterns of a subset, and how many more there are.
+pub fn brief(subset: &Subset) -> String {
+    let patterns = patterns(subset);
+    let shown = patterns[..patterns.len().min(PATTERNS_SHOWN)].join(" ");
+    match patterns.len().saturating_sub(PATTERNS_SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more (dmv subset)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_and_times_are_understood_and_nothing_else() {
+        let read = |text: &str| moment(text).ok();
+        assert_eq!(read("1970-01-02T00:00:00Z"), Some(86_400));
+        assert_eq!(read("1970-01-02T01:00:00+01:00"), Some(86_400));
+        let day = read("2026-01-31").map(|seconds| seconds - 1_769_817_600);
+        // Wherever the test runs.
+        assert!(day.is_some_and(|away| away.abs() <= 86_400), "{day:?}");
+        assert!(read("2026-01-31 12:00").is_some() && read("2026-01-31T12:00:30").is_some());
+        for wrong in ["", "yesterday", "2026-13-01", "31.1.2026", "12:00"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
+}

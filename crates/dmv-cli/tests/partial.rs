@@ -1,0 +1,285 @@
+//! Clones that hold a part of a repository, as a user makes and uses them.
+
+mod place;
+
+use place::{Outcome, Place};
+use std::fs;
+
+/// A directory with the repository `full`: ten directories of ten files, three commits.
+fn place() -> Outcome<Place> {
+    let place = Place::new()?;
+    place.ok(&["init", "full"])?;
+    for n in 0..100 {
+        let text = format!("file {n} ").repeat(40);
+        place.write(format!("full/d{}/f{n:02}", n / 10), text)?;
+    }
+    commit(&place, "full", "one")?;
+    place.write("full/d7/f70", "two")?;
+    commit(&place, "full", "two")?;
+    place.write("full/d3/f30", "three")?;
+    commit(&place, "full", "three")?;
+    Ok(place)
+}
+
+fn commit(place: &Place, repo: &str, message: &str) -> Outcome<String> {
+    let done = place.json(&["-C", repo, "commit", "-m", message, "--json"])?;
+    Ok(done["commit"].as_str().ok_or("nothing to commit")?.into())
+}
+
+fn tip(place: &Place, repo: &str) -> Outcome<String> {
+    let record = place.json(&["-C", repo, "log", "-n", "1", "--json"])?;
+    Ok(record["id"].as_str().ok_or("it has an id")?.into())
+}
+
+/// Checks a repository, which is whole for what it is to hold; returns how much is absent.
+fn verified(place: &Place, repo: &str) -> Outcome<u64> {
+    let report = place.json(&["-C", repo, "verify", "--full", "--json"])?;
+    assert_eq!(
+        (&report["ok"], &report["missing"]),
+        (&true.into(), &serde_json::json!([]))
+    );
+    Ok(report["absent"].as_u64().ok_or("it counts")?)
+}
+
+#[test]
+fn a_slice_is_cloned_edited_committed_pushed_and_pulled() -> Outcome {
+    let place = place()?;
+    let cloned = place.json(&["clone", "full", "part", "--subset", "d3", "--json"])?;
+    assert_eq!(cloned["files"], 10);
+    assert_eq!(cloned["partial"]["subset"], serde_json::json!(["d3"]));
+    // Three commits, their roots, one directory in two states, eleven files.
+    assert_eq!(cloned["objects_received"], 3 + 3 + 2 + 11);
+    assert!(verified(&place, "part")? >= 9);
+    let names: Vec<_> = fs::read_dir(place.work().join("part"))?
+        .map(|e| e.map(|e| e.file_name()))
+        .collect::<Result<_, _>>()?;
+    assert_eq!(names.len(), 2, "{names:?}");
+    let status = place.json(&["-C", "part", "status", "--json"])?;
+    assert_eq!(status["clean"], true);
+    assert_eq!(status["partial"]["subset"], serde_json::json!(["d3"]));
+    assert_eq!(
+        place.json(&["-C", "full", "status", "--json"])?["partial"],
+        serde_json::Value::Null
+    );
+    // What is done in the slice gives the commit that the same work gives in a whole clone.
+    place.ok(&["clone", "full", "whole"])?;
+    for repo in ["part", "whole"] {
+        place.write(format!("{repo}/d3/f31"), "edited")?;
+        fs::remove_file(place.work().join(repo).join("d3/f32"))?;
+        place.write(format!("{repo}/d3/new/file"), "new")?;
+        commit(&place, repo, "in the slice")?;
+    }
+    let tree = |repo: &str| -> Outcome<serde_json::Value> {
+        Ok(place.json(&["-C", repo, "log", "-n", "1", "--json"])?["tree"].clone())
+    };
+    assert_eq!(tree("part")?, tree("whole")?);
+    let pushed = place.json(&["-C", "part", "push", "--json"])?;
+    assert_eq!(pushed["refs"][0]["refused"], serde_json::Value::Null);
+    assert_eq!(tip(&place, "full")?, tip(&place, "part")?);
+    verified(&place, "full")?;
+    // Others work elsewhere; a pull brings the commit and nothing of their files.
+    place.ok(&["-C", "full", "checkout", "main", "--force"])?;
+    place.write("full/d8/f80", "elsewhere")?;
+    commit(&place, "full", "elsewhere")?;
+    let pulled = place.json(&["-C", "part", "pull", "--json"])?;
+    assert_eq!(pulled["objects_received"], 2);
+    assert_eq!(tip(&place, "part")?, tip(&place, "full")?);
+    verified(&place, "part")?;
+    Ok(())
+}
+
+#[test]
+fn branches_that_touch_other_places_are_merged_in_a_slice() -> Outcome {
+    let place = place()?;
+    place.ok(&["clone", "full", "part", "--subset", "d3"])?;
+    place.write("part/d3/f33", "mine")?;
+    commit(&place, "part", "mine")?;
+    place.write("full/d5/f50", "theirs")?;
+    place.write("full/d3/f34", "theirs too")?;
+    commit(&place, "full", "theirs")?;
+    place.ok(&["-C", "part", "pull"])?;
+    assert_eq!(fs::read(place.work().join("part/d3/f34"))?, b"theirs too");
+    verified(&place, "part")?;
+    place.ok(&["-C", "part", "push"])?;
+    verified(&place, "full")?;
+    place.ok(&["-C", "full", "checkout", "main", "--force"])?;
+    assert_eq!(fs::read(place.work().join("full/d3/f33"))?, b"mine");
+    assert_eq!(fs::read(place.work().join("full/d5/f50"))?, b"theirs");
+    Ok(())
+}
+
+#[test]
+fn a_clone_of_limited_depth_knows_where_history_ends() -> Outcome {
+    let place = place()?;
+    let cloned = place.json(&["clone", "full", "short", "--depth", "2", "--json"])?;
+    assert_eq!(
+        (&cloned["files"], &cloned["partial"]["boundary"]),
+        (&100.into(), &1.into())
+    );
+    assert_eq!(place.records(&["-C", "short", "log", "--json"])?.len(), 2);
+    assert_eq!(verified(&place, "short")?, 1);
+    place.write("short/d1/f10", "new")?;
+    commit(&place, "short", "new")?;
+    place.ok(&["-C", "short", "push"])?;
+    verified(&place, "full")?;
+    // A branch that parted before the boundary brings the days since then, not all of history.
+    place.ok(&["-C", "full", "branch", "side", "@~3"])?;
+    place.ok(&["-C", "full", "checkout", "side", "--force"])?;
+    place.write("full/d2/f20", "side")?;
+    commit(&place, "full", "side")?;
+    place.ok(&["-C", "short", "fetch"])?;
+    verified(&place, "short")?;
+    place.ok(&["-C", "short", "checkout", "origin/side"])?;
+    // From a repository without old commits a new one can be made that wants no more.
+    let error = place.fails(6, &["clone", "short", "all"])?;
+    assert!(error.contains("commit"), "{error}");
+    place.ok(&[
+        "clone", "short", "shorter", "--depth", "1", "--branch", "main",
+    ])?;
+    verified(&place, "shorter")?;
+    Ok(())
+}
+
+#[test]
+fn a_clone_since_a_day_has_the_state_before_it_as_well() -> Outcome {
+    let place = place()?;
+    let cloned = place.json(&["clone", "full", "new", "--since", "2100-01-01", "--json"])?;
+    assert_eq!(cloned["partial"]["boundary"], 1);
+    assert_eq!(place.records(&["-C", "new", "log", "--json"])?.len(), 1);
+    place.ok(&["clone", "full", "old", "--since", "2000-01-01"])?;
+    assert_eq!(place.records(&["-C", "old", "log", "--json"])?.len(), 3);
+    assert_eq!(
+        place.json(&["-C", "old", "stats", "--json"])?["partial"],
+        serde_json::Value::Null
+    );
+    place.fails(2, &["clone", "full", "no", "--since", "some day"])?;
+    place.fails(
+        2,
+        &[
+            "clone",
+            "full",
+            "no",
+            "--since",
+            "2000-01-01",
+            "--depth",
+            "1",
+        ],
+    )?;
+    place.fails(2, &["clone", "full", "no", "--depth", "0"])?;
+    assert!(!place.work().join("no").exists());
+    Ok(())
+}
+
+#[test]
+fn a_clone_of_metadata_lists_and_tells_without_content() -> Outcome {
+    let place = place()?;
+    let cloned = place.json(&["clone", "full", "meta", "--meta-only", "--json"])?;
+    assert_eq!(
+        (&cloned["files"], &cloned["partial"]["metadata_only"]),
+        (&0.into(), &true.into())
+    );
+    assert_eq!(fs::read_dir(place.work().join("meta"))?.count(), 1);
+    assert!(verified(&place, "meta")? >= 100);
+    assert_eq!(
+        place.records(&["-C", "meta", "ls", "-r", "--json"])?.len(),
+        100
+    );
+    assert_eq!(place.records(&["-C", "meta", "log", "--json"])?.len(), 3);
+    assert_eq!(
+        place
+            .records(&["-C", "meta", "log", "--json", "--", "d7"])?
+            .len(),
+        2
+    );
+    let of = |repo: &str| place.ok(&["-C", repo, "du", "--json"]);
+    let bytes =
+        |text: String| serde_json::from_str::<serde_json::Value>(&text).map(|v| v["bytes"].clone());
+    assert_eq!(bytes(of("meta")?)?, bytes(of("full")?)?);
+    place.fails(6, &["-C", "meta", "cat", "@:d3/f30"])?;
+    // New commits come without content, too; work in it can be committed and pushed.
+    place.write("full/d6/f60", "six")?;
+    commit(&place, "full", "six")?;
+    place.ok(&["-C", "meta", "pull"])?;
+    verified(&place, "meta")?;
+    assert_eq!(
+        place.json(&["-C", "meta", "status", "--json"])?["clean"],
+        true
+    );
+    Ok(())
+}
+
+#[test]
+fn a_partial_repository_serves_what_it_has() -> Outcome {
+    let place = place()?;
+    place.ok(&["clone", "full", "part", "--subset", "d3", "d4"])?;
+    place.ok(&["clone", "part", "less", "--subset", "d4"])?;
+    verified(&place, "less")?;
+    place.write("less/d4/f40", "changed")?;
+    commit(&place, "less", "changed")?;
+    place.ok(&["-C", "less", "push"])?;
+    verified(&place, "part")?;
+    place.ok(&["-C", "part", "push"])?;
+    verified(&place, "full")?;
+    assert_eq!(tip(&place, "less")?, tip(&place, "full")?);
+    // More than it has is named and not made up.
+    let error = place.fails(6, &["clone", "part", "more", "--subset", "d5"])?;
+    assert!(error.contains("does not have"), "{error}");
+    // Commits from elsewhere pass through it.
+    place.ok(&["-C", "part", "checkout", "main"])?;
+    place.ok(&["-C", "full", "checkout", "main", "--force"])?;
+    place.write("full/d9/f90", "nine")?;
+    commit(&place, "full", "nine")?;
+    place.ok(&["-C", "part", "pull"])?;
+    place.ok(&["-C", "less", "pull"])?;
+    verified(&place, "less")?;
+    Ok(())
+}
+
+#[test]
+fn what_is_lost_is_told_from_what_is_absent_by_choice() -> Outcome {
+    let place = place()?;
+    place.ok(&["clone", "full", "part", "--subset", "d3"])?;
+    // Without its record a slice counts as a whole repository, and with a damaged one it says so.
+    let record = place.work().join("part/.dmv/slice");
+    let text = fs::read(&record)?;
+    fs::write(&record, [&text[..text.len() - 3], b"00\n"].concat())?;
+    let error = place.fails(7, &["-C", "part", "verify"])?;
+    assert!(error.contains("slice is damaged"), "{error}");
+    place.ok(&["-C", "part", "status"])?;
+    place.write("part/d3/f30", "still works")?;
+    commit(&place, "part", "still works")?;
+    fs::remove_file(&record)?;
+    place.fails(7, &["-C", "part", "verify"])?;
+    fs::write(&record, text)?;
+    verified(&place, "part")?;
+    Ok(())
+}
+
+#[test]
+fn a_cut_off_partial_clone_is_taken_up_by_the_same_command() -> Outcome {
+    let place = place()?;
+    place.ok(&["clone", "full", "part", "--subset", "d3", "--depth", "1"])?;
+    // As if it had been cut off before it noted what came.
+    fs::remove_dir_all(place.work().join("part"))?;
+    place.ok(&["init", "part"])?;
+    let full = place.work().join("full");
+    fs::write(
+        place.work().join("part/.dmv/config.toml"),
+        format!("[remotes.origin]\nurl = \"{}\"\n", full.display()),
+    )?;
+    let cloned = place.json(&[
+        "clone", "full", "part", "--subset", "d3", "--depth", "1", "--json",
+    ])?;
+    assert_eq!(
+        (&cloned["files"], &cloned["partial"]["boundary"]),
+        (&10.into(), &1.into())
+    );
+    verified(&place, "part")?;
+    // A finished one is no clone to be gone on with.
+    place.fails(5, &["clone", "full", "part", "--subset", "d4"])?;
+    place.ok(&["clone", "--bare", "full", "store", "--subset", "d3"])?;
+    place.fails(5, &["clone", "--bare", "full", "store", "--subset", "d4"])?;
+    place.ok(&["clone", "--bare", "full", "store", "--subset", "d3"])?;
+    verified(&place, "store")?;
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! The paths of several subsets together.
+//!
+//! Patterns are read in order, so that the paths of two lists are no list in general: they are kept
+//! apart, and each is asked.
+
+use super::{Extent, Subset};
+
+/// The paths that are in any of some subsets. The default is all paths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Union(Vec<Subset>);
+
+impl Union {
+    /// The paths of `subsets`; of none at all: no path.
+    pub fn of(subsets: impl IntoIterator<Item = Subset>) -> Union {
+        let mut parts: Vec<Subset> = Vec::new();
+        for subset in subsets {
+            if subset.is_everything() {
+                return Union::default();
+            }
+            if !parts.contains(&subset) {
+                parts.push(subset);
+            }
+        }
+        match parts.is_empty() {
+            true => Union(vec![Subset::nothing()]),
+            false => Union(parts),
+        }
+    }
+
+    /// Whether every path is in it.
+    pub fn is_everything(&self) -> bool {
+        self.0.iter().any(Subset::is_everything)
+    }
+
+    /// The subsets, each once; never none.
+    pub fn parts(&self) -> &[Subset] {
+        &self.0
+    }
+
+    /// Whether the entry at `path` is in it. `is_dir`: of a directory, whether it itself is.
+    pub fn includes(&self, path: &[u8], is_dir: bool) -> bool {
+        self.0.iter().any(|subset| subset.includes(path, is_dir))
+    }
+
+    /// How much of the directory `dir` is in it. Where several subsets each have a part, it is a
+    /// part, even if they make up all of it together.
+    pub fn extent(&self, dir: &[u8]) -> Extent {
+        let mut extent = Extent::None;
+        for subset in &self.0 {
+            match subset.extent(dir) {
+                Extent::All => return Extent::All,
+                Extent::Part => extent = Extent::Part,
+                Extent::None => {}
+            }
+        }
+        extent
+    }
+}
+
+impl Default for Union {
+    fn default() -> Union {
+        Union(vec![Subset::everything()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_union_has_what_any_of_its_subsets_has() {
+        let subset = |patterns: &[&str]| {
+            Subset::new(patterns.iter().map(|p| p.as_bytes())).expect("sound patterns")
+        };
+        let (a, b) = (subset(&["a", "!a/x"]), subset(&["a/x/y", "b"]));
+        let both = Union::of([a.clone(), b.clone(), a.clone()]);
+        assert_eq!(both.parts(), [a.clone(), b]);
+        assert!(!both.is_everything());
+        for (dir, extent) in [
+            ("", Extent::Part),
+            ("a", Extent::Part),
+            ("a/x", Extent::Part),
+            ("a/x/y", Extent::All),
+            ("a/z", Extent::All),
+            ("b", Extent::All),
+            ("c", Extent::None),
+        ] {
+            assert_eq!(both.extent(dir.as_bytes()), extent, "{dir}");
+        }
+        assert!(both.includes(b"a/x/y/z", false) && !both.includes(b"a/x/z", false));
+        assert!(Union::of([a, Subset::everything()]).is_everything());
+        assert!(Union::default().is_everything());
+        assert_eq!(Union::of([]).extent(b""), Extent::None);
+        assert!(!Union::of([Subset::nothing()]).includes(b"a", false));
+    }
+}
