@@ -133,20 +133,115 @@ struct Edit {
 
 /// What a side changed, in order; no two edits touch.
 fn edits(base: &[&[u8]], side: &[&[u8]]) -> Vec<Edit> {
-    let mut out: Vec<Edit> = Vec::new();
+    let mut gaps = Gaps::default();
     for op in capture_diff_slices(Algorithm::Histogram, base, side) {
-        if matches!(op, DiffOp::Equal { .. }) {
-            continue;
-        }
-        let (base, side) = (op.old_range(), op.new_range());
-        match out.last_mut() {
-            Some(last) if last.base.end == base.start && last.side.end == side.start => {
-                (last.base.end, last.side.end) = (base.end, side.end);
-            }
-            _ => out.push(Edit { base, side }),
+        match op {
+            DiffOp::Equal { len, .. } => gaps.match_lines(len),
+            op => gaps.add([op.old_range().len(), op.new_range().len()]),
         }
     }
-    out
+    gaps.slide([base, side]);
+    gaps.edits()
+}
+
+/// How two texts differ: what each has of its own before, between and behind the lines that match.
+#[derive(Default)]
+struct Gaps {
+    /// Lines of its own that each text has before a matching line.
+    before: Vec<[usize; 2]>,
+    /// Behind the last one.
+    last: [usize; 2],
+}
+
+impl Gaps {
+    fn match_lines(&mut self, len: usize) {
+        self.before.push(std::mem::take(&mut self.last));
+        self.before.extend(std::iter::repeat_n([0, 0], len - 1));
+    }
+
+    fn add(&mut self, own: [usize; 2]) {
+        for s in [0, 1] {
+            self.last[s] += own[s];
+        }
+    }
+
+    /// Moves each run of lines that only one text has to where the other has lines of its own, too,
+    /// or else as far down as it goes, where that makes no difference: in `x x`, either x can be the
+    /// new one. Git does the same (`xdl_change_compact`), so that both sides of a merge tell such a
+    /// change alike.
+    fn slide(&mut self, texts: [&[&[u8]]; 2]) {
+        self.before.push(self.last);
+        for (s, text) in texts.into_iter().enumerate() {
+            let (mut gap, mut start) = (0, 0);
+            while gap < self.before.len() {
+                if self.before[gap][s] > 0 {
+                    (gap, start) = self.slide_run(s, text, gap, start);
+                }
+                start += self.before[gap][s] + 1;
+                gap += 1;
+            }
+        }
+        self.last = self.before.pop().unwrap_or_default();
+    }
+
+    /// Slides the run of text `s` in `gap`, which begins at line `start`. Returns where it is then.
+    fn slide_run(
+        &mut self,
+        s: usize,
+        text: &[&[u8]],
+        mut gap: usize,
+        mut start: usize,
+    ) -> (usize, usize) {
+        loop {
+            let len = self.before[gap][s];
+            while gap > 0 && text[start - 1] == text[start + self.before[gap][s] - 1] {
+                (gap, start) = self.up(s, gap, start);
+            }
+            let top = gap;
+            let mut beside = (self.before[gap][1 - s] > 0).then_some(gap);
+            while gap + 1 < self.before.len() && text[start] == text[start + self.before[gap][s]] {
+                let own = self.before[gap][s];
+                self.before[gap][s] = 0;
+                gap += 1;
+                start += 1;
+                self.before[gap][s] += own;
+                if self.before[gap][1 - s] > 0 {
+                    beside = Some(gap);
+                }
+            }
+            if self.before[gap][s] != len {
+                // It has met another run, and may go further now.
+                continue;
+            }
+            while gap > beside.unwrap_or(gap).max(top) {
+                (gap, start) = self.up(s, gap, start);
+            }
+            return (gap, start);
+        }
+    }
+
+    fn up(&mut self, s: usize, gap: usize, start: usize) -> (usize, usize) {
+        let own = std::mem::take(&mut self.before[gap][s]);
+        let above = self.before[gap - 1][s];
+        self.before[gap - 1][s] += own;
+        (gap - 1, start - 1 - above)
+    }
+
+    fn edits(&self) -> Vec<Edit> {
+        let mut out = Vec::new();
+        let mut at = [0, 0];
+        for own in self.before.iter().chain([&self.last]) {
+            let end = [at[0] + own[0], at[1] + own[1]];
+            if end != at {
+                out.push(Edit {
+                    base: at[0]..end[0],
+                    side: at[1]..end[1],
+                });
+            }
+            at = [end[0] + 1, end[1] + 1];
+        }
+        out
+    }
 }
 
 /// The next stretch of the base that a side changed, with all edits that overlap or touch it.
@@ -229,6 +324,33 @@ mod tests {
         assert_eq!(merge("a\nb\n", "a\nx\nb\n", "a\ny\nb\n").1, 1);
     }
 
+    /// Seeds 714 and 1084 of the comparison with Git.
+    #[test]
+    fn of_equal_lines_that_one_is_new_which_stands_beside_the_other_change() {
+        // The changed line is the first x, so that the line behind the second is apart from it.
+        assert_eq!(
+            merge("a\nb\nx\n", "a\nx\nx\n", "a\nb\nx\nc\n"),
+            ("a\nx\nx\nc\n".into(), 0)
+        );
+        assert_eq!(
+            merge(
+                "x\n\n{\nx\n1\n2\n",
+                "x\n\nx\nx\n1\n2\n",
+                "x\n\n{\nx\n{\n2\n"
+            ),
+            ("x\n\nx\nx\n{\n2\n".into(), 0)
+        );
+    }
+
+    #[test]
+    fn a_new_line_among_equal_ones_is_the_last_of_them() {
+        assert_eq!(
+            merge("a\nx\nb\n", "a\nx\nx\nb\n", "A\nx\nb\n"),
+            ("A\nx\nx\nb\n".into(), 0)
+        );
+        assert_eq!(merge("a\nx\nb\n", "a\nx\nx\nb\n", "a\nx\nB\n").1, 1);
+    }
+
     #[test]
     fn a_last_line_without_end_does_not_swallow_a_marker() {
         assert_eq!(
@@ -267,6 +389,21 @@ mod tests {
                 let made = marked_text(&base, ours, theirs);
                 prop_assert_eq!((&made.text, made.regions), (&side, 0));
             }
+        }
+
+        #[test]
+        fn edits_make_the_side_and_do_not_touch(base in text(), side in text()) {
+            let (base, side) = (lines(&base), lines(&side));
+            let (mut made, mut at) = (Vec::new(), 0);
+            for (n, edit) in edits(&base, &side).into_iter().enumerate() {
+                prop_assert!(n == 0 || edit.base.start > at);
+                made.extend_from_slice(&base[at..edit.base.start]);
+                prop_assert_eq!(made.len(), edit.side.start);
+                made.extend_from_slice(&side[edit.side.clone()]);
+                at = edit.base.end;
+            }
+            made.extend_from_slice(&base[at..]);
+            prop_assert_eq!(made, side);
         }
 
         #[test]
