@@ -231,3 +231,24 @@ fn clones_begin_where_they_should() -> Outcome {
     assert!(said.contains("dmv remote add origin"), "{said}");
     Ok(())
 }
+
+#[test]
+fn a_branch_that_the_remote_alone_has_is_made_by_checking_it_out() -> Outcome {
+    let place = several()?;
+    place.ok(&["-C", "film", "branch", "regrade"])?;
+    place.ok(&["clone", "film", "two"])?;
+    let said = place.ok(&["-C", "two", "checkout", "regrade"])?;
+    assert!(said.contains("branch regrade is new"), "{said}");
+    assert_eq!(
+        tip(&place, "two", "regrade")?,
+        tip(&place, "film", "regrade")?
+    );
+    commit(&place, "two", "more")?;
+    place.ok(&["-C", "two", "push"])?;
+    assert_eq!(
+        tip(&place, "two", "regrade")?,
+        tip(&place, "film", "regrade")?
+    );
+    place.fails(20, &["-C", "two", "checkout", "none"])?;
+    Ok(())
+}

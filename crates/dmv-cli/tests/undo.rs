@@ -184,3 +184,26 @@ fn what_would_leave_the_worktree_on_no_branch_is_refused() -> Outcome {
     );
     Ok(())
 }
+
+#[test]
+fn a_branch_made_on_the_way_is_one_operation() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    let one = place.commit("one")?;
+    place.write("f", "two")?;
+    place.commit("two")?;
+    let said = place.ok(&["checkout", "-b", "side", "@~1"])?;
+    assert!(said.contains("branch side is new"), "{said}");
+    assert_eq!(read(&place, "f")?, "one");
+    let status = place.json(&["status", "--json"])?;
+    assert_eq!(
+        (&status["branch"], &status["commit"]),
+        (&json!("side"), &json!(one))
+    );
+    // One that exists stays, and so do the files.
+    place.fails(20, &["checkout", "-b", "main"])?;
+    place.ok(&["undo"])?;
+    assert_eq!(read(&place, "f")?, "two");
+    assert!(!place.ok(&["branch"])?.contains("side"));
+    Ok(())
+}

@@ -6,7 +6,9 @@ use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use dmv_core::object::name::escape;
-use dmv_core::repo::{CheckoutOptions, CheckoutReport, CheckoutTarget, Head, RefKind, Repo};
+use dmv_core::repo::{
+    CheckoutOptions, CheckoutReport, CheckoutTarget, Head, RefKind, Repo, RepoError, RevisionError,
+};
 use dmv_core::subset::Subset;
 use serde::Serialize;
 use std::io::Write;
@@ -15,16 +17,16 @@ use std::io::Write;
 ///
 /// Uncommitted changes that do not collide are kept; where they would be lost, nothing is done.
 /// With --subset, --subset-file or --all the worktree has other paths of the commit from then on;
-/// without, the same as before.
+/// without, the same as before. A branch that only the remote has is made here.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  dmv checkout regrade\n  dmv checkout v1.0\n  \
+    after_help = "Example:\n  dmv checkout regrade\n  dmv checkout v1.0\n  dmv checkout -b retime\n  \
                   dmv checkout main --subset media/scene4 'titles/*.png' '!media/scene4/raw'\n  \
                   dmv checkout --all"
 )]
 pub struct Args {
     /// What to switch to; what the worktree is on by default
-    #[arg(value_name = "REV", required_unless_present_any = ["limit", "all"])]
+    #[arg(value_name = "REV", required_unless_present_any = ["limit", "all", "new_branch"])]
     revision: Option<String>,
     #[command(flatten)]
     limit: LimitArgs,
@@ -34,6 +36,9 @@ pub struct Args {
     /// Discard uncommitted changes of tracked files
     #[arg(short, long)]
     force: bool,
+    /// Make this branch, at REV, and switch to it: one operation
+    #[arg(short = 'b', long = "branch", value_name = "NAME")]
+    new_branch: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -51,7 +56,11 @@ struct Document {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let target = target(&repo, args.revision.as_deref().unwrap_or("@"))?;
+    let revision = args.revision.as_deref().unwrap_or("@");
+    let target = match &args.new_branch {
+        Some(name) => CheckoutTarget::NewBranch(name.clone(), repo.resolve(revision)?),
+        None => target(context, &repo, revision)?,
+    };
     let subset = match args.all {
         true => Some(Subset::everything()),
         false => args.limit.read(context, &repo)?,
@@ -62,24 +71,43 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         settings: context.settings()?,
         asked: context.asked()?,
     };
+    let made = match &target {
+        CheckoutTarget::NewBranch(name, _) => Some(clean(name)),
+        _ => None,
+    };
     let watch = context.watch("checking out");
     let report = repo.checkout(target, &options, &context.job)?;
     drop(watch);
+    if let (Some(name), false) = (made, context.globals.json || context.ui.quiet()) {
+        writeln!(context.ui.out(), "branch {name} is new")?;
+    }
     finish(context, &report, true)
 }
 
-/// A branch where there is one of that name: then commits will move it.
-fn target(repo: &Repo, revision: &str) -> Result<CheckoutTarget, Failure> {
+/// A branch where there is one of that name: then commits will move it. If there is none here and
+/// the usual remote has one, that is made here.
+fn target(context: &Context, repo: &Repo, revision: &str) -> Result<CheckoutTarget, Failure> {
     if revision == "@"
         && let Head::Branch(name) = repo.head()?
     {
         return Ok(CheckoutTarget::Branch(name));
     }
     let mut branches = repo.list_refs(RefKind::Branch)?.into_iter();
-    Ok(match branches.find(|info| info.name == revision) {
-        Some(info) => CheckoutTarget::Branch(info.name),
-        None => CheckoutTarget::Commit(repo.resolve(revision)?),
-    })
+    if let Some(info) = branches.find(|info| info.name == revision) {
+        return Ok(CheckoutTarget::Branch(info.name));
+    }
+    match repo.resolve(revision) {
+        Err(RepoError::Revision(RevisionError::Unknown(_))) => {
+            let theirs = match context.config()?.default_remote() {
+                Some(remote) => repo.ref_at(&format!("remote/{remote}/{revision}"))?,
+                None => None,
+            };
+            let unknown = || RevisionError::Unknown(revision.to_owned());
+            let commit = theirs.ok_or_else(unknown).map_err(RepoError::from)?;
+            Ok(CheckoutTarget::NewBranch(revision.to_owned(), commit))
+        }
+        found => Ok(CheckoutTarget::Commit(found?)),
+    }
 }
 
 /// Tells what a checkout or restore did.

@@ -76,21 +76,27 @@ impl Repo {
         target: ObjectId,
         asked: Asked,
     ) -> Result<(), RepoError> {
+        let new = self.new_ref(kind, name, target)?;
+        self.publish(asked, None, vec![new], Effect::Kept)?;
+        Ok(())
+    }
+
+    /// The change that makes a branch or tag.
+    pub(super) fn new_ref(
+        &self,
+        kind: RefKind,
+        name: &str,
+        target: ObjectId,
+    ) -> Result<Change, RepoError> {
         check_ref_name(name)?;
         let key = kind.key(name);
-        if self.refs.get(&key)?.is_some() {
-            return Err(RepoError::RefExists {
+        match self.refs.get(&key)? {
+            None => Ok(set(key, target.as_bytes().to_vec())),
+            Some(_) => Err(RepoError::RefExists {
                 kind: kind.word(),
                 name: name.to_owned(),
-            });
+            }),
         }
-        self.publish(
-            asked,
-            None,
-            vec![set(key, target.as_bytes().to_vec())],
-            Effect::Kept,
-        )?;
-        Ok(())
     }
 
     /// Deletes a branch or tag and returns the commit it named. A branch that a worktree is on

@@ -13,7 +13,7 @@ use self::switch::Switch;
 use super::conflict::Form;
 use super::unfinished::Target;
 use super::worktree::{Head, Tree, base_key, head_key, subset_key};
-use super::{Asked, Repo, RepoError, WorktreeSettings, change};
+use super::{Asked, RefKind, Repo, RepoError, WorktreeSettings, change};
 use crate::fsutil::SafeDir;
 use crate::hash::ObjectId;
 use crate::job::Job;
@@ -28,6 +28,8 @@ use std::ops::ControlFlow;
 pub enum CheckoutTarget {
     /// A branch; commits will move it.
     Branch(String),
+    /// A branch that is made by the same operation, at a commit.
+    NewBranch(String, ObjectId),
     /// A commit, with no branch.
     Commit(ObjectId),
 }
@@ -104,6 +106,7 @@ impl Repo {
     ) -> Result<CheckoutReport, RepoError> {
         let _lock = self.lock_worktree()?;
         let tree = self.tree(&options.settings)?;
+        let (now, mut new) = (self.head()?, None);
         let (head, commit) = match target {
             CheckoutTarget::Branch(name) => {
                 let id = self.ref_id(&format!("branch/{name}"))?;
@@ -112,13 +115,17 @@ impl Repo {
                     name: name.clone(),
                 };
                 let id = id.ok_or_else(missing)?;
-                if self.head()?.branch() != Some(name.as_str()) {
-                    self.refuse_taken(&name)?;
-                }
+                (Head::Branch(name), id)
+            }
+            CheckoutTarget::NewBranch(name, id) => {
+                new = Some(self.new_ref(RefKind::Branch, &name, id)?);
                 (Head::Branch(name), id)
             }
             CheckoutTarget::Commit(id) => (Head::Commit(id), id),
         };
+        if let Some(name) = head.branch().filter(|_| head != now) {
+            self.refuse_taken(name)?;
+        }
         let subset = options.subset.as_ref().unwrap_or(&tree.subset);
         let form = self.form_at(&commit)?;
         let root = form.tree;
@@ -139,7 +146,8 @@ impl Repo {
             )?,
             change(&self.refs, subset_key(&tree.name), subset_value(subset))?,
         ];
-        let changes: Vec<_> = changes.into_iter().filter(|c| c.old != c.new).collect();
+        let changes = changes.into_iter().chain(new);
+        let changes: Vec<_> = changes.filter(|c| c.old != c.new).collect();
         let done = self.switch_files(&tree, &to, job, || {
             if !changes.is_empty() {
                 self.publish(options.asked.clone(), None, changes, Effect::Written)?;
