@@ -6,7 +6,7 @@
 use super::frame::{FrameTable, decode_payload};
 use super::layout::{Encoding, FileId, PackHeader, RecordHeader, RecordType, Trailer};
 use super::scan::{Found, checked_payload, entries_of, scan};
-use super::table::{Table, gaps_of};
+use super::table::{Room, Table, gaps_of};
 use crate::vfs::{Open, Vfs, VfsFile};
 use std::io;
 use std::path::Path;
@@ -101,7 +101,7 @@ fn read_table(table: &Table) -> usize {
         last = Some(entry.id);
         Ok(())
     });
-    let found = last.map(|id| table.lookup(&id));
+    let found = last.map(|id| table.lookup(&id, &Room::none()));
     let prefix = table.with_prefix(&[0, 0], None, 4);
     entries + usize::from(walked.is_ok() && matches!(found, Some(Ok(_))) && prefix.is_ok())
 }

@@ -40,7 +40,7 @@ use read::FrameCache;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, RwLock};
-use table::Table;
+use table::{Room, Table};
 
 /// Tables of about one size that may pile up before they are merged, and the ratio between sizes.
 pub const MERGE_TABLES: usize = 8;
@@ -111,6 +111,8 @@ pub struct Store {
     rows: RwLock<Vec<PackRow>>,
     files: RwLock<HashMap<FileId, Arc<dyn VfsFile>>>,
     tables: RwLock<Vec<Arc<Table>>>,
+    /// What the tables may take to be kept in memory.
+    room: Room,
     source: RowSource,
     cache: FrameCache,
     /// Frames that a check has found damaged.
@@ -145,6 +147,7 @@ impl Store {
             rows: RwLock::default(),
             files: RwLock::default(),
             tables: RwLock::default(),
+            room: Room::default(),
             source,
             cache: FrameCache::default(),
             bad: RwLock::new(BadPlaces::load(&*vfs, &damaged_path)),
@@ -183,6 +186,7 @@ impl Store {
         *write(&self.unusable) = unusable;
         *write(&self.rows) = catalogue.packs;
         *write(&self.tables) = tables;
+        self.room.refill();
         Ok(())
     }
 
@@ -349,7 +353,7 @@ impl Store {
         let (mut failed, mut bad) = (None, None);
         let known_bad = read(&self.bad);
         for table in read(&self.tables).iter() {
-            match table.lookup(id) {
+            match table.lookup(id, &self.room) {
                 // Another copy may be whole.
                 Ok(Some((pack, place))) if known_bad.has(pack, place.offset) => {
                     bad = Some((pack, place));

@@ -93,7 +93,7 @@ impl Store {
         }
         // Two jobs at once may both have stored it: another copy is as good.
         for table in read(&self.tables).iter() {
-            if let Ok(Some((other, at))) = table.lookup(id)
+            if let Ok(Some((other, at))) = table.lookup(id, &self.room)
                 && (other, at.offset) != (pack, place.offset)
             {
                 out.truncate(start);

@@ -3,7 +3,7 @@
 use super::error::{IoContext, StoreError};
 use super::layout::{Encoding, FileId, PACK_HEADER_BYTES, PackHeader, PackKind};
 use super::scan::{Found, checked_payload, entries_of, record_at, scan};
-use super::table::{Entry, MAX_GAPS, Table, gaps_of};
+use super::table::{Entry, MAX_GAPS, Room, Table, gaps_of};
 use super::write::{OpenPack, after_cut_records};
 use super::{Catalogue, PackRow, SegmentRow};
 use crate::limits::MAX_SEGMENT_ENTRIES;
@@ -169,7 +169,7 @@ fn recover_pack(
             gaps.push((at, at + table.header.record_len()));
         }
         for entry in intact {
-            let known = tables.iter().map(|t| t.lookup(&entry.id));
+            let known = tables.iter().map(|t| t.lookup(&entry.id, &Room::none()));
             if known
                 .collect::<Result<Vec<_>, _>>()?
                 .iter()

@@ -15,7 +15,7 @@ use crate::limits::MAX_SEGMENT_ENTRIES;
 use crate::object::ObjectType;
 use crate::vfs::{Open, Vfs, VfsFile};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 const INDEX_MAGIC: &[u8; 8] = b"DMVINDX\n";
@@ -25,10 +25,9 @@ const INDEX_HEADER_BYTES: usize = 24;
 const MERGED_ENTRY_BYTES: usize = ENTRY_BYTES + 2;
 /// Entries per fan-out slot aimed at: about one 4 KiB read.
 const ENTRIES_PER_SLOT: usize = 64;
-/// A table asked this often is kept in memory, if it is small.
-const CACHE_AFTER_LOOKUPS: u32 = 512;
-/// Largest table kept in memory.
-const CACHE_BYTES: usize = 8 << 20;
+/// Memory that the tables of a store may take together to be kept whole: enough for the table of
+/// one full segment and some smaller ones.
+const KEPT_BYTES: usize = 32 << 20;
 /// Bytes read at a time when a table is walked.
 const WALK_BYTES: usize = 64 << 10;
 
@@ -132,6 +131,33 @@ pub fn gaps_of(payload: &[u8]) -> Vec<(u64, u64)> {
     gaps.map(|gap| (word(&gap[..8]), word(&gap[8..]))).collect()
 }
 
+/// How much more memory tables may take to be kept whole.
+pub struct Room(AtomicUsize);
+
+impl Default for Room {
+    fn default() -> Room {
+        Room(AtomicUsize::new(KEPT_BYTES))
+    }
+}
+
+impl Room {
+    /// For tables that are not going to be kept.
+    pub const fn none() -> Room {
+        Room(AtomicUsize::new(0))
+    }
+
+    /// All tables that took of it are gone.
+    pub fn refill(&self) {
+        self.0.store(KEPT_BYTES, Ordering::Relaxed);
+    }
+
+    fn take(&self, bytes: usize) -> bool {
+        let order = Ordering::Relaxed;
+        let taken = self.0.fetch_update(order, order, |n| n.checked_sub(bytes));
+        taken.is_ok()
+    }
+}
+
 /// An index table in a file.
 pub struct Table {
     path: PathBuf,
@@ -146,7 +172,7 @@ pub struct Table {
     entries_at: u64,
     merged: bool,
     lookups: AtomicU32,
-    cached: OnceLock<Vec<u8>>,
+    kept: OnceLock<Vec<u8>>,
 }
 
 impl Table {
@@ -198,7 +224,7 @@ impl Table {
             entries_at,
             merged: false,
             lookups: AtomicU32::new(0),
-            cached: OnceLock::new(),
+            kept: OnceLock::new(),
         })
     }
 
@@ -246,7 +272,7 @@ impl Table {
             entries_at,
             merged: true,
             lookups: AtomicU32::new(0),
-            cached: OnceLock::new(),
+            kept: OnceLock::new(),
         })
     }
 
@@ -263,8 +289,13 @@ impl Table {
         }
     }
 
-    /// Where `id` lies, if this table has it.
-    pub fn lookup(&self, id: &ObjectId) -> Result<Option<(FileId, Place)>, StoreError> {
+    /// Where `id` lies, if this table has it. A table that is asked often is kept in memory, if
+    /// there is `room`.
+    pub fn lookup(
+        &self,
+        id: &ObjectId,
+        room: &Room,
+    ) -> Result<Option<(FileId, Place)>, StoreError> {
         let slot = slot(id.as_bytes(), self.bits);
         let from = if slot == 0 { 0 } else { self.fanout[slot - 1] } as usize;
         let to = self.fanout[slot] as usize;
@@ -272,7 +303,7 @@ impl Table {
             return Ok(None);
         }
         let stride = self.stride();
-        if let Some(all) = self.cached_entries()? {
+        if let Some(all) = self.kept_entries(room)? {
             return self.search(&all[from * stride..to * stride], id);
         }
         let at = self.entries_at + (from * stride) as u64;
@@ -280,18 +311,20 @@ impl Table {
         self.search(&bucket, id)
     }
 
-    /// All entries, once the table has been asked often and is small.
-    fn cached_entries(&self) -> Result<Option<&[u8]>, StoreError> {
-        if let Some(all) = self.cached.get() {
+    /// All entries, once the table has been asked as often as it has slots: by then as many
+    /// bytes have been read as keeping it costs.
+    fn kept_entries(&self, room: &Room) -> Result<Option<&[u8]>, StoreError> {
+        if let Some(all) = self.kept.get() {
             return Ok(Some(all));
         }
         let bytes = self.n as usize * self.stride();
-        if bytes > CACHE_BYTES || self.lookups.fetch_add(1, Ordering::Relaxed) < CACHE_AFTER_LOOKUPS
-        {
+        let asked = self.lookups.fetch_add(1, Ordering::Relaxed);
+        // Asked once, however many threads ask: the room is taken for good.
+        if asked != 1 << self.bits || !room.take(bytes) {
             return Ok(None);
         }
         let all = read_exactly(&*self.file, &self.path, self.entries_at, bytes)?;
-        Ok(Some(self.cached.get_or_init(|| all)))
+        Ok(Some(self.kept.get_or_init(|| all)))
     }
 
     fn search(&self, entries: &[u8], id: &ObjectId) -> Result<Option<(FileId, Place)>, StoreError> {
@@ -611,4 +644,92 @@ pub(crate) fn read_exactly(
         });
     }
     Ok(buf)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::Encoding;
+    use super::*;
+    use std::io;
+
+    /// A file in memory that counts the bytes read.
+    struct Counted(Vec<u8>, AtomicUsize);
+
+    impl VfsFile for Counted {
+        fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+            let from = (offset as usize).min(self.0.len());
+            let n = buf.len().min(self.0.len() - from);
+            buf[..n].copy_from_slice(&self.0[from..from + n]);
+            self.1.fetch_add(n, Ordering::Relaxed);
+            Ok(n)
+        }
+
+        fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn len(&self) -> io::Result<u64> {
+            Ok(self.0.len() as u64)
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn start_writeback(&self, _: u64, _: u64) {}
+
+        fn try_lock(&self) -> io::Result<bool> {
+            Ok(true)
+        }
+    }
+
+    fn ids(n: u32) -> Vec<ObjectId> {
+        let id = |i: u32| ObjectType::Chunk.id_of(&i.to_le_bytes());
+        let mut ids: Vec<ObjectId> = (0..n).map(id).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    fn table_of(ids: &[ObjectId]) -> Result<(Table, Arc<Counted>), StoreError> {
+        let place = Place {
+            offset: 64,
+            ordinal: 0,
+            ty: ObjectType::Chunk,
+        };
+        let entries: Vec<Entry> = ids.iter().map(|id| Entry { id: *id, place }).collect();
+        let payload = encode_segment_index(&entries, 0, 0, &[]);
+        let len = payload.len() as u32;
+        let header = RecordHeader::new(RecordType::Index, Encoding::Raw, 0, len, len, &[]);
+        let trailer = Trailer {
+            index_at: 0,
+            start: 0,
+        };
+        let check = header.payload_check(&payload);
+        let parts: [&[u8]; 4] = [&header.encode(), &payload, &check, &trailer.encode()];
+        let file = Arc::new(Counted(parts.concat(), AtomicUsize::new(0)));
+        let end = file.0.len() as u64;
+        let table = Table::open_segment(Path::new("test"), file.clone(), FileId([0; 16]), end)?;
+        file.1.store(0, Ordering::Relaxed);
+        Ok((table, file))
+    }
+
+    #[test]
+    fn a_table_asked_often_is_kept_where_there_is_room_and_not_read_again() {
+        let ids = ids(20_000);
+        let bytes = ids.len() * ENTRY_BYTES;
+        for (room, most) in [
+            (Room::default(), 5 * bytes / 2),
+            (Room::none(), usize::MAX),
+            (Room(AtomicUsize::new(bytes - 1)), usize::MAX),
+        ] {
+            let (table, file) = table_of(&ids).expect("a sound table");
+            for id in &ids {
+                let found = table.lookup(id, &room).expect("a sound table");
+                assert_eq!(found.map(|(_, place)| place.offset), Some(64));
+            }
+            let read = file.1.load(Ordering::Relaxed);
+            assert!(read <= most, "{read} bytes of {bytes}");
+            assert_eq!(table.kept.get().is_some(), most < usize::MAX);
+        }
+    }
 }

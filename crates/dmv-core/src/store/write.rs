@@ -255,7 +255,7 @@ impl<'s> StoreWriter<'s> {
             return Ok(false);
         }
         for table in super::read(&self.closed).iter() {
-            if table.lookup(id)?.is_some() {
+            if table.lookup(id, &self.store.room)?.is_some() {
                 return Ok(false);
             }
         }
