@@ -87,6 +87,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// The next `n` bytes.
+    #[inline]
     pub fn take(&mut self, n: usize) -> Result<&'a [u8], DecodeError> {
         if n > self.remaining() {
             return Err(self.error("input ends too soon"));
@@ -96,11 +97,13 @@ impl<'a> Decoder<'a> {
         Ok(out)
     }
 
+    #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         Ok(self.take(N)?.try_into().expect("take returned N bytes"))
     }
 
     /// One byte.
+    #[inline]
     pub fn u8(&mut self) -> Result<u8, DecodeError> {
         Ok(self.take(1)?[0])
     }
@@ -131,7 +134,19 @@ impl<'a> Decoder<'a> {
     }
 
     /// A minimal unsigned LEB128 number.
+    #[inline]
     pub fn varint(&mut self) -> Result<u64, DecodeError> {
+        // Most lengths and many counts.
+        if let Some(&byte) = self.input.get(self.at)
+            && byte < 0x80
+        {
+            self.at += 1;
+            return Ok(u64::from(byte));
+        }
+        self.long_varint()
+    }
+
+    fn long_varint(&mut self) -> Result<u64, DecodeError> {
         let start = self.at;
         let mut n = 0u64;
         for shift in (0..64).step_by(7) {
@@ -161,6 +176,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// A number of at most `max`.
+    #[inline]
     pub fn varint_up_to(&mut self, max: u64, what: &'static str) -> Result<u64, DecodeError> {
         let at = self.at;
         let n = self.varint()?;
@@ -172,6 +188,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// Length-prefixed bytes, at most `max`.
+    #[inline]
     pub fn bytes(&mut self, max: usize, what: &'static str) -> Result<&'a [u8], DecodeError> {
         let n = self.varint_up_to(max as u64, what)?;
         self.take(n as usize)
@@ -198,6 +215,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// An object id.
+    #[inline]
     pub fn id(&mut self) -> Result<ObjectId, DecodeError> {
         Ok(ObjectId::from_bytes(self.array::<ID_BYTES>()?))
     }

@@ -72,6 +72,28 @@ impl SafeName {
     }
 }
 
+/// A name that has passed [`check_name`], where it stands in some bytes. Ordered by bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NameRef<'a>(&'a [u8]);
+
+impl<'a> NameRef<'a> {
+    /// Checks `name`.
+    pub fn new(name: &'a [u8]) -> Result<NameRef<'a>, NameError> {
+        check_name(name)?;
+        Ok(NameRef(name))
+    }
+
+    /// The name's bytes.
+    pub fn as_bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// A copy.
+    pub fn to_name(self) -> SafeName {
+        SafeName(self.0.into())
+    }
+}
+
 impl AsRef<[u8]> for SafeName {
     fn as_ref(&self) -> &[u8] {
         &self.0

@@ -1,10 +1,12 @@
 //! Reading a directory: in order, or one name.
 
 use super::node::{Child, Node};
+use super::raw::RawNode;
 use super::{Kind, TreeEntry};
 use crate::hash::ObjectId;
-use crate::object::name::{RepoPath, SafeName};
-use crate::object::{ObjectError, ObjectRead};
+use crate::object::codec::DecodeError;
+use crate::object::name::{NameRef, RepoPath, SafeName};
+use crate::object::{ObjectError, ObjectRead, ObjectType};
 use std::vec;
 
 /// A place in a directory, with the nodes on the way to it.
@@ -218,26 +220,77 @@ pub fn lookup(
     dir: &ObjectId,
     name: &[u8],
 ) -> Result<Option<TreeEntry>, ObjectError> {
-    let mut after = None;
-    let mut node = Node::read_root(reader, dir)?;
+    let mut above: Option<Below> = None;
     loop {
-        match node {
-            Node::Leaf(mut entries) => {
-                let found = entries.binary_search_by(|e| e.name.as_bytes().cmp(name));
-                return Ok(found.ok().map(|at| entries.swap_remove(at)));
+        let id = above.as_ref().map_or(dir, |above| &above.child.id);
+        let bytes = reader.require(ObjectType::Tree, id)?;
+        let fail = |e| ObjectError::undecodable(ObjectType::Tree, id, e);
+        let mut node = RawNode::open(&bytes).map_err(fail)?;
+        let found = find(&mut node, name).map_err(fail)?;
+        match &above {
+            None => node.outline().check_root(dir)?,
+            Some(Below {
+                level,
+                child,
+                after,
+            }) => {
+                let outline = node.outline();
+                outline.check_child(*level, child, after.as_ref())?;
             }
-            Node::Inner { level, children } => {
-                let at = children.partition_point(|c| c.last.as_bytes() < name);
-                let Some(child) = children.get(at) else {
-                    return Ok(None);
-                };
-                if at > 0 {
-                    after = Some(children[at - 1].last.clone());
-                }
-                node = Node::read_child(reader, level, child, after.as_ref())?;
+        }
+        match found {
+            Found::Entry(entry) => return Ok(entry),
+            Found::Below(None) => return Ok(None),
+            // What came before this whole node also comes before its first child.
+            Found::Below(Some(mut below)) => {
+                let before = above.and_then(|above| above.after);
+                below.after = below.after.or(before);
+                above = Some(below);
             }
         }
     }
+}
+
+/// Where a node leads for a name.
+enum Found {
+    Entry(Option<TreeEntry>),
+    Below(Option<Below>),
+}
+
+/// A child to look into.
+struct Below {
+    /// The level of the node that names it.
+    level: u8,
+    child: Child,
+    /// The last name before it, if known.
+    after: Option<SafeName>,
+}
+
+/// Walks a node to its end, so that all of it is checked, and keeps what leads to `name`.
+fn find(node: &mut RawNode<'_>, name: &[u8]) -> Result<Found, DecodeError> {
+    if node.level() == 0 {
+        let mut found = None;
+        while let Some(entry) = node.entry()? {
+            if found.is_none() && entry.name.as_bytes() == name {
+                found = Some(entry);
+            }
+        }
+        return Ok(Found::Entry(found.map(|entry| entry.to_entry())));
+    }
+    let (mut found, mut after) = (None, None);
+    while let Some(child) = node.child()? {
+        if child.last.as_bytes() < name {
+            after = Some(child.last);
+        } else {
+            found.get_or_insert(child);
+        }
+    }
+    let level = node.level();
+    Ok(Found::Below(found.map(|child| Below {
+        level,
+        child: child.to_child(),
+        after: after.map(NameRef::to_name),
+    })))
 }
 
 /// The entry at `path` under the directory `root`.

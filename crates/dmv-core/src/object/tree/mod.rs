@@ -8,6 +8,7 @@
 mod build;
 mod iter;
 mod node;
+mod raw;
 
 pub use build::{TreeBuilder, TreeSummary, empty_tree_id, put_empty_tree};
 pub(crate) use iter::{Cursor, Peek};

@@ -1,14 +1,15 @@
 //! One node: its bytes, and what its parent says about it.
 
-use super::{Kind, TreeEntry, check_attrs, check_value};
+use super::raw::RawNode;
+use super::{Kind, TreeEntry};
 use crate::hash::ObjectId;
-use crate::limits::{MAX_ATTR_BYTES, MAX_DIR_ENTRIES, MAX_NAME_BYTES, MAX_NODE_LEVEL, NODE_MAX};
+use crate::limits::MAX_DIR_ENTRIES;
 use crate::object::boundary::{ends_after, tree_boundary_hash};
-use crate::object::codec::{DecodeError, Decoder, EncodeError, put_bytes, put_header, put_varint};
+use crate::object::codec::{DecodeError, EncodeError, put_bytes, put_header, put_varint};
 use crate::object::name::SafeName;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 
-const FLAG_ATTRS: u8 = 1;
+pub(super) const FLAG_ATTRS: u8 = 1;
 /// Also the flag of a conflict's terms.
 pub(in crate::object) const FLAG_LIST: u8 = 2;
 
@@ -131,43 +132,21 @@ impl Node {
 
     /// Decodes one node, root or not.
     pub fn decode(bytes: &[u8]) -> Result<Node, DecodeError> {
-        let mut input = Decoder::new(bytes);
-        input.header(ObjectType::Tree)?;
-        let level = input.u8()?;
-        if level > MAX_NODE_LEVEL {
-            return Err(input.error("node level is too high"));
-        }
-        let count = input.varint_up_to(NODE_MAX as u64, "node has too many entries")? as usize;
-        let mut sum = Totals::default();
-        let mut add = |totals, input: &Decoder<'_>| match sum.plus(totals) {
-            Some(total) => {
-                sum = total;
-                Ok(())
+        let mut raw = RawNode::open(bytes)?;
+        if raw.level() == 0 {
+            let mut entries = Vec::with_capacity(raw.left());
+            while let Some(entry) = raw.entry()? {
+                entries.push(entry.to_entry());
             }
-            None => Err(input.error("totals are out of range")),
-        };
-        let node = if level == 0 {
-            let mut entries: Vec<TreeEntry> = Vec::with_capacity(count);
-            for _ in 0..count {
-                let entry = take_entry(&mut input, entries.last().map(|e| &e.name))?;
-                add(Totals::of_entry(&entry), &input)?;
-                entries.push(entry);
-            }
-            Node::Leaf(entries)
+            Ok(Node::Leaf(entries))
         } else {
-            if count == 0 {
-                return Err(input.error("inner node is empty"));
+            let mut children = Vec::with_capacity(raw.left());
+            while let Some(child) = raw.child()? {
+                children.push(child.to_child());
             }
-            let mut children: Vec<Child> = Vec::with_capacity(count);
-            for _ in 0..count {
-                let child = take_child(&mut input, children.last().map(|c| &c.last))?;
-                add(child.totals, &input)?;
-                children.push(child);
-            }
-            Node::Inner { level, children }
-        };
-        input.finish()?;
-        Ok(node)
+            let level = raw.level();
+            Ok(Node::Inner { level, children })
+        }
     }
 
     /// Whether the node ends where the boundary rule says, given whether it is the last of its
@@ -195,9 +174,7 @@ impl Node {
     /// Reads the root node of a directory.
     pub fn read_root(reader: &dyn ObjectRead, id: &ObjectId) -> Result<Node, ObjectError> {
         let node = read(reader, id)?;
-        if node.level() > 0 && node.count() < 2 {
-            return Err(damaged(id, "root node has a single child"));
-        }
+        node.outline().check_root(id)?;
         Ok(node)
     }
 
@@ -210,16 +187,56 @@ impl Node {
         after: Option<&SafeName>,
     ) -> Result<Node, ObjectError> {
         let node = read(reader, &child.id)?;
-        let why = if Some(node.level()) != parent_level.checked_sub(1) {
+        node.outline().check_child(parent_level, child, after)?;
+        Ok(node)
+    }
+
+    fn outline(&self) -> Outline<'_> {
+        let range = self.name_range();
+        Outline {
+            level: self.level(),
+            count: self.count(),
+            totals: self.totals(),
+            range: range.map(|(first, last)| (first.as_bytes(), last.as_bytes())),
+        }
+    }
+}
+
+/// What a node shows to whoever compares it with its parent's word.
+pub(super) struct Outline<'a> {
+    pub level: u8,
+    pub count: usize,
+    pub totals: Option<Totals>,
+    /// The first and last name.
+    pub range: Option<(&'a [u8], &'a [u8])>,
+}
+
+impl Outline<'_> {
+    /// Checks the root node `id` of a directory.
+    pub(super) fn check_root(&self, id: &ObjectId) -> Result<(), ObjectError> {
+        match self.level > 0 && self.count < 2 {
+            true => Err(damaged(id, "root node has a single child")),
+            false => Ok(()),
+        }
+    }
+
+    /// Checks the node `child` of a parent of `parent_level`; `after` is the last name before it.
+    pub(super) fn check_child(
+        &self,
+        parent_level: u8,
+        child: &Child,
+        after: Option<&SafeName>,
+    ) -> Result<(), ObjectError> {
+        let why = if Some(self.level) != parent_level.checked_sub(1) {
             "level is not what the node above says"
-        } else if node.totals() != Some(child.totals) {
+        } else if self.totals != Some(child.totals) {
             "totals are not what the node above says"
-        } else if node.name_range().map(|(_, last)| last) != Some(&child.last) {
+        } else if self.range.map(|(_, last)| last) != Some(child.last.as_bytes()) {
             "last name is not what the node above says"
-        } else if node.name_range().map(|(first, _)| first) <= after {
+        } else if self.range.map(|(first, _)| first) <= after.map(SafeName::as_bytes) {
             "names do not rise from the node before"
         } else {
-            return Ok(node);
+            return Ok(());
         };
         Err(damaged(&child.id, why))
     }
@@ -269,63 +286,4 @@ pub(super) fn put_child(out: &mut Vec<u8>, child: &Child) {
     put_varint(out, child.totals.entries);
     put_varint(out, child.totals.bytes);
     put_varint(out, child.totals.files);
-}
-
-fn take_name(input: &mut Decoder<'_>, before: Option<&SafeName>) -> Result<SafeName, DecodeError> {
-    let bytes = input.bytes(MAX_NAME_BYTES, "name is too long")?;
-    if before.is_some_and(|before| before.as_bytes() >= bytes) {
-        return Err(input.error("names do not rise"));
-    }
-    SafeName::new(bytes).map_err(|e| input.error(e.why()))
-}
-
-fn take_entry(
-    input: &mut Decoder<'_>,
-    before: Option<&SafeName>,
-) -> Result<TreeEntry, DecodeError> {
-    let name = take_name(input, before)?;
-    let kind = Kind::from_number(input.u8()?).ok_or_else(|| input.error("unknown kind"))?;
-    let flags = input.u8()?;
-    if flags & !(FLAG_ATTRS | FLAG_LIST) != 0 {
-        return Err(input.error("unknown flag"));
-    }
-    let is_list = flags & FLAG_LIST != 0;
-    let id = input.id()?;
-    let size = input.varint()?;
-    let files = if kind == Kind::Directory {
-        input.varint()?
-    } else {
-        0
-    };
-    check_value(kind, is_list, size, files).map_err(|what| input.error(what))?;
-    let attrs = if flags & FLAG_ATTRS != 0 {
-        let attrs = input.bytes(MAX_ATTR_BYTES, "attributes are too long")?;
-        check_attrs(attrs).map_err(|e| input.error(e.what))?;
-        Some(attrs.into())
-    } else {
-        None
-    };
-    Ok(TreeEntry {
-        name,
-        kind,
-        is_list,
-        id,
-        size,
-        files,
-        attrs,
-    })
-}
-
-fn take_child(input: &mut Decoder<'_>, before: Option<&SafeName>) -> Result<Child, DecodeError> {
-    let last = take_name(input, before)?;
-    let id = input.id()?;
-    let totals = Totals {
-        entries: input.varint_up_to(MAX_DIR_ENTRIES, "directory has too many names")?,
-        bytes: input.varint()?,
-        files: input.varint()?,
-    };
-    if totals.entries == 0 {
-        return Err(input.error("child node is empty"));
-    }
-    Ok(Child { last, id, totals })
 }
