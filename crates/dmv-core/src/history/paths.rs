@@ -2,8 +2,13 @@
 //!
 //! History is simplified as Git does by default: a commit that has the paths as one of its parents
 //! has them is passed over, and only that parent is followed. So of a side branch that left no
-//! trace in the paths nothing is read. Of a tree only the directories on the way to a path are
-//! read, and of those only what a child did not have already.
+//! trace in the paths next to nothing is read. Of a tree only the directories on the way to a path
+//! are read, and of those only what a child did not have already.
+//!
+//! Nearly all the time goes into reading and checking those directories, so that is done for a
+//! stretch of history at once, on several threads, before the walk comes to it (`ahead`).
+
+mod ahead;
 
 use super::decode;
 use crate::hash::ObjectId;
@@ -11,6 +16,7 @@ use crate::object::commit::Commit;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, lookup};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
+use ahead::Ahead;
 use std::collections::{BTreeSet, BinaryHeap, HashSet};
 
 /// Where a path that a commit made was before, in its parent: trees of the parent and of the
@@ -37,6 +43,7 @@ pub struct PathLog<'r> {
     queue: BinaryHeap<Queued>,
     seen: HashSet<ObjectId>,
     absent: BTreeSet<ObjectId>,
+    ahead: Ahead,
 }
 
 impl<'r> PathLog<'r> {
@@ -51,11 +58,12 @@ impl<'r> PathLog<'r> {
             queue: BinaryHeap::new(),
             seen: HashSet::new(),
             absent: BTreeSet::new(),
+            ahead: Ahead::default(),
         };
         for id in tips {
             let ty = ObjectType::Commit;
             let missing = ObjectError::Missing { id: *id, ty };
-            let commit = log.load(id)?.ok_or(missing)?;
+            let (commit, _) = log.load(id, &[])?.ok_or(missing)?;
             let mut trails = Vec::new();
             for path in paths {
                 trails.push(Trail::walk(reader, &commit.tree, path, None)?);
@@ -91,7 +99,7 @@ impl<'r> PathLog<'r> {
         let mut parents = Vec::new();
         let mut unchanged = None;
         for parent in &commit.parents {
-            let Some(read) = self.load(parent)? else {
+            let Some((read, known)) = self.load(parent, &trails)? else {
                 continue;
             };
             if read.generation >= commit.generation {
@@ -99,9 +107,11 @@ impl<'r> PathLog<'r> {
                 let ty = ObjectType::Commit;
                 return Err(ObjectError::Damaged { id, ty, why }.into());
             }
+            let mut known = known.into_iter();
             let mut before = Vec::new();
             for trail in &trails {
-                before.push(self.trail_in(&commit, &read, trail, &mut moved)?);
+                let known = known.next().filter(|known| known.path == trail.path);
+                before.push(self.trail_in(&commit, &read, trail, known, &mut moved)?);
             }
             let pairs = || trails.iter().zip(&before);
             let same = !trails.is_empty() && pairs().all(|(a, b)| a.is_same(b));
@@ -139,15 +149,19 @@ impl<'r> PathLog<'r> {
         }))
     }
 
-    /// What a parent has where `trail` leads in its child.
+    /// What a parent has where `trail` leads in its child; `known` if that was read ahead.
     fn trail_in<E: From<ObjectError>>(
         &self,
         child: &Commit,
         parent: &Commit,
         trail: &Trail,
+        known: Option<Trail>,
         moved: &mut Option<&mut Moved<'_, E>>,
     ) -> Result<Trail, E> {
-        let before = Trail::walk(self.reader, &parent.tree, &trail.path, Some(trail))?;
+        let before = match known {
+            Some(known) => known,
+            None => Trail::walk(self.reader, &parent.tree, &trail.path, Some(trail))?,
+        };
         if let (true, false, Some(moved)) = (trail.is_there(), before.is_there(), moved)
             && let Some(path) = moved(&parent.tree, &child.tree, &trail.path)?
         {
@@ -156,9 +170,20 @@ impl<'r> PathLog<'r> {
         Ok(before)
     }
 
-    fn load(&mut self, id: &ObjectId) -> Result<Option<Commit>, ObjectError> {
+    /// A commit, and the trails in it like those of a child that are known already.
+    fn load(
+        &mut self,
+        id: &ObjectId,
+        trails: &[Trail],
+    ) -> Result<Option<(Commit, Vec<Trail>)>, ObjectError> {
+        if !trails.is_empty()
+            && !self.seen.contains(id)
+            && let Some(found) = self.ahead.take(self.reader, id, trails, &self.seen)
+        {
+            return Ok(Some(found));
+        }
         match self.reader.read(ObjectType::Commit, id)? {
-            Some(bytes) => decode(id, &bytes).map(Some),
+            Some(bytes) => Ok(Some((decode(id, &bytes)?, Vec::new()))),
             None => {
                 self.absent.insert(*id);
                 Ok(None)
@@ -401,6 +426,53 @@ mod tests {
             prop_assert!(generations.is_sorted_by(|a, b| a >= b));
             prop_assert_eq!(walk(&history, tip, &["d/nothing"])?, vec![]);
         }
+    }
+
+    /// A line of commits, each of which changes something beside `d/f`.
+    fn line(history: &mut History, n: u8) -> Result<Vec<ObjectId>, ObjectError> {
+        let mut ids: Vec<ObjectId> = Vec::new();
+        for beside in 1..=n {
+            let parents: Vec<ObjectId> = ids.last().copied().into_iter().collect();
+            ids.push(history.commit(1, beside, &parents)?);
+        }
+        Ok(ids)
+    }
+
+    #[test]
+    fn reading_ahead_reads_nothing_twice_and_not_far() -> Result<(), ObjectError> {
+        let mut history = History::default();
+        let ids = line(&mut history, 250)?;
+        let path = RepoPath::parse(b"d/f").expect("a path");
+        history.mem.reset_counters();
+        let mut log = PathLog::new(&history.mem, &ids[249..], std::slice::from_ref(&path))?;
+        for _ in 0..10 {
+            log.advance::<ObjectError>(None)?;
+        }
+        // A commit has two directories; one commit ahead is read, then two, then four.
+        let reads = history.mem.reads();
+        assert!(reads <= 3 * 16, "{reads} reads");
+        while log.advance::<ObjectError>(None)?.is_some() {}
+        // Each thread but the first begins without what it could compare with.
+        let reads = history.mem.reads();
+        assert!(reads <= 3 * 250 + 10, "{reads} reads");
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_wrong_further_back_is_found_when_the_walk_comes_there() -> Result<(), ObjectError> {
+        let mut history = History::default();
+        let ids = line(&mut history, 100)?;
+        let tree = super::super::load_commit(&history.mem, &ids[20])?.tree;
+        assert!(history.mem.remove(ObjectType::Tree, &tree));
+        let path = RepoPath::parse(b"d/f").expect("a path");
+        let mut log = PathLog::new(&history.mem, &ids[99..], std::slice::from_ref(&path))?;
+        for id in ids[22..].iter().rev() {
+            let visited = log.advance::<ObjectError>(None)?;
+            assert_eq!(visited.map(|visited| visited.id), Some(*id));
+        }
+        let error = log.advance::<ObjectError>(None);
+        assert!(matches!(error, Err(ObjectError::Missing { id, .. }) if id == tree));
+        Ok(())
     }
 
     #[test]

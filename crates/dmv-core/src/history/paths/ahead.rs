@@ -1,0 +1,114 @@
+//! Stretches of history read before a walk comes to them.
+//!
+//! A stretch is a commit and its first parents, one after the other. Which they are has to be read
+//! in turn; what their trees have at the paths does not, and is most of the work. What went wrong
+//! here is forgotten: the walk meets it again if it ever comes there.
+
+use super::super::load_commit;
+use super::Trail;
+use crate::hash::ObjectId;
+use crate::object::ObjectRead;
+use crate::object::commit::Commit;
+use std::collections::{HashMap, HashSet};
+
+/// Longest stretch: about as many commits as share a frame with their trees.
+const MAX_STRETCH: usize = 256;
+/// Commits that are kept in all. A history that leaves more of them unused is not read ahead well.
+const MAX_KEPT: usize = 4 * MAX_STRETCH;
+/// Commits that are worth a thread, which costs as much as reading a few of them.
+const PER_THREAD: usize = 32;
+/// Threads, the caller's one included.
+const MAX_THREADS: usize = 4;
+
+/// Commits read ahead, each with its trails.
+#[derive(Default)]
+pub(super) struct Ahead {
+    ready: HashMap<ObjectId, (Commit, Vec<Trail>)>,
+    /// Length of the last stretch.
+    stretch: usize,
+    /// How many commits have been of use since.
+    used: usize,
+}
+
+impl Ahead {
+    /// The commit `id` with trails like those of its child; reads on from there when it has to.
+    /// `None`: it is absent, or something is wrong with it.
+    pub(super) fn take(
+        &mut self,
+        reader: &dyn ObjectRead,
+        id: &ObjectId,
+        like: &[Trail],
+        seen: &HashSet<ObjectId>,
+    ) -> Option<(Commit, Vec<Trail>)> {
+        if !self.ready.contains_key(id) {
+            self.read_on(reader, id, like, seen);
+        }
+        self.used += 1;
+        self.ready.remove(id)
+    }
+
+    fn read_on(
+        &mut self,
+        reader: &dyn ObjectRead,
+        from: &ObjectId,
+        like: &[Trail],
+        seen: &HashSet<ObjectId>,
+    ) {
+        // A walk that shows a few commits reads a few. One that turns off to other parents
+        // leaves most of a stretch, and gets shorter ones.
+        let next = match self.used >= self.stretch {
+            true => self.stretch * 2,
+            false => self.stretch / 2,
+        };
+        self.stretch = next.clamp(1, MAX_STRETCH);
+        self.used = 0;
+        if self.ready.len() + self.stretch > MAX_KEPT {
+            self.ready.clear();
+        }
+        let mut line = Vec::with_capacity(self.stretch);
+        let mut next = Some(*from);
+        while let Some(id) = next.filter(|id| !seen.contains(id) && !self.ready.contains_key(id))
+            && line.len() < self.stretch
+            && let Ok(commit) = load_commit(reader, &id)
+        {
+            next = commit.parents.first().copied();
+            line.push((id, commit));
+        }
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS));
+        let part = line.len().div_ceil(threads).max(PER_THREAD);
+        let mut parts = line.chunks(part);
+        let first = parts.next().unwrap_or_default();
+        let trails = std::thread::scope(|scope| {
+            let others: Vec<_> = parts
+                .map(|part| scope.spawn(move || trails_of(reader, part, like)))
+                .collect();
+            let mut trails = trails_of(reader, first, like);
+            for other in others {
+                let more = other.join();
+                trails.extend(more.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            }
+            trails
+        });
+        for ((id, commit), trails) in line.into_iter().zip(trails) {
+            // Empty: not known. The walk asks for them itself.
+            self.ready.insert(id, (commit, trails));
+        }
+    }
+}
+
+/// The trails of each commit of a line, as far as they can be read.
+fn trails_of(
+    reader: &dyn ObjectRead,
+    line: &[(ObjectId, Commit)],
+    like: &[Trail],
+) -> Vec<Vec<Trail>> {
+    let mut out: Vec<Vec<Trail>> = Vec::with_capacity(line.len());
+    for (_, commit) in line {
+        let before = out.last().filter(|last| !last.is_empty());
+        let like = before.map_or(like, |last| last);
+        let walk = |like: &Trail| Trail::walk(reader, &commit.tree, &like.path, Some(like));
+        let trails = like.iter().map(walk).collect::<Result<_, _>>();
+        out.push(trails.unwrap_or_default());
+    }
+    out
+}
