@@ -1,12 +1,16 @@
 //! Peers that do not keep to the protocol, and what they say.
 
-use crate::peers::{Done, Place, serving, tips};
-use dmv_core::hash::ObjectId;
+use crate::peers::{Done, Place, serving, tips, update};
+use dmv_core::hash::{ObjectId, check};
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
+use dmv_core::object::codec::put_varint;
 use dmv_core::object::commit::{Commit, Person};
+use dmv_core::repo::RefUpdate;
 use dmv_net::session::{Client, Link, NetError};
 use dmv_net::wire::{Access, Filter, Frame, Hello, Message, Refs, Unasked, Want, put_object};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// The greeting of a server.
 pub fn server_hello() -> Vec<Message> {
@@ -33,17 +37,67 @@ pub fn offering(tip: ObjectId) -> Vec<Message> {
 
 /// A client with one commit meets a server that says just this, and then nothing.
 pub fn meets(says: &[Frame], check: impl Fn(&NetError) -> bool) -> Done {
-    let ours = Place::with_files(9, 3, 100)?;
+    left(says, LISTENS, check, |session| {
+        session.fetch(&tips(&session.offered))
+    })
+}
+
+/// The same with a server that has gone when it has said that.
+pub fn is_left_by(says: &[Frame]) -> Done {
+    let is_closed = |e: &NetError| matches!(e, NetError::Closed);
+    left(says, Duration::ZERO, is_closed, |session| {
+        session.fetch(&tips(&session.offered))
+    })
+}
+
+/// How long a server that has said all listens. Then it goes.
+const LISTENS: Duration = Duration::from_secs(3);
+
+/// The same for a client that pushes its commit as `branch/other`.
+pub fn pushes_to(says: &[Frame], check: impl Fn(&NetError) -> bool) -> Done {
+    left(says, LISTENS, check, |session| {
+        let update = RefUpdate {
+            key: "branch/other".into(),
+            ..update(None, pushed()?, false)
+        };
+        session.push(&[update]).map(drop)
+    })
+}
+
+/// What [`pushes_to`] pushes.
+pub fn pushed() -> Result<ObjectId, NetError> {
+    static TIP: OnceLock<ObjectId> = OnceLock::new();
+    let tip = || client().and_then(|place| place.tip());
+    Ok(*TIP.get_or_init(|| tip().expect("it has a commit")))
+}
+
+fn client() -> Done<Place> {
+    Place::with_files(9, 3, 100)
+}
+
+fn left(
+    says: &[Frame],
+    listens: Duration,
+    check: impl Fn(&NetError) -> bool,
+    session: impl FnOnce(&mut Client<'_>) -> Result<(), NetError>,
+) -> Done {
+    let ours = client()?;
     let before = (ours.objects()?, ours.repo.offered()?);
     let (link, mut evil) = Link::pair();
-    for frame in says {
-        evil.send(frame.clone())?;
-    }
-    let job = Job::default();
-    let met = Client::connect(&ours.repo, link, &job).and_then(|mut session| {
-        drop(evil);
-        session.fetch(&tips(&session.offered))
+    let says = says.to_vec();
+    let saying = std::thread::spawn(move || {
+        let said = says.into_iter().try_for_each(|frame| evil.send(frame));
+        let until = Arc::new(Job::default());
+        let end = until.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(listens);
+            end.cancel();
+        });
+        while said.is_ok() && evil.receive(&until).is_ok() {}
     });
+    let job = Job::default();
+    let met = Client::connect(&ours.repo, link, &job).and_then(|mut client| session(&mut client));
+    saying.join().map_err(|_| "the server panicked")?;
     let Err(e) = met else {
         return Err("a bad server was believed".into());
     };
@@ -100,20 +154,39 @@ pub fn a_commit(tree: ObjectId, parents: Vec<ObjectId>, generation: u64) -> Vec<
     commit.encode().expect("it is a commit")
 }
 
-/// A server with one commit meets a client that says just this.
+/// A server with one commit meets a client that says just this. Returns what it answers; the last is
+/// why it left.
 pub fn served(says: &[Frame]) -> Done<Vec<Message>> {
-    let place = Place::with_files(11, 3, 100)?;
+    served_at(&server()?, says)
+}
+
+/// What [`served`] meets, if nobody else has it yet.
+pub fn server() -> Done<Place> {
+    Place::with_files(11, 3, 100)
+}
+
+/// The same with the server of `place`.
+pub fn served_at(place: &Place, says: &[Frame]) -> Done<Vec<Message>> {
     let before = (place.objects()?, place.repo.offered()?);
     let (mut evil, link) = Link::pair();
-    let serving = serving(&place, link, Access::Write)?;
-    for frame in says {
-        evil.send(frame.clone())?;
-    }
+    let serving = serving(place, link, Access::Write)?;
     let mut answers = Vec::new();
+    let mut heard = |frame| match frame {
+        Frame::Message(bytes) => Message::decode(&bytes).map(|message| answers.push(message)),
+        Frame::Record(_) | Frame::Objects(_) => Ok(()),
+    };
+    for frame in says {
+        if evil.send(frame.clone()).is_err() {
+            break;
+        }
+        while let Ok(Some(frame)) = evil.try_receive() {
+            heard(frame)?;
+        }
+    }
     let job = Job::default();
     let last = loop {
-        match evil.hear(&job) {
-            Ok(message) => answers.push(message),
+        match evil.receive(&job) {
+            Ok(frame) => heard(frame)?,
             Err(NetError::Peer(code, why)) => break Message::Failed(code, why),
             Err(e) => return Err(e.into()),
         }
@@ -145,4 +218,68 @@ pub fn want(tip: ObjectId) -> Message {
         last: true,
         shallow: Vec::new(),
     })
+}
+
+/// One message of every kind, in their order.
+pub fn every_message() -> Vec<Message> {
+    let id = [7; 32];
+    let mut all = server_hello();
+    all.extend([
+        Message::Refs(Refs {
+            head: None,
+            refs: Vec::new(),
+            more: false,
+        }),
+        want(ObjectId::from_bytes(id)),
+        Message::Have(vec![id], false),
+        Message::Common(Vec::new(), true),
+        Message::End,
+        Message::Need(vec![(1, id)]),
+        Message::Absent(vec![(1, id)]),
+        Message::NeedEnd,
+        Message::Complete,
+        Message::Push(Vec::new()),
+        Message::Pushed(Vec::new()),
+        Message::Bye,
+    ]);
+    all
+}
+
+/// A record of a pack with the header's check put right, whatever its fields say.
+pub fn record(encoding: u8, lens: &[(ObjectType, u32)], raw_len: u32, payload: &[u8]) -> Frame {
+    let mut table = Vec::new();
+    for (ty, len) in lens {
+        table.push(*ty as u8);
+        put_varint(&mut table, u64::from(*len));
+    }
+    let mut head = b"DMVr".to_vec();
+    head.extend([1, encoding]);
+    head.extend((lens.len() as u16).to_le_bytes());
+    head.extend(raw_len.to_le_bytes());
+    head.extend((payload.len() as u32).to_le_bytes());
+    head.extend((table.len() as u32).to_le_bytes());
+    head.extend([0; 4]);
+    let sum = check(&[&head, &table]);
+    head.extend(sum);
+    head.extend(table);
+    head.extend(payload);
+    head.extend(match encoding {
+        0 => [0; 8],
+        _ => check(&[payload]),
+    });
+    Frame::Record(head)
+}
+
+/// A zstd frame of `blocks` times 128 KiB of zeros, of 4 bytes each, that says it has `says` bytes.
+pub fn zeros(blocks: usize, says: u32) -> Vec<u8> {
+    // Magic, "single segment, a size of four bytes", the size (RFC 8878, 3.1.1).
+    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0xa0];
+    frame.extend(says.to_le_bytes());
+    for n in 1..=blocks {
+        // A block that repeats one byte, and whether it is the last.
+        let head = (128 << 10) << 3 | 1 << 1 | u32::from(n == blocks);
+        frame.extend(&head.to_le_bytes()[..3]);
+        frame.push(0);
+    }
+    frame
 }

@@ -4,14 +4,16 @@ use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
 use dmv_core::object::tree::empty_tree_id;
+use dmv_core::repo::{RefUpdate, Refusal};
 use dmv_net::session::{Client, Link, NetError};
 use dmv_net::sync::SyncError;
-use dmv_net::wire::{Code, Frame, Message, Outcome, Refs, Update};
+use dmv_net::wire::{Code, Frame, MAX_REFS, Message, Outcome, Refs, Update};
 use dmv_tests::evil::{
-    a_commit, client_hello, frames, is_protocol, meets, offering, one_object, served, server_hello,
-    want, with,
+    a_commit, client_hello, every_message, frames, is_left_by, is_protocol, meets, offering,
+    one_object, pushed, pushes_to, served, served_at, server, server_hello, want, with,
 };
-use dmv_tests::peers::{Done, Place};
+use dmv_tests::peers::{Done, Place, connect, fetch, update};
+use dmv_tests::scratch::asked;
 use std::io::{self, Write};
 
 #[test]
@@ -44,69 +46,6 @@ fn a_server_that_talks_nonsense_is_left() -> Done {
     meets(&[refused.frame()], |e| {
         matches!(e, NetError::Peer(Code::Denied, _))
     })
-}
-
-#[test]
-fn objects_that_are_not_what_they_should_be_leave_no_trace() -> Done {
-    let good = a_commit(empty_tree_id(), Vec::new(), 1);
-    let tip = ObjectType::Commit.id_of(&good);
-    let offer = frames(&offering(tip));
-    let nasty = {
-        // A tree with the name "..": 1 entry, level 0.
-        let mut bytes = vec![3, 1, 0, 1, 2];
-        bytes.extend(b"..");
-        bytes.extend([1, 0]);
-        bytes.extend([0; 32]);
-        bytes.push(0);
-        bytes
-    };
-    let bad: Vec<Frame> = vec![
-        one_object(ObjectType::Tree, &nasty),
-        one_object(ObjectType::Commit, b"no commit"),
-        one_object(ObjectType::Chunk, b"chunks come when asked for"),
-        Frame::Objects(vec![9, 1, 0]),
-        Frame::Objects(vec![1, 0xff, 0xff, 0xff, 0xff, 0x0f]),
-        Frame::Record(vec![0; 64]),
-        Frame::Record(b"DMVr".repeat(20)),
-    ];
-    for frame in bad {
-        meets(&with(offer.clone(), [frame]), is_protocol)?;
-    }
-    // It ends before it has sent what it offered.
-    let end = Message::End.frame();
-    meets(&offer, |e| matches!(e, NetError::Closed))?;
-    meets(&with(offer.clone(), [end.clone()]), |e| {
-        matches!(e, NetError::Closed)
-    })?;
-    // An answer to what was not asked yet.
-    let absent = Message::Absent(vec![(5, *tip.as_bytes())]).frame();
-    meets(&with(offer, [end, absent]), is_protocol)
-}
-
-#[test]
-fn a_history_that_cannot_be_is_not_believed() -> Done {
-    // A generation that does not follow from the parent's; a parent that never comes; totals that
-    // are not the tree's.
-    let first = a_commit(empty_tree_id(), Vec::new(), 1);
-    let wrong = a_commit(empty_tree_id(), vec![ObjectType::Commit.id_of(&first)], 9);
-    let ours = Place::with_files(10, 3, 100)?;
-    let tip = ObjectType::Commit.id_of(&wrong);
-    let (link, mut evil) = Link::pair();
-    for frame in frames(&offering(tip)) {
-        evil.send(frame)?;
-    }
-    evil.send(one_object(ObjectType::Commit, &wrong))?;
-    evil.send(one_object(ObjectType::Commit, &first))?;
-    evil.send(Message::End.frame())?;
-    let job = Job::default();
-    let mut session = Client::connect(&ours.repo, link, &job)?;
-    let fetched = session.fetch(&[tip]);
-    assert!(
-        matches!(fetched, Err(NetError::Sync(SyncError::Unfit(_)))),
-        "{fetched:?}"
-    );
-    assert!(ours.repo.refs().with_prefix("remote/")?.is_empty());
-    ours.is_sound()
 }
 
 #[test]
@@ -149,43 +88,6 @@ fn a_client_that_talks_nonsense_is_told_so_and_left() -> Done {
 }
 
 #[test]
-fn a_push_without_its_objects_moves_nothing() -> Done {
-    let good = a_commit(empty_tree_id(), Vec::new(), 1);
-    let push = Message::Push(vec![Update {
-        key: "branch/other".into(),
-        old: None,
-        new: Some(*ObjectType::Commit.id_of(&good).as_bytes()),
-        force: true,
-    }]);
-    let begin = with(
-        client_hello(),
-        [push.frame(), Message::Common(Vec::new(), true).frame()],
-    );
-    // What the commit needs never comes; a chunk comes instead; what comes is no object.
-    let absent = Message::Absent(vec![(5, *ObjectType::Commit.id_of(&good).as_bytes())]);
-    let lacking = [
-        Message::End.frame(),
-        absent.frame(),
-        Message::NeedEnd.frame(),
-    ];
-    let endings: Vec<Vec<Frame>> = vec![
-        lacking.to_vec(),
-        vec![one_object(ObjectType::Chunk, b"unasked")],
-        vec![one_object(ObjectType::Tree, b"no tree")],
-        vec![Message::Push(Vec::new()).frame()],
-    ];
-    for ending in endings {
-        let answers = served(&with(begin.clone(), ending))?;
-        let told = answers.last();
-        assert!(
-            matches!(told, Some(Message::Failed(Code::Protocol, _))),
-            "{answers:?}"
-        );
-    }
-    Ok(())
-}
-
-#[test]
 fn bytes_that_are_no_protocol_are_reported_with_what_they_say() -> Done {
     let ours = Place::new()?;
     let meets = |bytes: &[u8]| -> Done<NetError> {
@@ -214,5 +116,298 @@ fn bytes_that_are_no_protocol_are_reported_with_what_they_say() -> Done {
         assert_eq!(matches!(e, NetError::Closed), cut, "{tail:?}: {e:?}");
         assert_eq!(is_protocol(&e), !cut, "{tail:?}: {e:?}");
     }
+    Ok(())
+}
+
+/// What a side may hear in one state; all else ends the connection.
+struct State {
+    name: &'static str,
+    /// What brings the other side into it.
+    before: Vec<Frame>,
+    /// Numbers of the messages that belong there, in the order of docs/protocol.md.
+    allowed: &'static [usize],
+    /// Whether objects do.
+    objects: bool,
+}
+
+const BYE: usize = 12;
+
+/// Every message in every state in which it has no meaning, and objects where none belong.
+fn nothing_else_is_heard(states: Vec<State>, is_left: impl Fn(&str, &[Frame]) -> Done) -> Done {
+    for state in &states {
+        for (n, message) in every_message().iter().enumerate() {
+            if !state.allowed.contains(&n) {
+                let name = format!("{} and then {message:?}", state.name);
+                is_left(&name, &with(state.before.clone(), [message.frame()]))?;
+            }
+        }
+        if !state.objects {
+            let name = format!("{} and then objects", state.name);
+            let objects = [one_object(ObjectType::Chunk, b"unasked")];
+            is_left(&name, &with(state.before.clone(), objects))?;
+        }
+    }
+    Ok(())
+}
+
+fn state(name: &'static str, before: Vec<Frame>, allowed: &'static [usize]) -> State {
+    State {
+        name,
+        before,
+        allowed,
+        objects: false,
+    }
+}
+
+#[test]
+fn a_server_hears_in_each_state_what_belongs_there_and_nothing_else() -> Done {
+    let place = server()?;
+    let tip = place.tip()?;
+    let new = a_commit(empty_tree_id(), Vec::new(), 1);
+    let push = Message::Push(vec![Update {
+        key: "branch/other".into(),
+        old: None,
+        new: Some(*ObjectType::Commit.id_of(&new).as_bytes()),
+        force: false,
+    }]);
+    let Message::Want(mut asks) = want(tip) else {
+        return Err("it wants".into());
+    };
+    asks.last = false;
+    let after = |messages: &[Message]| with(client_hello(), frames(messages));
+    let pushing = with(after(&[push]), frames(&[Message::Common(Vec::new(), true)]));
+    let states = vec![
+        state("before a greeting", Vec::new(), &[0, BYE]),
+        state("greeted", client_hello(), &[2, 10, BYE]),
+        state("naming haves", after(&[Message::Want(asks)]), &[3]),
+        state("asking", after(&[want(tip)]), &[6, 9]),
+        state(
+            "fetched",
+            after(&[want(tip), Message::Complete]),
+            &[2, 10, BYE],
+        ),
+        State {
+            objects: true,
+            ..state("giving unasked", pushing.clone(), &[5])
+        },
+        state("answering", with(pushing, [Message::End.frame()]), &[]),
+    ];
+    nothing_else_is_heard(states, |name, says| {
+        let answers = served_at(&place, says)?;
+        let told = answers.last();
+        let is_told = matches!(told, Some(Message::Failed(Code::Protocol, _)));
+        assert!(is_told, "{name}: {told:?}");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_client_hears_in_each_state_what_belongs_there_and_nothing_else() -> Done {
+    let tip = ObjectId::from_bytes([7; 32]);
+    let (hello, offer) = (frames(&server_hello()), frames(&offering(tip)));
+    let offered = offer[..2].to_vec();
+    let ended = with(offer.clone(), [Message::End.frame()]);
+    let states = vec![
+        state("before a greeting", Vec::new(), &[0]),
+        state("greeted", hello, &[1]),
+        state("naming haves", offered.clone(), &[4]),
+        State {
+            objects: true,
+            ..state("taking unasked", offer, &[5])
+        },
+        state("taking answers", ended, &[]),
+    ];
+    nothing_else_is_heard(states, |name, says| {
+        meets(says, is_protocol).map_err(|e| format!("{name}: {e}").into())
+    })?;
+    let Message::Want(mut asks) = want(pushed()?) else {
+        return Err("it wants".into());
+    };
+    let wants = with(offered.clone(), [Message::Want(asks.clone()).frame()]);
+    asks.last = false;
+    let negotiates = with(offered.clone(), [Message::Want(asks).frame()]);
+    let gave = with(wants.clone(), [Message::Complete.frame()]);
+    let states = vec![
+        state("pushing", offered, &[2, 11]),
+        state("hearing haves", negotiates, &[3]),
+        state("giving", wants, &[6, 9]),
+        state("gave", gave, &[11]),
+    ];
+    nothing_else_is_heard(states, |name, says| {
+        pushes_to(says, is_protocol).map_err(|e| format!("{name}: {e}").into())
+    })
+}
+
+#[test]
+fn a_server_that_lies_about_refs_is_left() -> Done {
+    let refs = |refs, more| {
+        let head = None;
+        Message::Refs(Refs { head, refs, more })
+    };
+    let some = |from: usize, n: usize| -> Vec<(String, [u8; 32])> {
+        let name = |n| (format!("branch/b{n}"), [7; 32]);
+        (from..from + n).map(name).collect()
+    };
+    let hello = frames(&server_hello());
+    let pages = |n: usize, size: usize, more: bool| -> Vec<Frame> {
+        let page = |p| refs(some(p * size, size), more || p + 1 < n).frame();
+        (0..n).map(page).collect()
+    };
+    // As many as there may be are heard out: it is left because it then says nothing.
+    is_left_by(&with(hello.clone(), pages(64, 1024, false)))?;
+    meets(&with(hello.clone(), pages(65, 1024, false)), is_protocol)?;
+    meets(&with(hello.clone(), pages(1, 1025, false)), is_protocol)?;
+    meets(
+        &with(hello.clone(), [refs(Vec::new(), true).frame()]),
+        is_protocol,
+    )?;
+    let long = vec![(format!("branch/{}", "x".repeat(1020)), [7; 32])];
+    meets(
+        &with(hello.clone(), [refs(long, false).frame()]),
+        is_protocol,
+    )?;
+    let head = Message::Refs(Refs {
+        head: Some("../../etc".into()),
+        refs: Vec::new(),
+        more: false,
+    });
+    meets(&with(hello, [head.frame()]), is_protocol)
+}
+
+#[test]
+fn a_side_that_lies_about_what_it_has_gains_nothing() -> Done {
+    let tip = ObjectId::from_bytes([7; 32]);
+    let offered = frames(&offering(tip)[..2]);
+    // "We have everything in common", and then nothing comes.
+    let common = Message::Common(vec![[7; 32], [8; 32]], true);
+    let absent = Message::Absent(vec![(5, [7; 32])]);
+    let says = frames(&[common, Message::End, absent, Message::NeedEnd]);
+    meets(&with(offered.clone(), says), |e| {
+        matches!(
+            e,
+            NetError::Sync(SyncError::Absent { .. }) | NetError::Protocol(_)
+        )
+    })?;
+    // "Tell me more": for ever.
+    let more = Message::Common(Vec::new(), false);
+    meets(&with(offered, frames(&vec![more; 17])), is_protocol)?;
+    // Haves that nobody has, for ever.
+    let place = server()?;
+    let Message::Want(mut asks) = want(place.tip()?) else {
+        return Err("it wants".into());
+    };
+    asks.last = false;
+    let haves = vec![Message::Have(vec![[1; 32]; 4096], false); 17];
+    let says = with(client_hello(), [Message::Want(asks.clone()).frame()]);
+    is_told(&place, &with(says, frames(&haves)), Code::Protocol)?;
+    // More wanted than a message may name; a commit of another branch than those offered.
+    asks.tips = vec![*place.tip()?.as_bytes(); 4097];
+    let says = [Message::Want(asks).frame()];
+    is_told(&place, &with(client_hello(), says), Code::Protocol)?;
+    let hidden = place.repo.read_commit(&place.tip()?)?.tree;
+    let says = [want(hidden).frame()];
+    is_told(&place, &with(client_hello(), says), Code::NotOffered)?;
+    // Thousands of tiny requests for the same are answered one after the other.
+    let needs = vec![Message::Need(vec![(5, *place.tip()?.as_bytes())]); 5000];
+    let says = with(client_hello(), [want(place.tip()?).frame()]);
+    let says = with(with(says, frames(&needs)), [Message::End.frame()]);
+    let answers = served_at(&place, &says)?;
+    let ends = answers.iter().filter(|said| **said == Message::NeedEnd);
+    assert_eq!(ends.count(), 5000);
+    Ok(())
+}
+
+fn is_told(place: &Place, says: &[Frame], code: Code) -> Done {
+    let answers = served_at(place, says)?;
+    let told = answers.last();
+    assert!(
+        matches!(told, Some(Message::Failed(c, _)) if *c == code),
+        "{told:?}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_push_can_name_branches_and_tags_and_nothing_else() -> Done {
+    let place = server()?;
+    let (tip, tree) = (place.tip()?, place.repo.read_commit(&place.tip()?)?.tree);
+    let update = |key: &str, new: ObjectId| Update {
+        key: key.into(),
+        old: None,
+        new: Some(*new.as_bytes()),
+        force: true,
+    };
+    let bad = [
+        "",
+        "branch/",
+        "branch",
+        "HEAD",
+        "branch/../main",
+        "branch/a b",
+        "branch/-x",
+        "branch/x\u{1b}[2J",
+        "branch/x\0y",
+        "remote/origin/main",
+        "worktree/main/head",
+        "worktree/main/base",
+        "peer/8f",
+        "subset/main",
+        "config/ssh.command",
+        "../config.toml",
+        "tag/../branch/main",
+    ];
+    let push = Message::Push(bad.iter().map(|key| update(key, tip)).collect());
+    let mut says = with(client_hello(), [push.frame()]);
+    // Something that fails, so that the session ends.
+    says.push(Message::End.frame());
+    let answers = served_at(&place, &says)?;
+    let refused = vec![Outcome::BadName; bad.len()];
+    assert!(answers.contains(&Message::Pushed(refused)), "{answers:?}");
+    // A ref that would name no commit, and one that is asked for twice.
+    for updates in [
+        vec![update("branch/x", tree)],
+        vec![update("branch/x", tip), update("branch/x", tip)],
+        vec![update("branch/x", tip); 1025],
+    ] {
+        let absent = Message::Absent(vec![(5, *tree.as_bytes())]);
+        let says = [
+            Message::Push(updates),
+            Message::Common(Vec::new(), true),
+            Message::End,
+            absent,
+            Message::NeedEnd,
+        ];
+        is_told(&place, &with(client_hello(), frames(&says)), Code::Protocol)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_repository_takes_no_more_refs_than_can_be_fetched() -> Done {
+    let place = server()?;
+    let tip = place.tip()?;
+    let job = Job::default();
+    let updates = |from: usize, n: usize| -> Vec<RefUpdate> {
+        let one = |n| RefUpdate {
+            key: format!("tag/t{n}"),
+            ..update(None, tip, false)
+        };
+        (from..from + n).map(one).collect()
+    };
+    // One branch is there already, and room for one more is left.
+    place
+        .repo
+        .accept_push(&updates(0, MAX_REFS - 2), &asked("push"))?;
+    let mut session = connect(&place.repo, &place, &job)?;
+    let moved = session.push(&updates(MAX_REFS, 2))?;
+    assert_eq!(
+        (moved[0].refused, moved[1].refused),
+        (None, Some(Refusal::BadName))
+    );
+    assert_eq!(place.again()?.offered()?.refs.len(), MAX_REFS);
+    session.finish(Vec::new());
+    let ours = Place::new()?;
+    fetch(&ours, &place)?;
+    assert_eq!(ours.repo.resolve("origin/main")?, tip);
     Ok(())
 }

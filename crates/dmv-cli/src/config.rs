@@ -4,6 +4,7 @@ use crate::error::{EXIT_OTHER, Failure};
 use dmv_core::refs::check_ref_name;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use toml::{Table, Value};
 use toml_edit::DocumentMut;
 
@@ -20,6 +21,8 @@ pub enum Kind {
     Branch,
     /// `auto`, `always` or `never`.
     Color,
+    /// A whole number of seconds, at least one.
+    Seconds,
     /// A program with arguments. A repository's file cannot set it: it may be somebody else's.
     Program,
 }
@@ -37,7 +40,7 @@ pub struct Key {
 }
 
 /// All settings.
-pub const KEYS: [Key; 10] = [
+pub const KEYS: [Key; 11] = [
     key("user.name", Kind::Text, None, "the author's name"),
     key("user.email", Kind::Text, None, "the author's address"),
     key(
@@ -75,6 +78,12 @@ pub const KEYS: [Key; 10] = [
         Kind::Text,
         None,
         "a relay for dmv:// addresses, as a URL: used where no direct way is found",
+    ),
+    key(
+        "net.patience",
+        Kind::Seconds,
+        Some("300"),
+        "seconds to wait for a peer that moves next to nothing",
     ),
     key(
         "ssh.command",
@@ -205,6 +214,12 @@ impl Config {
         )
     }
 
+    /// The time that the setting `name` gives, which has a built-in value.
+    pub fn seconds(&self, name: &'static str) -> Result<Duration, Failure> {
+        let value = self.value(name)?.and_then(|value| value.parse().ok());
+        Ok(Duration::from_secs(value.expect("it was checked")))
+    }
+
     /// The repository's remotes and their addresses, by name.
     pub fn remotes(&self) -> Vec<(String, String)> {
         let table = self.repository.get(REMOTES).and_then(Value::as_table);
@@ -272,6 +287,7 @@ pub fn check(key: &Key, value: &str, place: &str) -> Result<(), Failure> {
         Kind::Path => !value.contains('\0'),
         Kind::Branch => check_ref_name(value).is_ok(),
         Kind::Color => matches!(value, "auto" | "always" | "never"),
+        Kind::Seconds => value.parse().is_ok_and(|n: u32| n > 0),
     };
     if fits {
         Ok(())
@@ -288,6 +304,7 @@ fn bad(key: &Key, value: &str, place: &str) -> Failure {
         Kind::Path => "a path",
         Kind::Branch => "a branch's name",
         Kind::Color => "auto, always or never",
+        Kind::Seconds => "a number of seconds, at least 1",
     };
     let place = if place.is_empty() {
         String::new()
@@ -307,6 +324,7 @@ fn as_text(key: &Key, value: &Value) -> Option<String> {
     match (key.kind, value) {
         (Kind::Bool, Value::Boolean(b)) => Some(b.to_string()),
         (Kind::Bool, _) => None,
+        (Kind::Seconds, Value::Integer(n)) => Some(n.to_string()),
         (_, Value::String(text)) => Some(text.clone()),
         _ => None,
     }

@@ -152,9 +152,10 @@ impl From<NetError> for Failure {
         };
         let message = e.to_string();
         let (code, exit) = match &e {
-            NetError::Unreachable { .. } | NetError::Closed | NetError::NotDmv(_) => {
-                ("unreachable", EXIT_UNREACHABLE)
-            }
+            NetError::Unreachable { .. }
+            | NetError::Closed
+            | NetError::Stalled(_)
+            | NetError::NotDmv(_) => ("unreachable", EXIT_UNREACHABLE),
             NetError::NotLetIn { .. } => ("not-let-in", EXIT_PERMISSION),
             NetError::Version(_) => ("too-new", EXIT_TOO_NEW),
             NetError::Peer(code, _) => match code {
@@ -173,6 +174,7 @@ impl From<NetError> for Failure {
         let hint = match &e {
             NetError::NotLetIn { place, .. } if is_key(place) => Some("dmv pair"),
             NetError::Unreachable { place, .. } if is_key(place) => Some("dmv peers --lan"),
+            NetError::Stalled(_) => Some("dmv config set net.patience SECONDS"),
             _ => None,
         };
         let failure = Failure::new(code, exit, message);

@@ -67,11 +67,15 @@ pub fn with_client<T>(
             _ => None,
         },
     };
+    let patience = config.seconds("net.patience")?;
     let watch = context.watch("exchanging");
     let mut connection = connect(url, &reach)?;
     let done = connection
         .take_link()
-        .and_then(|link| Client::connect(repo, link, &context.job))
+        .and_then(|mut link| {
+            link.be_patient(patience);
+            Client::connect(repo, link, &context.job)
+        })
         .and_then(session);
     drop(watch);
     done.map_err(|e| connection.explain(e).into())

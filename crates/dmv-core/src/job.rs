@@ -2,12 +2,13 @@
 //!
 //! Workers add to plain counters; whoever draws them looks now and then. Nothing calls back up.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A piece of long work, shared by its threads and whoever watches it.
 #[derive(Debug, Default)]
 pub struct Job {
-    cancel: AtomicBool,
+    cancel: Arc<AtomicBool>,
     /// What has been done so far.
     pub progress: Progress,
 }
@@ -41,6 +42,11 @@ impl Job {
     /// The flag itself, for rooms that know nothing of jobs.
     pub fn cancel_flag(&self) -> &AtomicBool {
         &self.cancel
+    }
+
+    /// The same, for what may outlive the job.
+    pub fn cancel_handle(&self) -> Arc<AtomicBool> {
+        self.cancel.clone()
     }
 
     /// Adds `n` to a counter of [`Progress`].

@@ -1,8 +1,11 @@
 //! The bytes of the protocol: frames and messages. docs/protocol.md is the authority.
 //!
-//! Lengths are compared with their limits before anything is allocated. A message that decodes is
-//! within the limits of its fields, but says nothing about whether it makes sense now: that is
+//! Lengths are compared with their limits before anything is allocated, and lists end where they
+//! may: the smallest items take many times their bytes in memory. A message that decodes is within
+//! the limits of its fields, but says nothing about whether it makes sense now: that is
 //! for [`sync`](crate::sync) and [`session`](crate::session).
+
+mod lists;
 
 use dmv_core::hash::ObjectId;
 use dmv_core::limits::{MAX_UNION_BYTES, MAX_UNION_SUBSETS};
@@ -10,6 +13,7 @@ use dmv_core::object::ObjectType;
 use dmv_core::object::codec::{Decoder, put_varint};
 use dmv_core::reach;
 use dmv_core::subset::{Subset, Union};
+use lists::at_most;
 use serde::{Deserialize, Serialize};
 
 /// The line that each side sends first.
@@ -30,6 +34,8 @@ pub const MAX_REFS_IN_MESSAGE: usize = 1024;
 pub const MAX_REFS: usize = 65_536;
 /// Bytes of a text in a message.
 pub const MAX_TEXT_BYTES: usize = 1024;
+/// Extensions in a hello.
+pub const MAX_EXTENSIONS: usize = 64;
 /// [`Message::Need`] messages that may wait for their answers.
 pub const MAX_NEEDS: usize = 8;
 /// Rounds of haves.
@@ -115,19 +121,27 @@ pub fn put_object(body: &mut Vec<u8>, ty: ObjectType, bytes: &[u8]) {
     body.extend_from_slice(bytes);
 }
 
-/// The objects in the body of [`Frame::Objects`].
-pub fn objects(body: &[u8]) -> Result<Vec<(ObjectType, Vec<u8>)>, WireError> {
-    let mut input = Decoder::new(body);
-    let mut out = Vec::new();
-    while input.remaining() > 0 {
-        let bad = |_| WireError("objects do not decode");
-        let ty = ObjectType::from_number(input.u8().map_err(bad)?);
-        let ty = ty.ok_or(WireError("object of an unknown type"))?;
-        let max = dmv_core::limits::MAX_OBJECT_BYTES;
-        let bytes = input.bytes(max, "object is too large").map_err(bad)?;
-        out.push((ty, bytes.to_vec()));
-    }
-    Ok(out)
+/// The objects in the body of [`Frame::Objects`], one after the other: the smallest take two bytes
+/// there and many times that in memory. Nothing follows a failure.
+pub fn objects(body: &[u8]) -> impl Iterator<Item = Result<(ObjectType, Vec<u8>), WireError>> {
+    let mut input = Some(Decoder::new(body));
+    std::iter::from_fn(move || {
+        let mut rest = input.take().filter(|rest| rest.remaining() > 0)?;
+        let object = next_object(&mut rest);
+        if object.is_ok() {
+            input = Some(rest);
+        }
+        Some(object)
+    })
+}
+
+fn next_object(input: &mut Decoder<'_>) -> Result<(ObjectType, Vec<u8>), WireError> {
+    let bad = |_| WireError("objects do not decode");
+    let ty = ObjectType::from_number(input.u8().map_err(bad)?);
+    let ty = ty.ok_or(WireError("object of an unknown type"))?;
+    let max = dmv_core::limits::MAX_OBJECT_BYTES;
+    let bytes = input.bytes(max, "object is too large").map_err(bad)?;
+    Ok((ty, bytes.to_vec()))
 }
 
 /// Something to be said later without a new version. Unknown tags are passed over.
@@ -160,6 +174,7 @@ pub struct Hello {
     /// What the server allows; [`Access::Read`] from a client.
     pub access: Access,
     /// See [`Extension`].
+    #[serde(deserialize_with = "at_most::<_, _, MAX_EXTENSIONS>")]
     pub extensions: Vec<Extension>,
 }
 
@@ -169,6 +184,7 @@ pub struct Refs {
     /// The branch that a clone should begin with.
     pub head: Option<String>,
     /// `branch/NAME` or `tag/NAME`, with the commit.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_REFS_IN_MESSAGE>")]
     pub refs: Vec<(String, WireId)>,
     /// Whether more messages of this kind follow.
     pub more: bool,
@@ -199,6 +215,7 @@ impl From<Unasked> for reach::Detail {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter {
     /// The patterns of one or more subsets, whose paths are wanted; none: all paths.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_UNION_SUBSETS>")]
     pub subsets: Vec<Vec<Vec<u8>>>,
     /// Commits along the shortest line from a tip, which is the first; 0: all.
     pub depth: u32,
@@ -257,12 +274,14 @@ impl Filter {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Want {
     /// The commits wanted, with all that they need.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_IDS>")]
     pub tips: Vec<WireId>,
     /// How much of that.
     pub filter: Filter,
     /// What is to be sent without being asked for.
     pub unasked: Unasked,
     /// Commits that the receiver has, with all that they need.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_IDS>")]
     pub haves: Vec<WireId>,
     /// Whether the receiver has no more to name.
     pub last: bool,
@@ -335,23 +354,29 @@ pub enum Message {
     /// The receiver begins a transfer.
     Want(Want),
     /// The receiver names more commits that it has: ids, and whether that was all.
-    Have(Vec<WireId>, bool),
+    Have(
+        #[serde(deserialize_with = "at_most::<_, _, MAX_IDS>")] Vec<WireId>,
+        bool,
+    ),
     /// The sender answers a round: which of them it has, too, and whether it begins to send.
-    Common(Vec<WireId>, bool),
+    Common(
+        #[serde(deserialize_with = "at_most::<_, _, MAX_IDS>")] Vec<WireId>,
+        bool,
+    ),
     /// The sender has sent what it sends unasked.
     End,
     /// The receiver asks for objects.
-    Need(Vec<WireObject>),
+    Need(#[serde(deserialize_with = "at_most::<_, _, MAX_IDS>")] Vec<WireObject>),
     /// Some of what was asked for is not here.
-    Absent(Vec<WireObject>),
+    Absent(#[serde(deserialize_with = "at_most::<_, _, MAX_IDS>")] Vec<WireObject>),
     /// The oldest [`Message::Need`] has been answered.
     NeedEnd,
     /// The receiver has all it wanted, verified.
     Complete,
     /// The client wants refs moved.
-    Push(Vec<Update>),
+    Push(#[serde(deserialize_with = "at_most::<_, _, MAX_REFS_IN_MESSAGE>")] Vec<Update>),
     /// What became of each.
-    Pushed(Vec<Outcome>),
+    Pushed(#[serde(deserialize_with = "at_most::<_, _, MAX_REFS_IN_MESSAGE>")] Vec<Outcome>),
     /// The client is done.
     Bye,
     /// The side ends the connection.
@@ -388,7 +413,9 @@ impl Message {
             |mut texts: std::slice::Iter<'_, (String, WireId)>| texts.all(|(t, _)| text(t));
         match self {
             Message::Hello(hello) => {
-                text(&hello.agent) && text(&hello.chunker) && hello.extensions.len() <= 64
+                text(&hello.agent)
+                    && text(&hello.chunker)
+                    && hello.extensions.len() <= MAX_EXTENSIONS
             }
             Message::Refs(refs) => {
                 refs.head.as_ref().is_none_or(text)

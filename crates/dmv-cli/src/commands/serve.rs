@@ -69,7 +69,8 @@ fn stdio(context: &Context, path: &Path, read_only: bool) -> Result<u8, Failure>
     // Without the buffers of the standard streams, which look for line ends.
     let raw = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().map(File::from);
     let input = raw(std::io::stdin().as_fd())?;
-    let link = Link::over(input, raw(std::io::stdout().as_fd())?);
+    let mut link = Link::over(input, raw(std::io::stdout().as_fd())?);
+    link.be_patient(context.config()?.seconds("net.patience")?);
     let asked = context.asked()?;
     let repo = match open_at(path) {
         Ok(repo) => repo,

@@ -251,6 +251,11 @@ impl Reach {
         }
     }
 
+    /// How much the reader did not have since the last [`retry`](Self::retry).
+    pub fn parked(&self) -> usize {
+        self.parked.len()
+    }
+
     /// Looks again at what the reader did not have; whether there was anything.
     pub fn retry(&mut self) -> bool {
         let any = !self.parked.is_empty();
@@ -298,6 +303,13 @@ impl Reach {
                 id: *id,
             });
             self.open += 1;
+            // Histories can be wide, and messages long.
+            let commit = Commit {
+                message: String::new(),
+                extras: Vec::new(),
+                signature: None,
+                ..commit
+            };
             let waiting = Waiting {
                 hidden: false,
                 distance,

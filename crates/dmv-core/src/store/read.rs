@@ -103,6 +103,12 @@ impl Store {
             }
         }
         out.truncate(start);
+        // Somebody may ask for a commit by the id of a tree. If that is whole, there is none.
+        if place.ty != ty && self.read_at_place(place.ty, id, pack, place, out).is_ok() {
+            out.truncate(start);
+            return Ok(false);
+        }
+        out.truncate(start);
         first.map(|()| true)
     }
 

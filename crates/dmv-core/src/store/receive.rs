@@ -144,11 +144,15 @@ impl<'s> Incoming<'s> {
         self.writer.stored_bytes()
     }
 
-    /// Appends a record as it came, unless all of it is here. Returns how many objects are new.
-    pub fn add_record(&mut self, record: &CheckedRecord) -> Result<usize, StoreError> {
-        let mut new = 0;
+    /// Appends a record as it came, unless all of it is here. Returns how many objects are new, and
+    /// their bytes.
+    pub fn add_record(&mut self, record: &CheckedRecord) -> Result<(u64, u64), StoreError> {
+        let (mut new, mut bytes) = (0, 0);
         for object in &record.objects {
-            new += usize::from(self.writer.claim(&object.id)?);
+            if self.writer.claim(&object.id)? {
+                new += 1;
+                bytes += u64::from(object.len);
+            }
         }
         if new > 0 {
             let (payload, sum) = record
@@ -162,7 +166,7 @@ impl<'s> Incoming<'s> {
             };
             self.writer.append(record.kind(), &frame)?;
         }
-        Ok(new)
+        Ok((new, bytes))
     }
 
     /// Adds an object to the frame that is being filled. Returns whether it is new.

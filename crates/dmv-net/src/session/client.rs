@@ -215,6 +215,9 @@ fn read_refs(link: &mut Link, job: &Job) -> Result<Offered, NetError> {
         let Message::Refs(page) = link.hear(job)? else {
             return Err(NetError::Protocol("refs were expected"));
         };
+        if page.more && page.refs.is_empty() {
+            return Err(NetError::Protocol("refs that do not end"));
+        }
         if offered.refs.len() + page.refs.len() > MAX_REFS {
             return Err(NetError::Protocol("too many refs"));
         }

@@ -1,18 +1,24 @@
 //! A connection: frames in, frames out, both through short queues that push back.
+//!
+//! Whoever waits for the other side loses patience when it moves nearly nothing: a peer that is
+//! silent, that trickles, or that never reads, ends its session and takes nothing from others.
 
 use super::NetError;
+use super::queue::{Giver, Nothing, Refused, Taker, queue};
 use crate::wire::{FRAME_HEAD_BYTES, Frame, LINE, MAX_LINE_BYTES, Message, VERSION};
 use dmv_core::job::Job;
 use std::io::{self, Read, Write};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-/// Frames that may lie in a queue. More than a receiver's open requests, so that a sender that is
-/// busy sending never keeps its receiver from asking: neither waits for the other.
-const QUEUE: usize = 16;
 /// How often somebody who waits looks whether the job was cancelled.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long this side waits for another process that moves nearly nothing, unless told otherwise.
+pub const PATIENCE: Duration = Duration::from_secs(300);
+/// What it has to move meanwhile, either way, or say in whole messages, to count as being there:
+/// much less than a bad telephone line carries.
+const LEAST_BYTES: u64 = 16 << 10;
 
 /// What went over a connection, as this side saw it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,25 +38,33 @@ pub struct Traffic {
 /// Where frames go.
 enum Outgoing {
     /// To the other end's queue.
-    Inside(SyncSender<Result<Frame, NetError>>),
+    Inside(Giver<Result<Frame, NetError>>),
     /// To a thread that writes them.
-    Outside(SyncSender<Frame>),
+    Outside(Giver<Frame>),
 }
 
 impl Outgoing {
-    fn send(&self, frame: Frame) -> Result<(), NetError> {
+    fn give(&self, frame: Frame, wait: Duration) -> Result<(), Refused<Frame>> {
+        let bytes = frame.wire_len() as usize;
         match self {
-            Outgoing::Inside(to) => to.send(Ok(frame)).map_err(|_| NetError::Closed),
-            Outgoing::Outside(to) => to.send(frame).map_err(|_| NetError::Closed),
+            Outgoing::Outside(to) => to.give(frame, bytes, wait),
+            Outgoing::Inside(to) => to.give(Ok(frame), bytes, wait).map_err(|e| match e {
+                Refused::Full(Ok(frame)) => Refused::Full(frame),
+                Refused::Full(Err(_)) | Refused::Gone => Refused::Gone,
+            }),
         }
     }
 }
 
 /// One end of a connection.
 pub struct Link {
-    incoming: Receiver<Result<Frame, NetError>>,
+    incoming: Taker<Result<Frame, NetError>>,
     outgoing: Option<Outgoing>,
-    writing: Option<JoinHandle<()>>,
+    /// Ends when the writing thread does.
+    writing: Option<Taker<()>>,
+    waiting: Waiting,
+    /// Of the job that this end is used for, as soon as it is known.
+    cancel: Option<Arc<AtomicBool>>,
     /// What went over it.
     pub traffic: Traffic,
 }
@@ -58,49 +72,80 @@ pub struct Link {
 impl Link {
     /// Both ends of a connection within this process.
     pub fn pair() -> (Link, Link) {
-        let (to_b, from_a) = sync_channel(QUEUE);
-        let (to_a, from_b) = sync_channel(QUEUE);
+        let (to_b, from_a) = queue();
+        let (to_a, from_b) = queue();
         let end = |outgoing, incoming| Link {
             incoming,
             outgoing: Some(Outgoing::Inside(outgoing)),
             writing: None,
+            waiting: Waiting::default(),
+            cancel: None,
             traffic: Traffic::default(),
         };
         (end(to_b, from_b), end(to_a, from_a))
     }
 
-    /// A connection over two streams of bytes, one each way.
+    /// A connection over two streams of bytes, one each way. Its other end is given [`PATIENCE`].
     pub fn over(reader: impl Read + Send + 'static, writer: impl Write + Send + 'static) -> Link {
-        let (to_us, incoming) = sync_channel(QUEUE);
+        let moved = Arc::new(AtomicU64::new(0));
+        let (reader, writer) = (Counted::new(reader, &moved), Counted::new(writer, &moved));
+        let (to_us, incoming) = queue();
         std::thread::spawn(move || read_frames(reader, &to_us));
-        let (outgoing, queue) = sync_channel(QUEUE);
-        let writing = std::thread::spawn(move || {
+        let (outgoing, frames) = queue();
+        let (until_written, writing) = queue();
+        std::thread::spawn(move || {
             // A peer that has gone is noticed by whoever waits for its answer.
-            let _ = write_frames(writer, &queue);
+            let _ = write_frames(writer, &frames);
+            drop(until_written);
         });
         Link {
             incoming,
             outgoing: Some(Outgoing::Outside(outgoing)),
             writing: Some(writing),
+            waiting: Waiting {
+                patience: Some(PATIENCE),
+                moved,
+                ..Waiting::default()
+            },
+            cancel: None,
             traffic: Traffic::default(),
         }
     }
 
+    /// Gives another process this long, where it moves nearly nothing.
+    pub fn be_patient(&mut self, time: Duration) {
+        if self.waiting.patience.is_some() {
+            self.waiting.patience = Some(time);
+        }
+    }
+
     /// Sends a frame, waiting for room.
-    pub fn send(&mut self, frame: Frame) -> Result<(), NetError> {
-        self.traffic.bytes_sent += frame.wire_len();
-        let outgoing = self.outgoing.as_ref().ok_or(NetError::Closed)?;
-        outgoing
-            .send(frame)
-            .map_err(|_| match self.incoming.try_recv() {
-                // Why it closed may have been said before.
-                Ok(Ok(Frame::Message(bytes))) => match Message::decode(&bytes) {
-                    Ok(Message::Failed(code, why)) => NetError::Peer(code, why),
-                    _ => NetError::Closed,
-                },
-                Ok(Err(e)) => e,
-                _ => NetError::Closed,
-            })
+    pub fn send(&mut self, mut frame: Frame) -> Result<(), NetError> {
+        let bytes = frame.wire_len();
+        loop {
+            let outgoing = self.outgoing.as_ref().ok_or(NetError::Closed)?;
+            let from = Instant::now();
+            frame = match outgoing.give(frame, LOOK) {
+                Ok(()) => break,
+                Err(Refused::Full(frame)) => frame,
+                Err(Refused::Gone) => return Err(self.why_closed()),
+            };
+            self.is_cancelled()?;
+            self.waiting.spent(from.elapsed())?;
+        }
+        self.traffic.bytes_sent += bytes;
+        Ok(())
+    }
+
+    /// Why it closed may have been said before.
+    fn why_closed(&self) -> NetError {
+        while let Ok(frame) = self.incoming.take(Duration::ZERO) {
+            match frame.and_then(failed) {
+                Ok(_) => {}
+                Err(e) => return e,
+            }
+        }
+        NetError::Closed
     }
 
     /// Sends a message.
@@ -108,23 +153,41 @@ impl Link {
         self.send(message.frame())
     }
 
+    /// Says something before the end, if there is room for it.
+    pub fn say_last(&mut self, message: &Message) {
+        if let Some(outgoing) = &self.outgoing {
+            // Who does not read will not read this either.
+            let _ = outgoing.give(message.frame(), Duration::ZERO);
+        }
+    }
+
     /// The next frame, waiting for it. A peer's [`Message::Failed`] is an error.
     pub fn receive(&mut self, job: &Job) -> Result<Frame, NetError> {
+        self.cancel.get_or_insert_with(|| job.cancel_handle());
         loop {
             if job.is_cancelled() {
                 return Err(NetError::Cancelled);
             }
-            match self.incoming.recv_timeout(LOOK) {
-                Ok(frame) => return self.take(frame?),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Err(NetError::Closed),
+            let from = Instant::now();
+            let taken = self.incoming.take(LOOK);
+            let frame = match taken {
+                Ok(frame) => Some(self.take(frame?)?),
+                Err(Nothing::Yet) => None,
+                Err(Nothing::Ever) => return Err(NetError::Closed),
+            };
+            // Also where objects have come: they may come in small pieces for ever.
+            if !matches!(frame, Some(Frame::Message(_))) {
+                self.waiting.spent(from.elapsed())?;
+            }
+            if let Some(frame) = frame {
+                return Ok(frame);
             }
         }
     }
 
     /// The next frame, if it has come.
     pub fn try_receive(&mut self) -> Result<Option<Frame>, NetError> {
-        match self.incoming.try_recv() {
+        match self.incoming.take(Duration::ZERO) {
             Ok(frame) => self.take(frame?).map(Some),
             Err(_) => Ok(None),
         }
@@ -132,12 +195,20 @@ impl Link {
 
     fn take(&mut self, frame: Frame) -> Result<Frame, NetError> {
         self.traffic.bytes_received += frame.wire_len();
-        if let Frame::Message(bytes) = &frame
-            && let Ok(Message::Failed(code, why)) = Message::decode(bytes)
-        {
-            return Err(NetError::Peer(code, why));
+        let frame = failed(frame)?;
+        if matches!(frame, Frame::Message(_)) {
+            // How many of them make sense is bounded; objects can be as small as the peer likes.
+            self.waiting.is_answered();
         }
         Ok(frame)
+    }
+
+    fn is_cancelled(&self) -> Result<(), NetError> {
+        let cancelled = self.cancel.as_ref();
+        match cancelled.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
+            true => Err(NetError::Cancelled),
+            false => Ok(()),
+        }
     }
 
     /// The next message, waiting for it.
@@ -148,21 +219,109 @@ impl Link {
         }
     }
 
-    /// Ends the connection after everything said has been handed to the transport.
+    /// Ends the connection after everything said has been handed to the transport, or the other
+    /// side does not take it.
     pub fn close(mut self) {
         self.outgoing = None;
-        if let Some(writing) = self.writing.take() {
-            // It ends when the last frame is out or the peer is gone.
-            let _ = writing.join();
+        let Some(writing) = self.writing.take() else {
+            return;
+        };
+        loop {
+            let from = Instant::now();
+            if writing.take(LOOK) == Err(Nothing::Ever)
+                || self.is_cancelled().is_err()
+                || self.waiting.spent(from.elapsed()).is_err()
+            {
+                return;
+            }
         }
     }
 }
 
-fn write_frames(mut writer: impl Write, queue: &Receiver<Frame>) -> io::Result<()> {
+/// A frame that is no [`Message::Failed`].
+fn failed(frame: Frame) -> Result<Frame, NetError> {
+    if let Frame::Message(bytes) = &frame
+        && let Ok(Message::Failed(code, why)) = Message::decode(bytes)
+    {
+        return Err(NetError::Peer(code, why));
+    }
+    Ok(frame)
+}
+
+/// How long the other side has been waited for since it last got on. Time in which nobody waits
+/// for it does not count.
+#[derive(Default)]
+struct Waiting {
+    /// `None`: it is this process, which has no reason to stall.
+    patience: Option<Duration>,
+    /// Bytes that went through the connection, both ways.
+    moved: Arc<AtomicU64>,
+    /// What that was when it last got on.
+    mark: u64,
+    spent: Duration,
+}
+
+impl Waiting {
+    fn is_answered(&mut self) {
+        self.mark = self.moved.load(Ordering::Relaxed);
+        self.spent = Duration::ZERO;
+    }
+
+    fn spent(&mut self, time: Duration) -> Result<(), NetError> {
+        if self.moved.load(Ordering::Relaxed) - self.mark >= LEAST_BYTES {
+            self.is_answered();
+            return Ok(());
+        }
+        self.spent += time;
+        match self.patience {
+            Some(patience) if self.spent > patience => Err(NetError::Stalled(patience)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A stream whose bytes are counted as they move.
+struct Counted<S> {
+    stream: S,
+    moved: Arc<AtomicU64>,
+}
+
+impl<S> Counted<S> {
+    fn new(stream: S, moved: &Arc<AtomicU64>) -> Counted<S> {
+        let moved = moved.clone();
+        Counted { stream, moved }
+    }
+
+    fn count(&self, moved: io::Result<usize>) -> io::Result<usize> {
+        let n = *moved.as_ref().unwrap_or(&0) as u64;
+        self.moved.fetch_add(n, Ordering::Relaxed);
+        moved
+    }
+}
+
+impl<S: Read> Read for Counted<S> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let read = self.stream.read(buf);
+        self.count(read)
+    }
+}
+
+impl<S: Write> Write for Counted<S> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.stream.write(bytes);
+        self.count(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
+fn write_frames(mut writer: impl Write, frames: &Taker<Frame>) -> io::Result<()> {
     writer.write_all(LINE.as_bytes())?;
     writer.flush()?;
     let mut whole = Vec::new();
-    for frame in queue {
+    while let Some(frame) = frames.take_patiently() {
         let (head, body) = frame.parts();
         // One write for a frame: two small ones may wait for each other on a network.
         whole.clear();
@@ -174,21 +333,24 @@ fn write_frames(mut writer: impl Write, queue: &Receiver<Frame>) -> io::Result<(
     Ok(())
 }
 
-fn read_frames(mut reader: impl Read, to: &SyncSender<Result<Frame, NetError>>) {
+fn read_frames(mut reader: impl Read, to: &Giver<Result<Frame, NetError>>) {
     let mut result = read_line(&mut reader);
     while result.is_ok() {
         result = match read_frame(&mut reader) {
-            Ok(Some(frame)) => match to.send(Ok(frame)) {
-                Ok(()) => Ok(()),
-                Err(_) => return,
-            },
+            Ok(Some(frame)) => {
+                let bytes = frame.wire_len() as usize;
+                match to.give_patiently(Ok(frame), bytes) {
+                    true => Ok(()),
+                    false => return,
+                }
+            }
             Ok(None) => return,
             Err(e) => Err(e),
         };
     }
     if let Err(e) = result {
         // Nobody may be left to hear it.
-        let _ = to.send(Err(e));
+        to.give_patiently(Err(e), 0);
     }
 }
 

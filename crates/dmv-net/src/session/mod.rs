@@ -6,11 +6,12 @@
 
 mod client;
 mod link;
+mod queue;
 mod server;
 mod transfer;
 
 pub use client::{Client, History};
-pub use link::{Link, Traffic};
+pub use link::{Link, PATIENCE, Traffic};
 pub use server::{Served, refuse, serve};
 
 use crate::sync::SyncError;
@@ -41,6 +42,9 @@ pub enum NetError {
     /// The connection ended before the session did.
     #[error("the connection was cut")]
     Closed,
+    /// The other end is there and does nothing, or nearly so.
+    #[error("the other side has moved next to nothing for {} s", .0.as_secs())]
+    Stalled(std::time::Duration),
     /// Something else than DMV answers.
     #[error("the other side is no dmv: it says '{}'", .0.escape_debug())]
     NotDmv(String),

@@ -4,10 +4,13 @@ use super::client::hello;
 use super::link::Link;
 use super::{NetError, transfer};
 use crate::sync::Goal;
-use crate::wire::{Access, Code, MAX_IDS, MAX_REFS_IN_MESSAGE, Message, Outcome, Refs, Update};
+use crate::wire::{
+    Access, Code, MAX_IDS, MAX_REFS, MAX_REFS_IN_MESSAGE, Message, Outcome, Refs, Update,
+};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::repo::{Asked, Offered, RefMoved, RefUpdate, Refusal, Repo};
+use std::collections::BTreeSet;
 
 /// What a served session did.
 #[derive(Debug, Default)]
@@ -31,8 +34,7 @@ pub fn serve(
     if let Err(e) = &done
         && let Some(code) = e.code()
     {
-        // It may have gone already.
-        let _ = link.say(&Message::Failed(code, clipped(&e.to_string())));
+        link.say_last(&Message::Failed(code, clipped(&e.to_string())));
     }
     link.close();
     done.map(|()| served)
@@ -41,8 +43,7 @@ pub fn serve(
 /// Tells a client why it cannot be served, and leaves it. Returns the reason.
 pub fn refuse(mut link: Link, why: NetError) -> NetError {
     let code = why.code().unwrap_or(Code::Failed);
-    // It may have gone already.
-    let _ = link.say(&Message::Failed(code, clipped(&why.to_string())));
+    link.say_last(&Message::Failed(code, clipped(&why.to_string())));
     link.close();
     why
 }
@@ -113,6 +114,9 @@ fn push(
     if access < Access::Write {
         return Ok(vec![Outcome::Refused; updates.len()]);
     }
+    // Nobody could fetch from a repository with more.
+    let mut room = MAX_REFS.saturating_sub(repo.offered()?.refs.len());
+    let mut keys = BTreeSet::new();
     let mut outcomes = Vec::new();
     // What cannot be taken is not worth a transfer.
     let mut tried = Vec::new();
@@ -127,7 +131,16 @@ fn push(
             new: ObjectId::from_bytes(new),
             force: update.force,
         };
-        let refused = repo.judge(&update)?.map(|why| outcome(Some(why)));
+        if !keys.insert(update.key.clone()) {
+            return Err(NetError::Protocol("a ref twice in one push"));
+        }
+        let mut refused = repo.judge(&update)?.map(|why| outcome(Some(why)));
+        if refused.is_none() && update.old.is_none() {
+            match room.checked_sub(1) {
+                Some(left) => room = left,
+                None => refused = Some(Outcome::Refused),
+            }
+        }
         outcomes.push(refused);
         if refused.is_none() {
             tried.push(update);

@@ -117,11 +117,14 @@ impl<'r> Taking<'r> {
                     self.receiver.admit(object.ty, &object.id)?;
                     bytes += u64::from(object.len);
                 }
-                let new = self.incoming()?.add_record(&record)?;
-                self.count(record.objects().len(), bytes, new > 0, link)?;
+                let all = record.objects().len() as u64;
+                let (new, new_bytes) = self.incoming()?.add_record(&record)?;
+                self.count(new, new_bytes, true, link)?;
+                self.count(all - new, bytes - new_bytes, false, link)?;
             }
             Frame::Objects(body) => {
-                for (ty, bytes) in objects(&body)? {
+                for object in objects(&body) {
+                    let (ty, bytes) = object?;
                     let object = CheckedObject::new(ty, bytes).map_err(NetError::Protocol)?;
                     self.receiver.admit(ty, &object.id())?;
                     let new = self.incoming()?.add_object(&object)?;
@@ -143,9 +146,9 @@ impl<'r> Taking<'r> {
         Ok(self.incoming.as_mut().expect("it was set above"))
     }
 
-    fn count(&mut self, n: usize, bytes: u64, new: bool, link: &mut Link) -> Result<(), NetError> {
-        link.traffic.objects_received += n as u64;
-        self.receiver.noted(bytes, new)?;
+    fn count(&mut self, n: u64, bytes: u64, new: bool, link: &mut Link) -> Result<(), NetError> {
+        link.traffic.objects_received += n;
+        self.receiver.noted(n, bytes, new)?;
         self.bytes += bytes;
         Job::add(&self.job.progress.bytes, bytes);
         Ok(())

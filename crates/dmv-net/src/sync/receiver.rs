@@ -20,6 +20,13 @@ const FIRST_IDS: usize = 2;
 /// passes this only fills the line.
 const MAX_REPEATED_BYTES: u64 = 256 << 20;
 
+/// What an object counts for besides its bytes: an empty one has to be looked at, too.
+const OBJECT_COST_BYTES: u64 = 64;
+/// Objects that the sender may lack before it is given up.
+const MAX_ABSENT: usize = 64 << 10;
+/// Objects that came, or did not, between two looks at what they lead to. Each is remembered.
+const MAX_PARKED: usize = 64 << 10;
+
 /// What a receiver is after.
 #[derive(Clone, Debug, Default)]
 pub struct Goal {
@@ -190,6 +197,9 @@ impl Receiver {
                     }
                     self.absent.insert(id, ty);
                 }
+                if !self.picks && self.absent.len() > MAX_ABSENT {
+                    return self.lacking();
+                }
             }
             (Phase::Asking, Message::NeedEnd) if self.open_needs > 0 && self.openings == 0 => {
                 self.open_needs -= 1;
@@ -220,8 +230,9 @@ impl Receiver {
         }
     }
 
-    /// Notes whether what was admitted was new here.
-    pub fn noted(&mut self, bytes: u64, new: bool) -> Result<(), SyncError> {
+    /// Notes whether what was admitted was new here: so many objects, and their bytes.
+    pub fn noted(&mut self, objects: u64, bytes: u64, new: bool) -> Result<(), SyncError> {
+        let bytes = bytes + objects * OBJECT_COST_BYTES;
         match new {
             true => self.new_bytes += bytes,
             false => self.repeated_bytes += bytes,
@@ -240,9 +251,11 @@ impl Receiver {
         if self.phase != Phase::Asking || self.open_needs >= MAX_NEEDS {
             return Ok(None);
         }
+        // More is looked for when what these lead to is known. Of what was picked nobody knows how
+        // much is absent, but the commits that it is part of are here and bound it.
+        let mut is_over = !self.picks && self.reach.parked() >= MAX_PARKED;
         let mut need = Vec::new();
-        let mut is_over = false;
-        for _ in 0..STEPS {
+        for _ in 0..if is_over { 0 } else { STEPS } {
             match self.reach.next(objects).map_err(unfit)? {
                 None => {
                     is_over = true;
@@ -273,9 +286,8 @@ impl Receiver {
         if self.open_needs > 0 || self.openings > 0 {
             return Ok(None);
         }
-        if let (false, Some((id, ty))) = (self.picks, self.absent.first_key_value()) {
-            let (ty, id, count) = (*ty, *id, self.absent.len());
-            return Err(SyncError::Absent { id, ty, count });
+        if !self.picks {
+            self.lacking()?;
         }
         // Of what is parked only what has come meanwhile leads on.
         let came = std::mem::take(&mut self.admitted) > 0;
@@ -296,6 +308,15 @@ impl Receiver {
     /// Where history went on: see [`Reach::passed`].
     pub fn passed(&self) -> &BTreeSet<ObjectId> {
         self.reach.passed()
+    }
+
+    /// Fails if the sender lacks anything.
+    fn lacking(&self) -> Result<(), SyncError> {
+        let Some((id, ty)) = self.absent.first_key_value() else {
+            return Ok(());
+        };
+        let (ty, id, count) = (*ty, *id, self.absent.len());
+        Err(SyncError::Absent { id, ty, count })
     }
 
     /// The commits that were wanted.

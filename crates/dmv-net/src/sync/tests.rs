@@ -212,7 +212,7 @@ fn run(
                 Some(Packet::Object(ty, id)) => {
                     receiver.admit(ty, &id)?;
                     let new = !to.holds(ty, &id)? && !unkept.contains(&(ty, id));
-                    receiver.noted(1, new)?;
+                    receiver.noted(1, 1, new)?;
                     run.objects += 1;
                     unkept.push((ty, id));
                 }
@@ -589,7 +589,7 @@ fn lies_of_a_sender_are_noticed() -> Outcome {
     assert!(endless.is_some());
     // It sends the same over and over.
     let mut receiver = begin()?;
-    assert!((0..1000).any(|_| receiver.noted(1 << 20, false).is_err()));
+    assert!((0..1000).any(|_| receiver.noted(1, 1 << 20, false).is_err()));
     Ok(())
 }
 

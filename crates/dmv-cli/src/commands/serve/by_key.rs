@@ -44,7 +44,10 @@ pub fn run(
             .into_owned(),
         relays: relays(context)?,
         read_only,
-        limits: Limits::default(),
+        limits: Limits {
+            idle_time: context.config()?.seconds("net.patience")?,
+            ..Limits::default()
+        },
         asked: Box::new(|peer| Asked {
             time: now(),
             who: format!("{} <{}>", peer.name, peer.key),

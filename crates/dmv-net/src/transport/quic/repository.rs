@@ -112,7 +112,8 @@ impl Service for Answers {
             };
             let reader = Blocking::new(incoming, &handle);
             let reader = BufReader::with_capacity(READ_BYTES, reader);
-            let link = Link::over(reader, Blocking::new(outgoing, &handle));
+            let mut link = Link::over(reader, Blocking::new(outgoing, &handle));
+            link.be_patient(self.options.limits.idle_time);
             let ended = self.session(&peer, access, link, &job);
             (self.options.event)(ServeEvent::Session(peer, ended));
         });

@@ -1,0 +1,174 @@
+//! Peers that are there and do nothing, or nearly so: waiting for them ends.
+
+use dmv_core::job::Job;
+use dmv_net::session::{Link, NetError};
+use dmv_net::wire::{Frame, LINE, Message};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_millis(400);
+
+/// A link, and what its other end reads from and writes to.
+fn link() -> io::Result<(Link, PipeReader, PipeWriter)> {
+    let ((down, to_us), (up, to_them)) = (io::pipe()?, io::pipe()?);
+    let mut link = Link::over(down, to_them);
+    link.be_patient(PATIENCE);
+    Ok((link, up, to_us))
+}
+
+fn is_stalled<T: std::fmt::Debug>(done: Result<T, NetError>) {
+    assert!(matches!(done, Err(NetError::Stalled(_))), "{done:?}");
+}
+
+fn bytes_of(frame: &Frame) -> Vec<u8> {
+    let (head, body) = frame.parts();
+    [&head, body].concat()
+}
+
+#[test]
+fn a_peer_that_says_nothing_is_left() -> io::Result<()> {
+    let (mut link, _up, mut to_us) = link()?;
+    to_us.write_all(LINE.as_bytes())?;
+    is_stalled(link.receive(&Job::default()));
+    Ok(())
+}
+
+#[test]
+fn a_peer_that_sends_a_byte_now_and_then_is_left() -> io::Result<()> {
+    let (mut link, _up, mut to_us) = link()?;
+    std::thread::spawn(move || {
+        let frame = bytes_of(&Frame::Record(vec![7; 1 << 20]));
+        for byte in [LINE.as_bytes(), &frame].concat() {
+            if to_us.write_all(&[byte]).is_err() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+    is_stalled(link.receive(&Job::default()));
+    Ok(())
+}
+
+/// Objects of a few bytes are no sign of life; nothing bounds how many there may be.
+#[test]
+fn a_peer_that_sends_tiny_objects_for_ever_is_left() -> io::Result<()> {
+    let (mut link, _up, mut to_us) = link()?;
+    std::thread::spawn(move || {
+        let _ = to_us.write_all(LINE.as_bytes());
+        while to_us
+            .write_all(&bytes_of(&Frame::Objects(vec![1, 0])))
+            .is_ok()
+        {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+    let job = Job::default();
+    let ended = loop {
+        if let Err(e) = link.receive(&job) {
+            break Err::<(), _>(e);
+        }
+    };
+    is_stalled(ended);
+    Ok(())
+}
+
+#[test]
+fn a_slow_peer_that_gets_on_is_waited_for() -> io::Result<()> {
+    let (mut link, _up, mut to_us) = link()?;
+    let sent = Frame::Record(vec![7; 300 << 10]);
+    let bytes = [LINE.as_bytes(), &bytes_of(&sent)].concat();
+    std::thread::spawn(move || {
+        for part in bytes.chunks(20 << 10) {
+            if to_us.write_all(part).is_err() {
+                return;
+            }
+            std::thread::sleep(PATIENCE / 8);
+        }
+    });
+    assert_eq!(link.receive(&Job::default()).ok(), Some(sent));
+    Ok(())
+}
+
+#[test]
+fn a_peer_that_never_reads_is_left_and_little_is_kept_for_it() -> io::Result<()> {
+    let (mut link, _up, mut to_us) = link()?;
+    to_us.write_all(LINE.as_bytes())?;
+    let frame = Frame::Record(vec![7; 1 << 20]);
+    let ended = loop {
+        if let Err(e) = link.send(frame.clone()) {
+            break Err::<(), _>(e);
+        }
+    };
+    is_stalled(ended);
+    assert!(link.traffic.bytes_sent <= 6 << 20, "{:?}", link.traffic);
+    link.say_last(&Message::Bye);
+    // What was said is still in the way; nobody waits for that.
+    link.close();
+    Ok(())
+}
+
+/// A peer that takes a byte now and then keeps nobody either.
+#[test]
+fn a_peer_that_reads_a_byte_now_and_then_is_left() -> io::Result<()> {
+    let (mut link, mut up, mut to_us) = link()?;
+    to_us.write_all(LINE.as_bytes())?;
+    std::thread::spawn(move || {
+        while up.read_exact(&mut [0]).is_ok() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+    let ended = loop {
+        if let Err(e) = link.send(Frame::Record(vec![7; 1 << 20])) {
+            break Err::<(), _>(e);
+        }
+    };
+    is_stalled(ended);
+    link.close();
+    Ok(())
+}
+
+#[test]
+fn a_job_that_is_cancelled_stops_waiting_for_room() -> io::Result<()> {
+    let (mut link, _up, mut to_us) = link()?;
+    link.be_patient(Duration::from_secs(3600));
+    to_us.write_all(LINE.as_bytes())?;
+    to_us.write_all(&bytes_of(&Message::Bye.frame()))?;
+    let job = Arc::new(Job::default());
+    assert!(link.receive(&job).is_ok());
+    let cancel = job.clone();
+    std::thread::spawn(move || {
+        std::thread::sleep(PATIENCE / 4);
+        cancel.cancel();
+    });
+    let ended = loop {
+        if let Err(e) = link.send(Frame::Record(vec![7; 1 << 20])) {
+            break e;
+        }
+    };
+    assert!(matches!(ended, NetError::Cancelled), "{ended:?}");
+    link.close();
+    Ok(())
+}
+
+/// What is cut into single bytes on its way is what was sent.
+#[test]
+fn frames_may_be_split_anywhere() -> io::Result<()> {
+    let (mut link, _up, mut to_us) = link()?;
+    let frames = [
+        Message::Have(vec![[7; 32]; 5], true).frame(),
+        Frame::Objects(vec![1, 0]),
+        Message::End.frame(),
+    ];
+    let mut bytes = LINE.as_bytes().to_vec();
+    bytes.extend(frames.iter().flat_map(bytes_of));
+    std::thread::spawn(move || {
+        for byte in bytes {
+            to_us.write_all(&[byte]).expect("somebody reads");
+        }
+    });
+    for frame in frames {
+        assert_eq!(link.receive(&Job::default()).ok(), Some(frame));
+    }
+    Ok(())
+}
