@@ -161,9 +161,11 @@ impl Context {
         Watch::start(self.job.clone(), "", false)
     }
 
-    /// A path argument as a path from the worktree's root.
+    /// A path argument as a path from the worktree's root. Without a worktree it is one already.
     pub fn path(&self, repo: &Repo, arg: &OsStr) -> Result<Vec<u8>, Failure> {
-        let root = repo.worktree_root().ok_or(RepoError::NoWorktree)?;
+        let Some(root) = repo.worktree_root() else {
+            return Ok(Repo::parse_path(arg.as_bytes())?.as_bytes().to_vec());
+        };
         let here = std::env::current_dir()
             .map_err(|e| Failure::file("find", Path::new("the current directory"), &e))?;
         let path = tidy(&here.join(arg));
@@ -194,6 +196,25 @@ impl Context {
                 false => failure,
             }
         })
+    }
+
+    /// The two commits of `A..B`; none where the text is no such range. A side left out is what the
+    /// worktree is on.
+    pub fn range(
+        &self,
+        repo: &Repo,
+        command: &str,
+        text: &str,
+    ) -> Result<Option<(ObjectId, ObjectId)>, Failure> {
+        // No revision has two dots in it.
+        let Some((old, new)) = text.split_once("..") else {
+            return Ok(None);
+        };
+        let side = |text: &str| match text {
+            "" => self.revision(repo, command, "@"),
+            text => self.revision(repo, command, text),
+        };
+        Ok(Some((side(old)?, side(new)?)))
     }
 
     /// The commit, path and entry that `REV:PATH` names; without a colon the root of `REV`.

@@ -5,6 +5,7 @@ mod commands;
 mod compare;
 mod config;
 mod context;
+mod date;
 mod error;
 mod format;
 mod graph;

@@ -7,8 +7,6 @@ use crate::format::text::count;
 use dmv_core::repo::{Repo, RepoSlice};
 use dmv_core::subset::Subset;
 use dmv_net::session::History;
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -22,36 +20,21 @@ pub struct HistoryArgs {
     /// Only so many commits back from each branch and tag
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     depth: Option<u32>,
-    /// Only history since a day or time, like 2026-01-31 or 2026-01-31T12:00:00Z, and the commit
-    /// before it
-    #[arg(long, value_name = "DATE", conflicts_with = "depth")]
-    since: Option<String>,
+    /// Only history since a date, like 2026-01-31, 2026-01-31T12:00:00Z or '2 weeks ago', and the
+    /// commit before it
+    #[arg(long, value_name = "DATE", conflicts_with = "depth", value_parser = crate::date::since)]
+    since: Option<i64>,
 }
 
 impl HistoryArgs {
     /// What is asked for; new commits by default.
-    pub fn read(&self) -> Result<History, Failure> {
-        Ok(match (self.depth, &self.since) {
+    pub fn read(&self) -> History {
+        match (self.depth, self.since) {
             (Some(depth), _) => History::Depth(depth),
-            (None, Some(since)) => History::Since(moment(since)?),
+            (None, Some(since)) => History::Since(since),
             (None, None) => History::New,
-        })
+        }
     }
-}
-
-/// Seconds since 1970 of a day or time as a user writes it; without a zone it is the user's.
-fn moment(text: &str) -> Result<i64, Failure> {
-    let time = text.parse::<jiff::Timestamp>().ok().or_else(|| {
-        let local = text.parse::<DateTime>().ok()?;
-        local
-            .to_zoned(TimeZone::system())
-            .ok()
-            .map(|t| t.timestamp())
-    });
-    time.map(|time| time.as_second()).ok_or_else(|| {
-        let message = format!("'{text}' is no date: a day like 2026-01-31, or a time like 2026-01-31T12:00:00Z, was expected");
-        Failure::usage(message)
-    })
 }
 
 /// The options of a clone that hold less than everything.
@@ -78,7 +61,7 @@ impl SliceArgs {
             metadata_only: self.meta_only,
             ..RepoSlice::default()
         };
-        Ok((slice, self.history.read()?))
+        Ok((slice, self.history.read()))
     }
 }
 

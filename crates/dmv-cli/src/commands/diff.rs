@@ -23,7 +23,7 @@ use std::ops::ControlFlow;
     after_help = "Example:\n  dmv diff\n  dmv diff v1.0 @ --stat\n  dmv diff @~2 -- media/scene4"
 )]
 pub struct Args {
-    /// The old side; what the worktree is on by default
+    /// The old side; what the worktree is on by default. A..B is the same as A B
     #[arg(value_name = "A")]
     old: Option<String>,
     /// The new side; the worktree by default
@@ -43,11 +43,8 @@ pub struct Args {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let old = match &args.old {
-        Some(revision) => Some(context.revision(&repo, "diff", revision)?),
-        None => repo.head_commit()?,
-    };
-    let paths = Paths::new(match args.new {
+    let (old, new) = sides(context, &repo, args)?;
+    let paths = Paths::new(match new {
         Some(_) => context.paths(&repo, &args.paths)?,
         None => context.paths_to_look_at(&repo, &args.paths, old)?,
     });
@@ -62,8 +59,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             (false, false) => diff.print(context),
         }
     };
-    if let Some(revision) = &args.new {
-        let new = context.revision(&repo, "diff", revision)?;
+    if let Some(new) = new {
         each_change(context, &repo, (old, Some(new)), &paths, &mut show)?;
     } else {
         let options = StatusOptions {
@@ -91,6 +87,23 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     Ok(match args.exit_code && !totals.is_empty() {
         true => EXIT_DIFFERS,
         false => EXIT_OK,
+    })
+}
+
+/// The commits to compare; without a new one it is the worktree.
+fn sides(
+    context: &Context,
+    repo: &Repo,
+    args: &Args,
+) -> Result<(Option<ObjectId>, Option<ObjectId>), Failure> {
+    let revision = |text: &String| context.revision(repo, "diff", text);
+    Ok(match (&args.old, &args.new) {
+        (None, _) => (repo.head_commit()?, None),
+        (Some(old), Some(new)) => (Some(revision(old)?), Some(revision(new)?)),
+        (Some(old), None) => match context.range(repo, "diff", old)? {
+            Some((old, new)) => (Some(old), Some(new)),
+            None => (Some(revision(old)?), None),
+        },
     })
 }
 

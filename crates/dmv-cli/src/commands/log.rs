@@ -1,5 +1,7 @@
 //! `dmv log`
 
+use super::show::{Detail, Document, changes};
+use crate::compare::FileDiff;
 use crate::context::Context;
 use crate::error::{EXIT_OK, Failure};
 use crate::format::json::CommitValue;
@@ -12,6 +14,8 @@ use dmv_core::history::paths::{Moved, PathLog, Visited};
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{Head, RefKind, Repo, RepoError};
+use dmv_core::worktree::select::Paths;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::Write;
@@ -19,15 +23,18 @@ use std::io::Write;
 /// Show history, newest first
 ///
 /// With PATH only commits that changed something there: of a merge that took one side as it was,
-/// only that side is looked at.
+/// only that side is looked at. A..B is what B has and A has not. Dates are those at which a commit
+/// was made: 2026-11-21, '2026-11-21 15:04', 2026-11-21T15:04:05+01:00, today, yesterday,
+/// '2 weeks ago'.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  dmv log -n 5\n  dmv log --graph main\n  dmv log main -- media/scene4\n  \
-                  dmv log --follow -- media/film.mov"
+    after_help = "Example:\n  dmv log -n 5\n  dmv log --graph --oneline\n  \
+                  dmv log main --stat -- media/scene4\n  dmv log main..regrade\n  \
+                  dmv log --since '2 weeks ago' --author ada\n  dmv log --follow -- media/film.mov"
 )]
 pub struct Args {
     /// Where to begin; what the worktree is on by default
-    #[arg(value_name = "REV")]
+    #[arg(value_name = "REV|A..B")]
     revision: Option<String>,
     /// At most so many commits
     #[arg(short = 'n', long = "max-count", value_name = "N")]
@@ -41,23 +48,61 @@ pub struct Args {
     /// Only commits whose author's name or address contains TEXT
     #[arg(long, value_name = "TEXT")]
     author: Option<String>,
+    /// Only commits whose message contains TEXT
+    #[arg(long, value_name = "TEXT")]
+    grep: Option<String>,
+    /// Only commits made at this date or later
+    #[arg(long, value_name = "DATE", alias = "after", value_parser = crate::date::since)]
+    since: Option<i64>,
+    /// Only commits made at this date or earlier; a day counts as a whole
+    #[arg(long, value_name = "DATE", alias = "before", value_parser = crate::date::until)]
+    until: Option<i64>,
+    /// Only commits with one parent at most
+    #[arg(long)]
+    no_merges: bool,
+    /// One line for each commit
+    #[arg(long, conflicts_with_all = ["stat", "patch"])]
+    oneline: bool,
+    /// Also the files that each commit changed, moved ones as such; of merges none
+    #[arg(long, conflicts_with_all = ["graph", "patch"])]
+    stat: bool,
+    /// Also what each commit changed; of merges nothing
+    #[arg(short, long, conflicts_with = "graph")]
+    patch: bool,
     /// Only commits that changed these files or directories
     #[arg(last = true, value_name = "PATH")]
     paths: Vec<OsString>,
 }
 
+impl Args {
+    fn wants(&self, commit: &Commit) -> bool {
+        let made = commit.committer.seconds;
+        let contains = |text: &Option<String>, whole: &str| {
+            text.as_ref()
+                .is_none_or(|text| whole.contains(text.as_str()))
+        };
+        self.since.is_none_or(|since| made >= since)
+            && self.until.is_none_or(|until| made <= until)
+            && !(self.no_merges && commit.parents.len() > 1)
+            && contains(&self.author, &raw_person(&commit.author))
+            && contains(&self.grep, &commit.message)
+    }
+
+    fn detail(&self) -> Option<Detail> {
+        match (self.stat, self.patch) {
+            (true, _) => Some(Detail::Stat),
+            (_, true) => Some(Detail::Full),
+            _ => None,
+        }
+    }
+}
+
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let start = match &args.revision {
-        Some(revision) => context.revision(&repo, "log", revision)?,
-        None => match repo.head_commit()? {
-            Some(id) => id,
-            None => {
-                context.ui.note("no commit yet");
-                return Ok(EXIT_OK);
-            }
-        },
+    let Some((start, hidden)) = start(context, &repo, args)? else {
+        context.ui.note("no commit yet");
+        return Ok(EXIT_OK);
     };
     let mut paths = Vec::new();
     for path in context.paths(&repo, &args.paths)? {
@@ -66,19 +111,30 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     if args.follow && paths.len() != 1 {
         return Err(Failure::usage("--follow takes one file"));
     }
+    // A file that is followed has several names.
+    let followed = RefCell::new(paths.clone());
     let mut printer = Printer {
         context,
+        repo: &repo,
         names: match context.globals.json {
             true => HashMap::new(),
             false => names(&repo)?,
         },
         graph: (args.graph && !context.globals.json).then(Graph::default),
-        is_first: true,
+        oneline: args.oneline,
+        detail: args.detail(),
+        printed: 0,
     };
-    let mut left = args.max_count.unwrap_or(u64::MAX);
+    let mut left = match hidden.contains(&start) {
+        true => 0,
+        false => args.max_count.unwrap_or(u64::MAX),
+    };
     let mut log = PathLog::new(repo.objects(), &[start], &paths)?;
+    log.hide(hidden);
     let mut moved = |parent: &ObjectId, child: &ObjectId, path: &RepoPath| {
-        repo.path_before(parent, child, path, &context.job)
+        let before = repo.path_before(parent, child, path, &context.job)?;
+        followed.borrow_mut().extend(before.clone());
+        Ok(before)
     };
     while left > 0 {
         let moved: Option<&mut Moved<'_, RepoError>> = match args.follow {
@@ -88,10 +144,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         let Some(visited) = log.advance(moved)? else {
             break;
         };
-        let by = |text: &String| raw_person(&visited.commit.author).contains(text);
-        if visited.shown && args.author.as_ref().is_none_or(by) {
+        if visited.shown && args.wants(&visited.commit) {
             left -= 1;
-            printer.print(&visited)?;
+            printer.print(&visited, &followed.borrow())?;
         } else {
             printer.pass(&visited)?;
         }
@@ -100,32 +155,95 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         let text = "note: older history is not in this repository";
         context.ui.note(text);
     }
+    if printer.printed == 0 {
+        context.ui.note("no such commit");
+    }
     Ok(EXIT_OK)
+}
+
+/// The commit to begin with, and commits at which to stop.
+fn start(
+    context: &Context,
+    repo: &Repo,
+    args: &Args,
+) -> Result<Option<(ObjectId, Vec<ObjectId>)>, Failure> {
+    let Some(revision) = &args.revision else {
+        return Ok(repo.head_commit()?.map(|id| (id, Vec::new())));
+    };
+    let Some((old, new)) = context.range(repo, "log", revision)? else {
+        let id = context.revision(repo, "log", revision)?;
+        return Ok(Some((id, Vec::new())));
+    };
+    let hidden = repo.end_of_range(old, new)?;
+    Ok(Some((new, hidden)))
 }
 
 /// Prints commits one after the other.
 struct Printer<'a> {
     context: &'a Context,
+    repo: &'a Repo,
     names: HashMap<ObjectId, Vec<String>>,
     graph: Option<Graph>,
-    is_first: bool,
+    oneline: bool,
+    detail: Option<Detail>,
+    printed: u64,
 }
 
 impl Printer<'_> {
-    fn print(&mut self, visited: &Visited) -> Result<(), Failure> {
+    fn print(&mut self, visited: &Visited, paths: &[RepoPath]) -> Result<(), Failure> {
         let (id, commit) = (&visited.id, &visited.commit);
         let ui = &self.context.ui;
+        self.printed += 1;
         if self.context.globals.json {
-            return ui.json(&CommitValue::new(id, commit));
+            let value = CommitValue::new(id, commit);
+            return match self.detail {
+                None => ui.json(&value),
+                Some(detail) => ui.json(&Document {
+                    commit: value,
+                    changes: self.changes(visited, paths, detail)?,
+                }),
+            };
         }
-        let text = header(ui, id, commit, self.names.get(id));
-        let Some(graph) = &mut self.graph else {
-            if !std::mem::take(&mut self.is_first) {
-                writeln!(ui.out())?;
-            }
-            return Ok(ui.out().write_all(text.as_bytes())?);
+        let text = match self.oneline {
+            true => line(ui, id, commit, self.names.get(id)),
+            false => header(ui, id, commit, self.names.get(id)),
         };
-        let rows = graph.add(id, &visited.followed);
+        if self.graph.is_some() {
+            return self.draw(visited, &text);
+        }
+        if self.printed > 1 && !self.oneline {
+            writeln!(ui.out())?;
+        }
+        ui.out().write_all(text.as_bytes())?;
+        if let Some(detail) = self.detail
+            && commit.parents.len() < 2
+        {
+            writeln!(ui.out())?;
+            self.changes(visited, paths, detail)?;
+        }
+        Ok(())
+    }
+
+    fn changes(
+        &self,
+        visited: &Visited,
+        paths: &[RepoPath],
+        detail: Detail,
+    ) -> Result<Vec<FileDiff>, Failure> {
+        if visited.commit.parents.len() > 1 {
+            return Ok(Vec::new());
+        }
+        let paths = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
+        let commit = (&visited.id, &visited.commit);
+        changes(self.context, self.repo, commit, &Paths::new(paths), detail)
+    }
+
+    /// Prints a commit beside its place in the graph.
+    fn draw(&mut self, visited: &Visited, text: &str) -> Result<(), Failure> {
+        let (ui, Some(graph)) = (&self.context.ui, &mut self.graph) else {
+            return Ok(());
+        };
+        let rows = graph.add(&visited.id, &visited.followed);
         let mut sides = vec![rows.node];
         sides.extend(rows.links);
         let width = |side: &String| side.chars().count();
@@ -133,11 +251,14 @@ impl Printer<'_> {
         let widest = widest.unwrap_or(0) + 1;
         let mut lines = text.lines();
         let mut sides = sides.into_iter();
-        // A line of its own between commits.
+        // A line of its own between commits of several lines.
         let mut more = true;
         while more {
             let (side, line) = (sides.next(), lines.next());
             more = side.is_some() || line.is_some();
+            if !more && self.oneline {
+                break;
+            }
             let (side, line) = (side.unwrap_or(rows.rest.clone()), line.unwrap_or_default());
             let row = format!("{side:<widest$}{line}");
             writeln!(ui.out(), "{}", row.trim_end())?;
@@ -156,18 +277,29 @@ impl Printer<'_> {
     }
 }
 
-/// A commit's id, author, time and message, in lines.
-pub fn header(ui: &Ui, id: &ObjectId, commit: &Commit, names: Option<&Vec<String>>) -> String {
+/// A commit's id, names and the first line of its message.
+fn line(ui: &Ui, id: &ObjectId, commit: &Commit, names: Option<&Vec<String>>) -> String {
+    let subject = commit.message.lines().next().unwrap_or_default();
+    format!("{} {}\n", title(ui, "", id, names), clean(subject))
+}
+
+/// A commit's id and names.
+fn title(ui: &Ui, word: &str, id: &ObjectId, names: Option<&Vec<String>>) -> String {
     let shown = match ui.verbose() {
         true => id.to_string(),
         false => id.short(SHORT_ID),
     };
     let yellow = Style::new().fg_color(Some(AnsiColor::Yellow.into()));
-    let mut out = ui.paint(yellow, format_args!("commit {shown}"));
+    let mut out = ui.paint(yellow, format_args!("{word}{shown}"));
     if let Some(names) = names {
         out += &format!(" ({})", clean(&names.join(", ")));
     }
-    out.push('\n');
+    out
+}
+
+/// A commit's id, author, time and message, in lines.
+pub fn header(ui: &Ui, id: &ObjectId, commit: &Commit, names: Option<&Vec<String>>) -> String {
+    let mut out = title(ui, "commit ", id, names) + "\n";
     if commit.parents.len() > 1 {
         let parents: Vec<String> = commit.parents.iter().map(|p| p.short(SHORT_ID)).collect();
         out += &format!("Merge:  {}\n", parents.join(" "));

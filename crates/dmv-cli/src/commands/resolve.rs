@@ -6,11 +6,10 @@ use crate::format::json::{PathValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, count};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::name::{RepoPath, escape};
-use dmv_core::repo::{Choice, Repo, ResolveReport};
+use dmv_core::repo::{Choice, ResolveReport};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 /// Settle conflicts in the worktree; the next commit records it
@@ -76,10 +75,9 @@ struct Resolved {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let has_files = repo.worktree_root().is_some();
-    let paths = match (args.all, has_files) {
-        (true, _) => vec![Vec::new()],
-        (_, true) => context.paths(&repo, &args.paths)?,
-        (_, false) => from_root(&args.paths)?,
+    let paths = match args.all {
+        true => vec![Vec::new()],
+        false => context.paths(&repo, &args.paths)?,
     };
     let (choice, word) = choice(args);
     let asked = context.asked()?;
@@ -122,12 +120,6 @@ fn choice(args: &Args) -> (Choice, &'static str) {
         Args { both: true, .. } => (Choice::Both, "both"),
         _ => (Choice::Base, "base"),
     }
-}
-
-/// Paths where there is no worktree to be in.
-fn from_root(args: &[OsString]) -> Result<Vec<Vec<u8>>, Failure> {
-    let path = |arg: &OsString| Ok(Repo::parse_path(arg.as_bytes())?.as_bytes().to_vec());
-    args.iter().map(path).collect()
 }
 
 fn default_message(paths: &[Vec<u8>], word: &str) -> String {

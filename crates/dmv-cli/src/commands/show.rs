@@ -6,8 +6,10 @@ use crate::compare::{Comparer, FileDiff, Side, Totals};
 use crate::context::Context;
 use crate::error::{EXIT_OK, Failure};
 use crate::format::json::CommitValue;
+use dmv_core::hash::ObjectId;
+use dmv_core::object::commit::Commit;
 use dmv_core::object::name::RepoPath;
-use dmv_core::repo::{Rename, RepoError};
+use dmv_core::repo::{Rename, Repo, RepoError};
 use dmv_core::worktree::select::Paths;
 use serde::Serialize;
 use std::io::Write;
@@ -24,11 +26,14 @@ pub struct Args {
     stat: bool,
 }
 
+/// A commit and its changes, as JSON.
 #[derive(Serialize)]
-struct Document {
+pub struct Document {
+    /// The commit.
     #[serde(flatten)]
-    commit: CommitValue,
-    changes: Vec<FileDiff>,
+    pub commit: CommitValue,
+    /// What it changed.
+    pub changes: Vec<FileDiff>,
 }
 
 /// Runs the command.
@@ -44,44 +49,59 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         let text = header(&context.ui, &id, &commit, names(&repo)?.get(&id));
         writeln!(context.ui.out(), "{text}")?;
     }
+    let detail = match args.stat {
+        true => Detail::Stat,
+        false => Detail::Full,
+    };
+    let changes = changes(context, &repo, (&id, &commit), &Paths::default(), detail)?;
+    if context.globals.json {
+        let commit = CommitValue::new(&id, &commit);
+        context.ui.json(&Document { commit, changes })?;
+    }
+    Ok(EXIT_OK)
+}
+
+/// How much of a commit's changes is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// One line for each file, and sums.
+    Stat,
+    /// All of it.
+    Full,
+}
+
+/// Shows what a commit changed under `paths` against its first parent; for JSON it is returned.
+pub fn changes(
+    context: &Context,
+    repo: &Repo,
+    (id, commit): (&ObjectId, &Commit),
+    paths: &Paths,
+    detail: Detail,
+) -> Result<Vec<FileDiff>, Failure> {
+    let mut changes = Vec::new();
     let parent = commit.parents.first().copied();
     if let Some(parent) = parent
         && let Err(RepoError::Absent { .. }) = repo.read_commit(&parent)
     {
-        context
-            .ui
-            .note("note: the commit before is not in this repository");
-        if context.globals.json {
-            let (commit, changes) = (CommitValue::new(&id, &commit), Vec::new());
-            context.ui.json(&Document { commit, changes })?;
-        }
-        return Ok(EXIT_OK);
+        let text = "note: the commit before is not in this repository";
+        context.ui.note(text);
+        return Ok(changes);
     }
-    let comparer = Comparer::new(context, &repo, !args.stat);
+    let comparer = Comparer::new(context, repo, detail == Detail::Full);
     let mut totals = Totals::default();
-    let mut changes = Vec::new();
     let mut show = |path: &RepoPath, renamed: Option<&Rename>, old: Side<'_>, new: Side<'_>| {
         let diff = comparer.compare(path, renamed, old, new)?;
         diff.add_to(&mut totals);
-        match (context.globals.json, args.stat) {
+        match (context.globals.json, detail) {
             (true, _) => changes.push(diff),
-            (false, true) => diff.print_stat(context)?,
-            (false, false) => diff.print(context)?,
+            (false, Detail::Stat) => diff.print_stat(context)?,
+            (false, Detail::Full) => diff.print(context)?,
         }
         Ok(())
     };
-    each_change(
-        context,
-        &repo,
-        (parent, Some(id)),
-        &Paths::default(),
-        &mut show,
-    )?;
-    if context.globals.json {
-        let commit = CommitValue::new(&id, &commit);
-        context.ui.json(&Document { commit, changes })?;
-    } else if args.stat {
+    each_change(context, repo, (parent, Some(*id)), paths, &mut show)?;
+    if detail == Detail::Stat && !context.globals.json {
         totals.print(context)?;
     }
-    Ok(EXIT_OK)
+    Ok(changes)
 }

@@ -77,6 +77,11 @@ impl<'r> PathLog<'r> {
         Ok(log)
     }
 
+    /// Passes by these commits, and so by what only they lead to.
+    pub fn hide(&mut self, hidden: impl IntoIterator<Item = ObjectId>) {
+        self.seen.extend(hidden);
+    }
+
     /// Parents met so far that are not here.
     pub fn boundary(&self) -> &BTreeSet<ObjectId> {
         &self.absent

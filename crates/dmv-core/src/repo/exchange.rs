@@ -9,7 +9,7 @@ use crate::object::{ObjectRead, ObjectType};
 use crate::reach::{Detail, Reach};
 use crate::refs::{Change, Effect, RefsError, check_ref_name};
 use crate::store::{Incoming, Sealed};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// What a repository shows to its peers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -196,15 +196,34 @@ impl Repo {
     /// How many commits `ours` has that `theirs` has not, and the reverse, as far as history is
     /// here.
     pub fn distance(&self, ours: ObjectId, theirs: ObjectId) -> Result<(usize, usize), RepoError> {
-        let count = |tip, hidden| -> Result<usize, RepoError> {
-            let mut reach = Reach::new([tip], [hidden], Detail::Commits);
-            let mut n = 0;
-            while let Some(found) = reach.next(self.objects())? {
-                n += usize::from(found.here);
-            }
-            Ok(n)
-        };
+        let count = |tip, hidden| Ok::<_, RepoError>(self.only_in(tip, hidden)?.len());
         Ok((count(ours, theirs)?, count(theirs, ours)?))
+    }
+
+    /// Commits that `tip` has and `hidden` has not, as far as history is here.
+    fn only_in(&self, tip: ObjectId, hidden: ObjectId) -> Result<Vec<ObjectId>, RepoError> {
+        let mut reach = Reach::new([tip], [hidden], Detail::Commits);
+        let mut only = Vec::new();
+        while let Some(found) = reach.next(self.objects())? {
+            if found.here {
+                only.push(found.id);
+            }
+        }
+        Ok(only)
+    }
+
+    /// The commits at which a walk over what `new` has and `old` has not ends: they are in `old`.
+    pub fn end_of_range(&self, old: ObjectId, new: ObjectId) -> Result<Vec<ObjectId>, RepoError> {
+        let only: HashSet<ObjectId> = self.only_in(new, old)?.into_iter().collect();
+        let mut end = HashSet::new();
+        for id in &only {
+            end.extend(self.read_commit(id)?.parents);
+        }
+        if only.is_empty() {
+            end.insert(new);
+        }
+        end.retain(|id| !only.contains(id));
+        Ok(end.into_iter().collect())
     }
 
     /// Moves refs as a peer asks, those that may be moved, in one operation.

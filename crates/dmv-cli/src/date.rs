@@ -1,0 +1,96 @@
+//! Dates as users write them.
+
+use jiff::civil::{Date, DateTime};
+use jiff::{Span, Timestamp, Zoned};
+
+/// What can be written, for help texts and messages.
+pub const FORMS: &str = "2026-11-21, '2026-11-21 15:04', 2026-11-21T15:04:05+01:00, today, \
+                         yesterday or '2 weeks ago'";
+
+/// The first second of a date, since 1970: where it begins to count.
+pub fn since(text: &str) -> Result<i64, String> {
+    parse(text, &Zoned::now()).map(|(first, _)| first)
+}
+
+/// The last second of a date, since 1970: a day counts as a whole.
+pub fn until(text: &str) -> Result<i64, String> {
+    parse(text, &Zoned::now()).map(|(_, last)| last)
+}
+
+/// The first and last second of a date, seen from `now` and in its time zone.
+fn parse(text: &str, now: &Zoned) -> Result<(i64, i64), String> {
+    let text = text.trim();
+    let bad = || format!("a date is written as {FORMS}");
+    let point = |time: Timestamp| (time.as_second(), time.as_second());
+    let day = |day: Date| {
+        let start = |day: Date| day.to_zoned(now.time_zone().clone());
+        let (first, next) = (start(day), day.tomorrow().and_then(start));
+        let (first, next) = (first.map_err(|_| bad())?, next.map_err(|_| bad())?);
+        Ok((
+            first.timestamp().as_second(),
+            next.timestamp().as_second() - 1,
+        ))
+    };
+    match text {
+        "now" => return Ok(point(now.timestamp())),
+        "today" => return day(now.date()),
+        "yesterday" => return day(now.date().yesterday().map_err(|_| bad())?),
+        _ => {}
+    }
+    if let Ok(time) = text.parse::<Timestamp>() {
+        return Ok(point(time));
+    }
+    if text.contains(':')
+        && let Ok(time) = text.parse::<DateTime>()
+    {
+        let time = time.to_zoned(now.time_zone().clone());
+        return Ok(point(time.map_err(|_| bad())?.timestamp()));
+    }
+    if let Ok(date) = text.parse::<Date>() {
+        return day(date);
+    }
+    // With or without "ago": of what is to come there are no commits.
+    let span: Span = text.parse().map_err(|_| bad())?;
+    let then = now.checked_sub(span.abs()).map_err(|_| bad())?;
+    Ok(point(then.timestamp()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_read_as_people_write_them() -> Result<(), jiff::Error> {
+        let now: Zoned = "2026-11-21T15:00:00+01:00[+01:00]".parse()?;
+        let noon = "2026-11-21T12:00:00+01:00"
+            .parse::<Timestamp>()?
+            .as_second();
+        let hour = 3600;
+        for (text, range) in [
+            ("now", (noon + 3 * hour, noon + 3 * hour)),
+            ("today", (noon - 12 * hour, noon + 12 * hour - 1)),
+            ("2026-11-21", (noon - 12 * hour, noon + 12 * hour - 1)),
+            ("yesterday", (noon - 36 * hour, noon - 12 * hour - 1)),
+            ("2026-11-21T11:00:00Z", (noon, noon)),
+            ("2026-11-21 12:00", (noon, noon)),
+            (" 2026-11-21T12:00:30 ", (noon + 30, noon + 30)),
+            ("3 hours ago", (noon, noon)),
+            ("3h", (noon, noon)),
+            ("1 day 3 hours", (noon - 24 * hour, noon - 24 * hour)),
+            ("2 weeks ago", (noon - 333 * hour, noon - 333 * hour)),
+        ] {
+            assert_eq!(parse(text, &now), Ok(range), "{text}");
+        }
+        for text in [
+            "",
+            "2026",
+            "last week",
+            "2026-13-01",
+            "12:00",
+            "999999 years",
+        ] {
+            assert!(parse(text, &now).is_err(), "{text}");
+        }
+        Ok(())
+    }
+}
