@@ -1,5 +1,6 @@
 //! How two states of one path differ: lines of text, or ranges of bytes.
 
+use crate::conflict::ConflictTold;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::format::json::{PathValue, base64_unless_text};
@@ -7,6 +8,7 @@ use crate::format::text::{bytes, count, lines};
 use anstyle::{AnsiColor, Style};
 use dmv_core::fsutil::{FileKind, FileStat};
 use dmv_core::hash::ObjectId;
+use dmv_core::object::commit::Commit;
 use dmv_core::object::list::BlobChunks;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::object::tree::{Kind, TreeEntry};
@@ -95,6 +97,9 @@ pub struct FileDiff {
     new_kind: Option<&'static str>,
     old_size: Option<u64>,
     new_size: Option<u64>,
+    /// What the new state asks, if it is a conflict.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    conflict: Option<ConflictTold>,
     #[serde(flatten)]
     body: Body,
 }
@@ -146,16 +151,26 @@ pub struct Comparer<'a> {
     context: &'a Context,
     repo: &'a Repo,
     with_text: bool,
+    /// Commits that a conflict's versions may come from.
+    origins: Vec<ObjectId>,
 }
 
 impl<'a> Comparer<'a> {
-    /// `with_text`: the lines themselves are wanted, not only their number.
-    pub fn new(context: &'a Context, repo: &'a Repo, with_text: bool) -> Comparer<'a> {
-        Comparer {
+    /// `with_text`: the lines themselves are wanted, not only their number. `new` is the commit of
+    /// the new states, if they are a commit's.
+    pub fn new(
+        context: &'a Context,
+        repo: &'a Repo,
+        with_text: bool,
+        new: Option<&Commit>,
+    ) -> Result<Comparer<'a>, Failure> {
+        let origins = new.map(|commit| repo.merged_by(commit)).transpose()?;
+        Ok(Comparer {
             context,
             repo,
             with_text,
-        }
+            origins: origins.unwrap_or_default(),
+        })
     }
 
     /// Compares two states of `path`, the old one perhaps of another path.
@@ -189,6 +204,12 @@ impl<'a> Comparer<'a> {
             new_kind: word(new_kind),
             old_size: old.size(),
             new_size: new.size(),
+            conflict: match new {
+                Side::Entry(entry) if entry.kind == Kind::Conflict => {
+                    Some(ConflictTold::read(self.repo, path, entry, &self.origins)?)
+                }
+                _ => None,
+            },
             body: self.body(path, renamed, old, new)?,
         })
     }
@@ -204,7 +225,7 @@ impl<'a> Comparer<'a> {
             None | Some(Kind::Directory | Kind::Conflict) => false,
             Some(Kind::File | Kind::Executable | Kind::Symlink) => true,
         };
-        if !has_content(&old) && !has_content(&new) {
+        if !has_content(&old) && !has_content(&new) || new.kind() == Some(Kind::Conflict) {
             return Ok(Body::None {});
         }
         if let (Side::Entry(old), Side::Entry(new)) = (&old, &new)
@@ -432,6 +453,9 @@ impl FileDiff {
             (Some(old), Some(new)) if old != new => writeln!(ui.out(), "{old} became {new}")?,
             _ => {}
         }
+        if let Some(conflict) = &self.conflict {
+            return conflict.print(context);
+        }
         match &self.body {
             Body::None {} => Ok(()),
             Body::Text { raw, .. } => print_hunks(context, raw),
@@ -482,6 +506,10 @@ impl FileDiff {
     /// Prints the difference in one line.
     pub fn print_stat(&self, context: &Context) -> Result<(), Failure> {
         let what = match &self.body {
+            _ if self.conflict.is_some() => {
+                let kind = self.conflict.as_ref().map_or("", ConflictTold::kind);
+                format!("conflict ({kind})")
+            }
             Body::None {} => match (self.old_kind, self.new_kind) {
                 (Some(old), Some(new)) if old != new => format!("{old} became {new}"),
                 _ => self.change.to_owned(),

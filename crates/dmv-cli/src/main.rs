@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod compare;
 mod config;
+mod conflict;
 mod context;
 mod date;
 mod error;

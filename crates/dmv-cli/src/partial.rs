@@ -131,22 +131,3 @@ pub fn brief(subset: &Subset) -> String {
         more => format!("{shown} and {more} more (dmv subset)"),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn days_and_times_are_understood_and_nothing_else() {
-        let read = |text: &str| moment(text).ok();
-        assert_eq!(read("1970-01-02T00:00:00Z"), Some(86_400));
-        assert_eq!(read("1970-01-02T01:00:00+01:00"), Some(86_400));
-        let day = read("2026-01-31").map(|seconds| seconds - 1_769_817_600);
-        // Wherever the test runs.
-        assert!(day.is_some_and(|away| away.abs() <= 86_400), "{day:?}");
-        assert!(read("2026-01-31 12:00").is_some() && read("2026-01-31T12:00:30").is_some());
-        for wrong in ["", "yesterday", "2026-13-01", "31.1.2026", "12:00"] {
-            assert_eq!(read(wrong), None, "{wrong}");
-        }
-    }
-}

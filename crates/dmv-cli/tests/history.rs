@@ -131,3 +131,79 @@ fn a_graph_is_drawn_beside_the_commits() -> Outcome {
     );
     Ok(())
 }
+
+fn subjects(place: &Place, args: &[&str]) -> Outcome<Vec<String>> {
+    let shown = place.ok(&[&["log", "--oneline"], args].concat())?;
+    let subject = |line: &str| line.rsplit(' ').next().unwrap_or_default().to_owned();
+    Ok(shown.lines().map(subject).collect())
+}
+
+#[test]
+fn a_log_is_limited_by_dates_words_and_ranges() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("a", "1")?;
+    place.commit("first")?;
+    place.ok(&["branch", "side"])?;
+    place.write("a", "2")?;
+    place.commit("second")?;
+    place.ok(&["checkout", "side"])?;
+    place.write("b", "1")?;
+    place.ok(&["commit", "-m", "third", "--author", "Bob <b@x>"])?;
+    place.ok(&["merge", "main", "-m", "fourth"])?;
+    assert_eq!(
+        subjects(&place, &[])?,
+        ["fourth", "third", "second", "first"],
+    );
+    assert_eq!(subjects(&place, &["main..side"])?, ["fourth", "third"]);
+    assert_eq!(subjects(&place, &["main.."])?, ["fourth", "third"]);
+    assert_eq!(subjects(&place, &["--no-merges", "main.."])?, ["third"]);
+    assert_eq!(subjects(&place, &["side..main"])?, [""; 0]);
+    assert_eq!(subjects(&place, &["--grep", "ir"])?, ["third", "first"]);
+    assert_eq!(subjects(&place, &["--author", "Bob"])?, ["third"]);
+    for since in ["yesterday", "today", "1 day ago", "2 weeks", "2020-02-29"] {
+        assert_eq!(subjects(&place, &["--since", since])?.len(), 4, "{since}");
+        let until = subjects(&place, &["--until", since])?.len();
+        assert_eq!(until, if since == "today" { 4 } else { 0 }, "{since}");
+    }
+    let err = place.fails(2, &["log", "--since", "some day"])?;
+    assert!(err.contains("2 weeks ago"), "{err}");
+    place.fails(20, &["log", "main..nowhere"])?;
+    let (range, two) = (
+        place.ok(&["diff", "main..side"])?,
+        place.ok(&["diff", "main", "side"])?,
+    );
+    assert_eq!(range, two);
+    assert_eq!(place.ok(&["log", "--", "nowhere"])?, "");
+    Ok(())
+}
+
+#[test]
+fn a_log_lists_the_files_of_each_commit() -> Outcome {
+    let place = Place::with_repository()?;
+    let text: String = (0..50).map(|n| format!("{n}\n")).collect();
+    place.write("a", &text)?;
+    place.write("z", "1\n")?;
+    place.commit("first")?;
+    fs::rename(place.work().join("a"), place.work().join("b"))?;
+    place.write("b", text + "more\n")?;
+    place.write("z", "2\n")?;
+    place.commit("moved")?;
+    let shown = place.ok(&["log", "--stat"])?;
+    assert!(
+        shown.contains(" a -> b (96 % the same) | +1 -0\n"),
+        "{shown}"
+    );
+    assert!(shown.contains(" z | +1 -1\n") && shown.contains(" 2 files changed"));
+    let shown = place.ok(&["log", "-p", "-n", "1", "--", "z"])?;
+    assert!(shown.contains("\n-1\n+2\n") && !shown.contains("renamed"));
+    let followed = place.records(&["log", "--follow", "--stat", "--json", "--", "b"])?;
+    assert_eq!(followed[0]["changes"][0]["from"], "a");
+    assert_eq!(followed[1]["changes"][0]["path"], "a");
+    assert_eq!(followed[0]["changes"].as_array().map(Vec::len), Some(1));
+    place.fails(2, &["log", "--stat", "--graph"])?;
+    // Without a worktree paths are from the root.
+    let dmv = place.work().join(".dmv");
+    let dmv = dmv.to_str().ok_or("path")?;
+    assert!(place.ok(&["-C", dmv, "log", "--", "z"])?.contains("moved"));
+    Ok(())
+}

@@ -562,3 +562,43 @@ fn a_merge_is_taken_back_towards_the_parent_that_is_named() -> Outcome {
     assert_eq!(place.names()?, ["a", "b"]);
     Ok(())
 }
+
+#[test]
+fn a_conflict_is_shown_with_its_versions_and_each_can_be_read() -> Outcome {
+    let place = Place::diverged(
+        &[("a", "1\n"), ("k", "1")],
+        &[("a", "2\n"), ("k", "-")],
+        &[("a", "3\n"), ("k", "2")],
+    )?;
+    place.ends(4, &["merge", "side"])?;
+    let id = |rev: &str| -> Result<String, Box<dyn Error>> {
+        Ok(place.ok(&["log", "-n", "1", "--oneline", rev])?[..12].to_owned())
+    };
+    let shown = place.ok(&["show"])?;
+    assert!(shown.contains("unresolved: content\n"), "{shown}");
+    for (name, rev) in [("ours  ", "@^1"), ("theirs", "side"), ("base  ", "@~2")] {
+        let line = format!("  {name}  file, 2 B, as in {}\n", id(rev)?);
+        assert!(shown.contains(&line), "{line}: {shown}");
+    }
+    assert!(shown.contains("unresolved: delete/modify\n  ours    nothing\n"));
+    let shown = place.json(0, &["show"])?;
+    let versions = &shown["changes"][0]["conflict"]["versions"];
+    assert_eq!(versions[1]["name"], "theirs");
+    assert!(place.ok(&["diff", "side", "@"])?.contains("unresolved"));
+    assert!(
+        place
+            .ok(&["show", "--stat"])?
+            .contains(" a | conflict (content)\n")
+    );
+    let (_, errors) = place.ends(20, &["cat", "@:k"])?;
+    assert!(
+        errors.contains("hint: dmv cat @:k --side theirs"),
+        "{errors}"
+    );
+    assert_eq!(place.ok(&["cat", "@:k", "--side", "theirs"])?, "2");
+    assert_eq!(place.ok(&["cat", "@:a", "--side", "base"])?, "1\n");
+    place.ends(20, &["cat", "@:k", "--side", "ours"])?;
+    place.ends(2, &["cat", "@:k", "--side", "side3"])?;
+    place.ends(20, &["cat", "side:a", "--side", "ours"])?;
+    Ok(())
+}

@@ -1,9 +1,11 @@
 //! `dmv cat`
 
-use crate::context::Context;
-use crate::error::{EXIT_OK, Failure};
-use dmv_core::object::tree::Kind;
-use dmv_core::repo::{Located, RepoError, blob_of};
+use crate::context::{Context, PlaceIn, quoted};
+use crate::error::{EXIT_OK, EXIT_OTHER, Failure};
+use dmv_core::merge::entry_of;
+use dmv_core::object::name::RepoPath;
+use dmv_core::object::tree::{Kind, TreeEntry};
+use dmv_core::repo::{Located, Repo, RepoError, blob_of};
 use std::ffi::OsString;
 use std::io::Write;
 use std::ops::Range;
@@ -12,7 +14,8 @@ use std::os::unix::ffi::OsStrExt;
 /// Print a file's bytes as a commit has them
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv cat @~1:notes.txt\n  \
-                  dmv cat v1.0:media/clip.mov --range 0-4096 > head")]
+                  dmv cat v1.0:media/clip.mov --range 0-4096 > head\n  \
+                  dmv cat @:shots/s4.exr --side theirs > theirs.exr")]
 pub struct Args {
     /// The file
     #[arg(value_name = "REV:PATH")]
@@ -20,6 +23,9 @@ pub struct Args {
     /// Only the bytes from A up to, not including, B; without B up to the end
     #[arg(long, value_name = "A-B", value_parser = range)]
     range: Option<Range<u64>>,
+    /// Of a conflict this version: ours, theirs or base; side2, base2 and so on where there are more
+    #[arg(long, value_name = "NAME")]
+    side: Option<String>,
 }
 
 fn range(text: &str) -> Result<Range<u64>, String> {
@@ -52,10 +58,16 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Located::Root { .. } => return Err(wrong("a directory").into()),
         Located::Entry(entry) => entry,
     };
+    let entry = &match (entry.kind, &args.side) {
+        (Kind::Conflict, Some(side)) => version(&repo, &place.path, entry, side)?,
+        (Kind::Conflict, None) => return Err(which_side(&place, entry, &repo)?),
+        (_, Some(_)) => return Err(wrong("not a conflict").into()),
+        (_, None) => entry.clone(),
+    };
     let mut out = context.ui.out();
     match entry.kind {
         Kind::Directory => return Err(wrong("a directory").into()),
-        Kind::Conflict => return Err(wrong("an unresolved conflict").into()),
+        Kind::Conflict => unreachable!("a version of a conflict is none"),
         Kind::Symlink => {
             let target = repo.link_target(entry)?;
             let len = target.len() as u64;
@@ -68,6 +80,44 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         }
     }
     Ok(EXIT_OK)
+}
+
+/// What a conflict has on one side.
+fn version(
+    repo: &Repo,
+    path: &RepoPath,
+    entry: &TreeEntry,
+    side: &str,
+) -> Result<TreeEntry, Failure> {
+    let mut versions = repo.conflict_of(path, entry)?.versions().into_iter();
+    let found = versions.find(|(name, _)| name == side);
+    match found {
+        Some((_, Some(term))) => Ok(entry_of(&entry.name, &term, None)),
+        Some((_, None)) => {
+            let message = format!("'{path}' has nothing on the side '{side}'");
+            Err(Failure::new("no-such-path", EXIT_OTHER, message).hint("dmv conflicts"))
+        }
+        None => {
+            let message = format!("the conflict at '{path}' has no side '{side}'");
+            Err(Failure::usage(message).hint("dmv conflicts"))
+        }
+    }
+}
+
+/// A conflict is several files: names one that is there.
+fn which_side(place: &PlaceIn, entry: &TreeEntry, repo: &Repo) -> Result<Failure, Failure> {
+    let path = place.path.as_bytes().to_vec();
+    let what = "an unresolved conflict";
+    let failure = Failure::from(RepoError::WrongKind { path, what });
+    let versions = repo.conflict_of(&place.path, entry)?.versions();
+    let there = versions.into_iter().find(|(_, term)| term.is_some());
+    Ok(match there {
+        Some((side, _)) => {
+            let place = quoted(&format!("{}:{}", place.revision, place.path));
+            failure.hint(format!("dmv cat {place} --side {side}"))
+        }
+        None => failure,
+    })
 }
 
 #[cfg(test)]

@@ -48,7 +48,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Some(_) => context.paths(&repo, &args.paths)?,
         None => context.paths_to_look_at(&repo, &args.paths, old)?,
     });
-    let comparer = Comparer::new(context, &repo, !args.stat);
+    let made = new.map(|id| repo.read_commit(&id)).transpose()?;
+    let comparer = Comparer::new(context, &repo, !args.stat, made.as_ref())?;
     let mut totals = Totals::default();
     let mut show = |path: &RepoPath, renamed: Option<&Rename>, old: Side<'_>, new: Side<'_>| {
         let diff = comparer.compare(path, renamed, old, new)?;

@@ -87,7 +87,7 @@ pub fn changes(
         context.ui.note(text);
         return Ok(changes);
     }
-    let comparer = Comparer::new(context, repo, detail == Detail::Full);
+    let comparer = Comparer::new(context, repo, detail == Detail::Full, Some(commit))?;
     let mut totals = Totals::default();
     let mut show = |path: &RepoPath, renamed: Option<&Rename>, old: Side<'_>, new: Side<'_>| {
         let diff = comparer.compare(path, renamed, old, new)?;

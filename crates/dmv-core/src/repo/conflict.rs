@@ -8,6 +8,7 @@
 use super::choices::{Chosen, Record, edits_of};
 use super::{Repo, RepoError};
 use crate::hash::ObjectId;
+use crate::history::merge_bases;
 use crate::limits::MAX_NAME_BYTES;
 use crate::merge::{ConflictKind, Marked, edit_tree, entry_of, marked_text};
 use crate::merge::{read_conflict, read_text, write_blob};
@@ -58,9 +59,9 @@ impl ConflictAt {
         self.conflict.bases.first().copied().flatten()
     }
 
-    /// All terms with what their files are called: `ours`, `base`, `theirs`, and more of them with
-    /// numbers.
-    fn labelled(&self) -> Vec<(String, Term)> {
+    /// All versions with what they are called: `ours`, `theirs`, `base`, and more of them with
+    /// numbers. `None`: it has nothing there.
+    pub fn versions(&self) -> Vec<(String, Option<Term>)> {
         let mut out = Vec::new();
         let last = self.conflict.sides.len() - 1;
         for (n, side) in self.conflict.sides.iter().enumerate() {
@@ -69,14 +70,14 @@ impl ConflictAt {
                 n if n == last => "theirs".to_owned(),
                 n => format!("side{}", n + 1),
             };
-            out.extend(side.map(|term| (label, term)));
+            out.push((label, *side));
         }
         for (n, base) in self.conflict.bases.iter().enumerate() {
             let label = match n {
                 0 => "base".to_owned(),
                 n => format!("base{}", n + 1),
             };
-            out.extend(base.map(|term| (label, term)));
+            out.push((label, *base));
         }
         out
     }
@@ -152,6 +153,46 @@ impl Repo {
         Ok(out)
     }
 
+    /// The conflict that an entry of a tree is.
+    pub fn conflict_of(&self, path: &RepoPath, entry: &TreeEntry) -> Result<ConflictAt, RepoError> {
+        Ok(ConflictAt {
+            path: path.clone(),
+            id: entry.id,
+            conflict: read_conflict(self.objects(), &entry.id)?,
+        })
+    }
+
+    /// The commits that a merge commit brought together, and what they started from: where the
+    /// versions of its conflicts come from. None for other commits, or where they are not here.
+    pub fn merged_by(&self, commit: &Commit) -> Result<Vec<ObjectId>, RepoError> {
+        let [ours, theirs, ..] = commit.parents[..] else {
+            return Ok(Vec::new());
+        };
+        match merge_bases(self.objects(), &ours, &theirs) {
+            Ok(bases) => Ok([commit.parents.clone(), bases].concat()),
+            Err(ObjectError::Missing { .. }) => Ok(Vec::new()),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// The first of `commits` that has just `term` at `path`.
+    pub fn origin_of(
+        &self,
+        path: &RepoPath,
+        term: &Term,
+        commits: &[ObjectId],
+    ) -> Result<Option<ObjectId>, RepoError> {
+        let wanted = entry_of(&last_name(path), term, None);
+        for id in commits {
+            let tree = self.read_commit(id)?.tree;
+            let found = lookup_path(self.objects(), &tree, path)?;
+            if found.is_some_and(|found| found.same_content(&wanted)) {
+                return Ok(Some(*id));
+            }
+        }
+        Ok(None)
+    }
+
     /// The conflict at `path` in a tree, if there is one.
     pub(super) fn conflict_at(
         &self,
@@ -162,12 +203,7 @@ impl Repo {
         let Some(entry) = entry.filter(|entry| entry.kind == Kind::Conflict) else {
             return Ok(None);
         };
-        let conflict = read_conflict(self.objects(), &entry.id)?;
-        Ok(Some(ConflictAt {
-            path,
-            id: entry.id,
-            conflict,
-        }))
+        self.conflict_of(&path, &entry).map(Some)
     }
 
     /// Paths where a commit has, or is said to have, conflicts.
@@ -245,7 +281,8 @@ impl Repo {
     ) -> Result<Shown, RepoError> {
         let name = last_name(&at.path);
         let mut sides = Vec::new();
-        for (label, term) in at.labelled() {
+        for (label, term) in at.versions() {
+            let Some(term) = term else { continue };
             let path = self.free_name(&at.path, &label, tree, taken)?;
             let entry = entry_of(&last_name(&path), &term, None);
             sides.push((path, entry));
