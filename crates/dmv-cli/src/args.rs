@@ -41,6 +41,9 @@ pub struct Globals {
     /// When to use colours
     #[arg(long, global = true, value_enum, value_name = "WHEN", help_heading = GLOBAL)]
     pub color: Option<Color>,
+    /// Ask no remote for content that is not here
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub offline: bool,
     /// Answer yes to every question
     #[arg(short, long, global = true, help_heading = GLOBAL)]
     pub yes: bool,
@@ -91,6 +94,8 @@ pub enum Command {
     Pull(commands::pull::Args),
     Push(commands::push::Args),
     Sync(commands::sync::Args),
+    Get(commands::get::Args),
+    Drop(commands::drop::Args),
     Serve(commands::serve::Args),
     Export(commands::export::Args),
     Verify(commands::verify::Args),

@@ -8,9 +8,11 @@ use crate::format::text::{bytes, count, lines};
 use anstyle::{AnsiColor, Style};
 use dmv_core::fsutil::{FileKind, FileStat};
 use dmv_core::hash::ObjectId;
+use dmv_core::object::ObjectError;
 use dmv_core::object::commit::Commit;
 use dmv_core::object::list::BlobChunks;
 use dmv_core::object::name::{RepoPath, escape};
+use dmv_core::object::root::{Lack, Root};
 use dmv_core::object::tree::{Kind, TreeEntry};
 use dmv_core::repo::{Rename, Repo, RepoError, WorktreeSide, blob_of, chunks_of};
 use serde::Serialize;
@@ -75,6 +77,40 @@ impl<'a> Side<'a> {
             Side::Disk(stat) => Some(stat.size),
         }
     }
+}
+
+/// What is needed to compare two states of a path, and not here: the content of what may be text, of
+/// anything else the lists of its chunks.
+pub fn lacks(
+    repo: &Repo,
+    path: &RepoPath,
+    sides: [Option<&TreeEntry>; 2],
+) -> Result<Vec<Lack>, RepoError> {
+    let mut lacks = Vec::new();
+    let blobs: Vec<&TreeEntry> = sides
+        .into_iter()
+        .flatten()
+        .filter(|entry| entry.kind.is_blob() || entry.kind == Kind::Symlink)
+        .collect();
+    let is_short = blobs.iter().all(|entry| entry.size <= MAX_TEXT_BYTES);
+    for entry in blobs {
+        let path = path.as_bytes().to_vec();
+        let root = Root::of(entry);
+        if is_short {
+            if !repo.has_root(root)? {
+                lacks.push(Lack { path, root });
+            }
+            continue;
+        }
+        for chunk in BlobChunks::new(repo.objects(), blob_of(entry)) {
+            if let Err(ObjectError::Missing { id, ty }) = chunk {
+                let root = Root::Object(ty, id);
+                lacks.push(Lack { path, root });
+                break;
+            }
+        }
+    }
+    Ok(lacks)
 }
 
 /// How two states of a path differ.
@@ -351,6 +387,15 @@ impl<'a> Comparer<'a> {
     ) -> Result<(u64, u64), Failure> {
         if old_start == old_end || (old_end - old_start) + (end - start) > MAX_NARROWED_BYTES {
             return Ok((start, end));
+        }
+        for (side, range) in [(old, old_start..old_end), (new, start..end)] {
+            if let Side::Entry(entry) = side
+                && let Err(RepoError::Lacking(_)) =
+                    self.repo.check_range_here(path, blob_of(entry), range)
+            {
+                // Not worth bringing.
+                return Ok((start, end));
+            }
         }
         let a = self.read_range(path, old, old_start, old_end)?;
         let b = self.read_range(path, new, start, end)?;

@@ -40,7 +40,7 @@ pub struct Key {
 }
 
 /// All settings.
-pub const KEYS: [Key; 11] = [
+pub const KEYS: [Key; 12] = [
     key("user.name", Kind::Text, None, "the author's name"),
     key("user.email", Kind::Text, None, "the author's address"),
     key(
@@ -72,6 +72,12 @@ pub const KEYS: [Key; 11] = [
         Kind::Color,
         Some("auto"),
         "when to use colours: auto, always, never",
+    ),
+    key(
+        "net.offline",
+        Kind::Bool,
+        Some("false"),
+        "whether remotes are not asked for content that is not here",
     ),
     key(
         "net.relay",

@@ -218,7 +218,7 @@ impl Context {
     }
 
     /// The commit, path and entry that `REV:PATH` names; without a colon the root of `REV`.
-    pub fn place(&self, repo: &Repo, arg: &OsStr) -> Result<PlaceIn, Failure> {
+    pub fn place(&self, repo: &Repo, arg: &OsStr) -> Result<PlaceIn, RepoError> {
         let (revision, path) = split_path(arg.as_bytes());
         let id = repo.resolve(&revision)?;
         let commit = repo.read_commit(&id)?;

@@ -127,6 +127,7 @@ impl From<RepoError> for Failure {
         }
         let paths = match e {
             RepoError::WouldLose { paths, .. } => paths,
+            RepoError::Lacking(lacks) => lacks.into_iter().map(|lack| lack.path).collect(),
             _ => Vec::new(),
         };
         Failure {
@@ -354,7 +355,11 @@ fn sort(e: &RepoError) -> Sorted {
             ("outside-subset", EXIT_OTHER, Some(hint))
         }
         RepoError::NoCommit => hinted("no-commit", EXIT_OTHER, "dmv commit -m MESSAGE"),
-        RepoError::Absent { .. } => ("absent", EXIT_ABSENT, None),
+        RepoError::Absent { .. } | RepoError::Lacking(_) => {
+            hinted("absent", EXIT_ABSENT, "dmv get PATH")
+        }
+        RepoError::Freeing => ("busy", EXIT_BUSY, None),
+        RepoError::Unconfirmed => ("unconfirmed", EXIT_REFUSED, None),
         RepoError::Store(e) => sort_store(e),
         RepoError::Refs(e) => sort_refs(e),
         RepoError::Path(e) => sort_io(&e.source, false),

@@ -12,7 +12,9 @@ mod format;
 mod graph;
 mod partial;
 mod peers;
+mod places;
 mod progress;
+mod supply;
 mod ui;
 
 use args::Cli;

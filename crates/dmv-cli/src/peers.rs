@@ -8,7 +8,7 @@ use dmv_core::history::is_ancestor;
 use dmv_core::object::ObjectType;
 use dmv_core::repo::{Offered, RefMoved, RefUpdate, Refusal, Repo, RepoError};
 use dmv_net::session::{Client, NetError, Summary};
-use dmv_net::transport::{Reach, Url, connect};
+use dmv_net::transport::{Connection, Reach, Url, connect};
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::io::Write;
@@ -52,6 +52,19 @@ pub fn with_client<T>(
     url: &Url,
     session: impl FnOnce(Client<'_>) -> Result<T, NetError>,
 ) -> Result<T, Failure> {
+    let watch = context.watch("exchanging");
+    let (connection, client) = dial(context, repo, url)?;
+    let done = session(client);
+    drop(watch);
+    done.map_err(|e| connection.explain(e).into())
+}
+
+/// Connects to `url` and greets who answers.
+pub fn dial<'r>(
+    context: &'r Context,
+    repo: &'r Repo,
+    url: &Url,
+) -> Result<(Connection, Client<'r>), Failure> {
     let words = |text: String| text.split_whitespace().map(str::to_owned).collect();
     let config = context.config()?;
     let reach = Reach {
@@ -68,17 +81,31 @@ pub fn with_client<T>(
         },
     };
     let patience = config.seconds("net.patience")?;
-    let watch = context.watch("exchanging");
     let mut connection = connect(url, &reach)?;
-    let done = connection
-        .take_link()
-        .and_then(|mut link| {
-            link.be_patient(patience);
-            Client::connect(repo, link, &context.job)
-        })
-        .and_then(session);
-    drop(watch);
-    done.map_err(|e| connection.explain(e).into())
+    let greeted = connection.take_link().and_then(|mut link| {
+        link.be_patient(patience);
+        Client::connect(repo, link, &context.job)
+    });
+    match greeted {
+        Ok(client) => Ok((connection, client)),
+        Err(e) => Err(connection.explain(e).into()),
+    }
+}
+
+/// All remotes, those that cost least to ask first.
+pub fn cheapest_first(context: &Context) -> Result<Vec<Remote>, Failure> {
+    let mut remotes = Vec::new();
+    for (name, url) in context.config()?.remotes() {
+        let url = Url::parse(OsStr::new(&url))?;
+        remotes.push(Remote { name, url });
+    }
+    remotes.sort_by_key(|remote| match &remote.url {
+        Url::Path(_) => 0,
+        #[cfg(feature = "quic")]
+        Url::Quic(_) => 1,
+        Url::Ssh(_) => 2,
+    });
+    Ok(remotes)
 }
 
 /// The relay of the user's choice, if there is one.

@@ -49,6 +49,20 @@ impl Job {
         self.cancel.clone()
     }
 
+    /// Sets all counters back, for the next part of a job that has several.
+    pub fn begin_part(&self) {
+        let Progress {
+            files,
+            bytes,
+            new_bytes,
+            total_files,
+            total_bytes,
+        } = &self.progress;
+        for counter in [files, bytes, new_bytes, total_files, total_bytes] {
+            counter.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// Adds `n` to a counter of [`Progress`].
     pub fn add(counter: &AtomicU64, n: u64) {
         counter.fetch_add(n, Ordering::Relaxed);

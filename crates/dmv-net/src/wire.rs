@@ -40,6 +40,10 @@ pub const MAX_EXTENSIONS: usize = 64;
 pub const MAX_NEEDS: usize = 8;
 /// Rounds of haves.
 pub const MAX_ROUNDS: usize = 16;
+/// Files that a client asks a server to keep before it answers.
+pub const MAX_KEEPS: usize = 1 << 20;
+/// The extension of a side that knows [`Message::Keep`]. It has no value.
+pub const KEEPS: u16 = 1;
 /// Bytes of objects that one frame holds, unless a single one is larger.
 pub const OBJECTS_TARGET_BYTES: usize = 256 << 10;
 
@@ -381,6 +385,18 @@ pub enum Message {
     Bye,
     /// The side ends the connection.
     Failed(Code, String),
+    /// The client wants to give up its copies of these files' contents: does the server have them,
+    /// and will it keep them while the connection lasts? And whether that is all.
+    Keep(Vec<WireObject>, bool),
+    /// The server keeps all of them but these. And whether that is all.
+    Unkept(Vec<WireObject>, bool),
+}
+
+impl Hello {
+    /// Whether the side knows [`Message::Keep`].
+    pub fn keeps(&self) -> bool {
+        self.extensions.iter().any(|known| known.tag == KEEPS)
+    }
 }
 
 impl Message {
@@ -429,6 +445,7 @@ impl Message {
                     && want.filter.is_within_limits()
             }
             Message::Have(ids, _) | Message::Common(ids, _) => ids.len() <= MAX_IDS,
+            Message::Keep(objects, _) | Message::Unkept(objects, _) => objects.len() <= MAX_IDS,
             Message::Need(objects) | Message::Absent(objects) => {
                 !objects.is_empty() && objects.len() <= MAX_IDS
             }

@@ -112,6 +112,9 @@ fn messages() -> Vec<(&'static str, Message)> {
             "failed-absent",
             Message::Failed(Code::Absent, "gone".into()),
         ),
+        ("keep", Message::Keep(vec![(1, id(5)), (2, id(6))], true)),
+        ("unkept", Message::Unkept(vec![(2, id(6))], false)),
+        ("unkept-none", Message::Unkept(Vec::new(), true)),
     ]
 }
 
@@ -151,6 +154,9 @@ fn counts_beyond_their_limits_are_refused() {
     assert!(!over(Message::Need(objects(4096))));
     assert!(over(Message::Need(objects(4097))));
     assert!(over(Message::Need(objects(0))));
+    assert!(!over(Message::Keep(objects(4096), false)));
+    assert!(over(Message::Keep(objects(4097), false)));
+    assert!(over(Message::Unkept(objects(4097), false)));
     assert!(over(Message::Have(vec![id(0); 4097], true)));
     assert!(!over(Message::Failed(Code::Failed, "x".repeat(1024))));
     assert!(over(Message::Failed(Code::Failed, "x".repeat(1025))));

@@ -2,6 +2,7 @@
 
 use crate::context::{Context, PlaceIn, quoted};
 use crate::error::{EXIT_OK, EXIT_OTHER, Failure};
+use crate::supply::supplied;
 use dmv_core::merge::entry_of;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::{Kind, TreeEntry};
@@ -49,7 +50,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         return Err(failure.hint("dmv cat @:PATH"));
     }
     let repo = context.repo()?;
-    let place = context.place(&repo, &args.place)?;
+    let find = || context.place(&repo, &args.place);
+    let place = supplied(context, &repo, "looking for", find)?;
     let wrong = |what| RepoError::WrongKind {
         path: place.path.as_bytes().to_vec(),
         what,
@@ -64,19 +66,27 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         (_, Some(_)) => return Err(wrong("not a conflict").into()),
         (_, None) => entry.clone(),
     };
-    let mut out = context.ui.out();
     match entry.kind {
         Kind::Directory => return Err(wrong("a directory").into()),
         Kind::Conflict => unreachable!("a version of a conflict is none"),
         Kind::Symlink => {
-            let target = repo.link_target(entry)?;
+            let target = supplied(context, &repo, "looking at", || repo.link_target(entry))?;
             let len = target.len() as u64;
             let range = args.range.clone().unwrap_or(0..len);
             let (from, to) = (range.start.min(len), range.end.min(len));
-            out.write_all(&target[from as usize..to as usize])?;
+            context
+                .ui
+                .out()
+                .write_all(&target[from as usize..to as usize])?;
         }
         Kind::File | Kind::Executable => {
-            repo.cat(blob_of(entry), args.range.clone(), &mut *out)?;
+            let blob = blob_of(entry);
+            let range = args.range.clone().unwrap_or(0..blob.size);
+            let range = range.start..range.end.min(blob.size);
+            supplied(context, &repo, "looking at", || {
+                repo.check_range_here(&place.path, blob, range.clone())
+            })?;
+            repo.cat(blob, Some(range), &mut *context.ui.out())?;
         }
     }
     Ok(EXIT_OK)

@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
+use crate::supply::supplied;
 use dmv_core::object::name::escape;
 use dmv_core::repo::{
     CheckoutOptions, CheckoutReport, CheckoutTarget, Head, RefKind, Repo, RepoError, RevisionError,
@@ -75,9 +76,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         CheckoutTarget::NewBranch(name, _) => Some(clean(name)),
         _ => None,
     };
-    let watch = context.watch("checking out");
-    let report = repo.checkout(target, &options, &context.job)?;
-    drop(watch);
+    let report = supplied(context, &repo, "checking out", || {
+        repo.checkout(target.clone(), &options, &context.job)
+    })?;
     if let (Some(name), false) = (made, context.globals.json || context.ui.quiet()) {
         writeln!(context.ui.out(), "branch {name} is new")?;
     }

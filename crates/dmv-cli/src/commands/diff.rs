@@ -1,13 +1,15 @@
 //! `dmv diff`
 
-use crate::compare::{Comparer, Side, Totals};
+use crate::compare::{Comparer, Side, Totals, lacks};
 use crate::context::Context;
 use crate::error::{EXIT_DIFFERS, EXIT_OK, Failure};
+use crate::supply::supplied;
 use dmv_core::diff::{DiffVisitor, diff_trees};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::name::RepoPath;
+use dmv_core::object::root::Lack;
 use dmv_core::object::tree::TreeEntry;
-use dmv_core::repo::{Rename, Repo, StatusOptions};
+use dmv_core::repo::{Rename, Repo, RepoError, StatusOptions, WorktreeChange, WorktreeSide};
 use dmv_core::worktree::scan::Select;
 use dmv_core::worktree::select::Paths;
 use std::collections::{HashMap, HashSet};
@@ -71,6 +73,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         let changes = repo.diff_worktree(old, &paths, &options, &context.job)?;
         let renames = Renames::new(repo.renames_among(&changes, &context.job)?);
         drop(watch);
+        bring_changes(context, &repo, &changes)?;
         for change in &changes {
             let path = change.path.as_bytes();
             if change.new.is_none() && renames.is_source(path) {
@@ -149,6 +152,14 @@ pub fn each_change(
         None => Ok(None),
     };
     let (old, new) = (tree_of(old)?, tree_of(new)?);
+    if repo.is_partial() {
+        supplied(context, repo, "looking for", || {
+            let mut needs = Needs::new(repo, paths);
+            // Never `Break`: everything is looked at.
+            let _ = diff_trees(repo.objects(), old, new, &mut needs)?;
+            needs.answer()
+        })?;
+    }
     let renames = Renames::new(repo.renames_between(old, new, paths, &context.job)?);
     let mut visitor = Visitor {
         paths,
@@ -158,6 +169,78 @@ pub fn each_change(
     // Never `Break`: everything is shown.
     let _ = diff_trees(repo.objects(), old, new, &mut visitor)?;
     Ok(())
+}
+
+/// Brings what is needed to compare changes of the worktree and is not here.
+fn bring_changes(
+    context: &Context,
+    repo: &Repo,
+    changes: &[WorktreeChange],
+) -> Result<(), Failure> {
+    if !repo.is_partial() {
+        return Ok(());
+    }
+    supplied(context, repo, "looking for", || {
+        let everything = Paths::default();
+        let mut needs = Needs::new(repo, &everything);
+        for WorktreeChange { path, old, new } in changes {
+            let new = match new {
+                Some(WorktreeSide::Entry(entry)) => Some(entry),
+                _ => None,
+            };
+            needs.add(path, [old.as_ref(), new])?;
+        }
+        needs.answer()
+    })
+}
+
+/// What is needed to compare, and not here.
+struct Needs<'a> {
+    repo: &'a Repo,
+    paths: &'a Paths,
+    lacks: Vec<Lack>,
+}
+
+impl<'a> Needs<'a> {
+    fn new(repo: &'a Repo, paths: &'a Paths) -> Needs<'a> {
+        Needs {
+            repo,
+            paths,
+            lacks: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, path: &RepoPath, sides: [Option<&TreeEntry>; 2]) -> Result<(), RepoError> {
+        self.lacks.extend(lacks(self.repo, path, sides)?);
+        Ok(())
+    }
+
+    fn answer(self) -> Result<(), RepoError> {
+        match self.lacks.is_empty() {
+            true => Ok(()),
+            false => Err(RepoError::Lacking(self.lacks)),
+        }
+    }
+}
+
+impl DiffVisitor for Needs<'_> {
+    type Error = RepoError;
+
+    fn enter(&mut self, dir: &RepoPath) -> bool {
+        self.paths.enters(dir.as_bytes())
+    }
+
+    fn change(
+        &mut self,
+        path: &RepoPath,
+        old: Option<&TreeEntry>,
+        new: Option<&TreeEntry>,
+    ) -> Result<ControlFlow<()>, RepoError> {
+        if self.paths.includes(path.as_bytes()) {
+            self.add(path, [old, new])?;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
 }
 
 struct Visitor<'a> {

@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ProblemValue, problems};
 use crate::format::text::{bytes, count};
+use crate::supply::supplied;
 use dmv_core::job::Job;
 use dmv_core::object::list::Blob;
 use dmv_core::object::name::escape;
@@ -56,7 +57,8 @@ struct Done {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let mut place = context.place(&repo, &args.place)?;
+    let find = || context.place(&repo, &args.place);
+    let mut place = supplied(context, &repo, "looking for", find)?;
     // A conflict is written as files that can be read.
     place.commit.tree = repo.readable_tree(&place.commit)?;
     let revision = place.revision.clone();
@@ -69,6 +71,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         job: &context.job,
     };
     let to_stdout = args.tar.as_deref() == Some(Path::new("-"));
+    // Before the first byte of an archive is out.
+    let check = || repo.check_here(what.wanted);
+    supplied(context, &repo, "looking at", check)?;
     let watch = context.watch("exporting");
     let done = match (&args.to, &args.tar) {
         (Some(dir), _) => {

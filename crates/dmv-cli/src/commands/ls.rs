@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::error::{EXIT_OK, Failure};
 use crate::format::json::PathValue;
 use crate::format::text::{SHORT_ID, bytes};
+use crate::supply::supplied;
 use anstyle::{AnsiColor, Style};
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::object::tree::{Kind, TreeEntry};
@@ -56,7 +57,8 @@ pub fn kind_word(kind: Kind) -> &'static str {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let place = context.place(&repo, &args.place)?;
+    let find = || context.place(&repo, &args.place);
+    let place = supplied(context, &repo, "looking for", find)?;
     let Some(tree) = place.located.tree() else {
         if let Located::Entry(entry) = &place.located {
             show(context, args.long, &place.path, entry)?;
@@ -67,6 +69,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         return Err(Failure::usage("a subset is listed with -r").hint("dmv ls -r --subset PATTERN"));
     }
     let subset = args.limit.read_for(context, &repo, place.commit.tree)?;
+    supplied(context, &repo, "looking for", || {
+        repo.check_names_here(place.wanted(&subset), args.recursive)
+    })?;
     let mut failed = None;
     let mut visit = |listed: Listed| {
         Ok(

@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::error::{EXIT_CONFLICTS, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ConflictValue, ProblemValue, conflict_values, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
+use crate::supply::supplied;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::name::escape;
 use dmv_core::repo::{
@@ -71,9 +72,9 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         None => default_message(&repo, &args.revision, &theirs)?,
     };
     let options = options(context, message)?;
-    let watch = context.watch("merging");
-    let report = repo.merge(theirs, fast_forward, &options, &context.job)?;
-    drop(watch);
+    let report = supplied(context, &repo, "merging", || {
+        repo.merge(theirs, fast_forward, &options, &context.job)
+    })?;
     finish(context, &report, word(&report))
 }
 

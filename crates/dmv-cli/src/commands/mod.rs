@@ -10,9 +10,11 @@ pub mod config;
 pub mod conflicts;
 pub mod demo;
 pub mod diff;
+pub mod drop;
 pub mod du;
 pub mod export;
 pub mod fetch;
+pub mod get;
 #[cfg(feature = "quic")]
 pub mod id;
 pub mod init;
@@ -79,6 +81,8 @@ pub fn run(context: &Context, command: Command) -> Result<u8, Failure> {
         Command::Pull(args) => pull::run(context, args),
         Command::Push(args) => push::run(context, &args),
         Command::Sync(args) => sync::run(context, &args),
+        Command::Get(args) => get::run(context, &args),
+        Command::Drop(args) => drop::run(context, &args),
         Command::Serve(args) => serve::run(context, &args),
         Command::Export(args) => export::run(context, &args),
         Command::Verify(args) => verify::run(context, &args),

@@ -4,6 +4,7 @@ use crate::commands::merge;
 use crate::context::Context;
 use crate::error::{EXIT_OTHER, Failure};
 use crate::peers::{Report, remote, tips, with_client};
+use crate::supply::supplied;
 use dmv_core::repo::FastForward;
 
 /// Fetch from a remote, and merge its branch of the same name into the current one
@@ -51,9 +52,9 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         .message
         .unwrap_or_else(|| format!("Merge '{name}' into {branch}"));
     let options = merge::options(context, message)?;
-    let watch = context.watch("merging");
-    let merged = repo.merge(theirs, FastForward::Auto, &options, &context.job)?;
-    drop(watch);
+    let merged = supplied(context, &repo, "merging", || {
+        repo.merge(theirs, FastForward::Auto, &options, &context.job)
+    })?;
     report.print(context, &[("merge", merge::value(&merged)?)])?;
     merge::tell(context, &merged, merge::word(&merged))
 }

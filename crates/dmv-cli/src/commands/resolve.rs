@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::error::{EXIT_OK, Failure};
 use crate::format::json::{PathValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, count};
+use crate::supply::supplied;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::repo::{Choice, ResolveReport};
@@ -81,7 +82,6 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     };
     let (choice, word) = choice(args);
     let asked = context.asked()?;
-    let watch = context.watch("resolving");
     let (report, commit) = match (has_files, &args.message) {
         (true, Some(_)) => {
             let failure = Failure::usage("the next commit records it, with a message of its own");
@@ -89,7 +89,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         }
         (true, None) => {
             let settings = context.settings()?;
-            let report = repo.resolve_conflicts(&paths, &choice, &settings, asked, &context.job)?;
+            let report = supplied(context, &repo, "resolving", || {
+                repo.resolve_conflicts(&paths, &choice, &settings, asked.clone(), &context.job)
+            })?;
             (report, None)
         }
         (false, message) => {
@@ -97,11 +99,12 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
                 .clone()
                 .unwrap_or_else(|| default_message(&paths, word));
             let options = super::merge::options(context, message)?;
-            let (report, done) = repo.resolve_in_commit(&paths, &choice, &options, &context.job)?;
+            let (report, done) = supplied(context, &repo, "resolving", || {
+                repo.resolve_in_commit(&paths, &choice, &options, &context.job)
+            })?;
             (report, Some(done.commit))
         }
     };
-    drop(watch);
     print(context, &report, commit)?;
     for problem in &report.kept {
         let (path, why) = (escape(&problem.path), &problem.why);

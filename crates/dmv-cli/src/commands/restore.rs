@@ -3,6 +3,7 @@
 use super::checkout::finish;
 use crate::context::Context;
 use crate::error::Failure;
+use crate::supply::supplied;
 use std::ffi::OsString;
 
 /// Put files back as a commit has them
@@ -28,8 +29,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     };
     let paths = context.paths(&repo, &args.paths)?;
     let (settings, asked) = (context.settings()?, context.asked()?);
-    let watch = context.watch("restoring");
-    let report = repo.restore(from, &paths, &settings, asked, &context.job)?;
-    drop(watch);
+    let report = supplied(context, &repo, "restoring", || {
+        repo.restore(from, &paths, &settings, asked.clone(), &context.job)
+    })?;
     finish(context, &report, false)
 }

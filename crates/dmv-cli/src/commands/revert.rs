@@ -3,6 +3,7 @@
 use super::merge::{finish, options};
 use crate::context::Context;
 use crate::error::Failure;
+use crate::supply::supplied;
 
 /// Make a commit that takes another one back
 ///
@@ -39,9 +40,9 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         }
     };
     let options = options(context, message)?;
-    let watch = context.watch("reverting");
-    let report = repo.revert(id, args.mainline, &options, &context.job)?;
-    drop(watch);
+    let report = supplied(context, &repo, "reverting", || {
+        repo.revert(id, args.mainline, &options, &context.job)
+    })?;
     let done = match report.up_to_date {
         true => "nothing to take back",
         false => "taken back",

@@ -3,6 +3,7 @@
 use super::checkout::finish;
 use crate::context::Context;
 use crate::error::{EXIT_OK, Failure};
+use crate::supply::supplied;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::name::escape;
 use dmv_core::repo::{Located, Repo, RepoError, blob_of, split_path};
@@ -165,9 +166,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Action::Clear => subset = Subset::everything(),
     }
     let (settings, asked) = (context.settings()?, context.asked()?);
-    let watch = context.watch("checking out");
-    let report = repo.set_subset(subset, &settings, asked, &context.job)?;
-    drop(watch);
+    let report = supplied(context, &repo, "checking out", || {
+        repo.set_subset(subset.clone(), &settings, asked.clone(), &context.job)
+    })?;
     finish(context, &report, false)
 }
 

@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
+use crate::supply::supplied;
 use dmv_core::hash::{ObjectId, encode_hex};
 use dmv_core::object::name::escape;
 use dmv_core::refs::Change;
@@ -58,9 +59,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         settings: context.settings()?,
         asked: context.asked()?,
     };
-    let watch = context.watch("undoing");
-    let report = repo.undo(&options, &context.job)?;
-    drop(watch);
+    let report = supplied(context, &repo, "undoing", || {
+        repo.undo(&options, &context.job)
+    })?;
     if context.globals.json {
         context.ui.json(&document(&report))?;
     } else if !context.ui.quiet() {

@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
+use crate::supply::supplied;
 use dmv_core::object::name::escape;
 use dmv_core::repo::{AddOptions, Head, RefKind, Repo, WorktreeInfo, WorktreeState};
 use serde::Serialize;
@@ -164,9 +165,9 @@ fn add(context: &Context, repo: &Repo, args: &AddArgs) -> Result<u8, Failure> {
         settings: context.settings()?,
         asked: context.asked()?,
     };
-    let watch = context.watch("checking out");
-    let report = repo.add_worktree(&options, &context.job)?;
-    drop(watch);
+    let report = supplied(context, repo, "checking out", || {
+        repo.add_worktree(&options, &context.job)
+    })?;
     if context.globals.json {
         context.ui.json(&Added {
             worktree: record(&report.info),

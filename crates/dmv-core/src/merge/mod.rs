@@ -26,6 +26,7 @@ pub use walk::{entry_of, read_conflict};
 use crate::hash::ObjectId;
 use crate::object::conflict::Conflict;
 use crate::object::name::RepoPath;
+use crate::object::root::Lack;
 use crate::object::tree::TreeSummary;
 use crate::object::{ObjectError, ObjectRead, ObjectWrite};
 use rename::Moves;
@@ -101,6 +102,9 @@ pub enum MergeError {
     /// The caller wanted it.
     #[error("cancelled")]
     Cancelled,
+    /// What both sides changed is not all here, so nothing was decided.
+    #[error("what both sides changed is not all here")]
+    Lacking(Vec<Lack>),
     /// A conflict would have more sides than its format holds.
     #[error("too many unresolved sides meet at '{path}'")]
     TooManySides {

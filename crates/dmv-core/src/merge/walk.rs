@@ -1,15 +1,16 @@
 //! The walk over three trees, in step, that writes the merged one.
 
-use super::content::{read_counted, write_blob};
+use super::content::{blob_of, read_counted, write_blob};
 use super::rename::{Moves, Source};
 use super::terms::Terms;
 use super::text::marked_text;
 use super::{MergeError, Merged, NewConflict, Trees};
 use crate::hash::ObjectId;
-use crate::limits::MAX_PATH_DEPTH;
+use crate::limits::{MAX_MERGE_TEXT_BYTES, MAX_PATH_DEPTH};
 use crate::object::codec::EncodeError;
 use crate::object::conflict::{Conflict, Term};
 use crate::object::name::{RepoPath, SafeName};
+use crate::object::root::{Lack, Root, has_blob};
 use crate::object::tree::{Kind, TreeBuilder, TreeEntry, TreeIter, TreeSummary, lookup_path};
 use crate::object::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,6 +41,8 @@ pub(super) struct Walk<'a, 'w> {
     sources: [Vec<Source>; 2],
     followed: usize,
     content_bytes: u64,
+    /// What is not here; once there is anything, the rest is only walked to find all of it.
+    lacks: Vec<Lack>,
 }
 
 /// What becomes of one name.
@@ -67,6 +70,7 @@ impl<'a, 'w> Walk<'a, 'w> {
             sources: [Vec::new(), Vec::new()],
             followed: 0,
             content_bytes: 0,
+            lacks: Vec::new(),
         }
     }
 
@@ -82,7 +86,7 @@ impl<'a, 'w> Walk<'a, 'w> {
                 return Err(MergeError::Cancelled);
             }
             let dir = stack.last_mut().expect("the root leaves it last");
-            if let Some((name, three)) = dir.next()? {
+            if let Some((name, three)) = self.next_in(dir)? {
                 self.path.push(&name).map_err(|_| too_long())?;
                 match self.decide(&name, three)? {
                     Step::Put(entry) => {
@@ -109,6 +113,9 @@ impl<'a, 'w> Walk<'a, 'w> {
                 }
             }
         };
+        if !self.lacks.is_empty() {
+            return Err(MergeError::Lacking(self.lacks));
+        }
         let merged = Merged {
             tree,
             conflicts: self.conflicts,
@@ -121,6 +128,19 @@ impl<'a, 'w> Walk<'a, 'w> {
             sources: self.sources,
             followed: self.followed,
         })
+    }
+
+    /// The next name in a directory. Where a piece of it is not here, that is noted and it ends.
+    fn next_in(&mut self, dir: &mut Open<'_>) -> Result<Option<(SafeName, Three)>, MergeError> {
+        match dir.next() {
+            Err(ObjectError::Missing { id, ty }) => {
+                let path = self.path.as_bytes().to_vec();
+                let root = Root::Object(ty, id);
+                self.lacks.push(Lack { path, root });
+                Ok(None)
+            }
+            next => Ok(next?),
+        }
     }
 
     /// Decides on the current path.
@@ -312,7 +332,7 @@ impl<'a, 'w> Walk<'a, 'w> {
             let count = &mut self.content_bytes;
             match read_counted(self.reader, term, count)? {
                 Some(content) => *text = content,
-                None => return Ok(None),
+                None => return self.why_unread(&terms),
             }
         }
         let [base, ours, theirs] = &texts;
@@ -327,6 +347,21 @@ impl<'a, 'w> Walk<'a, 'w> {
             size: blob.size,
             ..terms[1]
         }))
+    }
+
+    /// Some of three versions cannot be merged as texts: perhaps because they are not here.
+    fn why_unread(&mut self, terms: &[Term; 3]) -> Result<Option<Term>, MergeError> {
+        if terms.iter().any(|term| term.size > MAX_MERGE_TEXT_BYTES) {
+            return Ok(None);
+        }
+        for term in terms {
+            if !has_blob(self.reader, blob_of(term))? {
+                let path = self.path.as_bytes().to_vec();
+                let root = Root::Blob(blob_of(term));
+                self.lacks.push(Lack { path, root });
+            }
+        }
+        Ok(None)
     }
 }
 

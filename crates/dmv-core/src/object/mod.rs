@@ -14,6 +14,7 @@ pub mod mem;
 pub mod name;
 mod path;
 mod portable;
+pub mod root;
 pub mod tree;
 
 use crate::hash::{ObjectId, chunk_id, derived_id};

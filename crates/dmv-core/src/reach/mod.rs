@@ -16,7 +16,8 @@ use crate::hash::ObjectId;
 use crate::limits::MAX_PATH_DEPTH;
 use crate::object::commit::Commit;
 use crate::object::conflict::Conflict;
-use crate::object::list::{Blob, ListNode};
+use crate::object::list::ListNode;
+use crate::object::root::Root;
 use crate::object::tree::{Kind, Node, Totals, TreeEntry};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 pub use filter::Filter;
@@ -46,34 +47,6 @@ pub struct Found {
     pub id: ObjectId,
     /// Whether the reader has it. If not, what it needs is not known yet: see [`Reach::retry`].
     pub here: bool,
-}
-
-/// Something below a commit that is wanted for itself, by its id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Root {
-    /// One object, without what it refers to.
-    Object(ObjectType, ObjectId),
-    /// A file's content.
-    Blob(Blob),
-    /// A directory with all under it.
-    Directory {
-        /// Its tree.
-        tree: ObjectId,
-        /// Bytes under it.
-        bytes: u64,
-        /// Files under it.
-        files: u64,
-    },
-}
-
-impl Root {
-    /// The object that everything else of it hangs on.
-    pub fn id(&self) -> ObjectId {
-        match self {
-            Root::Object(_, id) | Root::Directory { tree: id, .. } => *id,
-            Root::Blob(blob) => blob.id,
-        }
-    }
 }
 
 /// What the object above says about one below it.

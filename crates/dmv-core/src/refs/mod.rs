@@ -253,11 +253,7 @@ impl Refs {
         let mut conn = self.conn();
         let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         for id in indexes {
-            tx.execute(
-                "UPDATE segments SET merged = NULL WHERE merged = ?1",
-                [id.0],
-            )?;
-            tx.execute("DELETE FROM indexes WHERE id = ?1", [id.0])?;
+            unmerge(&tx, *id)?;
         }
         Ok(tx.commit()?)
     }
@@ -307,6 +303,54 @@ impl Refs {
         check_packs(&tx, relied)?;
         put_segments(&tx, segments)?;
         Ok(tx.commit()?)
+    }
+
+    /// The number of the newest operation; 0 without one.
+    pub fn last_operation(&self) -> Result<u64, RefsError> {
+        last_operation(&self.conn())
+    }
+
+    /// Takes packs out of the catalogue. Jobs that rely on them are refused from then on.
+    ///
+    /// Returns the merged index files that are no longer in use. `None`, changing nothing: an
+    /// operation came after number `last`, or a pack is longer than it was.
+    pub fn remove_packs(
+        &self,
+        packs: &[PackRow],
+        last: u64,
+    ) -> Result<Option<Vec<FileId>>, RefsError> {
+        if self.read_only {
+            return Err(RefsError::ReadOnly);
+        }
+        let mut conn = self.conn();
+        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        if last_operation(&tx)? != last {
+            return Ok(None);
+        }
+        let mut unmerged = Vec::new();
+        for pack in packs {
+            let mut query = tx.prepare_cached("SELECT 1 FROM packs WHERE id = ?1 AND len = ?2")?;
+            if !query.exists(params![pack.id.0, pack.len as i64])? {
+                return Ok(None);
+            }
+            let mut query = tx.prepare_cached(
+                "SELECT DISTINCT merged FROM segments WHERE pack = ?1 AND merged IS NOT NULL",
+            )?;
+            for index in query.query_map([pack.id.0], |row| file_id(row, 0))? {
+                unmerged.push(index?);
+            }
+        }
+        unmerged.sort_unstable();
+        unmerged.dedup();
+        for index in &unmerged {
+            unmerge(&tx, *index)?;
+        }
+        for pack in packs {
+            tx.execute("DELETE FROM segments WHERE pack = ?1", [pack.id.0])?;
+            tx.execute("DELETE FROM packs WHERE id = ?1", [pack.id.0])?;
+        }
+        tx.commit()?;
+        Ok(Some(unmerged))
     }
 
     /// Notes that a pack must not be written to again.
@@ -406,6 +450,21 @@ impl Refs {
         let lines: Vec<String> = rows.collect::<Result<_, _>>()?;
         Ok(lines.into_iter().filter(|line| line != "ok").collect())
     }
+}
+
+fn last_operation(conn: &Connection) -> Result<u64, RefsError> {
+    let last: Option<i64> = conn.query_row("SELECT max(seq) FROM ops", [], |row| row.get(0))?;
+    Ok(last.map_or(0, i64::unsigned_abs))
+}
+
+/// Puts the tables of a merged index's segments back into use.
+fn unmerge(tx: &Transaction, index: FileId) -> Result<(), RefsError> {
+    tx.execute(
+        "UPDATE segments SET merged = NULL WHERE merged = ?1",
+        [index.0],
+    )?;
+    tx.execute("DELETE FROM indexes WHERE id = ?1", [index.0])?;
+    Ok(())
 }
 
 fn check_packs(tx: &Transaction, relied: &[FileId]) -> Result<(), RefsError> {

@@ -13,7 +13,7 @@ use self::switch::Switch;
 use super::conflict::Form;
 use super::unfinished::Target;
 use super::worktree::{Head, Tree, base_key, head_key, subset_key};
-use super::{Asked, RefKind, Repo, RepoError, WorktreeSettings, change};
+use super::{Asked, LackOf, Located, RefKind, Repo, RepoError, Wanted, WorktreeSettings, change};
 use crate::fsutil::SafeDir;
 use crate::hash::ObjectId;
 use crate::job::Job;
@@ -96,7 +96,8 @@ impl Repo {
     /// Switches the worktree to a branch or commit.
     ///
     /// Uncommitted changes that do not collide are kept. Where they would be lost, nothing is
-    /// touched and [`RepoError::WouldLose`] lists the paths. Cut off in the middle, the worktree is
+    /// touched and [`RepoError::WouldLose`] lists the paths; nor where content is needed that is not
+    /// here ([`RepoError::Lacking`]). Cut off in the middle, the worktree is
     /// still on the former commit with some files of the new one; the same command goes on.
     pub fn checkout(
         &self,
@@ -251,8 +252,27 @@ impl Repo {
     ) -> Result<Switched, RepoError> {
         let mut switch = Switch::new(self, tree, &to.form, to.subset, job);
         switch.find_dirty(to.settings)?;
-        switch.find_left()?;
-        switch.check(to.what, to.force)?;
+        match switch.find_what_is_needed(to) {
+            // Not one directory at a time, but all of them.
+            Err(e @ RepoError::Absent { .. }) => {
+                let root = Located::Root {
+                    tree: to.form.tree,
+                    bytes: 0,
+                    files: 0,
+                };
+                let wanted = Wanted {
+                    path: &RepoPath::root(),
+                    located: &root,
+                    subset: to.subset,
+                };
+                let lacks = self.lacking(wanted, LackOf::Trees)?;
+                return Err(match lacks.is_empty() {
+                    true => e,
+                    false => RepoError::Lacking(lacks),
+                });
+            }
+            found => found?,
+        }
         if is_case_blind(&tree.own) {
             switch.check_collisions()?;
         }

@@ -3,8 +3,9 @@
 use crate::fsutil::PathError;
 use crate::hash::ObjectId;
 use crate::merge::MergeError;
-use crate::object::ObjectError;
 use crate::object::name::escape;
+use crate::object::root::Lack;
+use crate::object::{ObjectError, ObjectType};
 use crate::refs::{RefNameError, RefsError};
 use crate::store::StoreError;
 use crate::worktree::ingest::IngestError;
@@ -229,13 +230,16 @@ pub enum RepoError {
     #[error("{0}")]
     Object(ObjectError),
     /// Bytes that nobody here has.
-    #[error("{ty} {id} is needed and not in this repository")]
+    #[error("{} {id} is needed and not in this repository", ty.word())]
     Absent {
         /// The object.
         id: ObjectId,
-        /// Its type, as a word.
-        ty: &'static str,
+        /// Its type.
+        ty: ObjectType,
     },
+    /// The command needs content that is not here; it was found out before anything was changed.
+    #[error("{}", lacking(.0))]
+    Lacking(Vec<Lack>),
     /// The store failed.
     #[error(transparent)]
     Store(StoreError),
@@ -255,6 +259,12 @@ pub enum RepoError {
         /// The system's answer.
         source: std::io::Error,
     },
+    /// Somebody frees space here, or counts on it that nobody does.
+    #[error("another command frees space here, or a peer counts on what is here")]
+    Freeing,
+    /// A peer that had confirmed that it keeps something is no longer there.
+    #[error("a peer that had confirmed its copies is gone")]
+    Unconfirmed,
     /// The user asked to stop.
     #[error("interrupted")]
     Cancelled,
@@ -268,6 +278,18 @@ fn more(n: usize) -> String {
         0 | 1 => String::new(),
         n => format!(" and {} more", n - 1),
     }
+}
+
+fn lacking(lacks: &[Lack]) -> String {
+    let Some(first) = lacks.first() else {
+        return "something is not in this repository".to_owned();
+    };
+    let path = match &first.path[..] {
+        [] => ".".to_owned(),
+        path => escape(path).to_string(),
+    };
+    let more = more(lacks.len());
+    format!("the content of '{path}'{more} is not in this repository")
 }
 
 fn since(what: &str, undone: bool, by: Option<&(String, String)>) -> String {
@@ -314,6 +336,7 @@ impl From<MergeError> for RepoError {
         match e {
             MergeError::Object(e) => e.into(),
             MergeError::Cancelled => RepoError::Cancelled,
+            MergeError::Lacking(lacks) => RepoError::Lacking(lacks),
             MergeError::TooManySides { path } => RepoError::TooManySides {
                 path: path.as_bytes().to_vec(),
             },
@@ -324,7 +347,7 @@ impl From<MergeError> for RepoError {
 impl From<ObjectError> for RepoError {
     fn from(e: ObjectError) -> RepoError {
         match e {
-            ObjectError::Missing { id, ty } => RepoError::Absent { id, ty: ty.word() },
+            ObjectError::Missing { id, ty } => RepoError::Absent { id, ty },
             ObjectError::Store(e) => match e.downcast::<StoreError>() {
                 Ok(e) => RepoError::from(*e),
                 Err(e) => RepoError::Object(ObjectError::Store(e)),

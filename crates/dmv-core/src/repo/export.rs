@@ -36,7 +36,8 @@ impl Repo {
     ///
     /// A directory that is not there yet is filled under another name beside it and renamed when it
     /// is complete. One that is there must be empty; its files are renamed into place one by one.
-    /// Either way no truncated file has a final name, however the export ends.
+    /// Either way no truncated file has a final name, however the export ends. What may be absent is
+    /// for the caller to look at first: [`check_here`](Self::check_here).
     pub fn export(
         &self,
         wanted: Wanted<'_>,

@@ -331,10 +331,7 @@ impl Repo {
         if let Some(bytes) = made {
             out.extend_from_slice(&bytes);
         } else if !self.store.read_into(ty, id, out)? {
-            return Err(RepoError::Absent {
-                id: *id,
-                ty: ty.word(),
-            });
+            return Err(RepoError::Absent { id: *id, ty });
         }
         if (out.len() - start) as u64 == len {
             return Ok(());

@@ -8,8 +8,8 @@ use super::settle::stat_of;
 use super::status::same_as;
 use super::worktree::{Tree, settled_key};
 use super::{
-    Asked, ChangeKind, ConflictAt, MergeOptions, MergeReport, PathChange, Repo, RepoError,
-    StatusOptions, WorktreeSettings, change,
+    Asked, ChangeKind, ConflictAt, LackOf, Located, MergeOptions, MergeReport, PathChange, Repo,
+    RepoError, StatusOptions, Wanted, WorktreeSettings, change,
 };
 use crate::fsutil::{FileKind, PathError};
 use crate::job::Job;
@@ -21,6 +21,7 @@ use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, lookup_path};
 use crate::refs::Effect;
 use crate::store::MetaWriter;
+use crate::subset::Subset;
 use crate::worktree::select::{Paths, is_under};
 use crate::worktree::snapshot::Problem;
 use crate::worktree::split_path;
@@ -99,6 +100,7 @@ impl Repo {
                 paths: lost,
             });
         }
+        self.check_choice_here(&with_file, choice)?;
         let mut report = ResolveReport::default();
         if !without.is_empty() {
             let place = (&tree, &form, &commit);
@@ -257,6 +259,36 @@ impl Repo {
             }
         }
         Ok(false)
+    }
+
+    /// Refuses with [`RepoError::Lacking`] if what is chosen is not here.
+    fn check_choice_here(&self, chosen: &[&Shown], choice: &Choice) -> Result<(), RepoError> {
+        if !self.is_partial() {
+            return Ok(());
+        }
+        let mut lacks = Vec::new();
+        for Shown { at, .. } in chosen {
+            let terms = match choice {
+                Choice::Ours => vec![at.ours()],
+                Choice::Theirs => vec![at.theirs()],
+                Choice::Base => vec![at.base()],
+                Choice::Both => at.conflict.sides.clone(),
+                Choice::With(_) => Vec::new(),
+            };
+            for term in terms.iter().flatten() {
+                let entry = entry_of(&last_name(&at.path), term, None);
+                let wanted = Wanted {
+                    path: &at.path,
+                    located: &Located::Entry(entry),
+                    subset: &Subset::everything(),
+                };
+                lacks.extend(self.lacking(wanted, LackOf::Content)?);
+            }
+        }
+        match lacks.is_empty() {
+            true => Ok(()),
+            false => Err(RepoError::Lacking(lacks)),
+        }
     }
 
     /// Writes what was chosen; returns where.

@@ -186,6 +186,12 @@ impl Repo {
         })
     }
 
+    /// Whether objects may be absent here by choice.
+    pub fn is_partial(&self) -> bool {
+        // It is there only while it says something.
+        self.slice_file().exists()
+    }
+
     /// Changes what this repository holds on purpose, durably; returns what it is then.
     ///
     /// `change` gets what the file says now; commands that change it at the same time wait for

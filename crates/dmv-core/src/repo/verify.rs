@@ -259,7 +259,7 @@ impl Repo {
 }
 
 /// Whether a key of the view has the id of a commit as its value.
-fn names_commit(key: &str) -> bool {
+pub(super) fn names_commit(key: &str) -> bool {
     let is_ref = ["branch/", "tag/", "remote/"]
         .iter()
         .any(|prefix| key.starts_with(prefix));
@@ -267,7 +267,7 @@ fn names_commit(key: &str) -> bool {
 }
 
 /// The trees that a key of the view names if it holds a worktree's choices.
-fn names_choices(key: &str, value: &[u8]) -> Option<Record> {
+pub(super) fn names_choices(key: &str, value: &[u8]) -> Option<Record> {
     let is_record = key.starts_with("worktree/") && key.ends_with("/settled");
     is_record.then(|| Record::parse(value))?
 }

@@ -11,6 +11,7 @@ mod frame;
 pub mod hostile;
 mod layout;
 mod log;
+mod marks;
 mod read;
 mod receive;
 mod recover;
@@ -26,6 +27,7 @@ pub use error::StoreError;
 pub use frame::{EncodedFrame, FRAME_TARGET_BYTES, FrameBuilder, FrameEncoder, FrameObject};
 pub use layout::{FileId, PACK_HEADER_BYTES, PackKind};
 pub use log::LogPack;
+pub use marks::{Mark, Marks};
 pub use receive::{CheckedObject, CheckedRecord, Incoming};
 pub use recover::{RecoveredStore, recover_store, repository_of};
 pub use send::{Gather, Outgoing};
@@ -378,6 +380,22 @@ impl Store {
     /// The pack that held `id` when the store was opened or last refreshed.
     pub fn pack_of(&self, id: &ObjectId) -> Result<Option<FileId>, StoreError> {
         Ok(self.locate(id)?.map(|(pack, _)| pack))
+    }
+
+    /// Whether the store has `id` where no check has found damage, in a pack that is all there.
+    pub fn has_sound(&self, id: &ObjectId) -> Result<bool, StoreError> {
+        if self.locate_anew(id)?.is_none() {
+            return Ok(false);
+        }
+        let Some(pack) = self.sound_pack_of(id)? else {
+            return Ok(false);
+        };
+        let Some(row) = read(&self.rows).iter().find(|row| row.id == pack).copied() else {
+            return Ok(false);
+        };
+        let path = self.pack_path(pack);
+        let file = self.pack_file(pack)?;
+        Ok(file.len().at("measure", &path)? >= row.len)
     }
 
     /// The same, but not a pack where the object is known to be damaged.

@@ -109,6 +109,16 @@ impl Store {
             return Ok(false);
         }
         out.truncate(start);
+        if let Err(StoreError::Io { source, .. }) = &first
+            && source.kind() == std::io::ErrorKind::NotFound
+            && self.refresh()?
+        {
+            // Another process has freed its pack meanwhile.
+            return match self.locate(id)? {
+                Some((pack, place)) => self.read_at_place(ty, id, pack, place, out).map(|()| true),
+                None => Ok(false),
+            };
+        }
         first.map(|()| true)
     }
 

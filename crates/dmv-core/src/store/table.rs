@@ -296,6 +296,19 @@ impl Table {
         id: &ObjectId,
         room: &Room,
     ) -> Result<Option<(FileId, Place)>, StoreError> {
+        Ok(self.find(id, room)?.map(|(_, pack, place)| (pack, place)))
+    }
+
+    /// The number of the entry of `id` in the table, if it has one: from 0 on, in order of id.
+    pub fn number_of(&self, id: &ObjectId, room: &Room) -> Result<Option<usize>, StoreError> {
+        Ok(self.find(id, room)?.map(|(number, ..)| number))
+    }
+
+    fn find(
+        &self,
+        id: &ObjectId,
+        room: &Room,
+    ) -> Result<Option<(usize, FileId, Place)>, StoreError> {
         let slot = slot(id.as_bytes(), self.bits);
         let from = if slot == 0 { 0 } else { self.fanout[slot - 1] } as usize;
         let to = self.fanout[slot] as usize;
@@ -304,11 +317,11 @@ impl Table {
         }
         let stride = self.stride();
         if let Some(all) = self.kept_entries(room)? {
-            return self.search(&all[from * stride..to * stride], id);
+            return self.search(&all[from * stride..to * stride], from, id);
         }
         let at = self.entries_at + (from * stride) as u64;
         let bucket = read_exactly(&*self.file, &self.path, at, (to - from) * stride)?;
-        self.search(&bucket, id)
+        self.search(&bucket, from, id)
     }
 
     /// All entries, once the table has been asked as often as it has slots: by then as many
@@ -327,7 +340,13 @@ impl Table {
         Ok(Some(self.kept.get_or_init(|| all)))
     }
 
-    fn search(&self, entries: &[u8], id: &ObjectId) -> Result<Option<(FileId, Place)>, StoreError> {
+    /// Looks for `id` in `entries`, of which the first has the number `from`.
+    fn search(
+        &self,
+        entries: &[u8],
+        from: usize,
+        id: &ObjectId,
+    ) -> Result<Option<(usize, FileId, Place)>, StoreError> {
         let stride = self.stride();
         let (mut low, mut high) = (0, entries.len() / stride);
         while low < high {
@@ -338,7 +357,7 @@ impl Table {
                 std::cmp::Ordering::Greater => high = middle,
                 std::cmp::Ordering::Equal => {
                     let (entry, pack) = self.decode(entry)?;
-                    return Ok(Some((pack, entry.place)));
+                    return Ok(Some((from + middle, pack, entry.place)));
                 }
             }
         }

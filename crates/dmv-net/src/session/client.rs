@@ -3,15 +3,19 @@
 use super::link::Link;
 use super::{AGENT, NetError, Summary, transfer};
 use crate::sync::Goal;
-use crate::wire::{Access, Hello, MAX_REFS, MAX_REFS_IN_MESSAGE, Message, Outcome, Update};
+use crate::wire::{
+    Access, Extension, Hello, KEEPS, MAX_IDS, MAX_KEEPS, MAX_REFS, MAX_REFS_IN_MESSAGE, Message,
+    Outcome, Update, from_wire_objects, to_wire_objects,
+};
 use dmv_core::chunker::CHUNKER;
 use dmv_core::hash::ObjectId;
 use dmv_core::history::is_ancestor;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
-use dmv_core::reach::{Filter, Root};
+use dmv_core::object::root::Root;
+use dmv_core::reach::Filter;
 use dmv_core::refs::check_ref_name;
-use dmv_core::repo::{Offered, RefMoved, RefUpdate, Refusal, Repo};
+use dmv_core::repo::{Kept, Offered, RefMoved, RefUpdate, Refusal, Repo};
 
 /// How far back a fetch goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +38,12 @@ pub struct Client<'r> {
     link: Link,
     /// What the server allows.
     access: Access,
+    /// Whether it can be asked to keep something.
+    keeps: bool,
+    /// Its repository.
+    repository: [u8; 16],
+    /// What is here stays until what was fetched is published.
+    kept: Option<Kept>,
     /// What the server offered when the connection was made.
     pub offered: Offered,
 }
@@ -58,6 +68,9 @@ impl<'r> Client<'r> {
             job,
             link,
             access: server.access,
+            keeps: server.keeps(),
+            repository: server.repository,
+            kept: None,
             offered,
         })
     }
@@ -71,6 +84,10 @@ impl<'r> Client<'r> {
     /// [`fetch`](Self::fetch), as far back as `history` says. Further than what is here, the whole
     /// walk is made anew, and what is here is not sent again.
     pub fn fetch_history(&mut self, tips: &[ObjectId], history: History) -> Result<(), NetError> {
+        if self.kept.is_none() {
+            // What is found here is relied on until refs name it.
+            self.kept = Some(self.repo.keep_all()?);
+        }
         let mut filter = self.repo.wanted()?;
         let mut complete = self.repo.complete_commits()?;
         match history {
@@ -89,7 +106,7 @@ impl<'r> Client<'r> {
             }
         }
         // A message names a bounded number of commits.
-        for tips in wanted.chunks(crate::wire::MAX_IDS) {
+        for tips in wanted.chunks(MAX_IDS) {
             let goal = Goal {
                 tips: tips.to_vec(),
                 complete: complete.clone(),
@@ -105,6 +122,55 @@ impl<'r> Client<'r> {
     /// have; nothing is said of what lies under those.
     pub fn pick(&mut self, roots: Vec<Root>) -> Result<Vec<(ObjectType, ObjectId)>, NetError> {
         transfer::pick(self.repo, &mut self.link, roots, self.job)
+    }
+
+    /// Asks whether the server holds all of these files' contents and keeps them as long as this
+    /// connection lasts. Returns those that it does not.
+    ///
+    /// What it says cannot be proved: whoever drops something trusts the peers that it asks.
+    pub fn unkept(
+        &mut self,
+        files: &[(ObjectType, ObjectId)],
+    ) -> Result<Vec<(ObjectType, ObjectId)>, NetError> {
+        if !self.keeps {
+            return Err(NetError::Version("it cannot promise to keep".to_owned()));
+        }
+        let mut unkept = Vec::new();
+        // Also without any: whether it still answers is worth something.
+        for files in files
+            .chunks(MAX_KEEPS)
+            .chain(files.is_empty().then_some(files))
+        {
+            let mut pages = files.chunks(MAX_IDS).peekable();
+            loop {
+                let page = to_wire_objects(pages.next().unwrap_or_default());
+                let last = pages.peek().is_none();
+                self.link.say(&Message::Keep(page, last))?;
+                if last {
+                    break;
+                }
+            }
+            self.link.traffic.round_trips += 1;
+            loop {
+                let Message::Unkept(page, last) = self.link.hear(self.job)? else {
+                    return Err(NetError::Protocol("an answer about copies was expected"));
+                };
+                let page = from_wire_objects(&page)?;
+                if unkept.len() + page.len() > files.len() {
+                    return Err(NetError::Protocol("an answer about more than was asked"));
+                }
+                unkept.extend(page);
+                if last {
+                    break;
+                }
+            }
+        }
+        Ok(unkept)
+    }
+
+    /// The id of the server's repository.
+    pub fn repository(&self) -> [u8; 16] {
+        self.repository
     }
 
     fn is_complete(
@@ -205,7 +271,10 @@ pub fn hello(repo: &Repo, access: Access) -> Message {
         repository: repo.id().0,
         chunker: CHUNKER.to_owned(),
         access,
-        extensions: Vec::new(),
+        extensions: vec![Extension {
+            tag: KEEPS,
+            value: Vec::new(),
+        }],
     })
 }
 

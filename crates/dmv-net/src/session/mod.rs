@@ -115,7 +115,7 @@ impl NetError {
             NetError::Sync(SyncError::Absent { .. }) => Code::Absent,
             NetError::Sync(_) => Code::Protocol,
             NetError::Repo(RepoError::Object(_) | RepoError::Damaged { .. }) => Code::Damaged,
-            NetError::Repo(RepoError::Busy) => Code::Busy,
+            NetError::Repo(RepoError::Busy | RepoError::Freeing) => Code::Busy,
             NetError::Repo(RepoError::NotFound(_) | RepoError::NoDatabase(_)) => Code::NoRepository,
             NetError::Repo(RepoError::ForeignOwner(_)) => Code::Denied,
             NetError::Repo(RepoError::TooNew { .. }) => Code::Version,

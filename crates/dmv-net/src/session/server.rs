@@ -5,11 +5,13 @@ use super::link::Link;
 use super::{NetError, transfer};
 use crate::sync::Goal;
 use crate::wire::{
-    Access, Code, MAX_IDS, MAX_REFS, MAX_REFS_IN_MESSAGE, Message, Outcome, Refs, Update,
+    Access, Code, MAX_IDS, MAX_KEEPS, MAX_REFS, MAX_REFS_IN_MESSAGE, Message, Outcome, Refs,
+    Update, from_wire_objects, to_wire_objects,
 };
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
-use dmv_core::repo::{Asked, Offered, RefMoved, RefUpdate, Refusal, Repo};
+use dmv_core::object::ObjectType;
+use dmv_core::repo::{Asked, Keeper, Offered, RefMoved, RefUpdate, Refusal, Repo};
 use std::collections::BTreeSet;
 
 /// What a served session did.
@@ -67,8 +69,25 @@ fn answer(
     let Message::Hello(_) = link.hear(job)? else {
         return Err(NetError::Protocol("a greeting was expected"));
     };
+    // From the first question on until the connection ends.
+    let mut keeper = None;
     loop {
         match link.hear(job) {
+            Ok(Message::Keep(files, last)) => {
+                let keeper = match &mut keeper {
+                    Some(keeper) => keeper,
+                    none => none.insert(Keeper::new(repo)?),
+                };
+                if keeper.waiting() + files.len() > MAX_KEEPS {
+                    return Err(NetError::Protocol("too many files to keep"));
+                }
+                for (ty, id) in from_wire_objects(&files)? {
+                    keeper.ask(ty, id);
+                }
+                if last {
+                    say_unkept(link, &keeper.unkept(job)?)?;
+                }
+            }
             Ok(want @ Message::Want(_)) => {
                 let tips = offered.refs.iter().map(|(_, id)| *id);
                 transfer::send(repo, link, want, tips, job)?;
@@ -102,6 +121,18 @@ fn say_refs(link: &mut Link, offered: &Offered) -> Result<(), NetError> {
     }
 }
 
+fn say_unkept(link: &mut Link, unkept: &[(ObjectType, ObjectId)]) -> Result<(), NetError> {
+    let mut pages = unkept.chunks(MAX_IDS).peekable();
+    loop {
+        let page = to_wire_objects(pages.next().unwrap_or_default());
+        let last = pages.peek().is_none();
+        link.say(&Message::Unkept(page, last))?;
+        if last {
+            return Ok(());
+        }
+    }
+}
+
 fn push(
     repo: &Repo,
     link: &mut Link,
@@ -117,6 +148,8 @@ fn push(
     // Nobody could fetch from a repository with more.
     let mut room = MAX_REFS.saturating_sub(repo.offered()?.refs.len());
     let mut keys = BTreeSet::new();
+    // What is found here is relied on until refs name it.
+    let _kept = repo.keep_all()?;
     let mut outcomes = Vec::new();
     // What cannot be taken is not worth a transfer.
     let mut tried = Vec::new();

@@ -7,7 +7,7 @@ use crate::wire::{Frame, Message, OBJECTS_TARGET_BYTES, objects, put_object};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
-use dmv_core::reach::Root;
+use dmv_core::object::root::Root;
 use dmv_core::repo::Repo;
 use dmv_core::store::{CheckedObject, CheckedRecord, Gather, Incoming, Outgoing};
 

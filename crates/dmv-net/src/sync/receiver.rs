@@ -7,8 +7,9 @@ use crate::wire::{
     to_wire_objects,
 };
 use dmv_core::hash::ObjectId;
+use dmv_core::object::root::Root;
 use dmv_core::object::{ObjectError, ObjectRead, ObjectType};
-use dmv_core::reach::{Detail, Filter, Reach, Root};
+use dmv_core::reach::{Detail, Filter, Reach};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// Steps of a walk between two chances to stop.

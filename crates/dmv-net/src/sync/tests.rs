@@ -488,6 +488,8 @@ fn all_messages() -> Vec<Message> {
         Message::Push(Vec::new()),
         Message::Pushed(Vec::new()),
         Message::Bye,
+        Message::Keep(Vec::new(), true),
+        Message::Unkept(Vec::new(), true),
     ]
 }
 

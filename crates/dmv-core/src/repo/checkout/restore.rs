@@ -22,7 +22,8 @@ use std::ops::ControlFlow;
 
 impl Repo {
     /// Puts the files at `paths` back as the commit `from` (the worktree's own without it) has
-    /// them, discarding their uncommitted changes. Files that the commit does not have stay.
+    /// them, discarding their uncommitted changes. Files that the commit does not have stay. Where
+    /// content is not here, nothing is written ([`RepoError::Lacking`]).
     ///
     /// Conflicts are open again, also those that were settled without a file: that is an operation.
     pub fn restore(
@@ -204,6 +205,8 @@ impl Switch<'_> {
                 paths: lost,
             });
         }
+        let needed = moves.iter().map(|(path, entry)| (&path[..], entry));
+        self.repo.check_entries_here(needed)?;
         let mut pending = Pending::default();
         for (path, entry) in moves {
             self.add(&mut pending, path, &entry)?;

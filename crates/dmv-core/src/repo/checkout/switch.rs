@@ -1,5 +1,6 @@
 //! Carrying out a change of the worktree from one tree to another.
 
+use super::SwitchTo;
 use super::left::LeftPaths;
 use crate::diff::{Slice, diff_slices, is_wanted};
 use crate::fsutil::{FileKind, FileStat, Fingerprint, fs_now, sync_filesystem};
@@ -161,6 +162,30 @@ impl<'a> Switch<'a> {
     /// The same of the target.
     pub(super) fn target_entry(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
         entry_in(self.repo, self.span().new, path)
+    }
+
+    /// Decides whether the change can be made; touches nothing.
+    pub(super) fn find_what_is_needed(&mut self, to: &SwitchTo<'_>) -> Result<(), RepoError> {
+        self.find_left()?;
+        self.check(to.what, to.force)?;
+        if !self.repo.is_partial() {
+            return Ok(());
+        }
+        let mut needed = Vec::new();
+        self.differences().each(&mut |path, _, new| {
+            needed.extend(new.map(|new| (path.as_bytes().to_vec(), new.clone())));
+            Ok(())
+        })?;
+        if to.force {
+            for path in self.dirty.keys() {
+                let entry = self.target_entry(path)?;
+                needed.extend(entry.map(|entry| (path.clone(), entry)));
+            }
+        }
+        needed.sort_by(|a, b| a.0.cmp(&b.0));
+        needed.dedup_by(|a, b| a.0 == b.0);
+        let needed = needed.iter().map(|(path, entry)| (&path[..], entry));
+        self.repo.check_entries_here(needed)
     }
 
     /// Removes first, then writes; both in bounded portions.

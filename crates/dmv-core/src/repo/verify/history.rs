@@ -65,6 +65,8 @@ impl Repo {
         let mut seen: HashSet<ObjectId> = HashSet::new();
         let mut stack: Vec<Item> = Vec::new();
         let mut absent: HashSet<ObjectId> = HashSet::new();
+        // Lists of files that were given up.
+        let mut given_up: HashSet<ObjectId> = HashSet::new();
         let bad: HashSet<ObjectId> = report.damaged.iter().map(|d| d.id).collect();
         for (key, value) in self.refs.with_prefix("")? {
             if let (true, Ok(bytes)) = (names_commit(&key), <[u8; 32]>::try_from(value)) {
@@ -98,8 +100,16 @@ impl Repo {
                     for (ty, id) in below.others {
                         if ty == ObjectType::Chunk {
                             report.absent += u64::from(!self.is_stored(&id, report)?);
-                        } else if !absent.contains(&id) && !self.is_stored(&id, report)? {
+                            continue;
+                        }
+                        if absent.contains(&id) || given_up.contains(&id) {
+                            continue;
+                        }
+                        if !self.is_stored(&id, report)? {
                             absent.insert(id);
+                        } else if ty == ObjectType::List {
+                            given_up.insert(id);
+                            report.absent += self.absent_chunks(id, report)?;
                         }
                     }
                 }
@@ -119,6 +129,24 @@ impl Repo {
         let missing: HashSet<ObjectId> = report.missing.iter().map(|d| d.id).collect();
         report.absent += absent.difference(&missing).count() as u64;
         Ok(())
+    }
+
+    /// How many chunks under a list are not stored, as far as lists are.
+    fn absent_chunks(&self, list: ObjectId, report: &VerifyReport) -> Result<u64, RepoError> {
+        let (mut absent, mut stack) = (0, vec![list]);
+        while let Some(id) = stack.pop() {
+            // A list that is damaged is in the report, by the check of its pack.
+            let Ok(Some(bytes)) = self.store.read(ObjectType::List, &id) else {
+                continue;
+            };
+            for (ty, id) in ObjectType::List.links(&bytes).unwrap_or_default() {
+                match ty {
+                    ObjectType::List => stack.push(id),
+                    _ => absent += u64::from(!self.is_stored(&id, report)?),
+                }
+            }
+        }
+        Ok(absent)
     }
 
     fn is_stored(&self, id: &ObjectId, report: &VerifyReport) -> Result<bool, RepoError> {

@@ -2,7 +2,7 @@
 
 use super::*;
 use dmv_core::object::list::Blob;
-use dmv_core::reach::Root;
+use dmv_core::object::root::Root;
 
 /// A repository of one commit with `n` files, its files' contents, and its tree.
 fn made(n: u64) -> Result<(MemObjects, Vec<Blob>, Root), SyncError> {

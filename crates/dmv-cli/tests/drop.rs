@@ -1,0 +1,214 @@
+//! Freeing the space of files that others hold, as a user does it.
+
+mod place;
+
+use place::several::several;
+use place::{Outcome, Place};
+use serde_json::Value;
+use std::fs;
+use std::process::Stdio;
+
+/// `film` with a directory of large files in packs of its own, and `nas`, which has everything.
+fn place() -> Outcome<Place> {
+    let place = several()?;
+    // Whoever holds the locks of all packs makes a commit begin new ones.
+    let locks: Vec<fs::File> = packs(&place, "film")?
+        .iter()
+        .map(|path| fs::File::options().append(true).open(path))
+        .collect::<Result<_, _>>()?;
+    for lock in &locks {
+        lock.try_lock()?;
+    }
+    for name in ["raw/a.mov", "raw/b.mov"] {
+        let large: Vec<u8> = (0..400_000u32)
+            .flat_map(|n| {
+                (n.wrapping_mul(name.len() as u32 + u32::from(name.as_bytes()[4]))).to_le_bytes()
+            })
+            .collect();
+        place.write(format!("film/{name}"), large)?;
+    }
+    place.ok(&["-C", "film", "commit", "-m", "raw"])?;
+    place.ok(&["clone", "--bare", "film", "nas"])?;
+    place.ok(&["-C", "film", "remote", "add", "nas", "../nas"])?;
+    Ok(place)
+}
+
+fn packs(place: &Place, repo: &str) -> Outcome<Vec<std::path::PathBuf>> {
+    let entries = fs::read_dir(place.work().join(repo).join(".dmv/packs"))?;
+    Ok(entries
+        .map(|e| e.map(|e| e.path()))
+        .collect::<Result<_, _>>()?)
+}
+
+fn stored(place: &Place, repo: &str) -> Outcome<u64> {
+    let mut bytes = 0;
+    for path in packs(place, repo)? {
+        bytes += fs::metadata(path)?.len();
+    }
+    Ok(bytes)
+}
+
+fn absent(place: &Place, repo: &str) -> Outcome<u64> {
+    let report = place.json(&["-C", repo, "verify", "--full", "--json"])?;
+    assert_eq!(report["ok"], true, "{report}");
+    Ok(report["absent"].as_u64().ok_or("it counts")?)
+}
+
+#[test]
+fn dropped_files_free_space_and_come_back() -> Outcome {
+    let place = place()?;
+    let before = stored(&place, "film")?;
+    let done = place.json(&["-C", "film", "drop", "raw", "--json"])?;
+    assert_eq!(done["files"], 2);
+    assert_eq!(done["bytes"], 3_200_000);
+    assert_eq!(done["peers"], serde_json::json!(["nas"]));
+    assert_eq!(done["in_worktree"], 2);
+    let freed = done["freed_bytes"].as_u64().ok_or("freed")?;
+    assert!(
+        freed > 0 && stored(&place, "film")? == before - freed,
+        "{done}"
+    );
+    assert!(absent(&place, "film")? > 2);
+    assert_eq!(
+        place.json(&["-C", "film", "status", "--json"])?["clean"],
+        true
+    );
+    assert_eq!(
+        place.ok(&["-C", "film", "drop", "raw"])?,
+        "nothing of it is here\n"
+    );
+
+    // Away from the peer other files are as good as ever, and these are named.
+    fs::rename(place.work().join("nas"), place.work().join("away"))?;
+    place.ok(&["-C", "film", "checkout", "@~1"])?;
+    let said = place.fails(6, &["-C", "film", "checkout", "main"])?;
+    assert!(said.contains("'raw/a.mov', 'raw/b.mov'"), "{said}");
+    fs::rename(place.work().join("away"), place.work().join("nas"))?;
+    let got = place.json(&["-C", "film", "get", "main:raw", "--json"])?;
+    assert_eq!(
+        (&got["files"], &got["bytes"]),
+        (&2.into(), &3_200_000.into())
+    );
+    assert_eq!(absent(&place, "film")?, 0);
+    assert!(!place.work().join("film/.dmv/slice").exists());
+    place.ok(&["-C", "film", "--offline", "checkout", "main"])?;
+    place.ok(&["-C", "film", "recover"])?;
+    assert_eq!(absent(&place, "film")?, 0);
+    Ok(())
+}
+
+#[test]
+fn what_could_be_the_last_copy_is_not_dropped() -> Outcome {
+    let place = place()?;
+    place.write("film/raw/c.mov", "not pushed yet")?;
+    place.ok(&["-C", "film", "commit", "-m", "new"])?;
+    let said = place.fails(5, &["-C", "film", "drop", "raw"])?;
+    assert!(
+        said.contains(
+            "nothing was dropped: this may be the last copy of 'raw/c.mov'; nas does not keep it"
+        ),
+        "{said}"
+    );
+    let error: Value =
+        serde_json::from_str(&place.fails(5, &["-C", "film", "drop", "raw", "--json"])?)?;
+    assert_eq!(error["code"], "last-copy");
+    assert_eq!(error["paths"], serde_json::json!([{"path": "raw/c.mov"}]));
+
+    // A clone of the files is no copy of them if it gave them up, and this repository is none.
+    place.ok(&["-C", "film", "remote", "add", "self", "../film"])?;
+    let url = format!("ssh://here{}", place.work().join("film").display());
+    place.ok(&["-C", "film", "remote", "add", "also-self", &url])?;
+    let said = place.fails(5, &["-C", "film", "drop", "raw/c.mov"])?;
+    assert!(said.contains("self is this repository itself"), "{said}");
+    assert!(
+        said.contains("also-self did not answer (the other side: another command frees"),
+        "{said}"
+    );
+    place.ok(&["-C", "film", "push", "nas"])?;
+    place.ok(&["clone", "nas", "lap"])?;
+    place.ok(&["-C", "lap", "drop", "raw/c.mov"])?;
+    place.ok(&["-C", "nas", "remote", "remove", "origin"])?;
+    place.ok(&["-C", "nas", "remote", "add", "lap", "../lap"])?;
+    let said = place.fails(5, &["-C", "nas", "drop", "raw"])?;
+    assert!(
+        said.contains("last copy of 'raw/c.mov'; lap does not keep it"),
+        "{said}"
+    );
+    place.ok(&["-C", "nas", "drop", "raw/a.mov"])?;
+    assert_eq!(absent(&place, "film")?, 0);
+    Ok(())
+}
+
+#[test]
+fn a_damaged_copy_and_an_absent_peer_do_not_count() -> Outcome {
+    let place = place()?;
+    for path in fs::read_dir(place.work().join("nas/packs"))? {
+        let path = path?.path();
+        let mut bytes = fs::read(&path)?;
+        if bytes.len() > 1 << 20 {
+            let middle = bytes.len() / 2;
+            bytes[middle..middle + 200_000].fill(7);
+            fs::write(&path, bytes)?;
+        }
+    }
+    place.fails(7, &["-C", "nas", "verify"])?;
+    let said = place.fails(5, &["-C", "film", "drop", "raw"])?;
+    assert!(said.contains("nas does not keep it"), "{said}");
+    fs::remove_dir_all(place.work().join("nas"))?;
+    let said = place.fails(5, &["-C", "film", "drop", "raw"])?;
+    assert!(
+        said.contains("nas did not answer (no repository at"),
+        "{said}"
+    );
+    place.ok(&["-C", "film", "remote", "remove", "nas"])?;
+    let said = place.fails(5, &["-C", "film", "drop", "raw"])?;
+    assert!(said.contains("no remote is set"), "{said}");
+    assert_eq!(absent(&place, "film")?, 0);
+    Ok(())
+}
+
+/// Two that hold everything and drop it at once, each counting on the other: never both.
+#[test]
+fn of_two_that_drop_at_once_one_keeps_its_copy() -> Outcome {
+    for round in 0..8 {
+        let place = place()?;
+        place.ok(&["-C", "nas", "remote", "add", "film", "../film"])?;
+        let drop = |repo| {
+            let mut command = place.command(&["-C", repo, "drop", "raw"]);
+            command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()
+        };
+        let (one, two) = (drop("film")?, drop("nas")?);
+        let (one, two) = (one.wait_with_output()?, two.wait_with_output()?);
+        let done = [&one, &two].map(|output| output.status.code());
+        let refused = done.iter().filter(|code| **code != Some(0)).count();
+        assert!(refused >= 1, "round {round}: {done:?}");
+        for output in [one, two] {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let exit = output.status.code();
+            assert!(
+                matches!(exit, Some(0 | 5 | 11)),
+                "round {round}: {exit:?} {said}"
+            );
+        }
+        let held = [absent(&place, "film")?, absent(&place, "nas")?];
+        assert!(held.contains(&0), "round {round}: {held:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_drop_goes_over_ssh_and_works_without_a_worktree() -> Outcome {
+    let place = place()?;
+    let url = format!("ssh://here{}", place.work().join("film").display());
+    place.ok(&["-C", "nas", "remote", "add", "film", &url])?;
+    let done = place.json(&["-C", "nas", "drop", "*.mov", "--json"])?;
+    assert_eq!(
+        (&done["files"], &done["in_worktree"]),
+        (&2.into(), &0.into())
+    );
+    assert!(absent(&place, "nas")? > 0);
+    place.ok(&["-C", "nas", "get", "raw/a.mov"])?;
+    place.ok(&["-C", "nas", "get", "@:raw"])?;
+    assert_eq!(absent(&place, "nas")?, 0);
+    Ok(())
+}

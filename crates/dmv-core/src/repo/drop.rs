@@ -1,0 +1,373 @@
+//! Giving up bytes that others hold: `drop`.
+//!
+//! First it is noted durably which files are given up, then packs go that hold nothing but what only
+//! such files need. A crash in between leaves bytes that are noted as given up, which harms nobody.
+//! What shares a pack with something that is needed stays until packs are rewritten.
+
+use super::choices::Record;
+use super::keep::Exclusive;
+use super::verify::{names_choices, names_commit};
+use super::{Repo, RepoError, Wanted};
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::object::list::{Blob, BlobChunks, ListNode};
+use crate::object::name::RepoPath;
+use crate::object::root::has_blob;
+use crate::object::tree::Kind;
+use crate::object::{ObjectError, ObjectRead, ObjectType};
+use crate::repo::look::blob_of;
+use crate::store::{FileId, IoContext, Mark, Marks, PackKind, PackRow};
+use crate::vfs::{Open, VfsFile};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// How often marking begins anew because other commands commit meanwhile.
+const TRIES: usize = 3;
+/// Operations read at a time.
+const PAGE: usize = 256;
+
+/// Files whose content can be given up.
+#[derive(Debug, Default)]
+pub struct Droppable {
+    /// Files that were chosen, with their content. Content may come more than once.
+    pub files: Vec<(RepoPath, Blob)>,
+    /// Files that were chosen and whose content is not here.
+    pub absent: u64,
+    /// Content that was given up before and that is here in whole or in part: it waits to be freed,
+    /// or has come again.
+    pub earlier: Vec<(ObjectType, ObjectId)>,
+}
+
+/// What became of the space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Freed {
+    /// Bytes of packs that are gone.
+    pub freed_bytes: u64,
+    /// Bytes of content that nothing needs any more and that share packs with what is needed.
+    pub waiting_bytes: u64,
+    /// Bytes of content that other files need as well.
+    pub shared_bytes: u64,
+}
+
+/// A pack, and its lock.
+type Locked = (PackRow, Arc<dyn VfsFile>);
+
+/// The right to free space in a repository; nobody else frees there, and no peer counts on it.
+pub struct Freeing<'r> {
+    repo: &'r Repo,
+    _exclusive: Exclusive,
+}
+
+impl Repo {
+    /// Begins to free space. [`RepoError::Freeing`]: somebody else does, or a peer counts on what is
+    /// here.
+    pub fn begin_to_free(&self) -> Result<Freeing<'_>, RepoError> {
+        let exclusive = self.keep_exclusively()?;
+        Ok(Freeing {
+            repo: self,
+            _exclusive: exclusive,
+        })
+    }
+
+    /// Takes files off the list of those given up whose content is here: it is to stay.
+    pub fn no_longer_dropped(&self, wanted: Wanted<'_>) -> Result<(), RepoError> {
+        let mut back = BTreeSet::new();
+        let dropped = self.slice()?.dropped;
+        if dropped.is_empty() {
+            return Ok(());
+        }
+        self.each_file(wanted, &mut |_, blob| {
+            if dropped.contains(&blob.id) && has_blob(self, blob)? {
+                back.insert(blob.id);
+            }
+            Ok(())
+        })?;
+        if !back.is_empty() {
+            self.change_slice(|slice| slice.dropped.retain(|id| !back.contains(id)))?;
+        }
+        Ok(())
+    }
+
+    fn each_file(
+        &self,
+        wanted: Wanted<'_>,
+        visit: &mut dyn FnMut(&RepoPath, Blob) -> Result<(), RepoError>,
+    ) -> Result<(), RepoError> {
+        self.list_wanted(wanted, &mut |listed| {
+            // What has no bytes frees none. A symlink is needed to make the files of a commit.
+            let is_file = matches!(listed.entry.kind, Kind::File | Kind::Executable);
+            if is_file && listed.entry.size > 0 {
+                visit(&listed.path, blob_of(&listed.entry))?;
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+}
+
+impl Freeing<'_> {
+    /// What can be given up of what is wanted, and what was given up earlier.
+    pub fn droppable(&self, wanted: &[Wanted<'_>]) -> Result<Droppable, RepoError> {
+        let mut out = Droppable::default();
+        for wanted in wanted {
+            self.repo.each_file(*wanted, &mut |path, blob| {
+                match has_blob(self.repo, blob)? {
+                    true => out.files.push((path.clone(), blob)),
+                    false => out.absent += 1,
+                }
+                Ok(())
+            })?;
+        }
+        let chosen: BTreeSet<ObjectId> = out.files.iter().map(|(_, blob)| blob.id).collect();
+        for id in self.repo.slice()?.dropped {
+            if !chosen.contains(&id)
+                && let Some(ty) = self.type_of(&id)?
+            {
+                out.earlier.push((ty, id));
+            }
+        }
+        Ok(out)
+    }
+
+    /// What is stored as the root of a file's content, if it is.
+    fn type_of(&self, id: &ObjectId) -> Result<Option<ObjectType>, RepoError> {
+        for ty in [ObjectType::List, ObjectType::Chunk] {
+            if self.repo.holds(ty, id)? {
+                return Ok(Some(ty));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Gives up `files`, and frees what only they and `earlier` ones need: all of these must have
+    /// just been confirmed by peers that keep them. `still`: asked once more, just before.
+    pub fn drop_files(
+        &self,
+        files: &[Blob],
+        earlier: &[(ObjectType, ObjectId)],
+        still: &mut dyn FnMut() -> bool,
+        job: &Job,
+    ) -> Result<Freed, RepoError> {
+        let mut roots: BTreeMap<ObjectId, ObjectType> =
+            earlier.iter().map(|(ty, id)| (*id, *ty)).collect();
+        roots.extend(files.iter().map(|blob| (blob.id, blob.ty())));
+        for _ in 0..TRIES {
+            self.repo.store().refresh()?;
+            let last = self.repo.refs().last_operation()?;
+            let plan = self.plan(&roots, job)?;
+            if !still() {
+                return Err(RepoError::Unconfirmed);
+            }
+            let ids = files.iter().map(|blob| blob.id);
+            self.repo.change_slice(|slice| slice.dropped.extend(ids))?;
+            let packs = self.lock(plan.packs)?;
+            if let Some(freed_bytes) = self.free(&packs, last)? {
+                let freed: BTreeSet<FileId> = packs.iter().map(|(row, _)| row.id).collect();
+                let waits = plan.chunks.iter().filter(|(pack, _)| !freed.contains(pack));
+                return Ok(Freed {
+                    freed_bytes,
+                    waiting_bytes: waits.map(|(_, bytes)| bytes).sum(),
+                    shared_bytes: plan.shared_bytes,
+                });
+            }
+        }
+        // They are noted as given up; the space is freed another time.
+        Ok(Freed {
+            waiting_bytes: self.bytes_of(&roots)?,
+            ..Freed::default()
+        })
+    }
+
+    fn bytes_of(&self, roots: &BTreeMap<ObjectId, ObjectType>) -> Result<u64, RepoError> {
+        let mut bytes = 0;
+        let mut marks = self.repo.store().marks();
+        each_chunk(self.repo, roots, &mut |id, len| {
+            bytes += if marks.mark(id)? == Mark::New { len } else { 0 };
+            Ok(())
+        })?;
+        Ok(bytes)
+    }
+
+    /// Finds the packs of chunks that hold nothing but what only `roots` need.
+    fn plan(&self, roots: &BTreeMap<ObjectId, ObjectType>, job: &Job) -> Result<Plan, RepoError> {
+        let repo = self.repo;
+        let mut given_up = repo.store().marks();
+        each_chunk(repo, roots, &mut |id, _| {
+            given_up.mark(id)?;
+            Ok(())
+        })?;
+        let needed = self.mark_needed(&given_up, roots, job)?;
+        let mut kept: BTreeSet<FileId> = BTreeSet::new();
+        given_up.each(&mut |id, _, pack, marked| {
+            // A failure to look it up keeps the pack.
+            if !marked || needed.has(id).unwrap_or(true) {
+                kept.insert(pack);
+            }
+        })?;
+        let mut plan = Plan::default();
+        for row in repo.store().packs() {
+            if row.kind == PackKind::Data && !kept.contains(&row.id) {
+                plan.packs.push(row);
+            }
+        }
+        let mut counted = given_up.blank();
+        each_chunk(repo, roots, &mut |id, len| {
+            if counted.mark(id)? != Mark::New {
+                return Ok(());
+            }
+            if needed.has(id)? {
+                plan.shared_bytes += len;
+            } else if let Some(pack) = repo.store().pack_of(id)? {
+                *plan.chunks.entry(pack).or_default() += len;
+            }
+            Ok(())
+        })?;
+        Ok(plan)
+    }
+
+    /// Marks what everything but `roots` needs: of all commits that refs, worktrees and the log of
+    /// operations name, and that they descend from.
+    fn mark_needed(
+        &self,
+        given_up: &Marks,
+        roots: &BTreeMap<ObjectId, ObjectType>,
+        job: &Job,
+    ) -> Result<Marks, RepoError> {
+        let mut needed = given_up.blank();
+        let mut stack: Vec<(ObjectType, ObjectId)> = self.named()?.into_iter().collect();
+        while let Some((ty, id)) = stack.pop() {
+            if job.is_cancelled() {
+                return Err(RepoError::Cancelled);
+            }
+            // What is absent needs nothing that is here, but for what is found on other ways.
+            if needed.mark(&id)? != Mark::New || ty == ObjectType::Chunk {
+                continue;
+            }
+            let Some(bytes) = self.repo.store().read(ty, &id)? else {
+                continue;
+            };
+            let links = ty.links(&bytes);
+            let links = links.map_err(|e| ObjectError::undecodable(ty, &id, e))?;
+            // The same bytes may be a given-up file and a part of another.
+            let names_files = matches!(ty, ObjectType::Tree | ObjectType::Conflict);
+            let is_given_up = |(ty, id): &(ObjectType, ObjectId)| roots.get(id) == Some(ty);
+            stack.extend(
+                links
+                    .into_iter()
+                    .filter(|link| !(names_files && is_given_up(link))),
+            );
+        }
+        Ok(needed)
+    }
+
+    /// The commits and trees that the view and the log of operations name.
+    fn named(&self) -> Result<BTreeSet<(ObjectType, ObjectId)>, RepoError> {
+        let refs = self.repo.refs();
+        let mut named = BTreeSet::new();
+        let mut note = |key: &str, value: &[u8]| {
+            if let Some(Record { from, to }) = names_choices(key, value) {
+                named.extend([from, to].map(|tree| (ObjectType::Tree, tree)));
+            } else if let (true, Ok(bytes)) = (names_commit(key), <[u8; 32]>::try_from(value)) {
+                named.insert((ObjectType::Commit, ObjectId::from_bytes(bytes)));
+            }
+        };
+        for (key, value) in refs.with_prefix("")? {
+            note(&key, &value);
+        }
+        let mut before = None;
+        loop {
+            let page = refs.operations_before(before, PAGE)?;
+            let Some(oldest) = page.last() else {
+                return Ok(named);
+            };
+            before = Some(oldest.seq);
+            for change in page.iter().flat_map(|operation| &operation.changes) {
+                for value in change.old.iter().chain(&change.new) {
+                    note(&change.key, value);
+                }
+            }
+        }
+    }
+
+    /// Takes the locks of packs; those that somebody is writing to are left out.
+    fn lock(&self, rows: Vec<PackRow>) -> Result<Vec<Locked>, RepoError> {
+        let mut out = Vec::new();
+        for row in rows {
+            let path = self.repo.store().pack_path(row.id);
+            let file = self.repo.vfs.open(&path, Open::Append).at("open", &path)?;
+            if file.try_lock().at("lock", &path)? {
+                out.push((row, file));
+            }
+        }
+        Ok(out)
+    }
+
+    /// Takes packs, whose locks are held, out of the repository. Returns their bytes; `None`:
+    /// something was committed meanwhile, so nothing was done.
+    fn free(&self, packs: &[Locked], last: u64) -> Result<Option<u64>, RepoError> {
+        if packs.is_empty() {
+            return Ok(Some(0));
+        }
+        let store = self.repo.store();
+        let rows: Vec<PackRow> = packs.iter().map(|(row, _)| *row).collect();
+        let Some(indexes) = self.repo.refs().remove_packs(&rows, last)? else {
+            return Ok(None);
+        };
+        // From here on nobody finds them. A crash leaves files that the next job takes up again.
+        let mut bytes = 0;
+        for (row, file) in packs {
+            let path = store.pack_path(row.id);
+            bytes += file.len().at("measure", &path)?;
+            self.repo.vfs.remove(&path).at("remove", &path)?;
+        }
+        let dir = store.packs_dir();
+        self.repo.vfs.sync_dir(dir).at("sync", dir)?;
+        store.remove_indexes(&indexes);
+        store.load(self.repo.refs().catalogue()?)?;
+        self.repo.merge_tables();
+        Ok(Some(bytes))
+    }
+}
+
+#[derive(Default)]
+struct Plan {
+    /// What can go.
+    packs: Vec<PackRow>,
+    /// Bytes of chunks that nothing needs any more, by their pack.
+    chunks: HashMap<FileId, u64>,
+    shared_bytes: u64,
+}
+
+/// Visits the chunks under `roots` with their lengths, as far as lists are here.
+fn each_chunk(
+    repo: &Repo,
+    roots: &BTreeMap<ObjectId, ObjectType>,
+    visit: &mut dyn FnMut(&ObjectId, u64) -> Result<(), RepoError>,
+) -> Result<(), RepoError> {
+    for (id, ty) in roots {
+        if *ty == ObjectType::Chunk {
+            let len = repo.read(*ty, id)?.map_or(0, |bytes| bytes.len() as u64);
+            visit(id, len)?;
+            continue;
+        }
+        let Some(bytes) = repo.read(*ty, id)? else {
+            continue;
+        };
+        let node = ListNode::decode(&bytes);
+        let blob = Blob {
+            id: *id,
+            is_list: true,
+            size: node
+                .map_err(|e| ObjectError::undecodable(*ty, id, e))?
+                .size(),
+        };
+        for chunk in BlobChunks::new(repo.objects(), blob) {
+            match chunk {
+                Ok((_, id, len)) => visit(&id, len)?,
+                Err(ObjectError::Missing { .. }) => break,
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+    Ok(())
+}

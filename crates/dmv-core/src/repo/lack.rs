@@ -1,0 +1,231 @@
+//! What a command will need and this repository does not hold: found out before anything is
+//! changed, all of it at once, so that it can be brought together and the command run again.
+//!
+//! In a repository that holds everything nothing is looked for.
+
+use super::{Located, Repo, RepoError, Wanted};
+use crate::diff::{entries_in, is_wanted};
+use crate::merge::read_conflict;
+use crate::object::list::{Blob, BlobChunks};
+use crate::object::name::RepoPath;
+use crate::object::root::{Lack, Root, has_blob};
+use crate::object::tree::{Kind, TreeEntry, TreeIter, empty_tree_id};
+use crate::object::{ObjectError, ObjectRead, ObjectType};
+use crate::reach::Reach;
+use crate::subset::{Extent, Subset};
+use std::ops::Range;
+
+/// How far to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LackOf {
+    /// What tells names: of directories that are not here nothing but that.
+    Names,
+    /// Directories that are not here, with all that is wanted of what is under them.
+    Trees,
+    /// And the content of files in those that are here.
+    Content,
+}
+
+impl Repo {
+    /// Whether everything under `root` is here.
+    pub fn has_root(&self, root: Root) -> Result<bool, RepoError> {
+        if let Root::Blob(blob) = root {
+            return Ok(has_blob(self, blob)?);
+        }
+        let mut reach = Reach::under([root]);
+        while let Some(found) = reach.next(self)? {
+            if !found.here {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// What is not here of what is wanted. Of a directory that is not here and wanted as a whole
+    /// everything is one lack; of one that is wanted in part only the next piece of it is known.
+    pub fn lacking(&self, wanted: Wanted<'_>, of: LackOf) -> Result<Vec<Lack>, RepoError> {
+        let mut search = Search {
+            repo: self,
+            subset: wanted.subset,
+            of,
+            stack: Vec::new(),
+            found: Vec::new(),
+        };
+        match wanted.located {
+            Located::Root { tree, bytes, files } => {
+                let (tree, bytes, files) = (*tree, *bytes, *files);
+                search.add(wanted.path, Root::Directory { tree, bytes, files });
+            }
+            Located::Entry(entry) if is_wanted(wanted.subset, wanted.path, entry) => {
+                search.enter(wanted.path, entry)?;
+            }
+            Located::Entry(_) => {}
+        }
+        search.run()
+    }
+
+    /// Refuses with [`RepoError::Lacking`] if something of `wanted` is known to be missing.
+    pub fn check_here(&self, wanted: Wanted<'_>) -> Result<(), RepoError> {
+        match self.is_partial() {
+            true => refuse(self.lacking(wanted, LackOf::Content)?),
+            false => Ok(()),
+        }
+    }
+
+    /// The same for the names in a directory, or, `deep`, for all names below.
+    pub fn check_names_here(&self, wanted: Wanted<'_>, deep: bool) -> Result<(), RepoError> {
+        if !self.is_partial() {
+            return Ok(());
+        }
+        if deep {
+            return refuse(self.lacking(wanted, LackOf::Names)?);
+        }
+        let names = wanted.located.tree().map(|tree| TreeIter::new(self, tree));
+        for entry in names.into_iter().flatten() {
+            // What is absent is a failure that names it.
+            entry?;
+        }
+        Ok(())
+    }
+
+    /// The same for the content of single entries.
+    pub(super) fn check_entries_here<'e>(
+        &self,
+        entries: impl IntoIterator<Item = (&'e [u8], &'e TreeEntry)>,
+    ) -> Result<(), RepoError> {
+        if !self.is_partial() {
+            return Ok(());
+        }
+        let mut lacks = Vec::new();
+        for (path, entry) in entries {
+            lacks.extend(self.lack_at(path, entry)?);
+        }
+        refuse(lacks)
+    }
+
+    /// The same for the bytes of the file at `path` in a range.
+    pub fn check_range_here(
+        &self,
+        path: &RepoPath,
+        blob: Blob,
+        range: Range<u64>,
+    ) -> Result<(), RepoError> {
+        if range.is_empty() || !self.is_partial() {
+            return Ok(());
+        }
+        let lack = |ty, id| Lack {
+            path: path.as_bytes().to_vec(),
+            root: Root::Object(ty, id),
+        };
+        let mut lacks = Vec::new();
+        for chunk in BlobChunks::starting_at(self, blob, range.start) {
+            match chunk {
+                Ok((offset, ..)) if offset >= range.end => break,
+                Ok((_, id, _)) if self.holds(ObjectType::Chunk, &id)? => {}
+                Ok((_, id, _)) => lacks.push(lack(ObjectType::Chunk, id)),
+                Err(ObjectError::Missing { id, ty }) => lacks.push(lack(ty, id)),
+                Err(e) => return Err(e.into()),
+            }
+        }
+        refuse(lacks)
+    }
+
+    /// What is not here of a file's or symlink's content.
+    fn lack_at(&self, path: &[u8], entry: &TreeEntry) -> Result<Option<Lack>, RepoError> {
+        let root = Root::of(entry);
+        let is_here = match root {
+            Root::Blob(blob) => has_blob(self, blob)?,
+            _ => true,
+        };
+        let path = path.to_vec();
+        Ok((!is_here).then_some(Lack { path, root }))
+    }
+}
+
+/// Nothing where nothing is lacking.
+fn refuse(lacks: Vec<Lack>) -> Result<(), RepoError> {
+    match lacks.is_empty() {
+        true => Ok(()),
+        false => Err(RepoError::Lacking(lacks)),
+    }
+}
+
+struct Search<'a> {
+    repo: &'a Repo,
+    subset: &'a Subset,
+    of: LackOf,
+    /// Directories to be looked into.
+    stack: Vec<(RepoPath, Root)>,
+    found: Vec<Lack>,
+}
+
+impl Search<'_> {
+    fn run(mut self) -> Result<Vec<Lack>, RepoError> {
+        while let Some((dir, root)) = self.stack.pop() {
+            let extent = self.subset.extent(dir.as_bytes());
+            if extent == Extent::None || root.id() == empty_tree_id() {
+                continue;
+            }
+            if !self.repo.holds(ObjectType::Tree, &root.id())? {
+                let part = Root::Object(ObjectType::Tree, root.id());
+                let whole = extent == Extent::All && self.of != LackOf::Names;
+                self.lack(&dir, if whole { root } else { part });
+                continue;
+            }
+            let entries = match entries_in(self.repo, &root.id(), self.subset, &dir) {
+                // A node of a large directory. The others are asked for when it is here.
+                Err(ObjectError::Missing { id, ty }) => {
+                    self.lack(&dir, Root::Object(ty, id));
+                    continue;
+                }
+                entries => entries?,
+            };
+            let from = self.stack.len();
+            for entry in entries {
+                if let Ok(path) = dir.join(&entry.name) {
+                    self.enter(&path, &entry)?;
+                }
+            }
+            self.stack[from..].reverse();
+        }
+        Ok(self.found)
+    }
+
+    fn add(&mut self, path: &RepoPath, root: Root) {
+        self.stack.push((path.clone(), root));
+    }
+
+    fn lack(&mut self, path: &RepoPath, root: Root) {
+        let path = path.as_bytes().to_vec();
+        self.found.push(Lack { path, root });
+    }
+
+    fn enter(&mut self, path: &RepoPath, entry: &TreeEntry) -> Result<(), RepoError> {
+        match entry.kind {
+            Kind::Directory => self.add(path, Root::of(entry)),
+            _ if self.of != LackOf::Content => {}
+            Kind::Conflict => self.enter_conflict(path, entry)?,
+            _ => {
+                let lack = self.repo.lack_at(path.as_bytes(), entry)?;
+                self.found.extend(lack);
+            }
+        }
+        Ok(())
+    }
+
+    /// A conflict is shown as all its versions.
+    fn enter_conflict(&mut self, path: &RepoPath, entry: &TreeEntry) -> Result<(), RepoError> {
+        if !self.repo.holds(ObjectType::Conflict, &entry.id)? {
+            self.lack(path, Root::of(entry));
+            return Ok(());
+        }
+        let conflict = read_conflict(self.repo, &entry.id)?;
+        for term in conflict.bases.iter().chain(&conflict.sides).flatten() {
+            let term = crate::merge::entry_of(&entry.name, term, None);
+            if term.kind != Kind::Conflict {
+                self.enter(path, &term)?;
+            }
+        }
+        Ok(())
+    }
+}

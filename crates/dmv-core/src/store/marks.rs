@@ -1,0 +1,94 @@
+//! Marks on objects, one bit each: memory for a walk over everything, whatever the number of
+//! objects that are not here.
+
+use super::table::{Room, Table};
+use super::{FileId, Store, StoreError, read};
+use crate::hash::ObjectId;
+use crate::object::ObjectType;
+use std::sync::Arc;
+
+/// What came of marking an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// It had no mark yet.
+    New,
+    /// It had one.
+    Known,
+    /// It is not in the store.
+    Absent,
+}
+
+/// Marks on the objects that a store had when they were begun.
+pub struct Marks {
+    tables: Vec<(Arc<Table>, Vec<u64>)>,
+    room: Arc<Room>,
+}
+
+impl Store {
+    /// Marks on the objects that are here now; none is marked yet.
+    pub fn marks(&self) -> Marks {
+        let blank = |table: &Arc<Table>| {
+            let words = (table.entries() as usize).div_ceil(64);
+            (table.clone(), vec![0; words])
+        };
+        Marks {
+            tables: read(&self.tables).iter().map(blank).collect(),
+            room: Arc::default(),
+        }
+    }
+}
+
+impl Marks {
+    /// Marks over the same objects; none is marked yet.
+    pub fn blank(&self) -> Marks {
+        let blank = |(table, words): &(Arc<Table>, Vec<u64>)| (table.clone(), vec![0; words.len()]);
+        Marks {
+            tables: self.tables.iter().map(blank).collect(),
+            room: self.room.clone(),
+        }
+    }
+
+    /// Marks an object, all its copies.
+    pub fn mark(&mut self, id: &ObjectId) -> Result<Mark, StoreError> {
+        let mut found = Mark::Absent;
+        for (table, words) in &mut self.tables {
+            if let Some(number) = table.number_of(id, &self.room)? {
+                let (word, bit) = (&mut words[number / 64], 1 << (number % 64));
+                found = match *word & bit {
+                    0 => Mark::New,
+                    _ => Mark::Known,
+                };
+                *word |= bit;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether an object is marked.
+    pub fn has(&self, id: &ObjectId) -> Result<bool, StoreError> {
+        for (table, words) in &self.tables {
+            if let Some(number) = table.number_of(id, &self.room)? {
+                return Ok(words[number / 64] & 1 << (number % 64) != 0);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Visits every object with its pack, its type, and whether it is marked. One that is stored
+    /// twice comes twice.
+    pub fn each(
+        &self,
+        visit: &mut dyn FnMut(&ObjectId, ObjectType, FileId, bool),
+    ) -> Result<(), StoreError> {
+        for (table, words) in &self.tables {
+            let mut number = 0;
+            table.walk(&mut |entry, pack| {
+                let marked = words[number / 64] & 1 << (number % 64) != 0;
+                number += 1;
+                visit(&entry.id, entry.place.ty, pack, marked);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,541 @@
+//! Dropping: only what is given up goes, nobody relies on whom who relies on them, and a crash at any
+//! point leaves everything else.
+
+use dmv_core::hash::ObjectId;
+use dmv_core::job::Job;
+use dmv_core::object::ObjectType;
+use dmv_core::object::list::Blob;
+use dmv_core::object::name::RepoPath;
+use dmv_core::object::root::{Root, has_blob};
+use dmv_core::object::tree::Kind;
+use dmv_core::repo::{Droppable, Freed, LackOf, Located, Repo, RepoError, VerifyDepth, Wanted};
+use dmv_core::repo::{Place as RepoPlace, blob_of};
+use dmv_core::subset::Subset;
+use dmv_net::session::NetError;
+use dmv_net::wire::Code;
+use dmv_tests::peers::{Done, Place, connect, fetch, update};
+use dmv_tests::rng::Rng;
+use dmv_tests::scratch::{asked, commit, fast_dir};
+use dmv_tests::simfs::{SimVfs, Survival};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Files of all commits with their content, by the root of it.
+type Contents = BTreeMap<ObjectId, (Blob, Vec<u8>)>;
+
+/// What `main` and its ancestors hold.
+fn contents(repo: &Repo) -> Done<Contents> {
+    let mut out = Contents::new();
+    let mut commits = vec![repo.resolve("main")?];
+    while let Some(id) = commits.pop() {
+        let commit = repo.read_commit(&id)?;
+        commits.extend(&commit.parents);
+        let mut blobs = Vec::new();
+        repo.list(&RepoPath::root(), commit.tree, true, &mut |listed| {
+            if listed.entry.kind == Kind::File {
+                blobs.push(blob_of(&listed.entry));
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        for blob in blobs {
+            let mut bytes = Vec::new();
+            repo.cat(blob, None, &mut bytes)?;
+            out.insert(blob.id, (blob, bytes));
+        }
+    }
+    Ok(out)
+}
+
+/// Everything but `dropped` is here and as it was.
+fn keeps_all_but(repo: &Repo, contents: &Contents, dropped: &BTreeSet<ObjectId>) -> Done {
+    for (id, (blob, content)) in contents {
+        let mut bytes = Vec::new();
+        match repo.cat(*blob, None, &mut bytes) {
+            Ok(_) => assert_eq!(&bytes, content),
+            Err(RepoError::Absent { .. }) if dropped.contains(id) => {}
+            Err(e) => return Err(format!("{id}: {e}").into()),
+        }
+    }
+    Ok(())
+}
+
+/// A commit by a process of its own: it keeps its packs locked as long as it lives.
+fn commit_in(place: &Place, message: &str) -> Done {
+    commit(&place.again()?, message)?;
+    Ok(())
+}
+
+/// A commit whose objects go into packs of their own.
+fn commit_apart(place: &Place, message: &str) -> Done {
+    let others = place.again()?;
+    let _locks = others.store().writer()?;
+    commit_in(place, message)
+}
+
+/// A repository with one commit of random files.
+fn with_files(seed: u64, files: usize, bytes: usize) -> Done<Place> {
+    let place = Place::new()?;
+    let mut rng = Rng::new(seed);
+    for n in 0..files {
+        place.write(&format!("d{}/f{n}", n % 5), &rng.bytes(bytes))?;
+    }
+    commit_in(&place, "first")?;
+    Ok(place)
+}
+
+fn everything(repo: &Repo) -> Done<Located> {
+    let commit = repo.read_commit(&repo.resolve("main")?)?;
+    Ok(Located::Root {
+        tree: commit.tree,
+        bytes: commit.tree_bytes,
+        files: commit.tree_files,
+    })
+}
+
+/// What can be dropped of the newest commit.
+fn droppable(repo: &Repo, pattern: &str) -> Done<Droppable> {
+    let root = RepoPath::root();
+    let wanted = Wanted {
+        path: &root,
+        located: &everything(repo)?,
+        subset: &Subset::new([pattern.as_bytes()])?,
+    };
+    Ok(repo.begin_to_free()?.droppable(&[wanted])?)
+}
+
+/// Drops as if a peer had confirmed everything.
+fn drop_all(repo: &Repo, pattern: &str) -> Done<Freed> {
+    let found = droppable(repo, pattern)?;
+    let blobs: Vec<Blob> = found.files.iter().map(|(_, blob)| *blob).collect();
+    let freeing = repo.begin_to_free()?;
+    Ok(freeing.drop_files(&blobs, &found.earlier, &mut || true, &Job::default())?)
+}
+
+fn dropped(repo: &Repo) -> Done<BTreeSet<ObjectId>> {
+    Ok(repo.slice()?.dropped)
+}
+
+/// Several commits of files that share blocks, in several packs.
+fn shared_blocks(seed: u64) -> Done<Place> {
+    let mut rng = Rng::new(seed);
+    let blocks: Vec<Vec<u8>> = (0..6).map(|_| rng.bytes(300_000)).collect();
+    let place = Place::new()?;
+    for n in 0..4 {
+        for file in 0..3 {
+            let content: Vec<&[u8]> = (0..rng.below(4))
+                .map(|_| &blocks[rng.below(6) as usize][..])
+                .collect();
+            let name = format!("d{}/f{file}", rng.below(3));
+            place.write(&name, &content.concat())?;
+        }
+        match rng.below(2) {
+            0 => commit_in(&place, &format!("{n}"))?,
+            _ => commit_apart(&place, &format!("{n}"))?,
+        }
+    }
+    Ok(place)
+}
+
+#[test]
+fn what_is_dropped_goes_and_nothing_else_and_comes_back_from_a_peer() -> Done {
+    let mut freed_any = false;
+    for seed in 1..30 {
+        let place = shared_blocks(seed)?;
+        let contents = contents(&place.repo)?;
+        let server = Place::new()?;
+        fetch(&server, &place)?;
+        for pattern in ["d0", "d1", "**"] {
+            let freed = drop_all(&place.again()?, pattern)?;
+            freed_any |= freed.freed_bytes > 0;
+            let now = place.again()?;
+            keeps_all_but(&now, &contents, &dropped(&now)?)
+                .map_err(|e| format!("seed {seed}, {pattern}: {e}"))?;
+        }
+        let (job, repo) = (Job::default(), place.again()?);
+        let mut session = connect(&repo, &server, &job)?;
+        let roots = contents.values().map(|(blob, _)| Root::Blob(*blob));
+        assert_eq!(session.pick(roots.collect())?, []);
+        session.finish(Vec::new());
+        keeps_all_but(&repo, &contents, &BTreeSet::new())?;
+        let root = RepoPath::root();
+        let wanted = Wanted {
+            path: &root,
+            located: &everything(&repo)?,
+            subset: &Subset::everything(),
+        };
+        assert_eq!(repo.lacking(wanted, LackOf::Content)?, []);
+        repo.no_longer_dropped(wanted)?;
+        assert!(
+            dropped(&repo)?.is_empty() && !repo.is_partial(),
+            "seed {seed}"
+        );
+        place.is_sound()?;
+    }
+    assert!(freed_any, "no seed has shown that packs go");
+    Ok(())
+}
+
+#[test]
+fn a_pack_goes_at_once_when_only_dropped_files_need_it() -> Done {
+    let place = with_files(1, 3, 50_000)?;
+    let raw = Rng::new(5).bytes(3 << 20);
+    place.write("raw/a", &raw)?;
+    commit_apart(&place, "raw")?;
+    let before = place.again()?.store().packs().len();
+    let freed = drop_all(&place.again()?, "raw")?;
+    assert!(freed.freed_bytes > 3 << 20, "{freed:?}");
+    assert_eq!((freed.waiting_bytes, freed.shared_bytes), (0, 0));
+    let now = place.again()?;
+    assert_eq!(now.store().packs().len(), before - 1);
+    assert_eq!(std::fs::read(place.dir.path().join("raw/a"))?, raw);
+    // A process that had the repository open sees what is so, too.
+    let blob = droppable(&place.repo, "**")?;
+    assert_eq!((blob.files.len(), blob.absent), (3, 1));
+    // Committed again, it is stored again.
+    place.write("raw/b", &raw)?;
+    commit_in(&place, "again")?;
+    keeps_all_but(
+        &place.again()?,
+        &contents(&place.again()?)?,
+        &BTreeSet::new(),
+    )?;
+    Ok(())
+}
+
+#[test]
+fn what_shares_a_pack_or_chunks_with_others_stays_and_is_counted() -> Done {
+    let place = Place::new()?;
+    let mut rng = Rng::new(8);
+    let (one, two) = (rng.bytes(1 << 20), rng.bytes(1 << 20));
+    place.write("a", &[&one[..], &two].concat())?;
+    place.write("b", &two)?;
+    commit_in(&place, "both")?;
+    let freed = drop_all(&place.again()?, "a")?;
+    assert_eq!(freed.freed_bytes, 0);
+    let sum = freed.waiting_bytes + freed.shared_bytes;
+    assert_eq!(sum, 2 << 20, "{freed:?}");
+    assert!(freed.shared_bytes > 700_000 && freed.waiting_bytes > 1 << 20);
+    // The other one frees the pack, with what waited in it.
+    assert_eq!(droppable(&place.again()?, "b")?.earlier.len(), 1);
+    let freed = drop_all(&place.again()?, "b")?;
+    assert!(freed.freed_bytes > 2 << 20, "{freed:?}");
+    Ok(())
+}
+
+#[test]
+fn a_pack_that_somebody_writes_to_stays() -> Done {
+    let place = with_files(3, 2, 300_000)?;
+    let other = place.again()?;
+    let writer = other.store().writer()?;
+    assert_eq!(drop_all(&place.again()?, "**")?.freed_bytes, 0);
+    drop(writer);
+    assert!(drop_all(&place.again()?, "**")?.freed_bytes > 600_000);
+    Ok(())
+}
+
+#[test]
+fn a_commit_that_comes_in_between_keeps_what_it_needs() -> Done {
+    let place = Place::new()?;
+    let old = Rng::new(4).bytes(2 << 20);
+    place.write("old", &old)?;
+    commit_in(&place, "old")?;
+    let found = droppable(&place.again()?, "**")?;
+    let repo = place.again()?;
+    let freeing = repo.begin_to_free()?;
+    let mut times = 0;
+    let mut still = || {
+        times += 1;
+        if times == 1 {
+            // Most chunks of the new file are those of the old one.
+            let new = [&old[..], b"more"].concat();
+            place
+                .write("new", &new)
+                .and_then(|()| std::fs::remove_file(place.dir.path().join("old")))
+                .expect("it can be written");
+            commit_in(&place, "new").expect("it can be committed");
+        }
+        true
+    };
+    let blobs: Vec<Blob> = found.files.iter().map(|(_, blob)| *blob).collect();
+    let freed = freeing.drop_files(&blobs, &[], &mut still, &Job::default())?;
+    assert_eq!(times, 2);
+    assert!(freed.shared_bytes > 1 << 20, "{freed:?}");
+    let now = place.again()?;
+    let new = droppable(&now, "**");
+    assert!(matches!(
+        new.as_ref().map_err(|e| e.downcast_ref::<RepoError>()),
+        Err(Some(RepoError::Freeing))
+    ));
+    drop(freeing);
+    assert_eq!(droppable(&now, "new")?.files.len(), 1);
+    Ok(())
+}
+
+#[test]
+fn a_job_that_relies_on_a_pack_that_went_is_refused() -> Done {
+    let place = with_files(6, 1, 400_000)?;
+    let content = std::fs::read(place.dir.path().join("d0/f0"))?;
+    let other = place.again()?;
+    let chunk = {
+        let found = droppable(&place.again()?, "**")?;
+        let blob = found.files[0].1;
+        dmv_core::object::list::BlobChunks::new(other.objects(), blob)
+            .next()
+            .ok_or("it has chunks")??
+            .1
+    };
+    let pack = other.store().pack_of(&chunk)?.ok_or("it is here")?;
+    assert!(drop_all(&place.again()?, "**")?.freed_bytes > 0);
+    let refused = other.refs().add_segments(&[], &[pack]);
+    assert!(matches!(refused, Err(dmv_core::refs::RefsError::PackGone(p)) if p == pack));
+    // A reader that has the pack open reads on; for the next one it is not there.
+    let mut bytes = Vec::new();
+    let ty = ObjectType::Chunk;
+    other.store().read_into(ty, &chunk, &mut bytes)?;
+    assert!(!place.again()?.store().read_into(ty, &chunk, &mut bytes)?);
+    place.write("d0/f1", &content)?;
+    commit_in(&place, "stored again")?;
+    Ok(())
+}
+
+#[test]
+fn a_peer_that_is_gone_before_the_end_stops_it() -> Done {
+    let place = with_files(6, 2, 40_000)?;
+    let repo = place.again()?;
+    let found = droppable(&repo, "**")?;
+    let blobs: Vec<Blob> = found.files.iter().map(|(_, blob)| *blob).collect();
+    let freeing = repo.begin_to_free()?;
+    let stopped = freeing.drop_files(&blobs, &[], &mut || false, &Job::default());
+    assert!(matches!(stopped, Err(RepoError::Unconfirmed)));
+    assert!(!repo.is_partial());
+    place.is_sound()
+}
+
+/// The blobs of the newest commit, as they are asked for.
+fn asked_for(place: &Place) -> Done<Vec<(ObjectType, ObjectId)>> {
+    let found = droppable(&place.again()?, "**")?;
+    Ok(found.files.iter().map(|(_, b)| (b.ty(), b.id)).collect())
+}
+
+fn unkept(client: &Place, server: &Place) -> Done<usize> {
+    let files = asked_for(client)?;
+    let (job, repo) = (Job::default(), client.again()?);
+    let mut session = connect(&repo, server, &job)?;
+    let unkept = session.unkept(&files)?.len();
+    assert_eq!(session.unkept(&[])?, []);
+    session.finish(Vec::new());
+    Ok(unkept)
+}
+
+#[test]
+fn a_peer_counts_only_if_it_holds_all_of_a_file_and_its_refs_lead_there() -> Done {
+    let (ours, theirs) = (with_files(2, 4, 200_000)?, Place::new()?);
+    assert_eq!(unkept(&ours, &theirs)?, 4, "it has nothing");
+    // It has the bytes, and would free them.
+    {
+        let (job, repo) = (Job::default(), theirs.again()?);
+        let roots = contents(&ours.repo)?;
+        let mut session = connect(&repo, &ours, &job)?;
+        session.pick(roots.values().map(|(b, _)| Root::Blob(*b)).collect())?;
+        session.finish(Vec::new());
+    }
+    assert_eq!(unkept(&ours, &theirs)?, 4, "nothing leads to them");
+    fetch(&theirs, &ours)?;
+    assert_eq!(unkept(&ours, &theirs)?, 0);
+    // It has given some up itself, though their bytes are still there.
+    let first = asked_for(&ours)?[0].1;
+    theirs
+        .repo
+        .change_slice(|slice| slice.dropped.extend([first]))?;
+    assert_eq!(unkept(&ours, &theirs)?, 1);
+    theirs.repo.change_slice(|slice| slice.dropped.clear())?;
+    // A check has found some of them damaged.
+    damage(&theirs.again()?)?;
+    let report = theirs
+        .again()?
+        .verify(VerifyDepth::Normal, &Job::default())?;
+    assert!(!report.damaged.is_empty());
+    let lost = unkept(&ours, &theirs)?;
+    assert!(lost > 0 && lost < 4, "{lost}");
+    // What is not there any more needs no check.
+    for pack in theirs.repo.store().packs() {
+        let path = theirs.repo.store().pack_path(pack.id);
+        std::fs::OpenOptions::new()
+            .write(true)
+            .open(path)?
+            .set_len(100)?;
+    }
+    assert_eq!(unkept(&ours, &theirs)?, 4);
+    Ok(())
+}
+
+/// Flips a byte in the middle of the largest pack.
+fn damage(repo: &Repo) -> Done {
+    let packs = repo.store().packs();
+    let largest = packs.iter().max_by_key(|pack| pack.len).ok_or("packs")?;
+    let path = repo.store().pack_path(largest.id);
+    let mut bytes = std::fs::read(&path)?;
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    Ok(std::fs::write(&path, bytes)?)
+}
+
+#[test]
+fn whoever_drops_keeps_nothing_for_others_and_whom_others_count_on_drops_nothing() -> Done {
+    let (one, two) = (with_files(2, 4, 20_000)?, Place::new()?);
+    fetch(&two, &one)?;
+    let (job, repo) = (Job::default(), one.again()?);
+    {
+        // The first drops, and has not asked yet. The second cannot count on it.
+        let _freeing = repo.begin_to_free()?;
+        let other = two.again()?;
+        let mut session = connect(&other, &one, &job)?;
+        let busy = session.unkept(&[]);
+        assert!(
+            matches!(busy, Err(NetError::Peer(Code::Busy, _))),
+            "{busy:?}"
+        );
+        assert!(matches!(repo.begin_to_free(), Err(RepoError::Freeing)));
+    }
+    {
+        // The second has said that it keeps everything. Then it does not drop.
+        let mut session = connect(&repo, &two, &job)?;
+        assert_eq!(session.unkept(&asked_for(&one)?)?, []);
+        let other = two.again()?;
+        assert!(matches!(other.begin_to_free(), Err(RepoError::Freeing)));
+        // Others may count on it as well, and it goes on working.
+        let mut second = connect(&repo, &two, &job)?;
+        assert_eq!(second.unkept(&[])?, []);
+        two.write("more", b"more")?;
+        second.finish(Vec::new());
+        session.finish(Vec::new());
+    }
+    // The server notices the end of a session on a thread of its own.
+    let other = two.again()?;
+    let free = (0..200).any(|_| {
+        std::thread::yield_now();
+        let done = other.begin_to_free().is_ok();
+        done || {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            false
+        }
+    });
+    assert!(free);
+    Ok(())
+}
+
+#[test]
+fn nothing_is_freed_under_a_transfer() -> Done {
+    let (one, two) = (with_files(2, 4, 20_000)?, Place::new()?);
+    let (job, repo) = (Job::default(), two.again()?);
+    let mut session = connect(&repo, &one, &job)?;
+    let tips: Vec<ObjectId> = session.offered.refs.iter().map(|(_, id)| *id).collect();
+    session.fetch(&tips)?;
+    assert!(matches!(
+        two.again()?.begin_to_free(),
+        Err(RepoError::Freeing)
+    ));
+    session.finish(Vec::new());
+    let freeing = repo.begin_to_free()?;
+    let mut session = connect(&repo, &one, &job)?;
+    let refused = session.fetch(&tips);
+    assert!(matches!(refused, Err(NetError::Repo(RepoError::Freeing))));
+    let mut session = connect(&one.repo, &two, &job)?;
+    let refused = session.push(&[update(None, one.tip()?, false)]);
+    assert!(matches!(refused, Err(NetError::Peer(Code::Busy, _))));
+    drop(freeing);
+    Ok(())
+}
+
+/// A repository on a simulated disk with a file in a pack of its own.
+struct Lab {
+    dir: tempfile::TempDir,
+    sim: SimVfs,
+    contents: Contents,
+}
+
+impl Lab {
+    fn new() -> Done<Lab> {
+        let dir = fast_dir()?;
+        let root = dir.path().join("w");
+        std::fs::create_dir(&root)?;
+        let repo = Repo::init(&root, "main", false, asked("init"))?;
+        std::fs::write(root.join("stays"), Rng::new(1).bytes(200_000))?;
+        commit(&repo, "one")?;
+        for name in ["goes", "goes too"] {
+            let held = repo.store().writer()?;
+            std::fs::write(root.join(name), Rng::new(name.len() as u64).bytes(200_000))?;
+            let other = Repo::open(&root)?;
+            commit(&other, name)?;
+            drop(held);
+        }
+        let repo = Repo::open(&root)?;
+        let sim = SimVfs::new(repo.dmv_dir());
+        for part in ["packs", "index"] {
+            sim.import(&repo.dmv_dir().join(part))?;
+        }
+        let contents = contents(&repo)?;
+        Ok(Lab { dir, sim, contents })
+    }
+
+    fn open(&self) -> Done<Repo> {
+        let root = self.dir.path().join("w");
+        let place = RepoPlace {
+            dmv: root.join(".dmv"),
+            worktree: Some((root, "main".into())),
+        };
+        Ok(Repo::open_place_on(place, Arc::new(self.sim.clone()))?)
+    }
+
+    /// A file that can be counted on, whatever happens.
+    fn check(&self) -> Done {
+        let repo = self.open()?;
+        let dropped = dropped(&repo)?;
+        keeps_all_but(&repo, &self.contents, &dropped)?;
+        // What is noted as given up and is here again can be given up again.
+        drop_all(&repo, "goes*")?;
+        let repo = self.open()?;
+        keeps_all_but(&repo, &self.contents, &dropped_all(&repo)?)?;
+        for (blob, _) in self.contents.values() {
+            let stays = !dropped_all(&repo)?.contains(&blob.id);
+            assert_eq!(has_blob(repo.objects(), *blob)?, stays);
+        }
+        Ok(())
+    }
+}
+
+fn dropped_all(repo: &Repo) -> Done<BTreeSet<ObjectId>> {
+    let now = dropped(repo)?;
+    assert_eq!(now.len(), 2);
+    Ok(now)
+}
+
+#[test]
+fn a_crash_at_any_point_of_a_drop_loses_nothing_else() -> Done {
+    let mut crashes = 0;
+    for at in 1.. {
+        let mut lab = Lab::new()?;
+        lab.sim.crash_at(at);
+        let done = drop_all(&lab.open()?, "goes*");
+        let over = !lab.sim.has_crashed();
+        if over {
+            done?;
+        } else {
+            crashes += 1;
+        }
+        let survival = [Survival::Nothing, Survival::Everything, Survival::Some];
+        for (seed, survival) in survival.into_iter().enumerate() {
+            let dmv = lab.dir.path().join("w/.dmv");
+            lab.sim = lab
+                .sim
+                .crash(&dmv, survival, &mut Rng::new(seed as u64 + at));
+            lab.check().map_err(|e| format!("operation {at}: {e}"))?;
+        }
+        if over {
+            break;
+        }
+    }
+    assert!(crashes >= 2, "a pack is removed, and its directory synced");
+    Ok(())
+}
