@@ -1,0 +1,22 @@
+//! Frames and messages decode or are refused, within the limits of their fields.
+#![no_main]
+
+use dmv_net::wire::{FRAME_HEAD_BYTES, Frame, MAX_FRAME_BYTES, Message, objects};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    if let Some(head) = data.first_chunk::<FRAME_HEAD_BYTES>()
+        && let Ok(len) = Frame::body_len(head)
+    {
+        assert!((1..MAX_FRAME_BYTES).contains(&len));
+        assert!(Frame::from_parts(head, vec![0; len.min(64)]).is_ok());
+    }
+    if let Ok(message) = Message::decode(data) {
+        let Frame::Message(bytes) = message.frame() else {
+            panic!("a message is sent as one");
+        };
+        assert_eq!(Message::decode(&bytes), Ok(message));
+    }
+    let bytes: usize = objects(data).flatten().map(|(_, bytes)| bytes.len()).sum();
+    assert!(bytes <= data.len());
+});
