@@ -115,6 +115,17 @@ pub fn relays(context: &Context) -> Result<Vec<String>, Failure> {
     Ok(relay.into_iter().filter(|url| !url.is_empty()).collect())
 }
 
+/// Says which branches a remote has no more.
+pub fn tell_gone(context: &Context, remote: &str, gone: &[String], forgotten: bool) {
+    for name in gone {
+        let name = format!("{remote}/{name}");
+        context.ui.note(match forgotten {
+            true => format!("{name} is gone there, and forgotten here"),
+            false => format!("{name} is gone there; to forget it here: dmv fetch --prune {remote}"),
+        });
+    }
+}
+
 /// Everything that the other side offers.
 pub fn tips(offered: &Offered) -> Vec<ObjectId> {
     offered.refs.iter().map(|(_, id)| *id).collect()

@@ -252,3 +252,40 @@ fn a_branch_that_the_remote_alone_has_is_made_by_checking_it_out() -> Outcome {
     place.fails(20, &["-C", "two", "checkout", "none"])?;
     Ok(())
 }
+
+#[test]
+fn branches_that_are_gone_there_are_told_and_forgotten_on_request() -> Outcome {
+    let place = several()?;
+    for branch in ["regrade", "nested/look"] {
+        place.ok(&["-C", "film", "branch", branch])?;
+    }
+    place.ok(&["clone", "film", "two"])?;
+    for branch in ["regrade", "nested/look"] {
+        place.ok(&["-C", "film", "branch", "-d", branch])?;
+    }
+    for command in ["fetch", "pull", "sync"] {
+        let said = place.run(&["-C", "two", command])?;
+        let said = String::from_utf8(said.stderr)?;
+        assert!(
+            said.contains("origin/regrade is gone there"),
+            "{command}: {said}"
+        );
+        assert!(
+            said.contains("dmv fetch --prune origin"),
+            "{command}: {said}"
+        );
+    }
+    // A push that knows nothing of them is no reason to forget them.
+    commit(&place, "two", "one")?;
+    place.ok(&["-C", "two", "push"])?;
+    let there = tip(&place, "two", "origin/regrade")?;
+    let done = place.json(&["-C", "two", "fetch", "--prune", "--json"])?;
+    let gone = serde_json::json!(["origin/nested/look", "origin/regrade"]);
+    assert_eq!((&done["gone"], &done["pruned"]), (&gone, &true.into()));
+    place.fails(20, &["-C", "two", "log", "origin/regrade"])?;
+    place.ok(&["-C", "two", "log", "origin/main"])?;
+    // It is one operation, and can be taken back.
+    place.ok(&["-C", "two", "undo"])?;
+    assert_eq!(tip(&place, "two", "origin/regrade")?, there);
+    Ok(())
+}

@@ -300,5 +300,6 @@ fn own(there: &Offered, start: &Option<Head>, bare: bool) -> OwnBranches {
             .filter(|(name, _)| bare || Some(name.as_str()) == first)
             .collect(),
         head: start.clone(),
+        forget: Vec::new(),
     }
 }

@@ -3,7 +3,7 @@
 use crate::commands::merge;
 use crate::context::Context;
 use crate::error::{EXIT_OTHER, Failure};
-use crate::peers::{Report, remote, tips, with_client};
+use crate::peers::{Report, remote, tell_gone, tips, with_client};
 use crate::supply::supplied;
 use dmv_core::repo::FastForward;
 
@@ -33,15 +33,17 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     };
     let remote = remote(context, args.remote.as_deref())?;
     let asked = context.asked()?;
-    let (summary, theirs) = with_client(context, &repo, &remote.url, |mut client| {
+    let (summary, theirs, gone) = with_client(context, &repo, &remote.url, |mut client| {
         client.fetch(&tips(&client.offered))?;
         let ours = Default::default();
+        let gone = repo.gone_from(&remote.name, &client.offered)?;
         let refs = repo.note_remote(&remote.name, &client.offered, &ours, &asked)?;
         let theirs = crate::peers::offered(&client.offered, &format!("branch/{branch}"));
-        Ok((client.finish(refs), theirs))
+        Ok((client.finish(refs), theirs, gone))
     })?;
     let mut report = Report::default();
     report.add(summary, Vec::new());
+    tell_gone(context, &remote.name, &gone, false);
     let name = format!("{}/{branch}", remote.name);
     let Some(theirs) = theirs else {
         report.print(context, &[])?;

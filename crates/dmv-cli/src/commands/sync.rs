@@ -3,7 +3,8 @@
 use crate::context::{Context, quoted};
 use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::peers::{
-    Remote, Report, Standing, now_there, offered, remote, standing, tips, update, with_client,
+    Remote, Report, Standing, now_there, offered, remote, standing, tell_gone, tips, update,
+    with_client,
 };
 use dmv_core::repo::{RefKind, Repo};
 
@@ -111,11 +112,13 @@ fn sync(
             there.refs.retain(|(known, _)| *known != key);
             there.refs.push((key, id));
         }
+        let gone = repo.gone_from(&remote.name, &there)?;
         let refs = repo.note_remote(&remote.name, &there, &Default::default(), &asked)?;
         let pushed = pushed?;
-        Ok((client.finish(refs), pushed, parted))
+        Ok((client.finish(refs), pushed, parted, gone))
     })?;
-    let (summary, pushed, parted) = done;
+    let (summary, pushed, parted, gone) = done;
+    tell_gone(context, &remote.name, &gone, false);
     report.add(summary, pushed);
     Ok(parted)
 }

@@ -20,13 +20,16 @@ pub struct Offered {
     pub refs: Vec<(String, ObjectId)>,
 }
 
-/// Branches of our own to be made after a remote's: in a clone.
+/// What changes with a note of a remote's branches: branches of our own that are made after them in
+/// a clone, and those that are gone.
 #[derive(Clone, Debug, Default)]
 pub struct OwnBranches {
     /// Names and commits. One that exists stays as it is.
     pub make: Vec<(String, ObjectId)>,
     /// What the worktree, or a bare repository, is to be on.
     pub head: Option<Head>,
+    /// Branches that the remote has no more, to be forgotten: see [`Repo::gone_from`].
+    pub forget: Vec<String>,
 }
 
 /// A ref that a peer wants to have moved.
@@ -167,6 +170,10 @@ impl Repo {
                     set(key, *id)?;
                 }
             }
+            for name in &ours.forget {
+                let gone = change(&self.refs, format!("remote/{remote}/{name}"), None)?;
+                changes.extend(gone.old.is_some().then_some(gone));
+            }
             if let Some(head) = &ours.head {
                 let key = head_key(self.worktree_name().unwrap_or(layout::MAIN));
                 let head = change(&self.refs, key, Some(head.value()))?;
@@ -175,6 +182,23 @@ impl Repo {
             self.publish_if_any(asked, changes)?;
             Ok(moved)
         })
+    }
+
+    /// Branches that a remote had when they were last noted, and has no more.
+    pub fn gone_from(&self, remote: &str, offered: &Offered) -> Result<Vec<String>, RepoError> {
+        let prefix = format!("remote/{remote}/");
+        let there = |name: &str| {
+            let key = format!("branch/{name}");
+            offered.refs.iter().any(|(known, _)| *known == key)
+        };
+        let noted = self.refs.with_prefix(&prefix)?;
+        let names = noted
+            .iter()
+            .filter_map(|(key, _)| key.strip_prefix(&prefix));
+        Ok(names
+            .filter(|name| !there(name))
+            .map(str::to_owned)
+            .collect())
     }
 
     /// Forgets what a remote's branches named.
