@@ -11,6 +11,7 @@ use dmv_core::object::list::Blob;
 use dmv_core::object::name::escape;
 use dmv_core::object::tree::{Kind, TreeEntry};
 use dmv_core::repo::{Repo, RepoError, Wanted, blob_of};
+use dmv_core::worktree::select::is_under;
 use dmv_core::worktree::snapshot::Problem;
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
@@ -60,7 +61,12 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let find = || context.place(&repo, &args.place);
     let mut place = supplied(context, &repo, "looking for", find)?;
     // A conflict is written as files that can be read.
-    place.commit.tree = repo.readable_tree(&place.commit)?;
+    let limit = args.limit.read(context, &repo)?.unwrap_or_default();
+    let is_wanted =
+        |path: &[u8]| limit.includes(path, false) && is_under(path, place.path.as_bytes());
+    place.commit.tree = supplied(context, &repo, "looking at", || {
+        repo.readable_tree(&place.commit, is_wanted)
+    })?;
     let revision = place.revision.clone();
     place.located = repo.locate(&revision, &place.commit, &place.path)?;
     let subset = args.limit.read_for(context, &repo, place.commit.tree)?;

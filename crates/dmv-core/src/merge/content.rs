@@ -4,6 +4,7 @@ use crate::chunker::Cutter;
 use crate::limits::MAX_MERGE_TEXT_BYTES;
 use crate::object::conflict::Term;
 use crate::object::list::{Blob, BlobChunks, ListBuilder};
+use crate::object::root::{Lack, Root, has_blob};
 use crate::object::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
 
 /// Whether content can be merged by lines: it holds no NUL.
@@ -52,6 +53,26 @@ pub(super) fn read_short(
 /// The content of a file's term, if it is all here and a text that can be merged.
 pub fn read_text(reader: &dyn ObjectRead, term: &Term) -> Result<Option<Vec<u8>>, ObjectError> {
     read_counted(reader, term, &mut 0)
+}
+
+/// What is not here of versions of the file at `path`, of which one could not be read as a text. If
+/// any is too long, bringing the others would change nothing.
+pub fn unread(
+    reader: &dyn ObjectRead,
+    path: &[u8],
+    terms: &[Term],
+) -> Result<Vec<Lack>, ObjectError> {
+    let mut lacks = Vec::new();
+    if terms.iter().any(|term| term.size > MAX_MERGE_TEXT_BYTES) {
+        return Ok(lacks);
+    }
+    for blob in terms.iter().map(blob_of) {
+        if !has_blob(reader, blob)? {
+            let (path, root) = (path.to_vec(), Root::Blob(blob));
+            lacks.push(Lack { path, root });
+        }
+    }
+    Ok(lacks)
 }
 
 /// [`read_text`], adding what is read to `count`.

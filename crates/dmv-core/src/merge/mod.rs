@@ -17,7 +17,7 @@ mod text;
 mod walk;
 
 pub use bases::merge_commits;
-pub use content::{is_text, read_text, write_blob};
+pub use content::{is_text, read_text, unread, write_blob};
 pub use edit::{Edits, edit_tree};
 pub use terms::ConflictKind;
 pub use text::{Marked, marked_text};

@@ -287,22 +287,50 @@ fn content_that_is_not_text_is_not_merged() -> Outcome {
 }
 
 #[test]
-fn content_that_is_not_here_makes_a_conflict() -> Outcome {
+fn all_that_is_not_here_and_would_decide_is_named() -> Outcome {
     let lab = Lab::default();
-    let of = |content: &str| files([("a", text(content))]);
-    let (base, ours, theirs) = (of("1\n2\n3\n"), of("x\n2\n3\n"), of("1\n2\ny\n"));
+    let of = |a: &str, b: &str| files([("d/a", text(a)), ("d/b", text(b)), ("d/c", text(a))]);
+    let base = of("1\n2\n3\n", "1\n");
+    let (ours, theirs) = (of("x\n2\n3\n", "2\n"), of("1\n2\ny\n", "1\n"));
     for files in [&base, &ours, &theirs] {
         lab.tree(files)?;
     }
-    let chunk = lab.entry(&base["a"])?.id;
     let trees = Trees {
         base: Some(lab.tree(&base)?),
         ours: lab.tree(&ours)?,
         theirs: lab.tree(&theirs)?,
     };
-    lab.mem.remove(ObjectType::Chunk, &chunk);
-    let merged = merge_trees(&lab.mem, &mut &lab.mem, trees, &lab.never)?;
-    assert_eq!(merged.conflicts.len(), 1);
+    // What one side alone has changed is not looked at.
+    for (side, path) in [(&base, "d/a"), (&ours, "d/a"), (&ours, "d/b")] {
+        let chunk = lab.entry(&side[path])?.id;
+        lab.mem.remove(ObjectType::Chunk, &chunk);
+    }
+    let refused = merge_trees(&lab.mem, &mut &lab.mem, trees, &lab.never);
+    let Err(MergeError::Lacking(lacks)) = refused else {
+        panic!("it cannot be merged: {refused:?}");
+    };
+    let paths: Vec<&[u8]> = lacks.iter().map(|lack| &lack.path[..]).collect();
+    assert_eq!(paths, [b"d/a", b"d/a", b"d/c", b"d/c"], "base and ours");
+    // A directory that is not here is named, and the rest looked at all the same.
+    let of = |a: &str, b: &str| files([("a", text(a)), ("d/b", text(b)), ("e/c", text(b))]);
+    let (base, ours, theirs) = (of("1", "1"), of("2", "2"), of("3", "3"));
+    let trees = Trees {
+        base: Some(lab.tree(&base)?),
+        ours: lab.tree(&ours)?,
+        theirs: lab.tree(&theirs)?,
+    };
+    for dir in [&ours["d/b"], &theirs["d/b"]] {
+        let name = |n: &str| files([(n, dir.clone())]);
+        let (d, e) = (lab.tree(&name("b"))?, lab.tree(&name("c"))?);
+        lab.mem.remove(ObjectType::Tree, &d);
+        lab.mem.remove(ObjectType::Tree, &e);
+    }
+    let refused = merge_trees(&lab.mem, &mut &lab.mem, trees, &lab.never);
+    let Err(MergeError::Lacking(lacks)) = refused else {
+        panic!("it cannot be merged: {refused:?}");
+    };
+    let paths: Vec<&[u8]> = lacks.iter().map(|lack| &lack.path[..]).collect();
+    assert_eq!(paths, [b"d", b"e"], "one side of each at first");
     Ok(())
 }
 

@@ -1,16 +1,16 @@
 //! The walk over three trees, in step, that writes the merged one.
 
-use super::content::{blob_of, read_counted, write_blob};
+use super::content::{read_counted, unread, write_blob};
 use super::rename::{Moves, Source};
 use super::terms::Terms;
 use super::text::marked_text;
 use super::{MergeError, Merged, NewConflict, Trees};
 use crate::hash::ObjectId;
-use crate::limits::{MAX_MERGE_TEXT_BYTES, MAX_PATH_DEPTH};
+use crate::limits::MAX_PATH_DEPTH;
 use crate::object::codec::EncodeError;
 use crate::object::conflict::{Conflict, Term};
 use crate::object::name::{RepoPath, SafeName};
-use crate::object::root::{Lack, Root, has_blob};
+use crate::object::root::{Lack, Root};
 use crate::object::tree::{Kind, TreeBuilder, TreeEntry, TreeIter, TreeSummary, lookup_path};
 use crate::object::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -332,7 +332,11 @@ impl<'a, 'w> Walk<'a, 'w> {
             let count = &mut self.content_bytes;
             match read_counted(self.reader, term, count)? {
                 Some(content) => *text = content,
-                None => return self.why_unread(&terms),
+                None => {
+                    let path = self.path.as_bytes();
+                    self.lacks.extend(unread(self.reader, path, &terms)?);
+                    return Ok(None);
+                }
             }
         }
         let [base, ours, theirs] = &texts;
@@ -347,21 +351,6 @@ impl<'a, 'w> Walk<'a, 'w> {
             size: blob.size,
             ..terms[1]
         }))
-    }
-
-    /// Some of three versions cannot be merged as texts: perhaps because they are not here.
-    fn why_unread(&mut self, terms: &[Term; 3]) -> Result<Option<Term>, MergeError> {
-        if terms.iter().any(|term| term.size > MAX_MERGE_TEXT_BYTES) {
-            return Ok(None);
-        }
-        for term in terms {
-            if !has_blob(self.reader, blob_of(term))? {
-                let path = self.path.as_bytes().to_vec();
-                let root = Root::Blob(blob_of(term));
-                self.lacks.push(Lack { path, root });
-            }
-        }
-        Ok(None)
     }
 }
 

@@ -6,16 +6,18 @@
 //! plain trees. docs/guide/conflicts.md tells what it looks like.
 
 use super::choices::{Chosen, Record, edits_of};
+use super::lack::refuse;
 use super::{Repo, RepoError};
 use crate::hash::ObjectId;
 use crate::history::merge_bases;
 use crate::limits::MAX_NAME_BYTES;
 use crate::merge::{ConflictKind, Marked, edit_tree, entry_of, marked_text};
-use crate::merge::{read_conflict, read_text, write_blob};
+use crate::merge::{read_conflict, read_text, unread, write_blob};
 use crate::object::commit::Commit;
 use crate::object::conflict::{Conflict, Term};
 use crate::object::list::Blob;
 use crate::object::name::{RepoPath, SafeName};
+use crate::object::root::Lack;
 use crate::object::tree::{Kind, TreeEntry, lookup_path};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use std::collections::BTreeSet;
@@ -42,6 +44,13 @@ impl ConflictAt {
     /// What kind of question it asks.
     pub fn kind(&self) -> ConflictKind {
         ConflictKind::of(&self.conflict)
+    }
+
+    /// What would be merged by lines.
+    fn texts(&self) -> Vec<Term> {
+        let conflict = &self.conflict;
+        let terms = conflict.bases.iter().chain(&conflict.sides);
+        terms.flatten().copied().collect()
     }
 
     /// What the side merged into has.
@@ -93,6 +102,8 @@ pub(super) struct Shown {
     pub marked: Option<Marked>,
     /// The sides beside it.
     pub sides: Vec<(RepoPath, TreeEntry)>,
+    /// What is not here of what may be texts: how it is shown cannot be told without.
+    pub lacks: Vec<Lack>,
 }
 
 /// A commit's tree as a worktree has it.
@@ -121,6 +132,14 @@ impl Form {
     /// Whether the commit has conflicts, open or not.
     pub fn has_conflicts(&self) -> bool {
         !self.shown.is_empty() || !self.chosen.is_empty()
+    }
+
+    /// Fails with [`RepoError::Lacking`] if it cannot be told how some conflict is shown whose path
+    /// is `wanted`.
+    pub fn check_known(&self, wanted: impl Fn(&[u8]) -> bool) -> Result<(), RepoError> {
+        let is_in = |shown: &&Shown| wanted(shown.at.path.as_bytes());
+        let lacks = self.shown.iter().filter(is_in).flat_map(|s| &s.lacks);
+        refuse(lacks.cloned().collect())
     }
 
     /// Whether a side of a conflict is shown at `path` or, a directory, above it.
@@ -242,9 +261,15 @@ impl Repo {
         self.form_of(commit, chosen)
     }
 
-    /// The tree of a commit with each conflict as files: what an export writes.
-    pub fn readable_tree(&self, commit: &Commit) -> Result<ObjectId, RepoError> {
-        Ok(self.form_of(commit, Vec::new())?.tree)
+    /// The tree of a commit with each conflict as files: what an export writes of `wanted` paths.
+    pub fn readable_tree(
+        &self,
+        commit: &Commit,
+        wanted: impl Fn(&[u8]) -> bool,
+    ) -> Result<ObjectId, RepoError> {
+        let form = self.form_of(commit, Vec::new())?;
+        form.check_known(wanted)?;
+        Ok(form.tree)
     }
 
     /// The form of a commit with some choices. Its objects that are not stored are kept in memory.
@@ -287,7 +312,8 @@ impl Repo {
             let entry = entry_of(&last_name(&path), &term, None);
             sides.push((path, entry));
         }
-        let marked = self.marked(&at)?;
+        let mut lacks = Vec::new();
+        let marked = self.marked(&at, &mut lacks)?;
         let ours = at.ours().filter(|ours| ours.kind != Kind::Directory);
         let entry = match &marked {
             Some(marked) => {
@@ -306,11 +332,13 @@ impl Repo {
             at,
             marked,
             sides,
+            lacks,
         })
     }
 
-    /// The text that base and sides make together, if all of them are texts and differ.
-    fn marked(&self, at: &ConflictAt) -> Result<Option<Marked>, RepoError> {
+    /// The text that base and sides make together, if all of them are texts and differ. What would
+    /// have to be looked at and is not here is added to `lacks`.
+    fn marked(&self, at: &ConflictAt, lacks: &mut Vec<Lack>) -> Result<Option<Marked>, RepoError> {
         let ([base], [Some(ours), Some(theirs)]) = (&at.conflict.bases[..], &at.conflict.sides[..])
         else {
             return Ok(None);
@@ -323,7 +351,11 @@ impl Repo {
             }
             match read_text(self.objects(), &term)? {
                 Some(content) => *text = content,
-                None => return Ok(None),
+                None => {
+                    let path = at.path.as_bytes();
+                    lacks.extend(unread(self.objects(), path, &at.texts())?);
+                    return Ok(None);
+                }
             }
         }
         let made = marked_text(&texts[0], &texts[1], &texts[2]);

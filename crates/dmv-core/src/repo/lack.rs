@@ -143,7 +143,7 @@ impl Repo {
 }
 
 /// Nothing where nothing is lacking.
-fn refuse(lacks: Vec<Lack>) -> Result<(), RepoError> {
+pub(super) fn refuse(lacks: Vec<Lack>) -> Result<(), RepoError> {
     match lacks.is_empty() {
         true => Ok(()),
         false => Err(RepoError::Lacking(lacks)),

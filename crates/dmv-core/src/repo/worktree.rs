@@ -274,6 +274,9 @@ impl Repo {
         let ignore_warnings = warnings.iter().map(|w| w.to_string()).collect();
         let name = self.worktree_name()?.to_owned();
         let subset = self.subset()?;
+        if let Some(form) = &form {
+            form.check_known(|path| subset.includes(path, false))?;
+        }
         Ok(Tree {
             root,
             subset,

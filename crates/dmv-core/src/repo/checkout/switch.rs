@@ -166,6 +166,8 @@ impl<'a> Switch<'a> {
 
     /// Decides whether the change can be made; touches nothing.
     pub(super) fn find_what_is_needed(&mut self, to: &SwitchTo<'_>) -> Result<(), RepoError> {
+        self.form
+            .check_known(|path| to.subset.includes(path, false))?;
         self.find_left()?;
         self.check(to.what, to.force)?;
         if !self.repo.is_partial() {
