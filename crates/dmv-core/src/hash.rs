@@ -85,6 +85,9 @@ pub fn derived_id(context: &'static str, bytes: &[u8]) -> ObjectId {
 
 /// The first eight bytes of BLAKE3 over `parts` in order: the check that guards stored structures.
 pub fn check(parts: &[&[u8]]) -> [u8; 8] {
+    if let [part] = parts {
+        return first_bytes(&blake3::hash(part));
+    }
     let mut check = Check::default();
     parts.iter().for_each(|part| check.update(part));
     check.finish()
@@ -102,10 +105,14 @@ impl Check {
 
     /// The check of everything added so far.
     pub fn finish(&self) -> [u8; 8] {
-        let mut out = [0; 8];
-        out.copy_from_slice(&self.0.finalize().as_bytes()[..8]);
-        out
+        first_bytes(&self.0.finalize())
     }
+}
+
+fn first_bytes(hash: &blake3::Hash) -> [u8; 8] {
+    let mut out = [0; 8];
+    out.copy_from_slice(&hash.as_bytes()[..8]);
+    out
 }
 
 #[cfg(test)]
@@ -125,6 +132,15 @@ mod tests {
             &"g".repeat(64),
         ] {
             assert_eq!(ObjectId::from_hex(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_check_does_not_depend_on_where_its_bytes_are_cut() {
+        let bytes: Vec<u8> = (0..5000u32).map(|n| n as u8).collect();
+        for cut in [0, 1, 1024, 4999, 5000] {
+            let (a, b) = bytes.split_at(cut);
+            assert_eq!(check(&[a, b]), check(&[&bytes]));
         }
     }
 

@@ -11,6 +11,7 @@ use crate::limits::{
 };
 use crate::object::ObjectType;
 use crate::object::codec::{Decoder, put_varint};
+use std::cell::RefCell;
 use std::io::Read;
 use std::ops::Range;
 
@@ -196,13 +197,10 @@ pub fn decode_payload(
     debug_assert!(raw_len <= MAX_FRAME_BYTES && prefix.len() <= MAX_BASE_BYTES);
     let raw = match header.encoding {
         Encoding::Raw => return Ok(stored),
-        Encoding::Zstd => {
-            let mut zstd = zstd::bulk::Decompressor::new().map_err(|_| "no zstd context")?;
-            zstd.window_log_max(MAX_WINDOW_LOG)
-                .map_err(|_| "no zstd context")?;
+        Encoding::Zstd => with_decompressor(|zstd| {
             zstd.decompress(&stored, raw_len)
-                .map_err(|_| "payload is not valid zstd")?
-        }
+                .map_err(|_| "payload is not valid zstd")
+        })?,
         Encoding::ZstdWithBase => {
             let reader = std::io::Cursor::new(&stored);
             let mut zstd = zstd::stream::read::Decoder::with_ref_prefix(reader, prefix)
@@ -222,6 +220,25 @@ pub fn decode_payload(
     } else {
         Ok(raw)
     }
+}
+
+/// Lends this thread's decompressor. To make one takes longer than to decode a frame of some KiB,
+/// such as a small commit leaves.
+fn with_decompressor<T>(
+    decode: impl FnOnce(&mut zstd::bulk::Decompressor<'static>) -> Result<T, &'static str>,
+) -> Result<T, &'static str> {
+    thread_local! {
+        static ZSTD: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
+    }
+    ZSTD.with_borrow_mut(|slot| {
+        if let Some(zstd) = slot {
+            return decode(zstd);
+        }
+        let mut zstd = zstd::bulk::Decompressor::new().map_err(|_| "no zstd context")?;
+        zstd.window_log_max(MAX_WINDOW_LOG)
+            .map_err(|_| "no zstd context")?;
+        decode(slot.insert(zstd))
+    })
 }
 
 /// Collects small objects until a frame is full.

@@ -4,6 +4,7 @@
 //! [`Catalogue`] (kept in `refs.db`, rebuilt from the packs); it knows nothing of refs, paths in
 //! the tree or commits. Invariant: bytes that do not hash to the id asked for never leave it.
 
+mod cache;
 mod damage;
 mod error;
 mod frame;

@@ -1,5 +1,6 @@
 //! Reading objects: find the place, read the frame, hash, compare, hand out.
 
+use super::cache::Cache;
 use super::error::StoreError;
 use super::frame::{FrameTable, decode_payload};
 use super::layout::{
@@ -10,17 +11,19 @@ use super::{Store, read};
 use crate::hash::ObjectId;
 use crate::limits::MAX_BASE_BYTES;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// Decoded frames kept for the next object: enough for a few readers that each follow a stream.
 const CACHED_BYTES: usize = 12 << 20;
+/// What a kept frame takes besides its bytes and its list of objects, about.
+const FRAME_OVERHEAD_BYTES: usize = 512;
 /// Frame tables kept, so that single chunks of raw frames are read without re-reading headers.
 const CACHED_TABLES: usize = 64;
 /// Chunks of raw frames from this size on are read alone.
 const DIRECT_BYTES: u32 = 8 << 10;
-/// Read along with a record header, so that most tables need no second read.
-const HEAD_GUESS_BYTES: usize = 2 << 10;
+/// Read along with a record header, so that most tables need no second read, and neither does the
+/// whole frame that a small commit leaves.
+const HEAD_GUESS_BYTES: usize = 8 << 10;
 
 /// A frame with its raw bytes.
 pub(super) struct Frame {
@@ -28,44 +31,26 @@ pub(super) struct Frame {
     raw: Vec<u8>,
 }
 
-type Key = (FileId, u64);
+impl Frame {
+    /// The memory it takes, about.
+    fn size(&self) -> usize {
+        let objects = std::mem::size_of_val(&*self.table.objects);
+        self.raw.len() + objects + FRAME_OVERHEAD_BYTES
+    }
+}
 
 /// Recently used frames and frame tables.
-#[derive(Default)]
 pub(super) struct FrameCache {
-    frames: Mutex<VecDeque<(Key, Arc<Frame>)>>,
-    tables: Mutex<VecDeque<(Key, Arc<FrameTable>)>>,
+    frames: Cache<Frame>,
+    tables: Cache<FrameTable>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-fn hit<T: Clone>(queue: &mut VecDeque<(Key, T)>, key: Key) -> Option<T> {
-    let at = queue.iter().position(|(k, _)| *k == key)?;
-    let found = queue.remove(at).expect("position is within the queue");
-    let value = found.1.clone();
-    queue.push_front(found);
-    Some(value)
-}
-
-impl FrameCache {
-    fn frame(&self, key: Key) -> Option<Arc<Frame>> {
-        hit(&mut lock(&self.frames), key)
-    }
-
-    fn keep_frame(&self, key: Key, frame: &Arc<Frame>) {
-        let mut frames = lock(&self.frames);
-        frames.push_front((key, frame.clone()));
-        let mut bytes = 0;
-        let keep = frames.iter().take_while(|(_, f)| {
-            bytes += f.raw.len();
-            bytes <= CACHED_BYTES
-        });
-        let keep = keep.count().max(1);
-        frames.truncate(keep);
+impl Default for FrameCache {
+    fn default() -> FrameCache {
+        FrameCache {
+            frames: Cache::new(CACHED_BYTES),
+            tables: Cache::new(CACHED_TABLES),
+        }
     }
 }
 
@@ -168,11 +153,11 @@ impl Store {
         };
         let start = out.len();
         let key = (pack, place.offset);
-        if let Some(frame) = self.cache.frame(key) {
+        if let Some(frame) = self.cache.frames.get(key) {
             let range = object_range(&frame.table, place, ty).map_err(damaged)?;
             out.extend_from_slice(&frame.raw[range.start as usize..range.end as usize]);
         } else {
-            let table = self.frame_table(pack, place.offset).map_err(|e| match e {
+            let (table, rest) = self.frame_head(pack, place.offset).map_err(|e| match e {
                 StoreError::DamagedFile { why, .. } => damaged(why),
                 other => other,
             })?;
@@ -184,14 +169,15 @@ impl Store {
                 out.resize(start + (range.end - range.start) as usize, 0);
                 self.read_bytes(pack, &mut out[start..], at)?;
             } else {
-                let frame = self
-                    .load_frame(pack, place.offset, table)
-                    .map_err(|e| match e {
-                        StoreError::DamagedFile { why, .. } => damaged(why),
-                        other => other,
-                    })?;
+                let frame =
+                    self.load_frame(pack, place.offset, table, rest)
+                        .map_err(|e| match e {
+                            StoreError::DamagedFile { why, .. } => damaged(why),
+                            other => other,
+                        })?;
                 out.extend_from_slice(&frame.raw[range.start as usize..range.end as usize]);
-                self.cache.keep_frame(key, &frame);
+                let size = frame.size();
+                self.cache.frames.keep(key, &frame, size);
             }
         }
         if ty.id_of(&out[start..]) != *id {
@@ -207,17 +193,16 @@ impl Store {
         buf: &mut [u8],
         at: u64,
     ) -> Result<(), StoreError> {
-        let path = self.pack_path(pack);
         let file = self.pack_file(pack)?;
         let n = file.read_at(buf, at).map_err(|source| StoreError::Io {
             action: "read",
-            path: path.clone(),
+            path: self.pack_path(pack),
             source,
         })?;
         if n < buf.len() {
             let why = "file ends too soon";
             return Err(StoreError::DamagedFile {
-                path,
+                path: self.pack_path(pack),
                 offset: at,
                 why,
             });
@@ -230,14 +215,22 @@ impl Store {
         pack: FileId,
         offset: u64,
     ) -> Result<Arc<FrameTable>, StoreError> {
+        Ok(self.frame_head(pack, offset)?.0)
+    }
+
+    /// The table of a frame, and bytes that follow it in the file: as many as happened to be read.
+    fn frame_head(
+        &self,
+        pack: FileId,
+        offset: u64,
+    ) -> Result<(Arc<FrameTable>, Vec<u8>), StoreError> {
         let key = (pack, offset);
-        if let Some(table) = hit(&mut lock(&self.cache.tables), key) {
-            return Ok(table);
+        if let Some(table) = self.cache.tables.get(key) {
+            return Ok((table, Vec::new()));
         }
-        let path = self.pack_path(pack);
         let file = self.pack_file(pack)?;
         let damaged = |why| StoreError::DamagedFile {
-            path: path.clone(),
+            path: self.pack_path(pack),
             offset,
             why,
         };
@@ -246,7 +239,7 @@ impl Store {
             .read_at(&mut head, offset)
             .map_err(|source| StoreError::Io {
                 action: "read",
-                path: path.clone(),
+                path: self.pack_path(pack),
                 source,
             })?;
         head.truncate(n);
@@ -256,17 +249,16 @@ impl Store {
         }
         let table_end = RECORD_HEADER_BYTES + header.table_len as usize;
         if head.len() < table_end {
-            head = read_exactly(&*file, &path, offset, table_end)?;
+            head = read_exactly(&*file, &self.pack_path(pack), offset, table_end)?;
         }
         let table = &head[RECORD_HEADER_BYTES..table_end];
         if !header.check_table(table) {
             return Err(damaged("frame header fails its check"));
         }
         let table = Arc::new(FrameTable::decode(header, table).map_err(damaged)?);
-        let mut tables = lock(&self.cache.tables);
-        tables.push_front((key, table.clone()));
-        tables.truncate(CACHED_TABLES);
-        Ok(table)
+        self.cache.tables.keep(key, &table, 1);
+        head.drain(..table_end);
+        Ok((table, head))
     }
 
     fn load_frame(
@@ -274,10 +266,15 @@ impl Store {
         pack: FileId,
         offset: u64,
         table: Arc<FrameTable>,
+        rest: Vec<u8>,
     ) -> Result<Arc<Frame>, StoreError> {
         let header = table.header;
-        let mut stored = vec![0; header.stored_len as usize + PAYLOAD_CHECK_BYTES];
-        self.read_bytes(pack, &mut stored, offset + header.payload_at())?;
+        let mut stored = rest;
+        let read = stored.len();
+        stored.resize(header.stored_len as usize + PAYLOAD_CHECK_BYTES, 0);
+        if let Some(missing) = stored.get_mut(read..) {
+            self.read_bytes(pack, missing, offset + header.payload_at() + read as u64)?;
+        }
         let damaged = |why| StoreError::DamagedFile {
             path: self.pack_path(pack),
             offset,
