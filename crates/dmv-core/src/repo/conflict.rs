@@ -160,6 +160,11 @@ impl ObjectRead for Repo {
         }
         self.store.read(ty, id)
     }
+
+    // Walks ask this of every chunk of a transfer: its bytes stay unread.
+    fn holds(&self, ty: ObjectType, id: &ObjectId) -> Result<bool, ObjectError> {
+        Ok((self.made.new_puts() > 0 && self.made.holds(ty, id)?) || self.store.holds(ty, id)?)
+    }
 }
 
 impl Repo {

@@ -14,16 +14,15 @@ use std::path::PathBuf;
 
 /// A record from a stranger whose objects are what their ids say.
 pub struct CheckedRecord {
-    head: Vec<u8>,
-    /// The record from its payload on.
-    rest: Vec<u8>,
+    record: Vec<u8>,
+    payload_at: usize,
     objects: Vec<FrameObject>,
 }
 
 impl CheckedRecord {
     /// Takes a record apart. The reason for refusing it is for the log: it can only be malice, or
     /// damage that the transport should have noticed.
-    pub fn new(mut record: Vec<u8>) -> Result<CheckedRecord, &'static str> {
+    pub fn new(record: Vec<u8>) -> Result<CheckedRecord, &'static str> {
         let header = RecordHeader::decode(&record)?;
         if header.ty != RecordType::Frame || header.encoding == Encoding::ZstdWithBase {
             return Err("record of a kind that is not sent");
@@ -36,8 +35,8 @@ impl CheckedRecord {
             return Err("record header fails its check");
         }
         let table = FrameTable::decode(header, &record[RECORD_HEADER_BYTES..payload_at])?;
-        let rest = record.split_off(payload_at);
-        let (payload, sum) = rest.split_at(rest.len() - PAYLOAD_CHECK_BYTES);
+        let (payload, sum) =
+            record[payload_at..].split_at(record.len() - payload_at - PAYLOAD_CHECK_BYTES);
         if header.payload_check(payload) != sum {
             return Err("record payload fails its check");
         }
@@ -46,8 +45,8 @@ impl CheckedRecord {
             _ => objects_of(&table, &decode_payload(&header, payload.to_vec(), &[])?)?,
         };
         Ok(CheckedRecord {
-            head: record,
-            rest,
+            record,
+            payload_at,
             objects,
         })
     }
@@ -155,11 +154,10 @@ impl<'s> Incoming<'s> {
             }
         }
         if new > 0 {
-            let (payload, sum) = record
-                .rest
-                .split_at(record.rest.len() - PAYLOAD_CHECK_BYTES);
+            let (head, rest) = record.record.split_at(record.payload_at);
+            let (payload, sum) = rest.split_at(rest.len() - PAYLOAD_CHECK_BYTES);
             let frame = EncodedFrame {
-                head: record.head.clone(),
+                head: head.to_vec(),
                 payload,
                 check: array(sum),
                 objects: &record.objects,
