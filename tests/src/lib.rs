@@ -1,5 +1,6 @@
-//! The test kit: a file layer that crashes, a seeded random source, scratch repositories, peers good and bad.
+//! The test kit: file layers that crash and that count, a seeded random source, scratch repositories, peers good and bad.
 
+pub mod countvfs;
 pub mod crashlab;
 pub mod evil;
 pub mod peers;

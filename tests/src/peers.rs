@@ -8,7 +8,9 @@ use dmv_core::repo::{Offered, RefUpdate, Repo, VerifyDepth};
 use dmv_net::session::{Client, Link, NetError, serve};
 use dmv_net::wire::Access;
 use std::error::Error;
-use std::io;
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use tempfile::TempDir;
 
@@ -125,5 +127,25 @@ pub fn update(old: Option<ObjectId>, new: ObjectId, force: bool) -> RefUpdate {
         old,
         new,
         force,
+    }
+}
+
+/// Lets some bytes through and then ends.
+pub struct Cut<R> {
+    /// What is read.
+    pub inner: R,
+    /// Bytes that it still lets through.
+    pub left: u64,
+    /// Counts those that it has let through.
+    pub passed: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Cut<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let len = (buf.len() as u64).min(self.left) as usize;
+        let n = self.inner.read(&mut buf[..len])?;
+        self.left -= n as u64;
+        self.passed.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
     }
 }

@@ -8,11 +8,11 @@ use crate::error::{EXIT_OK, EXIT_REFUSED, Failure};
 use crate::format::text::{bytes, clean, count};
 use crate::partial::{SliceArgs, SliceValue, words, worktree_subset};
 use crate::peers::{Report, offered, tips, with_client};
+use dmv_core::hash::ObjectId;
 use dmv_core::repo::{
-    CONFIG_FILE, CheckoutOptions, CheckoutTarget, DMV_DIR, Head, Offered, OwnBranches, Repo,
-    RepoError, RepoSlice,
+    CONFIG_FILE, CheckoutOptions, DMV_DIR, Head, Offered, OwnBranches, Repo, RepoError, RepoSlice,
 };
-use dmv_net::session::NetError;
+use dmv_net::session::{Client, NetError, Summary};
 use dmv_net::transport::{Url, open_at};
 use serde_json::json;
 use std::ffi::OsString;
@@ -66,46 +66,48 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     let made = Made::new(context, &dir, &url, args.bare, &slice)?;
     let repo = &made.repo;
     let asked = context.asked()?;
-    let fetched = with_client(context, repo, &url, |mut client| {
+    let options = CheckoutOptions {
+        subset: worktree_subset(&slice),
+        force: false,
+        settings: context.settings()?,
+        asked: context.asked()?,
+    };
+    let cloned = with_client(context, repo, &url, |mut client| {
         let start = start(&client.offered, args.branch.as_deref())?;
-        client.fetch_history(&tips(&client.offered), history)?;
-        let ours = own(&client.offered, &start, args.bare);
-        let refs = repo.note_remote(ORIGIN, &client.offered, &ours, &asked)?;
-        Ok((client.finish(refs), start))
+        let first = start.as_ref().and_then(|start| commit_of(&client, start));
+        let bring = || -> Result<Summary, NetError> {
+            client.fetch_history(&tips(&client.offered), history)?;
+            let ours = own(&client.offered, &start, args.bare);
+            let refs = repo.note_remote(ORIGIN, &client.offered, &ours, &asked)?;
+            Ok(client.finish(refs))
+        };
+        let (summary, written) = match start.clone().zip(first) {
+            Some(first) if !args.bare => {
+                let done = repo.checkout_while(first, &options, &context.job, bring)?;
+                (done.0, Some(done.1))
+            }
+            _ => (bring()?, None),
+        };
+        Ok((summary, start, written))
     });
-    let (summary, start) = match fetched {
-        Ok(fetched) => fetched,
+    let (summary, start, checkout) = match cloned {
+        Ok(cloned) => cloned,
         Err(e) => return Err(made.give_up(e)),
     };
     let mut report = Report::default();
     report.add(summary, Vec::new());
-    let (mut files, mut written) = (0, 0);
-    match (&start, args.bare) {
-        (None, _) => context.ui.warn("the other repository has no commits yet"),
-        (Some(_), true) => {}
-        (Some(start), false) => {
-            let options = CheckoutOptions {
-                subset: worktree_subset(&slice),
-                force: false,
-                settings: context.settings()?,
-                asked: context.asked()?,
-            };
-            let target = match start {
-                Head::Branch(name) => CheckoutTarget::Branch(name.clone()),
-                Head::Commit(id) => CheckoutTarget::Commit(*id),
-            };
-            let watch = context.watch("checking out");
-            let done = repo.checkout(target, &options, &context.job)?;
-            drop(watch);
-            (files, written) = (done.files, done.bytes);
-            tell_idle(context, &done.idle_patterns);
-            for problem in &done.refused {
-                let path = dmv_core::object::name::escape(&problem.path);
-                context
-                    .ui
-                    .warn(format_args!("not written: {path}: {}", problem.why));
-            }
-        }
+    if start.is_none() {
+        context.ui.warn("the other repository has no commits yet");
+    }
+    let (files, written) = checkout.as_ref().map_or((0, 0), |c| (c.files, c.bytes));
+    if let Some(checkout) = &checkout {
+        tell_idle(context, &checkout.idle_patterns);
+    }
+    for problem in checkout.iter().flat_map(|checkout| &checkout.refused) {
+        let path = dmv_core::object::name::escape(&problem.path);
+        context
+            .ui
+            .warn(format_args!("not written: {path}: {}", problem.why));
     }
     let branch = start.as_ref().and_then(Head::branch);
     let slice = repo.slice()?;
@@ -286,6 +288,14 @@ fn start(there: &Offered, name: Option<&str>) -> Result<Option<Head>, NetError> 
     Ok(name
         .or_else(|| first().map(str::to_owned))
         .map(Head::Branch))
+}
+
+/// The commit that the clone begins with.
+fn commit_of(client: &Client<'_>, start: &Head) -> Option<ObjectId> {
+    match start {
+        Head::Branch(name) => offered(&client.offered, &format!("branch/{name}")),
+        Head::Commit(id) => Some(*id),
+    }
 }
 
 /// The branches that the clone has as its own.

@@ -1,9 +1,10 @@
 //! Making the worktree equal to a commit, without losing what is not committed.
 //!
 //! [`check`] decides whether anything would be lost, [`switch`] carries out, [`remember`] writes
-//! the stat cache, [`restore`] puts single files back.
+//! the stat cache, [`restore`] puts single files back; [`coming`] does it beside a transfer.
 
 mod check;
+mod coming;
 mod left;
 mod remember;
 mod restore;
@@ -12,13 +13,13 @@ pub(super) mod switch;
 use self::switch::Switch;
 use super::conflict::Form;
 use super::unfinished::Target;
-use super::worktree::{Head, Tree, base_key, head_key, subset_key};
+use super::worktree::{Head, Tree, WorktreeLock, base_key, head_key, subset_key};
 use super::{Asked, LackOf, Located, RefKind, Repo, RepoError, Wanted, WorktreeSettings, change};
 use crate::fsutil::SafeDir;
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::name::RepoPath;
-use crate::refs::Effect;
+use crate::refs::{Change, Effect};
 use crate::subset::Subset;
 use crate::worktree::snapshot::Problem;
 use std::ops::ControlFlow;
@@ -105,8 +106,7 @@ impl Repo {
         options: &CheckoutOptions,
         job: &Job,
     ) -> Result<CheckoutReport, RepoError> {
-        let _lock = self.lock_worktree()?;
-        let tree = self.tree(&options.settings)?;
+        let lock = self.lock_worktree()?;
         let (now, mut new) = (self.head()?, None);
         let (head, commit) = match target {
             CheckoutTarget::Branch(name) => {
@@ -127,6 +127,20 @@ impl Repo {
         if let Some(name) = head.branch().filter(|_| head != now) {
             self.refuse_taken(name)?;
         }
+        self.checkout_locked(&lock, (head, commit), options, job, || Ok(new))
+    }
+
+    /// Makes the files those of `commit`. When `is_there` has succeeded, with what else is to be
+    /// changed, the worktree is on `head`.
+    fn checkout_locked(
+        &self,
+        _lock: &WorktreeLock,
+        (head, commit): (Head, ObjectId),
+        options: &CheckoutOptions,
+        job: &Job,
+        is_there: impl FnOnce() -> Result<Option<Change>, RepoError>,
+    ) -> Result<CheckoutReport, RepoError> {
+        let tree = self.tree(&options.settings)?;
         let subset = options.subset.as_ref().unwrap_or(&tree.subset);
         let form = self.form_at(&commit)?;
         let root = form.tree;
@@ -138,18 +152,16 @@ impl Repo {
             force: options.force,
             settings: &options.settings,
         };
-        let changes = vec![
-            change(&self.refs, head_key(&tree.name), Some(head.value()))?,
-            change(
-                &self.refs,
-                base_key(&tree.name),
-                Some(commit.as_bytes().to_vec()),
-            )?,
-            change(&self.refs, subset_key(&tree.name), subset_value(subset))?,
-        ];
-        let changes = changes.into_iter().chain(new);
-        let changes: Vec<_> = changes.filter(|c| c.old != c.new).collect();
         let done = self.switch_files(&tree, &to, job, || {
+            let more = is_there()?;
+            let base = commit.as_bytes().to_vec();
+            let changes = vec![
+                change(&self.refs, head_key(&tree.name), Some(head.value()))?,
+                change(&self.refs, base_key(&tree.name), Some(base))?,
+                change(&self.refs, subset_key(&tree.name), subset_value(subset))?,
+            ];
+            let changes = changes.into_iter().chain(more);
+            let changes: Vec<_> = changes.filter(|c| c.old != c.new).collect();
             if !changes.is_empty() {
                 self.publish(options.asked.clone(), None, changes, Effect::Written)?;
             }

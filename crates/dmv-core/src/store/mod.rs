@@ -4,6 +4,7 @@
 //! [`Catalogue`] (kept in `refs.db`, rebuilt from the packs); it knows nothing of refs, paths in
 //! the tree or commits. Invariant: bytes that do not hash to the id asked for never leave it.
 
+mod arrivals;
 mod cache;
 mod damage;
 mod error;
@@ -39,10 +40,12 @@ pub use write::{MetaWriter, Sealed, StoreWriter};
 use crate::hash::ObjectId;
 use crate::object::ObjectType;
 use crate::vfs::{Open, Vfs, VfsFile};
+use arrivals::Arrivals;
 use read::FrameCache;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use table::{Room, Table};
 
 /// Tables of about one size that may pile up before they are merged, and the ratio between sizes.
@@ -128,6 +131,15 @@ pub struct Store {
     /// Set once all tables have been checked because something was missing.
     tables_checked: OnceLock<()>,
     newer: OnceLock<NewerSource>,
+    /// Held while a newer catalogue is loaded, so that nobody takes an object for absent that
+    /// another thread is about to make known.
+    refreshing: Mutex<()>,
+    /// Catalogues loaded so far.
+    loads: AtomicU64,
+    /// What this store's own jobs are writing.
+    arrivals: Arc<Arrivals>,
+    /// What the jobs of another store of the same repository are writing.
+    following: OnceLock<Arc<Arrivals>>,
 }
 
 impl Store {
@@ -159,6 +171,10 @@ impl Store {
             unusable: RwLock::default(),
             tables_checked: OnceLock::new(),
             newer: OnceLock::new(),
+            refreshing: Mutex::default(),
+            loads: AtomicU64::new(0),
+            arrivals: Arc::default(),
+            following: OnceLock::new(),
             vfs,
         };
         store.load(catalogue)?;
@@ -190,6 +206,7 @@ impl Store {
         *write(&self.rows) = catalogue.packs;
         *write(&self.tables) = tables;
         self.room.refill();
+        self.loads.fetch_add(1, Ordering::Release);
         Ok(())
     }
 
@@ -201,6 +218,10 @@ impl Store {
 
     /// Loads what other processes have stored; whether there was anything.
     pub fn refresh(&self) -> Result<bool, StoreError> {
+        let _one = self
+            .refreshing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let mut any = false;
         // An index may be merged away between the catalogue's reading and its own opening.
         for _ in 0..REFRESHES {
@@ -214,6 +235,20 @@ impl Store {
             }
         }
         Ok(any)
+    }
+
+    /// Reads from now on also what the jobs of `other`, a store of the same repository, have written
+    /// and not published; and waits for an object that neither has, until `other` ends that with
+    /// [`end_arrivals`](Self::end_arrivals).
+    pub fn follow(&self, other: &Store) {
+        other.arrivals.begin();
+        // A store follows one other, for its whole life.
+        let _ = self.following.set(other.arrivals.clone());
+    }
+
+    /// Tells who follows this store that nothing more will come.
+    pub fn end_arrivals(&self) {
+        self.arrivals.end();
     }
 
     /// Merged index files that are gone or do not open. Their segments' own tables can replace them.
@@ -342,13 +377,33 @@ impl Store {
                 }),
             }
         }
+        drop(rows);
+        self.arrivals.published();
     }
 
-    /// Where `id` is, also if another process has stored it meanwhile.
+    /// Where `id` is, also if another process has stored it meanwhile, or is bringing it to a store
+    /// that this one follows.
     fn locate_anew(&self, id: &ObjectId) -> Result<Option<(FileId, Place)>, StoreError> {
-        match self.locate(id)? {
-            None if self.refresh()? => self.locate(id),
-            found => Ok(found),
+        loop {
+            let followed = self.following.get();
+            let version = followed.map(|arrivals| arrivals.version());
+            let loads = self.loads.load(Ordering::Acquire);
+            if let Some(found) = self.locate(id)? {
+                return Ok(Some(found));
+            }
+            if let Some(found) = followed.map_or(Ok(None), |arrivals| arrivals.locate(id))? {
+                return Ok(Some(found));
+            }
+            self.refresh()?;
+            if self.loads.load(Ordering::Acquire) != loads
+                && let Some(found) = self.locate(id)?
+            {
+                return Ok(Some(found));
+            }
+            match followed.zip(version) {
+                Some((arrivals, version)) if arrivals.wait(version) => {}
+                _ => return Ok(None),
+            }
         }
     }
 

@@ -295,28 +295,19 @@ impl<'s> StoreWriter<'s> {
         self.make_room(lane, frame.objects.len())?;
         let _writing = lane.in_flight.read().unwrap_or_else(|p| p.into_inner());
         let len = (frame.head.len() + frame.payload.len() + frame.check.len()) as u64;
-        let (file, path, at, writeback) = {
+        let (id, file, path, at, writeback) = {
             let mut state = lock(&lane.state);
             let pack = self.pack_of_lane(lane, &mut state)?;
             let at = pack.offset;
             pack.offset += len;
-            for (n, object) in frame.objects.iter().enumerate() {
-                let place = Place {
-                    offset: at,
-                    ordinal: n as u16,
-                    ty: object.ty,
-                };
-                pack.entries.push(Entry {
-                    id: object.id,
-                    place,
-                });
-            }
+            pack.entries.extend(entries_at(frame, at));
             // Everything before this record has been handed to the system or soon will be.
             let writeback = (at - pack.writeback >= WRITEBACK_BYTES).then(|| {
                 let from = std::mem::replace(&mut pack.writeback, at);
                 (from, at - from)
             });
-            (pack.file.clone(), pack.path.clone(), at, writeback)
+            let (file, path) = (pack.file.clone(), pack.path.clone());
+            (pack.id, file, path, at, writeback)
         };
         let head = frame.head.len() as u64;
         file.write_at(&frame.head, at).at("write to", &path)?;
@@ -325,6 +316,7 @@ impl<'s> StoreWriter<'s> {
         file.write_at(&frame.check, at + head + frame.payload.len() as u64)
             .at("write to", &path)?;
         self.stored_bytes.fetch_add(len, Ordering::Relaxed);
+        self.store.arrivals.wrote(id, entries_at(frame, at));
         if let Some((from, len)) = writeback {
             file.start_writeback(from, len);
         }
@@ -539,7 +531,9 @@ impl<'s> StoreWriter<'s> {
             .fetch_add(pack.offset - before, Ordering::Relaxed);
         // The segment's own table answers for these ids from now on; the set stays small.
         let table = Table::open_segment(&pack.path, pack.file.clone(), row.pack, row.end)?;
-        super::write(&self.closed).push(Arc::new(table));
+        let table = Arc::new(table);
+        self.store.arrivals.closed(&table, &entries);
+        super::write(&self.closed).push(table);
         state.segments.push(row);
         for entry in entries {
             let mut shard = lock(self.shard(&entry.id));
@@ -597,6 +591,25 @@ impl<'s> StoreWriter<'s> {
             _locks: locks,
         })
     }
+}
+
+/// The objects of a frame that lies at `offset`.
+fn entries_at<'f>(
+    frame: &'f EncodedFrame<'_>,
+    offset: u64,
+) -> impl Iterator<Item = Entry> + use<'f> {
+    frame
+        .objects
+        .iter()
+        .enumerate()
+        .map(move |(n, object)| Entry {
+            id: object.id,
+            place: Place {
+                offset,
+                ordinal: n as u16,
+                ty: object.ty,
+            },
+        })
 }
 
 /// Where a pack of `len` bytes can be continued, given its stretches without intact records.

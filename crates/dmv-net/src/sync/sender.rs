@@ -7,7 +7,7 @@ use crate::wire::{
 };
 use dmv_core::hash::ObjectId;
 use dmv_core::object::{ObjectRead, ObjectType};
-use dmv_core::reach::{Filter, Reach};
+use dmv_core::reach::{Detail, Filter, Reach};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Objects handed to the driver at a time.
@@ -37,6 +37,9 @@ pub struct Sender {
     common: BTreeSet<ObjectId>,
     rounds: usize,
     reach: Option<Reach>,
+    /// The walk after that one, for chunks alone.
+    chunks: Option<Reach>,
+    only_chunks: bool,
     needs: VecDeque<Vec<(ObjectType, ObjectId)>>,
     out: VecDeque<Output>,
     turns: u64,
@@ -54,6 +57,8 @@ impl Sender {
             common: BTreeSet::new(),
             rounds: 0,
             reach: None,
+            chunks: None,
+            only_chunks: false,
             needs: VecDeque::new(),
             out: VecDeque::new(),
             turns: 0,
@@ -118,10 +123,15 @@ impl Sender {
         if !begin {
             self.turns += 1;
         } else {
-            let common = self.common.iter().copied();
-            let (detail, filter) = (self.unasked.into(), std::mem::take(&mut self.filter));
-            let tips = self.tips.iter().copied();
-            self.reach = Some(Reach::filtered(tips, common, detail, filter));
+            let filter = std::mem::take(&mut self.filter);
+            let walk = |detail| {
+                let (tips, common) = (self.tips.iter().copied(), self.common.iter().copied());
+                Reach::filtered(tips, common, detail, filter.clone())
+            };
+            let detail = Detail::from(self.unasked);
+            // Chunks come last: a receiver that knows the trees can write files as they come.
+            self.reach = Some(walk(detail.min(Detail::Metadata)));
+            self.chunks = (detail == Detail::All && !filter.metadata_only).then(|| walk(detail));
             self.phase = Phase::Streaming;
         }
         Ok(())
@@ -142,20 +152,22 @@ impl Sender {
     fn stream(&mut self, objects: &dyn ObjectRead) -> Result<Output, SyncError> {
         let mut portion = Vec::new();
         if let Some(reach) = &mut self.reach {
-            while portion.len() < PORTION {
-                match reach.next(objects)? {
-                    // What is not here is for the receiver to ask for, and to be told about.
-                    Some(found) if found.here => portion.push((found.ty, found.id)),
-                    Some(_) => {}
-                    None => {
-                        self.reach = None;
-                        break;
-                    }
+            for _ in 0..PORTION {
+                let Some(found) = reach.next(objects)? else {
+                    self.reach = None;
+                    break;
+                };
+                // What is not here is for the receiver to ask for, and to be told about.
+                if found.here && (found.ty == ObjectType::Chunk || !self.only_chunks) {
+                    portion.push((found.ty, found.id));
                 }
             }
-        }
-        if !portion.is_empty() {
             return Ok(Output::Objects(portion));
+        }
+        if let Some(chunks) = self.chunks.take() {
+            self.reach = Some(chunks);
+            self.only_chunks = true;
+            return Ok(Output::Flush);
         }
         self.phase = Phase::Answering;
         self.turns += 1;

@@ -618,3 +618,33 @@ fn a_receiver_gets_what_is_offered_and_no_more_at_once_than_allowed() -> Outcome
     assert!(matches!(refused, Err(SyncError::Broken(_))));
     Ok(())
 }
+
+#[test]
+fn chunks_come_after_all_that_tells_where_they_belong() -> Outcome {
+    let mem = MemObjects::new();
+    let mut tips = Vec::new();
+    for n in 0..3 {
+        let files = (0..3000).map(|name| ((name % 7, name), name + 10_000 * n));
+        let files: Files = files.collect();
+        tips = vec![put_commit(&mem, &tips, &files, &n.to_string())?];
+    }
+    let mut sender = Sender::new(tips.clone());
+    sender.handle(want(&tips), &mem)?;
+    let (mut came, mut flushes) = (Vec::new(), Vec::new());
+    while let Some(output) = sender.poll(&mem)? {
+        match output {
+            Output::Objects(objects) => came.extend(objects),
+            Output::Flush => flushes.push(came.len()),
+            _ => {}
+        }
+    }
+    let first = came.iter().position(|(ty, _)| *ty == ObjectType::Chunk);
+    let first = first.unwrap_or(came.len());
+    assert!(first < came.len());
+    assert!(came[first..].iter().all(|(ty, _)| *ty == ObjectType::Chunk));
+    assert_eq!(flushes, [first, came.len()], "frames do not mix the two");
+    came.sort_unstable();
+    came.dedup();
+    assert_eq!(came.len(), closure(&mem, &tips)?.len());
+    Ok(())
+}

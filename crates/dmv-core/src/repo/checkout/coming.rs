@@ -1,0 +1,91 @@
+//! A checkout beside the transfer that brings what it needs.
+
+use super::{CheckoutOptions, CheckoutReport};
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::repo::{Head, Place, Repo, RepoError};
+use crate::store::Store;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// How often somebody who waits for the files looks whether the job was cancelled.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Ends the waiting of whoever follows a store, also when its thread panics.
+struct Bringing<'s>(&'s Store);
+
+impl Drop for Bringing<'_> {
+    fn drop(&mut self) {
+        self.0.end_arrivals();
+    }
+}
+
+impl Repo {
+    /// Runs `bring`, which has to take in `commit` with everything that it needs, and meanwhile
+    /// writes its files, as far as they have come. Then the worktree is on `head`, as after
+    /// [`checkout`](Repo::checkout).
+    ///
+    /// Nothing names the commit before `bring` has succeeded. If it fails, what is written stays,
+    /// with the note that a checkout which was cut off leaves.
+    pub fn checkout_while<T, E: From<RepoError>>(
+        &self,
+        (head, commit): (Head, ObjectId),
+        options: &CheckoutOptions,
+        job: &Job,
+        bring: impl FnOnce() -> Result<T, E>,
+    ) -> Result<(T, CheckoutReport), E> {
+        let place = Place {
+            dmv: self.dmv.clone(),
+            worktree: self.worktree.clone(),
+        };
+        // A store of its own: who brings must not wait for what it brings.
+        let reader = Repo::open_place_on(place, self.vfs.clone())?;
+        let own_job = Job::default();
+        let (tell, told) = channel::<()>();
+        let (report, reported) = channel();
+        std::thread::scope(|scope| {
+            let bringing = Bringing(&self.store);
+            reader.store.follow(&self.store);
+            let (reader, own_job) = (&reader, &own_job);
+            scope.spawn(move || {
+                let is_there = || match told.recv() {
+                    Ok(()) => Ok(None),
+                    Err(_) => Err(RepoError::Cancelled),
+                };
+                let done = reader.lock_worktree().and_then(|lock| {
+                    reader.checkout_locked(&lock, (head, commit), options, own_job, is_there)
+                });
+                // Nobody waits for it where `bring` has failed.
+                let _ = report.send(done);
+            });
+            let brought = bring();
+            drop(bringing);
+            let brought = match brought {
+                Ok(brought) => brought,
+                Err(e) => {
+                    own_job.cancel();
+                    return Err(e);
+                }
+            };
+            let _ = tell.send(());
+            loop {
+                match reported.recv_timeout(LOOK) {
+                    Ok(report) => return Ok((brought, report?)),
+                    Err(RecvTimeoutError::Disconnected) => return Err(RepoError::Cancelled.into()),
+                    Err(RecvTimeoutError::Timeout) => {}
+                }
+                if job.is_cancelled() {
+                    own_job.cancel();
+                }
+                let (ours, theirs) = (&job.progress, &own_job.progress);
+                for (to, from) in [
+                    (&ours.files, &theirs.files),
+                    (&ours.total_files, &theirs.total_files),
+                ] {
+                    to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,153 @@
+//! A clone writes its files while they come; and a transfer reads no more than it sends.
+
+use dmv_core::job::Job;
+use dmv_core::repo::{CheckoutOptions, CheckoutReport, Head, OwnBranches, Repo, discover};
+use dmv_core::store::PACK_HEADER_BYTES;
+use dmv_core::worktree::select::Paths;
+use dmv_net::session::{Client, Link, NetError, serve};
+use dmv_net::wire::Access;
+use dmv_tests::countvfs::CountVfs;
+use dmv_tests::peers::{Cut, Done, Place, connect, fetch, note, serving, tips};
+use dmv_tests::rng::Rng;
+use dmv_tests::scratch::{asked, files_in};
+use std::io;
+use std::sync::Arc;
+
+fn options() -> CheckoutOptions {
+    CheckoutOptions {
+        subset: None,
+        force: false,
+        settings: Default::default(),
+        asked: asked("clone"),
+    }
+}
+
+/// Clones what `client` is connected to into the worktree of `ours`.
+fn clone(ours: &Repo, mut client: Client<'_>, job: &Job) -> Result<CheckoutReport, NetError> {
+    let offered = client.offered.clone();
+    let (tip, head) = (offered.refs[0].1, Head::Branch("main".into()));
+    let bring = || {
+        client.fetch(&tips(&offered))?;
+        let own = OwnBranches {
+            make: vec![("main".into(), tip)],
+            head: Some(head.clone()),
+        };
+        ours.note_remote("origin", &offered, &own, &asked("clone"))?;
+        Ok::<_, NetError>(())
+    };
+    let done = ours.checkout_while((head.clone(), tip), &options(), job, bring)?;
+    Ok(done.1)
+}
+
+fn is_clean(place: &Place) -> Done {
+    let repo = place.again()?;
+    let options = dmv_core::repo::StatusOptions {
+        select: &Paths::default(),
+        settings: Default::default(),
+    };
+    let status = repo.status(&options, &Job::default())?;
+    assert!(status.changes.is_empty() && status.unfinished.is_none());
+    Ok(())
+}
+
+fn large_place() -> Done<Place> {
+    let theirs = Place::with_files(30, 300, 2000)?;
+    theirs.write("large", &Rng::new(31).bytes(6 << 20))?;
+    theirs.write("same/as/large", &Rng::new(31).bytes(6 << 20))?;
+    theirs.commit("large")?;
+    Ok(theirs)
+}
+
+#[test]
+fn a_clone_has_its_files_when_all_has_come() -> Done {
+    let (theirs, ours, job) = (large_place()?, Place::new()?, Job::default());
+    let report = clone(&ours.repo, connect(&ours.repo, &theirs, &job)?, &job)?;
+    assert_eq!(report.files, 302);
+    assert!(report.refused.is_empty());
+    assert_eq!(files_in(ours.dir.path())?, files_in(theirs.dir.path())?);
+    assert_eq!(ours.repo.base_commit()?, Some(theirs.tip()?));
+    is_clean(&ours)?;
+    ours.is_sound()
+}
+
+#[test]
+fn files_are_there_before_the_last_byte_has_come() -> Done {
+    let (theirs, ours, job) = (large_place()?, Place::new()?, Job::default());
+    // The connection ends shortly before the end of what comes.
+    let ((down, to_us), (up, to_them)) = (io::pipe()?, io::pipe()?);
+    serving(&theirs, Link::over(up, to_us), Access::Read)?;
+    let (inner, passed) = (down, Arc::default());
+    let left = (6 << 20) + 300 * 2000 - 400_000;
+    let down = Cut {
+        inner,
+        left,
+        passed,
+    };
+    let client = Client::connect(&ours.repo, Link::over(down, to_them), &job)?;
+    let cut = clone(&ours.repo, client, &job);
+    assert!(matches!(cut, Err(NetError::Closed)), "{cut:?}");
+    // Nothing names what has come; the worktree tells that it is on its way.
+    assert_eq!(ours.repo.base_commit()?, None);
+    assert!(ours.repo.offered()?.refs.is_empty());
+    let noted = ours.dir.path().join(".dmv/worktrees/main/switch");
+    assert!(noted.exists());
+
+    // The same again goes on, and takes what is there for its own.
+    let again = ours.again()?;
+    clone(&again, connect(&again, &theirs, &job)?, &job)?;
+    assert_eq!(files_in(ours.dir.path())?, files_in(theirs.dir.path())?);
+    assert!(!noted.exists());
+    is_clean(&ours)?;
+    ours.is_sound()
+}
+
+#[test]
+fn a_file_of_the_users_is_not_overwritten_by_a_clone() -> Done {
+    let (theirs, ours, job) = (large_place()?, Place::new()?, Job::default());
+    ours.write("large", b"mine")?;
+    let client = connect(&ours.repo, &theirs, &job)?;
+    let refused = clone(&ours.repo, client, &job);
+    assert!(refused.is_err());
+    assert_eq!(std::fs::read(ours.dir.path().join("large"))?, b"mine");
+    ours.is_sound()
+}
+
+#[test]
+fn a_pull_after_an_insert_reads_no_more_than_it_sends() -> Done {
+    let (theirs, ours) = (Place::new()?, Place::new()?);
+    let mut large = Rng::new(40).bytes(24 << 20);
+    theirs.write("large", &large)?;
+    theirs.commit("large")?;
+    fetch(&ours, &theirs)?;
+    large.splice(7_000_000..7_000_000, Rng::new(41).bytes(1024));
+    theirs.write("large", &large)?;
+    theirs.commit("inserted")?;
+
+    let vfs = CountVfs::default();
+    let place = discover(theirs.dir.path())?;
+    let counted = Repo::open_place_on(place, Arc::new(vfs.clone()))?;
+    let opened = vfs.take();
+    let (ours_end, theirs_end) = Link::pair();
+    let serving = std::thread::spawn(move || {
+        let asked = asked("push");
+        serve(&counted, theirs_end, Access::Read, &asked, &Job::default()).map(|_| ())
+    });
+    let job = Job::default();
+    let mut client = Client::connect(&ours.repo, ours_end, &job)?;
+    client.fetch(&tips(&client.offered))?;
+    note(&ours.repo, &client.offered)?;
+    let traffic = client.finish(Vec::new()).traffic;
+    serving.join().map_err(|_| "the server panicked")??;
+    assert!(traffic.bytes_received < 700 << 10, "{traffic:?}");
+    assert!(traffic.round_trips <= 4, "{traffic:?}");
+    // The index: a page for each look at each of two tables. Metadata is read to be compared, and
+    // again to be sent.
+    let looks = 4096 * 2 * (traffic.objects_sent + traffic.objects_received + 16);
+    let read = vfs.take();
+    let allowed = 2 * traffic.bytes_received + looks + opened + PACK_HEADER_BYTES;
+    assert!(
+        read <= allowed,
+        "{read} read, {traffic:?}, {opened} to open"
+    );
+    Ok(())
+}
