@@ -488,6 +488,19 @@ fn every_ref_comes_back_from_the_packs_alone() -> Outcome {
     Ok(())
 }
 
+#[test]
+fn a_repository_can_be_made_where_making_it_was_cut_off_again_and_again() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    for _ in 0..3 {
+        Repo::init(dir.path(), "main", false, asked("init"))?;
+        // It is the last that is written.
+        std::fs::remove_file(dir.path().join(".dmv/format"))?;
+    }
+    let repo = Repo::init(dir.path(), "main", false, asked("init"))?;
+    commit(&repo, "first")?;
+    Ok(())
+}
+
 /// Recovery with a flipped byte anywhere gives every ref, and every file that the flip spares.
 #[test]
 fn a_lost_or_damaged_format_file_is_written_anew() -> Outcome {

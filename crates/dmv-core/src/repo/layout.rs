@@ -103,10 +103,14 @@ fn is_store(dir: &Path) -> bool {
 /// Whether `dir` holds packs with committed data: more than the log pack, which an attempt to make
 /// a repository leaves when it is cut off.
 pub fn holds_packs(dir: &Path) -> bool {
+    packs_in(dir).count() > 1
+}
+
+/// The pack files under `dir`.
+pub fn packs_in(dir: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = std::fs::read_dir(dir.join("packs"));
-    let names = entries.into_iter().flatten().flatten();
-    let packs = names.filter(|entry| entry.path().extension().is_some_and(|e| e == "pack"));
-    packs.count() > 1
+    let paths = entries.into_iter().flatten().flatten().map(|e| e.path());
+    paths.filter(|path| path.extension().is_some_and(|e| e == "pack"))
 }
 
 /// The repository at or above `start` for whoever mends it: as [`discover`] finds it, or one that

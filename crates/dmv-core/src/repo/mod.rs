@@ -138,11 +138,13 @@ impl Repo {
         }
         let db = dmv.join(REFS_FILE);
         // What an interrupted attempt left holds nothing: `format` is written last.
-        for left in [
+        let files = [
             db.clone(),
             db.with_extension("db-wal"),
             db.with_extension("db-shm"),
-        ] {
+        ];
+        // Its log pack, too: two of them would look like somebody's commits.
+        for left in files.into_iter().chain(layout::packs_in(&dmv)) {
             let _ = std::fs::remove_file(left);
         }
         let id = FileId::random();
