@@ -31,6 +31,7 @@ fn clone(ours: &Repo, mut client: Client<'_>, job: &Job) -> Result<CheckoutRepor
         let own = OwnBranches {
             make: vec![("main".into(), tip)],
             head: Some(head.clone()),
+            ..OwnBranches::default()
         };
         ours.note_remote("origin", &offered, &own, &asked("clone"))?;
         Ok::<_, NetError>(())
