@@ -93,12 +93,25 @@ impl Scope {
     /// What a walk remembers an object by that was visited in this scope: what was visited for all
     /// of it, by its id; for a part, by the id and the path.
     pub(crate) fn key(&self, id: &ObjectId) -> ObjectId {
-        match self {
-            Scope::All => *id,
-            Scope::Part(path) => {
-                let bytes = [id.as_bytes(), path.as_bytes()].concat();
-                derived_id("dmv v1 visited in part", &bytes)
-            }
-        }
+        self.key_besides(id, &[])
+    }
+
+    /// The same for a visit that passed over what `old` objects share with it.
+    pub(crate) fn key_besides(&self, id: &ObjectId, old: &[ObjectId]) -> ObjectId {
+        let path = match self {
+            Scope::All if old.is_empty() => return *id,
+            Scope::All => &[][..],
+            Scope::Part(path) => path.as_bytes(),
+        };
+        let is_part = matches!(self, Scope::Part(_));
+        let mut bytes = [&[u8::from(is_part)][..], id.as_bytes()].concat();
+        let mut old: Vec<&ObjectId> = old.iter().collect();
+        old.sort_unstable();
+        old.dedup();
+        bytes.extend_from_slice(&(old.len() as u64).to_le_bytes());
+        old.iter()
+            .for_each(|old| bytes.extend_from_slice(old.as_bytes()));
+        bytes.extend_from_slice(path);
+        derived_id("dmv v1 visited in part", &bytes)
     }
 }

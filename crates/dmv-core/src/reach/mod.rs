@@ -3,7 +3,8 @@
 //! Commits come newest first, each followed by its trees, then lists and chunks. What a commit
 //! shares with its parents at the same place is passed over unread: it comes with the parent, or
 //! the parent is hidden, and whoever has a hidden commit has all it needs. So the cost follows the
-//! difference. Passing over is all that hidden commits and former nodes are used for: where they
+//! difference. A node that was visited so has not given out all that is under it: where it stands
+//! again, beside other parents, it is visited again. Passing over is all that hidden commits and former nodes are used for: where they
 //! cannot be read, more is visited and nothing is missed.
 //!
 //! What strangers say about their objects is checked here as well: generations, levels, totals.
@@ -26,6 +27,11 @@ use compare::{OldLists, OldTrees};
 use filter::Scope;
 use seen::Seen;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
+
+/// Nodes and conflicts that a walk remembers having visited, at least.
+const MAX_VISITED: usize = 128 << 10;
+/// Objects that it remembers having reported, at least.
+const MAX_REPORTED: usize = 512 << 10;
 
 /// How deep to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -117,8 +123,8 @@ pub struct Reach {
     waiting: HashMap<ObjectId, Waiting>,
     /// How many of them are not hidden.
     open: usize,
-    /// With a limit of depth: commits that were taken off, with their distance. One that was not
-    /// here may turn out to be nearer to a tip than those that were.
+    /// With a limit of history: commits that were taken off, with their distance. By one that was
+    /// not here at first they may turn out to be nearer to a tip.
     walked: HashMap<ObjectId, u32>,
     /// Where the filter ends history: commits that are not wanted, and those that name them.
     cut: HashMap<ObjectId, Vec<ObjectId>>,
@@ -128,10 +134,9 @@ pub struct Reach {
     /// What the reader did not have.
     parked: Vec<Item>,
     out: VecDeque<Found>,
-    /// What was visited: see [`Scope::key`].
-    seen: Seen,
-    /// With paths that are not all: what was reported, which may be visited at several.
-    reported: Option<Seen>,
+    /// What was visited, and how: see [`Scope::key_besides`].
+    visited: Seen,
+    reported: Seen,
 }
 
 impl Reach {
@@ -158,7 +163,6 @@ impl Reach {
         let tip = |id| Item::Commit { id, distance: 1 };
         Reach {
             detail,
-            reported: (!filter.paths.is_everything()).then(Seen::default),
             filter,
             queue: BinaryHeap::new(),
             waiting: HashMap::new(),
@@ -170,7 +174,8 @@ impl Reach {
             stack: tips.into_iter().map(tip).collect(),
             parked: Vec::new(),
             out: VecDeque::new(),
-            seen: Seen::default(),
+            visited: Seen::new(MAX_VISITED),
+            reported: Seen::new(MAX_REPORTED),
         }
     }
 
@@ -317,7 +322,7 @@ impl Reach {
         let Waiting {
             distance, commit, ..
         } = waiting;
-        if self.filter.depth > 0 {
+        if self.filter.depth > 0 || self.filter.since.is_some() {
             let before = self.walked.insert(id, distance);
             if let Some(before) = before.filter(|before| *before <= distance) {
                 self.walked.insert(id, before);
@@ -409,7 +414,7 @@ impl Reach {
                 self.visit_conflict(id, depth, scope, objects)?;
             }
             Item::Chunk(id) => {
-                if self.seen.insert(id) {
+                if self.reported.insert(id) {
                     let here = objects.holds(ObjectType::Chunk, &id)?;
                     self.emit(ObjectType::Chunk, id, here);
                 }
@@ -423,16 +428,19 @@ impl Reach {
         Ok(())
     }
 
-    /// Whether all that is wanted of an object in this scope was visited.
-    fn was_visited(&self, id: &ObjectId, scope: &Scope) -> bool {
-        self.seen.contains(id)
-            || matches!(scope, Scope::Part(_)) && self.seen.contains(&scope.key(id))
+    /// Whether what a visit of an object in this scope and beside these former ones would bring has
+    /// been brought.
+    fn was_visited(&self, id: &ObjectId, scope: &Scope, old: &[ObjectId]) -> bool {
+        let is_part = matches!(scope, Scope::Part(_));
+        self.visited.contains(id)
+            || is_part && self.visited.contains(&scope.key(id))
+            || !old.is_empty() && self.visited.contains(&scope.key_besides(id, old))
     }
 
     /// Notes a visit, and reports the object unless it has been.
-    fn note_visit(&mut self, ty: ObjectType, id: ObjectId, scope: &Scope) {
-        self.seen.insert(scope.key(&id));
-        if (self.reported.as_mut()).is_none_or(|reported| reported.insert(id)) {
+    fn note_visit(&mut self, ty: ObjectType, id: ObjectId, scope: &Scope, old: &[ObjectId]) {
+        self.visited.insert(scope.key_besides(&id, old));
+        if self.reported.insert(id) {
             self.emit(ty, id, true);
         }
     }
@@ -448,7 +456,7 @@ impl Reach {
         else {
             return Ok(());
         };
-        if old.contains(&id) || self.was_visited(&id, scope) {
+        if old.contains(&id) || self.was_visited(&id, scope, old) {
             return Ok(());
         }
         if depth > MAX_PATH_DEPTH {
@@ -465,7 +473,7 @@ impl Reach {
         let node =
             Node::decode(&bytes).map_err(|e| ObjectError::undecodable(ObjectType::Tree, &id, e))?;
         check_tree(&id, &node, said)?;
-        self.note_visit(ObjectType::Tree, id, scope);
+        self.note_visit(ObjectType::Tree, id, scope, old);
         let old = OldTrees::read(objects, old, node.level());
         match node {
             Node::Leaf(entries) => {
@@ -555,14 +563,13 @@ impl Reach {
         old: Vec<ObjectId>,
         objects: &dyn ObjectRead,
     ) -> Result<(), ObjectError> {
-        if old.contains(&id) || self.seen.contains(&id) {
+        if old.contains(&id) || self.was_visited(&id, &Scope::All, &old) {
             return Ok(());
         }
         // Only its chunks could be learnt from it.
         let is_last = matches!(said, Said::Node(0, _)) && self.detail < Detail::All;
         if is_last && objects.holds(ObjectType::List, &id)? {
-            self.seen.insert(id);
-            self.emit(ObjectType::List, id, true);
+            self.note_visit(ObjectType::List, id, &Scope::All, &[]);
             return Ok(());
         }
         let Some(bytes) = objects.read(ObjectType::List, &id)? else {
@@ -572,8 +579,7 @@ impl Reach {
         let node = ListNode::decode(&bytes)
             .map_err(|e| ObjectError::undecodable(ObjectType::List, &id, e))?;
         check_list(&id, &node, said)?;
-        self.seen.insert(id);
-        self.emit(ObjectType::List, id, true);
+        self.note_visit(ObjectType::List, id, &Scope::All, &old);
         if node.level == 0 && self.detail < Detail::All {
             return Ok(());
         }
@@ -608,7 +614,7 @@ impl Reach {
         scope: Scope,
         objects: &dyn ObjectRead,
     ) -> Result<(), ObjectError> {
-        if self.was_visited(&id, &scope) {
+        if self.was_visited(&id, &scope, &[]) {
             return Ok(());
         }
         let Some(bytes) = objects.read(ObjectType::Conflict, &id)? else {
@@ -621,7 +627,7 @@ impl Reach {
         };
         let conflict = Conflict::decode(&bytes)
             .map_err(|e| ObjectError::undecodable(ObjectType::Conflict, &id, e))?;
-        self.note_visit(ObjectType::Conflict, id, &scope);
+        self.note_visit(ObjectType::Conflict, id, &scope, &[]);
         for term in conflict.bases.iter().chain(&conflict.sides).flatten() {
             let Some(scope) = self.filter.side(&scope, term.kind) else {
                 continue;

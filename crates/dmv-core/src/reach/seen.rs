@@ -3,17 +3,24 @@
 use crate::hash::ObjectId;
 use std::collections::HashSet;
 
-/// Ids in one half of the memory, some 20 MB.
-const HALF: usize = 512 << 10;
-
 /// Ids met, the latest of them at least. What was forgotten is visited again, at a cost in time.
-#[derive(Default)]
 pub struct Seen {
+    /// Ids in one half of the memory, each some 40 bytes.
+    half: usize,
     recent: HashSet<ObjectId>,
     older: HashSet<ObjectId>,
 }
 
 impl Seen {
+    /// Remembers at least the latest `half` ids.
+    pub fn new(half: usize) -> Seen {
+        Seen {
+            half,
+            recent: HashSet::new(),
+            older: HashSet::new(),
+        }
+    }
+
     /// Whether `id` has been met and not been forgotten.
     pub fn contains(&self, id: &ObjectId) -> bool {
         self.recent.contains(id) || self.older.contains(id)
@@ -24,7 +31,7 @@ impl Seen {
         if self.contains(&id) {
             return false;
         }
-        if self.recent.len() >= HALF {
+        if self.recent.len() >= self.half {
             self.older = std::mem::take(&mut self.recent);
         }
         self.recent.insert(id)

@@ -248,6 +248,67 @@ fn a_change_of_one_file_reads_a_few_nodes() -> Outcome {
     Ok(())
 }
 
+/// What the state in between and the one before share must not be left to each other.
+#[test]
+fn a_state_that_comes_back_hides_nothing() -> Outcome {
+    let mem = MemObjects::new();
+    let state = |n| -> Result<TreeSummary, ObjectError> {
+        let files = Files::from([
+            ((0, 0), n),
+            ((0, 1), 3),
+            ((0, 2), 10),
+            ((1, 0), 40 + 10 * n),
+        ]);
+        put_tree(&mem, &files)
+    };
+    let mut tips: Vec<ObjectId> = Vec::new();
+    for generation in 1..=6 {
+        let parents: Vec<ObjectId> = tips.last().copied().into_iter().collect();
+        tips.push(put_commit(
+            &mem,
+            &parents,
+            &state(1 + generation % 2)?,
+            generation,
+        )?);
+        let tip = tips[tips.len() - 1];
+        let found = found(&mut Reach::new([tip], [], Detail::All), &mem)?;
+        assert_eq!(found, closure(&mem, &[tip])?, "{generation} commits");
+    }
+    Ok(())
+}
+
+/// Two entries for one tree, and so on downwards: paths without number in few nodes.
+#[test]
+fn a_tree_that_doubles_at_every_level_is_walked_node_by_node() -> Outcome {
+    let mem = MemObjects::new();
+    let bomb = |content: u64| -> Result<TreeSummary, ObjectError> {
+        let mut below = put_tree(&mem, &Files::from([((0, 0), content)]))?;
+        for _ in 0..40 {
+            let mut builder = TreeBuilder::new();
+            for name in ["a", "b"] {
+                let entry = TreeEntry {
+                    name: SafeName::new(name.as_bytes()).expect("allowed"),
+                    kind: Kind::Directory,
+                    is_list: false,
+                    id: below.id,
+                    size: below.bytes,
+                    files: below.files,
+                    attrs: None,
+                };
+                builder.push(&entry, &mut &mem)?;
+            }
+            below = builder.finish(&mut &mem)?;
+        }
+        Ok(below)
+    };
+    let first = put_commit(&mem, &[], &bomb(1)?, 1)?;
+    let second = put_commit(&mem, &[first], &bomb(2)?, 2)?;
+    mem.reset_counters();
+    let found = found(&mut Reach::new([second], [], Detail::All), &mem)?;
+    assert_eq!(found, closure(&mem, &[second])?);
+    Ok(())
+}
+
 #[test]
 fn generations_that_do_not_rise_and_totals_that_lie_are_damage() -> Outcome {
     let mem = MemObjects::new();
