@@ -8,12 +8,12 @@ use crate::format::text::{bytes, count, lines};
 use anstyle::{AnsiColor, Style};
 use dmv_core::fsutil::{FileKind, FileStat};
 use dmv_core::hash::ObjectId;
-use dmv_core::object::ObjectError;
 use dmv_core::object::commit::Commit;
 use dmv_core::object::list::BlobChunks;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::object::root::{Lack, Root};
 use dmv_core::object::tree::{Kind, TreeEntry};
+use dmv_core::object::{ObjectError, ObjectType};
 use dmv_core::repo::{Rename, Repo, RepoError, WorktreeSide, blob_of, chunks_of};
 use serde::Serialize;
 use similar::{ChangeTag, TextDiff};
@@ -79,12 +79,13 @@ impl<'a> Side<'a> {
     }
 }
 
-/// What is needed to compare two states of a path, and not here: the content of what may be text, of
-/// anything else the lists of its chunks.
+/// What is needed to compare two states of a path, and not here: the content of what may be text, if
+/// lines are wanted (`with_text`); of anything else the lists of its chunks.
 pub fn lacks(
     repo: &Repo,
     path: &RepoPath,
     sides: [Option<&TreeEntry>; 2],
+    with_text: bool,
 ) -> Result<Vec<Lack>, RepoError> {
     let mut lacks = Vec::new();
     let blobs: Vec<&TreeEntry> = sides
@@ -93,10 +94,10 @@ pub fn lacks(
         .filter(|entry| entry.kind.is_blob() || entry.kind == Kind::Symlink)
         .collect();
     let is_short = blobs.iter().all(|entry| entry.size <= MAX_TEXT_BYTES);
-    for entry in blobs {
+    for entry in blobs.into_iter().filter(|e| with_text || e.is_list) {
         let path = path.as_bytes().to_vec();
         let root = Root::of(entry);
-        if is_short {
+        if is_short && with_text {
             if !repo.has_root(root)? {
                 lacks.push(Lack { path, root });
             }
@@ -270,7 +271,9 @@ impl<'a> Comparer<'a> {
             return Ok(Body::None {});
         }
         let fits = |side: &Side<'_>| side.size().unwrap_or(0) <= MAX_TEXT_BYTES;
-        if fits(&old) && fits(&new) {
+        // Numbers can be told of content that is not here; lines cannot.
+        let is_here = self.with_text || self.is_here(old)? && self.is_here(new)?;
+        if is_here && fits(&old) && fits(&new) {
             let (a, b) = (self.read(path, old)?, self.read(path, new)?);
             if a == b {
                 return Ok(Body::None {});
@@ -285,7 +288,26 @@ impl<'a> Comparer<'a> {
                 return self.text(&names, &a, &b);
             }
         }
-        self.bytes(path, old, new)
+        self.bytes(path, old, new, is_here)
+    }
+
+    /// Whether the bytes of a state can be read.
+    fn is_here(&self, side: Side<'_>) -> Result<bool, Failure> {
+        let Side::Entry(entry) = side else {
+            return Ok(true);
+        };
+        let objects = self.repo.objects();
+        let held = |id: &ObjectId| objects.holds(ObjectType::Chunk, id);
+        if !entry.is_list {
+            let content = entry.kind.is_blob() || entry.kind == Kind::Symlink;
+            return Ok(!content || held(&entry.id)?);
+        }
+        for chunk in BlobChunks::new(objects, blob_of(entry)) {
+            if !held(&chunk?.1)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn text(&self, names: &(String, String), a: &[u8], b: &[u8]) -> Result<Body, Failure> {
@@ -314,7 +336,14 @@ impl<'a> Comparer<'a> {
         })
     }
 
-    fn bytes(&self, path: &RepoPath, old: Side<'_>, new: Side<'_>) -> Result<Body, Failure> {
+    /// Compares by chunks; `exact`: the bytes at the ends of what differs are looked at, too.
+    fn bytes(
+        &self,
+        path: &RepoPath,
+        old: Side<'_>,
+        new: Side<'_>,
+        exact: bool,
+    ) -> Result<Body, Failure> {
         let size = new.size().unwrap_or(0);
         if let Side::Nothing = old {
             return Ok(Body::Bytes {
@@ -365,7 +394,10 @@ impl<'a> Comparer<'a> {
                 .iter()
                 .take_while(|(_, id, _)| !in_new.contains(id));
             let old_end = old_start + run.map(|(_, _, len)| len).sum::<u64>();
-            let range = self.narrow(path, (old, old_start, old_end), (new, start, end))?;
+            let range = match exact {
+                true => self.narrow(path, (old, old_start, old_end), (new, start, end))?,
+                false => (start, end),
+            };
             if range.0 < range.1 {
                 ranges.push(range);
             }
@@ -412,7 +444,7 @@ impl<'a> Comparer<'a> {
         side: Side<'_>,
     ) -> Result<Vec<(u64, ObjectId, u64)>, Failure> {
         match side {
-            Side::Entry(entry) if entry.kind.is_blob() => {
+            Side::Entry(entry) if entry.kind.is_blob() || entry.kind == Kind::Symlink => {
                 let chunks = BlobChunks::new(self.repo.objects(), blob_of(entry));
                 Ok(chunks.collect::<Result<_, _>>()?)
             }

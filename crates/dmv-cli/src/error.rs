@@ -2,7 +2,7 @@
 
 use crate::context::quoted;
 use dmv_core::fsutil::PathError;
-use dmv_core::object::ObjectError;
+use dmv_core::object::{ObjectError, ObjectType};
 use dmv_core::refs::RefsError;
 use dmv_core::repo::{DMV_DIR, RepoError, RevisionError};
 use dmv_core::store::StoreError;
@@ -355,6 +355,10 @@ fn sort(e: &RepoError) -> Sorted {
             ("outside-subset", EXIT_OTHER, Some(hint))
         }
         RepoError::NoCommit => hinted("no-commit", EXIT_OTHER, "dmv commit -m MESSAGE"),
+        RepoError::Absent {
+            ty: ObjectType::Commit,
+            ..
+        } => hinted("absent", EXIT_ABSENT, "dmv fetch --all-history"),
         RepoError::Absent { .. } | RepoError::Lacking(_) => {
             hinted("absent", EXIT_ABSENT, "dmv get PATH")
         }

@@ -102,6 +102,20 @@ pub fn told_slice(context: &Context, repo: &Repo) -> RepoSlice {
     })
 }
 
+/// The paths that a listing of all is limited to in a partial repository, which is said; all of
+/// them if nothing is `listed`.
+pub fn held_paths(context: &Context, repo: &Repo, listed: bool) -> Subset {
+    if !listed {
+        return Subset::everything();
+    }
+    let subset = told_slice(context, repo).subset;
+    if !subset.is_everything() {
+        let text = format_args!("note: only what this repository holds: {}", brief(&subset));
+        context.ui.note(text);
+    }
+    subset
+}
+
 /// What a partial repository holds, in words; `None` of a full one.
 pub fn words(slice: &RepoSlice) -> Option<String> {
     let mut parts = Vec::new();

@@ -6,6 +6,7 @@
 use crate::context::{Context, quoted};
 use crate::error::{EXIT_ABSENT, Failure};
 use crate::peers::{Remote, cheapest_first, dial};
+use dmv_core::object::ObjectType;
 use dmv_core::object::name::escape;
 use dmv_core::object::root::{Lack, Root};
 use dmv_core::repo::{Repo, RepoError};
@@ -29,7 +30,8 @@ pub fn supplied<T>(
         drop(watch);
         let lacks = match done {
             Err(RepoError::Lacking(lacks)) => lacks,
-            Err(RepoError::Absent { id, ty }) => vec![Lack {
+            // History comes by fetch: one commit after the other would take a round trip each.
+            Err(RepoError::Absent { id, ty }) if ty != ObjectType::Commit => vec![Lack {
                 path: Vec::new(),
                 root: Root::Object(ty, id),
             }],

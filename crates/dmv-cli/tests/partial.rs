@@ -111,6 +111,10 @@ fn branches_that_touch_other_places_are_merged_in_a_slice() -> Outcome {
 #[test]
 fn a_clone_of_limited_depth_knows_where_history_ends() -> Outcome {
     let place = place()?;
+    for n in 4..8 {
+        place.write("full/d1/f10", n.to_string())?;
+        commit(&place, "full", &n.to_string())?;
+    }
     let cloned = place.json(&["clone", "full", "short", "--depth", "2", "--json"])?;
     assert_eq!(
         (&cloned["files"], &cloned["partial"]["boundary"]),
@@ -123,7 +127,7 @@ fn a_clone_of_limited_depth_knows_where_history_ends() -> Outcome {
     place.ok(&["-C", "short", "push"])?;
     verified(&place, "full")?;
     // A branch that parted before the boundary brings the days since then, not all of history.
-    place.ok(&["-C", "full", "branch", "side", "@~3"])?;
+    place.ok(&["-C", "full", "branch", "side", "@~5"])?;
     place.ok(&["-C", "full", "checkout", "side", "--force"])?;
     place.write("full/d2/f20", "side")?;
     commit(&place, "full", "side")?;
@@ -137,6 +141,69 @@ fn a_clone_of_limited_depth_knows_where_history_ends() -> Outcome {
         "clone", "short", "shorter", "--depth", "1", "--branch", "main",
     ])?;
     verified(&place, "shorter")?;
+    Ok(())
+}
+
+#[test]
+fn history_is_deepened_up_to_all_of_it() -> Outcome {
+    let place = place()?;
+    for n in 4..10 {
+        place.write("full/d1/f10", n.to_string())?;
+        commit(&place, "full", &n.to_string())?;
+    }
+    place.ok(&["clone", "full", "short", "--depth", "2"])?;
+    let commits =
+        || -> Outcome<usize> { Ok(place.records(&["-C", "short", "log", "--json"])?.len()) };
+    place.write("short/d2/f20", "mine")?;
+    commit(&place, "short", "mine")?;
+    assert_eq!(commits()?, 3);
+    place.ok(&["-C", "short", "fetch", "--depth", "5"])?;
+    assert_eq!((commits()?, verified(&place, "short")?), (6, 1));
+    // Less than there is changes nothing.
+    place.ok(&["-C", "short", "fetch", "--depth", "1"])?;
+    assert_eq!((commits()?, verified(&place, "short")?), (6, 1));
+    // A branch from before: where the two meet is not known here, which is said and no merge.
+    place.ok(&["-C", "full", "checkout", "@~7", "--force"])?;
+    place.ok(&["-C", "full", "branch", "old"])?;
+    place.ok(&["-C", "full", "checkout", "old"])?;
+    place.write("full/d5/f50", "old")?;
+    commit(&place, "full", "old")?;
+    place.ok(&["-C", "short", "fetch"])?;
+    let error = place.fails(6, &["-C", "short", "merge", "origin/old"])?;
+    assert!(error.contains("fetch --all-history"), "{error}");
+    place.ok(&["-C", "short", "fetch", "--all-history"])?;
+    assert_eq!((commits()?, verified(&place, "short")?), (10, 0));
+    let status = place.json(&["-C", "short", "status", "--json"])?;
+    assert_eq!(status["partial"], serde_json::Value::Null);
+    place.ok(&["-C", "short", "merge", "origin/old", "-m", "old"])?;
+    verified(&place, "short")?;
+    Ok(())
+}
+
+#[test]
+fn what_is_not_here_is_told_of_and_not_read() -> Outcome {
+    let place = place()?;
+    place.ok(&["clone", "full", "part", "--subset", "d3"])?;
+    let listed = place.records(&["-C", "part", "ls", "-r", "--json"])?;
+    assert_eq!(listed.len(), 10);
+    assert_eq!(place.records(&["-C", "part", "ls", "--json"])?.len(), 10);
+    assert_eq!(place.json(&["-C", "part", "du", "--json"])?["files"], 10);
+    let output = place.run(&["-C", "part", "diff", "@~2", "@", "--stat"])?;
+    let (text, note) = (
+        String::from_utf8(output.stdout)?,
+        String::from_utf8(output.stderr)?,
+    );
+    assert!(text.contains("d3/f30") && !text.contains("d7"), "{text}");
+    assert!(
+        note.contains("1 directory not in this repository differ: d7"),
+        "{note}"
+    );
+    place.ok(&["-C", "part", "show", "@~1"])?;
+    place.fails(
+        6,
+        &["-C", "part", "export", "--offline", "@", "--to", "out"],
+    )?;
+    place.ok(&["-C", "part", "export", "@", "--to", "out", "--subset", "d3"])?;
     Ok(())
 }
 
@@ -196,6 +263,8 @@ fn a_clone_of_metadata_lists_and_tells_without_content() -> Outcome {
         |text: String| serde_json::from_str::<serde_json::Value>(&text).map(|v| v["bytes"].clone());
     assert_eq!(bytes(of("meta")?)?, bytes(of("full")?)?);
     place.fails(6, &["-C", "meta", "cat", "--offline", "@:d3/f30"])?;
+    let stat = place.ok(&["-C", "meta", "diff", "@~2", "@", "--stat"])?;
+    assert!(stat.contains("d3/f30") && stat.contains("d7/f70"), "{stat}");
     // New commits come without content, too; work in it can be committed and pushed.
     place.write("full/d6/f60", "six")?;
     commit(&place, "full", "six")?;

@@ -24,9 +24,10 @@ pub trait DiffVisitor {
     /// What can go wrong, here or in reading.
     type Error: From<ObjectError>;
 
-    /// Whether to look at what differs under `dir`; asked before anything under it is read.
-    fn enter(&mut self, dir: &RepoPath) -> bool {
-        let _ = dir;
+    /// Whether to look at what differs under `dir`, whose trees are `sides`, the old one first; asked
+    /// before anything under it is read.
+    fn enter(&mut self, dir: &RepoPath, sides: [Option<ObjectId>; 2]) -> bool {
+        let _ = (dir, sides);
         true
     }
 
@@ -186,7 +187,7 @@ impl<'r> Walk<'r> {
                 .map(|e| e.id)
         };
         let (old, new) = (content(old), content(new));
-        if old != new && visitor.enter(&self.path) {
+        if old != new && visitor.enter(&self.path, [old, new]) {
             self.descend(old, new)?;
         } else {
             self.path.pop();
@@ -566,7 +567,7 @@ mod tests {
     impl DiffVisitor for Pruning {
         type Error = ObjectError;
 
-        fn enter(&mut self, dir: &RepoPath) -> bool {
+        fn enter(&mut self, dir: &RepoPath, _: [Option<ObjectId>; 2]) -> bool {
             dir.as_bytes() != b"skip"
         }
 

@@ -49,7 +49,9 @@ pub fn is_ancestor(
 
 /// The best common ancestors of `a` and `b`: those that no other common ancestor descends from.
 ///
-/// None when the histories do not meet, more than one after merges that cross. In id order.
+/// None when the histories do not meet, more than one after merges that cross. In id order. Where
+/// history ends early and a base may lie behind its end, [`ObjectError::Missing`] names the first
+/// commit there.
 pub fn merge_bases(
     reader: &dyn ObjectRead,
     a: &ObjectId,
@@ -78,6 +80,9 @@ pub fn merge_bases(
         for parent in &next.commit.parents {
             if walk.is_here(parent) {
                 marks.add(parent, below);
+            } else if below & BELOW_BASE == 0 {
+                let (id, ty) = (*parent, ObjectType::Commit);
+                return Err(ObjectError::Missing { id, ty });
             }
         }
     }
@@ -449,9 +454,11 @@ mod tests {
             "named by a commit that is here"
         );
         assert!(!h.is_ancestor(line[0], top)?, "beyond the boundary");
-        assert_eq!(h.bases(side, line[5])?, []);
-        let missing = h.bases(line[1], top);
-        assert!(matches!(missing, Err(ObjectError::Missing { .. })));
+        for (a, b) in [(side, line[5]), (line[1], top)] {
+            let missing = h.bases(a, b);
+            assert!(matches!(missing, Err(ObjectError::Missing { id, .. }) if id == line[1]));
+        }
+        assert_eq!(h.bases(line[4], line[5])?, [line[4]]);
         let mut walk = Ancestors::new(&h.mem, [line[1]]);
         assert!(walk.next().is_none());
         assert!(walk.boundary().contains(&line[1]));

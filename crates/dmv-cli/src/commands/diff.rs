@@ -3,10 +3,11 @@
 use crate::compare::{Comparer, Side, Totals, lacks};
 use crate::context::Context;
 use crate::error::{EXIT_DIFFERS, EXIT_OK, Failure};
+use crate::format::text::count;
 use crate::supply::supplied;
 use dmv_core::diff::{DiffVisitor, diff_trees};
 use dmv_core::hash::ObjectId;
-use dmv_core::object::name::RepoPath;
+use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::object::root::Lack;
 use dmv_core::object::tree::TreeEntry;
 use dmv_core::repo::{Rename, Repo, RepoError, StatusOptions, WorktreeChange, WorktreeSide};
@@ -63,7 +64,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         }
     };
     if let Some(new) = new {
-        each_change(context, &repo, (old, Some(new)), &paths, &mut show)?;
+        let sides = (old, Some(new));
+        each_change(context, &repo, sides, &paths, !args.stat, &mut show)?;
     } else {
         let options = StatusOptions {
             select: &paths,
@@ -73,7 +75,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         let changes = repo.diff_worktree(old, &paths, &options, &context.job)?;
         let renames = Renames::new(repo.renames_among(&changes, &context.job)?);
         drop(watch);
-        bring_changes(context, &repo, &changes)?;
+        bring_changes(context, &repo, &changes, !args.stat)?;
         for change in &changes {
             let path = change.path.as_bytes();
             if change.new.is_none() && renames.is_source(path) {
@@ -139,12 +141,15 @@ impl Renames {
     }
 }
 
-/// Visits what differs between two commits under `paths`.
+/// Visits what differs between two commits under `paths`. What is needed and not here is brought:
+/// content, if lines are wanted (`with_text`), and directories that were asked for by path; others
+/// are named.
 pub fn each_change(
     context: &Context,
     repo: &Repo,
     (old, new): (Option<ObjectId>, Option<ObjectId>),
     paths: &Paths,
+    with_text: bool,
     show: &mut Show<'_>,
 ) -> Result<(), Failure> {
     let tree_of = |commit: Option<ObjectId>| match commit {
@@ -154,7 +159,7 @@ pub fn each_change(
     let (old, new) = (tree_of(old)?, tree_of(new)?);
     if repo.is_partial() {
         supplied(context, repo, "looking for", || {
-            let mut needs = Needs::new(repo, paths);
+            let mut needs = Needs::new(repo, paths, with_text);
             // Never `Break`: everything is looked at.
             let _ = diff_trees(repo.objects(), old, new, &mut needs)?;
             needs.answer()
@@ -165,9 +170,19 @@ pub fn each_change(
         paths,
         renames: &renames,
         show,
+        repo,
+        absent: Vec::new(),
     };
     // Never `Break`: everything is shown.
     let _ = diff_trees(repo.objects(), old, new, &mut visitor)?;
+    let absent = visitor.absent;
+    if let Some(first) = absent.first() {
+        let (n, first) = (absent.len() as u64, escape(first.as_bytes()));
+        let what = count(n, "directory", "directories");
+        let all = if n == 1 { "" } else { " and others" };
+        let text = format_args!("note: {what} not in this repository differ: {first}{all}");
+        context.ui.note(text);
+    }
     Ok(())
 }
 
@@ -176,13 +191,14 @@ fn bring_changes(
     context: &Context,
     repo: &Repo,
     changes: &[WorktreeChange],
+    with_text: bool,
 ) -> Result<(), Failure> {
     if !repo.is_partial() {
         return Ok(());
     }
     supplied(context, repo, "looking for", || {
         let everything = Paths::default();
-        let mut needs = Needs::new(repo, &everything);
+        let mut needs = Needs::new(repo, &everything, with_text);
         for WorktreeChange { path, old, new } in changes {
             let new = match new {
                 Some(WorktreeSide::Entry(entry)) => Some(entry),
@@ -198,20 +214,23 @@ fn bring_changes(
 struct Needs<'a> {
     repo: &'a Repo,
     paths: &'a Paths,
+    with_text: bool,
     lacks: Vec<Lack>,
 }
 
 impl<'a> Needs<'a> {
-    fn new(repo: &'a Repo, paths: &'a Paths) -> Needs<'a> {
+    fn new(repo: &'a Repo, paths: &'a Paths, with_text: bool) -> Needs<'a> {
         Needs {
             repo,
             paths,
+            with_text,
             lacks: Vec::new(),
         }
     }
 
     fn add(&mut self, path: &RepoPath, sides: [Option<&TreeEntry>; 2]) -> Result<(), RepoError> {
-        self.lacks.extend(lacks(self.repo, path, sides)?);
+        self.lacks
+            .extend(lacks(self.repo, path, sides, self.with_text)?);
         Ok(())
     }
 
@@ -226,8 +245,9 @@ impl<'a> Needs<'a> {
 impl DiffVisitor for Needs<'_> {
     type Error = RepoError;
 
-    fn enter(&mut self, dir: &RepoPath) -> bool {
-        self.paths.enters(dir.as_bytes())
+    fn enter(&mut self, dir: &RepoPath, sides: [Option<ObjectId>; 2]) -> bool {
+        let is_all = self.paths.includes(b"");
+        self.paths.enters(dir.as_bytes()) && (!is_all || self.repo.holds_trees(sides))
     }
 
     fn change(
@@ -247,13 +267,23 @@ struct Visitor<'a> {
     paths: &'a Paths,
     renames: &'a Renames,
     show: &'a mut Show<'a>,
+    repo: &'a Repo,
+    /// Directories that differ, and that are not here.
+    absent: Vec<RepoPath>,
 }
 
 impl DiffVisitor for Visitor<'_> {
     type Error = Failure;
 
-    fn enter(&mut self, dir: &RepoPath) -> bool {
-        self.paths.enters(dir.as_bytes())
+    fn enter(&mut self, dir: &RepoPath, sides: [Option<ObjectId>; 2]) -> bool {
+        if !self.paths.enters(dir.as_bytes()) {
+            return false;
+        }
+        let here = self.repo.holds_trees(sides);
+        if !here {
+            self.absent.push(dir.clone());
+        }
+        here
     }
 
     fn change(

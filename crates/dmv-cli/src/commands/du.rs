@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::error::{EXIT_OK, Failure};
 use crate::format::json::PathValue;
 use crate::format::text::{bytes, count};
+use crate::partial::held_paths;
 use dmv_core::object::name::escape;
 use serde::Serialize;
 use std::ffi::OsString;
@@ -37,7 +38,10 @@ struct Document {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let place = context.place(&repo, &args.place)?;
-    let subset = args.limit.read_for(context, &repo, place.commit.tree)?;
+    let held = held_paths(context, &repo, !args.limit.is_given());
+    let subset = args
+        .limit
+        .read_for(context, &repo, place.commit.tree, held)?;
     let watch = context.watch("adding up");
     let sum = repo.disk_use(place.wanted(&subset), &context.job)?;
     drop(watch);

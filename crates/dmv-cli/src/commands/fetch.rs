@@ -2,16 +2,22 @@
 
 use crate::context::Context;
 use crate::error::{EXIT_OK, Failure};
+use crate::partial::{HistoryArgs, told_slice, words};
 use crate::peers::{Report, remote, tell_gone, tips, with_client};
 use dmv_core::repo::OwnBranches;
+use dmv_net::session::History;
 use serde_json::json;
 
 /// Bring what a remote has and this repository has not
 ///
 /// Its branches are then known as REMOTE/BRANCH; branches and files here stay as they are. Cut off,
-/// the same command goes on where it was.
+/// the same command goes on where it was. A repository whose history ends early gets more of it by
+/// --depth, --since or --all-history.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  dmv fetch\n  dmv fetch --prune\n  dmv log origin/main")]
+#[command(
+    after_help = "Example:\n  dmv fetch\n  dmv fetch --prune\n  dmv log origin/main\n  \
+                  dmv fetch --depth 100"
+)]
 pub struct Args {
     /// The remote; origin, or the only one, by default
     #[arg(value_name = "REMOTE")]
@@ -19,15 +25,24 @@ pub struct Args {
     /// Forget branches that the remote has no more
     #[arg(long)]
     prune: bool,
+    #[command(flatten)]
+    history: HistoryArgs,
+    /// All of history
+    #[arg(long, conflicts_with_all = ["depth", "since"])]
+    all_history: bool,
 }
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let remote = remote(context, args.remote.as_deref())?;
+    let history = match args.all_history {
+        true => History::All,
+        false => args.history.read(),
+    };
     let asked = context.asked()?;
     let (summary, gone) = with_client(context, &repo, &remote.url, |mut client| {
-        client.fetch(&tips(&client.offered))?;
+        client.fetch_history(&tips(&client.offered), history)?;
         let gone = repo.gone_from(&remote.name, &client.offered)?;
         let ours = OwnBranches {
             forget: if args.prune { gone.clone() } else { Vec::new() },
@@ -47,5 +62,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         &[("gone", json!(names)), ("pruned", json!(args.prune))],
     )?;
     tell_gone(context, &remote.name, &gone, args.prune);
+    let slice = told_slice(context, &repo);
+    if let (true, Some(words)) = (history != History::New, words(&slice)) {
+        context
+            .ui
+            .note(format_args!("note: a partial repository: {words}"));
+    }
     Ok(EXIT_OK)
 }

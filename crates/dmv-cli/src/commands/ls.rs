@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::error::{EXIT_OK, Failure};
 use crate::format::json::PathValue;
 use crate::format::text::{SHORT_ID, bytes};
+use crate::partial::held_paths;
 use crate::supply::supplied;
 use anstyle::{AnsiColor, Style};
 use dmv_core::object::name::{RepoPath, escape};
@@ -68,7 +69,12 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     if args.limit.is_given() && !args.recursive {
         return Err(Failure::usage("a subset is listed with -r").hint("dmv ls -r --subset PATTERN"));
     }
-    let subset = args.limit.read_for(context, &repo, place.commit.tree)?;
+    // Asked for all, what is not here is not brought.
+    let is_all = place.path.is_root() && args.recursive && !args.limit.is_given();
+    let held = held_paths(context, &repo, is_all);
+    let subset = args
+        .limit
+        .read_for(context, &repo, place.commit.tree, held)?;
     supplied(context, &repo, "looking for", || {
         repo.check_names_here(place.wanted(&subset), args.recursive)
     })?;

@@ -87,7 +87,8 @@ pub fn changes(
         context.ui.note(text);
         return Ok(changes);
     }
-    let comparer = Comparer::new(context, repo, detail == Detail::Full, Some(commit))?;
+    let with_text = detail == Detail::Full;
+    let comparer = Comparer::new(context, repo, with_text, Some(commit))?;
     let mut totals = Totals::default();
     let mut show = |path: &RepoPath, renamed: Option<&Rename>, old: Side<'_>, new: Side<'_>| {
         let diff = comparer.compare(path, renamed, old, new)?;
@@ -99,7 +100,8 @@ pub fn changes(
         }
         Ok(())
     };
-    each_change(context, repo, (parent, Some(*id)), paths, &mut show)?;
+    let sides = (parent, Some(*id));
+    each_change(context, repo, sides, paths, with_text, &mut show)?;
     if detail == Detail::Stat && !context.globals.json {
         totals.print(context)?;
     }

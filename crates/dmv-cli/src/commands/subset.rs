@@ -85,14 +85,18 @@ impl LimitArgs {
 }
 
 impl LimitArgs {
-    /// As [`read`](Self::read), everything by default; says which patterns name nothing in `tree`.
+    /// As [`read`](Self::read), `default` where none is; says which patterns name nothing in `tree`.
     pub fn read_for(
         &self,
         context: &Context,
         repo: &Repo,
         tree: ObjectId,
+        default: Subset,
     ) -> Result<Subset, Failure> {
-        let subset = self.read(context, repo)?.unwrap_or_default();
+        let subset = match self.read(context, repo)? {
+            Some(subset) => subset,
+            None => return Ok(default),
+        };
         tell_idle(
             context,
             &repo.idle_patterns(tree, &Subset::everything(), &subset)?,

@@ -179,7 +179,7 @@ impl Walk<'_> {
             dir.map(|e| e.id)
         };
         let (old, new) = (content(old.as_ref()), content(new.as_ref()));
-        match (old.is_some() || new.is_some()) && visitor.enter(&path) {
+        match (old.is_some() || new.is_some()) && visitor.enter(&path, [old, new]) {
             true => self.descend(&path, old, new, visitor),
             false => Ok(ControlFlow::Continue(())),
         }

@@ -313,7 +313,7 @@ impl Search<'_> {
 impl DiffVisitor for Search<'_> {
     type Error = MergeError;
 
-    fn enter(&mut self, dir: &RepoPath) -> bool {
+    fn enter(&mut self, dir: &RepoPath, _: [Option<ObjectId>; 2]) -> bool {
         if self.wanted_dirs.is_empty() || self.failed.is_some() {
             return true;
         }

@@ -3,8 +3,8 @@
 use super::diff::{WorktreeChange, WorktreeSide, chunks_of};
 use super::{ChangeKind, PathChange, Repo, RepoError};
 use crate::chunker::{Cutter, MAX_CUT_BYTES};
-use crate::diff::diff_trees;
 use crate::diff::rename::{Candidate, Pieces, Side, pair, pieces_of};
+use crate::diff::{DiffVisitor, diff_trees};
 use crate::fsutil::FileKind;
 use crate::hash::ObjectId;
 use crate::job::Job;
@@ -48,6 +48,52 @@ struct New {
     id: Option<ObjectId>,
     /// The entry of a commit, or else it is on disk.
     entry: Option<TreeEntry>,
+}
+
+/// Files that came or went, as far as they are here.
+struct Collect<'a> {
+    repo: &'a Repo,
+    paths: &'a Paths,
+    job: &'a Job,
+    from: Vec<Gone>,
+    to: Vec<New>,
+}
+
+impl DiffVisitor for Collect<'_> {
+    type Error = RepoError;
+
+    fn enter(&mut self, _: &RepoPath, sides: [Option<ObjectId>; 2]) -> bool {
+        self.repo.holds_trees(sides)
+    }
+
+    fn change(
+        &mut self,
+        path: &RepoPath,
+        old: Option<&TreeEntry>,
+        new: Option<&TreeEntry>,
+    ) -> Result<ControlFlow<()>, RepoError> {
+        if self.job.is_cancelled() {
+            return Err(RepoError::Cancelled);
+        }
+        if !self.paths.includes(path.as_bytes()) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let path = path.as_bytes().to_vec();
+        match (old, new) {
+            (Some(entry), None) => {
+                let entry = entry.clone();
+                self.from.push(Gone { path, entry });
+            }
+            (None, Some(entry)) => self.to.push(of_tree(path, entry)),
+            _ => {}
+        }
+        Ok(
+            match self.from.len().max(self.to.len()) > MAX_RENAME_PATHS {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            },
+        )
+    }
 }
 
 impl Repo {
@@ -130,30 +176,15 @@ impl Repo {
         paths: &Paths,
         job: &Job,
     ) -> Result<Vec<Rename>, RepoError> {
-        let (mut from, mut to) = (Vec::new(), Vec::new());
-        let mut collect = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
-            if job.is_cancelled() {
-                return Err(RepoError::Cancelled);
-            }
-            if !paths.includes(path.as_bytes()) {
-                return Ok(ControlFlow::Continue(()));
-            }
-            let path = path.as_bytes().to_vec();
-            match (old, new) {
-                (Some(entry), None) => {
-                    let entry = entry.clone();
-                    from.push(Gone { path, entry });
-                }
-                (None, Some(entry)) => to.push(of_tree(path, entry)),
-                _ => {}
-            }
-            Ok::<_, RepoError>(match from.len().max(to.len()) > MAX_RENAME_PATHS {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            })
+        let mut collect = Collect {
+            repo: self,
+            paths,
+            job,
+            from: Vec::new(),
+            to: Vec::new(),
         };
         match diff_trees(self.objects(), old, new, &mut collect)? {
-            ControlFlow::Continue(()) => self.pair_files(from, to, job),
+            ControlFlow::Continue(()) => self.pair_files(collect.from, collect.to, job),
             ControlFlow::Break(()) => Ok(Vec::new()),
         }
     }

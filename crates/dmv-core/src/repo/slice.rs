@@ -230,6 +230,14 @@ impl Repo {
         Ok(new)
     }
 
+    /// Whether the roots of directories are here; if not, nothing can be told of what is in them.
+    pub fn holds_trees(&self, roots: impl IntoIterator<Item = Option<ObjectId>>) -> bool {
+        // What cannot be looked up is read, so that the failure comes out.
+        let objects = self.objects();
+        let held = |id: &ObjectId| objects.holds(ObjectType::Tree, id).unwrap_or(true);
+        roots.into_iter().flatten().all(|id| held(&id))
+    }
+
     /// What a transfer into this repository has to bring: what its slice calls for, and the paths
     /// that its worktrees have. Behind a boundary, only what is not older than the boundary is.
     pub fn wanted(&self) -> Result<Filter, RepoError> {

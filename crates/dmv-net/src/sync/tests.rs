@@ -14,6 +14,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 mod pick;
+mod slices;
 
 type Outcome = Result<(), SyncError>;
 
