@@ -175,23 +175,25 @@ pub fn served_at(place: &Place, says: &[Frame]) -> Done<Vec<Message>> {
         Frame::Message(bytes) => Message::decode(&bytes).map(|message| answers.push(message)),
         Frame::Record(_) | Frame::Objects(_) => Ok(()),
     };
-    for frame in says {
-        if evil.send(frame.clone()).is_err() {
-            break;
-        }
-        while let Ok(Some(frame)) = evil.try_receive() {
-            heard(frame)?;
-        }
-    }
     let job = Job::default();
-    let last = loop {
-        match evil.receive(&job) {
-            Ok(frame) => heard(frame)?,
-            Err(NetError::Peer(code, why)) => break Message::Failed(code, why),
-            Err(e) => return Err(e.into()),
+    let mut says = says.iter();
+    let ended = loop {
+        let next = match says.next().map(|frame| evil.send(frame.clone())) {
+            Some(Ok(())) => evil.try_receive(),
+            Some(Err(e)) => Err(e),
+            None => evil.receive(&job).map(Some),
+        };
+        match next {
+            Ok(Some(frame)) => heard(frame)?,
+            Ok(None) => {}
+            Err(NetError::Closed) if says.len() > 0 => says = [].iter(),
+            Err(e) => break e,
         }
     };
-    answers.push(last);
+    let NetError::Peer(code, why) = ended else {
+        return Err(ended.into());
+    };
+    answers.push(Message::Failed(code, why));
     drop(evil);
     let ended = serving.join().map_err(|_| "the server panicked")?;
     assert!(ended.is_err(), "a bad client was answered to the end");

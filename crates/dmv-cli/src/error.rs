@@ -151,11 +151,15 @@ impl From<NetError> for Failure {
             NetError::Repo(e) => return e.into(),
             e => e,
         };
-        let message = e.to_string();
+        let mut message = e.to_string();
+        if let NetError::Closed | NetError::Stalled(_) = e {
+            message.push_str("; what has come is kept, and the same command goes on from there");
+        }
         let (code, exit) = match &e {
             NetError::Unreachable { .. }
             | NetError::Closed
             | NetError::Stalled(_)
+            | NetError::NoProgram { .. }
             | NetError::NotDmv(_) => ("unreachable", EXIT_UNREACHABLE),
             NetError::NotLetIn { .. } => ("not-let-in", EXIT_PERMISSION),
             NetError::Version(_) => ("too-new", EXIT_TOO_NEW),
@@ -172,18 +176,44 @@ impl From<NetError> for Failure {
             NetError::Cancelled => ("interrupted", EXIT_INTERRUPTED),
             _ => ("protocol", EXIT_OTHER),
         };
-        let hint = match &e {
-            NetError::NotLetIn { place, .. } if is_key(place) => Some("dmv pair"),
-            NetError::Unreachable { place, .. } if is_key(place) => Some("dmv peers --lan"),
-            NetError::Stalled(_) => Some("dmv config set net.patience SECONDS"),
-            _ => None,
-        };
+        let hint = net_hint(&e);
         let failure = Failure::new(code, exit, message);
         match hint {
             Some(command) => failure.hint(command),
             None => failure,
         }
     }
+}
+
+/// What to run next.
+fn net_hint(e: &NetError) -> Option<String> {
+    let command = match e {
+        NetError::NotLetIn { place, .. } if is_key(place) => "dmv pair",
+        NetError::Unreachable { place, .. } if is_key(place) => "dmv peers --lan",
+        NetError::NotLetIn { place, .. } | NetError::Unreachable { place, .. } => {
+            return ssh_to(place);
+        }
+        NetError::NoProgram { .. } => "dmv config set --user ssh.command PROGRAM",
+        NetError::Stalled(_) => "dmv config set net.patience SECONDS",
+        _ => return None,
+    };
+    Some(command.to_owned())
+}
+
+/// The command that shows whether ssh and the program at the other end work.
+fn ssh_to(place: &str) -> Option<String> {
+    let (host, _) = place.strip_prefix("ssh://")?.split_once('/')?;
+    let (user, at) = match host.rsplit_once('@') {
+        Some((user, at)) => (format!("{user}@"), at),
+        None => (String::new(), host),
+    };
+    // A port follows the last colon, unless that is within the brackets of an address.
+    let (name, port) = match at.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') => (name, format!("-p {port} ")),
+        _ => (at, String::new()),
+    };
+    let name = name.trim_matches(['[', ']']);
+    Some(format!("ssh {port}{user}{name} dmv help"))
 }
 
 /// Whether a place is a device that is known by its key.

@@ -5,7 +5,7 @@ use crate::error::{EXIT_OK, Failure};
 use crate::format::json::PathValue;
 use crate::format::text::clean;
 use anstyle::Style;
-use dmv_core::object::name::escape;
+use dmv_core::escape::{escape, is_hidden};
 use serde::Serialize;
 use std::cell::{RefCell, RefMut};
 use std::fmt::Display;
@@ -76,7 +76,8 @@ impl Ui {
     /// Prints one JSON value on a line of its own.
     pub fn json(&self, value: &impl Serialize) -> Result<(), Failure> {
         let mut out = self.out.borrow_mut();
-        serde_json::to_writer(&mut *out, value).map_err(io::Error::from)?;
+        let mut writer = serde_json::Serializer::with_formatter(&mut *out, Harmless);
+        value.serialize(&mut writer).map_err(io::Error::from)?;
         Ok(out.write_all(b"\n")?)
     }
 
@@ -125,6 +126,31 @@ impl Ui {
         // Keeps the order on a terminal. A failure shows again when the rest is written.
         let _ = self.out.borrow_mut().flush();
         stderr_line(line);
+    }
+}
+
+/// JSON with control and invisible characters escaped: the values are the same, and no terminal
+/// obeys them.
+struct Harmless;
+
+impl serde_json::ser::Formatter for Harmless {
+    fn write_string_fragment<W: ?Sized + Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        let is_bad = |c: char| c.is_control() || is_hidden(c);
+        let mut rest = fragment;
+        while let Some(at) = rest.find(is_bad) {
+            let (good, bad) = rest.split_at(at);
+            writer.write_all(good.as_bytes())?;
+            let c = bad.chars().next().expect("one was found");
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                write!(writer, "\\u{unit:04x}")?;
+            }
+            rest = &bad[c.len_utf8()..];
+        }
+        writer.write_all(rest.as_bytes())
     }
 }
 

@@ -290,6 +290,7 @@ pub struct Want {
     /// Whether the receiver has no more to name.
     pub last: bool,
     /// Commits that the receiver has, and whose parents it does not have by its own choice.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_IDS>")]
     pub shallow: Vec<WireId>,
 }
 

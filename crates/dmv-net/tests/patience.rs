@@ -128,6 +128,20 @@ fn a_peer_that_reads_a_byte_now_and_then_is_left() -> io::Result<()> {
     Ok(())
 }
 
+/// It may keep its other half open for ever.
+#[test]
+fn a_peer_that_closes_its_ear_is_left_at_once() -> io::Result<()> {
+    let (mut link, up, mut to_us) = link()?;
+    link.be_patient(Duration::from_secs(3600));
+    to_us.write_all(LINE.as_bytes())?;
+    drop(up);
+    // This may still find room in the queue.
+    let _ = link.say(&Message::End);
+    let ended = link.receive(&Job::default());
+    assert!(matches!(ended, Err(NetError::Closed)), "{ended:?}");
+    Ok(())
+}
+
 #[test]
 fn a_job_that_is_cancelled_stops_waiting_for_room() -> io::Result<()> {
     let (mut link, _up, mut to_us) = link()?;

@@ -172,6 +172,8 @@ impl Link {
             let taken = self.incoming.take(LOOK);
             let frame = match taken {
                 Ok(frame) => Some(self.take(frame?)?),
+                // Who takes nothing any more will not answer.
+                Err(Nothing::Yet) if self.is_deaf() => return Err(NetError::Closed),
                 Err(Nothing::Yet) => None,
                 Err(Nothing::Ever) => return Err(NetError::Closed),
             };
@@ -201,6 +203,12 @@ impl Link {
             self.waiting.is_answered();
         }
         Ok(frame)
+    }
+
+    /// Whether writing to the other side has failed.
+    fn is_deaf(&self) -> bool {
+        let writing = self.writing.as_ref();
+        writing.is_some_and(|writing| writing.take(Duration::ZERO) == Err(Nothing::Ever))
     }
 
     fn is_cancelled(&self) -> Result<(), NetError> {

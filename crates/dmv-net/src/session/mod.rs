@@ -31,6 +31,16 @@ pub enum NetError {
         /// What the system or the helper program says.
         why: String,
     },
+    /// The program that makes the connection cannot be run.
+    #[error("cannot reach {place}: cannot run {program}: {source}")]
+    NoProgram {
+        /// Where the connection was to lead.
+        place: String,
+        /// Its name.
+        program: String,
+        /// The system's answer.
+        source: std::io::Error,
+    },
     /// The other end refuses this user or key, or is not the one it should be.
     #[error("{place} does not let us in: {why}")]
     NotLetIn {

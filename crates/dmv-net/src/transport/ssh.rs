@@ -164,7 +164,11 @@ pub(super) fn connect(target: &SshTarget, reach: &Reach) -> Result<(Link, Helper
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|e| unreachable(format!("cannot run {program}: {e}")))?;
+        .map_err(|source| NetError::NoProgram {
+            place: place.clone(),
+            program: program.clone(),
+            source,
+        })?;
     let pipes = (child.stdout.take(), child.stdin.take(), child.stderr.take());
     let (Some(stdout), Some(stdin), Some(stderr)) = pipes else {
         return Err(unreachable("it has no pipes".to_owned()));
