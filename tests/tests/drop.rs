@@ -210,16 +210,56 @@ fn what_shares_a_pack_or_chunks_with_others_stays_and_is_counted() -> Done {
     let (one, two) = (rng.bytes(1 << 20), rng.bytes(1 << 20));
     place.write("a", &[&one[..], &two].concat())?;
     place.write("b", &two)?;
+    place.write("c", &rng.bytes(3 << 20))?;
     commit_in(&place, "both")?;
     let freed = drop_all(&place.again()?, "a")?;
     assert_eq!(freed.freed_bytes, 0);
     let sum = freed.waiting_bytes + freed.shared_bytes;
     assert_eq!(sum, 2 << 20, "{freed:?}");
     assert!(freed.shared_bytes > 700_000 && freed.waiting_bytes > 1 << 20);
-    // The other one frees the pack, with what waited in it.
+    // Each further one goes with what waited.
     assert_eq!(droppable(&place.again()?, "b")?.earlier.len(), 1);
     let freed = drop_all(&place.again()?, "b")?;
-    assert!(freed.freed_bytes > 2 << 20, "{freed:?}");
+    assert_eq!((freed.freed_bytes, freed.shared_bytes), (0, 0));
+    assert!(freed.waiting_bytes >= 2 << 20, "{freed:?}");
+    let freed = drop_all(&place.again()?, "c")?;
+    assert!(freed.freed_bytes > 5 << 20, "{freed:?}");
+    // Nothing of them is here now.
+    let found = droppable(&place.again()?, "**")?;
+    assert_eq!(
+        (found.files.len(), found.absent, found.earlier.len()),
+        (0, 3, 0)
+    );
+    Ok(())
+}
+
+#[test]
+fn what_stays_is_moved_out_of_packs_that_are_mostly_given_up() -> Done {
+    let place = Place::new()?;
+    let mut rng = Rng::new(9);
+    place.write("large", &rng.bytes(3 << 20))?;
+    for n in 0..40 {
+        place.write(&format!("small/{n}"), &rng.bytes(1000 * n))?;
+    }
+    place.write("text", "again and again ".repeat(9000).as_bytes())?;
+    commit_in(&place, "one")?;
+    let contents = contents(&place.again()?)?;
+    let packs = || -> Done<u64> {
+        let packs = place.again()?.refs().catalogue()?.packs;
+        Ok(packs.iter().map(|pack| pack.len).sum())
+    };
+    let before = packs()?;
+    let freed = drop_all(&place.again()?, "large")?;
+    assert!(freed.freed_bytes > (3 << 20) - 10_000, "{freed:?}");
+    assert_eq!((freed.waiting_bytes, &freed.why_not_moved), (0, &None));
+    assert_eq!(packs()?, before - freed.freed_bytes);
+    let now = place.again()?;
+    keeps_all_but(&now, &contents, &dropped(&now)?)?;
+    drop(now);
+    place.is_sound()?;
+    // Of a pack that is mostly needed nothing is moved.
+    let freed = drop_all(&place.again()?, "small/39")?;
+    assert_eq!((freed.freed_bytes, freed.waiting_bytes), (0, 39_000));
     Ok(())
 }
 
@@ -465,6 +505,7 @@ impl Lab {
         commit(&repo, "one")?;
         for name in ["goes", "goes too"] {
             let held = repo.store().writer()?;
+            std::fs::write(root.join("beside"), Rng::new(7).bytes(30_000))?;
             std::fs::write(root.join(name), Rng::new(name.len() as u64).bytes(200_000))?;
             let other = Repo::open(&root)?;
             commit(&other, name)?;

@@ -222,6 +222,10 @@ fn finish(
         writeln!(out, "not freed: {shared} that other files or versions need")?;
     }
     drop(out);
+    if let Some(why) = &freed.why_not_moved {
+        let text = format_args!("what stays could not be moved out of large packs: {why}");
+        context.ui.warn(text);
+    }
     if document.in_worktree > 0 {
         let stay = count(document.in_worktree, "file stays", "files stay");
         let path = droppable.files.first().map(|(path, _)| path.to_string());

@@ -1,8 +1,9 @@
 //! Giving up bytes that others hold: `drop`.
 //!
 //! First it is noted durably which files are given up, then packs go that hold nothing but what only
-//! such files need. A crash in between leaves bytes that are noted as given up, which harms nobody.
-//! What shares a pack with something that is needed stays until packs are rewritten.
+//! such files need; then those go of which that is the larger part, after the rest was copied. A
+//! crash in between leaves bytes that are noted as given up, or copies, which harms nobody. What else
+//! shares a pack with something that is needed stays until packs are rewritten.
 
 use super::choices::Record;
 use super::keep::Exclusive;
@@ -16,9 +17,12 @@ use crate::object::root::has_blob;
 use crate::object::tree::Kind;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::repo::look::blob_of;
-use crate::store::{FileId, IoContext, Mark, Marks, PackKind, PackRow};
+use crate::store::{
+    CheckedObject, CheckedRecord, FileId, Gather, Incoming, IoContext, Mark, Marks, Outgoing,
+    PackKind, PackRow, Store, StoreError,
+};
 use crate::vfs::{Open, VfsFile};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -40,14 +44,16 @@ pub struct Droppable {
 }
 
 /// What became of the space.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Freed {
     /// Bytes of packs that are gone.
     pub freed_bytes: u64,
-    /// Bytes of content that nothing needs any more and that share packs with what is needed.
+    /// Bytes of content that nothing needs any more, in packs with more that is needed.
     pub waiting_bytes: u64,
     /// Bytes of content that other files need as well.
     pub shared_bytes: u64,
+    /// Why nothing was moved out of packs that hold little else, if that failed.
+    pub why_not_moved: Option<String>,
 }
 
 /// A pack, and its lock.
@@ -122,11 +128,22 @@ impl Freeing<'_> {
         for id in self.repo.slice()?.dropped {
             if !chosen.contains(&id)
                 && let Some(ty) = self.type_of(&id)?
+                && self.has_chunks((ty, id))?
             {
                 out.earlier.push((ty, id));
             }
         }
         Ok(out)
+    }
+
+    /// Whether any bytes of a file's content are here.
+    fn has_chunks(&self, (ty, id): (ObjectType, ObjectId)) -> Result<bool, RepoError> {
+        let mut any = false;
+        each_chunk(self.repo, &BTreeMap::from([(id, ty)]), &mut |chunk, _| {
+            any = any || self.repo.holds(ObjectType::Chunk, chunk)?;
+            Ok(())
+        })?;
+        Ok(any)
     }
 
     /// What is stored as the root of a file's content, if it is.
@@ -160,22 +177,73 @@ impl Freeing<'_> {
             }
             let ids = files.iter().map(|blob| blob.id);
             self.repo.change_slice(|slice| slice.dropped.extend(ids))?;
-            let packs = self.lock(plan.packs)?;
-            if let Some(freed_bytes) = self.free(&packs, last)? {
-                let freed: BTreeSet<FileId> = packs.iter().map(|(row, _)| row.id).collect();
-                let waits = plan.chunks.iter().filter(|(pack, _)| !freed.contains(pack));
-                return Ok(Freed {
-                    freed_bytes,
-                    waiting_bytes: waits.map(|(_, bytes)| bytes).sum(),
-                    shared_bytes: plan.shared_bytes,
-                });
+            let whole = self.lock(&plan.packs)?;
+            let Some(mut freed_bytes) = self.free(&whole, last)? else {
+                continue;
+            };
+            let mut gone: BTreeSet<FileId> = whole.iter().map(|(row, _)| row.id).collect();
+            let mut why_not_moved = None;
+            match self.move_out(&plan, last, job) {
+                Ok((packs, bytes)) => {
+                    gone.extend(packs);
+                    freed_bytes += bytes;
+                }
+                Err(RepoError::Cancelled) => return Err(RepoError::Cancelled),
+                // A disk without room, perhaps. What could be freed without it is free.
+                Err(e) => why_not_moved = Some(e.to_string()),
             }
+            let waits = plan.chunks.iter().filter(|(pack, _)| !gone.contains(pack));
+            return Ok(Freed {
+                freed_bytes,
+                waiting_bytes: waits.map(|(_, bytes)| bytes).sum(),
+                shared_bytes: plan.shared_bytes,
+                why_not_moved,
+            });
         }
         // They are noted as given up; the space is freed another time.
         Ok(Freed {
             waiting_bytes: self.bytes_of(&roots)?,
             ..Freed::default()
         })
+    }
+
+    /// Copies what stays out of packs of which at least half is given up, and frees them. Returns
+    /// them, and the bytes won.
+    fn move_out(&self, plan: &Plan, last: u64, job: &Job) -> Result<(Vec<FileId>, u64), RepoError> {
+        let store = self.repo.store();
+        let locked = self.lock(&plan.mostly)?;
+        let leaving: HashSet<FileId> = locked.iter().map(|(row, _)| row.id).collect();
+        if leaving.is_empty() {
+            return Ok((Vec::new(), 0));
+        }
+        let before = self.packs_len()?;
+        let mut copies = Incoming::new(store.mover(leaving.clone())?);
+        let mut gather = Gather::new(store);
+        plan.each_that_stays(&leaving, &mut |id, ty| {
+            if job.is_cancelled() {
+                return Err(StoreError::Cancelled);
+            }
+            gather.add(ty, *id, &mut |out| copy(store, &mut copies, out))?;
+            Ok(())
+        })?;
+        gather.flush(&mut |out| copy(store, &mut copies, out))?;
+        // Durable and in the catalogue before the other copies go.
+        self.repo.keep_incoming(copies)?;
+        let elsewhere = |id: &ObjectId, _| match store.has_outside(id, &leaving)? {
+            true => Ok(()),
+            false => Err(not_copied(store, "an object could not be copied")),
+        };
+        plan.each_that_stays(&leaving, &mut { elsewhere })?;
+        let taken = self.packs_len()? - before;
+        Ok(match self.free(&locked, last)? {
+            Some(bytes) => (leaving.into_iter().collect(), bytes.saturating_sub(taken)),
+            None => (Vec::new(), 0),
+        })
+    }
+
+    fn packs_len(&self) -> Result<u64, RepoError> {
+        let packs = self.repo.refs().catalogue()?.packs;
+        Ok(packs.iter().map(|pack| pack.len).sum())
     }
 
     fn bytes_of(&self, roots: &BTreeMap<ObjectId, ObjectType>) -> Result<u64, RepoError> {
@@ -199,30 +267,41 @@ impl Freeing<'_> {
         let needed = self.mark_needed(&given_up, roots, job)?;
         let mut kept: BTreeSet<FileId> = BTreeSet::new();
         given_up.each(&mut |id, _, pack, marked| {
-            // A failure to look it up keeps the pack.
-            if !marked || needed.has(id).unwrap_or(true) {
+            if !marked || needed.has(id)? {
                 kept.insert(pack);
             }
+            Ok(())
         })?;
-        let mut plan = Plan::default();
-        for row in repo.store().packs() {
-            if row.kind == PackKind::Data && !kept.contains(&row.id) {
-                plan.packs.push(row);
-            }
-        }
+        let (mut chunks, mut shared_bytes) = (HashMap::<FileId, u64>::new(), 0);
         let mut counted = given_up.blank();
         each_chunk(repo, roots, &mut |id, len| {
             if counted.mark(id)? != Mark::New {
                 return Ok(());
             }
             if needed.has(id)? {
-                plan.shared_bytes += len;
+                shared_bytes += len;
             } else if let Some(pack) = repo.store().pack_of(id)? {
-                *plan.chunks.entry(pack).or_default() += len;
+                *chunks.entry(pack).or_default() += len;
             }
             Ok(())
         })?;
-        Ok(plan)
+        let mut data = repo.store().packs();
+        data.retain(|row| row.kind == PackKind::Data);
+        let (mostly, packs): (Vec<PackRow>, Vec<PackRow>) =
+            data.into_iter().partition(|row| kept.contains(&row.id));
+        let is_mostly_given_up = |row: &PackRow| {
+            chunks
+                .get(&row.id)
+                .is_some_and(|bytes| *bytes >= row.len / 2)
+        };
+        Ok(Plan {
+            mostly: mostly.into_iter().filter(is_mostly_given_up).collect(),
+            packs,
+            given_up,
+            needed,
+            chunks,
+            shared_bytes,
+        })
     }
 
     /// Marks what everything but `roots` needs: of all commits that refs, worktrees and the log of
@@ -290,9 +369,9 @@ impl Freeing<'_> {
     }
 
     /// Takes the locks of packs; those that somebody is writing to are left out.
-    fn lock(&self, rows: Vec<PackRow>) -> Result<Vec<Locked>, RepoError> {
+    fn lock(&self, rows: &[PackRow]) -> Result<Vec<Locked>, RepoError> {
         let mut out = Vec::new();
-        for row in rows {
+        for row in rows.iter().copied() {
             let path = self.repo.store().pack_path(row.id);
             let file = self.repo.vfs.open(&path, Open::Append).at("open", &path)?;
             if file.try_lock().at("lock", &path)? {
@@ -329,13 +408,58 @@ impl Freeing<'_> {
     }
 }
 
-#[derive(Default)]
 struct Plan {
     /// What can go.
     packs: Vec<PackRow>,
+    /// What could go if a smaller part of it was elsewhere.
+    mostly: Vec<PackRow>,
+    /// Chunks of the files that are given up, and what anything else needs.
+    given_up: Marks,
+    needed: Marks,
     /// Bytes of chunks that nothing needs any more, by their pack.
     chunks: HashMap<FileId, u64>,
     shared_bytes: u64,
+}
+
+impl Plan {
+    /// Visits what stays of what lies in these packs.
+    fn each_that_stays(
+        &self,
+        packs: &HashSet<FileId>,
+        visit: &mut dyn FnMut(&ObjectId, ObjectType) -> Result<(), StoreError>,
+    ) -> Result<(), RepoError> {
+        self.given_up
+            .each(&mut |id, ty, pack, marked| match packs.contains(&pack)
+                && (!marked || self.needed.has(id)?)
+            {
+                true => visit(id, ty),
+                false => Ok(()),
+            })?;
+        Ok(())
+    }
+}
+
+fn not_copied(store: &Store, why: &'static str) -> StoreError {
+    StoreError::DamagedFile {
+        path: store.packs_dir().to_owned(),
+        offset: 0,
+        why,
+    }
+}
+
+/// Puts what comes out of a pack that will go into another one, after checking it.
+fn copy(store: &Store, to: &mut Incoming<'_>, out: Outgoing) -> Result<(), StoreError> {
+    let damaged = |why| not_copied(store, why);
+    match out {
+        Outgoing::Record(record, _) => {
+            let record = CheckedRecord::new(record).map_err(damaged)?;
+            to.add_record(&record).map(drop)
+        }
+        Outgoing::Object(ty, bytes) => {
+            let object = CheckedObject::new(ty, bytes).map_err(damaged)?;
+            to.add_object(&object).map(drop)
+        }
+    }
 }
 
 /// Visits the chunks under `roots` with their lengths, as far as lists are here.
@@ -346,7 +470,11 @@ fn each_chunk(
 ) -> Result<(), RepoError> {
     for (id, ty) in roots {
         if *ty == ObjectType::Chunk {
-            let len = repo.read(*ty, id)?.map_or(0, |bytes| bytes.len() as u64);
+            let len = match repo.read(*ty, id).map_err(RepoError::from) {
+                // Others have it whole, and here it need not be any more.
+                Err(RepoError::Object(ObjectError::Damaged { .. })) => 0,
+                read => read?.map_or(0, |bytes| bytes.len() as u64),
+            };
             visit(id, len)?;
             continue;
         }

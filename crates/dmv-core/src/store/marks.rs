@@ -18,6 +18,9 @@ pub enum Mark {
     Absent,
 }
 
+/// Takes an object, its type, its pack, and whether it is marked.
+pub type Visit<'v> = dyn FnMut(&ObjectId, ObjectType, FileId, bool) -> Result<(), StoreError> + 'v;
+
 /// Marks on the objects that a store had when they were begun.
 pub struct Marks {
     tables: Vec<(Arc<Table>, Vec<u64>)>,
@@ -76,17 +79,13 @@ impl Marks {
 
     /// Visits every object with its pack, its type, and whether it is marked. One that is stored
     /// twice comes twice.
-    pub fn each(
-        &self,
-        visit: &mut dyn FnMut(&ObjectId, ObjectType, FileId, bool),
-    ) -> Result<(), StoreError> {
+    pub fn each(&self, visit: &mut Visit<'_>) -> Result<(), StoreError> {
         for (table, words) in &self.tables {
             let mut number = 0;
             table.walk(&mut |entry, pack| {
                 let marked = words[number / 64] & 1 << (number % 64) != 0;
                 number += 1;
-                visit(&entry.id, entry.place.ty, pack, marked);
-                Ok(())
+                visit(&entry.id, entry.place.ty, pack, marked)
             })?;
         }
         Ok(())

@@ -356,6 +356,13 @@ impl Store {
         StoreWriter::new(self, Some(wanted))
     }
 
+    /// Begins a job that copies objects out of packs that will go.
+    pub fn mover(&self, leaving: HashSet<FileId>) -> Result<StoreWriter<'_>, StoreError> {
+        let mut writer = StoreWriter::new(self, None)?;
+        writer.leave(leaving);
+        Ok(writer)
+    }
+
     /// Takes what a job has published, or is about to publish, into use for this process.
     pub fn adopt(&self, sealed: &Sealed) {
         let mut tables = write(&self.tables);
@@ -436,6 +443,20 @@ impl Store {
     /// The pack that held `id` when the store was opened or last refreshed.
     pub fn pack_of(&self, id: &ObjectId) -> Result<Option<FileId>, StoreError> {
         Ok(self.locate(id)?.map(|(pack, _)| pack))
+    }
+
+    /// Whether the store has `id` in another pack than these, where no check has found damage.
+    pub fn has_outside(&self, id: &ObjectId, packs: &HashSet<FileId>) -> Result<bool, StoreError> {
+        let known_bad = read(&self.bad);
+        for table in read(&self.tables).iter() {
+            if let Some((pack, place)) = table.lookup(id, &self.room)?
+                && !packs.contains(&pack)
+                && !known_bad.has(pack, place.offset)
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether the store has `id` where no check has found damage, in a pack that is all there.

@@ -199,6 +199,8 @@ pub struct StoreWriter<'s> {
     store: &'s Store,
     /// The only objects to be taken, where there is a choice.
     only: Option<HashSet<ObjectId>>,
+    /// Packs that will go: what only they have is taken.
+    leaving: HashSet<FileId>,
     lanes: [Lane; 2],
     claimed: Vec<Mutex<HashSet<ObjectId>>>,
     /// Tables of the job's own closed segments. Nobody else may rely on them before the job is
@@ -224,6 +226,7 @@ impl<'s> StoreWriter<'s> {
         let writer = StoreWriter {
             store,
             only,
+            leaving: HashSet::new(),
             lanes: [lane(PackKind::Data), lane(PackKind::Meta)],
             claimed: (0..SHARDS).map(|_| Mutex::default()).collect(),
             closed: RwLock::default(),
@@ -259,11 +262,18 @@ impl<'s> StoreWriter<'s> {
                 return Ok(false);
             }
         }
-        if let Some(pack) = self.store.sound_pack_of(id)? {
+        if let Some(pack) = self.store.sound_pack_of(id)?
+            && !self.leaving.contains(&pack)
+        {
             lock(&self.relied).insert(pack);
             return Ok(false);
         }
         Ok(shard.insert(*id))
+    }
+
+    /// Takes also what is in these packs, whose locks the caller has: they will go.
+    pub(super) fn leave(&mut self, packs: HashSet<FileId>) {
+        self.leaving = packs;
     }
 
     /// Notes that the job relies on objects of `pack` without having asked for them one by one.
