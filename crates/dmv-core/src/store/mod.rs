@@ -121,6 +121,7 @@ pub struct Store {
     room: Room,
     source: RowSource,
     cache: FrameCache,
+    meta_reads: AtomicU64,
     /// Frames that a check has found damaged.
     bad: RwLock<BadPlaces>,
     damaged_path: PathBuf,
@@ -165,6 +166,7 @@ impl Store {
             room: Room::default(),
             source,
             cache: FrameCache::default(),
+            meta_reads: AtomicU64::new(0),
             bad: RwLock::new(BadPlaces::load(&*vfs, &damaged_path)),
             damaged_path,
             broken: RwLock::default(),
@@ -433,6 +435,12 @@ impl Store {
             (None, Some(e)) => Err(e),
             (bad, _) => Ok(bad),
         }
+    }
+
+    /// How many objects other than chunks were asked for since the store was opened: what a work
+    /// in a part of a repository costs, in tree nodes, lists and commits.
+    pub fn meta_reads(&self) -> u64 {
+        self.meta_reads.load(Ordering::Relaxed)
     }
 
     /// Whether the store has `id`, perhaps from another process since it was opened.

@@ -12,6 +12,7 @@ use crate::hash::ObjectId;
 use crate::limits::MAX_BASE_BYTES;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Decoded frames kept for the next object: enough for a few readers that each follow a stream.
 const CACHED_BYTES: usize = 12 << 20;
@@ -62,6 +63,9 @@ impl Store {
         id: &ObjectId,
         out: &mut Vec<u8>,
     ) -> Result<bool, StoreError> {
+        if ty != ObjectType::Chunk {
+            self.meta_reads.fetch_add(1, Ordering::Relaxed);
+        }
         let mut place = self.locate_anew(id)?;
         if place.is_none() {
             // Absent is normal in a partial repository, but a damaged table would look the same.
