@@ -6,6 +6,7 @@ mod place;
 
 use place::running::Running;
 use place::{Outcome, Place};
+use serde_json::Value;
 
 fn key(place: &Place) -> Outcome<String> {
     Ok(place.ok(&["id"])?.trim().to_owned())
@@ -41,8 +42,9 @@ fn a_served_repository_is_cloned_and_pushed_to_by_those_who_may() -> Outcome {
     let wrong = at.replace(&key(&desk)?, &key(&stranger)?);
     let said = lap.fails(12, &["clone", &wrong, "x"])?;
     assert!(said.contains("does not have that key"), "{said}");
-    let (exit, said) = server.stop()?;
+    let (exit, said, events) = server.stop_and_hear()?;
     assert_eq!(exit, Some(0), "{said}");
+    is_told(&events, &key(&lap)?, &key(&stranger)?);
     assert!(
         said.contains(&format!("dmv trust {}", key(&stranger)?)),
         "{said}"
@@ -53,6 +55,28 @@ fn a_served_repository_is_cloned_and_pushed_to_by_those_who_may() -> Outcome {
     );
     desk.ok(&["verify"])?;
     Ok(())
+}
+
+/// What a program that watches the server learns.
+fn is_told(events: &[Value], lap: &str, stranger: &str) {
+    let of =
+        |event: &str| -> Vec<&Value> { events.iter().filter(|e| e["event"] == event).collect() };
+    let (came, done) = (of("connected"), of("done"));
+    assert_eq!((came.len(), done.len()), (3, 3), "{events:?}");
+    assert!(
+        came.iter()
+            .chain(&done)
+            .all(|e| e["key"] == lap && e["name"] == "lap")
+    );
+    assert!(done[0]["bytes_sent"].as_u64() > done[0]["bytes_received"].as_u64());
+    assert_eq!(done[0]["objects_sent"], 3);
+    assert_eq!(
+        (&done[2]["objects_received"], &done[2]["refs"][0]["name"]),
+        (&3.into(), &"branch/main".into())
+    );
+    assert_eq!(of("turned-away")[0]["key"], stranger);
+    let last = events.last().map(|e| (&e["event"], &e["sessions"]));
+    assert_eq!(last, Some((&"stopped".into(), &3.into())));
 }
 
 #[test]

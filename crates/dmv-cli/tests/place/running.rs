@@ -48,14 +48,26 @@ impl Running {
     }
 
     /// Ends it as a service manager does, and returns its exit code and what it said on the side.
-    pub fn stop(mut self) -> Outcome<(Option<i32>, String)> {
+    pub fn stop(self) -> Outcome<(Option<i32>, String)> {
+        let (exit, said, _) = self.stop_and_hear()?;
+        Ok((exit, said))
+    }
+
+    /// The same, with the records that it printed since the first.
+    pub fn stop_and_hear(mut self) -> Outcome<(Option<i32>, String, Vec<Value>)> {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
         let mut said = String::new();
         let mut err = self.child.stderr.take().ok_or("no output")?;
         err.read_to_string(&mut said)?;
-        self.out.read_to_string(&mut String::new())?;
-        Ok((self.child.wait()?.code(), said))
+        let mut text = String::new();
+        self.out.read_to_string(&mut text)?;
+        let records = text.lines().map(serde_json::from_str);
+        Ok((
+            self.child.wait()?.code(),
+            said,
+            records.collect::<Result<_, _>>()?,
+        ))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The side that was connected to.
 
 use super::client::hello;
-use super::link::Link;
+use super::link::{Link, Traffic};
 use super::{NetError, transfer};
 use crate::sync::Goal;
 use crate::wire::{
@@ -19,6 +19,8 @@ use std::collections::BTreeSet;
 pub struct Served {
     /// Refs that the client had moved.
     pub moved: Vec<RefMoved>,
+    /// What went over the connection.
+    pub traffic: Traffic,
 }
 
 /// Answers one client until it says goodbye. `asked` goes into the log of operations.
@@ -38,6 +40,7 @@ pub fn serve(
     {
         link.say_last(&Message::Failed(code, clipped(&e.to_string())));
     }
+    served.traffic = link.traffic;
     link.close();
     done.map(|()| served)
 }

@@ -6,9 +6,10 @@ use crate::config::user_dir;
 use crate::context::{Context, now};
 use crate::error::{EXIT_BUSY, EXIT_OK, Failure};
 use crate::peers::relays;
-use dmv_core::repo::{Asked, PeerKey, discover};
+use dmv_core::repo::{Asked, Peer, PeerKey, RefMoved, discover};
 use dmv_net::transport::quic::blocking::serve_repository;
 use dmv_net::transport::quic::{Limits, Listen, ServeEvent, ServeOptions};
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
 use std::io::Write;
@@ -64,11 +65,22 @@ pub fn run(
     let serving = std::thread::spawn(move || serve_repository(&key, &place, options, &job));
     let mut reported = BTreeSet::new();
     for event in hear {
-        report(context, &own, event, &mut reported)?;
+        if context.globals.json && !is_told(&event, &reported) {
+            tell(context, &own, &event)?;
+        }
+        report(context, event, &mut reported)?;
     }
     let served = serving
         .join()
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    if context.globals.json {
+        let (sessions, turned_away) = (served.sessions, served.turned_away);
+        context.ui.json(&json!({
+            "event": "stopped",
+            "sessions": sessions,
+            "turned_away": turned_away,
+        }))?;
+    }
     context.ui.note(format_args!(
         "stopped; {} sessions were answered, {} connections turned away",
         served.sessions, served.turned_away
@@ -76,27 +88,72 @@ pub fn run(
     Ok(EXIT_OK)
 }
 
+/// Whether a stranger was reported before, or too many were: whoever comes may come often.
+fn is_told(event: &ServeEvent, reported: &BTreeSet<PeerKey>) -> bool {
+    match event {
+        ServeEvent::TurnedAway(key) => reported.contains(key) || reported.len() >= MAX_REPORTED,
+        _ => false,
+    }
+}
+
+/// An event as one line for programs.
+fn tell(context: &Context, own: &PeerKey, event: &ServeEvent) -> Result<(), Failure> {
+    let of = |peer: &Peer, event: &str| {
+        let key = peer.key.to_string();
+        json!({ "event": event, "key": key, "name": peer.name })
+    };
+    let line = match event {
+        ServeEvent::Ready(addresses) => {
+            let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+            json!({ "key": own.to_string(), "addresses": addresses })
+        }
+        ServeEvent::TurnedAway(key) => json!({ "event": "turned-away", "key": key.to_string() }),
+        ServeEvent::Came(peer) => of(peer, "connected"),
+        ServeEvent::Session(peer, Ok(served)) => {
+            let mut line = of(peer, "done");
+            let traffic = &served.traffic;
+            line["objects_sent"] = json!(traffic.objects_sent);
+            line["objects_received"] = json!(traffic.objects_received);
+            line["bytes_sent"] = json!(traffic.bytes_sent);
+            line["bytes_received"] = json!(traffic.bytes_received);
+            let moved = served.moved.iter().filter(|moved| moved.refused.is_none());
+            let one = |moved: &RefMoved| {
+                let old = moved.old.map(|id| id.to_string());
+                json!({ "name": moved.key, "old": old, "new": moved.new.to_string() })
+            };
+            line["refs"] = moved.map(one).collect();
+            line
+        }
+        ServeEvent::Session(peer, Err(e)) => {
+            let mut line = of(peer, "failed");
+            line["message"] = json!(e.to_string());
+            line
+        }
+    };
+    context.ui.json(&line)?;
+    // A script waits for it.
+    context.ui.finish()
+}
+
 fn report(
     context: &Context,
-    own: &PeerKey,
     event: ServeEvent,
     reported: &mut BTreeSet<PeerKey>,
 ) -> Result<(), Failure> {
     match event {
         ServeEvent::Ready(addresses) => {
-            let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-            if context.globals.json {
-                let key = own.to_string();
-                context
-                    .ui
-                    .json(&serde_json::json!({ "key": key, "addresses": addresses }))?;
-            } else {
+            if !context.globals.json {
                 for address in &addresses {
                     writeln!(context.ui.out(), "{address}")?;
                 }
                 context.ui.note("serving; Ctrl-C stops it");
+                context.ui.finish()?;
             }
-            context.ui.finish()?;
+        }
+        ServeEvent::Came(peer) => {
+            if context.ui.verbose() {
+                context.ui.note(format_args!("{} comes", called(&peer)));
+            }
         }
         ServeEvent::TurnedAway(key) => {
             if reported.len() < MAX_REPORTED && reported.insert(key) {
@@ -105,8 +162,8 @@ fn report(
                 ));
             }
         }
-        ServeEvent::Session(peer, Ok(moved)) => {
-            let peer = called(&peer);
+        ServeEvent::Session(peer, Ok(served)) => {
+            let (peer, moved) = (called(&peer), served.moved);
             for moved in moved.iter().filter(|moved| moved.refused.is_none()) {
                 let (key, new) = (&moved.key, moved.new.short(12));
                 context.ui.note(format_args!("{peer} moved {key} to {new}"));

@@ -3,10 +3,10 @@
 use super::blocking::Blocking;
 use super::client::READ_BYTES;
 use super::{Limits, Listen, PeerAddress, Service, Timed};
-use crate::session::{self, Link, NetError};
+use crate::session::{self, Link, NetError, Served};
 use crate::wire;
 use dmv_core::job::Job;
-use dmv_core::repo::{Access, Asked, Peer, PeerKey, Place, RefMoved, Repo, RepoError};
+use dmv_core::repo::{Access, Asked, Peer, PeerKey, Place, Repo, RepoError};
 use iroh::endpoint::{RecvStream, SendStream};
 use std::io::BufReader;
 use std::sync::{Arc, Mutex};
@@ -39,8 +39,10 @@ pub enum ServeEvent {
     Ready(Vec<PeerAddress>),
     /// An unknown key was turned away.
     TurnedAway(PeerKey),
-    /// A session with a peer has ended.
-    Session(Peer, Result<Vec<RefMoved>, NetError>),
+    /// A session with a peer begins.
+    Came(Peer),
+    /// It has ended.
+    Session(Peer, Result<Served, NetError>),
 }
 
 /// The repository, for [`serve`](super::serve()).
@@ -76,11 +78,11 @@ impl Answers {
             false => wire::Access::Read,
         };
         let asked = (self.options.asked)(peer);
-        Ok(session::serve(&repo, link, access, &asked, job)?.moved)
+        session::serve(&repo, link, access, &asked, job)
     }
 }
 
-type Ended = Result<Vec<RefMoved>, NetError>;
+type Ended = Result<Served, NetError>;
 
 impl Service for Answers {
     fn access(&self, key: &PeerKey) -> Option<Access> {
@@ -110,6 +112,7 @@ impl Service for Answers {
             let Some(peer) = self.find(&key) else {
                 return;
             };
+            (self.options.event)(ServeEvent::Came(peer.clone()));
             let reader = Blocking::new(incoming, &handle);
             let reader = BufReader::with_capacity(READ_BYTES, reader);
             let mut link = Link::over(reader, Blocking::new(outgoing, &handle));
