@@ -34,6 +34,11 @@ fn a_fetch_brings_all_and_the_next_only_what_is_new() -> Done {
     session.fetch(&[second])?;
     let traffic = session.finish(Vec::new()).traffic;
     assert!(traffic.bytes_received < 600_000, "{traffic:?}");
+    let shown = job.progress.objects.load(Ordering::Relaxed);
+    assert_eq!(
+        shown, traffic.objects_received,
+        "what is shown is what came"
+    );
     assert!(traffic.round_trips <= 4, "{traffic:?}");
     ours.repo.note_remote(
         "origin",

@@ -98,6 +98,10 @@ fn line(job: &Job, doing: &str, elapsed: Duration) -> String {
             all => format!("{files} of {}", count(all, "file", "files")),
         });
     }
+    let objects = get(&progress.objects);
+    if objects > 0 {
+        parts.push(count(objects, "object", "objects"));
+    }
     if read > 0 {
         let of = match total {
             0 => String::new(),

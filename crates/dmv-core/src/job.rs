@@ -22,6 +22,8 @@ pub struct Progress {
     pub bytes: AtomicU64,
     /// Bytes of content that the store did not have yet.
     pub new_bytes: AtomicU64,
+    /// Objects that came from a peer or went to one.
+    pub objects: AtomicU64,
     /// Files there will be, when known; else 0.
     pub total_files: AtomicU64,
     /// Bytes there will be, when known; else 0.
@@ -55,10 +57,11 @@ impl Job {
             files,
             bytes,
             new_bytes,
+            objects,
             total_files,
             total_bytes,
         } = &self.progress;
-        for counter in [files, bytes, new_bytes, total_files, total_bytes] {
+        for counter in [files, bytes, new_bytes, objects, total_files, total_bytes] {
             counter.store(0, Ordering::Relaxed);
         }
     }

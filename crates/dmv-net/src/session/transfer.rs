@@ -150,7 +150,12 @@ impl<'r> Taking<'r> {
         link.traffic.objects_received += n;
         self.receiver.noted(n, bytes, new)?;
         self.bytes += bytes;
-        Job::add(&self.job.progress.bytes, bytes);
+        let progress = &self.job.progress;
+        Job::add(&progress.objects, n);
+        Job::add(&progress.bytes, bytes);
+        if new {
+            Job::add(&progress.new_bytes, bytes);
+        }
         Ok(())
     }
 
@@ -182,6 +187,7 @@ pub fn send(
     let mut sender = Sender::new(offered);
     let mut giving = Giving {
         link,
+        job,
         body: Vec::new(),
     };
     let done = give(repo, &mut giving, &mut sender, want, job);
@@ -226,11 +232,18 @@ fn give(
 /// Objects on their way into frames.
 struct Giving<'l> {
     link: &'l mut Link,
+    job: &'l Job,
     body: Vec<u8>,
 }
 
 impl Giving<'_> {
     fn put(&mut self, out: Outgoing) -> Result<(), NetError> {
+        let (objects, bytes) = match &out {
+            Outgoing::Record(record, objects) => (u64::from(*objects), record.len()),
+            Outgoing::Object(_, bytes) => (1, bytes.len()),
+        };
+        Job::add(&self.job.progress.objects, objects);
+        Job::add(&self.job.progress.bytes, bytes as u64);
         match out {
             Outgoing::Record(record, objects) => {
                 self.link.traffic.objects_sent += u64::from(objects);
