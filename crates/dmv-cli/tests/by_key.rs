@@ -100,3 +100,27 @@ fn a_server_that_only_gives_and_one_whose_repository_is_gone() -> Outcome {
     lap.fails(2, &["clone", "dmv://abc", "x"])?;
     Ok(())
 }
+
+#[test]
+fn content_is_brought_and_given_up_over_the_network() -> Outcome {
+    let (desk, lap) = (Place::with_repository()?, Place::new()?);
+    let large: Vec<u8> = (0..300_000u32).flat_map(u32::to_le_bytes).collect();
+    desk.write("raw/large", &large)?;
+    desk.commit("first")?;
+    desk.ok(&["trust", &key(&lap)?])?;
+    let server = Running::serve(&desk, &[])?;
+    lap.ok(&["clone", &server.address()?, "film"])?;
+    let done = lap.json(&["-C", "film", "drop", "raw", "--json"])?;
+    assert_eq!(
+        (&done["files"], &done["peers"][0]),
+        (&1.into(), &"origin".into())
+    );
+    assert!(done["freed_bytes"].as_u64() > Some(0), "{done}");
+    let cat = lap.run(&["-C", "film", "cat", "@:raw/large"])?;
+    assert_eq!(cat.stdout, large);
+    lap.ok(&["-C", "film", "drop", "raw"])?;
+    let (exit, said) = server.stop()?;
+    assert_eq!(exit, Some(0), "{said}");
+    lap.fails(6, &["-C", "film", "get", "raw"])?;
+    Ok(())
+}
