@@ -1,11 +1,15 @@
 //! Worktrees that have a part of a repository: the same work gives the same commits as in a whole
 //! one, and costs what the part costs.
 
+// A test says aloud what it ran into.
+#![allow(clippy::print_stdout)]
+
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{
-    CheckoutOptions, CheckoutTarget, Repo, RepoError, StatusOptions, Wanted, discover,
+    CheckoutOptions, CheckoutTarget, Choice, FastForward, MergeOptions, Repo, RepoError,
+    StatusOptions, Wanted, Who, discover,
 };
 use dmv_core::subset::Subset;
 use dmv_core::vfs::{Open, OsVfs, Vfs, VfsFile};
@@ -14,6 +18,7 @@ use dmv_tests::crashlab::Outcome;
 use dmv_tests::rng::Rng;
 use dmv_tests::scratch::{Files, Item, asked, commit, fast_dir, files_in, files_of};
 use std::collections::BTreeSet;
+use std::error::Error;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -77,6 +82,10 @@ struct Twins {
     whole: (PathBuf, Repo),
     part: (PathBuf, Repo),
     commits: Vec<ObjectId>,
+    /// Merges and reverts that did something.
+    joined: [u32; 2],
+    /// Conflicts settled.
+    settled: u32,
 }
 
 impl Twins {
@@ -186,9 +195,66 @@ impl Twins {
     }
 }
 
+impl Twins {
+    fn options() -> MergeOptions {
+        MergeOptions {
+            message: "joined".into(),
+            committer: Who {
+                name: "Test".into(),
+                email: String::new(),
+            },
+            settings: Default::default(),
+            asked: asked("merge"),
+        }
+    }
+
+    /// Merges a commit made before, or takes one back, in both; then settles all conflicts in both,
+    /// where they have files and where they have none. Returns the commit that they are on.
+    fn join(&mut self, at: ObjectId, subset: &Subset) -> Result<ObjectId, Box<dyn Error>> {
+        let n = self.some(self.commits.len());
+        let other = self.commits[n];
+        let (job, options) = (Job::default(), Twins::options());
+        let is_plain = self.whole.1.read_commit(&other)?.parents.len() < 2;
+        let reverts = is_plain && self.rng.one_in(3);
+        let join = |repo: &Repo| match reverts {
+            true => repo.revert(other, None, &options, &job),
+            false => repo.merge(other, FastForward::Auto, &options, &job),
+        };
+        let (whole, part) = (join(&self.whole.1)?, join(&self.part.1)?);
+        let seed = self.seed;
+        assert_eq!(whole.commit, part.commit, "{subset:?}, DMV_SEED={seed}");
+        assert_eq!(whole.conflicts, part.conflicts, "DMV_SEED={seed}");
+        self.joined[usize::from(reverts)] += u32::from(whole.commit != at);
+        if whole.conflicts.is_empty() {
+            return Ok(whole.commit);
+        }
+        let choices = [Choice::Ours, Choice::Theirs, Choice::Base, Choice::Both];
+        for (n, conflict) in whole.conflicts.iter().enumerate() {
+            let choice = &choices[self.some(choices.len())];
+            let path = [conflict.path.as_bytes().to_vec()];
+            for repo in [&self.whole.1, &self.part.1] {
+                let (settings, asked) = (Default::default(), asked("resolve"));
+                let done = repo.resolve_conflicts(&path, choice, &settings, asked, &job)?;
+                let left = whole.conflicts.len() - n - 1;
+                assert_eq!(
+                    done.open.len(),
+                    left,
+                    "{choice:?} of {conflict:?} at {:?}, DMV_SEED={seed}",
+                    repo.worktree_root()
+                );
+            }
+            self.settled += 1;
+        }
+        let (whole, part) = (commit(&self.whole.1, "x")?, commit(&self.part.1, "x")?);
+        assert_eq!(whole.commit, part.commit, "{subset:?}, DMV_SEED={seed}");
+        Ok(whole.commit.ok_or("no commit")?)
+    }
+}
+
 #[test]
-fn the_same_edits_in_a_subset_and_in_the_whole_give_the_same_commits() -> Outcome {
+fn the_same_work_in_a_subset_and_in_the_whole_gives_the_same_commits() -> Outcome {
     let seed = std::env::var("DMV_SEED").ok().and_then(|s| s.parse().ok());
+    let (mut joined, mut settled) = ([0, 0], 0);
     for seed in seed.map_or(0..40, |seed| seed..seed + 1) {
         let (a, b) = (fast_dir()?, fast_dir()?);
         let make = |dir: &Path| Repo::init(dir, "main", false, asked("init"));
@@ -198,6 +264,8 @@ fn the_same_edits_in_a_subset_and_in_the_whole_give_the_same_commits() -> Outcom
             whole: (a.path().to_owned(), make(a.path())?),
             part: (b.path().to_owned(), make(b.path())?),
             commits: Vec::new(),
+            joined: [0, 0],
+            settled: 0,
         };
         let mut now = Subset::everything();
         for step in 0..14 {
@@ -225,8 +293,17 @@ fn the_same_edits_in_a_subset_and_in_the_whole_give_the_same_commits() -> Outcom
                 set(&twins.part.1, now.clone())?;
                 twins.check(at, &now)?;
             }
+            if twins.rng.one_in(2) {
+                at = twins.join(at, &now)?;
+                twins.commits.push(at);
+                twins.check(at, &now)?;
+            }
         }
+        joined = [0, 1].map(|n| joined[n] + twins.joined[n]);
+        settled += twins.settled;
     }
+    let [merges, reverts] = joined;
+    println!("{merges} merges, {reverts} reverts, {settled} conflicts settled");
     Ok(())
 }
 

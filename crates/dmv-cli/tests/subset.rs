@@ -147,6 +147,31 @@ fn commands_name_what_is_outside_and_what_is_nowhere() -> Outcome {
 }
 
 #[test]
+fn a_file_takes_the_place_of_a_directory_with_nothing_of_the_subset() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("b/c/d.y", "1")?;
+    place.write("b/d.y", "1")?;
+    place.commit("a directory")?;
+    place.ok(&["branch", "other"])?;
+    place.ok(&["checkout", "other"])?;
+    fs::remove_dir_all(place.work().join("b"))?;
+    place.write("b", "a file")?;
+    place.commit("a file")?;
+    place.ok(&["checkout", "main"])?;
+    place.ok(&["subset", "set", "!*.y"])?;
+    assert!(place.work().join("b/c").is_dir());
+    place.ok(&["checkout", "other"])?;
+    assert_eq!(fs::read(place.work().join("b"))?, b"a file");
+    place.ok(&["undo"])?;
+    // What is somebody's stays, and is in the way.
+    place.write("b/c/mine.y", "outside")?;
+    let err = place.fails(3, &["checkout", "other"])?;
+    assert!(err.contains("not written: b"), "{err}");
+    assert!(place.work().join("b/c/mine.y").exists());
+    Ok(())
+}
+
+#[test]
 fn narrowing_never_takes_what_is_not_committed() -> Outcome {
     let place = studio()?;
     place.write("titles/d", "changed")?;

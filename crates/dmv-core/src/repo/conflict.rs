@@ -20,6 +20,7 @@ use crate::object::name::{RepoPath, SafeName};
 use crate::object::root::Lack;
 use crate::object::tree::{Kind, TreeEntry, lookup_path};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
+use crate::subset::{Extent, Subset};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -104,6 +105,20 @@ pub(super) struct Shown {
     pub sides: Vec<(RepoPath, TreeEntry)>,
     /// What is not here of what may be texts: how it is shown cannot be told without.
     pub lacks: Vec<Lack>,
+}
+
+impl Shown {
+    /// Whether a subset has all that the conflict is shown as, and can become.
+    pub fn is_all_in(&self, subset: &Subset) -> bool {
+        let is_in = |path: &RepoPath, kind: Kind| match kind {
+            Kind::Directory => subset.extent(path.as_bytes()) == Extent::All,
+            _ => subset.includes(path.as_bytes(), false),
+        };
+        let sides = self.sides.iter();
+        let mut sides = sides.map(|(path, entry)| (path, entry.kind));
+        is_in(&self.at.path, Kind::File)
+            && sides.all(|(path, kind)| is_in(path, kind) && is_in(&self.at.path, kind))
+    }
 }
 
 /// A commit's tree as a worktree has it.

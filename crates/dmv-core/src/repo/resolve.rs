@@ -59,8 +59,8 @@ pub struct ResolveReport {
 impl Repo {
     /// Settles the conflicts at or under `paths` in the worktree.
     ///
-    /// Inside of the worktree's subset the files are made what was chosen. Outside, the choice is
-    /// kept by path, as an operation. Either way the next commit takes it, and a conflict can be
+    /// Inside of the worktree's subset the files are made what was chosen. Outside, also if only of
+    /// the files beside the conflict, the choice is kept by path, as an operation. Either way the next commit takes it, and a conflict can be
     /// settled again until then.
     ///
     /// A conflict's file that was edited by hand is not overwritten: then nothing is touched and
@@ -80,8 +80,8 @@ impl Repo {
         let these = choose(self.conflicts(&commit)?, paths, choice)?;
         let form = tree.form.take().unwrap_or(Form::plain(commit.tree));
         let has_file = |at: &ConflictAt| {
-            let is_shown = form.shown.iter().any(|shown| shown.at.path == at.path);
-            is_shown && tree.subset.includes(at.path.as_bytes(), false)
+            let shown = form.shown.iter().find(|shown| shown.at.path == at.path);
+            shown.is_some_and(|shown| shown.is_all_in(&tree.subset))
         };
         let (with_file, without): (Vec<_>, Vec<_>) = these.into_iter().partition(has_file);
         let shown = |at: ConflictAt| form.shown.iter().find(|shown| shown.at.path == at.path);

@@ -6,9 +6,10 @@ use crate::diff::{Slice, diff_slices, is_wanted};
 use crate::fsutil::{FileKind, FileStat, Fingerprint, fs_now, sync_filesystem};
 use crate::hash::ObjectId;
 use crate::job::Job;
+use crate::limits::MAX_DIR_ENTRIES;
 use crate::object::list::Blob;
 use crate::object::name::RepoPath;
-use crate::object::tree::{Kind, TreeEntry, lookup_path};
+use crate::object::tree::{Kind, TreeEntry, empty_tree_id, lookup_path};
 use crate::repo::conflict::Form;
 use crate::repo::files::{Counted, StoreContent};
 use crate::repo::look::blob_of;
@@ -17,14 +18,15 @@ use crate::repo::worktree::Tree;
 use crate::repo::{
     ChangeKind, PathChange, Repo, RepoError, StatusOptions, Unfinished, WorktreeSettings,
 };
-use crate::subset::Subset;
+use crate::subset::{Extent, Subset};
 use crate::worktree::checkout::{
     CheckoutError, NewFile, NewSymlink, Plan, Refusal, Removal, materialize,
 };
+use crate::worktree::known::entry_at;
 use crate::worktree::select::Paths;
 use crate::worktree::snapshot::Problem;
-use crate::worktree::split_path;
 use crate::worktree::statcache::trusted_fingerprint;
+use crate::worktree::{join, split_path};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::rc::Rc;
@@ -229,6 +231,9 @@ impl<'a> Switch<'a> {
             if new.is_some() {
                 job.progress.total_files.fetch_add(1, Ordering::Relaxed);
             }
+            if new.is_some_and(|new| !is_dir(new)) {
+                self.note_dirs_in_the_way(bytes, &mut gone_dirs)?;
+            }
             if old.is_none() {
                 return Ok(());
             }
@@ -264,6 +269,35 @@ impl<'a> Switch<'a> {
         self.run(plan)
     }
 
+    /// Notes the base's directories at and below `path`, as far as they are on disk: of one whose
+    /// content is outside of the subset no difference tells.
+    fn note_dirs_in_the_way(
+        &self,
+        path: &[u8],
+        gone: &mut BTreeSet<Vec<u8>>,
+    ) -> Result<(), RepoError> {
+        let Some(base) = self.tree.base_tree else {
+            return Ok(());
+        };
+        let mut dirs = vec![path.to_vec()];
+        while let Some(dir) = dirs.pop() {
+            let Ok(opened) = self.tree.root.open_dir(&dir) else {
+                continue;
+            };
+            let entry = entry_at(self.repo.objects(), &base, &dir)?;
+            if !entry.is_some_and(|entry| entry.kind == Kind::Directory) {
+                continue;
+            }
+            for (name, kind) in opened.list(MAX_DIR_ENTRIES)?.iter() {
+                if kind == FileKind::Dir {
+                    dirs.push(join(&dir, name));
+                }
+            }
+            gone.insert(dir);
+        }
+        Ok(())
+    }
+
     /// Notes the directories above `path` that the target does not have.
     fn note_gone_dirs(&self, path: &[u8], gone: &mut BTreeSet<Vec<u8>>) -> Result<(), RepoError> {
         let mut path = path;
@@ -272,15 +306,32 @@ impl<'a> Switch<'a> {
                 return Ok(());
             }
             // One that only leads to the subset goes, too, if nothing is left in it.
-            let entry = self.target_entry(dir)?;
-            let stays = entry.is_some_and(|e| e.kind == Kind::Directory);
-            if stays && self.subset.includes(dir, true) {
+            if self.subset.includes(dir, true) && self.has_dir(dir)? {
                 return Ok(());
             }
             gone.insert(dir.to_vec());
             path = dir;
         }
         Ok(())
+    }
+
+    /// Whether the target has a directory at `path`, with something of the subset in it or empty.
+    fn has_dir(&self, path: &[u8]) -> Result<bool, RepoError> {
+        let entry = self.target_entry(path)?;
+        let Some(entry) = entry.filter(|entry| entry.kind == Kind::Directory) else {
+            return Ok(false);
+        };
+        if self.subset.extent(path) == Extent::All || entry.id == empty_tree_id() {
+            return Ok(true);
+        }
+        let mut found = false;
+        let at = Repo::parse_path(path)?;
+        self.repo
+            .list_subset(&at, entry.id, self.subset, &mut |_| {
+                found = true;
+                Ok(ControlFlow::Break(()))
+            })?;
+        Ok(found)
     }
 
     /// Plans one entry, and carries the plan out when it is large enough.
