@@ -672,6 +672,16 @@ fn the_tour_runs_and_leaves_nothing() -> Outcome {
     let text = String::from_utf8(output.stdout)?;
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.contains("$ dmv verify\nall is well"), "{text}");
+    for step in [
+        "merge night",
+        "resolve media/still.png --both",
+        "undo",
+        "checkout main --subset sound",
+        "clone",
+        "pull disk",
+    ] {
+        assert!(text.contains(&format!("$ dmv {step}")), "{step}");
+    }
     assert_eq!(fs::read_dir(temp)?.count(), 0);
     Ok(())
 }

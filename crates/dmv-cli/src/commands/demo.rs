@@ -23,6 +23,8 @@ pub struct Args {
 
 /// Bytes of the clip that the tour edits.
 const CLIP_BYTES: usize = 8 << 20;
+/// Bytes of the still, about.
+const STILL_BYTES: usize = 40_000;
 /// Where the edit happens, and how much is put in.
 const EDIT_AT: u64 = 3_000_000;
 const EDIT_BYTES: usize = 2_000;
@@ -83,11 +85,12 @@ struct Tour<'a> {
 
 impl Tour<'_> {
     fn take(&self) -> Result<u8, Failure> {
-        self.say("A small film project: notes, a cue sheet and a clip of 8 MiB.")?;
+        self.say("A small film project: notes, a cue sheet, a still and a clip of 8 MiB.")?;
         self.dmv(&["init", "--branch", "main"])?;
         self.write("notes.txt", b"Scene 1: harbour, dawn\n")?;
         self.write("sound/cues.csv", b"time,cue\n00:00:04,gulls\n")?;
         self.write("media/clip.mov", &noise(CLIP_BYTES))?;
+        self.write("media/still.png", &noise(STILL_BYTES))?;
         self.dmv(&["status"])?;
         self.dmv(&["commit", "-m", "first cut"])?;
 
@@ -106,6 +109,7 @@ impl Tour<'_> {
         self.dmv(&["branch", "night"])?;
         self.dmv(&["checkout", "night"])?;
         self.write("notes.txt", b"Scene 1: harbour, night\n")?;
+        self.write("media/still.png", &noise(STILL_BYTES + 2))?;
         self.dmv(&["commit", "-m", "what if it were night"])?;
         self.dmv(&["checkout", "main"])?;
         self.dmv(&["log", "night"])?;
@@ -116,22 +120,8 @@ impl Tour<'_> {
         self.dmv(&["cat", "night:notes.txt"])?;
         self.dmv(&["diff", "main", "night", "--stat"])?;
 
-        self.say("Both branches have changed the same line: the merge keeps both as a conflict.")?;
-        self.write(
-            "notes.txt",
-            b"Scene 1: harbour, dawn, fog\nScene 2: market, noon\n",
-        )?;
-        self.dmv(&["commit", "-m", "fog"])?;
-        self.dmv_ending(&["merge", "night"], EXIT_CONFLICTS)?;
-        self.dmv(&["conflicts"])?;
-        self.dmv(&["resolve", "notes.txt", "--ours"])?;
-        self.dmv(&["commit", "-m", "night, but with the fog of the morning"])?;
-        self.dmv(&["log", "--graph"])?;
-
-        self.say("Any of that can be taken back, and done again.")?;
-        self.dmv(&["undo"])?;
-        self.dmv(&["undo"])?;
-        self.dmv(&["op", "log", "-n", "4"])?;
+        self.merge()?;
+        self.subset()?;
 
         self.say("A file is lost by accident, and put back.")?;
         fs::remove_file(self.dir.join("sound/cues.csv"))
@@ -148,9 +138,45 @@ impl Tour<'_> {
         self.peers()?;
         self.say(
             "Shown: commits that store only what is new, history, branches, a merge and its \
-             conflict, undo, restoring files, checking the repository, and a second peer.",
+             conflict, undo, a part of the project, restoring files, checking the repository, \
+             and a second peer.",
         )?;
         Ok(0)
+    }
+
+    /// Two versions of a still, and an answer that is taken back and given again.
+    fn merge(&self) -> Result<(), Failure> {
+        self.say("Both branches grade the same still: the merge keeps both as a conflict.")?;
+        self.write("media/still.png", &noise(STILL_BYTES + 1))?;
+        self.dmv(&["commit", "-m", "the still, warmer"])?;
+        self.dmv_ending(&["merge", "night"], EXIT_CONFLICTS)?;
+        self.dmv(&["conflicts"])?;
+        self.say("Each version is a file to look at; one of them, or both, is chosen.")?;
+        self.dmv(&["show"])?;
+        self.dmv(&["resolve", "media/still.png", "--both"])?;
+        self.dmv(&["status"])?;
+        self.dmv(&["commit", "-m", "night, and both grades of the still"])?;
+        self.dmv(&["log", "--graph", "--oneline"])?;
+
+        self.say("Any of that can be taken back, and done again.")?;
+        self.dmv(&["undo"])?;
+        self.dmv(&["undo"])?;
+        self.dmv(&["op", "log", "-n", "4"])
+    }
+
+    /// A part of the project, and a commit from it.
+    fn subset(&self) -> Result<(), Failure> {
+        self.say("The sound department needs a part of it only: the rest leaves the disk.")?;
+        self.dmv(&["checkout", "main", "--subset", "sound", "*.txt"])?;
+        self.dmv(&["status"])?;
+        self.write(
+            "sound/cues.csv",
+            b"time,cue\n00:00:04,gulls\n00:00:09,bell\n",
+        )?;
+        self.say("A commit from the part keeps everything else as it is.")?;
+        self.dmv(&["commit", "-m", "a bell"])?;
+        self.dmv(&["ls", "-r"])?;
+        self.dmv(&["checkout", "--all"])
     }
 
     /// A second repository, which goes when the tour ends.
