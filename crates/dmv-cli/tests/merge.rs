@@ -602,3 +602,31 @@ fn a_conflict_is_shown_with_its_versions_and_each_can_be_read() -> Outcome {
     place.ends(20, &["cat", "side:a", "--side", "ours"])?;
     Ok(())
 }
+
+#[test]
+fn a_merge_into_a_branch_without_commits_takes_the_other() -> Outcome {
+    let place = Place::new()?;
+    place.set(&[("a", "1")])?;
+    place.ok(&["commit", "-m", "one"])?;
+    let other = place.dir.path().join("other");
+    let other = other.to_str().ok_or("path")?;
+    place.ok(&["init", other])?;
+    let there = |exit: i32, args: &[&str]| place.ends(exit, &[&["-C", other], args].concat());
+    there(0, &["remote", "add", "origin", "../work"])?;
+    there(0, &["fetch"])?;
+    // Work that is not committed is not overwritten, here neither.
+    fs::write(format!("{other}/a"), "mine")?;
+    let (_, errors) = there(5, &["merge", "origin/main"])?;
+    assert!(errors.contains("in a"), "{errors}");
+    fs::remove_file(format!("{other}/a"))?;
+    fs::write(format!("{other}/b"), "mine")?;
+    let (out, _) = there(0, &["merge", "origin/main"])?;
+    assert!(out.starts_with("fast-forward: main is at"), "{out}");
+    assert_eq!(fs::read(format!("{other}/a"))?, b"1");
+    assert!(there(0, &["status"])?.0.contains("added     b"));
+    there(0, &["undo"])?;
+    assert!(there(0, &["status"])?.0.contains("no commit yet"));
+    let unborn = there(20, &["revert", "@"])?.1;
+    assert!(unborn.contains("there is no commit yet"), "{unborn}");
+    Ok(())
+}

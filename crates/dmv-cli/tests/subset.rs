@@ -1,5 +1,8 @@
 //! `dmv checkout --subset` and `dmv subset` as a user runs them.
 
+// A test says aloud what it could not try.
+#![allow(clippy::print_stdout)]
+
 mod place;
 
 use place::{Outcome, Place};
@@ -159,7 +162,8 @@ fn a_file_takes_the_place_of_a_directory_with_nothing_of_the_subset() -> Outcome
     place.commit("a file")?;
     place.ok(&["checkout", "main"])?;
     place.ok(&["subset", "set", "!*.y"])?;
-    assert!(place.work().join("b/c").is_dir());
+    assert!(!place.work().join("b").exists());
+    fs::create_dir_all(place.work().join("b/c"))?;
     place.ok(&["checkout", "other"])?;
     assert_eq!(fs::read(place.work().join("b"))?, b"a file");
     place.ok(&["undo"])?;
@@ -219,5 +223,71 @@ fn a_pattern_that_matches_nothing_is_said_and_a_bad_one_refused() -> Outcome {
     place.fails(2, &["checkout"])?;
     place.fails(2, &["checkout", "--all", "--subset", "titles"])?;
     assert_eq!(place.ok(&["subset"])?, "titles\nnowhere/*.x\n");
+    Ok(())
+}
+
+#[test]
+fn a_part_is_exported_from_a_bare_repository() -> Outcome {
+    let place = studio()?;
+    let bare = place.dir.path().join("bare");
+    let bare = bare.to_str().ok_or("path")?;
+    place.ok(&["clone", "--bare", ".", bare])?;
+    let out = place.dir.path().join("out");
+    let to = out.to_str().ok_or("path")?;
+    let export = [
+        "-C", bare, "export", "main", "--subset", "media/s1", "*.txt",
+    ];
+    let done = place.json(&[&export[..], &["--to", to, "--json"]].concat())?;
+    assert_eq!(done["files"], 3);
+    assert_eq!(fs::read(out.join("media/s1/a"))?, b"media/s1/a");
+    assert!(out.join("notes.txt").exists() && !out.join("titles").exists());
+    // A tar of the same, streamed to whoever reads.
+    let mut child = place
+        .command(&[&export[..], &["--tar", "-"]].concat())
+        .stdout(std::process::Stdio::piped())
+        .spawn()?;
+    let unpacked = place.dir.path().join("unpacked");
+    fs::create_dir(&unpacked)?;
+    let tar = std::process::Command::new("tar")
+        .args(["-x", "-C"])
+        .arg(&unpacked)
+        .stdin(child.stdout.take().ok_or("stdout")?)
+        .status();
+    match tar {
+        Ok(status) => assert!(status.success()),
+        Err(e) => println!("skipped: no tar: {e}"),
+    }
+    assert!(child.wait()?.success());
+    let differs = std::process::Command::new("diff")
+        .arg("-r")
+        .args([&out, &unpacked])
+        .status()?;
+    assert!(differs.success());
+    Ok(())
+}
+
+/// Where two names are one, nothing of the checkout is done. The file system here tells them apart,
+/// so a lock file in capitals stands for one that does not: by that the program knows.
+#[test]
+fn names_that_are_one_on_this_file_system_are_refused_only_inside_the_subset() -> Outcome {
+    let place = studio()?;
+    place.write("media/s2/B", "two")?;
+    place.write("titles/D", "two")?;
+    place.commit("names that differ in case")?;
+    place.ok(&["subset", "set", "notes.txt"])?;
+    fs::write(place.work().join(".dmv/worktrees/main/LOCK"), "")?;
+    let err = place.fails(20, &["subset", "add", "titles"])?;
+    assert!(
+        err.contains("'titles/D'") && err.contains("'titles/d'"),
+        "{err}"
+    );
+    assert!(!has(&place, "titles"));
+    // Outside of the subset they are no obstacle, and one of the two alone is none.
+    place.ok(&["subset", "add", "media/s1", "titles/d"])?;
+    assert!(has(&place, "titles/d") && !has(&place, "titles/D"));
+    place.ok(&["checkout", "@~1"])?;
+    place.ok(&["checkout", "main"])?;
+    place.fails(20, &["checkout", "main", "--all"])?;
+    place.ok(&["status", "--exit-code"])?;
     Ok(())
 }

@@ -196,6 +196,43 @@ fn what_was_moved_by_hand_is_found_again() -> Outcome {
 }
 
 #[test]
+fn a_worktree_that_was_moved_keeps_its_subset_and_its_changes() -> Outcome {
+    let place = repository()?;
+    place.write("media/m", "1")?;
+    place.write("text/t", "1")?;
+    place.commit("more")?;
+    let at = |name: &str| place.work().join("..").join(name);
+    place.ok(&["worktree", "add", "../side"])?;
+    place.ok(&["-C", "../side", "subset", "set", "media"])?;
+    place.ok(&["subset", "set", "text"])?;
+    fs::write(at("side/media/m"), "2")?;
+    fs::write(at("work/text/t"), "2")?;
+    fs::rename(at("side"), at("side2"))?;
+    fs::rename(place.work(), at("work2"))?;
+    fs::create_dir(place.work())?;
+    // Both at once: neither knows where the other is.
+    place.ok(&["-C", "../work2", "worktree", "repair", "../side2"])?;
+    for (dir, subset, path) in [
+        ("../work2", "text", "text/t"),
+        ("../side2", "media", "media/m"),
+    ] {
+        let status = status(&place, dir)?;
+        assert_eq!(status["subset"], json!([subset]));
+        let changes = json!([{"path": path, "change": "modified"}]);
+        assert_eq!(status["changes"], changes);
+        place.ok(&["-C", dir, "commit", "-m", "moved"])?;
+        let out = place.ok(&["-C", dir, "subset", "clear"])?;
+        assert!(out.contains("written"), "{out}");
+        place.ok(&["-C", dir, "status", "--exit-code"])?;
+        place.ok(&["-C", dir, "undo"])?;
+        let log = place.ok(&["-C", dir, "ls", "-r"])?;
+        assert!(log.contains("media/m") && log.contains("text/t"));
+    }
+    assert!(!at("side2/text").exists() && !at("work2/media").exists());
+    Ok(())
+}
+
+#[test]
 fn a_copy_of_a_worktree_is_refused() -> Outcome {
     let place = repository()?;
     let at = |name: &str| place.work().join("..").join(name);

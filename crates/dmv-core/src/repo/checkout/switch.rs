@@ -285,7 +285,7 @@ impl<'a> Switch<'a> {
                 continue;
             };
             let entry = entry_at(self.repo.objects(), &base, &dir)?;
-            if !entry.is_some_and(|entry| entry.kind == Kind::Directory) {
+            if entry.is_none_or(|entry| entry.kind != Kind::Directory) {
                 continue;
             }
             for (name, kind) in opened.list(MAX_DIR_ENTRIES)?.iter() {
