@@ -65,6 +65,8 @@ impl Repo {
                 Ok(brought) => brought,
                 Err(e) => {
                     own_job.cancel();
+                    // With all files written, it waits to hear whether they may count.
+                    drop(tell);
                     return Err(e);
                 }
             };
