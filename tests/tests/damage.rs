@@ -252,6 +252,29 @@ fn files_that_the_damage_does_not_touch_can_be_read() -> Outcome {
 }
 
 #[test]
+fn the_bytes_of_another_object_are_noticed() -> Outcome {
+    let (dir, mut rng) = (fast_dir()?, Rng::new(12));
+    drop(Repo::init(dir.path(), "main", false, asked("init"))?);
+    let (one, two) = (rng.bytes(5000), rng.bytes(5000));
+    for (name, content) in [("one", &one), ("two", &two)] {
+        std::fs::write(dir.path().join(name), content)?;
+    }
+    commit(&Repo::open(dir.path())?, "both")?;
+    let repo = Repo::open(dir.path())?;
+    let packs = repo.store().packs();
+    let largest = packs.iter().max_by_key(|pack| pack.len).ok_or("packs")?;
+    let path = repo.store().pack_path(largest.id);
+    let mut bytes = std::fs::read(&path)?;
+    let at = bytes.windows(5000).position(|w| w == two).ok_or("two")?;
+    bytes[at..at + 5000].copy_from_slice(&one);
+    std::fs::write(&path, bytes)?;
+    let report = Repo::open(dir.path())?.verify(VerifyDepth::Normal, &Job::default())?;
+    let paths: Vec<_> = report.damaged.iter().map(|d| d.paths.clone()).collect();
+    assert_eq!(paths, [[b"two".to_vec()]]);
+    Ok(())
+}
+
+#[test]
 fn lost_ends_and_swapped_blocks_of_packs_are_noticed() -> Outcome {
     let subject = Subject::new(3, 40_000)?;
     let mut rng = Rng::new(5);

@@ -483,7 +483,20 @@ impl Store {
         Ok(file.len().at("measure", &path)? >= row.len)
     }
 
-    /// The same, but not a pack where the object is known to be damaged.
+    /// Whether a table says that `id` is at this place of `pack`.
+    fn is_placed(&self, id: &ObjectId, pack: FileId, place: Place) -> Result<bool, StoreError> {
+        let mut failed = None;
+        for table in read(&self.tables).iter() {
+            match table.lookup(id, &self.room) {
+                Ok(found) if found == Some((pack, place)) => return Ok(true),
+                Ok(_) => {}
+                Err(e) => failed = Some(e),
+            }
+        }
+        failed.map_or(Ok(false), Err)
+    }
+
+    /// The pack that holds `id`, unless it is known to be damaged there.
     fn sound_pack_of(&self, id: &ObjectId) -> Result<Option<FileId>, StoreError> {
         let found = self.locate(id)?;
         let sound = found.filter(|(pack, place)| !read(&self.bad).has(*pack, place.offset));
