@@ -4,7 +4,7 @@ use crate::commands::remote::set;
 use crate::commands::subset::tell_idle;
 use crate::config::{Config, ORIGIN};
 use crate::context::Context;
-use crate::error::{EXIT_OK, EXIT_REFUSED, Failure};
+use crate::error::{EXIT_ABSENT, EXIT_OK, EXIT_REFUSED, Failure};
 use crate::format::text::{bytes, clean, count};
 use crate::partial::{SliceArgs, SliceValue, words, worktree_subset};
 use crate::peers::{Report, offered, tips, with_client};
@@ -92,7 +92,12 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     });
     let (summary, start, checkout) = match cloned {
         Ok(cloned) => cloned,
-        Err(e) => return Err(made.give_up(e)),
+        Err(mut e) => {
+            if e.exit == EXIT_ABSENT {
+                e.hint = Some("dmv clone --help: SRC is partial itself, ask for less".to_owned());
+            }
+            return Err(made.give_up(e));
+        }
     };
     let mut report = Report::default();
     report.add(summary, Vec::new());
