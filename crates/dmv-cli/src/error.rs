@@ -317,7 +317,7 @@ fn sort(e: &RepoError) -> Sorted {
         RepoError::NoFormat(_) => damaged("dmv recover"),
         RepoError::Symlink(_) => ("symlink", EXIT_DAMAGE, None),
         RepoError::NoDatabase(_) => damaged("dmv recover"),
-        RepoError::NoWorktree => ("no-worktree", EXIT_OTHER, None),
+        RepoError::NoWorktree => ("no-worktree", EXIT_OTHER, way_to_worktree()),
         RepoError::Busy => ("busy", EXIT_BUSY, None),
         RepoError::Revision(RevisionError::Unknown(_)) => {
             hinted("unknown-revision", EXIT_OTHER, "dmv branch")
@@ -401,6 +401,14 @@ fn sort(e: &RepoError) -> Sorted {
         RepoError::Cancelled => ("interrupted", EXIT_INTERRUPTED, None),
         RepoError::Text(_) => ("bad-text", EXIT_OTHER, None),
     }
+}
+
+/// The command that leads out of the `.dmv` directory of a worktree, if that is where we are.
+fn way_to_worktree() -> Option<String> {
+    let place = dmv_core::repo::discover(Path::new(".")).ok()?;
+    let is_inside = place.dmv.file_name().is_some_and(|name| name == DMV_DIR);
+    let root = place.dmv.parent().filter(|_| is_inside)?;
+    Some(format!("cd {}", quoted(&root.to_string_lossy())))
 }
 
 fn damaged(hint: &str) -> Sorted {

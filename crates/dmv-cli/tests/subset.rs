@@ -176,6 +176,14 @@ fn a_file_takes_the_place_of_a_directory_with_nothing_of_the_subset() -> Outcome
 }
 
 #[test]
+fn a_command_inside_of_the_repository_s_directory_says_where_the_worktree_is() -> Outcome {
+    let place = studio()?;
+    let err = place.fails(20, &["-C", ".dmv/packs", "status"])?;
+    assert!(err.contains("has no worktree here\nhint: cd /"), "{err}");
+    Ok(())
+}
+
+#[test]
 fn narrowing_never_takes_what_is_not_committed() -> Outcome {
     let place = studio()?;
     place.write("titles/d", "changed")?;
