@@ -13,9 +13,11 @@ use dmv_net::transport::{Connection, Reach, Url, connect};
 use dmv_net::wire::Code;
 use dmv_tests::peers::{Done, Place, tips, update};
 use dmv_tests::scratch::{asked, commit, files_of};
-use std::sync::Arc;
+use std::io::{Write, stdout};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// A served repository.
 struct Server {
@@ -230,26 +232,46 @@ fn a_wrong_key_and_a_repository_that_is_gone_are_told_apart() -> Done {
     Ok(())
 }
 
-/// Local commits go on while many fetch, and all get a whole state.
 #[test]
 fn many_fetch_while_commits_are_made() -> Done {
-    let place = Place::with_files(9, 20, 50_000)?;
+    many_fetch(8, 20)
+}
+
+/// Takes some ten seconds, and 2 GB of room.
+#[test]
+#[ignore]
+fn fifty_fetch_while_commits_are_made() -> Done {
+    many_fetch(50, 400)
+}
+
+/// Local commits go on while so many fetch, all get a whole state, and nobody waits much longer
+/// than the others.
+fn many_fetch(peers: usize, files: usize) -> Done {
+    let place = Place::with_files(9, files, 50_000)?;
     let server = Server::start(place, false)?;
-    let keys: Vec<DeviceKey> = (0..8).map(|_| DeviceKey::generate()).collect();
+    let keys: Vec<DeviceKey> = (0..peers).map(|_| DeviceKey::generate()).collect();
     for key in &keys {
         server.trust(key, Access::Read)?;
     }
-    let fetched: Vec<Result<(), String>> = std::thread::scope(|scope| {
-        let one = |key: &DeviceKey| -> Done {
-            let ours = Place::new()?;
+    let begun = Barrier::new(peers + 1);
+    let fetched: Vec<Result<Duration, String>> = std::thread::scope(|scope| {
+        let begun = &begun;
+        let one = |key: &DeviceKey| -> Done<Duration> {
+            let ours = Place::new();
+            begun.wait();
+            let start = Instant::now();
+            let ours = ours?;
             let tip = fetch(&ours.repo, &server.address, key)?;
+            let took = start.elapsed();
             files_of(&ours.repo, &tip)?;
-            ours.is_sound()
+            ours.is_sound()?;
+            Ok(took)
         };
         let all: Vec<_> = keys
             .iter()
             .map(|key| scope.spawn(move || one(key).map_err(|e| e.to_string())))
             .collect();
+        begun.wait();
         for n in 0..10 {
             std::fs::write(server.place.dir.path().join("changing"), format!("{n}\n"))
                 .expect("written");
@@ -260,5 +282,11 @@ fn many_fetch_while_commits_are_made() -> Done {
             .collect()
     });
     assert!(fetched.iter().all(Result::is_ok), "{fetched:?}");
+    let mut took: Vec<Duration> = fetched.into_iter().flatten().collect();
+    took.sort_unstable();
+    let (middle, last) = (took[peers / 2], took[peers - 1]);
+    writeln!(stdout(), "half had it after {middle:?}, all after {last:?}")?;
+    // Busy machines stretch short times.
+    assert!(last < middle * 4 + Duration::from_secs(2), "{took:?}");
     server.place.is_sound()
 }
