@@ -12,6 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+/// Bytes of a frame for which there is room before the first of them has come.
+const FIRST_READ_BYTES: usize = 512 << 10;
 /// How often somebody who waits looks whether the job was cancelled.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long this side waits for another process that moves nearly nothing, unless told otherwise.
@@ -390,13 +392,17 @@ fn read_frame(reader: &mut impl Read) -> Result<Option<Frame>, NetError> {
         return Ok(None);
     }
     let len = Frame::body_len(&head)?;
-    // Grows as the bytes arrive: a length is only a claim.
+    // Grows as the bytes arrive: a length is only a claim. But not from a few bytes on, which would
+    // move each frame several times.
     let mut body = Vec::new();
-    let read = reader.take(len as u64).read_to_end(&mut body);
-    match read {
-        Ok(n) if n == len => Ok(Some(Frame::from_parts(&head, body)?)),
-        _ => Err(NetError::Closed),
+    while body.len() < len {
+        let from = body.len();
+        body.resize(len.min(from + from.max(FIRST_READ_BYTES)), 0);
+        if !fill(reader, &mut body[from..])? {
+            return Err(NetError::Closed);
+        }
     }
+    Ok(Some(Frame::from_parts(&head, body)?))
 }
 
 /// Fills `buffer`; `false` at the end, which may only come before its first byte.

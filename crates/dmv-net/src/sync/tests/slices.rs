@@ -269,8 +269,9 @@ fn a_slice_moves_what_it_holds_and_reads_no_more() -> Outcome {
     assert!(run.done && run.round_trips == 1, "{run:?}");
     // Two directories of a hundred files, one of them in two states, and three roots of two nodes.
     assert!(run.objects < 240, "{run:?}");
+    // Metadata is walked twice, for itself and for the chunks.
     assert!(
-        theirs.reads() < 3 * run.objects as u64,
+        theirs.reads() < 6 * run.objects as u64,
         "{} reads",
         theirs.reads()
     );
