@@ -1,9 +1,9 @@
 //! Giving up bytes that others hold: `drop`.
 //!
 //! First it is noted durably which files are given up, then packs go that hold nothing but what only
-//! such files need; then those go of which that is the larger part, after the rest was copied. A
-//! crash in between leaves bytes that are noted as given up, or copies, which harms nobody. What else
-//! shares a pack with something that is needed stays until packs are rewritten.
+//! such files need. A crash in between leaves bytes that are noted as given up, which harms nobody.
+//! Where enough of a pack is given up, what is needed of it is moved into another one, and it goes as
+//! well. Of packs where that does not pay, the space waits.
 
 use super::choices::Record;
 use super::keep::Exclusive;
@@ -17,11 +17,9 @@ use crate::object::root::has_blob;
 use crate::object::tree::Kind;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::repo::look::blob_of;
-use crate::store::{
-    CheckedObject, CheckedRecord, FileId, Gather, Incoming, IoContext, Mark, Marks, Outgoing,
-    PackKind, PackRow, Store, StoreError,
-};
+use crate::store::{FileId, IoContext, Mark, Marks, PackKind, PackRow, StoreError};
 use crate::vfs::{Open, VfsFile};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -30,6 +28,9 @@ use std::sync::Arc;
 const TRIES: usize = 3;
 /// Operations read at a time.
 const PAGE: usize = 256;
+/// A pack is rewritten if at least one part in so many of it is given up. Each byte freed then costs
+/// at most three that are copied.
+const WORTH_REWRITING: u64 = 4;
 
 /// Files whose content can be given up.
 #[derive(Debug, Default)]
@@ -46,13 +47,13 @@ pub struct Droppable {
 /// What became of the space.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Freed {
-    /// Bytes of packs that are gone.
+    /// Bytes of packs that are gone, less what was stored again to make that possible.
     pub freed_bytes: u64,
-    /// Bytes of content that nothing needs any more, in packs with more that is needed.
+    /// Bytes of content that nothing needs any more and that share packs with what is needed.
     pub waiting_bytes: u64,
     /// Bytes of content that other files need as well.
     pub shared_bytes: u64,
-    /// Why nothing was moved out of packs that hold little else, if that failed.
+    /// Why a pack that was worth it was not rewritten, if that failed.
     pub why_not_moved: Option<String>,
 }
 
@@ -168,77 +169,103 @@ impl Freeing<'_> {
         let mut roots: BTreeMap<ObjectId, ObjectType> =
             earlier.iter().map(|(ty, id)| (*id, *ty)).collect();
         roots.extend(files.iter().map(|blob| (blob.id, blob.ty())));
+        let mut freed = Freed::default();
         for _ in 0..TRIES {
             self.repo.store().refresh()?;
             let last = self.repo.refs().last_operation()?;
-            let plan = self.plan(&roots, job)?;
+            let mut plan = self.plan(&roots, job)?;
             if !still() {
                 return Err(RepoError::Unconfirmed);
             }
             let ids = files.iter().map(|blob| blob.id);
             self.repo.change_slice(|slice| slice.dropped.extend(ids))?;
-            let whole = self.lock(&plan.packs)?;
-            let Some(mut freed_bytes) = self.free(&whole, last)? else {
-                continue;
-            };
-            let mut gone: BTreeSet<FileId> = whole.iter().map(|(row, _)| row.id).collect();
-            let mut why_not_moved = None;
-            match self.move_out(&plan, last, job) {
-                Ok((packs, bytes)) => {
-                    gone.extend(packs);
-                    freed_bytes += bytes;
-                }
-                Err(RepoError::Cancelled) => return Err(RepoError::Cancelled),
-                // A disk without room, perhaps. What could be freed without it is free.
-                Err(e) => why_not_moved = Some(e.to_string()),
+            if self.carry_out(&mut plan, last, &mut freed, job)? {
+                freed.waiting_bytes = plan.chunks.values().sum();
+                freed.shared_bytes = plan.shared_bytes;
+                return Ok(freed);
             }
-            let waits = plan.chunks.iter().filter(|(pack, _)| !gone.contains(pack));
-            return Ok(Freed {
-                freed_bytes,
-                waiting_bytes: waits.map(|(_, bytes)| bytes).sum(),
-                shared_bytes: plan.shared_bytes,
-                why_not_moved,
-            });
         }
         // They are noted as given up; the space is freed another time.
-        Ok(Freed {
-            waiting_bytes: self.bytes_of(&roots)?,
-            ..Freed::default()
-        })
+        freed.waiting_bytes = self.bytes_of(&roots)?;
+        Ok(freed)
     }
 
-    /// Copies what stays out of packs of which at least half is given up, and frees them. Returns
-    /// them, and the bytes won.
-    fn move_out(&self, plan: &Plan, last: u64, job: &Job) -> Result<(Vec<FileId>, u64), RepoError> {
-        let store = self.repo.store();
-        let locked = self.lock(&plan.mostly)?;
-        let leaving: HashSet<FileId> = locked.iter().map(|(row, _)| row.id).collect();
-        if leaving.is_empty() {
-            return Ok((Vec::new(), 0));
+    /// Frees what a plan says, as far as locks are free, and takes it off the plan. `false`: something
+    /// was committed meanwhile, so another plan is needed.
+    fn carry_out(
+        &self,
+        plan: &mut Plan,
+        last: u64,
+        freed: &mut Freed,
+        job: &Job,
+    ) -> Result<bool, RepoError> {
+        let packs = self.lock(std::mem::take(&mut plan.packs))?;
+        let Some(bytes) = self.free(&packs, last)? else {
+            return Ok(false);
+        };
+        freed.freed_bytes += bytes;
+        for (row, _) in &packs {
+            plan.chunks.remove(&row.id);
         }
-        let before = self.packs_len()?;
-        let mut copies = Incoming::new(store.mover(leaving.clone())?);
-        let mut gather = Gather::new(store);
-        plan.each_that_stays(&leaving, &mut |id, ty| {
-            if job.is_cancelled() {
-                return Err(StoreError::Cancelled);
+        // One after the other: there may be little room to move things to.
+        for row in std::mem::take(&mut plan.rewrite) {
+            let packs = self.lock(vec![row])?;
+            if packs.is_empty() {
+                continue;
             }
-            gather.add(ty, *id, &mut |out| copy(store, &mut copies, out))?;
+            let moved_bytes = match self.move_out(plan, &row, job) {
+                Ok(moved_bytes) => moved_bytes,
+                Err(RepoError::Cancelled) => return Err(RepoError::Cancelled),
+                // No room, or damage. The pack stays, and what could be freed is free.
+                Err(e) => {
+                    freed.why_not_moved = Some(e.to_string());
+                    continue;
+                }
+            };
+            let Some(bytes) = self.free(&packs, last)? else {
+                return Ok(false);
+            };
+            freed.freed_bytes += bytes.saturating_sub(moved_bytes);
+            plan.chunks.remove(&row.id);
+        }
+        Ok(true)
+    }
+
+    /// Stores elsewhere what is needed of a pack, whose lock is held. Returns bytes stored.
+    fn move_out(&self, plan: &Plan, row: &PackRow, job: &Job) -> Result<u64, RepoError> {
+        let store = self.repo.store();
+        let mut frames = BTreeSet::new();
+        plan.given_up.each(&mut |id, pack, place, marked| {
+            if pack == row.id && plan.stays(id, marked)? {
+                frames.insert(place.offset);
+            }
             Ok(())
         })?;
-        gather.flush(&mut |out| copy(store, &mut copies, out))?;
-        // Durable and in the catalogue before the other copies go.
-        self.repo.keep_incoming(copies)?;
-        let elsewhere = |id: &ObjectId, _| match store.has_outside(id, &leaving)? {
-            true => Ok(()),
-            false => Err(not_copied(store, "an object could not be copied")),
-        };
-        plan.each_that_stays(&leaving, &mut { elsewhere })?;
-        let taken = self.packs_len()? - before;
-        Ok(match self.free(&locked, last)? {
-            Some(bytes) => (leaving.into_iter().collect(), bytes.saturating_sub(taken)),
-            None => (Vec::new(), 0),
-        })
+        let stays = |id: &ObjectId| plan.stays(id, plan.given_up.has(id)?);
+        let moved = store.move_out(row.id, &frames, &stays, &mut |bytes| {
+            Job::add(&job.progress.bytes, bytes);
+            !job.is_cancelled()
+        });
+        let sealed = moved.and_then(|sealed| sealed.ok_or(StoreError::Cancelled));
+        let sealed = self.repo.noting_failed_sync(sealed)?;
+        let before = self.packs_len()?;
+        self.repo.keep(sealed)?;
+        let stored_bytes = self.packs_len()? - before;
+        // Nothing may go that is not elsewhere, whatever went wrong.
+        let leaving = HashSet::from([row.id]);
+        plan.given_up.each(&mut |id, pack, place, marked| {
+            let is_lost =
+                pack == row.id && plan.stays(id, marked)? && !store.has_outside(id, &leaving)?;
+            match is_lost {
+                true => Err(StoreError::DamagedFile {
+                    path: store.pack_path(row.id),
+                    offset: place.offset,
+                    why: "an object could not be copied",
+                }),
+                false => Ok(()),
+            }
+        })?;
+        Ok(stored_bytes)
     }
 
     fn packs_len(&self) -> Result<u64, RepoError> {
@@ -265,43 +292,44 @@ impl Freeing<'_> {
             Ok(())
         })?;
         let needed = self.mark_needed(&given_up, roots, job)?;
+        let mut plan = Plan {
+            packs: Vec::new(),
+            rewrite: Vec::new(),
+            chunks: HashMap::new(),
+            shared_bytes: 0,
+            given_up,
+            needed,
+        };
         let mut kept: BTreeSet<FileId> = BTreeSet::new();
-        given_up.each(&mut |id, _, pack, marked| {
-            if !marked || needed.has(id)? {
+        plan.given_up.each(&mut |id, pack, _, marked| {
+            if plan.stays(id, marked)? {
                 kept.insert(pack);
             }
             Ok(())
         })?;
-        let (mut chunks, mut shared_bytes) = (HashMap::<FileId, u64>::new(), 0);
-        let mut counted = given_up.blank();
+        let mut counted = plan.given_up.blank();
         each_chunk(repo, roots, &mut |id, len| {
             if counted.mark(id)? != Mark::New {
                 return Ok(());
             }
-            if needed.has(id)? {
-                shared_bytes += len;
+            if plan.needed.has(id)? {
+                plan.shared_bytes += len;
             } else if let Some(pack) = repo.store().pack_of(id)? {
-                *chunks.entry(pack).or_default() += len;
+                *plan.chunks.entry(pack).or_default() += len;
             }
             Ok(())
         })?;
-        let mut data = repo.store().packs();
-        data.retain(|row| row.kind == PackKind::Data);
-        let (mostly, packs): (Vec<PackRow>, Vec<PackRow>) =
-            data.into_iter().partition(|row| kept.contains(&row.id));
-        let is_mostly_given_up = |row: &PackRow| {
-            chunks
-                .get(&row.id)
-                .is_some_and(|bytes| *bytes >= row.len / 2)
-        };
-        Ok(Plan {
-            mostly: mostly.into_iter().filter(is_mostly_given_up).collect(),
-            packs,
-            given_up,
-            needed,
-            chunks,
-            shared_bytes,
-        })
+        for row in repo.store().packs() {
+            let waits = plan.chunks.get(&row.id).copied().unwrap_or_default();
+            match row.kind {
+                PackKind::Data if !kept.contains(&row.id) => plan.packs.push(row),
+                PackKind::Data if waits >= row.len / WORTH_REWRITING => plan.rewrite.push(row),
+                _ => {}
+            }
+        }
+        plan.rewrite
+            .sort_by_key(|row| Reverse(plan.chunks.get(&row.id).copied()));
+        Ok(plan)
     }
 
     /// Marks what everything but `roots` needs: of all commits that refs, worktrees and the log of
@@ -369,9 +397,9 @@ impl Freeing<'_> {
     }
 
     /// Takes the locks of packs; those that somebody is writing to are left out.
-    fn lock(&self, rows: &[PackRow]) -> Result<Vec<Locked>, RepoError> {
+    fn lock(&self, rows: Vec<PackRow>) -> Result<Vec<Locked>, RepoError> {
         let mut out = Vec::new();
-        for row in rows.iter().copied() {
+        for row in rows {
             let path = self.repo.store().pack_path(row.id);
             let file = self.repo.vfs.open(&path, Open::Append).at("open", &path)?;
             if file.try_lock().at("lock", &path)? {
@@ -411,54 +439,21 @@ impl Freeing<'_> {
 struct Plan {
     /// What can go.
     packs: Vec<PackRow>,
-    /// What could go if a smaller part of it was elsewhere.
-    mostly: Vec<PackRow>,
-    /// Chunks of the files that are given up, and what anything else needs.
-    given_up: Marks,
-    needed: Marks,
+    /// What can go once the rest of it is moved, the most worthwhile first.
+    rewrite: Vec<PackRow>,
     /// Bytes of chunks that nothing needs any more, by their pack.
     chunks: HashMap<FileId, u64>,
     shared_bytes: u64,
+    /// Chunks of what is given up.
+    given_up: Marks,
+    /// What everything else needs.
+    needed: Marks,
 }
 
 impl Plan {
-    /// Visits what stays of what lies in these packs.
-    fn each_that_stays(
-        &self,
-        packs: &HashSet<FileId>,
-        visit: &mut dyn FnMut(&ObjectId, ObjectType) -> Result<(), StoreError>,
-    ) -> Result<(), RepoError> {
-        self.given_up
-            .each(&mut |id, ty, pack, marked| match packs.contains(&pack)
-                && (!marked || self.needed.has(id)?)
-            {
-                true => visit(id, ty),
-                false => Ok(()),
-            })?;
-        Ok(())
-    }
-}
-
-fn not_copied(store: &Store, why: &'static str) -> StoreError {
-    StoreError::DamagedFile {
-        path: store.packs_dir().to_owned(),
-        offset: 0,
-        why,
-    }
-}
-
-/// Puts what comes out of a pack that will go into another one, after checking it.
-fn copy(store: &Store, to: &mut Incoming<'_>, out: Outgoing) -> Result<(), StoreError> {
-    let damaged = |why| not_copied(store, why);
-    match out {
-        Outgoing::Record(record, _) => {
-            let record = CheckedRecord::new(record).map_err(damaged)?;
-            to.add_record(&record).map(drop)
-        }
-        Outgoing::Object(ty, bytes) => {
-            let object = CheckedObject::new(ty, bytes).map_err(damaged)?;
-            to.add_object(&object).map(drop)
-        }
+    /// Whether an object is to stay. What nothing names stays: it may be another job's.
+    fn stays(&self, id: &ObjectId, given_up: bool) -> Result<bool, StoreError> {
+        Ok(!given_up || self.needed.has(id)?)
     }
 }
 

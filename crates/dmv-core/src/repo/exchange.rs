@@ -117,7 +117,7 @@ impl Repo {
         self.keep(sealed)
     }
 
-    fn keep(&self, sealed: Sealed) -> Result<(), RepoError> {
+    pub(super) fn keep(&self, sealed: Sealed) -> Result<(), RepoError> {
         if sealed.segments.is_empty() {
             return Ok(());
         }

@@ -1,10 +1,9 @@
 //! Marks on objects, one bit each: memory for a walk over everything, whatever the number of
 //! objects that are not here.
 
-use super::table::{Room, Table};
+use super::table::{Place, Room, Table};
 use super::{FileId, Store, StoreError, read};
 use crate::hash::ObjectId;
-use crate::object::ObjectType;
 use std::sync::Arc;
 
 /// What came of marking an object.
@@ -18,8 +17,8 @@ pub enum Mark {
     Absent,
 }
 
-/// Takes an object, its type, its pack, and whether it is marked.
-pub type Visit<'v> = dyn FnMut(&ObjectId, ObjectType, FileId, bool) -> Result<(), StoreError> + 'v;
+/// Takes an object, its pack and place there, and whether it is marked.
+pub type Visit<'v> = dyn FnMut(&ObjectId, FileId, Place, bool) -> Result<(), StoreError> + 'v;
 
 /// Marks on the objects that a store had when they were begun.
 pub struct Marks {
@@ -77,15 +76,15 @@ impl Marks {
         Ok(false)
     }
 
-    /// Visits every object with its pack, its type, and whether it is marked. One that is stored
-    /// twice comes twice.
+    /// Visits every object with its pack and place there, and whether it is marked. One that is
+    /// stored twice comes twice.
     pub fn each(&self, visit: &mut Visit<'_>) -> Result<(), StoreError> {
         for (table, words) in &self.tables {
             let mut number = 0;
             table.walk(&mut |entry, pack| {
                 let marked = words[number / 64] & 1 << (number % 64) != 0;
                 number += 1;
-                visit(&entry.id, entry.place.ty, pack, marked)
+                visit(&entry.id, pack, entry.place, marked)
             })?;
         }
         Ok(())

@@ -17,6 +17,7 @@ mod marks;
 mod read;
 mod receive;
 mod recover;
+mod rewrite;
 mod scan;
 mod send;
 mod table;
@@ -455,16 +456,7 @@ impl Store {
 
     /// Whether the store has `id` in another pack than these, where no check has found damage.
     pub fn has_outside(&self, id: &ObjectId, packs: &HashSet<FileId>) -> Result<bool, StoreError> {
-        let known_bad = read(&self.bad);
-        for table in read(&self.tables).iter() {
-            if let Some((pack, place)) = table.lookup(id, &self.room)?
-                && !packs.contains(&pack)
-                && !known_bad.has(pack, place.offset)
-            {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        Ok(self.sound_pack_of(id, packs)?.is_some())
     }
 
     /// Whether the store has `id` where no check has found damage, in a pack that is all there.
@@ -472,7 +464,7 @@ impl Store {
         if self.locate_anew(id)?.is_none() {
             return Ok(false);
         }
-        let Some(pack) = self.sound_pack_of(id)? else {
+        let Some(pack) = self.sound_pack_of(id, &HashSet::new())? else {
             return Ok(false);
         };
         let Some(row) = read(&self.rows).iter().find(|row| row.id == pack).copied() else {
@@ -496,11 +488,30 @@ impl Store {
         failed.map_or(Ok(false), Err)
     }
 
-    /// The pack that holds `id`, unless it is known to be damaged there.
-    fn sound_pack_of(&self, id: &ObjectId) -> Result<Option<FileId>, StoreError> {
-        let found = self.locate(id)?;
-        let sound = found.filter(|(pack, place)| !read(&self.bad).has(*pack, place.offset));
-        Ok(sound.map(|(pack, _)| pack))
+    /// A pack that holds `id` and where it is not known to be damaged; none of `leaving`.
+    fn sound_pack_of(
+        &self,
+        id: &ObjectId,
+        leaving: &HashSet<FileId>,
+    ) -> Result<Option<FileId>, StoreError> {
+        let (mut failed, mut found) = (None, false);
+        let known_bad = read(&self.bad);
+        for table in read(&self.tables).iter() {
+            match table.lookup(id, &self.room) {
+                Ok(Some((pack, place)))
+                    if !leaving.contains(&pack) && !known_bad.has(pack, place.offset) =>
+                {
+                    return Ok(Some(pack));
+                }
+                Ok(other) => found |= other.is_some(),
+                // Another table may have it, too.
+                Err(e) => failed = Some(e),
+            }
+        }
+        match (found, failed) {
+            (false, Some(e)) => Err(e),
+            _ => Ok(None),
+        }
     }
 
     fn damaged_path(&self) -> PathBuf {

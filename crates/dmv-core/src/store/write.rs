@@ -262,9 +262,7 @@ impl<'s> StoreWriter<'s> {
                 return Ok(false);
             }
         }
-        if let Some(pack) = self.store.sound_pack_of(id)?
-            && !self.leaving.contains(&pack)
-        {
+        if let Some(pack) = self.store.sound_pack_of(id, &self.leaving)? {
             lock(&self.relied).insert(pack);
             return Ok(false);
         }

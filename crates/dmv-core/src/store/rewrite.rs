@@ -1,0 +1,76 @@
+//! Moving what is needed out of a pack, so that the pack can go.
+//!
+//! Frames of which everything stays are copied as they are stored, in their order; of others the
+//! objects that stay are packed anew. All of it is decoded and hashed on the way: what is needed of
+//! a pack that goes is known to be whole elsewhere.
+
+use super::error::StoreError;
+use super::layout::FileId;
+use super::receive::{CheckedObject, CheckedRecord, Incoming};
+use super::write::Sealed;
+use super::{Place, Store};
+use crate::hash::ObjectId;
+use std::collections::{BTreeSet, HashSet};
+
+impl Store {
+    /// Stores the objects of `pack` that stay once more, unless another pack has them anyway; the
+    /// caller holds the pack's lock. `frames`: where in the pack they are. `stays` is asked for each
+    /// object there, `moved` gets bytes as they are done with and says whether to go on.
+    ///
+    /// Returns what is to be published; `None` if `moved` wanted no more. Damage ends it: then the
+    /// pack has to stay.
+    pub fn move_out(
+        &self,
+        pack: FileId,
+        frames: &BTreeSet<u64>,
+        stays: &dyn Fn(&ObjectId) -> Result<bool, StoreError>,
+        moved: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Option<Sealed>, StoreError> {
+        let mut incoming = Incoming::new(self.mover(HashSet::from([pack]))?);
+        for offset in frames {
+            let damaged = |why| StoreError::DamagedFile {
+                path: self.pack_path(pack),
+                offset: *offset,
+                why,
+            };
+            let record = CheckedRecord::new(self.record_at(pack, *offset)?).map_err(damaged)?;
+            let (mut stay, mut bytes) = (Vec::new(), 0);
+            for (n, object) in record.objects().iter().enumerate() {
+                bytes += u64::from(object.len);
+                let place = Place {
+                    offset: *offset,
+                    ordinal: n as u16,
+                    ty: object.ty,
+                };
+                // Damage in a frame that is not compressed shows as ids that nobody knows. What is
+                // known, and not here, has another copy that counts.
+                if self.is_placed(&object.id, pack, place)? {
+                    stay.extend(stays(&object.id)?.then_some(*object));
+                } else if self.locate(&object.id)?.is_none() {
+                    return Err(damaged("an object's bytes are wrong"));
+                }
+            }
+            if stay.len() == record.objects().len() {
+                incoming.add_record(&record)?;
+            } else {
+                for object in stay {
+                    let mut bytes = Vec::new();
+                    self.read_into(object.ty, &object.id, &mut bytes)?;
+                    let object = CheckedObject::new(object.ty, bytes).map_err(damaged)?;
+                    incoming.add_object(&object)?;
+                }
+            }
+            if !moved(bytes) {
+                return Ok(None);
+            }
+        }
+        incoming.finish().map(Some)
+    }
+
+    fn record_at(&self, pack: FileId, offset: u64) -> Result<Vec<u8>, StoreError> {
+        let table = self.frame_table(pack, offset)?;
+        let mut record = vec![0; table.header.record_len() as usize];
+        self.read_bytes(pack, &mut record, offset)?;
+        Ok(record)
+    }
+}
