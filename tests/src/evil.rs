@@ -165,27 +165,41 @@ pub fn server() -> Done<Place> {
     Place::with_files(11, 3, 100)
 }
 
+/// Requests without an answer yet, at most: more of them, and two sides that both wait for room to
+/// write would wait for ever.
+const MAX_OPEN_NEEDS: usize = 12;
+
 /// The same with the server of `place`.
 pub fn served_at(place: &Place, says: &[Frame]) -> Done<Vec<Message>> {
     let before = (place.objects()?, place.repo.offered()?);
     let (mut evil, link) = Link::pair();
     let serving = serving(place, link, Access::Write)?;
     let mut answers = Vec::new();
-    let mut heard = |frame| match frame {
-        Frame::Message(bytes) => Message::decode(&bytes).map(|message| answers.push(message)),
-        Frame::Record(_) | Frame::Objects(_) => Ok(()),
-    };
     let job = Job::default();
     let mut says = says.iter();
+    let mut open_needs = 0;
     let ended = loop {
-        let next = match says.next().map(|frame| evil.send(frame.clone())) {
+        let frame = match open_needs < MAX_OPEN_NEEDS {
+            true => says.next(),
+            false => None,
+        };
+        let next = match frame.map(|frame| evil.send(frame.clone())) {
             Some(Ok(())) => evil.try_receive(),
             Some(Err(e)) => Err(e),
             None => evil.receive(&job).map(Some),
         };
+        if let Some(Frame::Message(bytes)) = frame
+            && matches!(Message::decode(bytes), Ok(Message::Need(_)))
+        {
+            open_needs += 1;
+        }
         match next {
-            Ok(Some(frame)) => heard(frame)?,
-            Ok(None) => {}
+            Ok(Some(Frame::Message(bytes))) => {
+                let message = Message::decode(&bytes)?;
+                open_needs -= usize::from(message == Message::NeedEnd && open_needs > 0);
+                answers.push(message);
+            }
+            Ok(_) => {}
             Err(NetError::Closed) if says.len() > 0 => says = [].iter(),
             Err(e) => break e,
         }
