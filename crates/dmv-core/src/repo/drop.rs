@@ -208,12 +208,14 @@ impl Freeing<'_> {
             plan.chunks.remove(&row.id);
         }
         // One after the other: there may be little room to move things to.
-        for row in std::mem::take(&mut plan.rewrite) {
+        let rewrite = std::mem::take(&mut plan.rewrite);
+        let leaving: HashSet<FileId> = rewrite.iter().map(|row| row.id).collect();
+        for row in rewrite {
             let packs = self.lock(vec![row])?;
             if packs.is_empty() {
                 continue;
             }
-            let moved_bytes = match self.move_out(plan, &row, job) {
+            let moved_bytes = match self.move_out(plan, &row, &leaving, job) {
                 Ok(moved_bytes) => moved_bytes,
                 Err(RepoError::Cancelled) => return Err(RepoError::Cancelled),
                 // No room, or damage. The pack stays, and what could be freed is free.
@@ -231,8 +233,15 @@ impl Freeing<'_> {
         Ok(true)
     }
 
-    /// Stores elsewhere what is needed of a pack, whose lock is held. Returns bytes stored.
-    fn move_out(&self, plan: &Plan, row: &PackRow, job: &Job) -> Result<u64, RepoError> {
+    /// Stores elsewhere what is needed of a pack, whose lock is held: in none that is `leaving`, since
+    /// the plan may know an object that is in several of them from one alone. Returns bytes stored.
+    fn move_out(
+        &self,
+        plan: &Plan,
+        row: &PackRow,
+        leaving: &HashSet<FileId>,
+        job: &Job,
+    ) -> Result<u64, RepoError> {
         let store = self.repo.store();
         let mut frames = BTreeSet::new();
         plan.given_up.each(&mut |id, pack, place, marked| {
@@ -242,7 +251,7 @@ impl Freeing<'_> {
             Ok(())
         })?;
         let stays = |id: &ObjectId| plan.stays(id, plan.given_up.has(id)?);
-        let moved = store.move_out(row.id, &frames, &stays, &mut |bytes| {
+        let moved = store.move_out(row.id, leaving, &frames, &stays, &mut |bytes| {
             Job::add(&job.progress.bytes, bytes);
             !job.is_cancelled()
         });
@@ -250,12 +259,11 @@ impl Freeing<'_> {
         let sealed = self.repo.noting_failed_sync(sealed)?;
         let before = self.packs_len()?;
         self.repo.keep(sealed)?;
-        let stored_bytes = self.packs_len()? - before;
+        let stored_bytes = self.packs_len()?.saturating_sub(before);
         // Nothing may go that is not elsewhere, whatever went wrong.
-        let leaving = HashSet::from([row.id]);
         plan.given_up.each(&mut |id, pack, place, marked| {
             let is_lost =
-                pack == row.id && plan.stays(id, marked)? && !store.has_outside(id, &leaving)?;
+                pack == row.id && plan.stays(id, marked)? && !store.has_outside(id, leaving)?;
             match is_lost {
                 true => Err(StoreError::DamagedFile {
                     path: store.pack_path(row.id),

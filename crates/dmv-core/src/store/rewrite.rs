@@ -13,7 +13,7 @@ use crate::hash::ObjectId;
 use std::collections::{BTreeSet, HashSet};
 
 impl Store {
-    /// Stores the objects of `pack` that stay once more, unless another pack has them anyway; the
+    /// Stores the objects of `pack` that stay once more, unless a pack that is not `leaving` has them; the
     /// caller holds the pack's lock. `frames`: where in the pack they are. `stays` is asked for each
     /// object there, `moved` gets bytes as they are done with and says whether to go on.
     ///
@@ -22,11 +22,12 @@ impl Store {
     pub fn move_out(
         &self,
         pack: FileId,
+        leaving: &HashSet<FileId>,
         frames: &BTreeSet<u64>,
         stays: &dyn Fn(&ObjectId) -> Result<bool, StoreError>,
         moved: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<Sealed>, StoreError> {
-        let mut incoming = Incoming::new(self.mover(HashSet::from([pack]))?);
+        let mut incoming = Incoming::new(self.mover(leaving.clone())?);
         for offset in frames {
             let damaged = |why| StoreError::DamagedFile {
                 path: self.pack_path(pack),
