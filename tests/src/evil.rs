@@ -236,7 +236,8 @@ pub fn want(tip: ObjectId) -> Message {
     })
 }
 
-/// One message of every kind, in their order.
+/// One message of every kind, in their order; but for [`Message::Failed`], which ends a connection,
+/// and [`Message::Working`], which has its place everywhere.
 pub fn every_message() -> Vec<Message> {
     let id = [7; 32];
     let mut all = server_hello();
@@ -257,6 +258,8 @@ pub fn every_message() -> Vec<Message> {
         Message::Push(Vec::new()),
         Message::Pushed(Vec::new()),
         Message::Bye,
+        Message::Keep(vec![(1, id)], true),
+        Message::Unkept(Vec::new(), true),
     ]);
     all
 }

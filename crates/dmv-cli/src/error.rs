@@ -152,13 +152,14 @@ impl From<NetError> for Failure {
             e => e,
         };
         let mut message = e.to_string();
-        if let NetError::Closed | NetError::Stalled(_) = e {
+        if let NetError::Closed | NetError::Stalled(_) | NetError::Endless(_) = e {
             message.push_str("; what has come is kept, and the same command goes on from there");
         }
         let (code, exit) = match &e {
             NetError::Unreachable { .. }
             | NetError::Closed
             | NetError::Stalled(_)
+            | NetError::Endless(_)
             | NetError::NoProgram { .. }
             | NetError::NotDmv(_) => ("unreachable", EXIT_UNREACHABLE),
             NetError::NotLetIn { .. } => ("not-let-in", EXIT_PERMISSION),
@@ -194,7 +195,7 @@ fn net_hint(e: &NetError) -> Option<String> {
             return ssh_to(place);
         }
         NetError::NoProgram { .. } => "dmv config set --user ssh.command PROGRAM",
-        NetError::Stalled(_) => "dmv config set net.patience SECONDS",
+        NetError::Stalled(_) | NetError::Endless(_) => "dmv config set net.patience SECONDS",
         _ => return None,
     };
     Some(command.to_owned())

@@ -249,6 +249,34 @@ fn a_server_that_stalls_is_left() -> Outcome {
     Ok(())
 }
 
+/// A server that works for three seconds, and then has nothing to offer.
+#[test]
+fn a_server_that_says_that_it_works_is_waited_for() -> Outcome {
+    let place = with_server(
+        "cat \"$HOME/says\"; for n in 1 2 3 4 5 6 7 8 9 10; do cat \"$HOME/works\"; sleep 0.3; done
+         cat \"$HOME/then\"; exec cat >\"$HOME/hears\"",
+    )?;
+    let nothing = Refs {
+        head: None,
+        refs: Vec::new(),
+        more: false,
+    };
+    let says = [LINE.as_bytes(), &bytes_of(&hello("slow"))].concat();
+    fs::write(place.home().join("says"), says)?;
+    let works = bytes_of(&Message::Working.frame());
+    fs::write(place.home().join("works"), works)?;
+    let then = bytes_of(&Message::Refs(nothing).frame());
+    fs::write(place.home().join("then"), then)?;
+    let started = Instant::now();
+    place.ok(&["clone", "ssh://host/x", "x"])?;
+    assert!(started.elapsed() > Duration::from_secs(3));
+    // It did not say that it knows the message.
+    let heard = fs::read(place.home().join("hears"))?;
+    let works = bytes_of(&Message::Working.frame());
+    assert!(!heard.windows(works.len()).any(|part| part == works));
+    Ok(())
+}
+
 /// `dmv serve --stdio film`, its input held by the test.
 fn serving(place: &Place) -> Outcome<Child> {
     let child = place
@@ -278,6 +306,22 @@ fn peak(child: &Child) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     line.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[test]
+fn a_client_that_says_that_it_works_keeps_a_server() -> Outcome {
+    let place = several()?;
+    let mut server = serving(&place)?;
+    let mut stdin = server.stdin.take().ok_or("no input")?;
+    let greets = [LINE.as_bytes(), &bytes_of(&hello("slow"))].concat();
+    stdin.write_all(&greets)?;
+    for _ in 0..10 {
+        stdin.write_all(&bytes_of(&Message::Working.frame()))?;
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    stdin.write_all(&bytes_of(&Message::Bye.frame()))?;
+    assert_eq!(exit_of(&mut server)?, Some(0));
+    Ok(())
 }
 
 #[test]

@@ -44,6 +44,9 @@ pub const MAX_ROUNDS: usize = 16;
 pub const MAX_KEEPS: usize = 1 << 20;
 /// The extension of a side that knows [`Message::Keep`]. It has no value.
 pub const KEEPS: u16 = 1;
+/// The extension of a side that knows [`Message::Working`]. Its value: how many milliseconds the
+/// side waits for another that says nothing, as a little-endian u32.
+pub const WORKS: u16 = 2;
 /// Bytes of objects that one frame holds, unless a single one is larger.
 pub const OBJECTS_TARGET_BYTES: usize = 256 << 10;
 
@@ -391,12 +394,44 @@ pub enum Message {
     Keep(Vec<WireObject>, bool),
     /// The server keeps all of them but these. And whether that is all.
     Unkept(Vec<WireObject>, bool),
+    /// The side has nothing to say yet and is at work. Has its place everywhere.
+    Working,
 }
 
 impl Hello {
     /// Whether the side knows [`Message::Keep`].
     pub fn keeps(&self) -> bool {
-        self.extensions.iter().any(|known| known.tag == KEEPS)
+        self.value(KEEPS).is_some()
+    }
+
+    /// How many milliseconds the side waits for another that says nothing, if it knows
+    /// [`Message::Working`].
+    pub fn patience_millis(&self) -> Option<u32> {
+        let millis = <[u8; 4]>::try_from(self.value(WORKS)?).ok()?;
+        Some(u32::from_le_bytes(millis))
+    }
+
+    fn value(&self, tag: u16) -> Option<&[u8]> {
+        let found = self.extensions.iter().find(|known| known.tag == tag);
+        found.map(|known| &known.value[..])
+    }
+}
+
+impl Extension {
+    /// The side knows [`Message::Keep`].
+    pub fn keeps() -> Extension {
+        Extension {
+            tag: KEEPS,
+            value: Vec::new(),
+        }
+    }
+
+    /// The side knows [`Message::Working`] and waits so long.
+    pub fn works(patience_millis: u32) -> Extension {
+        Extension {
+            tag: WORKS,
+            value: patience_millis.to_le_bytes().to_vec(),
+        }
     }
 }
 
@@ -455,7 +490,11 @@ impl Message {
             }
             Message::Pushed(outcomes) => outcomes.len() <= MAX_REFS_IN_MESSAGE,
             Message::Failed(_, why) => text(why),
-            Message::End | Message::NeedEnd | Message::Complete | Message::Bye => true,
+            Message::End
+            | Message::NeedEnd
+            | Message::Complete
+            | Message::Bye
+            | Message::Working => true,
         }
     }
 }

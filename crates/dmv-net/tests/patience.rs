@@ -2,12 +2,13 @@
 
 use dmv_core::job::Job;
 use dmv_net::session::{Link, NetError};
-use dmv_net::wire::{Frame, LINE, Message};
+use dmv_net::wire::{Access, Extension, Frame, Hello, LINE, Message};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_millis(400);
+const PATIENCE_MILLIS: u32 = 400;
+const PATIENCE: Duration = Duration::from_millis(PATIENCE_MILLIS as u64);
 
 /// A link, and what its other end reads from and writes to.
 fn link() -> io::Result<(Link, PipeReader, PipeWriter)> {
@@ -184,5 +185,106 @@ fn frames_may_be_split_anywhere() -> io::Result<()> {
     for frame in frames {
         assert_eq!(link.receive(&Job::default()).ok(), Some(frame));
     }
+    Ok(())
+}
+
+/// The greeting of a side with these extensions.
+fn hello(extensions: Vec<Extension>) -> Hello {
+    Hello {
+        agent: "other".into(),
+        repository: [0; 16],
+        chunker: String::new(),
+        access: Access::Read,
+        extensions,
+    }
+}
+
+/// Two links with each other.
+fn two_links() -> io::Result<[Link; 2]> {
+    let ((down, to_us), (up, to_them)) = (io::pipe()?, io::pipe()?);
+    let mut links = [Link::over(down, to_them), Link::over(up, to_us)];
+    links.iter_mut().for_each(|link| link.be_patient(PATIENCE));
+    Ok(links)
+}
+
+#[test]
+fn a_side_that_works_for_long_is_waited_for() -> io::Result<()> {
+    let [mut ours, mut theirs] = two_links()?;
+    theirs.greeted(&hello(vec![Extension::works(PATIENCE_MILLIS)]));
+    let working = std::thread::spawn(move || {
+        std::thread::sleep(PATIENCE * 4);
+        // It has not gone before this was heard.
+        theirs.say(&Message::End).map(|()| theirs)
+    });
+    let received = ours.receive(&Job::default());
+    assert_eq!(received.ok(), Some(Message::End.frame()));
+    assert!(working.join().is_ok_and(|said| said.is_ok()));
+    Ok(())
+}
+
+/// Also by somebody who wants to send, and finds no room.
+#[test]
+fn a_side_that_works_and_reads_nothing_meanwhile_is_waited_for() -> io::Result<()> {
+    let [mut ours, mut theirs] = two_links()?;
+    theirs.greeted(&hello(vec![Extension::works(PATIENCE_MILLIS)]));
+    let working = std::thread::spawn(move || {
+        std::thread::sleep(PATIENCE * 4);
+        for _ in 0..20 {
+            theirs.receive(&Job::default())?;
+        }
+        Ok::<_, NetError>(())
+    });
+    for _ in 0..20 {
+        let sent = ours.send(Frame::Record(vec![7; 1 << 20]));
+        assert!(sent.is_ok(), "{sent:?}");
+    }
+    assert!(working.join().is_ok_and(|taken| taken.is_ok()));
+    Ok(())
+}
+
+#[test]
+fn a_side_that_does_not_know_working_does_not_hear_it() -> io::Result<()> {
+    for extensions in [
+        Vec::new(),
+        vec![Extension::keeps()],
+        // Of another length than we know.
+        vec![Extension {
+            value: vec![1; 8],
+            ..Extension::works(PATIENCE_MILLIS)
+        }],
+    ] {
+        let [mut ours, theirs] = two_links()?;
+        theirs.greeted(&hello(extensions));
+        is_stalled(ours.receive(&Job::default()));
+        drop(theirs);
+    }
+    Ok(())
+}
+
+/// Whoever waits does not work: two that wait for each other part.
+#[test]
+fn two_sides_that_wait_for_each_other_part() -> io::Result<()> {
+    let [mut ours, mut theirs] = two_links()?;
+    ours.greeted(&hello(vec![Extension::works(PATIENCE_MILLIS)]));
+    theirs.greeted(&hello(vec![Extension::works(PATIENCE_MILLIS)]));
+    let waiting = std::thread::spawn(move || theirs.receive(&Job::default()).map(drop));
+    is_stalled(ours.receive(&Job::default()));
+    assert!(waiting.join().is_ok_and(|waited| waited.is_err()));
+    Ok(())
+}
+
+#[test]
+fn a_peer_that_says_over_and_over_that_it_works_is_left_at_once() -> io::Result<()> {
+    let (mut link, _up, mut to_us) = link()?;
+    link.be_patient(Duration::from_secs(3600));
+    let started = Instant::now();
+    std::thread::spawn(move || {
+        let many = bytes_of(&Message::Working.frame()).repeat(1000);
+        let _ = to_us.write_all(LINE.as_bytes());
+        while to_us.write_all(&many).is_ok() {}
+    });
+    let ended = link.receive(&Job::default());
+    assert!(matches!(ended, Err(NetError::Protocol(_))), "{ended:?}");
+    assert!(started.elapsed() < Duration::from_secs(60));
     Ok(())
 }

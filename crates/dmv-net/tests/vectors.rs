@@ -115,6 +115,7 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("keep", Message::Keep(vec![(1, id(5)), (2, id(6))], true)),
         ("unkept", Message::Unkept(vec![(2, id(6))], false)),
         ("unkept-none", Message::Unkept(Vec::new(), true)),
+        ("working", Message::Working),
     ]
 }
 

@@ -4,8 +4,8 @@ use super::link::Link;
 use super::{AGENT, NetError, Summary, transfer};
 use crate::sync::Goal;
 use crate::wire::{
-    Access, Extension, Hello, KEEPS, MAX_IDS, MAX_KEEPS, MAX_REFS, MAX_REFS_IN_MESSAGE, Message,
-    Outcome, Update, from_wire_objects, to_wire_objects,
+    Access, Extension, Hello, MAX_IDS, MAX_KEEPS, MAX_REFS, MAX_REFS_IN_MESSAGE, Message, Outcome,
+    Update, from_wire_objects, to_wire_objects,
 };
 use dmv_core::chunker::CHUNKER;
 use dmv_core::hash::ObjectId;
@@ -51,11 +51,13 @@ pub struct Client<'r> {
 impl<'r> Client<'r> {
     /// Greets the server and reads its refs: one round trip.
     pub fn connect(repo: &'r Repo, mut link: Link, job: &'r Job) -> Result<Client<'r>, NetError> {
-        link.say(&hello(repo, Access::Read))?;
+        let greeting = hello(repo, Access::Read, &link);
+        link.say(&greeting)?;
         link.traffic.round_trips += 1;
         let Message::Hello(server) = link.hear(job)? else {
             return Err(NetError::Protocol("a greeting was expected"));
         };
+        link.greeted(&server);
         if server.chunker != CHUNKER {
             return Err(NetError::Version(format!(
                 "its cutter is {}",
@@ -265,16 +267,15 @@ impl<'r> Client<'r> {
 const MAX_LOOKS: usize = 32;
 
 /// This side's greeting.
-pub fn hello(repo: &Repo, access: Access) -> Message {
+pub fn hello(repo: &Repo, access: Access, link: &Link) -> Message {
+    let mut extensions = vec![Extension::keeps()];
+    extensions.extend(link.patience_millis().map(Extension::works));
     Message::Hello(Hello {
         agent: AGENT.to_owned(),
         repository: repo.id().0,
         chunker: CHUNKER.to_owned(),
         access,
-        extensions: vec![Extension {
-            tag: KEEPS,
-            value: Vec::new(),
-        }],
+        extensions,
     })
 }
 

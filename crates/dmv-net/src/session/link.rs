@@ -5,11 +5,12 @@
 
 use super::NetError;
 use super::queue::{Giver, Nothing, Refused, Taker, queue};
-use crate::wire::{FRAME_HEAD_BYTES, Frame, LINE, MAX_LINE_BYTES, Message, VERSION};
+use super::waiting::{Counted, Signs, Waiting, is_working};
+use crate::wire::{FRAME_HEAD_BYTES, Frame, Hello, LINE, MAX_LINE_BYTES, Message, VERSION};
 use dmv_core::job::Job;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Bytes of a frame for which there is room before the first of them has come.
@@ -18,9 +19,9 @@ const FIRST_READ_BYTES: usize = 512 << 10;
 const LOOK: Duration = Duration::from_millis(50);
 /// How long this side waits for another process that moves nearly nothing, unless told otherwise.
 pub const PATIENCE: Duration = Duration::from_secs(300);
-/// What it has to move meanwhile, either way, or say in whole messages, to count as being there:
-/// much less than a bad telephone line carries.
-const LEAST_BYTES: u64 = 16 << 10;
+/// How often in a row the other side may say that it works, with nothing between: as often as it
+/// need, until somebody has waited for [`LONGEST`](super::waiting::LONGEST) patiences.
+const MAX_WORKING: u32 = 100_000;
 
 /// What went over a connection, as this side saw it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,26 +90,24 @@ impl Link {
 
     /// A connection over two streams of bytes, one each way. Its other end is given [`PATIENCE`].
     pub fn over(reader: impl Read + Send + 'static, writer: impl Write + Send + 'static) -> Link {
-        let moved = Arc::new(AtomicU64::new(0));
-        let (reader, writer) = (Counted::new(reader, &moved), Counted::new(writer, &moved));
+        let signs = Arc::new(Signs::default());
+        let (reader, writer) = (Counted::new(reader, &signs), Counted::new(writer, &signs));
         let (to_us, incoming) = queue();
-        std::thread::spawn(move || read_frames(reader, &to_us));
+        let seen = signs.clone();
+        std::thread::spawn(move || read_frames(reader, &to_us, &seen));
         let (outgoing, frames) = queue();
         let (until_written, writing) = queue();
+        let given = signs.clone();
         std::thread::spawn(move || {
             // A peer that has gone is noticed by whoever waits for its answer.
-            let _ = write_frames(writer, &frames);
+            let _ = write_frames(writer, &frames, &given);
             drop(until_written);
         });
         Link {
             incoming,
             outgoing: Some(Outgoing::Outside(outgoing)),
             writing: Some(writing),
-            waiting: Waiting {
-                patience: Some(PATIENCE),
-                moved,
-                ..Waiting::default()
-            },
+            waiting: Waiting::new(PATIENCE, signs),
             cancel: None,
             traffic: Traffic::default(),
         }
@@ -116,9 +115,20 @@ impl Link {
 
     /// Gives another process this long, where it moves nearly nothing.
     pub fn be_patient(&mut self, time: Duration) {
-        if self.waiting.patience.is_some() {
-            self.waiting.patience = Some(time);
-        }
+        self.waiting.be_patient(time);
+    }
+
+    /// How many milliseconds that is; `None` within this process.
+    pub fn patience_millis(&self) -> Option<u32> {
+        let patience = self.waiting.patience()?;
+        Some(u32::try_from(patience.as_millis()).unwrap_or(u32::MAX))
+    }
+
+    /// The other side has greeted: from now on it hears of this side when that works for long.
+    pub fn greeted(&self, hello: &Hello) {
+        let millis = hello.patience_millis().map(u64::from);
+        let patience = millis.map(Duration::from_millis);
+        self.waiting.signs.is_heard_by(patience);
     }
 
     /// Sends a frame, waiting for room.
@@ -166,6 +176,13 @@ impl Link {
     /// The next frame, waiting for it. A peer's [`Message::Failed`] is an error.
     pub fn receive(&mut self, job: &Job) -> Result<Frame, NetError> {
         self.cancel.get_or_insert_with(|| job.cancel_handle());
+        self.waiting.signs.is_waiting(true);
+        let received = self.next(job);
+        self.waiting.signs.is_waiting(false);
+        received
+    }
+
+    fn next(&mut self, job: &Job) -> Result<Frame, NetError> {
         loop {
             if job.is_cancelled() {
                 return Err(NetError::Cancelled);
@@ -258,80 +275,17 @@ fn failed(frame: Frame) -> Result<Frame, NetError> {
     Ok(frame)
 }
 
-/// How long the other side has been waited for since it last got on. Time in which nobody waits
-/// for it does not count.
-#[derive(Default)]
-struct Waiting {
-    /// `None`: it is this process, which has no reason to stall.
-    patience: Option<Duration>,
-    /// Bytes that went through the connection, both ways.
-    moved: Arc<AtomicU64>,
-    /// What that was when it last got on.
-    mark: u64,
-    spent: Duration,
-}
-
-impl Waiting {
-    fn is_answered(&mut self) {
-        self.mark = self.moved.load(Ordering::Relaxed);
-        self.spent = Duration::ZERO;
-    }
-
-    fn spent(&mut self, time: Duration) -> Result<(), NetError> {
-        if self.moved.load(Ordering::Relaxed) - self.mark >= LEAST_BYTES {
-            self.is_answered();
-            return Ok(());
-        }
-        self.spent += time;
-        match self.patience {
-            Some(patience) if self.spent > patience => Err(NetError::Stalled(patience)),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// A stream whose bytes are counted as they move.
-struct Counted<S> {
-    stream: S,
-    moved: Arc<AtomicU64>,
-}
-
-impl<S> Counted<S> {
-    fn new(stream: S, moved: &Arc<AtomicU64>) -> Counted<S> {
-        let moved = moved.clone();
-        Counted { stream, moved }
-    }
-
-    fn count(&self, moved: io::Result<usize>) -> io::Result<usize> {
-        let n = *moved.as_ref().unwrap_or(&0) as u64;
-        self.moved.fetch_add(n, Ordering::Relaxed);
-        moved
-    }
-}
-
-impl<S: Read> Read for Counted<S> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let read = self.stream.read(buf);
-        self.count(read)
-    }
-}
-
-impl<S: Write> Write for Counted<S> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.stream.write(bytes);
-        self.count(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.stream.flush()
-    }
-}
-
-fn write_frames(mut writer: impl Write, frames: &Taker<Frame>) -> io::Result<()> {
+fn write_frames(mut writer: impl Write, frames: &Taker<Frame>, signs: &Signs) -> io::Result<()> {
     writer.write_all(LINE.as_bytes())?;
     writer.flush()?;
     let mut whole = Vec::new();
-    while let Some(frame) = frames.take_patiently() {
+    loop {
+        let frame = match frames.take(signs.pause()) {
+            Ok(frame) => frame,
+            Err(Nothing::Ever) => return Ok(()),
+            Err(Nothing::Yet) if signs.is_working() => Message::Working.frame(),
+            Err(Nothing::Yet) => continue,
+        };
         let (head, body) = frame.parts();
         // One write for a frame: two small ones may wait for each other on a network.
         whole.clear();
@@ -339,15 +293,26 @@ fn write_frames(mut writer: impl Write, frames: &Taker<Frame>) -> io::Result<()>
         whole.extend_from_slice(body);
         writer.write_all(&whole)?;
         writer.flush()?;
+        signs.went(&frame);
     }
-    Ok(())
 }
 
-fn read_frames(mut reader: impl Read, to: &Giver<Result<Frame, NetError>>) {
+fn read_frames(mut reader: impl Read, to: &Giver<Result<Frame, NetError>>, signs: &Signs) {
     let mut result = read_line(&mut reader);
+    let mut in_a_row = 0;
     while result.is_ok() {
         result = match read_frame(&mut reader) {
+            // It is for nobody else: whoever waits, waits on.
+            Ok(Some(frame)) if is_working(&frame) => {
+                in_a_row += 1;
+                signs.came_working(&frame);
+                match in_a_row > MAX_WORKING {
+                    true => Err(NetError::Protocol("nothing but that it works")),
+                    false => Ok(()),
+                }
+            }
             Ok(Some(frame)) => {
+                in_a_row = 0;
                 let bytes = frame.wire_len() as usize;
                 match to.give_patiently(Ok(frame), bytes) {
                     true => Ok(()),

@@ -9,6 +9,7 @@ mod link;
 mod queue;
 mod server;
 mod transfer;
+mod waiting;
 
 pub use client::{Client, History};
 pub use link::{Link, PATIENCE, Traffic};
@@ -55,6 +56,9 @@ pub enum NetError {
     /// The other end is there and does nothing, or nearly so.
     #[error("the other side has moved next to nothing for {} s", .0.as_secs())]
     Stalled(std::time::Duration),
+    /// The other end has said nothing but that it works.
+    #[error("the other side has done nothing but work for {} s", .0.as_secs())]
+    Endless(std::time::Duration),
     /// Something else than DMV answers.
     #[error("the other side is no dmv: it says '{}'", .0.escape_debug())]
     NotDmv(String),

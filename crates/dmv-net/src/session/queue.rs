@@ -132,17 +132,6 @@ impl<T> Taker<T> {
             state = self.0.wait(state, end).ok_or(Nothing::Yet)?;
         }
     }
-
-    /// The same without an end; `None`: nothing will come.
-    pub fn take_patiently(&self) -> Option<T> {
-        loop {
-            match self.take(Duration::from_secs(60)) {
-                Ok(item) => return Some(item),
-                Err(Nothing::Ever) => return None,
-                Err(Nothing::Yet) => {}
-            }
-        }
-    }
 }
 
 impl<T> Drop for Giver<T> {
@@ -210,10 +199,13 @@ mod tests {
         let (give, take) = queue();
         let taking = std::thread::spawn(move || {
             let mut sum = 0;
-            while let Some(n) = take.take_patiently() {
-                sum += n;
+            loop {
+                match take.take(Duration::from_secs(60)) {
+                    Ok(n) => sum += n,
+                    Err(Nothing::Yet) => {}
+                    Err(Nothing::Ever) => return sum,
+                }
             }
-            sum
         });
         for n in 0..10_000_u64 {
             assert!(give.give_patiently(n, 1 << 19));

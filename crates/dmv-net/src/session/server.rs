@@ -67,11 +67,13 @@ fn answer(
     served: &mut Served,
 ) -> Result<(), NetError> {
     let offered = repo.offered()?;
-    link.say(&hello(repo, access))?;
+    let greeting = hello(repo, access, link);
+    link.say(&greeting)?;
     say_refs(link, &offered)?;
-    let Message::Hello(_) = link.hear(job)? else {
+    let Message::Hello(client) = link.hear(job)? else {
         return Err(NetError::Protocol("a greeting was expected"));
     };
+    link.greeted(&client);
     // From the first question on until the connection ends.
     let mut keeper = None;
     loop {
