@@ -2,6 +2,7 @@
 
 pub mod countvfs;
 pub mod crashlab;
+pub mod drops;
 pub mod evil;
 pub mod peers;
 pub mod rng;

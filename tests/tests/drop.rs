@@ -1,64 +1,20 @@
-//! Dropping: only what is given up goes, nobody relies on whom who relies on them, and a crash at any
-//! point leaves everything else.
+//! Dropping: only what is given up goes, nobody relies on whom who relies on them.
 
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
 use dmv_core::object::list::Blob;
 use dmv_core::object::name::RepoPath;
-use dmv_core::object::root::{Root, has_blob};
-use dmv_core::object::tree::Kind;
-use dmv_core::repo::{Droppable, Freed, LackOf, Located, Repo, RepoError, VerifyDepth, Wanted};
-use dmv_core::repo::{Place as RepoPlace, blob_of};
+use dmv_core::object::root::Root;
+use dmv_core::repo::{LackOf, Repo, RepoError, VerifyDepth, Wanted};
 use dmv_core::subset::Subset;
 use dmv_net::session::NetError;
 use dmv_net::wire::Code;
+use dmv_tests::drops::{contents, drop_all, droppable, dropped, everything, keeps_all_but};
 use dmv_tests::peers::{Done, Place, connect, fetch, update};
 use dmv_tests::rng::Rng;
-use dmv_tests::scratch::{asked, commit, fast_dir};
-use dmv_tests::simfs::{SimVfs, Survival};
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
-use std::sync::Arc;
-
-/// Files of all commits with their content, by the root of it.
-type Contents = BTreeMap<ObjectId, (Blob, Vec<u8>)>;
-
-/// What `main` and its ancestors hold.
-fn contents(repo: &Repo) -> Done<Contents> {
-    let mut out = Contents::new();
-    let mut commits = vec![repo.resolve("main")?];
-    while let Some(id) = commits.pop() {
-        let commit = repo.read_commit(&id)?;
-        commits.extend(&commit.parents);
-        let mut blobs = Vec::new();
-        repo.list(&RepoPath::root(), commit.tree, true, &mut |listed| {
-            if listed.entry.kind == Kind::File {
-                blobs.push(blob_of(&listed.entry));
-            }
-            Ok(ControlFlow::Continue(()))
-        })?;
-        for blob in blobs {
-            let mut bytes = Vec::new();
-            repo.cat(blob, None, &mut bytes)?;
-            out.insert(blob.id, (blob, bytes));
-        }
-    }
-    Ok(out)
-}
-
-/// Everything but `dropped` is here and as it was.
-fn keeps_all_but(repo: &Repo, contents: &Contents, dropped: &BTreeSet<ObjectId>) -> Done {
-    for (id, (blob, content)) in contents {
-        let mut bytes = Vec::new();
-        match repo.cat(*blob, None, &mut bytes) {
-            Ok(_) => assert_eq!(&bytes, content),
-            Err(RepoError::Absent { .. }) if dropped.contains(id) => {}
-            Err(e) => return Err(format!("{id}: {e}").into()),
-        }
-    }
-    Ok(())
-}
+use dmv_tests::scratch::commit;
+use std::collections::BTreeSet;
 
 /// A commit by a process of its own: it keeps its packs locked as long as it lives.
 fn commit_in(place: &Place, message: &str) -> Done {
@@ -82,38 +38,6 @@ fn with_files(seed: u64, files: usize, bytes: usize) -> Done<Place> {
     }
     commit_in(&place, "first")?;
     Ok(place)
-}
-
-fn everything(repo: &Repo) -> Done<Located> {
-    let commit = repo.read_commit(&repo.resolve("main")?)?;
-    Ok(Located::Root {
-        tree: commit.tree,
-        bytes: commit.tree_bytes,
-        files: commit.tree_files,
-    })
-}
-
-/// What can be dropped of the newest commit.
-fn droppable(repo: &Repo, pattern: &str) -> Done<Droppable> {
-    let root = RepoPath::root();
-    let wanted = Wanted {
-        path: &root,
-        located: &everything(repo)?,
-        subset: &Subset::new([pattern.as_bytes()])?,
-    };
-    Ok(repo.begin_to_free()?.droppable(&[wanted])?)
-}
-
-/// Drops as if a peer had confirmed everything.
-fn drop_all(repo: &Repo, pattern: &str) -> Done<Freed> {
-    let found = droppable(repo, pattern)?;
-    let blobs: Vec<Blob> = found.files.iter().map(|(_, blob)| *blob).collect();
-    let freeing = repo.begin_to_free()?;
-    Ok(freeing.drop_files(&blobs, &found.earlier, &mut || true, &Job::default())?)
-}
-
-fn dropped(repo: &Repo) -> Done<BTreeSet<ObjectId>> {
-    Ok(repo.slice()?.dropped)
 }
 
 /// Several commits of files that share blocks, in several packs.
@@ -529,107 +453,5 @@ fn nothing_is_freed_under_a_transfer() -> Done {
     let refused = session.push(&[update(None, one.tip()?, false)]);
     assert!(matches!(refused, Err(NetError::Peer(Code::Busy, _))));
     drop(freeing);
-    Ok(())
-}
-
-/// A repository on a simulated disk with files in packs of their own, and one that shares its pack.
-struct Lab {
-    dir: tempfile::TempDir,
-    sim: SimVfs,
-    contents: Contents,
-}
-
-impl Lab {
-    fn new() -> Done<Lab> {
-        let dir = fast_dir()?;
-        let root = dir.path().join("w");
-        std::fs::create_dir(&root)?;
-        let repo = Repo::init(&root, "main", false, asked("init"))?;
-        std::fs::write(root.join("stays"), Rng::new(1).bytes(200_000))?;
-        commit(&repo, "one")?;
-        for name in ["goes", "goes too"] {
-            let held = repo.store().writer()?;
-            std::fs::write(root.join("beside"), Rng::new(7).bytes(30_000))?;
-            std::fs::write(root.join(name), Rng::new(name.len() as u64).bytes(200_000))?;
-            let other = Repo::open(&root)?;
-            commit(&other, name)?;
-            drop(held);
-        }
-        // These share a pack, which has to be rewritten.
-        let _held = repo.store().writer()?;
-        for name in ["goes, in company", "stays, beside"] {
-            std::fs::write(root.join(name), Rng::new(name.len() as u64).bytes(90_000))?;
-        }
-        commit(&Repo::open(&root)?, "company")?;
-        let repo = Repo::open(&root)?;
-        let sim = SimVfs::new(repo.dmv_dir());
-        for part in ["packs", "index"] {
-            sim.import(&repo.dmv_dir().join(part))?;
-        }
-        let contents = contents(&repo)?;
-        Ok(Lab { dir, sim, contents })
-    }
-
-    fn open(&self) -> Done<Repo> {
-        let root = self.dir.path().join("w");
-        let place = RepoPlace {
-            dmv: root.join(".dmv"),
-            worktree: Some((root, "main".into())),
-        };
-        Ok(Repo::open_place_on(place, Arc::new(self.sim.clone()))?)
-    }
-
-    /// A file that can be counted on, whatever happens.
-    fn check(&self) -> Done {
-        let repo = self.open()?;
-        let dropped = dropped(&repo)?;
-        keeps_all_but(&repo, &self.contents, &dropped)?;
-        // What is noted as given up and is here again can be given up again.
-        drop_all(&repo, "goes*")?;
-        let repo = self.open()?;
-        keeps_all_but(&repo, &self.contents, &dropped_all(&repo)?)?;
-        for (blob, _) in self.contents.values() {
-            let stays = !dropped_all(&repo)?.contains(&blob.id);
-            assert_eq!(has_blob(repo.objects(), *blob)?, stays);
-        }
-        Ok(())
-    }
-}
-
-fn dropped_all(repo: &Repo) -> Done<BTreeSet<ObjectId>> {
-    let now = dropped(repo)?;
-    assert_eq!(now.len(), 3);
-    Ok(now)
-}
-
-#[test]
-fn a_crash_at_any_point_of_a_drop_loses_nothing_else() -> Done {
-    let mut crashes = 0;
-    for at in 1.. {
-        let mut lab = Lab::new()?;
-        lab.sim.crash_at(at);
-        let done = drop_all(&lab.open()?, "goes*");
-        let over = !lab.sim.has_crashed();
-        if over {
-            done?;
-        } else {
-            crashes += 1;
-        }
-        let survival = [Survival::Nothing, Survival::Everything, Survival::Some];
-        for (seed, survival) in survival.into_iter().enumerate() {
-            let dmv = lab.dir.path().join("w/.dmv");
-            lab.sim = lab
-                .sim
-                .crash(&dmv, survival, &mut Rng::new(seed as u64 + at));
-            lab.check().map_err(|e| format!("operation {at}: {e}"))?;
-        }
-        if over {
-            break;
-        }
-    }
-    assert!(
-        crashes >= 8,
-        "packs are written, synced and removed: {crashes}"
-    );
     Ok(())
 }

@@ -351,19 +351,17 @@ impl Store {
 
     /// Begins a job that adds objects.
     pub fn writer(&self) -> Result<StoreWriter<'_>, StoreError> {
-        StoreWriter::new(self, None)
+        StoreWriter::new(self, None, HashSet::new())
     }
 
     /// Begins a job that adds only objects of `wanted`, and passes over all others.
     pub fn mender(&self, wanted: HashSet<ObjectId>) -> Result<StoreWriter<'_>, StoreError> {
-        StoreWriter::new(self, Some(wanted))
+        StoreWriter::new(self, Some(wanted), HashSet::new())
     }
 
     /// Begins a job that copies objects out of packs that will go.
     pub fn mover(&self, leaving: HashSet<FileId>) -> Result<StoreWriter<'_>, StoreError> {
-        let mut writer = StoreWriter::new(self, None)?;
-        writer.leave(leaving);
-        Ok(writer)
+        StoreWriter::new(self, None, leaving)
     }
 
     /// Takes what a job has published, or is about to publish, into use for this process.

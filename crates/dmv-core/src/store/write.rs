@@ -199,7 +199,7 @@ pub struct StoreWriter<'s> {
     store: &'s Store,
     /// The only objects to be taken, where there is a choice.
     only: Option<HashSet<ObjectId>>,
-    /// Packs that will go: what only they have is taken.
+    /// Packs that will go.
     leaving: HashSet<FileId>,
     lanes: [Lane; 2],
     claimed: Vec<Mutex<HashSet<ObjectId>>>,
@@ -213,10 +213,12 @@ pub struct StoreWriter<'s> {
 
 impl<'s> StoreWriter<'s> {
     /// Begins a job. Existing packs are taken up at once, so that what a job that was cut off left
-    /// in them is known before the first object is claimed.
+    /// in them is known before the first object is claimed. None of `leaving` is: nothing is written
+    /// to packs that will go, and what only they have is taken.
     pub(super) fn new(
         store: &'s Store,
         only: Option<HashSet<ObjectId>>,
+        leaving: HashSet<FileId>,
     ) -> Result<StoreWriter<'s>, StoreError> {
         let lane = |kind| Lane {
             kind,
@@ -226,7 +228,7 @@ impl<'s> StoreWriter<'s> {
         let writer = StoreWriter {
             store,
             only,
-            leaving: HashSet::new(),
+            leaving,
             lanes: [lane(PackKind::Data), lane(PackKind::Meta)],
             claimed: (0..SHARDS).map(|_| Mutex::default()).collect(),
             closed: RwLock::default(),
@@ -267,11 +269,6 @@ impl<'s> StoreWriter<'s> {
             return Ok(false);
         }
         Ok(shard.insert(*id))
-    }
-
-    /// Takes also what is in these packs, whose locks the caller has: they will go.
-    pub(super) fn leave(&mut self, packs: HashSet<FileId>) {
-        self.leaving = packs;
     }
 
     /// Notes that the job relies on objects of `pack` without having asked for them one by one.
@@ -452,7 +449,9 @@ impl<'s> StoreWriter<'s> {
     ) -> Result<Option<OpenPack>, StoreError> {
         for id in self.store.unfilled_packs(kind) {
             let path = self.store.pack_path(id);
-            if state.touched.iter().any(|touched| touched.path == path) {
+            if self.leaving.contains(&id)
+                || state.touched.iter().any(|touched| touched.path == path)
+            {
                 continue;
             }
             let Ok(file) = self.store.vfs().open(&path, Open::Append) else {

@@ -1,0 +1,339 @@
+//! Dropping from several packs, some of which hold the same objects: what is needed outlives them
+//! all, whatever their indexes say and wherever it is cut off.
+
+use dmv_core::hash::ObjectId;
+use dmv_core::object::ObjectType;
+use dmv_core::object::list::{Blob, BlobChunks};
+use dmv_core::repo::{Place as RepoPlace, Repo};
+use dmv_core::store::{Catalogue, CheckedObject, FileId, Incoming, PackKind};
+use dmv_tests::drops::{Contents, contents, drop_blobs, droppable, dropped, keeps_all_but};
+use dmv_tests::peers::{Done, Place};
+use dmv_tests::rng::Rng;
+use dmv_tests::scratch::commit;
+use dmv_tests::simfs::{SimVfs, Survival};
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// The data packs.
+fn data_packs(repo: &Repo) -> Done<BTreeSet<FileId>> {
+    let packs = repo.refs().catalogue()?.packs.into_iter();
+    let data = packs.filter(|row| row.kind == PackKind::Data);
+    Ok(data.map(|row| row.id).collect())
+}
+
+/// Stores chunks once more, each batch in a segment of its own, in a new pack for all of them; by a
+/// process of its own, since a pack stays locked as long as its writer lives.
+fn store_again(place: &Place, batches: &[Vec<ObjectId>]) -> Done<FileId> {
+    let repo = place.again()?;
+    let known: HashSet<FileId> = repo.store().packs().iter().map(|row| row.id).collect();
+    // No file of a known pack is free to be written to.
+    let mut locks = Vec::new();
+    for id in &known {
+        let file = std::fs::File::open(repo.store().pack_path(*id))?;
+        file.try_lock()?;
+        locks.push(file);
+    }
+    let mut made = None;
+    for batch in batches {
+        repo.store().load(repo.refs().catalogue()?)?;
+        let mut incoming = Incoming::new(repo.store().mover(known.clone())?);
+        for id in batch {
+            let mut bytes = Vec::new();
+            assert!(repo.store().read_into(ObjectType::Chunk, id, &mut bytes)?);
+            incoming.add_object(&CheckedObject::new(ObjectType::Chunk, bytes)?)?;
+        }
+        let sealed = incoming.finish()?;
+        repo.refs().add_segments(&sealed.segments, &sealed.relied)?;
+        made = sealed.segments.first().map(|row| row.pack).or(made);
+    }
+    Ok(made.ok_or("nothing was stored")?)
+}
+
+/// Takes a pack away, whose objects are all in others.
+fn take_away(repo: &Repo, pack: FileId) -> Done {
+    let row = repo.refs().pack(pack)?.ok_or("it is known")?;
+    let last = repo.refs().last_operation()?;
+    let indexes = repo.refs().remove_packs(&[row], last)?.ok_or("in vain")?;
+    repo.store().remove_indexes(&indexes);
+    std::fs::remove_file(repo.store().pack_path(pack))?;
+    repo.store().load(repo.refs().catalogue()?)?;
+    Ok(())
+}
+
+/// Puts one merged index in the place of the tables of all segments, if they are enough for that.
+fn merge(repo: &Repo) -> Done<bool> {
+    merge_of(repo, &repo.refs().catalogue()?)
+}
+
+/// The same for some of the segments.
+fn merge_some(repo: &Repo, rng: &mut Rng) -> Done<bool> {
+    let mut some = repo.refs().catalogue()?;
+    some.segments.retain(|_| !rng.one_in(4));
+    merge_of(repo, &some)
+}
+
+fn merge_of(repo: &Repo, catalogue: &Catalogue) -> Done<bool> {
+    let Some(merged) = repo.store().merge_tables(catalogue)? else {
+        return Ok(false);
+    };
+    assert!(repo.refs().register_merged(&merged)?);
+    repo.store().load(repo.refs().catalogue()?)?;
+    Ok(true)
+}
+
+/// Writes a file of one chunk for each name, and commits them. Returns their chunks.
+fn small_files(place: &Place, names: &[&str], rng: &mut Rng) -> Done<Vec<ObjectId>> {
+    let mut ids = Vec::new();
+    for name in names {
+        let bytes = rng.bytes(10_000);
+        place.write(name, &bytes)?;
+        ids.push(ObjectType::Chunk.id_of(&bytes));
+    }
+    commit(&place.again()?, "small files")?;
+    Ok(ids)
+}
+
+/// Two packs hold `x`, and a merged index names it in one of them alone. A third pack goes first, so that
+/// the merged index is done with and `x` shows in both.
+#[test]
+fn what_two_packs_hold_outlives_that_both_are_rewritten() -> Done {
+    let place = Place::new()?;
+    let mut rng = Rng::new(1);
+    let names = ["x", "a0", "a1", "a2", "b0", "b1", "b2", "goes0", "goes1"];
+    let ids = small_files(&place, &names, &mut rng)?;
+    let contents = contents(&place.again()?)?;
+    let repo = place.again()?;
+    let first = data_packs(&repo)?.pop_first().ok_or("a pack")?;
+    let of = |numbers: &[usize]| -> Vec<Vec<ObjectId>> {
+        numbers.iter().map(|n| vec![ids[*n]]).collect()
+    };
+    let (a, b) = (
+        store_again(&place, &of(&[0, 1, 2, 3]))?,
+        store_again(&place, &of(&[0, 4, 5, 6]))?,
+    );
+    let goes = store_again(&place, &of(&[7, 8]))?;
+    let repo = place.again()?;
+    take_away(&repo, first)?;
+    assert!(merge(&repo)?);
+    let named = repo.store().pack_of(&ids[0])?.ok_or("it is here")?;
+    // The pack that the index names has more to give up, so it is rewritten first.
+    let numbers = match named == a {
+        true => [1, 2, 3, 4, 5, 7, 8],
+        false => [4, 5, 6, 1, 2, 7, 8],
+    };
+    assert!(named == a || named == b);
+    drop(repo);
+    let blobs: Vec<Blob> = numbers.iter().map(|n| contents[&ids[*n]].0).collect();
+    let freed = drop_blobs(&place.again()?, &blobs)?;
+    assert_eq!(freed.why_not_moved, None);
+    let now = place.again()?;
+    keeps_all_but(&now, &contents, &dropped(&now)?)?;
+    let left = data_packs(&now)?;
+    assert!([a, b, goes].iter().all(|pack| !left.contains(pack)));
+    assert!(freed.freed_bytes > 70_000, "{freed:?}");
+    drop(now);
+    place.is_sound()
+}
+
+/// A repository whose packs and indexes lie on a simulated disk.
+struct Lab {
+    dir: TempDir,
+    sim: SimVfs,
+    contents: Contents,
+}
+
+impl Lab {
+    /// Takes over a repository that nobody has open.
+    fn over(dir: TempDir) -> Done<Lab> {
+        let repo = Repo::open(dir.path())?;
+        let sim = SimVfs::new(repo.dmv_dir());
+        for part in ["packs", "index"] {
+            sim.import(&repo.dmv_dir().join(part))?;
+        }
+        let contents = contents(&repo)?;
+        Ok(Lab { dir, sim, contents })
+    }
+
+    fn open(&self) -> Done<Repo> {
+        let root = self.dir.path().to_owned();
+        let place = RepoPlace {
+            dmv: root.join(".dmv"),
+            worktree: Some((root, "main".into())),
+        };
+        Ok(Repo::open_place_on(place, Arc::new(self.sim.clone()))?)
+    }
+
+    /// Drops in a crash in operation `at`; whether it came so far. What then stays can be counted on,
+    /// however much survives.
+    fn crash_in_drop(mut self, at: u64, goes: &[Blob]) -> Done<bool> {
+        self.sim.crash_at(at);
+        let done = drop_blobs(&self.open()?, goes);
+        let crashed = self.sim.has_crashed();
+        if !crashed {
+            done?;
+        }
+        let survival = [Survival::Nothing, Survival::Everything, Survival::Some];
+        for (seed, survival) in survival.into_iter().enumerate() {
+            let dmv = self.dir.path().join(".dmv");
+            let mut rng = Rng::new(seed as u64 + at);
+            self.sim = self.sim.crash(&dmv, survival, &mut rng);
+            self.check(goes)
+                .map_err(|e| format!("operation {at}, {survival:?}: {e}"))?;
+        }
+        Ok(crashed)
+    }
+
+    fn check(&self, goes: &[Blob]) -> Done {
+        let repo = self.open()?;
+        keeps_all_but(&repo, &self.contents, &dropped(&repo)?)?;
+        // What is noted as given up and is here again can be given up again.
+        drop_blobs(&repo, goes)?;
+        let goes: BTreeSet<ObjectId> = goes.iter().map(|blob| blob.id).collect();
+        let repo = self.open()?;
+        assert_eq!(dropped(&repo)?, goes);
+        keeps_all_but(&repo, &self.contents, &goes)
+    }
+}
+
+/// Files in packs of their own, one that shares its pack, and those that go.
+fn packs_and_company() -> Done<(TempDir, Vec<Blob>)> {
+    let Place { dir, repo } = Place::new()?;
+    let write = |name: &str, len: usize| {
+        std::fs::write(
+            dir.path().join(name),
+            Rng::new(name.len() as u64).bytes(len),
+        )
+    };
+    write("stays", 200_000)?;
+    commit(&repo, "one")?;
+    for name in ["goes", "goes too"] {
+        let held = repo.store().writer()?;
+        write("beside", 30_000)?;
+        write(name, 200_000)?;
+        commit(&Repo::open(dir.path())?, name)?;
+        drop(held);
+    }
+    // These share a pack, which has to be rewritten.
+    let held = repo.store().writer()?;
+    for name in ["goes, in company", "stays, beside"] {
+        write(name, 90_000)?;
+    }
+    commit(&Repo::open(dir.path())?, "company")?;
+    drop(held);
+    drop(repo);
+    let goes = droppable(&Repo::open(dir.path())?, "goes*")?.files;
+    let goes: Vec<Blob> = goes.into_iter().map(|(_, blob)| blob).collect();
+    assert_eq!(goes.len(), 3);
+    Ok((dir, goes))
+}
+
+#[test]
+fn a_crash_at_any_point_of_a_drop_loses_nothing_else() -> Done {
+    let mut crashes = 0;
+    for at in 1.. {
+        let (dir, goes) = packs_and_company()?;
+        if !Lab::over(dir)?.crash_in_drop(at, &goes)? {
+            break;
+        }
+        crashes += 1;
+    }
+    assert!(
+        crashes >= 8,
+        "packs are written, synced and removed: {crashes}"
+    );
+    Ok(())
+}
+
+/// Files that share chunks, in packs that share chunks, each in several segments; of these some have
+/// a merged index. And some of the files.
+fn packs_at_random(seed: u64) -> Done<(Place, Vec<Blob>)> {
+    let mut rng = Rng::new(seed);
+    let place = Place::new()?;
+    let blocks: Vec<Vec<u8>> = (0..3).map(|_| rng.bytes(150_000)).collect();
+    for n in 0..20 {
+        let content = match rng.below(5) {
+            0 => [0, 1].map(|_| &blocks[rng.below(3) as usize][..]).concat(),
+            _ => {
+                let len = 200 + rng.below(12_000) as usize;
+                rng.bytes(len)
+            }
+        };
+        place.write(&format!("f{n}"), &content)?;
+    }
+    commit(&place.again()?, "all")?;
+    let repo = place.again()?;
+    let files: Vec<Blob> = contents(&repo)?.into_values().map(|file| file.0).collect();
+    let mut chunks = BTreeSet::new();
+    for blob in &files {
+        for chunk in BlobChunks::new(repo.objects(), *blob) {
+            chunks.insert(chunk?.1);
+        }
+    }
+    let chunks: Vec<ObjectId> = chunks.into_iter().collect();
+    let packs = 2 + rng.below(4);
+    let mut segments: Vec<Vec<Vec<ObjectId>>> = Vec::new();
+    for _ in 0..packs {
+        let batches = 1 + rng.below(4) as usize;
+        segments.push(vec![Vec::new(); batches]);
+    }
+    for id in &chunks {
+        for _ in 0..1 + rng.below(2) {
+            let pack = &mut segments[rng.below(packs) as usize];
+            let batch = rng.below(pack.len() as u64) as usize;
+            let is_known = pack.iter().flatten().any(|known| known == id);
+            pack[batch].extend((!is_known).then_some(*id));
+        }
+    }
+    let first = data_packs(&repo)?.pop_first().ok_or("a pack")?;
+    for mut batches in segments {
+        batches.retain(|batch| !batch.is_empty());
+        if !batches.is_empty() {
+            store_again(&place, &batches)?;
+        }
+    }
+    let repo = place.again()?;
+    take_away(&repo, first)?;
+    if rng.one_in(2) {
+        merge_some(&repo, &mut rng)?;
+    }
+    let goes = files.into_iter().filter(|_| !rng.one_in(3)).collect();
+    Ok((place, goes))
+}
+
+#[test]
+fn whatever_several_packs_hold_only_what_is_dropped_goes() -> Done {
+    for seed in 1..=24 {
+        let failed = |e: Box<dyn std::error::Error>| format!("seed {seed}: {e}");
+        let (place, goes) = packs_at_random(seed)?;
+        let contents = contents(&place.again()?)?;
+        let mut dropped_now = BTreeSet::new();
+        for part in goes.chunks(goes.len() / 2 + 1) {
+            dropped_now.extend(part.iter().map(|blob| blob.id));
+            let freed = drop_blobs(&place.again()?, part).map_err(failed)?;
+            assert_eq!(freed.why_not_moved, None, "seed {seed}");
+            let now = place.again()?;
+            keeps_all_but(&now, &contents, &dropped_now).map_err(failed)?;
+        }
+        place.is_sound().map_err(failed)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_crash_in_a_drop_from_several_packs_loses_nothing_else() -> Done {
+    for seed in 1..=6 {
+        let mut at = Rng::new(seed).below(6) + 1;
+        loop {
+            let (place, goes) = packs_at_random(seed)?;
+            let Place { dir, repo } = place;
+            drop(repo);
+            let crashed = Lab::over(dir)?.crash_in_drop(at, &goes);
+            if !crashed.map_err(|e| format!("seed {seed}, {e}"))? {
+                break;
+            }
+            at += 1 + Rng::new(at).below(9);
+        }
+    }
+    Ok(())
+}
