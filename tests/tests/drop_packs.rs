@@ -136,6 +136,35 @@ fn what_two_packs_hold_outlives_that_both_are_rewritten() -> Done {
     place.is_sound()
 }
 
+/// An index that cannot be read names nothing. What its pack holds is as needed as before.
+#[test]
+fn a_pack_whose_index_is_damaged_stays() -> Done {
+    // From the end of the pack: in the trailer, in the index, and in an id there.
+    for back in [3, 60, 100] {
+        let place = Place::new()?;
+        let mut rng = Rng::new(2);
+        let ids = small_files(&place, &["stays", "goes"], &mut rng)?;
+        let contents = contents(&place.again()?)?;
+        let first = data_packs(&place.again()?)?.pop_first().ok_or("a pack")?;
+        let stays = store_again(&place, &[vec![ids[0]]])?;
+        store_again(&place, &[vec![ids[1]]])?;
+        take_away(&place.again()?, first)?;
+        let path = place.again()?.store().pack_path(stays);
+        let whole = std::fs::read(&path)?;
+        let mut bytes = whole.clone();
+        let at = bytes.len() - back;
+        bytes[at] ^= 0x10;
+        std::fs::write(&path, bytes)?;
+        let refused = drop_blobs(&place.again()?, &[contents[&ids[1]].0]);
+        let refused = refused.expect_err("an index is damaged").to_string();
+        assert!(refused.starts_with("an index is damaged"), "{refused}");
+        assert!(path.exists());
+        std::fs::write(&path, whole)?;
+        keeps_all_but(&place.again()?, &contents, &BTreeSet::new())?;
+    }
+    Ok(())
+}
+
 /// A repository whose packs and indexes lie on a simulated disk.
 struct Lab {
     dir: TempDir,

@@ -172,6 +172,8 @@ impl Freeing<'_> {
         let mut freed = Freed::default();
         for _ in 0..TRIES {
             self.repo.store().refresh()?;
+            // A pack whose index is damaged would seem to hold nothing that is needed.
+            self.repo.store().check_tables()?;
             let last = self.repo.refs().last_operation()?;
             let mut plan = self.plan(&roots, job)?;
             if !still() {

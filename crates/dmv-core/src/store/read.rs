@@ -112,9 +112,16 @@ impl Store {
     }
 
     fn check_tables_once(&self) -> Result<(), StoreError> {
-        if self.tables_checked.get().is_some() {
-            return Ok(());
+        if self.tables_checked.get().is_none() {
+            self.check_tables()?;
+            let _ = self.tables_checked.set(());
         }
+        Ok(())
+    }
+
+    /// Reads and checks every table in use: unless all are whole, what the store does not find may be
+    /// there all the same.
+    pub fn check_tables(&self) -> Result<(), StoreError> {
         // A table that this process may not read is not damaged.
         for broken in read(&self.broken).iter() {
             if let StoreError::Io {
@@ -136,7 +143,6 @@ impl Store {
         if let Some(why) = self.damaged_tables().into_iter().next() {
             return Err(StoreError::DamagedTable { why });
         }
-        let _ = self.tables_checked.set(());
         Ok(())
     }
 
