@@ -324,8 +324,10 @@ impl Freeing<'_> {
             }
             if plan.needed.has(id)? {
                 plan.shared_bytes += len;
-            } else if let Some(pack) = repo.store().pack_of(id)? {
-                *plan.chunks.entry(pack).or_default() += len;
+            } else {
+                for pack in plan.given_up.packs_of(id)? {
+                    *plan.chunks.entry(pack).or_default() += len;
+                }
             }
             Ok(())
         })?;

@@ -76,6 +76,15 @@ impl Marks {
         Ok(false)
     }
 
+    /// The packs that hold an object, as far as the tables tell: a merged index names one copy.
+    pub fn packs_of(&self, id: &ObjectId) -> Result<Vec<FileId>, StoreError> {
+        let mut packs = Vec::new();
+        for (table, _) in &self.tables {
+            packs.extend(table.lookup(id, &self.room)?.map(|(pack, _)| pack));
+        }
+        Ok(packs)
+    }
+
     /// Visits every object with its pack and place there, and whether it is marked. One that is
     /// stored twice comes twice.
     pub fn each(&self, visit: &mut Visit<'_>) -> Result<(), StoreError> {
