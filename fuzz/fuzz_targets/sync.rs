@@ -68,7 +68,7 @@ fn receive(mem: &MemObjects, goal: Goal, parts: &[&[u8]]) -> Result<(), SyncErro
                     if ty.check(&bytes).is_err() {
                         return Ok(());
                     }
-                    receiver.admit(ty, &ty.id_of(&bytes))?;
+                    receiver.admit(ty, &ty.id_of(&bytes), bytes.len() as u64)?;
                     receiver.noted(1, bytes.len() as u64, true)?;
                     mem.insert(ty, &bytes);
                 }

@@ -260,6 +260,7 @@ pub fn every_message() -> Vec<Message> {
         Message::Bye,
         Message::Keep(vec![(1, id)], true),
         Message::Unkept(Vec::new(), true),
+        Message::Total(1),
     ]);
     all
 }

@@ -6,7 +6,7 @@
 use crate::error::EXIT_INTERRUPTED;
 use crate::format::text::{bytes, count};
 use crate::ui::is_watched;
-use dmv_core::job::Job;
+use dmv_core::job::{Bound, Job};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const FIRST: Duration = Duration::from_millis(250);
 const NEXT: Duration = Duration::from_millis(100);
 /// No end is foretold before this much is known.
-const ETA_FROM: Duration = Duration::from_secs(1);
+const ETA_FROM: Duration = Duration::from_secs(2);
 
 /// A job being watched.
 pub struct Watch {
@@ -41,8 +41,11 @@ impl Watch {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
             let style = ProgressStyle::with_template("{spinner} {wide_msg}");
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+            let mut pace = Pace::default();
             loop {
-                bar.set_message(line(&job, doing, started.elapsed()));
+                let elapsed = started.elapsed();
+                let left = pace.left(&job, elapsed);
+                bar.set_message(line(&job, doing, elapsed, left));
                 bar.tick();
                 if stopped.recv_timeout(NEXT) != Err(RecvTimeoutError::Timeout) {
                     break;
@@ -81,7 +84,66 @@ fn on_interrupt(job: Arc<Job>) {
     });
 }
 
-fn line(job: &Job, doing: &str, elapsed: Duration) -> String {
+/// How fast it goes, and so how long it will take. What is shown must not jump about: the speed is
+/// that of the last while, and how long it takes follows slowly.
+#[derive(Default)]
+struct Pace {
+    /// Bytes, and when that was.
+    last: (u64, Duration),
+    /// When the first byte was seen to move.
+    since: Option<Duration>,
+    bytes_per_second: f64,
+    /// Seconds, as shown last.
+    left: Option<f64>,
+}
+
+/// How long the past counts.
+const MEMORY: f64 = 8.0;
+
+impl Pace {
+    /// Seconds that are left, `elapsed` after the beginning; `None`: not known, or not worth a word.
+    fn left(&mut self, job: &Job, elapsed: Duration) -> Option<f64> {
+        let progress = &job.progress;
+        let bytes = progress.bytes.load(Ordering::Relaxed);
+        let total = progress.total_bytes.load(Ordering::Relaxed);
+        if bytes < self.last.0 {
+            // Another part of the job.
+            *self = Pace::default();
+        }
+        let seconds = elapsed.saturating_sub(self.last.1).as_secs_f64();
+        let moved = (bytes - self.last.0) as f64;
+        self.last = (bytes, elapsed);
+        let Some(since) = self.since else {
+            self.since = (bytes > 0).then_some(elapsed);
+            return None;
+        };
+        if seconds <= 0.0 {
+            return self.left;
+        }
+        let lasted = elapsed.saturating_sub(since).as_secs_f64();
+        // At first all of the past counts the same.
+        let share = (seconds / lasted.min(MEMORY)).min(1.0);
+        self.bytes_per_second += share * (moved / seconds - self.bytes_per_second);
+        let is_known = total > bytes && progress.total_bound() != Bound::AtLeast;
+        if !is_known || lasted < ETA_FROM.as_secs_f64() || self.bytes_per_second < 1.0 {
+            self.left = None;
+            return None;
+        }
+        let now = (total - bytes) as f64 / self.bytes_per_second;
+        let left = match self.left {
+            // What was said runs off by itself; the rest is made up for slowly.
+            Some(before) => {
+                let before = (before - seconds).max(0.0);
+                before + (seconds / MEMORY).min(1.0) * (now - before)
+            }
+            None => now,
+        };
+        self.left = Some(left);
+        self.left
+    }
+}
+
+fn line(job: &Job, doing: &str, elapsed: Duration, left: Option<f64>) -> String {
     let get = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
     let progress = &job.progress;
     let (files, read, new) = (
@@ -105,7 +167,9 @@ fn line(job: &Job, doing: &str, elapsed: Duration) -> String {
     if read > 0 {
         let of = match total {
             0 => String::new(),
-            all => format!(" of {}", bytes(all)),
+            // It is about to be said anew, or it was not so.
+            all if all < read => String::new(),
+            all => format!(" of {}{}", sign(progress.total_bound()), bytes(all)),
         };
         parts.push(format!("{}{of}", bytes(read)));
         parts.push(format!("{}/s", bytes((read as f64 / seconds) as u64)));
@@ -114,8 +178,7 @@ fn line(job: &Job, doing: &str, elapsed: Duration) -> String {
         let saved = 100.0 * (read - new) as f64 / read as f64;
         parts.push(format!("{saved:.0}% known already"));
     }
-    if total > read && read > 0 && elapsed >= ETA_FROM {
-        let left = seconds * (total - read) as f64 / read as f64;
+    if let Some(left) = left {
         parts.push(format!("{} left", duration(left)));
     }
     if job.is_cancelled() {
@@ -124,11 +187,92 @@ fn line(job: &Job, doing: &str, elapsed: Duration) -> String {
     format!("{doing} {}", parts.join(", "))
 }
 
+/// What stands before a total that may change.
+fn sign(bound: Bound) -> &'static str {
+    match bound {
+        Bound::Exact => "",
+        Bound::AtLeast => "≥ ",
+        Bound::AtMost => "≤ ",
+    }
+}
+
 fn duration(seconds: f64) -> String {
     let seconds = seconds.min(1e9) as u64;
     match seconds {
         0..60 => format!("{} s", seconds.max(1)),
         60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
         _ => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TICK: Duration = Duration::from_millis(100);
+
+    /// The seconds that are shown, tick by tick, while `moves` bytes come in each.
+    fn shown(job: &Job, total: u64, moves: impl Fn(u64) -> u64, ticks: u64) -> Vec<Option<f64>> {
+        let mut pace = Pace::default();
+        let mut all = Vec::new();
+        for n in 1..=ticks {
+            Job::add(&job.progress.bytes, moves(n));
+            let left = total.saturating_sub(job.progress.bytes.load(Ordering::Relaxed));
+            job.progress.foresee(left, job.progress.total_bound());
+            all.push(pace.left(job, TICK * n as u32));
+        }
+        all
+    }
+
+    #[test]
+    fn an_even_pace_gives_an_end_that_comes_nearer_second_by_second() {
+        let job = Job::default();
+        job.progress.foresee(0, Bound::AtMost);
+        let shown = shown(&job, 60_000, |_| 100, 300);
+        assert!(shown[..19].iter().all(Option::is_none));
+        for (n, left) in shown.iter().enumerate().skip(25) {
+            let really = 60.0 - (n + 1) as f64 / 10.0;
+            let left = left.expect("it is known");
+            assert!((left - really).abs() < 0.5, "{n}: {left} and {really}");
+        }
+    }
+
+    #[test]
+    fn an_end_does_not_jump_about() {
+        let job = Job::default();
+        job.progress.foresee(0, Bound::Exact);
+        // All comes in one tick of five.
+        let moves = |n: u64| if n.is_multiple_of(5) { 500 } else { 0 };
+        let shown = shown(&job, 60_000, moves, 300);
+        let known: Vec<f64> = shown.into_iter().flatten().collect();
+        assert!(known.len() > 250);
+        for pair in known.windows(2) {
+            assert!((pair[1] - pair[0]).abs() < 1.0, "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_foretold_while_the_total_grows() {
+        let job = Job::default();
+        job.progress.foresee(0, Bound::AtLeast);
+        let shown = shown(&job, 60_000, |_| 100, 100);
+        assert!(shown.iter().all(Option::is_none));
+        let line = line(&job, "exchanging", TICK * 100, None);
+        assert!(line.contains("9.8 KiB of ≥ 58.6 KiB"), "{line}");
+        assert!(!line.contains("left"), "{line}");
+    }
+
+    #[test]
+    fn a_total_that_was_passed_is_not_shown() {
+        let job = Job::default();
+        job.progress.foresee(500, Bound::AtMost);
+        Job::add(&job.progress.bytes, 100);
+        assert!(line(&job, "x", TICK, None).contains("100 B of ≤ 500 B"));
+        Job::add(&job.progress.bytes, 500);
+        let line = line(&job, "x", TICK, Some(9.0));
+        assert!(
+            line.contains("600 B,") && line.contains("9 s left"),
+            "{line}"
+        );
     }
 }

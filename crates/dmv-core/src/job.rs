@@ -3,7 +3,7 @@
 //! Workers add to plain counters; whoever draws them looks now and then. Nothing calls back up.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// A piece of long work, shared by its threads and whoever watches it.
 #[derive(Debug, Default)]
@@ -28,6 +28,37 @@ pub struct Progress {
     pub total_files: AtomicU64,
     /// Bytes there will be, when known; else 0.
     pub total_bytes: AtomicU64,
+    /// How far that is known, as a [`Bound`].
+    total_bound: AtomicU8,
+}
+
+/// How far a total is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bound {
+    /// It is so much.
+    #[default]
+    Exact,
+    /// It is so much, and may turn out to be more.
+    AtLeast,
+    /// It is so much, and may turn out to be less.
+    AtMost,
+}
+
+impl Progress {
+    /// Says how many bytes are still to come, besides those that have.
+    pub fn foresee(&self, bytes: u64, bound: Bound) {
+        let total = self.bytes.load(Ordering::Relaxed).saturating_add(bytes);
+        self.total_bytes.store(total, Ordering::Relaxed);
+        self.total_bound.store(bound as u8, Ordering::Relaxed);
+    }
+
+    /// How far the total of bytes is known.
+    pub fn total_bound(&self) -> Bound {
+        let number = self.total_bound.load(Ordering::Relaxed);
+        let bounds = [Bound::Exact, Bound::AtLeast, Bound::AtMost];
+        let known = bounds.into_iter().find(|bound| *bound as u8 == number);
+        known.unwrap_or_default()
+    }
 }
 
 impl Job {
@@ -60,10 +91,12 @@ impl Job {
             objects,
             total_files,
             total_bytes,
+            total_bound,
         } = &self.progress;
         for counter in [files, bytes, new_bytes, objects, total_files, total_bytes] {
             counter.store(0, Ordering::Relaxed);
         }
+        total_bound.store(Bound::Exact as u8, Ordering::Relaxed);
     }
 
     /// Adds `n` to a counter of [`Progress`].

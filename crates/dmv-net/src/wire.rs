@@ -47,6 +47,8 @@ pub const KEEPS: u16 = 1;
 /// The extension of a side that knows [`Message::Working`]. Its value: how many milliseconds the
 /// side waits for another that says nothing, as a little-endian u32.
 pub const WORKS: u16 = 2;
+/// The extension of a side that knows [`Message::Total`]. It has no value.
+pub const TOTALS: u16 = 3;
 /// Bytes of objects that one frame holds, unless a single one is larger.
 pub const OBJECTS_TARGET_BYTES: usize = 256 << 10;
 
@@ -396,12 +398,19 @@ pub enum Message {
     Unkept(Vec<WireObject>, bool),
     /// The side has nothing to say yet and is at work. Has its place everywhere.
     Working,
+    /// The sender will send so many bytes of chunks unasked, at most.
+    Total(u64),
 }
 
 impl Hello {
     /// Whether the side knows [`Message::Keep`].
     pub fn keeps(&self) -> bool {
         self.value(KEEPS).is_some()
+    }
+
+    /// Whether the side knows [`Message::Total`].
+    pub fn hears_totals(&self) -> bool {
+        self.value(TOTALS).is_some()
     }
 
     /// How many milliseconds the side waits for another that says nothing, if it knows
@@ -420,8 +429,17 @@ impl Hello {
 impl Extension {
     /// The side knows [`Message::Keep`].
     pub fn keeps() -> Extension {
+        Extension::plain(KEEPS)
+    }
+
+    /// The side knows [`Message::Total`].
+    pub fn hears_totals() -> Extension {
+        Extension::plain(TOTALS)
+    }
+
+    fn plain(tag: u16) -> Extension {
         Extension {
-            tag: KEEPS,
+            tag,
             value: Vec::new(),
         }
     }
@@ -494,7 +512,8 @@ impl Message {
             | Message::NeedEnd
             | Message::Complete
             | Message::Bye
-            | Message::Working => true,
+            | Message::Working
+            | Message::Total(_) => true,
         }
     }
 }

@@ -253,7 +253,7 @@ fn a_side_that_does_not_know_working_does_not_hear_it() -> io::Result<()> {
             ..Extension::works(PATIENCE_MILLIS)
         }],
     ] {
-        let [mut ours, theirs] = two_links()?;
+        let [mut ours, mut theirs] = two_links()?;
         theirs.greeted(&hello(extensions));
         is_stalled(ours.receive(&Job::default()));
         drop(theirs);

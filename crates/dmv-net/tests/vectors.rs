@@ -116,6 +116,7 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("unkept", Message::Unkept(vec![(2, id(6))], false)),
         ("unkept-none", Message::Unkept(Vec::new(), true)),
         ("working", Message::Working),
+        ("total", Message::Total(1 << 40)),
     ]
 }
 

@@ -53,6 +53,8 @@ pub struct Found {
     pub id: ObjectId,
     /// Whether the reader has it. If not, what it needs is not known yet: see [`Reach::retry`].
     pub here: bool,
+    /// Of a chunk: its bytes, as the object above it says; else 0.
+    pub len: u64,
 }
 
 /// What the object above says about one below it.
@@ -95,7 +97,7 @@ enum Item {
         depth: usize,
         scope: Scope,
     },
-    Chunk(ObjectId),
+    Chunk(ObjectId, u64),
     Alone(ObjectType, ObjectId),
 }
 
@@ -137,6 +139,8 @@ pub struct Reach {
     /// What was visited, and how: see [`Scope::key_besides`].
     visited: Seen,
     reported: Seen,
+    /// Bytes of the chunks that it has passed by; `None`: nobody asks.
+    content: Option<u64>,
 }
 
 impl Reach {
@@ -176,7 +180,24 @@ impl Reach {
             out: VecDeque::new(),
             visited: Seen::new(MAX_VISITED),
             reported: Seen::new(MAX_REPORTED),
+            content: None,
         }
+    }
+
+    /// Also sums up [`content`](Self::content). For walks that report no chunks.
+    pub fn counting(mut self) -> Reach {
+        self.content = Some(0);
+        self
+    }
+
+    /// The bytes of the chunks that the walk would have reported so far, at most: what different
+    /// files share may be counted more than once.
+    pub fn content(&self) -> u64 {
+        self.content.unwrap_or(0)
+    }
+
+    fn count_content(&mut self, bytes: u64) {
+        self.content = self.content.map(|sum| sum.saturating_add(bytes));
     }
 
     /// What is under `roots`, with them.
@@ -252,7 +273,11 @@ impl Reach {
     }
 
     fn emit(&mut self, ty: ObjectType, id: ObjectId, here: bool) {
-        self.out.push_back(Found { ty, id, here });
+        self.emit_of(ty, id, here, 0);
+    }
+
+    fn emit_of(&mut self, ty: ObjectType, id: ObjectId, here: bool, len: u64) {
+        self.out.push_back(Found { ty, id, here, len });
     }
 
     fn park(&mut self, ty: ObjectType, id: ObjectId, item: Item) {
@@ -413,10 +438,10 @@ impl Reach {
             Item::Conflict { id, depth, scope } => {
                 self.visit_conflict(id, depth, scope, objects)?;
             }
-            Item::Chunk(id) => {
+            Item::Chunk(id, len) => {
                 if self.reported.insert(id) {
                     let here = objects.holds(ObjectType::Chunk, &id)?;
-                    self.emit(ObjectType::Chunk, id, here);
+                    self.emit_of(ObjectType::Chunk, id, here, len);
                 }
             }
             // It is not noted as seen: what is under it may still be wanted for another reason.
@@ -550,8 +575,13 @@ impl Reach {
                 said: Said::Root(size, 0),
                 old,
             },
-            _ if self.detail < Detail::All => return,
-            _ => Item::Chunk(id),
+            _ if self.detail < Detail::All => {
+                if self.content.is_some() && self.reported.insert(id) {
+                    self.count_content(size);
+                }
+                return;
+            }
+            _ => Item::Chunk(id, size),
         };
         self.stack.push(item);
     }
@@ -570,6 +600,9 @@ impl Reach {
         let is_last = matches!(said, Said::Node(0, _)) && self.detail < Detail::All;
         if is_last && objects.holds(ObjectType::List, &id)? {
             self.note_visit(ObjectType::List, id, &Scope::All, &[]);
+            if let Said::Node(_, totals) = said {
+                self.count_content(totals.bytes);
+            }
             return Ok(());
         }
         let Some(bytes) = objects.read(ObjectType::List, &id)? else {
@@ -580,17 +613,22 @@ impl Reach {
             .map_err(|e| ObjectError::undecodable(ObjectType::List, &id, e))?;
         check_list(&id, &node, said)?;
         self.note_visit(ObjectType::List, id, &Scope::All, &old);
-        if node.level == 0 && self.detail < Detail::All {
+        if node.level == 0 && self.detail < Detail::All && self.content.is_none() {
             return Ok(());
         }
         let former = OldLists::read(objects, &old, node.level);
+        if node.level == 0 && self.detail < Detail::All {
+            let new = node.entries.iter().filter(|e| !former.has_child(&e.id));
+            self.count_content(new.map(|entry| entry.len).sum());
+            return Ok(());
+        }
         let gone = former.not_in(&node);
         for entry in node.entries.iter().rev() {
             if former.has_child(&entry.id) {
                 continue;
             }
             self.stack.push(match node.level {
-                0 => Item::Chunk(entry.id),
+                0 => Item::Chunk(entry.id, entry.len),
                 level => Item::List {
                     id: entry.id,
                     said: Said::Node(

@@ -15,8 +15,15 @@ const MAX_WAITING: usize = 128 << 10;
 /// What goes out.
 #[derive(Debug)]
 pub enum Outgoing {
-    /// A whole record of a pack, as it is stored, and how many objects it holds.
-    Record(Vec<u8>, u16),
+    /// A whole record of a pack, as it is stored.
+    Record {
+        /// Its bytes.
+        record: Vec<u8>,
+        /// How many objects it holds.
+        objects: u16,
+        /// And how many bytes of them.
+        raw_len: u32,
+    },
     /// One object.
     Object(ObjectType, Vec<u8>),
 }
@@ -111,9 +118,13 @@ impl<'s> Gather<'s> {
         };
         self.objects -= frame.wanted.len();
         if frame.wanted.len() == usize::from(frame.count)
-            && let Some(record) = self.store.whole_record(key, &frame.wanted)?
+            && let Some((record, raw_len)) = self.store.whole_record(key, &frame.wanted)?
         {
-            return out(Outgoing::Record(record, frame.count));
+            return out(Outgoing::Record {
+                record,
+                objects: frame.count,
+                raw_len,
+            });
         }
         for (ty, id) in frame.wanted.into_values() {
             let mut bytes = Vec::new();
@@ -127,12 +138,12 @@ impl<'s> Gather<'s> {
 }
 
 impl Store {
-    /// The record of a frame, if it is what was stored; its objects are read one by one otherwise.
+    /// The record of a frame and the bytes of its objects, if it is what was stored; its objects are read one by one otherwise.
     fn whole_record(
         &self,
         (pack, offset): (FileId, u64),
         wanted: &BTreeMap<u16, (ObjectType, ObjectId)>,
-    ) -> Result<Option<Vec<u8>>, StoreError> {
+    ) -> Result<Option<(Vec<u8>, u32)>, StoreError> {
         let Ok(table) = self.frame_table(pack, offset) else {
             return Ok(None);
         };
@@ -140,7 +151,8 @@ impl Store {
         if self.read_bytes(pack, &mut record, offset).is_err() {
             return Ok(None);
         }
-        Ok(is_intact(&table, &record, wanted).then_some(record))
+        let raw_len = table.header.raw_len;
+        Ok(is_intact(&table, &record, wanted).then_some((record, raw_len)))
     }
 }
 

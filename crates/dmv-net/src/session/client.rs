@@ -268,7 +268,7 @@ const MAX_LOOKS: usize = 32;
 
 /// This side's greeting.
 pub fn hello(repo: &Repo, access: Access, link: &Link) -> Message {
-    let mut extensions = vec![Extension::keeps()];
+    let mut extensions = vec![Extension::keeps(), Extension::hears_totals()];
     extensions.extend(link.patience_millis().map(Extension::works));
     Message::Hello(Hello {
         agent: AGENT.to_owned(),

@@ -68,6 +68,8 @@ pub struct Link {
     waiting: Waiting,
     /// Of the job that this end is used for, as soon as it is known.
     cancel: Option<Arc<AtomicBool>>,
+    /// Whether the other side knows [`Message::Total`].
+    pub says_totals: bool,
     /// What went over it.
     pub traffic: Traffic,
 }
@@ -83,6 +85,7 @@ impl Link {
             writing: None,
             waiting: Waiting::default(),
             cancel: None,
+            says_totals: false,
             traffic: Traffic::default(),
         };
         (end(to_b, from_b), end(to_a, from_a))
@@ -109,6 +112,7 @@ impl Link {
             writing: Some(writing),
             waiting: Waiting::new(PATIENCE, signs),
             cancel: None,
+            says_totals: false,
             traffic: Traffic::default(),
         }
     }
@@ -124,8 +128,10 @@ impl Link {
         Some(u32::try_from(patience.as_millis()).unwrap_or(u32::MAX))
     }
 
-    /// The other side has greeted: from now on it hears of this side when that works for long.
-    pub fn greeted(&self, hello: &Hello) {
+    /// The other side has greeted: from now on it hears of this side when that works for long, and
+    /// how much comes.
+    pub fn greeted(&mut self, hello: &Hello) {
+        self.says_totals = hello.hears_totals();
         let millis = hello.patience_millis().map(u64::from);
         let patience = millis.map(Duration::from_millis);
         self.waiting.signs.is_heard_by(patience);

@@ -5,7 +5,7 @@ use super::link::Link;
 use crate::sync::{Goal, Output, Receiver, Sender};
 use crate::wire::{Frame, Message, OBJECTS_TARGET_BYTES, objects, put_object};
 use dmv_core::hash::ObjectId;
-use dmv_core::job::Job;
+use dmv_core::job::{Bound, Job};
 use dmv_core::object::ObjectType;
 use dmv_core::object::root::Root;
 use dmv_core::repo::Repo;
@@ -88,11 +88,12 @@ impl<'r> Taking<'r> {
             while let Some(frame) = link.try_receive()? {
                 self.take(frame, link)?;
             }
+            self.foresee();
             match self.receiver.poll(self.repo.objects())? {
                 Some(Output::Send(message)) => link.say(&message)?,
                 Some(Output::Keep) => self.keep_and_go_on()?,
                 Some(Output::Done) => return Ok(()),
-                Some(Output::Objects(_) | Output::Flush | Output::Working) => {}
+                Some(Output::Objects(_) | Output::Flush | Output::Ahead(_) | Output::Working) => {}
                 None => {
                     let frame = link.receive(self.job)?;
                     self.take(frame, link)?;
@@ -101,6 +102,13 @@ impl<'r> Taking<'r> {
             if self.job.is_cancelled() {
                 return Err(NetError::Cancelled);
             }
+        }
+    }
+
+    /// Says how much is still to come, for whoever watches.
+    fn foresee(&self) {
+        if let Some((bytes, bound)) = self.receiver.ahead() {
+            self.job.progress.foresee(bytes, bound);
         }
     }
 
@@ -114,8 +122,9 @@ impl<'r> Taking<'r> {
                 let record = CheckedRecord::new(record).map_err(NetError::Protocol)?;
                 let mut bytes = 0;
                 for object in record.objects() {
-                    self.receiver.admit(object.ty, &object.id)?;
-                    bytes += u64::from(object.len);
+                    let len = u64::from(object.len);
+                    self.receiver.admit(object.ty, &object.id, len)?;
+                    bytes += len;
                 }
                 let all = record.objects().len() as u64;
                 let (new, new_bytes) = self.incoming()?.add_record(&record)?;
@@ -126,9 +135,10 @@ impl<'r> Taking<'r> {
                 for object in objects(&body) {
                     let (ty, bytes) = object?;
                     let object = CheckedObject::new(ty, bytes).map_err(NetError::Protocol)?;
-                    self.receiver.admit(ty, &object.id())?;
+                    let len = object.len() as u64;
+                    self.receiver.admit(ty, &object.id(), len)?;
                     let new = self.incoming()?.add_object(&object)?;
-                    self.count(1, object.len() as u64, new, link)?;
+                    self.count(1, len, new, link)?;
                 }
             }
         }
@@ -184,7 +194,7 @@ pub fn send(
     offered: impl IntoIterator<Item = ObjectId>,
     job: &Job,
 ) -> Result<(), NetError> {
-    let mut sender = Sender::new(offered);
+    let mut sender = Sender::new(offered).saying_total(link.says_totals);
     let mut giving = Giving {
         link,
         job,
@@ -219,6 +229,7 @@ fn give(
                 gather.flush(&mut |out| giving.put(out))?;
                 giving.flush()?;
             }
+            Some(Output::Ahead(bytes)) => job.progress.foresee(bytes, Bound::AtMost),
             Some(Output::Done) => return Ok(()),
             Some(Output::Keep | Output::Working) => {}
             None => match giving.link.receive(job)? {
@@ -239,13 +250,17 @@ struct Giving<'l> {
 impl Giving<'_> {
     fn put(&mut self, out: Outgoing) -> Result<(), NetError> {
         let (objects, bytes) = match &out {
-            Outgoing::Record(record, objects) => (u64::from(*objects), record.len()),
-            Outgoing::Object(_, bytes) => (1, bytes.len()),
+            Outgoing::Record {
+                objects, raw_len, ..
+            } => (u64::from(*objects), u64::from(*raw_len)),
+            Outgoing::Object(_, bytes) => (1, bytes.len() as u64),
         };
         Job::add(&self.job.progress.objects, objects);
-        Job::add(&self.job.progress.bytes, bytes as u64);
+        Job::add(&self.job.progress.bytes, bytes);
         match out {
-            Outgoing::Record(record, objects) => {
+            Outgoing::Record {
+                record, objects, ..
+            } => {
                 self.link.traffic.objects_sent += u64::from(objects);
                 self.link.send(Frame::Record(record))
             }

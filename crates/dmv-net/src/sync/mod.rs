@@ -24,6 +24,8 @@ pub enum Output {
     Objects(Vec<(ObjectType, ObjectId)>),
     /// Send what has been put off.
     Flush,
+    /// Nothing; but so many bytes of content are still to be sent, at most.
+    Ahead(u64),
     /// Make what has arrived readable: the engine will look at it next.
     Keep,
     /// Nothing; but there is more to do without waiting. A chance to look at the time, or to stop.

@@ -7,6 +7,7 @@ use crate::wire::{
     to_wire_objects,
 };
 use dmv_core::hash::ObjectId;
+use dmv_core::job::Bound;
 use dmv_core::object::root::Root;
 use dmv_core::object::{ObjectError, ObjectRead, ObjectType};
 use dmv_core::reach::{Detail, Filter, Reach};
@@ -77,6 +78,12 @@ pub struct Receiver {
     admitted: u64,
     new_bytes: u64,
     repeated_bytes: u64,
+    /// Bytes of chunks that are known to come.
+    ahead: u64,
+    /// How far that is known; `None`: not at all.
+    bound: Option<Bound>,
+    /// Whether chunks have come unasked.
+    has_chunks: bool,
     out: VecDeque<Output>,
     /// Times that an answer had to be waited for with nothing else under way.
     round_trips: u64,
@@ -135,6 +142,9 @@ impl Receiver {
             admitted: 0,
             new_bytes: 0,
             repeated_bytes: 0,
+            ahead: 0,
+            bound: None,
+            has_chunks: false,
             out: VecDeque::from([Output::Send(Message::Want(want))]),
             round_trips: 1,
         })
@@ -185,7 +195,13 @@ impl Receiver {
                 let have = Message::Have(to_wire(&ids), last);
                 self.out.push_back(Output::Send(have));
             }
+            (Phase::Streaming, Message::Total(bytes))
+                if self.unasked == Unasked::All && self.bound.is_none() && !self.has_chunks =>
+            {
+                (self.ahead, self.bound) = (bytes, Some(Bound::AtMost));
+            }
             (Phase::Streaming, Message::End) => {
+                (self.ahead, self.bound) = (0, None);
                 self.out.push_back(Output::Keep);
                 self.phase = Phase::Asking;
             }
@@ -213,8 +229,8 @@ impl Receiver {
         Ok(())
     }
 
-    /// Whether an object that has come and is what its id says may be kept.
-    pub fn admit(&mut self, ty: ObjectType, id: &ObjectId) -> Result<(), SyncError> {
+    /// Whether an object of `len` bytes that has come and is what its id says may be kept.
+    pub fn admit(&mut self, ty: ObjectType, id: &ObjectId, len: u64) -> Result<(), SyncError> {
         let welcome = match self.phase {
             Phase::Streaming => match self.unasked {
                 Unasked::Commits => ty == ObjectType::Commit,
@@ -225,6 +241,10 @@ impl Receiver {
             Phase::Negotiating | Phase::Done => false,
         };
         self.admitted += u64::from(welcome);
+        if ty == ObjectType::Chunk {
+            self.has_chunks = true;
+            self.ahead = self.ahead.saturating_sub(len);
+        }
         match welcome {
             true => Ok(()),
             false => Err(SyncError::Broken("an object that was not asked for")),
@@ -242,6 +262,11 @@ impl Receiver {
             true => Err(SyncError::Broken("the same objects over and over")),
             false => Ok(()),
         }
+    }
+
+    /// The bytes of content that are still to come, as far as is known; `None`: not at all.
+    pub fn ahead(&self) -> Option<(u64, Bound)> {
+        self.bound.map(|bound| (self.ahead, bound))
     }
 
     /// What is to be done next; `None`: wait for the sender.
@@ -265,6 +290,7 @@ impl Receiver {
                 Some(found) if found.here || self.absent.contains_key(&found.id) => {}
                 Some(found) => {
                     if self.asked.insert(found.id, found.ty).is_none() {
+                        self.ahead = self.ahead.saturating_add(found.len);
                         need.push((found.ty, found.id));
                     }
                     if need.len() >= self.batch {
@@ -273,6 +299,12 @@ impl Receiver {
                 }
             }
         }
+        // Under what is parked there is more.
+        let is_all = is_over && self.reach.parked() == 0;
+        self.bound = Some(match is_all {
+            true => Bound::Exact,
+            false => Bound::AtLeast,
+        });
         if !need.is_empty() {
             if self.open_needs == 0 {
                 self.round_trips += 1;

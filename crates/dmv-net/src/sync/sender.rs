@@ -40,6 +40,8 @@ pub struct Sender {
     /// The walk after that one, for chunks alone.
     chunks: Option<Reach>,
     only_chunks: bool,
+    /// Whether the receiver wants to hear how much comes.
+    says_total: bool,
     needs: VecDeque<Vec<(ObjectType, ObjectId)>>,
     out: VecDeque<Output>,
     turns: u64,
@@ -59,10 +61,17 @@ impl Sender {
             reach: None,
             chunks: None,
             only_chunks: false,
+            says_total: false,
             needs: VecDeque::new(),
             out: VecDeque::new(),
             turns: 0,
         }
+    }
+
+    /// Says how much comes unasked, to a receiver that knows the message.
+    pub fn saying_total(mut self, is_known: bool) -> Sender {
+        self.says_total = is_known;
+        self
     }
 
     /// Times that it said something and had nothing left to do.
@@ -130,7 +139,11 @@ impl Sender {
             };
             let detail = Detail::from(self.unasked);
             // Chunks come last: a receiver that knows the trees can write files as they come.
-            self.reach = Some(walk(detail.min(Detail::Metadata)));
+            let metadata = walk(detail.min(Detail::Metadata));
+            self.reach = Some(match filter.metadata_only {
+                true => metadata,
+                false => metadata.counting(),
+            });
             self.chunks = (detail == Detail::All && !filter.metadata_only).then(|| walk(detail));
             self.phase = Phase::Streaming;
         }
@@ -154,7 +167,9 @@ impl Sender {
         if let Some(reach) = &mut self.reach {
             for _ in 0..PORTION {
                 let Some(found) = reach.next(objects)? else {
+                    let content = reach.content();
                     self.reach = None;
+                    self.foretell(content);
                     break;
                 };
                 // What is not here is for the receiver to ask for, and to be told about.
@@ -173,6 +188,17 @@ impl Sender {
         self.turns += 1;
         self.out.push_back(Output::Send(Message::End));
         Ok(Output::Flush)
+    }
+
+    /// Says how much content is ahead, after the walk that has counted it.
+    fn foretell(&mut self, content: u64) {
+        if self.only_chunks || content == 0 {
+            return;
+        }
+        self.out.push_back(Output::Ahead(content));
+        if self.says_total && self.chunks.is_some() {
+            self.out.push_back(Output::Send(Message::Total(content)));
+        }
     }
 
     fn answer(&mut self, objects: &dyn ObjectRead) -> Result<Option<Output>, SyncError> {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::wire::{Filter, Unasked, Want};
 use dmv_core::hash::ObjectId;
+use dmv_core::job::Bound;
 use dmv_core::object::commit::{Commit, Person};
 use dmv_core::object::list::ListBuilder;
 use dmv_core::object::mem::MemObjects;
@@ -147,6 +148,46 @@ struct Trouble {
     crash: bool,
 }
 
+/// What a receiver has said about how much comes, and what has come.
+#[derive(Default)]
+struct Foreseen {
+    /// Bytes of chunks.
+    came: u64,
+    /// All that it said: how much that would make in the end.
+    said: Vec<(u64, Bound)>,
+    /// How much had come when nothing was to come unasked any more.
+    unasked: Option<u64>,
+}
+
+impl Foreseen {
+    fn came(&mut self, ty: ObjectType, len: u64) {
+        if ty == ObjectType::Chunk {
+            self.came += len;
+        }
+    }
+
+    fn look(&mut self, receiver: &Receiver) {
+        let Some((ahead, bound)) = receiver.ahead() else {
+            return;
+        };
+        if bound != Bound::AtMost {
+            self.unasked.get_or_insert(self.came);
+        }
+        self.said.push((self.came + ahead, bound));
+    }
+
+    /// What was said must have been so.
+    fn is_true(&self) {
+        for (said, bound) in &self.said {
+            match bound {
+                Bound::Exact => assert_eq!(*said, self.came),
+                Bound::AtLeast => assert!(*said <= self.came),
+                Bound::AtMost => assert!(Some(*said) >= self.unasked),
+            }
+        }
+    }
+}
+
 /// One transfer of `tips`, step by step in an order that the dice choose.
 fn transfer(
     from: &MemObjects,
@@ -155,7 +196,7 @@ fn transfer(
     trouble: Trouble,
     dice: &mut Dice,
 ) -> Result<Run, SyncError> {
-    let mut sender = Sender::new(goal.tips.clone());
+    let mut sender = Sender::new(goal.tips.clone()).saying_total(dice.below(2) == 0);
     let mut receiver = Receiver::new(goal, to)?;
     run(from, to, &mut sender, &mut receiver, trouble, dice)
 }
@@ -173,7 +214,9 @@ fn run(
     let mut run = Run::default();
     let mut idle = 0;
     let mut steps = 0;
+    let mut foreseen = Foreseen::default();
     while !run.done {
+        foreseen.look(receiver);
         steps += 1;
         if steps == trouble.cut_after {
             break;
@@ -211,7 +254,9 @@ fn run(
                     receiver.handle(message, to)?;
                 }
                 Some(Packet::Object(ty, id)) => {
-                    receiver.admit(ty, &id)?;
+                    let len = from.require(ty, &id)?.len() as u64;
+                    receiver.admit(ty, &id, len)?;
+                    foreseen.came(ty, len);
                     let new = !to.holds(ty, &id)? && !unkept.contains(&(ty, id));
                     receiver.noted(1, 1, new)?;
                     run.objects += 1;
@@ -232,6 +277,9 @@ fn run(
         }
     }
     run.round_trips = receiver.round_trips();
+    if run.done && receiver.absent().next().is_none() {
+        foreseen.is_true();
+    }
     Ok(run)
 }
 
@@ -491,6 +539,8 @@ fn all_messages() -> Vec<Message> {
         Message::Bye,
         Message::Keep(Vec::new(), true),
         Message::Unkept(Vec::new(), true),
+        Message::Working,
+        Message::Total(1),
     ]
 }
 
@@ -522,7 +572,7 @@ fn a_message_that_does_not_belong_is_an_error_in_every_phase() -> Outcome {
     let empty = MemObjects::new();
     let receiver_phases: [(usize, &[Message]); 3] = [
         (0, &[Message::Common(Vec::new(), true)]),
-        (1, &[Message::End]),
+        (1, &[Message::End, Message::Total(7)]),
         (2, &[Message::NeedEnd]),
     ];
     for (phase, allowed) in receiver_phases {
@@ -537,7 +587,7 @@ fn a_message_that_does_not_belong_is_an_error_in_every_phase() -> Outcome {
                 while receiver.poll(&empty)?.is_some() {}
             }
             if phase == 2 {
-                receiver.admit(ObjectType::Commit, &tip)?;
+                receiver.admit(ObjectType::Commit, &tip, 1)?;
             }
             let taken = receiver.handle(message.clone(), &empty).is_ok();
             assert_eq!(
@@ -547,6 +597,39 @@ fn a_message_that_does_not_belong_is_an_error_in_every_phase() -> Outcome {
             );
         }
     }
+    Ok(())
+}
+
+/// How much comes is said once, in time, and where something comes unasked.
+#[test]
+fn a_total_that_does_not_belong_is_an_error() -> Outcome {
+    let (mem, empty) = (MemObjects::new(), MemObjects::new());
+    let tip = put_commit(&mem, &[], &Files::from([((0, 0), 3)]), "one")?;
+    let begin = |goal| -> Result<Receiver, SyncError> {
+        let mut receiver = Receiver::new(goal, &empty)?;
+        receiver.handle(Message::Common(Vec::new(), true), &empty)?;
+        Ok(receiver)
+    };
+    let all = goal(&[tip], &[], &empty);
+    let total = Message::Total(u64::MAX);
+    let mut receiver = begin(all.clone())?;
+    assert_eq!(receiver.ahead(), None);
+    receiver.handle(total.clone(), &empty)?;
+    assert_eq!(receiver.ahead(), Some((u64::MAX, Bound::AtMost)));
+    assert!(receiver.handle(total.clone(), &empty).is_err());
+    let mut receiver = begin(all.clone())?;
+    receiver.handle(Message::Total(0), &empty)?;
+    // More than was said is no failure: nothing depends on it.
+    receiver.admit(ObjectType::Chunk, &tip, 1 << 20)?;
+    assert_eq!(receiver.ahead(), Some((0, Bound::AtMost)));
+    let mut receiver = begin(all.clone())?;
+    receiver.admit(ObjectType::Chunk, &tip, 1)?;
+    assert!(receiver.handle(total.clone(), &empty).is_err());
+    let some = Goal {
+        empty: false,
+        ..all
+    };
+    assert!(begin(some)?.handle(total, &empty).is_err());
     Ok(())
 }
 
@@ -563,8 +646,8 @@ fn lies_of_a_sender_are_noticed() -> Outcome {
     };
     // It sends what was not asked for, or the right id as another type.
     let other = ObjectId::from_bytes([7; 32]);
-    assert!(begin()?.admit(ObjectType::Chunk, &other).is_err());
-    assert!(begin()?.admit(ObjectType::Tree, &tip).is_err());
+    assert!(begin()?.admit(ObjectType::Chunk, &other, 1).is_err());
+    assert!(begin()?.admit(ObjectType::Tree, &tip, 1).is_err());
     // It says that it has answered and has not.
     assert!(begin()?.handle(Message::NeedEnd, &empty).is_err());
     // It does not have what it offered: nothing is complete then.

@@ -157,13 +157,13 @@ fn a_sender_that_answers_before_it_begins_is_noticed() -> Outcome {
     };
     assert!(begin()?.handle(Message::NeedEnd, &ours).is_err());
     assert!(begin()?.handle(Message::End, &ours).is_err());
-    assert!(begin()?.admit(ObjectType::Chunk, &id).is_err());
+    assert!(begin()?.admit(ObjectType::Chunk, &id, 1).is_err());
     let common = Message::Common(Vec::new(), true);
     let mut receiver = begin()?;
     receiver.handle(common.clone(), &ours)?;
     assert!(receiver.handle(common, &ours).is_err());
     receiver.handle(Message::End, &ours)?;
     assert!(receiver.handle(Message::End, &ours).is_err());
-    receiver.admit(ObjectType::Chunk, &id)?;
+    receiver.admit(ObjectType::Chunk, &id, 1)?;
     Ok(())
 }
