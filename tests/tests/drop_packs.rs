@@ -126,7 +126,7 @@ fn what_two_packs_hold_outlives_that_both_are_rewritten() -> Done {
     drop(repo);
     let blobs: Vec<Blob> = numbers.iter().map(|n| contents[&ids[*n]].0).collect();
     let freed = drop_blobs(&place.again()?, &blobs)?;
-    assert_eq!(freed.why_not_moved, None);
+    assert_eq!(freed.why_not_freed, None);
     let now = place.again()?;
     keeps_all_but(&now, &contents, &dropped(&now)?)?;
     let left = data_packs(&now)?;
@@ -340,7 +340,7 @@ fn whatever_several_packs_hold_only_what_is_dropped_goes() -> Done {
         for part in goes.chunks(goes.len() / 2 + 1) {
             dropped_now.extend(part.iter().map(|blob| blob.id));
             let freed = drop_blobs(&place.again()?, part).map_err(failed)?;
-            assert_eq!(freed.why_not_moved, None, "seed {seed}");
+            assert_eq!(freed.why_not_freed, None, "seed {seed}");
             let now = place.again()?;
             keeps_all_but(&now, &contents, &dropped_now).map_err(failed)?;
         }

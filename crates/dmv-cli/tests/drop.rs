@@ -12,13 +12,7 @@ use std::process::Stdio;
 fn place() -> Outcome<Place> {
     let place = several()?;
     // Whoever holds the locks of all packs makes a commit begin new ones.
-    let locks: Vec<fs::File> = packs(&place, "film")?
-        .iter()
-        .map(|path| fs::File::options().append(true).open(path))
-        .collect::<Result<_, _>>()?;
-    for lock in &locks {
-        lock.try_lock()?;
-    }
+    let _locks = lock_packs(&place, "film")?;
     for name in ["raw/a.mov", "raw/b.mov"] {
         let large: Vec<u8> = (0..400_000u32)
             .flat_map(|n| {
@@ -38,6 +32,17 @@ fn packs(place: &Place, repo: &str) -> Outcome<Vec<std::path::PathBuf>> {
     Ok(entries
         .map(|e| e.map(|e| e.path()))
         .collect::<Result<_, _>>()?)
+}
+
+/// Holds the locks of all packs, as a command does that writes to them.
+fn lock_packs(place: &Place, repo: &str) -> Outcome<Vec<fs::File>> {
+    let mut locks = Vec::new();
+    for path in packs(place, repo)? {
+        let file = fs::File::options().append(true).open(path)?;
+        file.try_lock()?;
+        locks.push(file);
+    }
+    Ok(locks)
 }
 
 fn stored(place: &Place, repo: &str) -> Outcome<u64> {
@@ -63,6 +68,7 @@ fn dropped_files_free_space_and_come_back() -> Outcome {
     assert_eq!(done["bytes"], 3_200_000);
     assert_eq!(done["peers"], serde_json::json!(["nas"]));
     assert_eq!(done["in_worktree"], 2);
+    assert_eq!(done["why_not_freed"], Value::Null);
     let freed = done["freed_bytes"].as_u64().ok_or("freed")?;
     assert!(
         freed > 0 && stored(&place, "film")? == before - freed,
@@ -94,6 +100,29 @@ fn dropped_files_free_space_and_come_back() -> Outcome {
     place.ok(&["-C", "film", "--offline", "checkout", "main"])?;
     place.ok(&["-C", "film", "recover"])?;
     assert_eq!(absent(&place, "film")?, 0);
+    Ok(())
+}
+
+#[test]
+fn a_pack_that_cannot_be_freed_now_is_told_with_the_reason() -> Outcome {
+    let place = place()?;
+    let locks = lock_packs(&place, "film")?;
+    let done = place.json(&["-C", "film", "drop", "raw/a.mov", "--json"])?;
+    assert_eq!(done["freed_bytes"], 0, "{done}");
+    assert!(done["waiting_bytes"].as_u64() > Some(0), "{done}");
+    let why = done["why_not_freed"].as_str().ok_or("a reason")?;
+    assert!(why.starts_with("another command writes to "), "{why}");
+    let output = place.run(&["-C", "film", "drop", "raw/b.mov"])?;
+    let said = String::from_utf8(output.stderr)?;
+    assert!(
+        said.contains("warning: some packs could not be freed: another command writes to "),
+        "{said}"
+    );
+    // The next one frees what waits.
+    drop(locks);
+    let before = stored(&place, "film")?;
+    place.ok(&["-C", "film", "drop", "shots/1"])?;
+    assert!(stored(&place, "film")? + 100_000 < before);
     Ok(())
 }
 

@@ -42,6 +42,7 @@ struct Document {
     shared_bytes: u64,
     in_worktree: u64,
     peers: Vec<String>,
+    why_not_freed: Option<String>,
 }
 
 /// Runs the command.
@@ -192,6 +193,7 @@ fn finish(
         shared_bytes: freed.shared_bytes,
         in_worktree: in_worktree.count() as u64,
         peers,
+        why_not_freed: freed.why_not_freed,
     };
     if context.globals.json {
         context.ui.json(&document)?;
@@ -222,8 +224,8 @@ fn finish(
         writeln!(out, "not freed: {shared} that other files or versions need")?;
     }
     drop(out);
-    if let Some(why) = &freed.why_not_moved {
-        let text = format_args!("what stays could not be moved out of large packs: {why}");
+    if let Some(why) = &document.why_not_freed {
+        let text = format_args!("some packs could not be freed: {why}");
         context.ui.warn(text);
     }
     if document.in_worktree > 0 {

@@ -53,8 +53,8 @@ pub struct Freed {
     pub waiting_bytes: u64,
     /// Bytes of content that other files need as well.
     pub shared_bytes: u64,
-    /// Why a pack that was worth it was not rewritten, if that failed.
-    pub why_not_moved: Option<String>,
+    /// Why a pack that is worth it was not freed, if that failed.
+    pub why_not_freed: Option<String>,
 }
 
 /// A pack, and its lock.
@@ -181,6 +181,7 @@ impl Freeing<'_> {
             }
             let ids = files.iter().map(|blob| blob.id);
             self.repo.change_slice(|slice| slice.dropped.extend(ids))?;
+            freed.why_not_freed = None;
             if self.carry_out(&mut plan, last, &mut freed, job)? {
                 freed.waiting_bytes = plan.chunks.values().sum();
                 freed.shared_bytes = plan.shared_bytes;
@@ -189,6 +190,7 @@ impl Freeing<'_> {
         }
         // They are noted as given up; the space is freed another time.
         freed.waiting_bytes = self.bytes_of(&roots)?;
+        freed.why_not_freed = Some("other commands change the repository again and again".into());
         Ok(freed)
     }
 
@@ -201,7 +203,7 @@ impl Freeing<'_> {
         freed: &mut Freed,
         job: &Job,
     ) -> Result<bool, RepoError> {
-        let packs = self.lock(std::mem::take(&mut plan.packs))?;
+        let packs = self.lock(std::mem::take(&mut plan.packs), freed)?;
         let Some(bytes) = self.free(&packs, last)? else {
             return Ok(false);
         };
@@ -213,7 +215,7 @@ impl Freeing<'_> {
         let rewrite = std::mem::take(&mut plan.rewrite);
         let leaving: HashSet<FileId> = rewrite.iter().map(|row| row.id).collect();
         for row in rewrite {
-            let packs = self.lock(vec![row])?;
+            let packs = self.lock(vec![row], freed)?;
             if packs.is_empty() {
                 continue;
             }
@@ -222,7 +224,7 @@ impl Freeing<'_> {
                 Err(RepoError::Cancelled) => return Err(RepoError::Cancelled),
                 // No room, or damage. The pack stays, and what could be freed is free.
                 Err(e) => {
-                    freed.why_not_moved = Some(e.to_string());
+                    freed.why_not_freed = Some(e.to_string());
                     continue;
                 }
             };
@@ -408,14 +410,17 @@ impl Freeing<'_> {
         }
     }
 
-    /// Takes the locks of packs; those that somebody is writing to are left out.
-    fn lock(&self, rows: Vec<PackRow>) -> Result<Vec<Locked>, RepoError> {
+    /// Takes the locks of packs; those that somebody is writing to are left out, and it is noted.
+    fn lock(&self, rows: Vec<PackRow>, freed: &mut Freed) -> Result<Vec<Locked>, RepoError> {
         let mut out = Vec::new();
         for row in rows {
             let path = self.repo.store().pack_path(row.id);
             let file = self.repo.vfs.open(&path, Open::Append).at("open", &path)?;
             if file.try_lock().at("lock", &path)? {
                 out.push((row, file));
+            } else {
+                let why = format!("another command writes to {}", path.display());
+                freed.why_not_freed = Some(why);
             }
         }
         Ok(out)
