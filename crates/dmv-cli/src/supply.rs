@@ -93,6 +93,7 @@ impl<'a> Supplier<'a> {
             return Ok(left);
         }
         let watch = self.context.watch("fetching");
+        let wanted: Vec<Root> = left.iter().map(|lack| lack.root).collect();
         for peer in &mut self.peers {
             let roots = left.iter().map(|lack| lack.root).collect();
             // Who fails is passed over; what came before a connection broke counts.
@@ -112,6 +113,8 @@ impl<'a> Supplier<'a> {
             }
         }
         drop(watch);
+        // What has been dropped and is needed again stays from now on.
+        self.repo.have_come(&wanted)?;
         Ok(left)
     }
 

@@ -104,6 +104,43 @@ fn dropped_files_free_space_and_come_back() -> Outcome {
 }
 
 #[test]
+fn what_a_command_has_brought_back_or_stored_again_is_not_dropped_any_more() -> Outcome {
+    let place = place()?;
+    let slice = place.work().join("film/.dmv/slice");
+    place.ok(&["-C", "nas", "remote", "add", "film", "../film"])?;
+    place.ok(&["-C", "film", "drop", "raw"])?;
+    // A directory that comes as a whole, and a file.
+    place.ok(&["-C", "film", "checkout", "@~1"])?;
+    assert!(slice.exists());
+    place.ok(&["-C", "film", "checkout", "main"])?;
+    assert!(!slice.exists());
+    place.ok(&["-C", "film", "drop", "raw/a.mov", "shots/1"])?;
+    let cat = |args: &[&str]| -> Outcome {
+        let args = [&["-C", "film", "--offline", "cat", "main:raw/a.mov"], args].concat();
+        assert_eq!(place.run(&args)?.status.code(), Some(0));
+        Ok(())
+    };
+    let range = ["-C", "film", "cat", "main:raw/a.mov", "--range", "0-10"];
+    assert_eq!(place.run(&range)?.stdout.len(), 10);
+    cat(&["--range", "0-10"])?;
+    place.fails(5, &["-C", "nas", "drop", "raw/a.mov"])?;
+    fs::remove_file(place.work().join("film/raw/a.mov"))?;
+    place.ok(&["-C", "film", "restore", "raw/a.mov"])?;
+    // It is held for others, and another drop does not free it.
+    place.ok(&["-C", "nas", "drop", "raw/a.mov"])?;
+    place.ok(&["-C", "nas", "get", "main:raw/a.mov"])?;
+    place.ok(&["-C", "film", "drop", "raw/b.mov", "shots/2"])?;
+    cat(&[])?;
+    // The same content again, under another name.
+    let (from, to) = ("film/raw/b.mov", "film/raw/again.mov");
+    fs::copy(place.work().join(from), place.work().join(to))?;
+    place.ok(&["-C", "film", "commit", "-m", "again"])?;
+    place.ok(&["-C", "film", "get", "shots"])?;
+    assert!(!slice.exists());
+    Ok(())
+}
+
+#[test]
 fn a_pack_that_cannot_be_freed_now_is_told_with_the_reason() -> Outcome {
     let place = place()?;
     let locks = lock_packs(&place, "film")?;

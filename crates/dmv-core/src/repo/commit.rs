@@ -222,6 +222,8 @@ impl Repo {
         changes.extend(record);
         self.publish(options.asked, Some(sealed), changes, Effect::Kept)?;
         let _ = cache.finish(&form_id.unwrap_or(summary.id), true);
+        // Made already; without this another drop may give the content up again, where others have it.
+        let _ = self.committed_again(stored, summary.id);
         report.commit = Some(id);
         if let Head::Commit(_) = head {
             report.head = Head::Commit(id);

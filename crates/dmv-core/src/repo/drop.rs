@@ -8,16 +8,18 @@
 use super::choices::Record;
 use super::keep::Exclusive;
 use super::verify::{names_choices, names_commit};
-use super::{Repo, RepoError, Wanted};
+use super::{Located, Repo, RepoError, Wanted};
+use crate::diff;
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::list::{Blob, BlobChunks, ListNode};
 use crate::object::name::RepoPath;
-use crate::object::root::has_blob;
-use crate::object::tree::Kind;
+use crate::object::root::{Root, has_blob};
+use crate::object::tree::{Kind, TreeEntry};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::repo::look::blob_of;
 use crate::store::{FileId, IoContext, Mark, Marks, PackKind, PackRow, StoreError};
+use crate::subset::Subset;
 use crate::vfs::{Open, VfsFile};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -57,6 +59,9 @@ pub struct Freed {
     pub why_not_freed: Option<String>,
 }
 
+/// Takes a file's content.
+type VisitBlob<'v> = dyn FnMut(Blob) -> Result<(), RepoError> + 'v;
+
 /// A pack, and its lock.
 type Locked = (PackRow, Arc<dyn VfsFile>);
 
@@ -79,12 +84,58 @@ impl Repo {
 
     /// Takes files off the list of those given up whose content is here: it is to stay.
     pub fn no_longer_dropped(&self, wanted: Wanted<'_>) -> Result<(), RepoError> {
+        self.take_off_dropped(&mut |visit| self.each_file(wanted, &mut |_, blob| visit(blob)))
+    }
+
+    /// The same for what has come because a command needed it.
+    pub fn have_come(&self, roots: &[Root]) -> Result<(), RepoError> {
+        self.take_off_dropped(&mut |visit| {
+            for root in roots {
+                match *root {
+                    Root::Blob(blob) => visit(blob)?,
+                    Root::Directory { tree, bytes, files } => {
+                        let wanted = Wanted {
+                            path: &RepoPath::root(),
+                            located: &Located::Root { tree, bytes, files },
+                            subset: &Subset::everything(),
+                        };
+                        self.each_file(wanted, &mut |_, blob| visit(blob))?;
+                    }
+                    // A piece of a file.
+                    Root::Object(..) => {}
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// The same for what a commit has stored again.
+    pub(super) fn committed_again(
+        &self,
+        old: Option<ObjectId>,
+        new: ObjectId,
+    ) -> Result<(), RepoError> {
+        self.take_off_dropped(&mut |visit| {
+            for change in diff::changes(self.objects(), old, Some(new))? {
+                if let Some(entry) = change.new.filter(is_file) {
+                    visit(blob_of(&entry))?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Takes off the list of what is given up all that `each` visits and that is here.
+    fn take_off_dropped(
+        &self,
+        each: &mut dyn FnMut(&mut VisitBlob<'_>) -> Result<(), RepoError>,
+    ) -> Result<(), RepoError> {
         let mut back = BTreeSet::new();
         let dropped = self.slice()?.dropped;
         if dropped.is_empty() {
             return Ok(());
         }
-        self.each_file(wanted, &mut |_, blob| {
+        each(&mut |blob| {
             if dropped.contains(&blob.id) && has_blob(self, blob)? {
                 back.insert(blob.id);
             }
@@ -102,9 +153,7 @@ impl Repo {
         visit: &mut dyn FnMut(&RepoPath, Blob) -> Result<(), RepoError>,
     ) -> Result<(), RepoError> {
         self.list_wanted(wanted, &mut |listed| {
-            // What has no bytes frees none. A symlink is needed to make the files of a commit.
-            let is_file = matches!(listed.entry.kind, Kind::File | Kind::Executable);
-            if is_file && listed.entry.size > 0 {
+            if is_file(&listed.entry) {
                 visit(&listed.path, blob_of(&listed.entry))?;
             }
             Ok(ControlFlow::Continue(()))
@@ -451,6 +500,12 @@ impl Freeing<'_> {
         self.repo.merge_tables();
         Ok(Some(bytes))
     }
+}
+
+/// Whether an entry has content that can be given up: what has no bytes frees none, and a symlink is
+/// needed to make the files of a commit.
+fn is_file(entry: &TreeEntry) -> bool {
+    matches!(entry.kind, Kind::File | Kind::Executable) && entry.size > 0
 }
 
 struct Plan {
