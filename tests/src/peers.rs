@@ -125,7 +125,7 @@ pub fn update(old: Option<ObjectId>, new: ObjectId, force: bool) -> RefUpdate {
     RefUpdate {
         key: "branch/main".into(),
         old,
-        new,
+        new: Some(new),
         force,
     }
 }

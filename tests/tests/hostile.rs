@@ -387,6 +387,60 @@ fn a_push_can_name_branches_and_tags_and_nothing_else() -> Done {
     Ok(())
 }
 
+/// Neither what is in use nor what only one ref has, and no ref that is none.
+#[test]
+fn a_push_takes_away_no_more_than_it_may() -> Done {
+    let place = server()?;
+    let tip = place.tip()?;
+    let job = Job::default();
+    let name = |key: &str, old, new, force| RefUpdate {
+        key: key.into(),
+        old,
+        new,
+        force,
+    };
+    let make = |key: &str| name(key, None, Some(tip), false);
+    let refused = |updates: &[RefUpdate]| -> Done<Vec<Option<Refusal>>> {
+        let mut session = connect(&place.repo, &place, &job)?;
+        let moved = session.push(updates)?;
+        session.finish(Vec::new());
+        Ok(moved.iter().map(|moved| moved.refused).collect())
+    };
+    let gone = |key: &str, force| name(key, Some(tip), None, force);
+    // The repository is on main.
+    for force in [false, true] {
+        assert_eq!(
+            refused(&[gone("branch/main", force)])?,
+            [Some(Refusal::InUse)]
+        );
+    }
+    refused(&[make("branch/a"), make("branch/b"), make("tag/t")])?;
+    let other = ObjectId::from_bytes([7; 32]);
+    let bad = [
+        (
+            name("branch/a", Some(other), None, true),
+            Some(Refusal::Moved),
+        ),
+        (name("branch/a", None, None, true), Some(Refusal::BadName)),
+        (
+            name("worktree/main/head", Some(tip), None, true),
+            Some(Refusal::BadName),
+        ),
+        // It is not there, as was asked.
+        (name("branch/c", Some(tip), None, true), None),
+    ];
+    for (update, why) in bad {
+        assert_eq!(refused(std::slice::from_ref(&update))?, [why], "{update:?}");
+    }
+    assert_eq!(place.again()?.offered()?.refs.len(), 4);
+    assert_eq!(
+        refused(&[gone("branch/a", false), gone("tag/t", false)])?,
+        [None; 2]
+    );
+    assert_eq!(place.again()?.offered()?.refs.len(), 2);
+    Ok(())
+}
+
 #[test]
 fn a_repository_takes_no_more_refs_than_can_be_fetched() -> Done {
     let place = server()?;

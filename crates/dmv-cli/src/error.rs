@@ -340,7 +340,11 @@ fn sort(e: &RepoError) -> Sorted {
         RepoError::RefExists { kind, .. } => {
             ("ref-exists", EXIT_OTHER, Some(format!("dmv {kind}")))
         }
-        RepoError::NoRef { kind, .. } => ("no-ref", EXIT_OTHER, Some(format!("dmv {kind}"))),
+        RepoError::NoRef { kind, .. } => {
+            // One that another repository was to have is not listed here.
+            let is_ours = ["branch", "tag"].contains(kind);
+            ("no-ref", EXIT_OTHER, is_ours.then(|| format!("dmv {kind}")))
+        }
         RepoError::InUse { .. } => hinted("in-use", EXIT_REFUSED, "dmv worktree list"),
         RepoError::WouldLose { .. } => hinted("would-lose", EXIT_REFUSED, "dmv status"),
         RepoError::Moved { name } => (

@@ -176,7 +176,7 @@ pub fn now_there(moved: &[RefMoved]) -> Offered {
     let done = moved.iter().filter(|m| m.refused.is_none());
     Offered {
         head: None,
-        refs: done.map(|m| (m.key.clone(), m.new)).collect(),
+        refs: done.filter_map(|m| Some((m.key.clone(), m.new?))).collect(),
     }
 }
 
@@ -185,7 +185,7 @@ pub fn update(key: &str, old: Option<ObjectId>, new: ObjectId, force: bool) -> R
     RefUpdate {
         key: key.to_owned(),
         old,
-        new,
+        new: Some(new),
         force,
     }
 }
@@ -196,6 +196,7 @@ fn word(refusal: Refusal) -> &'static str {
         Refusal::Moved => "moved",
         Refusal::NotForward => "not-forward",
         Refusal::BadName => "refused",
+        Refusal::InUse => "in-use",
     }
 }
 
@@ -203,7 +204,7 @@ fn word(refusal: Refusal) -> &'static str {
 struct RefValue {
     name: String,
     old: Option<String>,
-    new: String,
+    new: Option<String>,
     pushed: bool,
     refused: Option<&'static str>,
 }
@@ -258,7 +259,7 @@ impl Report {
             let value = |(moved, pushed): &(&RefMoved, bool)| RefValue {
                 name: name(moved).to_owned(),
                 old: moved.old.map(|id| id.to_string()),
-                new: moved.new.to_string(),
+                new: moved.new.map(|id| id.to_string()),
                 pushed: *pushed,
                 refused: moved.refused.map(word),
             };
@@ -281,13 +282,18 @@ impl Report {
         }
         let mut out = context.ui.out();
         for (moved, pushed) in &refs {
-            let (name, new) = (clean(name(moved)), moved.new.short(SHORT_ID));
+            let name = clean(name(moved));
             let place = if *pushed { "there" } else { "here" };
-            let old = moved.old.map(|id| id.short(SHORT_ID));
-            match (moved.refused, old) {
-                (Some(why), _) => writeln!(out, "{name}  not moved there: {}", say(why))?,
-                (None, Some(old)) => writeln!(out, "{name}  {old} → {new} {place}")?,
-                (None, None) => writeln!(out, "{name}  new at {new} {place}")?,
+            let short = |id: Option<ObjectId>| id.map(|id| id.short(SHORT_ID));
+            match (moved.refused, short(moved.old), short(moved.new)) {
+                (Some(_), ..) => writeln!(out, "{name}  {}", why_not(moved))?,
+                (None, Some(old), Some(new)) => writeln!(out, "{name}  {old} → {new} {place}")?,
+                (None, None, Some(new)) => writeln!(out, "{name}  new at {new} {place}")?,
+                (None, Some(old), None) => writeln!(
+                    out,
+                    "{name}  deleted {place}; it was at {old} (to have it back: dmv undo there)"
+                )?,
+                (None, None, None) => {}
             }
         }
         let objects = |n| count(n, "object", "objects");
@@ -305,18 +311,34 @@ impl Report {
 }
 
 /// A ref's name as a user types it.
-fn name(moved: &RefMoved) -> &str {
+pub fn name(moved: &RefMoved) -> &str {
     moved
         .key
         .split_once('/')
         .map_or(&moved.key, |(_, name)| name)
 }
 
+/// That a ref stays at the other side, and why, in words.
+fn why_not(moved: &RefMoved) -> String {
+    let (done, why) = (done_to(moved), say(moved));
+    format!("not {done} there: {why}")
+}
+
+/// What was to be done to a ref.
+pub fn done_to(moved: &RefMoved) -> &'static str {
+    match moved.new {
+        Some(_) => "moved",
+        None => "deleted",
+    }
+}
+
 /// Why a ref stays, in words.
-pub fn say(refusal: Refusal) -> &'static str {
-    match refusal {
-        Refusal::Moved => "somebody else moved it meanwhile",
-        Refusal::NotForward => "it has commits that are not in yours",
-        Refusal::BadName => "the other side does not allow it",
+pub fn say(moved: &RefMoved) -> &'static str {
+    match (moved.refused, moved.new) {
+        (Some(Refusal::Moved), _) => "somebody else moved it meanwhile",
+        (Some(Refusal::NotForward), Some(_)) => "it has commits that are not in yours",
+        (Some(Refusal::NotForward), None) => "it has commits that no other branch or tag there has",
+        (Some(Refusal::InUse), _) => "the other repository is on it",
+        (Some(Refusal::BadName) | None, _) => "the other side does not allow it",
     }
 }

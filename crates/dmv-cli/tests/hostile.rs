@@ -249,6 +249,18 @@ fn a_server_that_stalls_is_left() -> Outcome {
     Ok(())
 }
 
+/// An older one, which would refuse it as something else.
+#[test]
+fn a_server_that_takes_no_branch_away_is_not_asked_to() -> Outcome {
+    let tip = ObjectId::from_bytes([7; 32]);
+    let place = saying(&[hello("old"), refs("branch/regrade", tip)])?;
+    place.ok(&["init", "film"])?;
+    place.ok(&["-C", "film", "remote", "add", "origin", "ssh://host/x"])?;
+    let said = place.fails(14, &["-C", "film", "push", "--delete", "regrade"])?;
+    assert!(said.contains("cannot delete branches"), "{said}");
+    Ok(())
+}
+
 /// A server that works for three seconds, and then has nothing to offer.
 #[test]
 fn a_server_that_says_that_it_works_is_waited_for() -> Outcome {

@@ -97,6 +97,64 @@ fn a_push_that_would_lose_commits_is_refused() -> Outcome {
 }
 
 #[test]
+fn what_is_deleted_at_a_remote_can_be_brought_back_there() -> Outcome {
+    let place = several()?;
+    place.ok(&["clone", "film", "two"])?;
+    place.ok(&["-C", "two", "checkout", "-b", "regrade"])?;
+    commit(&place, "two", "ours")?;
+    place.ok(&["-C", "two", "tag", "v1", "main"])?;
+    place.ok(&["-C", "two", "push", "origin", "regrade", "v1"])?;
+    let regrade = tip(&place, "two", "regrade")?;
+
+    // Its commits are nowhere else there; what the other repository is on stays in any case.
+    let said = place.fails(5, &["-C", "two", "push", "--delete", "regrade", "v1"])?;
+    assert!(said.contains("no other branch or tag there has"), "{said}");
+    assert!(
+        said.contains("hint: dmv push origin --force --delete regrade"),
+        "{said}"
+    );
+    assert!(!place.ok(&["-C", "film", "tag"])?.contains("v1"));
+    let said = place.fails(5, &["-C", "two", "push", "-f", "--delete", "main"])?;
+    assert!(
+        said.contains("main was not deleted at origin: the other repository is on it"),
+        "{said}"
+    );
+    let said = place.fails(20, &["-C", "two", "push", "origin", "--delete", "none"])?;
+    assert!(said.contains("no branch or tag 'none' at origin"), "{said}");
+
+    let deleted = place.json(&[
+        "-C", "two", "push", "origin", "-f", "-d", "regrade", "--json",
+    ])?;
+    let expected = serde_json::json!([
+        {"name": "regrade", "old": regrade, "new": null, "pushed": true, "refused": null}
+    ]);
+    assert_eq!(deleted["refs"], expected);
+    assert!(!place.ok(&["-C", "film", "branch"])?.contains("regrade"));
+    // What is here stays, and what was known of the remote is up to date.
+    assert_eq!(tip(&place, "two", "regrade")?, regrade);
+    assert!(
+        place
+            .run(&["-C", "two", "log", "origin/regrade"])?
+            .status
+            .code()
+            == Some(20)
+    );
+    place.ok(&["-C", "film", "undo"])?;
+    assert_eq!(tip(&place, "film", "regrade")?, regrade);
+    place.ok(&["-C", "film", "verify"])?;
+
+    // Under another name, in one go.
+    place.ok(&["-C", "two", "branch", "-m", "regrade", "final"])?;
+    let said = place.ok(&[
+        "-C", "two", "push", "origin", "final", "--delete", "regrade",
+    ])?;
+    assert!(said.contains("final  new at"), "{said}");
+    assert!(said.contains("regrade  deleted there; it was at"), "{said}");
+    assert_eq!(tip(&place, "film", "final")?, regrade);
+    Ok(())
+}
+
+#[test]
 fn a_pull_brings_both_sides_together() -> Outcome {
     let place = several()?;
     place.ok(&["clone", "film", "two"])?;

@@ -49,6 +49,8 @@ pub const KEEPS: u16 = 1;
 pub const WORKS: u16 = 2;
 /// The extension of a side that knows [`Message::Total`]. It has no value.
 pub const TOTALS: u16 = 3;
+/// The extension of a server that takes refs away: see [`Update::new`]. It has no value.
+pub const DELETES: u16 = 4;
 /// Bytes of objects that one frame holds, unless a single one is larger.
 pub const OBJECTS_TARGET_BYTES: usize = 256 << 10;
 
@@ -306,7 +308,7 @@ pub struct Update {
     pub key: String,
     /// What it must name now.
     pub old: Option<WireId>,
-    /// What it is to name; `None` takes the ref away, which version 1 refuses.
+    /// What it is to name; `None` takes the ref away, for a server that [says](DELETES) it does so.
     pub new: Option<WireId>,
     /// Also where commits would be lost.
     pub force: bool,
@@ -325,6 +327,8 @@ pub enum Outcome {
     BadName,
     /// Not allowed.
     Refused,
+    /// It was to go, and a worktree is on it.
+    InUse,
 }
 
 /// Why a side ends the connection.
@@ -413,6 +417,11 @@ impl Hello {
         self.value(TOTALS).is_some()
     }
 
+    /// Whether the server takes refs away.
+    pub fn deletes(&self) -> bool {
+        self.value(DELETES).is_some()
+    }
+
     /// How many milliseconds the side waits for another that says nothing, if it knows
     /// [`Message::Working`].
     pub fn patience_millis(&self) -> Option<u32> {
@@ -435,6 +444,11 @@ impl Extension {
     /// The side knows [`Message::Total`].
     pub fn hears_totals() -> Extension {
         Extension::plain(TOTALS)
+    }
+
+    /// The server takes refs away.
+    pub fn deletes() -> Extension {
+        Extension::plain(DELETES)
     }
 
     fn plain(tag: u16) -> Extension {

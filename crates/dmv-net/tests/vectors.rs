@@ -65,6 +65,7 @@ fn messages() -> Vec<(&'static str, Message)> {
         Outcome::BadName,
         Outcome::Refused,
     ];
+    let in_use = vec![Outcome::InUse];
     vec![
         ("hello", hello(Access::Write, Vec::new())),
         ("hello-extended", hello(Access::Read, vec![extension])),
@@ -117,6 +118,7 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("unkept-none", Message::Unkept(Vec::new(), true)),
         ("working", Message::Working),
         ("total", Message::Total(1 << 40)),
+        ("pushed-in-use", Message::Pushed(in_use)),
     ]
 }
 

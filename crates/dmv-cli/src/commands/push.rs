@@ -1,19 +1,26 @@
 //! `dmv push`
 
 use crate::context::{Context, quoted};
-use crate::error::{EXIT_OK, EXIT_REFUSED, Failure};
+use crate::error::{EXIT_OK, EXIT_OTHER, EXIT_REFUSED, Failure};
 use crate::peers::{
-    Report, Standing, now_there, offered, remote, say, standing, update, with_client,
+    Report, Standing, done_to, name, now_there, offered, remote, say, standing, update, with_client,
 };
 use dmv_core::hash::ObjectId;
-use dmv_core::repo::{RefMoved, Refusal, Repo, RepoError};
+use dmv_core::repo::{Offered, OwnBranches, RefMoved, RefUpdate, Refusal, Repo, RepoError};
 
 /// Send branches to a remote
 ///
 /// A branch there is only moved forward: where it has commits that yours lacks, nothing is moved,
 /// unless with --force. Without BRANCH the current one is sent.
+///
+/// With --delete branches and tags are taken away there; those here stay. One that the other
+/// repository is on stays, and one with commits that no other branch or tag there has, unless with
+/// --force. Whoever works there can have it back: dmv undo.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  dmv push\n  dmv push origin main regrade")]
+#[command(
+    after_help = "Example:\n  dmv push\n  dmv push origin main regrade\n  dmv push origin --delete \
+                  regrade"
+)]
 pub struct Args {
     /// The remote; origin, or the only one, by default
     #[arg(value_name = "REMOTE")]
@@ -21,6 +28,9 @@ pub struct Args {
     /// Branches or tags
     #[arg(value_name = "BRANCH")]
     branches: Vec<String>,
+    /// Branches or tags of the remote to be deleted there
+    #[arg(short, long, value_name = "NAME", num_args = 1..)]
+    delete: Vec<String>,
     /// Also where the remote then loses commits
     #[arg(short, long)]
     force: bool,
@@ -30,11 +40,18 @@ pub struct Args {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let remote = remote(context, args.remote.as_deref())?;
-    let wanted = wanted(&repo, &args.branches)?;
+    let wanted = match args.branches.is_empty() && !args.delete.is_empty() {
+        true => Vec::new(),
+        false => wanted(&repo, &args.branches)?,
+    };
     // Judged with what is here; where the other side knows better it refuses.
     let mut report = Report::default();
     let asked = context.asked()?;
     let (summary, pushed) = with_client(context, &repo, &remote.url, |mut client| {
+        let deletions = match deletions(&client.offered, &args.delete, args.force) {
+            Ok(deletions) => deletions,
+            Err(missing) => return Ok((client.finish(Vec::new()), Err(missing))),
+        };
         let (mut updates, mut moved) = (Vec::new(), Vec::new());
         for (key, new) in &wanted {
             let old = offered(&client.offered, key);
@@ -46,7 +63,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
                 Standing::Behind | Standing::Parted => moved.push(RefMoved {
                     key: key.clone(),
                     old,
-                    new: *new,
+                    new: Some(*new),
                     refused: Some(Refusal::NotForward),
                 }),
             }
@@ -54,14 +71,68 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         if !updates.is_empty() {
             moved.extend(client.push(&updates)?);
         }
+        if !deletions.is_empty() {
+            // When the others have moved: what they name now is not lost.
+            moved.extend(client.push(&deletions)?);
+        }
         let there = now_there(&moved);
-        repo.note_remote(&remote.name, &there, &Default::default(), &asked)?;
-        Ok((client.finish(Vec::new()), moved))
+        let gone = OwnBranches {
+            forget: deleted(&moved),
+            ..OwnBranches::default()
+        };
+        repo.note_remote(&remote.name, &there, &gone, &asked)?;
+        Ok((client.finish(Vec::new()), Ok(moved)))
     })?;
+    let pushed = pushed.map_err(|missing| {
+        let message = format!("there is no branch or tag '{missing}' at {}", remote.name);
+        let hint = format!("dmv fetch --prune {}", quoted(&remote.name));
+        Failure::new("no-ref", EXIT_OTHER, message).hint(hint)
+    })?;
+    let gone = deleted(&pushed);
     report.add(summary, pushed);
     report.print(context, &[])?;
+    for name in gone {
+        // Else the next sync makes it there once more, to the user's surprise.
+        if repo.ref_at(&format!("branch/{name}"))?.is_some() {
+            let hint = format!("dmv branch -d {}", quoted(&name));
+            let note = format_args!("the branch {name} here stays; to delete it, too: {hint}");
+            context.ui.note(note);
+        }
+    }
     refusal(&report, &remote.name)?;
     Ok(EXIT_OK)
+}
+
+/// What takes the named branches or tags away, as the other side has them; or the name that it does
+/// not have.
+fn deletions(there: &Offered, names: &[String], force: bool) -> Result<Vec<RefUpdate>, String> {
+    let mut out: Vec<RefUpdate> = Vec::new();
+    for name in names {
+        let keys = [format!("branch/{name}"), format!("tag/{name}")];
+        let found = keys
+            .into_iter()
+            .find_map(|key| offered(there, &key).map(|id| (key, id)));
+        let (key, old) = found.ok_or_else(|| name.clone())?;
+        if out.iter().all(|update| update.key != key) {
+            out.push(RefUpdate {
+                key,
+                old: Some(old),
+                new: None,
+                force,
+            });
+        }
+    }
+    Ok(out)
+}
+
+/// Names of the branches that are gone from the other side.
+fn deleted(moved: &[RefMoved]) -> Vec<String> {
+    let gone = moved
+        .iter()
+        .filter(|moved| moved.new.is_none() && moved.refused.is_none());
+    gone.filter_map(|moved| moved.key.strip_prefix("branch/"))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Keys and commits of the branches or tags named; of the current branch without any.
@@ -102,18 +173,25 @@ pub fn refusal(report: &Report, remote: &str) -> Result<(), Failure> {
     let Some((first, why)) = refused.first().and_then(|m| Some((m, m.refused?))) else {
         return Ok(());
     };
-    let name = first
-        .key
-        .split_once('/')
-        .map_or(first.key.as_str(), |(_, name)| name);
+    let name = name(first);
     let more = match refused.len() {
         1 => String::new(),
         n => format!(", and {} more", n - 1),
     };
-    let message = format!("{name} was not moved at {remote}: {}{more}", say(why));
-    let failure = Failure::new("not-forward", EXIT_REFUSED, message);
-    Err(match why {
-        Refusal::BadName => failure,
+    let (done, because) = (done_to(first), say(first));
+    let message = format!("{name} was not {done} at {remote}: {because}{more}");
+    let code = match why {
+        Refusal::InUse => "in-use",
+        _ => "not-forward",
+    };
+    let failure = Failure::new(code, EXIT_REFUSED, message);
+    Err(match (why, first.new) {
+        (Refusal::BadName | Refusal::InUse, _) => failure,
+        (Refusal::NotForward, None) => {
+            let (remote, name) = (quoted(remote), quoted(name));
+            failure.hint(format!("dmv push {remote} --force --delete {name}"))
+        }
+        (Refusal::Moved, None) => failure.hint(format!("dmv fetch {}", quoted(remote))),
         _ => failure.hint(format!("dmv pull {}", quoted(remote))),
     })
 }

@@ -39,8 +39,8 @@ pub struct RefUpdate {
     pub key: String,
     /// What the peer believes it names; `None`: that there is none.
     pub old: Option<ObjectId>,
-    /// What it is to name.
-    pub new: ObjectId,
+    /// What it is to name; `None`: it is to go.
+    pub new: Option<ObjectId>,
     /// Also where that loses commits that only the old value names.
     pub force: bool,
 }
@@ -50,10 +50,12 @@ pub struct RefUpdate {
 pub enum Refusal {
     /// It names something else than was believed.
     Moved,
-    /// The new commit does not descend from the one it names.
+    /// The new commit does not descend from the one it names; where it is to go, no other ref does.
     NotForward,
     /// No ref can have this name.
     BadName,
+    /// It is to go, and a worktree is on it.
+    InUse,
 }
 
 /// A ref that a command moved, or was to move.
@@ -63,8 +65,8 @@ pub struct RefMoved {
     pub key: String,
     /// What it named.
     pub old: Option<ObjectId>,
-    /// What it was to name.
-    pub new: ObjectId,
+    /// What it was to name; `None`: it was to go.
+    pub new: Option<ObjectId>,
     /// Why it stays; `None`: it has been moved.
     pub refused: Option<Refusal>,
 }
@@ -150,7 +152,7 @@ impl Repo {
                     moved.push(RefMoved {
                         key,
                         old,
-                        new: id,
+                        new: Some(id),
                         refused: None,
                     });
                 }
@@ -259,13 +261,13 @@ impl Repo {
         self.retrying(|| {
             let (mut changes, mut moved) = (Vec::new(), Vec::new());
             for update in updates {
-                let refused = self.judge(update)?;
+                let refused = self.judge(update, updates)?;
                 let now = match refused {
                     Some(Refusal::BadName) => None,
                     _ => self.ref_id(&update.key)?,
                 };
-                if refused.is_none() && now != Some(update.new) {
-                    let value = Some(update.new.as_bytes().to_vec());
+                if refused.is_none() && now != update.new {
+                    let value = update.new.map(|id| id.as_bytes().to_vec());
                     changes.push(change(&self.refs, update.key.clone(), value)?);
                 }
                 moved.push(RefMoved {
@@ -280,27 +282,50 @@ impl Repo {
         })
     }
 
-    /// Whether an update has to be refused. A commit that is not here yet cannot be judged fully.
-    pub fn judge(&self, update: &RefUpdate) -> Result<Option<Refusal>, RepoError> {
+    /// Whether an update has to be refused, as one of `all`. A commit that is not here yet cannot be
+    /// judged fully.
+    pub fn judge(
+        &self,
+        update: &RefUpdate,
+        all: &[RefUpdate],
+    ) -> Result<Option<Refusal>, RepoError> {
         let (kind, name) = update.key.split_once('/').unwrap_or_default();
         if !["branch", "tag"].contains(&kind) || check_ref_name(name).is_err() {
             return Ok(Some(Refusal::BadName));
         }
         let now = self.ref_id(&update.key)?;
-        if now == Some(update.new) {
+        if now == update.new {
             return Ok(None);
         }
         if now != update.old {
             return Ok(Some(Refusal::Moved));
         }
+        if update.new.is_none() && kind == "branch" && !self.worktrees_on(name)?.is_empty() {
+            return Ok(Some(Refusal::InUse));
+        }
         let Some(now) = now.filter(|_| !update.force) else {
             return Ok(None);
         };
-        // A tag stays.
-        let forward = kind == "branch"
-            && (!self.store.holds(ObjectType::Commit, &update.new)?
-                || is_ancestor(self.objects(), &now, &update.new)?);
+        let forward = match update.new {
+            None => self.is_named_besides(now, all)?,
+            // A tag stays.
+            Some(_) if kind == "tag" => false,
+            Some(new) => {
+                !self.store.holds(ObjectType::Commit, &new)?
+                    || is_ancestor(self.objects(), &now, &new)?
+            }
+        };
         Ok((!forward).then_some(Refusal::NotForward))
+    }
+
+    /// Whether branches and tags that `updates` leave alone lead to a commit.
+    fn is_named_besides(&self, commit: ObjectId, updates: &[RefUpdate]) -> Result<bool, RepoError> {
+        let touched: HashSet<&str> = updates.iter().map(|update| &update.key[..]).collect();
+        let mut others = self.offered()?.refs;
+        others.retain(|(key, _)| !touched.contains(&key[..]));
+        let others = others.into_iter().map(|(_, id)| id);
+        let mut reach = Reach::new([commit], others, Detail::Commits);
+        Ok(reach.next(self.objects())?.is_none())
     }
 
     fn publish_if_any(&self, asked: &Asked, changes: Vec<Change>) -> Result<(), RepoError> {

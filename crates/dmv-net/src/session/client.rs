@@ -40,6 +40,8 @@ pub struct Client<'r> {
     access: Access,
     /// Whether it can be asked to keep something.
     keeps: bool,
+    /// Whether it takes refs away.
+    deletes: bool,
     /// Its repository.
     repository: [u8; 16],
     /// What is here stays until what was fetched is published.
@@ -71,6 +73,7 @@ impl<'r> Client<'r> {
             link,
             access: server.access,
             keeps: server.keeps(),
+            deletes: server.deletes(),
             repository: server.repository,
             kept: None,
             offered,
@@ -197,8 +200,12 @@ impl<'r> Client<'r> {
         Ok(false)
     }
 
-    /// Asks the server to move refs, after sending what they need. Returns what became of each.
+    /// Asks the server to move refs or take them away, after sending what they need. Returns what
+    /// became of each.
     pub fn push(&mut self, updates: &[RefUpdate]) -> Result<Vec<RefMoved>, NetError> {
+        if !self.deletes && updates.iter().any(|update| update.new.is_none()) {
+            return Err(NetError::Version("it cannot delete branches".to_owned()));
+        }
         let mut moved = Vec::new();
         for updates in updates.chunks(MAX_REFS_IN_MESSAGE) {
             self.push_some(updates, &mut moved)?;
@@ -214,7 +221,7 @@ impl<'r> Client<'r> {
         let wire = |update: &RefUpdate| Update {
             key: update.key.clone(),
             old: update.old.map(|id| *id.as_bytes()),
-            new: Some(*update.new.as_bytes()),
+            new: update.new.map(|id| *id.as_bytes()),
             force: update.force,
         };
         self.link
@@ -222,7 +229,7 @@ impl<'r> Client<'r> {
         self.link.traffic.round_trips += 1;
         let mut answer = self.link.hear(self.job)?;
         if matches!(answer, Message::Want(_)) {
-            let offered = updates.iter().map(|update| update.new);
+            let offered = updates.iter().filter_map(|update| update.new);
             transfer::send(self.repo, &mut self.link, answer, offered, self.job)?;
             answer = self.link.hear(self.job)?;
         }
@@ -242,6 +249,7 @@ impl<'r> Client<'r> {
                     Outcome::Moved => Some(Refusal::Moved),
                     Outcome::NotForward => Some(Refusal::NotForward),
                     Outcome::BadName | Outcome::Refused => Some(Refusal::BadName),
+                    Outcome::InUse => Some(Refusal::InUse),
                 },
             });
         }
@@ -268,7 +276,11 @@ const MAX_LOOKS: usize = 32;
 
 /// This side's greeting.
 pub fn hello(repo: &Repo, access: Access, link: &Link) -> Message {
-    let mut extensions = vec![Extension::keeps(), Extension::hears_totals()];
+    let mut extensions = vec![
+        Extension::keeps(),
+        Extension::hears_totals(),
+        Extension::deletes(),
+    ];
     extensions.extend(link.patience_millis().map(Extension::works));
     Message::Hello(Hello {
         agent: AGENT.to_owned(),

@@ -159,20 +159,21 @@ fn push(
     // What cannot be taken is not worth a transfer.
     let mut tried = Vec::new();
     for update in updates {
-        let Some(new) = update.new else {
-            outcomes.push(Some(Outcome::Refused));
-            continue;
-        };
         let update = RefUpdate {
             key: update.key.clone(),
             old: update.old.map(ObjectId::from_bytes),
-            new: ObjectId::from_bytes(new),
+            new: update.new.map(ObjectId::from_bytes),
             force: update.force,
         };
         if !keys.insert(update.key.clone()) {
             return Err(NetError::Protocol("a ref twice in one push"));
         }
-        let mut refused = repo.judge(&update)?.map(|why| outcome(Some(why)));
+        if update.old.is_none() && update.new.is_none() {
+            outcomes.push(Some(Outcome::Refused));
+            continue;
+        }
+        let refusal = repo.judge(&update, std::slice::from_ref(&update))?;
+        let mut refused = refusal.map(|why| outcome(Some(why)));
         if refused.is_none() && update.old.is_none() {
             match room.checked_sub(1) {
                 Some(left) => room = left,
@@ -185,7 +186,7 @@ fn push(
         }
     }
     let complete = repo.complete_commits()?;
-    let mut tips: Vec<ObjectId> = tried.iter().map(|update| update.new).collect();
+    let mut tips: Vec<ObjectId> = tried.iter().filter_map(|update| update.new).collect();
     tips.sort_unstable();
     tips.dedup();
     tips.retain(|tip| !complete.contains(tip));
@@ -216,5 +217,6 @@ fn outcome(refused: Option<Refusal>) -> Outcome {
         Some(Refusal::Moved) => Outcome::Moved,
         Some(Refusal::NotForward) => Outcome::NotForward,
         Some(Refusal::BadName) => Outcome::BadName,
+        Some(Refusal::InUse) => Outcome::InUse,
     }
 }

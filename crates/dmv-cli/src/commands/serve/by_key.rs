@@ -119,7 +119,8 @@ fn tell(context: &Context, own: &PeerKey, event: &ServeEvent) -> Result<(), Fail
             let moved = served.moved.iter().filter(|moved| moved.refused.is_none());
             let one = |moved: &RefMoved| {
                 let old = moved.old.map(|id| id.to_string());
-                json!({ "name": moved.key, "old": old, "new": moved.new.to_string() })
+                let new = moved.new.map(|id| id.to_string());
+                json!({ "name": moved.key, "old": old, "new": new })
             };
             line["refs"] = moved.map(one).collect();
             line
@@ -165,8 +166,11 @@ fn report(
         ServeEvent::Session(peer, Ok(served)) => {
             let (peer, moved) = (called(&peer), served.moved);
             for moved in moved.iter().filter(|moved| moved.refused.is_none()) {
-                let (key, new) = (&moved.key, moved.new.short(12));
-                context.ui.note(format_args!("{peer} moved {key} to {new}"));
+                let key = &moved.key;
+                context.ui.note(match moved.new {
+                    Some(new) => format!("{peer} moved {key} to {}", new.short(12)),
+                    None => format!("{peer} deleted {key}"),
+                });
             }
             if context.ui.verbose() && moved.is_empty() {
                 context.ui.note(format_args!("{peer} was here"));
