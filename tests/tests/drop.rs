@@ -7,6 +7,7 @@ use dmv_core::object::list::Blob;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::root::Root;
 use dmv_core::repo::{LackOf, Repo, RepoError, VerifyDepth, Wanted};
+use dmv_core::store::PackRow;
 use dmv_core::subset::Subset;
 use dmv_net::session::NetError;
 use dmv_net::wire::Code;
@@ -16,7 +17,7 @@ use dmv_tests::rng::Rng;
 use dmv_tests::scratch::commit;
 use std::collections::BTreeSet;
 
-/// A commit by a process of its own: it keeps its packs locked as long as it lives.
+/// A commit by a process of its own.
 fn commit_in(place: &Place, message: &str) -> Done {
     commit(&place.again()?, message)?;
     Ok(())
@@ -242,6 +243,26 @@ fn a_pack_that_somebody_writes_to_stays() -> Done {
     assert!(why.starts_with("another command writes to "), "{why}");
     drop(writer);
     assert!(drop_all(&place.again()?, "**")?.freed_bytes > 600_000);
+    Ok(())
+}
+
+#[test]
+fn who_has_taken_in_a_push_and_is_still_there_keeps_no_pack_from_others() -> Done {
+    let (ours, theirs) = (with_files(3, 2, 300_000)?, Place::new()?);
+    let job = Job::default();
+    let mut session = connect(&ours.repo, &theirs, &job)?;
+    session.push(&[update(None, ours.tip()?, false)])?;
+    let packs = theirs.again()?.store().packs();
+    // The session goes on. What comes next goes on with the same packs, and what it has taken in
+    // can be given up.
+    ours.write("more", &Rng::new(4).bytes(300_000))?;
+    let (old, new) = (ours.tip()?, ours.commit("more")?);
+    session.push(&[update(Some(old), new, false)])?;
+    let ids = |packs: &[PackRow]| packs.iter().map(|row| row.id).collect::<Vec<_>>();
+    assert_eq!(ids(&packs), ids(&theirs.again()?.store().packs()));
+    assert!(drop_all(&theirs.again()?, "**")?.freed_bytes > 900_000);
+    assert!(session.unkept(&asked_for(&ours)?)?.len() > 2, "it is gone");
+    session.finish(Vec::new());
     Ok(())
 }
 

@@ -537,7 +537,9 @@ impl<'s> StoreWriter<'s> {
         self.stored_bytes
             .fetch_add(pack.offset - before, Ordering::Relaxed);
         // The segment's own table answers for these ids from now on; the set stays small.
-        let table = Table::open_segment(&pack.path, pack.file.clone(), row.pack, row.end)?;
+        // Through a file of its own: the one that is written to has the lock, and goes with the job.
+        let file = self.store.pack_file(row.pack)?;
+        let table = Table::open_segment(&pack.path, file, row.pack, row.end)?;
         let table = Arc::new(table);
         self.store.arrivals.closed(&table, &entries);
         super::write(&self.closed).push(table);
