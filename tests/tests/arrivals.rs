@@ -1,17 +1,22 @@
 //! A clone writes its files while they come; and a transfer reads no more than it sends.
 
 use dmv_core::job::Job;
-use dmv_core::repo::{CheckoutOptions, CheckoutReport, Head, OwnBranches, Repo, discover};
+use dmv_core::repo::{
+    CheckoutOptions, CheckoutReport, Head, OwnBranches, Repo, RepoError, discover,
+};
 use dmv_core::store::PACK_HEADER_BYTES;
+use dmv_core::subset::Subset;
 use dmv_core::worktree::select::Paths;
-use dmv_net::session::{Client, Link, NetError, serve};
+use dmv_net::session::{Client, History, Link, NetError, serve};
 use dmv_net::wire::Access;
 use dmv_tests::countvfs::CountVfs;
 use dmv_tests::peers::{Cut, Done, Place, connect, fetch, note, serving, tips};
 use dmv_tests::rng::Rng;
 use dmv_tests::scratch::{asked, files_in};
-use std::io;
+use std::io::{self, Read};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 fn options() -> CheckoutOptions {
     CheckoutOptions {
@@ -23,11 +28,22 @@ fn options() -> CheckoutOptions {
 }
 
 /// Clones what `client` is connected to into the worktree of `ours`.
-fn clone(ours: &Repo, mut client: Client<'_>, job: &Job) -> Result<CheckoutReport, NetError> {
+fn clone(ours: &Repo, client: Client<'_>, job: &Job) -> Result<CheckoutReport, NetError> {
+    clone_part(ours, client, job, None, History::New)
+}
+
+/// The same with a worktree of `subset` and as much history.
+fn clone_part(
+    ours: &Repo,
+    mut client: Client<'_>,
+    job: &Job,
+    subset: Option<Subset>,
+    history: History,
+) -> Result<CheckoutReport, NetError> {
     let offered = client.offered.clone();
     let (tip, head) = (offered.refs[0].1, Head::Branch("main".into()));
     let bring = || {
-        client.fetch(&tips(&offered))?;
+        client.fetch_history(&tips(&offered), history)?;
         let own = OwnBranches {
             make: vec![("main".into(), tip)],
             head: Some(head.clone()),
@@ -36,7 +52,11 @@ fn clone(ours: &Repo, mut client: Client<'_>, job: &Job) -> Result<CheckoutRepor
         ours.note_remote("origin", &offered, &own, &asked("clone"))?;
         Ok::<_, NetError>(())
     };
-    let done = ours.checkout_while((head.clone(), tip), &options(), job, bring)?;
+    let options = CheckoutOptions {
+        subset,
+        ..options()
+    };
+    let done = ours.checkout_while((head.clone(), tip), &options, job, bring)?;
     Ok(done.1)
 }
 
@@ -100,6 +120,86 @@ fn files_are_there_before_the_last_byte_has_come() -> Done {
     assert!(!noted.exists());
     is_clean(&ours)?;
     ours.is_sound()
+}
+
+/// A line that is cut after so many bytes, when the receiver has made so many files of them.
+struct CutWhenThere {
+    inner: io::PipeReader,
+    left: usize,
+    dir: PathBuf,
+    files: usize,
+}
+
+impl Read for CutWhenThere {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = buf.len().min(self.left);
+        if n == 0 {
+            let end = Instant::now() + Duration::from_secs(60);
+            while files_in(&self.dir)?.len() < self.files && Instant::now() < end {
+                std::thread::yield_now();
+            }
+            return Ok(0);
+        }
+        let read = self.inner.read(&mut buf[..n])?;
+        self.left -= read;
+        Ok(read)
+    }
+}
+
+#[test]
+fn a_part_is_written_while_it_comes_and_goes_on_after_a_cut() -> Done {
+    let (theirs, mut rng) = (Place::new()?, Rng::new(50));
+    for n in 0..12 {
+        theirs.write(&format!("part/f{n}"), &rng.bytes(1 << 20))?;
+    }
+    theirs.write("other", &rng.bytes(1 << 20))?;
+    theirs.commit("first")?;
+    theirs.write("other", b"once more")?;
+    theirs.commit("second")?;
+    let part = Subset::new([&b"part"[..]])?;
+    for (subset, history) in [(Some(part), History::New), (None, History::Depth(1))] {
+        let (ours, job) = (Place::new()?, Job::default());
+        if let Some(subset) = &subset {
+            ours.repo
+                .change_slice(|slice| slice.subset = subset.clone())?;
+        }
+        let ((inner, to_us), (up, to_them)) = (io::pipe()?, io::pipe()?);
+        serving(&theirs, Link::over(up, to_us), Access::Read)?;
+        let down = CutWhenThere {
+            inner,
+            left: 11 << 20,
+            dir: ours.dir.path().to_owned(),
+            files: 4,
+        };
+        let client = Client::connect(&ours.repo, Link::over(down, to_them), &job)?;
+        let cut = clone_part(&ours.repo, client, &job, subset.clone(), history);
+        assert!(matches!(cut, Err(NetError::Closed)), "{cut:?}");
+        assert!(files_in(ours.dir.path())?.len() >= 4);
+        assert_eq!(ours.repo.base_commit()?, None);
+
+        let again = ours.again()?;
+        let client = connect(&again, &theirs, &job)?;
+        clone_part(&again, client, &job, subset.clone(), history)?;
+        let mut want = files_in(theirs.dir.path())?;
+        want.retain(|path, _| subset.is_none() || path.starts_with(b"part"));
+        assert_eq!(files_in(ours.dir.path())?, want);
+        is_clean(&ours)?;
+        ours.is_sound()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn what_was_never_to_come_is_lacking_and_not_waited_for() -> Done {
+    let (theirs, ours, job) = (large_place()?, Place::new()?, Job::default());
+    ours.repo.change_slice(|slice| slice.metadata_only = true)?;
+    let client = connect(&ours.repo, &theirs, &job)?;
+    let refused = clone(&ours.repo, client, &job);
+    let Err(NetError::Repo(RepoError::Lacking(lacks))) = refused else {
+        return Err(format!("{refused:?}").into());
+    };
+    assert_eq!(lacks.len(), 302);
+    Ok(())
 }
 
 #[test]

@@ -296,7 +296,13 @@ impl Repo {
         if tree.base_tree != Some(target.tree) || tree.subset != target.subset {
             self.begin_switch(switch.unfinished.as_ref(), target, to.command)?;
         }
-        switch.carry_out(to.force)?;
+        if let Err(e) = switch.carry_out(to.force) {
+            // What was taken for coming has not come: all of it, not the first alone.
+            if matches!(e, RepoError::Absent { .. }) {
+                switch.check_content_here(to.force)?;
+            }
+            return Err(e);
+        }
         switch.sync()?;
         publish()?;
         self.end_switch();

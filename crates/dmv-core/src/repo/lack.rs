@@ -131,7 +131,11 @@ impl Repo {
     }
 
     /// What is not here of a file's or symlink's content.
-    fn lack_at(&self, path: &[u8], entry: &TreeEntry) -> Result<Option<Lack>, RepoError> {
+    pub(super) fn lack_at(
+        &self,
+        path: &[u8],
+        entry: &TreeEntry,
+    ) -> Result<Option<Lack>, RepoError> {
         let root = Root::of(entry);
         let is_here = match root {
             Root::Blob(blob) => has_blob(self, blob)?,

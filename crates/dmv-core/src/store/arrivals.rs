@@ -50,6 +50,11 @@ impl Arrivals {
         self.lock().is_followed = true;
     }
 
+    /// Whether more may come.
+    pub(super) fn is_followed(&self) -> bool {
+        self.lock().is_followed
+    }
+
     /// Nothing more will come: whoever waits finds what the catalogue has, or nothing.
     pub(super) fn end(&self) {
         self.change(|state| *state = State::default());

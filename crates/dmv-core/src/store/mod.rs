@@ -249,6 +249,13 @@ impl Store {
         let _ = self.following.set(other.arrivals.clone());
     }
 
+    /// Whether more may come from a store that this one follows.
+    pub fn is_being_filled(&self) -> bool {
+        self.following
+            .get()
+            .is_some_and(|other| other.is_followed())
+    }
+
     /// Tells who follows this store that nothing more will come.
     pub fn end_arrivals(&self) {
         self.arrivals.end();

@@ -12,6 +12,7 @@ use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, empty_tree_id, lookup_path};
 use crate::repo::conflict::Form;
 use crate::repo::files::{Counted, StoreContent};
+use crate::repo::lack::refuse;
 use crate::repo::look::blob_of;
 use crate::repo::settle::find_settled;
 use crate::repo::worktree::Tree;
@@ -172,24 +173,31 @@ impl<'a> Switch<'a> {
             .check_known(|path| to.subset.includes(path, false))?;
         self.find_left()?;
         self.check(to.what, to.force)?;
-        if !self.repo.is_partial() {
-            return Ok(());
+        // What is still coming counts as here: whoever asked for it asked for all that its worktree
+        // needs. To ask for each object first would be to wait for the last of them.
+        match self.repo.is_partial() && !self.repo.store.is_being_filled() {
+            true => self.check_content_here(to.force),
+            false => Ok(()),
         }
-        let mut needed = Vec::new();
+    }
+
+    /// Refuses with all content that is needed and not here.
+    pub(super) fn check_content_here(&self, force: bool) -> Result<(), RepoError> {
+        let mut lacks = Vec::new();
         self.differences().each(&mut |path, _, new| {
-            needed.extend(new.map(|new| (path.as_bytes().to_vec(), new.clone())));
+            if let Some(new) = new {
+                lacks.extend(self.repo.lack_at(path.as_bytes(), new)?);
+            }
             Ok(())
         })?;
-        if to.force {
-            for path in self.dirty.keys() {
-                let entry = self.target_entry(path)?;
-                needed.extend(entry.map(|entry| (path.clone(), entry)));
+        for path in self.dirty.keys().filter(|_| force) {
+            if let Some(entry) = self.target_entry(path)? {
+                lacks.extend(self.repo.lack_at(path, &entry)?);
             }
         }
-        needed.sort_by(|a, b| a.0.cmp(&b.0));
-        needed.dedup_by(|a, b| a.0 == b.0);
-        let needed = needed.iter().map(|(path, entry)| (&path[..], entry));
-        self.repo.check_entries_here(needed)
+        lacks.sort_by(|a, b| a.path.cmp(&b.path));
+        lacks.dedup_by(|a, b| a.path == b.path);
+        refuse(lacks)
     }
 
     /// Removes first, then writes; both in bounded portions.
