@@ -6,7 +6,7 @@
 pub mod rename;
 mod slice;
 
-pub use slice::{Slice, diff_slices, entries_in, is_wanted};
+pub use slice::{Slice, diff_slices, each_entry_in, entries_in, is_wanted};
 
 use crate::hash::ObjectId;
 use crate::limits::MAX_PATH_DEPTH;

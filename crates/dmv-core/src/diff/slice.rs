@@ -30,9 +30,22 @@ pub fn entries_in(
     subset: &Subset,
     dir: &RepoPath,
 ) -> Result<Vec<TreeEntry>, ObjectError> {
+    let mut found = Vec::new();
+    each_entry_in(reader, tree, subset, dir, &mut |entry| found.push(entry))?;
+    Ok(found)
+}
+
+/// Visits the [`entries_in`] a directory without holding all of them in memory.
+pub fn each_entry_in(
+    reader: &dyn ObjectRead,
+    tree: &ObjectId,
+    subset: &Subset,
+    dir: &RepoPath,
+    visit: &mut dyn FnMut(TreeEntry),
+) -> Result<(), ObjectError> {
     let extent = subset.extent(dir.as_bytes());
     if extent == Extent::None {
-        return Ok(Vec::new());
+        return Ok(());
     }
     let wanted = |entry: &TreeEntry| {
         extent == Extent::All || {
@@ -40,20 +53,19 @@ pub fn entries_in(
             path.is_ok_and(|path| is_wanted(subset, &path, entry))
         }
     };
-    let mut found = Vec::new();
     if let (Extent::Part, Some(names)) = (extent, subset.names_in(dir.as_bytes())) {
         for name in names {
-            found.extend(lookup(reader, tree, &name)?.filter(wanted));
+            lookup(reader, tree, &name)?.filter(wanted).map(&mut *visit);
         }
-        return Ok(found);
+        return Ok(());
     }
     for entry in TreeIter::new(reader, *tree) {
         let entry = entry?;
         if wanted(&entry) {
-            found.push(entry);
+            visit(entry);
         }
     }
-    Ok(found)
+    Ok(())
 }
 
 /// Whether the entry at `path` is in the subset or, of a directory, may hold something that is.

@@ -29,9 +29,9 @@ use seen::Seen;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 
 /// Nodes and conflicts that a walk remembers having visited, at least.
-const MAX_VISITED: usize = 128 << 10;
-/// Objects that it remembers having reported, at least.
-const MAX_REPORTED: usize = 512 << 10;
+const MAX_VISITED: usize = 7 << 14;
+/// Objects that it remembers having reported, at least: together 22 MiB of memory at most.
+const MAX_REPORTED: usize = 7 << 16;
 
 /// How deep to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

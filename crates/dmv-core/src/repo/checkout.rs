@@ -1,7 +1,8 @@
 //! Making the worktree equal to a commit, without losing what is not committed.
 //!
-//! [`check`] decides whether anything would be lost, [`switch`] carries out, [`remember`] writes
-//! the stat cache, [`restore`] puts single files back; [`coming`] does it beside a transfer.
+//! [`check`] decides whether anything would be lost, [`switch`] carries out, [`written`] notes what
+//! was written, [`remember`] writes it into the stat cache, [`restore`] puts single files back;
+//! [`coming`] does it beside a transfer.
 
 mod check;
 mod coming;
@@ -9,6 +10,7 @@ mod left;
 mod remember;
 mod restore;
 pub(super) mod switch;
+mod written;
 
 use self::switch::Switch;
 use super::conflict::Form;

@@ -12,7 +12,7 @@ use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::look::blob_of;
 use crate::subset::Subset;
 use crate::worktree::cacheupdate::CacheUpdate;
-use crate::worktree::known::{entry_at, known_dirs};
+use crate::worktree::known::{each_known_dir, entry_at};
 use crate::worktree::scan::{DirScan, Known, ScanOptions, Select, State, scan};
 use crate::worktree::snapshot::{Problem, special_word, unread};
 use crate::worktree::statcache::trusted_fingerprint;
@@ -293,21 +293,21 @@ impl Status<'_> {
 
     /// Everything that the commit has in a directory that is gone.
     fn gone_dir(&mut self, dir: &[u8]) -> Result<(), RepoError> {
-        let dirs = known_dirs(self.known, dir).map_err(|source| {
+        let visited = each_known_dir(self.known, dir, &mut |dir, section| {
+            if section.is_empty() {
+                self.change(dir.to_vec(), ChangeKind::Deleted);
+            }
+            for entry in section.iter().filter(|e| e.kind != Kind::Directory) {
+                self.change(join(dir, entry.name), ChangeKind::Deleted);
+            }
+            Ok(())
+        });
+        visited.map_err(|source| {
             RepoError::from(crate::worktree::scan::ScanError::Known {
                 dir: dir.to_vec(),
                 source,
             })
-        })?;
-        for (dir, section) in dirs {
-            if section.is_empty() {
-                self.change(dir.clone(), ChangeKind::Deleted);
-            }
-            for entry in section.iter().filter(|e| e.kind != Kind::Directory) {
-                self.change(join(&dir, entry.name), ChangeKind::Deleted);
-            }
-        }
-        Ok(())
+        })
     }
 
     fn skipped(&mut self, path: Vec<u8>, known: Option<Kind>, reason: Skip) {

@@ -23,7 +23,7 @@ pub type Visit<'v> = dyn FnMut(&ObjectId, FileId, Place, bool) -> Result<(), Sto
 /// Marks on the objects that a store had when they were begun.
 pub struct Marks {
     tables: Vec<(Arc<Table>, Vec<u64>)>,
-    room: Arc<Room>,
+    room: Room,
 }
 
 impl Store {
@@ -35,7 +35,7 @@ impl Store {
         };
         Marks {
             tables: read(&self.tables).iter().map(blank).collect(),
-            room: Arc::default(),
+            room: Room::default(),
         }
     }
 }

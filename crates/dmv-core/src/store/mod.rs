@@ -208,7 +208,6 @@ impl Store {
         *write(&self.unusable) = unusable;
         *write(&self.rows) = catalogue.packs;
         *write(&self.tables) = tables;
-        self.room.refill();
         self.loads.fetch_add(1, Ordering::Release);
         Ok(())
     }

@@ -16,7 +16,7 @@ use crate::object::ObjectType;
 use crate::vfs::{Open, Vfs, VfsFile};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 const INDEX_MAGIC: &[u8; 8] = b"DMVINDX\n";
 const INDEX_VERSION: u16 = 1;
@@ -25,8 +25,8 @@ const INDEX_HEADER_BYTES: usize = 24;
 const MERGED_ENTRY_BYTES: usize = ENTRY_BYTES + 2;
 /// Entries per fan-out slot aimed at: about one 4 KiB read.
 const ENTRIES_PER_SLOT: usize = 64;
-/// Memory that the tables of a store may take together to be kept whole: enough for the table of
-/// one full segment and some smaller ones.
+/// Memory that the tables of all stores of this process may take together to be kept whole: enough
+/// for the tables of two full segments and some smaller ones.
 const KEPT_BYTES: usize = 32 << 20;
 /// Bytes read at a time when a table is walked.
 const WALK_BYTES: usize = 64 << 10;
@@ -131,30 +131,52 @@ pub fn gaps_of(payload: &[u8]) -> Vec<(u64, u64)> {
     gaps.map(|gap| (word(&gap[..8]), word(&gap[8..]))).collect()
 }
 
-/// How much more memory tables may take to be kept whole.
-pub struct Room(AtomicUsize);
+/// How much more memory tables may take to be kept whole. A process that serves many peers has many
+/// stores, and a clone has three: by default they share one room.
+#[derive(Clone)]
+pub struct Room(Option<Arc<AtomicUsize>>);
 
 impl Default for Room {
     fn default() -> Room {
-        Room(AtomicUsize::new(KEPT_BYTES))
+        static OF_PROCESS: LazyLock<Room> = LazyLock::new(|| Room::of(KEPT_BYTES));
+        OF_PROCESS.clone()
     }
 }
 
 impl Room {
     /// For tables that are not going to be kept.
     pub const fn none() -> Room {
-        Room(AtomicUsize::new(0))
+        Room(None)
     }
 
-    /// All tables that took of it are gone.
-    pub fn refill(&self) {
-        self.0.store(KEPT_BYTES, Ordering::Relaxed);
+    fn of(bytes: usize) -> Room {
+        Room(Some(Arc::new(AtomicUsize::new(bytes))))
     }
 
     fn take(&self, bytes: usize) -> bool {
         let order = Ordering::Relaxed;
-        let taken = self.0.fetch_update(order, order, |n| n.checked_sub(bytes));
-        taken.is_ok()
+        self.0.as_ref().is_some_and(|room| {
+            let taken = room.fetch_update(order, order, |n| n.checked_sub(bytes));
+            taken.is_ok()
+        })
+    }
+
+    fn give_back(&self, bytes: usize) {
+        if let Some(room) = &self.0 {
+            room.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The entries of a table, and the room that they take of.
+struct Kept {
+    entries: Vec<u8>,
+    room: Room,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.room.give_back(self.entries.len());
     }
 }
 
@@ -172,7 +194,7 @@ pub struct Table {
     entries_at: u64,
     merged: bool,
     lookups: AtomicU32,
-    kept: OnceLock<Vec<u8>>,
+    kept: OnceLock<Kept>,
 }
 
 impl Table {
@@ -327,17 +349,21 @@ impl Table {
     /// All entries, once the table has been asked as often as it has slots: by then as many
     /// bytes have been read as keeping it costs.
     fn kept_entries(&self, room: &Room) -> Result<Option<&[u8]>, StoreError> {
-        if let Some(all) = self.kept.get() {
-            return Ok(Some(all));
+        if let Some(kept) = self.kept.get() {
+            return Ok(Some(&kept.entries));
         }
         let bytes = self.n as usize * self.stride();
         let asked = self.lookups.fetch_add(1, Ordering::Relaxed);
-        // Asked once, however many threads ask: the room is taken for good.
+        // Asked once, however many threads ask.
         if asked != 1 << self.bits || !room.take(bytes) {
             return Ok(None);
         }
-        let all = read_exactly(&*self.file, &self.path, self.entries_at, bytes)?;
-        Ok(Some(self.kept.get_or_init(|| all)))
+        let read = read_exactly(&*self.file, &self.path, self.entries_at, bytes);
+        let entries = read.inspect_err(|_| room.give_back(bytes))?;
+        let room = room.clone();
+        Ok(Some(
+            &self.kept.get_or_init(|| Kept { entries, room }).entries,
+        ))
     }
 
     /// Looks for `id` in `entries`, of which the first has the number `from`.
@@ -737,9 +763,9 @@ mod tests {
         let ids = ids(20_000);
         let bytes = ids.len() * ENTRY_BYTES;
         for (room, most) in [
-            (Room::default(), 5 * bytes / 2),
+            (Room::of(bytes), 5 * bytes / 2),
             (Room::none(), usize::MAX),
-            (Room(AtomicUsize::new(bytes - 1)), usize::MAX),
+            (Room::of(bytes - 1), usize::MAX),
         ] {
             let (table, file) = table_of(&ids).expect("a sound table");
             for id in &ids {

@@ -1,6 +1,6 @@
 //! Writing the stat cache anew after a scan, if anything in it has changed.
 
-use super::known::known_dirs;
+use super::known::each_known_dir;
 use super::scan::Known;
 use super::statcache::{Section, StatCacheWriter, SubsetCheck, subset_check, trusted_fingerprint};
 use crate::fsutil::{FileStat, FileTime, Fingerprint, PathError, SafeDir};
@@ -112,9 +112,9 @@ impl<'a> CacheUpdate<'a> {
             }
         }
         for dir in &self.unseen {
-            for (dir, section) in known_dirs(self.known, dir)? {
-                writer.section(&dir, &section)?;
-            }
+            each_known_dir(self.known, dir, &mut |dir, section| {
+                Ok(writer.section(dir, &section)?)
+            })?;
         }
         Ok(writer.finish(STAT_NAME, tree, self.subset)?)
     }

@@ -3,7 +3,7 @@
 use super::join;
 use super::scan::Known;
 use super::statcache::{Section, StatCache, SubsetCheck, subset_check};
-use crate::diff::entries_in;
+use crate::diff::{each_entry_in, entries_in};
 use crate::fsutil::Fingerprint;
 use crate::hash::ObjectId;
 use crate::object::name::RepoPath;
@@ -109,12 +109,12 @@ impl Known for TreeKnown<'_> {
         let older = self.older_section(dir)?;
         let mut section = Section::default();
         let path = RepoPath::parse(dir)?;
-        for entry in entries_in(self.reader, &tree, self.subset, &path)? {
+        each_entry_in(self.reader, &tree, self.subset, &path, &mut |entry| {
             let name = entry.name.as_bytes();
             let vouched = older.get(name).filter(|(old, _)| old.same_content(&entry));
             let fingerprint = vouched.map_or(Fingerprint::SUSPECT, |(_, print)| *print);
             section.push(name, entry.kind, fingerprint);
-        }
+        })?;
         Ok(Some(section))
     }
 }
@@ -145,9 +145,15 @@ pub fn entry_at(
     }
 }
 
-/// All directories under `dir` that `known` has, `dir` itself first.
-pub fn known_dirs(known: &dyn Known, dir: &[u8]) -> Result<Vec<(Vec<u8>, Section)>, AnyError> {
-    let mut out = Vec::new();
+/// Takes a directory and its entries.
+type VisitDir<'v> = dyn FnMut(&[u8], Section) -> Result<(), AnyError> + 'v;
+
+/// Visits all directories under `dir` that `known` has, `dir` itself first.
+pub fn each_known_dir(
+    known: &dyn Known,
+    dir: &[u8],
+    visit: &mut VisitDir<'_>,
+) -> Result<(), AnyError> {
     let mut next = vec![dir.to_vec()];
     while let Some(dir) = next.pop() {
         let Some(section) = known.section(&dir)? else {
@@ -155,7 +161,7 @@ pub fn known_dirs(known: &dyn Known, dir: &[u8]) -> Result<Vec<(Vec<u8>, Section
         };
         let dirs = section.iter().filter(|e| e.kind == Kind::Directory);
         next.extend(dirs.map(|e| join(&dir, e.name)));
-        out.push((dir, section));
+        visit(&dir, section)?;
     }
-    Ok(out)
+    Ok(())
 }

@@ -120,6 +120,25 @@ impl Section {
         }
     }
 
+    /// The index of the entry of this name.
+    pub fn position(&self, name: &[u8]) -> Option<usize> {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            match self.get(middle).name.cmp(name) {
+                Ordering::Less => low = middle + 1,
+                Ordering::Greater => high = middle,
+                Ordering::Equal => return Some(middle),
+            }
+        }
+        None
+    }
+
+    /// Gives the entry at `index` another fingerprint.
+    pub fn set_fingerprint(&mut self, index: usize, fingerprint: Fingerprint) {
+        self.entries[index].fingerprint = fingerprint;
+    }
+
     /// The entries in order.
     pub fn iter(&self) -> impl Iterator<Item = KnownEntry<'_>> {
         (0..self.len()).map(|i| self.get(i))

@@ -1,19 +1,20 @@
 //! What the stat cache says after a checkout.
 
-use super::switch::{Switch, Written};
+use super::switch::Switch;
+use super::written::Written;
 use crate::fsutil::Fingerprint;
-use crate::object::tree::Kind;
 use crate::repo::ChangeKind;
 use crate::worktree::cacheupdate::CacheUpdate;
 use crate::worktree::join;
 use crate::worktree::known::TreeKnown;
 use crate::worktree::scan::Known;
 use crate::worktree::statcache::Section;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 impl Switch<'_> {
     /// Writes the stat cache for the target.
-    pub(super) fn remember(&self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    pub(super) fn remember(&mut self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        self.written.sort();
         let tree = TreeKnown::new(
             self.repo.objects(),
             Some(self.target),
@@ -31,9 +32,6 @@ impl Switch<'_> {
     }
 }
 
-/// A name, and what the stat cache says of it from now on.
-type Row = (Vec<u8>, Option<(Kind, Fingerprint)>);
-
 /// What the stat cache may say after a checkout.
 struct Remembered<'a> {
     tree: TreeKnown<'a>,
@@ -46,25 +44,25 @@ impl Known for Remembered<'_> {
         &self,
         dir: &[u8],
     ) -> Result<Option<Section>, Box<dyn std::error::Error + Send + Sync>> {
-        let Some(section) = self.tree.section(dir)? else {
+        let Some(mut section) = self.tree.section(dir)? else {
             return Ok(None);
         };
-        let none = HashMap::new();
-        let written = self.written.get(dir).unwrap_or(&none);
-        let mut rows: Vec<Row> = Vec::new();
-        for entry in section.iter() {
-            if let Some(print) = written.get(entry.name) {
-                rows.push((entry.name.to_vec(), Some((entry.kind, *print))));
-            } else if self.dirty.contains_key(&join(dir, entry.name)) {
-                let suspect = Some((entry.kind, Fingerprint::SUSPECT));
-                rows.push((entry.name.to_vec(), suspect));
+        let mut any = false;
+        let entries = match self.dirty.is_empty() {
+            true => 0,
+            false => section.len(),
+        };
+        for index in 0..entries {
+            if self.dirty.contains_key(&join(dir, section.get(index).name)) {
+                section.set_fingerprint(index, Fingerprint::SUSPECT);
+                any = true;
             }
         }
-        if rows.is_empty() {
-            return Ok(Some(section));
+        any |= self.written.apply(dir, &mut section)?;
+        if any {
+            // It was the fingerprint of the directory as it was.
+            section.set_dir_fingerprint(Fingerprint::SUSPECT);
         }
-        Ok(Some(section.updated(
-            rows.iter().map(|(name, row)| (name.as_slice(), *row)),
-        )))
+        Ok(Some(section))
     }
 }

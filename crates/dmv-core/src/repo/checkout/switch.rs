@@ -2,8 +2,9 @@
 
 use super::SwitchTo;
 use super::left::LeftPaths;
+use super::written::Written;
 use crate::diff::{Slice, diff_slices, is_wanted};
-use crate::fsutil::{FileKind, FileStat, Fingerprint, fs_now, sync_filesystem};
+use crate::fsutil::{FileKind, FileStat, fs_now, sync_filesystem};
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::limits::MAX_DIR_ENTRIES;
@@ -28,19 +29,18 @@ use crate::worktree::select::Paths;
 use crate::worktree::snapshot::Problem;
 use crate::worktree::statcache::trusted_fingerprint;
 use crate::worktree::{join, split_path};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 /// Files in one plan: what bounds memory.
 const PLAN_FILES: usize = 64 << 10;
+/// Directories that are remembered not to be there. One that was forgotten is looked for again.
+const MAX_ABSENT_DIRS: usize = 16 << 10;
 /// Up to this many files are synced one by one; more are synced with their file system, which
 /// also waits for what other programs have written.
 const SYNC_EACH: usize = 64;
-
-/// Fingerprints of written files, by directory and name.
-pub(super) type Written = HashMap<Vec<u8>, HashMap<Box<[u8]>, Fingerprint>>;
 
 /// A change of the worktree from one tree to another.
 pub(in crate::repo) struct Switch<'a> {
@@ -56,8 +56,8 @@ pub(in crate::repo) struct Switch<'a> {
     pub(super) job: &'a Job,
     /// Tracked paths that are not as the base has them, and untracked ones.
     pub(super) dirty: BTreeMap<Vec<u8>, ChangeKind>,
-    /// Fingerprints of what was written, by directory and name.
     pub(super) written: Written,
+    /// Directories that were planned since plans were last carried out.
     made_dirs: BTreeSet<Vec<u8>>,
     /// Switches that were cut off, and the paths that they have left.
     pub(super) unfinished: Option<Unfinished>,
@@ -85,7 +85,7 @@ impl<'a> Switch<'a> {
             subset,
             job,
             dirty: BTreeMap::new(),
-            written: HashMap::new(),
+            written: Written::default(),
             made_dirs: BTreeSet::new(),
             unfinished: None,
             left: Rc::default(),
@@ -136,6 +136,9 @@ impl<'a> Switch<'a> {
         match self.tree.root.open_dir(dir) {
             Ok(dir) => Ok(dir.stat_opt(name)?),
             Err(_) => {
+                if absent.len() >= MAX_ABSENT_DIRS {
+                    absent.clear();
+                }
                 absent.insert(dir.to_vec());
                 Ok(None)
             }
@@ -392,6 +395,7 @@ impl<'a> Switch<'a> {
     pub(in crate::repo) fn flush(&mut self, pending: &mut Pending) -> Result<(), RepoError> {
         let Pending { mut plan, dirs, .. } = std::mem::take(pending);
         plan.make_dirs = sorted(dirs);
+        self.made_dirs.clear();
         self.run(plan)
     }
 
@@ -419,17 +423,20 @@ impl<'a> Switch<'a> {
         let ended = fs_now(&self.tree.own);
         let files = plan.files.iter().map(|f| &f.path).zip(&report.files);
         let links = plan.symlinks.iter().map(|l| &l.path).zip(&report.symlinks);
-        for (path, stat) in files.chain(links) {
-            let (Some(stat), Some((dir, name))) = (stat, split_path(path)) else {
-                continue;
-            };
-            self.files += 1;
-            self.bytes += stat.size;
-            let print = trusted_fingerprint(stat, ended);
-            self.written
-                .entry(dir.to_vec())
-                .or_default()
-                .insert(name.into(), print);
+        let done = files.chain(links).filter_map(|(path, stat)| {
+            let (stat, (dir, name)) = (stat.as_ref()?, split_path(path)?);
+            Some((dir, name, stat))
+        });
+        let mut done = done.peekable();
+        while let Some((dir, ..)) = done.peek().copied() {
+            let (files, bytes) = (&mut self.files, &mut self.bytes);
+            let same_dir = std::iter::from_fn(|| {
+                let (_, name, stat) = done.next_if(|(other, ..)| *other == dir)?;
+                *files += 1;
+                *bytes += stat.size;
+                Some((name, trusted_fingerprint(stat, ended)))
+            });
+            self.written.note(&self.tree.own, dir, same_dir);
         }
         let mut damage = None;
         for refused in report.refused {
@@ -459,22 +466,27 @@ impl<'a> Switch<'a> {
 
     /// Makes the written files durable before the stat cache vouches for them.
     pub(in crate::repo) fn sync(&self) -> Result<(), RepoError> {
-        let count: usize = self.written.values().map(HashMap::len).sum();
-        if count > SYNC_EACH {
+        if self.written.files() > SYNC_EACH {
             return Ok(sync_filesystem(&self.tree.root)?);
         }
-        for (dir, names) in &self.written {
-            let Ok(dir) = self.tree.root.open_dir(dir) else {
+        let mut paths = Vec::new();
+        let listed = self
+            .written
+            .each(&mut |dir, name, _| paths.push(join(dir, name)));
+        if listed.is_err() {
+            return Ok(sync_filesystem(&self.tree.root)?);
+        }
+        for path in &paths {
+            let Some((dir, name)) = split_path(path) else {
                 continue;
             };
-            for name in names.keys() {
-                // A symlink does not open, and needs no sync of its own.
-                let Ok((file, _)) = dir.open_file_read(name) else {
-                    continue;
-                };
-                file.sync_data()
-                    .map_err(|e| crate::fsutil::PathError::new("sync", dir.path_of(name), e))?;
-            }
+            // A symlink does not open, and needs no sync of its own.
+            let opened = self.tree.root.open_dir(dir);
+            let Ok((file, _)) = opened.and_then(|dir| dir.open_file_read(name)) else {
+                continue;
+            };
+            file.sync_data()
+                .map_err(|e| crate::fsutil::PathError::new("sync", path.clone(), e))?;
         }
         Ok(())
     }
