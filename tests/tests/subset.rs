@@ -7,6 +7,7 @@
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::name::RepoPath;
+use dmv_core::object::tree::lookup_path;
 use dmv_core::repo::{
     CheckoutOptions, CheckoutTarget, Choice, FastForward, MergeOptions, Repo, RepoError,
     StatusOptions, Wanted, Who, discover,
@@ -124,6 +125,7 @@ impl Twins {
                 for root in self.both() {
                     fs::remove_dir_all(root.join(&path))?;
                 }
+                return self.tidy(&path, subset);
             }
             return Ok(());
         }
@@ -131,7 +133,7 @@ impl Twins {
             for root in self.both() {
                 fs::remove_file(root.join(&path))?;
             }
-            return self.tidy(&path);
+            return self.tidy(&path, subset);
         }
         let mut above = path.match_indices('/').map(|(at, _)| &path[..at]);
         if above.any(|dir| self.whole.0.join(dir).is_file()) {
@@ -144,14 +146,16 @@ impl Twins {
         Ok(())
     }
 
-    /// Directories that a removal has emptied sometimes go, too.
-    fn tidy(&mut self, path: &str) -> Outcome {
+    /// Directories that a removal has emptied sometimes go, too; always where to leave one, that is new,
+    /// would be a change outside of the subset.
+    fn tidy(&mut self, path: &str, subset: &Subset) -> Outcome {
         let mut path = path;
         while let Some((dir, _)) = path.rsplit_once('/') {
             let is_empty = |root: &Path| -> Result<bool, std::io::Error> {
                 Ok(fs::read_dir(root.join(dir))?.next().is_none())
             };
-            if !is_empty(&self.part.0)? || self.rng.one_in(2) {
+            let may_stay = subset.includes(dir.as_bytes(), true) || self.is_committed(dir)?;
+            if !is_empty(&self.part.0)? || self.rng.one_in(2) && may_stay {
                 return Ok(());
             }
             if is_empty(&self.whole.0)? {
@@ -161,6 +165,16 @@ impl Twins {
             path = dir;
         }
         Ok(())
+    }
+
+    /// Whether the commit that both are on has something at `path`.
+    fn is_committed(&self, path: &str) -> Outcome<bool> {
+        let Some(commit) = self.whole.1.head_commit()? else {
+            return Ok(false);
+        };
+        let tree = self.whole.1.read_commit(&commit)?.tree;
+        let path = RepoPath::parse(path.as_bytes())?;
+        Ok(lookup_path(self.whole.1.objects(), &tree, &path)?.is_some())
     }
 
     /// Both are clean, and the one with a subset has just that of the last commit.

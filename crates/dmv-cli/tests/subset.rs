@@ -184,6 +184,36 @@ fn a_command_inside_of_the_repository_s_directory_says_where_the_worktree_is() -
 }
 
 #[test]
+fn a_new_directory_counts_only_if_it_is_empty_and_in_the_subset() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write(".dmvignore", "*.tmp")?;
+    place.commit("rules")?;
+    // Nothing that comes of it can be committed.
+    place.write("ignored/below/x.tmp", "")?;
+    fs::create_dir_all(place.work().join("control/.git"))?;
+    assert_eq!(place.json(&["status", "--json"])?["clean"], true);
+    let none = place.json(&["commit", "-m", "x", "--json"])?;
+    assert_eq!(none["commit"], serde_json::Value::Null);
+    fs::remove_dir_all(place.work().join("ignored"))?;
+    // These are empty, and one is in the subset.
+    place.ok(&["subset", "set", "*.x", ".dmvignore"])?;
+    for dir in ["lone", "deep/er", "in.x"] {
+        fs::create_dir_all(place.work().join(dir))?;
+    }
+    let status = place.json(&["status", "--json"])?;
+    let paths = |list: &serde_json::Value| -> Vec<String> {
+        let list = list.as_array().into_iter().flatten();
+        list.map(|item| item["path"].as_str().unwrap_or_default().to_owned())
+            .collect()
+    };
+    assert_eq!(paths(&status["changes"]), ["in.x"], "{status}");
+    assert_eq!(paths(&status["outside"]), ["deep/er", "lone"], "{status}");
+    place.ok(&["commit", "-m", "one directory"])?;
+    assert_eq!(place.ok(&["ls", "-r", "@"])?, ".dmvignore\nin.x/\n");
+    Ok(())
+}
+
+#[test]
 fn narrowing_never_takes_what_is_not_committed() -> Outcome {
     let place = studio()?;
     place.write("titles/d", "changed")?;

@@ -230,10 +230,8 @@ impl Status<'_> {
             });
         }
         let mut refreshed: Vec<(Vec<u8>, Kind, Fingerprint)> = Vec::new();
-        let mut empty_and_new = scan.known.is_none() && !scan.path.is_empty();
         for (name, state) in scan.entries() {
             let path = join(&scan.path, name);
-            empty_and_new &= matches!(state, State::Ignored { .. });
             match state {
                 State::Suspect { kind, stat } => match self.compare(&path, kind, stat)? {
                     Some(true) => {
@@ -270,8 +268,11 @@ impl Status<'_> {
                 State::Skipped { known, reason } => self.skipped(path, known, reason),
             }
         }
-        if empty_and_new && scan.ignored == 0 {
-            self.change(scan.path.clone(), ChangeKind::Added);
+        if scan.is_new_and_empty() {
+            match self.out.subset.includes(&scan.path, true) {
+                true => self.change(scan.path.clone(), ChangeKind::Added),
+                false => self.out.outside.push(scan.path.clone()),
+            }
         }
         let Some(known) = scan.known else {
             return Ok(());

@@ -251,6 +251,15 @@ impl DirScan {
             .collect()
     }
 
+    /// Whether it is a directory that the base commit does not have, with nothing in it at all.
+    pub fn is_new_and_empty(&self) -> bool {
+        self.known.is_none()
+            && !self.path.is_empty()
+            && matches!(self.outcome, Outcome::Read)
+            && self.entries.is_empty()
+            && self.ignored == 0
+    }
+
     /// Whether everything that the base commit has in this very directory is unchanged, so that
     /// the stat cache's section still holds. There may be new entries.
     pub fn section_holds(&self) -> bool {

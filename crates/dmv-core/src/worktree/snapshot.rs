@@ -190,9 +190,9 @@ struct Dir {
     waiting: usize,
     /// More subdirectories may come.
     open: bool,
-    /// Nothing to keep was seen: only ignored entries, or it could not be read. If the base does
-    /// not have it, it stays out.
-    nothing_seen: bool,
+    /// A new directory with nothing in it, which is content, too. Another one that nothing came of
+    /// stays out.
+    is_content: bool,
     /// The directory's own stat, if the scan found just the known names in it.
     exact: Option<FileStat>,
     /// The directory is not there: see [`DirScan::absent`].
@@ -250,7 +250,7 @@ impl Builder<'_, '_> {
             changes: Changes::default(),
             waiting: 0,
             open: true,
-            nothing_seen: false,
+            is_content: false,
             exact: scan.exact,
             absent: scan.absent,
         };
@@ -278,7 +278,6 @@ impl Builder<'_, '_> {
     /// Notes what a scan found out about a directory as a whole.
     fn note(&mut self, number: usize, scan: &DirScan) {
         let unread = unread(&scan.outcome);
-        let is_unread = unread.is_some();
         if let Some(why) = unread {
             self.out.problems.push(Problem {
                 path: scan.path.clone(),
@@ -297,13 +296,11 @@ impl Builder<'_, '_> {
                 why,
             });
         }
-        let is_kept =
-            |state: State<'_>| !matches!(state, State::Ignored { .. } | State::Outside { .. });
-        let found_any = scan.entries().any(|(_, state)| is_kept(state));
-        // Without one that is kept, all of them are of the others.
-        let passed_any = scan.ignored > 0 || scan.entries().next().is_some();
+        // An empty one outside of the subset is not worth a warning: nothing is left out with it.
+        let is_content =
+            scan.is_new_and_empty() && self.input.scan.subset.includes(&scan.path, true);
         let dir = self.dirs[number].as_mut().expect("entered just before");
-        dir.nothing_seen = is_unread || (!found_any && passed_any);
+        dir.is_content = is_content;
     }
 
     /// Notes one entry; returns what it is if its content is wanted, which is waited for then.
@@ -494,7 +491,7 @@ impl Builder<'_, '_> {
                 .refresh(dir.path, known, none, dir.exact, self.input.started)?;
             return Ok(None);
         }
-        if dir.changes.is_empty() && dir.nothing_seen && dir.parent != NO_DIR {
+        if dir.changes.is_empty() && !dir.is_content && dir.parent != NO_DIR {
             return Ok(None);
         }
         let order = dir.changes.in_order();
