@@ -1,6 +1,7 @@
 //! Failures as the user sees them. The only place that knows exit codes.
 
 use crate::context::quoted;
+use crate::partial::words;
 use dmv_core::fsutil::PathError;
 use dmv_core::object::{ObjectError, ObjectType};
 use dmv_core::refs::RefsError;
@@ -155,6 +156,11 @@ impl From<NetError> for Failure {
         if let NetError::Closed | NetError::Stalled(_) | NetError::Endless(_) = e {
             message.push_str("; what has come is kept, and the same command goes on from there");
         }
+        if let NetError::Partial { held, .. } = &e
+            && let Some(words) = words(&**held)
+        {
+            message = format!("{message}: {words}");
+        }
         let (code, exit) = match &e {
             NetError::Unreachable { .. }
             | NetError::Closed
@@ -172,7 +178,9 @@ impl From<NetError> for Failure {
                 Code::Damaged => ("damaged", EXIT_DAMAGE),
                 _ => ("peer", EXIT_OTHER),
             },
-            NetError::Sync(SyncError::Absent { .. }) => ("absent", EXIT_ABSENT),
+            NetError::Sync(SyncError::Absent { .. }) | NetError::Partial { .. } => {
+                ("absent", EXIT_ABSENT)
+            }
             NetError::BadUrl { .. } => ("usage", EXIT_USAGE),
             NetError::Cancelled => ("interrupted", EXIT_INTERRUPTED),
             _ => ("protocol", EXIT_OTHER),

@@ -1,12 +1,12 @@
 //! Partial repositories: the options that make one, and how one is told of.
 
 use crate::commands::subset::patterns;
-use crate::context::Context;
+use crate::context::{Context, quoted};
 use crate::error::Failure;
 use crate::format::text::count;
 use dmv_core::repo::{Repo, RepoSlice};
 use dmv_core::subset::Subset;
-use dmv_net::session::History;
+use dmv_net::session::{History, PeerSlice};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -84,14 +84,71 @@ pub struct SliceValue {
 
 impl SliceValue {
     /// `None` of a full one.
-    pub fn new(slice: &RepoSlice) -> Option<SliceValue> {
-        (!slice.is_everything()).then(|| SliceValue {
-            subset: patterns(&slice.subset),
+    pub fn new<'a>(slice: impl Into<Holding<'a>>) -> Option<SliceValue> {
+        let slice = slice.into();
+        slice.is_a_part().then(|| SliceValue {
+            subset: patterns(slice.subset),
+            metadata_only: slice.metadata_only,
+            boundary: slice.boundary,
+            dropped: slice.dropped,
+        })
+    }
+}
+
+/// What a repository holds, this one or another, as far as it is told of.
+pub struct Holding<'a> {
+    subset: &'a Subset,
+    metadata_only: bool,
+    boundary: usize,
+    dropped: usize,
+}
+
+impl Holding<'_> {
+    fn is_a_part(&self) -> bool {
+        let is_all = self.subset.is_everything() && !self.metadata_only;
+        !is_all || self.boundary + self.dropped > 0
+    }
+}
+
+impl<'a> From<&'a RepoSlice> for Holding<'a> {
+    fn from(slice: &'a RepoSlice) -> Holding<'a> {
+        Holding {
+            subset: &slice.subset,
             metadata_only: slice.metadata_only,
             boundary: slice.boundary.len(),
             dropped: slice.dropped.len(),
-        })
+        }
     }
+}
+
+impl<'a> From<&'a PeerSlice> for Holding<'a> {
+    fn from(slice: &'a PeerSlice) -> Holding<'a> {
+        Holding {
+            subset: &slice.subset,
+            metadata_only: slice.metadata_only,
+            boundary: slice.boundary as usize,
+            dropped: slice.dropped as usize,
+        }
+    }
+}
+
+/// The options of a clone that asks for no more than another repository holds, as they are typed.
+pub fn options_for(slice: &PeerSlice) -> String {
+    let mut out = String::new();
+    if !slice.subset.is_everything() {
+        out.push_str(" --subset");
+        for pattern in patterns(&slice.subset) {
+            out.push(' ');
+            out.push_str(&quoted(&pattern));
+        }
+    }
+    if slice.metadata_only {
+        out.push_str(" --meta-only");
+    }
+    if slice.boundary > 0 {
+        out.push_str(" --depth 1");
+    }
+    out
 }
 
 /// The repository's slice for a command that only tells of it: damage is said and no failure.
@@ -117,20 +174,21 @@ pub fn held_paths(context: &Context, repo: &Repo, listed: bool) -> Subset {
 }
 
 /// What a partial repository holds, in words; `None` of a full one.
-pub fn words(slice: &RepoSlice) -> Option<String> {
+pub fn words<'a>(slice: impl Into<Holding<'a>>) -> Option<String> {
+    let slice = slice.into();
     let mut parts = Vec::new();
     if !slice.subset.is_everything() {
-        parts.push(format!("only {}", brief(&slice.subset)));
+        parts.push(format!("only {}", brief(slice.subset)));
     }
     if slice.metadata_only {
         parts.push("no content of files".to_owned());
     }
-    if !slice.boundary.is_empty() {
-        let n = slice.boundary.len() as u64;
+    if slice.boundary > 0 {
+        let n = slice.boundary as u64;
         parts.push(format!("history ends at {}", count(n, "commit", "commits")));
     }
-    if !slice.dropped.is_empty() {
-        let n = slice.dropped.len() as u64;
+    if slice.dropped > 0 {
+        let n = slice.dropped as u64;
         parts.push(count(n, "file dropped", "files dropped"));
     }
     (!parts.is_empty()).then(|| parts.join("; "))

@@ -5,6 +5,7 @@
 
 use crate::context::{Context, quoted};
 use crate::error::{EXIT_ABSENT, Failure};
+use crate::partial::words;
 use crate::peers::{Remote, cheapest_first, dial};
 use dmv_core::object::ObjectType;
 use dmv_core::object::name::escape;
@@ -151,7 +152,13 @@ impl<'a> Supplier<'a> {
         }
         let lacking = self.peers.iter().filter_map(|peer| match &peer.state {
             State::Gone(_) => None,
-            _ => Some(format!("{} does not have it", peer.remote.name)),
+            State::Unasked => Some(format!("{} does not have it", peer.remote.name)),
+            State::Open(open) => {
+                let holds = open.1.held.as_ref().and_then(words);
+                let holds = holds.map(|words| format!(" (a partial repository: {words})"));
+                let holds = holds.unwrap_or_default();
+                Some(format!("{} does not have it{holds}", peer.remote.name))
+            }
         });
         let gone = self.peers.iter().filter_map(|peer| match &peer.state {
             State::Gone(why) => Some(format!("{} may have it ({why})", peer.remote.name)),

@@ -200,10 +200,10 @@ fn what_one_remote_lacks_the_next_is_asked_for() -> Outcome {
         said.contains("the content of 'large' is not in this"),
         "{said}"
     );
-    assert!(
-        said.contains("a does not have it; b does not have it; origin may"),
-        "{said}"
-    );
+    // What each of them holds says why.
+    let asked = "a does not have it (a partial repository: only text); b does not have it (a \
+                 partial repository: only shots); origin may";
+    assert!(said.contains(asked), "{said}");
     let output = place.run(&["-C", "meta", "subset", "set", "text", "shots"])?;
     assert_eq!(output.status.code(), Some(0));
     Ok(())

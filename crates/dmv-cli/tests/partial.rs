@@ -136,7 +136,14 @@ fn a_clone_of_limited_depth_knows_where_history_ends() -> Outcome {
     place.ok(&["-C", "short", "checkout", "origin/side"])?;
     // From a repository without old commits a new one can be made that wants no more.
     let error = place.fails(6, &["clone", "short", "all"])?;
-    assert!(error.contains("commit"), "{error}");
+    assert!(
+        error.contains("a partial repository: history ends at 1 commit"),
+        "{error}"
+    );
+    assert!(
+        error.contains("hint: dmv clone short all --depth 1"),
+        "{error}"
+    );
     place.ok(&[
         "clone", "short", "shorter", "--depth", "1", "--branch", "main",
     ])?;
@@ -292,7 +299,42 @@ fn a_partial_repository_serves_what_it_has() -> Outcome {
     assert_eq!(tip(&place, "less")?, tip(&place, "full")?);
     // More than it has is named and not made up.
     let error = place.fails(6, &["clone", "part", "more", "--subset", "d5"])?;
-    assert!(error.contains("does not have"), "{error}");
+    assert!(
+        error.contains("does not have") && error.contains("a partial repository: only d3 d4"),
+        "{error}"
+    );
+    // What is certain before anything is sent is said then.
+    let error = place.fails(6, &["clone", "part", "all"])?;
+    assert!(!error.contains("does not have"), "{error}");
+    assert!(
+        error.contains("a partial repository: only d3 d4"),
+        "{error}"
+    );
+    assert!(
+        error.contains("hint: dmv clone part all --subset d3 d4"),
+        "{error}"
+    );
+    assert!(!place.work().join("all").exists());
+    place.ok(&["clone", "part", "same", "--subset", "d3", "d4"])?;
+    let shown = place.records(&["-C", "less", "remote", "show", "--json"])?;
+    let expected = serde_json::json!({
+        "subset": ["d3", "d4"], "metadata_only": false, "boundary": 0, "dropped": 0
+    });
+    assert_eq!(shown[0]["partial"], expected);
+    assert_eq!(
+        (&shown[0]["full"], &shown[0]["access"]),
+        (&false.into(), &"write".into())
+    );
+    place.ok(&["-C", "less", "remote", "add", "gone", "../none"])?;
+    let output = place.run(&["-C", "less", "remote", "show"])?;
+    assert_eq!(output.status.code(), Some(3));
+    let said = String::from_utf8(output.stdout)?;
+    assert!(said.contains("a partial repository: only d3 d4"), "{said}");
+    assert!(said.contains("no answer: no repository at"), "{said}");
+    place.fails(10, &["-C", "less", "remote", "show", "gone"])?;
+    place.ok(&["-C", "less", "remote", "remove", "gone"])?;
+    let said = place.ok(&["-C", "part", "remote", "show"])?;
+    assert!(said.contains("a full repository\n"), "{said}");
     // Commits from elsewhere pass through it.
     place.ok(&["-C", "part", "checkout", "main"])?;
     place.ok(&["-C", "full", "checkout", "main", "--force"])?;

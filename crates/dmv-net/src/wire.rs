@@ -8,7 +8,7 @@
 mod lists;
 
 use dmv_core::hash::ObjectId;
-use dmv_core::limits::{MAX_UNION_BYTES, MAX_UNION_SUBSETS};
+use dmv_core::limits::{MAX_SUBSET_BYTES, MAX_UNION_BYTES, MAX_UNION_SUBSETS};
 use dmv_core::object::ObjectType;
 use dmv_core::object::codec::{Decoder, put_varint};
 use dmv_core::reach;
@@ -51,6 +51,8 @@ pub const WORKS: u16 = 2;
 pub const TOTALS: u16 = 3;
 /// The extension of a server that takes refs away: see [`Update::new`]. It has no value.
 pub const DELETES: u16 = 4;
+/// The extension of a server that says what it holds: a [`Held`].
+pub const HOLDS: u16 = 5;
 /// Bytes of objects that one frame holds, unless a single one is larger.
 pub const OBJECTS_TARGET_BYTES: usize = 256 << 10;
 
@@ -162,6 +164,34 @@ pub struct Extension {
     pub tag: u16,
     /// Its value.
     pub value: Vec<u8>,
+}
+
+/// What a server holds of the commits that it offers. The default is everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// The patterns of the subset whose paths are held; none: all paths.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_SUBSET_BYTES>")]
+    pub subset: Vec<Vec<u8>>,
+    /// No chunks.
+    pub metadata_only: bool,
+    /// Commits at which the history of its refs ends.
+    pub boundary: u32,
+    /// Files whose content was given up.
+    pub dropped: u32,
+}
+
+impl Held {
+    /// The value of an extension; only what [`encode`](Self::encode) makes is taken.
+    pub fn decode(bytes: &[u8]) -> Option<Held> {
+        let (held, rest) = postcard::take_from_bytes::<Held>(bytes).ok()?;
+        let text: usize = held.subset.iter().map(|pattern| pattern.len() + 1).sum();
+        (rest.is_empty() && text <= MAX_SUBSET_BYTES).then_some(held)
+    }
+
+    /// As the value of an extension.
+    pub fn encode(&self) -> Vec<u8> {
+        postcard::to_allocvec(self).expect("it holds nothing that cannot be encoded")
+    }
 }
 
 /// What a peer may do.
@@ -422,6 +452,11 @@ impl Hello {
         self.value(DELETES).is_some()
     }
 
+    /// What the server holds, if it says so.
+    pub fn held(&self) -> Option<Held> {
+        Held::decode(self.value(HOLDS)?)
+    }
+
     /// How many milliseconds the side waits for another that says nothing, if it knows
     /// [`Message::Working`].
     pub fn patience_millis(&self) -> Option<u32> {
@@ -449,6 +484,14 @@ impl Extension {
     /// The server takes refs away.
     pub fn deletes() -> Extension {
         Extension::plain(DELETES)
+    }
+
+    /// The server holds this.
+    pub fn holds(held: &Held) -> Extension {
+        Extension {
+            tag: HOLDS,
+            value: held.encode(),
+        }
     }
 
     fn plain(tag: u16) -> Extension {

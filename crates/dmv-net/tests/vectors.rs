@@ -4,7 +4,8 @@
 //! new protocol version is a mistake in the code.
 
 use dmv_net::wire::{
-    Access, Code, Extension, Filter, Frame, Hello, Message, Outcome, Refs, Unasked, Update, Want,
+    Access, Code, Extension, Filter, Frame, Held, Hello, Message, Outcome, Refs, Unasked, Update,
+    Want,
 };
 use std::error::Error;
 use std::fmt::Write;
@@ -65,6 +66,18 @@ fn messages() -> Vec<(&'static str, Message)> {
         Outcome::BadName,
         Outcome::Refused,
     ];
+    let held = vec![
+        Extension::keeps(),
+        Extension::works(300_000),
+        Extension::hears_totals(),
+        Extension::deletes(),
+        Extension::holds(&Held {
+            subset: vec![b"film/".to_vec(), b"!film/raw".to_vec()],
+            metadata_only: true,
+            boundary: 300,
+            dropped: 2,
+        }),
+    ];
     let in_use = vec![Outcome::InUse];
     vec![
         ("hello", hello(Access::Write, Vec::new())),
@@ -119,6 +132,7 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("working", Message::Working),
         ("total", Message::Total(1 << 40)),
         ("pushed-in-use", Message::Pushed(in_use)),
+        ("hello-held", hello(Access::Read, held)),
     ]
 }
 
@@ -184,6 +198,17 @@ fn counts_beyond_their_limits_are_refused() {
     let long = |n: usize| vec![vec![vec![b'a'; n - 1]]];
     assert!(!over(want(long(512 << 10), 0)));
     assert!(over(want(long((512 << 10) + 1), 0)));
+    let held = |n: usize| Held {
+        subset: vec![vec![b'a'; n - 1]],
+        ..Held::default()
+    };
+    assert_eq!(
+        Held::decode(&held(128 << 10).encode()),
+        Some(held(128 << 10))
+    );
+    assert_eq!(Held::decode(&held((128 << 10) + 1).encode()), None);
+    assert_eq!(Held::decode(&[&held(9).encode()[..], &[0]].concat()), None);
+    assert_eq!(Held::decode(&[]), None);
     // A length that says more than there is takes no memory.
     assert!(Message::decode(&[3, 0xff, 0xff, 0xff, 0xff, 0x0f]).is_err());
     assert!(Message::decode(&[77]).is_err());

@@ -3,10 +3,10 @@
 use crate::commands::remote::set;
 use crate::commands::subset::tell_idle;
 use crate::config::{Config, ORIGIN};
-use crate::context::Context;
+use crate::context::{Context, quoted};
 use crate::error::{EXIT_ABSENT, EXIT_OK, EXIT_REFUSED, Failure};
 use crate::format::text::{bytes, clean, count};
-use crate::partial::{SliceArgs, SliceValue, words, worktree_subset};
+use crate::partial::{SliceArgs, SliceValue, options_for, words, worktree_subset};
 use crate::peers::{Report, offered, tips, with_client};
 use dmv_core::hash::ObjectId;
 use dmv_core::repo::{
@@ -72,7 +72,9 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         settings: context.settings()?,
         asked: context.asked()?,
     };
+    let mut held = None;
     let cloned = with_client(context, repo, &url, |mut client| {
+        held.clone_from(&client.held);
         let start = start(&client.offered, args.branch.as_deref())?;
         let first = start.as_ref().and_then(|start| commit_of(&client, start));
         let bring = || -> Result<Summary, NetError> {
@@ -94,7 +96,16 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         Ok(cloned) => cloned,
         Err(mut e) => {
             if e.exit == EXIT_ABSENT {
-                e.hint = Some("dmv clone --help: SRC is partial itself, ask for less".to_owned());
+                let options = held.as_ref().map(options_for);
+                e.hint = Some(match options.filter(|options| !options.is_empty()) {
+                    Some(options) => {
+                        let source = quoted(&args.source.to_string_lossy());
+                        let dir = args.dir.as_ref().map(|dir| dir.to_string_lossy());
+                        let dir = dir.map(|dir| format!(" {}", quoted(&dir)));
+                        format!("dmv clone {source}{}{options}", dir.unwrap_or_default())
+                    }
+                    None => "dmv clone --help: SRC is partial itself, ask for less".to_owned(),
+                });
             }
             return Err(made.give_up(e));
         }

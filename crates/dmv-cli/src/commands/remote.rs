@@ -2,17 +2,20 @@
 
 use crate::config::{REMOTES, edit};
 use crate::context::{Context, quoted};
-use crate::error::{EXIT_OK, EXIT_OTHER, Failure};
-use crate::format::text::clean;
+use crate::error::{EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OTHER, Failure};
+use crate::format::text::{clean, count};
+use crate::partial::{SliceValue, words};
+use crate::peers::{dial, remote};
 use dmv_core::refs::check_ref_name;
 use dmv_core::repo::{CONFIG_FILE, Repo, RepoError};
+use dmv_net::session::{Client, PeerSlice};
 use dmv_net::transport::Url;
 use serde::Serialize;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use toml_edit::{Item, Table, value};
 
-/// List, add or remove remotes: other repositories by name
+/// List, add, ask or remove remotes: other repositories by name
 ///
 /// An address is a path (another directory, a USB disk); ssh://host/path or
 /// ssh://user@host:port/path, where /~/path is below the home directory there; or dmv://KEY or
@@ -20,7 +23,7 @@ use toml_edit::{Item, Table, value};
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv remote add disk /media/ada/disk/film.dmv\n  dmv remote add nas \
-                  ssh://ada@nas/srv/film.dmv\n  dmv remote\n  dmv remote remove disk"
+                  ssh://ada@nas/srv/film.dmv\n  dmv remote\n  dmv remote show\n  dmv remote remove disk"
 )]
 pub struct Args {
     #[command(subcommand)]
@@ -38,6 +41,16 @@ enum Command {
         /// The address
         #[arg(value_name = "URL")]
         url: OsString,
+    },
+    /// Ask remotes what they hold and what may be done there
+    #[command(
+        after_help = "Example:\n  dmv remote show\n  dmv remote show nas\n\nExit code 3: not all of \
+                      them could be reached."
+    )]
+    Show {
+        /// The remote; all by default
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
     },
     /// Forget a remote and what its branches named
     #[command(after_help = "Example:\n  dmv remote remove disk")]
@@ -78,6 +91,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
                 show(context, name, &text)?;
             }
         }
+        Some(Command::Show { name }) => return ask(context, &repo, name.as_deref()),
         Some(Command::Remove { name }) => {
             let Some((_, url)) = remotes.iter().find(|(known, _)| known == name) else {
                 let message = format!("there is no remote '{name}'");
@@ -129,6 +143,106 @@ pub fn set(repo: &Repo, name: &str, url: &Url) -> Result<String, Failure> {
         table[name] = Item::Table(remote);
     })?;
     Ok(text)
+}
+
+/// What a remote answers.
+#[derive(Default, Serialize)]
+struct Answer<'a> {
+    name: &'a str,
+    url: &'a str,
+    reachable: bool,
+    /// Why it is not.
+    message: Option<String>,
+    access: Option<&'static str>,
+    branches: Option<usize>,
+    tags: Option<usize>,
+    /// Whether it holds everything; `None`: it does not say.
+    full: Option<bool>,
+    partial: Option<SliceValue>,
+}
+
+/// Asks one remote, which has to answer, or all of them.
+fn ask(context: &Context, repo: &Repo, name: Option<&str>) -> Result<u8, Failure> {
+    let mut remotes = context.config()?.remotes();
+    if let Some(name) = name {
+        let named = remote(context, Some(name))?.name;
+        remotes.retain(|(known, _)| *known == named);
+    }
+    let mut exit = EXIT_OK;
+    for (known, url) in &remotes {
+        let place = Url::parse(OsStr::new(url))?;
+        let watch = context.watch("asking");
+        let answer = dial(context, repo, &place);
+        drop(watch);
+        let (_connection, client) = match answer {
+            Ok(open) => open,
+            Err(e) if name.is_some() || e.exit == EXIT_INTERRUPTED => return Err(e),
+            Err(e) => {
+                exit = EXIT_INCOMPLETE;
+                tell_silent(context, known, url, e.message)?;
+                continue;
+            }
+        };
+        tell_answer(context, known, url, &client)?;
+        client.finish(Vec::new());
+    }
+    Ok(exit)
+}
+
+fn tell_silent(context: &Context, name: &str, url: &str, why: String) -> Result<(), Failure> {
+    if !context.globals.json {
+        show(context, name, url)?;
+        writeln!(context.ui.out(), "  no answer: {}", clean(&why))?;
+        return Ok(());
+    }
+    context.ui.json(&Answer {
+        name,
+        url,
+        message: Some(clean(&why)),
+        ..Answer::default()
+    })
+}
+
+fn tell_answer(
+    context: &Context,
+    name: &str,
+    url: &str,
+    client: &Client<'_>,
+) -> Result<(), Failure> {
+    let refs = &client.offered.refs;
+    let branches = refs.iter().filter(|(key, _)| key.starts_with("branch/"));
+    let branches = branches.count();
+    let tags = refs.len() - branches;
+    let held = client.held.as_ref();
+    if context.globals.json {
+        return context.ui.json(&Answer {
+            name,
+            url,
+            reachable: true,
+            message: None,
+            access: Some(if client.may_push() { "write" } else { "read" }),
+            branches: Some(branches),
+            tags: Some(tags),
+            full: held.map(PeerSlice::is_everything),
+            partial: held.and_then(SliceValue::new),
+        });
+    }
+    show(context, name, url)?;
+    let holds = match (held, held.and_then(words)) {
+        (None, _) => "does not say whether it is partial".to_owned(),
+        (Some(_), None) => "a full repository".to_owned(),
+        (Some(_), Some(words)) => format!("a partial repository: {words}"),
+    };
+    let branches = count(branches as u64, "branch", "branches");
+    let tags = count(tags as u64, "tag", "tags");
+    let access = match client.may_push() {
+        true => "fetch and push",
+        false => "fetch only",
+    };
+    let mut out = context.ui.out();
+    let holds = clean(&holds);
+    writeln!(out, "  {holds}\n  {branches}, {tags}; {access}")?;
+    Ok(())
 }
 
 fn show(context: &Context, name: &str, url: &str) -> Result<(), Failure> {

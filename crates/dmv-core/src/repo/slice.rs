@@ -20,6 +20,8 @@ use std::path::PathBuf;
 const SLICE_FILE: &str = "slice";
 const LOCK_FILE: &str = "slice.lock";
 const FIRST_LINE: &[u8] = b"dmv-slice 1";
+/// Commits that are looked at to tell which part of the boundary still counts.
+const MAX_WALKED: usize = 10_000;
 /// Bytes of a line that ends with an id, generously.
 const ID_LINE_BYTES: usize = 16 + 2 * ID_BYTES;
 /// Bytes of a file that is believed: a subset's patterns may each be one byte long.
@@ -298,6 +300,30 @@ impl Repo {
             slice.boundary.extend(ends);
         })?;
         Ok(())
+    }
+
+    /// At how many commits of the boundary the history of branches and tags ends. The boundary may
+    /// have others, of branches that are gone. Of a long history, which would have to be walked, the
+    /// whole boundary.
+    pub fn ends_of_history(&self, slice: &RepoSlice) -> Result<usize, RepoError> {
+        if slice.boundary.is_empty() {
+            return Ok(0);
+        }
+        let mut stack: Vec<ObjectId> = self.offered()?.refs.into_iter().map(|r| r.1).collect();
+        let (mut seen, mut ends) = (HashSet::new(), 0);
+        while let Some(id) = stack.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            if seen.len() > MAX_WALKED {
+                return Ok(slice.boundary.len());
+            }
+            match slice.may_lack_parents(&id) {
+                true => ends += 1,
+                false => stack.extend(self.read_commit(&id)?.parents),
+            }
+        }
+        Ok(ends)
     }
 
     /// The commits that are called for, but for the boundary: their parents are called for as well.

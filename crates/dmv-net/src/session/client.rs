@@ -1,8 +1,8 @@
 //! The side that connected.
 
 use super::link::Link;
-use super::{AGENT, NetError, Summary, transfer};
-use crate::sync::Goal;
+use super::{AGENT, NetError, PeerSlice, Summary, transfer};
+use crate::sync::{Goal, SyncError};
 use crate::wire::{
     Access, Extension, Hello, MAX_IDS, MAX_KEEPS, MAX_REFS, MAX_REFS_IN_MESSAGE, Message, Outcome,
     Update, from_wire_objects, to_wire_objects,
@@ -46,6 +46,8 @@ pub struct Client<'r> {
     repository: [u8; 16],
     /// What is here stays until what was fetched is published.
     kept: Option<Kept>,
+    /// What the server holds, if it says so.
+    pub held: Option<PeerSlice>,
     /// What the server offered when the connection was made.
     pub offered: Offered,
 }
@@ -54,7 +56,7 @@ impl<'r> Client<'r> {
     /// Greets the server and reads its refs: one round trip.
     pub fn connect(repo: &'r Repo, mut link: Link, job: &'r Job) -> Result<Client<'r>, NetError> {
         let greeting = hello(repo, Access::Read, &link);
-        link.say(&greeting)?;
+        link.say(&Message::Hello(greeting))?;
         link.traffic.round_trips += 1;
         let Message::Hello(server) = link.hear(job)? else {
             return Err(NetError::Protocol("a greeting was expected"));
@@ -74,6 +76,7 @@ impl<'r> Client<'r> {
             access: server.access,
             keeps: server.keeps(),
             deletes: server.deletes(),
+            held: PeerSlice::read(&server),
             repository: server.repository,
             kept: None,
             offered,
@@ -118,7 +121,23 @@ impl<'r> Client<'r> {
                 empty: self.repo.store().table_stats().1 == 0,
                 filter: filter.clone(),
             };
-            transfer::receive(self.repo, &mut self.link, goal, self.job)?;
+            let partial = self.held.as_ref().filter(|held| !held.is_everything());
+            let lacking = |absent| match partial {
+                Some(held) => Err(NetError::Partial {
+                    held: Box::new(held.clone()),
+                    absent,
+                }),
+                None => Ok(()),
+            };
+            if goal.empty && partial.is_some_and(|held| held.cannot_give(&filter)) {
+                lacking(None)?;
+            }
+            match transfer::receive(self.repo, &mut self.link, goal, self.job) {
+                Err(NetError::Sync(e @ SyncError::Absent { .. })) if partial.is_some() => {
+                    lacking(Some(Box::new(e)))?;
+                }
+                received => received?,
+            }
         }
         Ok(())
     }
@@ -275,20 +294,20 @@ impl<'r> Client<'r> {
 const MAX_LOOKS: usize = 32;
 
 /// This side's greeting.
-pub fn hello(repo: &Repo, access: Access, link: &Link) -> Message {
+pub fn hello(repo: &Repo, access: Access, link: &Link) -> Hello {
     let mut extensions = vec![
         Extension::keeps(),
         Extension::hears_totals(),
         Extension::deletes(),
     ];
     extensions.extend(link.patience_millis().map(Extension::works));
-    Message::Hello(Hello {
+    Hello {
         agent: AGENT.to_owned(),
         repository: repo.id().0,
         chunker: CHUNKER.to_owned(),
         access,
         extensions,
-    })
+    }
 }
 
 fn read_refs(link: &mut Link, job: &Job) -> Result<Offered, NetError> {

@@ -5,6 +5,7 @@
 //! checked, so that the next need not send it again. Refs move at the very end.
 
 mod client;
+mod held;
 mod link;
 mod queue;
 mod server;
@@ -12,6 +13,7 @@ mod transfer;
 mod waiting;
 
 pub use client::{Client, History};
+pub use held::PeerSlice;
 pub use link::{Link, PATIENCE, Traffic};
 pub use server::{Served, refuse, serve};
 
@@ -74,6 +76,14 @@ pub enum NetError {
     /// The transfer failed.
     #[error(transparent)]
     Sync(SyncError),
+    /// The other end holds only a part, as it says, and lacks something that was wanted.
+    #[error("{}", lacking(absent.as_deref()))]
+    Partial {
+        /// What it holds.
+        held: Box<PeerSlice>,
+        /// What turned out to be lacking; `None`: it is certain from what it holds.
+        absent: Option<Box<SyncError>>,
+    },
     /// This side's repository failed.
     #[error(transparent)]
     Repo(#[from] RepoError),
@@ -88,6 +98,13 @@ pub enum NetError {
     /// The user asked to stop.
     #[error("interrupted")]
     Cancelled,
+}
+
+fn lacking(absent: Option<&SyncError>) -> String {
+    match absent {
+        Some(absent) => format!("{absent}; it is a partial repository"),
+        None => "the other side is a partial repository".to_owned(),
+    }
 }
 
 impl From<WireError> for NetError {

@@ -1,12 +1,13 @@
 //! The side that was connected to.
 
 use super::client::hello;
+use super::held::held_by;
 use super::link::{Link, Traffic};
 use super::{NetError, transfer};
 use crate::sync::Goal;
 use crate::wire::{
-    Access, Code, MAX_IDS, MAX_KEEPS, MAX_REFS, MAX_REFS_IN_MESSAGE, Message, Outcome, Refs,
-    Update, from_wire_objects, to_wire_objects,
+    Access, Code, Extension, MAX_IDS, MAX_KEEPS, MAX_REFS, MAX_REFS_IN_MESSAGE, Message, Outcome,
+    Refs, Update, from_wire_objects, to_wire_objects,
 };
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
@@ -67,8 +68,12 @@ fn answer(
     served: &mut Served,
 ) -> Result<(), NetError> {
     let offered = repo.offered()?;
-    let greeting = hello(repo, access, link);
-    link.say(&greeting)?;
+    let mut greeting = hello(repo, access, link);
+    let held = held_by(repo);
+    greeting
+        .extensions
+        .extend(held.as_ref().map(Extension::holds));
+    link.say(&Message::Hello(greeting))?;
     say_refs(link, &offered)?;
     let Message::Hello(client) = link.hear(job)? else {
         return Err(NetError::Protocol("a greeting was expected"));
