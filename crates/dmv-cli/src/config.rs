@@ -374,7 +374,9 @@ pub fn edit(path: &Path, change: impl FnOnce(&mut DocumentMut)) -> Result<(), Fa
         std::fs::create_dir_all(dir)?;
         let mut file = tempfile::Builder::new()
             .prefix(".config")
-            .tempfile_in(dir)?;
+            .tempfile_in(dir)
+            // Its own words would name the temporary file.
+            .map_err(|e| std::io::Error::from(e.kind()))?;
         file.write_all(new.as_bytes())?;
         if let Ok(meta) = std::fs::metadata(path) {
             file.as_file().set_permissions(meta.permissions())?;

@@ -121,7 +121,7 @@ impl From<RepoError> for Failure {
         let (code, exit, hint) = sort(&e);
         let mut message = e.to_string();
         if let RepoError::Refs(refs) = &e
-            && (refs.is_refused() || matches!(refs, RefsError::ReadOnly))
+            && (refs.is_refused() || matches!(refs, RefsError::ReadOnly(_)))
             && let Some(why) = why_unwritable()
         {
             message = format!("{message}: {why}");
@@ -449,7 +449,8 @@ fn sort_refs(e: &RefsError) -> Sorted {
         _ if e.is_refused() => sort_unwritable(),
         RefsError::TooNew(_) | RefsError::NewerOperation => ("too-new", EXIT_TOO_NEW, None),
         RefsError::Moved { .. } | RefsError::PackGone(_) => ("changed-meanwhile", EXIT_BUSY, None),
-        RefsError::ReadOnly => sort_unwritable(),
+        RefsError::ReadOnly(_) => sort_unwritable(),
+        _ if e.is_disk_full() => ("disk-full", EXIT_OTHER, None),
         RefsError::Log(e) => sort_store(e),
         _ => ("refs", EXIT_OTHER, None),
     }

@@ -48,8 +48,16 @@ pub enum RefsError {
     #[error("pack {0} was removed meanwhile; run the command again")]
     PackGone(FileId),
     /// The repository cannot be written to.
-    #[error("the repository is read-only here")]
-    ReadOnly,
+    #[error("cannot write to {}", .0.display())]
+    ReadOnly(PathBuf),
+    /// The disk is full, or fails.
+    #[error("cannot write to {}: {source}", path.display())]
+    Disk {
+        /// The database.
+        path: PathBuf,
+        /// SQLite's answer.
+        source: rusqlite::Error,
+    },
     /// The operation log could not be written.
     #[error(transparent)]
     Log(#[from] StoreError),
@@ -64,7 +72,7 @@ impl RefsError {
         };
         let e = match self {
             RefsError::Sqlite(e) => e,
-            other => return matches!(other, RefsError::ReadOnly),
+            other => return matches!(other, RefsError::ReadOnly(_)),
         };
         let write = [
             CannotOpen,
@@ -98,6 +106,13 @@ impl RefsError {
             RefsError::Damaged(_) => true,
             _ => false,
         }
+    }
+
+    /// Whether there is no room for what was to be written.
+    pub fn is_disk_full(&self) -> bool {
+        let full =
+            |e: &rusqlite::Error| e.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
+        matches!(self, RefsError::Disk { source, .. } if full(source))
     }
 
     /// Whether the system does not let this user at the database.
@@ -177,6 +192,20 @@ impl Refs {
     /// Whether nothing can be changed here.
     pub fn is_read_only(&self) -> bool {
         self.read_only
+    }
+
+    /// Names the database where the disk is the trouble; SQLite does not.
+    fn naming_disk<T>(&self, done: Result<T, RefsError>) -> Result<T, RefsError> {
+        use rusqlite::ErrorCode::{DiskFull, SystemIoFailure};
+        done.map_err(|e| match e {
+            RefsError::Sqlite(source)
+                if matches!(source.sqlite_error_code(), Some(DiskFull | SystemIoFailure)) =>
+            {
+                let path = self.path.clone();
+                RefsError::Disk { path, source }
+            }
+            other => other,
+        })
     }
 
     fn conn(&self) -> MutexGuard<'_, Connection> {
@@ -277,8 +306,18 @@ impl Refs {
         relied: &[FileId],
         append_log: &mut dyn FnMut(&[u8]) -> Result<(), StoreError>,
     ) -> Result<Operation, RefsError> {
+        self.naming_disk(self.publish_now(operation, segments, relied, append_log))
+    }
+
+    fn publish_now(
+        &self,
+        operation: NewOperation,
+        segments: &[SegmentRow],
+        relied: &[FileId],
+        append_log: &mut dyn FnMut(&[u8]) -> Result<(), StoreError>,
+    ) -> Result<Operation, RefsError> {
         if self.read_only {
-            return Err(RefsError::ReadOnly);
+            return Err(RefsError::ReadOnly(self.path.clone()));
         }
         let mut conn = self.conn();
         let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -295,8 +334,16 @@ impl Refs {
         segments: &[SegmentRow],
         relied: &[FileId],
     ) -> Result<(), RefsError> {
+        self.naming_disk(self.add_segments_now(segments, relied))
+    }
+
+    fn add_segments_now(
+        &self,
+        segments: &[SegmentRow],
+        relied: &[FileId],
+    ) -> Result<(), RefsError> {
         if self.read_only {
-            return Err(RefsError::ReadOnly);
+            return Err(RefsError::ReadOnly(self.path.clone()));
         }
         let mut conn = self.conn();
         let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -319,8 +366,16 @@ impl Refs {
         packs: &[PackRow],
         last: u64,
     ) -> Result<Option<Vec<FileId>>, RefsError> {
+        self.naming_disk(self.remove_packs_now(packs, last))
+    }
+
+    fn remove_packs_now(
+        &self,
+        packs: &[PackRow],
+        last: u64,
+    ) -> Result<Option<Vec<FileId>>, RefsError> {
         if self.read_only {
-            return Err(RefsError::ReadOnly);
+            return Err(RefsError::ReadOnly(self.path.clone()));
         }
         let mut conn = self.conn();
         let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -607,4 +662,33 @@ fn segment_row(row: &Row) -> rusqlite::Result<SegmentRow> {
         end: offset(row, 3)?,
         entries: row.get(4)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_with_the_database_s_path() -> Result<(), Box<dyn std::error::Error>> {
+        let temp = tempfile::tempdir()?;
+        let path = temp.path().join("refs.db");
+        let refs = Refs::create(&path)?;
+        refs.conn().pragma_update(None, "max_page_count", 1)?;
+        let pack = FileId::random();
+        let segments: Vec<SegmentRow> = (0..2000)
+            .map(|n| SegmentRow {
+                pack,
+                kind: PackKind::Data,
+                start: n,
+                end: n + 1,
+                entries: 1,
+            })
+            .collect();
+        let full = refs.add_segments(&segments, &[]).expect_err("no room");
+        assert!(full.is_disk_full(), "{full}");
+        let told = format!("cannot write to {}: ", path.display());
+        assert!(full.to_string().starts_with(&told), "{full}");
+        assert!(refs.catalogue()?.segments.is_empty());
+        Ok(())
+    }
 }

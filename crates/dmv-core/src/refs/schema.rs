@@ -56,7 +56,7 @@ pub(super) fn open(path: &Path) -> Result<(Connection, bool), RefsError> {
     let writable = || {
         // SQLite itself would try for ten seconds to come by the shared memory.
         if on_read_only(path) {
-            return Err(RefsError::ReadOnly);
+            return Err(RefsError::ReadOnly(path.to_owned()));
         }
         let conn = Connection::open_with_flags(path, base | OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         configure(&conn, path, false)?;
