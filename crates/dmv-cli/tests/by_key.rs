@@ -53,6 +53,9 @@ fn a_served_repository_is_cloned_and_pushed_to_by_those_who_may() -> Outcome {
         said.contains("lap (") && said.contains("moved branch/main"),
         "{said}"
     );
+    for what in ["fetched 3 objects (", "pushed 3 objects ("] {
+        assert!(said.contains(what), "{said}");
+    }
     desk.ok(&["verify"])?;
     Ok(())
 }

@@ -5,8 +5,10 @@ use crate::commands::trust::called;
 use crate::config::user_dir;
 use crate::context::{Context, now};
 use crate::error::{EXIT_BUSY, EXIT_OK, Failure};
+use crate::format::text::{bytes, count};
 use crate::peers::relays;
 use dmv_core::repo::{Asked, Peer, PeerKey, RefMoved, discover};
+use dmv_net::session::Traffic;
 use dmv_net::transport::quic::blocking::serve_repository;
 use dmv_net::transport::quic::{Limits, Listen, ServeEvent, ServeOptions};
 use serde_json::json;
@@ -164,7 +166,7 @@ fn report(
             }
         }
         ServeEvent::Session(peer, Ok(served)) => {
-            let (peer, moved) = (called(&peer), served.moved);
+            let (peer, moved, traffic) = (called(&peer), served.moved, served.traffic);
             for moved in moved.iter().filter(|moved| moved.refused.is_none()) {
                 let key = &moved.key;
                 context.ui.note(match moved.new {
@@ -172,8 +174,12 @@ fn report(
                     None => format!("{peer} deleted {key}"),
                 });
             }
-            if context.ui.verbose() && moved.is_empty() {
-                context.ui.note(format_args!("{peer} was here"));
+            match exchanged(&traffic) {
+                Some(what) => context.ui.note(format_args!("{peer} {what}")),
+                None if context.ui.verbose() && moved.is_empty() => {
+                    context.ui.note(format_args!("{peer} was here"));
+                }
+                None => {}
             }
         }
         ServeEvent::Session(peer, Err(e)) => {
@@ -183,6 +189,18 @@ fn report(
         }
     }
     Ok(())
+}
+
+/// What a peer took and gave, in words; `None`: nothing.
+fn exchanged(traffic: &Traffic) -> Option<String> {
+    let said = |word, n, size| {
+        let objects = count(n, "object", "objects");
+        (n > 0).then(|| format!("{word} {objects} ({})", bytes(size)))
+    };
+    let fetched = said("fetched", traffic.objects_sent, traffic.bytes_sent);
+    let pushed = said("pushed", traffic.objects_received, traffic.bytes_received);
+    let all: Vec<String> = fetched.into_iter().chain(pushed).collect();
+    (!all.is_empty()).then(|| all.join(", "))
 }
 
 /// Two processes that announce one key would be taken for one another: whoever looks for the key
