@@ -4,9 +4,9 @@ set -euo pipefail
 
 usage() {
     echo "usage: benches/transfers.sh [-r REPS] [-d DIR] [-m GIB] [-b DMV] [-k] small|large [STEP...]" >&2
-    echo "  small: 100,000 files of 1 KiB; steps cp path bare git ssh git-ssh" >&2
+    echo "  small: 100,000 files of 1 KiB; steps cp path bare git ssh git-ssh quic quic-bare" >&2
     echo "  -k: leave the files, deleting which can take longer than making them" >&2
-    echo "  large: one random file of 1 GiB; steps cp path bare scp ssh" >&2
+    echo "  large: one random file of 1 GiB; steps cp path bare scp ssh quic quic-bare iroh" >&2
     exit 2
 }
 
@@ -27,17 +27,17 @@ shift $((OPTIND - 1))
 set_name=$1
 shift
 case $set_name in
-    small) steps=${*:-cp path bare git ssh git-ssh} ;;
-    large) steps=${*:-cp path bare scp ssh} ;;
+    small) steps=${*:-cp path bare git ssh git-ssh quic} ;;
+    large) steps=${*:-cp path bare scp ssh quic quic-bare iroh} ;;
     *) usage ;;
 esac
 dmv=$(readlink -f "$dmv")
 top=$(mktemp -d "$base/transfers.XXXXXX")
 export HOME=$top/home LC_ALL=C
 mkdir "$HOME"
-sshd_pid=
+running=()
 finish() {
-    [ -z "$sshd_pid" ] || kill "$sshd_pid" 2> /dev/null || true
+    [ ${#running[@]} = 0 ] || kill "${running[@]}" 2> /dev/null || true
     # Deleting many files slows down whatever creates files next.
     if [ -n "$keep" ]; then echo "left: $top" >&2; else rm -rf "$top"; fi
 }
@@ -100,7 +100,7 @@ Host here
  UserKnownHostsFile $top/ssh/known
 END
     "$(command -v sshd || echo /usr/sbin/sshd)" -D -e -f "$top/ssh/sshd_config" 2> "$top/ssh/log" &
-    sshd_pid=$!
+    running+=($!)
     export DMV_SSH_COMMAND="ssh -F $top/ssh/config" GIT_SSH_COMMAND="ssh -F $top/ssh/config"
     export DMV_SSH_REMOTE=$dmv
     local n
@@ -113,6 +113,38 @@ END
     exit 1
 }
 
+# The repository, served by key.
+start_quic() {
+    # A home of its own, and with it another key.
+    "$dmv" -q -C "$top/dmv" trust "$("$dmv" id)" > /dev/null
+    (cd "$top/dmv" && HOME=$top/far exec "$dmv" serve --listen 127.0.0.1:0 --json) > "$top/served" &
+    running+=($!)
+    quic=$(until_has 'dmv://[^"]*' "$top/served")
+}
+
+# What QUIC moves without dmv: an example of dmv-net.
+start_bare_stream() {
+    bare_stream=$(dirname "$dmv")/examples/bare_stream
+    if [ ! -x "$bare_stream" ]; then
+        echo "first: cargo build --release -p dmv-net --features quic --example bare_stream" >&2
+        exit 1
+    fi
+    "$bare_stream" send > "$top/bare" &
+    running+=($!)
+    iroh=$(until_has 'dmv://.*' "$top/bare")
+}
+
+# Prints what PATTERN finds in FILE, as soon as it does.
+until_has() {
+    local n
+    for n in $(seq 100); do
+        grep -o -m 1 "$1" "$2" && return
+        sleep 0.1
+    done
+    echo "$2 does not have $1" >&2
+    exit 1
+}
+
 run() {
     local out=$2
     case $1 in
@@ -122,6 +154,9 @@ run() {
         git) git clone -q --no-local "$top/git" "$out" ;;
         ssh) "$dmv" -q clone "ssh://here$top/dmv" "$out" ;;
         git-ssh) git clone -q "ssh://here$top/git" "$out" ;;
+        quic) "$dmv" -q clone "$quic" "$out" ;;
+        quic-bare) "$dmv" -q clone --bare "$quic" "$out" ;;
+        iroh) "$bare_stream" take "$iroh" "$(stat -c %s "$top/files/large")" ;;
         scp) scp -q -F "$top/ssh/config" "here:$top/files/large" "$out" ;;
         *) usage ;;
     esac
@@ -144,6 +179,8 @@ measure() {
 make_data
 make_repositories
 if wants ssh || wants git-ssh || wants scp; then start_sshd; fi
+if wants quic || wants quic-bare; then start_quic; fi
+if wants iroh; then start_bare_stream; fi
 for rep in $(seq "$reps"); do
     for step in $steps; do
         seconds=$(measure "$step" "$top/out-$step-$rep")

@@ -11,11 +11,9 @@ use crate::session::NetError;
 use dmv_core::job::Job;
 use dmv_core::repo::{Place, Repo};
 use std::future::Future;
-use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::runtime::{Handle, Runtime};
+use tokio::runtime::Runtime;
 
 /// Enough for two announcements of everybody.
 const LOOK_TIME: Duration = Duration::from_millis(2500);
@@ -89,35 +87,6 @@ pub fn serve_repository(
     // Sessions have been told; what they have written so far is whole.
     runtime.shutdown_timeout(STOP_TIME);
     Ok(served?)
-}
-
-/// A stream that its thread waits for. Not to be used on a thread of the runtime.
-pub(super) struct Blocking<S> {
-    stream: S,
-    handle: Handle,
-}
-
-impl<S> Blocking<S> {
-    pub(super) fn new(stream: S, handle: &Handle) -> Blocking<S> {
-        let handle = handle.clone();
-        Blocking { stream, handle }
-    }
-}
-
-impl<S: AsyncRead + Unpin> Read for Blocking<S> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.handle.block_on(self.stream.read(buf))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> Write for Blocking<S> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.handle.block_on(self.stream.write(bytes))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.handle.block_on(self.stream.flush())
-    }
 }
 
 /// A runtime for one call.

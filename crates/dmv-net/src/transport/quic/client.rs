@@ -1,11 +1,11 @@
 //! A session's connection to a repository that a peer serves.
 
-use super::blocking::{Blocking, runtime};
+use super::blocking::runtime;
+use super::pump::{Sink, Source};
 use super::{Connection, Node, NodeOptions, PeerAddress, QuicError, SESSION};
 use crate::identity::DeviceKey;
 use crate::session::{Link, NetError};
 use crate::wire::Code;
-use std::io::BufReader;
 use tokio::runtime::Runtime;
 
 /// What is needed to dial a peer by its key.
@@ -47,8 +47,8 @@ pub fn connect(address: &PeerAddress, device: &Device) -> Result<(Link, Helper),
         }
     });
     let (node, connection, (send, recv)) = dialled?;
-    let reader = BufReader::with_capacity(READ_BYTES, Blocking::new(recv, runtime.handle()));
-    let link = Link::over(reader, Blocking::new(send, runtime.handle()));
+    let handle = runtime.handle();
+    let link = Link::over(Source::new(recv, handle), Sink::new(send, handle));
     let helper = Helper {
         connection,
         node: Some(node),
@@ -56,9 +56,6 @@ pub fn connect(address: &PeerAddress, device: &Device) -> Result<(Link, Helper),
     };
     Ok((link, helper))
 }
-
-/// Bytes taken from a stream at once.
-pub(super) const READ_BYTES: usize = 64 << 10;
 
 impl Helper {
     /// What a failure of the session really was, if the peer or the network ended the connection.

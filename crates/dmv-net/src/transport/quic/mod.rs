@@ -10,6 +10,7 @@ mod client;
 mod lan;
 mod node;
 mod pair;
+mod pump;
 mod repository;
 mod serve;
 #[cfg(test)]

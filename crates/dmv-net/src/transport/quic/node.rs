@@ -23,6 +23,9 @@ const DEAD_AFTER: Duration = Duration::from_secs(30);
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// Streams that a peer may have open at once. A session needs one.
 const MAX_STREAMS: u32 = 2;
+/// Bytes of a stream that may be on their way: at 100 ms there and back, 20 MB in a second. From
+/// 2048 packets on, the QUIC library ends connections on fast networks (docs/decisions.md).
+const WINDOW_BYTES: u32 = 2 << 20;
 
 /// What an end does.
 #[derive(Clone, Debug, Default)]
@@ -205,13 +208,13 @@ pub(super) fn peer_key(id: PublicKey) -> PeerKey {
     PeerKey::from_bytes(*id.as_bytes())
 }
 
-/// What a peer may make us keep. Stream windows stay as they are: larger ones make the QUIC
-/// library end connections on fast networks (docs/decisions.md).
+/// What a peer may make us keep.
 fn transport_config() -> QuicTransportConfig {
     let dead = IdleTimeout::try_from(DEAD_AFTER).expect("half a minute is a time-out");
     QuicTransportConfig::builder()
         .max_concurrent_bidi_streams(VarInt::from_u32(MAX_STREAMS))
         .max_concurrent_uni_streams(VarInt::from_u32(0))
+        .stream_receive_window(VarInt::from_u32(WINDOW_BYTES))
         .datagram_receive_buffer_size(None)
         .max_idle_timeout(Some(dead))
         .keep_alive_interval(KEEP_ALIVE)

@@ -1,14 +1,12 @@
 //! A repository that answers peers: the allow-list decides, a session answers.
 
-use super::blocking::Blocking;
-use super::client::READ_BYTES;
+use super::pump::{Sink, Source};
 use super::{Limits, Listen, PeerAddress, Service, Timed};
 use crate::session::{self, Link, NetError, Served};
 use crate::wire;
 use dmv_core::job::Job;
 use dmv_core::repo::{Access, Asked, Peer, PeerKey, Place, Repo, RepoError};
 use iroh::endpoint::{RecvStream, SendStream};
-use std::io::BufReader;
 use std::sync::{Arc, Mutex};
 use tokio::runtime::Handle;
 
@@ -113,9 +111,8 @@ impl Service for Answers {
                 return;
             };
             (self.options.event)(ServeEvent::Came(peer.clone()));
-            let reader = Blocking::new(incoming, &handle);
-            let reader = BufReader::with_capacity(READ_BYTES, reader);
-            let mut link = Link::over(reader, Blocking::new(outgoing, &handle));
+            let (source, sink) = (Source::new(incoming, &handle), Sink::new(outgoing, &handle));
+            let mut link = Link::over(source, sink);
             link.be_patient(self.options.limits.idle_time);
             let ended = self.session(&peer, access, link, &job);
             (self.options.event)(ServeEvent::Session(peer, ended));
