@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::error::{EXIT_OTHER, Failure};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
+use crate::progress::Hush;
 use dmv_core::hash::ObjectId;
 use dmv_core::history::is_ancestor;
 use dmv_core::object::ObjectType;
@@ -81,6 +82,8 @@ pub fn dial<'r>(
         },
     };
     let patience = config.seconds("net.patience")?;
+    // ssh may ask whether a host is the right one, or for a password.
+    let _hush = matches!(url, Url::Ssh(_)).then(Hush::start);
     let mut connection = connect(url, &reach)?;
     let greeted = connection.take_link().and_then(|mut link| {
         link.be_patient(patience);

@@ -10,7 +10,7 @@ use dmv_core::job::{Bound, Job};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Mutex, MutexGuard, Once};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -45,8 +45,13 @@ impl Watch {
             loop {
                 let elapsed = started.elapsed();
                 let left = pace.left(&job, elapsed);
-                bar.set_message(line(&job, doing, elapsed, left));
-                bar.tick();
+                let mut screen = screen();
+                if screen.asking == 0 {
+                    bar.set_message(line(&job, doing, elapsed, left));
+                    bar.tick();
+                    screen.bar = Some(bar.clone());
+                }
+                drop(screen);
                 if stopped.recv_timeout(NEXT) != Err(RecvTimeoutError::Timeout) {
                     break;
                 }
@@ -66,6 +71,46 @@ impl Drop for Watch {
             // A panic there has been reported; the work itself is unharmed.
             let _ = thread.join();
         }
+    }
+}
+
+/// What is on the terminal's last line.
+struct Screen {
+    /// Programs that may ask something there.
+    asking: usize,
+    /// What was drawn last, and may be there still.
+    bar: Option<ProgressBar>,
+}
+
+fn screen() -> MutexGuard<'static, Screen> {
+    static SCREEN: Mutex<Screen> = Mutex::new(Screen {
+        asking: 0,
+        bar: None,
+    });
+    SCREEN
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Leaves the terminal to another program, which may ask for a password there, until it is dropped.
+pub struct Hush(());
+
+impl Hush {
+    /// Takes away what is drawn, and draws nothing more.
+    pub fn start() -> Hush {
+        let mut screen = screen();
+        screen.asking += 1;
+        if let Some(bar) = screen.bar.take() {
+            bar.finish_and_clear();
+            bar.reset();
+        }
+        Hush(())
+    }
+}
+
+impl Drop for Hush {
+    fn drop(&mut self) {
+        screen().asking -= 1;
     }
 }
 

@@ -92,6 +92,29 @@ fn a_host_that_cannot_be_reached_is_named_with_what_to_try() -> Outcome {
         assert_eq!(error["hint"], "ssh -p 2222 ada@nas dmv help", "{said}");
         assert!(!place.work().join("x").exists());
     }
+    // What it says of a changed key is a page; what is worth knowing is a few lines of it.
+    let page = "@@@@@@\n@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\n@@@@@@\n\
+                IT IS POSSIBLE THAT SOMEONE IS DOING SOMETHING NASTY!\nSHA256:abc.\n\
+                Offending key in known_hosts:1\nHost key verification failed.";
+    ssh(&mut place, &format!("echo '{page}' >&2; exit 255"))?;
+    let said = place.fails(12, &["clone", "ssh://nas/x", "x"])?;
+    assert!(
+        said.contains("SHA256:abc.; Offending key in known_hosts:1"),
+        "{said}"
+    );
+    assert!(!said.contains("NASTY") && !said.contains("@@"), "{said}");
+    assert!(!said.contains("does not know this host"), "{said}");
+    ssh(
+        &mut place,
+        "echo Host key verification failed. >&2; exit 255",
+    )?;
+    let said = place.fails(12, &["clone", "ssh://nas/x", "x"])?;
+    assert!(said.contains("does not know this host yet"), "{said}");
+    // A login that prints something.
+    ssh(&mut place, "echo Welcome!")?;
+    let said = place.fails(13, &["clone", "ssh://nas/x", "x"])?;
+    assert!(said.contains("prints 'Welcome!'"), "{said}");
+    assert!(said.contains("hint: ssh nas dmv help"), "{said}");
     // There is no ssh here at all.
     set(&mut place, "DMV_SSH_COMMAND", "no-such-program");
     let said = place.fails(13, &["clone", "ssh://nas/x", "x"])?;

@@ -198,9 +198,16 @@ pub(super) fn connect(target: &SshTarget, reach: &Reach) -> Result<(Link, Helper
 impl Helper {
     /// What a failure of the connection really was, as far as ssh or the other end's shell said.
     pub(super) fn explain(mut self, e: NetError) -> NetError {
-        // What came instead of the protocol says more than what was said after it.
-        if !matches!(e, NetError::Closed) {
-            return e;
+        match e {
+            NetError::Closed => {}
+            // What came instead of the protocol says more than what was said after it.
+            NetError::NotDmv(text) => {
+                let text = text.escape_debug();
+                let why = format!("a login there must print nothing, and prints '{text}'");
+                let place = self.place.clone();
+                return NetError::Unreachable { place, why };
+            }
+            e => return e,
         }
         // It ended, or will when it notices that nobody listens.
         let _ = self.child.kill();
@@ -211,23 +218,43 @@ impl Helper {
         let lines: Vec<String> = self
             .said
             .try_iter()
-            .filter(|line| !line.is_empty())
+            .filter(|line| says_much(line))
             .collect();
         if lines.is_empty() {
             return e;
         }
         let says = |words: &[&str]| lines.iter().any(|l| words.iter().any(|w| l.contains(w)));
-        let why = lines.join("; ");
+        let mut why = lines.join("; ");
+        if says(&[NOT_VERIFIED]) && !says(&[CHANGED, "has changed"]) {
+            why.push_str(
+                " (ssh does not know this host yet, and cannot ask whether it is the right one)",
+            );
+        }
         let place = self.place.clone();
-        match says(&[
-            "Host key verification failed",
-            "Permission denied",
-            "HOST IDENTIFICATION",
-        ]) {
+        match says(&[NOT_VERIFIED, CHANGED, "Permission denied"]) {
             true => NetError::NotLetIn { place, why },
             false => NetError::Unreachable { place, why },
         }
     }
+}
+
+/// What OpenSSH says of a host whose key it does not accept.
+const NOT_VERIFIED: &str = "Host key verification failed";
+/// What it says before, where it knows another key.
+const CHANGED: &str = "HOST IDENTIFICATION HAS CHANGED";
+
+/// Whether a line of ssh's is more than a frame around others or a sermon: of a changed key, what
+/// has changed, to what, and where the known one is.
+fn says_much(line: &str) -> bool {
+    const SERMON: [&str; 5] = [
+        "IT IS POSSIBLE THAT",
+        "Someone could be eavesdropping",
+        "It is also possible",
+        "Please contact your system",
+        "The fingerprint for",
+    ];
+    let is_frame = line.chars().all(|c| c == '@' || c.is_whitespace());
+    !is_frame && !SERMON.iter().any(|begin| line.starts_with(begin))
 }
 
 impl Drop for Helper {
