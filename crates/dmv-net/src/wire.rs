@@ -53,6 +53,11 @@ pub const TOTALS: u16 = 3;
 pub const DELETES: u16 = 4;
 /// The extension of a server that says what it holds: a [`Held`].
 pub const HOLDS: u16 = 5;
+/// The extension of a side that, as a receiver, takes a little content with metadata. It has no
+/// value.
+pub const LITTLE: u16 = 6;
+/// Bytes of chunks that a sender may send unasked where metadata was wanted.
+pub const LITTLE_BYTES: u64 = 128 << 10;
 /// Bytes of objects that one frame holds, unless a single one is larger.
 pub const OBJECTS_TARGET_BYTES: usize = 256 << 10;
 
@@ -457,6 +462,11 @@ impl Hello {
         Held::decode(self.value(HOLDS)?)
     }
 
+    /// Whether the side takes a little content with metadata.
+    pub fn takes_little(&self) -> bool {
+        self.value(LITTLE).is_some()
+    }
+
     /// How many milliseconds the side waits for another that says nothing, if it knows
     /// [`Message::Working`].
     pub fn patience_millis(&self) -> Option<u32> {
@@ -492,6 +502,11 @@ impl Extension {
             tag: HOLDS,
             value: held.encode(),
         }
+    }
+
+    /// The side takes a little content with metadata.
+    pub fn takes_little() -> Extension {
+        Extension::plain(LITTLE)
     }
 
     fn plain(tag: u16) -> Extension {

@@ -299,6 +299,7 @@ pub fn hello(repo: &Repo, access: Access, link: &Link) -> Hello {
         Extension::keeps(),
         Extension::hears_totals(),
         Extension::deletes(),
+        Extension::takes_little(),
     ];
     extensions.extend(link.patience_millis().map(Extension::works));
     Hello {

@@ -70,6 +70,8 @@ pub struct Link {
     cancel: Option<Arc<AtomicBool>>,
     /// Whether the other side knows [`Message::Total`].
     pub says_totals: bool,
+    /// Whether the other side takes a little content with metadata.
+    pub gives_little: bool,
     /// What went over it.
     pub traffic: Traffic,
 }
@@ -86,6 +88,7 @@ impl Link {
             waiting: Waiting::default(),
             cancel: None,
             says_totals: false,
+            gives_little: false,
             traffic: Traffic::default(),
         };
         (end(to_b, from_b), end(to_a, from_a))
@@ -113,6 +116,7 @@ impl Link {
             waiting: Waiting::new(PATIENCE, signs),
             cancel: None,
             says_totals: false,
+            gives_little: false,
             traffic: Traffic::default(),
         }
     }
@@ -132,6 +136,7 @@ impl Link {
     /// how much comes.
     pub fn greeted(&mut self, hello: &Hello) {
         self.says_totals = hello.hears_totals();
+        self.gives_little = hello.takes_little();
         let millis = hello.patience_millis().map(u64::from);
         let patience = millis.map(Duration::from_millis);
         self.waiting.signs.is_heard_by(patience);

@@ -194,7 +194,9 @@ pub fn send(
     offered: impl IntoIterator<Item = ObjectId>,
     job: &Job,
 ) -> Result<(), NetError> {
-    let mut sender = Sender::new(offered).saying_total(link.says_totals);
+    let mut sender = Sender::new(offered)
+        .saying_total(link.says_totals)
+        .giving_little(link.gives_little);
     let mut giving = Giving {
         link,
         job,

@@ -3,8 +3,8 @@
 use super::haves::Haves;
 use super::{Output, SyncError};
 use crate::wire::{
-    self, MAX_IDS, MAX_NEEDS, MAX_ROUNDS, Message, Unasked, Want, from_wire_objects, to_wire,
-    to_wire_objects,
+    self, LITTLE_BYTES, MAX_IDS, MAX_NEEDS, MAX_ROUNDS, Message, Unasked, Want, from_wire_objects,
+    to_wire, to_wire_objects,
 };
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Bound;
@@ -82,6 +82,8 @@ pub struct Receiver {
     ahead: u64,
     /// How far that is known; `None`: not at all.
     bound: Option<Bound>,
+    /// Bytes of chunks that came with metadata.
+    little: u64,
     /// Whether chunks have come unasked.
     has_chunks: bool,
     out: VecDeque<Output>,
@@ -144,6 +146,7 @@ impl Receiver {
             repeated_bytes: 0,
             ahead: 0,
             bound: None,
+            little: 0,
             has_chunks: false,
             out: VecDeque::from([Output::Send(Message::Want(want))]),
             round_trips: 1,
@@ -234,7 +237,7 @@ impl Receiver {
         let welcome = match self.phase {
             Phase::Streaming => match self.unasked {
                 Unasked::Commits => ty == ObjectType::Commit,
-                Unasked::Metadata => ty != ObjectType::Chunk,
+                Unasked::Metadata => ty != ObjectType::Chunk || self.is_little(len),
                 Unasked::All => true,
             },
             Phase::Asking => self.openings == 0 && self.asked.remove(id) == Some(ty),
@@ -249,6 +252,12 @@ impl Receiver {
             true => Ok(()),
             false => Err(SyncError::Broken("an object that was not asked for")),
         }
+    }
+
+    /// Whether so much more content may come with metadata.
+    fn is_little(&mut self, len: u64) -> bool {
+        self.little += len;
+        self.little <= LITTLE_BYTES
     }
 
     /// Notes whether what was admitted was new here: so many objects, and their bytes.

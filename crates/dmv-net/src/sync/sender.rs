@@ -2,8 +2,8 @@
 
 use super::{Output, SyncError};
 use crate::wire::{
-    MAX_NEEDS, MAX_ROUNDS, Message, Unasked, WireId, from_wire, from_wire_objects, to_wire,
-    to_wire_objects,
+    LITTLE_BYTES, MAX_NEEDS, MAX_ROUNDS, Message, Unasked, WireId, from_wire, from_wire_objects,
+    to_wire, to_wire_objects,
 };
 use dmv_core::hash::ObjectId;
 use dmv_core::object::{ObjectRead, ObjectType};
@@ -40,8 +40,12 @@ pub struct Sender {
     /// The walk after that one, for chunks alone.
     chunks: Option<Reach>,
     only_chunks: bool,
+    /// Bytes of chunks that may still go out unasked.
+    room: u64,
     /// Whether the receiver wants to hear how much comes.
     says_total: bool,
+    /// Whether the receiver takes a little content with metadata.
+    gives_little: bool,
     needs: VecDeque<Vec<(ObjectType, ObjectId)>>,
     out: VecDeque<Output>,
     turns: u64,
@@ -61,7 +65,9 @@ impl Sender {
             reach: None,
             chunks: None,
             only_chunks: false,
+            room: u64::MAX,
             says_total: false,
+            gives_little: false,
             needs: VecDeque::new(),
             out: VecDeque::new(),
             turns: 0,
@@ -71,6 +77,12 @@ impl Sender {
     /// Says how much comes unasked, to a receiver that knows the message.
     pub fn saying_total(mut self, is_known: bool) -> Sender {
         self.says_total = is_known;
+        self
+    }
+
+    /// Sends content with metadata where it is little, to a receiver that takes it.
+    pub fn giving_little(mut self, is_taken: bool) -> Sender {
+        self.gives_little = is_taken;
         self
     }
 
@@ -144,7 +156,12 @@ impl Sender {
                 true => metadata,
                 false => metadata.counting(),
             });
-            self.chunks = (detail == Detail::All && !filter.metadata_only).then(|| walk(detail));
+            let may_give = detail == Detail::Metadata && self.gives_little;
+            let chunks = detail == Detail::All || may_give;
+            self.chunks = (chunks && !filter.metadata_only).then(|| walk(Detail::All));
+            if may_give {
+                self.room = LITTLE_BYTES;
+            }
             self.phase = Phase::Streaming;
         }
         Ok(())
@@ -173,9 +190,18 @@ impl Sender {
                     break;
                 };
                 // What is not here is for the receiver to ask for, and to be told about.
-                if found.here && (found.ty == ObjectType::Chunk || !self.only_chunks) {
-                    portion.push((found.ty, found.id));
+                let is_chunk = found.ty == ObjectType::Chunk;
+                if !found.here || self.only_chunks != is_chunk {
+                    continue;
                 }
+                if is_chunk {
+                    match self.room.checked_sub(found.len) {
+                        Some(room) => self.room = room,
+                        // It was counted wrongly, and can be asked for.
+                        None => continue,
+                    }
+                }
+                portion.push((found.ty, found.id));
             }
             return Ok(Output::Objects(portion));
         }
@@ -190,13 +216,20 @@ impl Sender {
         Ok(Output::Flush)
     }
 
-    /// Says how much content is ahead, after the walk that has counted it.
+    /// Says how much content is ahead, after the walk that has counted it; decides whether it is
+    /// little.
     fn foretell(&mut self, content: u64) {
-        if self.only_chunks || content == 0 {
+        if self.only_chunks {
+            return;
+        }
+        if self.unasked == Unasked::Metadata && content > self.room {
+            self.chunks = None;
+        }
+        if content == 0 {
             return;
         }
         self.out.push_back(Output::Ahead(content));
-        if self.says_total && self.chunks.is_some() {
+        if self.says_total && self.unasked == Unasked::All {
             self.out.push_back(Output::Send(Message::Total(content)));
         }
     }

@@ -1,7 +1,7 @@
 //! Transfers between simulated repositories: any seed replays its run.
 
 use super::*;
-use crate::wire::{Filter, Unasked, Want};
+use crate::wire::{Filter, LITTLE_BYTES, Unasked, Want};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Bound;
 use dmv_core::object::commit::{Commit, Person};
@@ -196,7 +196,9 @@ fn transfer(
     trouble: Trouble,
     dice: &mut Dice,
 ) -> Result<Run, SyncError> {
-    let mut sender = Sender::new(goal.tips.clone()).saying_total(dice.below(2) == 0);
+    let mut sender = Sender::new(goal.tips.clone())
+        .saying_total(dice.below(2) == 0)
+        .giving_little(dice.below(2) == 0);
     let mut receiver = Receiver::new(goal, to)?;
     run(from, to, &mut sender, &mut receiver, trouble, dice)
 }
@@ -414,7 +416,17 @@ proptest! {
 }
 
 #[test]
-fn one_commit_in_a_large_repository_takes_three_round_trips() -> Outcome {
+fn one_commit_in_a_large_repository_takes_two_round_trips() -> Outcome {
+    for (gives_little, most) in [(true, 1), (false, 2)] {
+        // With the greeting it is one more.
+        let round_trips = fetch_of_one_commit(gives_little)?;
+        assert!(round_trips <= most, "{gives_little}: {round_trips}");
+    }
+    Ok(())
+}
+
+/// The round trips of a transfer of one commit with ten changed files of 100,000.
+fn fetch_of_one_commit(gives_little: bool) -> Result<u64, SyncError> {
     let (theirs, ours) = (MemObjects::new(), MemObjects::new());
     let mut files = Files::new();
     for n in 0..100_000 {
@@ -423,10 +435,10 @@ fn one_commit_in_a_large_repository_takes_three_round_trips() -> Outcome {
     let first = put_commit(&theirs, &[], &files, "first")?;
     let mut dice = Dice(7);
     let none = Trouble::default();
-    let run = transfer(&theirs, &ours, goal(&[first], &[], &ours), none, &mut dice)?;
-    assert!(run.done);
+    let cloned = transfer(&theirs, &ours, goal(&[first], &[], &ours), none, &mut dice)?;
+    assert!(cloned.done);
     assert_eq!(
-        run.round_trips, 1,
+        cloned.round_trips, 1,
         "into an empty repository everything comes at once"
     );
     for n in 0..10 {
@@ -435,11 +447,44 @@ fn one_commit_in_a_large_repository_takes_three_round_trips() -> Outcome {
     let second = put_commit(&theirs, &[first], &files, "second")?;
     let missing = closure(&theirs, &[second])?.len() - closure(&theirs, &[first])?.len();
     let goal = goal(&[second], &[first], &ours);
-    let run = transfer(&theirs, &ours, goal, none, &mut dice)?;
+    let mut sender = Sender::new([second]).giving_little(gives_little);
+    let mut receiver = Receiver::new(goal, &ours)?;
+    let run = run(&theirs, &ours, &mut sender, &mut receiver, none, &mut dice)?;
     assert!(run.done);
-    // With the greeting it is one more.
-    assert!(run.round_trips <= 2, "{run:?}");
     assert!(run.objects <= missing + 2, "{run:?} for {missing}");
+    Ok(run.round_trips)
+}
+
+/// A little more than what may come with metadata does not come with it, and is asked for.
+#[test]
+fn content_comes_with_metadata_where_it_is_little() -> Outcome {
+    let (theirs, ours) = (MemObjects::new(), MemObjects::new());
+    let mut files = Files::from([((0, 0), 1)]);
+    let first = put_commit(&theirs, &[], &files, "first")?;
+    let none = Trouble::default();
+    transfer(
+        &theirs,
+        &ours,
+        goal(&[first], &[], &ours),
+        none,
+        &mut Dice(7),
+    )?;
+    // Chunks of 16 bytes, 39 in a file at most.
+    for n in 0..LITTLE_BYTES / 16 / 39 + 1 {
+        files.insert((n / 100, n + 1), n * 40 + 39);
+    }
+    let second = put_commit(&theirs, &[first], &files, "second")?;
+    // A sender that takes no notice is left.
+    let mut receiver = Receiver::new(goal(&[second], &[first], &ours), &ours)?;
+    receiver.handle(Message::Common(Vec::new(), true), &ours)?;
+    let other = ObjectId::from_bytes([7; 32]);
+    receiver.admit(ObjectType::Chunk, &other, LITTLE_BYTES)?;
+    assert!(receiver.admit(ObjectType::Chunk, &other, 1).is_err());
+    let mut sender = Sender::new([second]).giving_little(true);
+    let mut receiver = Receiver::new(goal(&[second], &[first], &ours), &ours)?;
+    let dice = &mut Dice(9);
+    let run = run(&theirs, &ours, &mut sender, &mut receiver, none, dice)?;
+    assert_eq!((run.done, run.round_trips), (true, 2));
     Ok(())
 }
 
