@@ -1,7 +1,7 @@
 //! Frames and messages decode or are refused, within the limits of their fields.
 #![no_main]
 
-use dmv_net::wire::{FRAME_HEAD_BYTES, Frame, MAX_FRAME_BYTES, Message, objects};
+use dmv_net::wire::{FRAME_HEAD_BYTES, Frame, Held, MAX_FRAME_BYTES, Message, objects};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -11,7 +11,13 @@ fuzz_target!(|data: &[u8]| {
         assert!((1..MAX_FRAME_BYTES).contains(&len));
         assert!(Frame::from_parts(head, vec![0; len.min(64)]).is_ok());
     }
+    if let Some(held) = Held::decode(data) {
+        assert_eq!(Held::decode(&held.encode()), Some(held));
+    }
     if let Ok(message) = Message::decode(data) {
+        if let Message::Hello(hello) = &message {
+            let _ = (hello.held(), hello.patience_millis());
+        }
         let Frame::Message(bytes) = message.frame() else {
             panic!("a message is sent as one");
         };
