@@ -5,6 +5,7 @@ use super::held::held_by;
 use super::link::{Link, Traffic};
 use super::{NetError, transfer};
 use crate::sync::Goal;
+use crate::wire::MAX_TEXT_BYTES;
 use crate::wire::{
     Access, Code, Extension, MAX_IDS, MAX_KEEPS, MAX_REFS, MAX_REFS_IN_MESSAGE, Message, Outcome,
     Refs, Update, from_wire_objects, to_wire_objects,
@@ -54,9 +55,17 @@ pub fn refuse(mut link: Link, why: NetError) -> NetError {
     why
 }
 
-/// Text within the protocol's limit.
+/// Text within the protocol's limit. What does not fit is left out in the middle: a long path is there,
+/// and the reason stands at the end.
 fn clipped(text: &str) -> String {
-    text.chars().take(crate::wire::MAX_TEXT_BYTES / 4).collect()
+    const MARK: &str = " … ";
+    if text.len() <= MAX_TEXT_BYTES {
+        return text.to_owned();
+    }
+    let side = (MAX_TEXT_BYTES - MARK.len()) / 2;
+    let head = &text[..text.floor_char_boundary(side)];
+    let tail = &text[text.ceil_char_boundary(text.len() - side)..];
+    [head, MARK, tail].concat()
 }
 
 fn answer(
@@ -223,5 +232,23 @@ fn outcome(refused: Option<Refusal>) -> Outcome {
         Some(Refusal::NotForward) => Outcome::NotForward,
         Some(Refusal::BadName) => Outcome::BadName,
         Some(Refusal::InUse) => Outcome::InUse,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_text_both_ends_are_told() {
+        for text in ["", "short", &"ä".repeat(MAX_TEXT_BYTES / 2)] {
+            assert_eq!(clipped(text), text);
+        }
+        for path in ["a".repeat(1000), "ä".repeat(600), "名".repeat(5000)] {
+            let told = clipped(&format!("cannot write to {path}: No space left on device"));
+            assert!(told.len() <= MAX_TEXT_BYTES && told.len() > MAX_TEXT_BYTES - 12);
+            assert!(told.starts_with("cannot write to ") && told.contains(" … "));
+            assert!(told.ends_with(": No space left on device"), "{told}");
+        }
     }
 }
