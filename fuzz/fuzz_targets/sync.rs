@@ -26,7 +26,7 @@ fuzz_target!(|data: &[u8]| {
     let _ = send(&mem, tip, &parts);
     let goal = Goal {
         tips: vec![tip],
-        empty: data.len() % 2 == 0,
+        empty: data.len().is_multiple_of(2),
         ..Goal::default()
     };
     let _ = receive(&MemObjects::new(), goal, &parts);
