@@ -19,6 +19,7 @@ mod receive;
 mod recover;
 mod rewrite;
 mod scan;
+mod search;
 mod send;
 mod table;
 mod verify;

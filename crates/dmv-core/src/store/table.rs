@@ -10,6 +10,7 @@ use super::error::{IoContext, StoreError};
 use super::layout::{
     ENTRY_BYTES, FileId, PAYLOAD_CHECK_BYTES, RecordHeader, RecordType, Trailer, array,
 };
+use super::search::position;
 use crate::hash::{ID_BYTES, ObjectId};
 use crate::limits::MAX_SEGMENT_ENTRIES;
 use crate::object::ObjectType;
@@ -374,20 +375,13 @@ impl Table {
         id: &ObjectId,
     ) -> Result<Option<(usize, FileId, Place)>, StoreError> {
         let stride = self.stride();
-        let (mut low, mut high) = (0, entries.len() / stride);
-        while low < high {
-            let middle = (low + high) / 2;
-            let entry = &entries[middle * stride..(middle + 1) * stride];
-            match entry[..ID_BYTES].cmp(id.as_bytes()) {
-                std::cmp::Ordering::Less => low = middle + 1,
-                std::cmp::Ordering::Greater => high = middle,
-                std::cmp::Ordering::Equal => {
-                    let (entry, pack) = self.decode(entry)?;
-                    return Ok(Some((from + middle, pack, entry.place)));
-                }
-            }
-        }
-        Ok(None)
+        let n = entries.len() / stride;
+        let found = position(id, n, self.bits, |n| &entries[n * stride..][..ID_BYTES]);
+        let Some(at) = found else {
+            return Ok(None);
+        };
+        let (entry, pack) = self.decode(&entries[at * stride..(at + 1) * stride])?;
+        Ok(Some((from + at, pack, entry.place)))
     }
 
     fn decode(&self, b: &[u8]) -> Result<(Entry, FileId), StoreError> {
