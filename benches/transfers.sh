@@ -4,9 +4,9 @@ set -euo pipefail
 
 usage() {
     echo "usage: benches/transfers.sh [-r REPS] [-d DIR] [-m GIB] [-b DMV] [-k] small|large [STEP...]" >&2
-    echo "  small: 100,000 files of 1 KiB; steps cp path bare git ssh git-ssh quic quic-bare" >&2
+    echo "  small: 100,000 files of 1 KiB; steps cp floor path bare git ssh git-ssh quic quic-bare" >&2
     echo "  -k: leave the files, deleting which can take longer than making them" >&2
-    echo "  large: one random file of 1 GiB; steps cp path bare scp ssh quic quic-bare iroh" >&2
+    echo "  large: one random file of 1 GiB; steps cp floor path bare scp ssh quic quic-bare iroh" >&2
     exit 2
 }
 
@@ -27,8 +27,8 @@ shift $((OPTIND - 1))
 set_name=$1
 shift
 case $set_name in
-    small) steps=${*:-cp path bare git ssh git-ssh quic} ;;
-    large) steps=${*:-cp path bare scp ssh quic quic-bare iroh} ;;
+    small) steps=${*:-cp floor path bare git ssh git-ssh quic} ;;
+    large) steps=${*:-cp floor path bare scp ssh quic quic-bare iroh} ;;
     *) usage ;;
 esac
 dmv=$(readlink -f "$dmv")
@@ -145,10 +145,22 @@ until_has() {
     exit 1
 }
 
+# Only makes the files, with a thread for each core: the small ones, or the bytes of the large one
+# twice, as a clone has them in its pack and in its worktree.
+floor() {
+    local floor
+    floor=$(dirname "$dmv")/examples/floor
+    case $set_name in
+        small) "$floor" "$1" 100 1000 1024 ;;
+        large) "$floor" "$1" 2 1 $((1 << 30)) ;;
+    esac
+}
+
 run() {
     local out=$2
     case $1 in
         cp) cp -r "$top/files" "$out" ;;
+        floor) floor "$out" ;;
         path) "$dmv" -q clone "$top/dmv" "$out" ;;
         bare) "$dmv" -q clone --bare "$top/dmv" "$out" ;;
         git) git clone -q --no-local "$top/git" "$out" ;;
