@@ -584,6 +584,13 @@ pub fn wait_for_write(file: &File) -> bool {
     rustix::fs::seek(file, rustix::fs::SeekFrom::Start(0)).is_ok()
 }
 
+/// Gives a pipe room for a good part of a frame, so that who writes and who reads wake each other
+/// less often. Whatever is no pipe, or may not have more, stays as it is.
+pub fn widen_pipe(pipe: impl AsFd) {
+    const ROOM_BYTES: usize = 1 << 20;
+    let _ = rustix::pipe::fcntl_setpipe_size(pipe, ROOM_BYTES);
+}
+
 /// Describes an open file.
 pub fn stat_file(file: &File) -> io::Result<FileStat> {
     Ok(FileStat::from_stat(&rustix::fs::fstat(file)?))

@@ -2,6 +2,7 @@
 
 use crate::context::Context;
 use crate::error::{EXIT_OK, Failure};
+use dmv_core::fsutil::widen_pipe;
 use dmv_net::session::{Link, refuse, serve};
 use dmv_net::transport::open_at;
 use dmv_net::wire::Access;
@@ -67,7 +68,10 @@ fn by_key(_context: &Context, _args: &Args) -> Result<u8, Failure> {
 
 fn stdio(context: &Context, path: &Path, read_only: bool) -> Result<u8, Failure> {
     // Without the buffers of the standard streams, which look for line ends.
-    let raw = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().map(File::from);
+    let raw = |fd: BorrowedFd<'_>| {
+        widen_pipe(fd);
+        fd.try_clone_to_owned().map(File::from)
+    };
     let input = raw(std::io::stdin().as_fd())?;
     let mut link = Link::over(input, raw(std::io::stdout().as_fd())?);
     link.be_patient(context.config()?.seconds("net.patience")?);

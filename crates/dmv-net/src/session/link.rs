@@ -13,7 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes of a frame for which there is room before the first of them has come.
+/// Bytes of a frame that are written together with its head.
+const FIRST_WRITE_BYTES: usize = 64 << 10;
+/// Bytes of a frame that are made ready before the first of them has come.
 const FIRST_READ_BYTES: usize = 512 << 10;
 /// How often somebody who waits looks whether the job was cancelled.
 const LOOK: Duration = Duration::from_millis(50);
@@ -289,7 +291,7 @@ fn failed(frame: Frame) -> Result<Frame, NetError> {
 fn write_frames(mut writer: impl Write, frames: &Taker<Frame>, signs: &Signs) -> io::Result<()> {
     writer.write_all(LINE.as_bytes())?;
     writer.flush()?;
-    let mut whole = Vec::new();
+    let mut first = Vec::new();
     loop {
         let frame = match frames.take(signs.pause()) {
             Ok(frame) => frame,
@@ -298,11 +300,14 @@ fn write_frames(mut writer: impl Write, frames: &Taker<Frame>, signs: &Signs) ->
             Err(Nothing::Yet) => continue,
         };
         let (head, body) = frame.parts();
-        // One write for a frame: two small ones may wait for each other on a network.
-        whole.clear();
-        whole.extend_from_slice(&head);
-        whole.extend_from_slice(body);
-        writer.write_all(&whole)?;
+        // The head goes with as much as makes a fair write: two small ones may wait for each other
+        // on a network. The rest of a large frame need not be moved for that.
+        let (begin, rest) = body.split_at(body.len().min(FIRST_WRITE_BYTES));
+        first.clear();
+        first.extend_from_slice(&head);
+        first.extend_from_slice(begin);
+        writer.write_all(&first)?;
+        writer.write_all(rest)?;
         writer.flush()?;
         signs.went(&frame);
     }
@@ -368,9 +373,9 @@ fn read_frame(reader: &mut impl Read) -> Result<Option<Frame>, NetError> {
         return Ok(None);
     }
     let len = Frame::body_len(&head)?;
-    // Grows as the bytes arrive: a length is only a claim. But not from a few bytes on, which would
-    // move each frame several times.
-    let mut body = Vec::new();
+    // Touched only as the bytes arrive: a length is a claim, and room that nobody has touched costs
+    // next to nothing. To grow instead would move each frame.
+    let mut body = Vec::with_capacity(len);
     while body.len() < len {
         let from = body.len();
         body.resize(len.min(from + from.max(FIRST_READ_BYTES)), 0);

@@ -6,6 +6,7 @@
 
 use super::Reach;
 use crate::session::{Link, NetError};
+use dmv_core::fsutil::widen_pipe;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -185,6 +186,8 @@ pub(super) fn connect(target: &SshTarget, reach: &Reach) -> Result<(Link, Helper
             }
         }
     });
+    widen_pipe(&stdout);
+    widen_pipe(&stdin);
     let link = Link::over(stdout, stdin);
     let helper = Helper {
         child,
