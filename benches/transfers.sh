@@ -66,6 +66,8 @@ make_repositories() {
     if wants git || wants git-ssh; then
         git config --global user.name bench
         git config --global user.email bench@localhost
+        # It would begin to pack in the background, beside the next steps.
+        git config --global gc.auto 0
         git init -q "$top/git"
         git --git-dir "$top/git/.git" --work-tree "$top/files" add -A
         git -C "$top/git" commit -q -m first
