@@ -23,9 +23,10 @@ use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 /// Written bytes after which the system is asked to start writing to the medium, so that the final
 /// sync finds little left to do.
 const WRITEBACK_BYTES: u64 = 8 << 20;
-/// Objects after which a segment is closed: half of what the format allows, for all of them, and
-/// the ids of those claimed, are in memory until then.
-const SEGMENT_ENTRIES: usize = MAX_SEGMENT_ENTRIES / 2;
+/// Objects after which a segment is closed: less than half of what the format allows, for all of
+/// them, and the ids of those claimed, are in memory until then. So many fill a hash table; a few
+/// more would double it.
+const SEGMENT_ENTRIES: usize = MAX_SEGMENT_ENTRIES / 16 * 7;
 /// Shards of the set of claimed ids: more than the threads that ask.
 const SHARDS: usize = 64;
 
@@ -77,6 +78,15 @@ impl OpenPack {
             previous_end,
             gaps,
             entries,
+        }
+    }
+
+    /// Makes room for more entries, and not for more than a segment has.
+    fn make_room_for(&mut self, more: usize) {
+        let need = self.entries.len() + more;
+        if need > self.entries.capacity() {
+            let room = (2 * need).min(SEGMENT_ENTRIES).max(need);
+            self.entries.reserve_exact(room - self.entries.len());
         }
     }
 
@@ -305,6 +315,7 @@ impl<'s> StoreWriter<'s> {
             let pack = self.pack_of_lane(lane, &mut state)?;
             let at = pack.offset;
             pack.offset += len;
+            pack.make_room_for(frame.objects.len());
             pack.entries.extend(entries_at(frame, at));
             // Everything before this record has been handed to the system or soon will be.
             let writeback = (at - pack.writeback >= WRITEBACK_BYTES).then(|| {

@@ -13,7 +13,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 /// Bytes that are kept in memory.
-const KEPT_BYTES: usize = 4 << 20;
+const KEPT_BYTES: usize = 1 << 20;
 
 /// What was written, run by run: a run is some files of one directory.
 #[derive(Debug, Default)]
