@@ -2,6 +2,7 @@
 
 use dmv_core::job::Job;
 use dmv_core::repo::{Offered, RefUpdate, Refusal};
+use dmv_core::store::PackKind;
 use dmv_net::session::{Client, Link, NetError, serve};
 use dmv_net::wire::Access;
 use dmv_tests::peers::{Cut, Done, Place, connect, fetch, serving, tips, update};
@@ -244,5 +245,32 @@ fn cut_again_and_again(large: usize, after: std::ops::Range<u64>, at_least: u64)
     let figures = format!("{came} bytes came for {whole}, with {cuts} cuts");
     writeln!(io::stdout(), "{figures}")?;
     assert!(came <= allowed, "{figures}");
+    Ok(())
+}
+
+/// What was received before a cut has been damaged since: that is nobody's fault over there.
+#[test]
+fn damage_of_what_came_before_a_cut_is_this_sides() -> Done {
+    let (theirs, ours, job) = (
+        Place::with_files(1, 300, 100)?,
+        Place::new()?,
+        Job::default(),
+    );
+    let mut session = connect(&ours.repo, &theirs, &job)?;
+    session.fetch(&[theirs.tip()?])?;
+    session.finish(Vec::new());
+    let packs = ours.again()?.store().packs();
+    for pack in packs.iter().filter(|pack| pack.kind == PackKind::Meta) {
+        let path = ours.repo.store().pack_path(pack.id);
+        let mut bytes = std::fs::read(&path)?;
+        // Between the first record and the index: trees.
+        let (from, to) = (bytes.len() / 4, bytes.len() / 2);
+        bytes[from..to].iter_mut().for_each(|byte| *byte ^= 1);
+        std::fs::write(&path, bytes)?;
+    }
+    let again = ours.again()?;
+    let mut session = connect(&again, &theirs, &job)?;
+    let refused = session.fetch(&[theirs.tip()?]);
+    assert!(matches!(refused, Err(NetError::Repo(_))), "{refused:?}");
     Ok(())
 }

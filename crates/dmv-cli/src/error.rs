@@ -11,6 +11,7 @@ use dmv_core::store::StoreError;
 use dmv_net::identity::KeyError;
 use dmv_net::session::NetError;
 use dmv_net::sync::SyncError;
+use dmv_net::transport::Url;
 #[cfg(feature = "quic")]
 use dmv_net::transport::quic::{PairError, QuicError};
 use dmv_net::wire::Code;
@@ -149,7 +150,13 @@ impl From<NetError> for Failure {
                 let message = format!("no repository at {}", path.display());
                 return Failure::new("no-repository", EXIT_NO_REPOSITORY, message);
             }
-            NetError::Repo(e) => return e.into(),
+            NetError::Repo(e) => {
+                let mut failure = Failure::from(e);
+                if failure.exit == EXIT_DAMAGE {
+                    failure.message.push_str(DAMAGED_HERE);
+                }
+                return failure;
+            }
             e => e,
         };
         let mut message = e.to_string();
@@ -160,6 +167,9 @@ impl From<NetError> for Failure {
             && let Some(words) = words(&**held)
         {
             message = format!("{message}: {words}");
+        }
+        if let NetError::Peer(Code::Damaged, _) = e {
+            message.push_str(DAMAGED_THERE);
         }
         let (code, exit) = match &e {
             NetError::Unreachable { .. }
@@ -194,13 +204,38 @@ impl From<NetError> for Failure {
     }
 }
 
+/// Whose store a transfer has found damaged.
+const DAMAGED_HERE: &str =
+    "; this repository is damaged, not the other one, and none of its refs moved";
+const DAMAGED_THERE: &str =
+    "; the repository there is damaged, not this one, and what has come is kept";
+
+/// The command that looks for damage where `url` leads.
+pub fn verify_there(url: &Url) -> String {
+    let ssh = match url {
+        Url::Path(path) => return format!("dmv -C {} verify", quoted(&path.to_string_lossy())),
+        Url::Ssh(_) => ssh_to(&url.to_string()),
+        #[cfg(feature = "quic")]
+        Url::Quic(_) => None,
+    };
+    let found = ssh.and_then(|ssh| {
+        let url = url.to_string();
+        let path = url.strip_prefix("ssh://")?.split_once('/')?.1;
+        Some(format!(
+            "{ssh} dmv -C {} verify",
+            quoted(&format!("/{path}"))
+        ))
+    });
+    found.unwrap_or_else(|| "dmv verify, where the other repository is".to_owned())
+}
+
 /// What to run next.
 fn net_hint(e: &NetError) -> Option<String> {
     let command = match e {
         NetError::NotLetIn { place, .. } if is_key(place) => "dmv pair",
         NetError::Unreachable { place, .. } if is_key(place) => "dmv peers --lan",
         NetError::NotLetIn { place, .. } | NetError::Unreachable { place, .. } => {
-            return ssh_to(place);
+            return ssh_to(place).map(|ssh| format!("{ssh} dmv help"));
         }
         NetError::NoProgram { .. } => "dmv config set --user ssh.command PROGRAM",
         NetError::Stalled(_) | NetError::Endless(_) => "dmv config set net.patience SECONDS",
@@ -222,7 +257,7 @@ fn ssh_to(place: &str) -> Option<String> {
         _ => (at, String::new()),
     };
     let name = name.trim_matches(['[', ']']);
-    Some(format!("ssh {port}{user}{name} dmv help"))
+    Some(format!("ssh {port}{user}{name}"))
 }
 
 /// Whether a place is a device that is known by its key.

@@ -1,7 +1,7 @@
 //! What the commands that talk to other repositories share.
 
 use crate::context::Context;
-use crate::error::{EXIT_OTHER, Failure};
+use crate::error::{EXIT_OTHER, Failure, verify_there};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::progress::Hush;
 use dmv_core::hash::ObjectId;
@@ -10,6 +10,7 @@ use dmv_core::object::ObjectType;
 use dmv_core::repo::{Offered, RefMoved, RefUpdate, Refusal, Repo, RepoError};
 use dmv_net::session::{Client, NetError, Summary};
 use dmv_net::transport::{Connection, Reach, Url, connect};
+use dmv_net::wire::Code;
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::io::Write;
@@ -57,7 +58,15 @@ pub fn with_client<T>(
     let (connection, client) = dial(context, repo, url)?;
     let done = session(client);
     drop(watch);
-    done.map_err(|e| connection.explain(e).into())
+    done.map_err(|e| {
+        let e = connection.explain(e);
+        let is_there = matches!(e, NetError::Peer(Code::Damaged, _));
+        let failure = Failure::from(e);
+        match is_there {
+            true => failure.hint(verify_there(url)),
+            false => failure,
+        }
+    })
 }
 
 /// Connects to `url` and greets who answers.

@@ -6,6 +6,7 @@ use place::Outcome;
 use place::several::{commit, several, tip};
 use serde_json::Value;
 use std::fs;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -349,5 +350,76 @@ fn branches_that_are_gone_there_are_told_and_forgotten_on_request() -> Outcome {
     // It is one operation, and can be taken back.
     place.ok(&["-C", "two", "undo"])?;
     assert_eq!(tip(&place, "two", "origin/regrade")?, there);
+    Ok(())
+}
+
+/// Flips bits all over the records of the packs, not in their index.
+fn damage(dmv: &Path) -> Outcome {
+    for entry in fs::read_dir(dmv.join("packs"))? {
+        let path = entry?.path();
+        let mut bytes = fs::read(&path)?;
+        let end = match bytes.len() {
+            // The log pack.
+            0..3000 => 0,
+            meta @ 3000..100_000 => meta - 600,
+            data => data / 10 * 6,
+        };
+        for at in (64..end).step_by(64) {
+            bytes[at] ^= 1;
+        }
+        fs::write(&path, bytes)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn damage_is_told_of_the_side_that_has_it() -> Outcome {
+    let place = several()?;
+    place.ok(&["init", "theirs"])?;
+    for n in 0..200_u64 {
+        let mut noise = n + 1;
+        let mut byte = || {
+            noise ^= noise << 13;
+            noise ^= noise >> 7;
+            noise ^= noise << 17;
+            noise as u8
+        };
+        let noise: Vec<u8> = (0..3000).map(|_| byte()).collect();
+        place.write(format!("theirs/{n}"), noise)?;
+    }
+    place.ok(&["-C", "theirs", "commit", "-m", "noise"])?;
+    let there = place.work().join("theirs");
+    let urls = [
+        there.to_string_lossy().into_owned(),
+        format!("ssh://host{}", there.display()),
+    ];
+    for (n, url) in urls.iter().enumerate() {
+        place.ok(&["clone", "--bare", url, &format!("ours{n}")])?;
+        place.ok(&["clone", "--bare", url, &format!("whole{n}")])?;
+    }
+    commit(&place, "theirs", "more")?;
+    for n in ["0", "1"] {
+        let ours = format!("ours{n}");
+        damage(&place.work().join(&ours))?;
+        let said = place.fails(7, &["-C", &ours, "fetch"])?;
+        assert!(said.contains("this repository is damaged"), "{said}");
+        assert!(said.contains("hint: dmv verify"), "{said}");
+    }
+    damage(&there.join(".dmv"))?;
+    let hints = [
+        format!("hint: dmv -C {} verify", there.display()),
+        format!("hint: ssh host dmv -C {} verify", there.display()),
+    ];
+    for (n, (url, hint)) in urls.iter().zip(hints).enumerate() {
+        for args in [
+            &["clone", url, &format!("new{n}")][..],
+            &["-C", &format!("whole{n}"), "fetch"],
+        ] {
+            let said = place.fails(7, args)?;
+            assert!(said.contains("the repository there is damaged"), "{said}");
+            assert!(said.contains(&hint), "{said}");
+        }
+        place.ok(&["-C", &format!("whole{n}"), "verify"])?;
+    }
     Ok(())
 }

@@ -146,6 +146,9 @@ impl NetError {
             NetError::Sync(SyncError::Absent { .. }) => Code::Absent,
             NetError::Sync(_) => Code::Protocol,
             NetError::Repo(RepoError::Object(_) | RepoError::Damaged { .. }) => Code::Damaged,
+            NetError::Repo(RepoError::Store(
+                StoreError::DamagedFile { .. } | StoreError::DamagedTable { .. },
+            )) => Code::Damaged,
             NetError::Repo(RepoError::Busy | RepoError::Freeing) => Code::Busy,
             NetError::Repo(RepoError::NotFound(_) | RepoError::NoDatabase(_)) => Code::NoRepository,
             NetError::Repo(RepoError::ForeignOwner(_)) => Code::Denied,

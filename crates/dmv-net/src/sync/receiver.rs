@@ -291,7 +291,7 @@ impl Receiver {
         let mut is_over = !self.picks && self.reach.parked() >= MAX_PARKED;
         let mut need = Vec::new();
         for _ in 0..if is_over { 0 } else { STEPS } {
-            match self.reach.next(objects).map_err(unfit)? {
+            match self.reach.next(objects).map_err(|e| unfit(e, objects))? {
                 None => {
                     is_over = true;
                     break;
@@ -367,10 +367,14 @@ impl Receiver {
     }
 }
 
-/// What is read here was checked when it came: if it does not fit together, its sender made it so.
-fn unfit(e: ObjectError) -> SyncError {
+/// What is read here was checked when it came: if it does not fit together, its sender made it so. If
+/// it cannot be read as it came, this side's store is at fault.
+fn unfit(e: ObjectError, objects: &dyn ObjectRead) -> SyncError {
     match e {
-        e @ ObjectError::Damaged { .. } => SyncError::Unfit(e),
+        ObjectError::Damaged { id, ty, .. } => match objects.read(ty, &id) {
+            Ok(_) => SyncError::Unfit(e),
+            Err(ours) => SyncError::Object(ours),
+        },
         e => SyncError::Object(e),
     }
 }
