@@ -13,18 +13,16 @@ use dmv_core::repo::{
     StatusOptions, Wanted, Who, discover,
 };
 use dmv_core::subset::Subset;
-use dmv_core::vfs::{Open, OsVfs, Vfs, VfsFile};
 use dmv_core::worktree::select::Paths;
+use dmv_tests::countvfs::CountVfs;
 use dmv_tests::crashlab::Outcome;
 use dmv_tests::rng::Rng;
 use dmv_tests::scratch::{Files, Item, asked, commit, fast_dir, files_in, files_of};
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 fn subset(patterns: &[&str]) -> Subset {
     Subset::new(patterns.iter().map(|p| p.as_bytes())).expect("the test's patterns are sound")
@@ -323,69 +321,6 @@ fn the_same_work_in_a_subset_and_in_the_whole_gives_the_same_commits() -> Outcom
 
 // ---- The cost.
 
-/// The system's files, with the bytes counted that are read.
-#[derive(Clone, Default)]
-struct Counting(Arc<AtomicU64>);
-
-struct CountedFile(Arc<dyn VfsFile>, Arc<AtomicU64>);
-
-impl Vfs for Counting {
-    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn VfsFile>> {
-        Ok(Arc::new(CountedFile(
-            OsVfs.open(path, how)?,
-            self.0.clone(),
-        )))
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        OsVfs.list(dir)
-    }
-
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        OsVfs.create_dir_all(dir)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        OsVfs.sync_dir(dir)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        OsVfs.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        OsVfs.remove(path)
-    }
-}
-
-impl VfsFile for CountedFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let read = self.0.read_at(buf, offset)?;
-        self.1.fetch_add(read as u64, Ordering::Relaxed);
-        Ok(read)
-    }
-
-    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-        self.0.write_at(data, offset)
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.0.len()
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.0.sync()
-    }
-
-    fn start_writeback(&self, offset: u64, len: u64) {
-        self.0.start_writeback(offset, len);
-    }
-
-    fn try_lock(&self) -> io::Result<bool> {
-        self.0.try_lock()
-    }
-}
-
 const FILES_IN_DIR: usize = 10;
 
 /// A repository of so many directories, of which the worktree has none.
@@ -417,14 +352,14 @@ fn cost_in_one(dirs: usize) -> Result<[Cost; 4], Box<dyn std::error::Error>> {
     let temp = fast_dir()?;
     let dir = temp.path().join("repo");
     of_many(&dir, dirs)?;
-    let vfs = Counting::default();
+    let vfs = CountVfs::default();
     let repo = || -> Result<Repo, RepoError> {
         let repo = Repo::open_place_on(discover(&dir)?, Arc::new(vfs.clone()))?;
-        vfs.0.store(0, Ordering::Relaxed);
+        vfs.take();
         Ok(repo)
     };
     let cost = |repo: &Repo| Cost {
-        bytes: vfs.0.load(Ordering::Relaxed),
+        bytes: vfs.take(),
         nodes: repo.store().meta_reads(),
     };
     let one = format!("d{:05}", dirs / 2);
