@@ -141,6 +141,25 @@ fn what_a_command_has_brought_back_or_stored_again_is_not_dropped_any_more() -> 
 }
 
 #[test]
+fn a_file_that_was_shown_whole_is_not_dropped_any_more() -> Outcome {
+    let place = place()?;
+    place.ok(&["-C", "film", "drop", "raw/a.mov"])?;
+    let dropped = || -> Outcome<serde_json::Value> {
+        let status = place.json(&["-C", "film", "status", "--json"])?;
+        Ok(status["partial"]["dropped"].clone())
+    };
+    let cat = |args: &[&str]| {
+        let args = [&["-C", "film", "cat", "main:raw/a.mov"], args].concat();
+        place.run(&args)
+    };
+    assert!(cat(&["--range", "0-10"])?.status.success());
+    assert_eq!(dropped()?, 1);
+    assert!(cat(&[])?.status.success());
+    assert!(dropped()?.is_null());
+    Ok(())
+}
+
+#[test]
 fn a_pack_that_cannot_be_freed_now_is_told_with_the_reason() -> Outcome {
     let place = place()?;
     let locks = lock_packs(&place, "film")?;

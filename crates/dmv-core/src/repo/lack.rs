@@ -113,10 +113,17 @@ impl Repo {
         if range.is_empty() || !self.is_partial() {
             return Ok(());
         }
-        let lack = |ty, id| Lack {
+        let lack = |root| Lack {
             path: path.as_bytes().to_vec(),
-            root: Root::Object(ty, id),
+            root,
         };
+        if range.start == 0 && range.end >= blob.size {
+            // As a file, and not piece by piece: what has been dropped then is held again.
+            let root = Root::Blob(blob);
+            let is_here = has_blob(self, blob)?;
+            return refuse((!is_here).then(|| lack(root)).into_iter().collect());
+        }
+        let lack = |ty, id| lack(Root::Object(ty, id));
         let mut lacks = Vec::new();
         for chunk in BlobChunks::starting_at(self, blob, range.start) {
             match chunk {
