@@ -254,6 +254,14 @@ fn a_clone_of_metadata_lists_and_tells_without_content() -> Outcome {
     );
     assert_eq!(fs::read_dir(place.work().join("meta"))?.count(), 1);
     assert!(verified(&place, "meta")? >= 100);
+    let status = place.ok(&["-C", "meta", "status"])?;
+    assert!(!status.contains("!**"), "{status}");
+    for said in [
+        "by choice; to have some: dmv subset add PATH",
+        "dmv get PATH",
+    ] {
+        assert!(status.contains(said), "{said}: {status}");
+    }
     assert_eq!(
         place.records(&["-C", "meta", "ls", "-r", "--json"])?.len(),
         100

@@ -12,6 +12,7 @@ use dmv_core::object::name::escape;
 use dmv_core::repo::{
     ChangeKind, Head, PathChange, Rename, Repo, RepoSlice, StatusOptions, StatusReport,
 };
+use dmv_core::subset::Subset;
 use dmv_core::worktree::select::Paths;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
@@ -256,11 +257,20 @@ fn print(
         writeln!(out, "  to go on:   {command}")?;
         writeln!(out, "  to go back: {}", go_back(&report.head))?;
     }
-    if !report.subset.is_everything() {
+    if report.subset == Subset::nothing() {
+        let text = "no files here, by choice; to have some: dmv subset add PATH";
+        writeln!(out, "{text}")?;
+    } else if !report.subset.is_everything() {
         writeln!(out, "only the subset {}", brief(&report.subset))?;
     }
     if let Some(words) = words(slice) {
         writeln!(out, "partial repository: {words}")?;
+    }
+    if slice.metadata_only {
+        writeln!(
+            out,
+            "content is absent by choice; to bring some: dmv get PATH"
+        )?;
     }
     for path in &report.conflicts {
         let mark = ui.paint(color(AnsiColor::Red), "conflict");
