@@ -231,11 +231,29 @@ struct Document {
     refs: Vec<RefValue>,
 }
 
+/// Why nothing can be pushed to a remote that lets us fetch only.
+pub fn why_closed(remote: &Remote) -> String {
+    let Url::Path(path) = &remote.url else {
+        return "it can only be fetched from: by what it allows this device, or because its disk \
+                cannot be written to"
+            .to_owned();
+    };
+    let disk = rustix::fs::statvfs(path);
+    let is_read_only =
+        disk.is_ok_and(|disk| disk.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY));
+    match is_read_only {
+        true => format!("{} is on a disk that is mounted read-only", path.display()),
+        false => format!("nothing can be written into {}", path.display()),
+    }
+}
+
 /// What a command that talked to others has done.
 #[derive(Default)]
 pub struct Report {
     summary: Summary,
     pushed: Vec<RefMoved>,
+    /// Why the other side takes nothing at all, if so.
+    pub closed: Option<String>,
 }
 
 impl Report {
@@ -255,6 +273,14 @@ impl Report {
     pub fn refused(&self) -> Vec<&RefMoved> {
         let all = self.pushed.iter();
         all.filter(|moved| moved.refused.is_some()).collect()
+    }
+
+    /// Why a ref stays, in words.
+    pub fn why(&self, moved: &RefMoved) -> &str {
+        match (&self.closed, moved.refused) {
+            (Some(why), Some(Refusal::BadName)) => why,
+            _ => say(moved),
+        }
     }
 
     /// Prints the transfer summary; with `extra` fields in JSON.
@@ -298,7 +324,10 @@ impl Report {
             let place = if *pushed { "there" } else { "here" };
             let short = |id: Option<ObjectId>| id.map(|id| id.short(SHORT_ID));
             match (moved.refused, short(moved.old), short(moved.new)) {
-                (Some(_), ..) => writeln!(out, "{name}  {}", why_not(moved))?,
+                (Some(_), ..) => {
+                    let (done, why) = (done_to(moved), clean(self.why(moved)));
+                    writeln!(out, "{name}  not {done} there: {why}")?;
+                }
                 (None, Some(old), Some(new)) => writeln!(out, "{name}  {old} → {new} {place}")?,
                 (None, None, Some(new)) => writeln!(out, "{name}  new at {new} {place}")?,
                 (None, Some(old), None) => writeln!(
@@ -330,12 +359,6 @@ pub fn name(moved: &RefMoved) -> &str {
         .map_or(&moved.key, |(_, name)| name)
 }
 
-/// That a ref stays at the other side, and why, in words.
-fn why_not(moved: &RefMoved) -> String {
-    let (done, why) = (done_to(moved), say(moved));
-    format!("not {done} there: {why}")
-}
-
 /// What was to be done to a ref.
 pub fn done_to(moved: &RefMoved) -> &'static str {
     match moved.new {
@@ -345,7 +368,7 @@ pub fn done_to(moved: &RefMoved) -> &'static str {
 }
 
 /// Why a ref stays, in words.
-pub fn say(moved: &RefMoved) -> &'static str {
+fn say(moved: &RefMoved) -> &'static str {
     match (moved.refused, moved.new) {
         (Some(Refusal::Moved), _) => "somebody else moved it meanwhile",
         (Some(Refusal::NotForward), Some(_)) => "it has commits that are not in yours",

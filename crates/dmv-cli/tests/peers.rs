@@ -1,5 +1,8 @@
 //! Commands between repositories, as a user runs them.
 
+// What is skipped is told.
+#![allow(clippy::print_stdout)]
+
 mod place;
 
 use place::Outcome;
@@ -7,7 +10,7 @@ use place::several::{commit, several, tip};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 #[test]
@@ -91,10 +94,92 @@ fn a_push_that_would_lose_commits_is_refused() -> Outcome {
     assert_eq!(output.status.code(), Some(3));
     assert_eq!(tip(&place, "film", "main")?, theirs);
     assert_eq!(tip(&place, "two", "origin/main")?, theirs);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("have parted"), "{said}");
+    assert!(said.contains("join them with: dmv pull origin"), "{said}");
     place.ok(&["-C", "two", "push", "--force"])?;
     assert_eq!(tip(&place, "film", "main")?, tip(&place, "two", "main")?);
     place.fails(20, &["-C", "two", "push", "origin", "none"])?;
     Ok(())
+}
+
+#[test]
+fn a_sync_says_that_it_leaves_the_current_branch_to_a_pull() -> Outcome {
+    let place = several()?;
+    place.ok(&["clone", "film", "two"])?;
+    commit(&place, "film", "theirs")?;
+    let before = tip(&place, "two", "main")?;
+    let output = place.run(&["-C", "two", "sync"])?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(
+        said.contains("behind origin/main; to bring it forward: dmv pull origin"),
+        "{said}"
+    );
+    assert_eq!(tip(&place, "two", "main")?, before);
+    place.ok(&["-C", "two", "pull"])?;
+    let output = place.run(&["-C", "two", "sync"])?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!said.contains("dmv pull"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn a_repository_that_takes_nothing_is_named_with_the_reason() -> Outcome {
+    let place = several()?;
+    let disk = place.work().join("disk");
+    fs::create_dir(&disk)?;
+    place.ok(&["clone", "--bare", "film", "disk/film.dmv"])?;
+    place.ok(&["-C", "film", "remote", "add", "disk", "../disk/film.dmv"])?;
+    commit(&place, "film", "more")?;
+    let Some(_mounted) = ReadOnly::mount(&disk)? else {
+        return Ok(());
+    };
+    let said = place.fails(5, &["-C", "film", "push"])?;
+    let why = "disk/film.dmv is on a disk that is mounted read-only";
+    assert!(said.contains("main was not moved at disk"), "{said}");
+    assert!(said.contains(why), "{said}");
+    let output = place.run(&["-C", "film", "sync"])?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("not sent to disk: main"), "{said}");
+    assert!(said.contains(why), "{said}");
+    Ok(())
+}
+
+/// A directory that is a disk of its own which cannot be written to; ends when dropped.
+struct ReadOnly<'a>(&'a Path);
+
+impl ReadOnly<'_> {
+    /// `None` where one may not mount.
+    fn mount(dir: &Path) -> Outcome<Option<ReadOnly<'_>>> {
+        let dir_name = dir.as_os_str();
+        let bound = match Command::new("mount")
+            .arg("--bind")
+            .args([dir_name; 2])
+            .output()
+        {
+            Ok(done) if done.status.success() => ReadOnly(dir),
+            _ => {
+                println!("skipped: mount is not there, or not allowed");
+                return Ok(None);
+            }
+        };
+        let options = ["-o", "remount,ro,bind"];
+        let done = Command::new("mount").args(options).arg(dir).status()?;
+        if !done.success() {
+            println!("skipped: a directory cannot be mounted read-only");
+            return Ok(None);
+        }
+        Ok(Some(bound))
+    }
+}
+
+impl Drop for ReadOnly<'_> {
+    fn drop(&mut self) {
+        // A failure leaves a mount below a temporary directory, which is then reported.
+        let _ = Command::new("umount").arg(self.0).status();
+    }
 }
 
 #[test]

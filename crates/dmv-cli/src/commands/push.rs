@@ -3,7 +3,8 @@
 use crate::context::{Context, quoted};
 use crate::error::{EXIT_OK, EXIT_OTHER, EXIT_REFUSED, Failure};
 use crate::peers::{
-    Report, Standing, done_to, name, now_there, offered, remote, say, standing, update, with_client,
+    Report, Standing, done_to, name, now_there, offered, remote, standing, update, why_closed,
+    with_client,
 };
 use dmv_core::hash::ObjectId;
 use dmv_core::repo::{Offered, OwnBranches, RefMoved, RefUpdate, Refusal, Repo, RepoError};
@@ -48,6 +49,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let mut report = Report::default();
     let asked = context.asked()?;
     let (summary, pushed) = with_client(context, &repo, &remote.url, |mut client| {
+        report.closed = (!client.may_push()).then(|| why_closed(&remote));
         let deletions = match deletions(&client.offered, &args.delete, args.force) {
             Ok(deletions) => deletions,
             Err(missing) => return Ok((client.finish(Vec::new()), Err(missing))),
@@ -178,10 +180,11 @@ pub fn refusal(report: &Report, remote: &str) -> Result<(), Failure> {
         1 => String::new(),
         n => format!(", and {} more", n - 1),
     };
-    let (done, because) = (done_to(first), say(first));
+    let (done, because) = (done_to(first), report.why(first));
     let message = format!("{name} was not {done} at {remote}: {because}{more}");
     let code = match why {
         Refusal::InUse => "in-use",
+        Refusal::BadName => "refused",
         _ => "not-forward",
     };
     let failure = Failure::new(code, EXIT_REFUSED, message);

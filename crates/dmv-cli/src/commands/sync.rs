@@ -4,14 +4,16 @@ use crate::context::{Context, quoted};
 use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::peers::{
     Remote, Report, Standing, now_there, offered, remote, standing, tell_gone, tips, update,
-    with_client,
+    why_closed, with_client,
 };
-use dmv_core::repo::{RefKind, Repo};
+use dmv_core::repo::{RefKind, RefUpdate, Repo, RepoError};
+use dmv_net::session::Client;
 
 /// Fetch from remotes, then send what is ahead here
 ///
 /// Every branch that has commits which the remote lacks is sent, and branches and tags that the
-/// remote does not have are made there. Branches that have parted are told and left alone.
+/// remote does not have are made there. Branches that have parted are told and left alone. No branch
+/// here moves: dmv pull brings the current one forward.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv sync\n  dmv sync disk nas")]
 pub struct Args {
@@ -37,20 +39,14 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         remote(context, None)?;
     }
     let mut report = Report::default();
-    let (mut parted, mut failed, mut synced) = (false, None, 0);
+    let (mut left, mut failed, mut synced) = (false, None, 0);
     for name in &names {
         let one = remote(context, Some(name))?;
         match sync(context, &repo, &one, &mut report) {
-            Ok(branches) => {
+            Ok(found) => {
                 synced += 1;
-                for branch in branches {
-                    parted = true;
-                    context.ui.warn(format_args!(
-                        "{branch} and {name}/{branch} have parted; see them with: dmv log --graph \
-                         {}",
-                        quoted(&format!("{name}/{branch}"))
-                    ));
-                }
+                left |= found.is_left();
+                tell(context, &repo, &one, &found)?;
             }
             // The others may be there.
             Err(e) if names.len() > 1 && e.exit == crate::error::EXIT_UNREACHABLE => {
@@ -65,42 +61,102 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     }
     report.print(context, &[])?;
     let refused = !report.refused().is_empty();
-    Ok(match parted || refused || failed.is_some() {
+    Ok(match left || refused || failed.is_some() {
         true => EXIT_INCOMPLETE,
         false => EXIT_OK,
     })
 }
 
-/// Exchanges both ways with one remote; returns the branches that have parted.
+/// Branches and tags that a sync with one remote could not make equal.
+#[derive(Default)]
+struct Found {
+    /// Branches with commits there, and other ones here.
+    parted: Vec<String>,
+    /// Branches that have more commits there.
+    behind: Vec<String>,
+    /// Names of what is ahead here, and goes nowhere: the remote takes nothing.
+    unsent: Vec<String>,
+}
+
+impl Found {
+    /// Whether something waits for the user beyond what a pull brings.
+    fn is_left(&self) -> bool {
+        !self.parted.is_empty() || !self.unsent.is_empty()
+    }
+}
+
+/// Says what was not made equal, and how it is.
+fn tell(context: &Context, repo: &Repo, remote: &Remote, found: &Found) -> Result<(), Failure> {
+    let name = &remote.name;
+    let head = repo.head()?;
+    let is_current = |branch: &String| head.branch() == Some(branch);
+    let pull = format!("dmv pull {}", quoted(name));
+    for branch in &found.parted {
+        let log = format!("dmv log --graph {}", quoted(&format!("{name}/{branch}")));
+        let join = match is_current(branch) {
+            true => format!("; join them with: {pull}"),
+            false => String::new(),
+        };
+        context.ui.warn(format_args!(
+            "{branch} and {name}/{branch} have parted; see them with: {log}{join}"
+        ));
+    }
+    for branch in found.behind.iter().filter(|branch| is_current(branch)) {
+        context.ui.note(format_args!(
+            "{branch} stays behind {name}/{branch}; to bring it forward: {pull}"
+        ));
+    }
+    if !found.unsent.is_empty() {
+        let unsent = found.unsent.join(", ");
+        let why = why_closed(remote);
+        context
+            .ui
+            .warn(format_args!("not sent to {name}: {unsent}; {why}"));
+    }
+    Ok(())
+}
+
+/// What is ahead here of what `client` offers, as a push; the rest is noted in `found`.
+fn ahead(repo: &Repo, client: &Client<'_>, found: &mut Found) -> Result<Vec<RefUpdate>, RepoError> {
+    let mut updates = Vec::new();
+    for info in repo.list_refs(RefKind::Branch)? {
+        let Some(id) = info.commit else {
+            continue;
+        };
+        let key = format!("branch/{}", info.name);
+        let theirs = offered(&client.offered, &key);
+        match standing(repo, id, theirs)? {
+            Standing::Ahead => updates.push(update(&key, theirs, id, false)),
+            Standing::Parted => found.parted.push(info.name),
+            Standing::Behind => found.behind.push(info.name),
+            Standing::Same => {}
+        }
+    }
+    for info in repo.list_refs(RefKind::Tag)? {
+        let key = format!("tag/{}", info.name);
+        if let (Some(id), None) = (info.commit, offered(&client.offered, &key)) {
+            updates.push(update(&key, None, id, false));
+        }
+    }
+    Ok(updates)
+}
+
+/// Exchanges both ways with one remote.
 fn sync(
     context: &Context,
     repo: &Repo,
     remote: &Remote,
     report: &mut Report,
-) -> Result<Vec<String>, Failure> {
+) -> Result<Found, Failure> {
     let asked = context.asked()?;
     let done = with_client(context, repo, &remote.url, |mut client| {
         client.fetch(&tips(&client.offered))?;
-        let (mut updates, mut parted) = (Vec::new(), Vec::new());
-        if client.may_push() {
-            for info in repo.list_refs(RefKind::Branch)? {
-                let Some(id) = info.commit else {
-                    continue;
-                };
-                let key = format!("branch/{}", info.name);
-                let theirs = offered(&client.offered, &key);
-                match standing(repo, id, theirs)? {
-                    Standing::Ahead => updates.push(update(&key, theirs, id, false)),
-                    Standing::Parted => parted.push(info.name),
-                    Standing::Same | Standing::Behind => {}
-                }
-            }
-            for info in repo.list_refs(RefKind::Tag)? {
-                let key = format!("tag/{}", info.name);
-                if let (Some(id), None) = (info.commit, offered(&client.offered, &key)) {
-                    updates.push(update(&key, None, id, false));
-                }
-            }
+        let mut found = Found::default();
+        let mut updates = ahead(repo, &client, &mut found)?;
+        if !client.may_push() {
+            let keys = updates.drain(..).map(|update| update.key);
+            let names = keys.filter_map(|key| Some(key.split_once('/')?.1.to_owned()));
+            found.unsent = names.collect();
         }
         let pushed = match updates.is_empty() {
             true => Ok(Vec::new()),
@@ -115,10 +171,10 @@ fn sync(
         let gone = repo.gone_from(&remote.name, &there)?;
         let refs = repo.note_remote(&remote.name, &there, &Default::default(), &asked)?;
         let pushed = pushed?;
-        Ok((client.finish(refs), pushed, parted, gone))
+        Ok((client.finish(refs), pushed, found, gone))
     })?;
-    let (summary, pushed, parted, gone) = done;
+    let (summary, pushed, found, gone) = done;
     tell_gone(context, &remote.name, &gone, false);
     report.add(summary, pushed);
-    Ok(parted)
+    Ok(found)
 }
