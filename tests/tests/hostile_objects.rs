@@ -14,13 +14,18 @@ use dmv_core::reach::{Detail, Reach};
 use dmv_core::store::CheckedRecord;
 use dmv_net::session::{Client, Link, NetError};
 use dmv_net::sync::SyncError;
-use dmv_net::wire::{Code, Frame, MAX_FRAME_BYTES, Message, Update};
+use dmv_net::wire::{Code, Frame, LITTLE_BYTES, MAX_FRAME_BYTES, Message, Update};
 use dmv_tests::evil::{
     a_commit, client_hello, frames, is_left_by, is_protocol, meets, offering, one_object, record,
     served, with, zeros,
 };
 use dmv_tests::peers::{Done, Place, note};
 use dmv_tests::scratch::files_of;
+
+/// More content than may come with metadata: the rest comes when it is asked for.
+fn too_much_content() -> Frame {
+    one_object(ObjectType::Chunk, &vec![0; LITTLE_BYTES as usize + 1])
+}
 
 #[test]
 fn objects_that_are_not_what_they_should_be_leave_no_trace() -> Done {
@@ -39,7 +44,7 @@ fn objects_that_are_not_what_they_should_be_leave_no_trace() -> Done {
     let bad: Vec<Frame> = vec![
         one_object(ObjectType::Tree, &nasty),
         one_object(ObjectType::Commit, b"no commit"),
-        one_object(ObjectType::Chunk, b"chunks come when asked for"),
+        too_much_content(),
         Frame::Objects(vec![9, 1, 0]),
         Frame::Objects(vec![1, 0xff, 0xff, 0xff, 0xff, 0x0f]),
         Frame::Record(vec![0; 64]),
@@ -105,7 +110,7 @@ fn a_push_without_its_objects_moves_nothing() -> Done {
     ];
     let endings: Vec<Vec<Frame>> = vec![
         lacking.to_vec(),
-        vec![one_object(ObjectType::Chunk, b"unasked")],
+        vec![too_much_content()],
         vec![one_object(ObjectType::Tree, b"no tree")],
         vec![Message::Push(Vec::new()).frame()],
     ];
