@@ -6,7 +6,8 @@
 
 use super::error::StoreError;
 use super::layout::FileId;
-use super::table::{Entry, Place, Room, Table};
+use super::room::Room;
+use super::table::{Entry, Place, Table};
 use crate::hash::ObjectId;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -4,6 +4,7 @@
 //! memory. Every step takes logarithmic time at most.
 
 use super::layout::FileId;
+use super::room::Room;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,22 +20,36 @@ struct Lru<V> {
     uses: BTreeMap<u64, Key>,
     clock: u64,
     room: usize,
+    /// What else its values take of, if other caches do, too.
+    shared: Option<Room>,
 }
 
 struct Kept<V> {
     value: Arc<V>,
     size: usize,
+    /// What it takes of the shared room.
+    of_shared: usize,
     used: u64,
 }
 
 impl<V> Cache<V> {
     /// A cache for values of `room` bytes together, or one value that is larger.
     pub(super) fn new(room: usize) -> Cache<V> {
+        Cache::with(room, None)
+    }
+
+    /// The same, for values that also find place in `shared`, but for a single one.
+    pub(super) fn sharing(room: usize, shared: Room) -> Cache<V> {
+        Cache::with(room, Some(shared))
+    }
+
+    fn with(room: usize, shared: Option<Room>) -> Cache<V> {
         Cache(Mutex::new(Lru {
             values: HashMap::new(),
             uses: BTreeMap::new(),
             clock: 0,
             room,
+            shared,
         }))
     }
 
@@ -54,17 +69,25 @@ impl<V> Cache<V> {
     pub(super) fn keep(&self, key: Key, value: &Arc<V>, size: usize) {
         let mut lru = self.lock();
         lru.forget(key);
-        while lru.room < size
-            && let Some((_, oldest)) = lru.uses.pop_first()
-        {
+        let mut has_room = lru.take(size);
+        while !has_room && let Some((_, oldest)) = lru.uses.pop_first() {
             lru.forget(oldest);
+            has_room = lru.take(size);
+        }
+        let (mut size, mut of_shared) = (size, size);
+        if !has_room {
+            // It is kept alone, at no more than the room there is.
+            (size, of_shared) = (size.min(lru.room), 0);
+            lru.room -= size;
         }
         let used = lru.tick();
-        let value = value.clone();
-        // A value larger than all the room is kept alone, at no more than its size.
-        let size = size.min(lru.room);
-        lru.room -= size;
-        lru.values.insert(key, Kept { value, size, used });
+        let kept = Kept {
+            value: value.clone(),
+            size,
+            of_shared,
+            used,
+        };
+        lru.values.insert(key, kept);
         lru.uses.insert(used, key);
     }
 
@@ -79,11 +102,33 @@ impl<V> Lru<V> {
         self.clock
     }
 
+    /// Takes room for a value; `false`: there is none.
+    fn take(&mut self, size: usize) -> bool {
+        let is_there = self.room >= size && self.shared.as_ref().is_none_or(|s| s.take(size));
+        if is_there {
+            self.room -= size;
+        }
+        is_there
+    }
+
     fn forget(&mut self, key: Key) {
         if let Some(kept) = self.values.remove(&key) {
             self.uses.remove(&kept.used);
             self.room += kept.size;
+            self.give_back(kept.of_shared);
         }
+    }
+
+    fn give_back(&self, bytes: usize) {
+        if let Some(shared) = &self.shared {
+            shared.give_back(bytes);
+        }
+    }
+}
+
+impl<V> Drop for Lru<V> {
+    fn drop(&mut self) {
+        self.give_back(self.values.values().map(|kept| kept.of_shared).sum());
     }
 }
 
@@ -124,5 +169,30 @@ mod tests {
         cache.keep(key(8), &Arc::new(8), 10);
         assert_eq!(kept(&cache), [8]);
         assert_eq!(cache.lock().uses.len(), 1);
+    }
+
+    #[test]
+    fn caches_share_a_room_and_each_may_keep_one_value_beyond_it() {
+        let shared = Room::of(6);
+        let cache = || Cache::sharing(10, shared.clone());
+        let (first, second) = (cache(), cache());
+        for n in 0..3 {
+            first.keep(key(n), &Arc::new(n), 2);
+        }
+        second.keep(key(3), &Arc::new(3), 2);
+        assert_eq!((kept(&first), kept(&second)), (vec![0, 1, 2], vec![3]));
+        second.keep(key(4), &Arc::new(4), 2);
+        assert_eq!(kept(&second), [4], "there is room for one alone");
+        first.keep(key(5), &Arc::new(5), 4);
+        assert_eq!(
+            kept(&first),
+            [2, 5],
+            "room of its own is made, not another's"
+        );
+        drop(first);
+        second.keep(key(6), &Arc::new(6), 6);
+        assert_eq!(kept(&second), [4, 6], "what is gone gives room back");
+        drop(second);
+        assert!(shared.take(6) && !shared.take(1));
     }
 }

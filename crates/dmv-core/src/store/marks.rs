@@ -1,7 +1,8 @@
 //! Marks on objects, one bit each: memory for a walk over everything, whatever the number of
 //! objects that are not here.
 
-use super::table::{Place, Room, Table};
+use super::room::Room;
+use super::table::{Place, Table};
 use super::{FileId, Store, StoreError, read};
 use crate::hash::ObjectId;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ impl Store {
         };
         Marks {
             tables: read(&self.tables).iter().map(blank).collect(),
-            room: Room::default(),
+            room: Room::for_tables(),
         }
     }
 }

@@ -18,6 +18,7 @@ mod read;
 mod receive;
 mod recover;
 mod rewrite;
+mod room;
 mod scan;
 mod search;
 mod send;
@@ -44,11 +45,12 @@ use crate::object::ObjectType;
 use crate::vfs::{Open, Vfs, VfsFile};
 use arrivals::Arrivals;
 use read::FrameCache;
+use room::Room;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
-use table::{Room, Table};
+use table::Table;
 
 /// Tables of about one size that may pile up before they are merged, and the ratio between sizes.
 pub const MERGE_TABLES: usize = 8;
@@ -165,7 +167,7 @@ impl Store {
             rows: RwLock::default(),
             files: RwLock::default(),
             tables: RwLock::default(),
-            room: Room::default(),
+            room: Room::for_tables(),
             source,
             cache: FrameCache::default(),
             meta_reads: AtomicU64::new(0),

@@ -6,6 +6,7 @@ use super::frame::{FrameTable, decode_payload};
 use super::layout::{
     Encoding, FileId, PAYLOAD_CHECK_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordType,
 };
+use super::room::Room;
 use super::table::{Place, read_exactly};
 use super::{Store, read};
 use crate::hash::ObjectId;
@@ -49,7 +50,7 @@ pub(super) struct FrameCache {
 impl Default for FrameCache {
     fn default() -> FrameCache {
         FrameCache {
-            frames: Cache::new(CACHED_BYTES),
+            frames: Cache::sharing(CACHED_BYTES, Room::for_frames()),
             tables: Cache::new(CACHED_TABLES),
         }
     }

@@ -10,14 +10,15 @@ use super::error::{IoContext, StoreError};
 use super::layout::{
     ENTRY_BYTES, FileId, PAYLOAD_CHECK_BYTES, RecordHeader, RecordType, Trailer, array,
 };
+use super::room::Room;
 use super::search::position;
 use crate::hash::{ID_BYTES, ObjectId};
 use crate::limits::MAX_SEGMENT_ENTRIES;
 use crate::object::ObjectType;
 use crate::vfs::{Open, Vfs, VfsFile};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 const INDEX_MAGIC: &[u8; 8] = b"DMVINDX\n";
 const INDEX_VERSION: u16 = 1;
@@ -26,9 +27,6 @@ const INDEX_HEADER_BYTES: usize = 24;
 const MERGED_ENTRY_BYTES: usize = ENTRY_BYTES + 2;
 /// Entries per fan-out slot aimed at: about one 4 KiB read.
 const ENTRIES_PER_SLOT: usize = 64;
-/// Memory that the tables of all stores of this process may take together to be kept whole: enough
-/// for the tables of two full segments and some smaller ones.
-const KEPT_BYTES: usize = 32 << 20;
 /// Bytes read at a time when a table is walked.
 const WALK_BYTES: usize = 64 << 10;
 
@@ -130,43 +128,6 @@ pub fn gaps_of(payload: &[u8]) -> Vec<(u64, u64)> {
     let word = |b: &[u8]| u64::from_le_bytes(array(b));
     let gaps = payload[SEGMENT_FIXED_BYTES..].chunks_exact(16).take(g);
     gaps.map(|gap| (word(&gap[..8]), word(&gap[8..]))).collect()
-}
-
-/// How much more memory tables may take to be kept whole. A process that serves many peers has many
-/// stores, and a clone has three: by default they share one room.
-#[derive(Clone)]
-pub struct Room(Option<Arc<AtomicUsize>>);
-
-impl Default for Room {
-    fn default() -> Room {
-        static OF_PROCESS: LazyLock<Room> = LazyLock::new(|| Room::of(KEPT_BYTES));
-        OF_PROCESS.clone()
-    }
-}
-
-impl Room {
-    /// For tables that are not going to be kept.
-    pub const fn none() -> Room {
-        Room(None)
-    }
-
-    fn of(bytes: usize) -> Room {
-        Room(Some(Arc::new(AtomicUsize::new(bytes))))
-    }
-
-    fn take(&self, bytes: usize) -> bool {
-        let order = Ordering::Relaxed;
-        self.0.as_ref().is_some_and(|room| {
-            let taken = room.fetch_update(order, order, |n| n.checked_sub(bytes));
-            taken.is_ok()
-        })
-    }
-
-    fn give_back(&self, bytes: usize) {
-        if let Some(room) = &self.0 {
-            room.fetch_add(bytes, Ordering::Relaxed);
-        }
-    }
 }
 
 /// The entries of a table, and the room that they take of.
@@ -690,6 +651,7 @@ mod tests {
     use super::super::layout::Encoding;
     use super::*;
     use std::io;
+    use std::sync::atomic::AtomicUsize;
 
     /// A file in memory that counts the bytes read.
     struct Counted(Vec<u8>, AtomicUsize);
