@@ -19,6 +19,8 @@ pub enum Kind {
     Path,
     /// A branch's name.
     Branch,
+    /// The URL of a relay; empty: none.
+    Relay,
     /// `auto`, `always` or `never`.
     Color,
     /// A whole number of seconds, at least one.
@@ -81,7 +83,7 @@ pub const KEYS: [Key; 12] = [
     ),
     key(
         "net.relay",
-        Kind::Text,
+        Kind::Relay,
         None,
         "a relay for dmv:// addresses, as a URL: used where no direct way is found",
     ),
@@ -292,6 +294,7 @@ pub fn check(key: &Key, value: &str, place: &str) -> Result<(), Failure> {
         Kind::Bool => matches!(value, "true" | "false"),
         Kind::Path => !value.contains('\0'),
         Kind::Branch => check_ref_name(value).is_ok(),
+        Kind::Relay => value.is_empty() || is_web_address(value),
         Kind::Color => matches!(value, "auto" | "always" | "never"),
         Kind::Seconds => value.parse().is_ok_and(|n: u32| n > 0),
     };
@@ -302,6 +305,14 @@ pub fn check(key: &Key, value: &str, place: &str) -> Result<(), Failure> {
     }
 }
 
+/// Whether a value looks like one; who uses it parses it.
+fn is_web_address(value: &str) -> bool {
+    let rest = value.strip_prefix("https://");
+    let rest = rest.or_else(|| value.strip_prefix("http://"));
+    let host = rest.and_then(|rest| rest.split(['/', ':']).next());
+    host.is_some_and(|host| !host.is_empty()) && !value.contains(char::is_whitespace)
+}
+
 fn bad(key: &Key, value: &str, place: &str) -> Failure {
     let wanted = match key.kind {
         Kind::Text => "one line of text",
@@ -309,6 +320,7 @@ fn bad(key: &Key, value: &str, place: &str) -> Failure {
         Kind::Bool => "true or false",
         Kind::Path => "a path",
         Kind::Branch => "a branch's name",
+        Kind::Relay => "http://HOST:PORT or https://HOST",
         Kind::Color => "auto, always or never",
         Kind::Seconds => "a number of seconds, at least 1",
     };

@@ -7,6 +7,7 @@ mod place;
 use place::running::Running;
 use place::{Outcome, Place};
 use serde_json::Value;
+use std::io::Write;
 
 fn key(place: &Place) -> Outcome<String> {
     Ok(place.ok(&["id"])?.trim().to_owned())
@@ -125,5 +126,99 @@ fn content_is_brought_and_given_up_over_the_network() -> Outcome {
     let (exit, said) = server.stop()?;
     assert_eq!(exit, Some(0), "{said}");
     lap.fails(6, &["-C", "film", "get", "raw"])?;
+    Ok(())
+}
+
+/// A relay on this machine, until it is dropped.
+struct Relay(std::process::Child, String);
+
+impl Relay {
+    /// `None`: there is no such program here (cargo install iroh-relay --features server).
+    fn start(place: &Place) -> Outcome<Option<Relay>> {
+        let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let settings = place.home().join("relay.toml");
+        let text = format!("http_bind_addr = \"{free}\"\nenable_metrics = false\n");
+        std::fs::write(&settings, text)?;
+        let mut command = std::process::Command::new("iroh-relay");
+        command.arg("--dev").arg("--config-path").arg(settings);
+        let none = std::process::Stdio::null;
+        command.stdin(none()).stdout(none()).stderr(none());
+        let Ok(child) = command.spawn() else {
+            return Ok(None);
+        };
+        let relay = Relay(child, format!("http://{free}/"));
+        for _ in 0..100 {
+            if std::net::TcpStream::connect(free).is_ok() {
+                return Ok(Some(relay));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        Err("the relay does not start".into())
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Nobody announces anything, and no place is given: there is no way but the relay.
+#[test]
+fn peers_meet_at_a_relay_of_their_own() -> Outcome {
+    let (mut desk, mut lap) = (Place::with_repository()?, Place::new()?);
+    let Some(relay) = Relay::start(&desk)? else {
+        let why = "skipped: no iroh-relay here (cargo install iroh-relay --features server)";
+        writeln!(std::io::stderr(), "{why}")?;
+        return Ok(());
+    };
+    for place in [&mut desk, &mut lap] {
+        place.env.push(("DMV_NET_RELAY", relay.1.clone().into()));
+    }
+    desk.write("a", "one\n")?;
+    desk.commit("first")?;
+    desk.ok(&["trust", &key(&lap)?, "--write"])?;
+    let server = Running::serve(&desk, &[])?;
+    let at = format!("dmv://{}", key(&desk)?);
+    let all = server.ready["addresses"].as_array().ok_or("no addresses")?;
+    assert_eq!(all.last(), Some(&at.as_str().into()), "{all:?}");
+    lap.ok(&["clone", &at, "film"])?;
+    std::fs::write(lap.work().join("film/b"), "two\n")?;
+    lap.ok(&["-C", "film", "commit", "-m", "second"])?;
+    lap.ok(&["-C", "film", "push"])?;
+    assert_eq!(desk.records(&["log", "--json"])?.len(), 2);
+    let url = relay.1.clone();
+    drop(relay);
+    let said = lap.fails(13, &["-C", "film", "fetch"])?;
+    assert!(
+        said.contains(&format!("the relay {url} does not answer")),
+        "{said}"
+    );
+    let (_, said, events) = server.stop_and_hear()?;
+    let states: Vec<&Value> = events.iter().filter(|e| e["event"] == "relay").collect();
+    assert_eq!(
+        (&states[0]["state"], &states[1]["state"]),
+        (&"reached".into(), &"silent".into())
+    );
+    assert!(said.contains("peers can come through the relay"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn what_is_no_relay_is_refused() -> Outcome {
+    let place = Place::new()?;
+    for wrong in ["relay.example.org", "ftp://x", "http://"] {
+        let said = place.fails(20, &["config", "set", "--user", "net.relay", wrong])?;
+        assert!(said.contains("http://HOST:PORT or https://HOST"), "{said}");
+    }
+    place.ok(&[
+        "config",
+        "set",
+        "--user",
+        "net.relay",
+        "https://relay.example.org",
+    ])?;
+    place.ok(&["config", "set", "--user", "net.relay", ""])?;
     Ok(())
 }

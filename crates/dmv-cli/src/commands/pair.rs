@@ -6,6 +6,7 @@ use super::trust::{PeerValue, called};
 use crate::context::Context;
 use crate::error::{EXIT_NO_REPOSITORY, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::text::clean;
+use crate::peers::relays;
 use crate::ui;
 use dmv_core::refs::check_ref_name;
 use dmv_core::repo::{Access, Peer, Repo};
@@ -43,7 +44,7 @@ pub struct Args {
     /// What to call the other device; by default what it calls itself
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Where the other device is
+    /// Where the other device is; `dmv://KEY`: at the relay
     #[arg(long, value_name = "dmv://KEY@HOST:PORT")]
     peer: Option<PeerAddress>,
     /// Listen at IP:PORT, IP or :PORT, and do not look around on the local network
@@ -78,6 +79,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         code: code.clone(),
         told: told.is_some(),
         listen: args.listen.clone(),
+        relays: relays(context)?,
         lan: args.listen.is_none() && args.peer.is_none(),
         peer: args.peer.clone(),
         name: rustix::system::uname()
@@ -175,7 +177,9 @@ fn ready(
         context
             .ui
             .note(format_args!("on the other device: dmv pair {code}"));
-        if let Some(address) = addresses.first() {
+        // At the relay, if there is one: that is within the other's reach from anywhere.
+        let at_relay = addresses.iter().find(|address| !address.contains('@'));
+        if let Some(address) = at_relay.or(addresses.first()) {
             context.ui.note(format_args!(
                 "where it does not find this one: dmv pair {code} --peer {address}"
             ));

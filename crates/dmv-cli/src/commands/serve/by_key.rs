@@ -10,7 +10,7 @@ use crate::peers::relays;
 use dmv_core::repo::{Asked, Peer, PeerKey, RefMoved, discover};
 use dmv_net::session::Traffic;
 use dmv_net::transport::quic::blocking::serve_repository;
-use dmv_net::transport::quic::{Limits, Listen, ServeEvent, ServeOptions};
+use dmv_net::transport::quic::{Limits, Listen, RelayState, ServeEvent, ServeOptions};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
@@ -109,6 +109,14 @@ fn tell(context: &Context, own: &PeerKey, event: &ServeEvent) -> Result<(), Fail
             let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
             json!({ "key": own.to_string(), "addresses": addresses })
         }
+        ServeEvent::Relay { url, state } => {
+            let state = match state {
+                RelayState::Reached => "reached",
+                RelayState::Denied => "denied",
+                RelayState::Silent => "silent",
+            };
+            json!({ "event": "relay", "url": url, "state": state })
+        }
         ServeEvent::TurnedAway(key) => json!({ "event": "turned-away", "key": key.to_string() }),
         ServeEvent::Came(peer) => of(peer, "connected"),
         ServeEvent::Session(peer, Ok(served)) => {
@@ -153,6 +161,13 @@ fn report(
                 context.ui.finish()?;
             }
         }
+        ServeEvent::Relay { url, state } => context.ui.note(match state {
+            RelayState::Reached => format!("peers can come through the relay {url}"),
+            RelayState::Denied => format!("the relay {url} does not let this device in"),
+            RelayState::Silent => {
+                format!("the relay {url} does not answer; it is tried again and again")
+            }
+        }),
         ServeEvent::Came(peer) => {
             if context.ui.verbose() {
                 context.ui.note(format_args!("{} comes", called(&peer)));

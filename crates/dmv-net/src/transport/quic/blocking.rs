@@ -1,6 +1,7 @@
 //! The same for threads that know nothing of tokio. Each call has a runtime of its own.
 
 use super::lan::Ear;
+use super::relay::RELAY_TIME;
 use super::repository::Answers;
 use super::{
     Confirm, Found, LanService, Node, NodeOptions, PairError, PairEvent, PairOptions, Paired,
@@ -64,7 +65,18 @@ pub fn serve_repository(
     });
     let served = runtime.block_on(async {
         let node = Node::bind(key, &[SESSION], &node_options).await?;
-        (answers.options.event)(ServeEvent::Ready(node.own_addresses()));
+        tokio::select! {
+            () = node.meet_relay(RELAY_TIME) => {}
+            () = cancelled(job) => {}
+        }
+        let event = &answers.options.event;
+        let tell_relay = |state| {
+            let named = node.named_relays().into_iter();
+            named.for_each(|url| event(ServeEvent::Relay { url, state }));
+        };
+        let state = node.relay_state();
+        event(ServeEvent::Ready(node.own_addresses()));
+        tell_relay(state);
         let label = &answers.options.label;
         let ear = match answers.options.lan {
             true => Some(Ear::open(LanService::Repository, &node, Some(label))?),
@@ -80,6 +92,7 @@ pub fn serve_repository(
         let served = tokio::select! {
             served = serving => served,
             () = follow => Served::default(),
+            () = node.follow_relay(state, tell_relay) => Served::default(),
         };
         node.close().await;
         Ok::<_, QuicError>(served)

@@ -11,6 +11,7 @@ mod lan;
 mod node;
 mod pair;
 mod pump;
+mod relay;
 mod repository;
 mod serve;
 #[cfg(test)]
@@ -22,6 +23,7 @@ pub(super) use client::{Helper, connect};
 pub use lan::{Found, Service as LanService, look_around};
 pub use node::{Connection, Node, NodeOptions};
 pub use pair::{Code, Confirm, NotACode, PairError, PairEvent, PairOptions, Paired};
+pub use relay::RelayState;
 pub use repository::{ServeEvent, ServeOptions};
 pub use serve::{Limits, Served, Service, Timed, serve};
 

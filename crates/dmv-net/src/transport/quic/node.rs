@@ -1,13 +1,13 @@
 //! Our end: a socket with our key, from which peers are dialled.
 
-use super::{Listen, PeerAddress, QuicError, closing, lan};
+use super::{Listen, PeerAddress, QuicError, RelayState, closing, lan, relay};
 use crate::identity::DeviceKey;
 use dmv_core::repo::PeerKey;
 use iroh::endpoint::{
     ConnectError, ConnectingError, ConnectionError, IdleTimeout, QuicTransportConfig, RecvStream,
     SendStream, VarInt, presets,
 };
-use iroh::{Endpoint, EndpointAddr, PublicKey, RelayMode, RelayUrl, TransportAddr};
+use iroh::{Endpoint, EndpointAddr, PublicKey, RelayUrl, TransportAddr};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -15,6 +15,8 @@ use std::time::Duration;
 const DIAL_TIME: Duration = Duration::from_secs(10);
 /// How long to listen for a peer's announcement. They come at least every second.
 const FIND_TIME: Duration = Duration::from_secs(5);
+/// The same where there is a relay to turn to.
+const FIND_TIME_BEFORE_RELAY: Duration = Duration::from_millis(1500);
 /// How long closing may take before the process goes on.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 /// A path on which nothing comes for so long is dead.
@@ -40,7 +42,7 @@ pub struct NodeOptions {
 #[derive(Clone)]
 pub struct Node {
     pub(super) endpoint: Endpoint,
-    relays: Vec<RelayUrl>,
+    pub(super) relays: Vec<RelayUrl>,
 }
 
 impl Node {
@@ -50,15 +52,12 @@ impl Node {
         protocols: &[&[u8]],
         options: &NodeOptions,
     ) -> Result<Node, QuicError> {
-        let relays = parse_relays(&options.relays)?;
-        let mode = match relays.as_slice() {
-            [] => RelayMode::Disabled,
-            urls => RelayMode::custom(urls.iter().cloned()),
-        };
+        let relays = relay::parse(&options.relays)?;
         let mut builder = Endpoint::builder(presets::Minimal)
             .secret_key(key.secret().clone())
             .alpns(protocols.iter().map(|p| p.to_vec()).collect())
-            .relay_mode(mode)
+            .relay_mode(relay::mode(&relays))
+            .dns_resolver(relay::resolver())
             .transport_config(transport_config());
         if let Some(Listen(sockets)) = &options.listen {
             builder = builder.clear_ip_transports();
@@ -92,14 +91,18 @@ impl Node {
         out
     }
 
-    /// The same, as peers would write it.
+    /// The same, as peers would write it; and without a place, if a relay keeps a connection to us.
     pub fn own_addresses(&self) -> Vec<PeerAddress> {
         let key = self.key();
         let at = |place: SocketAddr| PeerAddress {
             key,
             place: Some(place.to_string()),
         };
-        self.addresses().into_iter().map(at).collect()
+        let mut out: Vec<PeerAddress> = self.addresses().into_iter().map(at).collect();
+        if self.relay_state() == RelayState::Reached {
+            out.push(PeerAddress { key, place: None });
+        }
+        out
     }
 
     /// Dials a peer. When this returns it has proved that it has the key of `address`.
@@ -117,7 +120,7 @@ impl Node {
         }
         let at = match &address.place {
             Some(place) => resolve(place).await.map_err(|e| unreachable(&e))?,
-            None => lan::find(self, &address.key, FIND_TIME).await?,
+            None => self.find(&address.key).await?,
         };
         if at.is_empty() && self.relays.is_empty() {
             return Err(unreachable("it was not found on the local network"));
@@ -125,7 +128,18 @@ impl Node {
         self.dial_at(address, &at, protocol).await
     }
 
-    /// Dials a peer that may be at any of several places.
+    /// Where a peer is on the local network; empty if it is not there. With a relay the network is
+    /// asked first, but not for long: who is near is reached without the relay.
+    async fn find(&self, key: &PeerKey) -> Result<Vec<SocketAddr>, QuicError> {
+        if self.relays.is_empty() {
+            return lan::find(self, key, FIND_TIME).await;
+        }
+        // A network without announcements is no obstacle.
+        let found = lan::find(self, key, FIND_TIME_BEFORE_RELAY).await;
+        Ok(found.unwrap_or_default())
+    }
+
+    /// Dials a peer that may be at any of several places, or at the relay.
     pub(super) async fn dial_at(
         &self,
         address: &PeerAddress,
@@ -144,7 +158,10 @@ impl Node {
         let target = EndpointAddr::from_parts(id, places.chain(relays));
         let dialling = self.endpoint.connect(target, protocol);
         match tokio::time::timeout(DIAL_TIME, dialling).await {
-            Err(_) => Err(unreachable("the time is up")),
+            Err(_) => Err(unreachable(&format!(
+                "the time is up{}",
+                self.about_relay()
+            ))),
             Ok(Err(e)) => Err(dial_error(&peer, &e)),
             Ok(Ok(conn)) => Ok(Connection { conn, peer }),
         }
@@ -219,14 +236,6 @@ fn transport_config() -> QuicTransportConfig {
         .max_idle_timeout(Some(dead))
         .keep_alive_interval(KEEP_ALIVE)
         .build()
-}
-
-fn parse_relays(urls: &[String]) -> Result<Vec<RelayUrl>, QuicError> {
-    let parse = |url: &String| {
-        let bad = |e| QuicError::Local(format!("'{url}' is no relay's URL: {e}"));
-        url.parse::<RelayUrl>().map_err(bad)
-    };
-    urls.iter().map(parse).collect()
 }
 
 fn where_to(listen: Option<&Listen>) -> String {

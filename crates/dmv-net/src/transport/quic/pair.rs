@@ -7,6 +7,7 @@
 
 use super::lan::{Ear, Found, Service};
 use super::node::{Connection, Node, NodeOptions};
+use super::relay::RELAY_TIME;
 use super::{Listen, PeerAddress, QuicError, closing};
 use crate::identity::DeviceKey;
 use dmv_core::repo::{Access, MAX_PEER_NAME_BYTES, PeerKey};
@@ -85,6 +86,8 @@ pub struct PairOptions {
     pub told: bool,
     /// Where to listen; `None`: where the system likes.
     pub listen: Option<Listen>,
+    /// Relays of the user's choice, as URLs.
+    pub relays: Vec<String>,
     /// Whether to look for the other on the local network.
     pub lan: bool,
     /// Where the other is, if that is known.
@@ -152,7 +155,7 @@ pub async fn pair(
 ) -> Result<Paired, PairError> {
     let node_options = NodeOptions {
         listen: options.listen.clone(),
-        relays: Vec::new(),
+        relays: options.relays.clone(),
     };
     let node = Node::bind(key, &[PROTOCOL], &node_options).await?;
     let meeting = Meeting {
@@ -163,7 +166,10 @@ pub async fn pair(
         others: BTreeMap::new(),
     };
     let done = tokio::select! {
-        done = meeting.run(&event) => done,
+        done = async {
+            node.meet_relay(RELAY_TIME).await;
+            meeting.run(&event).await
+        } => done,
         () = stop => Err(PairError::Stopped),
     };
     node.close().await;

@@ -1,7 +1,7 @@
 //! A repository that answers peers: the allow-list decides, a session answers.
 
 use super::pump::{Sink, Source};
-use super::{Limits, Listen, PeerAddress, Service, Timed};
+use super::{Limits, Listen, PeerAddress, RelayState, Service, Timed};
 use crate::session::{self, Link, NetError, Served};
 use crate::wire;
 use dmv_core::job::Job;
@@ -35,6 +35,13 @@ pub struct ServeOptions {
 pub enum ServeEvent {
     /// Peers can come.
     Ready(Vec<PeerAddress>),
+    /// It stands otherwise with the relay than before.
+    Relay {
+        /// Its URL.
+        url: String,
+        /// Whether peers can come through it.
+        state: RelayState,
+    },
     /// An unknown key was turned away.
     TurnedAway(PeerKey),
     /// A session with a peer begins.

@@ -22,6 +22,7 @@ fn options(code: &str, name: &str, gives: Option<Access>) -> PairOptions {
         code: code.parse().expect("a code"),
         told: false,
         listen: Some(Listen::loopback()),
+        relays: Vec::new(),
         lan: false,
         peer: None,
         name: name.into(),

@@ -1,0 +1,173 @@
+//! Relays of the user's own: whether they answer, and what is said of those that do not.
+//!
+//! A relay passes packets between two devices that both keep a connection to it. It sees their keys
+//! and how much they exchange, and cannot read it: the handshake is the devices' own.
+
+use super::{Node, QuicError};
+use iroh::dns::DnsResolver;
+use iroh::endpoint::RelayStatus;
+use iroh::{RelayConfig, RelayMap, RelayMode, RelayUrl, Watcher};
+use std::time::Duration;
+
+/// How long to wait for a relay before going on without it.
+pub(super) const RELAY_TIME: Duration = Duration::from_secs(5);
+
+/// Reads what the user has set.
+pub(super) fn parse(urls: &[String]) -> Result<Vec<RelayUrl>, QuicError> {
+    let parse = |url: &String| {
+        let bad = |why: &str| QuicError::Local(format!("'{url}' is no relay's URL: {why}"));
+        // iroh speaks TLS where the scheme is not http, whatever it is.
+        if !url.starts_with("http://") && !url.starts_with("https://") {
+            return Err(bad("it begins with neither http:// nor https://"));
+        }
+        url.parse::<RelayUrl>().map_err(|e| bad(&e.to_string()))
+    };
+    urls.iter().map(parse).collect()
+}
+
+/// How iroh uses them.
+pub(super) fn mode(relays: &[RelayUrl]) -> RelayMode {
+    if relays.is_empty() {
+        return RelayMode::Disabled;
+    }
+    let config = |url: &RelayUrl| {
+        let mut config = RelayConfig::from(url.clone());
+        if url.scheme() == "http" {
+            // A relay without a certificate cannot tell us our address over QUIC: iroh would ask for
+            // three seconds before it turned to the relay.
+            config.quic = None;
+        }
+        config
+    };
+    RelayMode::Custom(relays.iter().map(config).collect::<RelayMap>())
+}
+
+/// Looks up relays' names as the system is set, and nowhere else: iroh's own resolver turns to public
+/// name servers when those of the system do not answer.
+pub(super) fn resolver() -> DnsResolver {
+    DnsResolver::builder()
+        .with_system_defaults()
+        .disable_fallback()
+        .build()
+}
+
+/// How it stands with the relay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RelayState {
+    /// It keeps a connection to us: peers can come through it.
+    Reached,
+    /// It answers, and does not let our key in.
+    Denied,
+    /// It does not answer, or not as a relay would, or cannot prove its name.
+    Silent,
+}
+
+impl RelayState {
+    fn of(relays: &[RelayStatus]) -> RelayState {
+        if relays.iter().any(RelayStatus::is_connected) {
+            RelayState::Reached
+        } else if relays.iter().any(|r| r.auth_denied_reason().is_some()) {
+            RelayState::Denied
+        } else {
+            RelayState::Silent
+        }
+    }
+}
+
+impl Node {
+    /// How it stands with the relay at this moment.
+    pub(super) fn relay_state(&self) -> RelayState {
+        RelayState::of(&self.endpoint.home_relay_status().get())
+    }
+
+    /// The relays, in words; `None`: none is set.
+    pub(super) fn named_relays(&self) -> Option<String> {
+        let all: Vec<&str> = self.relays.iter().map(|url| url.as_str()).collect();
+        (!all.is_empty()).then(|| all.join(" and "))
+    }
+
+    /// Waits until a relay has answered, if one is set, or until `time` is up.
+    pub(super) async fn meet_relay(&self, time: Duration) {
+        if self.relays.is_empty() {
+            return;
+        }
+        let mut states = self.endpoint.home_relay_status();
+        let answered = async {
+            let mut now = states.get();
+            while RelayState::of(&now) == RelayState::Silent {
+                let Ok(next) = states.updated().await else {
+                    return;
+                };
+                now = next;
+            }
+        };
+        // What comes too late is told of by `follow_relay`.
+        let _ = tokio::time::timeout(time, answered).await;
+    }
+
+    /// Tells whenever it stands otherwise with the relay than `known`; does not return.
+    pub(super) async fn follow_relay(&self, mut known: RelayState, tell: impl Fn(RelayState)) {
+        let mut states = self.endpoint.home_relay_status();
+        let mut now = states.get();
+        loop {
+            let state = RelayState::of(&now);
+            // Who is denied tries again, and is between two answers for most of the time.
+            let tries_again = (known, state) == (RelayState::Denied, RelayState::Silent);
+            if state != known && !tries_again {
+                known = state;
+                tell(state);
+            }
+            now = match states.updated().await {
+                Ok(states) => states,
+                Err(_) => return std::future::pending().await,
+            };
+        }
+    }
+
+    /// What the relays have to do with a peer that was not reached, to be added to a message.
+    pub(super) fn about_relay(&self) -> String {
+        let Some(urls) = self.named_relays() else {
+            return String::new();
+        };
+        match self.relay_state() {
+            RelayState::Reached => format!(", also through the relay {urls}"),
+            RelayState::Denied => format!("; the relay {urls} does not let this device in"),
+            RelayState::Silent => format!("; the relay {urls} does not answer either"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_web_addresses_are_relays() {
+        let parsed = |url: &str| parse(&[url.to_owned()]);
+        for url in [
+            "http://10.0.0.1:3340",
+            "http://[fd00::1]:3340",
+            "https://relay.example.org/",
+        ] {
+            assert_eq!(parsed(url).expect("a relay").len(), 1, "{url}");
+        }
+        for url in ["", "relay.example.org", "ftp://x", "http://", "http://a:b/"] {
+            let said = parsed(url).expect_err("no relay").to_string();
+            assert!(
+                said.contains(&format!("'{url}' is no relay's URL")),
+                "{said}"
+            );
+        }
+        assert_eq!(parse(&[]).expect("none").len(), 0);
+    }
+
+    #[test]
+    fn without_a_relay_none_is_used() {
+        assert!(matches!(mode(&[]), RelayMode::Disabled));
+        let urls = ["http://a:1", "https://b"].map(str::to_owned);
+        let RelayMode::Custom(map) = mode(&parse(&urls).expect("relays")) else {
+            panic!("the relays of the user's choice alone");
+        };
+        assert_eq!(map.len(), 2);
+    }
+}
