@@ -1,28 +1,40 @@
-//! The system's files, with a count of the bytes that are read from packs.
+//! The system's files, with an account of what is read.
 
 use dmv_core::vfs::{Open, OsVfs, Vfs, VfsFile};
 use std::io;
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// A file layer that counts what is read.
+/// What was read at once: of which file, from where to where.
+pub type OneRead = (PathBuf, Range<u64>);
+
+/// A file layer that notes what is read.
 #[derive(Clone, Default)]
 pub struct CountVfs {
-    read: Arc<AtomicU64>,
+    reads: Arc<Mutex<Vec<OneRead>>>,
 }
 
 impl CountVfs {
     /// Bytes read since the last call.
     pub fn take(&self) -> u64 {
-        self.read.swap(0, Ordering::Relaxed)
+        let reads = self.take_reads();
+        reads.iter().map(|(_, range)| range.end - range.start).sum()
+    }
+
+    /// What was read since the last call.
+    pub fn take_reads(&self) -> Vec<OneRead> {
+        std::mem::take(&mut self.reads.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Vfs for CountVfs {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn VfsFile>> {
-        let (file, read) = (OsVfs.open(path, how)?, self.read.clone());
-        Ok(Arc::new(CountFile { file, read }))
+        Ok(Arc::new(CountFile {
+            file: OsVfs.open(path, how)?,
+            path: path.to_owned(),
+            reads: self.reads.clone(),
+        }))
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
@@ -48,13 +60,16 @@ impl Vfs for CountVfs {
 
 struct CountFile {
     file: Arc<dyn VfsFile>,
-    read: Arc<AtomicU64>,
+    path: PathBuf,
+    reads: Arc<Mutex<Vec<OneRead>>>,
 }
 
 impl VfsFile for CountFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let n = self.file.read_at(buf, offset)?;
-        self.read.fetch_add(n as u64, Ordering::Relaxed);
+        let range = offset..offset + n as u64;
+        let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
+        reads.push((self.path.clone(), range));
         Ok(n)
     }
 

@@ -11,6 +11,7 @@ use crate::limits::{
 };
 use crate::object::ObjectType;
 use crate::object::codec::{Decoder, put_varint};
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::io::Read;
 use std::ops::Range;
@@ -188,21 +189,21 @@ impl FrameTable {
 /// Decodes the stored payload of a frame into its raw bytes.
 ///
 /// `prefix` is the concatenation of the base objects, empty unless the encoding asks for them.
-pub fn decode_payload(
+pub fn decode_payload<'s>(
     header: &RecordHeader,
-    stored: Vec<u8>,
+    stored: &'s [u8],
     prefix: &[u8],
-) -> Result<Vec<u8>, &'static str> {
+) -> Result<Cow<'s, [u8]>, &'static str> {
     let raw_len = header.raw_len as usize;
     debug_assert!(raw_len <= MAX_FRAME_BYTES && prefix.len() <= MAX_BASE_BYTES);
     let raw = match header.encoding {
-        Encoding::Raw => return Ok(stored),
+        Encoding::Raw => return Ok(Cow::Borrowed(stored)),
         Encoding::Zstd => with_decompressor(|zstd| {
-            zstd.decompress(&stored, raw_len)
+            zstd.decompress(stored, raw_len)
                 .map_err(|_| "payload is not valid zstd")
         })?,
         Encoding::ZstdWithBase => {
-            let reader = std::io::Cursor::new(&stored);
+            let reader = std::io::Cursor::new(stored);
             let mut zstd = zstd::stream::read::Decoder::with_ref_prefix(reader, prefix)
                 .map_err(|_| "no zstd context")?;
             zstd.window_log_max(MAX_WINDOW_LOG)
@@ -218,7 +219,7 @@ pub fn decode_payload(
     if raw.len() != raw_len {
         Err("payload has the wrong length")
     } else {
-        Ok(raw)
+        Ok(Cow::Owned(raw))
     }
 }
 
@@ -304,7 +305,7 @@ mod tests {
         let header = RecordHeader::decode(&frame.head).expect("header");
         assert!(header.check_table(&frame.head[32..]));
         let table = FrameTable::decode(header, &frame.head[32..]).expect("table");
-        let decoded = decode_payload(&header, frame.payload.to_vec(), &[]).expect("payload");
+        let decoded = decode_payload(&header, frame.payload, &[]).expect("payload");
         assert_eq!(decoded, raw);
         for (object, (ty, range)) in objects.iter().zip(&table.objects) {
             let bytes = &decoded[range.start as usize..range.end as usize];
@@ -352,8 +353,8 @@ mod tests {
         );
         let decoded_table = FrameTable::decode(header, &table).expect("table");
         assert_eq!(decoded_table.base, [Chunk.id_of(&base)]);
-        assert_eq!(decode_payload(&header, out.clone(), &base), Ok(raw));
-        assert!(decode_payload(&header, out, &[]).is_err());
+        assert_eq!(decode_payload(&header, &out, &base), Ok(raw.into()));
+        assert!(decode_payload(&header, &out, &[]).is_err());
     }
 
     #[test]
@@ -367,6 +368,6 @@ mod tests {
             bomb.len() as u32,
             &[],
         );
-        assert!(decode_payload(&header, bomb, &[]).is_err());
+        assert!(decode_payload(&header, &bomb, &[]).is_err());
     }
 }

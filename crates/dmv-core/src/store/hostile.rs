@@ -72,7 +72,7 @@ fn read_frame(bytes: &[u8]) -> usize {
         return 0;
     };
     let objects = FrameTable::decode(header, table).map_or(0, |table| table.objects.len());
-    objects + decode_payload(&header, payload.to_vec(), table).map_or(0, |raw| raw.len().min(1))
+    objects + decode_payload(&header, payload, table).map_or(0, |raw| raw.len().min(1))
 }
 
 /// The bytes as a segment's index, with good checks around them.

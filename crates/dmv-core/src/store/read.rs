@@ -1,13 +1,13 @@
 //! Reading objects: find the place, read the frame, hash, compare, hand out.
 
-use super::cache::Cache;
+use super::cache::{Cache, Key};
 use super::error::StoreError;
 use super::frame::{FrameTable, decode_payload};
 use super::layout::{
     Encoding, FileId, PAYLOAD_CHECK_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordType,
 };
 use super::room::Room;
-use super::table::{Place, read_exactly};
+use super::table::Place;
 use super::{Store, read};
 use crate::hash::ObjectId;
 use crate::limits::MAX_BASE_BYTES;
@@ -24,8 +24,11 @@ const CACHED_TABLES: usize = 64;
 /// Chunks of raw frames from this size on are read alone.
 const DIRECT_BYTES: u32 = 8 << 10;
 /// Read along with a record header, so that most tables need no second read, and neither does the
-/// whole frame that a small commit leaves.
-const HEAD_GUESS_BYTES: usize = 8 << 10;
+/// whole frame of a small commit. More would often be read for nothing.
+const HEAD_GUESS_BYTES: usize = 1 << 10;
+/// Bytes of records kept as they are stored. A transfer reads the metadata of a few commits to learn
+/// what to send, and then sends these records: they are not read twice.
+const KEPT_RECORDS_BYTES: usize = 256 << 10;
 
 /// A frame with its raw bytes.
 pub(super) struct Frame {
@@ -41,10 +44,11 @@ impl Frame {
     }
 }
 
-/// Recently used frames and frame tables.
+/// Recently used frames, frame tables, and records as far as they were read.
 pub(super) struct FrameCache {
     frames: Cache<Frame>,
     tables: Cache<FrameTable>,
+    records: Cache<Vec<u8>>,
 }
 
 impl Default for FrameCache {
@@ -52,6 +56,7 @@ impl Default for FrameCache {
         FrameCache {
             frames: Cache::sharing(CACHED_BYTES, Room::for_frames()),
             tables: Cache::new(CACHED_TABLES),
+            records: Cache::new(KEPT_RECORDS_BYTES),
         }
     }
 }
@@ -168,24 +173,20 @@ impl Store {
             let range = object_range(&frame.table, place, ty).map_err(damaged)?;
             out.extend_from_slice(&frame.raw[range.start as usize..range.end as usize]);
         } else {
-            let (table, rest) = self.frame_head(pack, place.offset).map_err(|e| match e {
+            let table = self.frame_table(pack, place.offset).map_err(|e| match e {
                 StoreError::DamagedFile { why, .. } => damaged(why),
                 other => other,
             })?;
             let range = object_range(&table, place, ty).map_err(damaged)?;
-            let direct = table.header.encoding == Encoding::Raw
-                && (range.end - range.start >= DIRECT_BYTES || table.objects.len() == 1);
-            if direct {
+            if is_read_alone(&table, ty, range.end - range.start) {
                 let at = place.offset + table.header.payload_at() + u64::from(range.start);
                 out.resize(start + (range.end - range.start) as usize, 0);
                 self.read_bytes(pack, &mut out[start..], at)?;
             } else {
-                let frame =
-                    self.load_frame(pack, place.offset, table, rest)
-                        .map_err(|e| match e {
-                            StoreError::DamagedFile { why, .. } => damaged(why),
-                            other => other,
-                        })?;
+                let frame = self.load_frame(key, table).map_err(|e| match e {
+                    StoreError::DamagedFile { why, .. } => damaged(why),
+                    other => other,
+                })?;
                 out.extend_from_slice(&frame.raw[range.start as usize..range.end as usize]);
                 let size = frame.size();
                 self.cache.frames.keep(key, &frame, size);
@@ -226,18 +227,9 @@ impl Store {
         pack: FileId,
         offset: u64,
     ) -> Result<Arc<FrameTable>, StoreError> {
-        Ok(self.frame_head(pack, offset)?.0)
-    }
-
-    /// The table of a frame, and bytes that follow it in the file: as many as happened to be read.
-    fn frame_head(
-        &self,
-        pack: FileId,
-        offset: u64,
-    ) -> Result<(Arc<FrameTable>, Vec<u8>), StoreError> {
         let key = (pack, offset);
         if let Some(table) = self.cache.tables.get(key) {
-            return Ok((table, Vec::new()));
+            return Ok(table);
         }
         let file = self.pack_file(pack)?;
         let damaged = |why| StoreError::DamagedFile {
@@ -259,8 +251,9 @@ impl Store {
             return Err(damaged("index names a record that is no frame"));
         }
         let table_end = RECORD_HEADER_BYTES + header.table_len as usize;
-        if head.len() < table_end {
-            head = read_exactly(&*file, &self.pack_path(pack), offset, table_end)?;
+        if n < table_end {
+            head.resize(table_end, 0);
+            self.read_bytes(pack, &mut head[n..], offset + n as u64)?;
         }
         let table = &head[RECORD_HEADER_BYTES..table_end];
         if !header.check_table(table) {
@@ -268,35 +261,57 @@ impl Store {
         }
         let table = Arc::new(FrameTable::decode(header, table).map_err(damaged)?);
         self.cache.tables.keep(key, &table, 1);
-        head.drain(..table_end);
-        Ok((table, head))
+        head.truncate(header.record_len() as usize);
+        self.keep_record(key, head);
+        Ok(table)
     }
 
-    fn load_frame(
+    /// The record of a frame, of which nothing is read that is still known.
+    pub(super) fn record(
         &self,
-        pack: FileId,
-        offset: u64,
-        table: Arc<FrameTable>,
-        rest: Vec<u8>,
-    ) -> Result<Arc<Frame>, StoreError> {
-        let header = table.header;
-        let mut stored = rest;
-        let read = stored.len();
-        stored.resize(header.stored_len as usize + PAYLOAD_CHECK_BYTES, 0);
-        if let Some(missing) = stored.get_mut(read..) {
-            self.read_bytes(pack, missing, offset + header.payload_at() + read as u64)?;
+        (pack, offset): Key,
+        header: &RecordHeader,
+    ) -> Result<Vec<u8>, StoreError> {
+        let mut record = match self.cache.records.get((pack, offset)) {
+            Some(begun) => begun.to_vec(),
+            None => Vec::new(),
+        };
+        let begun = record.len();
+        record.resize(header.record_len() as usize, 0);
+        if let Some(missing) = record.get_mut(begun..).filter(|m| !m.is_empty()) {
+            self.read_bytes(pack, missing, offset + begun as u64)?;
         }
+        Ok(record)
+    }
+
+    fn keep_record(&self, key: Key, begun: Vec<u8>) {
+        let size = begun.len();
+        if size <= KEPT_RECORDS_BYTES {
+            self.cache.records.keep(key, &Arc::new(begun), size);
+        }
+    }
+
+    fn load_frame(&self, key: Key, table: Arc<FrameTable>) -> Result<Arc<Frame>, StoreError> {
+        let (pack, offset) = key;
+        let header = table.header;
+        let record = self.record(key, &header)?;
         let damaged = |why| StoreError::DamagedFile {
             path: self.pack_path(pack),
             offset,
             why,
         };
-        let sum = stored.split_off(header.stored_len as usize);
-        if header.payload_check(&stored) != sum[..] {
+        let payload_at = header.payload_at() as usize;
+        let (body, sum) = record.split_at(record.len() - PAYLOAD_CHECK_BYTES);
+        let stored = &body[payload_at..];
+        if header.payload_check(stored) != sum {
             return Err(damaged("frame payload fails its check"));
         }
         let base = self.base_bytes(&table, offset)?;
         let raw = decode_payload(&header, stored, &base).map_err(damaged)?;
+        let raw = raw.into_owned();
+        if table.objects.iter().all(|(ty, _)| *ty != ObjectType::Chunk) {
+            self.keep_record(key, record);
+        }
         Ok(Arc::new(Frame { table, raw }))
     }
 
@@ -349,6 +364,14 @@ impl Store {
             .unwrap_or(usize::MAX);
         Ok(Some((number, place.offset)))
     }
+}
+
+/// Whether of a frame an object of so many bytes is read and not the rest.
+fn is_read_alone(table: &FrameTable, ty: ObjectType, len: u32) -> bool {
+    // All nodes of a large file are in one frame, and two of them tell what has changed in it.
+    let is_large = table.header.record_len() > KEPT_RECORDS_BYTES as u64;
+    table.header.encoding == Encoding::Raw
+        && (len >= DIRECT_BYTES || table.objects.len() == 1 || ty != ObjectType::Chunk && is_large)
 }
 
 fn object_range(

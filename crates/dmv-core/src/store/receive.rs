@@ -42,7 +42,7 @@ impl CheckedRecord {
         }
         let objects = match header.encoding {
             Encoding::Raw => objects_of(&table, payload)?,
-            _ => objects_of(&table, &decode_payload(&header, payload.to_vec(), &[])?)?,
+            _ => objects_of(&table, &decode_payload(&header, payload, &[])?)?,
         };
         Ok(CheckedRecord {
             record,

@@ -70,8 +70,6 @@ impl Store {
 
     fn record_at(&self, pack: FileId, offset: u64) -> Result<Vec<u8>, StoreError> {
         let table = self.frame_table(pack, offset)?;
-        let mut record = vec![0; table.header.record_len() as usize];
-        self.read_bytes(pack, &mut record, offset)?;
-        Ok(record)
+        self.record((pack, offset), &table.header)
     }
 }

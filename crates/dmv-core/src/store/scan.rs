@@ -233,7 +233,7 @@ pub fn entries_of(
         },
         _ => Vec::new(),
     };
-    let Ok(raw) = decode_payload(header, stored, &base) else {
+    let Ok(raw) = decode_payload(header, &stored, &base) else {
         return Ok(Vec::new());
     };
     let entry = |(n, (ty, range)): (usize, &(crate::object::ObjectType, std::ops::Range<u32>))| {

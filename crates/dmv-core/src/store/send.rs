@@ -147,10 +147,9 @@ impl Store {
         let Ok(table) = self.frame_table(pack, offset) else {
             return Ok(None);
         };
-        let mut record = vec![0; table.header.record_len() as usize];
-        if self.read_bytes(pack, &mut record, offset).is_err() {
+        let Ok(record) = self.record((pack, offset), &table.header) else {
             return Ok(None);
-        }
+        };
         let raw_len = table.header.raw_len;
         Ok(is_intact(&table, &record, wanted).then_some((record, raw_len)))
     }
