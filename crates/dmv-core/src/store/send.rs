@@ -138,7 +138,8 @@ impl<'s> Gather<'s> {
 }
 
 impl Store {
-    /// The record of a frame and the bytes of its objects, if it is what was stored; its objects are read one by one otherwise.
+    /// The record of a frame and how many bytes its objects have, if it is what was stored; they are
+    /// read one by one otherwise.
     fn whole_record(
         &self,
         (pack, offset): (FileId, u64),

@@ -5,10 +5,9 @@ use super::held::held_by;
 use super::link::{Link, Traffic};
 use super::{NetError, transfer};
 use crate::sync::Goal;
-use crate::wire::MAX_TEXT_BYTES;
 use crate::wire::{
-    Access, Code, Extension, MAX_IDS, MAX_KEEPS, MAX_REFS, MAX_REFS_IN_MESSAGE, Message, Outcome,
-    Refs, Update, from_wire_objects, to_wire_objects,
+    Access, Code, Extension, MAX_IDS, MAX_KEEPS, MAX_REFS, MAX_REFS_IN_MESSAGE, MAX_TEXT_BYTES,
+    Message, Outcome, Refs, Update, from_wire_objects, to_wire_objects,
 };
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
