@@ -33,6 +33,11 @@ impl Room {
         Room(None)
     }
 
+    /// Whether it is for what is not going to be kept.
+    pub fn is_none(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// So many bytes.
     pub fn of(bytes: usize) -> Room {
         Room(Some(Arc::new(AtomicUsize::new(bytes))))

@@ -314,6 +314,10 @@ impl Table {
         if let Some(kept) = self.kept.get() {
             return Ok(Some(&kept.entries));
         }
+        // Whoever keeps nothing leaves the one chance to keep it to others.
+        if room.is_none() {
+            return Ok(None);
+        }
         let bytes = self.n as usize * self.stride();
         let asked = self.lookups.fetch_add(1, Ordering::Relaxed);
         // Asked once, however many threads ask.
@@ -732,5 +736,18 @@ mod tests {
             assert!(read <= most, "{read} bytes of {bytes}");
             assert_eq!(table.kept.get().is_some(), most < usize::MAX);
         }
+    }
+
+    #[test]
+    fn whoever_keeps_nothing_leaves_the_table_to_be_kept_by_others() {
+        let ids = ids(20_000);
+        let (table, _) = table_of(&ids).expect("a sound table");
+        for room in [Room::none(), Room::of(ids.len() * ENTRY_BYTES)] {
+            for id in &ids {
+                let found = table.lookup(id, &room).expect("a sound table");
+                assert!(found.is_some());
+            }
+        }
+        assert!(table.kept.get().is_some());
     }
 }
