@@ -3,15 +3,18 @@
 set -euo pipefail
 
 usage() {
-    echo "usage: benches/memory.sh [-b DMV] DIR FILES..." >&2
-    echo "  for each number of files of 1 KiB, 1,000 in a directory; DIR: 9 GiB of tmpfs for 1,000,000" >&2
+    echo "usage: benches/memory.sh [-b DMV] [-c BYTES] DIR FILES..." >&2
+    echo "  for each number of files of BYTES (1024), 1,000 in a directory; DIR: 9 GiB of tmpfs for 1,000,000" >&2
+    echo "  above that, commits of 1,000,000 each, with no more than those in the worktree; clones then" >&2
+    echo "  have a worktree of the first million only: 14 GiB for 10,000,000 files of 64 bytes" >&2
     exit 2
 }
 
-dmv=$(dirname "$(readlink -f "$0")")/../target/release/dmv
-while getopts b: option; do
+dmv=$(dirname "$(readlink -f "$0")")/../target/release/dmv bytes=1024 slice=1000000
+while getopts b:c: option; do
     case $option in
         b) dmv=$OPTARG ;;
+        c) bytes=$OPTARG ;;
         *) usage ;;
     esac
 done
@@ -45,19 +48,39 @@ measure() {
     echo "| $label | $(($(cat "$top/here") / 1024)) | $there |"
 }
 
-for files in "$@"; do
-    mkdir "$top/work"
-    for dir in $(seq $(((files + 999) / 1000))); do
-        mkdir "$top/work/d$dir"
-        head -c 1000K /dev/urandom | split -b 1024 -a 3 -d - "$top/work/d$dir/f"
+# Makes so many files under a new directory of the worktree.
+make_files() {
+    local dir
+    for dir in $(seq $((($1 + 999) / 1000))); do
+        mkdir -p "$2/d$dir"
+        head -c $((bytes * 1000)) /dev/urandom | split -b "$bytes" -a 3 -d - "$2/d$dir/f"
     done
+}
+
+# Commits so many files, a slice at a time; the last commit is measured.
+make_repository() {
+    local files=$1 n=0
     "$dmv" -q init "$top/work"
-    measure "$files files: commit" -C "$top/work" commit -m first
+    while [ "$files" -gt "$slice" ]; do
+        n=$((n + 1)) files=$((files - slice))
+        [ "$n" = 1 ] || "$dmv" -q -C "$top/work" subset set "s$n"
+        make_files "$slice" "$top/work/s$n"
+        "$dmv" -q -C "$top/work" commit -m "slice $n"
+    done
+    [ "$n" = 0 ] || "$dmv" -q -C "$top/work" subset set last
+    make_files "$files" "$top/work/last"
+    measure "$1 files: commit" -C "$top/work" commit -m last
     "$dmv" -q clone --bare "$top/work" "$top/bare"
     rm -rf "$top/work"
-    measure "clone over ssh" clone "ssh://here$top/bare" "$top/clone"
+}
+
+for files in "$@"; do
+    make_repository "$files"
+    part=() clone=clone
+    [ "$files" -le "$slice" ] || { part=(--subset s1) clone="clone --subset s1"; }
+    measure "$clone over ssh" clone "ssh://here$top/bare" "$top/clone" "${part[@]}"
     rm -rf "$top/clone"
-    measure "clone from a path (both sides)" clone "$top/bare" "$top/clone"
+    measure "$clone from a path (both sides)" clone "$top/bare" "$top/clone" "${part[@]}"
     rm -rf "$top/clone"
     measure "clone --bare over ssh" clone --bare "ssh://here$top/bare" "$top/clone"
     "$dmv" -q init --bare "$top/empty"
