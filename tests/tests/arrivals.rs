@@ -126,6 +126,21 @@ fn files_are_there_before_the_last_byte_has_come() -> Done {
     ours.is_sound()
 }
 
+#[test]
+fn what_was_just_checked_is_written_to_files_without_being_read_again() -> Done {
+    let (theirs, ours, job) = (large_place()?, Place::new()?, Job::default());
+    let vfs = CountVfs::default();
+    let place = discover(ours.dir.path())?;
+    let counted = Repo::open_place_on(place, Arc::new(vfs.clone()))?;
+    vfs.take();
+    clone(&counted, connect(&counted, &theirs, &job)?, &job)?;
+    let content = (6 << 20) + 300 * 2000;
+    let read = vfs.take();
+    assert!(read < content / 20, "{read} bytes were read");
+    assert_eq!(files_in(ours.dir.path())?, files_in(theirs.dir.path())?);
+    ours.is_sound()
+}
+
 /// A line that is cut after so many bytes, when the receiver has begun so many files.
 struct CutWhenThere {
     inner: io::PipeReader,

@@ -12,6 +12,7 @@ use dmv_core::limits::{MAX_SUBSET_BYTES, MAX_UNION_BYTES, MAX_UNION_SUBSETS};
 use dmv_core::object::ObjectType;
 use dmv_core::object::codec::{Decoder, put_varint};
 use dmv_core::reach;
+use dmv_core::store::CheckedRecord;
 use dmv_core::subset::{Subset, Union};
 use lists::at_most;
 use serde::{Deserialize, Serialize};
@@ -78,6 +79,9 @@ pub enum Frame {
     Message(Vec<u8>),
     /// A record of a pack, as it is stored.
     Record(Vec<u8>),
+    /// The same, taken apart and hashed by this process. It travels as [`Record`](Self::Record), and
+    /// nothing that was read decodes to it.
+    Checked(CheckedRecord),
     /// Objects one after the other: see [`put_object`].
     Objects(Vec<u8>),
 }
@@ -89,9 +93,10 @@ impl Frame {
     /// The frame's head and body.
     pub fn parts(&self) -> ([u8; FRAME_HEAD_BYTES], &[u8]) {
         let (kind, body) = match self {
-            Frame::Message(body) => (1, body),
-            Frame::Record(body) => (2, body),
-            Frame::Objects(body) => (3, body),
+            Frame::Message(body) => (1, &body[..]),
+            Frame::Record(body) => (2, &body[..]),
+            Frame::Checked(record) => (2, record.as_bytes()),
+            Frame::Objects(body) => (3, &body[..]),
         };
         let len = u32::try_from(body.len() + 1).expect("senders keep to MAX_FRAME_BYTES");
         let mut head = [0; FRAME_HEAD_BYTES];
@@ -129,6 +134,14 @@ impl Frame {
     pub fn wire_len(&self) -> u64 {
         let (head, body) = self.parts();
         (head.len() + body.len()) as u64
+    }
+
+    /// Bytes that it takes in memory, about.
+    pub fn size(&self) -> usize {
+        match self {
+            Frame::Checked(record) => record.size(),
+            other => other.wire_len() as usize,
+        }
     }
 }
 

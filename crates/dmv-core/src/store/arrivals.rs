@@ -2,15 +2,21 @@
 //! that reads them as they come.
 //!
 //! They are neither durable nor in the catalogue yet. So nothing but reading may be built on them;
-//! each is verified as it is read, like any other.
+//! each is verified as it is read, like any other, but for those of records that have been handed
+//! over: these were verified in this process, and are copied from memory.
 
 use super::error::StoreError;
 use super::layout::FileId;
+use super::receive::CheckedRecord;
 use super::room::Room;
 use super::table::{Entry, Place, Table};
 use crate::hash::ObjectId;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Bytes of records that are handed over and kept, the newest: by so much a reader may be behind the
+/// transfer, and need not read what that has just written.
+const HANDED_BYTES: usize = 12 << 20;
 
 /// What a store's jobs have written and not published, if anybody follows them.
 #[derive(Default)]
@@ -27,8 +33,23 @@ struct State {
     open: HashMap<ObjectId, (FileId, Place)>,
     /// Tables of closed segments.
     closed: Vec<Arc<Table>>,
+    /// The newest records, with their packs and offsets there, and the memory that they take.
+    handed: VecDeque<((FileId, u64), Arc<CheckedRecord>)>,
+    handed_bytes: usize,
     /// Grows with everything that happens.
     version: u64,
+}
+
+impl State {
+    fn keep(&mut self, place: (FileId, u64), record: Arc<CheckedRecord>) {
+        self.handed_bytes += record.size();
+        self.handed.push_back((place, record));
+        while self.handed_bytes > HANDED_BYTES
+            && let Some((_, oldest)) = self.handed.pop_front()
+        {
+            self.handed_bytes -= oldest.size();
+        }
+    }
 }
 
 impl Arrivals {
@@ -58,17 +79,37 @@ impl Arrivals {
 
     /// Nothing more will come: whoever waits finds what the catalogue has, or nothing.
     pub(super) fn end(&self) {
-        self.change(|state| *state = State::default());
+        self.change(|state| {
+            state.is_followed = false;
+            state.open = HashMap::new();
+            state.closed.clear();
+        });
         self.lock().version += 1;
         self.more.notify_all();
     }
 
-    /// Notes objects that have been handed to the system.
-    pub(super) fn wrote(&self, pack: FileId, entries: impl Iterator<Item = Entry>) {
+    /// Notes objects that have been handed to the system, in a record that lies at `place`, and keeps
+    /// that for whoever is about to read it.
+    pub(super) fn wrote(
+        &self,
+        place: (FileId, u64),
+        entries: impl Iterator<Item = Entry>,
+        checked: Option<Arc<CheckedRecord>>,
+    ) {
         self.change(|state| {
-            let places = entries.map(|entry| (entry.id, (pack, entry.place)));
+            let places = entries.map(|entry| (entry.id, (place.0, entry.place)));
             state.open.extend(places);
+            if let Some(record) = checked {
+                state.keep(place, record);
+            }
         });
+    }
+
+    /// The record at `place`, if it was written not long ago and its objects were checked before.
+    pub(super) fn handed(&self, place: (FileId, u64)) -> Option<Arc<CheckedRecord>> {
+        let state = self.lock();
+        let found = state.handed.iter().rfind(|(at, _)| *at == place);
+        found.map(|(_, record)| record.clone())
     }
 
     /// Notes that a table answers for objects from now on.

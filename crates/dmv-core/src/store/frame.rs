@@ -30,7 +30,7 @@ const SAMPLE_BYTES: usize = 8 << 10;
 const SAMPLES: usize = 4;
 
 /// One object in a frame that is being built.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameObject {
     /// Its id.
     pub id: ObjectId,

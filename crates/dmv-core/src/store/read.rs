@@ -169,6 +169,12 @@ impl Store {
         };
         let start = out.len();
         let key = (pack, place.offset);
+        if let Some(record) = self.following.get().and_then(|other| other.handed(key))
+            && let Some(bytes) = record.object(place.ordinal, ty, id)
+        {
+            out.extend_from_slice(bytes);
+            return Ok(());
+        }
         if let Some(frame) = self.cache.frames.get(key) {
             let range = object_range(&frame.table, place, ty).map_err(damaged)?;
             out.extend_from_slice(&frame.raw[range.start as usize..range.end as usize]);

@@ -10,13 +10,22 @@ use super::layout::{
 use super::write::{Sealed, StoreWriter};
 use crate::hash::ObjectId;
 use crate::object::ObjectType;
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 /// A record from a stranger whose objects are what their ids say.
+///
+/// Only [`new`](Self::new) makes one, and nothing changes it. So whoever gets one within this process
+/// need not hash it again.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckedRecord {
     record: Vec<u8>,
     payload_at: usize,
+    /// The raw payload, where it is not stored as it is.
+    decoded: Option<Vec<u8>>,
     objects: Vec<FrameObject>,
+    /// Where each of them ends in the raw payload.
+    ends: Vec<u32>,
 }
 
 impl CheckedRecord {
@@ -40,14 +49,19 @@ impl CheckedRecord {
         if header.payload_check(payload) != sum {
             return Err("record payload fails its check");
         }
-        let objects = match header.encoding {
-            Encoding::Raw => objects_of(&table, payload)?,
-            _ => objects_of(&table, &decode_payload(&header, payload, &[])?)?,
+        let raw = decode_payload(&header, payload, &[])?;
+        let objects = objects_of(&table, &raw)?;
+        let decoded = match raw {
+            Cow::Owned(raw) => Some(raw),
+            Cow::Borrowed(_) => None,
         };
+        let ends = table.objects.iter().map(|(_, range)| range.end).collect();
         Ok(CheckedRecord {
             record,
             payload_at,
+            decoded,
             objects,
+            ends,
         })
     }
 
@@ -56,7 +70,48 @@ impl CheckedRecord {
         &self.objects
     }
 
-    fn kind(&self) -> PackKind {
+    /// Its bytes, as they are stored.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.record
+    }
+
+    /// How many bytes its objects have together.
+    pub fn raw_len(&self) -> u32 {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// The bytes of its object number `n`, if that is what `id` names.
+    pub(super) fn object(&self, n: u16, ty: ObjectType, id: &ObjectId) -> Option<&[u8]> {
+        let n = usize::from(n);
+        let object = self.objects.get(n).filter(|o| o.ty == ty && o.id == *id)?;
+        let (end, len) = (self.ends[n] as usize, object.len as usize);
+        let raw = match &self.decoded {
+            Some(decoded) => decoded,
+            None => &self.record[self.payload_at..],
+        };
+        Some(&raw[end - len..end])
+    }
+
+    /// The memory it takes, about.
+    pub fn size(&self) -> usize {
+        let decoded = self.decoded.as_ref().map_or(0, Vec::len);
+        self.record.len() + decoded + size_of_val(&*self.objects) + size_of_val(&*self.ends)
+    }
+
+    /// It as a frame to be appended to a pack.
+    pub(super) fn frame(&self) -> EncodedFrame<'_> {
+        let (head, rest) = self.record.split_at(self.payload_at);
+        let (payload, sum) = rest.split_at(rest.len() - PAYLOAD_CHECK_BYTES);
+        EncodedFrame {
+            head: head.to_vec(),
+            payload,
+            check: array(sum),
+            objects: &self.objects,
+        }
+    }
+
+    /// The kind of packs that it belongs in.
+    pub(super) fn kind(&self) -> PackKind {
         match self.objects.first().map(|o| o.ty) {
             Some(ObjectType::Chunk) => PackKind::Data,
             _ => PackKind::Meta,
@@ -145,7 +200,7 @@ impl<'s> Incoming<'s> {
 
     /// Appends a record as it came, unless all of it is here. Returns how many objects are new, and
     /// their bytes.
-    pub fn add_record(&mut self, record: &CheckedRecord) -> Result<(u64, u64), StoreError> {
+    pub fn add_record(&mut self, record: CheckedRecord) -> Result<(u64, u64), StoreError> {
         let (mut new, mut bytes) = (0, 0);
         for object in &record.objects {
             if self.writer.claim(&object.id)? {
@@ -154,15 +209,7 @@ impl<'s> Incoming<'s> {
             }
         }
         if new > 0 {
-            let (head, rest) = record.record.split_at(record.payload_at);
-            let (payload, sum) = rest.split_at(rest.len() - PAYLOAD_CHECK_BYTES);
-            let frame = EncodedFrame {
-                head: head.to_vec(),
-                payload,
-                check: array(sum),
-                objects: &record.objects,
-            };
-            self.writer.append(record.kind(), &frame)?;
+            self.writer.append_checked(record)?;
         }
         Ok((new, bytes))
     }
@@ -228,6 +275,31 @@ mod tests {
             let checked = checked.expect("it is whole");
             let ids: Vec<_> = checked.objects().iter().map(|o| o.id).collect();
             assert_eq!(ids, [Chunk.id_of(bytes), Chunk.id_of(b"")]);
+        }
+    }
+
+    #[test]
+    fn its_objects_are_handed_out_by_the_ids_that_they_hash_to_alone() {
+        let text = b"again and again ".repeat(100);
+        for stored in [
+            record(&[(Chunk, b"abc"), (Chunk, b"de")]),
+            record(&[(Chunk, &text), (Chunk, b"de")]),
+        ] {
+            let checked = CheckedRecord::new(stored).expect("it is whole");
+            let (first, second) = (checked.objects()[0].id, Chunk.id_of(b"de"));
+            assert_eq!(checked.object(1, Chunk, &second), Some(&b"de"[..]));
+            let bytes = checked
+                .object(0, Chunk, &first)
+                .map(|bytes| Chunk.id_of(bytes));
+            assert_eq!(bytes, Some(first));
+            for (n, ty, id) in [
+                (0, Chunk, second),
+                (1, Chunk, first),
+                (1, Tree, second),
+                (2, Chunk, second),
+            ] {
+                assert_eq!(checked.object(n, ty, &id), None);
+            }
         }
     }
 

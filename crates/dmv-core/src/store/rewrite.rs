@@ -52,7 +52,7 @@ impl Store {
                 }
             }
             if stay.len() == record.objects().len() {
-                incoming.add_record(&record)?;
+                incoming.add_record(record)?;
             } else {
                 for object in stay {
                     let mut bytes = Vec::new();

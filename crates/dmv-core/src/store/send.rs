@@ -4,6 +4,7 @@ use super::Store;
 use super::error::StoreError;
 use super::frame::FrameTable;
 use super::layout::{Encoding, FileId, PAYLOAD_CHECK_BYTES};
+use super::receive::CheckedRecord;
 use crate::hash::ObjectId;
 use crate::object::ObjectType;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -24,6 +25,8 @@ pub enum Outgoing {
         /// And how many bytes of them.
         raw_len: u32,
     },
+    /// The same, taken apart and hashed.
+    Checked(CheckedRecord),
     /// One object.
     Object(ObjectType, Vec<u8>),
 }
@@ -41,16 +44,20 @@ struct Waiting {
 /// meant for them because it shares a frame with one that was.
 pub struct Gather<'s> {
     store: &'s Store,
+    /// Whether records are taken apart before they go out.
+    checks: bool,
     frames: HashMap<(FileId, u64), Waiting>,
     order: VecDeque<(FileId, u64)>,
     objects: usize,
 }
 
 impl<'s> Gather<'s> {
-    /// Collects from `store`.
-    pub fn new(store: &'s Store) -> Gather<'s> {
+    /// Collects from `store`. Where it `checks`, records are taken apart and hashed here, for a
+    /// receiver in this process, and by nobody else; any other receiver has to do that itself.
+    pub fn new(store: &'s Store, checks: bool) -> Gather<'s> {
         Gather {
             store,
+            checks,
             frames: HashMap::new(),
             order: VecDeque::new(),
             objects: 0,
@@ -118,13 +125,9 @@ impl<'s> Gather<'s> {
         };
         self.objects -= frame.wanted.len();
         if frame.wanted.len() == usize::from(frame.count)
-            && let Some((record, raw_len)) = self.store.whole_record(key, &frame.wanted)?
+            && let Some(whole) = self.store.whole_record(key, &frame.wanted, self.checks)
         {
-            return out(Outgoing::Record {
-                record,
-                objects: frame.count,
-                raw_len,
-            });
+            return out(whole);
         }
         for (ty, id) in frame.wanted.into_values() {
             let mut bytes = Vec::new();
@@ -138,21 +141,27 @@ impl<'s> Gather<'s> {
 }
 
 impl Store {
-    /// The record of a frame and how many bytes its objects have, if it is what was stored; they are
-    /// read one by one otherwise.
+    /// The record of a frame, if it is what was stored; its objects are read one by one otherwise.
     fn whole_record(
         &self,
         (pack, offset): (FileId, u64),
         wanted: &BTreeMap<u16, (ObjectType, ObjectId)>,
-    ) -> Result<Option<(Vec<u8>, u32)>, StoreError> {
-        let Ok(table) = self.frame_table(pack, offset) else {
-            return Ok(None);
-        };
-        let Ok(record) = self.record((pack, offset), &table.header) else {
-            return Ok(None);
-        };
-        let raw_len = table.header.raw_len;
-        Ok(is_intact(&table, &record, wanted).then_some((record, raw_len)))
+        checks: bool,
+    ) -> Option<Outgoing> {
+        let table = self.frame_table(pack, offset).ok()?;
+        let record = self.record((pack, offset), &table.header).ok()?;
+        if checks {
+            let record = CheckedRecord::new(record).ok()?;
+            let found = record.objects().iter().map(|object| (object.ty, object.id));
+            return found
+                .eq(wanted.values().copied())
+                .then_some(Outgoing::Checked(record));
+        }
+        is_intact(&table, &record, wanted).then_some(Outgoing::Record {
+            record,
+            objects: table.header.count,
+            raw_len: table.header.raw_len,
+        })
     }
 }
 

@@ -8,6 +8,7 @@ use super::frame::{EncodedFrame, FrameBuilder, FrameEncoder};
 use super::layout::{
     Encoding, FileId, PACK_HEADER_BYTES, PackHeader, PackKind, RecordHeader, RecordType, Trailer,
 };
+use super::receive::CheckedRecord;
 use super::scan::{Found, checked_payload, cut_records, entries_of, scan};
 use super::table::{Entry, MAX_GAPS, Place, Table, encode_segment_index};
 use super::{PackRow, SegmentRow, Store};
@@ -298,15 +299,35 @@ impl<'s> StoreWriter<'s> {
 
     /// Appends one frame.
     pub fn append(&self, kind: PackKind, frame: &EncodedFrame) -> Result<(), StoreError> {
+        self.append_and_tell(kind, frame, None)
+    }
+
+    /// Appends a record as it is, and gives it to whoever follows the store.
+    pub(super) fn append_checked(&self, record: CheckedRecord) -> Result<(), StoreError> {
+        let record = Arc::new(record);
+        self.append_and_tell(record.kind(), &record.frame(), Some(record.clone()))
+    }
+
+    fn append_and_tell(
+        &self,
+        kind: PackKind,
+        frame: &EncodedFrame,
+        checked: Option<Arc<CheckedRecord>>,
+    ) -> Result<(), StoreError> {
         let lane = &self.lanes[usize::from(kind == PackKind::Meta)];
-        let result = self.append_to(lane, frame);
+        let result = self.append_to(lane, frame, checked);
         if result.is_err() {
             self.failed.store(true, Ordering::Relaxed);
         }
         result
     }
 
-    fn append_to(&self, lane: &Lane, frame: &EncodedFrame) -> Result<(), StoreError> {
+    fn append_to(
+        &self,
+        lane: &Lane,
+        frame: &EncodedFrame,
+        checked: Option<Arc<CheckedRecord>>,
+    ) -> Result<(), StoreError> {
         self.make_room(lane, frame.objects.len())?;
         let _writing = lane.in_flight.read().unwrap_or_else(|p| p.into_inner());
         let len = (frame.head.len() + frame.payload.len() + frame.check.len()) as u64;
@@ -332,7 +353,8 @@ impl<'s> StoreWriter<'s> {
         file.write_at(&frame.check, at + head + frame.payload.len() as u64)
             .at("write to", &path)?;
         self.stored_bytes.fetch_add(len, Ordering::Relaxed);
-        self.store.arrivals.wrote(id, entries_at(frame, at));
+        let arrivals = &self.store.arrivals;
+        arrivals.wrote((id, at), entries_at(frame, at), checked);
         if let Some((from, len)) = writeback {
             file.start_writeback(from, len);
         }

@@ -50,7 +50,7 @@ enum Outgoing {
 
 impl Outgoing {
     fn give(&self, frame: Frame, wait: Duration) -> Result<(), Refused<Frame>> {
-        let bytes = frame.wire_len() as usize;
+        let bytes = frame.size();
         match self {
             Outgoing::Outside(to) => to.give(frame, bytes, wait),
             Outgoing::Inside(to) => to.give(Ok(frame), bytes, wait).map_err(|e| match e {
@@ -121,6 +121,11 @@ impl Link {
             gives_little: false,
             traffic: Traffic::default(),
         }
+    }
+
+    /// Whether the other end is in this process.
+    pub fn is_inside(&self) -> bool {
+        matches!(self.outgoing, Some(Outgoing::Inside(_)))
     }
 
     /// Gives another process this long, where it moves nearly nothing.

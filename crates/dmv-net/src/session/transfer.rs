@@ -120,17 +120,9 @@ impl<'r> Taking<'r> {
             }
             Frame::Record(record) => {
                 let record = CheckedRecord::new(record).map_err(NetError::Protocol)?;
-                let mut bytes = 0;
-                for object in record.objects() {
-                    let len = u64::from(object.len);
-                    self.receiver.admit(object.ty, &object.id, len)?;
-                    bytes += len;
-                }
-                let all = record.objects().len() as u64;
-                let (new, new_bytes) = self.incoming()?.add_record(&record)?;
-                self.count(new, new_bytes, true, link)?;
-                self.count(all - new, bytes - new_bytes, false, link)?;
+                self.take_record(record, link)?;
             }
+            Frame::Checked(record) => self.take_record(record, link)?,
             Frame::Objects(body) => {
                 for object in objects(&body) {
                     let (ty, bytes) = object?;
@@ -147,6 +139,17 @@ impl<'r> Taking<'r> {
             self.keep_and_go_on()?;
         }
         Ok(())
+    }
+
+    fn take_record(&mut self, record: CheckedRecord, link: &mut Link) -> Result<(), NetError> {
+        for object in record.objects() {
+            let len = u64::from(object.len);
+            self.receiver.admit(object.ty, &object.id, len)?;
+        }
+        let (all, bytes) = (record.objects().len() as u64, u64::from(record.raw_len()));
+        let (new, new_bytes) = self.incoming()?.add_record(record)?;
+        self.count(new, new_bytes, true, link)?;
+        self.count(all - new, bytes - new_bytes, false, link)
     }
 
     fn incoming(&mut self) -> Result<&mut Incoming<'r>, NetError> {
@@ -214,7 +217,7 @@ fn give(
     want: Message,
     job: &Job,
 ) -> Result<(), NetError> {
-    let mut gather = Gather::new(repo.store());
+    let mut gather = Gather::new(repo.store(), giving.link.is_inside());
     sender.handle(want, repo.objects())?;
     loop {
         if job.is_cancelled() {
@@ -255,23 +258,22 @@ impl Giving<'_> {
             Outgoing::Record {
                 objects, raw_len, ..
             } => (u64::from(*objects), u64::from(*raw_len)),
+            Outgoing::Checked(record) => {
+                (record.objects().len() as u64, u64::from(record.raw_len()))
+            }
             Outgoing::Object(_, bytes) => (1, bytes.len() as u64),
         };
         Job::add(&self.job.progress.objects, objects);
         Job::add(&self.job.progress.bytes, bytes);
+        self.link.traffic.objects_sent += objects;
         match out {
-            Outgoing::Record {
-                record, objects, ..
-            } => {
-                self.link.traffic.objects_sent += u64::from(objects);
-                self.link.send(Frame::Record(record))
-            }
+            Outgoing::Record { record, .. } => self.link.send(Frame::Record(record)),
+            Outgoing::Checked(record) => self.link.send(Frame::Checked(record)),
             Outgoing::Object(ty, bytes) => {
                 if !self.body.is_empty() && self.body.len() + bytes.len() > OBJECTS_TARGET_BYTES {
                     self.flush()?;
                 }
                 put_object(&mut self.body, ty, &bytes);
-                self.link.traffic.objects_sent += 1;
                 Ok(())
             }
         }
