@@ -14,7 +14,7 @@ use dmv_core::repo::{
     Asked, CONFIG_FILE, Located, PathState, Repo, RepoError, Wanted, Who, WorktreeSettings,
     discover, split_path,
 };
-use dmv_core::subset::Subset;
+use dmv_core::subset::PathSet;
 use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -34,8 +34,8 @@ pub struct PlaceIn {
 }
 
 impl PlaceIn {
-    /// The paths of it that are in a subset.
-    pub fn wanted<'a>(&'a self, subset: &'a Subset) -> Wanted<'a> {
+    /// The paths of it that are in a subset, or in several.
+    pub fn wanted<'a>(&'a self, subset: &'a dyn PathSet) -> Wanted<'a> {
         Wanted {
             path: &self.path,
             located: &self.located,

@@ -4,8 +4,9 @@ use crate::commands::subset::patterns;
 use crate::context::{Context, quoted};
 use crate::error::Failure;
 use crate::format::text::count;
-use dmv_core::repo::{Repo, RepoSlice};
-use dmv_core::subset::Subset;
+use dmv_core::object::commit::Commit;
+use dmv_core::repo::{LackOf, Located, Repo, RepoSlice};
+use dmv_core::subset::{Subset, Union};
 use dmv_net::session::{History, PeerSlice};
 use serde::Serialize;
 use std::ffi::OsString;
@@ -159,18 +160,32 @@ pub fn told_slice(context: &Context, repo: &Repo) -> RepoSlice {
     })
 }
 
-/// The paths that a listing of all is limited to in a partial repository, which is said; all of
-/// them if nothing is `listed`.
-pub fn held_paths(context: &Context, repo: &Repo, listed: bool) -> Subset {
-    if !listed {
-        return Subset::everything();
+/// The paths that a listing of all of `commit` is limited to in a partial repository, which is said:
+/// those of its slice, and those of its worktrees of which nothing that `of` tells is lacking.
+pub fn held_paths(
+    context: &Context,
+    repo: &Repo,
+    commit: &Commit,
+    of: LackOf,
+) -> Result<Union, Failure> {
+    let slice = told_slice(context, repo).subset;
+    if slice.is_everything() {
+        return Ok(Union::default());
     }
-    let subset = told_slice(context, repo).subset;
-    if !subset.is_everything() {
-        let text = format_args!("note: only what this repository holds: {}", brief(&subset));
+    let root = Located::Root {
+        tree: commit.tree,
+        bytes: commit.tree_bytes,
+        files: commit.tree_files,
+    };
+    let worktrees = repo.checked_out_here(&root, of)?;
+    let held = Union::of([slice].into_iter().chain(worktrees));
+    if !held.is_everything() {
+        let parts: Vec<String> = held.parts().iter().map(brief).collect();
+        let parts = parts.join("; and in a worktree ");
+        let text = format_args!("note: only what this repository holds: {parts}");
         context.ui.note(text);
     }
-    subset
+    Ok(held)
 }
 
 /// What a partial repository holds, in words; `None` of a full one.

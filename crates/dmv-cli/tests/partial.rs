@@ -215,6 +215,32 @@ fn what_is_not_here_is_told_of_and_not_read() -> Outcome {
 }
 
 #[test]
+fn what_a_worktree_has_beyond_the_slice_is_listed_where_it_is_here() -> Outcome {
+    let place = place()?;
+    place.ok(&["clone", "full", "part", "--subset", "d3"])?;
+    let listed = |revision: &str| -> Outcome<(usize, serde_json::Value)> {
+        let listed = place.records(&["-C", "part", "ls", "-r", revision, "--json"])?;
+        let sum = place.json(&["-C", "part", "du", revision, "--json"])?;
+        Ok((listed.len(), sum["files"].clone()))
+    };
+    place.ok(&["-C", "part", "subset", "add", "d7"])?;
+    assert_eq!(listed("@")?, (20, 20.into()));
+    // It has another d7, which is not brought for a listing.
+    assert_eq!(listed("@~2")?, (10, 10.into()));
+    let said = String::from_utf8(place.run(&["-C", "part", "du"])?.stderr)?;
+    assert!(
+        said.contains("holds: d3; and in a worktree d3 d7"),
+        "{said}"
+    );
+    // What a worktree leaves out is here nevertheless.
+    place.ok(&["-C", "part", "subset", "set", "d7", "!d3"])?;
+    assert_eq!(listed("@")?, (20, 20.into()));
+    place.ok(&["-C", "part", "subset", "clear"])?;
+    assert_eq!(listed("@")?, (100, 100.into()));
+    Ok(())
+}
+
+#[test]
 fn a_clone_since_a_day_has_the_state_before_it_as_well() -> Outcome {
     let place = place()?;
     let cloned = place.json(&["clone", "full", "new", "--since", "2100-01-01", "--json"])?;

@@ -26,6 +26,40 @@ pub enum Extent {
     Part,
 }
 
+/// What a walk over a tree is limited to: the paths of one subset, or of several together.
+pub trait PathSet {
+    /// Whether every path is in it.
+    fn is_everything(&self) -> bool;
+
+    /// Whether the entry at `path` is in it. `is_dir`: of a directory, whether it itself is.
+    fn includes(&self, path: &[u8], is_dir: bool) -> bool;
+
+    /// How much of the directory `dir` is in it; the root's path is empty.
+    fn extent(&self, dir: &[u8]) -> Extent;
+
+    /// The only names in the directory `dir` under which anything can be in it, sorted; `None` where
+    /// that cannot be told.
+    fn names_in(&self, dir: &[u8]) -> Option<Vec<Vec<u8>>>;
+}
+
+impl PathSet for Subset {
+    fn is_everything(&self) -> bool {
+        self.is_everything()
+    }
+
+    fn includes(&self, path: &[u8], is_dir: bool) -> bool {
+        self.includes(path, is_dir)
+    }
+
+    fn extent(&self, dir: &[u8]) -> Extent {
+        self.extent(dir)
+    }
+
+    fn names_in(&self, dir: &[u8]) -> Option<Vec<Vec<u8>>> {
+        self.names_in(dir)
+    }
+}
+
 /// Some of the paths of a tree.
 ///
 /// Of the patterns that name a path, or a directory above it, the last one decides.

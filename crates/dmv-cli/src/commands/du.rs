@@ -7,6 +7,8 @@ use crate::format::json::PathValue;
 use crate::format::text::{bytes, count};
 use crate::partial::held_paths;
 use dmv_core::object::name::escape;
+use dmv_core::repo::LackOf;
+use dmv_core::subset::Union;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::Write;
@@ -38,7 +40,10 @@ struct Document {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let place = context.place(&repo, &args.place)?;
-    let held = held_paths(context, &repo, !args.limit.is_given());
+    let held = match args.limit.is_given() {
+        true => Union::default(),
+        false => held_paths(context, &repo, &place.commit, LackOf::Lists)?,
+    };
     let subset = args
         .limit
         .read_for(context, &repo, place.commit.tree, held)?;

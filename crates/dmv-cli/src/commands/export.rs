@@ -11,7 +11,7 @@ use dmv_core::object::list::Blob;
 use dmv_core::object::name::escape;
 use dmv_core::object::tree::{Kind, TreeEntry};
 use dmv_core::repo::{Repo, RepoError, Wanted, blob_of};
-use dmv_core::subset::Subset;
+use dmv_core::subset::Union;
 use dmv_core::worktree::select::is_under;
 use dmv_core::worktree::snapshot::Problem;
 use serde::Serialize;
@@ -72,7 +72,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     place.located = repo.locate(&revision, &place.commit, &place.path)?;
     let subset = args
         .limit
-        .read_for(context, &repo, place.commit.tree, Subset::everything())?;
+        .read_for(context, &repo, place.commit.tree, Union::default())?;
     let what = What {
         repo: &repo,
         wanted: place.wanted(&subset),

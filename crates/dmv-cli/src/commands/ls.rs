@@ -10,7 +10,8 @@ use crate::supply::supplied;
 use anstyle::{AnsiColor, Style};
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::object::tree::{Kind, TreeEntry};
-use dmv_core::repo::{Listed, Located};
+use dmv_core::repo::{LackOf, Listed, Located};
+use dmv_core::subset::Union;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::Write;
@@ -71,7 +72,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     }
     // Asked for all, what is not here is not brought.
     let is_all = place.path.is_root() && args.recursive && !args.limit.is_given();
-    let held = held_paths(context, &repo, is_all);
+    let held = match is_all {
+        true => held_paths(context, &repo, &place.commit, LackOf::Names)?,
+        false => Union::default(),
+    };
     let subset = args
         .limit
         .read_for(context, &repo, place.commit.tree, held)?;

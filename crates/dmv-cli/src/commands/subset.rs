@@ -7,7 +7,7 @@ use crate::supply::supplied;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::name::escape;
 use dmv_core::repo::{Located, Repo, RepoError, blob_of, split_path};
-use dmv_core::subset::Subset;
+use dmv_core::subset::{Subset, Union};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -91,8 +91,8 @@ impl LimitArgs {
         context: &Context,
         repo: &Repo,
         tree: ObjectId,
-        default: Subset,
-    ) -> Result<Subset, Failure> {
+        default: Union,
+    ) -> Result<Union, Failure> {
         let subset = match self.read(context, repo)? {
             Some(subset) => subset,
             None => return Ok(default),
@@ -101,7 +101,7 @@ impl LimitArgs {
             context,
             &repo.idle_patterns(tree, &Subset::everything(), &subset)?,
         );
-        Ok(subset)
+        Ok(Union::of([subset]))
     }
 
     /// Whether a subset is asked for.

@@ -8,7 +8,7 @@ use crate::hash::ObjectId;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, TreeIter, empty_tree_id, lookup};
 use crate::object::{ObjectError, ObjectRead};
-use crate::subset::{Extent, Subset};
+use crate::subset::{Extent, PathSet, Subset};
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
@@ -27,7 +27,7 @@ pub struct Slice<'s> {
 pub fn entries_in(
     reader: &dyn ObjectRead,
     tree: &ObjectId,
-    subset: &Subset,
+    subset: &dyn PathSet,
     dir: &RepoPath,
 ) -> Result<Vec<TreeEntry>, ObjectError> {
     let mut found = Vec::new();
@@ -39,7 +39,7 @@ pub fn entries_in(
 pub fn each_entry_in(
     reader: &dyn ObjectRead,
     tree: &ObjectId,
-    subset: &Subset,
+    subset: &dyn PathSet,
     dir: &RepoPath,
     visit: &mut dyn FnMut(TreeEntry),
 ) -> Result<(), ObjectError> {
@@ -69,7 +69,7 @@ pub fn each_entry_in(
 }
 
 /// Whether the entry at `path` is in the subset or, of a directory, may hold something that is.
-pub fn is_wanted(subset: &Subset, path: &RepoPath, entry: &TreeEntry) -> bool {
+pub fn is_wanted(subset: &dyn PathSet, path: &RepoPath, entry: &TreeEntry) -> bool {
     match entry.kind {
         Kind::Directory => subset.extent(path.as_bytes()) != Extent::None,
         _ => subset.includes(path.as_bytes(), false),

@@ -3,6 +3,7 @@
 //!
 //! In a repository that holds everything nothing is looked for.
 
+use super::look::blob_of;
 use super::{Located, Repo, RepoError, Wanted};
 use crate::diff::{entries_in, is_wanted};
 use crate::merge::read_conflict;
@@ -12,7 +13,7 @@ use crate::object::root::{Lack, Root, has_blob};
 use crate::object::tree::{Kind, TreeEntry, TreeIter, empty_tree_id};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::reach::Reach;
-use crate::subset::{Extent, Subset};
+use crate::subset::{Extent, PathSet};
 use std::ops::Range;
 
 /// How far to look.
@@ -22,6 +23,8 @@ pub enum LackOf {
     Names,
     /// Directories that are not here, with all that is wanted of what is under them.
     Trees,
+    /// And the lists of files in those that are here.
+    Lists,
     /// And the content of files in those that are here.
     Content,
 }
@@ -163,7 +166,7 @@ pub(super) fn refuse(lacks: Vec<Lack>) -> Result<(), RepoError> {
 
 struct Search<'a> {
     repo: &'a Repo,
-    subset: &'a Subset,
+    subset: &'a dyn PathSet,
     of: LackOf,
     /// Directories to be looked into.
     stack: Vec<(RepoPath, Root)>,
@@ -214,11 +217,30 @@ impl Search<'_> {
     fn enter(&mut self, path: &RepoPath, entry: &TreeEntry) -> Result<(), RepoError> {
         match entry.kind {
             Kind::Directory => self.add(path, Root::of(entry)),
-            _ if self.of != LackOf::Content => {}
+            _ if matches!(self.of, LackOf::Names | LackOf::Trees) => {}
+            _ if self.of == LackOf::Lists => self.enter_lists(path, entry)?,
             Kind::Conflict => self.enter_conflict(path, entry)?,
             _ => {
                 let lack = self.repo.lack_at(path.as_bytes(), entry)?;
                 self.found.extend(lack);
+            }
+        }
+        Ok(())
+    }
+
+    /// Of a file whose lists are not all here, the first of those.
+    fn enter_lists(&mut self, path: &RepoPath, entry: &TreeEntry) -> Result<(), RepoError> {
+        if !entry.kind.is_blob() {
+            return Ok(());
+        }
+        for chunk in BlobChunks::new(self.repo, blob_of(entry)) {
+            match chunk {
+                Ok(_) => {}
+                Err(ObjectError::Missing { id, ty }) => {
+                    self.lack(path, Root::Object(ty, id));
+                    return Ok(());
+                }
+                Err(e) => return Err(e.into()),
             }
         }
         Ok(())

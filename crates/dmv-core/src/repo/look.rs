@@ -10,7 +10,7 @@ use crate::object::list::{Blob, BlobChunks};
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, TreeIter, lookup_path};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
-use crate::subset::{Extent, Subset};
+use crate::subset::{Extent, PathSet};
 use crate::worktree::select::is_under;
 use std::io::Write;
 use std::ops::{ControlFlow, Range};
@@ -49,7 +49,7 @@ pub struct Wanted<'a> {
     /// What is there.
     pub located: &'a Located,
     /// The paths.
-    pub subset: &'a Subset,
+    pub subset: &'a dyn PathSet,
 }
 
 impl Wanted<'_> {
@@ -195,7 +195,7 @@ impl Repo {
         &self,
         at: &RepoPath,
         tree: ObjectId,
-        subset: &Subset,
+        subset: &dyn PathSet,
         visit: &mut dyn FnMut(Listed) -> Result<ControlFlow<()>, RepoError>,
     ) -> Result<(), RepoError> {
         let mut stack = Vec::new();

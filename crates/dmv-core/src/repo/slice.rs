@@ -4,12 +4,13 @@
 //! lost is asked here and nowhere else.
 
 use super::worktree::{lock_file, subset_key};
-use super::{Repo, RepoError};
+use super::{LackOf, Located, Repo, RepoError, Wanted};
 use crate::hash::{ID_BYTES, ObjectId, check, encode_hex};
 use crate::limits::{
     MAX_SLICE_BOUNDARY, MAX_SLICE_DROPPED, MAX_SUBSET_BYTES, MAX_UNION_BYTES, MAX_UNION_SUBSETS,
 };
 use crate::object::ObjectType;
+use crate::object::name::RepoPath;
 use crate::reach::Filter;
 use crate::subset::{Extent, Subset, Union};
 use crate::vfs::{OsVfs, Vfs, read_small, write_durably};
@@ -281,6 +282,24 @@ impl Repo {
             out.push(self.subset_value(name, value.as_deref())?);
         }
         Ok(out)
+    }
+
+    /// The subsets of the worktrees that have files of which, as far as `of` looks, everything is here
+    /// in the commit with this `root`. What they have beyond the slice is held of new commits, and of
+    /// old ones only if it was asked for.
+    pub fn checked_out_here(&self, root: &Located, of: LackOf) -> Result<Vec<Subset>, RepoError> {
+        let mut here = Vec::new();
+        for subset in self.checked_out()? {
+            let wanted = Wanted {
+                path: &RepoPath::root(),
+                located: root,
+                subset: &subset,
+            };
+            if self.lacking(wanted, of)?.is_empty() {
+                here.push(subset);
+            }
+        }
+        Ok(here)
     }
 
     /// Notes where a transfer ended history, and which commits of the boundary it went beyond.

@@ -3,7 +3,7 @@
 //! Patterns are read in order, so that the paths of two lists are no list in general: they are kept
 //! apart, and each is asked.
 
-use super::{Extent, Subset};
+use super::{Extent, PathSet, Subset};
 
 /// The paths that are in any of some subsets. The default is all paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +57,28 @@ impl Union {
     }
 }
 
+impl PathSet for Union {
+    fn is_everything(&self) -> bool {
+        self.is_everything()
+    }
+
+    fn includes(&self, path: &[u8], is_dir: bool) -> bool {
+        self.includes(path, is_dir)
+    }
+
+    fn extent(&self, dir: &[u8]) -> Extent {
+        self.extent(dir)
+    }
+
+    fn names_in(&self, dir: &[u8]) -> Option<Vec<Vec<u8>>> {
+        let names = self.0.iter().map(|subset| subset.names_in(dir));
+        let mut names = names.collect::<Option<Vec<_>>>()?.concat();
+        names.sort();
+        names.dedup();
+        Some(names)
+    }
+}
+
 impl Default for Union {
     fn default() -> Union {
         Union(vec![Subset::everything()])
@@ -88,6 +110,10 @@ mod tests {
             assert_eq!(both.extent(dir.as_bytes()), extent, "{dir}");
         }
         assert!(both.includes(b"a/x/y/z", false) && !both.includes(b"a/x/z", false));
+        for (dir, names) in [("", Some(vec!["a", "b"])), ("a", None), ("c", Some(vec![]))] {
+            let names = names.map(|names| names.into_iter().map(Vec::from).collect());
+            assert_eq!(both.names_in(dir.as_bytes()), names, "{dir}");
+        }
         assert!(Union::of([a, Subset::everything()]).is_everything());
         assert!(Union::default().is_everything());
         assert_eq!(Union::of([]).extent(b""), Extent::None);
