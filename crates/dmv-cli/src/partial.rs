@@ -5,7 +5,7 @@ use crate::context::{Context, quoted};
 use crate::error::Failure;
 use crate::format::text::count;
 use dmv_core::object::commit::Commit;
-use dmv_core::repo::{LackOf, Located, Repo, RepoSlice};
+use dmv_core::repo::{LackOf, Located, Repo, RepoError, RepoSlice};
 use dmv_core::subset::{Subset, Union};
 use dmv_net::session::{History, PeerSlice};
 use serde::Serialize;
@@ -152,9 +152,17 @@ pub fn options_for(slice: &PeerSlice) -> String {
     out
 }
 
-/// The repository's slice for a command that only tells of it: damage is said and no failure.
+/// The repository's slice for a command that only tells of it: of its boundary what the history of
+/// some branch, tag or worktree ends at. Damage is said and no failure.
 pub fn told_slice(context: &Context, repo: &Repo) -> RepoSlice {
-    repo.slice().unwrap_or_else(|e| {
+    let told = || -> Result<RepoSlice, RepoError> {
+        let mut slice = repo.slice()?;
+        if !slice.boundary.is_empty() {
+            slice.boundary = repo.ends_of_history(&slice, repo.complete_commits()?);
+        }
+        Ok(slice)
+    };
+    told().unwrap_or_else(|e| {
         context.ui.warn(format_args!("{e}"));
         RepoSlice::default()
     })

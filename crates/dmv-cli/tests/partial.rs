@@ -187,6 +187,53 @@ fn history_is_deepened_up_to_all_of_it() -> Outcome {
     Ok(())
 }
 
+/// Makes a branch of some commits that begins before the last two of `main`.
+fn branch_off(place: &Place, repo: &str, name: &str, commits: usize) -> Outcome {
+    place.ok(&["-C", repo, "checkout", "main~2", "--force"])?;
+    place.ok(&["-C", repo, "checkout", "-b", name])?;
+    for n in 0..commits {
+        place.write(format!("{repo}/d5/f50"), format!("{name} {n}"))?;
+        commit(place, repo, name)?;
+    }
+    place.ok(&["-C", repo, "checkout", "main", "--force"])?;
+    Ok(())
+}
+
+#[test]
+fn of_a_branch_that_is_gone_no_end_of_history_is_left() -> Outcome {
+    let place = place()?;
+    place.ok(&["clone", "full", "other"])?;
+    branch_off(&place, "other", "old", 3)?;
+    branch_off(&place, "full", "near", 2)?;
+    branch_off(&place, "full", "far", 4)?;
+    place.ok(&["clone", "full", "short", "--depth", "2"])?;
+    for name in ["near", "far"] {
+        place.ok(&["-C", "full", "branch", "-d", name])?;
+    }
+    place.ok(&["-C", "short", "fetch", "--prune"])?;
+    place.ok(&["-C", "short", "fetch", "--all-history"])?;
+    let partial = || -> Outcome<serde_json::Value> {
+        Ok(place.json(&["-C", "short", "status", "--json"])?["partial"].clone())
+    };
+    assert_eq!(partial()?, serde_json::Value::Null);
+    // Of one of the two everything has come, and of the other it would be needed again.
+    let slice = fs::read_to_string(place.work().join("short/.dmv/slice"))?;
+    assert_eq!(slice.matches("boundary ").count(), 1, "{slice}");
+    // An older branch comes with all of its history: the end of the other does not count.
+    place.ok(&["-C", "other", "push", "origin", "old"])?;
+    place.ok(&["-C", "short", "fetch"])?;
+    assert_eq!(partial()?, serde_json::Value::Null);
+    verified(&place, "short")?;
+    // Named again, it ends where it ended.
+    let operations = place.records(&["-C", "short", "op", "log", "--json"])?;
+    let is_prune = |op: &&serde_json::Value| op["command"].to_string().contains("--prune");
+    let prune = operations.iter().find(is_prune).ok_or("it was logged")?;
+    place.ok(&["-C", "short", "undo", prune["id"].as_str().ok_or("an id")?])?;
+    assert_eq!(partial()?["boundary"], 1);
+    verified(&place, "short")?;
+    Ok(())
+}
+
 #[test]
 fn what_is_not_here_is_told_of_and_not_read() -> Outcome {
     let place = place()?;

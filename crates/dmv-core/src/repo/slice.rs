@@ -255,7 +255,12 @@ impl Repo {
             }
         }
         let mut since: Option<i64> = None;
-        for id in &slice.boundary {
+        let ends = match self.complete_commits()? {
+            // What a transfer has brought before it was cut off.
+            none if none.is_empty() => slice.boundary.clone(),
+            tips => self.ends_of_history(&slice, tips),
+        };
+        for id in &ends {
             // The last commits themselves are the oldest that history goes back to.
             let behind = self.read_commit(id)?.committer.seconds.saturating_add(1);
             since = Some(since.map_or(behind, |since| since.min(behind)));
@@ -318,31 +323,52 @@ impl Repo {
             let ends = ends.iter().filter(|id| !known.contains(id));
             slice.boundary.extend(ends);
         })?;
+        self.forget_idle_ends()
+    }
+
+    /// Takes commits off the boundary behind which nothing is lacking: their branch is gone, and
+    /// what it grew from has come by another one.
+    fn forget_idle_ends(&self) -> Result<(), RepoError> {
+        let boundary = self.slice()?.boundary;
+        if boundary.is_empty() {
+            return Ok(());
+        }
+        let within = self.commits_within()?;
+        let mut idle = Vec::new();
+        for id in boundary {
+            let parents = self.read_commit(&id)?.parents;
+            if parents.iter().all(|parent| within.contains(parent)) {
+                idle.push(id);
+            }
+        }
+        self.change_slice(|slice| slice.boundary.retain(|id| !idle.contains(id)))?;
         Ok(())
     }
 
-    /// At how many commits of the boundary the history of branches and tags ends. The boundary may
-    /// have others, of branches that are gone. Of a long history, which would have to be walked, the
-    /// whole boundary.
-    pub fn ends_of_history(&self, slice: &RepoSlice) -> Result<usize, RepoError> {
-        if slice.boundary.is_empty() {
-            return Ok(0);
-        }
-        let mut stack: Vec<ObjectId> = self.offered()?.refs.into_iter().map(|r| r.1).collect();
-        let (mut seen, mut ends) = (HashSet::new(), 0);
+    /// The commits of the boundary at which the history of `tips` ends. The boundary may have others,
+    /// of branches that are gone: they stay, since an undo brings a branch back and not what is behind
+    /// it. Of a long history, which would have to be walked, and of one that cannot be read, the whole
+    /// boundary.
+    pub fn ends_of_history(&self, slice: &RepoSlice, tips: Vec<ObjectId>) -> BTreeSet<ObjectId> {
+        let boundary = &slice.boundary;
+        let (mut stack, mut seen, mut ends) = (tips, HashSet::new(), BTreeSet::new());
         while let Some(id) = stack.pop() {
+            if ends.len() == boundary.len() {
+                break;
+            }
             if !seen.insert(id) {
                 continue;
             }
-            if seen.len() > MAX_WALKED {
-                return Ok(slice.boundary.len());
+            if boundary.contains(&id) {
+                ends.insert(id);
+                continue;
             }
-            match slice.may_lack_parents(&id) {
-                true => ends += 1,
-                false => stack.extend(self.read_commit(&id)?.parents),
+            match self.read_commit(&id) {
+                Ok(commit) if seen.len() <= MAX_WALKED => stack.extend(commit.parents),
+                _ => return boundary.clone(),
             }
         }
-        Ok(ends)
+        ends
     }
 
     /// The commits that are called for, but for the boundary: their parents are called for as well.

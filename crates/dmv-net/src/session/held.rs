@@ -56,9 +56,8 @@ impl PeerSlice {
 /// greeting: nothing is said then.
 pub fn held_by(repo: &Repo) -> Option<Held> {
     let slice = repo.slice().ok()?;
-    // Commits that cannot be read are for whoever wants them.
-    let ends = repo.ends_of_history(&slice);
-    let ends = ends.unwrap_or(slice.boundary.len());
+    let tips = repo.offered().ok()?.refs.into_iter().map(|(_, id)| id);
+    let ends = repo.ends_of_history(&slice, tips.collect()).len();
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     Some(Held {
         subset: slice.subset.patterns().map(<[u8]>::to_vec).collect(),
