@@ -443,6 +443,37 @@ fn a_side_that_was_edited_is_the_users() -> Outcome {
 }
 
 #[test]
+fn a_choice_takes_the_place_of_a_former_one_and_of_the_files_beside_it() -> Outcome {
+    for (ours, theirs) in [("\0o", "\0t"), ("o\n", "t\n")] {
+        let place = Place::diverged(&[("a.x", "b\n")], &[("a.x", ours)], &[("a.x", theirs)])?;
+        place.ends(4, &["merge", "side"])?;
+        for _ in 0..2 {
+            place.ok(&["resolve", "a.x", "--both"])?;
+            assert_eq!(place.names()?, ["a-theirs.x", "a.x"]);
+        }
+        place.ok(&["resolve", "a.x", "--theirs"])?;
+        assert_eq!(place.names()?, ["a.x"]);
+        assert_eq!(place.read("a.x").as_deref(), Some(theirs));
+        // What somebody has changed since is theirs, and so is what was there before.
+        place.ok(&["resolve", "a.x", "--both"])?;
+        place.set(&[("a-theirs.x", "mine")])?;
+        place.ok(&["resolve", "a.x", "--both"])?;
+        assert_eq!(place.names()?, ["a-theirs.x", "a-theirs2.x", "a.x"]);
+        place.ok(&["resolve", "a.x", "--ours"])?;
+        assert_eq!(place.names()?, ["a-theirs.x", "a.x"]);
+        assert_eq!(place.read("a-theirs.x").as_deref(), Some("mine"));
+        assert_eq!(place.read("a.x").as_deref(), Some(ours));
+    }
+    // A file of that name and content before anything was chosen is the user's.
+    let place = Place::diverged(&[("a", "\0b")], &[("a", "\0o")], &[("a", "\0t")])?;
+    place.ends(4, &["merge", "side"])?;
+    place.set(&[("a-theirs", "\0t")])?;
+    place.ok(&["resolve", "a", "--ours"])?;
+    assert_eq!(place.names()?, ["a", "a-theirs"]);
+    Ok(())
+}
+
+#[test]
 fn what_was_settled_and_not_committed_is_not_lost_by_a_checkout() -> Outcome {
     let place = Place::diverged(&[("a", "\0b")], &[("a", "\0o")], &[("a", "\0t")])?;
     place.ends(4, &["merge", "side"])?;

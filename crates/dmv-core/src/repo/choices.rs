@@ -256,7 +256,7 @@ impl Repo {
         for at in these {
             let wanted = match file {
                 Some(term) => vec![(at.path.clone(), term)],
-                None => at.wanted(choice, &|path| {
+                None => at.wanted(choice, &|path, _| {
                     let in_tree = lookup_path(self.objects(), &stored, path)?.is_some();
                     Ok(!in_tree && !edits.contains_key(path) && is_free(path))
                 })?,

@@ -87,6 +87,7 @@ impl Repo {
         let shown = |at: ConflictAt| form.shown.iter().find(|shown| shown.at.path == at.path);
         let with_file: Vec<&Shown> = with_file.into_iter().filter_map(shown).collect();
         let changes = self.changes_by_path(&tree, settings, job)?;
+        let open = open_of(&tree, &form, changes.clone());
         let mut lost = Vec::new();
         for shown in &with_file {
             let path = shown.at.path.as_bytes();
@@ -108,11 +109,17 @@ impl Repo {
         }
         let mut switch = Switch::new(self, &tree, &form, &tree.subset, job);
         for shown in with_file {
+            let is_open = open.iter().any(|path| path == shown.at.path.as_bytes());
+            let mut beside = shown.sides.clone();
+            if !is_open {
+                beside.extend(self.left_beside(&tree, &shown.at)?);
+            }
             let made = match choice {
                 Choice::With(file) => self.copy_in(&tree, &shown.at.path, file)?,
                 choice => self.put_chosen(&tree, &mut switch, shown, choice)?,
             };
-            let left = self.remove_untouched(&tree, &shown.sides, job)?;
+            beside.retain(|(path, _)| !made.contains(path));
+            let left = self.remove_untouched(&tree, &beside, job)?;
             report.kept.extend(left);
             report.settled.push((shown.at.path.clone(), made));
         }
@@ -121,10 +128,8 @@ impl Repo {
         report.settled.sort();
         let tree = self.tree(settings)?;
         let changes = self.changes_by_path(&tree, settings, job)?;
-        let changes = changes.into_iter();
-        let changes = changes.map(|(path, kind)| PathChange { path, kind });
         if let Some(form) = &tree.form {
-            report.open = super::settle::explain(&tree.root, form, changes.collect()).open;
+            report.open = open_of(&tree, form, changes);
         }
         Ok(report)
     }
@@ -300,13 +305,7 @@ impl Repo {
         choice: &Choice,
     ) -> Result<Vec<RepoPath>, RepoError> {
         let at = &shown.at;
-        let wanted = at.wanted(choice, &|path| {
-            let in_tree = match tree.base_tree {
-                Some(base) => lookup_path(self.objects(), &base, path)?.is_some(),
-                None => false,
-            };
-            Ok(!in_tree && stat_of(&tree.root, path.as_bytes()).is_none())
-        })?;
+        let wanted = at.wanted(choice, &|path, term| self.is_free(tree, path, term))?;
         let is_kept = wanted
             .iter()
             .any(|(path, term)| *path == at.path && term.kind != Kind::Directory);
@@ -332,6 +331,50 @@ impl Repo {
         }
         switch.flush(&mut pending)?;
         Ok(wanted.into_iter().map(|(path, _)| path).collect())
+    }
+
+    /// Whether a further version can be put at `path`: nothing is there, or that version already.
+    fn is_free(&self, tree: &Tree, path: &RepoPath, term: &Term) -> Result<bool, RepoError> {
+        let in_tree = match tree.base_tree {
+            Some(base) => lookup_path(self.objects(), &base, path)?.is_some(),
+            None => false,
+        };
+        let is_there = stat_of(&tree.root, path.as_bytes()).is_some();
+        Ok(!in_tree && (!is_there || self.is_version(tree, path, term)))
+    }
+
+    /// Whether the file at `path` is what one side of a conflict has.
+    fn is_version(&self, tree: &Tree, path: &RepoPath, term: &Term) -> bool {
+        let entry = entry_of(&last_name(path), term, None);
+        let stat = stat_of(&tree.root, path.as_bytes());
+        // What cannot be read is somebody's.
+        stat.is_some_and(|stat| {
+            let same = same_as(self, &tree.root, path.as_bytes(), &entry, &stat);
+            matches!(same, Ok(true))
+        })
+    }
+
+    /// The files beside a conflict that was settled by [`Choice::Both`]; none if it was not, or if
+    /// somebody has changed one of them since.
+    fn left_beside(
+        &self,
+        tree: &Tree,
+        at: &ConflictAt,
+    ) -> Result<Vec<(RepoPath, TreeEntry)>, RepoError> {
+        let is_free = |path: &RepoPath, term: &Term| self.is_free(tree, path, term);
+        let mut all = at.wanted(&Choice::Both, &is_free)?;
+        if !all
+            .iter()
+            .all(|(path, term)| self.is_version(tree, path, term))
+        {
+            return Ok(Vec::new());
+        }
+        all.retain(|(path, _)| *path != at.path);
+        let entry = |(path, term): (RepoPath, Term)| {
+            let entry = entry_of(&last_name(&path), &term, None);
+            (path, entry)
+        };
+        Ok(all.into_iter().map(entry).collect())
     }
 
     /// Removes what is at `path` unless it is a directory.
@@ -387,7 +430,7 @@ impl ConflictAt {
     pub(super) fn wanted(
         &self,
         choice: &Choice,
-        is_free: &dyn Fn(&RepoPath) -> Result<bool, RepoError>,
+        is_free: &dyn Fn(&RepoPath, &Term) -> Result<bool, RepoError>,
     ) -> Result<Vec<(RepoPath, Term)>, RepoError> {
         let here = |term: Option<Term>| Vec::from_iter(term.map(|t| (self.path.clone(), t)));
         let mut wanted = match choice {
@@ -400,10 +443,11 @@ impl ConflictAt {
                 let sides = &self.conflict.sides;
                 for (n, side) in sides.iter().enumerate() {
                     let Some(side) = side else { continue };
+                    let is_free = |path: &RepoPath| is_free(path, side);
                     let path = match n {
                         0 => self.path.clone(),
-                        n if n + 1 == sides.len() => self.version_name("theirs", is_free)?,
-                        n => self.version_name(&format!("side{}", n + 1), is_free)?,
+                        n if n + 1 == sides.len() => self.version_name("theirs", &is_free)?,
+                        n => self.version_name(&format!("side{}", n + 1), &is_free)?,
                     };
                     all.push((path, *side));
                 }
@@ -438,6 +482,13 @@ impl ConflictAt {
         }
         unreachable!("a directory has fewer names than numbers")
     }
+}
+
+/// The conflicts of a worktree that are not settled.
+fn open_of(tree: &Tree, form: &Form, changes: BTreeMap<Vec<u8>, ChangeKind>) -> Vec<Vec<u8>> {
+    let changes = changes.into_iter();
+    let changes = changes.map(|(path, kind)| PathChange { path, kind });
+    super::settle::explain(&tree.root, form, changes.collect()).open
 }
 
 /// What is being done, for messages that refuse it.
