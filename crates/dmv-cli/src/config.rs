@@ -2,6 +2,9 @@
 
 use crate::error::{EXIT_OTHER, Failure};
 use dmv_core::refs::check_ref_name;
+use dmv_core::repo::DMV_DIR;
+use dmv_net::transport::Url;
+use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -164,15 +167,23 @@ impl Origin {
 pub struct Config {
     repository: Table,
     user: Table,
+    /// The repository's directory: the worktree's of `.dmv`, or a bare repository's own.
+    directory: PathBuf,
 }
 
 impl Config {
     /// Reads the files; one that is not there says nothing.
     pub fn load(repository: Option<&Path>) -> Result<Config, Failure> {
         let read = |path: Option<&Path>| path.map_or_else(|| Ok(Table::new()), read_table);
+        let dmv = repository.and_then(Path::parent).unwrap_or(Path::new(""));
+        let directory = match dmv.file_name().is_some_and(|name| name == DMV_DIR) {
+            true => dmv.parent().unwrap_or(dmv),
+            false => dmv,
+        };
         Ok(Config {
             repository: read(repository)?,
             user: read(user_file().as_deref())?,
+            directory: directory.to_owned(),
         })
     }
 
@@ -234,9 +245,19 @@ impl Config {
         let remotes = table.into_iter().flatten();
         let url = |(name, remote): (&String, &Value)| {
             let url = remote.get("url")?.as_str()?;
-            Some((name.clone(), url.to_owned()))
+            Some((name.clone(), self.absolute(url)))
         };
         remotes.filter_map(url).collect()
+    }
+
+    /// A remote's address that means the same from every directory: a path that somebody has written
+    /// into the file counts from the repository's directory. One that makes no sense stays as it is.
+    fn absolute(&self, url: &str) -> String {
+        let parsed = Url::parse(OsStr::new(url)).ok();
+        match parsed.map(|parsed| parsed.absolute(&self.directory)) {
+            Some(Url::Path(path)) => path.to_string_lossy().into_owned(),
+            _ => url.to_owned(),
+        }
     }
 
     /// The remote that commands use where none is named: `origin`, or the only one.

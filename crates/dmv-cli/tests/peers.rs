@@ -241,6 +241,45 @@ fn what_is_deleted_at_a_remote_can_be_brought_back_there() -> Outcome {
 }
 
 #[test]
+fn a_remote_is_kept_and_shown_as_the_path_that_it_means() -> Outcome {
+    let place = several()?;
+    let work = fs::canonicalize(place.work())?;
+    let film = work.join("film").display().to_string();
+    let url = |repo: &str, name: &str| -> Outcome<String> {
+        let all = place.records(&["-C", repo, "remote", "--json"])?;
+        let found = all.iter().find(|remote| remote["name"] == name);
+        Ok(found.ok_or("no such remote")?["url"].to_string())
+    };
+    place.ok(&["-C", "film", "clone", ".", "../two"])?;
+    assert_eq!(url("two", "origin")?, format!("{film:?}"));
+    place.ok(&["-C", "two/shots", "clone", "../../film/./", "../../three"])?;
+    assert_eq!(url("three", "origin")?, format!("{film:?}"));
+    std::os::unix::fs::symlink("film/shots", work.join("link"))?;
+    let adds = [("up", "../../film/../film"), ("linked", "../../link/..")];
+    for (name, at) in adds {
+        place.ok(&["-C", "two/shots", "remote", "add", name, at])?;
+        assert_eq!(url("two", name)?, format!("{film:?}"), "{at}");
+    }
+    // As somebody may have written it by hand, or an older version: from the repository's directory.
+    let written = "[remote.old]\nurl = \"../film/./../film\"\n";
+    let config = work.join("two/.dmv/config.toml");
+    let text = fs::read_to_string(&config)?;
+    fs::write(&config, text + written)?;
+    place.ok(&[
+        "-C", "two", "worktree", "add", "../four", "main~0", "--detach",
+    ])?;
+    for from in ["two", "two/shots", "four"] {
+        assert_eq!(url(from, "old")?, format!("{film:?}"), "{from}");
+        for name in ["origin", "up", "linked", "old"] {
+            place.ok(&["-C", from, "fetch", name])?;
+        }
+    }
+    let shown = place.ok(&["-C", "two/shots", "remote", "show"])?;
+    assert!(!shown.contains(".."), "{shown}");
+    Ok(())
+}
+
+#[test]
 fn a_pull_brings_both_sides_together() -> Outcome {
     let place = several()?;
     place.ok(&["clone", "film", "two"])?;

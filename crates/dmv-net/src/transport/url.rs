@@ -6,7 +6,7 @@ use super::ssh::SshTarget;
 use crate::session::NetError;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 #[cfg(feature = "quic")]
 const SCHEMES: &str = "addresses begin with dmv://, ssh:// or file://, or are paths";
@@ -69,7 +69,7 @@ impl Url {
     /// The address that means the same from every directory.
     pub fn absolute(self, here: &Path) -> Url {
         match self {
-            Url::Path(path) => Url::Path(here.join(path)),
+            Url::Path(path) => Url::Path(plain(&here.join(path))),
             other => other,
         }
     }
@@ -89,6 +89,27 @@ impl Url {
             name => Some(short.unwrap_or(name).to_owned()),
         }
     }
+}
+
+/// The path without `.` and `..`, as the system would follow it: what is above a symlink is above the
+/// place that it leads to.
+fn plain(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                if out.is_symlink()
+                    && let Ok(real) = std::fs::canonicalize(&out)
+                {
+                    out = real;
+                }
+                out.pop();
+            }
+            part => out.push(part),
+        }
+    }
+    out
 }
 
 impl std::fmt::Display for Url {
@@ -135,6 +156,32 @@ mod tests {
         ] {
             assert_eq!(parse(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn an_absolute_path_is_that_which_the_system_follows() -> std::io::Result<()> {
+        let dir = tempfile::tempdir()?;
+        let here = std::fs::canonicalize(dir.path())?;
+        std::fs::create_dir_all(here.join("a/b"))?;
+        std::os::unix::fs::symlink("a/b", here.join("link"))?;
+        for (text, want) in [
+            (".", ""),
+            ("./a/.", "a"),
+            ("a/../c", "c"),
+            ("link", "link"),
+            ("link/..", "a"),
+            ("none/../a//b/", "a/b"),
+        ] {
+            let url = parse(text).map(|url| url.absolute(&here));
+            let path = here.join(want);
+            let path = path.components().collect::<PathBuf>();
+            assert_eq!(url, Some(Url::Path(path)), "{text}");
+        }
+        let url = parse("../../../../../../../..").map(|url| url.absolute(&here));
+        assert_eq!(url, Some(Url::Path("/".into())));
+        let ssh = parse("ssh://nas/../film").map(|url| url.absolute(&here));
+        assert_eq!(ssh, parse("ssh://nas/../film"));
+        Ok(())
     }
 
     #[test]
