@@ -148,7 +148,10 @@ impl<'a> Supplier<'a> {
             let names: Vec<&str> = self.peers.iter().map(|p| &p.remote.name[..]).collect();
             let names = names.join(", ");
             let why = format!("not in this repository; not asked, as told: {names}");
-            return failure(why).hint(again);
+            return failure(why).hint(match self.context.globals.offline {
+                true => again,
+                false => format!("DMV_NET_OFFLINE=false {again}"),
+            });
         }
         let lacking = self.peers.iter().filter_map(|peer| match &peer.state {
             State::Gone(_) => None,
@@ -166,12 +169,28 @@ impl<'a> Supplier<'a> {
         });
         let said: Vec<String> = lacking.chain(gone).collect();
         let why = format!("not in this repository; {}", said.join("; "));
-        let any_gone = self.peers.iter().any(|p| matches!(p.state, State::Gone(_)));
-        failure(why).hint(if any_gone {
-            again
-        } else {
-            "dmv remote add NAME URL".to_owned()
+        let holders = self.believed_to_have_it();
+        failure(why).hint(match holders.is_empty() {
+            true => "dmv remote add NAME URL".to_owned(),
+            // As long as none of them answers, it would fail likewise.
+            false => format!("{again}, when {} can be reached", holders.join(" or ")),
         })
+    }
+
+    /// Of those that do not answer, the remotes that something was fetched from or pushed to; all of
+    /// them if there is none such.
+    fn believed_to_have_it(&self) -> Vec<&str> {
+        let gone = self.peers.iter();
+        let gone = gone.filter(|peer| matches!(peer.state, State::Gone(_)));
+        let names = gone.map(|peer| &peer.remote.name[..]);
+        let (met, others): (Vec<&str>, Vec<&str>) = names.partition(|name| {
+            let noted = self.repo.refs().with_prefix(&format!("remote/{name}/"));
+            noted.is_ok_and(|noted| !noted.is_empty())
+        });
+        match met.is_empty() {
+            true => others,
+            false => met,
+        }
     }
 
     /// Says goodbye to whom it has asked, and tells who did not answer.

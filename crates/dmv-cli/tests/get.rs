@@ -107,7 +107,9 @@ fn nothing_is_changed_where_nobody_has_it() -> Outcome {
         let args = [&["-C", "meta"], command].concat();
         let said = place.fails(6, &args)?;
         assert!(said.contains("origin may have it (no repository"), "{said}");
-        assert!(said.contains("hint: dmv get"), "{said}");
+        let hint = said.split("hint: ").nth(1).unwrap_or_default();
+        assert!(hint.starts_with("dmv get "), "{said}");
+        assert!(hint.contains(", when origin can be reached"), "{said}");
         assert_eq!(state()?, before, "{command:?}");
         assert!(!place.work().join("out").exists(), "{command:?}");
     }
@@ -120,13 +122,33 @@ fn nothing_is_changed_where_nobody_has_it() -> Outcome {
     hide(&place, false)?;
     let said = place.fails(6, &["-C", "meta", "--offline", "cat", "@:text"])?;
     assert!(said.contains("not asked, as told: origin"), "{said}");
+    assert!(said.contains("hint: dmv get text\n"), "{said}");
     place.ok(&["-C", "meta", "config", "set", "net.offline", "true"])?;
-    place.fails(6, &["-C", "meta", "cat", "@:text"])?;
+    let said = place.fails(6, &["-C", "meta", "cat", "@:text"])?;
+    let hint = "hint: DMV_NET_OFFLINE=false dmv get text\n";
+    assert!(said.contains(hint), "{said}");
     place.ok(&["-C", "meta", "config", "set", "net.offline", "false"])?;
     place.ok(&["-C", "meta", "cat", "@:text"])?;
     place.ok(&["-C", "meta", "remote", "remove", "origin"])?;
     let said = place.fails(6, &["-C", "meta", "cat", "@:large"])?;
     assert!(said.contains("no remote is set"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn who_is_believed_to_have_it_is_named_with_the_hint() -> Outcome {
+    let place = place()?;
+    // One that answers and lacks it, one that has it, and one that was never there.
+    place.ok(&["clone", "film", "other", "--meta-only"])?;
+    for (name, at) in [("lacks", "../other"), ("never", "../nowhere")] {
+        place.ok(&["-C", "meta", "remote", "add", name, at])?;
+    }
+    place.ok(&["-C", "meta", "fetch", "lacks"])?;
+    hide(&place, true)?;
+    let said = place.fails(6, &["-C", "meta", "get", "text"])?;
+    assert!(said.contains("lacks does not have it"), "{said}");
+    let hint = "hint: dmv get text, when origin can be reached\n";
+    assert!(said.contains(hint), "{said}");
     Ok(())
 }
 
