@@ -15,7 +15,7 @@ use dmv_tests::peers::{Done, Place, tips, update};
 use dmv_tests::scratch::{asked, commit, files_of};
 use std::io::{Write, stdout};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -24,12 +24,16 @@ struct Server {
     place: Place,
     address: PeerAddress,
     job: Arc<Job>,
+    /// How sessions ended.
+    ended: Arc<Mutex<Vec<Result<u64, String>>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
     fn start(place: Place, read_only: bool) -> Done<Server> {
         let (say, ready) = channel();
+        let ended: Arc<Mutex<Vec<_>>> = Arc::default();
+        let endings = ended.clone();
         let options = ServeOptions {
             listen: Listen::loopback(),
             lan: false,
@@ -39,8 +43,13 @@ impl Server {
             limits: Limits::default(),
             asked: Box::new(|peer| asked(&format!("push from {}", peer.name))),
             event: Box::new(move |event| {
-                if let ServeEvent::Ready(at) = event {
+                if let ServeEvent::Ready(at) = &event {
                     let _ = say.send(at[0].clone());
+                }
+                if let ServeEvent::Session(_, ended) = event {
+                    let ended = ended.map(|served| served.traffic.objects_sent);
+                    let mut endings = endings.lock().expect("it is whole");
+                    endings.push(ended.map_err(|e| e.to_string()));
                 }
             }),
         };
@@ -54,6 +63,7 @@ impl Server {
             address: ready.recv()?,
             place,
             job,
+            ended,
             thread: Some(thread),
         })
     }
@@ -158,6 +168,24 @@ fn a_trusted_peer_fetches_and_pushes() -> Done {
     server.place.is_sound()?;
     let log = there.refs().operations(1)?;
     assert_eq!(log[0].command, "push from lap");
+    Ok(())
+}
+
+#[test]
+fn a_client_that_has_finished_is_not_said_to_be_cut_off() -> Done {
+    const FETCHES: usize = 20;
+    let place = Place::with_files(7, 3, 1000)?;
+    let server = Server::start(place, false)?;
+    let key = DeviceKey::generate();
+    server.trust(&key, Access::Read)?;
+    for _ in 0..FETCHES {
+        fetch(&Place::new()?.repo, &server.address, &key)?;
+    }
+    let ended = server.ended.clone();
+    drop(server);
+    let ended = ended.lock().expect("it is whole");
+    let all = ended.iter().filter(|ended| matches!(ended, Ok(1..)));
+    assert_eq!(all.count(), FETCHES, "{ended:?}");
     Ok(())
 }
 

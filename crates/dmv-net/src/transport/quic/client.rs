@@ -6,7 +6,12 @@ use super::{Connection, Node, NodeOptions, PeerAddress, QuicError, SESSION};
 use crate::identity::DeviceKey;
 use crate::session::{Link, NetError};
 use crate::wire::Code;
+use std::time::Duration;
 use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+
+/// For our last word to get there, and the answer back.
+const LAST_WORD_TIME: Duration = Duration::from_secs(2);
 
 /// What is needed to dial a peer by its key.
 #[derive(Clone, Debug)]
@@ -20,6 +25,8 @@ pub struct Device {
 /// What keeps a connection up.
 pub struct Helper {
     connection: Connection,
+    /// Is done when the other side has ended its stream.
+    hearing: Option<JoinHandle<()>>,
     node: Option<Node>,
     runtime: Option<Runtime>,
 }
@@ -48,9 +55,11 @@ pub fn connect(address: &PeerAddress, device: &Device) -> Result<(Link, Helper),
     });
     let (node, connection, (send, recv)) = dialled?;
     let handle = runtime.handle();
-    let link = Link::over(Source::new(recv, handle), Sink::new(send, handle));
+    let (source, hearing) = Source::new(recv, handle);
+    let link = Link::over(source, Sink::new(send, handle));
     let helper = Helper {
         connection,
+        hearing: Some(hearing),
         node: Some(node),
         runtime: Some(runtime),
     };
@@ -59,7 +68,9 @@ pub fn connect(address: &PeerAddress, device: &Device) -> Result<(Link, Helper),
 
 impl Helper {
     /// What a failure of the session really was, if the peer or the network ended the connection.
-    pub fn explain(self, e: NetError) -> NetError {
+    pub fn explain(mut self, e: NetError) -> NetError {
+        // There is nothing more to be heard.
+        self.hearing = None;
         match e {
             NetError::Closed => self.connection.why_ended().map_or(e, NetError::from),
             e => e,
@@ -69,6 +80,12 @@ impl Helper {
 
 impl Drop for Helper {
     fn drop(&mut self) {
+        if let (Some(hearing), Some(runtime)) = (self.hearing.take(), &self.runtime) {
+            // What is on its way when a connection is closed is lost, and the other side would take
+            // us for cut off. It ends its stream when it has heard our last word.
+            let heard = async { tokio::time::timeout(LAST_WORD_TIME, hearing).await };
+            let _ = runtime.block_on(heard);
+        }
         self.connection.finish();
         if let (Some(node), Some(runtime)) = (self.node.take(), self.runtime.take()) {
             runtime.block_on(node.close());

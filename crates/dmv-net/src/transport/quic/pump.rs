@@ -7,6 +7,7 @@ use std::io::{self, Read, Write};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 
 /// Bytes handed from one to the other at once, at most.
 const PIECE_BYTES: usize = 256 << 10;
@@ -23,17 +24,21 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// What comes from `stream`.
-    pub(super) fn new(stream: impl AsyncRead + Unpin + Send + 'static, handle: &Handle) -> Source {
+    /// What comes from `stream`; and a task that is done when that has ended.
+    pub(super) fn new(
+        stream: impl AsyncRead + Unpin + Send + 'static,
+        handle: &Handle,
+    ) -> (Source, JoinHandle<()>) {
         let (fill, pieces) = mpsc::channel(PIECES);
         let (empty, emptied) = mpsc::channel(PIECES + 2);
-        handle.spawn(take_in(stream, fill, emptied));
-        Source {
+        let task = handle.spawn(take_in(stream, fill, emptied));
+        let source = Source {
             pieces,
             empty,
             piece: Vec::new(),
             taken: 0,
-        }
+        };
+        (source, task)
     }
 }
 

@@ -118,8 +118,8 @@ impl Service for Answers {
                 return;
             };
             (self.options.event)(ServeEvent::Came(peer.clone()));
-            let (source, sink) = (Source::new(incoming, &handle), Sink::new(outgoing, &handle));
-            let mut link = Link::over(source, sink);
+            let (source, _) = Source::new(incoming, &handle);
+            let mut link = Link::over(source, Sink::new(outgoing, &handle));
             link.be_patient(self.options.limits.idle_time);
             let ended = self.session(&peer, access, link, &job);
             (self.options.event)(ServeEvent::Session(peer, ended));
