@@ -173,6 +173,7 @@ impl From<NetError> for Failure {
         }
         let (code, exit) = match &e {
             NetError::Unreachable { .. }
+            | NetError::NotAtRelay { .. }
             | NetError::Closed
             | NetError::Stalled(_)
             | NetError::Endless(_)
@@ -234,6 +235,7 @@ fn net_hint(e: &NetError) -> Option<String> {
     let command = match e {
         NetError::NotLetIn { place, .. } if is_key(place) => "dmv pair",
         NetError::Unreachable { place, .. } if is_key(place) => "dmv peers --lan",
+        NetError::NotAtRelay { place, met, .. } => return Some(way_past_relay(place, *met)),
         NetError::NotLetIn { place, .. } | NetError::Unreachable { place, .. } => {
             return ssh_to(place).map(|ssh| format!("{ssh} dmv help"));
         }
@@ -242,6 +244,17 @@ fn net_hint(e: &NetError) -> Option<String> {
         _ => return None,
     };
     Some(command.to_owned())
+}
+
+/// What helps where a device was found neither by its key nor at the relay. `met`: the relay has let
+/// us in, so it is the other device that is not there.
+fn way_past_relay(place: &str, met: bool) -> String {
+    let key = place.split('@').next().unwrap_or(place);
+    let other = match met {
+        true => "dmv serve, on the other device, with the same net.relay",
+        false => "dmv config set --user net.relay URL, on both, of a relay that lets them in",
+    };
+    format!("{other}; or, without one, by the address that serve --listen prints: {key}@HOST:PORT")
 }
 
 /// The command that shows whether ssh and the program at the other end work.
@@ -520,5 +533,24 @@ fn sort_io(e: &io::Error, own: bool) -> Sorted {
         io::ErrorKind::ReadOnlyFilesystem => ("read-only", EXIT_OTHER, None),
         io::ErrorKind::PermissionDenied if own => ("permission", EXIT_PERMISSION, None),
         _ => ("io", EXIT_OTHER, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_the_relay_is_of_no_help_the_hint_says_what_is() {
+        for place in ["dmv://8f4c", "dmv://8f4c@nas:4711"] {
+            for (met, helps) in [(true, "dmv serve, on the other"), (false, "net.relay URL")] {
+                let (place, why) = (place.to_owned(), "the time is up".to_owned());
+                let failure = Failure::from(NetError::NotAtRelay { place, why, met });
+                assert_eq!(failure.exit, EXIT_UNREACHABLE);
+                let hint = failure.hint.unwrap_or_default();
+                assert!(hint.contains(helps), "{hint}");
+                assert!(hint.ends_with(": dmv://8f4c@HOST:PORT"), "{hint}");
+            }
+        }
     }
 }

@@ -195,6 +195,10 @@ fn peers_meet_at_a_relay_of_their_own() -> Outcome {
         said.contains(&format!("the relay {url} does not answer")),
         "{said}"
     );
+    assert!(
+        said.contains("hint: dmv config set --user net.relay"),
+        "{said}"
+    );
     let (_, said, events) = server.stop_and_hear()?;
     let states: Vec<&Value> = events.iter().filter(|e| e["event"] == "relay").collect();
     assert_eq!(

@@ -34,6 +34,16 @@ pub enum NetError {
         /// What the system or the helper program says.
         why: String,
     },
+    /// Nor through the relay that the user has named.
+    #[error("cannot reach {place}: {why}")]
+    NotAtRelay {
+        /// Where it should be.
+        place: String,
+        /// What is known about it.
+        why: String,
+        /// Whether the relay at least has let us in.
+        met: bool,
+    },
     /// The program that makes the connection cannot be run.
     #[error("cannot reach {place}: cannot run {program}: {source}")]
     NoProgram {
@@ -139,7 +149,10 @@ impl NetError {
     /// What the other side is told, if it may still listen.
     fn code(&self) -> Option<Code> {
         Some(match self {
-            NetError::Closed | NetError::Peer(..) | NetError::Unreachable { .. } => return None,
+            NetError::Closed
+            | NetError::Peer(..)
+            | NetError::Unreachable { .. }
+            | NetError::NotAtRelay { .. } => return None,
             NetError::NotDmv(_) | NetError::Protocol(_) => Code::Protocol,
             NetError::Version(_) => Code::Version,
             NetError::Sync(SyncError::NotOffered(_)) => Code::NotOffered,

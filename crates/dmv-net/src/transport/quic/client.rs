@@ -114,6 +114,10 @@ impl From<QuicError> for NetError {
             }
             QuicError::Busy { .. } => NetError::Peer(Code::Busy, why),
             QuicError::Unreachable { peer, why } => NetError::Unreachable { place: peer, why },
+            QuicError::NotAtRelay { peer, why, met } => {
+                let place = peer;
+                NetError::NotAtRelay { place, why, met }
+            }
             QuicError::Stopped { peer } => {
                 let why = "it has stopped serving".to_owned();
                 NetError::Unreachable { place: peer, why }

@@ -49,6 +49,16 @@ pub enum QuicError {
         /// What is known about it.
         why: String,
     },
+    /// Nobody answers, and no way was found through the user's relay either.
+    #[error("{peer} does not answer: {why}")]
+    NotAtRelay {
+        /// Who was called, as an address.
+        peer: String,
+        /// What is known about it.
+        why: String,
+        /// Whether the relay at least has let us in.
+        met: bool,
+    },
     /// Somebody answers, and cannot prove to have the key.
     #[error("whoever answers at {peer} does not have that key")]
     WrongKey {

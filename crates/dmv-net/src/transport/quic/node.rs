@@ -158,10 +158,7 @@ impl Node {
         let target = EndpointAddr::from_parts(id, places.chain(relays));
         let dialling = self.endpoint.connect(target, protocol);
         match tokio::time::timeout(DIAL_TIME, dialling).await {
-            Err(_) => Err(unreachable(&format!(
-                "the time is up{}",
-                self.about_relay()
-            ))),
+            Err(_) => Err(self.without_answer(peer)),
             Ok(Err(e)) => Err(dial_error(&peer, &e)),
             Ok(Ok(conn)) => Ok(Connection { conn, peer }),
         }

@@ -124,16 +124,21 @@ impl Node {
         }
     }
 
-    /// What the relays have to do with a peer that was not reached, to be added to a message.
-    pub(super) fn about_relay(&self) -> String {
+    /// What it means that a peer has not answered in time, directly or through a relay.
+    pub(super) fn without_answer(&self, peer: String) -> QuicError {
+        let why = "the time is up";
         let Some(urls) = self.named_relays() else {
-            return String::new();
+            let why = why.to_owned();
+            return QuicError::Unreachable { peer, why };
         };
-        match self.relay_state() {
-            RelayState::Reached => format!(", also through the relay {urls}"),
-            RelayState::Denied => format!("; the relay {urls} does not let this device in"),
-            RelayState::Silent => format!("; the relay {urls} does not answer either"),
-        }
+        let state = self.relay_state();
+        let why = match state {
+            RelayState::Reached => format!("{why}, also through the relay {urls}"),
+            RelayState::Denied => format!("{why}; the relay {urls} does not let this device in"),
+            RelayState::Silent => format!("{why}; the relay {urls} does not answer either"),
+        };
+        let met = state == RelayState::Reached;
+        QuicError::NotAtRelay { peer, why, met }
     }
 }
 
