@@ -10,7 +10,7 @@ use dmv_core::object::ObjectType;
 use dmv_core::repo::{Offered, RefMoved, RefUpdate, Refusal, Repo, RepoError};
 use dmv_net::session::{Client, NetError, Summary};
 use dmv_net::transport::{Connection, Reach, Url, connect};
-use dmv_net::wire::Code;
+use dmv_net::wire::{Code, ReadOnly};
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::io::Write;
@@ -231,12 +231,18 @@ struct Document {
     refs: Vec<RefValue>,
 }
 
-/// Why nothing can be pushed to a remote that lets us fetch only.
-pub fn why_closed(remote: &Remote) -> String {
-    let Url::Path(path) = &remote.url else {
-        return "it can only be fetched from: by what it allows this device, or because its disk \
-                cannot be written to"
-            .to_owned();
+/// Why nothing can be pushed to a remote that lets us fetch only, as far as it has told.
+pub fn why_closed(url: &Url, told: Option<ReadOnly>) -> String {
+    let path = match (url, told) {
+        (Url::Path(path), _) => path,
+        (_, Some(ReadOnly::Client)) => {
+            return format!("it lets this device only fetch{}", way_to_write(url));
+        }
+        (_, Some(ReadOnly::Server)) => return "it was started with --read-only".to_owned(),
+        (_, Some(ReadOnly::Repository)) => {
+            return "nothing can be written into the repository there".to_owned();
+        }
+        (_, None) => return "it can only be fetched from, and does not say why".to_owned(),
     };
     let disk = rustix::fs::statvfs(path);
     let is_read_only =
@@ -244,6 +250,27 @@ pub fn why_closed(remote: &Remote) -> String {
     match is_read_only {
         true => format!("{} is on a disk that is mounted read-only", path.display()),
         false => format!("nothing can be written into {}", path.display()),
+    }
+}
+
+/// What whoever serves `url` can do about it, in parentheses.
+fn way_to_write(url: &Url) -> String {
+    match url {
+        #[cfg(feature = "quic")]
+        Url::Quic(_) => match crate::commands::id::device_key() {
+            Ok(key) => format!(" (there: dmv trust {} --write)", key.public()),
+            Err(_) => String::new(),
+        },
+        _ => String::new(),
+    }
+}
+
+/// Why a server takes nothing, as a word for programs.
+pub fn word_of(why: ReadOnly) -> &'static str {
+    match why {
+        ReadOnly::Client => "key",
+        ReadOnly::Server => "server",
+        ReadOnly::Repository => "repository",
     }
 }
 

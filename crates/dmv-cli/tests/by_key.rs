@@ -61,6 +61,39 @@ fn a_served_repository_is_cloned_and_pushed_to_by_those_who_may() -> Outcome {
     Ok(())
 }
 
+#[test]
+fn why_a_remote_takes_nothing_is_told_as_far_as_it_says() -> Outcome {
+    let (desk, lap) = (Place::with_repository()?, Place::new()?);
+    desk.write("a", "one\n")?;
+    desk.commit("first")?;
+    desk.ok(&["trust", &key(&lap)?])?;
+    let server = Running::serve(&desk, &[])?;
+    lap.ok(&["clone", &server.address()?, "film"])?;
+    std::fs::write(lap.work().join("film/b"), "two\n")?;
+    lap.ok(&["-C", "film", "commit", "-m", "second"])?;
+    let said = lap.fails(5, &["-C", "film", "push"])?;
+    let why = format!(
+        "lets this device only fetch (there: dmv trust {} --write)",
+        key(&lap)?
+    );
+    assert!(said.contains(&why), "{said}");
+    let said = lap.ok(&["-C", "film", "remote", "show"])?;
+    assert!(said.contains(&format!("fetch only: it {why}")), "{said}");
+    let shown = lap.json(&["-C", "film", "remote", "show", "--json"])?;
+    assert_eq!(
+        (&shown["access"], &shown["read_only"]),
+        (&"read".into(), &"key".into())
+    );
+    desk.ok(&["trust", &key(&lap)?, "--write"])?;
+    let shown = lap.json(&["-C", "film", "remote", "show", "--json"])?;
+    assert_eq!(
+        (&shown["access"], &shown["read_only"]),
+        (&"write".into(), &Value::Null)
+    );
+    server.stop()?;
+    Ok(())
+}
+
 /// What a program that watches the server learns.
 fn is_told(events: &[Value], lap: &str, stranger: &str) {
     let of =
@@ -94,7 +127,15 @@ fn a_server_that_only_gives_and_one_whose_repository_is_gone() -> Outcome {
     lap.ok(&["clone", &at, "film"])?;
     std::fs::write(lap.work().join("film/b"), "two\n")?;
     lap.ok(&["-C", "film", "commit", "-m", "second"])?;
-    lap.fails(5, &["-C", "film", "push"])?;
+    let said = lap.fails(5, &["-C", "film", "push"])?;
+    assert!(said.contains("it was started with --read-only"), "{said}");
+    let said = lap.ok(&["-C", "film", "remote", "show"])?;
+    assert!(
+        said.contains("fetch only: it was started with --read-only"),
+        "{said}"
+    );
+    let shown = lap.json(&["-C", "film", "remote", "show", "--json"])?;
+    assert_eq!(shown["read_only"], "server");
     std::fs::rename(desk.work().join(".dmv/format"), desk.work().join("format"))?;
     lap.fails(10, &["clone", &at, "again"])?;
     server.stop()?;

@@ -139,6 +139,13 @@ fn a_repository_that_takes_nothing_is_named_with_the_reason() -> Outcome {
     let why = "disk/film.dmv is on a disk that is mounted read-only";
     assert!(said.contains("main was not moved at disk"), "{said}");
     assert!(said.contains(why), "{said}");
+    let said = place.ok(&["-C", "film", "remote", "show", "disk"])?;
+    assert!(
+        said.contains("fetch only: ") && said.contains(why),
+        "{said}"
+    );
+    let shown = place.json(&["-C", "film", "remote", "show", "disk", "--json"])?;
+    assert_eq!(shown["read_only"], "repository");
     let output = place.run(&["-C", "film", "sync"])?;
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{said}");

@@ -57,6 +57,8 @@ pub const HOLDS: u16 = 5;
 /// The extension of a side that, as a receiver, takes a little content with metadata. It has no
 /// value.
 pub const LITTLE: u16 = 6;
+/// The extension of a server that says why it can only be fetched from: a [`ReadOnly`].
+pub const READ_ONLY: u16 = 7;
 /// Bytes of chunks that a sender may send unasked where metadata was wanted.
 pub const LITTLE_BYTES: u64 = 128 << 10;
 /// Bytes of objects that one frame holds, unless a single one is larger.
@@ -219,6 +221,17 @@ pub enum Access {
     Read,
     /// Fetch and push.
     Write,
+}
+
+/// Why a client can only fetch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadOnly {
+    /// The client may do no more.
+    Client = 1,
+    /// The server was told to give, and to take nothing.
+    Server = 2,
+    /// Nothing can be written into its repository.
+    Repository = 3,
 }
 
 /// The first message of each side.
@@ -480,6 +493,13 @@ impl Hello {
         self.value(LITTLE).is_some()
     }
 
+    /// Why the server can only be fetched from, if it says so.
+    pub fn read_only(&self) -> Option<ReadOnly> {
+        let all = [ReadOnly::Client, ReadOnly::Server, ReadOnly::Repository];
+        let value = self.value(READ_ONLY)?;
+        all.into_iter().find(|why| value == [*why as u8])
+    }
+
     /// How many milliseconds the side waits for another that says nothing, if it knows
     /// [`Message::Working`].
     pub fn patience_millis(&self) -> Option<u32> {
@@ -520,6 +540,14 @@ impl Extension {
     /// The side takes a little content with metadata.
     pub fn takes_little() -> Extension {
         Extension::plain(LITTLE)
+    }
+
+    /// The server can only be fetched from, for this reason.
+    pub fn read_only(why: ReadOnly) -> Extension {
+        Extension {
+            tag: READ_ONLY,
+            value: vec![why as u8],
+        }
     }
 
     fn plain(tag: u16) -> Extension {

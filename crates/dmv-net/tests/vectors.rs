@@ -4,8 +4,8 @@
 //! new protocol version is a mistake in the code.
 
 use dmv_net::wire::{
-    Access, Code, Extension, Filter, Frame, Held, Hello, Message, Outcome, Refs, Unasked, Update,
-    Want,
+    Access, Code, Extension, Filter, Frame, Held, Hello, Message, Outcome, ReadOnly, Refs, Unasked,
+    Update, Want,
 };
 use std::error::Error;
 use std::fmt::Write;
@@ -78,6 +78,7 @@ fn messages() -> Vec<(&'static str, Message)> {
             dropped: 2,
         }),
     ];
+    let read_only = vec![Extension::read_only(ReadOnly::Server)];
     let in_use = vec![Outcome::InUse];
     vec![
         ("hello", hello(Access::Write, Vec::new())),
@@ -133,6 +134,7 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("total", Message::Total(1 << 40)),
         ("pushed-in-use", Message::Pushed(in_use)),
         ("hello-held", hello(Access::Read, held)),
+        ("hello-read-only", hello(Access::Read, read_only)),
     ]
 }
 

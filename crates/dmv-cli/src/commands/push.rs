@@ -49,7 +49,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let mut report = Report::default();
     let asked = context.asked()?;
     let (summary, pushed) = with_client(context, &repo, &remote.url, |mut client| {
-        report.closed = (!client.may_push()).then(|| why_closed(&remote));
+        report.closed = (!client.may_push()).then(|| why_closed(&remote.url, client.read_only));
         let deletions = match deletions(&client.offered, &args.delete, args.force) {
             Ok(deletions) => deletions,
             Err(missing) => return Ok((client.finish(Vec::new()), Err(missing))),

@@ -5,7 +5,7 @@ use crate::context::{Context, quoted};
 use crate::error::{EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::text::{clean, count};
 use crate::partial::{SliceValue, words};
-use crate::peers::{dial, remote};
+use crate::peers::{dial, remote, why_closed, word_of};
 use dmv_core::refs::check_ref_name;
 use dmv_core::repo::{CONFIG_FILE, Repo, RepoError};
 use dmv_net::session::{Client, PeerSlice};
@@ -154,6 +154,8 @@ struct Answer<'a> {
     /// Why it is not.
     message: Option<String>,
     access: Option<&'static str>,
+    /// Why that is not `write`; `None`: it is, or the remote does not say.
+    read_only: Option<&'static str>,
     branches: Option<usize>,
     tags: Option<usize>,
     /// Whether it holds everything; `None`: it does not say.
@@ -183,7 +185,7 @@ fn ask(context: &Context, repo: &Repo, name: Option<&str>) -> Result<u8, Failure
                 continue;
             }
         };
-        tell_answer(context, known, url, &client)?;
+        tell_answer(context, known, (url, &place), &client)?;
         client.finish(Vec::new());
     }
     Ok(exit)
@@ -206,7 +208,7 @@ fn tell_silent(context: &Context, name: &str, url: &str, why: String) -> Result<
 fn tell_answer(
     context: &Context,
     name: &str,
-    url: &str,
+    (url, place): (&str, &Url),
     client: &Client<'_>,
 ) -> Result<(), Failure> {
     let refs = &client.offered.refs;
@@ -221,6 +223,7 @@ fn tell_answer(
             reachable: true,
             message: None,
             access: Some(if client.may_push() { "write" } else { "read" }),
+            read_only: client.read_only.map(word_of),
             branches: Some(branches),
             tags: Some(tags),
             full: held.map(PeerSlice::is_everything),
@@ -236,11 +239,11 @@ fn tell_answer(
     let branches = count(branches as u64, "branch", "branches");
     let tags = count(tags as u64, "tag", "tags");
     let access = match client.may_push() {
-        true => "fetch and push",
-        false => "fetch only",
+        true => "fetch and push".to_owned(),
+        false => format!("fetch only: {}", why_closed(place, client.read_only)),
     };
     let mut out = context.ui.out();
-    let holds = clean(&holds);
+    let (holds, access) = (clean(&holds), clean(&access));
     writeln!(out, "  {holds}\n  {branches}, {tags}; {access}")?;
     Ok(())
 }

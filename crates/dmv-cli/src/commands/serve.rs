@@ -3,9 +3,9 @@
 use crate::context::Context;
 use crate::error::{EXIT_OK, Failure};
 use dmv_core::fsutil::widen_pipe;
-use dmv_net::session::{Link, refuse, serve};
+use dmv_net::session::{Grant, Link, refuse, serve};
 use dmv_net::transport::open_at;
-use dmv_net::wire::Access;
+use dmv_net::wire::ReadOnly;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -83,10 +83,7 @@ fn stdio(context: &Context, path: &Path, read_only: bool) -> Result<u8, Failure>
             return Err(refuse(link, e.into()).into());
         }
     };
-    let access = match read_only || repo.refs().is_read_only() {
-        true => Access::Read,
-        false => Access::Write,
-    };
-    serve(&repo, link, access, &asked, &context.job)?;
+    let grant = Grant::of(&repo, read_only.then_some(ReadOnly::Server));
+    serve(&repo, link, grant, &asked, &context.job)?;
     Ok(EXIT_OK)
 }

@@ -8,6 +8,7 @@ use crate::peers::{
 };
 use dmv_core::repo::{RefKind, RefUpdate, Repo, RepoError};
 use dmv_net::session::Client;
+use dmv_net::wire::ReadOnly;
 
 /// Fetch from remotes, then send what is ahead here
 ///
@@ -76,6 +77,8 @@ struct Found {
     behind: Vec<String>,
     /// Names of what is ahead here, and goes nowhere: the remote takes nothing.
     unsent: Vec<String>,
+    /// Why, if it says so.
+    read_only: Option<ReadOnly>,
 }
 
 impl Found {
@@ -108,7 +111,7 @@ fn tell(context: &Context, repo: &Repo, remote: &Remote, found: &Found) -> Resul
     }
     if !found.unsent.is_empty() {
         let unsent = found.unsent.join(", ");
-        let why = why_closed(remote);
+        let why = why_closed(&remote.url, found.read_only);
         context
             .ui
             .warn(format_args!("not sent to {name}: {unsent}; {why}"));
@@ -157,6 +160,7 @@ fn sync(
             let keys = updates.drain(..).map(|update| update.key);
             let names = keys.filter_map(|key| Some(key.split_once('/')?.1.to_owned()));
             found.unsent = names.collect();
+            found.read_only = client.read_only;
         }
         let pushed = match updates.is_empty() {
             true => Ok(Vec::new()),

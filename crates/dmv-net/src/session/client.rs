@@ -5,7 +5,7 @@ use super::{AGENT, NetError, PeerSlice, Summary, transfer};
 use crate::sync::{Goal, SyncError};
 use crate::wire::{
     Access, Extension, Hello, MAX_IDS, MAX_KEEPS, MAX_REFS, MAX_REFS_IN_MESSAGE, Message, Outcome,
-    Update, from_wire_objects, to_wire_objects,
+    ReadOnly, Update, from_wire_objects, to_wire_objects,
 };
 use dmv_core::chunker::CHUNKER;
 use dmv_core::hash::ObjectId;
@@ -48,6 +48,8 @@ pub struct Client<'r> {
     kept: Option<Kept>,
     /// What the server holds, if it says so.
     pub held: Option<PeerSlice>,
+    /// Why it takes no pushes, if it does not and says so.
+    pub read_only: Option<ReadOnly>,
     /// What the server offered when the connection was made.
     pub offered: Offered,
 }
@@ -77,6 +79,7 @@ impl<'r> Client<'r> {
             keeps: server.keeps(),
             deletes: server.deletes(),
             held: PeerSlice::read(&server),
+            read_only: server.read_only(),
             repository: server.repository,
             kept: None,
             offered,

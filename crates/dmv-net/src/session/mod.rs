@@ -15,7 +15,7 @@ mod waiting;
 pub use client::{Client, History};
 pub use held::PeerSlice;
 pub use link::{Link, PATIENCE, Traffic};
-pub use server::{Served, refuse, serve};
+pub use server::{Grant, Served, refuse, serve};
 
 use crate::sync::SyncError;
 use crate::wire::{Code, WireError};

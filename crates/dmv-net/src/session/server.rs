@@ -7,13 +7,41 @@ use super::{NetError, transfer};
 use crate::sync::Goal;
 use crate::wire::{
     Access, Code, Extension, MAX_IDS, MAX_KEEPS, MAX_REFS, MAX_REFS_IN_MESSAGE, MAX_TEXT_BYTES,
-    Message, Outcome, Refs, Update, from_wire_objects, to_wire_objects,
+    Message, Outcome, ReadOnly, Refs, Update, from_wire_objects, to_wire_objects,
 };
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
 use dmv_core::repo::{Asked, Keeper, Offered, RefMoved, RefUpdate, Refusal, Repo};
 use std::collections::BTreeSet;
+
+/// What a client may do.
+#[derive(Clone, Copy, Debug)]
+pub struct Grant {
+    access: Access,
+    /// Why it may do no more, to be told.
+    read_only: Option<ReadOnly>,
+}
+
+impl Grant {
+    /// To fetch and push, unless there is a `limit` or nothing can be written into `repo`.
+    pub fn of(repo: &Repo, limit: Option<ReadOnly>) -> Grant {
+        let unwritable = repo.refs().is_read_only().then_some(ReadOnly::Repository);
+        let read_only = unwritable.or(limit);
+        let access = match read_only {
+            Some(_) => Access::Read,
+            None => Access::Write,
+        };
+        Grant { access, read_only }
+    }
+}
+
+impl From<Access> for Grant {
+    fn from(access: Access) -> Grant {
+        let read_only = None;
+        Grant { access, read_only }
+    }
+}
 
 /// What a served session did.
 #[derive(Debug, Default)]
@@ -30,12 +58,12 @@ pub struct Served {
 pub fn serve(
     repo: &Repo,
     mut link: Link,
-    access: Access,
+    grant: impl Into<Grant>,
     asked: &Asked,
     job: &Job,
 ) -> Result<Served, NetError> {
     let mut served = Served::default();
-    let done = answer(repo, &mut link, access, asked, job, &mut served);
+    let done = answer(repo, &mut link, grant.into(), asked, job, &mut served);
     if let Err(e) = &done
         && let Some(code) = e.code()
     {
@@ -70,17 +98,19 @@ fn clipped(text: &str) -> String {
 fn answer(
     repo: &Repo,
     link: &mut Link,
-    access: Access,
+    grant: Grant,
     asked: &Asked,
     job: &Job,
     served: &mut Served,
 ) -> Result<(), NetError> {
     let offered = repo.offered()?;
+    let access = grant.access;
     let mut greeting = hello(repo, access, link);
-    let held = held_by(repo);
+    let held = held_by(repo).as_ref().map(Extension::holds);
+    let read_only = grant.read_only.map(Extension::read_only);
     greeting
         .extensions
-        .extend(held.as_ref().map(Extension::holds));
+        .extend(held.into_iter().chain(read_only));
     link.say(&Message::Hello(greeting))?;
     say_refs(link, &offered)?;
     let Message::Hello(client) = link.hear(job)? else {

@@ -3,8 +3,7 @@
 //! Nobody answers there, so this process runs both halves. Packs and database are locked as for
 //! any two commands, so others may use the repository at the same time.
 
-use crate::session::{Link, NetError, serve};
-use crate::wire::Access;
+use crate::session::{Grant, Link, NetError, serve};
 use dmv_core::job::Job;
 use dmv_core::repo::{Asked, DMV_DIR, Repo, RepoError, discover};
 use std::path::Path;
@@ -29,14 +28,11 @@ pub fn open_at(path: &Path) -> Result<Repo, RepoError> {
 /// Connects to the repository in `path`, answered by a thread of this process.
 pub fn connect(path: &Path, asked: Asked) -> Result<Link, NetError> {
     let repo = open_at(path)?;
-    let access = match repo.refs().is_read_only() {
-        true => Access::Read,
-        false => Access::Write,
-    };
+    let grant = Grant::of(&repo, None);
     let (ours, theirs) = Link::pair();
     std::thread::spawn(move || {
         // Its failures are told over the link; it ends when the other end is dropped.
-        let _ = serve(&repo, theirs, access, &asked, &Job::default());
+        let _ = serve(&repo, theirs, grant, &asked, &Job::default());
     });
     Ok(ours)
 }

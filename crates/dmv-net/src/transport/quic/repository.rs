@@ -2,8 +2,8 @@
 
 use super::pump::{Sink, Source};
 use super::{Limits, Listen, PeerAddress, RelayState, Service, Timed};
-use crate::session::{self, Link, NetError, Served};
-use crate::wire;
+use crate::session::{self, Grant, Link, NetError, Served};
+use crate::wire::ReadOnly;
 use dmv_core::job::Job;
 use dmv_core::repo::{Access, Asked, Peer, PeerKey, Place, Repo, RepoError};
 use iroh::endpoint::{RecvStream, SendStream};
@@ -77,13 +77,13 @@ impl Answers {
             Ok(repo) => repo,
             Err(e) => return Err(session::refuse(link, e.into())),
         };
-        let may_write = access == Access::Write && !repo.refs().is_read_only();
-        let access = match may_write {
-            true => wire::Access::Write,
-            false => wire::Access::Read,
+        let limit = match access {
+            _ if self.options.read_only => Some(ReadOnly::Server),
+            Access::Read => Some(ReadOnly::Client),
+            Access::Write => None,
         };
         let asked = (self.options.asked)(peer);
-        session::serve(&repo, link, access, &asked, job)
+        session::serve(&repo, link, Grant::of(&repo, limit), &asked, job)
     }
 }
 
