@@ -43,6 +43,11 @@ enum Command {
         url: OsString,
     },
     /// Ask remotes what they hold and what may be done there
+    ///
+    /// Of each: whether it is a full or a partial repository, and which part it holds; how many
+    /// branches and tags it has; whether you may push, and if not, why, as far as it says. Nothing is
+    /// brought and nothing changes, here or there. Of several, one that does not answer is named with
+    /// the reason, and the others are asked nevertheless.
     #[command(
         after_help = "Example:\n  dmv remote show\n  dmv remote show nas\n\nExit code 3: not all of \
                       them could be reached."
