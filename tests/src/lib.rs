@@ -1,9 +1,10 @@
-//! The test kit: file layers that crash and that count, a seeded random source, scratch repositories, peers good and bad.
+//! The test kit: file layers that crash and that count, a seeded random source, scratch repositories, packs that share objects, peers good and bad.
 
 pub mod countvfs;
 pub mod crashlab;
 pub mod drops;
 pub mod evil;
+pub mod packs;
 pub mod peers;
 pub mod rng;
 pub mod scratch;

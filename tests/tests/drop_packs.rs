@@ -5,94 +5,18 @@ use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
 use dmv_core::object::list::{Blob, BlobChunks};
 use dmv_core::repo::{Place as RepoPlace, Repo};
-use dmv_core::store::{Catalogue, CheckedObject, FileId, Incoming, PackKind};
+use dmv_core::store::FileId;
 use dmv_tests::drops::{Contents, contents, drop_blobs, droppable, dropped, keeps_all_but};
+use dmv_tests::packs::{
+    damage_copy, data_packs, merge, merge_some, small_files, store_again, take_away,
+};
 use dmv_tests::peers::{Done, Place};
 use dmv_tests::rng::Rng;
 use dmv_tests::scratch::commit;
 use dmv_tests::simfs::{SimVfs, Survival};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use tempfile::TempDir;
-
-/// The data packs.
-fn data_packs(repo: &Repo) -> Done<BTreeSet<FileId>> {
-    let packs = repo.refs().catalogue()?.packs.into_iter();
-    let data = packs.filter(|row| row.kind == PackKind::Data);
-    Ok(data.map(|row| row.id).collect())
-}
-
-/// Stores chunks once more, each batch in a segment of its own, in a new pack for all of them; by a
-/// process of its own, since a pack stays locked as long as its writer lives.
-fn store_again(place: &Place, batches: &[Vec<ObjectId>]) -> Done<FileId> {
-    let repo = place.again()?;
-    let known: HashSet<FileId> = repo.store().packs().iter().map(|row| row.id).collect();
-    // No file of a known pack is free to be written to.
-    let mut locks = Vec::new();
-    for id in &known {
-        let file = std::fs::File::open(repo.store().pack_path(*id))?;
-        file.try_lock()?;
-        locks.push(file);
-    }
-    let mut made = None;
-    for batch in batches {
-        repo.store().load(repo.refs().catalogue()?)?;
-        let mut incoming = Incoming::new(repo.store().mover(known.clone())?);
-        for id in batch {
-            let mut bytes = Vec::new();
-            assert!(repo.store().read_into(ObjectType::Chunk, id, &mut bytes)?);
-            incoming.add_object(&CheckedObject::new(ObjectType::Chunk, bytes)?)?;
-        }
-        let sealed = incoming.finish()?;
-        repo.refs().add_segments(&sealed.segments, &sealed.relied)?;
-        made = sealed.segments.first().map(|row| row.pack).or(made);
-    }
-    Ok(made.ok_or("nothing was stored")?)
-}
-
-/// Takes a pack away, whose objects are all in others.
-fn take_away(repo: &Repo, pack: FileId) -> Done {
-    let row = repo.refs().pack(pack)?.ok_or("it is known")?;
-    let last = repo.refs().last_operation()?;
-    let indexes = repo.refs().remove_packs(&[row], last)?.ok_or("in vain")?;
-    repo.store().remove_indexes(&indexes);
-    std::fs::remove_file(repo.store().pack_path(pack))?;
-    repo.store().load(repo.refs().catalogue()?)?;
-    Ok(())
-}
-
-/// Puts one merged index in the place of the tables of all segments, if they are enough for that.
-fn merge(repo: &Repo) -> Done<bool> {
-    merge_of(repo, &repo.refs().catalogue()?)
-}
-
-/// The same for some of the segments.
-fn merge_some(repo: &Repo, rng: &mut Rng) -> Done<bool> {
-    let mut some = repo.refs().catalogue()?;
-    some.segments.retain(|_| !rng.one_in(4));
-    merge_of(repo, &some)
-}
-
-fn merge_of(repo: &Repo, catalogue: &Catalogue) -> Done<bool> {
-    let Some(merged) = repo.store().merge_tables(catalogue)? else {
-        return Ok(false);
-    };
-    assert!(repo.refs().register_merged(&merged)?);
-    repo.store().load(repo.refs().catalogue()?)?;
-    Ok(true)
-}
-
-/// Writes a file of one chunk for each name, and commits them. Returns their chunks.
-fn small_files(place: &Place, names: &[&str], rng: &mut Rng) -> Done<Vec<ObjectId>> {
-    let mut ids = Vec::new();
-    for name in names {
-        let bytes = rng.bytes(10_000);
-        place.write(name, &bytes)?;
-        ids.push(ObjectType::Chunk.id_of(&bytes));
-    }
-    commit(&place.again()?, "small files")?;
-    Ok(ids)
-}
 
 /// Two packs hold `x`, and a merged index names it in one of them alone. A third pack goes first, so that
 /// the merged index is done with and `x` shows in both.
@@ -351,6 +275,46 @@ fn whatever_several_packs_hold_only_what_is_dropped_goes() -> Done {
         }
         wastes_little(&place.again()?, &contents, &dropped_now).map_err(failed)?;
     }
+    Ok(())
+}
+
+/// Of everything that is there twice, one copy is damaged, and no check has found that. What can be
+/// read before a drop can be read after it.
+#[test]
+fn what_is_needed_outlives_a_drop_by_its_one_whole_copy() -> Done {
+    let (mut damaged, mut left) = (0, 0);
+    for seed in 1..=12 {
+        let failed = |e: Box<dyn std::error::Error>| format!("seed {seed}: {e}");
+        let (place, goes) = packs_at_random(seed)?;
+        let repo = place.again()?;
+        let mut contents = contents(&repo)?;
+        let mut packs: BTreeMap<ObjectId, Vec<FileId>> = BTreeMap::new();
+        for row in repo.store().packs() {
+            for segment in repo.refs().segments_of(row.id)? {
+                repo.store().each_of_segment(&segment, &mut |id, _| {
+                    packs.entry(*id).or_default().push(row.id);
+                    Ok(())
+                })?;
+            }
+        }
+        let mut rng = Rng::new(seed);
+        packs.retain(|_, packs| packs.len() > 1);
+        for (id, packs) in packs {
+            let mut bytes = Vec::new();
+            if repo.store().read_into(ObjectType::Chunk, &id, &mut bytes)? {
+                let pack = packs[rng.below(packs.len() as u64) as usize];
+                damaged += usize::from(damage_copy(&repo, pack, &bytes)?);
+            }
+        }
+        // What shares a compressed frame with something damaged may be lost with it.
+        let repo = place.again()?;
+        contents.retain(|_, (blob, _)| repo.cat(*blob, None, &mut Vec::new()).is_ok());
+        drop_blobs(&repo, &goes).map_err(failed)?;
+        goes.iter().for_each(|blob| drop(contents.remove(&blob.id)));
+        left += contents.len();
+        keeps_all_but(&place.again()?, &contents, &BTreeSet::new()).map_err(failed)?;
+    }
+    assert!(damaged > 50 && left > 50, "{damaged}, {left}");
     Ok(())
 }
 

@@ -267,6 +267,28 @@ impl Refs {
         })
     }
 
+    /// The segments that merged index files stand for.
+    pub fn merged_segments(&self) -> Result<Vec<SegmentRow>, RefsError> {
+        let conn = self.conn();
+        let mut query = conn.prepare_cached(
+            "SELECT pack, kind, start, end, entries FROM segments WHERE merged IS NOT NULL",
+        )?;
+        Ok(query
+            .query_map([], segment_row)?
+            .collect::<Result<_, _>>()?)
+    }
+
+    /// The segments of a pack.
+    pub fn segments_of(&self, pack: FileId) -> Result<Vec<SegmentRow>, RefsError> {
+        let conn = self.conn();
+        let mut query = conn.prepare_cached(
+            "SELECT pack, kind, start, end, entries FROM segments WHERE pack = ?1",
+        )?;
+        Ok(query
+            .query_map([pack.0], segment_row)?
+            .collect::<Result<_, _>>()?)
+    }
+
     /// The catalogue, if another connection has changed the database since this was last asked, or
     /// since it was opened.
     pub fn newer_catalogue(&self) -> Result<Option<Catalogue>, RefsError> {

@@ -23,6 +23,7 @@ use crate::subset::Subset;
 use crate::vfs::{Open, VfsFile};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::mem::take;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -230,7 +231,7 @@ impl Freeing<'_> {
             }
             let ids = files.iter().map(|blob| blob.id);
             self.repo.change_slice(|slice| slice.dropped.extend(ids))?;
-            freed.why_not_freed = None;
+            freed.why_not_freed = plan.why_not.take();
             if self.carry_out(&mut plan, last, &mut freed, job)? {
                 freed.waiting_bytes = plan.chunks.values().sum();
                 freed.shared_bytes = plan.shared_bytes;
@@ -252,7 +253,7 @@ impl Freeing<'_> {
         freed: &mut Freed,
         job: &Job,
     ) -> Result<bool, RepoError> {
-        let packs = self.lock(std::mem::take(&mut plan.packs), freed)?;
+        let packs = self.lock(take(&mut plan.packs), freed)?;
         let Some(bytes) = self.free(&packs, last)? else {
             return Ok(false);
         };
@@ -261,7 +262,7 @@ impl Freeing<'_> {
             plan.chunks.remove(&row.id);
         }
         // One after the other: there may be little room to move things to.
-        let rewrite = std::mem::take(&mut plan.rewrite);
+        let rewrite = take(&mut plan.rewrite);
         let leaving: HashSet<FileId> = rewrite.iter().map(|row| row.id).collect();
         for row in rewrite {
             let packs = self.lock(vec![row], freed)?;
@@ -356,6 +357,7 @@ impl Freeing<'_> {
         let mut plan = Plan {
             packs: Vec::new(),
             rewrite: Vec::new(),
+            why_not: None,
             chunks: HashMap::new(),
             shared_bytes: 0,
             given_up,
@@ -392,7 +394,56 @@ impl Freeing<'_> {
         }
         plan.rewrite
             .sort_by_key(|row| Reverse(plan.chunks.get(&row.id).copied()));
+        self.leave_last_copies(&mut plan)?;
         Ok(plan)
+    }
+
+    /// Takes packs off the plan that hold something needed which tables name elsewhere alone, and
+    /// which is not whole there.
+    fn leave_last_copies(&self, plan: &mut Plan) -> Result<(), RepoError> {
+        let (packs, rewrite) = (take(&mut plan.packs), take(&mut plan.rewrite));
+        for row in packs {
+            if self.may_go(plan, row.id)? {
+                plan.packs.push(row);
+            }
+        }
+        for row in rewrite {
+            if self.may_go(plan, row.id)? {
+                plan.rewrite.push(row);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether everything that is needed, and that a merged index hides in this pack, is whole in
+    /// another. If not, the plan says why.
+    fn may_go(&self, plan: &mut Plan, pack: FileId) -> Result<bool, RepoError> {
+        let store = self.repo.store();
+        for segment in self.repo.refs().segments_of(pack)? {
+            let mut last = None;
+            let walked = store.each_of_segment(&segment, &mut |id, place| {
+                let stays = last.is_none() && plan.stays(id, plan.given_up.has(id)?)?;
+                if stays
+                    && !plan.given_up.is_placed(id, pack, place)?
+                    && !store.is_whole_outside(id, pack)?
+                {
+                    last = Some(*id);
+                }
+                Ok(())
+            });
+            let path = store.pack_path(pack);
+            plan.why_not = match (walked, last) {
+                (Ok(()), None) => continue,
+                (Ok(()), Some(id)) => Some(format!(
+                    "{} has the only whole copy of {}, which is damaged elsewhere",
+                    path.display(),
+                    id.short(12)
+                )),
+                (Err(e), _) => Some(e.to_string()),
+            };
+            return Ok(false);
+        }
+        Ok(true)
     }
 
     /// Marks what everything but `roots` needs: of all commits that refs, worktrees and the log of
@@ -513,6 +564,8 @@ struct Plan {
     packs: Vec<PackRow>,
     /// What can go once the rest of it is moved, the most worthwhile first.
     rewrite: Vec<PackRow>,
+    /// Why a pack that could go stays all the same.
+    why_not: Option<String>,
     /// Bytes of chunks that nothing needs any more, by their pack.
     chunks: HashMap<FileId, u64>,
     shared_bytes: u64,

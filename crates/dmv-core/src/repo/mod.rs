@@ -205,6 +205,10 @@ impl Repo {
         let store = Store::open(vfs.clone(), &dmv, id, refs.catalogue()?, source)?;
         let newer = refs.clone();
         store.set_newer(Box::new(move || newer.newer_catalogue().ok().flatten()));
+        let merged = refs.clone();
+        store.set_merged(Box::new(move || {
+            merged.merged_segments().unwrap_or_default()
+        }));
         let unusable = store.unusable_indexes();
         if !unusable.is_empty() {
             store.load(refs.catalogue_without(&unusable)?)?;

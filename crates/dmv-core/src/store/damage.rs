@@ -4,7 +4,7 @@
 //! elsewhere. The file `damaged` (docs/format/layout.md, "Damaged places") is derived: without it,
 //! reading is as safe, and the next `verify` writes it again.
 
-use super::{FileId, Store, StoreError, read, write};
+use super::{FileId, Place, Store, StoreError, read, write};
 use crate::store::error::IoContext;
 use crate::vfs::{Open, Vfs, read_small};
 use std::collections::BTreeSet;
@@ -97,6 +97,11 @@ impl Store {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e).at("write", &path),
             _ => Ok(()),
         }
+    }
+
+    /// Does not count on what lies at a place, as long as this process runs or until the next check.
+    pub(super) fn avoid(&self, pack: FileId, place: Place) {
+        write(&self.bad).insert(pack, place.offset);
     }
 
     /// Fails if a file of the store is there and this process may not read it: that is no damage.

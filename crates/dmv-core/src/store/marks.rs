@@ -77,6 +77,16 @@ impl Marks {
         Ok(false)
     }
 
+    /// Whether a table names this place for an object: else a merged index hides the copy there.
+    pub fn is_placed(&self, id: &ObjectId, pack: FileId, place: Place) -> Result<bool, StoreError> {
+        for (table, _) in &self.tables {
+            if table.lookup(id, &self.room)? == Some((pack, place)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// The packs that hold an object, as far as the tables tell: a merged index names one copy.
     pub fn packs_of(&self, id: &ObjectId) -> Result<Vec<FileId>, StoreError> {
         let mut packs = Vec::new();

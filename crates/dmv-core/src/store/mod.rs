@@ -6,6 +6,7 @@
 
 mod arrivals;
 mod cache;
+mod copies;
 mod damage;
 mod error;
 mod frame;
@@ -26,6 +27,7 @@ mod table;
 mod verify;
 mod write;
 
+pub use copies::MergedSource;
 pub use damage::BadPlaces;
 pub(crate) use error::IoContext;
 pub use error::StoreError;
@@ -136,6 +138,7 @@ pub struct Store {
     /// Set once all tables have been checked because something was missing.
     tables_checked: OnceLock<()>,
     newer: OnceLock<NewerSource>,
+    merged: OnceLock<MergedSource>,
     /// Held while a newer catalogue is loaded, so that nobody takes an object for absent that
     /// another thread is about to make known.
     refreshing: Mutex<()>,
@@ -177,6 +180,7 @@ impl Store {
             unusable: RwLock::default(),
             tables_checked: OnceLock::new(),
             newer: OnceLock::new(),
+            merged: OnceLock::new(),
             refreshing: Mutex::default(),
             loads: AtomicU64::new(0),
             arrivals: Arc::default(),
@@ -463,7 +467,7 @@ impl Store {
 
     /// Whether the store has `id` in another pack than these, where no check has found damage.
     pub fn has_outside(&self, id: &ObjectId, packs: &HashSet<FileId>) -> Result<bool, StoreError> {
-        Ok(self.sound_pack_of(id, packs)?.is_some())
+        Ok(self.sound_place_of(id, packs)?.is_some())
     }
 
     /// Whether the store has `id` where no check has found damage, in a pack that is all there.
@@ -471,7 +475,7 @@ impl Store {
         if self.locate_anew(id)?.is_none() {
             return Ok(false);
         }
-        let Some(pack) = self.sound_pack_of(id, &HashSet::new())? else {
+        let Some((pack, _)) = self.sound_place_of(id, &HashSet::new())? else {
             return Ok(false);
         };
         let Some(row) = read(&self.rows).iter().find(|row| row.id == pack).copied() else {
@@ -495,12 +499,12 @@ impl Store {
         failed.map_or(Ok(false), Err)
     }
 
-    /// A pack that holds `id` and where it is not known to be damaged; none of `leaving`.
-    fn sound_pack_of(
+    /// Where `id` is and not known to be damaged, in none of the packs `leaving`.
+    fn sound_place_of(
         &self,
         id: &ObjectId,
         leaving: &HashSet<FileId>,
-    ) -> Result<Option<FileId>, StoreError> {
+    ) -> Result<Option<(FileId, Place)>, StoreError> {
         let (mut failed, mut found) = (None, false);
         let known_bad = read(&self.bad);
         for table in read(&self.tables).iter() {
@@ -508,7 +512,7 @@ impl Store {
                 Ok(Some((pack, place)))
                     if !leaving.contains(&pack) && !known_bad.has(pack, place.offset) =>
                 {
-                    return Ok(Some(pack));
+                    return Ok(Some((pack, place)));
                 }
                 Ok(other) => found |= other.is_some(),
                 // Another table may have it, too.

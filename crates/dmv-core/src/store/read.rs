@@ -109,10 +109,16 @@ impl Store {
             && self.refresh()?
         {
             // Another process has freed its pack meanwhile.
-            return match self.locate(id)? {
-                Some((pack, place)) => self.read_at_place(ty, id, pack, place, out).map(|()| true),
-                None => Ok(false),
+            let Some((pack, place)) = self.locate(id)? else {
+                return Ok(false);
             };
+            if self.read_at_place(ty, id, pack, place, out).is_ok() {
+                return Ok(true);
+            }
+            out.truncate(start);
+        }
+        if self.read_hidden(ty, id, out) {
+            return Ok(true);
         }
         first.map(|()| true)
     }
@@ -152,7 +158,7 @@ impl Store {
         Ok(())
     }
 
-    fn read_at_place(
+    pub(super) fn read_at_place(
         &self,
         ty: ObjectType,
         id: &ObjectId,

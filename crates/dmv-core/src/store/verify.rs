@@ -7,7 +7,8 @@ use super::table::{Entry, Place, gaps_of};
 use super::{BadPlaces, PackRow, Store};
 use crate::hash::ObjectId;
 use crate::object::ObjectType;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
 
 /// What a full read of one pack brought to light.
 #[derive(Debug, Default)]
@@ -20,8 +21,9 @@ pub struct PackReport {
     pub damage: Vec<(u64, u64, &'static str)>,
     /// Objects per intact frame.
     frames: HashMap<u64, u16>,
-    /// Objects with wrong bytes: frame and ordinal.
-    wrong: BTreeSet<(u64, u16)>,
+    /// Objects that no table in use places where they are, by frame and ordinal: what their bytes
+    /// are. Either these are wrong, or a merged index names another copy.
+    unplaced: BTreeMap<(u64, u16), ObjectId>,
 }
 
 /// Reads the committed part of a pack and checks every byte of it.
@@ -65,7 +67,8 @@ pub fn verify_pack(
                     // A table that fails here is in the report on tables. That the id is known is not
                     // enough: wrong bytes may be another object's right ones.
                     if !matches!(store.is_placed(&entry.id, row.id, entry.place), Ok(true)) {
-                        report.wrong.insert((at, entry.place.ordinal));
+                        let number = (at, entry.place.ordinal);
+                        report.unplaced.insert(number, entry.id);
                     }
                     report.objects += u64::from(matches!(store.pack_of(&entry.id), Ok(Some(_))));
                 }
@@ -95,12 +98,18 @@ pub fn verify_pack(
 impl PackReport {
     fn is_whole(&self, place: Place) -> bool {
         let count = self.frames.get(&place.offset).copied().unwrap_or(0);
-        place.ordinal < count && !self.wrong.contains(&(place.offset, place.ordinal))
+        place.ordinal < count && !self.unplaced.contains_key(&(place.offset, place.ordinal))
+    }
+
+    /// Whether `id` is whole at a place that no table in use names.
+    fn is_whole_copy(&self, id: &ObjectId, place: Place) -> bool {
+        let found = self.unplaced.get(&(place.offset, place.ordinal));
+        found == Some(id)
     }
 
     fn is_whole_frame(&self, offset: u64) -> bool {
-        let mut wrong = self.wrong.range((offset, 0)..=(offset, u16::MAX));
-        self.frames.contains_key(&offset) && wrong.next().is_none()
+        let mut unplaced = self.unplaced.range((offset, 0)..=(offset, u16::MAX));
+        self.frames.contains_key(&offset) && unplaced.next().is_none()
     }
 }
 
@@ -152,6 +161,7 @@ impl Store {
                 lost.remove(&entry.id);
             }
         })?;
+        self.find_hidden(reports, &mut lost);
         let copies = damaged.iter().filter(|(id, _)| !lost.contains_key(*id));
         out.copies = copies.map(|(id, ty)| (*id, *ty)).collect();
         if !lost.is_empty() {
@@ -165,6 +175,28 @@ impl Store {
         out.lost.sort();
         out.copies.sort();
         Ok(out)
+    }
+
+    /// Takes from `lost` what is whole where no table in use names it, and reading finds it.
+    fn find_hidden(
+        &self,
+        reports: &HashMap<FileId, PackReport>,
+        lost: &mut HashMap<ObjectId, ObjectType>,
+    ) {
+        if lost.is_empty() {
+            return;
+        }
+        let mut found = Vec::new();
+        self.hidden_places(lost, &mut |entry, pack| {
+            let report = reports.get(&pack);
+            if report.is_some_and(|report| report.is_whole_copy(&entry.id, entry.place)) {
+                found.push(entry.id);
+            }
+            ControlFlow::Continue(())
+        });
+        for id in found {
+            lost.remove(&id);
+        }
     }
 
     /// Visits the entries of all tables; what a damaged table hides is in the report on tables.

@@ -275,11 +275,23 @@ impl<'s> StoreWriter<'s> {
                 return Ok(false);
             }
         }
-        if let Some(pack) = self.store.sound_pack_of(id, &self.leaving)? {
+        if let Some(pack) = self.reliable_pack_of(id)? {
             lock(&self.relied).insert(pack);
             return Ok(false);
         }
         Ok(shard.insert(*id))
+    }
+
+    /// A pack that has `id` already. A job that moves objects out of packs that go reads it there:
+    /// the copy that goes may be the last whole one.
+    fn reliable_pack_of(&self, id: &ObjectId) -> Result<Option<FileId>, StoreError> {
+        while let Some((pack, place)) = self.store.sound_place_of(id, &self.leaving)? {
+            if self.leaving.is_empty() || self.store.is_whole_at(id, pack, place) {
+                return Ok(Some(pack));
+            }
+            self.store.avoid(pack, place);
+        }
+        Ok(None)
     }
 
     /// Notes that the job relies on objects of `pack` without having asked for them one by one.

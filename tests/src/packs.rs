@@ -1,0 +1,105 @@
+//! Packs that hold the same objects, and tables that name one copy of each: what tests of drops and of
+//! damage begin with.
+
+use crate::peers::{Done, Place};
+use crate::rng::Rng;
+use crate::scratch::commit;
+use dmv_core::hash::ObjectId;
+use dmv_core::object::ObjectType;
+use dmv_core::repo::Repo;
+use dmv_core::store::{Catalogue, CheckedObject, FileId, Incoming, PackKind};
+use std::collections::{BTreeSet, HashSet};
+
+/// The data packs.
+pub fn data_packs(repo: &Repo) -> Done<BTreeSet<FileId>> {
+    let packs = repo.refs().catalogue()?.packs.into_iter();
+    let data = packs.filter(|row| row.kind == PackKind::Data);
+    Ok(data.map(|row| row.id).collect())
+}
+
+/// Stores chunks once more, each batch in a segment of its own, in a new pack for all of them; by a
+/// process of its own, since a pack stays locked as long as its writer lives.
+pub fn store_again(place: &Place, batches: &[Vec<ObjectId>]) -> Done<FileId> {
+    let repo = place.again()?;
+    let known: HashSet<FileId> = repo.store().packs().iter().map(|row| row.id).collect();
+    // No file of a known pack is free to be written to.
+    let mut locks = Vec::new();
+    for id in &known {
+        let file = std::fs::File::open(repo.store().pack_path(*id))?;
+        file.try_lock()?;
+        locks.push(file);
+    }
+    let mut made = None;
+    for batch in batches {
+        repo.store().load(repo.refs().catalogue()?)?;
+        let mut incoming = Incoming::new(repo.store().mover(known.clone())?);
+        for id in batch {
+            let mut bytes = Vec::new();
+            assert!(repo.store().read_into(ObjectType::Chunk, id, &mut bytes)?);
+            incoming.add_object(&CheckedObject::new(ObjectType::Chunk, bytes)?)?;
+        }
+        let sealed = incoming.finish()?;
+        repo.refs().add_segments(&sealed.segments, &sealed.relied)?;
+        made = sealed.segments.first().map(|row| row.pack).or(made);
+    }
+    Ok(made.ok_or("nothing was stored")?)
+}
+
+/// Takes a pack away, whose objects are all in others.
+pub fn take_away(repo: &Repo, pack: FileId) -> Done {
+    let row = repo.refs().pack(pack)?.ok_or("it is known")?;
+    let last = repo.refs().last_operation()?;
+    let indexes = repo.refs().remove_packs(&[row], last)?.ok_or("in vain")?;
+    repo.store().remove_indexes(&indexes);
+    std::fs::remove_file(repo.store().pack_path(pack))?;
+    repo.store().load(repo.refs().catalogue()?)?;
+    Ok(())
+}
+
+/// Puts one merged index in the place of the tables of all segments, if they are enough for that.
+pub fn merge(repo: &Repo) -> Done<bool> {
+    merge_of(repo, &repo.refs().catalogue()?)
+}
+
+/// The same for some of the segments.
+pub fn merge_some(repo: &Repo, rng: &mut Rng) -> Done<bool> {
+    let mut some = repo.refs().catalogue()?;
+    some.segments.retain(|_| !rng.one_in(4));
+    merge_of(repo, &some)
+}
+
+fn merge_of(repo: &Repo, catalogue: &Catalogue) -> Done<bool> {
+    let Some(merged) = repo.store().merge_tables(catalogue)? else {
+        return Ok(false);
+    };
+    assert!(repo.refs().register_merged(&merged)?);
+    repo.store().load(repo.refs().catalogue()?)?;
+    Ok(true)
+}
+
+/// Writes a file of one chunk for each name, and commits them. Returns their chunks.
+pub fn small_files(place: &Place, names: &[&str], rng: &mut Rng) -> Done<Vec<ObjectId>> {
+    let mut ids = Vec::new();
+    for name in names {
+        let bytes = rng.bytes(10_000);
+        place.write(name, &bytes)?;
+        ids.push(ObjectType::Chunk.id_of(&bytes));
+    }
+    commit(&place.again()?, "small files")?;
+    Ok(ids)
+}
+
+/// Flips a bit of an object that `pack` holds uncompressed, and of which `bytes` are all; whether it
+/// did. It does not where these bytes are part of another object as well.
+pub fn damage_copy(repo: &Repo, pack: FileId, bytes: &[u8]) -> Done<bool> {
+    let path = repo.store().pack_path(pack);
+    let mut all = std::fs::read(&path)?;
+    let windows = all.windows(bytes.len()).enumerate();
+    let mut places = windows.filter(|(_, window)| *window == bytes);
+    let (Some((at, _)), None) = (places.next(), places.next()) else {
+        return Ok(false);
+    };
+    all[at + bytes.len() / 2] ^= 0x10;
+    std::fs::write(&path, all)?;
+    Ok(true)
+}

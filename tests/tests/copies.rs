@@ -1,0 +1,148 @@
+//! Objects that two packs hold, of which one copy is damaged: the whole one is found and used,
+//! whichever of them the tables in use name.
+
+use dmv_core::hash::ObjectId;
+use dmv_core::job::Job;
+use dmv_core::object::ObjectType;
+use dmv_core::object::list::Blob;
+use dmv_core::repo::VerifyDepth;
+use dmv_core::store::FileId;
+use dmv_tests::drops::{Contents, contents, drop_blobs, dropped, keeps_all_but};
+use dmv_tests::packs::{damage_copy, data_packs, merge, small_files, store_again, take_away};
+use dmv_tests::peers::{Done, Place};
+use dmv_tests::rng::Rng;
+
+/// The packs `named` and `hides` hold `x`, and other files each; tables name it in the one alone.
+struct Twice {
+    place: Place,
+    contents: Contents,
+    x: ObjectId,
+    named: FileId,
+    hides: FileId,
+    /// What else `hides` holds.
+    beside: Vec<ObjectId>,
+}
+
+impl Twice {
+    fn new() -> Done<Twice> {
+        let place = Place::new()?;
+        let names = ["x", "a0", "a1", "a2", "b0", "b1", "b2"];
+        let ids = small_files(&place, &names, &mut Rng::new(1))?;
+        let contents = contents(&place.again()?)?;
+        let first = data_packs(&place.again()?)?.pop_first().ok_or("a pack")?;
+        let of = |numbers: [usize; 4]| numbers.map(|n| vec![ids[n]]);
+        let a = store_again(&place, &of([0, 1, 2, 3]))?;
+        let b = store_again(&place, &of([0, 4, 5, 6]))?;
+        let repo = place.again()?;
+        take_away(&repo, first)?;
+        assert!(merge(&repo)?);
+        let named = repo.store().pack_of(&ids[0])?.ok_or("it is here")?;
+        let (hides, beside) = match named == a {
+            true => (b, &ids[4..7]),
+            false => (a, &ids[1..4]),
+        };
+        Ok(Twice {
+            place,
+            contents,
+            x: ids[0],
+            named,
+            hides,
+            beside: beside.to_vec(),
+        })
+    }
+
+    fn damage(&self, pack: FileId) -> Done {
+        let (_, bytes) = &self.contents[&self.x];
+        assert!(damage_copy(&self.place.again()?, pack, bytes)?);
+        Ok(())
+    }
+
+    /// Everything that has not been dropped can be read.
+    fn keeps_all(&self) -> Done {
+        let repo = self.place.again()?;
+        keeps_all_but(&repo, &self.contents, &dropped(&repo)?)
+    }
+
+    fn drop_what_is_beside(&self) -> Done<Option<String>> {
+        let blobs: Vec<Blob> = self.beside.iter().map(|id| self.contents[id].0).collect();
+        Ok(drop_blobs(&self.place.again()?, &blobs)?.why_not_freed)
+    }
+}
+
+#[test]
+fn a_copy_that_a_merged_index_hides_is_read_when_the_other_is_damaged() -> Done {
+    let twice = Twice::new()?;
+    twice.damage(twice.named)?;
+    twice.keeps_all()?;
+    let repo = twice.place.again()?;
+    let report = repo.verify(VerifyDepth::Full, &Job::default())?;
+    assert!(report.is_ok(), "{report:?}");
+    assert_eq!(report.copies.len(), 1, "{report:?}");
+    assert_eq!(report.copies[0].id, twice.x);
+    // Both are damaged: now it is lost, and only it.
+    twice.damage(twice.hides)?;
+    let mut bytes = Vec::new();
+    let repo = twice.place.again()?;
+    let read = repo
+        .store()
+        .read_into(ObjectType::Chunk, &twice.x, &mut bytes);
+    assert!(read.is_err() && bytes.is_empty());
+    let report = repo.verify(VerifyDepth::Full, &Job::default())?;
+    let lost: Vec<ObjectId> = report.damaged.iter().map(|damaged| damaged.id).collect();
+    assert_eq!(lost, [twice.x]);
+    Ok(())
+}
+
+#[test]
+fn a_copy_in_a_pack_that_is_gone_is_replaced_by_one_that_a_merged_index_hides() -> Done {
+    let twice = Twice::new()?;
+    std::fs::remove_file(twice.place.again()?.store().pack_path(twice.named))?;
+    let mut bytes = Vec::new();
+    let repo = twice.place.again()?;
+    assert!(
+        repo.store()
+            .read_into(ObjectType::Chunk, &twice.x, &mut bytes)?
+    );
+    assert_eq!(bytes, twice.contents[&twice.x].1);
+    let report = repo.verify(VerifyDepth::Normal, &Job::default())?;
+    assert!(report.damaged.iter().all(|damaged| damaged.id != twice.x));
+    assert_eq!(report.damaged.len(), 3, "what it held besides: {report:?}");
+    Ok(())
+}
+
+#[test]
+fn a_pack_that_hides_the_last_whole_copy_is_not_freed() -> Done {
+    let twice = Twice::new()?;
+    twice.damage(twice.named)?;
+    let why = twice.drop_what_is_beside()?.ok_or("it was freed")?;
+    assert!(why.contains("the only whole copy"), "{why}");
+    twice.keeps_all()?;
+    assert!(data_packs(&twice.place.again()?)?.contains(&twice.hides));
+    Ok(())
+}
+
+#[test]
+fn a_pack_that_hides_a_copy_of_what_is_whole_elsewhere_is_freed() -> Done {
+    let twice = Twice::new()?;
+    assert_eq!(twice.drop_what_is_beside()?, None);
+    twice.keeps_all()?;
+    assert!(!data_packs(&twice.place.again()?)?.contains(&twice.hides));
+    Ok(())
+}
+
+/// Tables name both copies. One pack is rewritten, and nobody knows that the other copy is damaged.
+#[test]
+fn what_is_moved_out_of_a_pack_does_not_count_on_a_copy_that_nobody_has_read() -> Done {
+    let place = Place::new()?;
+    let ids = small_files(&place, &["x", "goes", "goes too"], &mut Rng::new(3))?;
+    let contents = contents(&place.again()?)?;
+    let first = data_packs(&place.again()?)?.pop_first().ok_or("a pack")?;
+    let other = store_again(&place, &[vec![ids[0]]])?;
+    let (_, bytes) = &contents[&ids[0]];
+    assert!(damage_copy(&place.again()?, other, bytes)?);
+    let blobs: Vec<Blob> = ids[1..].iter().map(|id| contents[id].0).collect();
+    drop_blobs(&place.again()?, &blobs)?;
+    assert!(!data_packs(&place.again()?)?.contains(&first));
+    let now = place.again()?;
+    keeps_all_but(&now, &contents, &dropped(&now)?)
+}
