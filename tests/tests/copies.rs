@@ -94,6 +94,22 @@ fn a_copy_that_a_merged_index_hides_is_read_when_the_other_is_damaged() -> Done 
 }
 
 #[test]
+fn healing_makes_tables_name_the_whole_copy() -> Done {
+    let twice = Twice::new()?;
+    twice.damage(twice.named)?;
+    let (job, repo) = (Job::default(), twice.place.again()?);
+    let (report, healed) = repo.begin_to_heal(VerifyDepth::Full, &job)?.finish(&job)?;
+    assert!(report.is_ok(), "{report:?}");
+    assert_eq!(healed.len(), 1);
+    assert_eq!(healed[0].object.id, twice.x);
+    assert_eq!(healed[0].object.paths, [b"x".to_vec()]);
+    let repo = twice.place.again()?;
+    assert_eq!(repo.store().pack_of(&twice.x)?, Some(twice.hides));
+    assert!(repo.store().has_sound(&twice.x)?);
+    twice.keeps_all()
+}
+
+#[test]
 fn a_copy_in_a_pack_that_is_gone_is_replaced_by_one_that_a_merged_index_hides() -> Done {
     let twice = Twice::new()?;
     std::fs::remove_file(twice.place.again()?.store().pack_path(twice.named))?;

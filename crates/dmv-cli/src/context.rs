@@ -155,6 +155,11 @@ impl Context {
         Watch::start(self.job.clone(), doing, shown)
     }
 
+    /// Whether no remote is to be asked for what is not here.
+    pub fn is_offline(&self) -> Result<bool, Failure> {
+        Ok(self.globals.offline || self.config()?.is_set("net.offline")?)
+    }
+
     /// Lets Ctrl-C stop the job, without showing anything.
     #[cfg(feature = "quic")]
     pub fn interruptible(&self) -> Watch {

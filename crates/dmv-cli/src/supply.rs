@@ -82,7 +82,7 @@ impl<'a> Supplier<'a> {
         Ok(Supplier {
             context,
             repo,
-            offline: context.globals.offline || context.config()?.is_set("net.offline")?,
+            offline: context.is_offline()?,
             peers: Peer::all(context)?,
         })
     }
@@ -196,11 +196,7 @@ impl<'a> Supplier<'a> {
     /// Says goodbye to whom it has asked, and tells who did not answer.
     pub fn finish(self) {
         for peer in self.peers {
-            if let State::Gone(why) = &peer.state {
-                let text = format_args!("note: {} was passed over: {why}", peer.remote.name);
-                self.context.ui.note(text);
-            }
-            peer.finish();
+            peer.finish_telling(self.context);
         }
     }
 }
@@ -245,6 +241,13 @@ impl<'a> Peer<'a> {
         }
     }
 
+    /// Forgets that it failed: something else may be asked of it.
+    pub fn try_again(&mut self) {
+        if let State::Gone(_) = self.state {
+            self.state = State::Unasked;
+        }
+    }
+
     fn open(
         &self,
         context: &'a Context,
@@ -252,6 +255,15 @@ impl<'a> Peer<'a> {
     ) -> Result<Box<(Connection, Client<'a>)>, String> {
         let open = dial(context, repo, &self.remote.url);
         open.map(Box::new).map_err(|failure| failure.message)
+    }
+
+    /// Says goodbye, or tells whoever watches why it does not answer.
+    pub fn finish_telling(self, context: &Context) {
+        if let State::Gone(why) = &self.state {
+            let text = format_args!("note: {} was passed over: {why}", self.remote.name);
+            context.ui.note(text);
+        }
+        self.finish();
     }
 
     /// Says goodbye.

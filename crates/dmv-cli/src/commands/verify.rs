@@ -1,10 +1,13 @@
 //! `dmv verify`
 
+mod heal;
+
 use crate::context::Context;
 use crate::error::{EXIT_DAMAGE, EXIT_OK, Failure};
+use crate::format::text::SHORT_ID;
 use crate::format::text::{bytes, clean, count};
 use dmv_core::object::name::escape;
-use dmv_core::repo::{Damaged, VerifyDepth, VerifyReport};
+use dmv_core::repo::{Damaged, Healed, HealedFrom, VerifyDepth, VerifyReport};
 use serde::Serialize;
 use std::io::Write;
 
@@ -21,7 +24,7 @@ pub struct Args {
     /// The databases as well
     #[arg(long)]
     full: bool,
-    /// Store damaged and missing objects again from the files of the worktree
+    /// Store damaged and missing objects again, from the files of the worktree and from the remotes
     #[arg(long, conflicts_with = "quick")]
     heal: bool,
 }
@@ -44,6 +47,7 @@ struct HealedValue {
     #[serde(flatten)]
     object: DamagedValue,
     from: &'static str,
+    peer: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -52,6 +56,8 @@ struct DamagedValue {
     #[serde(rename = "type")]
     ty: &'static str,
     paths: Vec<String>,
+    commits: Vec<String>,
+    refs: Vec<String>,
 }
 
 /// Runs the command.
@@ -62,31 +68,27 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         (_, true) => VerifyDepth::Full,
         _ => VerifyDepth::Normal,
     };
-    let watch = context.watch("checking");
-    let mut report = repo.verify(depth, &context.job)?;
-    let mut healed: Vec<(Damaged, &'static str)> = Vec::new();
-    if args.heal {
-        let copies = report.copies.iter().cloned();
-        healed.extend(copies.map(|object| (object, COPY)));
-        let again = repo.heal(&report, &context.settings()?, &context.job)?;
-        if !again.is_empty() {
-            healed.extend(again.into_iter().map(|object| (object, WORKTREE)));
-            report = repo.verify(depth, &context.job)?;
+    let heal::Outcome {
+        report,
+        healed,
+        has_peers,
+    } = match args.heal {
+        true => heal::heal(context, &repo, depth)?,
+        false => {
+            let _watch = context.watch("checking");
+            heal::Outcome {
+                report: repo.verify(depth, &context.job)?,
+                healed: Vec::new(),
+                has_peers: true,
+            }
         }
-    }
-    drop(watch);
+    };
     if context.globals.json {
         context.ui.json(&Document {
             ok: report.is_ok(),
             objects: report.objects,
             bytes: report.bytes,
-            healed: healed
-                .iter()
-                .map(|(object, from)| HealedValue {
-                    object: value(object),
-                    from,
-                })
-                .collect(),
+            healed: healed.iter().map(healed_value).collect(),
             damaged: report.damaged.iter().map(value).collect(),
             missing: report.missing.iter().map(value).collect(),
             absent: report.absent,
@@ -94,7 +96,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             made_good: &report.made_good,
         })?;
     } else {
-        print(context, &report, &healed, args.heal)?;
+        print(context, &report, &healed)?;
+        hint(context, &report, args.heal, has_peers);
     }
     Ok(if report.is_ok() { EXIT_OK } else { EXIT_DAMAGE })
 }
@@ -105,29 +108,52 @@ fn value(damaged: &Damaged) -> DamagedValue {
         id: damaged.id.to_string(),
         ty: damaged.ty.word(),
         paths: damaged.paths.iter().map(text).collect(),
+        commits: damaged.commits.iter().map(ToString::to_string).collect(),
+        refs: damaged.refs.clone(),
     }
 }
 
-/// Where an object was healed from.
-const COPY: &str = "copy";
-const WORKTREE: &str = "worktree";
+fn healed_value(healed: &Healed) -> HealedValue {
+    let (from, peer) = match &healed.from {
+        HealedFrom::Copy => ("copy", None),
+        HealedFrom::Worktree => ("worktree", None),
+        HealedFrom::Peer(name) => ("peer", Some(name.clone())),
+    };
+    HealedValue {
+        object: value(&healed.object),
+        from,
+        peer,
+    }
+}
 
-fn print(
-    context: &Context,
-    report: &VerifyReport,
-    healed: &[(Damaged, &'static str)],
-    tried: bool,
-) -> Result<(), Failure> {
-    let mut out = context.ui.out();
-    for (item, from) in healed {
-        let how = match *from {
-            COPY => "another copy of it is whole",
-            _ => "stored again from the worktree",
-        };
-        writeln!(out, "healed: {} {}, {how}", item.ty.word(), item.id)?;
-        for path in &item.paths {
-            writeln!(out, "  needed by {}", escape(path))?;
+/// Says what needs an object.
+fn print_uses(out: &mut impl Write, object: &Damaged) -> std::io::Result<()> {
+    for path in &object.paths {
+        match &path[..] {
+            b"" => writeln!(out, "  needed by the root directory")?,
+            path => writeln!(out, "  needed by {}", escape(path))?,
         }
+    }
+    for key in &object.refs {
+        writeln!(out, "  needed by {}", clean(key))?;
+    }
+    let commits: Vec<String> = object.commits.iter().map(|id| id.short(SHORT_ID)).collect();
+    match commits.is_empty() {
+        true => Ok(()),
+        false => writeln!(out, "  in the history of {}", commits.join(", ")),
+    }
+}
+
+fn print(context: &Context, report: &VerifyReport, healed: &[Healed]) -> Result<(), Failure> {
+    let mut out = context.ui.out();
+    for Healed { object, from } in healed {
+        let how = match from {
+            HealedFrom::Copy => "another copy of it is whole".to_owned(),
+            HealedFrom::Worktree => "stored again from the worktree".to_owned(),
+            HealedFrom::Peer(name) => format!("stored again from {}", clean(name)),
+        };
+        writeln!(out, "healed: {} {}, {how}", object.ty.word(), object.id)?;
+        print_uses(&mut *out, object)?;
     }
     for file in &report.files {
         writeln!(out, "damaged file: {}", clean(file))?;
@@ -136,9 +162,7 @@ fn print(
     for (what, items) in kinds {
         for item in items {
             writeln!(out, "{what}: {} {}", item.ty.word(), item.id)?;
-            for path in &item.paths {
-                writeln!(out, "  needed by {}", escape(path))?;
-            }
+            print_uses(&mut *out, item)?;
         }
     }
     let whole = count(report.objects, "object", "objects");
@@ -170,12 +194,17 @@ fn print(
         report.missing.len(),
         count(report.files.len() as u64, "place", "places"),
     )?;
-    drop(out);
+    Ok(())
+}
+
+/// Says which command may help.
+fn hint(context: &Context, report: &VerifyReport, tried: bool, has_peers: bool) {
     let objects = report.damaged.len() + report.missing.len();
     if objects > 0 && !tried {
         context.ui.note("hint: dmv verify --heal");
+    } else if objects > 0 && !has_peers {
+        context.ui.note("hint: dmv remote add NAME URL");
     } else if !report.files.is_empty() {
         context.ui.note("hint: dmv recover");
     }
-    Ok(())
 }

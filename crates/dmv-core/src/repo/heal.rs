@@ -1,51 +1,215 @@
-//! Storing damaged and missing objects again, from the files of the worktree.
+//! Storing damaged and missing objects again, from the files of the worktree and from peers.
 
-use super::{Damaged, Repo, RepoError, VerifyReport, WorktreeSettings};
+use super::verify::{Walk, unnamed};
+use super::{Damaged, Repo, RepoError, VerifyDepth, VerifyReport, WorktreeSettings};
 use crate::fsutil::fs_now;
 use crate::hash::ObjectId;
 use crate::job::Job;
-use crate::object::ObjectRead;
+use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::worktree::cacheupdate::CacheUpdate;
 use crate::worktree::known::TreeKnown;
 use crate::worktree::scan::{Known, ScanOptions};
 use crate::worktree::select::Paths;
 use crate::worktree::snapshot::{SnapshotInput, snapshot};
 use crate::worktree::statcache::Section;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+/// An object that is whole again.
+#[derive(Clone, Debug)]
+pub struct Healed {
+    /// Which, and what needs it.
+    pub object: Damaged,
+    /// Where its bytes were whole.
+    pub from: HealedFrom,
+}
+
+/// Where the bytes of a damaged object were whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HealedFrom {
+    /// Elsewhere in this repository.
+    Copy,
+    /// In the files of the worktree.
+    Worktree,
+    /// At this peer.
+    Peer(String),
+}
+
+/// Storing again what is damaged or missing, step by step: what lies below an object that cannot be
+/// read is not known before that is whole again.
+pub struct Healing<'r> {
+    repo: &'r Repo,
+    depth: VerifyDepth,
+    /// What was found at first, as long as nothing has been stored.
+    report: VerifyReport,
+    walk: Walk,
+    /// What is not whole yet.
+    wanted: BTreeMap<ObjectId, ObjectType>,
+    /// What the files of the worktree were read for.
+    sought: HashSet<ObjectId>,
+    healed: Vec<Healed>,
+}
 
 impl Repo {
-    /// Stores again what `report` found damaged or missing and the worktree's files have; returns
-    /// what can be read now.
+    /// Checks the repository, and begins to heal what is wrong.
+    pub fn begin_to_heal(&self, depth: VerifyDepth, job: &Job) -> Result<Healing<'_>, RepoError> {
+        self.renew_indexes(&[])?;
+        let (report, walk) = self.check(depth, job)?;
+        let copies: Vec<ObjectId> = report.copies.iter().map(|object| object.id).collect();
+        self.renew_indexes(&copies)?;
+        let copies = report.copies.iter().map(|object| Healed {
+            object: object.clone(),
+            from: HealedFrom::Copy,
+        });
+        let mut healing = Healing {
+            repo: self,
+            depth,
+            walk,
+            wanted: BTreeMap::new(),
+            sought: HashSet::new(),
+            healed: copies.collect(),
+            report,
+        };
+        let found = healing.report.damaged.iter().chain(&healing.report.missing);
+        let wanted = found.map(|object| (object.id, object.ty));
+        // What is as it was stored and makes no sense is not to be had otherwise.
+        healing.wanted = wanted.filter(|(id, ty)| !self.is_whole(*ty, id)).collect();
+        Ok(healing)
+    }
+
+    /// Puts merged index files out of use that are damaged, or that hide whole copies of damaged
+    /// objects: the next ones name these.
+    fn renew_indexes(&self, copies: &[ObjectId]) -> Result<(), RepoError> {
+        let poor = self.store.poor_indexes(copies);
+        if poor.is_empty() {
+            return Ok(());
+        }
+        self.refs.forget_indexes(&poor)?;
+        self.store.load(self.refs.catalogue()?)?;
+        self.store.remove_indexes(&poor);
+        self.merge_tables();
+        Ok(())
+    }
+
+    /// Whether an object can be read, from a place that no check has found damaged.
+    fn is_whole(&self, ty: ObjectType, id: &ObjectId) -> bool {
+        self.store.has_outside(id, &HashSet::new()).unwrap_or(false)
+            && matches!(self.store.read(ty, id), Ok(Some(_)))
+    }
+}
+
+impl Healing<'_> {
+    /// What is not whole yet, as far as is known.
+    pub fn wanted(&self) -> impl Iterator<Item = (ObjectType, ObjectId)> {
+        self.wanted.iter().map(|(id, ty)| (*ty, *id))
+    }
+
+    /// The repository's objects without those that are damaged, for whoever brings these.
+    pub fn objects(&self) -> impl ObjectRead {
+        Sound(self.repo)
+    }
+
+    /// Stores again what the worktree's files have; whether that was anything.
     ///
     /// Every file is read, as for a first commit, but only objects that are wanted are stored. The
     /// damaged bytes stay in their packs, and are not asked for any more.
-    pub fn heal(
-        &self,
-        report: &VerifyReport,
+    pub fn from_worktree(
+        &mut self,
         settings: &WorktreeSettings,
         job: &Job,
-    ) -> Result<Vec<Damaged>, RepoError> {
-        let all = || report.damaged.iter().chain(&report.missing);
-        let wanted: HashSet<ObjectId> = all().map(|d| d.id).collect();
-        if wanted.is_empty() || self.worktree_root().is_none() {
-            return Ok(Vec::new());
+    ) -> Result<bool, RepoError> {
+        let is_new = self.wanted.keys().any(|id| !self.sought.contains(id));
+        if !is_new || self.repo.worktree_root().is_none() {
+            return Ok(false);
         }
-        self.store_again(wanted, settings, job)?;
-        let can_be_read = |d: &&Damaged| matches!(self.store.read(d.ty, &d.id), Ok(Some(_)));
-        Ok(all().filter(can_be_read).cloned().collect())
+        let wanted: HashSet<ObjectId> = self.wanted.keys().copied().collect();
+        job.begin_part();
+        if self.repo.store_again(wanted.clone(), settings, job)? {
+            self.sought.extend(wanted);
+        }
+        self.look_again(&HealedFrom::Worktree, job)
     }
 
+    /// Takes note of what `peer` has brought; whether that was anything.
+    pub fn came_from(&mut self, peer: &str, job: &Job) -> Result<bool, RepoError> {
+        self.look_again(&HealedFrom::Peer(peer.to_owned()), job)
+    }
+
+    /// Looks what is whole by now, and below it.
+    fn look_again(&mut self, from: &HealedFrom, job: &Job) -> Result<bool, RepoError> {
+        let is_whole = |id: &ObjectId, ty: &mut ObjectType| self.repo.is_whole(*ty, id);
+        let whole: Vec<_> = self.wanted.extract_if(.., is_whole).collect();
+        self.walk
+            .is_whole_now(&whole.iter().map(|(id, _)| *id).collect());
+        self.walk.run(self.repo, job)?;
+        let below = self.walk.missing.iter();
+        self.wanted.extend(below.map(|(id, ty)| (*id, *ty)));
+        let any = !whole.is_empty();
+        self.healed.extend(whole.into_iter().map(|object| Healed {
+            object: unnamed(object),
+            from: from.clone(),
+        }));
+        Ok(any)
+    }
+
+    /// Checks once more, if anything was stored. Returns what is wrong now, and what was healed.
+    pub fn finish(mut self, job: &Job) -> Result<(VerifyReport, Vec<Healed>), RepoError> {
+        let is_stored = |healed: &Healed| healed.from != HealedFrom::Copy;
+        if self.healed.iter().any(is_stored) {
+            job.begin_part();
+            (self.report, _) = self.repo.check(self.depth, job)?;
+        }
+        let report = &mut self.report;
+        let (froms, mut healed): (Vec<_>, Vec<_>) = self
+            .healed
+            .into_iter()
+            .map(|healed| (healed.from, healed.object))
+            .unzip();
+        self.repo.name_uses(
+            &mut [&mut report.damaged, &mut report.missing, &mut healed],
+            job,
+        )?;
+        let healed = healed.into_iter().zip(froms);
+        let healed = healed.map(|(object, from)| Healed { object, from });
+        Ok((self.report, healed.collect()))
+    }
+}
+
+/// A repository's objects, but for those that a check has found damaged.
+struct Sound<'r>(&'r Repo);
+
+impl Sound<'_> {
+    fn has(&self, id: &ObjectId) -> Result<bool, ObjectError> {
+        Ok(self.0.store.has_outside(id, &HashSet::new())?)
+    }
+}
+
+impl ObjectRead for Sound<'_> {
+    fn read(&self, ty: ObjectType, id: &ObjectId) -> Result<Option<Arc<[u8]>>, ObjectError> {
+        match self.has(id)? {
+            true => self.0.store.read(ty, id),
+            false => Ok(None),
+        }
+    }
+
+    fn holds(&self, ty: ObjectType, id: &ObjectId) -> Result<bool, ObjectError> {
+        Ok(self.has(id)? && self.0.store.holds(ty, id)?)
+    }
+}
+
+impl Repo {
+    /// Stores the objects of `wanted` that the worktree's files make; whether these could be read.
     fn store_again(
         &self,
         wanted: HashSet<ObjectId>,
         settings: &WorktreeSettings,
         job: &Job,
-    ) -> Result<(), RepoError> {
+    ) -> Result<bool, RepoError> {
         let _lock = self.lock_worktree()?;
         let tree = match self.tree(settings) {
             Ok(tree) => tree,
             // The commit that the worktree is on is among the damage: no file can bring it back.
-            Err(RepoError::Object(_) | RepoError::Absent { .. }) => return Ok(()),
+            Err(RepoError::Object(_) | RepoError::Absent { .. }) => return Ok(false),
             Err(e) => return Err(e),
         };
         let known = Unvouched(TreeKnown::new(
@@ -80,7 +244,7 @@ impl Repo {
             self.refs.add_segments(&sealed.segments, &sealed.relied)?;
             self.store.adopt(&sealed);
         }
-        Ok(())
+        Ok(true)
     }
 }
 

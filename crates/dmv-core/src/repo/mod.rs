@@ -44,6 +44,7 @@ pub use drop::{Droppable, Freed, Freeing};
 pub use error::{RepoError, RevisionError};
 pub use exchange::{Offered, OwnBranches, RefMoved, RefUpdate, Refusal};
 pub use export::ExportReport;
+pub use heal::{Healed, HealedFrom, Healing};
 pub use keep::{Keeper, Kept};
 pub use lack::LackOf;
 pub use layout::{CONFIG_FILE, DMV_DIR, Place, discover, discover_lost};

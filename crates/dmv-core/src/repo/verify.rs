@@ -1,23 +1,17 @@
 //! Checking a repository: every byte of the packs, every object that history names.
 
-use super::choices::Record;
 mod history;
+mod uses;
 
+use super::choices::Record;
 use super::{Repo, RepoError};
 use crate::hash::ObjectId;
 use crate::job::Job;
-use crate::object::list::BlobChunks;
-use crate::object::name::RepoPath;
-use crate::object::tree::Kind;
-use crate::object::{ObjectError, ObjectType};
-use crate::repo::look::blob_of;
+use crate::object::ObjectType;
 use crate::store::{FileId, PackReport, StoreError, verify_pack};
-use std::collections::{HashMap, HashSet};
-use std::ops::ControlFlow;
+pub(super) use history::Walk;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering;
-
-/// Most paths reported for one damaged object.
-const MAX_PATHS: usize = 8;
 
 /// How thorough a check is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,6 +33,10 @@ pub struct Damaged {
     pub ty: ObjectType,
     /// Paths in some commit that need it, a few of them.
     pub paths: Vec<Vec<u8>>,
+    /// The commits where these were found; of a commit, those that descend from it at once.
+    pub commits: Vec<ObjectId>,
+    /// Of a commit: the keys of the view that name it.
+    pub refs: Vec<String>,
 }
 
 /// What a check found.
@@ -76,6 +74,18 @@ impl Repo {
     /// Changes nothing but the list of damaged places, from which objects are stored again when
     /// they turn up. A file that may not be read is a failure and no damage.
     pub fn verify(&self, depth: VerifyDepth, job: &Job) -> Result<VerifyReport, RepoError> {
+        let (mut report, _) = self.check(depth, job)?;
+        self.name_uses(&mut [&mut report.damaged, &mut report.missing], job)?;
+        Ok(report)
+    }
+
+    /// The same without saying what is affected; with the walk over history, which can go on where
+    /// something is healed.
+    pub(super) fn check(
+        &self,
+        depth: VerifyDepth,
+        job: &Job,
+    ) -> Result<(VerifyReport, Walk), RepoError> {
         self.store.check_readable()?;
         let mut report = VerifyReport {
             files: self.store.damaged_tables(),
@@ -89,13 +99,19 @@ impl Repo {
         if depth == VerifyDepth::Full {
             self.verify_databases(&mut report)?;
         }
-        self.verify_history(&mut report, job)?;
-        for list in [&mut report.damaged, &mut report.missing] {
-            list.sort_by_key(|d| d.id);
-            list.dedup_by_key(|d| d.id);
-        }
-        self.name_paths(&mut report, job)?;
-        Ok(report)
+        let bad = report.damaged.iter().map(|damaged| damaged.id).collect();
+        let mut walk = Walk::new(self, bad, !report.files.is_empty())?;
+        walk.run(self, job)?;
+        let named = |found: &BTreeMap<ObjectId, ObjectType>| {
+            let found = found.iter().map(|(id, ty)| unnamed((*id, *ty)));
+            found.collect::<Vec<Damaged>>()
+        };
+        report.damaged.extend(named(&walk.damaged));
+        report.missing = named(&walk.missing);
+        report.absent = walk.absent();
+        report.damaged.sort_by_key(|d| d.id);
+        report.damaged.dedup_by_key(|d| d.id);
+        Ok((report, walk))
     }
 
     fn verify_packs(&self, report: &mut VerifyReport, job: &Job) -> Result<(), RepoError> {
@@ -166,96 +182,6 @@ impl Repo {
         }
         Ok(())
     }
-
-    /// Finds paths that use what is damaged or missing. Only done when something is.
-    fn name_paths(&self, report: &mut VerifyReport, job: &Job) -> Result<(), RepoError> {
-        let wanted: HashSet<ObjectId> = report
-            .damaged
-            .iter()
-            .chain(&report.missing)
-            .map(|d| d.id)
-            .collect();
-        if wanted.is_empty() {
-            return Ok(());
-        }
-        let mut paths: HashMap<ObjectId, Vec<Vec<u8>>> = HashMap::new();
-        let mut trees: HashSet<ObjectId> = HashSet::new();
-        for (key, value) in self.refs.with_prefix("")? {
-            if let Some(Record { to, .. }) = names_choices(&key, &value) {
-                self.paths_in(to, &wanted, &mut paths);
-            }
-            let (true, Ok(bytes)) = (names_commit(&key), <[u8; 32]>::try_from(value)) else {
-                continue;
-            };
-            let start = ObjectId::from_bytes(bytes);
-            let mut commits = vec![start];
-            let mut seen = HashSet::new();
-            while let Some(id) = commits.pop() {
-                if !seen.insert(id) {
-                    continue;
-                }
-                let Ok(commit) = self.read_commit(&id) else {
-                    continue;
-                };
-                commits.extend(&commit.parents);
-                if job.is_cancelled() {
-                    return Err(RepoError::Cancelled);
-                }
-                if trees.insert(commit.tree) {
-                    self.paths_in(commit.tree, &wanted, &mut paths);
-                }
-            }
-        }
-        for damaged in report.damaged.iter_mut().chain(&mut report.missing) {
-            damaged.paths = paths.remove(&damaged.id).unwrap_or_default();
-        }
-        Ok(())
-    }
-
-    fn paths_in(
-        &self,
-        tree: ObjectId,
-        wanted: &HashSet<ObjectId>,
-        paths: &mut HashMap<ObjectId, Vec<Vec<u8>>>,
-    ) {
-        let mut note = |id: ObjectId, path: &RepoPath| {
-            let list = paths.entry(id).or_default();
-            let path = path.as_bytes().to_vec();
-            if list.len() < MAX_PATHS && !list.contains(&path) {
-                list.push(path);
-            }
-        };
-        // What cannot be read ends the walk there: it is in the report by its own id.
-        let mut dirs = vec![(RepoPath::root(), tree)];
-        while let Some((at, tree)) = dirs.pop() {
-            if wanted.contains(&tree) {
-                note(tree, &at);
-            }
-            let _ = self.list(&at, tree, false, &mut |listed| {
-                let (path, entry) = (&listed.path, &listed.entry);
-                if wanted.contains(&entry.id) {
-                    note(entry.id, path);
-                }
-                if entry.kind == Kind::Directory {
-                    dirs.push((path.clone(), entry.id));
-                } else if entry.is_list {
-                    for chunk in BlobChunks::new(self.objects(), blob_of(entry)) {
-                        match chunk {
-                            Ok((_, id, _)) if wanted.contains(&id) => note(id, path),
-                            Ok(_) => {}
-                            Err(
-                                ObjectError::Damaged { id, .. } | ObjectError::Missing { id, .. },
-                            ) => {
-                                note(id, path);
-                            }
-                            Err(_) => {}
-                        }
-                    }
-                }
-                Ok(ControlFlow::Continue(()))
-            });
-        }
-    }
 }
 
 /// Whether a key of the view has the id of a commit as its value.
@@ -272,7 +198,12 @@ pub(super) fn names_choices(key: &str, value: &[u8]) -> Option<Record> {
     is_record.then(|| Record::parse(value))?
 }
 
-fn unnamed((id, ty): (ObjectId, ObjectType)) -> Damaged {
-    let paths = Vec::new();
-    Damaged { id, ty, paths }
+pub(super) fn unnamed((id, ty): (ObjectId, ObjectType)) -> Damaged {
+    Damaged {
+        id,
+        ty,
+        paths: Vec::new(),
+        commits: Vec::new(),
+        refs: Vec::new(),
+    }
 }

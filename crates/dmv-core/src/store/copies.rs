@@ -10,7 +10,7 @@ use super::table::{Entry, Place, Table};
 use super::{FileId, SegmentRow, Store, read};
 use crate::hash::ObjectId;
 use crate::object::ObjectType;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 /// The segments whose own tables are not in use, because merged index files stand for them.
@@ -82,6 +82,21 @@ impl Store {
                 return;
             }
         }
+    }
+
+    /// Merged index files that should not be in use: those that are damaged, and those that name a
+    /// damaged place for one of `copies` and hide a whole one.
+    pub fn poor_indexes(&self, copies: &[ObjectId]) -> Vec<FileId> {
+        let tables = read(&self.tables).clone();
+        let hides = |table: &Table, id: &ObjectId| {
+            matches!(table.lookup(id, &self.room), Ok(Some(_)))
+                && matches!(self.has_outside(id, &HashSet::new()), Ok(false))
+        };
+        let merged = tables.iter().filter_map(|t| Some((t, t.index_id()?)));
+        let poor = merged.filter(|(table, _)| {
+            copies.iter().any(|id| hides(table, id)) || table.verify().is_err()
+        });
+        poor.map(|(_, id)| id).collect()
     }
 
     /// Visits everything that a segment's own table names, in use or not. The table is checked first:

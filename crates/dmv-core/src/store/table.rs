@@ -260,6 +260,12 @@ impl Table {
         })
     }
 
+    /// The id of the merged index file that it is, if it is one.
+    pub fn index_id(&self) -> Option<FileId> {
+        let name = self.path.file_stem()?.to_str()?;
+        self.merged.then(|| FileId::from_hex(name))?
+    }
+
     /// Number of entries.
     pub fn entries(&self) -> u32 {
         self.n

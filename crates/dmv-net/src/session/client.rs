@@ -11,8 +11,8 @@ use dmv_core::chunker::CHUNKER;
 use dmv_core::hash::ObjectId;
 use dmv_core::history::is_ancestor;
 use dmv_core::job::Job;
-use dmv_core::object::ObjectType;
 use dmv_core::object::root::Root;
+use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::reach::Filter;
 use dmv_core::refs::check_ref_name;
 use dmv_core::repo::{Kept, Offered, RefMoved, RefUpdate, Refusal, Repo};
@@ -148,7 +148,20 @@ impl<'r> Client<'r> {
     /// Brings what is under `roots`, as far as the server has it. Returns objects that it does not
     /// have; nothing is said of what lies under those.
     pub fn pick(&mut self, roots: Vec<Root>) -> Result<Vec<(ObjectType, ObjectId)>, NetError> {
-        transfer::pick(self.repo, &mut self.link, roots, self.job)
+        let objects = self.repo.objects();
+        transfer::pick(self.repo, objects, &mut self.link, roots, self.job)
+    }
+
+    /// Brings objects, without what is under them, that are not among `sound`: those that are damaged
+    /// here come as well. Returns what the server does not have.
+    pub fn bring_again(
+        &mut self,
+        wanted: Vec<(ObjectType, ObjectId)>,
+        sound: &dyn ObjectRead,
+    ) -> Result<Vec<(ObjectType, ObjectId)>, NetError> {
+        let roots = wanted.into_iter().map(|(ty, id)| Root::Object(ty, id));
+        let roots = roots.collect();
+        transfer::pick(self.repo, sound, &mut self.link, roots, self.job)
     }
 
     /// Asks whether the server holds all of these files' contents and keeps them as long as this

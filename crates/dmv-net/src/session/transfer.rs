@@ -6,8 +6,8 @@ use crate::sync::{Goal, Output, Receiver, Sender};
 use crate::wire::{Frame, Message, OBJECTS_TARGET_BYTES, objects, put_object};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::{Bound, Job};
-use dmv_core::object::ObjectType;
 use dmv_core::object::root::Root;
+use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::repo::Repo;
 use dmv_core::store::{CheckedObject, CheckedRecord, Gather, Incoming, Outgoing};
 
@@ -22,23 +22,26 @@ const KEEP_BYTES: u64 = 256 << 20;
 /// Cut off, it keeps what has come, unless the peer was malicious.
 pub fn receive(repo: &Repo, link: &mut Link, goal: Goal, job: &Job) -> Result<(), NetError> {
     let receiver = Receiver::new(goal, repo.objects())?;
-    take_all(repo, link, receiver, job).map(drop)
+    take_all(repo, repo.objects(), link, receiver, job).map(drop)
 }
 
-/// Takes in what is under `roots`, as far as the other side has it. Returns what it does not have.
+/// Takes in what is under `roots` and not among `objects`, as far as the other side has it. Returns what
+/// it does not have.
 pub fn pick(
     repo: &Repo,
+    objects: &dyn ObjectRead,
     link: &mut Link,
     roots: Vec<Root>,
     job: &Job,
 ) -> Result<Vec<(ObjectType, ObjectId)>, NetError> {
-    let receiver = Receiver::picking(roots, repo.objects())?;
-    let receiver = take_all(repo, link, receiver, job)?;
+    let receiver = Receiver::picking(roots, objects)?;
+    let receiver = take_all(repo, objects, link, receiver, job)?;
     Ok(receiver.absent().collect())
 }
 
 fn take_all(
     repo: &Repo,
+    objects: &dyn ObjectRead,
     link: &mut Link,
     receiver: Receiver,
     job: &Job,
@@ -46,6 +49,7 @@ fn take_all(
     let incoming = repo.incoming()?;
     let mut taking = Taking {
         repo,
+        objects,
         job,
         receiver,
         incoming: Some(incoming),
@@ -74,6 +78,8 @@ fn take_all(
 
 struct Taking<'r> {
     repo: &'r Repo,
+    /// What is here, as far as it counts.
+    objects: &'r dyn ObjectRead,
     job: &'r Job,
     receiver: Receiver,
     incoming: Option<Incoming<'r>>,
@@ -89,7 +95,7 @@ impl<'r> Taking<'r> {
                 self.take(frame, link)?;
             }
             self.foresee();
-            match self.receiver.poll(self.repo.objects())? {
+            match self.receiver.poll(self.objects)? {
                 Some(Output::Send(message)) => link.say(&message)?,
                 Some(Output::Keep) => self.keep_and_go_on()?,
                 Some(Output::Done) => return Ok(()),
@@ -116,7 +122,7 @@ impl<'r> Taking<'r> {
         match frame {
             Frame::Message(bytes) => {
                 let message = Message::decode(&bytes)?;
-                self.receiver.handle(message, self.repo.objects())?;
+                self.receiver.handle(message, self.objects)?;
             }
             Frame::Record(record) => {
                 let record = CheckedRecord::new(record).map_err(NetError::Protocol)?;

@@ -1,6 +1,6 @@
 //! The walk over everything that history names and this repository's slice calls for.
 
-use super::{Damaged, VerifyReport, names_commit};
+use super::names_commit;
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::commit::Commit;
@@ -13,7 +13,7 @@ use crate::reach::Filter;
 use crate::reach::filter::Scope;
 use crate::repo::{Repo, RepoError};
 use crate::subset::Union;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 /// An object that is called for, and as what.
 struct Item {
@@ -46,15 +46,32 @@ impl Below {
     }
 }
 
-impl Repo {
-    /// Walks everything that the view names and the slice calls for, once each, and notes what is
-    /// not there; counts what is named and absent by choice.
-    pub(super) fn verify_history(
-        &self,
-        report: &mut VerifyReport,
-        job: &Job,
-    ) -> Result<(), RepoError> {
-        let slice = self.slice()?;
+/// A walk over everything that the view names and the slice calls for, once each. It notes what is not
+/// there, and can go on below it once it is.
+pub(in crate::repo) struct Walk {
+    filter: Filter,
+    seen: HashSet<ObjectId>,
+    stack: Vec<Item>,
+    /// What could not be read, but for chunks: nothing lies below those.
+    stopped: Vec<Item>,
+    /// What a check has found damaged before the walk.
+    bad: HashSet<ObjectId>,
+    /// A table is damaged: what it hides counts as missing.
+    is_blind: bool,
+    /// Named and not stored.
+    pub missing: BTreeMap<ObjectId, ObjectType>,
+    /// Stored, and not to be read.
+    pub damaged: BTreeMap<ObjectId, ObjectType>,
+    absent: HashSet<ObjectId>,
+    absent_chunks: u64,
+    /// Lists of files that were given up.
+    given_up: HashSet<ObjectId>,
+}
+
+impl Walk {
+    /// Begins at what the view names.
+    pub fn new(repo: &Repo, bad: HashSet<ObjectId>, is_blind: bool) -> Result<Walk, RepoError> {
+        let slice = repo.slice()?;
         let filter = Filter {
             paths: Union::of([slice.subset]),
             metadata_only: slice.metadata_only,
@@ -62,101 +79,131 @@ impl Repo {
             dropped: slice.dropped,
             ..Filter::default()
         };
-        let mut seen: HashSet<ObjectId> = HashSet::new();
-        let mut stack: Vec<Item> = Vec::new();
-        let mut absent: HashSet<ObjectId> = HashSet::new();
-        // Lists of files that were given up.
-        let mut given_up: HashSet<ObjectId> = HashSet::new();
-        let bad: HashSet<ObjectId> = report.damaged.iter().map(|d| d.id).collect();
-        for (key, value) in self.refs.with_prefix("")? {
+        let mut stack = Vec::new();
+        for (key, value) in repo.refs.with_prefix("")? {
             if let (true, Ok(bytes)) = (names_commit(&key), <[u8; 32]>::try_from(value)) {
                 let id = ObjectId::from_bytes(bytes);
                 stack.push(Item::new(ObjectType::Commit, id));
             }
         }
-        while let Some(item) = stack.pop() {
+        Ok(Walk {
+            filter,
+            seen: HashSet::new(),
+            stack,
+            stopped: Vec::new(),
+            bad,
+            is_blind,
+            missing: BTreeMap::new(),
+            damaged: BTreeMap::new(),
+            absent: HashSet::new(),
+            absent_chunks: 0,
+            given_up: HashSet::new(),
+        })
+    }
+
+    /// How much is named and absent by choice, as far as the walk has come.
+    pub fn absent(&self) -> u64 {
+        // What one place does not call for may be called for by another.
+        let absent = self.absent.iter();
+        let by_choice = absent.filter(|id| !self.missing.contains_key(id));
+        self.absent_chunks + by_choice.count() as u64
+    }
+
+    /// Takes note that some objects are whole now: the walk goes on below them.
+    pub fn is_whole_now(&mut self, healed: &HashSet<ObjectId>) {
+        self.missing.retain(|id, _| !healed.contains(id));
+        self.damaged.retain(|id, _| !healed.contains(id));
+        self.bad.retain(|id| !healed.contains(id));
+        let goes_on = |item: &mut Item| healed.contains(&item.id);
+        for item in self.stopped.extract_if(.., goes_on) {
+            self.seen.remove(&item.scope.key(&item.id));
+            self.stack.push(item);
+        }
+    }
+
+    /// Goes on as far as it can.
+    pub fn run(&mut self, repo: &Repo, job: &Job) -> Result<(), RepoError> {
+        while let Some(item) = self.stack.pop() {
             if job.is_cancelled() {
                 return Err(RepoError::Cancelled);
             }
             let (ty, id) = (item.ty, item.id);
-            let gone = || Damaged {
-                id,
-                ty,
-                paths: Vec::new(),
-            };
             // Chunks are many and have nothing below them: asking twice costs less than remembering.
             if ty == ObjectType::Chunk {
-                if !bad.contains(&id) && !self.is_stored(&id, report)? {
-                    report.missing.push(gone());
+                if !self.bad.contains(&id) && !self.is_stored(repo, &id)? {
+                    self.missing.insert(id, ty);
                 }
                 continue;
             }
-            if !seen.insert(item.scope.key(&id)) || bad.contains(&id) {
+            if !self.seen.insert(item.scope.key(&id)) {
                 continue;
             }
-            match self.references(&filter, &item) {
+            if self.bad.contains(&id) {
+                self.stopped.push(item);
+                continue;
+            }
+            match repo.references(&self.filter, &item) {
                 Ok(Some(below)) => {
-                    stack.extend(below.called_for);
+                    self.stack.extend(below.called_for);
                     for (ty, id) in below.others {
-                        if ty == ObjectType::Chunk {
-                            report.absent += u64::from(!self.is_stored(&id, report)?);
-                            continue;
-                        }
-                        if absent.contains(&id) || given_up.contains(&id) {
-                            continue;
-                        }
-                        if !self.is_stored(&id, report)? {
-                            absent.insert(id);
-                        } else if ty == ObjectType::List {
-                            given_up.insert(id);
-                            report.absent += self.absent_chunks(id, report)?;
-                        }
+                        self.count_absent(repo, ty, id)?;
                     }
+                    continue;
                 }
-                Ok(None) => report.missing.push(gone()),
-                Err(ObjectError::Damaged { id, ty, .. }) => {
-                    let paths = Vec::new();
-                    report.damaged.push(Damaged { id, ty, paths });
-                }
+                Ok(None) => self.missing.insert(id, ty),
+                Err(ObjectError::Damaged { id, ty, .. }) => self.damaged.insert(id, ty),
                 // A damaged table is in the report already; what it hides counts as missing.
-                Err(ObjectError::Store(_)) if !report.files.is_empty() => {
-                    report.missing.push(gone());
-                }
+                Err(ObjectError::Store(_)) if self.is_blind => self.missing.insert(id, ty),
                 Err(e) => return Err(e.into()),
-            }
+            };
+            self.stopped.push(item);
         }
-        // What one place does not call for may be called for by another.
-        let missing: HashSet<ObjectId> = report.missing.iter().map(|d| d.id).collect();
-        report.absent += absent.difference(&missing).count() as u64;
         Ok(())
     }
 
-    /// How many chunks under a list are not stored, as far as lists are.
-    fn absent_chunks(&self, list: ObjectId, report: &VerifyReport) -> Result<u64, RepoError> {
-        let (mut absent, mut stack) = (0, vec![list]);
+    /// Counts an object, and what is under it, as far as that is absent by choice.
+    fn count_absent(&mut self, repo: &Repo, ty: ObjectType, id: ObjectId) -> Result<(), RepoError> {
+        if ty == ObjectType::Chunk {
+            self.absent_chunks += u64::from(!self.is_stored(repo, &id)?);
+        } else if self.absent.contains(&id) || self.given_up.contains(&id) {
+            // It has been counted.
+        } else if !self.is_stored(repo, &id)? {
+            self.absent.insert(id);
+        } else if ty == ObjectType::List {
+            self.given_up.insert(id);
+            self.count_absent_chunks(repo, id)?;
+        }
+        Ok(())
+    }
+
+    /// Counts the chunks under a list that are not stored, as far as lists are.
+    fn count_absent_chunks(&mut self, repo: &Repo, list: ObjectId) -> Result<(), RepoError> {
+        let mut stack = vec![list];
         while let Some(id) = stack.pop() {
             // A list that is damaged is in the report, by the check of its pack.
-            let Ok(Some(bytes)) = self.store.read(ObjectType::List, &id) else {
+            let Ok(Some(bytes)) = repo.store.read(ObjectType::List, &id) else {
                 continue;
             };
             for (ty, id) in ObjectType::List.links(&bytes).unwrap_or_default() {
                 match ty {
                     ObjectType::List => stack.push(id),
-                    _ => absent += u64::from(!self.is_stored(&id, report)?),
+                    _ => self.absent_chunks += u64::from(!self.is_stored(repo, &id)?),
                 }
             }
         }
-        Ok(absent)
+        Ok(())
     }
 
-    fn is_stored(&self, id: &ObjectId, report: &VerifyReport) -> Result<bool, RepoError> {
-        let found = match self.store.pack_of(id) {
-            Err(_) if !report.files.is_empty() => None,
+    fn is_stored(&self, repo: &Repo, id: &ObjectId) -> Result<bool, RepoError> {
+        let found = match repo.store.pack_of(id) {
+            Err(_) if self.is_blind => None,
             found => found?,
         };
-        Ok(found.is_some() || self.store.has(id).unwrap_or(false))
+        Ok(found.is_some() || repo.store.has(id).unwrap_or(false))
     }
+}
 
+impl Repo {
     /// What an object refers to; `None` when it is not stored.
     fn references(&self, filter: &Filter, item: &Item) -> Result<Option<Below>, ObjectError> {
         let Item { ty, id, scope } = item;

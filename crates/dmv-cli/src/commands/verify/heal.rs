@@ -1,0 +1,173 @@
+//! `dmv verify --heal`: what is damaged or missing is stored again, from the worktree and from peers.
+
+use crate::context::Context;
+use crate::error::{Failure, verify_there};
+use crate::supply::Peer;
+use dmv_core::hash::ObjectId;
+use dmv_core::object::ObjectType;
+use dmv_core::repo::{Healed, Healing, Repo, VerifyDepth, VerifyReport};
+use dmv_net::session::NetError;
+use dmv_net::wire::Code;
+use std::collections::HashSet;
+
+/// Sessions with one peer, for one request, that may end at what is damaged there: enough for a few
+/// damaged objects among as many as a message names.
+const MAX_TRIES: u32 = 64;
+
+/// What came of it.
+pub struct Outcome {
+    /// What is wrong now.
+    pub report: VerifyReport,
+    /// What is whole again.
+    pub healed: Vec<Healed>,
+    /// Whether there is anybody who could be asked.
+    pub has_peers: bool,
+}
+
+/// Checks and heals, and goes on below what is healed until nothing more can be.
+pub fn heal(context: &Context, repo: &Repo, depth: VerifyDepth) -> Result<Outcome, Failure> {
+    let watch = context.watch("checking");
+    let mut healing = repo.begin_to_heal(depth, &context.job)?;
+    let settings = context.settings()?;
+    let mut asking = Asking::new(context, repo)?;
+    drop(watch);
+    // What is above tells what is below: only then is content asked for, since files may have it.
+    loop {
+        let watch = context.watch("reading files");
+        let from_files = healing.from_worktree(&settings, &context.job)?;
+        drop(watch);
+        let from_peers = asking.ask(&mut healing, |ty| ty != ObjectType::Chunk)?;
+        if !from_files && !from_peers {
+            break;
+        }
+    }
+    asking.ask(&mut healing, |_| true)?;
+    let has_peers = !asking.peers.is_empty();
+    asking.finish();
+    let watch = context.watch("checking");
+    let (report, healed) = healing.finish(&context.job)?;
+    drop(watch);
+    Ok(Outcome {
+        report,
+        healed,
+        has_peers,
+    })
+}
+
+/// The remotes, and what each was asked for.
+struct Asking<'a> {
+    context: &'a Context,
+    repo: &'a Repo,
+    offline: bool,
+    peers: Vec<Asked<'a>>,
+}
+
+/// A remote, what it was asked for, and whether some of that was damaged there.
+struct Asked<'a> {
+    peer: Peer<'a>,
+    ids: HashSet<ObjectId>,
+    is_damaged: bool,
+}
+
+impl<'a> Asking<'a> {
+    fn new(context: &'a Context, repo: &'a Repo) -> Result<Asking<'a>, Failure> {
+        let peers = Peer::all(context)?.into_iter();
+        Ok(Asking {
+            context,
+            repo,
+            offline: context.is_offline()?,
+            peers: peers.map(Asked::new).collect(),
+        })
+    }
+
+    /// Brings what is wanted, of some types, as long as anybody has any of it; whether anything came.
+    fn ask(
+        &mut self,
+        healing: &mut Healing<'_>,
+        which: impl Fn(ObjectType) -> bool,
+    ) -> Result<bool, Failure> {
+        let (mut any, mut came) = (false, true);
+        while std::mem::take(&mut came) {
+            for asked in &mut self.peers {
+                let wanted = healing.wanted();
+                let new = |(ty, id): &(ObjectType, ObjectId)| which(*ty) && asked.ids.insert(*id);
+                let wanted: Vec<_> = wanted.filter(new).collect();
+                if wanted.is_empty() || self.offline {
+                    continue;
+                }
+                let watch = self.context.watch("fetching");
+                self.context.job.begin_part();
+                asked.bring(self.context, self.repo, wanted, healing);
+                drop(watch);
+                if self.context.job.is_cancelled() {
+                    return Err(NetError::Cancelled.into());
+                }
+                came |= healing.came_from(&asked.peer.remote.name, &self.context.job)?;
+            }
+            any |= came;
+        }
+        Ok(any)
+    }
+
+    fn finish(self) {
+        let ui = &self.context.ui;
+        for Asked {
+            peer,
+            ids,
+            is_damaged,
+        } in self.peers
+        {
+            let name = &peer.remote.name;
+            if self.offline && !ids.is_empty() {
+                ui.note(format_args!("note: not asked, as told: {name}"));
+            }
+            if is_damaged {
+                let there = verify_there(&peer.remote.url);
+                ui.note(format_args!("note: {name} is damaged as well: {there}"));
+            }
+            peer.finish_telling(self.context);
+        }
+    }
+}
+
+impl<'a> Asked<'a> {
+    fn new(peer: Peer<'a>) -> Asked<'a> {
+        Asked {
+            peer,
+            ids: HashSet::new(),
+            is_damaged: false,
+        }
+    }
+
+    /// Brings what a peer has of `wanted`. Who fails is passed over; what came before that counts.
+    fn bring(
+        &mut self,
+        context: &'a Context,
+        repo: &'a Repo,
+        wanted: Vec<(ObjectType, ObjectId)>,
+        healing: &Healing<'_>,
+    ) {
+        let (mut left, mut tries) = (vec![wanted], MAX_TRIES);
+        while let Some(mut wanted) = left.pop() {
+            let mut is_damaged = false;
+            let _ = self.peer.ask(context, repo, |client| {
+                let brought = client.bring_again(wanted.clone(), &healing.objects());
+                brought.inspect_err(|e| is_damaged = matches!(e, NetError::Peer(Code::Damaged, _)))
+            });
+            if !is_damaged || context.job.is_cancelled() {
+                continue;
+            }
+            self.is_damaged = true;
+            // What is damaged there ends the session. What is not is in one of the halves.
+            tries -= 1;
+            if tries == 0 {
+                return;
+            }
+            self.peer.try_again();
+            if wanted.len() > 1 {
+                let half = wanted.split_off(wanted.len() / 2);
+                left.extend([half, wanted]);
+            }
+        }
+    }
+}
