@@ -14,9 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The rooms of `dmv-core` and what each may use besides itself. Floors from the bottom up.
-const ROOMS: [(&str, &[&str]); 17] = [
+const ROOMS: [(&str, &[&str]); 18] = [
     // Floor 0: nothing of DMV's objects.
     ("limits", &[]),
+    ("memory", &[]),
     ("hash", &[]),
     ("job", &[]),
     ("vfs", &[]),
@@ -26,7 +27,7 @@ const ROOMS: [(&str, &[&str]); 17] = [
     ("object", &["escape", "hash", "limits"]),
     // Floor 2: what keeps them. `refs` stands on `store`.
     ("chunker", &[]),
-    ("store", &["hash", "limits", "object", "vfs"]),
+    ("store", &["hash", "limits", "memory", "object", "vfs"]),
     ("refs", &["limits", "object", "store"]),
     ("subset", &["escape", "limits"]),
     // Floor 3: what reads them, through a trait.
@@ -36,7 +37,7 @@ const ROOMS: [(&str, &[&str]); 17] = [
         "merge",
         &["chunker", "diff", "hash", "history", "limits", "object"],
     ),
-    ("reach", &["hash", "limits", "object", "subset"]),
+    ("reach", &["hash", "limits", "memory", "object", "subset"]),
     // Floor 4: files.
     (
         "worktree",

@@ -1,16 +1,29 @@
 //! What a walk has met, in bounded memory.
 
 use crate::hash::ObjectId;
+use crate::memory::Room;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
+/// Ids that one half takes in without asking for room.
+const LEAST: usize = 7 << 9;
+/// Of eight places in a set, this many are used at most.
+const USED_OF_EIGHT: usize = 7;
+/// Bytes of a place: a mark, and what the set notes about it.
+const PLACE_BYTES: usize = 17;
+
 /// Ids met, the latest of them at least. What was forgotten is visited again, at a cost in time.
+/// All walks of a process share a room; where that is full, they forget sooner.
 ///
 /// Of each it keeps 16 bytes that a key of its own makes, not the 32 of the id: whoever makes objects
 /// cannot choose two that are taken for one, and by chance it does not happen.
 pub struct Seen {
-    /// Ids in one half of the memory.
+    /// Ids in one half of the memory, at most.
     half: usize,
+    room: Room,
+    /// Ids that `recent` may have before more room is taken, and what there is room for in `older`.
+    limit: usize,
+    older_limit: usize,
     keys: [RandomState; 2],
     recent: Marks,
     older: Marks,
@@ -39,11 +52,18 @@ impl Hasher for AsItIs {
 }
 
 impl Seen {
-    /// Remembers at least the latest `half` ids. 7/8 of a power of two fill the memory of a set, which
-    /// then takes 20 bytes for each.
+    /// Remembers at least the latest `half` ids, as long as there is room. 7/8 of a power of two fill
+    /// the memory of a set, which then takes 20 bytes for each.
     pub fn new(half: usize) -> Seen {
+        Seen::within(half, Room::for_marks())
+    }
+
+    fn within(half: usize, room: Room) -> Seen {
         Seen {
             half,
+            room,
+            limit: half.min(LEAST),
+            older_limit: 0,
             keys: Default::default(),
             recent: Marks::default(),
             older: Marks::default(),
@@ -70,10 +90,38 @@ impl Seen {
         if self.has(mark) {
             return false;
         }
-        if self.recent.len() >= self.half {
+        if self.recent.len() >= self.limit && !self.grows() {
+            self.room.give_back(room_of(self.older_limit));
             self.older = std::mem::take(&mut self.recent);
+            self.older_limit = self.limit;
+            self.limit = self.half.min(LEAST);
         }
         self.recent.insert(mark)
+    }
+
+    /// Takes room for twice as many recent ids, if they may be as many and there is room.
+    fn grows(&mut self) -> bool {
+        let next = (2 * self.limit).min(self.half);
+        let grows = next > self.limit && self.room.take(room_of(next) - room_of(self.limit));
+        if grows {
+            self.limit = next;
+        }
+        grows
+    }
+}
+
+impl Drop for Seen {
+    fn drop(&mut self) {
+        let taken = room_of(self.limit) + room_of(self.older_limit);
+        self.room.give_back(taken);
+    }
+}
+
+/// The room that so many ids take.
+fn room_of(ids: usize) -> usize {
+    match ids > LEAST {
+        true => ids / USED_OF_EIGHT * 8 * PLACE_BYTES,
+        false => 0,
     }
 }
 
@@ -100,5 +148,27 @@ mod tests {
         assert!(!seen.contains(&id(0)), "it was long ago");
         assert_eq!(seen.recent.capacity(), half, "no larger than it has to be");
         assert_eq!(seen.older.capacity(), half);
+    }
+
+    #[test]
+    fn walks_share_a_room_and_forget_sooner_where_it_is_full() {
+        let (half, all) = (4 * LEAST, 2 * room_of(4 * LEAST));
+        let room = Room::of(all);
+        let remembered = |seen: &mut Seen| {
+            let met = 10 * half as u32;
+            assert!((0..met).all(|n| seen.insert(id(n))));
+            (0..met).filter(|n| seen.contains(&id(*n))).count()
+        };
+        let mut first = Seen::within(half, room.clone());
+        assert!(remembered(&mut first) >= half);
+        assert!(first.older.capacity() <= half);
+        let taken = room.left();
+        assert!(room.take(taken), "now it is full");
+        let mut second = Seen::within(half, room.clone());
+        let left = remembered(&mut second);
+        assert!((LEAST..=2 * LEAST).contains(&left), "{left} are remembered");
+        room.give_back(taken);
+        drop((first, second));
+        assert_eq!(room.left(), all, "nothing of it is kept");
     }
 }

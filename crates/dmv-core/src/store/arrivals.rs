@@ -8,9 +8,9 @@
 use super::error::StoreError;
 use super::layout::FileId;
 use super::receive::CheckedRecord;
-use super::room::Room;
 use super::table::{Entry, Place, Table};
 use crate::hash::ObjectId;
+use crate::memory::Room;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 

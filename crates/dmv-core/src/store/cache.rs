@@ -4,7 +4,7 @@
 //! memory. Every step takes logarithmic time at most.
 
 use super::layout::FileId;
-use super::room::Room;
+use crate::memory::Room;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -5,10 +5,10 @@
 //! one after the other; reading what is sound costs nothing.
 
 use super::error::StoreError;
-use super::room::Room;
 use super::table::{Entry, Place, Table};
 use super::{FileId, SegmentRow, Store, read};
 use crate::hash::ObjectId;
+use crate::memory::Room;
 use crate::object::ObjectType;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;

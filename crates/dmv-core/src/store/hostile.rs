@@ -5,9 +5,9 @@
 
 use super::frame::{FrameTable, decode_payload};
 use super::layout::{Encoding, FileId, PackHeader, RecordHeader, RecordType, Trailer};
-use super::room::Room;
 use super::scan::{Found, checked_payload, entries_of, scan};
 use super::table::{Table, gaps_of};
+use crate::memory::Room;
 use crate::vfs::{Open, Vfs, VfsFile};
 use std::io;
 use std::path::Path;

@@ -1,10 +1,10 @@
 //! Marks on objects, one bit each: memory for a walk over everything, whatever the number of
 //! objects that are not here.
 
-use super::room::Room;
 use super::table::{Place, Table};
 use super::{FileId, Store, StoreError, read};
 use crate::hash::ObjectId;
+use crate::memory::Room;
 use std::sync::Arc;
 
 /// What came of marking an object.

@@ -19,7 +19,6 @@ mod read;
 mod receive;
 mod recover;
 mod rewrite;
-mod room;
 mod scan;
 mod search;
 mod send;
@@ -43,16 +42,19 @@ pub use verify::{Damage, PackReport, verify_pack};
 pub use write::{MetaWriter, Sealed, StoreWriter};
 
 use crate::hash::ObjectId;
+use crate::memory::Room;
 use crate::object::ObjectType;
 use crate::vfs::{Open, Vfs, VfsFile};
 use arrivals::Arrivals;
 use read::FrameCache;
-use room::Room;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use table::Table;
+
+/// The file that names places that are not relied on.
+pub(crate) const DAMAGED_FILE: &str = "damaged";
 
 /// Tables of about one size that may pile up before they are merged, and the ratio between sizes.
 pub const MERGE_TABLES: usize = 8;
@@ -162,7 +164,7 @@ impl Store {
         catalogue: Catalogue,
         source: RowSource,
     ) -> Result<Store, StoreError> {
-        let damaged_path = dmv_dir.join("damaged");
+        let damaged_path = dmv_dir.join(DAMAGED_FILE);
         let store = Store {
             repo,
             packs_dir: dmv_dir.join("packs"),

@@ -6,11 +6,11 @@ use super::frame::{FrameTable, decode_payload};
 use super::layout::{
     Encoding, FileId, PAYLOAD_CHECK_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordType,
 };
-use super::room::Room;
 use super::table::Place;
 use super::{Store, read};
 use crate::hash::ObjectId;
 use crate::limits::MAX_BASE_BYTES;
+use crate::memory::Room;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,8 +19,9 @@ use std::sync::atomic::Ordering;
 const CACHED_BYTES: usize = 12 << 20;
 /// What a kept frame takes besides its bytes and its list of objects, about.
 const FRAME_OVERHEAD_BYTES: usize = 512;
-/// Frame tables kept, so that single chunks of raw frames are read without re-reading headers.
-const CACHED_TABLES: usize = 64;
+/// Bytes of frame tables kept, so that single chunks of raw frames are read without re-reading
+/// headers: those of a hundred frames with a thousand objects each, or of one with any number.
+const KEPT_TABLES_BYTES: usize = 1 << 20;
 /// Chunks of raw frames from this size on are read alone.
 const DIRECT_BYTES: u32 = 8 << 10;
 /// Read along with a record header, so that most tables need no second read, and neither does the
@@ -55,7 +56,7 @@ impl Default for FrameCache {
     fn default() -> FrameCache {
         FrameCache {
             frames: Cache::sharing(CACHED_BYTES, Room::for_frames()),
-            tables: Cache::new(CACHED_TABLES),
+            tables: Cache::new(KEPT_TABLES_BYTES),
             records: Cache::new(KEPT_RECORDS_BYTES),
         }
     }
@@ -272,7 +273,8 @@ impl Store {
             return Err(damaged("frame header fails its check"));
         }
         let table = Arc::new(FrameTable::decode(header, table).map_err(damaged)?);
-        self.cache.tables.keep(key, &table, 1);
+        let size = std::mem::size_of_val(&*table.objects) + FRAME_OVERHEAD_BYTES;
+        self.cache.tables.keep(key, &table, size);
         head.truncate(header.record_len() as usize);
         self.keep_record(key, head);
         Ok(table)

@@ -2,12 +2,12 @@
 
 use super::error::{IoContext, StoreError};
 use super::layout::{Encoding, FileId, PACK_HEADER_BYTES, PackHeader, PackKind};
-use super::room::Room;
 use super::scan::{Found, checked_payload, entries_of, record_at, scan};
 use super::table::{Entry, MAX_GAPS, Table, gaps_of};
 use super::write::{OpenPack, after_cut_records};
 use super::{Catalogue, PackRow, SegmentRow};
 use crate::limits::MAX_SEGMENT_ENTRIES;
+use crate::memory::Room;
 use crate::object::ObjectType;
 use crate::vfs::{Open, Vfs, VfsFile};
 use std::collections::{BTreeMap, HashSet};

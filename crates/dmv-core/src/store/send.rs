@@ -6,12 +6,19 @@ use super::frame::FrameTable;
 use super::layout::{Encoding, FileId, PAYLOAD_CHECK_BYTES};
 use super::receive::CheckedRecord;
 use crate::hash::ObjectId;
+use crate::memory::Room;
 use crate::object::ObjectType;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 /// Objects that wait for the rest of their frames to be wanted, too.
 const MAX_WAITING: usize = 128 << 10;
+/// What one of them takes in memory, and what a frame takes besides, about.
+const OBJECT_BYTES: usize = 80;
+const FRAME_BYTES: usize = 640;
+/// Bytes that may wait without asking for room, and the bytes for which room is taken at once.
+const OWN_BYTES: usize = 256 << 10;
+const STEP_BYTES: usize = 64 << 10;
 
 /// What goes out.
 #[derive(Debug)]
@@ -38,7 +45,8 @@ struct Waiting {
     wanted: BTreeMap<u16, (ObjectType, ObjectId)>,
 }
 
-/// Collects what is wanted until frames are complete.
+/// Collects what is wanted until frames are complete. All senders of a process share a room for that;
+/// where it is full, what has waited longest goes out without the rest of its frame.
 ///
 /// A frame goes out whole when all its objects are wanted: nobody gets an object that was not
 /// meant for them because it shares a frame with one that was.
@@ -49,18 +57,27 @@ pub struct Gather<'s> {
     frames: HashMap<(FileId, u64), Waiting>,
     order: VecDeque<(FileId, u64)>,
     objects: usize,
+    room: Room,
+    /// What it has taken of the room.
+    taken: usize,
 }
 
 impl<'s> Gather<'s> {
     /// Collects from `store`. Where it `checks`, records are taken apart and hashed here, for a
     /// receiver in this process, and by nobody else; any other receiver has to do that itself.
     pub fn new(store: &'s Store, checks: bool) -> Gather<'s> {
+        Gather::within(store, checks, Room::for_waiting())
+    }
+
+    fn within(store: &'s Store, checks: bool, room: Room) -> Gather<'s> {
         Gather {
             store,
             checks,
             frames: HashMap::new(),
             order: VecDeque::new(),
             objects: 0,
+            room,
+            taken: 0,
         }
     }
 
@@ -95,13 +112,29 @@ impl<'s> Gather<'s> {
         if frame.wanted.len() == usize::from(frame.count) {
             self.release(key, out)?;
         }
-        while self.objects > MAX_WAITING {
+        while self.objects > MAX_WAITING || !self.has_room() {
             let Some(oldest) = self.order.pop_front() else {
                 break;
             };
             self.release(oldest, out)?;
         }
         Ok(true)
+    }
+
+    /// Whether there is room for what waits.
+    fn has_room(&mut self) -> bool {
+        let bytes = self.objects * OBJECT_BYTES + self.frames.len() * FRAME_BYTES;
+        let more = bytes.saturating_sub(OWN_BYTES + self.taken);
+        let more = more.next_multiple_of(STEP_BYTES);
+        let has_room = more == 0 || self.room.take(more);
+        if has_room {
+            self.taken += more;
+        }
+        has_room
+    }
+
+    fn give_back(&mut self) {
+        self.room.give_back(std::mem::take(&mut self.taken));
     }
 
     /// Hands out everything that still waits, in the order of the packs.
@@ -112,6 +145,7 @@ impl<'s> Gather<'s> {
         let mut keys: Vec<_> = self.frames.keys().copied().collect();
         keys.sort_unstable();
         self.order.clear();
+        self.give_back();
         keys.into_iter().try_for_each(|key| self.release(key, out))
     }
 
@@ -137,6 +171,12 @@ impl<'s> Gather<'s> {
             }
         }
         Ok(())
+    }
+}
+
+impl Drop for Gather<'_> {
+    fn drop(&mut self) {
+        self.give_back();
     }
 }
 
@@ -188,4 +228,64 @@ fn is_intact(
                 found == ty && ty.id_of(&payload[range.start as usize..range.end as usize]) == *id
             })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::refs::Timestamp;
+    use crate::repo::{Asked, Repo};
+    use crate::store::CheckedObject;
+
+    fn made(dir: &std::path::Path) -> Repo {
+        let time = Timestamp {
+            seconds: 0,
+            nanos: 0,
+            tz_minutes: 0,
+        };
+        let (who, command) = ("test".to_owned(), "test".to_owned());
+        let asked = Asked { time, who, command };
+        Repo::init(dir, "main", true, asked).expect("a repository")
+    }
+
+    /// What goes out for `ids`: records, and objects by themselves.
+    fn sent(mut gather: Gather<'_>, ids: &[ObjectId]) -> (usize, usize) {
+        let (mut records, mut objects) = (0, 0);
+        let mut out = |out| {
+            match out {
+                Outgoing::Object(..) => objects += 1,
+                _ => records += 1,
+            }
+            Ok::<_, StoreError>(())
+        };
+        for id in ids {
+            let added = gather.add(ObjectType::Chunk, *id, &mut out);
+            assert!(added.expect("a sound store"), "it is here");
+        }
+        gather.flush(&mut out).expect("a sound store");
+        (records, objects)
+    }
+
+    #[test]
+    fn objects_wait_for_their_frame_as_long_as_there_is_room_for_them() {
+        const BYTES: usize = 1 << 20;
+        let dir = tempfile::tempdir().expect("a directory");
+        let repo = made(dir.path());
+        let mut incoming = repo.incoming().expect("a writer");
+        let all = 2 * OWN_BYTES / OBJECT_BYTES;
+        let ids: Vec<ObjectId> = (0..all)
+            .map(|n| {
+                let chunk = CheckedObject::new(ObjectType::Chunk, n.to_le_bytes().to_vec());
+                let chunk = chunk.expect("a chunk");
+                incoming.add_object(&chunk).expect("it is written");
+                chunk.id()
+            })
+            .collect();
+        repo.keep_incoming(incoming).expect("it is kept");
+        let room = Room::of(BYTES);
+        let sent_in = |room: &Room| sent(Gather::within(repo.store(), false, room.clone()), &ids);
+        assert_eq!(sent_in(&room), (1, 0));
+        assert_eq!(room.left(), BYTES, "nobody waits any more");
+        assert_eq!(sent_in(&Room::none()), (0, all));
+    }
 }

@@ -10,10 +10,10 @@ use super::error::{IoContext, StoreError};
 use super::layout::{
     ENTRY_BYTES, FileId, PAYLOAD_CHECK_BYTES, RecordHeader, RecordType, Trailer, array,
 };
-use super::room::Room;
 use super::search::position;
 use crate::hash::{ID_BYTES, ObjectId};
 use crate::limits::MAX_SEGMENT_ENTRIES;
+use crate::memory::Room;
 use crate::object::ObjectType;
 use crate::vfs::{Open, Vfs, VfsFile};
 use std::path::{Path, PathBuf};
