@@ -60,7 +60,7 @@ const ROOMS: [(&str, &[&str]); 18] = [
 const ROOM_EXCEPTIONS: [(&str, &str, &str); 0] = [];
 
 /// Each outside crate and the places that may name it: files, or directories with a final slash.
-const CRATES: [(&str, &[&str]); 40] = [
+const CRATES: [(&str, &[&str]); 41] = [
     (
         "blake3",
         &[
@@ -86,6 +86,7 @@ const CRATES: [(&str, &[&str]); 40] = [
         ],
     ),
     ("rayon", &["crates/dmv-core/src/worktree/scan/sort.rs"]),
+    ("bytes", &["crates/dmv-net/src/transport/quic/pump.rs"]),
     ("bstr", &["crates/dmv-core/src/store/scan.rs", CLI]),
     (
         "getrandom",

@@ -4,10 +4,12 @@
 //! silent, that trickles, or that never reads, ends its session and takes nothing from others.
 
 use super::NetError;
+use super::outlet::{Outlet, Part, Plain};
 use super::queue::{Giver, Nothing, Refused, Taker, queue};
 use super::waiting::{Counted, Signs, Waiting, is_working};
 use crate::wire::{FRAME_HEAD_BYTES, Frame, Hello, LINE, MAX_LINE_BYTES, Message, VERSION};
 use dmv_core::job::Job;
+use dmv_core::store::FRAME_TARGET_BYTES;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,6 +61,13 @@ impl Outgoing {
             }),
         }
     }
+
+    fn wait(&self, bytes: usize, wait: Duration) -> Result<(), Refused<()>> {
+        match self {
+            Outgoing::Outside(to) => to.wait(bytes, wait),
+            Outgoing::Inside(to) => to.wait(bytes, wait),
+        }
+    }
 }
 
 /// One end of a connection.
@@ -98,6 +107,14 @@ impl Link {
 
     /// A connection over two streams of bytes, one each way. Its other end is given [`PATIENCE`].
     pub fn over(reader: impl Read + Send + 'static, writer: impl Write + Send + 'static) -> Link {
+        Link::through(reader, Plain(writer))
+    }
+
+    /// The same where what is written may stay in memory for a while.
+    pub fn through(
+        reader: impl Read + Send + 'static,
+        writer: impl Outlet + Send + 'static,
+    ) -> Link {
         let signs = Arc::new(Signs::default());
         let (reader, writer) = (Counted::new(reader, &signs), Counted::new(writer, &signs));
         let (to_us, incoming) = queue();
@@ -150,21 +167,36 @@ impl Link {
     }
 
     /// Sends a frame, waiting for room.
-    pub fn send(&mut self, mut frame: Frame) -> Result<(), NetError> {
+    pub fn send(&mut self, frame: Frame) -> Result<(), NetError> {
         let bytes = frame.wire_len();
+        self.until_done(frame, |to, frame| to.give(frame, LOOK))?;
+        self.traffic.bytes_sent += bytes;
+        Ok(())
+    }
+
+    /// Waits until there is room for a frame of the usual size. What is made only then does not wait
+    /// in memory.
+    pub fn make_room(&mut self) -> Result<(), NetError> {
+        self.until_done((), |to, ()| to.wait(FRAME_TARGET_BYTES, LOOK))
+    }
+
+    /// Tries to do something with an item until there is room for that.
+    fn until_done<T>(
+        &mut self,
+        mut item: T,
+        attempt: impl Fn(&Outgoing, T) -> Result<(), Refused<T>>,
+    ) -> Result<(), NetError> {
         loop {
             let outgoing = self.outgoing.as_ref().ok_or(NetError::Closed)?;
             let from = Instant::now();
-            frame = match outgoing.give(frame, LOOK) {
-                Ok(()) => break,
-                Err(Refused::Full(frame)) => frame,
+            item = match attempt(outgoing, item) {
+                Ok(()) => return Ok(()),
+                Err(Refused::Full(item)) => item,
                 Err(Refused::Gone) => return Err(self.why_closed()),
             };
             self.is_cancelled()?;
             self.waiting.spent(from.elapsed())?;
         }
-        self.traffic.bytes_sent += bytes;
-        Ok(())
     }
 
     /// Why it closed may have been said before.
@@ -293,29 +325,46 @@ fn failed(frame: Frame) -> Result<Frame, NetError> {
     Ok(frame)
 }
 
-fn write_frames(mut writer: impl Write, frames: &Taker<Frame>, signs: &Signs) -> io::Result<()> {
+fn write_frames(mut writer: impl Outlet, frames: &Taker<Frame>, signs: &Signs) -> io::Result<()> {
     writer.write_all(LINE.as_bytes())?;
     writer.flush()?;
     let mut first = Vec::new();
     loop {
-        let frame = match frames.take(signs.pause()) {
-            Ok(frame) => frame,
+        let (frame, held) = match frames.take_held(signs.pause()) {
+            Ok((frame, held)) => (frame, Some(held)),
             Err(Nothing::Ever) => return Ok(()),
-            Err(Nothing::Yet) if signs.is_working() => Message::Working.frame(),
+            Err(Nothing::Yet) if signs.is_working() => (Message::Working.frame(), None),
             Err(Nothing::Yet) => continue,
         };
         let (head, body) = frame.parts();
         // The head goes with as much as makes a fair write: two small ones may wait for each other
         // on a network. The rest of a large frame need not be moved for that.
-        let (begin, rest) = body.split_at(body.len().min(FIRST_WRITE_BYTES));
+        let begin = &body[..body.len().min(FIRST_WRITE_BYTES)];
         first.clear();
         first.extend_from_slice(&head);
         first.extend_from_slice(begin);
         writer.write_all(&first)?;
-        writer.write_all(rest)?;
-        writer.flush()?;
         signs.went(&frame);
+        if let Some(held) = held
+            && begin.len() < body.len()
+        {
+            let begun = begin.len();
+            write_part(&mut writer, Part::of(frame, held, begun))?;
+        }
+        writer.flush()?;
     }
+}
+
+fn write_part(writer: &mut impl Outlet, mut part: Part) -> io::Result<()> {
+    while !part.as_ref().is_empty() {
+        match writer.write_part(&part) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => part.pass(n),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
 }
 
 fn read_frames(mut reader: impl Read, to: &Giver<Result<Frame, NetError>>, signs: &Signs) {

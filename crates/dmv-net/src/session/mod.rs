@@ -7,6 +7,7 @@
 mod client;
 mod held;
 mod link;
+mod outlet;
 mod queue;
 mod server;
 mod transfer;
@@ -15,6 +16,7 @@ mod waiting;
 pub use client::{Client, History};
 pub use held::PeerSlice;
 pub use link::{Link, PATIENCE, Traffic};
+pub use outlet::{Outlet, Part};
 pub use server::{Grant, Served, refuse, serve};
 
 use crate::sync::SyncError;

@@ -1,5 +1,10 @@
 //! A short queue between two threads, bounded by number and by bytes: whoever puts in waits.
+//!
+//! All queues of a process share a room. When it gets full, a queue holds no more than is left for
+//! others: many of them come to the same share, whichever began first. A little is always taken, so
+//! that no queue waits for another.
 
+use dmv_core::memory::Room;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -7,9 +12,13 @@ use std::time::{Duration, Instant};
 /// Frames that may lie in a queue. More than a receiver's open requests, so that a sender that is
 /// busy sending never keeps its receiver from asking: neither waits for the other.
 const MAX_ITEMS: usize = 16;
-/// Bytes that may lie in it, unless there is a single item: what one peer can make us hold each
-/// way. The requests that may be open at once are far below it.
-const MAX_BYTES: usize = 4 << 20;
+/// Bytes that may lie in it or be held, unless there is a single item: what one peer can make us
+/// hold each way. QUIC holds frames until the other side has them: two or three of 1 MiB fill its
+/// window, and as many are made meanwhile.
+const MAX_BYTES: usize = 6 << 20;
+/// Those of them that are taken whether or not others leave room: more than the requests that may
+/// be open at once, and a frame of the usual size.
+const OWN_BYTES: usize = 5 << 18;
 
 /// The end that puts in. The other end hears that it is gone when what was put in is taken.
 pub struct Giver<T>(Arc<Shared<T>>);
@@ -34,13 +43,18 @@ pub enum Nothing {
     Ever,
 }
 
+/// The bytes of an item that was taken out and still needs its memory, until this is dropped.
+pub struct Held<T>(Arc<Shared<T>>, usize);
+
 struct Shared<T> {
     state: Mutex<State<T>>,
     changed: Condvar,
+    room: Room,
 }
 
 struct State<T> {
     items: VecDeque<(T, usize)>,
+    /// Of items that lie here or are held.
     bytes: usize,
     is_given: bool,
     is_taken: bool,
@@ -48,6 +62,10 @@ struct State<T> {
 
 /// Both ends of a queue.
 pub fn queue<T>() -> (Giver<T>, Taker<T>) {
+    queue_in(Room::for_transit())
+}
+
+fn queue_in<T>(room: Room) -> (Giver<T>, Taker<T>) {
     let shared = Arc::new(Shared {
         state: Mutex::new(State {
             items: VecDeque::new(),
@@ -56,8 +74,18 @@ pub fn queue<T>() -> (Giver<T>, Taker<T>) {
             is_taken: true,
         }),
         changed: Condvar::new(),
+        room,
     });
     (Giver(shared.clone()), Taker(shared))
+}
+
+impl<T> State<T> {
+    /// Whether so many bytes more may be put in, of `left` that no queue has.
+    fn fits(&self, bytes: usize, left: usize) -> bool {
+        let all = self.bytes + bytes;
+        self.items.is_empty() && self.bytes == 0
+            || self.items.len() < MAX_ITEMS && all <= MAX_BYTES.min(left.max(OWN_BYTES))
+    }
 }
 
 impl<T> Shared<T> {
@@ -65,6 +93,12 @@ impl<T> Shared<T> {
         self.state
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.room.give_back(bytes);
+        self.lock().bytes -= bytes;
+        self.changed.notify_all();
     }
 
     /// Waits for a change, not beyond `end`. `None`: the time is up.
@@ -83,23 +117,39 @@ impl<T> Shared<T> {
 impl<T> Giver<T> {
     /// Puts in an item of so many bytes, waiting for room at most so long.
     pub fn give(&self, item: T, bytes: usize, wait: Duration) -> Result<(), Refused<T>> {
+        match self.until_it_fits(bytes, wait) {
+            Ok(mut state) => {
+                self.0.room.overdraw(bytes);
+                state.bytes += bytes;
+                state.items.push_back((item, bytes));
+                self.0.changed.notify_all();
+                Ok(())
+            }
+            Err(Refused::Full(())) => Err(Refused::Full(item)),
+            Err(Refused::Gone) => Err(Refused::Gone),
+        }
+    }
+
+    /// Waits at most so long until there is room for so many bytes.
+    pub fn wait(&self, bytes: usize, wait: Duration) -> Result<(), Refused<()>> {
+        self.until_it_fits(bytes, wait).map(drop)
+    }
+
+    fn until_it_fits(
+        &self,
+        bytes: usize,
+        wait: Duration,
+    ) -> Result<MutexGuard<'_, State<T>>, Refused<()>> {
         let end = Instant::now() + wait;
         let mut state = self.0.lock();
         loop {
             if !state.is_taken {
                 return Err(Refused::Gone);
             }
-            let fits = state.items.len() < MAX_ITEMS && state.bytes + bytes <= MAX_BYTES;
-            if fits || state.items.is_empty() {
-                state.bytes += bytes;
-                state.items.push_back((item, bytes));
-                self.0.changed.notify_all();
-                return Ok(());
+            if state.fits(bytes, self.0.room.left()) {
+                return Ok(state);
             }
-            state = match self.0.wait(state, end) {
-                Some(state) => state,
-                None => return Err(Refused::Full(item)),
-            };
+            state = self.0.wait(state, end).ok_or(Refused::Full(()))?;
         }
     }
 
@@ -118,13 +168,17 @@ impl<T> Giver<T> {
 impl<T> Taker<T> {
     /// Takes the oldest item, waiting for one at most so long.
     pub fn take(&self, wait: Duration) -> Result<T, Nothing> {
+        self.take_held(wait).map(|(item, _)| item)
+    }
+
+    /// The same, where the item's memory is needed for longer.
+    pub fn take_held(&self, wait: Duration) -> Result<(T, Held<T>), Nothing> {
         let end = Instant::now() + wait;
         let mut state = self.0.lock();
         loop {
             if let Some((item, bytes)) = state.items.pop_front() {
-                state.bytes -= bytes;
-                self.0.changed.notify_all();
-                return Ok(item);
+                drop(state);
+                return Ok((item, Held(self.0.clone(), bytes)));
             }
             if !state.is_given {
                 return Err(Nothing::Ever);
@@ -141,13 +195,22 @@ impl<T> Drop for Giver<T> {
     }
 }
 
+impl<T> Drop for Held<T> {
+    fn drop(&mut self) {
+        self.0.give_back(self.1);
+    }
+}
+
 impl<T> Drop for Taker<T> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.is_taken = false;
         // Nobody will look at them.
-        state.items.clear();
+        let items = std::mem::take(&mut state.items);
+        let bytes = items.iter().map(|(_, bytes)| bytes).sum();
+        state.bytes -= bytes;
         drop(state);
+        self.0.room.give_back(bytes);
         self.0.changed.notify_all();
     }
 }
@@ -164,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_queue_is_full_by_number_or_by_bytes_and_takes_a_single_large_item() {
-        let (give, take) = queue();
+        let (give, take) = queue_in(Room::of(2 * MAX_BYTES));
         for n in 0..MAX_ITEMS {
             assert!(give.give(n, 1, AT_ONCE).is_ok());
         }
@@ -179,6 +242,47 @@ mod tests {
         assert_eq!(take.take(AT_ONCE), Err(Nothing::Yet));
         assert!(give.give(0, 2 * MAX_BYTES, AT_ONCE).is_ok());
         assert!(is_full(give.give(0, 0, AT_ONCE)));
+    }
+
+    #[test]
+    fn what_is_held_counts_until_it_is_dropped() {
+        let room = Room::of(MAX_BYTES);
+        let (give, take) = queue_in(room.clone());
+        assert!(give.give(0, MAX_BYTES, AT_ONCE).is_ok());
+        let held = take.take_held(AT_ONCE);
+        assert!(is_full(give.give(1, 1, AT_ONCE)) && give.wait(1, AT_ONCE).is_err());
+        assert_eq!(room.left(), 0);
+        drop(held);
+        assert!(give.wait(MAX_BYTES, AT_ONCE).is_ok(), "nothing is put in");
+        assert_eq!(room.left(), MAX_BYTES);
+        assert!(give.give(1, MAX_BYTES, AT_ONCE).is_ok());
+        drop(take);
+        assert_eq!(room.left(), MAX_BYTES, "nobody will take it");
+    }
+
+    #[test]
+    fn a_queue_leaves_room_for_others_and_always_takes_a_little() {
+        const MIB: usize = 1 << 20;
+        let room = Room::of(8 * MIB);
+        let queues: Vec<_> = (0..20).map(|_| queue_in(room.clone())).collect();
+        let fill = |(give, _): &(Giver<()>, Taker<()>)| {
+            let given = || give.give((), MIB, AT_ONCE).is_ok();
+            (0..MAX_ITEMS).take_while(|_| given()).count()
+        };
+        assert_eq!(fill(&queues[0]), 4, "half of it");
+        assert_eq!(fill(&queues[1]), 2, "and half of the rest");
+        for late in &queues[2..] {
+            assert!(fill(late) >= 1);
+            assert!(!is_full(late.0.give((), OWN_BYTES - MIB, AT_ONCE)));
+            assert!(is_full(late.0.give((), 1, AT_ONCE)));
+        }
+        // Who began first gets no more than others when it goes on.
+        for _ in 0..4 {
+            assert_eq!(queues[0].1.take(AT_ONCE), Ok(()));
+        }
+        assert_eq!(fill(&queues[0]), 1);
+        drop(queues);
+        assert_eq!(room.left(), 8 * MIB);
     }
 
     #[test]

@@ -207,6 +207,7 @@ pub fn send(
         .saying_total(link.says_totals)
         .giving_little(link.gives_little);
     let mut giving = Giving {
+        made_room: 0,
         link,
         job,
         body: Vec::new(),
@@ -233,6 +234,7 @@ fn give(
             Some(Output::Send(message)) => giving.link.say(&message)?,
             Some(Output::Objects(objects)) => {
                 for (ty, id) in objects {
+                    giving.make_room()?;
                     gather.add(ty, id, &mut |out| giving.put(out))?;
                 }
             }
@@ -256,9 +258,20 @@ struct Giving<'l> {
     link: &'l mut Link,
     job: &'l Job,
     body: Vec<u8>,
+    /// What had been sent when there was room for more the last time.
+    made_room: u64,
 }
 
 impl Giving<'_> {
+    /// Waits for room before the next frame is read: who waits for a slow peer holds none.
+    fn make_room(&mut self) -> Result<(), NetError> {
+        if self.made_room != self.link.traffic.bytes_sent {
+            self.link.make_room()?;
+            self.made_room = self.link.traffic.bytes_sent;
+        }
+        Ok(())
+    }
+
     fn put(&mut self, out: Outgoing) -> Result<(), NetError> {
         let (objects, bytes) = match &out {
             Outgoing::Record {

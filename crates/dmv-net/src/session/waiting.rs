@@ -163,7 +163,7 @@ impl Waiting {
 
 /// A stream whose bytes are counted as they move.
 pub struct Counted<S> {
-    stream: S,
+    pub(super) stream: S,
     signs: Arc<Signs>,
 }
 
@@ -174,7 +174,7 @@ impl<S> Counted<S> {
         Counted { stream, signs }
     }
 
-    fn count(&self, moved: io::Result<usize>) -> io::Result<usize> {
+    pub(super) fn count(&self, moved: io::Result<usize>) -> io::Result<usize> {
         let n = *moved.as_ref().unwrap_or(&0) as u64;
         self.signs.moved.fetch_add(n, Ordering::Relaxed);
         moved

@@ -3,14 +3,21 @@
 //! A task of the runtime moves the bytes, so that the thread is woken for a piece and not for each
 //! packet or window update: waking a thread costs more than either.
 
+use super::serve::Timed;
+use crate::session::{Outlet, Part};
+use bytes::Bytes;
+use iroh::endpoint::SendStream;
+use std::future::Future;
 use std::io::{self, Read, Write};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 /// Bytes handed from one to the other at once, at most.
 const PIECE_BYTES: usize = 256 << 10;
+/// Bytes of the first piece. Each that is full makes the next twice as large.
+const FIRST_PIECE_BYTES: usize = 16 << 10;
 /// Pieces on their way, besides the one that is being filled and the one that is being taken.
 const PIECES: usize = 4;
 
@@ -47,13 +54,14 @@ async fn take_in(
     pieces: mpsc::Sender<io::Result<Vec<u8>>>,
     mut emptied: mpsc::Receiver<Vec<u8>>,
 ) {
-    let mut piece = vec![0; PIECE_BYTES];
+    // Whoever fetches says little: most of a large piece would never be used.
+    let mut piece = vec![0; FIRST_PIECE_BYTES];
     let mut filled = 0;
     loop {
         tokio::select! {
             // What has come already is taken first; it is handed on when no more is there.
             biased;
-            read = stream.read(&mut piece[filled..]), if filled < PIECE_BYTES => match read {
+            read = stream.read(&mut piece[filled..]), if filled < piece.len() => match read {
                 Ok(n @ 1..) => filled += n,
                 end => {
                     piece.truncate(filled);
@@ -71,9 +79,13 @@ async fn take_in(
                 };
                 let next = emptied.try_recv().unwrap_or_default();
                 let mut full = std::mem::replace(&mut piece, next);
+                let len = match filled == full.len() {
+                    true => PIECE_BYTES.min(2 * filled),
+                    false => full.len(),
+                };
                 full.truncate(filled);
                 room.send(Ok(full));
-                piece.resize(PIECE_BYTES, 0);
+                piece.resize(len, 0);
                 filled = 0;
             }
         }
@@ -103,13 +115,13 @@ impl Read for Source {
 /// The writing half. Not to be used on a thread of the runtime. Dropping it waits until all has
 /// been handed to the stream.
 pub(super) struct Sink {
-    pieces: Option<mpsc::Sender<Vec<u8>>>,
+    pieces: Option<mpsc::Sender<Bytes>>,
     done: Option<oneshot::Receiver<()>>,
 }
 
 impl Sink {
     /// Where bytes for `stream` go.
-    pub(super) fn new(stream: impl AsyncWrite + Unpin + Send + 'static, handle: &Handle) -> Sink {
+    pub(super) fn new(stream: impl TakesBytes, handle: &Handle) -> Sink {
         let (pieces, taken) = mpsc::channel(PIECES);
         let (say, done) = oneshot::channel();
         handle.spawn(async move {
@@ -124,26 +136,62 @@ impl Sink {
     }
 }
 
-async fn give_out(mut stream: impl AsyncWrite + Unpin, mut pieces: mpsc::Receiver<Vec<u8>>) {
+async fn give_out(mut stream: impl TakesBytes, mut pieces: mpsc::Receiver<Bytes>) {
     while let Some(piece) = pieces.recv().await {
-        if stream.write_all(&piece).await.is_err() {
+        if stream.take(piece).await.is_err() {
             return;
         }
     }
 }
 
-impl Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+/// A stream that keeps what it is given, without a copy, until the other side has it.
+pub(super) trait TakesBytes: Send + 'static {
+    /// Takes all of it.
+    fn take(&mut self, bytes: Bytes) -> impl Future<Output = io::Result<()>> + Send;
+}
+
+impl TakesBytes for SendStream {
+    async fn take(&mut self, bytes: Bytes) -> io::Result<()> {
+        Ok(self.write_chunk(bytes).await?)
+    }
+}
+
+impl TakesBytes for Timed<SendStream> {
+    async fn take(&mut self, bytes: Bytes) -> io::Result<()> {
+        let mut bytes = [bytes];
+        let mut left = &mut bytes[..];
+        while !left.is_empty() {
+            self.stream.write_many_chunks(&mut left).await?;
+            self.clock.note_now();
+        }
+        Ok(())
+    }
+}
+
+impl Sink {
+    fn hand(&self, piece: Bytes) -> io::Result<usize> {
         let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
         let pieces = self.pieces.as_ref().ok_or_else(gone)?;
+        let n = piece.len();
+        pieces.blocking_send(piece).map(|()| n).map_err(|_| gone())
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let n = bytes.len().min(PIECE_BYTES);
-        let sent = pieces.blocking_send(bytes[..n].to_vec());
-        sent.map(|()| n).map_err(|_| gone())
+        self.hand(bytes[..n].to_vec().into())
     }
 
     /// What was written is on its way already.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+impl Outlet for Sink {
+    fn write_part(&mut self, part: &Part) -> io::Result<usize> {
+        self.hand(Bytes::from_owner(part.first(PIECE_BYTES)))
     }
 }
 

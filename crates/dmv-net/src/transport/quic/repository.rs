@@ -119,7 +119,7 @@ impl Service for Answers {
             };
             (self.options.event)(ServeEvent::Came(peer.clone()));
             let (source, _) = Source::new(incoming, &handle);
-            let mut link = Link::over(source, Sink::new(outgoing, &handle));
+            let mut link = Link::through(source, Sink::new(outgoing, &handle));
             link.be_patient(self.options.limits.idle_time);
             let ended = self.session(&peer, access, link, &job);
             (self.options.event)(ServeEvent::Session(peer, ended));

@@ -260,7 +260,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// When a byte last went through a stream.
-struct Clock {
+pub(super) struct Clock {
     start: Instant,
     last_millis: AtomicU64,
 }
@@ -285,16 +285,21 @@ impl Clock {
     /// Notes that `moved`, if it did.
     fn note<T>(&self, moved: Poll<T>) -> Poll<T> {
         if moved.is_ready() {
-            self.last_millis.store(self.now_millis(), Ordering::Relaxed);
+            self.note_now();
         }
         moved
+    }
+
+    /// Notes that a byte has moved.
+    pub(super) fn note_now(&self) {
+        self.last_millis.store(self.now_millis(), Ordering::Relaxed);
     }
 }
 
 /// One direction of a visitor's stream, under the eye of the idle limit.
 pub struct Timed<S> {
-    stream: S,
-    clock: Arc<Clock>,
+    pub(super) stream: S,
+    pub(super) clock: Arc<Clock>,
 }
 
 impl<S> Timed<S> {
