@@ -299,6 +299,11 @@ impl Refs {
         self.catalogue().map(Some)
     }
 
+    /// A number that changes with each transaction of another connection.
+    pub fn version(&self) -> Result<i64, RefsError> {
+        schema::data_version(&self.conn())
+    }
+
     /// Forgets merged index files: their segments' own tables are in use again.
     pub fn forget_indexes(&self, indexes: &[FileId]) -> Result<(), RefsError> {
         let mut conn = self.conn();

@@ -2,7 +2,7 @@
 
 use super::lan::Ear;
 use super::relay::RELAY_TIME;
-use super::repository::Answers;
+use super::repository::{Answers, Readers};
 use super::{
     Confirm, Found, LanService, Node, NodeOptions, PairError, PairEvent, PairOptions, Paired,
     QuicError, SESSION, ServeEvent, ServeOptions, Served, lan, pair, serve,
@@ -61,6 +61,7 @@ pub fn serve_repository(
     let answers = Arc::new(Answers {
         list: Mutex::new(Repo::open_place(place.clone())?),
         place: place.clone(),
+        readers: Readers::default(),
         options,
     });
     let served = runtime.block_on(async {

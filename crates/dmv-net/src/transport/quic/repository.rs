@@ -5,9 +5,9 @@ use super::{Limits, Listen, PeerAddress, RelayState, Service, Timed};
 use crate::session::{self, Grant, Link, NetError, Served};
 use crate::wire::ReadOnly;
 use dmv_core::job::Job;
-use dmv_core::repo::{Access, Asked, Peer, PeerKey, Place, Repo, RepoError};
+use dmv_core::repo::{Access, Asked, Peer, PeerKey, Place, Repo, RepoError, Stamp};
 use iroh::endpoint::{RecvStream, SendStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::runtime::Handle;
 
 /// How a repository is served.
@@ -53,8 +53,10 @@ pub enum ServeEvent {
 /// The repository, for [`serve`](super::serve()).
 pub(super) struct Answers {
     pub(super) place: Place,
-    /// For the allow-list alone; sessions open the repository for themselves.
+    /// For the allow-list alone.
     pub(super) list: Mutex<Repo>,
+    /// For sessions that only read. Who may write has the repository for itself.
+    pub(super) readers: Readers,
     pub(super) options: ServeOptions,
 }
 
@@ -70,7 +72,8 @@ impl Answers {
 
     fn session(&self, peer: &Peer, access: Access, link: Link, job: &Job) -> Ended {
         let opened = match self.place.dmv.join("format").exists() {
-            true => Repo::open_place(self.place.clone()),
+            true if access == Access::Read => self.readers.open(&self.place),
+            true => Repo::open_place(self.place.clone()).map(Arc::new),
             false => Err(RepoError::NotFound(self.place.dmv.clone())),
         };
         let repo = match opened {
@@ -84,6 +87,26 @@ impl Answers {
         };
         let asked = (self.options.asked)(peer);
         session::serve(&repo, link, Grant::of(&repo, limit), &asked, job)
+    }
+}
+
+/// The repository, opened once for all who come while nothing changes in it: what one of them has
+/// read, the others find in memory.
+#[derive(Default)]
+pub(super) struct Readers(Mutex<Option<(Stamp, Weak<Repo>)>>);
+
+impl Readers {
+    fn open(&self, place: &Place) -> Result<Arc<Repo>, RepoError> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((stamp, repo)) = &*last
+            && let Some(repo) = repo.upgrade()
+            && repo.stamp().as_ref() == Some(stamp)
+        {
+            return Ok(repo);
+        }
+        let repo = Arc::new(Repo::open_place(place.clone())?);
+        *last = repo.stamp().map(|stamp| (stamp, Arc::downgrade(&repo)));
+        Ok(repo)
     }
 }
 
@@ -134,5 +157,56 @@ struct CancelOnDrop(Arc<Job>);
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.cancel();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dmv_core::refs::Timestamp;
+    use dmv_core::repo::discover;
+
+    fn asked() -> Asked {
+        Asked {
+            time: Timestamp {
+                seconds: 0,
+                nanos: 0,
+                tz_minutes: 0,
+            },
+            who: "test".to_owned(),
+            command: "test".to_owned(),
+        }
+    }
+
+    #[test]
+    fn readers_share_a_repository_until_somebody_changes_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        Repo::init(dir.path(), "main", true, asked()).expect("a repository");
+        let place = discover(dir.path()).expect("it is there");
+        let readers = Readers::default();
+        let open = || readers.open(&place).expect("it opens");
+        let first = open();
+        assert!(Arc::ptr_eq(&first, &open()));
+        let key = PeerKey::from_bytes([7; 32]);
+        let other = Repo::open(dir.path()).expect("it opens");
+        let peer = Peer {
+            key,
+            name: String::new(),
+            access: Access::Read,
+        };
+        assert!(other.trust(&peer, asked()).expect("a change"));
+        let second = open();
+        assert!(!Arc::ptr_eq(&first, &second));
+        assert!(Arc::ptr_eq(&second, &open()));
+        std::fs::write(place.dmv.join("damaged"), "dmv-damaged 1\n").expect("a file");
+        let third = open();
+        assert!(!Arc::ptr_eq(&second, &third));
+        let db = place.dmv.join("refs.db");
+        std::fs::copy(&db, place.dmv.join("other")).expect("a copy");
+        std::fs::rename(place.dmv.join("other"), &db).expect("it takes its place");
+        assert!(!Arc::ptr_eq(&third, &open()));
+        let gone = Arc::downgrade(&third);
+        drop(third);
+        assert!(gone.upgrade().is_none(), "nobody needs it any more");
     }
 }
