@@ -10,10 +10,10 @@ use std::sync::{Arc, LazyLock};
 const TABLES_BYTES: usize = 32 << 20;
 /// For decoded frames: enough for four stores that keep all that one may.
 const FRAMES_BYTES: usize = 48 << 20;
-/// For frames between sessions and their peers: one and a few more for each of fifty peers.
-const TRANSIT_BYTES: usize = 64 << 20;
-/// For what walks remember: enough for two that remember all that one may.
-const MARKS_BYTES: usize = 44 << 20;
+/// For frames between sessions and their peers: nearly one for each of fifty peers.
+const TRANSIT_BYTES: usize = 48 << 20;
+/// For what walks remember: enough for one that remembers all that it may, and half another.
+const MARKS_BYTES: usize = 32 << 20;
 /// For what waits for the rest of its frame to be wanted: enough for one sender that keeps all that
 /// one may, and some.
 const WAITING_BYTES: usize = 24 << 20;

@@ -174,8 +174,8 @@ impl Link {
         Ok(())
     }
 
-    /// Waits until there is room for a frame of the usual size. What is made only then does not wait
-    /// in memory.
+    /// Waits until there is room for a frame of the usual size, and keeps it for the next frame. What
+    /// is made only then does not wait in memory.
     pub fn make_room(&mut self) -> Result<(), NetError> {
         self.until_done((), |to, ()| to.wait(FRAME_TARGET_BYTES, LOOK))
     }

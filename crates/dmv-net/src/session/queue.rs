@@ -54,8 +54,10 @@ struct Shared<T> {
 
 struct State<T> {
     items: VecDeque<(T, usize)>,
-    /// Of items that lie here or are held.
+    /// Of items that lie here or are held, and of one that is awaited.
     bytes: usize,
+    /// Of one that is awaited.
+    awaited: usize,
     is_given: bool,
     is_taken: bool,
 }
@@ -70,6 +72,7 @@ fn queue_in<T>(room: Room) -> (Giver<T>, Taker<T>) {
         state: Mutex::new(State {
             items: VecDeque::new(),
             bytes: 0,
+            awaited: 0,
             is_given: true,
             is_taken: true,
         }),
@@ -80,10 +83,10 @@ fn queue_in<T>(room: Room) -> (Giver<T>, Taker<T>) {
 }
 
 impl<T> State<T> {
-    /// Whether so many bytes more may be put in, of `left` that no queue has.
+    /// Whether so many bytes may be put in for what is awaited, of `left` that no queue has.
     fn fits(&self, bytes: usize, left: usize) -> bool {
-        let all = self.bytes + bytes;
-        self.items.is_empty() && self.bytes == 0
+        let (all, left) = (self.bytes - self.awaited + bytes, left + self.awaited);
+        self.items.is_empty() && self.bytes == self.awaited
             || self.items.len() < MAX_ITEMS && all <= MAX_BYTES.min(left.max(OWN_BYTES))
     }
 }
@@ -93,6 +96,14 @@ impl<T> Shared<T> {
         self.state
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Keeps room for an item of so many bytes, instead of what was awaited.
+    fn awaits(&self, state: &mut State<T>, bytes: usize) {
+        self.room.overdraw(bytes);
+        self.room.give_back(state.awaited);
+        state.bytes = state.bytes - state.awaited + bytes;
+        state.awaited = bytes;
     }
 
     fn give_back(&self, bytes: usize) {
@@ -119,8 +130,8 @@ impl<T> Giver<T> {
     pub fn give(&self, item: T, bytes: usize, wait: Duration) -> Result<(), Refused<T>> {
         match self.until_it_fits(bytes, wait) {
             Ok(mut state) => {
-                self.0.room.overdraw(bytes);
-                state.bytes += bytes;
+                self.0.awaits(&mut state, bytes);
+                state.awaited = 0;
                 state.items.push_back((item, bytes));
                 self.0.changed.notify_all();
                 Ok(())
@@ -130,9 +141,11 @@ impl<T> Giver<T> {
         }
     }
 
-    /// Waits at most so long until there is room for so many bytes.
+    /// Waits at most so long until there is room for so many bytes, and keeps it for the next item.
     pub fn wait(&self, bytes: usize, wait: Duration) -> Result<(), Refused<()>> {
-        self.until_it_fits(bytes, wait).map(drop)
+        let mut state = self.until_it_fits(bytes, wait)?;
+        self.0.awaits(&mut state, bytes);
+        Ok(())
     }
 
     fn until_it_fits(
@@ -153,7 +166,7 @@ impl<T> Giver<T> {
         }
     }
 
-    /// The same without an end. `false`: nobody takes out any more.
+    /// Puts in an item, waiting for room without an end. `false`: nobody takes out any more.
     pub fn give_patiently(&self, mut item: T, bytes: usize) -> bool {
         loop {
             match self.give(item, bytes, Duration::from_secs(60)) {
@@ -190,7 +203,10 @@ impl<T> Taker<T> {
 
 impl<T> Drop for Giver<T> {
     fn drop(&mut self) {
-        self.0.lock().is_given = false;
+        let mut state = self.0.lock();
+        state.is_given = false;
+        self.0.awaits(&mut state, 0);
+        drop(state);
         self.0.changed.notify_all();
     }
 }
@@ -253,7 +269,16 @@ mod tests {
         assert!(is_full(give.give(1, 1, AT_ONCE)) && give.wait(1, AT_ONCE).is_err());
         assert_eq!(room.left(), 0);
         drop(held);
-        assert!(give.wait(MAX_BYTES, AT_ONCE).is_ok(), "nothing is put in");
+        assert!(give.wait(MAX_BYTES, AT_ONCE).is_ok());
+        assert_eq!(room.left(), 0, "it is kept for what comes next");
+        assert!(give.wait(1, AT_ONCE).is_ok());
+        assert_eq!(room.left(), MAX_BYTES - 1);
+        assert!(give.give(1, 2, AT_ONCE).is_ok());
+        assert_eq!(room.left(), MAX_BYTES - 2);
+        assert!(give.wait(1, AT_ONCE).is_ok() && take.take(AT_ONCE).is_ok());
+        drop(give);
+        assert_eq!(room.left(), MAX_BYTES, "nothing more is awaited");
+        let (give, take) = queue_in(room.clone());
         assert_eq!(room.left(), MAX_BYTES);
         assert!(give.give(1, MAX_BYTES, AT_ONCE).is_ok());
         drop(take);
