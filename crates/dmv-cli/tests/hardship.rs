@@ -327,6 +327,25 @@ fn killed_commits_do_not_pile_up_files() -> Outcome {
     Ok(())
 }
 
+/// A commit can be killed when it has made a pack and written nothing to it.
+#[test]
+fn a_pack_that_was_only_begun_is_taken_up() -> Outcome {
+    let (work, home) = (TempDir::new()?, TempDir::new()?);
+    let (dir, home) = (work.path(), home.path());
+    run(dir, home, &["init"])?;
+    let packs = dir.join(".dmv/packs");
+    let before = fs::read_dir(&packs)?.count();
+    for (n, bytes) in [&b""[..], b"DMVPACK"].into_iter().enumerate() {
+        fs::write(packs.join(format!("{n:032x}.pack")), bytes)?;
+    }
+    fs::write(dir.join("a"), "a")?;
+    run(dir, home, &["commit", "-m", "first"])?;
+    // One for content, one for the rest.
+    assert_eq!(fs::read_dir(&packs)?.count(), before + 2);
+    run(dir, home, &["verify", "--full"])?;
+    Ok(())
+}
+
 /// Parts of a repository that lead elsewhere are not followed, for reading or writing.
 #[test]
 fn a_part_of_a_repository_that_is_a_symlink_is_refused() -> Outcome {

@@ -425,11 +425,18 @@ impl<'s> StoreWriter<'s> {
             }
             // Another job took it for one that was left behind, and has it now.
         };
-        let header = PackHeader {
-            kind,
-            repo: self.store.repo_id(),
-            id,
-        };
+        self.begin_pack(kind, id, path, file)
+    }
+
+    fn begin_pack(
+        &self,
+        kind: PackKind,
+        id: FileId,
+        path: PathBuf,
+        file: Arc<dyn VfsFile>,
+    ) -> Result<OpenPack, StoreError> {
+        let repo = self.store.repo_id();
+        let header = PackHeader { kind, repo, id };
         file.write_at(&header.encode(), 0).at("write to", &path)?;
         let at = PACK_HEADER_BYTES;
         let mut pack = OpenPack::resume(id, path, file, at, at, 0);
@@ -467,6 +474,10 @@ impl<'s> StoreWriter<'s> {
                 || self.store.vfs().open(&path, Open::Read).is_err()
             {
                 continue;
+            }
+            // Its maker ended before it had written the header.
+            if file.len().at("measure", &path)? < PACK_HEADER_BYTES {
+                return self.begin_pack(kind, id, path, file).map(Some);
             }
             if self.store.check_header(id, &*file).is_err()
                 || self.store.kind_in_header(&*file, &path)? != Some(kind)
