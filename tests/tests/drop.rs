@@ -481,3 +481,16 @@ fn nothing_is_freed_under_a_transfer() -> Done {
     drop(freeing);
     Ok(())
 }
+
+#[test]
+fn a_pack_whose_file_is_gone_is_not_relied_on_though_it_is_still_open() -> Done {
+    let place = with_files(70, 3, 2000)?;
+    let (repo, tip) = (place.again()?, place.tip()?);
+    let store = repo.store();
+    assert!(store.read_into(ObjectType::Commit, &tip, &mut Vec::new())?);
+    assert!(store.has_sound(&tip)?);
+    let pack = store.pack_of(&tip)?.ok_or("it is stored")?;
+    std::fs::rename(store.pack_path(pack), place.dir.path().join("away"))?;
+    assert!(!store.has_sound(&tip)?);
+    Ok(())
+}

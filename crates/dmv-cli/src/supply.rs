@@ -71,7 +71,8 @@ pub struct Peer<'a> {
 enum State<'a> {
     Unasked,
     /// It answers. What it was asked for and did not have was left.
-    Open(Box<(Connection, Client<'a>)>),
+    /// The client comes first, to go first: what keeps the connection up waits until it has.
+    Open(Box<(Client<'a>, Connection)>),
     /// Why it does not.
     Gone(String),
 }
@@ -157,7 +158,7 @@ impl<'a> Supplier<'a> {
             State::Gone(_) => None,
             State::Unasked => Some(format!("{} does not have it", peer.remote.name)),
             State::Open(open) => {
-                let holds = open.1.held.as_ref().and_then(words);
+                let holds = open.0.held.as_ref().and_then(words);
                 let holds = holds.map(|words| format!(" (a partial repository: {words})"));
                 let holds = holds.unwrap_or_default();
                 Some(format!("{} does not have it{holds}", peer.remote.name))
@@ -225,9 +226,9 @@ impl<'a> Peer<'a> {
             State::Unasked => self.open(context, repo),
             State::Gone(why) => Err(why),
         };
-        let done = opened.and_then(|mut open| match session(&mut open.1) {
+        let done = opened.and_then(|mut open| match session(&mut open.0) {
             Ok(done) => Ok((done, open)),
-            Err(e) => Err(open.0.explain(e).to_string()),
+            Err(e) => Err(open.1.explain(e).to_string()),
         });
         match done {
             Ok((done, open)) => {
@@ -252,9 +253,10 @@ impl<'a> Peer<'a> {
         &self,
         context: &'a Context,
         repo: &'a Repo,
-    ) -> Result<Box<(Connection, Client<'a>)>, String> {
+    ) -> Result<Box<(Client<'a>, Connection)>, String> {
         let open = dial(context, repo, &self.remote.url);
-        open.map(Box::new).map_err(|failure| failure.message)
+        let open = open.map(|(connection, client)| Box::new((client, connection)));
+        open.map_err(|failure| failure.message)
     }
 
     /// Says goodbye, or tells whoever watches why it does not answer.
@@ -269,7 +271,7 @@ impl<'a> Peer<'a> {
     /// Says goodbye.
     pub fn finish(self) {
         if let State::Open(open) = self.state {
-            let (_connection, client) = *open;
+            let (client, _connection) = *open;
             client.finish(Vec::new());
         }
     }

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
 /// Ids that one half takes in without asking for room.
-const LEAST: usize = 7 << 9;
+const LEAST: usize = 7 << 11;
 /// Of eight places in a set, this many are used at most.
 const USED_OF_EIGHT: usize = 7;
 /// Bytes of a place: a mark, and what the set notes about it.
@@ -99,10 +99,12 @@ impl Seen {
         self.recent.insert(mark)
     }
 
-    /// Takes room for twice as many recent ids, if they may be as many and there is room.
+    /// Takes room for twice as many recent ids, if they may be as many and as much room is left for
+    /// others.
     fn grows(&mut self) -> bool {
         let next = (2 * self.limit).min(self.half);
-        let grows = next > self.limit && self.room.take(room_of(next) - room_of(self.limit));
+        let more = room_of(next) - room_of(self.limit);
+        let grows = next > self.limit && 2 * more <= self.room.left() && self.room.take(more);
         if grows {
             self.limit = next;
         }

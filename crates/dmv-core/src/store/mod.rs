@@ -483,9 +483,18 @@ impl Store {
         let Some(row) = read(&self.rows).iter().find(|row| row.id == pack).copied() else {
             return Ok(false);
         };
+        // By its name: a file that is open still has its length when that is gone.
         let path = self.pack_path(pack);
-        let file = self.pack_file(pack)?;
-        Ok(file.len().at("measure", &path)? >= row.len)
+        match self.vfs.open(&path, Open::Read) {
+            Ok(file) => Ok(file.len().at("measure", &path)? >= row.len),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(e).at("open", &path),
+        }
+    }
+
+    /// Whether all tables of the catalogue could be opened.
+    pub fn opened_all_tables(&self) -> bool {
+        read(&self.broken).is_empty()
     }
 
     /// Whether a table says that `id` is at this place of `pack`.

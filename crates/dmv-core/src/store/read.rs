@@ -73,6 +73,8 @@ impl Store {
         if ty != ObjectType::Chunk {
             self.meta_reads.fetch_add(1, Ordering::Relaxed);
         }
+        // Another thread may be the one that learns what has changed.
+        let loads = self.loads.load(Ordering::Acquire);
         let mut place = self.locate_anew(id)?;
         if place.is_none() {
             // Absent is normal in a partial repository, but a damaged table would look the same.
@@ -88,7 +90,8 @@ impl Store {
             return Ok(true);
         }
         // Two jobs at once may both have stored it: another copy is as good.
-        for table in read(&self.tables).iter() {
+        let tables = read(&self.tables).clone();
+        for table in &tables {
             if let Ok(Some((other, at))) = table.lookup(id, &self.room)
                 && (other, at.offset) != (pack, place.offset)
             {
@@ -107,7 +110,7 @@ impl Store {
         out.truncate(start);
         if let Err(StoreError::Io { source, .. }) = &first
             && source.kind() == std::io::ErrorKind::NotFound
-            && self.refresh()?
+            && (self.refresh()? || self.loads.load(Ordering::Acquire) != loads)
         {
             // Another process has freed its pack meanwhile.
             let Some((pack, place)) = self.locate(id)? else {

@@ -112,6 +112,14 @@ impl<'s> Gather<'s> {
         if frame.wanted.len() == usize::from(frame.count) {
             self.release(key, out)?;
         }
+        // What has gone out complete waits no more.
+        while self
+            .order
+            .front()
+            .is_some_and(|oldest| !self.frames.contains_key(oldest))
+        {
+            self.order.pop_front();
+        }
         while self.objects > MAX_WAITING || !self.has_room() {
             let Some(oldest) = self.order.pop_front() else {
                 break;

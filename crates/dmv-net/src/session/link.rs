@@ -215,11 +215,13 @@ impl Link {
         self.send(message.frame())
     }
 
-    /// Says something before the end, if there is room for it.
+    /// Says something before the end, without waiting until there is room for it.
     pub fn say_last(&mut self, message: &Message) {
-        if let Some(outgoing) = &self.outgoing {
-            // Who does not read will not read this either.
-            let _ = outgoing.give(message.frame(), Duration::ZERO);
+        let (frame, bytes) = (message.frame(), message.frame().size());
+        match &self.outgoing {
+            Some(Outgoing::Outside(to)) => to.give_last(frame, bytes),
+            Some(Outgoing::Inside(to)) => to.give_last(Ok(frame), bytes),
+            None => {}
         }
     }
 

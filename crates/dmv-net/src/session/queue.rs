@@ -129,16 +129,29 @@ impl<T> Giver<T> {
     /// Puts in an item of so many bytes, waiting for room at most so long.
     pub fn give(&self, item: T, bytes: usize, wait: Duration) -> Result<(), Refused<T>> {
         match self.until_it_fits(bytes, wait) {
-            Ok(mut state) => {
-                self.0.awaits(&mut state, bytes);
-                state.awaited = 0;
-                state.items.push_back((item, bytes));
-                self.0.changed.notify_all();
+            Ok(state) => {
+                self.put(state, item, bytes);
                 Ok(())
             }
             Err(Refused::Full(())) => Err(Refused::Full(item)),
             Err(Refused::Gone) => Err(Refused::Gone),
         }
+    }
+
+    /// Puts in a small item whether there is room or not: the last, by which the other side learns
+    /// why there are no more.
+    pub fn give_last(&self, item: T, bytes: usize) {
+        let state = self.0.lock();
+        if state.is_taken {
+            self.put(state, item, bytes);
+        }
+    }
+
+    fn put(&self, mut state: MutexGuard<'_, State<T>>, item: T, bytes: usize) {
+        self.0.awaits(&mut state, bytes);
+        state.awaited = 0;
+        state.items.push_back((item, bytes));
+        self.0.changed.notify_all();
     }
 
     /// Waits at most so long until there is room for so many bytes, and keeps it for the next item.
@@ -308,6 +321,17 @@ mod tests {
         assert_eq!(fill(&queues[0]), 1);
         drop(queues);
         assert_eq!(room.left(), 8 * MIB);
+    }
+
+    #[test]
+    fn the_last_item_goes_in_also_where_there_is_no_room() {
+        let (give, take) = queue();
+        assert!(give.give(1, 64 << 20, AT_ONCE).is_ok());
+        assert!(is_full(give.give(2, 1, AT_ONCE)));
+        give.give_last(3, 1);
+        drop(give);
+        assert_eq!((take.take(AT_ONCE), take.take(AT_ONCE)), (Ok(1), Ok(3)));
+        assert_eq!(take.take(AT_ONCE), Err(Nothing::Ever));
     }
 
     #[test]

@@ -229,6 +229,8 @@ fn transport_config() -> QuicTransportConfig {
         .max_concurrent_bidi_streams(VarInt::from_u32(MAX_STREAMS))
         .max_concurrent_uni_streams(VarInt::from_u32(0))
         .stream_receive_window(VarInt::from_u32(WINDOW_BYTES))
+        // However much the other side says that it takes.
+        .send_window(2 * u64::from(WINDOW_BYTES))
         .datagram_receive_buffer_size(None)
         .max_idle_timeout(Some(dead))
         .keep_alive_interval(KEEP_ALIVE)

@@ -7,7 +7,7 @@ use crate::wire::ReadOnly;
 use dmv_core::job::Job;
 use dmv_core::repo::{Access, Asked, Peer, PeerKey, Place, Repo, RepoError, Stamp};
 use iroh::endpoint::{RecvStream, SendStream};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::runtime::Handle;
 
 /// How a repository is served.
@@ -97,16 +97,25 @@ pub(super) struct Readers(Mutex<Option<(Stamp, Weak<Repo>)>>);
 
 impl Readers {
     fn open(&self, place: &Place) -> Result<Arc<Repo>, RepoError> {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((stamp, repo)) = &*last
-            && let Some(repo) = repo.upgrade()
-            && repo.stamp().as_ref() == Some(stamp)
-        {
+        if let Some(repo) = self.unchanged() {
             return Ok(repo);
         }
-        let repo = Arc::new(Repo::open_place(place.clone())?);
-        *last = repo.stamp().map(|stamp| (stamp, Arc::downgrade(&repo)));
+        // Opening can take long where the database is busy: whoever comes meanwhile does so, too.
+        let (repo, stamp) = Repo::open_stamped(place.clone())?;
+        let repo = Arc::new(repo);
+        *self.lock() = stamp.map(|stamp| (stamp, Arc::downgrade(&repo)));
         Ok(repo)
+    }
+
+    fn unchanged(&self) -> Option<Arc<Repo>> {
+        let last = self.lock();
+        let (stamp, repo) = last.as_ref()?;
+        let repo = repo.upgrade()?;
+        (repo.stamp().as_ref() == Some(stamp)).then_some(repo)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<(Stamp, Weak<Repo>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
