@@ -251,11 +251,12 @@ impl Config {
     }
 
     /// A remote's address that means the same from every directory: a path that somebody has written
-    /// into the file counts from the repository's directory. One that makes no sense stays as it is.
+    /// into the file counts from the repository's directory. One that makes no sense stays as it is, as
+    /// does one below a directory whose name is no text.
     fn absolute(&self, url: &str) -> String {
         let parsed = Url::parse(OsStr::new(url)).ok();
         match parsed.map(|parsed| parsed.absolute(&self.directory)) {
-            Some(Url::Path(path)) => path.to_string_lossy().into_owned(),
+            Some(Url::Path(path)) => path.to_str().unwrap_or(url).to_owned(),
             _ => url.to_owned(),
         }
     }
