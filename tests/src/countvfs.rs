@@ -1,4 +1,4 @@
-//! The system's files, with an account of what is read.
+//! The system's files, with an account of what is read, and with places that cannot be.
 
 use dmv_core::vfs::{Open, OsVfs, Vfs, VfsFile};
 use std::io;
@@ -9,13 +9,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// What was read at once: of which file, from where to where.
 pub type OneRead = (PathBuf, Range<u64>);
 
+/// The error number of a medium that fails.
+const EIO: i32 = 5;
+
 /// A file layer that notes what is read.
 #[derive(Clone, Default)]
 pub struct CountVfs {
     reads: Arc<Mutex<Vec<OneRead>>>,
+    unreadable: Option<OneRead>,
 }
 
 impl CountVfs {
+    /// One whose medium fails at a place.
+    pub fn unreadable_at(place: OneRead) -> CountVfs {
+        CountVfs {
+            unreadable: Some(place),
+            ..CountVfs::default()
+        }
+    }
+
     /// Bytes read since the last call.
     pub fn take(&self) -> u64 {
         let reads = self.take_reads();
@@ -34,6 +46,10 @@ impl Vfs for CountVfs {
             file: OsVfs.open(path, how)?,
             path: path.to_owned(),
             reads: self.reads.clone(),
+            unreadable: match &self.unreadable {
+                Some((bad, range)) if bad == path => Some(range.clone()),
+                _ => None,
+            },
         }))
     }
 
@@ -62,12 +78,19 @@ struct CountFile {
     file: Arc<dyn VfsFile>,
     path: PathBuf,
     reads: Arc<Mutex<Vec<OneRead>>>,
+    unreadable: Option<Range<u64>>,
 }
 
 impl VfsFile for CountFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let n = self.file.read_at(buf, offset)?;
         let range = offset..offset + n as u64;
+        if let Some(bad) = &self.unreadable
+            && range.start < bad.end
+            && bad.start < range.end
+        {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
         let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
         reads.push((self.path.clone(), range));
         Ok(n)

@@ -1,4 +1,4 @@
-//! The test kit: file layers that crash and that count, a seeded random source, scratch repositories, packs that share objects, peers good and bad.
+//! The test kit: file layers that crash, that count and that fail, a seeded random source, scratch repositories, packs that share objects, peers good and bad.
 
 pub mod countvfs;
 pub mod crashlab;

@@ -483,6 +483,7 @@ fn sort_store(e: &StoreError) -> Sorted {
         }
         StoreError::DamagedObject { .. } | StoreError::DamagedFile { .. } => damaged("dmv verify"),
         StoreError::DamagedTable { .. } => damaged("dmv recover"),
+        StoreError::Catalogue { .. } => ("refs", EXIT_OTHER, None),
         StoreError::TooNew { .. } => ("too-new", EXIT_TOO_NEW, None),
         StoreError::Poisoned { .. } => hinted("poisoned", EXIT_OTHER, "dmv verify"),
         StoreError::Cancelled => ("interrupted", EXIT_INTERRUPTED, None),

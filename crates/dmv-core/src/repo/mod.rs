@@ -210,7 +210,8 @@ impl Repo {
         store.set_newer(Box::new(move || newer.newer_catalogue().ok().flatten()));
         let merged = refs.clone();
         store.set_merged(Box::new(move || {
-            merged.merged_segments().unwrap_or_default()
+            let segments = merged.merged_segments();
+            segments.map_err(|e| StoreError::Catalogue { why: e.to_string() })
         }));
         let unusable = store.unusable_indexes();
         if !unusable.is_empty() {

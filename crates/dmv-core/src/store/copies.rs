@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 /// The segments whose own tables are not in use, because merged index files stand for them.
-pub type MergedSource = Box<dyn Fn() -> Vec<SegmentRow> + Send + Sync>;
+pub type MergedSource = Box<dyn Fn() -> Result<Vec<SegmentRow>, StoreError> + Send + Sync>;
 
 /// A table is read from front to back if more than one in so many of its entries is looked for.
 const WORTH_WALKING: usize = 64;
@@ -27,7 +27,12 @@ impl Store {
     }
 
     /// Reads an object that is damaged where tables in use say that it is; whether that succeeded.
-    pub(super) fn read_hidden(&self, ty: ObjectType, id: &ObjectId, out: &mut Vec<u8>) -> bool {
+    pub(super) fn read_hidden(
+        &self,
+        ty: ObjectType,
+        id: &ObjectId,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, StoreError> {
         let start = out.len();
         let mut is_read = false;
         self.each_hidden_table(&mut |table| {
@@ -39,8 +44,8 @@ impl Store {
             }
             out.truncate(start);
             ControlFlow::Continue(())
-        });
-        is_read
+        })?;
+        Ok(is_read)
     }
 
     /// Visits the places that hidden tables have for `wanted`, until `visit` says that it is enough.
@@ -48,7 +53,7 @@ impl Store {
         &self,
         wanted: &HashMap<ObjectId, ObjectType>,
         visit: &mut dyn FnMut(Entry, FileId) -> ControlFlow<()>,
-    ) {
+    ) -> Result<(), StoreError> {
         self.each_hidden_table(&mut |table| {
             let mut flow = ControlFlow::Continue(());
             if wanted.len() < table.entries() as usize / WORTH_WALKING {
@@ -69,19 +74,40 @@ impl Store {
                 Ok(())
             });
             flow
-        });
+        })
     }
 
-    fn each_hidden_table(&self, visit: &mut dyn FnMut(&Table) -> ControlFlow<()>) {
-        for segment in self.merged.get().map_or(Vec::new(), |merged| merged()) {
+    /// Visits everything that hidden tables name, as far as these are whole.
+    pub(super) fn walk_hidden(
+        &self,
+        visit: &mut dyn FnMut(Entry, FileId),
+    ) -> Result<(), StoreError> {
+        self.each_hidden_table(&mut |table| {
+            let _ = table.walk(&mut |entry, pack| {
+                visit(entry, pack);
+                Ok(())
+            });
+            ControlFlow::Continue(())
+        })
+    }
+
+    fn each_hidden_table(
+        &self,
+        visit: &mut dyn FnMut(&Table) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        let Some(merged) = self.merged.get() else {
+            return Ok(());
+        };
+        for segment in merged()? {
             // Whoever asks does so because of damage: there may be more of it.
             let Ok(table) = self.open_segment(&segment) else {
                 continue;
             };
             if visit(&table).is_break() {
-                return;
+                break;
             }
         }
+        Ok(())
     }
 
     /// Merged index files that should not be in use: those that are damaged, and those that name a
@@ -97,6 +123,17 @@ impl Store {
             copies.iter().any(|id| hides(table, id)) || table.verify().is_err()
         });
         poor.map(|(_, id)| id).collect()
+    }
+
+    /// Whether segments can be found by their own tables, each byte of which is read: without the
+    /// merged index that stands for them.
+    pub fn have_own_tables(&self, segments: &[SegmentRow]) -> bool {
+        segments.iter().all(|row| self.check_own_table(row).is_ok())
+    }
+
+    /// Reads a segment's own table and checks every byte of it.
+    pub fn check_own_table(&self, segment: &SegmentRow) -> Result<(), StoreError> {
+        self.open_segment(segment)?.verify()
     }
 
     /// Visits everything that a segment's own table names, in use or not. The table is checked first:

@@ -62,6 +62,12 @@ pub enum StoreError {
         /// What is wrong with the table.
         why: String,
     },
+    /// The catalogue does not answer: what it would tell of may well be there.
+    #[error("the catalogue of packs cannot be read: {why}")]
+    Catalogue {
+        /// What it says.
+        why: String,
+    },
     /// Making a pack durable failed: what it holds of this job may be lost.
     #[error("cannot sync {}: {source}", path.display())]
     SyncFailed {

@@ -121,7 +121,7 @@ impl Store {
             }
             out.truncate(start);
         }
-        if self.read_hidden(ty, id, out) {
+        if self.read_hidden(ty, id, out)? {
             return Ok(true);
         }
         first.map(|()| true)

@@ -1,5 +1,6 @@
 //! Checking packs byte by byte.
 
+use super::damage::is_refusal;
 use super::error::{IoContext, StoreError};
 use super::layout::FileId;
 use super::scan::{Found, checked_payload, entries_of, scan};
@@ -56,14 +57,19 @@ pub fn verify_pack(
         match found {
             Found::Frame(table) => {
                 let prefix = |t: &super::frame::FrameTable| store.base_bytes(t, at).ok();
-                let entries = entries_of(&*file, &path, at, &table, &prefix)?;
-                if entries.is_empty() {
-                    let to = at + table.header.record_len();
-                    holes.push((at, to, "frame payload does not decode"));
-                } else {
-                    report.frames.insert(at, table.header.count);
+                let entries = entries_of(&*file, &path, at, &table, &prefix);
+                let entries = if_readable(entries)?;
+                let to = at + table.header.record_len();
+                match &entries {
+                    None => holes.push((at, to, "cannot be read")),
+                    Some(none) if none.is_empty() => {
+                        holes.push((at, to, "frame payload does not decode"));
+                    }
+                    Some(_) => {
+                        report.frames.insert(at, table.header.count);
+                    }
                 }
-                for entry in entries {
+                for entry in entries.into_iter().flatten() {
                     // A table that fails here is in the report on tables. That the id is known is not
                     // enough: wrong bytes may be another object's right ones.
                     if !matches!(store.is_placed(&entry.id, row.id, entry.place), Ok(true)) {
@@ -77,9 +83,11 @@ pub fn verify_pack(
             Found::Garbage(to) => holes.push((at, to, "bytes that are no intact record")),
             Found::Index(header) => {
                 report.bytes += header.record_len();
-                match checked_payload(&*file, &path, at, &header)? {
-                    Some(payload) => gaps.extend(gaps_of(&payload)),
-                    None => holes.push((at, at + header.record_len(), "index fails its check")),
+                let to = at + header.record_len();
+                match if_readable(checked_payload(&*file, &path, at, &header))? {
+                    Some(Some(payload)) => gaps.extend(gaps_of(&payload)),
+                    Some(None) => holes.push((at, to, "index fails its check")),
+                    None => holes.push((at, to, "cannot be read")),
                 }
             }
             Found::Trailer(_) | Found::Operation(_) => {}
@@ -93,6 +101,14 @@ pub fn verify_pack(
     holes.retain(|(at, to, _)| !gaps.iter().any(|(from, end)| from <= at && to <= end));
     report.damage.extend(holes);
     Ok(report)
+}
+
+/// What was read; `None` where the medium fails, which is damage of this place alone.
+fn if_readable<T>(read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match read {
+        Err(StoreError::Io { source, .. }) if !is_refusal(&source) => Ok(None),
+        other => other.map(Some),
+    }
 }
 
 impl PackReport {
@@ -150,18 +166,17 @@ impl Store {
             let report = reports.get(&pack);
             report.is_some_and(|report| !report.is_whole_frame(at))
         });
-        if damaged.is_empty() {
-            return Ok(out);
-        }
         // An object with a second, whole copy can be read.
         let mut lost = damaged.clone();
-        self.walk_what_can_be(&mut |entry, pack| {
-            let report = reports.get(&pack);
-            if report.is_some_and(|report| report.is_whole(entry.place)) {
-                lost.remove(&entry.id);
-            }
-        })?;
-        self.find_hidden(reports, &mut lost);
+        if !lost.is_empty() {
+            self.walk_what_can_be(&mut |entry, pack| {
+                let report = reports.get(&pack);
+                if report.is_some_and(|report| report.is_whole(entry.place)) {
+                    lost.remove(&entry.id);
+                }
+            })?;
+        }
+        self.find_hidden(reports, &mut lost)?;
         let copies = damaged.iter().filter(|(id, _)| !lost.contains_key(*id));
         out.copies = copies.map(|(id, ty)| (*id, *ty)).collect();
         if !lost.is_empty() {
@@ -171,6 +186,7 @@ impl Store {
                 }
             })?;
         }
+        self.find_hidden_damage(reports, &lost, &mut out)?;
         out.lost = lost.into_iter().collect();
         out.lost.sort();
         out.copies.sort();
@@ -182,9 +198,9 @@ impl Store {
         &self,
         reports: &HashMap<FileId, PackReport>,
         lost: &mut HashMap<ObjectId, ObjectType>,
-    ) {
+    ) -> Result<(), StoreError> {
         if lost.is_empty() {
-            return;
+            return Ok(());
         }
         let mut found = Vec::new();
         self.hidden_places(lost, &mut |entry, pack| {
@@ -193,10 +209,38 @@ impl Store {
                 found.push(entry.id);
             }
             ControlFlow::Continue(())
-        });
+        })?;
         for id in found {
             lost.remove(&id);
         }
+        Ok(())
+    }
+
+    /// Notes damaged places that no table in use names: copies of what is named elsewhere.
+    fn find_hidden_damage(
+        &self,
+        reports: &HashMap<FileId, PackReport>,
+        lost: &HashMap<ObjectId, ObjectType>,
+        out: &mut Damage,
+    ) -> Result<(), StoreError> {
+        let holes = reports.iter().flat_map(|(pack, report)| {
+            let of_pack = report.damage.iter();
+            of_pack.map(|(from, to, _)| ((*pack, *from), *to))
+        });
+        let holes: BTreeMap<(FileId, u64), u64> = holes.collect();
+        if holes.is_empty() {
+            return Ok(());
+        }
+        self.walk_hidden(&mut |entry, pack| {
+            let at = entry.place.offset;
+            let before = holes.range((pack, 0)..=(pack, at)).next_back();
+            if before.is_some_and(|(_, to)| at < *to) {
+                out.bad.insert(pack, at);
+                if lost.contains_key(&entry.id) {
+                    out.lost_at.insert(pack, at);
+                }
+            }
+        })
     }
 
     /// Visits the entries of all tables; what a damaged table hides is in the report on tables.
