@@ -57,6 +57,25 @@ impl Twice {
         Ok(())
     }
 
+    /// Damages the header of the frame that holds `x`: it is no record any more.
+    fn damage_header(&self, pack: FileId) -> Done {
+        let path = self.place.again()?.store().pack_path(pack);
+        let mut bytes = std::fs::read(&path)?;
+        let (_, content) = &self.contents[&self.x];
+        let at = last(&bytes, content).ok_or("it holds it")?;
+        let header = last(&bytes[..at], b"DMVr").ok_or("a frame")?;
+        bytes[header + 8] ^= 0x10;
+        Ok(std::fs::write(&path, bytes)?)
+    }
+
+    /// Cuts the own table of a pack's last segment off.
+    fn cut_last_table(&self, pack: FileId) -> Done {
+        let path = self.place.again()?.store().pack_path(pack);
+        let bytes = std::fs::read(&path)?;
+        let index = last(&bytes, b"DMVr\x02").ok_or("an index")?;
+        Ok(std::fs::write(&path, &bytes[..index])?)
+    }
+
     /// Everything that has not been dropped can be read.
     fn keeps_all(&self) -> Done {
         let repo = self.place.again()?;
@@ -67,6 +86,11 @@ impl Twice {
         let blobs: Vec<Blob> = self.beside.iter().map(|id| self.contents[id].0).collect();
         Ok(drop_blobs(&self.place.again()?, &blobs)?.why_not_freed)
     }
+}
+
+/// Where `part` lies in `bytes` for the last time.
+fn last(bytes: &[u8], part: &[u8]) -> Option<usize> {
+    bytes.windows(part.len()).rposition(|window| window == part)
 }
 
 #[test]
@@ -107,6 +131,47 @@ fn healing_makes_tables_name_the_whole_copy() -> Done {
     assert_eq!(repo.store().pack_of(&twice.x)?, Some(twice.hides));
     assert!(repo.store().has_sound(&twice.x)?);
     twice.keeps_all()
+}
+
+/// Without the merged index nobody would find what the last segment holds.
+#[test]
+fn healing_keeps_a_merged_index_that_a_segment_cannot_do_without() -> Done {
+    let twice = Twice::new()?;
+    twice.cut_last_table(twice.named)?;
+    twice.damage(twice.named)?;
+    twice.keeps_all()?;
+    let (job, repo) = (Job::default(), twice.place.again()?);
+    let (report, healed) = repo.begin_to_heal(VerifyDepth::Full, &job)?.finish(&job)?;
+    assert_eq!(report.copies.len(), 1, "{report:?}");
+    assert!(healed.is_empty(), "{healed:?}");
+    twice.keeps_all()
+}
+
+#[test]
+fn no_pack_is_freed_where_a_segment_cannot_do_without_the_merged_index() -> Done {
+    let twice = Twice::new()?;
+    twice.cut_last_table(twice.named)?;
+    assert!(twice.drop_what_is_beside()?.is_some());
+    twice.keeps_all()?;
+    assert!(data_packs(&twice.place.again()?)?.contains(&twice.hides));
+    Ok(())
+}
+
+#[test]
+fn damage_in_a_copy_that_a_merged_index_hides_is_made_good_by_the_other() -> Done {
+    let twice = Twice::new()?;
+    twice.damage_header(twice.hides)?;
+    let repo = twice.place.again()?;
+    let report = repo.verify(VerifyDepth::Full, &Job::default())?;
+    assert!(report.is_ok(), "{report:?}");
+    assert_eq!(report.made_good.len(), 1, "{report:?}");
+    // Now it is whole nowhere.
+    twice.damage(twice.named)?;
+    let repo = twice.place.again()?;
+    let report = repo.verify(VerifyDepth::Full, &Job::default())?;
+    assert_eq!(report.damaged.len(), 1, "{report:?}");
+    assert_eq!(report.files.len(), 1, "{report:?}");
+    Ok(())
 }
 
 #[test]

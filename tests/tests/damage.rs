@@ -15,11 +15,13 @@ use dmv_core::repo::{
 };
 use dmv_core::store::MetaWriter;
 use dmv_core::worktree::select::Paths;
+use dmv_tests::countvfs::CountVfs;
 use dmv_tests::crashlab::Outcome;
 use dmv_tests::rng::Rng;
 use dmv_tests::scratch::{Files, Item, asked, commit, fast_dir, files_in, files_of};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tempfile::TempDir;
 
 /// A repository on disk and what it must say.
@@ -425,6 +427,45 @@ fn healed_by_files(repo: &Repo) -> Outcome<usize> {
         .iter()
         .filter(|healed| healed.from == HealedFrom::Worktree);
     Ok(stored.count())
+}
+
+/// The disk cannot read one sector: what lies there is damaged, and the rest of its pack is not.
+#[test]
+fn a_place_that_cannot_be_read_is_damaged_alone() -> Outcome {
+    let subject = Subject::new(1, 3 << 20)?;
+    let (packs, _) = subject.packs()?;
+    let largest = packs
+        .into_iter()
+        .max_by_key(|pack| size(pack).unwrap_or(0))
+        .ok_or("there is a data pack")?;
+    let job = Job::default();
+    let all = subject.open()?.verify(VerifyDepth::Normal, &job)?.objects;
+    let half = size(&largest)? as u64 / 2;
+    let disk = CountVfs::unreadable_at((largest, half..half + 512));
+    let repo = Repo::open_place_on(discover(&subject.root)?, Arc::new(disk))?;
+    let report = repo.verify(VerifyDepth::Normal, &job)?;
+    let lost = report.damaged.len() as u64;
+    assert!(lost > 0 && report.objects == all - lost, "{report:?}");
+    assert_eq!(report.files.len(), 1, "{report:?}");
+    assert!(report.files[0].contains("cannot be read"), "{report:?}");
+    Ok(())
+}
+
+/// Another command is at work on the files: peers may be asked all the same.
+#[test]
+fn healing_goes_on_without_files_that_another_command_has_locked() -> Outcome {
+    let (subject, pack) = with_data_pack()?;
+    flip_one(&pack, 5000)?;
+    let (job, repo) = (Job::default(), subject.open()?);
+    let mut healing = repo.begin_to_heal(VerifyDepth::Normal, &job)?;
+    let lock = std::fs::File::open(subject.dmv().join("worktrees/main/lock"))?;
+    lock.lock()?;
+    assert!(!healing.from_worktree(&Default::default(), &job)?);
+    assert!(healing.are_files_busy());
+    drop(lock);
+    assert!(healing.from_worktree(&Default::default(), &job)?);
+    assert!(!healing.are_files_busy());
+    Ok(())
 }
 
 #[test]

@@ -278,6 +278,17 @@ impl Refs {
             .collect::<Result<_, _>>()?)
     }
 
+    /// The segments that one merged index file stands for.
+    pub fn segments_merged_in(&self, index: FileId) -> Result<Vec<SegmentRow>, RefsError> {
+        let conn = self.conn();
+        let mut query = conn.prepare_cached(
+            "SELECT pack, kind, start, end, entries FROM segments WHERE merged = ?1",
+        )?;
+        Ok(query
+            .query_map([index.0], segment_row)?
+            .collect::<Result<_, _>>()?)
+    }
+
     /// The segments of a pack.
     pub fn segments_of(&self, pack: FileId) -> Result<Vec<SegmentRow>, RefsError> {
         let conn = self.conn();

@@ -394,21 +394,42 @@ impl Freeing<'_> {
         }
         plan.rewrite
             .sort_by_key(|row| Reverse(plan.chunks.get(&row.id).copied()));
-        self.leave_last_copies(&mut plan)?;
+        if plan.packs.is_empty() && plan.rewrite.is_empty() {
+            return Ok(plan);
+        }
+        if let Some(why) = self.why_indexes_must_stay(job)? {
+            (plan.packs, plan.rewrite) = (Vec::new(), Vec::new());
+            plan.why_not = Some(why);
+        }
+        self.leave_last_copies(&mut plan, job)?;
         Ok(plan)
+    }
+
+    /// Why no merged index may go, as each does with the first of its packs: a segment's own table is
+    /// damaged, so nobody would find what it holds.
+    fn why_indexes_must_stay(&self, job: &Job) -> Result<Option<String>, RepoError> {
+        for segment in self.repo.refs().merged_segments()? {
+            if job.is_cancelled() {
+                return Err(RepoError::Cancelled);
+            }
+            if let Err(e) = self.repo.store().check_own_table(&segment) {
+                return Ok(Some(e.to_string()));
+            }
+        }
+        Ok(None)
     }
 
     /// Takes packs off the plan that hold something needed which tables name elsewhere alone, and
     /// which is not whole there.
-    fn leave_last_copies(&self, plan: &mut Plan) -> Result<(), RepoError> {
+    fn leave_last_copies(&self, plan: &mut Plan, job: &Job) -> Result<(), RepoError> {
         let (packs, rewrite) = (take(&mut plan.packs), take(&mut plan.rewrite));
         for row in packs {
-            if self.may_go(plan, row.id)? {
+            if self.may_go(plan, row.id, job)? {
                 plan.packs.push(row);
             }
         }
         for row in rewrite {
-            if self.may_go(plan, row.id)? {
+            if self.may_go(plan, row.id, job)? {
                 plan.rewrite.push(row);
             }
         }
@@ -417,11 +438,14 @@ impl Freeing<'_> {
 
     /// Whether everything that is needed, and that a merged index hides in this pack, is whole in
     /// another. If not, the plan says why.
-    fn may_go(&self, plan: &mut Plan, pack: FileId) -> Result<bool, RepoError> {
+    fn may_go(&self, plan: &mut Plan, pack: FileId, job: &Job) -> Result<bool, RepoError> {
         let store = self.repo.store();
         for segment in self.repo.refs().segments_of(pack)? {
             let mut last = None;
             let walked = store.each_of_segment(&segment, &mut |id, place| {
+                if job.is_cancelled() {
+                    return Err(StoreError::Cancelled);
+                }
                 let stays = last.is_none() && plan.stays(id, plan.given_up.has(id)?)?;
                 if stays
                     && !plan.given_up.is_placed(id, pack, place)?
@@ -434,6 +458,7 @@ impl Freeing<'_> {
             let path = store.pack_path(pack);
             plan.why_not = match (walked, last) {
                 (Ok(()), None) => continue,
+                (Err(StoreError::Cancelled), _) => return Err(RepoError::Cancelled),
                 (Ok(()), Some(id)) => Some(format!(
                     "{} has the only whole copy of {}, which is damaged elsewhere",
                     path.display(),

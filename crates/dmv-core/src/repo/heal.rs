@@ -47,6 +47,8 @@ pub struct Healing<'r> {
     wanted: BTreeMap<ObjectId, ObjectType>,
     /// What the files of the worktree were read for.
     sought: HashSet<ObjectId>,
+    /// Whether they could not be read because another command was at work on them.
+    are_files_busy: bool,
     healed: Vec<Healed>,
 }
 
@@ -57,7 +59,12 @@ impl Repo {
         let (report, walk) = self.check(depth, job)?;
         let copies: Vec<ObjectId> = report.copies.iter().map(|object| object.id).collect();
         self.renew_indexes(&copies)?;
-        let copies = report.copies.iter().map(|object| Healed {
+        // What tables still name where it is damaged can be read, but it is as it was before.
+        let renewed = report.copies.iter().filter(|object| {
+            let place = self.store.has_outside(&object.id, &HashSet::new());
+            place.unwrap_or(false)
+        });
+        let copies = renewed.map(|object| Healed {
             object: object.clone(),
             from: HealedFrom::Copy,
         });
@@ -67,6 +74,7 @@ impl Repo {
             walk,
             wanted: BTreeMap::new(),
             sought: HashSet::new(),
+            are_files_busy: false,
             healed: copies.collect(),
             report,
         };
@@ -78,9 +86,16 @@ impl Repo {
     }
 
     /// Puts merged index files out of use that are damaged, or that hide whole copies of damaged
-    /// objects: the next ones name these.
+    /// objects: the next ones name these. One stays whose segments cannot all be found without it:
+    /// what it names soundly would be lost to readers, and they find hidden copies as it is.
     fn renew_indexes(&self, copies: &[ObjectId]) -> Result<(), RepoError> {
-        let poor = self.store.poor_indexes(copies);
+        let mut poor = Vec::new();
+        for index in self.store.poor_indexes(copies) {
+            let segments = self.refs.segments_merged_in(index)?;
+            if self.store.have_own_tables(&segments) {
+                poor.push(index);
+            }
+        }
         if poor.is_empty() {
             return Ok(());
         }
@@ -124,10 +139,20 @@ impl Healing<'_> {
         }
         let wanted: HashSet<ObjectId> = self.wanted.keys().copied().collect();
         job.begin_part();
-        if self.repo.store_again(wanted.clone(), settings, job)? {
-            self.sought.extend(wanted);
+        let read = self.repo.store_again(wanted.clone(), settings, job);
+        self.are_files_busy = matches!(read, Err(RepoError::Busy));
+        match read {
+            Ok(true) => self.sought.extend(wanted),
+            // Peers may have it all the same.
+            Ok(false) | Err(RepoError::Busy) => {}
+            Err(e) => return Err(e),
         }
         self.look_again(&HealedFrom::Worktree, job)
+    }
+
+    /// Whether the worktree's files were left out because another command is at work on them.
+    pub fn are_files_busy(&self) -> bool {
+        self.are_files_busy
     }
 
     /// Takes note of what `peer` has brought; whether that was anything.
