@@ -191,21 +191,48 @@ fn damage(place: &Place, repo: &str, content: &[u8]) -> Outcome {
     Ok(())
 }
 
+/// Content that is not compressed.
+fn random(seed: u64) -> Vec<u8> {
+    let mut state = seed;
+    let mut next = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 56) as u8
+    };
+    (0..20_000).map(|_| next()).collect()
+}
+
+/// More sessions end at damage than may in a row.
+#[test]
+fn a_remote_with_much_damage_gives_all_that_is_whole() -> Outcome {
+    let place = place()?;
+    let files: Vec<Vec<u8>> = (1..=80).map(random).collect();
+    for (number, content) in files.iter().enumerate() {
+        place.write(format!("film/random{number}"), content)?;
+    }
+    place.ok(&["-C", "film", "commit", "-m", "random"])?;
+    place.ok(&["-C", "copy", "fetch"])?;
+    for content in files.iter().step_by(2) {
+        damage(&place, "film/.dmv", &content[..5000])?;
+    }
+    for pack in packs(&place, "copy")? {
+        fs::write(&pack, &fs::read(&pack)?[..64])?;
+    }
+    place.ok(&["-C", "copy", "recover"])?;
+    let (exit, left) = heal(&place, "copy")?;
+    assert_eq!(exit, Some(7), "{left}");
+    assert_eq!(left["missing"].as_array().map(Vec::len), Some(40), "{left}");
+    Ok(())
+}
+
 /// Each of two remotes has one damaged file, and neither stops what the other has.
 #[test]
 fn remotes_that_are_damaged_themselves_help_as_far_as_they_can() -> Outcome {
     let place = place()?;
-    // Random, so that it is not compressed.
     let mut files = Vec::new();
     for seed in 1..=2u64 {
-        let mut state = seed;
-        let mut next = || {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            (state >> 56) as u8
-        };
-        let content: Vec<u8> = (0..20_000).map(|_| next()).collect();
+        let content = random(seed);
         place.write(format!("film/random{seed}"), &content)?;
         files.push(content);
     }

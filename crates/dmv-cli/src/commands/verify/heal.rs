@@ -10,8 +10,8 @@ use dmv_net::session::NetError;
 use dmv_net::wire::Code;
 use std::collections::HashSet;
 
-/// Sessions with one peer, for one request, that may end at what is damaged there: enough for a few
-/// damaged objects among as many as a message names.
+/// Sessions with one peer in a row that may end at what is damaged there, before one that does not:
+/// enough to find the next whole object among as many as a message names, unless little else is left.
 const MAX_TRIES: u32 = 64;
 
 /// What came of it.
@@ -43,7 +43,7 @@ pub fn heal(context: &Context, repo: &Repo, depth: VerifyDepth) -> Result<Outcom
     }
     asking.ask(&mut healing, |_| true)?;
     let has_peers = !asking.peers.is_empty();
-    asking.finish();
+    asking.finish(&healing);
     let watch = context.watch("checking");
     let (report, healed) = healing.finish(&context.job)?;
     drop(watch);
@@ -109,8 +109,12 @@ impl<'a> Asking<'a> {
         Ok(any)
     }
 
-    fn finish(self) {
+    fn finish(self, healing: &Healing<'_>) {
         let ui = &self.context.ui;
+        if healing.are_files_busy() {
+            let text = "the worktree's files were not read: another command is at work there";
+            ui.note(format_args!("note: {text}"));
+        }
         for Asked {
             peer,
             ids,
@@ -124,6 +128,13 @@ impl<'a> Asking<'a> {
             if is_damaged {
                 let there = verify_there(&peer.remote.url);
                 ui.note(format_args!("note: {name} is damaged as well: {there}"));
+            }
+            let is_unasked = |(_, id): &(ObjectType, ObjectId)| !ids.contains(id);
+            let unasked = healing.wanted().filter(is_unasked).count();
+            if unasked > 0 {
+                ui.note(format_args!(
+                    "note: {name} was not asked for all: objects left out: {unasked}"
+                ));
             }
             peer.finish_telling(self.context);
         }
@@ -139,7 +150,8 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// Brings what a peer has of `wanted`. Who fails is passed over; what came before that counts.
+    /// Brings what a peer has of `wanted`. Who fails is passed over; what came before that counts. What
+    /// there were no tries for counts as not asked for.
     fn bring(
         &mut self,
         context: &'a Context,
@@ -155,18 +167,21 @@ impl<'a> Asked<'a> {
                 brought.inspect_err(|e| is_damaged = matches!(e, NetError::Peer(Code::Damaged, _)))
             });
             if !is_damaged || context.job.is_cancelled() {
+                tries = MAX_TRIES;
                 continue;
             }
             self.is_damaged = true;
             // What is damaged there ends the session. What is not is in one of the halves.
             tries -= 1;
-            if tries == 0 {
-                return;
-            }
-            self.peer.try_again();
             if wanted.len() > 1 {
                 let half = wanted.split_off(wanted.len() / 2);
                 left.extend([half, wanted]);
+            }
+            self.peer.try_again();
+            if tries == 0 {
+                for (_, id) in left.drain(..).flatten() {
+                    self.ids.remove(&id);
+                }
             }
         }
     }
