@@ -99,17 +99,45 @@ fn what_lies_below_lost_commits_and_trees_is_healed_in_the_same_run() -> Outcome
     Ok(())
 }
 
-#[test]
-fn damaged_trees_come_back_with_the_damaged_content_below_them() -> Outcome {
-    let place = place()?;
-    // Within each frame, and in none of the indexes at the end.
-    for pack in packs(&place, "copy")? {
+/// Within each frame, and in none of the indexes at the end.
+fn damage_all_frames(place: &Place, repo: &str) -> Outcome {
+    for pack in packs(place, repo)? {
         let mut bytes = fs::read(&pack)?;
         let index = bytes.windows(5).position(|w| w == b"DMVr\x02");
         let frames = index.ok_or("an index")?;
         (120..frames).step_by(60).for_each(|at| bytes[at] ^= 0x10);
         fs::write(&pack, bytes)?;
     }
+    Ok(())
+}
+
+#[test]
+fn what_directories_of_the_worktree_need_comes_back_though_they_cannot_be_read() -> Outcome {
+    let place = place()?;
+    place.ok(&["clone", "film", "work"])?;
+    // In a segment of its own: the commit and the root directory are not among the damage.
+    place.write("work/top", "of work")?;
+    place.ok(&["-C", "work", "commit", "-m", "fourth"])?;
+    fs::remove_file(place.work().join("work/deep/deeper/large"))?;
+    place.write("work/deep/untracked", "mine")?;
+    damage_all_frames(&place, "work/.dmv")?;
+    place.fails(7, &["-C", "work", "verify"])?;
+    let (exit, healed) = heal(&place, "work")?;
+    assert_eq!(exit, Some(0), "{healed}");
+    for (from, least) in [("worktree", 1), ("peer", 3)] {
+        let items = healed["healed"].as_array().ok_or("a list")?;
+        let found = items.iter().filter(|item| item["from"] == from).count();
+        assert!(found >= least, "{found} from {from}: {healed}");
+    }
+    is_like_film(&place, "work")?;
+    place.ok(&["-C", "work", "verify", "--full"])?;
+    Ok(())
+}
+
+#[test]
+fn damaged_trees_come_back_with_the_damaged_content_below_them() -> Outcome {
+    let place = place()?;
+    damage_all_frames(&place, "copy")?;
     place.fails(7, &["-C", "copy", "verify"])?;
     let (exit, healed) = heal(&place, "copy")?;
     assert_eq!(exit, Some(0), "{healed}");

@@ -281,7 +281,9 @@ impl Known for Unvouched<'_> {
         &self,
         dir: &[u8],
     ) -> Result<Option<Section>, Box<dyn std::error::Error + Send + Sync>> {
-        // A directory that cannot be read may be one of those that are wanted.
-        Ok(self.0.section(dir).unwrap_or(None))
+        // A directory that cannot be read may be one of those that are wanted: then none of its files
+        // is known, and all are read.
+        let known = self.0.section(dir).unwrap_or(None);
+        Ok(Some(known.unwrap_or_default()))
     }
 }
