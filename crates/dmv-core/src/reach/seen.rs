@@ -173,4 +173,16 @@ mod tests {
         drop((first, second));
         assert_eq!(room.left(), all, "nothing of it is kept");
     }
+
+    #[test]
+    fn a_walk_takes_no_more_room_than_it_leaves_to_others() {
+        let step = room_of(2 * LEAST);
+        for (all, grows) in [(2 * step - 1, false), (2 * step, true)] {
+            let room = Room::of(all);
+            let mut seen = Seen::within(2 * LEAST, room.clone());
+            assert!((0..=LEAST as u32).all(|n| seen.insert(id(n))));
+            let left = if grows { all - step } else { all };
+            assert_eq!(room.left(), left);
+        }
+    }
 }

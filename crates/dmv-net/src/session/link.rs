@@ -217,7 +217,8 @@ impl Link {
 
     /// Says something before the end, without waiting until there is room for it.
     pub fn say_last(&mut self, message: &Message) {
-        let (frame, bytes) = (message.frame(), message.frame().size());
+        let frame = message.frame();
+        let bytes = frame.size();
         match &self.outgoing {
             Some(Outgoing::Outside(to)) => to.give_last(frame, bytes),
             Some(Outgoing::Inside(to)) => to.give_last(Ok(frame), bytes),
