@@ -60,7 +60,7 @@ const ROOMS: [(&str, &[&str]); 18] = [
 const ROOM_EXCEPTIONS: [(&str, &str, &str); 0] = [];
 
 /// Each outside crate and the places that may name it: files, or directories with a final slash.
-const CRATES: [(&str, &[&str]); 41] = [
+const CRATES: [(&str, &[&str]); 40] = [
     (
         "blake3",
         &[
@@ -148,7 +148,6 @@ const CRATES: [(&str, &[&str]); 41] = [
     ),
     ("serde_json", &[CLI]),
     ("signal_hook", &[CLI]),
-    ("similar", &["crates/dmv-core/src/merge/text.rs", CLI]),
     ("tar", &[CLI]),
     ("tempfile", &[CLI]),
     ("toml", &[CLI]),

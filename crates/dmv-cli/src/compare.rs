@@ -1,13 +1,17 @@
 //! How two states of one path differ: lines of text, or ranges of bytes.
 
+mod unified;
+
 use crate::conflict::ConflictTold;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::format::json::{PathValue, base64_unless_text};
 use crate::format::text::{bytes, count, lines};
 use anstyle::{AnsiColor, Style};
+use dmv_core::diff::lines::{Cancelled, Edits, Lines, Numbers, edits};
 use dmv_core::fsutil::{FileKind, FileStat};
 use dmv_core::hash::ObjectId;
+use dmv_core::job::Job;
 use dmv_core::object::commit::Commit;
 use dmv_core::object::list::BlobChunks;
 use dmv_core::object::name::{RepoPath, escape};
@@ -16,17 +20,13 @@ use dmv_core::object::tree::{Kind, TreeEntry};
 use dmv_core::object::{ObjectError, ObjectType};
 use dmv_core::repo::{Rename, Repo, RepoError, WorktreeSide, blob_of, chunks_of};
 use serde::Serialize;
-use similar::{ChangeTag, TextDiff};
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::time::Duration;
 
 /// Files above this size are compared by chunks, whatever they hold.
 const MAX_TEXT_BYTES: u64 = 4 << 20;
 /// Chunks up to this many bytes are read again to find the very bytes that differ.
 const MAX_NARROWED_BYTES: u64 = 16 << 20;
-/// Then a diff of lines gets coarser instead of slower.
-const TEXT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Ranges shown to people; programs get all.
 const MAX_RANGES_SHOWN: usize = 20;
 
@@ -151,6 +151,9 @@ enum Body {
         deletions: u64,
         #[serde(skip_serializing_if = "Option::is_none")]
         diff: Option<String>,
+        /// Whether the texts differ too much to find all lines that they share.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        coarse: bool,
         #[serde(skip)]
         raw: Vec<u8>,
     },
@@ -285,7 +288,10 @@ impl<'a> Comparer<'a> {
                     Some(_) => format!("{prefix}/{}", escape(path)),
                 };
                 let names = (name("a", old, before), name("b", new, path.as_bytes()));
-                return self.text(&names, &a, &b);
+                let texts = Lines::of([&a, &b]);
+                if !texts.iter().any(Lines::is_coarse) {
+                    return self.text(&names, &texts);
+                }
             }
         }
         self.bytes(path, old, new, is_here)
@@ -310,28 +316,23 @@ impl<'a> Comparer<'a> {
         Ok(true)
     }
 
-    fn text(&self, names: &(String, String), a: &[u8], b: &[u8]) -> Result<Body, Failure> {
-        let diff = TextDiff::configure().timeout(TEXT_TIMEOUT).diff_lines(a, b);
+    fn text(&self, names: &(String, String), texts: &[Lines<'_>; 2]) -> Result<Body, Failure> {
+        let edits = compare_lines(texts, &self.context.job)?;
         let (mut insertions, mut deletions) = (0, 0);
-        for change in diff.iter_all_changes() {
-            match change.tag() {
-                ChangeTag::Insert => insertions += 1,
-                ChangeTag::Delete => deletions += 1,
-                ChangeTag::Equal => {}
-            }
+        for edit in &edits.list {
+            deletions += edit.old.len() as u64;
+            insertions += edit.new.len() as u64;
         }
         let mut raw = Vec::new();
-        if self.with_text && insertions + deletions > 0 {
-            diff.unified_diff()
-                .context_radius(3)
-                .header(&names.0, &names.1)
-                .to_writer(&mut raw)?;
+        if self.with_text && !edits.list.is_empty() {
+            unified::write(names, texts, &edits.list, &mut raw)?;
         }
         let json = self.context.globals.json && self.with_text;
         Ok(Body::Text {
             insertions,
             deletions,
             diff: json.then(|| String::from_utf8_lossy(&raw).into_owned()),
+            coarse: edits.is_coarse,
             raw,
         })
     }
@@ -504,6 +505,22 @@ impl<'a> Comparer<'a> {
     }
 }
 
+/// What makes one text of the other.
+fn compare_lines(texts: &[Lines<'_>; 2], job: &Job) -> Result<Edits, RepoError> {
+    let cancel = job.cancel_flag();
+    let compared = || {
+        let mut numbers = Numbers::with_room(texts[0].len() + texts[1].len());
+        let (a, b) = (
+            numbers.of(&texts[0], cancel)?,
+            numbers.of(&texts[1], cancel)?,
+        );
+        let count = numbers.count();
+        drop(numbers);
+        edits([&a, &b], count, cancel)
+    };
+    compared().map_err(|Cancelled| RepoError::Cancelled)
+}
+
 fn unreadable(path: &RepoPath, e: &io::Error) -> Failure {
     let message = format!("cannot read {}: {e}", escape(path.as_bytes()));
     Failure::new("io", crate::error::EXIT_OTHER, message)
@@ -535,7 +552,15 @@ impl FileDiff {
         }
         match &self.body {
             Body::None {} => Ok(()),
-            Body::Text { raw, .. } => print_hunks(context, raw),
+            Body::Text { raw, coarse, .. } => {
+                if *coarse {
+                    let text = format_args!(
+                        "note: {name} was changed in too many places to find all lines that stayed"
+                    );
+                    ui.note(text);
+                }
+                print_hunks(context, raw)
+            }
             Body::Bytes { ranges, .. } => {
                 writeln!(ui.out(), "{}", self.in_bytes())?;
                 if self.change == "added" {

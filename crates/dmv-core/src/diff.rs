@@ -3,6 +3,8 @@
 //! Both are walked in step, in path order. Equal ids are passed over unread, of directories and of
 //! the nodes inside one, so the cost follows the difference and not the size.
 
+mod histogram;
+pub mod lines;
 pub mod rename;
 mod slice;
 

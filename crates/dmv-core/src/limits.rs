@@ -66,16 +66,26 @@ pub const MAX_REF_BYTES: usize = 255;
 pub const MAX_IGNORE_BYTES: u64 = 1 << 20;
 /// Bytes of a text that is merged by lines.
 pub const MAX_MERGE_TEXT_BYTES: u64 = 8 << 20;
-/// Files added by one side among which a merge looks for a moved one.
+/// Lines of a text that is compared line by line.
+pub const MAX_DIFF_LINES: usize = 1 << 20;
+/// Steps for comparing two texts, besides those for each of their lines.
+pub const DIFF_STEPS: u64 = 32 << 20;
+/// Steps for each line of both.
+pub const DIFF_STEPS_PER_LINE: u64 = 128;
+/// Files that are gone, or new, among which moved ones are looked for.
 pub const MAX_RENAME_PATHS: usize = 100_000;
-/// Pairs of files that are compared by content, to find one that was moved and changed.
+/// Pairs of files up to which each is compared; of more, those that share rare pieces are.
 pub const MAX_RENAME_PAIRS: usize = 10_000;
-/// Bytes of content read for that.
-pub const MAX_RENAME_BYTES: u64 = 64 << 20;
+/// Bytes of content read to find files that were moved and changed.
+pub const MAX_RENAME_BYTES: u64 = 256 << 20;
+/// Pieces that are remembered of all their contents together, at 16 bytes each.
+pub const MAX_RENAME_PIECES: usize = 1 << 20;
 /// Chunks of one file looked at for that.
 pub const MAX_RENAME_CHUNKS: usize = 1 << 18;
 /// Merge bases that are merged with each other.
 pub const MAX_MERGE_BASES: usize = 16;
+/// How many times bases of bases are merged with each other.
+pub const MAX_BASE_DEPTH: usize = 256;
 /// Bytes of a subset's patterns: what one value of the view holds.
 pub const MAX_SUBSET_BYTES: usize = 4 * MAX_PATH_BYTES;
 /// Patterns with wildcards in one subset.

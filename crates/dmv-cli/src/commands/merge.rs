@@ -6,7 +6,7 @@ use crate::format::json::{ConflictValue, ProblemValue, conflict_values, problems
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::supply::supplied;
 use dmv_core::hash::ObjectId;
-use dmv_core::object::name::escape;
+use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::repo::{
     ConflictAt, FastForward, Head, MergeOptions, MergeReport, RefKind, Repo, RepoError,
 };
@@ -150,8 +150,9 @@ pub fn tell(context: &Context, report: &MergeReport, done: &str) -> Result<u8, F
         list(context, &mut *out, &report.conflicts)?;
     }
     if report.moves_skipped {
-        ui.warn("too many files were added to look for moved ones; what one side moved and the other changed is a delete/modify conflict");
+        ui.warn("too many files were added or changed to look for moved files among all of them; a file that one side moved and the other changed may be a delete/modify conflict");
     }
+    warn_of_coarse(context, &report.coarse);
     for problem in &report.refused {
         let (path, why) = (escape(&problem.path), &problem.why);
         ui.warn(format_args!("not written: {path}: {why}"));
@@ -170,6 +171,20 @@ pub fn tell(context: &Context, report: &MergeReport, done: &str) -> Result<u8, F
             (true, true) => EXIT_OK,
         },
     )
+}
+
+/// Says of texts why they were not merged line by line.
+fn warn_of_coarse(context: &Context, coarse: &[RepoPath]) {
+    let Some(first) = coarse.first() else {
+        return;
+    };
+    let more = match coarse.len() as u64 - 1 {
+        0 => String::new(),
+        n => format!(" (and {} more)", count(n, "file", "files")),
+    };
+    context.ui.warn(format_args!(
+        "{first} was changed in too many places to merge it line by line{more}; the conflict keeps all versions"
+    ));
 }
 
 /// One line for each conflict, and their number.

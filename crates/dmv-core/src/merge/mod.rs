@@ -23,6 +23,7 @@ pub use terms::ConflictKind;
 pub use text::{Marked, marked_text};
 pub use walk::{entry_of, read_conflict};
 
+use crate::diff::lines::Cancelled;
 use crate::hash::ObjectId;
 use crate::object::conflict::Conflict;
 use crate::object::name::RepoPath;
@@ -74,8 +75,10 @@ pub struct Merged {
     pub conflicts: Vec<NewConflict>,
     /// Moves of one side that the other side's changes were carried along.
     pub moves: Vec<Moved>,
-    /// Whether there were too many changes to look for moves among them.
+    /// Whether there was too much to look for moves among all of it.
     pub moves_skipped: bool,
+    /// Where texts are in conflict that differ too much to tell all changes apart.
+    pub coarse: Vec<RepoPath>,
     /// Bytes of file content read.
     pub content_bytes: u64,
 }
@@ -88,6 +91,7 @@ impl Merged {
             conflicts: Vec::new(),
             moves: Vec::new(),
             moves_skipped: false,
+            coarse: Vec::new(),
             content_bytes: 0,
         }
     }
@@ -111,6 +115,12 @@ pub enum MergeError {
         /// Where.
         path: RepoPath,
     },
+}
+
+impl From<Cancelled> for MergeError {
+    fn from(Cancelled: Cancelled) -> MergeError {
+        MergeError::Cancelled
+    }
 }
 
 /// Merges three trees.

@@ -1,11 +1,12 @@
 //! Merging the lines of a text.
 //!
-//! The two diffs are those of `similar`'s histogram algorithm, the one that Git merges with. How
-//! they are put together follows Git too: changes that overlap or touch are one region, and a
-//! region that both sides changed to the same lines is no conflict.
+//! The two diffs are those of the histogram algorithm, the one that Git merges with. How they are
+//! put together follows Git too: changes that overlap or touch are one region, and a region that
+//! both sides changed to the same lines is no conflict.
 
-use similar::{Algorithm, DiffOp, capture_diff_slices};
+use crate::diff::lines::{Cancelled, Edit, Lines, Numbers, edits};
 use std::ops::Range;
+use std::sync::atomic::AtomicBool;
 
 /// Characters in a marker line, unless a line of the text looks like one.
 const MARKER_LEN: usize = 7;
@@ -19,13 +20,16 @@ pub struct Marked {
     pub regions: usize,
     /// Characters in a marker line.
     pub marker_len: usize,
+    /// Whether the texts differ too much to tell all changes apart. What could not be told apart is
+    /// one change, which may be why there is a conflict.
+    pub is_coarse: bool,
 }
 
 impl Marked {
     /// Whether `text` still has a line that begins or ends a region.
     pub fn is_marked(&self, text: &[u8]) -> bool {
         let len = self.marker_len;
-        lines(text).iter().any(|line| {
+        text.split_inclusive(|b| *b == b'\n').any(|line| {
             let run = |mark: u8| line.iter().take_while(|b| **b == mark).count() == len;
             let ends = matches!(line.get(len), None | Some(b' ' | b'\n' | b'\r'));
             ends && (run(b'<') || run(b'>'))
@@ -34,42 +38,70 @@ impl Marked {
 }
 
 /// Merges three texts by lines.
-pub fn marked_text(base: &[u8], ours: &[u8], theirs: &[u8]) -> Marked {
-    let (base, ours, theirs) = (lines(base), lines(ours), lines(theirs));
-    let marker_len = marker_len([&base, &ours, &theirs]);
+pub fn marked_text(
+    base: &[u8],
+    ours: &[u8],
+    theirs: &[u8],
+    cancel: &AtomicBool,
+) -> Result<Marked, Cancelled> {
+    let marker_len = marker_len([base, ours, theirs]);
+    let texts = Lines::of([base, ours, theirs]);
+    let [base, ours, theirs] = &texts;
     let mut out = Marked {
         text: Vec::new(),
         regions: 0,
         marker_len,
+        is_coarse: texts.iter().any(Lines::is_coarse),
     };
-    let sides = [edits(&base, &ours), edits(&base, &theirs)];
-    let texts = [&ours[..], &theirs[..]];
+    let sides = edits_of_sides(&texts, &mut out.is_coarse, cancel)?;
     let mut next = [0, 0];
     // Where base, ours and theirs have been written up to. All three are at the same place.
     let mut at = 0;
     let mut done = [0, 0];
     while let Some(region) = take_region(&sides, &mut next) {
-        for line in &base[at..region.start] {
-            out.text.extend_from_slice(line);
-        }
+        out.text.extend_from_slice(base.range(at..region.start));
         let ends = [0, 1].map(|s| side_position(&sides[s][..next[s]], region.end));
         let starts = [0, 1].map(|s| done[s] + (region.start - at));
-        let made = [0, 1].map(|s| &texts[s][starts[s]..ends[s]]);
-        let before = &base[region.clone()];
+        let made = [
+            ours.range(starts[0]..ends[0]),
+            theirs.range(starts[1]..ends[1]),
+        ];
+        let before = base.range(region.clone());
         match made {
-            [ours, theirs] if ours == theirs || theirs == before => put(&mut out.text, ours),
-            [ours, theirs] if ours == before => put(&mut out.text, theirs),
+            [ours, theirs] if ours == theirs || theirs == before => {
+                out.text.extend_from_slice(ours);
+            }
+            [ours, theirs] if ours == before => out.text.extend_from_slice(theirs),
             made => out.put_conflict(before, made),
         }
         at = region.end;
         done = ends;
     }
-    put(&mut out.text, &base[at..]);
-    out
+    out.text.extend_from_slice(base.range(at..base.len()));
+    Ok(out)
+}
+
+/// What each side did to the base.
+fn edits_of_sides(
+    texts: &[Lines<'_>; 3],
+    is_coarse: &mut bool,
+    cancel: &AtomicBool,
+) -> Result<[Vec<Edit>; 2], Cancelled> {
+    let mut numbers = Numbers::with_room(texts.iter().map(Lines::len).sum());
+    let mut of = |lines| numbers.of(lines, cancel);
+    let [base, ours, theirs] = [of(&texts[0])?, of(&texts[1])?, of(&texts[2])?];
+    let count = numbers.count();
+    drop(numbers);
+    let mut edits = |side: &[u32]| {
+        let edits = edits([&base, side], count, cancel)?;
+        *is_coarse |= edits.is_coarse;
+        Ok(edits.list)
+    };
+    Ok([edits(&ours)?, edits(&theirs)?])
 }
 
 impl Marked {
-    fn put_conflict(&mut self, base: &[&[u8]], [ours, theirs]: [&[&[u8]]; 2]) {
+    fn put_conflict(&mut self, base: &[u8], [ours, theirs]: [&[u8]; 2]) {
         self.regions += 1;
         let parts = [
             (b'<', "ours", ours),
@@ -78,7 +110,7 @@ impl Marked {
         ];
         for (mark, label, lines) in parts {
             self.put_marker(mark, label);
-            put(&mut self.text, lines);
+            self.text.extend_from_slice(lines);
         }
         self.put_marker(b'>', "theirs");
     }
@@ -97,21 +129,11 @@ impl Marked {
     }
 }
 
-fn put(out: &mut Vec<u8>, lines: &[&[u8]]) {
-    for line in lines {
-        out.extend_from_slice(line);
-    }
-}
-
-fn lines(text: &[u8]) -> Vec<&[u8]> {
-    text.split_inclusive(|b| *b == b'\n').collect()
-}
-
 /// Longer than any run of marker characters that a line begins with.
-fn marker_len(texts: [&[&[u8]]; 3]) -> usize {
+fn marker_len(texts: [&[u8]; 3]) -> usize {
     let longest = texts
         .iter()
-        .flat_map(|lines| lines.iter())
+        .flat_map(|text| text.split_inclusive(|b| *b == b'\n'))
         .map(|line| match line.first() {
             Some(mark @ (b'<' | b'|' | b'=' | b'>')) => {
                 line.iter().take_while(|b| *b == mark).count()
@@ -125,128 +147,9 @@ fn marker_len(texts: [&[&[u8]]; 3]) -> usize {
     }
 }
 
-/// Lines of the base and the side's lines in their place.
-struct Edit {
-    base: Range<usize>,
-    side: Range<usize>,
-}
-
-/// What a side changed, in order; no two edits touch.
-fn edits(base: &[&[u8]], side: &[&[u8]]) -> Vec<Edit> {
-    let mut gaps = Gaps::default();
-    for op in capture_diff_slices(Algorithm::Histogram, base, side) {
-        match op {
-            DiffOp::Equal { len, .. } => gaps.match_lines(len),
-            op => gaps.add([op.old_range().len(), op.new_range().len()]),
-        }
-    }
-    gaps.slide([base, side]);
-    gaps.edits()
-}
-
-/// How two texts differ: what each has of its own before, between and behind the lines that match.
-#[derive(Default)]
-struct Gaps {
-    /// Lines of its own that each text has before a matching line.
-    before: Vec<[usize; 2]>,
-    /// Behind the last one.
-    last: [usize; 2],
-}
-
-impl Gaps {
-    fn match_lines(&mut self, len: usize) {
-        self.before.push(std::mem::take(&mut self.last));
-        self.before.extend(std::iter::repeat_n([0, 0], len - 1));
-    }
-
-    fn add(&mut self, own: [usize; 2]) {
-        for s in [0, 1] {
-            self.last[s] += own[s];
-        }
-    }
-
-    /// Moves each run of lines that only one text has to where the other has lines of its own, too,
-    /// or else as far down as it goes, where that makes no difference: in `x x`, either x can be the
-    /// new one. Git does the same (`xdl_change_compact`), so that both sides of a merge tell such a
-    /// change alike.
-    fn slide(&mut self, texts: [&[&[u8]]; 2]) {
-        self.before.push(self.last);
-        for (s, text) in texts.into_iter().enumerate() {
-            let (mut gap, mut start) = (0, 0);
-            while gap < self.before.len() {
-                if self.before[gap][s] > 0 {
-                    (gap, start) = self.slide_run(s, text, gap, start);
-                }
-                start += self.before[gap][s] + 1;
-                gap += 1;
-            }
-        }
-        self.last = self.before.pop().unwrap_or_default();
-    }
-
-    /// Slides the run of text `s` in `gap`, which begins at line `start`. Returns where it is then.
-    fn slide_run(
-        &mut self,
-        s: usize,
-        text: &[&[u8]],
-        mut gap: usize,
-        mut start: usize,
-    ) -> (usize, usize) {
-        loop {
-            let len = self.before[gap][s];
-            while gap > 0 && text[start - 1] == text[start + self.before[gap][s] - 1] {
-                (gap, start) = self.up(s, gap, start);
-            }
-            let top = gap;
-            let mut beside = (self.before[gap][1 - s] > 0).then_some(gap);
-            while gap + 1 < self.before.len() && text[start] == text[start + self.before[gap][s]] {
-                let own = self.before[gap][s];
-                self.before[gap][s] = 0;
-                gap += 1;
-                start += 1;
-                self.before[gap][s] += own;
-                if self.before[gap][1 - s] > 0 {
-                    beside = Some(gap);
-                }
-            }
-            if self.before[gap][s] != len {
-                // It has met another run, and may go further now.
-                continue;
-            }
-            while gap > beside.unwrap_or(gap).max(top) {
-                (gap, start) = self.up(s, gap, start);
-            }
-            return (gap, start);
-        }
-    }
-
-    fn up(&mut self, s: usize, gap: usize, start: usize) -> (usize, usize) {
-        let own = std::mem::take(&mut self.before[gap][s]);
-        let above = self.before[gap - 1][s];
-        self.before[gap - 1][s] += own;
-        (gap - 1, start - 1 - above)
-    }
-
-    fn edits(&self) -> Vec<Edit> {
-        let mut out = Vec::new();
-        let mut at = [0, 0];
-        for own in self.before.iter().chain([&self.last]) {
-            let end = [at[0] + own[0], at[1] + own[1]];
-            if end != at {
-                out.push(Edit {
-                    base: at[0]..end[0],
-                    side: at[1]..end[1],
-                });
-            }
-            at = [end[0] + 1, end[1] + 1];
-        }
-        out
-    }
-}
-
 /// The next stretch of the base that a side changed, with all edits that overlap or touch it.
 fn take_region(sides: &[Vec<Edit>; 2], next: &mut [usize; 2]) -> Option<Range<usize>> {
-    let head = |s: usize, next: &[usize; 2]| sides[s].get(next[s]).map(|edit| edit.base.clone());
+    let head = |s: usize, next: &[usize; 2]| sides[s].get(next[s]).map(|edit| edit.old.clone());
     let mut region = match (head(0, next), head(1, next)) {
         (Some(a), Some(b)) if b.start < a.start => b.start..b.start,
         (Some(a), _) | (None, Some(a)) => a.start..a.start,
@@ -270,7 +173,7 @@ fn take_region(sides: &[Vec<Edit>; 2], next: &mut [usize; 2]) -> Option<Range<us
 /// Where a side is when the base is at `position`, which lies behind all of `edits`.
 fn side_position(edits: &[Edit], position: usize) -> usize {
     match edits.last() {
-        Some(last) => last.side.end + (position - last.base.end),
+        Some(last) => last.new.end + (position - last.old.end),
         None => position,
     }
 }
@@ -278,10 +181,16 @@ fn side_position(edits: &[Edit], position: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::MAX_DIFF_LINES;
     use proptest::prelude::*;
 
+    fn marked(base: &[u8], ours: &[u8], theirs: &[u8]) -> Marked {
+        let never = AtomicBool::new(false);
+        marked_text(base, ours, theirs, &never).expect("nobody cancels")
+    }
+
     fn merge(base: &str, ours: &str, theirs: &str) -> (String, usize) {
-        let made = marked_text(base.as_bytes(), ours.as_bytes(), theirs.as_bytes());
+        let made = marked(base.as_bytes(), ours.as_bytes(), theirs.as_bytes());
         (
             String::from_utf8(made.text).expect("text stays text"),
             made.regions,
@@ -361,7 +270,7 @@ mod tests {
 
     #[test]
     fn markers_are_longer_than_what_looks_like_one() {
-        let made = marked_text(b"a\n", b"<<<<<<<<\n", b">>>>>>> theirs\n");
+        let made = marked(b"a\n", b"<<<<<<<<\n", b">>>>>>> theirs\n");
         assert_eq!((made.marker_len, made.regions), (9, 1));
         assert!(made.is_marked(&made.text));
         assert!(!made.is_marked(b"<<<<<<<<\n>>>>>>> theirs\n"));
@@ -369,10 +278,51 @@ mod tests {
 
     #[test]
     fn a_marker_is_a_line_of_its_own() {
-        let made = marked_text(b"a\n", b"b\n", b"c\n");
+        let made = marked(b"a\n", b"b\n", b"c\n");
         assert!(made.is_marked(b"x\n<<<<<<< HEAD\n"));
         assert!(made.is_marked(b">>>>>>>\r\n"));
         assert!(!made.is_marked(b"<<<<<<<<\n x <<<<<<<\n=======\n"));
+    }
+
+    #[test]
+    fn scattered_changes_of_a_long_text_are_merged() {
+        let side = |mark: &str, at: usize| {
+            let line = |n: usize| match n % 20 == at {
+                true => format!("{mark} {n}\n"),
+                false => format!("{n}\n"),
+            };
+            (0..20_000).map(line).collect::<String>()
+        };
+        let (base, ours, theirs) = (side("", 20), side("ours", 3), side("theirs", 13));
+        let (text, regions) = merge(&base, &ours, &theirs);
+        assert_eq!((text.lines().count(), regions), (20_000, 0));
+        assert_eq!(text.matches("ours").count(), 1000);
+        assert_eq!(text.matches("theirs").count(), 1000);
+    }
+
+    #[test]
+    fn texts_of_too_many_lines_are_a_conflict_where_both_changed_them() {
+        let filler = "\n".repeat(MAX_DIFF_LINES);
+        let side = |middle: &str| format!("head\n{middle}\n{filler}tail\n");
+        let (base, ours, theirs) = (side("base"), side("ours"), side("theirs"));
+        let made = marked(base.as_bytes(), ours.as_bytes(), theirs.as_bytes());
+        assert_eq!((made.regions, made.is_coarse), (1, true));
+        let one_side = marked(base.as_bytes(), ours.as_bytes(), base.as_bytes());
+        assert_eq!(one_side.regions, 0);
+        assert_eq!(one_side.text, ours.as_bytes());
+    }
+
+    #[test]
+    fn a_cancelled_merge_of_texts_ends() {
+        let stop = AtomicBool::new(true);
+        let text = |mark: &str| {
+            (0..50_000)
+                .map(|n| format!("{mark}{n}\n"))
+                .collect::<String>()
+        };
+        let (base, ours, theirs) = (text(""), text("a"), text("b"));
+        let made = marked_text(base.as_bytes(), ours.as_bytes(), theirs.as_bytes(), &stop);
+        assert_eq!(made, Err(Cancelled));
     }
 
     fn text() -> impl Strategy<Value = Vec<u8>> {
@@ -386,29 +336,14 @@ mod tests {
         #[test]
         fn a_side_that_did_nothing_has_no_say(base in text(), side in text()) {
             for (ours, theirs) in [(&base, &side), (&side, &base), (&side, &side)] {
-                let made = marked_text(&base, ours, theirs);
+                let made = marked(&base, ours, theirs);
                 prop_assert_eq!((&made.text, made.regions), (&side, 0));
             }
         }
 
         #[test]
-        fn edits_make_the_side_and_do_not_touch(base in text(), side in text()) {
-            let (base, side) = (lines(&base), lines(&side));
-            let (mut made, mut at) = (Vec::new(), 0);
-            for (n, edit) in edits(&base, &side).into_iter().enumerate() {
-                prop_assert!(n == 0 || edit.base.start > at);
-                made.extend_from_slice(&base[at..edit.base.start]);
-                prop_assert_eq!(made.len(), edit.side.start);
-                made.extend_from_slice(&side[edit.side.clone()]);
-                at = edit.base.end;
-            }
-            made.extend_from_slice(&base[at..]);
-            prop_assert_eq!(made, side);
-        }
-
-        #[test]
         fn sides_can_change_places(base in text(), a in text(), b in text()) {
-            let (one, other) = (marked_text(&base, &a, &b), marked_text(&base, &b, &a));
+            let (one, other) = (marked(&base, &a, &b), marked(&base, &b, &a));
             prop_assert_eq!(one.regions, other.regions);
             if one.regions == 0 {
                 prop_assert_eq!(one.text, other.text);

@@ -41,6 +41,8 @@ pub(super) struct Walk<'a, 'w> {
     sources: [Vec<Source>; 2],
     followed: usize,
     content_bytes: u64,
+    /// Conflicts of texts that differ too much to tell all changes apart.
+    coarse: Vec<RepoPath>,
     /// What is not here; once there is anything, the rest is only walked to find all of it.
     lacks: Vec<Lack>,
 }
@@ -70,6 +72,7 @@ impl<'a, 'w> Walk<'a, 'w> {
             sources: [Vec::new(), Vec::new()],
             followed: 0,
             content_bytes: 0,
+            coarse: Vec::new(),
             lacks: Vec::new(),
         }
     }
@@ -121,6 +124,7 @@ impl<'a, 'w> Walk<'a, 'w> {
             conflicts: self.conflicts,
             moves: Vec::new(),
             moves_skipped: false,
+            coarse: self.coarse,
             content_bytes: self.content_bytes,
         };
         Ok(Walked {
@@ -340,8 +344,11 @@ impl<'a, 'w> Walk<'a, 'w> {
             }
         }
         let [base, ours, theirs] = &texts;
-        let made = marked_text(base, ours, theirs);
+        let made = marked_text(base, ours, theirs, self.cancel)?;
         if made.regions > 0 {
+            if made.is_coarse {
+                self.coarse.push(self.path.clone());
+            }
             return Ok(None);
         }
         let blob = write_blob(&made.text, self.writer)?;

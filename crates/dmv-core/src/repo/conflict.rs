@@ -24,6 +24,7 @@ use crate::subset::{Extent, Subset};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// The key of a commit's extra that lists its conflicts: docs/format/objects.md, "Commit".
 const CONFLICTS_KEY: &[u8] = b"conflicts";
@@ -378,7 +379,10 @@ impl Repo {
                 }
             }
         }
-        let made = marked_text(&texts[0], &texts[1], &texts[2]);
+        // A form is made in one go; how long that takes has its bound in the comparison.
+        let never = AtomicBool::new(false);
+        let made = marked_text(&texts[0], &texts[1], &texts[2], &never);
+        let made = made.map_err(|_| RepoError::Cancelled)?;
         Ok((made.regions > 0).then_some(made))
     }
 

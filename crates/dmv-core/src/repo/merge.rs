@@ -61,8 +61,10 @@ pub struct MergeReport {
     pub conflicts: Vec<ConflictAt>,
     /// Moves of one side that the other side's changes went along with.
     pub moves: Vec<Moved>,
-    /// Whether there were too many changes to look for moves.
+    /// Whether there was too much to look for moves among all of it.
     pub moves_skipped: bool,
+    /// Where texts are in conflict that differ too much to tell all changes apart.
+    pub coarse: Vec<RepoPath>,
     /// Bytes of file content that had to be read to merge.
     pub content_bytes: u64,
     /// Files and symlinks written.
@@ -85,6 +87,7 @@ impl MergeReport {
             conflicts: Vec::new(),
             moves: Vec::new(),
             moves_skipped: false,
+            coarse: Vec::new(),
             content_bytes: 0,
             files: 0,
             bytes: 0,
@@ -340,6 +343,7 @@ impl Repo {
         report.conflicts = self.conflicts(&commit)?;
         report.moves = merged.moves;
         report.moves_skipped = merged.moves_skipped;
+        report.coarse = merged.coarse;
         report.content_bytes = merged.content_bytes;
         let form = self.form_with(&commit, self.record()?)?;
         let done = self.go_to(site, id, form, Some(sealed), what, options, job)?;

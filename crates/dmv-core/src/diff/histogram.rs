@@ -1,0 +1,471 @@
+//! Which lines two texts share, in the same order.
+//!
+//! The histogram algorithm, with which Git merges: the longest shared run that holds a rare line
+//! divides the texts, and so on in the parts. It takes off one run at a time, which costs the square
+//! of the length where all runs are equally long. So large parts are first divided by all lines that
+//! both have once (patience). Where every shared line is frequent, it is Myers' algorithm with the
+//! bound that Git has for it. Pending parts are on the heap.
+
+use super::lines::{Cancelled, Stop, Work};
+use std::cmp::Reverse;
+use std::ops::Range;
+
+/// A line that is more frequent than this in the old text divides nothing.
+const MAX_OCCURRENCES: u32 = 64;
+/// Parts with more lines are divided by lines that both have once.
+const LARGE_PART: usize = 2000;
+/// Edits after which Myers' search takes the best place it has reached, at least.
+const MIN_MYERS_COST: usize = 256;
+
+const NONE: u32 = u32::MAX;
+
+/// Lines that are equal, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub old: u32,
+    pub new: u32,
+    pub len: u32,
+}
+
+/// The shared runs in order, and whether the steps were used up before all were found. The numbers
+/// in both texts are below `count`.
+pub(super) fn runs(
+    old: &[u32],
+    new: &[u32],
+    count: usize,
+    work: &mut Work<'_>,
+) -> Result<(Vec<Run>, bool), Cancelled> {
+    let mut out = Vec::new();
+    let mut is_coarse = false;
+    let whole = Part {
+        old: 0..old.len(),
+        new: 0..new.len(),
+        is_plain: false,
+    };
+    let mut search = Search::new(old, new, count);
+    let mut tasks = vec![Task::Compare(whole)];
+    while let Some(task) = tasks.pop() {
+        let part = match task {
+            Task::Compare(part) => part,
+            Task::Shared(run) => {
+                put(&mut out, run);
+                continue;
+            }
+        };
+        let Some(part) = search.trim(part, &mut out, &mut tasks, work)? else {
+            continue;
+        };
+        if is_coarse {
+            continue;
+        }
+        match search.divide(&part, work) {
+            Ok(runs) => push_divided(&part, &runs, &mut tasks),
+            Err(Stop::TooMuch) => is_coarse = true,
+            Err(Stop::Cancelled) => return Err(Cancelled),
+        }
+    }
+    Ok((out, is_coarse))
+}
+
+/// Lines of both texts that are to be compared.
+#[derive(Clone, Debug)]
+struct Part {
+    old: Range<usize>,
+    new: Range<usize>,
+    /// All shared lines are frequent ones.
+    is_plain: bool,
+}
+
+enum Task {
+    Compare(Part),
+    /// Comes out after what was pushed later.
+    Shared(Run),
+}
+
+/// What divides a part.
+enum Divided {
+    Nowhere,
+    By(Vec<Run>),
+    /// At this place, without a shared line.
+    At(usize, usize),
+}
+
+fn put(out: &mut Vec<Run>, run: Run) {
+    match out.last_mut() {
+        Some(last) if (last.old + last.len, last.new + last.len) == (run.old, run.new) => {
+            last.len += run.len;
+        }
+        _ if run.len > 0 => out.push(run),
+        _ => {}
+    }
+}
+
+fn push_divided(part: &Part, divided: &Divided, tasks: &mut Vec<Task>) {
+    let is_plain = part.is_plain || matches!(divided, Divided::At(..));
+    let compare = |old: Range<usize>, new: Range<usize>| Task::Compare(Part { old, new, is_plain });
+    let mut end = (part.old.end, part.new.end);
+    match divided {
+        Divided::Nowhere => return,
+        Divided::At(old, new) => {
+            tasks.push(compare(*old..end.0, *new..end.1));
+            end = (*old, *new);
+        }
+        Divided::By(runs) => {
+            for run in runs.iter().rev() {
+                let (old, new, len) = (run.old as usize, run.new as usize, run.len as usize);
+                tasks.push(compare(old + len..end.0, new + len..end.1));
+                tasks.push(Task::Shared(*run));
+                end = (old, new);
+            }
+        }
+    }
+    tasks.push(compare(part.old.start..end.0, part.new.start..end.1));
+}
+
+/// The texts, and tables by line number that are clean between two searches.
+struct Search<'a> {
+    old: &'a [u32],
+    new: &'a [u32],
+    /// The first place of a line in the old part; with `next` all of them.
+    head: Vec<u32>,
+    next: Vec<u32>,
+    old_count: Vec<u32>,
+    new_count: Vec<u32>,
+    /// By diagonal: up to where in the new text a run was followed, plus one.
+    covered: Vec<u32>,
+    touched: Vec<u32>,
+    /// Myers' two frontiers, by diagonal.
+    frontiers: [Vec<i64>; 2],
+}
+
+impl<'a> Search<'a> {
+    fn new(old: &'a [u32], new: &'a [u32], count: usize) -> Search<'a> {
+        Search {
+            old,
+            new,
+            head: vec![NONE; count],
+            next: vec![NONE; old.len()],
+            old_count: vec![0; count],
+            new_count: vec![0; count],
+            covered: Vec::new(),
+            touched: Vec::new(),
+            frontiers: [Vec::new(), Vec::new()],
+        }
+    }
+
+    /// Takes off what both begin and end with. `None`: nothing is left to compare.
+    fn trim(
+        &self,
+        mut part: Part,
+        out: &mut Vec<Run>,
+        tasks: &mut Vec<Task>,
+        work: &mut Work<'_>,
+    ) -> Result<Option<Part>, Cancelled> {
+        let (a, b) = (&self.old[part.old.clone()], &self.new[part.new.clone()]);
+        let ahead = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+        let (a, b) = (&a[ahead..], &b[ahead..]);
+        let both = a.iter().rev().zip(b.iter().rev());
+        let behind = both.take_while(|(a, b)| a == b).count();
+        work.watch(1 + ahead + behind)?;
+        let run = |old: usize, new: usize, len: usize| Run {
+            old: old as u32,
+            new: new as u32,
+            len: len as u32,
+        };
+        put(out, run(part.old.start, part.new.start, ahead));
+        part.old = part.old.start + ahead..part.old.end - behind;
+        part.new = part.new.start + ahead..part.new.end - behind;
+        if behind > 0 {
+            tasks.push(Task::Shared(run(part.old.end, part.new.end, behind)));
+        }
+        Ok((!part.old.is_empty() && !part.new.is_empty()).then_some(part))
+    }
+
+    fn divide(&mut self, part: &Part, work: &mut Work<'_>) -> Result<Divided, Stop> {
+        if part.is_plain {
+            return self.middle(part, work);
+        }
+        work.spend(2 * (part.old.len() + part.new.len()))?;
+        if part.old.len().max(part.new.len()) > LARGE_PART {
+            let runs = self.unique(part, work)?;
+            if !runs.is_empty() {
+                return Ok(Divided::By(runs));
+            }
+        }
+        self.index(part);
+        let found = self.longest(part, work);
+        self.clear(part);
+        match found? {
+            Found::Run(run) => Ok(Divided::By(vec![run])),
+            Found::Nothing => Ok(Divided::Nowhere),
+            Found::OnlyFrequent => self.middle(part, work),
+        }
+    }
+
+    fn index(&mut self, part: &Part) {
+        for at in part.old.clone().rev() {
+            let line = self.old[at] as usize;
+            self.next[at] = self.head[line];
+            self.head[line] = at as u32;
+            self.old_count[line] += 1;
+        }
+    }
+
+    fn clear(&mut self, part: &Part) {
+        for at in part.old.clone() {
+            let line = self.old[at] as usize;
+            self.head[line] = NONE;
+            self.old_count[line] = 0;
+        }
+        for diagonal in self.touched.drain(..) {
+            self.covered[diagonal as usize] = 0;
+        }
+    }
+
+    /// Lines that both have once, as many as are in the same order.
+    fn unique(&mut self, part: &Part, work: &mut Work<'_>) -> Result<Vec<Run>, Stop> {
+        self.index(part);
+        for line in &self.new[part.new.clone()] {
+            self.new_count[*line as usize] += 1;
+        }
+        let mut both = Vec::new();
+        for at in part.new.clone() {
+            let line = self.new[at] as usize;
+            if self.old_count[line] == 1 && self.new_count[line] == 1 {
+                both.push((self.head[line], at as u32));
+            }
+        }
+        for line in &self.new[part.new.clone()] {
+            self.new_count[*line as usize] = 0;
+        }
+        self.clear(part);
+        work.spend(both.len() * both.len().max(2).ilog2() as usize)?;
+        let mut runs = Vec::new();
+        for at in longest_rising(&both) {
+            let (old, new) = both[at];
+            put(&mut runs, Run { old, new, len: 1 });
+        }
+        Ok(runs)
+    }
+
+    /// The longest shared run that holds a line which is not frequent; of several the one with the
+    /// rarest line, then the first.
+    fn longest(&mut self, part: &Part, work: &mut Work<'_>) -> Result<Found, Stop> {
+        let diagonals = part.old.len() + part.new.len() + 1;
+        if self.covered.len() < diagonals {
+            self.covered.resize(diagonals, 0);
+        }
+        let mut any = false;
+        let mut best: Option<(Run, u32)> = None;
+        for new_at in part.new.clone() {
+            let line = self.new[new_at] as usize;
+            let count = self.old_count[line];
+            any = any || count > 0;
+            if count == 0 || count > MAX_OCCURRENCES {
+                continue;
+            }
+            work.spend(count as usize)?;
+            let mut next = self.head[line];
+            while next != NONE {
+                let old_at = next as usize;
+                next = self.next[old_at];
+                let diagonal = (old_at - part.old.start) + (part.new.end - new_at);
+                if self.covered[diagonal] as usize > new_at {
+                    continue;
+                }
+                let (run, rarest) = self.extend(part, (old_at, new_at), count);
+                work.spend(run.len as usize)?;
+                if self.covered[diagonal] == 0 {
+                    self.touched.push(diagonal as u32);
+                }
+                self.covered[diagonal] = run.new + run.len;
+                let key = |(run, rarest): &(Run, u32)| {
+                    (
+                        run.len,
+                        Reverse(*rarest),
+                        Reverse(run.old),
+                        Reverse(run.new),
+                    )
+                };
+                if best
+                    .as_ref()
+                    .is_none_or(|best| key(&(run, rarest)) > key(best))
+                {
+                    best = Some((run, rarest));
+                }
+            }
+        }
+        Ok(match best {
+            Some((run, _)) => Found::Run(run),
+            None if any => Found::OnlyFrequent,
+            None => Found::Nothing,
+        })
+    }
+
+    /// The run through a shared line, and how often its rarest line occurs.
+    fn extend(&self, part: &Part, at: (usize, usize), count: u32) -> (Run, u32) {
+        let (a, b) = (
+            &self.old[part.old.start..at.0],
+            &self.new[part.new.start..at.1],
+        );
+        let both = a.iter().rev().zip(b.iter().rev());
+        let before = both.take_while(|(a, b)| a == b).count();
+        let (a, b) = (&self.old[at.0..part.old.end], &self.new[at.1..part.new.end]);
+        let behind = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+        let lines = &self.old[at.0 - before..at.0 + behind];
+        let counts = lines.iter().map(|line| self.old_count[*line as usize]);
+        let rarest = counts.min().unwrap_or(count);
+        let run = Run {
+            old: (at.0 - before) as u32,
+            new: (at.1 - before) as u32,
+            len: (before + behind) as u32,
+        };
+        (run, rarest)
+    }
+
+    /// Where the shortest way from one end of the part to the other comes past, as Git looks for it
+    /// (`xdl_split`): from both ends at once, and after many edits the best place so far.
+    fn middle(&mut self, part: &Part, work: &mut Work<'_>) -> Result<Divided, Stop> {
+        let (a, b) = (&self.old[part.old.clone()], &self.new[part.new.clone()]);
+        let place = myers_middle(a, b, &mut self.frontiers, work)?;
+        let (x, y) = (place.0.min(a.len()), place.1.min(b.len()));
+        // A corner would divide nothing.
+        if (x, y) == (0, 0) || (x, y) == (a.len(), b.len()) {
+            return Ok(Divided::Nowhere);
+        }
+        Ok(Divided::At(part.old.start + x, part.new.start + y))
+    }
+}
+
+enum Found {
+    Run(Run),
+    Nothing,
+    /// There are shared lines, and each is frequent.
+    OnlyFrequent,
+}
+
+/// Which of the pairs, in the order of their second number, make the longest list in which the first
+/// rises as well.
+fn longest_rising(pairs: &[(u32, u32)]) -> Vec<usize> {
+    // The last of the best list of each length so far, and what is before each.
+    let mut lasts: Vec<u32> = Vec::new();
+    let mut before = vec![NONE; pairs.len()];
+    for (n, (old, _)) in pairs.iter().enumerate() {
+        let len = lasts.partition_point(|last| pairs[*last as usize].0 < *old);
+        if len > 0 {
+            before[n] = lasts[len - 1];
+        }
+        match lasts.get_mut(len) {
+            Some(last) => *last = n as u32,
+            None => lasts.push(n as u32),
+        }
+    }
+    let mut out = Vec::with_capacity(lasts.len());
+    let mut at = lasts.last().copied().unwrap_or(NONE);
+    while at != NONE {
+        out.push(at as usize);
+        at = before[at as usize];
+    }
+    out.reverse();
+    out
+}
+
+/// A place `(x, y)` on a short way through two texts, neither of which is empty. `ways` are tables
+/// that are made as long as is needed.
+fn myers_middle(
+    a: &[u32],
+    b: &[u32],
+    ways: &mut [Vec<i64>; 2],
+    work: &mut Work<'_>,
+) -> Result<(usize, usize), Stop> {
+    let (n, m) = (a.len() as i64, b.len() as i64);
+    let most = (a.len() + b.len()).isqrt().max(MIN_MYERS_COST);
+    // Diagonals are x - y, from -m to n, with one more at each end.
+    let (low, high) = (-m, n);
+    let at = |diagonal: i64| (diagonal + m + 1) as usize;
+    for way in ways.iter_mut() {
+        way.resize(way.len().max(a.len() + b.len() + 3), 0);
+    }
+    let [forth, back] = ways;
+    let last = n - m;
+    let is_odd = last % 2 != 0;
+    forth[at(0)] = 0;
+    back[at(last)] = n;
+    let (mut fmin, mut fmax, mut bmin, mut bmax) = (0, 0, last, last);
+    let equal = |x: i64, y: i64| a[x as usize] == b[y as usize];
+    for cost in 1.. {
+        work.spend((fmax - fmin + bmax - bmin).max(0) as usize + 2)?;
+        (fmin, fmax) = widen((fmin, fmax), (low, high), forth, &at, -1);
+        for d in (fmin..=fmax).rev().step_by(2) {
+            let mut x = (forth[at(d - 1)] + 1).max(forth[at(d + 1)]);
+            let from = x;
+            while x < n && x - d < m && x - d >= 0 && equal(x, x - d) {
+                x += 1;
+            }
+            work.spend((x - from) as usize)?;
+            forth[at(d)] = x;
+            if is_odd && bmin <= d && d <= bmax && back[at(d)] <= x {
+                return Ok(clamped(x, x - d));
+            }
+        }
+        (bmin, bmax) = widen((bmin, bmax), (low, high), back, &at, i64::MAX);
+        for d in (bmin..=bmax).rev().step_by(2) {
+            let mut x = back[at(d - 1)].min(back[at(d + 1)].saturating_sub(1));
+            let from = x;
+            while x > 0 && x - d > 0 && x <= n && x - d <= m && equal(x - 1, x - d - 1) {
+                x -= 1;
+            }
+            work.spend((from - x) as usize)?;
+            back[at(d)] = x;
+            if !is_odd && fmin <= d && d <= fmax && x <= forth[at(d)] {
+                return Ok(clamped(x, x - d));
+            }
+        }
+        if cost >= most {
+            break;
+        }
+    }
+    let forward = (fmin..=fmax).rev().step_by(2).map(|d| {
+        let x = forth[at(d)].min(n).min(m + d);
+        (x + x - d, x, x - d)
+    });
+    let backward = (bmin..=bmax).rev().step_by(2).map(|d| {
+        let x = back[at(d)].max(0).max(d);
+        (x + x - d, x, x - d)
+    });
+    let ahead = forward.max_by_key(|(sum, ..)| *sum).unwrap_or_default();
+    let behind = backward.min_by_key(|(sum, ..)| *sum).unwrap_or_default();
+    Ok(match n + m - behind.0 < ahead.0 {
+        true => clamped(ahead.1, ahead.2),
+        false => clamped(behind.1, behind.2),
+    })
+}
+
+/// One diagonal more at each end, or one less where there is none. What is beyond is out of reach.
+fn widen(
+    (min, max): (i64, i64),
+    (low, high): (i64, i64),
+    way: &mut [i64],
+    at: &impl Fn(i64) -> usize,
+    beyond: i64,
+) -> (i64, i64) {
+    let min = match min > low {
+        true => {
+            way[at(min - 2)] = beyond;
+            min - 1
+        }
+        false => min + 1,
+    };
+    let max = match max < high {
+        true => {
+            way[at(max + 2)] = beyond;
+            max + 1
+        }
+        false => max - 1,
+    };
+    (min, max)
+}
+
+fn clamped(x: i64, y: i64) -> (usize, usize) {
+    (x.max(0) as usize, y.max(0) as usize)
+}
