@@ -10,7 +10,9 @@ use dmv_core::hash::ObjectId;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::object::root::Lack;
 use dmv_core::object::tree::TreeEntry;
-use dmv_core::repo::{Rename, Repo, RepoError, StatusOptions, WorktreeChange, WorktreeSide};
+use dmv_core::repo::{
+    Rename, Renames as Found, Repo, RepoError, StatusOptions, WorktreeChange, WorktreeSide,
+};
 use dmv_core::worktree::scan::Select;
 use dmv_core::worktree::select::Paths;
 use std::collections::{HashMap, HashSet};
@@ -73,7 +75,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         };
         let watch = context.watch("looking at");
         let changes = repo.diff_worktree(old, &paths, &options, &context.job)?;
-        let renames = Renames::new(repo.renames_among(&changes, &context.job)?);
+        let renames = Renames::new(context, repo.renames_among(&changes, &context.job)?);
         drop(watch);
         bring_changes(context, &repo, &changes, !args.stat)?;
         for change in &changes {
@@ -113,6 +115,15 @@ fn sides(
     })
 }
 
+/// Says so where renamed files may be missing.
+pub fn tell_limited(context: &Context, found: &Found) {
+    if found.is_limited {
+        let text =
+            "note: too many files were added or deleted to look for renames among all of them";
+        context.ui.note(text);
+    }
+}
+
 /// Takes one path that differs: the path, what it was renamed from, and both states.
 type Show<'a> =
     dyn FnMut(&RepoPath, Option<&Rename>, Side<'_>, Side<'_>) -> Result<(), Failure> + 'a;
@@ -124,7 +135,9 @@ struct Renames {
 }
 
 impl Renames {
-    fn new(renames: Vec<Rename>) -> Renames {
+    fn new(context: &Context, found: Found) -> Renames {
+        tell_limited(context, &found);
+        let renames = found.list;
         let from = renames.iter().map(|rename| rename.from.clone()).collect();
         let by_path = |rename: Rename| (rename.to.clone(), rename);
         let to = renames.into_iter().map(by_path).collect();
@@ -165,7 +178,10 @@ pub fn each_change(
             needs.answer()
         })?;
     }
-    let renames = Renames::new(repo.renames_between(old, new, paths, &context.job)?);
+    let renames = Renames::new(
+        context,
+        repo.renames_between(old, new, paths, &context.job)?,
+    );
     let mut visitor = Visitor {
         paths,
         renames: &renames,

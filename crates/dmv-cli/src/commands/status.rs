@@ -90,10 +90,15 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let mut report = repo.status(&options, &context.job)?;
     let renames = repo.renames(&report.changes, &context.job)?;
     drop(watch);
+    super::diff::tell_limited(context, &renames);
     report
         .changes
         .retain(|change| select.includes(&change.path));
-    let renames: Renames = renames.into_iter().map(|r| (r.to.clone(), r)).collect();
+    let renames: Renames = renames
+        .list
+        .into_iter()
+        .map(|r| (r.to.clone(), r))
+        .collect();
     let gone: HashSet<&[u8]> = renames.values().map(|r| &r.from[..]).collect();
     // The old path is told with the new one.
     let told = |c: &PathChange| c.kind != ChangeKind::Deleted || !gone.contains(&c.path[..]);

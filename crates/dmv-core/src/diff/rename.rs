@@ -1,20 +1,30 @@
 //! Files that are gone in one place and new in another, perhaps changed on the way.
 //!
 //! A file is found by the id of its content, then by how much of its content is left: at least half
-//! of the longer of the two, as in Git. Nothing here says that a user moved it: it is for showing.
+//! of the longer of the two, as in Git. Each content is read once and kept as a sketch. Memory and
+//! time are about linear in the number of files: of many files only those are compared that share
+//! pieces which few others have (`likely`).
 
-use crate::hash::{ObjectId, chunk_id};
-use crate::limits::{MAX_MERGE_TEXT_BYTES, MAX_RENAME_BYTES, MAX_RENAME_CHUNKS, MAX_RENAME_PAIRS};
-use crate::object::list::{Blob, BlobChunks};
+mod likely;
+mod sketch;
+
+pub use sketch::{Sketch, Sketcher, sketch_of};
+
+use crate::hash::ObjectId;
+use crate::limits::{
+    MAX_MERGE_TEXT_BYTES, MAX_RENAME_BYTES, MAX_RENAME_PAIRS, MAX_RENAME_PATHS, MAX_RENAME_PIECES,
+};
 use crate::object::tree::TreeEntry;
-use crate::object::{ObjectError, ObjectRead, ObjectType};
+use likely::{Likely, Place};
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
-/// Bytes after which a line is taken for over, so that content without lines has pieces too.
-const PIECE_BYTES: usize = 64;
-/// The least part of the longer content that has to be shared, in percent.
-const MIN_PERCENT: u8 = 50;
+/// The least part of the longer content that has to be shared, in millionths.
+const MIN_SHARE: u64 = 500_000;
+/// Pieces that are kept of a content at least, however many files there are.
+const MIN_PIECES: usize = 16;
+/// Of a file that is known by its chunks only their list is read: about a byte in so many.
+const CONTENT_PER_LIST: u64 = 1024;
 
 /// A file that is gone, or new.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +35,10 @@ pub struct Candidate<'a> {
     pub size: u64,
     /// The id of its content, where it is known.
     pub id: Option<ObjectId>,
+    /// Whether it is a file; others are only paired when they are equal.
+    pub is_blob: bool,
+    /// Bytes to read for its sketch.
+    pub read_bytes: u64,
 }
 
 impl<'a> Candidate<'a> {
@@ -34,11 +48,20 @@ impl<'a> Candidate<'a> {
             path,
             size: entry.size,
             id: Some(entry.id),
+            is_blob: entry.kind.is_blob(),
+            read_bytes: match entry.size <= MAX_MERGE_TEXT_BYTES {
+                true => entry.size,
+                false => entry.size / CONTENT_PER_LIST,
+            },
         }
     }
 
-    fn name(&self) -> &[u8] {
+    fn name(&self) -> &'a [u8] {
         self.path.rsplit(|b| *b == b'/').next().unwrap_or_default()
+    }
+
+    fn is_open(&self) -> bool {
+        self.is_blob && self.size > 0
     }
 }
 
@@ -53,8 +76,17 @@ pub struct Pair {
     pub percent: u8,
 }
 
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pairs {
+    /// Each file is in one pair at most.
+    pub list: Vec<Pair>,
+    /// Whether there was too much to look at all of it.
+    pub is_limited: bool,
+}
+
 /// Which list a file is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
     /// Those that are gone.
     Gone,
@@ -62,233 +94,232 @@ pub enum Side {
     New,
 }
 
-/// Pairs files of equal content, then those that are most alike; each is in one pair at most.
+/// Where the content of files comes from.
+pub trait Contents {
+    /// What can go wrong.
+    type Error;
+
+    /// The sketch of one file; `None`: it is in no pair with a file that differs.
+    fn sketch(
+        &mut self,
+        side: Side,
+        n: usize,
+        sketcher: Sketcher,
+    ) -> Result<Option<Sketch>, Self::Error>;
+
+    /// Whether a file may be what another has become.
+    fn is_free(&mut self, new: usize) -> Result<bool, Self::Error> {
+        let _ = new;
+        Ok(true)
+    }
+
+    /// Asked now and then; an error ends the search.
+    fn go_on(&mut self) -> Result<(), Self::Error>;
+}
+
+/// Pairs files of equal content, then those that are most alike.
 ///
-/// `pieces` is asked for the content of what is near in size; `None` from it: this file is in no
-/// pair. With more than [`MAX_RENAME_PAIRS`] to compare or [`MAX_RENAME_BYTES`] to read only equal
-/// content is paired.
-pub fn pair<E>(
+/// At most [`MAX_RENAME_BYTES`] are read, the shortest files first, and of each list at most
+/// [`MAX_RENAME_PATHS`] files are looked at for what they share.
+pub fn pair<C: Contents>(
     gone: &[Candidate<'_>],
     new: &[Candidate<'_>],
-    pieces: &mut dyn FnMut(Side, usize) -> Result<Option<Pieces>, E>,
-) -> Result<Vec<Pair>, E> {
-    let mut out = equal(gone, new);
-    let used: BTreeSet<usize> = out.iter().map(|pair| pair.from).collect();
-    let taken: BTreeSet<usize> = out.iter().map(|pair| pair.to).collect();
+    contents: &mut C,
+) -> Result<Pairs, C::Error> {
+    let mut out = Pairs {
+        list: equal(gone, new, contents)?,
+        is_limited: false,
+    };
+    let used: BTreeSet<usize> = out.list.iter().map(|pair| pair.from).collect();
+    let taken: BTreeSet<usize> = out.list.iter().map(|pair| pair.to).collect();
     let open = |list: &[Candidate<'_>], done: &BTreeSet<usize>| -> Vec<usize> {
         (0..list.len())
-            .filter(|n| !done.contains(n) && list[*n].size > 0)
+            .filter(|n| !done.contains(n) && list[*n].is_open())
             .collect()
     };
-    let (from, mut to) = (open(gone, &used), open(new, &taken));
-    to.sort_by_key(|n| new[*n].size);
-    let mut near = Vec::new();
-    for a in from {
-        let size = gone[a].size;
-        let first = to.partition_point(|b| new[*b].size < size.div_ceil(2));
-        for b in &to[first..] {
-            if new[*b].size > size.saturating_mul(2) {
-                break;
-            }
-            near.push((a, *b));
-            if near.len() > MAX_RENAME_PAIRS {
-                return Ok(out);
-            }
-        }
+    let mut open = [open(gone, &used), open(new, &taken)];
+    for list in &mut open {
+        out.is_limited |= list.len() > MAX_RENAME_PATHS;
+        list.truncate(MAX_RENAME_PATHS);
     }
-    let mut sizes: HashMap<(Side, usize), u64> = HashMap::new();
-    for (a, b) in &near {
-        sizes.insert((Side::Gone, *a), gone[*a].size);
-        sizes.insert((Side::New, *b), new[*b].size);
-    }
-    let short = sizes.values().filter(|size| **size <= MAX_MERGE_TEXT_BYTES);
-    if short.sum::<u64>() > MAX_RENAME_BYTES {
-        return Ok(out);
-    }
-    let mut known: HashMap<(Side, usize), Option<Pieces>> = HashMap::new();
-    let mut scored = Vec::new();
-    for (a, b) in near {
-        for key in [(Side::Gone, a), (Side::New, b)] {
-            if let std::collections::hash_map::Entry::Vacant(slot) = known.entry(key) {
-                slot.insert(pieces(key.0, key.1)?);
-            }
-        }
-        let (Some(x), Some(y)) = (&known[&(Side::Gone, a)], &known[&(Side::New, b)]) else {
-            continue;
-        };
-        let longer = gone[a].size.max(new[b].size).max(1);
-        let percent = u128::from(x.shared_with(y)) * 100 / u128::from(longer);
-        let percent = percent.min(99) as u8;
-        if percent >= MIN_PERCENT {
-            let other_name = gone[a].name() != new[b].name();
-            scored.push((Reverse(percent), other_name, a, b));
-        }
-    }
+    let lists = [gone, new];
+    let open = worth_reading(lists, open, &mut out.is_limited);
+    let [from, to] = sketches(lists, open, contents)?;
+    let mut scored = scored(lists, &from, &to, contents)?;
     scored.sort_unstable();
     let (mut used, mut taken) = (BTreeSet::new(), BTreeSet::new());
-    for (Reverse(percent), _, from, to) in scored {
-        if !used.contains(&from) && !taken.contains(&to) {
+    for (Reverse(share), _, from, to) in scored {
+        let (from, to) = (from as usize, to as usize);
+        if !used.contains(&from) && !taken.contains(&to) && contents.is_free(to)? {
             used.insert(from);
             taken.insert(to);
-            out.push(Pair { from, to, percent });
+            let percent = (share / 10_000).min(99) as u8;
+            out.list.push(Pair { from, to, percent });
         }
     }
     Ok(out)
 }
 
 /// Pairs files of one content, those of one name first.
-fn equal(gone: &[Candidate<'_>], new: &[Candidate<'_>]) -> Vec<Pair> {
-    let mut by_id: HashMap<ObjectId, Vec<usize>> = HashMap::new();
-    // The last comes out of each list first.
-    for (n, file) in new.iter().enumerate().rev() {
-        if let Some(id) = file.id.filter(|_| file.size > 0) {
-            by_id.entry(id).or_default().push(n);
-        }
-    }
+fn equal<C: Contents>(
+    gone: &[Candidate<'_>],
+    new: &[Candidate<'_>],
+    contents: &mut C,
+) -> Result<Vec<Pair>, C::Error> {
     let mut out = Vec::new();
-    let mut used = BTreeSet::new();
+    let (mut used, mut taken) = (BTreeSet::new(), BTreeSet::new());
     for same_name in [true, false] {
+        let mut fits: HashMap<(ObjectId, bool, &[u8]), VecDeque<usize>> = HashMap::new();
+        let key = |file: &Candidate<'_>| file.id.filter(|_| file.size > 0);
+        for (n, file) in new.iter().enumerate() {
+            if let (Some(id), false) = (key(file), taken.contains(&n)) {
+                let name = if same_name { file.name() } else { b"" };
+                fits.entry((id, file.is_blob, name))
+                    .or_default()
+                    .push_back(n);
+            }
+        }
         for (from, file) in gone.iter().enumerate() {
-            let Some(fits) = file.id.and_then(|id| by_id.get_mut(&id)) else {
+            let (Some(id), false) = (key(file), used.contains(&from)) else {
                 continue;
             };
-            let at = fits
-                .iter()
-                .rposition(|n| !same_name || new[*n].name() == file.name());
-            if let (Some(at), false) = (at, used.contains(&from)) {
-                let to = fits.remove(at);
-                used.insert(from);
-                let percent = 100;
-                out.push(Pair { from, to, percent });
+            let name = if same_name { file.name() } else { b"" };
+            let Some(list) = fits.get_mut(&(id, file.is_blob, name)) else {
+                continue;
+            };
+            while let Some(to) = list.pop_front() {
+                contents.go_on()?;
+                if contents.is_free(to)? {
+                    used.insert(from);
+                    taken.insert(to);
+                    let percent = 100;
+                    out.push(Pair { from, to, percent });
+                    break;
+                }
             }
+        }
+    }
+    Ok(out)
+}
+
+/// The least and the greatest size that a file may have which shares half with one of this size.
+fn near(size: u64) -> (u64, u64) {
+    (size.div_ceil(2), size.saturating_mul(2))
+}
+
+/// Of both lists what is near in size to something of the other, the shortest files first, as much
+/// as may be read.
+fn worth_reading(
+    lists: [&[Candidate<'_>]; 2],
+    open: [Vec<usize>; 2],
+    is_limited: &mut bool,
+) -> [Vec<usize>; 2] {
+    let sizes = [0, 1].map(|s: usize| {
+        let mut sizes: Vec<u64> = open[s].iter().map(|n| lists[s][*n].size).collect();
+        sizes.sort_unstable();
+        sizes
+    });
+    let mut wanted: Vec<(u64, usize, usize)> = Vec::new();
+    for (s, list) in open.iter().enumerate() {
+        for n in list {
+            let size = lists[s][*n].size;
+            let (least, most) = near(size);
+            let others = &sizes[1 - s];
+            let first = others.partition_point(|other| *other < least);
+            if others.get(first).is_some_and(|other| *other <= most) {
+                wanted.push((size, s, *n));
+            }
+        }
+    }
+    wanted.sort_unstable();
+    let mut left = MAX_RENAME_BYTES;
+    let mut out = [Vec::new(), Vec::new()];
+    for (_, s, n) in wanted {
+        match left.checked_sub(lists[s][n].read_bytes) {
+            Some(rest) => {
+                left = rest;
+                out[s].push(n);
+            }
+            None => *is_limited = true,
         }
     }
     out
 }
 
-/// How many bytes of each piece a content holds. Pieces are lines or, of long files, chunks.
-#[derive(Debug, Default)]
-pub struct Pieces(HashMap<[u8; 16], u64>);
-
-impl Pieces {
-    /// Of content that is short enough to be looked at line by line: up to
-    /// [`MAX_MERGE_TEXT_BYTES`].
-    pub fn of_content(content: &[u8]) -> Pieces {
-        let mut out = Pieces::default();
-        for line in content.split_inclusive(|b| *b == b'\n') {
-            for piece in line.chunks(PIECE_BYTES) {
-                out.add(&chunk_id(piece), piece.len() as u64);
-            }
-        }
-        out
-    }
-
-    /// Of a longer content, by its chunks.
-    pub fn of_chunks(chunks: impl IntoIterator<Item = (ObjectId, u64)>) -> Pieces {
-        let mut out = Pieces::default();
-        for (id, len) in chunks {
-            out.add(&id, len);
-        }
-        out
-    }
-
-    fn add(&mut self, piece: &ObjectId, bytes: u64) {
-        let mut key = [0; 16];
-        key.copy_from_slice(&piece.as_bytes()[..16]);
-        *self.0.entry(key).or_default() += bytes;
-    }
-
-    /// Bytes that both have.
-    pub fn shared_with(&self, other: &Pieces) -> u64 {
-        let (few, many) = match self.0.len() <= other.0.len() {
-            true => (&self.0, &other.0),
-            false => (&other.0, &self.0),
-        };
-        few.iter()
-            .filter_map(|(piece, bytes)| many.get(piece).map(|other| bytes.min(other)))
-            .sum()
-    }
+/// A file with the sketch of its content.
+struct Sketched {
+    n: usize,
+    size: u64,
+    sketch: Sketch,
 }
 
-/// The pieces of a stored file; `None` when it has too many chunks or is not all here.
-pub fn pieces_of(reader: &dyn ObjectRead, blob: Blob) -> Result<Option<Pieces>, ObjectError> {
-    let mut chunks = Vec::new();
-    for chunk in BlobChunks::new(reader, blob) {
-        let (_, id, len) = match chunk {
-            Err(ObjectError::Missing { .. }) => return Ok(None),
-            chunk => chunk?,
+/// Reads each file once. Those of a list come in the order of their sizes, then names.
+fn sketches<C: Contents>(
+    lists: [&[Candidate<'_>]; 2],
+    open: [Vec<usize>; 2],
+    contents: &mut C,
+) -> Result<[Vec<Sketched>; 2], C::Error> {
+    let files = open[0].len() + open[1].len();
+    let most = (MAX_RENAME_PIECES / files.max(1)).max(MIN_PIECES);
+    let mut out = [Vec::new(), Vec::new()];
+    for (s, mut list) in open.into_iter().enumerate() {
+        let side = [Side::Gone, Side::New][s];
+        list.sort_by_key(|n| (lists[s][*n].size, lists[s][*n].name(), *n));
+        for n in list {
+            contents.go_on()?;
+            if let Some(sketch) = contents.sketch(side, n, Sketcher::new(most))? {
+                let size = lists[s][n].size;
+                out[s].push(Sketched { n, size, sketch });
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// A pair with its share, so that the best comes first.
+type Scored = (Reverse<u64>, bool, u32, u32);
+
+fn scored<C: Contents>(
+    [gone, new]: [&[Candidate<'_>]; 2],
+    from: &[Sketched],
+    to: &[Sketched],
+    contents: &mut C,
+) -> Result<Vec<Scored>, C::Error> {
+    let range = |size: u64| {
+        let (least, most) = near(size);
+        let first = to.partition_point(|file| file.size < least);
+        first..to.partition_point(|file| file.size <= most)
+    };
+    let pairs: usize = from.iter().map(|file| range(file.size).len()).sum();
+    let likely =
+        (pairs > MAX_RENAME_PAIRS).then(|| Likely::new(to.iter().map(|file| &file.sketch)));
+    let mut out = Vec::new();
+    for file in from {
+        contents.go_on()?;
+        let range = range(file.size);
+        let others: Vec<usize> = match &likely {
+            None => range.collect(),
+            Some(likely) => {
+                let name = gone[file.n].name();
+                let at = range.start
+                    + to[range.clone()].partition_point(|other| {
+                        (other.size, new[other.n].name()) < (file.size, name)
+                    });
+                likely.of(&file.sketch, &Place { range, at })
+            }
         };
-        if chunks.len() >= MAX_RENAME_CHUNKS {
-            return Ok(None);
-        }
-        chunks.push((id, len));
-    }
-    if blob.size > MAX_MERGE_TEXT_BYTES {
-        return Ok(Some(Pieces::of_chunks(chunks)));
-    }
-    let mut content = Vec::new();
-    for (id, _) in chunks {
-        match reader.read(ObjectType::Chunk, &id)? {
-            Some(bytes) => content.extend_from_slice(&bytes),
-            None => return Ok(None),
+        for other in others {
+            let other = &to[other];
+            let sizes = [file.size, other.size];
+            let share = file.sketch.share(&other.sketch, sizes);
+            if share >= MIN_SHARE {
+                let other_name = gone[file.n].name() != new[other.n].name();
+                out.push((Reverse(share), other_name, file.n as u32, other.n as u32));
+            }
         }
     }
-    Ok(Some(Pieces::of_content(&content)))
+    Ok(out)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    type Listed<'a> = (&'a str, &'a [u8]);
-
-    fn candidate<'a>((path, content): &Listed<'a>) -> Candidate<'a> {
-        Candidate {
-            path: path.as_bytes(),
-            size: content.len() as u64,
-            id: Some(chunk_id(content)),
-        }
-    }
-
-    fn pairs(gone: &[Listed<'_>], new: &[Listed<'_>]) -> Vec<(usize, usize, u8)> {
-        let a: Vec<_> = gone.iter().map(candidate).collect();
-        let b: Vec<_> = new.iter().map(candidate).collect();
-        let mut pieces = |side, n: usize| {
-            let content = match side {
-                Side::Gone => gone[n].1,
-                Side::New => new[n].1,
-            };
-            Ok::<_, ObjectError>(Some(Pieces::of_content(content)))
-        };
-        let found = pair(&a, &b, &mut pieces).expect("nothing fails");
-        found.iter().map(|p| (p.from, p.to, p.percent)).collect()
-    }
-
-    const LINES: &[u8] = b"one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n";
-
-    #[test]
-    fn equal_content_is_paired_by_name_first() {
-        let gone = [("a/x", LINES), ("a/y", LINES)];
-        let new = [("b/y", LINES), ("b/z", LINES)];
-        assert_eq!(pairs(&gone, &new), [(1, 0, 100), (0, 1, 100)]);
-        assert_eq!(pairs(&[("a", b"")], &[("b", b"")]), []);
-    }
-
-    #[test]
-    fn what_shares_half_is_paired_the_most_alike_first() {
-        let edited = [LINES, b"nine\n"].concat();
-        let more = [&edited[..], b"ten\neleven\n"].concat();
-        let gone = [("a", LINES)];
-        let found = pairs(&gone, &[("b", &more), ("c", &edited)]);
-        assert_eq!(found.len(), 1);
-        assert_eq!((found[0].0, found[0].1), (0, 1));
-        assert!((80..99).contains(&found[0].2), "{found:?}");
-        assert_eq!(
-            pairs(
-                &gone,
-                &[("b", b"something else of the same length, really\n")]
-            ),
-            []
-        );
-    }
-}
+mod tests;

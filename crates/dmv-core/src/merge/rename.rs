@@ -1,20 +1,19 @@
 //! Files and directories that one side moved and the other changed.
 //!
 //! Only what one side deleted and the other changed is looked for, and only among what the first
-//! side added. A directory is found by its id, a file by the id of its content, then by how much
-//! of its content is left: at least half of the longer of the two, as in Git.
+//! side added. A directory is found by its id, a file as `diff::rename` does.
 
-use super::content::{blob_of, read_short};
+use super::content::blob_of;
 use super::{MergeError, Moved, Trees};
-use crate::diff::rename::{Pieces, pieces_of};
+use crate::diff::rename::{Candidate, Contents, Side, Sketch, Sketcher, pair, sketch_of};
 use crate::diff::{DiffVisitor, diff_trees};
 use crate::hash::ObjectId;
-use crate::limits::{MAX_MERGE_TEXT_BYTES, MAX_RENAME_BYTES, MAX_RENAME_PAIRS, MAX_RENAME_PATHS};
+use crate::limits::MAX_RENAME_PATHS;
 use crate::object::conflict::Term;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, lookup_path};
 use crate::object::{ObjectError, ObjectRead};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -119,12 +118,13 @@ pub(super) fn find(
             side,
             cancel,
             wanted_dirs: HashMap::new(),
-            dirs: Vec::new(),
+            dirs: BTreeMap::new(),
             added: Vec::new(),
-            too_many: false,
+            is_limited: false,
             failed: None,
         };
         search.run(sources, &mut found)?;
+        found.skipped |= search.is_limited;
     }
     Ok(found)
 }
@@ -139,10 +139,10 @@ struct Search<'a> {
     /// Directories looked for, by id.
     wanted_dirs: HashMap<ObjectId, usize>,
     /// Those that were found: which, and where.
-    dirs: Vec<(usize, RepoPath)>,
+    dirs: BTreeMap<usize, RepoPath>,
     /// Files that the side added.
     added: Vec<(RepoPath, TreeEntry)>,
-    too_many: bool,
+    is_limited: bool,
     failed: Option<MergeError>,
 }
 
@@ -158,138 +158,59 @@ impl Search<'_> {
         if let Some(failed) = self.failed.take() {
             return Err(failed);
         }
-        // It breaks off only when there is too much.
+        // Never `Break`: what is too much is passed over.
         let _ = walked?;
-        if self.too_many {
-            found.skipped = true;
-            return Ok(());
-        }
-        let mut open: Vec<&Source> = Vec::new();
-        let dirs = std::mem::take(&mut self.dirs);
-        for (n, to) in &dirs {
+        for (n, to) in &self.dirs {
             found.moves.add(&sources[*n], to, self.side);
         }
-        for source in sources.iter().filter(|s| s.base.kind != Kind::Directory) {
-            let inside = |(n, _): &(usize, RepoPath)| source.path.starts_with(&sources[*n].path);
-            if !dirs.iter().any(inside) && source.base.size > 0 {
-                open.push(source);
+        let moved: HashSet<&RepoPath> = self.dirs.keys().map(|n| &sources[*n].path).collect();
+        let is_inside = |path: &RepoPath| {
+            let mut above = path.parent();
+            while let Some(dir) = above {
+                if moved.contains(&dir) {
+                    return true;
+                }
+                above = dir.parent();
             }
+            false
+        };
+        let open: Vec<&Source> = sources
+            .iter()
+            .filter(|source| source.base.kind != Kind::Directory && source.base.size > 0)
+            .filter(|source| moved.is_empty() || !is_inside(&source.path))
+            .collect();
+        self.take_files(&open, found)
+    }
+
+    /// Pairs files of the same content, then those that share at least half of it.
+    fn take_files(&mut self, open: &[&Source], found: &mut Found) -> Result<(), MergeError> {
+        let gone: Vec<Candidate<'_>> = open
+            .iter()
+            .map(|source| Candidate::of_entry(source.path.as_bytes(), &source.base))
+            .collect();
+        let new: Vec<Candidate<'_>> = self
+            .added
+            .iter()
+            .map(|(path, entry)| Candidate::of_entry(path.as_bytes(), entry))
+            .collect();
+        let mut read = Read {
+            search: self,
+            open,
+            read_bytes: 0,
+        };
+        let pairs = pair(&gone, &new, &mut read)?;
+        found.content_bytes += read.read_bytes;
+        found.skipped |= pairs.is_limited;
+        for pair in pairs.list {
+            let to = &self.added[pair.to].0;
+            found.moves.add(open[pair.from], to, self.side);
         }
-        let open = self.take_equal(open, found)?;
-        self.take_similar(&open, found)
+        Ok(())
     }
 
     /// Whether nothing of the other side is where a move leads.
     fn is_free(&self, to: &RepoPath) -> Result<bool, ObjectError> {
         Ok(lookup_path(self.reader, &self.other, to)?.is_none())
-    }
-
-    /// Pairs files of the same content; those of the same name first. Returns the rest.
-    fn take_equal<'s>(
-        &mut self,
-        open: Vec<&'s Source>,
-        found: &mut Found,
-    ) -> Result<Vec<&'s Source>, MergeError> {
-        let mut by_id: HashMap<(ObjectId, bool), Vec<usize>> = HashMap::new();
-        for (n, (_, entry)) in self.added.iter().enumerate() {
-            let key = (entry.id, entry.kind.is_blob());
-            by_id.entry(key).or_default().push(n);
-        }
-        let mut rest = Vec::new();
-        let mut taken = BTreeSet::new();
-        for source in open {
-            let key = (source.base.id, source.base.kind.is_blob());
-            let mut fits = Vec::new();
-            for n in by_id.get(&key).into_iter().flatten().copied() {
-                if !taken.contains(&n) && self.is_free(&self.added[n].0)? {
-                    fits.push(n);
-                }
-            }
-            let name = source.path.file_name();
-            let same_name = fits.iter().find(|n| self.added[**n].0.file_name() == name);
-            match same_name.or(fits.first()).copied() {
-                Some(n) => {
-                    taken.insert(n);
-                    found.moves.add(source, &self.added[n].0, self.side);
-                }
-                None => rest.push(source),
-            }
-        }
-        let mut n = 0;
-        self.added.retain(|_| {
-            n += 1;
-            !taken.contains(&(n - 1))
-        });
-        Ok(rest)
-    }
-
-    /// Pairs files that share at least half of their content, the most alike first.
-    fn take_similar(&mut self, open: &[&Source], found: &mut Found) -> Result<(), MergeError> {
-        let open: Vec<&Source> = open
-            .iter()
-            .filter(|source| source.base.kind.is_blob())
-            .copied()
-            .collect();
-        let is_near = |a: u64, b: u64| a.min(b) >= a.max(b).div_ceil(2);
-        let mut pairs = Vec::new();
-        for (s, source) in open.iter().enumerate() {
-            for (n, (_, entry)) in self.added.iter().enumerate() {
-                if entry.kind.is_blob() && is_near(entry.size, source.base.size) {
-                    pairs.push((s, n));
-                }
-            }
-        }
-        let wanted: BTreeSet<usize> = pairs.iter().map(|(_, n)| *n).collect();
-        let short = |entry: &TreeEntry| entry.size <= MAX_MERGE_TEXT_BYTES;
-        let bytes: u64 = wanted
-            .iter()
-            .map(|n| &self.added[*n].1)
-            .chain(open.iter().map(|source| &source.base))
-            .filter(|entry| short(entry))
-            .map(|entry| entry.size)
-            .sum();
-        if pairs.len() > MAX_RENAME_PAIRS || bytes > MAX_RENAME_BYTES {
-            found.skipped = true;
-            return Ok(());
-        }
-        let mut before: HashMap<usize, Option<Pieces>> = HashMap::new();
-        let mut after: HashMap<usize, Option<Pieces>> = HashMap::new();
-        let mut scored = Vec::new();
-        for (s, n) in pairs {
-            let source = &open[s].base;
-            let entry = &self.added[n].1;
-            if short(source) != short(entry) {
-                continue;
-            }
-            for (map, key, entry) in [(&mut before, s, source), (&mut after, n, entry)] {
-                if let std::collections::hash_map::Entry::Vacant(slot) = map.entry(key) {
-                    if self.cancel.load(Ordering::Relaxed) {
-                        return Err(MergeError::Cancelled);
-                    }
-                    slot.insert(pieces(self.reader, entry, &mut found.content_bytes)?);
-                }
-            }
-            let (Some(a), Some(b)) = (&before[&s], &after[&n]) else {
-                continue;
-            };
-            let (shared, longer) = (a.shared_with(b), source.size.max(entry.size));
-            if shared >= longer.div_ceil(2) {
-                let other_name = self.added[n].0.file_name() != open[s].path.file_name();
-                let share = u128::from(shared) * 1_000_000 / u128::from(longer.max(1));
-                scored.push((std::cmp::Reverse(share), other_name, s, n));
-            }
-        }
-        scored.sort_unstable();
-        let (mut used, mut taken) = (BTreeSet::new(), BTreeSet::new());
-        for (_, _, s, n) in scored {
-            let to = &self.added[n].0;
-            if !used.contains(&s) && !taken.contains(&n) && self.is_free(to)? {
-                used.insert(s);
-                taken.insert(n);
-                found.moves.add(open[s], to, self.side);
-            }
-        }
-        Ok(())
     }
 
     /// Whether the directory at `dir` is one that is looked for, under a new name.
@@ -302,10 +223,10 @@ impl Search<'_> {
             Some(base) => lookup_path(self.reader, &base, dir)?.is_some(),
             None => false,
         };
-        if was_there || self.dirs.iter().any(|(found, _)| *found == n) || !self.is_free(dir)? {
+        if was_there || self.dirs.contains_key(&n) || !self.is_free(dir)? {
             return Ok(true);
         }
-        self.dirs.push((n, dir.clone()));
+        self.dirs.insert(n, dir.clone());
         Ok(false)
     }
 }
@@ -336,9 +257,9 @@ impl DiffVisitor for Search<'_> {
             && !matches!(new.kind, Kind::Directory | Kind::Conflict)
             && new.size > 0
         {
-            self.too_many = self.added.len() >= MAX_RENAME_PATHS;
-            if self.too_many {
-                return Ok(ControlFlow::Break(()));
+            if self.added.len() >= MAX_RENAME_PATHS {
+                self.is_limited = true;
+                return Ok(ControlFlow::Continue(()));
             }
             self.added.push((path.clone(), new.clone()));
         }
@@ -346,18 +267,46 @@ impl DiffVisitor for Search<'_> {
     }
 }
 
-/// The pieces of a file; `None` when it is too long or not all here.
-fn pieces(
-    reader: &dyn ObjectRead,
-    entry: &TreeEntry,
-    count: &mut u64,
-) -> Result<Option<Pieces>, ObjectError> {
-    let Some(term) = Term::of_entry(entry) else {
-        return Ok(None);
-    };
-    if entry.size <= MAX_MERGE_TEXT_BYTES {
-        let content = read_short(reader, blob_of(&term), count)?;
-        return Ok(content.map(|content| Pieces::of_content(&content)));
+/// Reads what is compared.
+struct Read<'a, 's> {
+    search: &'a Search<'s>,
+    open: &'a [&'a Source],
+    read_bytes: u64,
+}
+
+impl Contents for Read<'_, '_> {
+    type Error = MergeError;
+
+    fn sketch(
+        &mut self,
+        side: Side,
+        n: usize,
+        sketcher: Sketcher,
+    ) -> Result<Option<Sketch>, MergeError> {
+        let entry = match side {
+            Side::Gone => &self.open[n].base,
+            Side::New => &self.search.added[n].1,
+        };
+        let Some(term) = Term::of_entry(entry) else {
+            return Ok(None);
+        };
+        let read_bytes = &mut self.read_bytes;
+        Ok(sketch_of(
+            self.search.reader,
+            blob_of(&term),
+            sketcher,
+            read_bytes,
+        )?)
     }
-    pieces_of(reader, blob_of(&term))
+
+    fn is_free(&mut self, new: usize) -> Result<bool, MergeError> {
+        Ok(self.search.is_free(&self.search.added[new].0)?)
+    }
+
+    fn go_on(&mut self) -> Result<(), MergeError> {
+        match self.search.cancel.load(Ordering::Relaxed) {
+            true => Err(MergeError::Cancelled),
+            false => Ok(()),
+        }
+    }
 }

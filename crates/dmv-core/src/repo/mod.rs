@@ -53,7 +53,7 @@ pub use look::{Listed, Located, PathState, Wanted, blob_of};
 pub use merge::{FastForward, MergeOptions, MergeReport};
 pub use peers::{Access, MAX_PEER_NAME_BYTES, NotAKey, Peer, PeerKey};
 pub use recover::{RecoverReport, recover, recover_on};
-pub use rename::Rename;
+pub use rename::{Rename, Renames};
 pub use resolve::{Choice, ResolveReport};
 pub use revision::split_path;
 pub use slice::{BadSlice, RepoSlice};

@@ -3,23 +3,26 @@
 use super::diff::{WorktreeChange, WorktreeSide, chunks_of};
 use super::{ChangeKind, PathChange, Repo, RepoError};
 use crate::chunker::{Cutter, MAX_CUT_BYTES};
-use crate::diff::rename::{Candidate, Pieces, Side, pair, pieces_of};
+use crate::diff::rename::{Candidate, Contents, Pair, Side, Sketch, Sketcher, pair, sketch_of};
 use crate::diff::{DiffVisitor, diff_trees};
 use crate::fsutil::FileKind;
 use crate::hash::ObjectId;
 use crate::job::Job;
-use crate::limits::{MAX_MERGE_TEXT_BYTES, MAX_RENAME_BYTES, MAX_RENAME_PATHS};
+use crate::limits::{MAX_MERGE_TEXT_BYTES, MAX_RENAME_PATHS};
 use crate::object::ObjectType;
 use crate::object::list::BlobChunks;
 use crate::object::name::RepoPath;
 use crate::object::tree::{TreeEntry, lookup_path};
 use crate::repo::look::blob_of;
 use crate::worktree::select::Paths;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read as _};
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
+
+/// Files of one size and one beginning whose ends are looked at for one file.
+const MAX_ALIKE: usize = 16;
 
 /// A file that is gone in one place and new in another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +35,15 @@ pub struct Rename {
     pub entry: TreeEntry,
     /// How much of it is the same, in percent; 100: all of it.
     pub percent: u8,
+}
+
+/// Files that were moved.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Renames {
+    /// Each file is in one of them at most.
+    pub list: Vec<Rename>,
+    /// Whether there was too much to look at all of it, so that some may be missing.
+    pub is_limited: bool,
 }
 
 /// A file that is gone.
@@ -57,6 +69,7 @@ struct Collect<'a> {
     job: &'a Job,
     from: Vec<Gone>,
     to: Vec<New>,
+    is_limited: bool,
 }
 
 impl DiffVisitor for Collect<'_> {
@@ -78,21 +91,25 @@ impl DiffVisitor for Collect<'_> {
         if !self.paths.includes(path.as_bytes()) {
             return Ok(ControlFlow::Continue(()));
         }
+        let is_full = match (old, new) {
+            (Some(_), None) => self.from.len() >= MAX_RENAME_PATHS,
+            (None, Some(_)) => self.to.len() >= MAX_RENAME_PATHS,
+            _ => return Ok(ControlFlow::Continue(())),
+        };
+        self.is_limited |= is_full;
+        if is_full {
+            return Ok(ControlFlow::Continue(()));
+        }
         let path = path.as_bytes().to_vec();
         match (old, new) {
-            (Some(entry), None) => {
+            (Some(entry), _) => {
                 let entry = entry.clone();
                 self.from.push(Gone { path, entry });
             }
             (None, Some(entry)) => self.to.push(of_tree(path, entry)),
-            _ => {}
+            (None, None) => {}
         }
-        Ok(
-            match self.from.len().max(self.to.len()) > MAX_RENAME_PATHS {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            },
-        )
+        Ok(ControlFlow::Continue(()))
     }
 }
 
@@ -103,19 +120,21 @@ impl Repo {
     /// is not read, so that a look at a moved film costs no more than one at a moved note. It is for
     /// showing only: a commit stores what is there. Each file is in one pair at most; empty files
     /// and symlinks are in none.
-    pub fn renames(&self, changes: &[PathChange], job: &Job) -> Result<Vec<Rename>, RepoError> {
+    pub fn renames(&self, changes: &[PathChange], job: &Job) -> Result<Renames, RepoError> {
         let of = |kind| changes.iter().filter(move |change| change.kind == kind);
+        let most = MAX_RENAME_PATHS;
         let any = |kind| of(kind).next().is_some();
         let (true, true, Some(base)) = (
             any(ChangeKind::Deleted),
             any(ChangeKind::Added),
             self.base_commit()?,
         ) else {
-            return Ok(Vec::new());
+            return Ok(Renames::default());
         };
         let tree = self.read_commit(&base)?.tree;
         let mut gone = Vec::new();
-        for change in of(ChangeKind::Deleted) {
+        for change in of(ChangeKind::Deleted).take(most) {
+            go_on(job)?;
             let path = Repo::parse_path(&change.path)?;
             if let Some(entry) = lookup_path(self.objects(), &tree, &path)? {
                 let path = change.path.clone();
@@ -123,7 +142,8 @@ impl Repo {
             }
         }
         let mut new = Vec::new();
-        for change in of(ChangeKind::Added) {
+        for change in of(ChangeKind::Added).take(most) {
+            go_on(job)?;
             // What cannot be looked at is just not known to have been moved.
             let path = Repo::parse_path(&change.path)?;
             let stat = self.stat_worktree(&path).ok();
@@ -136,7 +156,9 @@ impl Repo {
                 });
             }
         }
-        self.pair_files(gone, new, job)
+        let kinds = [ChangeKind::Deleted, ChangeKind::Added];
+        let is_limited = kinds.into_iter().any(|kind| of(kind).count() > most);
+        self.pair_files(gone, new, is_limited, job)
     }
 
     /// Renames among what differs between a commit and the worktree.
@@ -144,7 +166,7 @@ impl Repo {
         &self,
         changes: &[WorktreeChange],
         job: &Job,
-    ) -> Result<Vec<Rename>, RepoError> {
+    ) -> Result<Renames, RepoError> {
         let (mut gone, mut new) = (Vec::new(), Vec::new());
         for change in changes {
             let path = change.path.as_bytes().to_vec();
@@ -165,28 +187,31 @@ impl Repo {
                 _ => {}
             }
         }
-        self.pair_files(gone, new, job)
+        let is_limited = gone.len().max(new.len()) > MAX_RENAME_PATHS;
+        gone.truncate(MAX_RENAME_PATHS);
+        new.truncate(MAX_RENAME_PATHS);
+        self.pair_files(gone, new, is_limited, job)
     }
 
-    /// Renames under `paths` from one tree to another; none where too many files came or went.
+    /// Renames under `paths` from one tree to another.
     pub fn renames_between(
         &self,
         old: Option<ObjectId>,
         new: Option<ObjectId>,
         paths: &Paths,
         job: &Job,
-    ) -> Result<Vec<Rename>, RepoError> {
+    ) -> Result<Renames, RepoError> {
         let mut collect = Collect {
             repo: self,
             paths,
             job,
             from: Vec::new(),
             to: Vec::new(),
+            is_limited: false,
         };
-        match diff_trees(self.objects(), old, new, &mut collect)? {
-            ControlFlow::Continue(()) => self.pair_files(collect.from, collect.to, job),
-            ControlFlow::Break(()) => Ok(Vec::new()),
-        }
+        // Never `Break`: what is too much is passed over.
+        let _ = diff_trees(self.objects(), old, new, &mut collect)?;
+        self.pair_files(collect.from, collect.to, collect.is_limited, job)
     }
 
     /// Where the file at `path` in the tree `new` was in the tree `old`, if it was moved.
@@ -199,7 +224,7 @@ impl Repo {
     ) -> Result<Option<RepoPath>, RepoError> {
         let all = Paths::default();
         let renames = self.renames_between(Some(*old), Some(*new), &all, job)?;
-        let found = renames.into_iter().find(|r| r.to == path.as_bytes());
+        let found = renames.list.into_iter().find(|r| r.to == path.as_bytes());
         found
             .map(|rename| Repo::parse_path(&rename.from))
             .transpose()
@@ -209,12 +234,13 @@ impl Repo {
         &self,
         mut gone: Vec<Gone>,
         mut new: Vec<New>,
+        is_limited: bool,
         job: &Job,
-    ) -> Result<Vec<Rename>, RepoError> {
+    ) -> Result<Renames, RepoError> {
         gone.retain(|file| file.entry.kind.is_blob());
         new.retain(|file| file.entry.as_ref().is_none_or(|e| e.kind.is_blob()));
         if gone.is_empty() || new.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Renames::default());
         }
         self.know_by_ends(&gone, &mut new, job)?;
         let before: Vec<Candidate<'_>> = gone
@@ -223,86 +249,81 @@ impl Repo {
             .collect();
         let after: Vec<Candidate<'_>> = new
             .iter()
-            .map(|file| Candidate {
-                path: &file.path,
-                size: file.size,
-                id: file.id,
+            .map(|file| match &file.entry {
+                Some(entry) => Candidate::of_entry(&file.path, entry),
+                None => Candidate {
+                    path: &file.path,
+                    size: file.size,
+                    id: file.id,
+                    is_blob: true,
+                    read_bytes: file.size,
+                },
             })
             .collect();
-        let mut budget = MAX_RENAME_BYTES;
-        let mut pieces = |side, n: usize| {
-            if job.is_cancelled() {
-                return Err(RepoError::Cancelled);
-            }
-            let entry = match side {
-                Side::Gone => Some(&gone[n].entry),
-                Side::New => new[n].entry.as_ref(),
-            };
-            match entry {
-                Some(entry) => Ok(pieces_of(self.objects(), blob_of(entry))?),
-                None => Ok(self.pieces_on_disk(&new[n], &mut budget, job)),
-            }
+        let mut read = Read {
+            repo: self,
+            gone: &gone,
+            new: &new,
+            job,
         };
-        let pairs = pair(&before, &after, &mut pieces)?;
-        let rename = |pair: crate::diff::rename::Pair| Rename {
+        let pairs = pair(&before, &after, &mut read)?;
+        let rename = |pair: Pair| Rename {
             from: gone[pair.from].path.clone(),
             to: new[pair.to].path.clone(),
             entry: gone[pair.from].entry.clone(),
             percent: pair.percent,
         };
-        Ok(pairs.into_iter().map(rename).collect())
+        Ok(Renames {
+            list: pairs.list.into_iter().map(rename).collect(),
+            is_limited: is_limited || pairs.is_limited,
+        })
     }
 
-    /// The pieces of a file on disk, unless that cannot be read or is more than the budget allows.
-    fn pieces_on_disk(&self, file: &New, budget: &mut u64, job: &Job) -> Option<Pieces> {
-        *budget = budget.checked_sub(file.size)?;
+    /// What a file on disk consists of, unless that cannot be read.
+    fn sketch_on_disk(&self, file: &New, sketcher: Sketcher, job: &Job) -> Option<Sketch> {
         let path = RepoPath::parse(&file.path).ok()?;
         let opened = self.open_worktree_file(&path).ok()?;
         if file.size > MAX_MERGE_TEXT_BYTES {
             let chunks = chunks_of(opened, job).ok()?;
-            return Some(Pieces::of_chunks(
-                chunks.into_iter().map(|(_, id, len)| (id, len)),
-            ));
+            return Some(sketcher.of_chunks(chunks.into_iter().map(|(_, id, len)| (id, len))));
         }
         let mut content = Vec::new();
         opened.take(file.size).read_to_end(&mut content).ok()?;
-        Some(Pieces::of_content(&content))
+        Some(sketcher.of_content(&content))
     }
 
     /// Tells the content of files on disk that have the size, the first and the last chunk of one
     /// that is gone.
     fn know_by_ends(&self, gone: &[Gone], new: &mut [New], job: &Job) -> Result<(), RepoError> {
-        let mut by_size: HashMap<u64, Vec<&TreeEntry>> = HashMap::new();
-        for file in gone.iter().filter(|file| file.entry.size > 0) {
-            by_size
-                .entry(file.entry.size)
-                .or_default()
-                .push(&file.entry);
-        }
-        let mut starts: HashMap<ObjectId, ObjectId> = HashMap::new();
-        for file in new.iter_mut().filter(|file| file.entry.is_none()) {
-            if job.is_cancelled() {
-                return Err(RepoError::Cancelled);
-            }
-            let Some(list) = by_size.get(&file.size) else {
+        let sizes: HashSet<u64> = new
+            .iter()
+            .filter(|file| file.entry.is_none())
+            .map(|file| file.size)
+            .collect();
+        let mut by_start: HashMap<(u64, ObjectId), Vec<&TreeEntry>> = HashMap::new();
+        let mut known = HashSet::new();
+        for Gone { entry, .. } in gone {
+            if entry.size == 0 || !sizes.contains(&entry.size) || !known.insert(entry.id) {
                 continue;
-            };
+            }
+            go_on(job)?;
+            let first = BlobChunks::new(self.objects(), blob_of(entry)).next();
+            if let Some((_, id, _)) = first.transpose()? {
+                by_start.entry((entry.size, id)).or_default().push(entry);
+            }
+        }
+        let wanted: HashSet<u64> = by_start.keys().map(|(size, _)| *size).collect();
+        for file in new.iter_mut().filter(|file| file.entry.is_none()) {
+            go_on(job)?;
+            if !wanted.contains(&file.size) {
+                continue;
+            }
             let Some((opened, first)) = self.first_chunk(&file.path) else {
                 continue;
             };
-            for entry in list {
-                let start = match starts.get(&entry.id) {
-                    Some(start) => *start,
-                    None => {
-                        let first = BlobChunks::new(self.objects(), blob_of(entry)).next();
-                        let Some((_, id, _)) = first.transpose()? else {
-                            continue;
-                        };
-                        starts.insert(entry.id, id);
-                        id
-                    }
-                };
-                if start == first && self.ends_alike(&opened, entry)? {
+            let alike = by_start.get(&(file.size, first));
+            for entry in alike.into_iter().flatten().take(MAX_ALIKE) {
+                if self.ends_alike(&opened, entry)? {
                     file.id = Some(entry.id);
                     break;
                 }
@@ -331,6 +352,46 @@ impl Repo {
         let mut end = vec![0; len as usize];
         let read: io::Result<()> = file.read_exact_at(&mut end, offset);
         Ok(read.is_ok() && ObjectType::Chunk.id_of(&end) == id)
+    }
+}
+
+fn go_on(job: &Job) -> Result<(), RepoError> {
+    match job.is_cancelled() {
+        true => Err(RepoError::Cancelled),
+        false => Ok(()),
+    }
+}
+
+/// Reads what is compared.
+struct Read<'a> {
+    repo: &'a Repo,
+    gone: &'a [Gone],
+    new: &'a [New],
+    job: &'a Job,
+}
+
+impl Contents for Read<'_> {
+    type Error = RepoError;
+
+    fn sketch(
+        &mut self,
+        side: Side,
+        n: usize,
+        sketcher: Sketcher,
+    ) -> Result<Option<Sketch>, RepoError> {
+        let entry = match side {
+            Side::Gone => Some(&self.gone[n].entry),
+            Side::New => self.new[n].entry.as_ref(),
+        };
+        let objects = self.repo.objects();
+        Ok(match entry {
+            Some(entry) => sketch_of(objects, blob_of(entry), sketcher, &mut 0)?,
+            None => self.repo.sketch_on_disk(&self.new[n], sketcher, self.job),
+        })
+    }
+
+    fn go_on(&mut self) -> Result<(), RepoError> {
+        go_on(self.job)
     }
 }
 
