@@ -11,7 +11,7 @@ use crate::hash::ObjectId;
 use crate::object::commit::Commit;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use std::cmp::Ordering;
-use std::collections::{BTreeSet, BinaryHeap, HashMap};
+use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
 
 /// Reads and decodes one commit.
 pub fn load_commit(reader: &dyn ObjectRead, id: &ObjectId) -> Result<Commit, ObjectError> {
@@ -88,6 +88,30 @@ pub fn merge_bases(
     }
     bases.sort_unstable();
     Ok(bases)
+}
+
+/// Those of `ids` that no other of them descends from, in id order. All of them have to be here.
+///
+/// One walk through what lies between them, however many they are.
+pub fn best_of(reader: &dyn ObjectRead, ids: &[ObjectId]) -> Result<Vec<ObjectId>, ObjectError> {
+    let mut open: BTreeSet<ObjectId> = ids.iter().copied().collect();
+    let mut walk = Walk::new(reader);
+    for id in &open {
+        walk.require(id)?;
+    }
+    let mut below = HashSet::new();
+    let mut best = Vec::new();
+    while !open.is_empty()
+        && let Some(next) = walk.next()?
+    {
+        // All its descendants have been seen.
+        if open.remove(&next.id) && !below.contains(&next.id) {
+            best.push(next.id);
+        }
+        below.extend(next.commit.parents);
+    }
+    best.sort_unstable();
+    Ok(best)
 }
 
 const FROM_A: u8 = 1;
@@ -398,6 +422,20 @@ mod tests {
         assert!(!h.is_ancestor(line[4], line[0])?);
         assert_eq!(h.bases(line[1], line[4])?, [line[1]]);
         assert_eq!(h.bases(line[3], line[3])?, [line[3]]);
+        Ok(())
+    }
+
+    #[test]
+    fn the_best_of_several_are_those_that_no_other_descends_from() -> Outcome {
+        let mut h = History::default();
+        let line = h.line(&[], 4)?;
+        let beside = h.commit(&[line[1]])?;
+        let best = |ids: &[ObjectId]| best_of(&h.mem, ids);
+        assert_eq!(best(&[line[0], line[2], line[0]])?, [line[2]]);
+        assert_eq!(best(&line)?, [line[3]]);
+        let two = sorted(vec![line[2], beside]);
+        assert_eq!(best(&[beside, line[1], line[2]])?, two);
+        assert_eq!(best(&[])?, []);
         Ok(())
     }
 

@@ -2,8 +2,8 @@
 
 use super::{MergeError, Merged, Trees, merge_trees};
 use crate::hash::ObjectId;
-use crate::history::{is_ancestor, load_commit, merge_bases};
-use crate::limits::MAX_MERGE_BASES;
+use crate::history::{best_of, load_commit, merge_bases};
+use crate::limits::{MAX_BASE_DEPTH, MAX_MERGE_BASES};
 use crate::object::mem::MemObjects;
 use crate::object::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
 use std::collections::HashMap;
@@ -14,7 +14,8 @@ use std::sync::atomic::AtomicBool;
 ///
 /// With several merge bases, these are merged first, oldest questions first, and their conflicts
 /// stay conflicts: what the sides have agreed on since cancels. With none, everything was added by
-/// both. At most `MAX_MERGE_BASES` bases at a time are considered.
+/// both. At most `MAX_MERGE_BASES` bases at a time are considered, and bases of bases as far back as
+/// `MAX_BASE_DEPTH`: behind that the first of them is the base.
 pub fn merge_commits(
     reader: &dyn ObjectRead,
     writer: &mut dyn ObjectWrite,
@@ -67,6 +68,7 @@ fn virtual_base(
     // there is an end.
     let mut stack = vec![begin(bases)?];
     loop {
+        let depth = stack.len();
         let task = stack.last_mut().expect("the last one returns");
         let (count, tree) = task.merged;
         let Some(next) = task.all.get(count).copied() else {
@@ -84,6 +86,7 @@ fn virtual_base(
             [only] => Some(load_commit(both, &only)?.tree),
             _ => match known.get(&bases) {
                 Some(tree) => Some(*tree),
+                None if depth >= MAX_BASE_DEPTH => Some(load_commit(both, &bases[0])?.tree),
                 None => {
                     stack.push(begin(bases)?);
                     continue;
@@ -114,19 +117,7 @@ fn common(
     for one in merged {
         all.extend(merge_bases(reader, one, next)?);
     }
-    all.sort_unstable();
-    all.dedup();
-    let mut best = Vec::new();
-    for one in &all {
-        let mut below = false;
-        for other in all.iter().filter(|other| *other != one) {
-            below = below || is_ancestor(reader, one, other)?;
-        }
-        if !below {
-            best.push(*one);
-        }
-    }
-    Ok(best)
+    best_of(reader, &all)
 }
 
 /// Reads what was just made, and everything else.

@@ -1,3 +1,5 @@
+mod many;
+
 use super::walk::read_conflict;
 use super::*;
 use crate::object::ObjectType;
