@@ -4,7 +4,7 @@ use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::refs::Effect;
 use dmv_core::repo::{
-    CheckoutOptions, CheckoutTarget, Head, RefKind, Repo, RepoError, UndoOptions,
+    CheckoutOptions, CheckoutTarget, Head, RefKind, Repo, RepoError, UndoOptions, UndoWhat,
 };
 use dmv_tests::crashlab::Outcome;
 use dmv_tests::rng::Rng;
@@ -220,7 +220,7 @@ impl Subject {
         fits &= branch(&goal) || Self::base(&goal).is_none();
         let before = self.files()?;
         let options = UndoOptions {
-            operation: (back > 0).then_some(id),
+            what: UndoWhat::Operation(id),
             settings: Default::default(),
             asked: asked("undo"),
         };

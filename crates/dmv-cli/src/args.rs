@@ -84,6 +84,7 @@ pub enum Command {
     Tag(commands::tag::Args),
     Worktree(commands::worktree::Args),
     Undo(commands::undo::Args),
+    Redo(commands::redo::Args),
     Merge(commands::merge::Args),
     Conflicts(commands::conflicts::Args),
     Resolve(commands::resolve::Args),

@@ -28,6 +28,8 @@ pub enum Kind {
     Color,
     /// A whole number of seconds, at least one.
     Seconds,
+    /// A number of bytes, with a unit or without: `500MB`, `10GiB`.
+    Size,
     /// A program with arguments. A repository's file cannot set it: it may be somebody else's.
     Program,
 }
@@ -45,7 +47,7 @@ pub struct Key {
 }
 
 /// All settings.
-pub const KEYS: [Key; 12] = [
+pub const KEYS: [Key; 13] = [
     key("user.name", Kind::Text, None, "the author's name"),
     key("user.email", Kind::Text, None, "the author's address"),
     key(
@@ -77,6 +79,12 @@ pub const KEYS: [Key; 12] = [
         Kind::Color,
         Some("auto"),
         "when to use colours: auto, always, never",
+    ),
+    key(
+        "undo.keep-max-size",
+        Kind::Size,
+        Some("10GiB"),
+        "how much of what a command overwrites is kept for dmv undo without asking",
     ),
     key(
         "net.offline",
@@ -239,6 +247,12 @@ impl Config {
         Ok(Duration::from_secs(value.expect("it was checked")))
     }
 
+    /// The number of bytes that the setting `name` gives, which has a built-in value.
+    pub fn size(&self, name: &'static str) -> Result<u64, Failure> {
+        let value = self.value(name)?.and_then(|value| size(&value));
+        Ok(value.expect("it was checked"))
+    }
+
     /// The repository's remotes and their addresses, by name.
     pub fn remotes(&self) -> Vec<(String, String)> {
         let table = self.repository.get(REMOTES).and_then(Value::as_table);
@@ -291,7 +305,10 @@ impl Config {
 
 /// The environment variable of a setting: `user.name` is `DMV_USER_NAME`.
 pub fn variable(key: &Key) -> String {
-    format!("DMV_{}", key.name.to_ascii_uppercase().replace('.', "_"))
+    format!(
+        "DMV_{}",
+        key.name.to_ascii_uppercase().replace(['.', '-'], "_")
+    )
 }
 
 /// The user's file.
@@ -319,12 +336,38 @@ pub fn check(key: &Key, value: &str, place: &str) -> Result<(), Failure> {
         Kind::Relay => value.is_empty() || is_web_address(value),
         Kind::Color => matches!(value, "auto" | "always" | "never"),
         Kind::Seconds => value.parse().is_ok_and(|n: u32| n > 0),
+        Kind::Size => size(value).is_some(),
     };
     if fits {
         Ok(())
     } else {
         Err(bad(key, value, place))
     }
+}
+
+/// A number of bytes: digits, perhaps with a fraction, and a unit. `K` and `KB` are 1000, `KiB` is 1024.
+pub fn size(text: &str) -> Option<u64> {
+    let digits = |c: char| c.is_ascii_digit() || c == '.';
+    let (number, unit) = text.split_at(text.find(|c| !digits(c)).unwrap_or(text.len()));
+    let unit = unit.trim_start().to_ascii_lowercase();
+    let factor = match unit.as_str() {
+        "" | "b" => 1u64,
+        unit => {
+            let (prefix, rest) = unit.split_at_checked(1)?;
+            let power = 1 + "kmgtpe".find(prefix)? as u32;
+            let base: u64 = match rest {
+                "" | "b" => 1000,
+                "ib" => 1024,
+                _ => return None,
+            };
+            base.checked_pow(power)?
+        }
+    };
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(factor);
+    }
+    let bytes = number.parse::<f64>().ok()? * factor as f64;
+    (bytes < u64::MAX as f64).then_some(bytes as u64)
 }
 
 /// Whether a value looks like one; who uses it parses it.
@@ -345,6 +388,7 @@ fn bad(key: &Key, value: &str, place: &str) -> Failure {
         Kind::Relay => "http://HOST:PORT or https://HOST",
         Kind::Color => "auto, always or never",
         Kind::Seconds => "a number of seconds, at least 1",
+        Kind::Size => "a size such as 500MB or 10GiB",
     };
     let place = if place.is_empty() {
         String::new()
@@ -364,7 +408,7 @@ fn as_text(key: &Key, value: &Value) -> Option<String> {
     match (key.kind, value) {
         (Kind::Bool, Value::Boolean(b)) => Some(b.to_string()),
         (Kind::Bool, _) => None,
-        (Kind::Seconds, Value::Integer(n)) => Some(n.to_string()),
+        (Kind::Seconds | Kind::Size, Value::Integer(n)) => Some(n.to_string()),
         (_, Value::String(text)) => Some(text.clone()),
         _ => None,
     }

@@ -11,7 +11,7 @@ use dmv_core::object::commit::Commit;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{
-    Asked, CONFIG_FILE, Located, PathState, Repo, RepoError, Wanted, Who, WorktreeSettings,
+    Asked, CONFIG_FILE, Keep, Located, PathState, Repo, RepoError, Wanted, Who, WorktreeSettings,
     discover, split_path,
 };
 use dmv_core::subset::PathSet;
@@ -111,6 +111,10 @@ impl Context {
             git_ignore: config.is_set("ignore.git")?,
             global_ignore: config.path("ignore.file")?,
             portable_names: config.is_set("names.portable")?,
+            keep: match (config.size("undo.keep-max-size")?, self.globals.yes) {
+                (limit, true) => Keep::UpToOrNothing(limit),
+                (limit, false) => Keep::UpTo(limit),
+            },
         })
     }
 

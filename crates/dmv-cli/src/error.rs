@@ -403,6 +403,12 @@ fn sort(e: &RepoError) -> Sorted {
         }
         RepoError::InUse { .. } => hinted("in-use", EXIT_REFUSED, "dmv worktree list"),
         RepoError::WouldLose { .. } => hinted("would-lose", EXIT_REFUSED, "dmv status"),
+        RepoError::TooMuchToKeep { .. } => hinted(
+            "too-much-to-keep",
+            EXIT_REFUSED,
+            "dmv config set undo.keep-max-size SIZE",
+        ),
+        RepoError::NotKept { .. } => hinted("not-kept", EXIT_REFUSED, "dmv status"),
         RepoError::Moved { name } => (
             "branch-moved",
             EXIT_REFUSED,
@@ -421,6 +427,7 @@ fn sort(e: &RepoError) -> Sorted {
         }
         RepoError::NoOperation { .. } => hinted("no-operation", EXIT_OTHER, "dmv op log"),
         RepoError::NothingToUndo => hinted("nothing-to-undo", EXIT_OTHER, "dmv op log"),
+        RepoError::NothingToRedo => hinted("nothing-to-redo", EXIT_OTHER, "dmv op log"),
         RepoError::ChangedSince {
             by: Some((id, _)), ..
         } => (

@@ -10,6 +10,7 @@ mod date;
 mod error;
 mod format;
 mod graph;
+mod keeping;
 mod partial;
 mod peers;
 mod places;

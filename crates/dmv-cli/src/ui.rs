@@ -192,8 +192,12 @@ pub fn report(failure: &Failure, json: bool) -> u8 {
     failure.exit
 }
 
+/// Whether somebody is there who can be asked.
+pub fn can_ask() -> bool {
+    is_watched() && io::stdin().is_terminal()
+}
+
 /// Asks a question at the terminal; anything but yes is no.
-#[cfg(feature = "quic")]
 pub fn ask(question: &str) -> bool {
     let mut err = io::stderr().lock();
     // Whoever cannot read the question will not answer it.

@@ -19,7 +19,7 @@ fn read(place: &Place, path: &str) -> Outcome<String> {
 }
 
 #[test]
-fn undo_of_a_commit_leaves_its_edits_and_undo_of_that_commits_them_again() -> Outcome {
+fn undo_of_a_commit_leaves_its_edits_and_redo_commits_them_again() -> Outcome {
     let place = Place::with_repository()?;
     place.write("f", "one")?;
     let one = place.commit("one")?;
@@ -35,8 +35,7 @@ fn undo_of_a_commit_leaves_its_edits_and_undo_of_that_commits_them_again() -> Ou
     let status = place.json(&["status", "--json"])?;
     assert_eq!(status["changes"][0]["change"], "modified");
     assert_eq!(status["moved"], json!(false));
-    // Again: redo.
-    let redone = place.json(&["undo", "--json"])?;
+    let redone = place.json(&["redo", "--json"])?;
     assert_eq!(redone["commit"], json!(two));
     assert_eq!(place.json(&["status", "--json"])?["clean"], json!(true));
     let log = place.records(&["op", "log", "--json"])?;
@@ -55,8 +54,54 @@ fn undo_of_the_first_commit_leaves_a_branch_without_one() -> Outcome {
         place.json(&["status", "--json"])?["changes"][0]["change"],
         "added"
     );
-    place.ok(&["undo"])?;
+    place.fails(20, &["undo"])?;
+    place.ok(&["redo"])?;
     assert_eq!(place.json(&["status", "--json"])?["clean"], json!(true));
+    Ok(())
+}
+
+#[test]
+fn each_undo_goes_one_operation_back_and_each_redo_one_forward() -> Outcome {
+    let place = Place::with_repository()?;
+    let mut commits = Vec::new();
+    for text in ["one", "two", "three"] {
+        place.write("f", text)?;
+        commits.push(place.commit(text)?);
+    }
+    let at = || {
+        Ok::<_, Box<dyn std::error::Error>>(place.json(&["status", "--json"])?["commit"].clone())
+    };
+    place.fails(20, &["redo"])?;
+    place.ok(&["undo"])?;
+    assert_eq!(at()?, json!(commits[1]));
+    place.ok(&["tag", "v1"])?;
+    let errors = place.fails(20, &["redo"])?;
+    assert!(errors.contains("nothing to redo"), "{errors}");
+    // The tag, then the second commit: what was undone before it is passed over.
+    place.ok(&["undo"])?;
+    assert_eq!(at()?, json!(commits[1]));
+    place.ok(&["undo"])?;
+    assert_eq!(at()?, json!(commits[0]));
+    let said = place.ok(&["redo"])?;
+    assert!(said.contains("done again: dmv commit"), "{said}");
+    assert_eq!(at()?, json!(commits[1]));
+    place.ok(&["redo"])?;
+    assert!(place.ok(&["tag"])?.contains("v1"));
+    place.fails(20, &["redo"])?;
+    // Back and forth as often as one likes.
+    for _ in 0..3 {
+        place.ok(&["undo"])?;
+        place.ok(&["undo"])?;
+        assert_eq!(at()?, json!(commits[0]));
+        place.ok(&["redo"])?;
+        place.ok(&["redo"])?;
+        assert_eq!(at()?, json!(commits[1]));
+    }
+    assert_eq!(read(&place, "f")?, "three");
+    // An undo can be undone by its id, as any operation.
+    place.ok(&["undo", &operation(&place, "tag v1")?])?;
+    place.ok(&["undo", &operation(&place, "dmv undo")?])?;
+    assert!(place.ok(&["tag"])?.contains("v1"));
     Ok(())
 }
 
@@ -89,7 +134,7 @@ fn undo_of_a_checkout_brings_the_files_back_and_refuses_where_work_would_be_lost
         (read(&place, "f")?, read(&place, "new")?),
         ("two".into(), "kept".into())
     );
-    place.ok(&["undo"])?;
+    place.ok(&["redo"])?;
     assert_eq!(read(&place, "f")?, "one");
     assert!(!place.work().join("only-here").exists());
     Ok(())

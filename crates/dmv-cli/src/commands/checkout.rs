@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
-use crate::supply::supplied;
+use crate::keeping::{OverwrittenValue, keeping, tell_overwritten};
 use dmv_core::object::name::escape;
 use dmv_core::repo::{
     CheckoutOptions, CheckoutReport, CheckoutTarget, Head, RefKind, Repo, RepoError, RevisionError,
@@ -34,7 +34,7 @@ pub struct Args {
     /// Have all paths again
     #[arg(long, conflicts_with = "limit")]
     all: bool,
-    /// Discard uncommitted changes of tracked files
+    /// Overwrite uncommitted changes of tracked files; `dmv undo` brings them back
     #[arg(short, long)]
     force: bool,
     /// Make this branch, at REV, and switch to it: one operation
@@ -52,6 +52,8 @@ struct Document {
     subset: Vec<String>,
     idle_patterns: Vec<String>,
     problems: Vec<ProblemValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overwritten: Option<OverwrittenValue>,
 }
 
 /// Runs the command.
@@ -66,7 +68,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         true => Some(Subset::everything()),
         false => args.limit.read(context, &repo)?,
     };
-    let options = CheckoutOptions {
+    let mut options = CheckoutOptions {
         subset,
         force: args.force,
         settings: context.settings()?,
@@ -76,7 +78,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         CheckoutTarget::NewBranch(name, _) => Some(clean(name)),
         _ => None,
     };
-    let report = supplied(context, &repo, "checking out", || {
+    let report = keeping(context, &repo, "checking out", |settings| {
+        options.settings = settings.clone();
         repo.checkout(target.clone(), &options, &context.job)
     })?;
     if let (Some(name), false) = (made, context.globals.json || context.ui.quiet()) {
@@ -124,6 +127,7 @@ pub fn finish(context: &Context, report: &CheckoutReport, switched: bool) -> Res
             subset: patterns(&report.subset),
             idle_patterns: report.idle_patterns.iter().map(|p| shown(p)).collect(),
             problems: problems(&report.refused),
+            overwritten: OverwrittenValue::new(&report.overwritten),
         })?;
     } else if !ui.quiet() {
         let mut out = ui.out();
@@ -141,6 +145,7 @@ pub fn finish(context: &Context, report: &CheckoutReport, switched: bool) -> Res
         let files = count(report.files, "file", "files");
         writeln!(out, "{files} written ({}){removed}", bytes(report.bytes))?;
     }
+    tell_overwritten(context, &report.overwritten);
     tell_idle(context, &report.idle_patterns);
     for problem in &report.refused {
         let (path, why) = (escape(&problem.path), &problem.why);

@@ -160,7 +160,7 @@ impl Tour<'_> {
 
         self.say("Any of that can be taken back, and done again.")?;
         self.dmv(&["undo"])?;
-        self.dmv(&["undo"])?;
+        self.dmv(&["redo"])?;
         self.dmv(&["op", "log", "-n", "4"])
     }
 

@@ -29,6 +29,7 @@ pub mod peers;
 pub mod pull;
 pub mod push;
 pub mod recover;
+pub mod redo;
 pub mod remote;
 pub mod resolve;
 pub mod restore;
@@ -71,6 +72,7 @@ pub fn run(context: &Context, command: Command) -> Result<u8, Failure> {
         Command::Tag(args) => tag::run(context, &args),
         Command::Worktree(args) => worktree::run(context, &args),
         Command::Undo(args) => undo::run(context, &args),
+        Command::Redo(args) => redo::run(context, &args),
         Command::Merge(args) => merge::run(context, args),
         Command::Conflicts(args) => conflicts::run(context, &args),
         Command::Resolve(args) => resolve::run(context, &args),

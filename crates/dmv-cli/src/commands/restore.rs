@@ -3,12 +3,13 @@
 use super::checkout::finish;
 use crate::context::Context;
 use crate::error::Failure;
-use crate::supply::supplied;
+use crate::keeping::keeping;
 use std::ffi::OsString;
 
 /// Put files back as a commit has them
 ///
-/// Uncommitted changes of these files are discarded; files that the commit does not have stay.
+/// Uncommitted changes of these files are overwritten; `dmv undo` brings them back. Files that the
+/// commit does not have stay.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv restore media/scene4\n  dmv restore --from @~3 notes.txt")]
 pub struct Args {
@@ -28,9 +29,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         None => None,
     };
     let paths = context.paths(&repo, &args.paths)?;
-    let (settings, asked) = (context.settings()?, context.asked()?);
-    let report = supplied(context, &repo, "restoring", || {
-        repo.restore(from, &paths, &settings, asked.clone(), &context.job)
+    let asked = context.asked()?;
+    let report = keeping(context, &repo, "restoring", |settings| {
+        repo.restore(from, &paths, settings, asked.clone(), &context.job)
     })?;
     finish(context, &report, false)
 }

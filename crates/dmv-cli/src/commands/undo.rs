@@ -8,19 +8,21 @@ use crate::supply::supplied;
 use dmv_core::hash::{ObjectId, encode_hex};
 use dmv_core::object::name::escape;
 use dmv_core::refs::Change;
-use dmv_core::repo::{Head, UndoOptions, UndoReport};
+use dmv_core::repo::{Head, UndoOptions, UndoReport, UndoWhat};
 use serde::Serialize;
 use std::io::Write;
 
 /// Take back what a command did to branches, tags and the worktree
 ///
-/// Without OP, what was last done in this worktree: another undo too, so that undoing twice does it
-/// again. What a commit took in stays in the worktree, uncommitted. Where files have to change, a
+/// Without OP, what was last done in this worktree; each further undo goes one operation back, and
+/// `dmv redo` goes forward again. Files that a command has overwritten come back, also uncommitted
+/// ones. What a commit took in stays in the worktree, uncommitted. Where files have to change, a
 /// change that is not committed is never lost: then nothing is done.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv undo\n  dmv op log -n 10\n  dmv undo 3f5a0c1d\n\n\
-                  An older operation can be undone while nothing has changed again what it changed."
+                  An older operation can be undone while nothing has changed again what it changed. \
+                  To undo an undo is to do again what it took back."
 )]
 pub struct Args {
     /// The operation, as `dmv op log` names it
@@ -53,19 +55,30 @@ struct RefValue {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    take_back(
+        context,
+        match &args.operation {
+            Some(id) => UndoWhat::Operation(id.clone()),
+            None => UndoWhat::Last,
+        },
+    )
+}
+
+/// Takes an operation back, and tells what came of it.
+pub fn take_back(context: &Context, what: UndoWhat) -> Result<u8, Failure> {
+    let is_redo = what == UndoWhat::LastUndo;
     let repo = context.repo()?;
     let options = UndoOptions {
-        operation: args.operation.clone(),
+        what,
         settings: context.settings()?,
         asked: context.asked()?,
     };
-    let report = supplied(context, &repo, "undoing", || {
-        repo.undo(&options, &context.job)
-    })?;
+    let doing = if is_redo { "redoing" } else { "undoing" };
+    let report = supplied(context, &repo, doing, || repo.undo(&options, &context.job))?;
     if context.globals.json {
         context.ui.json(&document(&report))?;
     } else if !context.ui.quiet() {
-        print(context, &report, repo.worktree_root().is_some())?;
+        print(context, &report, repo.worktree_root().is_some(), is_redo)?;
     }
     for problem in &report.refused {
         let (path, why) = (escape(&problem.path), &problem.why);
@@ -112,9 +125,17 @@ fn refs(changes: &[Change]) -> Vec<RefValue> {
     .collect()
 }
 
-fn print(context: &Context, report: &UndoReport, in_worktree: bool) -> Result<(), Failure> {
+fn print(
+    context: &Context,
+    report: &UndoReport,
+    in_worktree: bool,
+    is_redo: bool,
+) -> Result<(), Failure> {
     let mut out = context.ui.out();
-    writeln!(out, "undone: {}", clean(&report.undone.command))?;
+    match &report.again {
+        Some(command) => writeln!(out, "done again: {}", clean(command))?,
+        None => writeln!(out, "undone: {}", clean(&report.undone.command))?,
+    }
     let short = |id: &Option<String>| match id {
         Some(id) => id[..SHORT_ID].to_owned(),
         None => "nothing".to_owned(),
@@ -139,6 +160,9 @@ fn print(context: &Context, report: &UndoReport, in_worktree: bool) -> Result<()
         let (size, removed) = (bytes(report.bytes), report.removed);
         writeln!(out, "{files} written ({size}), {removed} removed")?;
     }
-    writeln!(out, "to do it again: dmv undo")?;
+    match is_redo {
+        true => writeln!(out, "to take it back: dmv undo")?,
+        false => writeln!(out, "to take this back: dmv redo")?,
+    }
     Ok(())
 }

@@ -14,8 +14,9 @@ mod written;
 
 use self::switch::Switch;
 use super::conflict::Form;
+use super::saved::{Overwritten, Return, saved_changes, saving_change, take};
 use super::unfinished::Target;
-use super::worktree::{Head, Tree, WorktreeLock, base_key, head_key, subset_key};
+use super::worktree::{Head, Tree, WorktreeLock, base_key, head_key, saving_key, subset_key};
 use super::{Asked, LackOf, Located, RefKind, Repo, RepoError, Wanted, WorktreeSettings, change};
 use crate::fsutil::SafeDir;
 use crate::hash::ObjectId;
@@ -68,20 +69,24 @@ pub struct CheckoutReport {
     pub subset: Subset,
     /// New patterns of the subset that name nothing in the commit.
     pub idle_patterns: Vec<Vec<u8>>,
+    /// Uncommitted work that was overwritten.
+    pub overwritten: Overwritten,
 }
 
 /// What to make a worktree's files equal to.
 pub(super) struct SwitchTo<'a> {
     /// What is being done, for the message that refuses it.
     pub what: &'static str,
-    /// The command that goes on with it when it is cut off.
-    pub command: &'a str,
+    /// Who asks for it. The command goes on with it when it is cut off.
+    pub asked: &'a Asked,
     /// The tree, in the form that files have.
     pub form: Form,
     /// The paths of it that the worktree will have.
     pub subset: &'a Subset,
     /// Discard uncommitted changes to tracked files.
     pub force: bool,
+    /// What was overwritten and comes back.
+    pub brings: Option<&'a Return>,
     /// How files are taken in.
     pub settings: &'a WorktreeSettings,
 }
@@ -93,6 +98,7 @@ pub(super) struct Switched {
     pub bytes: u64,
     pub removed: u64,
     pub refused: Vec<Problem>,
+    pub overwritten: Overwritten,
 }
 
 impl Repo {
@@ -148,13 +154,14 @@ impl Repo {
         let root = form.tree;
         let to = SwitchTo {
             what: "this checkout",
-            command: &options.asked.command,
+            asked: &options.asked,
             form,
             subset,
             force: options.force,
+            brings: None,
             settings: &options.settings,
         };
-        let done = self.switch_files(&tree, &to, job, || {
+        let done = self.switch_files(&tree, &to, job, |saved| {
             let more = is_there()?;
             let base = commit.as_bytes().to_vec();
             let changes = vec![
@@ -162,7 +169,7 @@ impl Repo {
                 change(&self.refs, base_key(&tree.name), Some(base))?,
                 change(&self.refs, subset_key(&tree.name), subset_value(subset))?,
             ];
-            let changes = changes.into_iter().chain(more);
+            let changes = changes.into_iter().chain(more).chain(saved);
             let changes: Vec<_> = changes.filter(|c| c.old != c.new).collect();
             if !changes.is_empty() {
                 self.publish(options.asked.clone(), None, changes, Effect::Written)?;
@@ -182,6 +189,7 @@ impl Repo {
             refused: done.refused,
             subset: subset.clone(),
             idle_patterns,
+            overwritten: done.overwritten,
         })
     }
 
@@ -202,19 +210,21 @@ impl Repo {
             return Err(RepoError::NoCommit);
         };
         let new = change(&self.refs, subset_key(&tree.name), subset_value(&subset))?;
-        let command = asked.command.clone();
-        let publish = || {
-            if new.old != new.new {
-                self.publish(asked, None, vec![new], Effect::Written)?;
+        let publish = |saved: Vec<Change>| {
+            let changes = std::iter::once(new).chain(saved);
+            let changes: Vec<_> = changes.filter(|c| c.old != c.new).collect();
+            if !changes.is_empty() {
+                self.publish(asked.clone(), None, changes, Effect::Written)?;
             }
             Ok(())
         };
         let to = SwitchTo {
             what: "this change of the subset",
-            command: &command,
+            asked: &asked,
             form: self.form_at(&commit)?,
             subset: &subset,
             force: false,
+            brings: None,
             settings,
         };
         let done = self.switch_files(&tree, &to, job, publish)?;
@@ -227,6 +237,7 @@ impl Repo {
             refused: done.refused,
             idle_patterns: self.idle_patterns(root, &tree.subset, &subset)?,
             subset,
+            overwritten: done.overwritten,
         })
     }
 
@@ -254,7 +265,8 @@ impl Repo {
     }
 
     /// Makes the files of a worktree, whose lock is held, equal to a tree; then `publish` has to
-    /// make that its base. Refuses as [`checkout`](Repo::checkout) does.
+    /// make that its base, together with the changes that it is given: they say what was
+    /// overwritten. Refuses as [`checkout`](Repo::checkout) does.
     ///
     /// Cut off before the end, the worktree has a note of it, with the command that goes on.
     pub(super) fn switch_files(
@@ -262,9 +274,10 @@ impl Repo {
         tree: &Tree,
         to: &SwitchTo<'_>,
         job: &Job,
-        publish: impl FnOnce() -> Result<(), RepoError>,
+        publish: impl FnOnce(Vec<Change>) -> Result<(), RepoError>,
     ) -> Result<Switched, RepoError> {
         let mut switch = Switch::new(self, tree, &to.form, to.subset, job);
+        switch.brings = to.brings;
         switch.find_dirty(to.settings)?;
         match switch.find_what_is_needed(to) {
             // Not one directory at a time, but all of them.
@@ -294,9 +307,10 @@ impl Repo {
             tree: to.form.tree,
             subset: to.subset.clone(),
         };
+        let (saved, overwritten) = self.keep_overwritten(tree, &mut switch, to, job)?;
         // Where the target is the base, what is noted of others stays until all is done.
         if tree.base_tree != Some(target.tree) || tree.subset != target.subset {
-            self.begin_switch(switch.unfinished.as_ref(), target, to.command)?;
+            self.begin_switch(switch.unfinished.as_ref(), target, &to.asked.command)?;
         }
         if let Err(e) = switch.carry_out(to.force) {
             // What was taken for coming has not come: all of it, not the first alone.
@@ -306,7 +320,11 @@ impl Repo {
             return Err(e);
         }
         switch.sync()?;
-        publish()?;
+        switch.bring()?;
+        publish(match saved {
+            Some(id) => saved_changes(self, &tree.name, id)?,
+            None => Vec::new(),
+        })?;
         self.end_switch();
         // A convenience for the next scan; without it files are compared by content.
         let _ = switch.remember();
@@ -315,7 +333,39 @@ impl Repo {
             bytes: switch.bytes,
             removed: switch.removed,
             refused: switch.refused,
+            overwritten,
         })
+    }
+
+    /// Takes what a switch will overwrite into the repository, and says so in the view: from then on
+    /// it can be brought back, also if the switch is cut off.
+    fn keep_overwritten(
+        &self,
+        tree: &Tree,
+        switch: &mut Switch<'_>,
+        to: &SwitchTo<'_>,
+        job: &Job,
+    ) -> Result<(Option<ObjectId>, Overwritten), RepoError> {
+        let paths = std::mem::take(&mut switch.overwrites);
+        let earlier = match &switch.unfinished {
+            Some(_) => self.ref_id(&saving_key(&tree.name))?,
+            None => None,
+        };
+        if paths.is_empty() && earlier.is_none() {
+            return Ok(Default::default());
+        }
+        let how = (to.what, to.settings.keep, to.asked);
+        let taken = take(self, tree, (&paths, earlier), how, job)?;
+        for path in paths.into_keys() {
+            let seen = taken.seen.get(&path).copied();
+            switch.seen.insert(path, seen);
+        }
+        let Some((id, sealed)) = taken.kept else {
+            return Ok((None, taken.told));
+        };
+        let intent = vec![saving_change(self, &tree.name, id)?];
+        self.publish(to.asked.clone(), Some(sealed), intent, Effect::Written)?;
+        Ok((Some(id), taken.told))
     }
 }
 

@@ -160,6 +160,31 @@ pub enum RepoError {
         /// The paths.
         paths: Vec<Vec<u8>>,
     },
+    /// A command would overwrite more than is kept for an undo.
+    #[error(
+        "{what} would overwrite {bytes} bytes of uncommitted work, and dmv keeps at most {limit} bytes for undo"
+    )]
+    TooMuchToKeep {
+        /// What was asked for.
+        what: &'static str,
+        /// Bytes that it would overwrite.
+        bytes: u64,
+        /// Bytes that are kept.
+        limit: u64,
+    },
+    /// A file that a command would overwrite cannot be read as a whole, so an undo could not bring it back.
+    #[error(
+        "{what} would overwrite {}, which cannot be kept for undo: {why}",
+        escape(path)
+    )]
+    NotKept {
+        /// What was asked for.
+        what: &'static str,
+        /// The file.
+        path: Vec<u8>,
+        /// Why it cannot be kept.
+        why: String,
+    },
     /// An operation's id that names none, or several.
     #[error("{} '{id}'", if *ambiguous { "there is more than one operation" } else { "there is no operation" })]
     NoOperation {
@@ -171,6 +196,9 @@ pub enum RepoError {
     /// Nothing has been done in this worktree.
     #[error("there is nothing to undo in this worktree")]
     NothingToUndo,
+    /// Nothing has been undone in this worktree since the last operation.
+    #[error("there is nothing to redo in this worktree")]
+    NothingToRedo,
     /// What an operation changed was changed again.
     #[error("operation {operation} {}", since(what, *undone, by.as_ref()))]
     ChangedSince {

@@ -378,16 +378,18 @@ impl Repo {
             self.publish(asked, sealed, vec![change], Effect::Kept)?;
             return Ok(Switched::default());
         };
-        let changes = advance(tree, &site.head, site.ours, commit);
+        let mut changes = advance(tree, &site.head, site.ours, commit);
         let to = SwitchTo {
             what,
-            command: &options.asked.command,
+            asked: &options.asked,
             form,
             subset: &tree.subset,
             force: false,
+            brings: None,
             settings: &options.settings,
         };
-        self.switch_files(tree, &to, job, || {
+        self.switch_files(tree, &to, job, |saved| {
+            changes.extend(saved);
             self.publish(asked, sealed, changes, Effect::Written)?;
             Ok(())
         })

@@ -190,19 +190,20 @@ impl Repo {
             from: form.stored,
             to,
         };
-        let command = asked.command.clone();
         let switch_to = SwitchTo {
             what: WHAT,
-            command: &command,
+            asked: &asked,
             form: self.form_with(commit, Some(record))?,
             subset: &tree.subset,
             force: false,
+            brings: None,
             settings,
         };
         let key = settled_key(&tree.name);
-        let done = self.switch_files(tree, &switch_to, job, || {
-            let changes = vec![change(&self.refs, key, Some(record.value()))?];
-            self.publish(asked, Some(sealed), changes, Effect::Written)?;
+        let done = self.switch_files(tree, &switch_to, job, |saved| {
+            let mut changes = vec![change(&self.refs, key, Some(record.value()))?];
+            changes.extend(saved);
+            self.publish(asked.clone(), Some(sealed), changes, Effect::Written)?;
             Ok(())
         })?;
         report.kept.extend(done.refused);

@@ -5,7 +5,10 @@
 
 use super::checkout::{SwitchTo, Switched};
 use super::conflict::Form;
-use super::worktree::{Head, base_key, head_key, path_key, settled_key, subset_key};
+use super::saved::{Return, is_intent, plan_return};
+use super::worktree::{
+    Head, base_key, head_key, path_key, saved_key, saving_key, settled_key, subset_key,
+};
 use super::worktrees::{WholeWorktree, refuse_unless_free, whole_worktree};
 use super::{Asked, Repo, RepoError, WorktreeSettings};
 use crate::hash::{ObjectId, encode_hex};
@@ -22,11 +25,23 @@ const PAGE: usize = 256;
 /// Fewest hex digits that name an operation.
 const MIN_PREFIX: usize = 4;
 
+/// Which operation to take back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum UndoWhat {
+    /// The last one that was made in this worktree and is in force, but for undos: so each undo goes
+    /// one further back.
+    #[default]
+    Last,
+    /// The last undo in this worktree, if nothing else was done since.
+    LastUndo,
+    /// Any one, by the first digits of its id.
+    Operation(String),
+}
+
 /// What to take back, and how.
 pub struct UndoOptions {
-    /// The operation, by the first digits of its id; without it the last one that was made in this
-    /// worktree.
-    pub operation: Option<String>,
+    /// The operation.
+    pub what: UndoWhat,
     /// How files are taken in.
     pub settings: WorktreeSettings,
     /// For the operation log.
@@ -40,6 +55,8 @@ pub struct UndoReport {
     pub undone: Operation,
     /// The operation that did it.
     pub operation: Operation,
+    /// Where an undo was taken back: the command that counts again.
+    pub again: Option<String>,
     /// What the worktree is on now.
     pub head: Head,
     /// Its commit, if there is one.
@@ -58,7 +75,8 @@ pub struct UndoReport {
 }
 
 impl Repo {
-    /// Visits operations, newest first, and whether each has been undone.
+    /// Visits operations, newest first, and whether each has been undone. What only says that a
+    /// command was about to overwrite files is passed over when the command has gone on.
     pub fn each_operation(
         &self,
         visit: &mut dyn FnMut(Operation, bool) -> Result<ControlFlow<()>, RepoError>,
@@ -77,11 +95,24 @@ impl Repo {
                 if operation.undoes != 0 && !is_undone {
                     undone.insert(operation.undoes);
                 }
+                if self.is_over(&operation)? {
+                    continue;
+                }
                 if visit(operation, is_undone)?.is_break() {
                     return Ok(());
                 }
             }
         }
+    }
+
+    /// Whether an operation only said what a command was about to overwrite, and the command has gone
+    /// on: that is an operation of its own.
+    fn is_over(&self, operation: &Operation) -> Result<bool, RepoError> {
+        if !is_intent(operation) {
+            return Ok(false);
+        }
+        let change = &operation.changes[0];
+        Ok(self.refs.get(&change.key)? != change.new)
     }
 
     /// Takes one operation back, which is an operation of its own.
@@ -94,9 +125,10 @@ impl Repo {
             Some(_) => Some(self.lock_worktree()?),
             None => None,
         };
-        let undone = match &options.operation {
-            Some(prefix) => self.find_operation(prefix)?,
-            None => self.last_operation()?,
+        let undone = match &options.what {
+            UndoWhat::Operation(prefix) => self.find_operation(prefix)?,
+            UndoWhat::Last => self.last_operation()?,
+            UndoWhat::LastUndo => self.last_undo()?,
         };
         if undone.previous == [0; 16] {
             let why = "it made the repository".to_owned();
@@ -108,7 +140,16 @@ impl Repo {
         let own_base = self.worktree_name().map(base_key).unwrap_or_default();
         let own_subset = self.worktree_name().map(subset_key).unwrap_or_default();
         let own_settled = self.worktree_name().map(settled_key).unwrap_or_default();
-        let about_files = |c: &Change| [&own_base, &own_subset, &own_settled].contains(&&c.key);
+        let own_saved = self.worktree_name().map(saved_key).unwrap_or_default();
+        let own_saving = self.worktree_name().map(saving_key).unwrap_or_default();
+        let own = [
+            &own_base,
+            &own_subset,
+            &own_settled,
+            &own_saved,
+            &own_saving,
+        ];
+        let about_files = |c: &Change| own.contains(&&c.key);
         let effect = undone.effect();
         let mut done = Switched::default();
         let operation = match changes.iter().any(about_files) {
@@ -129,6 +170,7 @@ impl Repo {
             kept_files: effect == Effect::Kept && moved_base,
             head: self.head()?,
             commit: self.head_commit()?,
+            again: self.done_again(&undone)?,
             undone,
             operation,
             files: done.files,
@@ -156,6 +198,11 @@ impl Repo {
         let subset = self.subset_value(&tree.name, subset.as_deref())?;
         let record = after(&settled_key(&tree.name))?;
         let record = self.record_value(&tree.name, record.as_deref())?;
+        let kept = self.kept_by(undone, &changes, &tree.name)?;
+        let brings = match kept {
+            Some(kept) => plan_return(self, &tree, kept, WHAT)?,
+            None => Return::default(),
+        };
         let mut sealed = None;
         let target = match after(&base_key(&tree.name))? {
             Some(value) => {
@@ -175,15 +222,16 @@ impl Repo {
             }
         };
         let to = SwitchTo {
-            what: "this undo",
-            command: &options.asked.command,
+            what: WHAT,
+            asked: &options.asked,
             form: target,
             subset: &subset,
             force: false,
+            brings: Some(&brings),
             settings: &options.settings,
         };
         let mut operation = None;
-        let switched = self.switch_files(&tree, &to, job, || {
+        let switched = self.switch_files(&tree, &to, job, |_| {
             let asked = options.asked.clone();
             let effect = Effect::Written;
             let done = self.publish_undo(asked, sealed, changes, effect, undone.seq)?;
@@ -192,6 +240,55 @@ impl Repo {
         })?;
         let operation = operation.expect("what was switched was published");
         Ok((operation, switched))
+    }
+
+    /// The commit that keeps what an operation has overwritten, and whether to undo the operation is to
+    /// bring that back: to undo an undo is the reverse.
+    fn kept_by(
+        &self,
+        undone: &Operation,
+        changes: &[Change],
+        worktree: &str,
+    ) -> Result<Option<(ObjectId, bool)>, RepoError> {
+        let back = !self.is_undo(undone)?;
+        for key in [saved_key(worktree), saving_key(worktree)] {
+            if let Some(change) = changes.iter().find(|change| change.key == key) {
+                let value = if back { &change.old } else { &change.new };
+                let id = value.as_deref().map(|value| self.id_value(&key, value));
+                return Ok(id.transpose()?.map(|id| (id, back)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The command that counts again once an undo has been taken back.
+    fn done_again(&self, undone: &Operation) -> Result<Option<String>, RepoError> {
+        if !self.is_undo(undone)? {
+            return Ok(None);
+        }
+        let (mut command, mut next) = (None, undone.undoes);
+        while next != 0 {
+            let found = self.operation_at(next)?;
+            next = found.as_ref().map_or(0, |op| op.undoes);
+            command = found.map(|op| op.command).or(command);
+        }
+        Ok(command)
+    }
+
+    fn operation_at(&self, seq: u64) -> Result<Option<Operation>, RepoError> {
+        let mut found = self.refs.operations_before(Some(seq + 1), 1)?;
+        Ok(found.pop().filter(|op| op.seq == seq))
+    }
+
+    /// Whether an operation takes another one back, and so does not do it again.
+    fn is_undo(&self, operation: &Operation) -> Result<bool, RepoError> {
+        let (mut is_undo, mut next) = (false, operation.undoes);
+        while next != 0 {
+            is_undo = !is_undo;
+            // One that is not in the log any more counts as no undo.
+            next = self.operation_at(next)?.map_or(0, |op| op.undoes);
+        }
+        Ok(is_undo)
     }
 
     /// Removes a worktree that came, or makes one again that went.
@@ -265,14 +362,11 @@ impl Repo {
         }
     }
 
-    /// The last operation that was made in this worktree.
+    /// The last operation that was made in this worktree and is in force, but for undos.
     fn last_operation(&self) -> Result<Operation, RepoError> {
-        let here = self.worktree_name().unwrap_or_default();
         let mut found = None;
-        self.each_operation(&mut |operation, _| {
-            let is_note = operation.effect() == Effect::Worktree
-                && matches!(whole_worktree(&operation.changes), WholeWorktree::Moved);
-            if operation.worktree() != here || is_note {
+        self.each_own_operation(&mut |operation, is_undone| {
+            if operation.undoes != 0 || is_undone {
                 return Ok(ControlFlow::Continue(()));
             }
             found = Some(operation);
@@ -281,6 +375,40 @@ impl Repo {
         found
             .filter(|operation| operation.previous != [0; 16])
             .ok_or(RepoError::NothingToUndo)
+    }
+
+    /// The last undo that was made in this worktree and is in force, if all operations since were
+    /// undos and redos.
+    fn last_undo(&self) -> Result<Operation, RepoError> {
+        let mut found = None;
+        self.each_own_operation(&mut |operation, is_undone| {
+            if operation.undoes == 0 {
+                return Ok(ControlFlow::Break(()));
+            }
+            if is_undone || !self.is_undo(&operation)? {
+                return Ok(ControlFlow::Continue(()));
+            }
+            found = Some(operation);
+            Ok(ControlFlow::Break(()))
+        })?;
+        found.ok_or(RepoError::NothingToRedo)
+    }
+
+    /// Visits the operations that somebody made in this worktree, newest first, and whether each has
+    /// been undone.
+    fn each_own_operation(
+        &self,
+        visit: &mut dyn FnMut(Operation, bool) -> Result<ControlFlow<()>, RepoError>,
+    ) -> Result<(), RepoError> {
+        let here = self.worktree_name().unwrap_or_default();
+        self.each_operation(&mut |operation, is_undone| {
+            let is_note = operation.effect() == Effect::Worktree
+                && matches!(whole_worktree(&operation.changes), WholeWorktree::Moved);
+            match operation.worktree() != here || is_note {
+                true => Ok(ControlFlow::Continue(())),
+                false => visit(operation, is_undone),
+            }
+        })
     }
 
     /// The changes that take `operation` back from here.
@@ -299,7 +427,10 @@ impl Repo {
                 Effect::Worktree => true,
             }
         };
-        let changes = operation.changes.iter().filter(|c| is_ours(&c.key));
+        // That a command was about to overwrite something is over when it has done so.
+        let is_over = |key: &str| key.ends_with("/saving") && !is_intent(operation);
+        let changes = operation.changes.iter();
+        let changes = changes.filter(|c| is_ours(&c.key) && !is_over(&c.key));
         let changes: Vec<Change> = changes
             .map(|change| Change {
                 key: change.key.clone(),
@@ -409,6 +540,9 @@ fn spoken(key: &str) -> String {
         None => key.to_owned(),
     }
 }
+
+/// What is being done, for messages that refuse it.
+const WHAT: &str = "this undo";
 
 fn short(operation: &Operation) -> String {
     encode_hex(&operation.id)[..12].to_owned()

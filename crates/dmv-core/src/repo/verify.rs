@@ -189,7 +189,10 @@ pub(super) fn names_commit(key: &str) -> bool {
     let is_ref = ["branch/", "tag/", "remote/"]
         .iter()
         .any(|prefix| key.starts_with(prefix));
-    is_ref || key.starts_with("worktree/") && key.ends_with("/base")
+    let of_worktree = ["/base", "/saved", "/saving"]
+        .iter()
+        .any(|end| key.ends_with(end));
+    is_ref || key.starts_with("worktree/") && of_worktree
 }
 
 /// The trees that a key of the view names if it holds a worktree's choices.

@@ -39,6 +39,16 @@ pub(super) fn settled_key(name: &str) -> String {
     format!("worktree/{name}/settled")
 }
 
+/// The commit that keeps what the last command has overwritten: see `saved`.
+pub(super) fn saved_key(name: &str) -> String {
+    format!("worktree/{name}/saved")
+}
+
+/// The same of a command that has not finished.
+pub(super) fn saving_key(name: &str) -> String {
+    format!("worktree/{name}/saving")
+}
+
 /// What a worktree is on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Head {
@@ -82,6 +92,20 @@ pub struct WorktreeSettings {
     pub global_ignore: Option<PathBuf>,
     /// Whether names that other systems refuse are left out.
     pub portable_names: bool,
+    /// How much of what a command overwrites is kept for an undo.
+    pub keep: Keep,
+}
+
+/// How much of what a command overwrites on request is kept, so that an undo can bring it back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keep {
+    /// All of it.
+    #[default]
+    All,
+    /// All of it; a command that overwrites more bytes is refused.
+    UpTo(u64),
+    /// All of it, or nothing where there are more bytes.
+    UpToOrNothing(u64),
 }
 
 /// A worktree at work.

@@ -235,13 +235,14 @@ impl Repo {
         let tree = there.tree(settings)?;
         let to = SwitchTo {
             what: "adding this worktree",
-            command: &asked.command,
+            asked,
             form: there.form_with(&self.read_commit(&commit)?, record)?,
             subset,
             force: false,
+            brings: None,
             settings,
         };
-        there.switch_files(&tree, &to, job, publish)
+        there.switch_files(&tree, &to, job, |_| publish())
     }
 
     /// This repository as seen from another worktree; `coming` is what one that is not yet in the

@@ -7,6 +7,7 @@ use crate::object::list::BlobChunks;
 use crate::object::name::{RepoPath, fold_key};
 use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::look::blob_of;
+use crate::repo::saved::Overwrite;
 use crate::repo::status::{SameError, same_as};
 use crate::repo::{ChangeKind, RepoError};
 use crate::worktree::{join, split_path};
@@ -31,6 +32,7 @@ impl Switch<'_> {
         let mut unshown = BTreeSet::new();
         let mut absent_dirs: BTreeSet<Vec<u8>> = BTreeSet::new();
         let mut above = BTreeMap::new();
+        let mut overwrites: BTreeMap<Vec<u8>, Option<TreeEntry>> = BTreeMap::new();
         self.differences().each(&mut |path, old, new| {
             let bytes = path.as_bytes();
             let stat = self.stat(bytes, &mut absent_dirs)?;
@@ -43,21 +45,36 @@ impl Switch<'_> {
                 };
                 return Ok(());
             }
-            let collides = match (self.dirty.get(bytes), old, new, &stat) {
+            let force = force || self.is_brought(bytes);
+            let is_dirty = self.dirty.contains_key(bytes);
+            let collides = match (is_dirty.then_some(()), old, new, &stat) {
                 // Tracked and as committed: nothing to lose.
                 (None, Some(_), _, _) => false,
                 // Not there, and it should not be: what was to be done is done.
                 (Some(_), _, None, None) => false,
                 // Deleted here, changed there.
-                (Some(_), Some(_), Some(_), None) => !force,
+                (Some(_), Some(_), Some(new), None) => {
+                    overwrites.insert(bytes.to_vec(), Some(new.clone()));
+                    !force
+                }
                 (_, None, _, None) => false,
                 (_, _, Some(new), Some(stat)) => {
                     let same = self.holds(bytes, new, stat)?;
-                    let is_forced = force && old.is_some_and(is_file) && stat.kind != FileKind::Dir;
+                    let is_forced = force
+                        && (old.is_some_and(is_file) || self.is_brought(bytes))
+                        && stat.kind != FileKind::Dir;
+                    if is_forced && !same {
+                        overwrites.insert(bytes.to_vec(), Some(new.clone()));
+                    }
                     !same && !is_forced
                 }
                 // What stands in place of a directory stays.
-                (Some(_), Some(old), None, Some(_)) => !force && is_file(old),
+                (Some(_), Some(old), None, Some(stat)) => {
+                    if is_file(old) && stat.kind != FileKind::Dir {
+                        overwrites.insert(bytes.to_vec(), None);
+                    }
+                    !force && is_file(old)
+                }
                 (_, None, None, _) => false,
             };
             match (collides, old.is_none() && self.form.is_side(bytes)) {
@@ -73,6 +90,10 @@ impl Switch<'_> {
             let Some(entry) = self.target_entry(path)? else {
                 continue;
             };
+            if !self.is_brought(path) {
+                let after = || Some(entry.clone());
+                overwrites.entry(path.clone()).or_insert_with(after);
+            }
             match self.stat(path, &mut absent_dirs)? {
                 None => lost.extend(self.obstacle(path, &mut above)?),
                 Some(stat) if stat.kind == FileKind::Dir && entry.kind != Kind::Directory => {
@@ -82,6 +103,15 @@ impl Switch<'_> {
             }
         }
         self.unshown = unshown;
+        let unbrought = overwrites.into_iter();
+        let unbrought = unbrought.filter(|(path, _)| force && !self.is_brought(path));
+        let overwrite = |after| Overwrite {
+            committed: None,
+            after,
+        };
+        self.overwrites = unbrought
+            .map(|(path, after)| (path, overwrite(after)))
+            .collect();
         match lost.is_empty() {
             true => Ok(()),
             false => Err(RepoError::WouldLose {

@@ -11,8 +11,9 @@ use crate::object::tree::{Kind, TreeEntry};
 use crate::refs::Effect;
 use crate::repo::choices::Chosen;
 use crate::repo::conflict::Form;
+use crate::repo::saved::{Overwrite, Overwrites, Overwritten, saved_changes, take};
 use crate::repo::worktree::settled_key;
-use crate::repo::{Asked, Repo, RepoError, WorktreeSettings, change};
+use crate::repo::{Asked, Keep, Repo, RepoError, WorktreeSettings, change};
 use crate::store::MetaWriter;
 use crate::subset::Subset;
 use crate::worktree::known::entry_at;
@@ -22,10 +23,11 @@ use std::ops::ControlFlow;
 
 impl Repo {
     /// Puts the files at `paths` back as the commit `from` (the worktree's own without it) has
-    /// them, discarding their uncommitted changes. Files that the commit does not have stay. Where
-    /// content is not here, nothing is written ([`RepoError::Lacking`]).
+    /// them. Files that the commit does not have stay. Where content is not here, nothing is written
+    /// ([`RepoError::Lacking`]).
     ///
-    /// Conflicts are open again, also those that were settled without a file: that is an operation.
+    /// What is overwritten is kept first: the restore is an operation, and an undo brings it back.
+    /// Conflicts are open again, also those that were settled without a file.
     pub fn restore(
         &self,
         from: Option<ObjectId>,
@@ -47,6 +49,8 @@ impl Repo {
         let mut switch = Switch::new(self, &tree, &form, &tree.subset, job);
         switch.find_dirty(settings)?;
         let mut wanted = Vec::new();
+        // What settled a conflict by a choice, and can be had again.
+        let mut removed = Vec::new();
         for path in paths {
             let parsed = Repo::parse_path(path)?;
             if parsed.is_root() {
@@ -67,9 +71,8 @@ impl Repo {
                     }
                 }
                 if found.is_none() {
-                    // What settled it by a choice can be had again.
                     if self.is_a_side(&tree, shown)? {
-                        self.remove_file(&tree, &parsed)?;
+                        removed.push(parsed);
                     }
                     continue;
                 }
@@ -89,20 +92,35 @@ impl Repo {
                 _ => wanted.push((parsed, found)),
             }
         }
-        let gone: Vec<_> = dropped
-            .iter()
-            .flat_map(Chosen::edits)
+        let gone = dropped.iter().flat_map(Chosen::edits);
+        let gone: Vec<_> = gone
             .filter_map(|(path, entry)| Some((path, entry?)))
             .collect();
-        switch.put_back(wanted)?;
+        let gone = self.not_in(&root, gone)?;
+        let moves = switch.moves(wanted)?;
+        let mut overwrites = switch.overwrites_of(&moves)?;
+        for path in removed.iter().chain(gone.iter().map(|(path, _)| path)) {
+            let overwrite = Overwrite {
+                committed: None,
+                after: None,
+            };
+            overwrites.insert(path.as_bytes().to_vec(), overwrite);
+        }
+        let how = (WHAT, settings.keep, &asked);
+        let settled = match dropped.is_empty() {
+            true => None,
+            false => Some(&form),
+        };
+        let overwritten = self.keep_and_publish(&mut switch, overwrites, settled, how, job)?;
+        for path in &removed {
+            self.remove_file(&tree, path)?;
+        }
+        switch.put_back(moves)?;
         switch.sync()?;
-        let stay = self.remove_untouched(&tree, &self.not_in(&root, gone)?, job)?;
+        let stay = self.remove_untouched(&tree, &gone, job)?;
         switch.refused.extend(stay);
         if is_base {
             let _ = switch.remember();
-        }
-        if !dropped.is_empty() {
-            self.publish_choices(&tree.name, &form, asked)?;
         }
         let Switch {
             files,
@@ -120,6 +138,7 @@ impl Repo {
             refused,
             subset: tree.subset.clone(),
             idle_patterns: Vec::new(),
+            overwritten,
         })
     }
 
@@ -138,18 +157,50 @@ impl Repo {
         Ok(out)
     }
 
-    /// Makes the choices of `form`, which are a part of those that were made, all there are.
-    fn publish_choices(&self, name: &str, form: &Form, asked: Asked) -> Result<(), RepoError> {
-        let writer = self.store.writer()?;
-        let mut meta = MetaWriter::new(&writer);
-        let record = self.record_of(form.stored, &form.chosen, &mut meta)?;
-        meta.flush()?;
-        drop(meta);
-        let sealed = self.seal(writer)?;
-        let value = record.map(|record| record.value());
-        let changes = vec![change(&self.refs, settled_key(name), value)?];
-        self.publish(asked, Some(sealed), changes, Effect::Written)?;
-        Ok(())
+    /// Takes what is about to be overwritten into the repository and publishes that; with `settled`,
+    /// also that the choices of this form, which are a part of those that were made, are all there are.
+    pub(in crate::repo) fn keep_and_publish(
+        &self,
+        switch: &mut Switch<'_>,
+        overwrites: Overwrites,
+        settled: Option<&Form>,
+        (what, keep, asked): (&'static str, Keep, &Asked),
+        job: &Job,
+    ) -> Result<Overwritten, RepoError> {
+        let name = &switch.tree.name;
+        let (mut changes, mut stored, mut told) = (Vec::new(), None, Overwritten::default());
+        if !overwrites.is_empty() {
+            let how = (what, keep, asked);
+            let taken = take(self, switch.tree, (&overwrites, None), how, job)?;
+            for path in overwrites.into_keys() {
+                let seen = taken.seen.get(&path).copied();
+                switch.seen.insert(path, seen);
+            }
+            told = taken.told;
+            if let Some((id, sealed)) = taken.kept {
+                changes.extend(saved_changes(self, name, id)?);
+                self.store.adopt(&sealed);
+                stored = Some(sealed);
+            }
+        }
+        if let Some(form) = settled {
+            let writer = self.store.writer()?;
+            let mut meta = MetaWriter::new(&writer);
+            let record = self.record_of(form.stored, &form.chosen, &mut meta)?;
+            meta.flush()?;
+            drop(meta);
+            let sealed = self.seal(writer)?;
+            stored = Some(match stored {
+                Some(before) => before.join(sealed),
+                None => sealed,
+            });
+            let value = record.map(|record| record.value());
+            changes.push(change(&self.refs, settled_key(name), value)?);
+        }
+        if !changes.is_empty() {
+            self.publish(asked.clone(), stored, changes, Effect::Written)?;
+        }
+        Ok(told)
     }
 
     fn collect(
@@ -176,24 +227,29 @@ fn split(chosen: Vec<Chosen>, paths: &[Vec<u8>]) -> (Vec<Chosen>, Vec<Chosen>) {
 }
 
 impl Switch<'_> {
-    /// Writes entries over whatever tracked files are there.
-    fn put_back(&mut self, wanted: Vec<(RepoPath, TreeEntry)>) -> Result<(), RepoError> {
+    /// Of the entries that are wanted those that are not there. Refuses where a directory is in the
+    /// way, and where content is not here.
+    fn moves(
+        &self,
+        wanted: Vec<(RepoPath, TreeEntry)>,
+    ) -> Result<Vec<(Vec<u8>, TreeEntry)>, RepoError> {
         let mut absent = BTreeSet::new();
         let mut moves = Vec::new();
         let mut lost = Vec::new();
         for (path, entry) in wanted {
             let bytes = path.as_bytes().to_vec();
             if let Some(stat) = self.stat(&bytes, &mut absent)? {
-                if stat.kind == FileKind::Dir && entry.kind != Kind::Directory {
-                    lost.push(bytes);
-                    continue;
+                match (stat.kind == FileKind::Dir, entry.kind == Kind::Directory) {
+                    (true, true) => continue,
+                    (true, false) => {
+                        lost.push(bytes);
+                        continue;
+                    }
+                    _ => {}
                 }
                 // As the base has it, and the base has what is wanted: nothing to do.
-                let clean = !self.dirty.contains_key(&bytes)
-                    && self
-                        .base_entry(&bytes)?
-                        .is_some_and(|have| have.same_content(&entry));
-                if clean {
+                let clean = self.clean_entry(&bytes)?;
+                if clean.is_some_and(|have| have.same_content(&entry)) {
                     continue;
                 }
             }
@@ -201,12 +257,37 @@ impl Switch<'_> {
         }
         if !lost.is_empty() {
             return Err(RepoError::WouldLose {
-                what: "this restore",
+                what: WHAT,
                 paths: lost,
             });
         }
         let needed = moves.iter().map(|(path, entry)| (&path[..], entry));
         self.repo.check_entries_here(needed)?;
+        Ok(moves)
+    }
+
+    /// What the base has at a path where nothing was changed.
+    fn clean_entry(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
+        match self.dirty.contains_key(path) {
+            true => Ok(None),
+            false => self.base_entry(path),
+        }
+    }
+
+    fn overwrites_of(&self, moves: &[(Vec<u8>, TreeEntry)]) -> Result<Overwrites, RepoError> {
+        let mut overwrites = Overwrites::new();
+        for (path, entry) in moves {
+            let overwrite = Overwrite {
+                committed: self.clean_entry(path)?,
+                after: Some(entry.clone()),
+            };
+            overwrites.insert(path.clone(), overwrite);
+        }
+        Ok(overwrites)
+    }
+
+    /// Writes entries over whatever files are there.
+    fn put_back(&mut self, moves: Vec<(Vec<u8>, TreeEntry)>) -> Result<(), RepoError> {
         let mut pending = Pending::default();
         for (path, entry) in moves {
             self.add(&mut pending, path, &entry)?;
@@ -214,3 +295,6 @@ impl Switch<'_> {
         self.flush(&mut pending)
     }
 }
+
+/// What is being done, for messages that refuse it.
+const WHAT: &str = "this restore";

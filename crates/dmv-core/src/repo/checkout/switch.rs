@@ -4,7 +4,7 @@ use super::SwitchTo;
 use super::left::LeftPaths;
 use super::written::Written;
 use crate::diff::{Slice, diff_slices, is_wanted};
-use crate::fsutil::{FileKind, FileStat, fs_now, sync_filesystem};
+use crate::fsutil::{FileKind, FileStat, Fingerprint, fs_now, sync_filesystem};
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::limits::MAX_DIR_ENTRIES;
@@ -15,6 +15,7 @@ use crate::repo::conflict::Form;
 use crate::repo::files::{Counted, StoreContent};
 use crate::repo::lack::refuse;
 use crate::repo::look::blob_of;
+use crate::repo::saved::{Overwrites, Return};
 use crate::repo::settle::find_settled;
 use crate::repo::worktree::Tree;
 use crate::repo::{
@@ -56,6 +57,12 @@ pub(in crate::repo) struct Switch<'a> {
     pub(super) job: &'a Job,
     /// Tracked paths that are not as the base has them, and untracked ones.
     pub(super) dirty: BTreeMap<Vec<u8>, ChangeKind>,
+    /// What `force` overwrites: see [`saved`](crate::repo::saved).
+    pub(super) overwrites: Overwrites,
+    /// What was at some paths when it was decided to overwrite them; `None`: nothing.
+    pub(in crate::repo) seen: BTreeMap<Vec<u8>, Option<Fingerprint>>,
+    /// What an undo brings back, and so decides about its paths.
+    pub(super) brings: Option<&'a Return>,
     pub(super) written: Written,
     /// Directories that were planned since plans were last carried out.
     made_dirs: BTreeSet<Vec<u8>>,
@@ -85,6 +92,9 @@ impl<'a> Switch<'a> {
             subset,
             job,
             dirty: BTreeMap::new(),
+            overwrites: Overwrites::new(),
+            seen: BTreeMap::new(),
+            brings: None,
             written: Written::default(),
             made_dirs: BTreeSet::new(),
             unfinished: None,
@@ -210,7 +220,7 @@ impl<'a> Switch<'a> {
         // What differs between the commits is planned once, dirty or not.
         let mut planned = BTreeSet::new();
         self.differences().each(&mut |path, _, new| {
-            let Some(new) = new else {
+            let Some(new) = new.filter(|_| !self.is_brought(path.as_bytes())) else {
                 return Ok(());
             };
             if self.dirty.contains_key(path.as_bytes()) {
@@ -220,7 +230,7 @@ impl<'a> Switch<'a> {
         })?;
         if force {
             for (path, kind) in self.dirty.clone() {
-                if kind == ChangeKind::Added || planned.contains(&path) {
+                if kind == ChangeKind::Added || planned.contains(&path) || self.is_brought(&path) {
                     continue;
                 }
                 if let Some(entry) = self.target_entry(&path)? {
@@ -258,8 +268,11 @@ impl<'a> Switch<'a> {
                 if !new.is_some_and(is_dir) {
                     gone_dirs.insert(bytes.to_vec());
                 }
+            } else if self.is_brought(bytes) {
+                // What it gets is planned on its own.
             } else if new.is_none_or(is_dir) && !old.is_some_and(is_dir) {
-                let expected = stat.fingerprint();
+                let seen = self.seen.get(bytes).copied().flatten();
+                let expected = seen.unwrap_or(stat.fingerprint());
                 plan.remove.push(Removal {
                     path: bytes.to_vec(),
                     expected,
@@ -345,6 +358,60 @@ impl<'a> Switch<'a> {
         Ok(found)
     }
 
+    /// Whether an undo brings back what was at `path`.
+    pub(super) fn is_brought(&self, path: &[u8]) -> bool {
+        self.brings.is_some_and(|brings| brings.has(path))
+    }
+
+    /// Gives the paths of an undo what they had.
+    pub(super) fn bring(&mut self) -> Result<(), RepoError> {
+        let Some(brings) = self.brings else {
+            return Ok(());
+        };
+        let (mut plan, mut gone_dirs) = (Plan::default(), BTreeSet::new());
+        for step in &brings.steps {
+            let print = step.there.as_ref().map(FileStat::fingerprint);
+            self.seen.insert(step.path.clone(), print);
+            if step.to.is_some() {
+                continue;
+            }
+            self.note_gone_dirs(&step.path, &mut gone_dirs)?;
+            match (&step.there, print) {
+                (Some(stat), _) if stat.kind == FileKind::Dir => {
+                    gone_dirs.insert(step.path.clone());
+                }
+                (_, Some(expected)) => plan.remove.push(Removal {
+                    path: step.path.clone(),
+                    expected,
+                }),
+                _ => {}
+            }
+        }
+        let mut absent = BTreeSet::new();
+        for dir in gone_dirs {
+            let stat = self.stat(&dir, &mut absent)?;
+            if stat.is_some_and(|stat| stat.kind == FileKind::Dir) {
+                plan.remove_dirs.push(dir);
+            }
+        }
+        plan.remove_dirs = sorted(plan.remove_dirs.into_iter().collect());
+        plan.remove.sort_by(|a, b| by_dir(&a.path, &b.path));
+        // What the target is given is noted for the stat cache; this is not as the target has it.
+        let noted = std::mem::take(&mut self.written);
+        self.run(plan)?;
+        let mut pending = Pending::default();
+        for step in &brings.steps {
+            self.dirty.insert(step.path.clone(), ChangeKind::Modified);
+            if let Some(entry) = &step.to {
+                self.add(&mut pending, step.path.clone(), entry)?;
+            }
+        }
+        self.flush(&mut pending)?;
+        self.sync()?;
+        self.written = noted;
+        Ok(())
+    }
+
     /// Plans one entry, and carries the plan out when it is large enough.
     pub(in crate::repo) fn add(
         &mut self,
@@ -360,7 +427,10 @@ impl<'a> Switch<'a> {
         let parent = split_path(&path).map_or(&b""[..], |(dir, _)| dir);
         self.need_dirs(parent, &mut pending.dirs);
         let there = self.stat(&path, &mut pending.absent)?;
-        let replaces = there.as_ref().map(FileStat::fingerprint);
+        let replaces = match self.seen.get(&path) {
+            Some(seen) => *seen,
+            None => there.as_ref().map(FileStat::fingerprint),
+        };
         let plan = &mut pending.plan;
         match entry.kind {
             Kind::Directory => self.need_dirs(&path, &mut pending.dirs),

@@ -1,0 +1,82 @@
+//! What a command is about to overwrite: whether it is kept for an undo, and what is said of it.
+
+use crate::context::Context;
+use crate::error::Failure;
+use crate::format::text::{bytes, count};
+use crate::supply::supplied;
+use crate::ui::{ask, can_ask};
+use dmv_core::repo::{Keep, Overwritten, Repo, RepoError, WorktreeSettings};
+use serde::Serialize;
+
+/// What a command has overwritten, in JSON.
+#[derive(Serialize)]
+pub struct OverwrittenValue {
+    files: u64,
+    bytes: u64,
+    kept: bool,
+}
+
+impl OverwrittenValue {
+    /// `None` where nothing was.
+    pub fn new(overwritten: &Overwritten) -> Option<OverwrittenValue> {
+        (overwritten.files > 0).then_some(OverwrittenValue {
+            files: overwritten.files,
+            bytes: overwritten.bytes,
+            kept: overwritten.kept,
+        })
+    }
+}
+
+/// Runs `work`, as [`supplied`] does. Where it would overwrite more than is kept, it asks.
+pub fn keeping<T>(
+    context: &Context,
+    repo: &Repo,
+    doing: &'static str,
+    mut work: impl FnMut(&WorktreeSettings) -> Result<T, RepoError>,
+) -> Result<T, Failure> {
+    let mut settings = context.settings()?;
+    loop {
+        let mut too_much = None;
+        let done = supplied(context, repo, doing, || {
+            let done = work(&settings);
+            if let Err(RepoError::TooMuchToKeep { bytes, limit, .. }) = &done {
+                too_much = Some((*bytes, *limit));
+            }
+            done
+        });
+        let Some((size, limit)) = too_much else {
+            return done;
+        };
+        let (size, limit_text) = (bytes(size), bytes(limit));
+        let question = format!(
+            "{size} of uncommitted work would be overwritten. Undo keeps at most {limit_text} \
+             (undo.keep-max-size), so this cannot be undone. Overwrite it?"
+        );
+        if !can_ask() || !ask(&question) {
+            return done.map_err(|failure| {
+                failure.hint(
+                    "dmv config set undo.keep-max-size SIZE, to keep it; \
+                     with -y it is overwritten and cannot be brought back",
+                )
+            });
+        }
+        settings.keep = Keep::UpToOrNothing(limit);
+    }
+}
+
+/// Says what was overwritten.
+pub fn tell_overwritten(context: &Context, overwritten: &Overwritten) {
+    if overwritten.files == 0 {
+        return;
+    }
+    let files = count(overwritten.files, "file", "files");
+    let size = bytes(overwritten.bytes);
+    match overwritten.kept {
+        true => context.ui.note(format_args!(
+            "overwrote uncommitted work in {files} ({size}); to bring it back: dmv undo"
+        )),
+        false => context.ui.warn(format_args!(
+            "overwrote uncommitted work in {files} ({size}); it was too large to keep"
+        )),
+    }
+}

@@ -1,0 +1,205 @@
+//! What commands overwrite on request comes back by undo.
+
+mod place;
+
+use place::{Outcome, Place};
+use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+fn read(place: &Place, path: &str) -> Outcome<String> {
+    Ok(fs::read_to_string(place.work().join(path))?)
+}
+
+fn exists(place: &Place, path: &str) -> bool {
+    fs::symlink_metadata(place.work().join(path)).is_ok()
+}
+
+/// The paths that differ from the commit, with how.
+fn changes(place: &Place) -> Outcome<Vec<(String, String)>> {
+    let status = place.json(&["status", "--json"])?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let all = status["changes"].as_array().ok_or("no changes")?.iter();
+    Ok(all
+        .map(|change| (text(&change["path"]), text(&change["change"])))
+        .collect())
+}
+
+#[test]
+fn undo_brings_back_what_restore_has_overwritten() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    place.write("gone", "g")?;
+    place.write("script", "#!/bin/sh\n")?;
+    symlink("f", place.work().join("link"))?;
+    let one = place.commit("one")?;
+    place.write("f", "edited")?;
+    fs::remove_file(place.work().join("gone"))?;
+    let script = place.work().join("script");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    fs::remove_file(place.work().join("link"))?;
+    symlink("elsewhere", place.work().join("link"))?;
+    place.write("new", "untracked")?;
+    let before = changes(&place)?;
+    let told = place.json(&["restore", ".", "--json"])?;
+    assert_eq!(
+        told["overwritten"],
+        json!({"files": 3, "bytes": "edited".len() + 10 + "elsewhere".len(), "kept": true})
+    );
+    assert_eq!(read(&place, "f")?, "one");
+    assert_eq!(changes(&place)?, [("new".into(), "added".into())]);
+    let undone = place.json(&["undo", "--json"])?;
+    assert_eq!(undone["command"], "dmv restore . --json");
+    assert_eq!(undone["commit"], json!(one));
+    assert_eq!(read(&place, "f")?, "edited");
+    assert!(!exists(&place, "gone"));
+    assert!(fs::metadata(&script)?.permissions().mode() & 0o100 != 0);
+    assert_eq!(
+        fs::read_link(place.work().join("link"))?.to_str(),
+        Some("elsewhere")
+    );
+    assert_eq!(changes(&place)?, before);
+    // And forward again.
+    place.ok(&["redo"])?;
+    assert_eq!(read(&place, "f")?, "one");
+    assert_eq!(changes(&place)?, [("new".into(), "added".into())]);
+    place.ok(&["undo"])?;
+    assert_eq!(changes(&place)?, before);
+    place.ok(&["verify", "--full"])?;
+    Ok(())
+}
+
+#[test]
+fn a_restore_from_another_commit_is_undone_also_over_untracked_and_ignored_files() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("d/f", "one")?;
+    place.write("later-untracked", "one")?;
+    place.write("later-ignored", "one")?;
+    let one = place.commit("one")?;
+    fs::remove_file(place.work().join("later-untracked"))?;
+    fs::remove_file(place.work().join("later-ignored"))?;
+    place.write("d/f", "two")?;
+    place.write(".dmvignore", "later-ignored\n")?;
+    place.commit("two")?;
+    place.write("later-untracked", "mine")?;
+    place.write("later-ignored", "mine as well")?;
+    place.ok(&[
+        "restore",
+        "--from",
+        &one,
+        "d",
+        "later-untracked",
+        "later-ignored",
+    ])?;
+    assert_eq!(read(&place, "later-ignored")?, "one");
+    assert_eq!(read(&place, "d/f")?, "one");
+    place.ok(&["undo"])?;
+    assert_eq!(read(&place, "d/f")?, "two");
+    assert_eq!(read(&place, "later-untracked")?, "mine");
+    assert_eq!(read(&place, "later-ignored")?, "mine as well");
+    assert_eq!(
+        changes(&place)?,
+        [("later-untracked".into(), "added".into())]
+    );
+    Ok(())
+}
+
+#[test]
+fn undo_of_a_forced_checkout_brings_back_the_files_that_it_overwrote() -> Outcome {
+    let place = Place::with_repository()?;
+    for name in ["both", "same", "only-main", "deleted"] {
+        place.write(name, "one")?;
+    }
+    place.commit("one")?;
+    place.ok(&["checkout", "-b", "side"])?;
+    place.write("both", "side")?;
+    place.write("deleted", "side")?;
+    fs::remove_file(place.work().join("only-main"))?;
+    place.commit("side")?;
+    place.ok(&["checkout", "main"])?;
+    place.write("both", "edited both")?;
+    place.write("same", "edited same")?;
+    place.write("only-main", "edited only-main")?;
+    fs::remove_file(place.work().join("deleted"))?;
+    place.write("new", "untracked")?;
+    let before = changes(&place)?;
+    place.fails(5, &["checkout", "side"])?;
+    let told = place.json(&["checkout", "--force", "side", "--json"])?;
+    assert_eq!(told["overwritten"]["files"], 3);
+    assert_eq!(changes(&place)?, [("new".into(), "added".into())]);
+    assert!(!exists(&place, "only-main"));
+    let undone = place.json(&["undo", "--json"])?;
+    assert_eq!(undone["branch"], "main");
+    assert_eq!(changes(&place)?, before);
+    for name in ["both", "same", "only-main"] {
+        assert_eq!(read(&place, name)?, format!("edited {name}"));
+    }
+    place.ok(&["redo"])?;
+    assert_eq!(changes(&place)?, [("new".into(), "added".into())]);
+    assert_eq!(read(&place, "both")?, "side");
+    place.ok(&["undo"])?;
+    assert_eq!(changes(&place)?, before);
+    // The log tells of one checkout.
+    let log = place.ok(&["op", "log"])?;
+    assert_eq!(log.matches("checkout --force").count(), 1, "{log}");
+    Ok(())
+}
+
+#[test]
+fn undo_of_a_restore_refuses_where_newer_edits_stand_in_the_way() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    place.write("g", "one")?;
+    place.commit("one")?;
+    place.write("f", "first")?;
+    place.write("g", "first")?;
+    place.ok(&["restore", "."])?;
+    place.write("f", "second")?;
+    let errors = place.fails(5, &["undo"])?;
+    assert!(
+        errors.contains("would lose uncommitted work in f"),
+        "{errors}"
+    );
+    assert_eq!(
+        (read(&place, "f")?, read(&place, "g")?),
+        ("second".into(), "one".into())
+    );
+    place.ok(&["restore", "f"])?;
+    place.ok(&["undo"])?;
+    assert_eq!(read(&place, "f")?, "second");
+    place.ok(&["redo"])?;
+    place.ok(&["undo"])?;
+    place.write("f", "one")?;
+    place.ok(&["undo"])?;
+    assert_eq!(
+        (read(&place, "f")?, read(&place, "g")?),
+        ("first".into(), "first".into())
+    );
+    Ok(())
+}
+
+#[test]
+fn more_than_is_kept_is_overwritten_only_after_a_yes() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    place.commit("one")?;
+    place.write("f", "x".repeat(2000))?;
+    place.ok(&["config", "set", "undo.keep-max-size", "1.5KB"])?;
+    let errors = place.fails(5, &["restore", "f"])?;
+    assert!(
+        errors.contains("undo.keep-max-size") && errors.contains("-y"),
+        "{errors}"
+    );
+    assert_eq!(read(&place, "f")?.len(), 2000);
+    let errors = place.fails(5, &["checkout", "--force", "main"])?;
+    assert!(errors.contains("undo.keep-max-size"), "{errors}");
+    let told = place.json(&["-y", "restore", "f", "--json"])?;
+    assert_eq!(told["overwritten"]["kept"], false);
+    assert_eq!(read(&place, "f")?, "one");
+    place.write("f", "x".repeat(1400))?;
+    place.ok(&["restore", "f"])?;
+    place.ok(&["undo"])?;
+    assert_eq!(read(&place, "f")?.len(), 1400);
+    place.fails(20, &["config", "set", "undo.keep-max-size", "much"])?;
+    Ok(())
+}
