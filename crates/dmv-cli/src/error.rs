@@ -409,11 +409,23 @@ fn sort(e: &RepoError) -> Sorted {
             "dmv config set undo.keep-max-size SIZE",
         ),
         RepoError::NotKept { .. } => hinted("not-kept", EXIT_REFUSED, "dmv status"),
-        RepoError::Moved { name } => (
-            "branch-moved",
-            EXIT_REFUSED,
-            Some(format!("dmv checkout {name}")),
-        ),
+        RepoError::Moved {
+            name,
+            base,
+            forward,
+        } => {
+            let name = quoted(name);
+            let hint = match (base, forward) {
+                (Some(base), false) => format!(
+                    "dmv checkout -b NAME {}, to keep this work on a branch of its own; or dmv checkout {name}",
+                    base.short(12)
+                ),
+                _ => format!(
+                    "dmv checkout {name}; or, with changes to commit, dmv commit -m MESSAGE"
+                ),
+            };
+            ("branch-moved", EXIT_REFUSED, Some(hint))
+        }
         RepoError::NotFree { .. } => ("not-free", EXIT_REFUSED, None),
         RepoError::NoSuchWorktree(_) => hinted("no-such-worktree", EXIT_OTHER, "dmv worktree list"),
         RepoError::OwnWorktree(_) => hinted("own-worktree", EXIT_REFUSED, "dmv worktree list"),

@@ -142,7 +142,7 @@ fn adding_and_removing_a_worktree_are_undone() -> Outcome {
     place.ok(&["undo"])?;
     assert!(!side.exists());
     assert_eq!(place.records(&["branch", "--json"])?.len(), 1);
-    place.ok(&["undo"])?;
+    place.ok(&["redo"])?;
     assert_eq!(fs::read(side.join("f"))?, b"one");
     place.ok(&["worktree", "remove", "../side"])?;
     fs::create_dir(&side)?;
@@ -262,7 +262,7 @@ fn undo_elsewhere_moves_the_branch_back_and_leaves_the_files() -> Outcome {
     assert_eq!(there["moved"], json!(true));
     fs::write(&file, "three")?;
     place.fails(5, &["-C", "../side", "commit", "-m", "three"])?;
-    place.ok(&["undo"])?;
+    place.ok(&["redo"])?;
     place.ok(&["-C", "../side", "commit", "-m", "three"])?;
     // What it did to that worktree alone is undone there.
     place.ok(&["-C", "../side", "checkout", "@~1"])?;

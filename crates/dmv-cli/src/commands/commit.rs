@@ -1,11 +1,15 @@
 //! `dmv commit`
 
+use crate::commands::merge;
 use crate::context::{Context, quoted, unknown_path};
 use crate::error::{EXIT_CONFLICTS, EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::json::{PathValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
+use crate::supply::supplied;
 use dmv_core::object::name::{RepoPath, escape};
-use dmv_core::repo::{CommitOptions, CommitReport, Head, PathState, Repo, RepoError, Who};
+use dmv_core::repo::{
+    CommitOptions, CommitReport, Head, MergeReport, PathState, Repo, RepoError, Who,
+};
 use dmv_core::worktree::select::Paths;
 use dmv_core::worktree::snapshot::Problem;
 use serde::Serialize;
@@ -15,7 +19,8 @@ use std::path::PathBuf;
 
 /// Record the worktree's changes
 ///
-/// Takes all changes, or those under the paths given. There is no staging area.
+/// Takes all changes, or those under the paths given. There is no staging area. Where somebody has
+/// pushed to the branch meanwhile, the commit is merged with what came.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv commit -m \"colour pass on scene 4\"\n  \
@@ -56,6 +61,9 @@ struct Document {
     problems: Vec<ProblemValue>,
     warnings: Vec<ProblemValue>,
     outside: Vec<PathValue>,
+    /// The branch had been moved from elsewhere, and was merged with the commit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    merge: Option<serde_json::Value>,
 }
 
 /// Runs the command.
@@ -72,6 +80,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         .and_then(|m| m.lines().next())
         .unwrap_or("")
         .to_owned();
+    let asked = context.asked()?;
     let options = CommitOptions {
         message,
         author: args.author,
@@ -80,17 +89,29 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         amend: args.amend,
         allow_empty: args.allow_empty,
         settings: context.settings()?,
-        asked: context.asked()?,
+        asked,
     };
     let watch = context.watch("committing");
     let report = repo.commit(options, &context.job)?;
     drop(watch);
+    let merged = match report.moved {
+        Some(_) => merge_moved(context, &repo, &report),
+        None => Ok(None),
+    };
+    let value = merged.as_ref().ok().and_then(Option::as_ref);
     if context.globals.json {
-        context.ui.json(&document(&report))?;
+        let merge = value.map(merge::value).transpose()?;
+        context.ui.json(&document(&report, merge))?;
     } else {
         print(context, &report, &subject)?;
     }
     tell(context, &report);
+    if let Some(merged) = merged? {
+        let code = merge::tell(context, &merged, "merged with what came meanwhile")?;
+        if code != EXIT_OK {
+            return Ok(code);
+        }
+    }
     Ok(
         match (
             report.problems.is_empty() && report.outside.is_empty(),
@@ -101,6 +122,35 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
             (true, true) => EXIT_OK,
         },
     )
+}
+
+/// Merges a commit with the branch that was moved from elsewhere. `None`: nothing is to be merged.
+fn merge_moved(
+    context: &Context,
+    repo: &Repo,
+    report: &CommitReport,
+) -> Result<Option<MergeReport>, Failure> {
+    let name = report.head.branch().unwrap_or_default();
+    let options = merge::options(context, format!("Merge what came into {name} meanwhile"))?;
+    let merged = supplied(context, repo, "merging", || {
+        repo.merge_moved(&options, &context.job)
+    });
+    match (&merged, report.commit) {
+        (Ok(None), None) => {
+            let (name, to) = (clean(name), quoted(name));
+            context.ui.note(format_args!(
+                "branch {name} was moved from elsewhere; to have its files: dmv checkout {to}"
+            ));
+        }
+        (Err(_), Some(id)) => context.ui.warn(format_args!(
+            "committed as {}, and not yet merged with branch {}, which was moved from elsewhere; \
+             dmv commit goes on with that",
+            id.short(SHORT_ID),
+            clean(name)
+        )),
+        _ => {}
+    }
+    merged
 }
 
 fn author(text: &str) -> Result<Who, String> {
@@ -157,7 +207,7 @@ fn check_paths(repo: &Repo, paths: &[Vec<u8>]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn document(report: &CommitReport) -> Document {
+fn document(report: &CommitReport, merge: Option<serde_json::Value>) -> Document {
     Document {
         commit: report.commit.map(|id| id.to_string()),
         branch: report.head.branch().map(str::to_owned),
@@ -171,6 +221,7 @@ fn document(report: &CommitReport) -> Document {
         problems: problems(&report.problems),
         warnings: problems(&report.warnings),
         outside: report.outside.iter().map(|p| PathValue::new(p)).collect(),
+        merge,
     }
 }
 

@@ -106,7 +106,8 @@ fn sides(
 ) -> Result<(Option<ObjectId>, Option<ObjectId>), Failure> {
     let revision = |text: &String| context.revision(repo, "diff", text);
     Ok(match (&args.old, &args.new) {
-        (None, _) => (repo.head_commit()?, None),
+        // Not what the branch is at: that may have been moved from elsewhere.
+        (None, _) => (repo.base_commit()?, None),
         (Some(old), Some(new)) => (Some(revision(old)?), Some(revision(new)?)),
         (Some(old), None) => match context.range(repo, "diff", old)? {
             Some((old, new)) => (Some(old), Some(new)),

@@ -2,18 +2,22 @@
 
 use crate::commands::merge;
 use crate::context::Context;
-use crate::error::{EXIT_OTHER, Failure};
+use crate::error::{EXIT_OTHER, EXIT_REFUSED, Failure};
+use crate::format::text::{SHORT_ID, clean, count};
 use crate::peers::{Report, remote, tell_gone, tips, with_client};
 use crate::supply::supplied;
-use dmv_core::repo::FastForward;
+use dmv_core::hash::ObjectId;
+use dmv_core::repo::{FastForward, MergeReport, Repo, ResetReport};
 
 /// Fetch from a remote, and merge its branch of the same name into the current one
 ///
 /// Where nothing was committed here, the branch is simply moved. What cannot be put together is
-/// committed as a conflict: dmv conflicts.
+/// committed as a conflict: dmv conflicts. Where the remote's branch was replaced, nothing is merged
+/// unasked: that would bring back what was taken off it.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  dmv pull\n  dmv pull disk\n\nExit code 4: merged, with conflicts."
+    after_help = "Example:\n  dmv pull\n  dmv pull disk\n  dmv pull --reset\n\n\
+                  Exit code 4: merged, with conflicts."
 )]
 pub struct Args {
     /// The remote; origin, or the only one, by default
@@ -22,7 +26,16 @@ pub struct Args {
     /// The message of the merge commit
     #[arg(short, long, value_name = "MSG")]
     message: Option<String>,
+    /// Only move the branch; refuse what needs a merge commit
+    #[arg(long, conflicts_with = "reset")]
+    ff_only: bool,
+    /// Go to the remote's branch, also where it was replaced; `dmv undo` brings your commits back
+    #[arg(long, conflicts_with = "message")]
+    reset: bool,
 }
+
+/// Commits that are named one by one.
+const MAX_NAMED: usize = 5;
 
 /// Runs the command.
 pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
@@ -54,9 +67,73 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         .message
         .unwrap_or_else(|| format!("Merge '{name}' into {branch}"));
     let options = merge::options(context, message)?;
+    if args.reset {
+        let done = supplied(context, &repo, "resetting", || {
+            repo.reset_branch(theirs, &options, &context.job)
+        })?;
+        let mut value = merge::value(&done.merge)?;
+        value["left"] = done.left.iter().map(ObjectId::to_string).collect();
+        report.print(context, &[("merge", value)])?;
+        let code = merge::tell(context, &done.merge, reset_word(&done.merge))?;
+        tell_left(context, &repo, &done)?;
+        return Ok(code);
+    }
+    let replaced = match repo.head_commit()? {
+        Some(ours) => repo.replaced_commit(&remote.name, &branch, (ours, theirs))?,
+        None => None,
+    };
+    if let Some(old) = replaced {
+        let message = format!(
+            "{name} was replaced: it no longer has commit {}, which {branch} has",
+            old.short(SHORT_ID)
+        );
+        if !args.ff_only {
+            report.print(context, &[])?;
+            let failure = Failure::new("remote-replaced", EXIT_REFUSED, message);
+            return Err(failure.hint(format!(
+                "dmv pull --reset, to go to {name}; or dmv merge {name}, to keep both"
+            )));
+        }
+        context.ui.warn(clean(&message));
+    }
+    let how = match args.ff_only {
+        true => FastForward::Only,
+        false => FastForward::Auto,
+    };
     let merged = supplied(context, &repo, "merging", || {
-        repo.merge(theirs, FastForward::Auto, &options, &context.job)
+        repo.merge(theirs, how, &options, &context.job)
     })?;
     report.print(context, &[("merge", merge::value(&merged)?)])?;
     merge::tell(context, &merged, merge::word(&merged))
+}
+
+fn reset_word(report: &MergeReport) -> &'static str {
+    match report.up_to_date {
+        true => "already up to date",
+        false => "reset",
+    }
+}
+
+/// Names the commits that are no longer on the branch, and says how to get them back.
+fn tell_left(context: &Context, repo: &Repo, done: &ResetReport) -> Result<(), Failure> {
+    let Some(newest) = done.left.first() else {
+        return Ok(());
+    };
+    let ui = &context.ui;
+    let n = done.left.len();
+    let are = count(n as u64, "commit is", "commits are");
+    ui.note(format_args!("{are} no longer on the branch:"));
+    for id in done.left.iter().take(MAX_NAMED) {
+        let commit = repo.read_commit(id)?;
+        let subject = commit.message.lines().next().unwrap_or_default().to_owned();
+        ui.note(format_args!("  {} {subject}", id.short(SHORT_ID)));
+    }
+    if n > MAX_NAMED {
+        ui.note(format_args!("  and {} more", n - MAX_NAMED));
+    }
+    ui.note(format_args!(
+        "to bring them back: dmv undo; to have them on a branch: dmv branch NAME {}",
+        newest.short(SHORT_ID)
+    ));
+    Ok(())
 }

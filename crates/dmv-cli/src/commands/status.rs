@@ -8,9 +8,10 @@ use crate::format::json::{PathValue, ProblemValue, base64_unless_text, problems}
 use crate::format::text::{SHORT_ID, clean, count};
 use crate::partial::{SliceValue, brief, told_slice, words};
 use anstyle::{AnsiColor, Style};
+use dmv_core::hash::ObjectId;
 use dmv_core::object::name::escape;
 use dmv_core::repo::{
-    ChangeKind, Head, PathChange, Rename, Repo, RepoSlice, StatusOptions, StatusReport,
+    BranchMoved, ChangeKind, Head, PathChange, Rename, Repo, RepoSlice, StatusOptions, StatusReport,
 };
 use dmv_core::subset::Subset;
 use dmv_core::worktree::select::Paths;
@@ -37,6 +38,7 @@ struct Document {
     commit: Option<String>,
     clean: bool,
     moved: bool,
+    base: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unfinished: Option<UnfinishedValue>,
     upstream: Option<Upstream>,
@@ -196,7 +198,11 @@ fn document(
         branch: report.head.branch().map(str::to_owned),
         commit: report.commit.map(|id| id.to_string()),
         clean,
-        moved: report.moved,
+        moved: report.moved.is_some(),
+        base: match &report.moved {
+            Some(moved) => moved.base.map(|id| id.to_string()),
+            None => report.commit.map(|id| id.to_string()),
+        },
         unfinished: report.unfinished.as_ref().map(|cut| UnfinishedValue {
             go_on: cut.command.clone(),
             go_back: go_back(&report.head),
@@ -249,9 +255,8 @@ fn print(
             )?,
         }
     }
-    if report.moved {
-        let text = "the branch was moved from elsewhere; the files are of another commit";
-        writeln!(out, "{text}")?;
+    if let Some(moved) = &report.moved {
+        tell_moved(&mut *out, &report.head, moved)?;
     }
     if let Some(cut) = &report.unfinished {
         let command = clean(&cut.command);
@@ -329,6 +334,25 @@ fn print(
         parts.push(count(n, "conflict", "conflicts"));
     }
     writeln!(out, "{}", parts.join(", "))?;
+    Ok(())
+}
+
+/// What to do where the branch was moved from elsewhere.
+fn tell_moved(out: &mut impl Write, head: &Head, moved: &BranchMoved) -> Result<(), Failure> {
+    let id = |id: Option<ObjectId>| id.map_or("no commit".to_owned(), |id| id.short(SHORT_ID));
+    let (base, tip) = (id(moved.base), id(moved.tip));
+    writeln!(
+        out,
+        "the branch was moved from elsewhere: it is at {tip}, your files come from {base}"
+    )?;
+    match moved.forward {
+        true => writeln!(out, "  to commit and merge with it: dmv commit -m MESSAGE")?,
+        false => writeln!(
+            out,
+            "  to keep your work on a branch of its own: dmv checkout -b NAME {base}"
+        )?,
+    }
+    writeln!(out, "  to have the branch's files:   {}", go_back(head))?;
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use super::choices::Chosen;
 use super::conflict::list_conflicts;
+use super::moved::{BranchMoved, moved, refused};
 use super::worktree::{Head, Tree, base_key, settled_key};
 use super::{Asked, Repo, RepoError, WorktreeSettings, change};
 use crate::diff;
@@ -97,6 +98,9 @@ pub struct CommitReport {
     waiting: Vec<Chosen>,
     /// What is on disk and not in the worktree's subset: not taken. A directory stands for all in it.
     pub outside: Vec<Vec<u8>>,
+    /// The branch was moved from elsewhere: the commit follows the one that the files come from, and
+    /// is on no branch before [`merge_moved`](Repo::merge_moved).
+    pub moved: Option<BranchMoved>,
 }
 
 impl Repo {
@@ -109,15 +113,16 @@ impl Repo {
         let _lock = self.lock_worktree()?;
         let tree = self.tree(&options.settings)?;
         let head = self.head()?;
-        let parent = self.head_commit()?;
-        if options.amend && parent.is_none() {
+        let tip = self.head_commit()?;
+        if options.amend && tip.is_none() {
             return Err(RepoError::NoCommit);
         }
-        if tree.base != parent {
-            // Building on the moved branch would silently take its new changes back.
-            let name = head.branch().unwrap_or("the head").to_owned();
-            return Err(RepoError::Moved { name });
+        let moved = moved(self, tree.base, &head)?;
+        if let Some(found) = moved.filter(|found| options.amend || !found.forward) {
+            return Err(refused(&head, found));
         }
+        // To build on a branch that was moved would silently take its new changes back.
+        let parent = tree.base;
         if let Some(unfinished) = self.unfinished(tree.base_tree, &tree.subset)? {
             // A mix of two commits is not what anybody has made.
             return Err(RepoError::Unfinished {
@@ -162,6 +167,7 @@ impl Repo {
             leftover: Vec::new(),
             waiting: Vec::new(),
             outside: Vec::new(),
+            moved,
         };
         let (writer, before, made_tree) =
             self.without_forms(&tree, &made, options.select, writer, &mut report)?;
@@ -170,7 +176,6 @@ impl Repo {
         report.bytes = summary.map_or(0, |s| s.bytes);
         let stored = tree.form.as_ref().map(|form| form.stored);
         let nothing = made_tree.is_none_or(|t| stored == Some(t.id))
-            && tree.base == parent
             && !options.allow_empty
             && !options.amend;
         // Empty directories are content, too.
@@ -218,7 +223,10 @@ impl Repo {
             None => sealed,
         };
         report.stored_bytes = sealed.stored_bytes;
-        let mut changes = advance(&tree, &head, parent, id);
+        let mut changes = advance(&tree, &head, tip, id);
+        if moved.is_some() {
+            changes.retain(|change| change.key == base_key(&tree.name));
+        }
         changes.extend(record);
         self.publish(options.asked, Some(sealed), changes, Effect::Kept)?;
         let _ = cache.finish(&form_id.unwrap_or(summary.id), true);

@@ -145,6 +145,10 @@ pub enum RepoError {
     Moved {
         /// Its name.
         name: String,
+        /// The commit that the files come from.
+        base: Option<ObjectId>,
+        /// Whether the branch only went on from there.
+        forward: bool,
     },
     /// A switch of the worktree was cut off, so its files are a mix of two commits or subsets.
     #[error("'{command}' was cut off here, so the files are a mix of before and after")]

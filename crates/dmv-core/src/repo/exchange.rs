@@ -227,7 +227,11 @@ impl Repo {
     }
 
     /// Commits that `tip` has and `hidden` has not, as far as history is here.
-    fn only_in(&self, tip: ObjectId, hidden: ObjectId) -> Result<Vec<ObjectId>, RepoError> {
+    pub(super) fn only_in(
+        &self,
+        tip: ObjectId,
+        hidden: ObjectId,
+    ) -> Result<Vec<ObjectId>, RepoError> {
         let mut reach = Reach::new([tip], [hidden], Detail::Commits);
         let mut only = Vec::new();
         while let Some(found) = reach.next(self.objects())? {

@@ -78,7 +78,7 @@ pub struct MergeReport {
 }
 
 impl MergeReport {
-    fn new(commit: ObjectId, head: Head) -> MergeReport {
+    pub(super) fn new(commit: ObjectId, head: Head) -> MergeReport {
         MergeReport {
             commit,
             head,
@@ -102,6 +102,29 @@ pub(super) struct Site {
     tree: Option<Tree>,
     head: Head,
     pub(super) ours: Option<ObjectId>,
+    /// What the branch is at: `ours`, unless it was moved from elsewhere.
+    tip: Option<ObjectId>,
+}
+
+impl Site {
+    pub(super) fn new(tree: Option<Tree>, head: Head, ours: Option<ObjectId>) -> Site {
+        Site {
+            tree,
+            head,
+            ours,
+            tip: ours,
+        }
+    }
+
+    /// A worktree with a commit that is not on its branch, which is at `tip`.
+    pub(super) fn moved(tree: Tree, head: Head, (ours, tip): (ObjectId, ObjectId)) -> Site {
+        Site {
+            tree: Some(tree),
+            head,
+            ours: Some(ours),
+            tip: Some(tip),
+        }
+    }
 }
 
 /// A commit that is stored and not published.
@@ -127,7 +150,7 @@ impl Repo {
     ) -> Result<MergeReport, RepoError> {
         let _lock = self.lock_if_worktree()?;
         let site = self.site(&options.settings)?;
-        let their_commit = self.read_commit(&theirs)?;
+        self.read_commit(&theirs)?;
         let Some(ours) = site.ours else {
             return self.fast_forward(&site, theirs, options, job);
         };
@@ -144,13 +167,24 @@ impl Repo {
             let name = site.head.branch().unwrap_or("the head").to_owned();
             return Err(RepoError::NotFastForward { name });
         }
-        let our_commit = self.read_commit(&ours)?;
+        self.merge_commits_at(&site, (ours, theirs), options, job)
+    }
+
+    /// Merges two commits of which neither is an ancestor of the other.
+    pub(super) fn merge_commits_at(
+        &self,
+        site: &Site,
+        (ours, theirs): (ObjectId, ObjectId),
+        options: &MergeOptions,
+        job: &Job,
+    ) -> Result<MergeReport, RepoError> {
+        let (our_commit, their_commit) = (self.read_commit(&ours)?, self.read_commit(&theirs)?);
         let inherited = self.paths_of([&our_commit, &their_commit])?;
-        let cancel = job.cancel_flag();
+        let (objects, cancel) = (self.objects(), job.cancel_flag());
         let mut merge =
             |writer: &mut dyn ObjectWrite| merge_commits(objects, writer, &ours, &theirs, cancel);
         let made = self.make(&mut merge, inherited, vec![ours, theirs], options)?;
-        self.land(&site, made, "this merge", options, job)
+        self.land(site, made, "this merge", options, job)
     }
 
     /// Commits the reverse of what `commit` did to its parent.
@@ -208,11 +242,10 @@ impl Repo {
             Some(_) => Some(self.tree(settings)?),
             None => None,
         };
-        if tree.as_ref().is_some_and(|tree| tree.base != ours) {
-            let name = head.branch().unwrap_or("the head").to_owned();
-            return Err(RepoError::Moved { name });
+        if let Some(tree) = &tree {
+            self.refuse_moved(tree, &head)?;
         }
-        Ok(Site { tree, head, ours })
+        Ok(Site::new(tree, head, ours))
     }
 
     fn fast_forward(
@@ -351,8 +384,8 @@ impl Repo {
         Ok(report)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "two callers, one step of both")]
-    fn go_to(
+    #[expect(clippy::too_many_arguments, reason = "few callers, one step of each")]
+    pub(super) fn go_to(
         &self,
         site: &Site,
         commit: ObjectId,
@@ -372,13 +405,13 @@ impl Repo {
             };
             let change = Change {
                 key: format!("branch/{name}"),
-                old: site.ours.map(|id| id.as_bytes().to_vec()),
+                old: site.tip.map(|id| id.as_bytes().to_vec()),
                 new: Some(commit.as_bytes().to_vec()),
             };
             self.publish(asked, sealed, vec![change], Effect::Kept)?;
             return Ok(Switched::default());
         };
-        let mut changes = advance(tree, &site.head, site.ours, commit);
+        let mut changes = advance(tree, &site.head, site.tip, commit);
         let to = SwitchTo {
             what,
             asked: &options.asked,
@@ -397,7 +430,7 @@ impl Repo {
 }
 
 impl MergeReport {
-    fn take(&mut self, done: Switched) {
+    pub(super) fn take(&mut self, done: Switched) {
         self.files = done.files;
         self.bytes = done.bytes;
         self.removed = done.removed;

@@ -1,5 +1,6 @@
 //! What differs between the worktree and the commit it is on.
 
+use super::moved::{BranchMoved, moved};
 use super::worktree::{Head, Tree};
 use super::{Repo, RepoError, Unfinished, WorktreeSettings, settle};
 use crate::chunker::{Cutter, MAX_CUT_BYTES};
@@ -68,8 +69,9 @@ pub struct StatusReport {
     pub head: Head,
     /// The commit, if there is one yet.
     pub commit: Option<ObjectId>,
-    /// Whether that commit is not the one the files come from: the branch was moved elsewhere.
-    pub moved: bool,
+    /// How that commit stands to the one that the files come from, if it is another: the branch was
+    /// moved from elsewhere.
+    pub moved: Option<BranchMoved>,
     /// A switch to another commit that was cut off, if there was one since the last that ended.
     pub unfinished: Option<Unfinished>,
     /// Paths that differ, in path order.
@@ -149,7 +151,7 @@ impl Repo {
             tidy,
             started: fs_now(&tree.own),
             out: StatusReport {
-                moved: tree.base != commit,
+                moved: moved(self, tree.base, &head)?,
                 unfinished: self.unfinished(tree.base_tree, &tree.subset)?,
                 head,
                 commit,
