@@ -131,6 +131,18 @@ fn a_worktree_is_removed_only_when_nothing_is_lost() -> Outcome {
     Ok(())
 }
 
+/// As after a removal that was cut off.
+#[test]
+fn a_worktree_that_lacks_files_is_removed() -> Outcome {
+    let place = repository()?;
+    place.ok(&["worktree", "add", "../side"])?;
+    let side = place.work().join("../side");
+    fs::remove_file(side.join("f"))?;
+    place.ok(&["worktree", "remove", "../side"])?;
+    assert!(!side.exists());
+    Ok(())
+}
+
 #[test]
 fn adding_and_removing_a_worktree_are_undone() -> Outcome {
     let place = repository()?;

@@ -7,7 +7,7 @@ use super::checkout::{SwitchTo, Switched};
 use super::choices::Record;
 use super::layout::{DMV_DIR, MAIN, Place, Pointer};
 use super::worktree::{Head, base_key, head_key, path_key};
-use super::{Asked, Repo, RepoError, WorktreeSettings, change, set};
+use super::{Asked, ChangeKind, Repo, RepoError, WorktreeSettings, change, set};
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::refs::{Change, Effect, check_ref_name};
@@ -320,6 +320,7 @@ impl Repo {
                     paths: lost,
                 });
             }
+            empty(&info.path).map_err(io("remove", &info.path))?;
             std::fs::remove_dir_all(&info.path).map_err(io("remove", &info.path))?;
             publish()?;
         }
@@ -342,7 +343,11 @@ impl Repo {
             settings: settings.clone(),
         };
         let changes = self.changes_of(&tree, &options, job)?;
-        let mut lost: Vec<Vec<u8>> = changes.into_iter().map(|change| change.path).collect();
+        // What is missing is in the commit: a removal that was cut off leaves such files, too.
+        let changes = changes
+            .into_iter()
+            .filter(|c| c.kind != ChangeKind::Deleted);
+        let mut lost: Vec<Vec<u8>> = changes.map(|change| change.path).collect();
         let known = tree.known(self);
         let options = ScanOptions {
             known: &*known,
@@ -501,6 +506,21 @@ pub(super) fn whole_worktree(changes: &[Change]) -> WholeWorktree {
         return WholeWorktree::Went(name.to_owned(), path, old(base_key(name)));
     }
     WholeWorktree::Moved
+}
+
+/// Removes all files of a worktree but the one that makes it a worktree: cut off, it still is one.
+fn empty(dir: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_name() == DMV_DIR {
+            continue;
+        }
+        match entry.file_type()?.is_dir() {
+            true => std::fs::remove_dir_all(entry.path())?,
+            false => std::fs::remove_file(entry.path())?,
+        }
+    }
+    Ok(())
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, RepoError> {
