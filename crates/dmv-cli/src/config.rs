@@ -461,7 +461,8 @@ pub fn edit(path: &Path, change: impl FnOnce(&mut DocumentMut)) -> Result<(), Fa
         }
         file.as_file().sync_all()?;
         file.persist(path).map_err(|e| e.error)?;
-        Ok(())
+        // Else the name may lead to the former settings after a power cut.
+        std::fs::File::open(dir)?.sync_all()
     };
     write().map_err(|e| Failure::file("write", path, &e))
 }

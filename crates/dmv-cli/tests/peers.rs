@@ -13,6 +13,46 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+/// As after a push that was cut off when the other side had moved its branch.
+#[test]
+fn a_push_of_what_is_there_already_notes_that_it_is_there() -> Outcome {
+    let place = several()?;
+    place.ok(&["clone", "--bare", "film", "disk.dmv"])?;
+    place.ok(&["-C", "film", "remote", "add", "disk", "../disk.dmv"])?;
+    place.ok(&["-C", "film", "push", "disk"])?;
+    assert_eq!(
+        tip(&place, "film", "disk/main")?,
+        tip(&place, "film", "main")?
+    );
+    Ok(())
+}
+
+/// Its content has come; what is missing is the file.
+#[test]
+fn a_clone_that_cannot_write_a_file_is_incomplete() -> Outcome {
+    let place = several()?;
+    // It compresses to little, so that only the file is longer than files may be.
+    place.write("film/long", vec![0; 4 << 20])?;
+    place.ok(&["-C", "film", "commit", "-m", "long"])?;
+    let limited = format!(
+        "ulimit -f 2000; exec '{}' clone film copy",
+        env!("CARGO_BIN_EXE_dmv")
+    );
+    let mut command = Command::new("sh");
+    command.args(["-c", &limited]).current_dir(place.work());
+    let output = command
+        .env_clear()
+        .env("HOME", place.home())
+        .env("USER", "ada")
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("not written: long: "), "{said}");
+    assert_eq!(output.status.code(), Some(3));
+    place.ok(&["-C", "copy", "restore", "long"])?;
+    place.ok(&["-C", "copy", "status", "--exit-code"])?;
+    Ok(())
+}
+
 #[test]
 fn two_repositories_and_a_disk_between_them() -> Outcome {
     let place = several()?;

@@ -631,7 +631,8 @@ pub fn is_temp_name(name: &[u8]) -> bool {
         .is_some_and(|rest| rest.len() == 16 && rest.iter().all(u8::is_ascii_hexdigit))
 }
 
-fn temp_name() -> Vec<u8> {
+/// A new name of that kind: what is left under it by a kill is never committed.
+pub fn temp_name() -> Vec<u8> {
     static SECRET: OnceLock<u64> = OnceLock::new();
     static COUNT: AtomicU64 = AtomicU64::new(0);
     // Without randomness names can be foreseen, which O_EXCL makes a nuisance and no danger.

@@ -4,7 +4,7 @@ use crate::commands::remote::set;
 use crate::commands::subset::tell_idle;
 use crate::config::{Config, ORIGIN};
 use crate::context::{Context, quoted};
-use crate::error::{EXIT_ABSENT, EXIT_OK, EXIT_REFUSED, Failure};
+use crate::error::{EXIT_ABSENT, EXIT_INCOMPLETE, EXIT_OK, EXIT_REFUSED, Failure};
 use crate::format::text::{bytes, clean, count};
 use crate::partial::{SliceArgs, SliceValue, options_for, words, worktree_subset};
 use crate::peers::{Report, offered, tips, with_client};
@@ -119,7 +119,9 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     if let Some(checkout) = &checkout {
         tell_idle(context, &checkout.idle_patterns);
     }
+    let mut exit = EXIT_OK;
     for problem in checkout.iter().flat_map(|checkout| &checkout.refused) {
+        exit = EXIT_INCOMPLETE;
         let path = dmv_core::object::name::escape(&problem.path);
         context
             .ui
@@ -146,7 +148,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         )?;
         tell_left_out(context, repo, &slice)?;
     }
-    Ok(EXIT_OK)
+    Ok(exit)
 }
 
 /// Says what a partial clone holds, and what of it all that is.

@@ -6,6 +6,7 @@ use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ProblemValue, problems};
 use crate::format::text::{bytes, count};
 use crate::supply::supplied;
+use dmv_core::fsutil::{os_str, temp_name};
 use dmv_core::job::Job;
 use dmv_core::object::list::Blob;
 use dmv_core::object::name::escape;
@@ -141,8 +142,10 @@ fn archive_file(what: What<'_>, file: &Path) -> Result<Done, Failure> {
         Some(dir) if dir != Path::new("") => dir,
         _ => Path::new("."),
     };
+    let name = temp_name();
     let temp = tempfile::Builder::new()
-        .prefix(".export")
+        .prefix(os_str(&name))
+        .rand_bytes(0)
         .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
         .tempfile_in(dir)
         .map_err(|e| failed(&e))?;

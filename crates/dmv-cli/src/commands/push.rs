@@ -55,11 +55,13 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             Err(missing) => return Ok((client.finish(Vec::new()), Err(missing))),
         };
         let (mut updates, mut moved) = (Vec::new(), Vec::new());
+        // A push that was cut off may have moved them there, and not noted it here.
+        let mut there_already = Vec::new();
         for (key, new) in &wanted {
             let old = offered(&client.offered, key);
             let stands = standing(&repo, *new, old)?;
             match stands {
-                Standing::Same => {}
+                Standing::Same => there_already.push((key.clone(), *new)),
                 Standing::Ahead => updates.push(update(key, old, *new, args.force)),
                 _ if args.force => updates.push(update(key, old, *new, true)),
                 Standing::Behind | Standing::Parted => moved.push(RefMoved {
@@ -77,7 +79,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             // When the others have moved: what they name now is not lost.
             moved.extend(client.push(&deletions)?);
         }
-        let there = now_there(&moved);
+        let mut there = now_there(&moved);
+        there.refs.extend(there_already);
         let gone = OwnBranches {
             forget: deleted(&moved),
             ..OwnBranches::default()
