@@ -249,11 +249,30 @@ impl Lab {
     /// Crashes here and checks every promise.
     pub fn check_after_crash(&mut self, seed: u64, survival: Survival, lies: &Lies) -> Outcome {
         let result = self.check(seed, survival, lies);
+        self.remove_forks();
+        result
+    }
+
+    /// Crashes here and checks what is there at once: without a second crash, and without recovery.
+    pub fn look_after_crash(&mut self, seed: u64, survival: Survival) -> Outcome {
+        let result = self.look(seed, survival);
+        self.remove_forks();
+        result
+    }
+
+    fn look(&mut self, seed: u64, survival: Survival) -> Outcome {
+        let mut world = self.world.clone();
+        world.files.insert("after".into(), files_in(&self.root())?);
+        let dmv = self.fork(&self.root().join(".dmv"), true)?;
+        let image = self.sim.crash(&dmv, survival, &mut Rng::new(seed));
+        self.whole("after the crash", &dmv, &image, &world)
+    }
+
+    fn remove_forks(&mut self) {
         for n in 1..=self.forks {
             let _ = std::fs::remove_dir_all(self.dir.path().join(format!("fork{n}")));
         }
         self.forks = 0;
-        result
     }
 
     fn check(&mut self, seed: u64, survival: Survival, lies: &Lies) -> Outcome {

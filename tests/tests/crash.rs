@@ -1,6 +1,9 @@
 //! Power cuts, failing syncs and full disks, at every operation.
 //!
-//! The heavy tier: `cargo test -p dmv-tests --release --test crash -- --ignored`.
+//! The heavy tier: `DMV_COUNT=1000000 cargo test -p dmv-tests --release --test crash -- --ignored --nocapture`.
+
+// The heavy tier says how much it tried.
+#![allow(clippy::print_stdout)]
 
 use dmv_core::repo::Repo;
 use dmv_tests::crashlab::{Lab, Lies, Outcome};
@@ -18,8 +21,9 @@ fn operations() -> Outcome<u64> {
     Ok(lab.sim.operations())
 }
 
-/// Crashes in operation `at` and checks what each seed leaves.
-fn crash_at(at: u64, seeds: std::ops::Range<u64>, lies: &Lies) -> Outcome {
+/// Crashes in operation `at` and checks what each seed leaves; recovery and further crashes where
+/// `every` divides the seed.
+fn crash_at(at: u64, seeds: std::ops::Range<u64>, every: u64, lies: &Lies) -> Outcome {
     let mut lab = Lab::new()?;
     lab.sim.lie(lies.work.clone());
     lab.sim.crash_at(at);
@@ -33,35 +37,37 @@ fn crash_at(at: u64, seeds: std::ops::Range<u64>, lies: &Lies) -> Outcome {
             1 => Survival::Everything,
             _ => Survival::Some,
         };
-        lab.check_after_crash(seed, survival, lies)
-            .map_err(|e| format!("operation {at}, seed {seed}: {e}"))?;
+        let done = match seed % every {
+            0 => lab.check_after_crash(seed, survival, lies),
+            _ => lab.look_after_crash(seed, survival),
+        };
+        done.map_err(|e| format!("operation {at}, seed {seed}: {e}"))?;
     }
     Ok(())
 }
 
-/// Every operation with one random outcome, `rounds` times, on two threads.
-fn crash_everywhere(rounds: std::ops::Range<u64>) -> Outcome {
+/// Outcomes of a crash that share one run of the workload, in the heavy tier.
+const SHARED: u64 = 64;
+/// Of that many outcomes, one is followed by further crashes and by recovery.
+const FULL: u64 = 16;
+
+/// Numbers of outcomes from `from` on, spread over all operations and over two threads.
+fn crash_everywhere(from: u64, count: u64, shared: u64, every: u64) -> Outcome {
     const THREADS: u64 = 2;
     let end = operations()? + 2;
-    let work = |n| {
-        let rounds = rounds.clone();
-        let mut points = rounds.flat_map(|round| (1..=end).map(move |at| (round, at)));
-        points.find_map(|(round, at)| {
-            let seed = round * end + at;
-            let here = at % THREADS == n;
-            let failed = here.then(|| crash_at(at, seed..seed + 1, &Lies::default()).err());
-            failed.flatten().map(|e| e.to_string())
-        })
+    let work = |thread| {
+        (0..count.div_ceil(shared))
+            .filter(|n| n % THREADS == thread)
+            .find_map(|n| {
+                let seed = from + n * shared;
+                let seeds = seed..(seed + shared).min(from + count);
+                let failed = crash_at(1 + n % end, seeds, every, &Lies::default()).err();
+                failed.map(|e| e.to_string())
+            })
     };
     let failed = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS)
-            .map(|n| {
-                scope.spawn({
-                    let work = &work;
-                    move || work(n)
-                })
-            })
-            .collect();
+        let work = &work;
+        let threads = Vec::from_iter((0..THREADS).map(|n| scope.spawn(move || work(n))));
         let results = threads.into_iter().map(|t| t.join());
         let mut errors = results.filter_map(|r| r.unwrap_or(Some("a thread panicked".into())));
         errors.next()
@@ -71,14 +77,24 @@ fn crash_everywhere(rounds: std::ops::Range<u64>) -> Outcome {
 
 #[test]
 fn a_crash_in_any_operation_loses_nothing_that_was_acknowledged() -> Outcome {
-    crash_everywhere(0..1)
+    crash_everywhere(0, operations()? + 2, 1, 1)
 }
 
-/// Thousands of outcomes; see the top of this file.
+fn number(name: &str, otherwise: u64) -> u64 {
+    let value = std::env::var(name).ok().and_then(|v| v.parse().ok());
+    value.unwrap_or(otherwise)
+}
+
+/// `DMV_COUNT` outcomes with the seeds from `DMV_SEED` on; see the top of this file.
+///
+/// The further crashes after some of them are not counted.
 #[test]
 #[ignore = "half an hour"]
 fn many_outcomes_of_a_crash_in_any_operation_lose_nothing() -> Outcome {
-    crash_everywhere(1..200)
+    let (count, seed) = (number("DMV_COUNT", 40_000), number("DMV_SEED", 1000));
+    crash_everywhere(seed, count, SHARED, FULL)?;
+    println!("harness crash: {count} simulated crash points, 0 failed, seed {seed}");
+    Ok(())
 }
 
 /// Crashes with lying syncs until a check notices; says whether one did.
@@ -87,7 +103,7 @@ fn is_noticed(lies: &Lies) -> Outcome<bool> {
     Rng::new(3).shuffle(&mut points);
     // Each with everything unsynced lost, with a mere kill, and with a random outcome.
     let mut seeds = points.iter().map(|at| at * 16..at * 16 + 3);
-    let noticed = |at: &u64| crash_at(*at, seeds.next().unwrap_or(0..1), lies).is_err();
+    let noticed = |at: &u64| crash_at(*at, seeds.next().unwrap_or(0..1), 1, lies).is_err();
     Ok(points.iter().any(noticed))
 }
 

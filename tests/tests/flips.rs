@@ -1,0 +1,233 @@
+//! Every single bit of a repository's files is flipped: it is noticed or does no harm, and no wrong byte comes out.
+//!
+//! The heavy tier: `DMV_COUNT=200000 cargo test -p dmv-tests --test flips -- --ignored --nocapture`.
+
+// A run says how much it tried.
+#![allow(clippy::print_stdout)]
+
+use dmv_core::hash::ObjectId;
+use dmv_core::job::Job;
+use dmv_core::repo::{RefKind, Repo, StatusOptions, VerifyDepth};
+use dmv_core::worktree::select::Paths;
+use dmv_tests::crashlab::Outcome;
+use dmv_tests::rng::Rng;
+use dmv_tests::scratch::{Files, asked, commit, fast_dir, files_in, files_of};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// A repository, all its files, and what it must say.
+struct Subject {
+    _dir: TempDir,
+    root: PathBuf,
+    good: BTreeMap<PathBuf, Vec<u8>>,
+    commits: Vec<(ObjectId, Files)>,
+    view: Vec<(String, Vec<u8>)>,
+    changes: String,
+}
+
+/// What a flip did.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Effect {
+    /// The repository does not open, or `verify` says what is damaged.
+    Noticed,
+    /// Everything is as it was.
+    Harmless,
+}
+
+impl Subject {
+    /// Enough commits that tables are merged, and a change that is not committed.
+    fn new() -> Outcome<Subject> {
+        let dir = fast_dir()?;
+        let root = dir.path().join("w");
+        std::fs::create_dir_all(root.join("dir"))?;
+        let repo = Repo::init(&root, "main", false, asked("init"))?;
+        let (mut rng, mut commits) = (Rng::new(17), Vec::new());
+        std::fs::write(root.join("bytes"), rng.bytes(400))?;
+        std::os::unix::fs::symlink("dir/text", root.join("link"))?;
+        for n in 0..5 {
+            std::fs::write(root.join("dir/text"), rng.text(300))?;
+            std::fs::write(root.join(format!("dir/{n}")), rng.bytes(60))?;
+            let done = commit(&repo, &format!("number {n}"))?;
+            commits.push((done.commit.ok_or("nothing committed")?, files_in(&root)?));
+        }
+        repo.create_ref(RefKind::Tag, "first", commits[0].0, asked("tag"))?;
+        std::fs::write(root.join("dir/0"), rng.bytes(60))?;
+        let changes = status(&repo)?;
+        let view = repo.refs().with_prefix("")?;
+        drop(repo);
+        let mut good = BTreeMap::new();
+        collect(&root.join(".dmv"), &mut good)?;
+        assert!(good.keys().any(|path| path.ends_with("stat")));
+        assert!(good.keys().any(|path| is_in(path, "index")));
+        Ok(Subject {
+            _dir: dir,
+            root,
+            good,
+            commits,
+            view,
+            changes,
+        })
+    }
+
+    /// Flips one bit, asks everything, and puts back what has changed.
+    fn flip(&self, path: &Path, bit: usize) -> Outcome<Effect> {
+        let mut bad = self.good[path].clone();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        std::fs::write(path, &bad)?;
+        let effect = self.ask(path);
+        self.put_back()?;
+        let effect = effect?;
+        // Every byte of a pack counts.
+        if is_in(path, "packs") && effect == Effect::Harmless {
+            return Err("nobody notices".into());
+        }
+        Ok(effect)
+    }
+
+    fn ask(&self, path: &Path) -> Outcome<Effect> {
+        let Ok(repo) = Repo::open(&self.root) else {
+            return Ok(Effect::Noticed);
+        };
+        let view = repo.refs().with_prefix("");
+        let mut wrong = match view.is_ok_and(|view| view == self.view) {
+            true => None,
+            false => Some("the view differs".to_owned()),
+        };
+        for (id, files) in &self.commits {
+            match files_of(&repo, id) {
+                Ok(found) if found == *files => {}
+                Ok(_) => return Err("wrong bytes come out".into()),
+                Err(e) => wrong = Some(e.to_string()),
+            }
+        }
+        if path.ends_with("stat") {
+            let changes = status(&repo)?;
+            return match changes == self.changes {
+                true => Ok(Effect::Harmless),
+                false => Err(format!("status says {changes}").into()),
+            };
+        }
+        let report = repo.verify(VerifyDepth::Full, &Job::default());
+        match (report, wrong) {
+            (Ok(report), None) if report.is_ok() => Ok(Effect::Harmless),
+            (Ok(report), Some(wrong)) if report.is_ok() => {
+                Err(format!("verify says that all is well, but {wrong}").into())
+            }
+            _ => Ok(Effect::Noticed),
+        }
+    }
+
+    fn put_back(&self) -> Outcome {
+        let mut now = BTreeMap::new();
+        collect(&self.root.join(".dmv"), &mut now)?;
+        for path in now.keys().filter(|path| !self.good.contains_key(*path)) {
+            std::fs::remove_file(path)?;
+        }
+        for (path, bytes) in &self.good {
+            if now.get(path) != Some(bytes) {
+                std::fs::write(path, bytes)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn status(repo: &Repo) -> Outcome<String> {
+    let options = StatusOptions {
+        select: &Paths::default(),
+        settings: Default::default(),
+    };
+    Ok(format!(
+        "{:?}",
+        repo.status(&options, &Job::default())?.changes
+    ))
+}
+
+fn is_in(path: &Path, dir: &str) -> bool {
+    path.parent().is_some_and(|parent| parent.ends_with(dir))
+}
+
+/// Files and their bytes; empty ones are locks.
+fn collect(dir: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Outcome {
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            collect(&entry.path(), files)?;
+        } else if entry.metadata()?.len() > 0 {
+            files.insert(entry.path(), std::fs::read(entry.path())?);
+        }
+    }
+    Ok(())
+}
+
+/// `count` different bits, in an order that the seed determines; all if there are not as many.
+fn flip_bits(which: fn(&Path) -> bool, from: usize, count: usize, seed: u64) -> Outcome {
+    let subject = Subject::new()?;
+    let mut bits: Vec<(&PathBuf, usize)> = Vec::new();
+    for (path, bytes) in subject.good.iter().filter(|(path, _)| which(path)) {
+        bits.extend((0..bytes.len() * 8).map(|bit| (path, bit)));
+    }
+    Rng::new(seed).shuffle(&mut bits);
+    let mut counts: BTreeMap<(String, Effect), u64> = BTreeMap::new();
+    let (mut tried, mut failed) = (0, Vec::new());
+    for (n, (path, bit)) in bits.iter().enumerate().skip(from).take(count) {
+        tried += 1;
+        let name = path.strip_prefix(&subject.root)?.display();
+        match subject.flip(path, *bit) {
+            Ok(effect) => *counts.entry((kind(path), effect)).or_default() += 1,
+            Err(e) => {
+                let text = format!("DMV_SEED={seed} DMV_FROM={n}: bit {bit} of {name}: {e}");
+                println!("FAILED {text}");
+                failed.push(text);
+            }
+        }
+    }
+    for ((kind, effect), n) in &counts {
+        let effect = match effect {
+            Effect::Noticed => "noticed",
+            Effect::Harmless => "without effect",
+        };
+        println!("{kind}: {n} {effect}");
+    }
+    let (all, failures) = (bits.len(), failed.len());
+    println!("harness flips: {tried} flipped bits of {all}, {failures} failed, seed {seed}");
+    match failed.first() {
+        None => Ok(()),
+        Some(first) => Err(format!("{failures} of {tried} failed; the first: {first}").into()),
+    }
+}
+
+/// Most bits of the database are free space; the heavy tier has them.
+fn is_no_database(path: &Path) -> bool {
+    !path.ends_with("refs.db")
+}
+
+/// A word for a file: its name, or its directory where that is random.
+fn kind(path: &Path) -> String {
+    let part = match is_in(path, "packs") || is_in(path, "index") {
+        true => path.parent().and_then(Path::file_name),
+        false => path.file_name(),
+    };
+    part.unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    let value = std::env::var(name).ok().and_then(|v| v.parse().ok());
+    value.unwrap_or(otherwise)
+}
+
+/// Some, in the ordinary run.
+#[test]
+fn a_flipped_bit_of_any_file_is_noticed_or_does_no_harm() -> Outcome {
+    flip_bits(is_no_database, 0, 400, number("DMV_SEED", 1))
+}
+
+/// All of them, or `DMV_COUNT`, from number `DMV_FROM` on.
+#[test]
+#[ignore = "half an hour"]
+fn every_flipped_bit_of_every_file_is_noticed_or_does_no_harm() -> Outcome {
+    let count = number("DMV_COUNT", u64::from(u32::MAX)) as usize;
+    let from = number("DMV_FROM", 0) as usize;
+    flip_bits(|_| true, from, count, number("DMV_SEED", 1))
+}

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Runs the harnesses of docs/reliability.md with more than the ordinary suite has time for.
+#
+#   tests/tier.sh 1                     10-20 minutes
+#   tests/tier.sh 2                     hours
+#   tests/tier.sh 2 --count 10000       another count for each harness
+#   tests/tier.sh 1 --only kills,flips  some of them
+#   tests/tier.sh 1 --seed 7            the random numbers of an earlier run
+#   tests/tier.sh 1 --release           with an optimised build
+#   tests/tier.sh list                  what there is
+#
+# CARGO names the cargo to call. Each harness leaves its output in target/tier/NAME.log.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# name | package | test program | test | count in tier 1 | count in tier 2 | what
+harnesses() {
+  grep -v '^#' <<'LIST'
+kills|dmv-cli|reliability|many_kills_at_any_moment_lose_nothing|800|10000|kill -9 of every command, at random moments and system calls
+faults|dmv-cli|reliability|every_failing_system_call_loses_nothing_and_is_named|800|1000000|every system call of every command fails, once and for ever
+powercuts|dmv-cli|reliability|many_power_cuts_lose_nothing_that_was_acknowledged|150|1000|power cuts of a real ext4 (root)
+flips-program|dmv-cli|reliability|many_flipped_bits_give_no_wrong_answer|1500|20000|flipped bits under the program
+flips|dmv-tests|flips|every_flipped_bit_of_every_file_is_noticed_or_does_no_harm|20000|200000|flipped bits under the library
+crash|dmv-tests|crash|many_outcomes_of_a_crash_in_any_operation_lose_nothing|5000|1000000|simulated crash points
+damage|dmv-tests|damage|many_flipped_bytes_of_a_large_file_are_noticed||3000|flipped bytes of files of many chunks
+LIST
+}
+
+usage() { sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2; }
+
+tier=${1:-}; shift || usage
+count= only= seed= profile=()
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --count) count=$2; shift 2 ;;
+    --only) only=,$2,; shift 2 ;;
+    --seed) seed=$2; shift 2 ;;
+    --release) profile=(--release); shift ;;
+    *) usage ;;
+  esac
+done
+case "$tier" in
+  list) harnesses | awk -F'|' '{ printf "%-16s %-10s %-10s %s\n", $1, $5, $6, $7 }'; exit ;;
+  1|2) ;;
+  *) usage ;;
+esac
+
+logs=target/tier; mkdir -p "$logs"
+passed=0 failed=0
+while IFS='|' read -r name package program test first second what <&3; do
+  [ -z "$only" ] || [[ "$only" == *",$name,"* ]] || continue
+  n=$([ "$tier" = 1 ] && echo "$first" || echo "$second")
+  [ -n "$n" ] || [ -n "$only" ] || continue
+  log="$logs/$name.log"
+  printf '%-16s ' "$name"
+  started=$SECONDS status=0
+  env ${n:+DMV_COUNT="${count:-$n}"} ${seed:+DMV_SEED="$seed"} \
+    "${CARGO:-cargo}" test -q "${profile[@]}" -p "$package" --test "$program" -- \
+    --ignored --nocapture "$test" >"$log" 2>&1 || status=$?
+  # The harness's own line; without one, the test runner's.
+  line=$(grep -E '^(harness |skipped: )' "$log" | tail -n 1) || line=$(grep '^test result' "$log" | tail -n 1) || true
+  if [ "$status" = 0 ] && ! grep -q '^test result: ok. 0 passed' "$log"; then
+    passed=$((passed + 1)) verdict=ok
+  else
+    failed=$((failed + 1)) verdict=FAILED
+  fi
+  printf '%-6s %5d s  %s\n' "$verdict" $((SECONDS - started)) "${line:-nothing was said: $log}"
+  [ "$verdict" = ok ] || grep -E '^FAILED' "$log" | head -n 3 | cut -c1-300 || true
+done 3< <(harnesses)
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
