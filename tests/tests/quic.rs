@@ -9,7 +9,7 @@ use dmv_net::identity::DeviceKey;
 use dmv_net::session::{Client, NetError};
 use dmv_net::transport::quic::blocking::serve_repository;
 use dmv_net::transport::quic::{Device, Limits, Listen, PeerAddress, ServeEvent, ServeOptions};
-use dmv_net::transport::{Connection, Reach, Url, connect};
+use dmv_net::transport::{Connection, Purpose, Reach, Url, connect};
 use dmv_net::wire::Code;
 use dmv_tests::peers::{Done, Place, tips, update};
 use dmv_tests::scratch::{asked, commit, files_of};
@@ -90,6 +90,7 @@ impl Drop for Server {
 
 fn dial(address: &PeerAddress, key: &DeviceKey) -> Result<Connection, NetError> {
     let reach = Reach {
+        purpose: Purpose::Write,
         asked: asked("fetch"),
         ssh: Vec::new(),
         remote_program: String::new(),

@@ -1,11 +1,17 @@
 //! Settings: flag, `DMV_*` environment, the repository's file, the user's file, built in.
+//!
+//! A repository may be somebody else's: an unpacked archive, a shared disk. Its file is read as such.
+//! Only a few settings count there ([`Scope`]), and it cannot make this program wait or fill memory.
 
 use crate::error::{EXIT_OTHER, Failure};
 use dmv_core::refs::check_ref_name;
 use dmv_core::repo::DMV_DIR;
 use dmv_net::transport::Url;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 use std::ffi::OsStr;
-use std::io::Write;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::{Table, Value};
@@ -30,8 +36,20 @@ pub enum Kind {
     Seconds,
     /// A number of bytes, with a unit or without: `500MB`, `10GiB`.
     Size,
-    /// A program with arguments. A repository's file cannot set it: it may be somebody else's.
+    /// A program with arguments.
     Program,
+    /// Paths, with a colon between them; a list in a file.
+    Paths,
+}
+
+/// Who may set a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Also the repository's file: whoever wrote it can do no harm with it.
+    Repository,
+    /// The user alone, by flag, environment or the user's file. A repository's file could use it to run
+    /// programs, to read other files, to connect to other hosts, to hide files or to hold up commands.
+    User,
 }
 
 /// A setting that exists.
@@ -40,6 +58,8 @@ pub struct Key {
     pub name: &'static str,
     /// What its values are.
     pub kind: Kind,
+    /// Who may set it.
+    pub scope: Scope,
     /// Its value where nothing sets it.
     pub built_in: Option<&'static str>,
     /// What it is for.
@@ -47,91 +67,129 @@ pub struct Key {
 }
 
 /// All settings.
-pub const KEYS: [Key; 13] = [
-    key("user.name", Kind::Text, None, "the author's name"),
-    key("user.email", Kind::Text, None, "the author's address"),
+pub const KEYS: [Key; 14] = [
+    key(
+        "user.name",
+        Kind::Text,
+        Scope::Repository,
+        None,
+        "the author's name",
+    ),
+    key(
+        "user.email",
+        Kind::Text,
+        Scope::Repository,
+        None,
+        "the author's address",
+    ),
     key(
         "ignore.git",
         Kind::Bool,
+        Scope::Repository,
         Some("false"),
         "whether .gitignore files count as well",
     ),
     key(
         "ignore.file",
         Kind::Path,
+        Scope::User,
         None,
         "a file of ignore rules for all repositories",
     ),
     key(
         "names.portable",
         Kind::Bool,
+        Scope::Repository,
         Some("false"),
         "whether names that other systems refuse are left out of commits",
     ),
     key(
         "init.branch",
         Kind::Branch,
+        Scope::User,
         Some("main"),
         "the first branch of a new repository",
     ),
     key(
         "color.ui",
         Kind::Color,
+        Scope::User,
         Some("auto"),
         "when to use colours: auto, always, never",
     ),
     key(
         "undo.keep-max-size",
         Kind::Size,
+        Scope::Repository,
         Some("10GiB"),
         "how much of what a command overwrites is kept for dmv undo without asking",
     ),
     key(
         "net.offline",
         Kind::Bool,
+        Scope::Repository,
         Some("false"),
         "whether remotes are not asked for content that is not here",
     ),
     key(
         "net.relay",
         Kind::Relay,
+        Scope::User,
         None,
         "a relay for dmv:// addresses, as a URL: used where no direct way is found",
     ),
     key(
         "net.patience",
         Kind::Seconds,
+        Scope::User,
         Some("300"),
         "seconds to wait for a peer that moves next to nothing",
     ),
     key(
         "ssh.command",
         Kind::Program,
+        Scope::User,
         Some("ssh"),
         "the program that makes ssh connections, with arguments",
     ),
     key(
         "ssh.remote",
         Kind::Program,
+        Scope::User,
         Some("dmv"),
         "the dmv program at the other end of an ssh connection",
     ),
+    key(
+        "safe.repositories",
+        Kind::Paths,
+        Scope::User,
+        None,
+        "other users' repositories to be trusted like own ones; DIR/* for all below DIR",
+    ),
 ];
+
+/// What stands between the paths of a list, where it is one text.
+const PATHS_APART: &str = ":";
 
 /// The remote that a clone makes.
 pub const ORIGIN: &str = "origin";
 /// The section of the repository's file that holds remotes.
 pub const REMOTES: &str = "remote";
 
+/// Bytes of a settings file.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
 const fn key(
     name: &'static str,
     kind: Kind,
+    scope: Scope,
     built_in: Option<&'static str>,
     about: &'static str,
 ) -> Key {
     Key {
         name,
         kind,
+        scope,
         built_in,
         about,
     }
@@ -175,6 +233,8 @@ impl Origin {
 pub struct Config {
     repository: Table,
     user: Table,
+    /// The repository's file.
+    file: PathBuf,
     /// The repository's directory: the worktree's of `.dmv`, or a bare repository's own.
     directory: PathBuf,
 }
@@ -182,15 +242,18 @@ pub struct Config {
 impl Config {
     /// Reads the files; one that is not there says nothing.
     pub fn load(repository: Option<&Path>) -> Result<Config, Failure> {
-        let read = |path: Option<&Path>| path.map_or_else(|| Ok(Table::new()), read_table);
+        let read = |path: Option<&Path>, whose| {
+            path.map_or(Ok(Table::new()), |path| read_table(path, whose))
+        };
         let dmv = repository.and_then(Path::parent).unwrap_or(Path::new(""));
         let directory = match dmv.file_name().is_some_and(|name| name == DMV_DIR) {
             true => dmv.parent().unwrap_or(dmv),
             false => dmv,
         };
         Ok(Config {
-            repository: read(repository)?,
-            user: read(user_file().as_deref())?,
+            repository: read(repository, Scope::Repository)?,
+            user: read(user_file().as_deref(), Scope::User)?,
+            file: repository.unwrap_or(Path::new("")).to_owned(),
             directory: directory.to_owned(),
         })
     }
@@ -208,7 +271,7 @@ impl Config {
             (&self.user, Origin::User),
         ];
         for (table, origin) in tables {
-            if key.kind == Kind::Program && origin == Origin::Repository {
+            if origin == Origin::Repository && key.scope == Scope::User {
                 continue;
             }
             if let Some(value) = lookup(table, key) {
@@ -233,12 +296,7 @@ impl Config {
     /// The path that the setting `name` gives.
     pub fn path(&self, name: &'static str) -> Result<Option<PathBuf>, Failure> {
         let value = self.value(name)?.filter(|v| !v.is_empty());
-        Ok(
-            value.map(|v| match (v.strip_prefix("~/"), std::env::home_dir()) {
-                (Some(rest), Some(home)) => home.join(rest),
-                _ => PathBuf::from(v),
-            }),
-        )
+        Ok(value.map(|v| at_home(&v)))
     }
 
     /// The time that the setting `name` gives, which has a built-in value.
@@ -285,6 +343,20 @@ impl Config {
         }
     }
 
+    /// What the repository's file sets although only the user may, in words. It has no effect.
+    pub fn misplaced(&self) -> Vec<String> {
+        let keys = KEYS.iter().filter(|key| key.scope == Scope::User);
+        let found = keys.filter(|key| lookup(&self.repository, key).is_some());
+        let say = |key: &Key| {
+            let (file, name) = (self.file.display(), key.name);
+            format!(
+                "{file} sets {name}, which a repository may not set: it is ignored (to set it \
+                 yourself: dmv config set --user {name} VALUE)"
+            )
+        };
+        found.map(say).collect()
+    }
+
     /// Settings in the files that this program does not know.
     pub fn unknown(&self) -> Vec<String> {
         let mut out = Vec::new();
@@ -300,6 +372,36 @@ impl Config {
             out.extend(names.filter(|name| KEYS.iter().all(|key| key.name != name)));
         }
         out
+    }
+}
+
+/// The other users' repositories that the user trusts, by `safe.repositories`.
+pub fn safe_repositories() -> Result<Vec<PathBuf>, Failure> {
+    // Before any repository is found, so without its file.
+    let value = Config::load(None)?.value("safe.repositories")?;
+    let value = value.unwrap_or_default();
+    let paths = value.split(PATHS_APART).filter(|path| !path.is_empty());
+    Ok(paths.map(at_home).collect())
+}
+
+/// Paths as one text.
+pub fn joined(paths: &[PathBuf]) -> String {
+    let texts: Vec<_> = paths.iter().map(|path| path.to_string_lossy()).collect();
+    texts.join(PATHS_APART)
+}
+
+/// A list as a file holds it.
+pub fn list_of(text: &str) -> toml_edit::Array {
+    text.split(PATHS_APART)
+        .filter(|path| !path.is_empty())
+        .collect()
+}
+
+/// A path as a user writes it: `~/` is the home directory.
+fn at_home(text: &str) -> PathBuf {
+    match (text.strip_prefix("~/"), std::env::home_dir()) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => PathBuf::from(text),
     }
 }
 
@@ -331,7 +433,7 @@ pub fn check(key: &Key, value: &str, place: &str) -> Result<(), Failure> {
         Kind::Text => !value.contains(['\0', '\n']),
         Kind::Program => !value.trim().is_empty() && !value.contains(['\0', '\n']),
         Kind::Bool => matches!(value, "true" | "false"),
-        Kind::Path => !value.contains('\0'),
+        Kind::Path | Kind::Paths => !value.contains('\0'),
         Kind::Branch => check_ref_name(value).is_ok(),
         Kind::Relay => value.is_empty() || is_web_address(value),
         Kind::Color => matches!(value, "auto" | "always" | "never"),
@@ -384,6 +486,7 @@ fn bad(key: &Key, value: &str, place: &str) -> Failure {
         Kind::Program => "a program",
         Kind::Bool => "true or false",
         Kind::Path => "a path",
+        Kind::Paths => "a list of paths",
         Kind::Branch => "a branch's name",
         Kind::Relay => "http://HOST:PORT or https://HOST",
         Kind::Color => "auto, always or never",
@@ -409,17 +512,55 @@ fn as_text(key: &Key, value: &Value) -> Option<String> {
         (Kind::Bool, Value::Boolean(b)) => Some(b.to_string()),
         (Kind::Bool, _) => None,
         (Kind::Seconds | Kind::Size, Value::Integer(n)) => Some(n.to_string()),
+        (Kind::Paths, Value::Array(list)) => {
+            let paths: Option<Vec<&str>> = list.iter().map(Value::as_str).collect();
+            paths.map(|paths| paths.join(PATHS_APART))
+        }
         (_, Value::String(text)) => Some(text.clone()),
         _ => None,
     }
 }
 
-fn read_table(path: &Path) -> Result<Table, Failure> {
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Table::new()),
+/// A file's text; empty where there is no file. `whose`: a repository's file is followed nowhere.
+///
+/// Neither a pipe nor a file without an end holds up the program or fills its memory.
+fn read_text(path: &Path, whose: Scope) -> Result<String, Failure> {
+    let follow = match whose {
+        Scope::Repository => OFlags::NOFOLLOW,
+        Scope::User => OFlags::empty(),
+    };
+    let flags = follow | OFlags::NONBLOCK;
+    let refuse = |why: &str| {
+        let message = format!("{} {why}", path.display());
+        Failure::new("bad-config-file", EXIT_OTHER, message)
+    };
+    let opened = std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits() as i32)
+        .open(path);
+    let file = match opened {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
+        Err(e) if e.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
+            return Err(refuse("is a symlink"));
+        }
         Err(e) => return Err(Failure::file("read", path, &e)),
     };
+    let fail = |e: io::Error| Failure::file("read", path, &e);
+    if !file.metadata().map_err(fail)?.is_file() {
+        return Err(refuse("is no regular file"));
+    }
+    let mut text = String::new();
+    let mut file = file.take(MAX_FILE_BYTES + 1);
+    file.read_to_string(&mut text).map_err(fail)?;
+    match text.len() as u64 > MAX_FILE_BYTES {
+        true => Err(refuse("is longer than 1 MiB")),
+        false => Ok(text),
+    }
+}
+
+fn read_table(path: &Path, whose: Scope) -> Result<Table, Failure> {
+    let text = read_text(path, whose)?;
     text.parse::<Table>().map_err(|e| {
         let line = e.span().map(|span| {
             let before = text.get(..span.start).unwrap_or_default();
@@ -432,12 +573,12 @@ fn read_table(path: &Path) -> Result<Table, Failure> {
 }
 
 /// Changes a file, keeping its comments and order; it takes its place in one rename.
-pub fn edit(path: &Path, change: impl FnOnce(&mut DocumentMut)) -> Result<(), Failure> {
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(e) => return Err(Failure::file("read", path, &e)),
-    };
+pub fn edit(
+    path: &Path,
+    whose: Scope,
+    change: impl FnOnce(&mut DocumentMut),
+) -> Result<(), Failure> {
+    let text = read_text(path, whose)?;
     let mut document: DocumentMut = text.parse().map_err(|e: toml_edit::TomlError| {
         let message = format!("{}: {}", path.display(), e.message());
         Failure::new("bad-config-file", EXIT_OTHER, message)
@@ -448,13 +589,13 @@ pub fn edit(path: &Path, change: impl FnOnce(&mut DocumentMut)) -> Result<(), Fa
         return Ok(());
     }
     let dir = path.parent().unwrap_or(Path::new("."));
-    let write = || -> std::io::Result<()> {
+    let write = || -> io::Result<()> {
         std::fs::create_dir_all(dir)?;
         let mut file = tempfile::Builder::new()
             .prefix(".config")
             .tempfile_in(dir)
             // Its own words would name the temporary file.
-            .map_err(|e| std::io::Error::from(e.kind()))?;
+            .map_err(|e| io::Error::from(e.kind()))?;
         file.write_all(new.as_bytes())?;
         if let Ok(meta) = std::fs::metadata(path) {
             file.as_file().set_permissions(meta.permissions())?;

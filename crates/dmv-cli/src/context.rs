@@ -2,20 +2,21 @@
 
 use crate::args::{Color, Globals};
 use crate::config::Config;
-use crate::error::{EXIT_OTHER, Failure};
+use crate::error::{EXIT_OTHER, EXIT_PERMISSION, Failure};
 use crate::progress::Watch;
 use crate::ui::Ui;
+use crate::whose::{find, way_to_trust};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{
-    Asked, CONFIG_FILE, Keep, Located, PathState, Repo, RepoError, Wanted, Who, WorktreeSettings,
-    discover, split_path,
+    Asked, CONFIG_FILE, Keep, Located, PathState, Repo, RepoError, Wanted, Who, Whose,
+    WorktreeSettings, split_path,
 };
 use dmv_core::subset::PathSet;
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -53,24 +54,58 @@ pub struct Context {
     /// The work, for whoever watches or stops it.
     pub job: Arc<Job>,
     config: OnceCell<Config>,
+    /// Whether the command changes no repository.
+    pub reads: Cell<bool>,
+    /// Whether the user knows what the repository's file sets in vain.
+    warned: Cell<bool>,
 }
 
 impl Context {
     /// Decides on colours; everything else waits until it is asked for.
     pub fn new(globals: Globals) -> Context {
         let config = OnceCell::new();
-        let color = globals.color.unwrap_or_else(|| color_setting(&config));
-        Context {
+        let color = globals
+            .color
+            .unwrap_or_else(|| color_setting(&config, globals.directory.is_some()));
+        let context = Context {
             ui: Ui::new(globals.quiet, globals.verbose, color),
             globals,
             job: Arc::new(Job::default()),
             config,
+            reads: Cell::new(false),
+            warned: Cell::new(false),
+        };
+        context.warn_of_misplaced();
+        context
+    }
+
+    /// Says once what the repository's file sets although only the user may.
+    fn warn_of_misplaced(&self) {
+        let Some(config) = self.config.get() else {
+            return;
+        };
+        if !self.warned.replace(true) {
+            for what in config.misplaced() {
+                self.ui.warn(what);
+            }
         }
     }
 
-    /// Opens the repository around the current directory.
+    /// Whether the user has named the directory that the command runs in.
+    fn is_named(&self) -> bool {
+        self.globals.directory.is_some()
+    }
+
+    /// Opens the repository around the current directory; another user's for commands that only read.
     pub fn repo(&self) -> Result<Repo, Failure> {
-        let repo = Repo::open(Path::new("."))?;
+        let (place, whose) = find(self.is_named())?;
+        if whose == Whose::Foreign && !self.reads.get() {
+            let dmv = place.dmv.display();
+            let message = format!("{dmv} belongs to another user: it can be read, not changed");
+            let failure = Failure::new("foreign-owner", EXIT_PERMISSION, message);
+            return Err(failure.hint(way_to_trust(&place.dmv)));
+        }
+        let repo = Repo::open_as(place, whose)?;
         if let Some(from) = repo.moved_from()?
             && !repo.refs().is_read_only()
         {
@@ -94,7 +129,8 @@ impl Context {
     pub fn config(&self) -> Result<&Config, Failure> {
         if self.config.get().is_none() {
             // A second load gives the same.
-            let _ = self.config.set(load_config()?);
+            let _ = self.config.set(load_config(self.is_named())?);
+            self.warn_of_misplaced();
         }
         Ok(self.config.get().expect("it was set above"))
     }
@@ -279,9 +315,9 @@ pub fn unknown_path(path: &[u8]) -> String {
     format!("'{path}' is neither in the worktree nor in its commit")
 }
 
-fn color_setting(config: &OnceCell<Config>) -> Color {
+fn color_setting(config: &OnceCell<Config>, named: bool) -> Color {
     // A broken file is reported by whoever needs its content.
-    let Ok(loaded) = load_config() else {
+    let Ok(loaded) = load_config(named) else {
         return Color::Auto;
     };
     let color = match loaded.value("color.ui").ok().flatten().as_deref() {
@@ -293,9 +329,11 @@ fn color_setting(config: &OnceCell<Config>) -> Color {
     color
 }
 
-fn load_config() -> Result<Config, Failure> {
-    let place = discover(Path::new(".")).ok();
-    let file = place.map(|place| place.dmv.join(CONFIG_FILE));
+/// The settings; those of a repository only if it is the user's own or trusted.
+fn load_config(named: bool) -> Result<Config, Failure> {
+    let place = find(named).ok();
+    let own = place.filter(|(_, whose)| *whose == Whose::Own);
+    let file = own.map(|(place, _)| place.dmv.join(CONFIG_FILE));
     Config::load(file.as_deref())
 }
 

@@ -2,6 +2,7 @@
 
 use crate::context::quoted;
 use crate::partial::words;
+use crate::whose::{find_own, way_to_read, way_to_trust};
 use dmv_core::fsutil::PathError;
 use dmv_core::object::{ObjectError, ObjectType};
 use dmv_core::refs::RefsError;
@@ -240,7 +241,7 @@ fn net_hint(e: &NetError) -> Option<String> {
             return ssh_to(place).map(|ssh| format!("{ssh} dmv help"));
         }
         NetError::NoProgram { .. } => "dmv config set --user ssh.command PROGRAM",
-        NetError::Stalled(_) | NetError::Endless(_) => "dmv config set net.patience SECONDS",
+        NetError::Stalled(_) | NetError::Endless(_) => "dmv config set --user net.patience SECONDS",
         _ => return None,
     };
     Some(command.to_owned())
@@ -360,7 +361,11 @@ fn sort(e: &RepoError) -> Sorted {
     match e {
         RepoError::NotFound(_) => hinted("no-repository", EXIT_NO_REPOSITORY, "dmv init"),
         RepoError::Exists(_) => hinted("exists", EXIT_OTHER, "dmv status"),
-        RepoError::ForeignOwner(_) => ("foreign-owner", EXIT_PERMISSION, None),
+        RepoError::ForeignOwner(dmv) => {
+            let (read, trust) = (way_to_read(dmv), way_to_trust(dmv));
+            let hint = format!("to read it: {read}; to trust it: {trust}");
+            ("foreign-owner", EXIT_PERMISSION, Some(hint))
+        }
         RepoError::TooNew { .. } | RepoError::Object(ObjectError::TooNew { .. }) => {
             ("too-new", EXIT_TOO_NEW, None)
         }
@@ -485,7 +490,7 @@ fn sort(e: &RepoError) -> Sorted {
 
 /// The command that leads out of the `.dmv` directory of a worktree, if that is where we are.
 fn way_to_worktree() -> Option<String> {
-    let place = dmv_core::repo::discover(Path::new(".")).ok()?;
+    let place = find_own().ok()?;
     let is_inside = place.dmv.file_name().is_some_and(|name| name == DMV_DIR);
     let root = place.dmv.parent().filter(|_| is_inside)?;
     Some(format!("cd {}", quoted(&root.to_string_lossy())))
@@ -534,7 +539,7 @@ fn sort_unwritable() -> Sorted {
 
 /// Why nothing can be written into the repository: SQLite does not tell.
 fn why_unwritable() -> Option<io::Error> {
-    let place = dmv_core::repo::discover(Path::new(".")).ok()?;
+    let place = find_own().ok()?;
     let tried =
         tempfile::tempfile_in(&place.dmv).and_then(|mut file| file.write_all(&[0; PROBE_BYTES]));
     tried.err()

@@ -17,6 +17,7 @@ mod places;
 mod progress;
 mod supply;
 mod ui;
+mod whose;
 
 use args::Cli;
 use clap::Parser;

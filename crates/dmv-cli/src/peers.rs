@@ -9,7 +9,7 @@ use dmv_core::history::is_ancestor;
 use dmv_core::object::ObjectType;
 use dmv_core::repo::{Offered, RefMoved, RefUpdate, Refusal, Repo, RepoError};
 use dmv_net::session::{Client, NetError, Summary};
-use dmv_net::transport::{Connection, Reach, Url, connect};
+use dmv_net::transport::{Connection, Purpose, Reach, Url, connect};
 use dmv_net::wire::{Code, ReadOnly};
 use serde::Serialize;
 use std::ffi::OsStr;
@@ -54,8 +54,28 @@ pub fn with_client<T>(
     url: &Url,
     session: impl FnOnce(Client<'_>) -> Result<T, NetError>,
 ) -> Result<T, Failure> {
+    with_client_for(Purpose::Read, context, repo, url, session)
+}
+
+/// The same, to write there, too.
+pub fn with_client_to_push<T>(
+    context: &Context,
+    repo: &Repo,
+    url: &Url,
+    session: impl FnOnce(Client<'_>) -> Result<T, NetError>,
+) -> Result<T, Failure> {
+    with_client_for(Purpose::Write, context, repo, url, session)
+}
+
+fn with_client_for<T>(
+    purpose: Purpose,
+    context: &Context,
+    repo: &Repo,
+    url: &Url,
+    session: impl FnOnce(Client<'_>) -> Result<T, NetError>,
+) -> Result<T, Failure> {
     let watch = context.watch("exchanging");
-    let (connection, client) = dial(context, repo, url)?;
+    let (connection, client) = dial_for(purpose, context, repo, url)?;
     let done = session(client);
     drop(watch);
     done.map_err(|e| {
@@ -69,8 +89,17 @@ pub fn with_client<T>(
     })
 }
 
-/// Connects to `url` and greets who answers.
+/// Connects to `url`, to read there, and greets who answers.
 pub fn dial<'r>(
+    context: &'r Context,
+    repo: &'r Repo,
+    url: &Url,
+) -> Result<(Connection, Client<'r>), Failure> {
+    dial_for(Purpose::Read, context, repo, url)
+}
+
+fn dial_for<'r>(
+    purpose: Purpose,
     context: &'r Context,
     repo: &'r Repo,
     url: &Url,
@@ -79,6 +108,7 @@ pub fn dial<'r>(
     let config = context.config()?;
     let reach = Reach {
         asked: context.asked()?,
+        purpose,
         ssh: config.value("ssh.command")?.map(words).unwrap_or_default(),
         remote_program: config.value("ssh.remote")?.unwrap_or_default(),
         #[cfg(feature = "quic")]

@@ -613,15 +613,18 @@ pub fn fs_now(dir: &SafeDir) -> FileTime {
     };
     match ask() {
         Ok(stat) => stat.mtime,
-        Err(_) => {
-            let now = std::time::SystemTime::now()
-                .duration_since(std::time::UNIX_EPOCH)
-                .unwrap_or_default();
-            FileTime {
-                seconds: now.as_secs() as i64,
-                nanos: now.subsec_nanos(),
-            }
-        }
+        Err(_) => machine_now(),
+    }
+}
+
+/// The present on this machine's clock: where nothing may be written.
+pub fn machine_now() -> FileTime {
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
+    FileTime {
+        seconds: now.as_secs() as i64,
+        nanos: now.subsec_nanos(),
     }
 }
 

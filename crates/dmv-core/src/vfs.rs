@@ -72,7 +72,11 @@ impl Vfs for OsVfs {
             Open::Append => options.write(true),
             Open::CreateNew => options.write(true).create_new(true).mode(0o644),
         };
-        Ok(Arc::new(OsFile(options.open(path)?)))
+        let file = options.open(path)?;
+        if how == Open::CreateNew {
+            share(&file, path);
+        }
+        Ok(Arc::new(OsFile(file)))
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
@@ -98,6 +102,62 @@ impl Vfs for OsVfs {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         std::fs::remove_file(path)
+    }
+}
+
+/// The operating system's files, of which none is changed: for a repository of another user.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReadingVfs;
+
+impl ReadingVfs {
+    fn refused<T>() -> io::Result<T> {
+        let why = "the repository belongs to another user";
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+    }
+}
+
+impl Vfs for ReadingVfs {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn VfsFile>> {
+        match how {
+            Open::Read => OsVfs.open(path, how),
+            Open::Append | Open::CreateNew => ReadingVfs::refused(),
+        }
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        OsVfs.list(dir)
+    }
+
+    fn create_dir_all(&self, _: &Path) -> io::Result<()> {
+        ReadingVfs::refused()
+    }
+
+    fn sync_dir(&self, _: &Path) -> io::Result<()> {
+        ReadingVfs::refused()
+    }
+
+    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+        ReadingVfs::refused()
+    }
+
+    fn remove(&self, _: &Path) -> io::Result<()> {
+        ReadingVfs::refused()
+    }
+}
+
+/// Lets those write to a new file who may write into its directory: others who share a repository go
+/// on with the packs that we began.
+fn share(file: &File, path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    const OTHERS_WRITE: u32 = 0o022;
+    let mode = |m: std::fs::Metadata| m.permissions().mode();
+    let dir = path.parent().and_then(|dir| std::fs::metadata(dir).ok());
+    let extra = dir.map_or(0, mode) & OTHERS_WRITE;
+    if extra != 0
+        && let Ok(own) = file.metadata().map(mode)
+    {
+        // Without it others begin packs of their own.
+        let _ = file.set_permissions(std::fs::Permissions::from_mode(own | extra));
     }
 }
 

@@ -13,7 +13,7 @@ use dmv_core::repo::{
     CONFIG_FILE, CheckoutOptions, DMV_DIR, Head, Offered, OwnBranches, Repo, RepoError, RepoSlice,
 };
 use dmv_net::session::{Client, NetError, Summary};
-use dmv_net::transport::{Url, open_at};
+use dmv_net::transport::{Purpose, Url, open_at};
 use serde_json::json;
 use std::ffi::OsString;
 use std::io::Write;
@@ -60,7 +60,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     };
     if let Url::Path(path) = &url {
         // Before anything is made: DIR may be named like a source that is not there.
-        open_at(path).map_err(NetError::from)?;
+        open_at(path, Purpose::Read).map_err(NetError::from)?;
     }
     let (slice, history) = args.slice.read()?;
     let made = Made::new(context, &dir, &url, args.bare, &slice)?;
@@ -196,7 +196,7 @@ impl Made {
             Err(Failure::new("exists", EXIT_REFUSED, message))
         };
         if dmv.join("format").exists() {
-            let repo = open_at(dir)?;
+            let repo = open_at(dir, Purpose::Read)?;
             let config = Config::load(Some(&dmv.join(CONFIG_FILE)))?;
             let remotes = config.remotes();
             let same = remotes.contains(&(ORIGIN.to_owned(), url.to_string()));

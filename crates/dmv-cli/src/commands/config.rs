@@ -1,22 +1,29 @@
 //! `dmv config`
 
-use crate::config::{KEYS, Key, Kind, Origin, check, edit, find, user_file, variable};
+use crate::config::{
+    KEYS, Key, Kind, Origin, Scope, check, edit, find, list_of, user_file, variable,
+};
 use crate::context::{Context, quoted};
 use crate::error::{EXIT_DIFFERS, EXIT_NO_REPOSITORY, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::text::clean;
-use dmv_core::repo::{CONFIG_FILE, discover};
+use crate::whose::find_own;
+use dmv_core::repo::CONFIG_FILE;
 use serde::Serialize;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use toml_edit::{DocumentMut, Item, Table, value};
 
 /// Read and change settings
 ///
 /// A flag comes before a DMV_* variable of the environment, that before the repository's file, and
 /// that before the user's file.
+///
+/// A repository may come from somebody else. Its file can set only what the list below marks; anything
+/// else in it is ignored, with a warning.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  dmv config set --user user.name \"Ada Lovelace\"\n  dmv config list"
+    after_help = "Example:\n  dmv config set --user user.name \"Ada Lovelace\"\n  dmv config list",
+    after_long_help = settings_help()
 )]
 pub struct Args {
     #[command(subcommand)]
@@ -76,17 +83,22 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Command::Set { key, value, file } => {
             let key = find(key)?;
             check(key, value, "")?;
-            if key.kind == Kind::Program && !file.user {
-                let message = format!("{} is only heeded in the user's file", key.name);
+            if key.scope == Scope::User && !file.user {
+                let message = format!(
+                    "a repository may not set {}: it belongs in the user's file",
+                    key.name
+                );
                 let hint = format!("dmv config set --user {} {}", key.name, quoted(value));
                 return Err(Failure::usage(message).hint(hint));
             }
-            edit(&file.path()?, |document| put(document, key, value))?;
+            edit(&file.path()?, file.whose(), |document| {
+                put(document, key, value);
+            })?;
             Ok(EXIT_OK)
         }
         Command::Unset { key, file } => {
             let key = find(key)?;
-            edit(&file.path()?, |document| take(document, key))?;
+            edit(&file.path()?, file.whose(), |document| take(document, key))?;
             Ok(EXIT_OK)
         }
     }
@@ -141,7 +153,27 @@ fn show(context: &Context, key: &Key, found: Option<(String, Origin)>) -> Result
     })
 }
 
+/// All settings, for the help.
+fn settings_help() -> String {
+    let mut text = "Settings (those with * may also be set by a repository):\n".to_owned();
+    for key in &KEYS {
+        let mark = match key.scope {
+            Scope::Repository => '*',
+            Scope::User => ' ',
+        };
+        text += &format!("  {mark} {:<18} {}\n", key.name, key.about);
+    }
+    text + "\nExample:\n  dmv config set --user user.name \"Ada Lovelace\"\n  dmv config list"
+}
+
 impl WhichFile {
+    fn whose(&self) -> Scope {
+        match self.user {
+            true => Scope::User,
+            false => Scope::Repository,
+        }
+    }
+
     fn path(&self) -> Result<PathBuf, Failure> {
         if self.user {
             return user_file().ok_or_else(|| {
@@ -149,7 +181,7 @@ impl WhichFile {
                 Failure::new("no-home", EXIT_OTHER, message)
             });
         }
-        match discover(Path::new(".")) {
+        match find_own() {
             Ok(place) => Ok(place.dmv.join(CONFIG_FILE)),
             Err(e) => {
                 let failure = Failure::from(e);
@@ -168,6 +200,7 @@ fn put(document: &mut DocumentMut, key: &Key, text: &str) {
     };
     let item = match key.kind {
         Kind::Bool => value(text == "true"),
+        Kind::Paths => value(list_of(text)),
         _ => value(text),
     };
     let table = document

@@ -10,7 +10,7 @@ use dmv_core::object::ObjectType;
 use dmv_core::object::list::Blob;
 use dmv_core::repo::{Droppable, Freed, Repo};
 use dmv_net::session::NetError;
-use dmv_net::transport::{Url, open_at};
+use dmv_net::transport::{Purpose, Url, open_at};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -145,7 +145,8 @@ fn is_itself(repo: &Repo, url: &Url) -> bool {
         return false;
     };
     let real = |repo: &Repo| std::fs::canonicalize(repo.dmv_dir()).ok();
-    open_at(path).is_ok_and(|other| real(&other).is_some() && real(&other) == real(repo))
+    open_at(path, Purpose::Read)
+        .is_ok_and(|other| real(&other).is_some() && real(&other) == real(repo))
 }
 
 impl Asked {

@@ -53,6 +53,7 @@ use crate::error::Failure;
 
 /// Runs a command and returns the exit code.
 pub fn run(context: &Context, command: Command) -> Result<u8, Failure> {
+    context.reads.set(only_reads(&command));
     match command {
         Command::Init(args) => init::run(context, args),
         Command::Clone(args) => clone::run(context, args),
@@ -100,5 +101,29 @@ pub fn run(context: &Context, command: Command) -> Result<u8, Failure> {
         Command::Demo(args) => demo::run(context, &args),
         Command::Completions(args) => completions::run(context, &args),
         Command::Man(args) => man::run(context, &args),
+    }
+}
+
+/// Whether a command is for looking at a repository, so that it may be another user's. What it could
+/// change all the same the library refuses.
+fn only_reads(command: &Command) -> bool {
+    match command {
+        Command::Status(_)
+        | Command::Log(_)
+        | Command::Show(_)
+        | Command::Diff(_)
+        | Command::Ls(_)
+        | Command::Cat(_)
+        | Command::Du(_)
+        | Command::Stats(_)
+        | Command::Subset(_)
+        | Command::Branch(_)
+        | Command::Tag(_)
+        | Command::Worktree(_)
+        | Command::Conflicts(_)
+        | Command::Op(_)
+        | Command::Export(_) => true,
+        Command::Verify(args) => !args.heals(),
+        _ => false,
     }
 }

@@ -4,7 +4,7 @@ use crate::context::{Context, quoted};
 use crate::error::{EXIT_OK, EXIT_OTHER, EXIT_REFUSED, Failure};
 use crate::peers::{
     Report, Standing, done_to, name, now_there, offered, remote, standing, update, why_closed,
-    with_client,
+    with_client_to_push,
 };
 use dmv_core::hash::ObjectId;
 use dmv_core::repo::{Offered, OwnBranches, RefMoved, RefUpdate, Refusal, Repo, RepoError};
@@ -48,7 +48,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     // Judged with what is here; where the other side knows better it refuses.
     let mut report = Report::default();
     let asked = context.asked()?;
-    let (summary, pushed) = with_client(context, &repo, &remote.url, |mut client| {
+    let (summary, pushed) = with_client_to_push(context, &repo, &remote.url, |mut client| {
         report.closed = (!client.may_push()).then(|| why_closed(&remote.url, client.read_only));
         let deletions = match deletions(&client.offered, &args.delete, args.force) {
             Ok(deletions) => deletions,

@@ -3,7 +3,8 @@
 use crate::context::Context;
 use crate::error::{EXIT_OK, Failure};
 use crate::format::text::{bytes, clean, count};
-use dmv_core::repo::{discover_lost, recover};
+use crate::whose::trust;
+use dmv_core::repo::{discover_lost_trusting, recover};
 use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
@@ -37,7 +38,7 @@ struct Garbage {
 
 /// Runs the command.
 pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
-    let place = discover_lost(Path::new("."))?;
+    let place = discover_lost_trusting(Path::new("."), &trust(false))?;
     let watch = context.watch("scanning");
     let report = recover(&place, &context.job)?;
     drop(watch);

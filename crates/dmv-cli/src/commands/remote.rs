@@ -1,6 +1,6 @@
 //! `dmv remote`
 
-use crate::config::{REMOTES, edit};
+use crate::config::{REMOTES, Scope, edit};
 use crate::context::{Context, quoted};
 use crate::error::{EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::text::{clean, count};
@@ -103,14 +103,19 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
                 return Err(Failure::new("no-remote", EXIT_OTHER, message).hint("dmv remote"));
             };
             repo.forget_remote(name, &context.asked()?)?;
-            edit(&repo.dmv_dir().join(CONFIG_FILE), |document| {
-                if let Some(table) = document.get_mut(REMOTES).and_then(Item::as_table_like_mut) {
-                    table.remove(name);
-                    if table.is_empty() {
-                        document.remove(REMOTES);
+            edit(
+                &repo.dmv_dir().join(CONFIG_FILE),
+                Scope::Repository,
+                |document| {
+                    if let Some(table) = document.get_mut(REMOTES).and_then(Item::as_table_like_mut)
+                    {
+                        table.remove(name);
+                        if table.is_empty() {
+                            document.remove(REMOTES);
+                        }
                     }
-                }
-            })?;
+                },
+            )?;
             if context.globals.json {
                 show(context, name, url)?;
             }
@@ -134,19 +139,23 @@ pub fn set(repo: &Repo, name: &str, url: &Url) -> Result<String, Failure> {
         let message = format!("{url} cannot be kept in the settings: it is not UTF-8");
         Failure::new("bad-path", EXIT_OTHER, message)
     })?;
-    edit(&repo.dmv_dir().join(CONFIG_FILE), |document| {
-        let table = document.entry(REMOTES).or_insert_with(|| {
-            let mut table = Table::new();
-            table.set_implicit(true);
-            Item::Table(table)
-        });
-        if !table.is_table_like() {
-            *table = Item::Table(Table::new());
-        }
-        let mut remote = Table::new();
-        remote["url"] = value(&text);
-        table[name] = Item::Table(remote);
-    })?;
+    edit(
+        &repo.dmv_dir().join(CONFIG_FILE),
+        Scope::Repository,
+        |document| {
+            let table = document.entry(REMOTES).or_insert_with(|| {
+                let mut table = Table::new();
+                table.set_implicit(true);
+                Item::Table(table)
+            });
+            if !table.is_table_like() {
+                *table = Item::Table(Table::new());
+            }
+            let mut remote = Table::new();
+            remote["url"] = value(&text);
+            table[name] = Item::Table(remote);
+        },
+    )?;
     Ok(text)
 }
 

@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::error::{EXIT_OK, Failure};
 use dmv_core::fsutil::widen_pipe;
 use dmv_net::session::{Grant, Link, refuse, serve};
-use dmv_net::transport::open_at;
+use dmv_net::transport::{Purpose, open_at};
 use dmv_net::wire::ReadOnly;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -76,7 +76,11 @@ fn stdio(context: &Context, path: &Path, read_only: bool) -> Result<u8, Failure>
     let mut link = Link::over(input, raw(std::io::stdout().as_fd())?);
     link.be_patient(context.config()?.seconds("net.patience")?);
     let asked = context.asked()?;
-    let repo = match open_at(path) {
+    let purpose = match read_only {
+        true => Purpose::Read,
+        false => Purpose::Write,
+    };
+    let repo = match open_at(path, purpose) {
         Ok(repo) => repo,
         Err(e) => {
             // The client shows it; it may run on another machine.

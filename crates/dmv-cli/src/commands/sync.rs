@@ -4,7 +4,7 @@ use crate::context::{Context, quoted};
 use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::peers::{
     Remote, Report, Standing, now_there, offered, remote, standing, tell_gone, tips, update,
-    why_closed, with_client,
+    why_closed, with_client_to_push,
 };
 use dmv_core::repo::{RefKind, RefUpdate, Repo, RepoError};
 use dmv_net::session::Client;
@@ -152,7 +152,7 @@ fn sync(
     report: &mut Report,
 ) -> Result<Found, Failure> {
     let asked = context.asked()?;
-    let done = with_client(context, repo, &remote.url, |mut client| {
+    let done = with_client_to_push(context, repo, &remote.url, |mut client| {
         client.fetch(&tips(&client.offered))?;
         let mut found = Found::default();
         let mut updates = ahead(repo, &client, &mut found)?;

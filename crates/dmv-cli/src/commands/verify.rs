@@ -29,6 +29,13 @@ pub struct Args {
     heal: bool,
 }
 
+impl Args {
+    /// Whether something may be stored.
+    pub fn heals(&self) -> bool {
+        self.heal
+    }
+}
+
 #[derive(Serialize)]
 struct Document<'a> {
     ok: bool,

@@ -184,6 +184,18 @@ impl Refs {
         })
     }
 
+    /// Opens the database of a repository that somebody else may be writing to, without writing
+    /// anything beside it.
+    pub fn open_to_read(path: &Path) -> Result<Refs, RefsError> {
+        let conn = schema::open_to_read(path)?;
+        Ok(Refs {
+            path: path.to_owned(),
+            seen: AtomicI64::new(schema::data_version(&conn)?),
+            conn: Mutex::new(conn),
+            read_only: true,
+        })
+    }
+
     /// The database file.
     pub fn path(&self) -> &Path {
         &self.path

@@ -2,6 +2,7 @@
 
 use super::RefsError;
 use rusqlite::{Connection, OpenFlags};
+use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
@@ -68,6 +69,12 @@ pub(super) fn open(path: &Path) -> Result<(Connection, bool), RefsError> {
         Err(e) if !e.is_write_trouble() => return Err(e),
         Err(e) => e,
     };
+    // Who may read it only may meet a writer, unlike who has a full or read-only disk.
+    if is_closed_to_us(path)
+        && let Ok(conn) = open_to_read(path)
+    {
+        return Ok((conn, true));
+    }
     // No room or permission for the shared-memory file. If no write-ahead log waits to be read, the
     // main file alone is the whole truth and can be read as it is.
     match open_reading(path) {
@@ -76,6 +83,134 @@ pub(super) fn open(path: &Path) -> Result<(Connection, bool), RefsError> {
         Err(e) if e.is_write_trouble() => Err(error),
         Err(e) => Err(e),
     }
+}
+
+/// Opens a database that others may write to, and writes nothing itself.
+pub(super) fn open_to_read(path: &Path) -> Result<Connection, RefsError> {
+    for tried in 0..COPY_TRIES {
+        // Without its log and shared memory SQLite would make them where it can.
+        if is_in_use(path) {
+            match open_shared(path) {
+                Err(e) if e.is_write_trouble() => {}
+                done => return done,
+            }
+        }
+        match copy(path)? {
+            Copy::Made(conn) => return Ok(conn),
+            // Whoever closes it last removes the shared memory first, and then the log.
+            Copy::HasLog if tried >= LOG_TRIES => break,
+            Copy::Changed | Copy::HasLog => std::thread::sleep(COPY_PAUSE),
+            Copy::Unfit => break,
+        }
+    }
+    open_reading(path)
+}
+
+/// Whether somebody has it open.
+fn is_in_use(path: &Path) -> bool {
+    let mut beside = ["db-wal", "db-shm"].into_iter();
+    beside.all(|extension| path.with_extension(extension).exists())
+}
+
+/// Opens it as one of several processes. That needs the shared memory that the others have made;
+/// nobody has while none is at work.
+fn open_shared(path: &Path) -> Result<Connection, RefsError> {
+    let uri = format!("file:{}?readonly_shm=1", uri_path(path));
+    let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let conn = Connection::open_with_flags(uri, flags)?;
+    configure(&conn, path, true)?;
+    probe(&conn)?;
+    Ok(conn)
+}
+
+/// Largest database that is copied.
+const MAX_COPY_BYTES: u64 = 64 << 20;
+/// Copies that are tried: somebody may write meanwhile.
+const COPY_TRIES: u32 = 20;
+const COPY_PAUSE: Duration = Duration::from_millis(25);
+/// After so many of them a log that lies there was left by a killed command.
+const LOG_TRIES: u32 = 6;
+
+enum Copy {
+    /// A copy in memory.
+    Made(Connection),
+    /// Somebody has written meanwhile.
+    Changed,
+    /// A log waits beside it.
+    HasLog,
+    /// It is too large, or cannot be looked at.
+    Unfit,
+}
+
+/// Copies a database that nobody has open. To read the file itself without locks would be to see half
+/// of what somebody writes.
+fn copy(path: &Path) -> Result<Copy, RefsError> {
+    let Some(before) = State::of(path) else {
+        // It is not there, or may not be looked at: opening it says which.
+        return Ok(Copy::Unfit);
+    };
+    if before.has_log {
+        return Ok(Copy::HasLog);
+    }
+    if before.len > MAX_COPY_BYTES {
+        return Ok(Copy::Unfit);
+    }
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(path)
+        .and_then(|file| file.take(MAX_COPY_BYTES + 1).read_to_end(&mut bytes));
+    if read.is_err() || State::of(path).as_ref() != Some(&before) {
+        return Ok(Copy::Changed);
+    }
+    // In memory there is no write-ahead log: the versions that say how it is written and read
+    // (SQLite's file format, bytes 18 and 19).
+    if let Some(versions) = bytes.get_mut(18..20) {
+        versions.fill(1);
+    }
+    let mut conn = Connection::open_in_memory()?;
+    conn.deserialize_read_exact("main", &bytes[..], bytes.len(), true)?;
+    configure(&conn, path, true)?;
+    probe(&conn)?;
+    Ok(Copy::Made(conn))
+}
+
+/// What changes when somebody writes to a database.
+#[derive(PartialEq, Eq)]
+struct State {
+    len: u64,
+    times: [i64; 4],
+    inode: u64,
+    /// Whether a process has it open, which keeps shared memory beside it.
+    in_use: bool,
+    /// Whether a journal or log beside it holds something.
+    has_log: bool,
+}
+
+impl State {
+    fn of(path: &Path) -> Option<State> {
+        use std::os::unix::fs::MetadataExt;
+        let beside = |extension: &str| std::fs::metadata(path.with_extension(extension));
+        let has_log = ["db-wal", "db-journal"]
+            .iter()
+            .any(|extension| beside(extension).is_ok_and(|m| m.len() > 0));
+        let in_use = beside("db-shm").is_ok();
+        let m = std::fs::metadata(path).ok()?;
+        Some(State {
+            len: m.len(),
+            times: [m.mtime(), m.mtime_nsec(), m.ctime(), m.ctime_nsec()],
+            inode: m.ino(),
+            in_use,
+            has_log,
+        })
+    }
+}
+
+/// Whether this user may not write to the database or make files beside it.
+fn is_closed_to_us(path: &Path) -> bool {
+    let may_write = |path: &Path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
+    let may_change = may_write(path) && path.parent().is_some_and(may_write);
+    !may_change && !on_read_only(path)
 }
 
 /// Opens the database where nothing can be written.

@@ -6,7 +6,7 @@
 //! other, at least one finds the other busy.
 
 use super::verify::names_commit;
-use super::{Repo, RepoError};
+use super::{Repo, RepoError, Whose};
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::{ObjectRead, ObjectType};
@@ -38,6 +38,7 @@ impl Repo {
 
     /// The right to free. [`RepoError::Freeing`]: somebody else frees, or counts on what is here.
     pub(super) fn keep_exclusively(&self) -> Result<Exclusive, RepoError> {
+        self.check_own()?;
         let file = self.keeping_file()?;
         locked(file.try_lock(), self.dmv_dir())?;
         Ok(Exclusive { _lock: file })
@@ -45,7 +46,10 @@ impl Repo {
 
     fn keeping_file(&self) -> Result<File, RepoError> {
         let path = self.dmv_dir().join(KEEPING_FILE);
-        let opened = File::options().create(true).append(true).open(&path);
+        let opened = match self.whose {
+            Whose::Own => File::options().create(true).append(true).open(&path),
+            Whose::Foreign => File::open(&path),
+        };
         // A lock needs no right to write, where the file is there.
         opened
             .or_else(|e| File::open(&path).map_err(|_| e))

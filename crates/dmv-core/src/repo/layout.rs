@@ -116,14 +116,56 @@ pub fn packs_in(dir: &Path) -> impl Iterator<Item = PathBuf> {
 /// The repository at or above `start` for whoever mends it: as [`discover`] finds it, or one that
 /// lost its `format` file.
 pub fn discover_lost(start: &Path) -> Result<Place, RepoError> {
-    match discover(start) {
+    discover_lost_trusting(start, &Trust::NONE)
+}
+
+/// The same, also for repositories of other users as far as `trust` goes.
+pub fn discover_lost_trusting(start: &Path, trust: &Trust<'_>) -> Result<Place, RepoError> {
+    match discover_trusting(start, trust) {
         Err(RepoError::NoFormat(dmv)) => {
-            check_owner(&dmv)?;
+            trust.check(&dmv, false)?;
             let root = dmv.parent().map(Path::to_owned);
             let worktree = root.map(|root| (root, MAIN.to_owned()));
             Ok(Place { dmv, worktree })
         }
-        found => found,
+        found => found.map(|(place, _)| place),
+    }
+}
+
+/// Whose a repository is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// The user's own, or one that the user trusts like an own one.
+    Own,
+    /// Another user's. It may be read; nothing is written into it, and its settings do not count.
+    Foreign,
+}
+
+/// Which repositories of other users are opened.
+#[derive(Clone, Copy)]
+pub struct Trust<'a> {
+    /// The user has named the directory, which is consent to read a repository that is exactly there.
+    pub named: bool,
+    /// Whether the user trusts this repository directory like an own one.
+    pub is_safe: &'a dyn Fn(&Path) -> bool,
+}
+
+impl Trust<'_> {
+    /// Own repositories alone.
+    pub const NONE: Trust<'static> = Trust {
+        named: false,
+        is_safe: &|_| false,
+    };
+
+    /// Whose the repository directory or worktree file at `path` is. Refuses another user's, unless it
+    /// is `here`, in the directory that was named.
+    fn check(&self, path: &Path, here: bool) -> Result<Whose, RepoError> {
+        match owner(path)? {
+            Whose::Own => Ok(Whose::Own),
+            Whose::Foreign if (self.is_safe)(path) => Ok(Whose::Own),
+            Whose::Foreign if self.named && here => Ok(Whose::Foreign),
+            Whose::Foreign => Err(RepoError::ForeignOwner(path.to_owned())),
+        }
     }
 }
 
@@ -131,12 +173,18 @@ pub fn discover_lost(start: &Path) -> Result<Place, RepoError> {
 ///
 /// Refuses one of another user, who could have put it above the directory on purpose.
 pub fn discover(start: &Path) -> Result<Place, RepoError> {
+    discover_trusting(start, &Trust::NONE).map(|(place, _)| place)
+}
+
+/// The same, also for repositories of other users as far as `trust` goes.
+pub fn discover_trusting(start: &Path, trust: &Trust<'_>) -> Result<(Place, Whose), RepoError> {
     let start = std::path::absolute(start).map_err(|source| RepoError::Io {
         action: "find",
         path: start.to_owned(),
         source,
     })?;
     for dir in start.ancestors() {
+        let here = dir == start;
         let dmv = dir.join(DMV_DIR);
         // A symlink is not followed: what is inside a worktree does not choose its repository.
         let found = std::fs::symlink_metadata(&dmv);
@@ -149,25 +197,21 @@ pub fn discover(start: &Path) -> Result<Place, RepoError> {
             })
         };
         if found.as_ref().is_ok_and(|m| m.is_dir()) && is_there()? {
-            check_owner(&dmv)?;
-            return Ok(Place {
-                dmv,
-                worktree: Some((dir.to_owned(), MAIN.to_owned())),
-            });
+            let whose = trust.check(&dmv, here)?;
+            let worktree = Some((dir.to_owned(), MAIN.to_owned()));
+            return Ok((Place { dmv, worktree }, whose));
         }
         if found.as_ref().is_ok_and(|m| m.is_dir()) && holds_packs(&dmv) {
             return Err(RepoError::NoFormat(dmv));
         }
         if found.is_ok_and(|m| m.is_file()) {
-            return pointed(dir, &dmv);
+            return pointed(dir, &dmv, trust, here);
         }
         if is_store(dir) {
-            check_owner(dir)?;
+            let whose = trust.check(dir, here)?;
             // Inside `.dmv` of a worktree the store works, the worktree does not.
-            return Ok(Place {
-                dmv: dir.to_owned(),
-                worktree: None,
-            });
+            let (dmv, worktree) = (dir.to_owned(), None);
+            return Ok((Place { dmv, worktree }, whose));
         }
     }
     Err(RepoError::NotFound(start))
@@ -186,9 +230,14 @@ pub struct Pointer {
 }
 
 impl Pointer {
-    /// Reads a `.dmv` file.
+    /// Reads a `.dmv` file of the user's own.
     pub fn read(file: &Path) -> Result<Pointer, RepoError> {
-        check_owner(file)?;
+        Trust::NONE.check(file, false)?;
+        Pointer::read_any(file)
+    }
+
+    /// Reads a `.dmv` file, whosever it is.
+    fn read_any(file: &Path) -> Result<Pointer, RepoError> {
         let bytes = read_small(&OsVfs, file, SMALL_FILE_BYTES).map_err(|source| RepoError::Io {
             action: "read",
             path: file.to_owned(),
@@ -237,8 +286,14 @@ impl Pointer {
     }
 }
 
-fn pointed(root: &Path, file: &Path) -> Result<Place, RepoError> {
-    let pointer = Pointer::read(file)?;
+fn pointed(
+    root: &Path,
+    file: &Path,
+    trust: &Trust<'_>,
+    here: bool,
+) -> Result<(Place, Whose), RepoError> {
+    let whose = trust.check(file, here)?;
+    let pointer = Pointer::read_any(file)?;
     let dmv = pointer.repository;
     if !is_store(&dmv) {
         return Err(RepoError::LostRepository {
@@ -246,11 +301,13 @@ fn pointed(root: &Path, file: &Path) -> Result<Place, RepoError> {
             at: dmv,
         });
     }
-    check_owner(&dmv)?;
-    Ok(Place {
-        dmv,
-        worktree: Some((root.to_owned(), pointer.worktree)),
-    })
+    // Somebody else's file does not make one's own repository writable from there.
+    let whose = match trust.check(&dmv, here)? {
+        Whose::Own => whose,
+        Whose::Foreign => Whose::Foreign,
+    };
+    let worktree = Some((root.to_owned(), pointer.worktree));
+    Ok((Place { dmv, worktree }, whose))
 }
 
 /// Refuses a repository whose parts are symlinks: a copied or unpacked one could lead what is
@@ -265,7 +322,8 @@ pub fn check_parts(dmv: &Path) -> Result<(), RepoError> {
     Ok(())
 }
 
-fn check_owner(path: &Path) -> Result<(), RepoError> {
+/// Whose a file or directory is. To root everything is its own.
+fn owner(path: &Path) -> Result<Whose, RepoError> {
     use std::os::unix::fs::MetadataExt;
     let meta = std::fs::symlink_metadata(path).map_err(|source| RepoError::Io {
         action: "inspect",
@@ -273,10 +331,9 @@ fn check_owner(path: &Path) -> Result<(), RepoError> {
         source,
     })?;
     let me = rustix::process::geteuid();
-    if me.is_root() || meta.uid() == me.as_raw() {
-        Ok(())
-    } else {
-        Err(RepoError::ForeignOwner(path.to_owned()))
+    match me.is_root() || meta.uid() == me.as_raw() {
+        true => Ok(Whose::Own),
+        false => Ok(Whose::Foreign),
     }
 }
 

@@ -51,7 +51,10 @@ pub use export::ExportReport;
 pub use heal::{Healed, HealedFrom, Healing};
 pub use keep::{Keeper, Kept};
 pub use lack::LackOf;
-pub use layout::{CONFIG_FILE, DMV_DIR, Place, discover, discover_lost};
+pub use layout::{
+    CONFIG_FILE, DMV_DIR, Place, Trust, Whose, discover, discover_lost, discover_lost_trusting,
+    discover_trusting,
+};
 pub use look::{Listed, Located, PathState, Wanted, blob_of};
 pub use merge::{FastForward, MergeOptions, MergeReport};
 pub use moved::BranchMoved;
@@ -76,7 +79,7 @@ use crate::object::ObjectRead;
 use crate::object::mem::MemObjects;
 use crate::refs::{Change, Effect, Made, NewOperation, Operation, Refs, RefsError, Timestamp};
 use crate::store::{FileId, LogPack, Sealed, Store, StoreError};
-use crate::vfs::{Open, OsVfs, Vfs};
+use crate::vfs::{Open, OsVfs, ReadingVfs, Vfs};
 use layout::Format;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -105,6 +108,8 @@ pub struct Repo {
     worktree: Option<(PathBuf, String)>,
     /// What the worktree will be on, while it is being made and the view does not know it.
     coming: Option<Head>,
+    /// Another user's repository is only read.
+    whose: Whose,
 }
 
 impl Repo {
@@ -187,6 +192,36 @@ impl Repo {
         Ok(repo)
     }
 
+    /// Opens a repository of this owner: into another user's nothing is written, not even a lock.
+    pub fn open_as(place: Place, whose: Whose) -> Result<Repo, RepoError> {
+        match whose {
+            Whose::Own => Repo::open_place(place),
+            Whose::Foreign => {
+                layout::check_parts(&place.dmv)?;
+                let format = Format::read(&place.dmv)?;
+                let refs = Refs::open_to_read(&place.dmv.join(REFS_FILE))?;
+                let vfs = Arc::new(ReadingVfs);
+                let mut repo = Repo::assemble(place.dmv, format.id, vfs, refs, place.worktree)?;
+                repo.whose = whose;
+                repo.check_place()?;
+                Ok(repo)
+            }
+        }
+    }
+
+    /// Whose the repository is.
+    pub fn whose(&self) -> Whose {
+        self.whose
+    }
+
+    /// Refuses to change another user's repository.
+    fn check_own(&self) -> Result<(), RepoError> {
+        match self.whose {
+            Whose::Own => Ok(()),
+            Whose::Foreign => Err(RepoError::ForeignOwner(self.dmv.clone())),
+        }
+    }
+
     /// Opens a repository whose packs and indexes lie in `vfs`.
     pub fn open_place_on(place: Place, vfs: Arc<dyn Vfs>) -> Result<Repo, RepoError> {
         layout::check_parts(&place.dmv)?;
@@ -235,6 +270,7 @@ impl Repo {
             log: Mutex::new(None),
             worktree,
             coming: None,
+            whose: Whose::Own,
         })
     }
 
@@ -286,6 +322,7 @@ impl Repo {
         effect: Effect,
         undoes: u64,
     ) -> Result<Operation, RepoError> {
+        self.check_own()?;
         let (time, who, command) = (asked.time, asked.who, asked.command);
         let worktree = self.worktree.as_ref().map(|(_, name)| name.clone());
         let made = Made {

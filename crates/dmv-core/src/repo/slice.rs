@@ -204,6 +204,7 @@ impl Repo {
         &self,
         change: impl FnOnce(&mut RepoSlice),
     ) -> Result<RepoSlice, RepoError> {
+        self.check_own()?;
         let _lock = lock_file(&self.dmv_dir().join(LOCK_FILE))?;
         let old = self.slice()?;
         let mut new = old.clone();

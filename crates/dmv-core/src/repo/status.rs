@@ -2,9 +2,9 @@
 
 use super::moved::{BranchMoved, moved};
 use super::worktree::{Head, Tree};
-use super::{Repo, RepoError, Unfinished, WorktreeSettings, settle};
+use super::{Repo, RepoError, Unfinished, Whose, WorktreeSettings, settle};
 use crate::chunker::{Cutter, MAX_CUT_BYTES};
-use crate::fsutil::{FileKind, FileStat, Fingerprint, PathError, SafeDir, fs_now};
+use crate::fsutil::{FileKind, FileStat, Fingerprint, PathError, SafeDir, fs_now, machine_now};
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::ObjectType;
@@ -147,9 +147,12 @@ impl Repo {
             root: &tree.root,
             known,
             cache: CacheUpdate::new(&tree.own, self.id.0, &tree.subset, known),
-            cache_failed: false,
+            cache_failed: self.whose == Whose::Foreign,
             tidy,
-            started: fs_now(&tree.own),
+            started: match self.whose {
+                Whose::Own => fs_now(&tree.own),
+                Whose::Foreign => machine_now(),
+            },
             out: StatusReport {
                 moved: moved(self, tree.base, &head)?,
                 unfinished: self.unfinished(tree.base_tree, &tree.subset)?,
@@ -203,7 +206,7 @@ struct Status<'a> {
     root: &'a SafeDir,
     known: &'a dyn Known,
     cache: CacheUpdate<'a>,
-    /// The cache could not be written: what was learnt is not remembered.
+    /// The cache cannot be written: what is learnt is not remembered.
     cache_failed: bool,
     /// Whether leftovers of a checkout that was killed are removed.
     tidy: bool,

@@ -356,6 +356,7 @@ impl Repo {
 
     /// The worktree's lock, unless another command has it.
     pub(super) fn try_lock_worktree(&self) -> Result<Option<WorktreeLock>, RepoError> {
+        self.check_own()?;
         let file = try_lock(&self.own_dir()?.join("lock"))?;
         Ok(file.map(|file| WorktreeLock { _file: file }))
     }

@@ -220,6 +220,7 @@ impl Repo {
         job: &Job,
         publish: impl FnOnce() -> Result<(), RepoError>,
     ) -> Result<Switched, RepoError> {
+        self.check_own()?;
         std::fs::create_dir_all(dir).map_err(|source| RepoError::Io {
             action: "create",
             path: dir.to_owned(),
@@ -254,6 +255,7 @@ impl Repo {
         };
         let mut there = Repo::open_place_on(place, self.vfs.clone())?;
         there.coming = coming;
+        there.whose = self.whose;
         Ok(there)
     }
 

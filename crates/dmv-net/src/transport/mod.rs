@@ -6,7 +6,7 @@ pub mod quic;
 mod ssh;
 mod url;
 
-pub use path::open_at;
+pub use path::{Purpose, open_at};
 pub use ssh::SshTarget;
 pub use url::Url;
 
@@ -18,6 +18,8 @@ use dmv_core::repo::Asked;
 pub struct Reach {
     /// For the other repository's log of operations, where this process writes it.
     pub asked: Asked,
+    /// Whether something is to be written there.
+    pub purpose: Purpose,
     /// The program that makes ssh connections, with arguments that go before all others.
     pub ssh: Vec<String>,
     /// The program at the other end of an ssh connection.
@@ -60,7 +62,7 @@ impl Connection {
 pub fn connect(url: &Url, reach: &Reach) -> Result<Connection, NetError> {
     match url {
         Url::Path(path) => Ok(Connection {
-            link: Some(path::connect(path, reach.asked.clone())?),
+            link: Some(path::connect(path, reach.asked.clone(), reach.purpose)?),
             helper: None,
         }),
         Url::Ssh(target) => {

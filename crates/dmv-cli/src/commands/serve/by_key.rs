@@ -7,7 +7,8 @@ use crate::context::{Context, now};
 use crate::error::{EXIT_BUSY, EXIT_OK, Failure};
 use crate::format::text::{bytes, count};
 use crate::peers::relays;
-use dmv_core::repo::{Asked, Peer, PeerKey, RefMoved, discover};
+use crate::whose::find_own;
+use dmv_core::repo::{Asked, Peer, PeerKey, RefMoved};
 use dmv_net::session::Traffic;
 use dmv_net::transport::quic::blocking::serve_repository;
 use dmv_net::transport::quic::{Limits, Listen, RelayState, ServeEvent, ServeOptions};
@@ -15,7 +16,6 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
 use std::io::Write;
-use std::path::Path;
 use std::sync::mpsc::channel;
 
 /// Unknown keys that are reported. More are turned away in silence.
@@ -28,7 +28,7 @@ pub fn run(
     lan: bool,
     read_only: bool,
 ) -> Result<u8, Failure> {
-    let place = discover(Path::new("."))?;
+    let place = find_own()?;
     let key = device_key()?;
     let _announcing = match lan {
         true => Some(announce_alone()?),

@@ -1,0 +1,112 @@
+//! Finding the repository of a command, and whose it is: the user's own, one that the user trusts, or
+//! somebody else's that is only read.
+
+use crate::config::{self, safe_repositories};
+use crate::context::quoted;
+use dmv_core::repo::{DMV_DIR, Place, RepoError, Trust, Whose, discover_trusting};
+use std::path::{Path, PathBuf};
+
+/// The repository around the current directory. `named`: the user has named this directory.
+pub fn find(named: bool) -> Result<(Place, Whose), RepoError> {
+    discover_trusting(Path::new("."), &trust(named))
+}
+
+/// The same, unless it is another user's.
+pub fn find_own() -> Result<Place, RepoError> {
+    find(false).map(|(place, _)| place)
+}
+
+/// What the user trusts. `named`: also whatever is in the directory itself, to be read.
+pub fn trust(named: bool) -> Trust<'static> {
+    Trust {
+        named,
+        is_safe: &is_safe,
+    }
+}
+
+/// Whether the user's settings name the repository directory or worktree file at `path`.
+fn is_safe(path: &Path) -> bool {
+    // Settings that cannot be read trust nobody; who needs them says what is wrong.
+    let Ok(listed) = safe_repositories() else {
+        return false;
+    };
+    let Ok(real) = std::fs::canonicalize(root_of(path)) else {
+        return false;
+    };
+    listed.iter().any(|entry| covers(entry, &real))
+}
+
+/// Whether an entry of the list covers a repository: it is that directory or, with `/*` at its end,
+/// one above it.
+fn covers(entry: &Path, real: &Path) -> bool {
+    if entry == Path::new("*") {
+        return true;
+    }
+    if !entry.is_absolute() {
+        return false;
+    }
+    let is_below = entry.file_name().is_some_and(|name| name == "*");
+    let dir = match is_below {
+        true => entry.parent().unwrap_or(entry),
+        false => entry,
+    };
+    let Ok(dir) = std::fs::canonicalize(dir) else {
+        return false;
+    };
+    match is_below {
+        true => real != dir && real.starts_with(&dir),
+        false => real == dir,
+    }
+}
+
+/// What a user calls a repository: the worktree's root, or a bare repository itself.
+fn root_of(dmv: &Path) -> PathBuf {
+    let is_inside = dmv.file_name().is_some_and(|name| name == DMV_DIR);
+    let root = dmv.parent().filter(|_| is_inside).unwrap_or(dmv);
+    root.to_owned()
+}
+
+/// The command that reads another user's repository.
+pub fn way_to_read(dmv: &Path) -> String {
+    let root = root_of(dmv);
+    format!("dmv -C {} status", quoted(&root.to_string_lossy()))
+}
+
+/// The command that makes another user's repository count like an own one.
+pub fn way_to_trust(dmv: &Path) -> String {
+    let mut listed = safe_repositories().unwrap_or_default();
+    listed.push(root_of(dmv));
+    let list = quoted(&config::joined(&listed));
+    format!("dmv config set --user safe.repositories {list}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_covers_its_directory_or_with_a_star_all_below() -> std::io::Result<()> {
+        let temp = tempfile::tempdir()?;
+        let base = std::fs::canonicalize(temp.path())?;
+        let (one, two) = (base.join("one"), base.join("one/two"));
+        std::fs::create_dir_all(&two)?;
+        std::os::unix::fs::symlink(&one, base.join("link"))?;
+        for (entry, covers_one, covers_two) in [
+            ("one", true, false),
+            ("one/*", false, true),
+            ("*", true, true),
+            ("link", true, false),
+            ("link/*", false, true),
+            ("on", false, false),
+            ("on*", false, false),
+            ("none/*", false, false),
+        ] {
+            let entry = base.join(entry);
+            assert_eq!(covers(&entry, &one), covers_one, "{}", entry.display());
+            assert_eq!(covers(&entry, &two), covers_two, "{}", entry.display());
+        }
+        assert!(covers(Path::new("*"), &one));
+        assert!(!covers(Path::new("one"), &one) && !covers(Path::new(""), &one));
+        Ok(())
+    }
+}
