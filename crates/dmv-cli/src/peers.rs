@@ -1,7 +1,7 @@
 //! What the commands that talk to other repositories share.
 
 use crate::context::Context;
-use crate::error::{EXIT_OTHER, Failure, verify_there};
+use crate::error::{EXIT_OTHER, EXIT_PERMISSION, EXIT_REFUSED, Failure, verify_there};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::progress::Hush;
 use dmv_core::hash::ObjectId;
@@ -14,6 +14,7 @@ use dmv_net::wire::{Code, ReadOnly};
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::io::Write;
+use std::path::Path;
 
 /// A remote of the repository.
 pub struct Remote {
@@ -274,13 +275,25 @@ pub fn why_closed(url: &Url, told: Option<ReadOnly>) -> String {
         }
         (_, None) => return "it can only be fetched from, and does not say why".to_owned(),
     };
-    let disk = rustix::fs::statvfs(path);
-    let is_read_only =
-        disk.is_ok_and(|disk| disk.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY));
-    match is_read_only {
+    match is_on_read_only_disk(path) {
         true => format!("{} is on a disk that is mounted read-only", path.display()),
         false => format!("nothing can be written into {}", path.display()),
     }
+}
+
+fn is_on_read_only_disk(path: &Path) -> bool {
+    let disk = rustix::fs::statvfs(path);
+    disk.is_ok_and(|disk| disk.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
+}
+
+/// A remote that lets us fetch only: no key or permission is enough, or its disk does not take it.
+pub fn closed(url: &Url, told: Option<ReadOnly>) -> Closed {
+    let exit = match url {
+        Url::Path(path) if is_on_read_only_disk(path) => EXIT_REFUSED,
+        _ => EXIT_PERMISSION,
+    };
+    let why = why_closed(url, told);
+    Closed { why, exit }
 }
 
 /// What whoever serves `url` can do about it, in parentheses.
@@ -310,7 +323,15 @@ pub struct Report {
     summary: Summary,
     pushed: Vec<RefMoved>,
     /// Why the other side takes nothing at all, if so.
-    pub closed: Option<String>,
+    pub closed: Option<Closed>,
+}
+
+/// Why a remote takes nothing, and the exit code for that.
+pub struct Closed {
+    /// In words.
+    pub why: String,
+    /// The exit code of a push.
+    pub exit: u8,
 }
 
 impl Report {
@@ -335,7 +356,7 @@ impl Report {
     /// Why a ref stays, in words.
     pub fn why(&self, moved: &RefMoved) -> &str {
         match (&self.closed, moved.refused) {
-            (Some(why), Some(Refusal::BadName)) => why,
+            (Some(closed), Some(Refusal::BadName)) => &closed.why,
             _ => say(moved),
         }
     }

@@ -29,7 +29,7 @@ fn a_served_repository_is_cloned_and_pushed_to_by_those_who_may() -> Outcome {
     std::fs::write(lap.work().join("film/b"), "two\n")?;
     lap.ok(&["-C", "film", "commit", "-m", "second"])?;
     // It may read, and nothing else.
-    lap.fails(5, &["-C", "film", "push"])?;
+    lap.fails(12, &["-C", "film", "push"])?;
     desk.ok(&["trust", &key(&lap)?, "--write"])?;
     lap.ok(&["-C", "film", "push"])?;
     assert_eq!(desk.records(&["log", "--json"])?.len(), 2);
@@ -71,7 +71,7 @@ fn why_a_remote_takes_nothing_is_told_as_far_as_it_says() -> Outcome {
     lap.ok(&["clone", &server.address()?, "film"])?;
     std::fs::write(lap.work().join("film/b"), "two\n")?;
     lap.ok(&["-C", "film", "commit", "-m", "second"])?;
-    let said = lap.fails(5, &["-C", "film", "push"])?;
+    let said = lap.fails(12, &["-C", "film", "push"])?;
     let why = format!(
         "lets this device only fetch (there: dmv trust {} --write)",
         key(&lap)?
@@ -127,7 +127,7 @@ fn a_server_that_only_gives_and_one_whose_repository_is_gone() -> Outcome {
     lap.ok(&["clone", &at, "film"])?;
     std::fs::write(lap.work().join("film/b"), "two\n")?;
     lap.ok(&["-C", "film", "commit", "-m", "second"])?;
-    let said = lap.fails(5, &["-C", "film", "push"])?;
+    let said = lap.fails(12, &["-C", "film", "push"])?;
     assert!(said.contains("it was started with --read-only"), "{said}");
     let said = lap.ok(&["-C", "film", "remote", "show"])?;
     assert!(

@@ -314,7 +314,7 @@ fn a_shared_folder_takes_what_several_users_push() -> Outcome {
     by_other(&place, 0, "own", &["clone", "../shared.dmv", "copy"])?;
     fs::write(place.work().join("own/copy/new"), "new")?;
     by_other(&place, 0, "own", &["-C", "copy", "commit", "-m", "new"])?;
-    let (_, said) = by_other(&place, 5, "own", &["-C", "copy", "push"])?;
+    let (_, said) = by_other(&place, 12, "own", &["-C", "copy", "push"])?;
     assert!(said.contains("nothing can be written into"), "{said}");
     let opened = Command::new("chmod")
         .args(["-R", "a+rwX"])

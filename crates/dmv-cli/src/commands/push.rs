@@ -3,7 +3,7 @@
 use crate::context::{Context, quoted};
 use crate::error::{EXIT_OK, EXIT_OTHER, EXIT_REFUSED, Failure};
 use crate::peers::{
-    Report, Standing, done_to, name, now_there, offered, remote, standing, update, why_closed,
+    Report, Standing, closed, done_to, name, now_there, offered, remote, standing, update,
     with_client_to_push,
 };
 use dmv_core::hash::ObjectId;
@@ -49,7 +49,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let mut report = Report::default();
     let asked = context.asked()?;
     let (summary, pushed) = with_client_to_push(context, &repo, &remote.url, |mut client| {
-        report.closed = (!client.may_push()).then(|| why_closed(&remote.url, client.read_only));
+        report.closed = (!client.may_push()).then(|| closed(&remote.url, client.read_only));
         let deletions = match deletions(&client.offered, &args.delete, args.force) {
             Ok(deletions) => deletions,
             Err(missing) => return Ok((client.finish(Vec::new()), Err(missing))),
@@ -190,7 +190,10 @@ pub fn refusal(report: &Report, remote: &str) -> Result<(), Failure> {
         Refusal::BadName => "refused",
         _ => "not-forward",
     };
-    let failure = Failure::new(code, EXIT_REFUSED, message);
+    let failure = match (&report.closed, why) {
+        (Some(closed), Refusal::BadName) => Failure::new("not-allowed", closed.exit, message),
+        _ => Failure::new(code, EXIT_REFUSED, message),
+    };
     Err(match (why, first.new) {
         (Refusal::BadName | Refusal::InUse, _) => failure,
         (Refusal::NotForward, None) => {
