@@ -4,6 +4,7 @@
 //! silent, that trickles, or that never reads, ends its session and takes nothing from others.
 
 use super::NetError;
+use super::inlet::{Inlet, read_some};
 use super::outlet::{Outlet, Part, Plain};
 use super::queue::{Giver, Nothing, Refused, Taker, queue};
 use super::waiting::{Counted, Signs, Waiting, is_working};
@@ -17,8 +18,6 @@ use std::time::{Duration, Instant};
 
 /// Bytes of a frame that are written together with its head.
 const FIRST_WRITE_BYTES: usize = 64 << 10;
-/// Bytes of a frame that are made ready before the first of them has come.
-const FIRST_READ_BYTES: usize = 512 << 10;
 /// How often somebody who waits looks whether the job was cancelled.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long this side waits for another process that moves nearly nothing, unless told otherwise.
@@ -107,12 +106,12 @@ impl Link {
 
     /// A connection over two streams of bytes, one each way. Its other end is given [`PATIENCE`].
     pub fn over(reader: impl Read + Send + 'static, writer: impl Write + Send + 'static) -> Link {
-        Link::through(reader, Plain(writer))
+        Link::through(Plain(reader), Plain(writer))
     }
 
     /// The same where what is written may stay in memory for a while.
     pub fn through(
-        reader: impl Read + Send + 'static,
+        reader: impl Inlet + Send + 'static,
         writer: impl Outlet + Send + 'static,
     ) -> Link {
         let signs = Arc::new(Signs::default());
@@ -370,7 +369,7 @@ fn write_part(writer: &mut impl Outlet, mut part: Part) -> io::Result<()> {
     Ok(())
 }
 
-fn read_frames(mut reader: impl Read, to: &Giver<Result<Frame, NetError>>, signs: &Signs) {
+fn read_frames(mut reader: impl Inlet, to: &Giver<Result<Frame, NetError>>, signs: &Signs) {
     let mut result = read_line(&mut reader);
     let mut in_a_row = 0;
     while result.is_ok() {
@@ -424,7 +423,7 @@ fn read_line(reader: &mut impl Read) -> Result<(), NetError> {
 }
 
 /// The next frame; `None` at the end.
-fn read_frame(reader: &mut impl Read) -> Result<Option<Frame>, NetError> {
+fn read_frame(reader: &mut impl Inlet) -> Result<Option<Frame>, NetError> {
     let mut head = [0; FRAME_HEAD_BYTES];
     if !fill(reader, &mut head)? {
         return Ok(None);
@@ -433,12 +432,9 @@ fn read_frame(reader: &mut impl Read) -> Result<Option<Frame>, NetError> {
     // Touched only as the bytes arrive: a length is a claim, and room that nobody has touched costs
     // next to nothing. To grow instead would move each frame.
     let mut body = Vec::with_capacity(len);
-    while body.len() < len {
-        let from = body.len();
-        body.resize(len.min(from + from.max(FIRST_READ_BYTES)), 0);
-        if !fill(reader, &mut body[from..])? {
-            return Err(NetError::Closed);
-        }
+    let whole = reader.append(&mut body, len, &mut |_| {});
+    if !whole.map_err(|_| NetError::Closed)? {
+        return Err(NetError::Closed);
     }
     Ok(Some(Frame::from_parts(&head, body)?))
 }
@@ -447,12 +443,10 @@ fn read_frame(reader: &mut impl Read) -> Result<Option<Frame>, NetError> {
 fn fill(reader: &mut impl Read, buffer: &mut [u8]) -> Result<bool, NetError> {
     let mut n = 0;
     while n < buffer.len() {
-        match reader.read(&mut buffer[n..]) {
+        match read_some(reader, &mut buffer[n..]) {
             Ok(0) if n == 0 => return Ok(false),
-            Ok(0) => return Err(NetError::Closed),
+            Ok(0) | Err(_) => return Err(NetError::Closed),
             Ok(read) => n += read,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return Err(NetError::Closed),
         }
     }
     Ok(true)

@@ -6,6 +6,7 @@
 
 mod client;
 mod held;
+mod inlet;
 mod link;
 mod outlet;
 mod queue;
@@ -15,6 +16,7 @@ mod waiting;
 
 pub use client::{Client, History};
 pub use held::PeerSlice;
+pub use inlet::Inlet;
 pub use link::{Link, PATIENCE, Traffic};
 pub use outlet::{Outlet, Part};
 pub use server::{Grant, Served, refuse, serve};

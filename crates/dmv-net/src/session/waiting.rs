@@ -70,6 +70,11 @@ impl Signs {
         is_heard && !self.waits.load(Ordering::Relaxed)
     }
 
+    /// Notes bytes that came or went.
+    pub fn moved(&self, bytes: usize) {
+        self.moved.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
     /// Notes a frame that was sent.
     pub fn went(&self, frame: &Frame) {
         if is_working(frame) {
@@ -175,9 +180,13 @@ impl<S> Counted<S> {
     }
 
     pub(super) fn count(&self, moved: io::Result<usize>) -> io::Result<usize> {
-        let n = *moved.as_ref().unwrap_or(&0) as u64;
-        self.signs.moved.fetch_add(n, Ordering::Relaxed);
+        self.signs.moved(*moved.as_ref().unwrap_or(&0));
         moved
+    }
+
+    /// The stream, and where its bytes are counted.
+    pub(super) fn parts(&mut self) -> (&mut S, &Signs) {
+        (&mut self.stream, &self.signs)
     }
 }
 

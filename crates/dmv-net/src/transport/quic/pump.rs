@@ -4,7 +4,7 @@
 //! packet or window update: waking a thread costs more than either.
 
 use super::serve::Timed;
-use crate::session::{Outlet, Part};
+use crate::session::{Inlet, Outlet, Part};
 use bytes::Bytes;
 use iroh::endpoint::SendStream;
 use std::future::Future;
@@ -92,23 +92,53 @@ async fn take_in(
     }
 }
 
-impl Read for Source {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+impl Source {
+    /// What is there of a piece, waiting for the next; nothing at the end.
+    fn left(&mut self) -> io::Result<&[u8]> {
         if self.taken == self.piece.len() {
             // An empty one is the end.
-            let Some(next) = self.pieces.blocking_recv() else {
-                return Ok(0);
+            let next = self.pieces.blocking_recv();
+            let Some(next) = next.transpose()? else {
+                return Ok(&[]);
             };
-            let emptied = std::mem::replace(&mut self.piece, next?);
+            let emptied = std::mem::replace(&mut self.piece, next);
             self.taken = 0;
             // There are enough of them if there is no room.
             let _ = self.empty.try_send(emptied);
         }
-        let left = &self.piece[self.taken..];
+        Ok(&self.piece[self.taken..])
+    }
+}
+
+impl Read for Source {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let left = self.left()?;
         let n = left.len().min(buf.len());
         buf[..n].copy_from_slice(&left[..n]);
         self.taken += n;
         Ok(n)
+    }
+}
+
+impl Inlet for Source {
+    /// From the piece as it is: no memory is cleared before.
+    fn append(
+        &mut self,
+        body: &mut Vec<u8>,
+        len: usize,
+        moved: &mut dyn FnMut(usize),
+    ) -> io::Result<bool> {
+        while body.len() < len {
+            let left = self.left()?;
+            let n = left.len().min(len - body.len());
+            if n == 0 {
+                return Ok(false);
+            }
+            body.extend_from_slice(&left[..n]);
+            moved(n);
+            self.taken += n;
+        }
+        Ok(true)
     }
 }
 

@@ -1,0 +1,75 @@
+//! Where the bytes of a connection come from.
+
+use super::outlet::Plain;
+use super::waiting::Counted;
+use std::io::{self, Read};
+
+/// Bytes that are made ready before the first of them has come.
+const FIRST_READ_BYTES: usize = 512 << 10;
+
+/// Gives the bytes of a connection.
+pub trait Inlet: Read {
+    /// Appends bytes until `body` has `len` of them, and tells `moved` of each few as they come. What is
+    /// made ready for them grows as they come, too. `false`: the stream ended before.
+    fn append(
+        &mut self,
+        body: &mut Vec<u8>,
+        len: usize,
+        moved: &mut dyn FnMut(usize),
+    ) -> io::Result<bool>;
+}
+
+/// Reads once, and again where a signal came between.
+pub fn read_some(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match reader.read(buffer) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
+impl<R: Read> Read for Plain<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl<R: Read> Inlet for Plain<R> {
+    fn append(
+        &mut self,
+        body: &mut Vec<u8>,
+        len: usize,
+        moved: &mut dyn FnMut(usize),
+    ) -> io::Result<bool> {
+        while body.len() < len {
+            let mut at = body.len();
+            body.resize(len.min(at + at.max(FIRST_READ_BYTES)), 0);
+            while at < body.len() {
+                match read_some(&mut self.0, &mut body[at..])? {
+                    0 => return Ok(false),
+                    n => {
+                        moved(n);
+                        at += n;
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl<S: Inlet> Inlet for Counted<S> {
+    fn append(
+        &mut self,
+        body: &mut Vec<u8>,
+        len: usize,
+        moved: &mut dyn FnMut(usize),
+    ) -> io::Result<bool> {
+        let (stream, signs) = self.parts();
+        stream.append(body, len, &mut |n| {
+            signs.moved(n);
+            moved(n);
+        })
+    }
+}
