@@ -619,8 +619,12 @@ impl FileDiff {
             Body::Text {
                 insertions,
                 deletions,
+                coarse,
                 ..
-            } => format!("+{insertions} -{deletions}"),
+            } => {
+                let at_most = if *coarse { " at most" } else { "" };
+                format!("+{insertions} -{deletions}{at_most}")
+            }
             Body::Bytes { .. } => self.in_bytes(),
         };
         let mut name = escape(self.path.as_bytes()).to_string();
