@@ -192,7 +192,7 @@ impl Context {
     /// Shows progress of the job, and lets Ctrl-C stop it, until what is returned is dropped.
     pub fn watch(&self, doing: &'static str) -> Watch {
         let shown = !self.globals.quiet && !self.globals.json;
-        Watch::start(self.job.clone(), doing, shown)
+        Watch::start(self.job.clone(), doing, shown, self.globals.json)
     }
 
     /// Whether no remote is to be asked for what is not here.
@@ -203,7 +203,7 @@ impl Context {
     /// Lets Ctrl-C stop the job, without showing anything.
     #[cfg(feature = "quic")]
     pub fn interruptible(&self) -> Watch {
-        Watch::start(self.job.clone(), "", false)
+        Watch::patient(self.job.clone())
     }
 
     /// A path argument as a path from the worktree's root. Without a worktree it is one already.

@@ -3,10 +3,11 @@
 //! A short command pays nothing for either: no thread is started unless somebody watches, and
 //! nothing is drawn before [`FIRST`].
 
-use crate::error::EXIT_INTERRUPTED;
+use crate::error::{EXIT_INTERRUPTED, Failure};
 use crate::format::text::{bytes, count};
-use crate::ui::is_watched;
+use crate::ui::{is_watched, report};
 use dmv_core::job::{Bound, Job};
+use dmv_core::repo::RepoError;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -17,6 +18,8 @@ use std::time::{Duration, Instant};
 /// When the first line is drawn.
 const FIRST: Duration = Duration::from_millis(250);
 const NEXT: Duration = Duration::from_millis(100);
+/// What a job has to come to a safe point after Ctrl-C.
+const GRACE: Duration = Duration::from_millis(120);
 /// No end is foretold before this much is known.
 const ETA_FROM: Duration = Duration::from_secs(2);
 
@@ -26,9 +29,15 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches `job`; `shown`: draws its progress where a terminal is.
-    pub fn start(job: Arc<Job>, doing: &'static str, shown: bool) -> Watch {
-        on_interrupt(job.clone());
+    /// Only lets Ctrl-C stop `job`, which takes the time that it needs to end.
+    pub fn patient(job: Arc<Job>) -> Watch {
+        on_interrupt(job, None);
+        Watch { drawing: None }
+    }
+
+    /// Watches `job`; `shown`: draws its progress where a terminal is; `json`: how an end is told.
+    pub fn start(job: Arc<Job>, doing: &'static str, shown: bool, json: bool) -> Watch {
+        on_interrupt(job.clone(), Some(json));
         if !shown || !is_watched() {
             return Watch { drawing: None };
         }
@@ -114,8 +123,11 @@ impl Drop for Hush {
     }
 }
 
-/// Lets the first Ctrl-C stop the job at a safe point, and the second end the program.
-fn on_interrupt(job: Arc<Job>) {
+/// Lets the first Ctrl-C stop the job at a safe point, and the second end the program. Where `told`
+/// says how it is told (as JSON?), the program ends after [`GRACE`] even if the job has not come to
+/// such a point: a commit that was not published is as good as none, and what was written to a
+/// worktree is taken up by the next command.
+fn on_interrupt(job: Arc<Job>, told: Option<bool>) {
     static ONCE: Once = Once::new();
     static ASKED: AtomicBool = AtomicBool::new(false);
     ONCE.call_once(|| {
@@ -125,6 +137,11 @@ fn on_interrupt(job: Arc<Job>) {
                 std::process::exit(i32::from(EXIT_INTERRUPTED));
             }
             job.cancel();
+            if let Some(json) = told {
+                std::thread::sleep(GRACE);
+                let failure = Failure::from(RepoError::Cancelled);
+                std::process::exit(i32::from(report(&failure, json)));
+            }
         });
     });
 }

@@ -54,7 +54,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         dir,
     };
     // Ctrl-C ends the command that runs; then the project is still to be removed.
-    let watch = Watch::start(context.job.clone(), "", false);
+    let watch = Watch::patient(context.job.clone());
     let exit = tour.take();
     drop(watch);
     if let Some(temp) = temp {
