@@ -413,7 +413,9 @@ fn sort(e: &RepoError) -> Sorted {
             EXIT_REFUSED,
             "dmv config set undo.keep-max-size SIZE",
         ),
-        RepoError::NotKept { .. } => hinted("not-kept", EXIT_REFUSED, "dmv status"),
+        RepoError::NotKept { .. } => {
+            hinted("not-kept", EXIT_REFUSED, "dmv status; with -y it is lost")
+        }
         RepoError::Moved {
             name,
             base,

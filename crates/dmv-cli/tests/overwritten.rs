@@ -203,3 +203,92 @@ fn more_than_is_kept_is_overwritten_only_after_a_yes() -> Outcome {
     place.fails(20, &["config", "set", "undo.keep-max-size", "much"])?;
     Ok(())
 }
+
+#[test]
+fn undo_brings_back_a_worktree_that_was_removed_by_force() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    place.write("d/a", "one")?;
+    place.write("x", "one")?;
+    place.write(".dmvignore", "*.tmp\n")?;
+    place.commit("one")?;
+    place.ok(&["worktree", "add", "../side"])?;
+    let side = place.work().join("../side");
+    fs::write(side.join("f"), "edited")?;
+    fs::write(side.join("new"), "untracked")?;
+    fs::create_dir_all(side.join("cache.tmp/deep"))?;
+    fs::write(side.join("cache.tmp/deep/file"), "ignored")?;
+    // A file in place of a directory, and the reverse.
+    fs::remove_dir_all(side.join("d"))?;
+    fs::write(side.join("d"), "file")?;
+    fs::remove_file(side.join("x"))?;
+    fs::create_dir(side.join("x"))?;
+    fs::write(side.join("x/y"), "dir")?;
+    place.ok(&["worktree", "remove", "--force", "../side"])?;
+    assert!(!side.exists());
+    place.ok(&["verify", "--full"])?;
+    place.ok(&["undo"])?;
+    for (path, content) in [
+        ("f", "edited"),
+        ("new", "untracked"),
+        ("cache.tmp/deep/file", "ignored"),
+        ("d", "file"),
+        ("x/y", "dir"),
+    ] {
+        assert_eq!(fs::read_to_string(side.join(path))?, content, "{path}");
+    }
+    // What cannot be kept is removed only after a yes.
+    fs::create_dir_all(side.join("sub/.git"))?;
+    fs::write(side.join("sub/.git/HEAD"), "x")?;
+    let errors = place.fails(5, &["worktree", "remove", "--force", "../side"])?;
+    assert!(
+        errors.contains("cannot be kept") && side.join("new").exists(),
+        "{errors}"
+    );
+    place.ok(&["-y", "worktree", "remove", "--force", "../side"])?;
+    assert!(!side.exists());
+    Ok(())
+}
+
+#[test]
+fn a_commit_that_is_on_no_branch_is_named_when_it_is_left() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    let one = place.commit("one")?;
+    place.ok(&["checkout", &one])?;
+    place.write("f", "two")?;
+    let two = place.commit("two")?;
+    let said = |args: &[&str]| -> Outcome<String> {
+        let output = place.run(args)?;
+        assert!(output.status.success());
+        Ok(String::from_utf8(output.stderr)?)
+    };
+    let hint = format!("dmv branch NAME {}", &two[..12]);
+    let text = said(&["checkout", "main"])?;
+    assert!(text.contains(&hint), "{text}");
+    place.ok(&["branch", "kept", &two])?;
+    place.ok(&["checkout", &two])?;
+    assert!(!said(&["checkout", "main"])?.contains("on no branch"));
+    Ok(())
+}
+
+#[test]
+fn a_commit_counts_files_in_directories_and_moved_ones_once() -> Outcome {
+    let place = Place::with_repository()?;
+    for n in 0..30 {
+        place.write(format!("d/sub{}/{n}", n % 3), format!("file {n}"))?;
+    }
+    place.write("other", "x")?;
+    place.commit("made")?;
+    let files = |message: &str| -> Outcome<Value> {
+        Ok(place.json(&["commit", "-m", message, "--json"])?["files"].clone())
+    };
+    fs::rename(place.work().join("d/sub0"), place.work().join("moved"))?;
+    assert_eq!(files("moved")?, 10);
+    fs::remove_dir_all(place.work().join("d"))?;
+    assert_eq!(files("gone")?, 20);
+    fs::remove_dir_all(place.work().join("moved"))?;
+    place.write("moved", "a file")?;
+    assert_eq!(files("a file in its place")?, 11);
+    Ok(())
+}

@@ -78,6 +78,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         CheckoutTarget::NewBranch(name, _) => Some(clean(name)),
         _ => None,
     };
+    let before = repo.head()?;
     let report = keeping(context, &repo, "checking out", |settings| {
         options.settings = settings.clone();
         repo.checkout(target.clone(), &options, &context.job)
@@ -85,7 +86,29 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     if let (Some(name), false) = (made, context.globals.json || context.ui.quiet()) {
         writeln!(context.ui.out(), "branch {name} is new")?;
     }
-    finish(context, &report, true)
+    let code = finish(context, &report, true)?;
+    tell_left(context, &repo, &before, &report)?;
+    Ok(code)
+}
+
+/// Names a commit that the worktree has left and that no branch leads to.
+fn tell_left(
+    context: &Context,
+    repo: &Repo,
+    before: &Head,
+    report: &CheckoutReport,
+) -> Result<(), Failure> {
+    let Head::Commit(left) = before else {
+        return Ok(());
+    };
+    if *left == report.commit || repo.is_on_a_branch(*left)? {
+        return Ok(());
+    }
+    let id = left.short(SHORT_ID);
+    context.ui.warn(format_args!(
+        "commit {id}, which you have left, is on no branch; to keep it: dmv branch NAME {id}"
+    ));
+    Ok(())
 }
 
 /// A branch where there is one of that name: then commits will move it. If there is none here and

@@ -185,7 +185,7 @@ fn finish(
     let in_worktree = droppable
         .files
         .iter()
-        .filter(|(path, _)| repo.stat_worktree(path).is_ok());
+        .filter(|(path, blob)| repo.is_checked_out(path, blob));
     let document = Document {
         files: droppable.files.len() as u64,
         bytes: droppable.files.iter().map(|(_, blob)| blob.size).sum(),

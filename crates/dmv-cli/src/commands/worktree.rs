@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
+use crate::keeping::{keeping, tell_overwritten};
 use crate::supply::supplied;
 use dmv_core::object::name::escape;
 use dmv_core::repo::{AddOptions, Head, RefKind, Repo, WorktreeInfo, WorktreeState};
@@ -117,11 +118,13 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Command::Add(args) => add(context, &repo, args),
         Command::List => list(context, &repo),
         Command::Remove(args) => {
-            let (settings, asked) = (context.settings()?, context.asked()?);
-            let watch = context.watch("looking at");
-            let done = repo.remove_worktree(&args.dir, args.force, &settings, asked, &context.job);
-            drop(watch);
-            let info = done.map_err(|e| unforced(e.into(), &args.dir))?;
+            let asked = context.asked()?;
+            let done = keeping(context, &repo, "looking at", |settings| {
+                let (dir, asked) = (&args.dir, asked.clone());
+                repo.remove_worktree(dir, args.force, settings, asked, &context.job)
+            });
+            let (info, told) = done.map_err(|failure| unforced(failure, &args.dir))?;
+            tell_overwritten(context, &told);
             tell(context, &info, "removed")
         }
         Command::Repair(args) => {

@@ -169,8 +169,9 @@ impl Repo {
                 change(&self.refs, base_key(&tree.name), Some(base))?,
                 change(&self.refs, subset_key(&tree.name), subset_value(subset))?,
             ];
-            let changes = changes.into_iter().chain(more).chain(saved);
-            let changes: Vec<_> = changes.filter(|c| c.old != c.new).collect();
+            let changes = changes.into_iter().chain(more);
+            let changes = changes.filter(|c| c.old != c.new).chain(saved);
+            let changes: Vec<_> = changes.collect();
             if !changes.is_empty() {
                 self.publish(options.asked.clone(), None, changes, Effect::Written)?;
             }
@@ -211,8 +212,8 @@ impl Repo {
         };
         let new = change(&self.refs, subset_key(&tree.name), subset_value(&subset))?;
         let publish = |saved: Vec<Change>| {
-            let changes = std::iter::once(new).chain(saved);
-            let changes: Vec<_> = changes.filter(|c| c.old != c.new).collect();
+            let changes = std::iter::once(new).filter(|c| c.old != c.new);
+            let changes: Vec<_> = changes.chain(saved).collect();
             if !changes.is_empty() {
                 self.publish(asked.clone(), None, changes, Effect::Written)?;
             }
@@ -348,8 +349,8 @@ impl Repo {
     ) -> Result<(Option<ObjectId>, Overwritten), RepoError> {
         let paths = std::mem::take(&mut switch.overwrites);
         let earlier = match &switch.unfinished {
-            Some(_) => self.ref_id(&saving_key(&tree.name))?,
-            None => None,
+            Some(_) if to.force => self.ref_id(&saving_key(&tree.name))?,
+            _ => None,
         };
         if paths.is_empty() && earlier.is_none() {
             return Ok(Default::default());

@@ -13,13 +13,18 @@ use crate::job::Job;
 use crate::object::commit::{Commit, Person};
 use crate::object::name::RepoPath;
 use crate::object::tree::{TreeEntry, TreeSummary, put_empty_tree};
-use crate::object::{ObjectType, ObjectWrite};
+use crate::object::{ObjectError, ObjectType, ObjectWrite};
 use crate::refs::{Change, Effect, Timestamp};
 use crate::store::{MetaWriter, Sealed, StoreWriter};
 use crate::worktree::cacheupdate::CacheUpdate;
 use crate::worktree::scan::{ScanOptions, Select};
 use crate::worktree::snapshot::{Problem, Snapshot, SnapshotInput, snapshot};
+use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
+
+/// Removed or added files that a commit looks for moved ones among.
+const MAX_PAIRED: usize = 256 << 10;
 
 /// A name and an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -242,12 +247,45 @@ impl Repo {
             let changed = diff::changes(self.objects(), Some(form.stored), Some(summary.id))?;
             report.files = changed.len() as u64;
         }
+        if let Some(base) = stored {
+            report.files -= self.moved_files(base, summary.id)?.min(report.files);
+        }
         let leftover = std::mem::take(&mut report.leftover);
         if !leftover.is_empty() {
             let left = self.remove_untouched(&tree, &leftover, job)?;
             report.warnings.extend(left);
         }
         Ok(report)
+    }
+
+    /// How many files of the tree `old` are in `new` under another name, and nowhere else than in one
+    /// of the two: each counts as one change.
+    fn moved_files(&self, old: ObjectId, new: ObjectId) -> Result<u64, RepoError> {
+        let mut gone: HashMap<ObjectId, u64> = HashMap::new();
+        let mut come: HashMap<ObjectId, u64> = HashMap::new();
+        let mut note = |_: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
+            let (list, entry) = match (old, new) {
+                (Some(old), None) => (&mut gone, old),
+                (None, Some(new)) => (&mut come, new),
+                _ => return Ok(ControlFlow::Continue(())),
+            };
+            if entry.kind.is_blob() && entry.size > 0 {
+                *list.entry(entry.id).or_default() += 1;
+            }
+            // To pair more is not worth its memory: they count as removed and added.
+            Ok::<_, ObjectError>(match gone.len().max(come.len()) < MAX_PAIRED {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            })
+        };
+        let ended = diff::diff_trees(self.objects(), Some(old), Some(new), &mut note)?;
+        if ended.is_break() {
+            return Ok(0);
+        }
+        let pairs = gone
+            .iter()
+            .map(|(id, n)| *n.min(come.get(id).unwrap_or(&0)));
+        Ok(pairs.sum())
     }
 
     /// The tree to commit: what the files made, with open conflicts as entries again. What the files

@@ -322,6 +322,18 @@ impl Repo {
         Ok((!forward).then_some(Refusal::NotForward))
     }
 
+    /// Whether a branch, a tag or a branch of a remote leads to a commit.
+    pub fn is_on_a_branch(&self, commit: ObjectId) -> Result<bool, RepoError> {
+        let mut tips = Vec::new();
+        for prefix in ["branch/", "tag/", "remote/"] {
+            for (key, _) in self.refs.with_prefix(prefix)? {
+                tips.extend(self.ref_id(&key)?);
+            }
+        }
+        let mut reach = Reach::new([commit], tips, Detail::Commits);
+        Ok(reach.next(self.objects())?.is_none())
+    }
+
     /// Whether branches and tags that `updates` leave alone lead to a commit.
     fn is_named_besides(&self, commit: ObjectId, updates: &[RefUpdate]) -> Result<bool, RepoError> {
         let touched: HashSet<&str> = updates.iter().map(|update| &update.key[..]).collect();

@@ -106,6 +106,14 @@ impl Repo {
         })
     }
 
+    /// Whether the worktree's file at `path` came from that content, and is still there.
+    pub fn is_checked_out(&self, path: &RepoPath, blob: &Blob) -> bool {
+        let base = self.base_commit().ok().flatten();
+        let tree = base.and_then(|id| self.read_commit(&id).ok());
+        let entry = tree.and_then(|commit| lookup_path(self.objects(), &commit.tree, path).ok()?);
+        entry.is_some_and(|entry| blob_of(&entry) == *blob) && self.stat_worktree(path).is_ok()
+    }
+
     /// What there is at `path`, from the worktree's root.
     pub fn path_state(&self, path: &RepoPath) -> Result<PathState, RepoError> {
         let root = SafeDir::open_root(self.worktree_root().ok_or(RepoError::NoWorktree)?)?;

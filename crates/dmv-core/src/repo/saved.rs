@@ -13,6 +13,7 @@ use crate::fsutil::{FileKind, FileStat, Fingerprint};
 use crate::hash::ObjectId;
 use crate::history::load_commit;
 use crate::job::Job;
+use crate::limits::MAX_DIR_ENTRIES;
 use crate::merge::{Edits, edit_tree};
 use crate::object::commit::{Commit, Person};
 use crate::object::name::RepoPath;
@@ -79,7 +80,15 @@ pub(super) fn take(
         told: Overwritten::default(),
     };
     for (path, overwrite) in paths {
-        let parsed = Repo::parse_path(path)?;
+        let parsed = match Repo::parse_path(path) {
+            Ok(parsed) => parsed,
+            // Somebody said that what cannot be kept may go.
+            Err(_) if matches!(keep, Keep::UpToOrNothing(_)) => continue,
+            Err(_) => {
+                let (path, why) = (path.clone(), "no tree can hold its name".to_owned());
+                return Err(RepoError::NotKept { what, path, why });
+            }
+        };
         let stat = stat_at(tree, path)?;
         match (&overwrite.committed, stat) {
             (_, None) => {}
@@ -336,8 +345,53 @@ pub(super) fn saving_change(repo: &Repo, name: &str, id: ObjectId) -> Result<Cha
 
 /// Whether an operation only says what a command was about to overwrite.
 pub(super) fn is_intent(operation: &Operation) -> bool {
-    let key = saving_key(operation.worktree());
-    matches!(&operation.changes[..], [only] if only.key == key)
+    let is_saving = |key: &str| key.starts_with("worktree/") && key.ends_with("/saving");
+    matches!(&operation.changes[..], [only] if is_saving(&only.key))
+}
+
+/// Adds to `out` all files and empty directories below the directory `path`, as gone.
+fn add_below(tree: &Tree, path: Vec<u8>, out: &mut Overwrites) -> Result<(), RepoError> {
+    let gone = Overwrite {
+        committed: None,
+        after: None,
+    };
+    let mut dirs = vec![path];
+    while let Some(dir) = dirs.pop() {
+        let listing = tree.root.open_dir(&dir)?.list(MAX_DIR_ENTRIES)?;
+        if listing.is_empty() {
+            out.insert(dir.clone(), gone.clone());
+        }
+        for (name, kind) in listing.iter() {
+            let path = join(&dir, name);
+            match kind {
+                FileKind::Dir => dirs.push(path),
+                _ => {
+                    out.insert(path, gone.clone());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// All that goes when the entries at `paths` go, each with all that is in it.
+pub(super) fn all_gone(tree: &Tree, paths: Vec<Vec<u8>>) -> Result<Overwrites, RepoError> {
+    let mut out = Overwrites::new();
+    for path in paths {
+        let Some(stat) = stat_at(tree, &path)? else {
+            continue;
+        };
+        if stat.kind == FileKind::Dir {
+            add_below(tree, path, &mut out)?;
+        } else {
+            let gone = Overwrite {
+                committed: None,
+                after: None,
+            };
+            out.insert(path, gone);
+        }
+    }
+    Ok(out)
 }
 
 /// What is at a path of the worktree, if anything is. What is above it may be missing.
@@ -369,10 +423,26 @@ pub(super) struct Return {
 }
 
 impl Return {
-    /// Whether it decides about a path.
-    pub fn has(&self, path: &[u8]) -> bool {
+    /// What becomes of a path, if it is one of those that change.
+    pub fn step(&self, path: &[u8]) -> Option<&Step> {
         let found = self.steps.binary_search_by(|step| step.path[..].cmp(path));
-        found.is_ok()
+        found.ok().map(|at| &self.steps[at])
+    }
+
+    /// Whether it decides about a path: also what it puts above or below it does.
+    pub fn has(&self, path: &[u8]) -> bool {
+        let above = path.iter().enumerate().filter(|(_, b)| **b == b'/');
+        let is_file_above = |end: usize| {
+            let found = self.step(&path[..end]).and_then(|step| step.to.as_ref());
+            found.is_some_and(|entry| entry.kind != Kind::Directory)
+        };
+        let prefix = [path, b"/"].concat();
+        let from = self.steps.partition_point(|step| step.path < prefix);
+        let below = self.steps[from..].iter();
+        let mut below = below.take_while(|step| step.path.starts_with(&prefix));
+        self.step(path).is_some()
+            || above.map(|(end, _)| end).any(is_file_above)
+            || below.any(|step| step.to.is_some())
     }
 }
 
@@ -419,6 +489,9 @@ pub(super) fn plan_return(
     for (path, (old, new)) in &found {
         let there = stat_at(tree, path)?;
         let as_old = is_as(repo, tree, path, old.as_ref(), there.as_ref())?;
+        // The switch that goes with it tells whether a directory goes away with what is in it.
+        let is_dir = there.is_some_and(|stat| stat.kind == FileKind::Dir);
+        let as_old = as_old || old.is_none() && is_dir;
         if !as_old && !is_as(repo, tree, path, new.as_ref(), there.as_ref())? {
             lost.insert(path.clone());
         }
@@ -464,7 +537,7 @@ fn is_as(
 }
 
 /// What stands above a path and is no directory.
-fn obstacle(tree: &Tree, path: &[u8]) -> Result<Option<Vec<u8>>, RepoError> {
+pub(super) fn obstacle(tree: &Tree, path: &[u8]) -> Result<Option<Vec<u8>>, RepoError> {
     for (end, _) in path.iter().enumerate().filter(|(_, b)| **b == b'/') {
         match stat_at(tree, &path[..end])? {
             Some(stat) if stat.kind == FileKind::Dir => {}

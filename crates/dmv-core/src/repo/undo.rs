@@ -301,8 +301,8 @@ impl Repo {
     ) -> Result<(Operation, Switched), RepoError> {
         let settings = &options.settings;
         let mut operation = None;
-        let publish = || {
-            let asked = options.asked.clone();
+        let mut publish = || {
+            let (asked, changes) = (options.asked.clone(), changes.clone());
             let done = self.publish_undo(asked, None, changes, Effect::Worktree, undone.seq)?;
             operation = Some(done);
             Ok(())
@@ -313,7 +313,8 @@ impl Repo {
                 let all = self.worktrees()?;
                 let info = all.iter().find(|info| info.name == name);
                 let gone = || refused(undone, format!("worktree '{name}' is gone"));
-                self.take_down(info.ok_or_else(gone)?, false, settings, job, publish)?;
+                let (info, how) = (info.ok_or_else(gone)?, (false, &options.asked));
+                self.take_down(info, how, settings, job, |_| publish())?;
             }
             WholeWorktree::Went(name, path, Some(base)) => {
                 let commit = self.id_value(&base_key(&name), &base)?;
@@ -326,7 +327,8 @@ impl Repo {
                 let subset = self.subset_value(&name, former(subset_key(&name)))?;
                 let record = self.record_value(&name, former(settled_key(&name)))?;
                 let what = (commit, &subset, record);
-                switched = self.set_up(&name, &path, what, how, job, publish)?;
+                let brings = self.kept_by(undone, &changes, &name)?;
+                switched = self.set_up(&name, &path, what, brings, how, job, publish)?;
             }
             WholeWorktree::Went(..) | WholeWorktree::Moved => {
                 let why = "it notes where a worktree is, which is so".to_owned();

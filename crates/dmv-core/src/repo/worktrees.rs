@@ -6,7 +6,8 @@
 use super::checkout::{SwitchTo, Switched};
 use super::choices::Record;
 use super::layout::{DMV_DIR, MAIN, Place, Pointer};
-use super::worktree::{Head, base_key, head_key, path_key};
+use super::saved::{Overwritten, all_gone, plan_return, saving_change, take};
+use super::worktree::{Head, base_key, head_key, path_key, saved_key, saving_key};
 use super::{Asked, ChangeKind, Repo, RepoError, WorktreeSettings, change, set};
 use crate::hash::ObjectId;
 use crate::job::Job;
@@ -157,7 +158,7 @@ impl Repo {
         ]);
         let (asked, settings) = (&options.asked, &options.settings);
         let what = (options.commit, &Subset::everything(), None);
-        let made = self.set_up(&name, &dir, what, (asked, settings), job, || {
+        let made = self.set_up(&name, &dir, what, None, (asked, settings), job, || {
             self.publish(asked.clone(), None, changes, Effect::Worktree)?;
             Ok(())
         })?;
@@ -210,12 +211,14 @@ impl Repo {
     }
 
     /// Makes the directory of a worktree with the files of a commit in a subset, and with choices for
-    /// its conflicts, then calls `publish`.
+    /// its conflicts, then calls `publish`. `brings` is what comes back that no commit of a branch has.
+    #[expect(clippy::too_many_arguments, reason = "two callers, one step of both")]
     pub(super) fn set_up(
         &self,
         name: &str,
         dir: &Path,
         (commit, subset, record): (ObjectId, &Subset, Option<Record>),
+        brings: Option<(ObjectId, bool)>,
         (asked, settings): (&Asked, &WorktreeSettings),
         job: &Job,
         publish: impl FnOnce() -> Result<(), RepoError>,
@@ -234,13 +237,15 @@ impl Repo {
         let there = self.beside(name, dir, Some(Head::Commit(commit)))?;
         let _lock = there.lock_worktree()?;
         let tree = there.tree(settings)?;
+        let brings = brings.map(|kept| plan_return(&there, &tree, kept, "adding this worktree"));
+        let brings = brings.transpose()?;
         let to = SwitchTo {
             what: "adding this worktree",
             asked,
             form: there.form_with(&self.read_commit(&commit)?, record)?,
             subset,
             force: false,
-            brings: None,
+            brings: brings.as_ref(),
             settings,
         };
         there.switch_files(&tree, &to, job, |_| publish())
@@ -261,8 +266,9 @@ impl Repo {
 
     /// Removes a worktree with its files, and returns what it was. Its branch stays.
     ///
-    /// Refuses where a file is in no commit, ignored ones too, unless forced. Of one that is gone
-    /// already only the record is removed. The repository's own worktree stays.
+    /// Refuses where a file is in no commit, ignored ones too, unless forced: then such files are
+    /// kept first, and an undo brings them back. Of a worktree that is gone already only the record is
+    /// removed. The repository's own worktree stays.
     pub fn remove_worktree(
         &self,
         dir: &Path,
@@ -270,31 +276,63 @@ impl Repo {
         settings: &WorktreeSettings,
         asked: Asked,
         job: &Job,
-    ) -> Result<WorktreeInfo, RepoError> {
+    ) -> Result<(WorktreeInfo, Overwritten), RepoError> {
         let info = self.worktree_at(dir)?;
-        let keys = self.refs.with_prefix(&format!("worktree/{}/", info.name))?;
-        let gone = |(key, value): (String, Vec<u8>)| Change {
-            key,
-            old: Some(value),
-            new: None,
-        };
-        let changes: Vec<Change> = keys.into_iter().map(gone).collect();
-        self.take_down(&info, force, settings, job, || {
-            self.publish(asked, None, changes, Effect::Worktree)?;
+        let told = self.take_down(&info, (force, &asked), settings, job, |kept| {
+            let saved = saved_key(&info.name);
+            let keys = self.refs.with_prefix(&format!("worktree/{}/", info.name))?;
+            let gone = |(key, value): (String, Vec<u8>)| Change {
+                key,
+                old: Some(value),
+                new: None,
+            };
+            let mut changes: Vec<Change> = keys.into_iter().map(gone).collect();
+            if let Some(id) = kept {
+                // What it names is reachable as long as the name is there.
+                changes.retain(|change| change.key != saved);
+                let value = Some(id.as_bytes().to_vec());
+                changes.push(change(&self.refs, saved.clone(), value)?);
+            }
+            self.publish(asked.clone(), None, changes, Effect::Worktree)?;
             Ok(())
         })?;
-        Ok(info)
+        Ok((info, told))
     }
 
-    /// Removes a worktree's files, then calls `publish`.
+    /// Takes all that is in no commit into the repository, and says so in the view.
+    fn keep_uncommitted(
+        &self,
+        asked: &Asked,
+        settings: &WorktreeSettings,
+        job: &Job,
+    ) -> Result<(Option<ObjectId>, Overwritten), RepoError> {
+        let tree = self.tree(settings)?;
+        let paths = all_gone(&tree, self.uncommitted(settings, job)?)?;
+        // What a removal that was cut off has kept is kept with the rest.
+        let earlier = self.ref_id(&saving_key(&tree.name))?;
+        if paths.is_empty() && earlier.is_none() {
+            return Ok(Default::default());
+        }
+        let how = (REMOVING, settings.keep, asked);
+        let taken = take(self, &tree, (&paths, earlier), how, job)?;
+        let Some((id, sealed)) = taken.kept else {
+            return Ok((None, taken.told));
+        };
+        let intent = vec![saving_change(self, &tree.name, id)?];
+        self.publish(asked.clone(), Some(sealed), intent, Effect::Written)?;
+        Ok((Some(id), taken.told))
+    }
+
+    /// Removes a worktree's files, then calls `publish` with the commit that keeps what was in no other.
     pub(super) fn take_down(
         &self,
         info: &WorktreeInfo,
-        force: bool,
+        (force, asked): (bool, &Asked),
         settings: &WorktreeSettings,
         job: &Job,
-        publish: impl FnOnce() -> Result<(), RepoError>,
-    ) -> Result<(), RepoError> {
+        publish: impl FnOnce(Option<ObjectId>) -> Result<(), RepoError>,
+    ) -> Result<Overwritten, RepoError> {
+        let mut told = Overwritten::default();
         if info.name == MAIN {
             return Err(RepoError::OwnWorktree(info.path.clone()));
         }
@@ -308,7 +346,7 @@ impl Repo {
             }
         };
         if info.state == WorktreeState::Missing {
-            publish()?;
+            publish(None)?;
         } else {
             let there = self.beside(&info.name, &info.path, None)?;
             let _lock = there.lock_worktree()?;
@@ -318,17 +356,22 @@ impl Repo {
             };
             if !lost.is_empty() {
                 return Err(RepoError::WouldLose {
-                    what: "removing this worktree",
+                    what: REMOVING,
                     paths: lost,
                 });
             }
+            let kept = match force {
+                true => there.keep_uncommitted(asked, settings, job)?,
+                false => Default::default(),
+            };
+            told = kept.1;
             empty(&info.path).map_err(io("remove", &info.path))?;
             std::fs::remove_dir_all(&info.path).map_err(io("remove", &info.path))?;
-            publish()?;
+            publish(kept.0)?;
         }
         match std::fs::remove_dir_all(&own) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(io("remove", &own)(e)),
-            _ => Ok(()),
+            _ => Ok(told),
         }
     }
 
@@ -478,6 +521,9 @@ impl Repo {
         }
     }
 }
+
+/// What is being done, for messages that refuse it.
+const REMOVING: &str = "removing this worktree";
 
 /// What an operation did to a whole worktree, if it did.
 pub(super) enum WholeWorktree {

@@ -582,7 +582,7 @@ impl Builder<'_, '_> {
         let attrs = None;
         let entry = match what {
             What::Gone => {
-                self.out.changed_files += u64::from(old.is_some());
+                self.out.changed_files += old.as_ref().map_or(0, files_of);
                 return Ok(old.is_some());
             }
             What::File {
@@ -613,15 +613,28 @@ impl Builder<'_, '_> {
                 attrs,
             },
         };
+        let is_dir = |kind: Kind| kind == Kind::Directory;
+        let replaced = old
+            .as_ref()
+            .filter(|old| is_dir(old.kind) != is_dir(entry.kind))
+            .map_or(0, files_of);
         if let Some(old) = old
             .filter(|old| (old.kind, old.id, old.is_list) == (entry.kind, entry.id, entry.is_list))
         {
             builder.push(&old, meta)?;
             return Ok(false);
         }
-        self.out.changed_files += u64::from(entry.kind != Kind::Directory);
+        self.out.changed_files += replaced + u64::from(!is_dir(entry.kind));
         builder.push(&entry, meta)?;
         Ok(true)
+    }
+}
+
+/// Files that an entry stands for: a directory for all in it.
+fn files_of(entry: &TreeEntry) -> u64 {
+    match entry.kind {
+        Kind::Directory => entry.files,
+        _ => 1,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::object::list::BlobChunks;
 use crate::object::name::{RepoPath, fold_key};
 use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::look::blob_of;
-use crate::repo::saved::Overwrite;
+use crate::repo::saved::{Overwrite, Step, all_gone};
 use crate::repo::status::{SameError, same_as};
 use crate::repo::{ChangeKind, RepoError};
 use crate::worktree::{join, split_path};
@@ -102,6 +102,7 @@ impl Switch<'_> {
                 Some(_) => {}
             }
         }
+        self.find_kept_below(&mut lost)?;
         self.unshown = unshown;
         let unbrought = overwrites.into_iter();
         let unbrought = unbrought.filter(|(path, _)| force && !self.is_brought(path));
@@ -119,6 +120,33 @@ impl Switch<'_> {
                 paths: lost.into_iter().collect(),
             }),
         }
+    }
+
+    /// Finds what is in a directory in whose place an undo brings back a file, and would not go away
+    /// with the base's files.
+    fn find_kept_below(&self, lost: &mut BTreeSet<Vec<u8>>) -> Result<(), RepoError> {
+        let steps = self.brings.iter().flat_map(|brings| &brings.steps);
+        let is_dir = |step: &&Step| {
+            let is_there = step.there.is_some_and(|stat| stat.kind == FileKind::Dir);
+            is_there && step.to.as_ref().is_some_and(is_file)
+        };
+        for step in steps.filter(is_dir) {
+            for path in all_gone(self.tree, vec![step.path.clone()])?.into_keys() {
+                let own = self.brings.and_then(|brings| brings.step(&path));
+                let goes = match own {
+                    Some(own) => own.to.is_none() || own.path == step.path,
+                    None => {
+                        !self.dirty.contains_key(&path)
+                            && self.tracked(&path)?.is_some()
+                            && self.target_entry(&path)?.is_none()
+                    }
+                };
+                if !goes {
+                    lost.insert(path);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// What stands where a directory above `path` would be, and would not go away with the base's

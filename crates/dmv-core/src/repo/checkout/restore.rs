@@ -11,7 +11,7 @@ use crate::object::tree::{Kind, TreeEntry};
 use crate::refs::Effect;
 use crate::repo::choices::Chosen;
 use crate::repo::conflict::Form;
-use crate::repo::saved::{Overwrite, Overwrites, Overwritten, saved_changes, take};
+use crate::repo::saved::{Overwrite, Overwrites, Overwritten, obstacle, saved_changes, take};
 use crate::repo::worktree::settled_key;
 use crate::repo::{Asked, Keep, Repo, RepoError, WorktreeSettings, change};
 use crate::store::MetaWriter;
@@ -252,9 +252,13 @@ impl Switch<'_> {
                 if clean.is_some_and(|have| have.same_content(&entry)) {
                     continue;
                 }
+            } else if let Some(above) = obstacle(self.tree, &bytes)? {
+                lost.push(above);
+                continue;
             }
             moves.push((bytes, entry));
         }
+        lost.dedup();
         if !lost.is_empty() {
             return Err(RepoError::WouldLose {
                 what: WHAT,

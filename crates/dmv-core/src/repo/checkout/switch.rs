@@ -268,7 +268,10 @@ impl<'a> Switch<'a> {
                 if !new.is_some_and(is_dir) {
                     gone_dirs.insert(bytes.to_vec());
                 }
-            } else if self.is_brought(bytes) {
+            } else if self
+                .brings
+                .is_some_and(|brings| brings.step(bytes).is_some())
+            {
                 // What it gets is planned on its own.
             } else if new.is_none_or(is_dir) && !old.is_some_and(is_dir) {
                 let seen = self.seen.get(bytes).copied().flatten();

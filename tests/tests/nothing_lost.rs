@@ -1,0 +1,425 @@
+//! Random worktrees and random commands: whatever a command overwrites or removes comes back by undo,
+//! or is in a commit.
+//!
+//! `DMV_LOST_STORIES=500 cargo test -p dmv-tests --test nothing_lost` runs many: `DMV_LOST_STORIES` is the number of stories, `DMV_LOST_SEED` the first one's seed.
+
+use dmv_core::hash::ObjectId;
+use dmv_core::job::Job;
+use dmv_core::repo::{
+    CheckoutOptions, CheckoutTarget, FastForward, Head, MergeOptions, RefKind, Repo, RepoError,
+    UndoOptions, UndoWhat, Who,
+};
+use dmv_core::subset::Subset;
+use dmv_tests::crashlab::Outcome;
+use dmv_tests::rng::Rng;
+use dmv_tests::scratch::{Files, Item, asked, commit, fast_dir, files_in, files_of};
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+const BRANCHES: [&str; 2] = ["main", "side"];
+const PATHS: [&str; 8] = ["a", "b", "d/x", "d/y", "d/e/z", "i.tmp", "d/i.tmp", "l"];
+const STEPS: usize = 40;
+
+struct Subject {
+    root: PathBuf,
+    rng: Rng,
+    commits: Vec<ObjectId>,
+    /// Those that have been read.
+    read: BTreeSet<ObjectId>,
+    /// What is in any commit, by path.
+    committed: BTreeSet<(Vec<u8>, Vec<u8>)>,
+    /// What happened, for a story that fails.
+    told: Vec<String>,
+}
+
+/// A file as bytes that tell one from another.
+fn bytes_of(item: &Item) -> Vec<u8> {
+    match item {
+        Item::File(content, exec) => [&content[..], if *exec { b"+x" } else { b"" }].concat(),
+        Item::Symlink(target) => [b"-> ", &target[..]].concat(),
+        Item::EmptyDir => Vec::new(),
+    }
+}
+
+/// Whether the file at `path` is as it was.
+fn is_kept(path: &[u8], before: &Files, after: &Files) -> bool {
+    before.contains_key(path) && before.get(path) == after.get(path)
+}
+
+impl Subject {
+    fn files(&self) -> Outcome<Files> {
+        let mut files = files_in(&self.root)?;
+        files.retain(|_, item| *item != Item::EmptyDir);
+        Ok(files)
+    }
+
+    fn pick<T: Copy>(&mut self, list: &[T]) -> T {
+        list[self.rng.below(list.len() as u64) as usize]
+    }
+
+    /// Puts something at a random path, whatever is in the way there.
+    fn edit(&mut self) -> Outcome {
+        let name = self.pick(&PATHS);
+        let path = self.root.join(name);
+        if let Ok(stat) = fs::symlink_metadata(&path) {
+            match stat.is_dir() {
+                true => fs::remove_dir_all(&path)?,
+                false => fs::remove_file(&path)?,
+            }
+        }
+        if self.rng.one_in(4) {
+            return Ok(());
+        }
+        // A file where a directory is needed gives way.
+        let mut dir = self.root.clone();
+        for part in name
+            .split('/')
+            .rev()
+            .skip(1)
+            .collect::<Vec<_>>()
+            .iter()
+            .rev()
+        {
+            dir.push(part);
+            if fs::symlink_metadata(&dir).is_ok_and(|stat| !stat.is_dir()) {
+                fs::remove_file(&dir)?;
+            }
+        }
+        fs::create_dir_all(&dir)?;
+        match self.rng.below(8) {
+            0 => symlink(format!("to{}", self.rng.below(3)), &path)?,
+            1 if name == "d/e/z" => {
+                let dir = self.root.join("d/e");
+                fs::remove_dir_all(&dir)?;
+                fs::write(dir, format!("in place {}", self.rng.below(3)))?;
+            }
+            n => {
+                fs::write(&path, format!("{}", self.rng.below(4)))?;
+                let mode = if n == 2 { 0o755 } else { 0o644 };
+                fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn options(&self, force: bool, subset: Option<Subset>) -> CheckoutOptions {
+        CheckoutOptions {
+            subset,
+            force,
+            settings: Default::default(),
+            asked: asked("checkout"),
+        }
+    }
+
+    fn merging(&self) -> MergeOptions {
+        MergeOptions {
+            message: "merge".into(),
+            committer: Who {
+                name: "Test".into(),
+                email: String::new(),
+            },
+            settings: Default::default(),
+            asked: asked("merge"),
+        }
+    }
+
+    fn undo(&mut self, repo: &Repo, what: UndoWhat) -> Result<(), RepoError> {
+        let options = UndoOptions {
+            what,
+            settings: Default::default(),
+            asked: asked("undo"),
+        };
+        let report = repo.undo(&options, &Job::default())?;
+        assert!(report.refused.is_empty(), "{:?}", report.refused);
+        Ok(())
+    }
+
+    /// One random command; its name.
+    fn command(&mut self, repo: &Repo) -> (String, Result<(), RepoError>) {
+        let job = Job::default();
+        let branch = self.pick(&BRANCHES).to_owned();
+        let of = self.pick(&self.commits.clone());
+        let path = self
+            .pick(&["", "a", "b", "d", "d/x", "i.tmp", "l"])
+            .as_bytes()
+            .to_vec();
+        let force = self.rng.one_in(2);
+        let settings = Default::default();
+        match self.rng.below(12) {
+            0..=2 => {
+                let target = match self.rng.one_in(3) {
+                    true => CheckoutTarget::Commit(of),
+                    false => CheckoutTarget::Branch(branch.clone()),
+                };
+                let name = format!("checkout {target:?}, force {force}");
+                let options = self.options(force, None);
+                (name, repo.checkout(target, &options, &job).map(drop))
+            }
+            3..=6 => {
+                let from = self.rng.one_in(2).then_some(of);
+                let name = format!("restore {from:?} {}", String::from_utf8_lossy(&path));
+                let paths = [path];
+                let done = repo.restore(from, &paths, &settings, asked("restore"), &job);
+                (name, done.map(drop))
+            }
+            7 => {
+                let patterns: &[&[u8]] = match self.rng.below(3) {
+                    0 => &[b"d"],
+                    1 => &[b"a", b"l"],
+                    _ => &[b"**"],
+                };
+                let done = Subset::new(patterns.iter().copied())
+                    .map_err(|e| RepoError::Text(e.to_string()));
+                let name = format!("subset {patterns:?}");
+                let done = done
+                    .and_then(|subset| repo.set_subset(subset, &settings, asked("subset"), &job));
+                (name, done.map(drop))
+            }
+            8 => {
+                let done = repo.merge(of, FastForward::Auto, &self.merging(), &job);
+                (format!("merge {of}"), done.map(drop))
+            }
+            9 => {
+                let done = repo.revert(of, None, &self.merging(), &job);
+                (format!("revert {of}"), done.map(drop))
+            }
+            10 => {
+                let done = repo.reset_branch(of, &self.merging(), &job);
+                (format!("reset {of}"), done.map(drop))
+            }
+            _ => {
+                let done = commit(repo, "c");
+                if let Ok(report) = &done
+                    && let Some(id) = report.commit
+                {
+                    self.commits.push(id);
+                }
+                ("commit".into(), done.map(drop))
+            }
+        }
+    }
+
+    fn note_commits(&mut self, repo: &Repo) -> Outcome {
+        self.commits.extend(repo.head_commit()?);
+        self.commits.sort();
+        self.commits.dedup();
+        for id in self.commits.clone() {
+            if self.read.insert(id) {
+                for (path, item) in files_of(repo, &id)? {
+                    self.committed.insert((path, bytes_of(&item)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all of `before` is there still or again, or in a commit.
+    fn check_kept(&self, before: &Files, after: &Files, what: &str) {
+        for (path, item) in before {
+            let is_committed = self.committed.contains(&(path.clone(), bytes_of(item)));
+            assert!(
+                after.get(path) == Some(item) || is_committed,
+                "{what}: {} is lost\n{}",
+                String::from_utf8_lossy(path),
+                self.told.join("\n")
+            );
+        }
+    }
+
+    /// Whether there is a directory at `path` that was there in `before`, too.
+    fn is_kept_dir(&self, path: &[u8], before: &Files) -> bool {
+        let prefix = [path, b"/"].concat();
+        let was_dir = before.keys().any(|file| file.starts_with(&prefix));
+        let path = self.root.join(String::from_utf8_lossy(path).as_ref());
+        was_dir && path.is_dir()
+    }
+
+    fn step(&mut self) -> Outcome {
+        for _ in 0..self.rng.below(4) {
+            self.edit()?;
+        }
+        let repo = Repo::open(&self.root)?;
+        let before = self.files()?;
+        let last = repo.refs().last_operation()?;
+        let (name, done) = self.command(&repo);
+        self.told.push(format!("{name}: {done:?}"));
+        self.note_commits(&repo)?;
+        let after = self.files()?;
+        if let Err(e) = done {
+            // Refused: nothing was touched, nor said.
+            assert_eq!(before, after, "{name}: {e}\n{}", self.told.join("\n"));
+            return Ok(());
+        }
+        if repo.refs().last_operation()? == last {
+            self.check_kept(&before, &after, &name);
+            return Ok(());
+        }
+        // What a command writes is in the repository, also conflicts as files show them.
+        for (path, item) in &after {
+            if before.get(path) != Some(item) {
+                self.committed.insert((path.clone(), bytes_of(item)));
+            }
+        }
+        let undone = self.undo(&repo, UndoWhat::Last);
+        if let Err(RepoError::WouldLose { paths, .. }) = &undone
+            && paths
+                .iter()
+                .all(|path| self.is_kept_dir(path, &before) || is_kept(path, &before, &after))
+        {
+            // Of a directory and a file, the user had put one in place of the other already.
+            assert_eq!(self.files()?, after);
+            self.check_kept(&before, &after, "where undo is refused");
+            return Ok(());
+        }
+        assert!(undone.is_ok(), "{undone:?}\n{}", self.told.join("\n"));
+        let back = self.files()?;
+        self.check_kept(&before, &back, "undo");
+        // What an undo has just brought back is in the repository.
+        for (path, item) in &back {
+            if after.get(path) != Some(item) {
+                self.committed.insert((path.clone(), bytes_of(item)));
+            }
+        }
+        let redone = self.undo(&repo, UndoWhat::LastUndo);
+        assert!(redone.is_ok(), "{redone:?}\n{}", self.told.join("\n"));
+        let again = self.files()?;
+        assert_eq!(after, again, "redo\n{}", self.told.join("\n"));
+        // Further back, and forward: as far as nothing is refused.
+        if self.rng.one_in(3) {
+            let mut states = vec![again];
+            while states.len() < 5 && self.undo(&repo, UndoWhat::Last).is_ok() {
+                states.push(self.files()?);
+            }
+            self.told.push(format!("{} undos", states.len() - 1));
+            while states.len() > 1 && self.rng.below(5) > 0 {
+                let redone = self.undo(&repo, UndoWhat::LastUndo);
+                assert!(redone.is_ok(), "{redone:?}\n{}", self.told.join("\n"));
+                let (was, now) = (states.pop(), self.files()?);
+                let before = states.last().or(was.as_ref()).ok_or("no state")?;
+                self.check_kept(before, &now, "redo after redo");
+                self.told.push("redo".into());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn story(seed: u64) -> Outcome {
+    let dir = fast_dir()?;
+    let root = dir.path().join("w");
+    let repo = Repo::init(&root, "main", false, asked("init"))?;
+    fs::write(root.join(".dmvignore"), "*.tmp\n")?;
+    let mut subject = Subject {
+        root,
+        rng: Rng::new(seed),
+        commits: Vec::new(),
+        read: BTreeSet::new(),
+        committed: BTreeSet::new(),
+        told: Vec::new(),
+    };
+    for n in 0..3 {
+        for _ in 0..6 {
+            subject.edit()?;
+        }
+        subject.commits.extend(commit(&repo, "c")?.commit);
+        if n == 1 {
+            let id = subject.commits[1];
+            repo.create_ref(RefKind::Branch, "side", id, asked("branch"))?;
+        }
+    }
+    assert!(matches!(repo.head()?, Head::Branch(_)));
+    drop(repo);
+    for _ in 0..STEPS {
+        subject.step()?;
+    }
+    Ok(())
+}
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    let value = std::env::var(name)
+        .ok()
+        .and_then(|value| value.parse().ok());
+    value.unwrap_or(otherwise)
+}
+
+#[test]
+fn whatever_a_command_overwrites_comes_back() -> Outcome {
+    let first = number("DMV_LOST_SEED", 1);
+    for seed in first..first + number("DMV_LOST_STORIES", 4) {
+        match std::panic::catch_unwind(|| story(seed).map_err(|e| e.to_string())) {
+            Ok(Ok(())) => {}
+            Ok(Err(e)) => return Err(format!("DMV_LOST_SEED={seed}: {e}").into()),
+            Err(_) => return Err(format!("DMV_LOST_SEED={seed} DMV_LOST_STORIES=1 panics").into()),
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_forced_checkout_that_is_cut_off_loses_nothing() -> Outcome {
+    const FILES: usize = 400;
+    let dir = fast_dir()?;
+    let root = dir.path().join("w");
+    let repo = Repo::init(&root, "main", false, asked("init"))?;
+    let write = |text: &str| -> Outcome {
+        for n in 0..FILES {
+            fs::create_dir_all(root.join(format!("d{}", n % 20)))?;
+            fs::write(root.join(format!("d{}/{n}", n % 20)), format!("{text} {n}"))?;
+        }
+        Ok(())
+    };
+    write("one")?;
+    let one = commit(&repo, "one")?.commit.ok_or("no commit")?;
+    repo.create_ref(RefKind::Branch, "side", one, asked("branch"))?;
+    write("two")?;
+    commit(&repo, "two")?;
+    let options = CheckoutOptions {
+        subset: None,
+        force: true,
+        settings: Default::default(),
+        asked: asked("checkout --force side"),
+    };
+    let target = || CheckoutTarget::Branch("side".into());
+    let undo = || {
+        let options = UndoOptions {
+            what: UndoWhat::Last,
+            settings: Default::default(),
+            asked: asked("undo"),
+        };
+        repo.undo(&options, &Job::default())
+    };
+    for round in 0..12u64 {
+        write(&format!("edited {round}"))?;
+        let edited = files_in(&root)?;
+        let job = Job::default();
+        let done = std::thread::scope(|scope| {
+            let checkout = scope.spawn(|| repo.checkout(target(), &options, &job));
+            // Taking in counts files, and writing does.
+            while job.progress.files.load(Ordering::Relaxed) < 60 * round && !checkout.is_finished()
+            {
+                std::thread::yield_now();
+            }
+            job.cancel();
+            checkout.join()
+        });
+        let done = done.map_err(|_| "the checkout panicked")?;
+        if round % 2 == 1 {
+            // Run again, it takes over what it has kept; one undo brings all back.
+            if done.is_err() {
+                repo.checkout(target(), &options, &Job::default())?;
+            }
+            assert!(matches!(repo.head()?, Head::Branch(name) if name == "side"));
+            undo()?;
+        } else if files_in(&root)? != edited || done.is_ok() {
+            undo()?;
+        }
+        let now = files_in(&root)?;
+        assert_eq!(now, edited, "in round {round}, {done:?}");
+        let back = CheckoutTarget::Branch("main".into());
+        repo.checkout(back, &options, &Job::default())?;
+    }
+    Ok(())
+}
