@@ -307,7 +307,11 @@ impl Lab {
         let image = self.sim.crash(&dmv, survival, &mut Rng::new(seed));
         image.lie(lies.recovery.clone());
         image.crash_at(1 + rng.below(operations));
-        let _ = recover_on(&self.place_of(&dmv), &image, &Job::default());
+        let _ = recover_on(
+            &self.place_of(&dmv),
+            Arc::new(image.clone()),
+            &Job::default(),
+        );
         let dmv2 = self.fork(&dmv, false)?;
         let image2 = image.crash(&dmv2, Survival::Some, &mut rng);
         self.recover_twice(&dmv2, &image2, &world, lies)?;
@@ -344,12 +348,12 @@ impl Lab {
     ) -> Outcome<u64> {
         image.lie(lies.recovery.clone());
         let place = self.place_of(dmv);
-        let first = recover_on(&place, image, &Job::default())
+        let first = recover_on(&place, Arc::new(image.clone()), &Job::default())
             .map_err(|e| format!("recovery fails: {e}"))?;
         let operations = image.operations();
         self.whole("after recovery", dmv, image, world)?;
         let refs = self.refs(dmv, image)?;
-        let again = recover_on(&place, image, &Job::default())
+        let again = recover_on(&place, Arc::new(image.clone()), &Job::default())
             .map_err(|e| format!("second recovery: {e}"))?;
         if again.reindexed != 0 {
             return Err(format!("{} objects indexed again twice", again.reindexed).into());

@@ -297,7 +297,7 @@ fn a_commit_that_comes_in_between_keeps_what_it_needs() -> Done {
     let new = droppable(&now, "**");
     assert!(matches!(
         new.as_ref().map_err(|e| e.downcast_ref::<RepoError>()),
-        Err(Some(RepoError::Freeing))
+        Err(Some(RepoError::Freeing(_)))
     ));
     drop(freeing);
     assert_eq!(droppable(&now, "new")?.files.len(), 1);
@@ -430,14 +430,14 @@ fn whoever_drops_keeps_nothing_for_others_and_whom_others_count_on_drops_nothing
             matches!(busy, Err(NetError::Peer(Code::Busy, _))),
             "{busy:?}"
         );
-        assert!(matches!(repo.begin_to_free(), Err(RepoError::Freeing)));
+        assert!(matches!(repo.begin_to_free(), Err(RepoError::Freeing(_))));
     }
     {
         // The second has said that it keeps everything. Then it does not drop.
         let mut session = connect(&repo, &two, &job)?;
         assert_eq!(session.unkept(&asked_for(&one)?)?, []);
         let other = two.again()?;
-        assert!(matches!(other.begin_to_free(), Err(RepoError::Freeing)));
+        assert!(matches!(other.begin_to_free(), Err(RepoError::Freeing(_))));
         // Others may count on it as well, and it goes on working.
         let mut second = connect(&repo, &two, &job)?;
         assert_eq!(second.unkept(&[])?, []);
@@ -468,13 +468,16 @@ fn nothing_is_freed_under_a_transfer() -> Done {
     session.fetch(&tips)?;
     assert!(matches!(
         two.again()?.begin_to_free(),
-        Err(RepoError::Freeing)
+        Err(RepoError::Freeing(_))
     ));
     session.finish(Vec::new());
     let freeing = repo.begin_to_free()?;
     let mut session = connect(&repo, &one, &job)?;
     let refused = session.fetch(&tips);
-    assert!(matches!(refused, Err(NetError::Repo(RepoError::Freeing))));
+    assert!(matches!(
+        refused,
+        Err(NetError::Repo(RepoError::Freeing(_)))
+    ));
     let mut session = connect(&one.repo, &two, &job)?;
     let refused = session.push(&[update(None, one.tip()?, false)]);
     assert!(matches!(refused, Err(NetError::Peer(Code::Busy, _))));

@@ -3,6 +3,7 @@
 use crate::args::{Color, Globals};
 use crate::config::Config;
 use crate::error::{EXIT_OTHER, EXIT_PERMISSION, Failure};
+use crate::format::text::count;
 use crate::progress::Watch;
 use crate::ui::Ui;
 use crate::whose::{find, way_to_trust};
@@ -106,6 +107,12 @@ impl Context {
             return Err(failure.hint(way_to_trust(&place.dmv)));
         }
         let repo = Repo::open_as(place, whose)?;
+        if repo.caught_up() > 0 {
+            let what = count(repo.caught_up() as u64, "operation", "operations");
+            self.ui.note(format_args!(
+                "note: refs.db lacked the newest {what}; they were taken from the operation log"
+            ));
+        }
         if let Some(from) = repo.moved_from()?
             && !repo.refs().is_read_only()
         {

@@ -377,10 +377,11 @@ fn sort(e: &RepoError) -> Sorted {
         },
         RepoError::Object(_) => damaged("dmv verify"),
         RepoError::NoFormat(_) => damaged("dmv recover"),
+        RepoError::NoPacks(_) => damaged("dmv clone SOURCE DIR"),
         RepoError::Symlink(_) => ("symlink", EXIT_DAMAGE, None),
         RepoError::NoDatabase(_) => damaged("dmv recover"),
         RepoError::NoWorktree => ("no-worktree", EXIT_OTHER, way_to_worktree()),
-        RepoError::Busy => ("busy", EXIT_BUSY, None),
+        RepoError::Busy(_) => ("busy", EXIT_BUSY, None),
         RepoError::Revision(RevisionError::Unknown(_)) => {
             hinted("unknown-revision", EXIT_OTHER, "dmv branch")
         }
@@ -479,7 +480,7 @@ fn sort(e: &RepoError) -> Sorted {
         RepoError::Absent { .. } | RepoError::Lacking(_) => {
             hinted("absent", EXIT_ABSENT, "dmv get PATH")
         }
-        RepoError::Freeing => ("busy", EXIT_BUSY, None),
+        RepoError::Freeing(_) => ("busy", EXIT_BUSY, None),
         RepoError::Unconfirmed => ("unconfirmed", EXIT_REFUSED, None),
         RepoError::Store(e) => sort_store(e),
         RepoError::Refs(e) => sort_refs(e),
@@ -524,7 +525,10 @@ fn sort_refs(e: &RefsError) -> Sorted {
         _ if e.is_refused() => sort_unwritable(),
         RefsError::TooNew(_) | RefsError::NewerOperation => ("too-new", EXIT_TOO_NEW, None),
         RefsError::Moved { .. } | RefsError::PackGone(_) => ("changed-meanwhile", EXIT_BUSY, None),
+        RefsError::Replaced(db) if !db.exists() => damaged("dmv recover"),
+        RefsError::Replaced(_) => ("changed-meanwhile", EXIT_BUSY, None),
         RefsError::ReadOnly(_) => sort_unwritable(),
+        RefsError::Lock { source, .. } => sort_io(source, true),
         _ if e.is_disk_full() => ("disk-full", EXIT_OTHER, None),
         RefsError::Log(e) => sort_store(e),
         _ => ("refs", EXIT_OTHER, None),

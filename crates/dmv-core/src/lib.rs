@@ -1,6 +1,6 @@
 //! DMV's library: content-addressed versioning for data of any size.
 //!
-//! The floors, bottom-up: [`hash`], [`limits`], [`memory`], [`escape`], [`job`], [`fsutil`] and [`vfs`] know
+//! The floors, bottom-up: [`hash`], [`limits`], [`memory`], [`escape`], [`job`], [`locks`], [`fsutil`] and [`vfs`] know
 //! nothing of DMV's objects; [`object`] gives them bytes and ids; [`chunker`], [`store`] and [`refs`] keep
 //! them; [`subset`] says which paths are wanted; [`history`], [`diff`], [`merge`] and [`reach`] read
 //! them through [`object::ObjectRead`]; [`worktree`] compares them with files; [`repo`] puts all of
@@ -16,6 +16,7 @@ pub mod hash;
 pub mod history;
 pub mod job;
 pub mod limits;
+pub mod locks;
 pub mod memory;
 pub mod merge;
 pub mod object;

@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// Rebuild the databases from the packs
 ///
-/// The former database is kept beside the new one. Packs stay as they are.
+/// A copy of the former database is kept. Packs stay as they are. Other commands may run meanwhile.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv recover && dmv verify")]
 pub struct Args {}
@@ -27,6 +27,12 @@ struct Document {
     foreign: Vec<String>,
     former: Option<String>,
     format: bool,
+    /// Packs that another process is writing to.
+    busy: Vec<String>,
+    /// Operations that only the database had, now in the operation log.
+    relogged: usize,
+    /// Branches made for commits that would have been lost.
+    kept: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -59,6 +65,9 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
             foreign: report.foreign.iter().map(|path| text(path)).collect(),
             former: report.former.as_deref().map(text),
             format: report.format,
+            busy: report.busy.iter().map(|path| text(path)).collect(),
+            relogged: report.relogged,
+            kept: report.kept,
         })?;
         return Ok(EXIT_OK);
     }
@@ -78,12 +87,33 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
     for file in &report.foreign {
         writeln!(out, "not ours: {}", clean(&file.to_string_lossy()))?;
     }
+    if report.relogged > 0 {
+        let what = count(report.relogged as u64, "operation", "operations");
+        writeln!(
+            out,
+            "the operation log lacked operations: {what} written anew from the database"
+        )?;
+    }
+    for name in &report.kept {
+        let name = clean(name);
+        writeln!(
+            out,
+            "kept as branch {name}: commits of a history that the newest one does not include"
+        )?;
+    }
+    for path in &report.busy {
+        let place = clean(&path.to_string_lossy());
+        writeln!(
+            out,
+            "in use: {place}; run 'dmv recover' again after the other command if objects are missing"
+        )?;
+    }
     if report.format {
         writeln!(out, "the file 'format' is written anew")?;
     }
     if let Some(former) = &report.former {
         let place = clean(&former.to_string_lossy());
-        writeln!(out, "the former database is kept as {place}")?;
+        writeln!(out, "a copy of the former database is kept as {place}")?;
     }
     Ok(EXIT_OK)
 }

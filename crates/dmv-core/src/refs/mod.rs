@@ -4,136 +4,26 @@
 //! writes"). Everything here can be rebuilt from packs. This room knows keys and values, not what
 //! a branch means.
 
+mod error;
+mod level;
 mod name;
 mod operation;
 mod schema;
+mod turn;
 
+pub use error::RefsError;
+pub use level::{Level, Rows};
 pub use name::{RefNameError, check_ref_name};
 pub use operation::{Change, Effect, Made, Operation, Timestamp, newest_chain};
+pub use turn::Turn;
 
-use crate::object::codec::DecodeError;
-use crate::store::{
-    Catalogue, FileId, IndexRow, Merged, PackKind, PackRow, SegmentRow, StoreError,
-};
+use crate::locks;
+use crate::store::{Catalogue, FileId, IndexRow, LogPack, Merged, PackKind, PackRow, SegmentRow};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
+use schema::Reached;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard};
-
-/// What can go wrong with refs.
-#[derive(Debug, thiserror::Error)]
-pub enum RefsError {
-    /// SQLite reports trouble.
-    #[error("refs database: {0}")]
-    Sqlite(#[from] rusqlite::Error),
-    /// The database's content makes no sense.
-    #[error("refs database is damaged: {0}")]
-    Damaged(String),
-    /// A database of a later version.
-    #[error("refs database has version {0}; this dmv knows 1")]
-    TooNew(i32),
-    /// An operation of a later version.
-    #[error("the operation log has an operation of a version that this dmv does not know")]
-    NewerOperation,
-    /// A SQLite library that may corrupt the database.
-    #[error("SQLite {0} has a known corruption bug; 3.51.3 or later is needed")]
-    OldSqlite(String),
-    /// A key did not have the value the job started from.
-    #[error("{key} was changed by another command meanwhile")]
-    Moved {
-        /// The key.
-        key: String,
-    },
-    /// A pack that the job relies on is gone.
-    #[error("pack {0} was removed meanwhile; run the command again")]
-    PackGone(FileId),
-    /// The repository cannot be written to.
-    #[error("cannot write to {}", .0.display())]
-    ReadOnly(PathBuf),
-    /// The disk is full, or fails.
-    #[error("cannot write to {}: {source}", path.display())]
-    Disk {
-        /// The database.
-        path: PathBuf,
-        /// SQLite's answer.
-        source: rusqlite::Error,
-    },
-    /// The operation log could not be written.
-    #[error(transparent)]
-    Log(#[from] StoreError),
-}
-
-impl RefsError {
-    /// Whether opening failed because the file system does not let us write.
-    fn is_write_trouble(&self) -> bool {
-        use rusqlite::ErrorCode::{
-            CannotOpen, DiskFull, FileLockingProtocolFailed, PermissionDenied, ReadOnly,
-            SystemIoFailure,
-        };
-        let e = match self {
-            RefsError::Sqlite(e) => e,
-            other => return matches!(other, RefsError::ReadOnly(_)),
-        };
-        let write = [
-            CannotOpen,
-            DiskFull,
-            FileLockingProtocolFailed,
-            PermissionDenied,
-            ReadOnly,
-            SystemIoFailure,
-        ];
-        e.sqlite_error_code()
-            .is_some_and(|code| write.contains(&code))
-    }
-
-    /// Whether another process kept the database locked for too long.
-    pub fn is_busy(&self) -> bool {
-        use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked};
-        let RefsError::Sqlite(e) = self else {
-            return false;
-        };
-        e.sqlite_error_code()
-            .is_some_and(|c| c == DatabaseBusy || c == DatabaseLocked)
-    }
-
-    /// Whether the database is there and makes no sense.
-    pub fn is_damage(&self) -> bool {
-        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
-        match self {
-            RefsError::Sqlite(e) => e
-                .sqlite_error_code()
-                .is_some_and(|c| c == DatabaseCorrupt || c == NotADatabase),
-            RefsError::Damaged(_) => true,
-            _ => false,
-        }
-    }
-
-    /// Whether there is no room for what was to be written.
-    pub fn is_disk_full(&self) -> bool {
-        let full =
-            |e: &rusqlite::Error| e.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
-        matches!(self, RefsError::Disk { source, .. } if full(source))
-    }
-
-    /// Whether the system does not let this user at the database.
-    pub fn is_refused(&self) -> bool {
-        use rusqlite::ErrorCode::{CannotOpen, PermissionDenied};
-        let RefsError::Sqlite(e) = self else {
-            return false;
-        };
-        e.sqlite_error_code()
-            .is_some_and(|c| c == PermissionDenied || c == CannotOpen)
-    }
-}
-
-impl From<DecodeError> for RefsError {
-    fn from(e: DecodeError) -> RefsError {
-        if e.is_too_new() {
-            return RefsError::NewerOperation;
-        }
-        RefsError::Damaged(format!("an operation does not decode: {e}"))
-    }
-}
 
 /// A change of the view to be made.
 #[derive(Clone, Debug)]
@@ -156,44 +46,58 @@ pub struct NewOperation {
 pub struct Refs {
     path: PathBuf,
     conn: Mutex<Connection>,
-    read_only: bool,
+    reached: Reached,
+    /// Which file is open: device and number.
+    file: Option<(u64, u64)>,
     /// The database's data version when its catalogue was last known to be read.
     seen: AtomicI64,
+    /// Whether the write-ahead log is to be written back.
+    wrote: AtomicBool,
 }
 
 impl Refs {
     /// Makes the database of a new repository.
     pub fn create(path: &Path) -> Result<Refs, RefsError> {
         let conn = schema::create(path)?;
-        Ok(Refs {
-            path: path.to_owned(),
-            seen: AtomicI64::new(schema::data_version(&conn)?),
-            conn: Mutex::new(conn),
-            read_only: false,
-        })
+        Refs::over(path, conn, Reached::Whole, turn::file_at(path))
     }
 
-    /// Opens the database, read-only where the disk is.
+    /// Opens the database, read-only where the disk is. Where another process keeps it locked, what
+    /// comes is a copy of it, to be read.
     pub fn open(path: &Path) -> Result<Refs, RefsError> {
-        let (conn, read_only) = schema::open(path)?;
+        loop {
+            let before = turn::file_at(path);
+            let (conn, reached) = schema::open(path)?;
+            // `recover` may have put another in its place between the opening of the database and of
+            // its write-ahead log.
+            if turn::file_at(path) == before {
+                return Refs::over(path, conn, reached, before);
+            }
+        }
+    }
+
+    fn over(
+        path: &Path,
+        conn: Connection,
+        reached: Reached,
+        file: Option<(u64, u64)>,
+    ) -> Result<Refs, RefsError> {
         Ok(Refs {
             path: path.to_owned(),
             seen: AtomicI64::new(schema::data_version(&conn)?),
             conn: Mutex::new(conn),
-            read_only,
+            wrote: AtomicBool::new(false),
+            reached,
+            file,
         })
     }
 
     /// Opens the database of a repository that somebody else may be writing to, without writing
     /// anything beside it.
     pub fn open_to_read(path: &Path) -> Result<Refs, RefsError> {
+        let file = turn::file_at(path);
         let conn = schema::open_to_read(path)?;
-        Ok(Refs {
-            path: path.to_owned(),
-            seen: AtomicI64::new(schema::data_version(&conn)?),
-            conn: Mutex::new(conn),
-            read_only: true,
-        })
+        Refs::over(path, conn, Reached::ReadOnly, file)
     }
 
     /// The database file.
@@ -203,7 +107,12 @@ impl Refs {
 
     /// Whether nothing can be changed here.
     pub fn is_read_only(&self) -> bool {
-        self.read_only
+        matches!(self.reached, Reached::ReadOnly)
+    }
+
+    /// Whether this is a copy of how the database was, because another process keeps it locked.
+    pub fn is_copy(&self) -> bool {
+        matches!(self.reached, Reached::Copy(_))
     }
 
     /// Names the database where the disk is the trouble; SQLite does not.
@@ -216,6 +125,68 @@ impl Refs {
                 let path = self.path.clone();
                 RefsError::Disk { path, source }
             }
+            other => other,
+        })
+    }
+
+    /// The right to change the database, in turn with other processes.
+    pub fn turn(&self) -> Result<Turn, RefsError> {
+        self.check_writable()?;
+        let turn = Turn::take(&self.path, locks::PATIENCE)?;
+        self.check_in_place(turn)
+    }
+
+    /// The same, unless another process has it.
+    pub fn try_turn(&self) -> Result<Option<Turn>, RefsError> {
+        self.check_writable()?;
+        let turn = Turn::try_take(&self.path)?;
+        turn.map(|turn| self.check_in_place(turn)).transpose()
+    }
+
+    fn check_writable(&self) -> Result<(), RefsError> {
+        match &self.reached {
+            Reached::Whole => Ok(()),
+            Reached::ReadOnly => Err(RefsError::ReadOnly(self.path.clone())),
+            Reached::Copy(holder) => Err(RefsError::Busy(*holder)),
+        }
+    }
+
+    /// What was published in a file that is no longer the repository's database would be lost.
+    fn check_in_place(&self, turn: Turn) -> Result<Turn, RefsError> {
+        match turn::file_at(&self.path) == self.file {
+            true => Ok(turn),
+            false => Err(RefsError::Replaced(self.path.clone())),
+        }
+    }
+
+    /// One transaction. `None` from `change` ends it without a change.
+    fn write<T>(
+        &self,
+        _: &Turn,
+        change: impl FnOnce(&Transaction) -> Result<Option<T>, RefsError>,
+    ) -> Result<Option<T>, RefsError> {
+        let done = || {
+            let mut conn = self.conn();
+            let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let done = change(&tx)?;
+            if done.is_some() {
+                self.wrote.store(true, Ordering::Relaxed);
+                tx.commit()?;
+            }
+            Ok(done)
+        };
+        self.naming_holder(self.naming_disk(done()))
+    }
+
+    /// Writes the write-ahead log back, as far as nobody reads from it.
+    pub fn write_back(&self, _: &Turn) {
+        schema::write_back(&self.conn());
+    }
+
+    /// Names the process that keeps SQLite's own locks.
+    fn naming_holder<T>(&self, done: Result<T, RefsError>) -> Result<T, RefsError> {
+        done.map_err(|e| match e {
+            RefsError::Sqlite(_) if e.is_busy() => RefsError::Busy(schema::holder(&self.path)),
             other => other,
         })
     }
@@ -329,12 +300,14 @@ impl Refs {
 
     /// Forgets merged index files: their segments' own tables are in use again.
     pub fn forget_indexes(&self, indexes: &[FileId]) -> Result<(), RefsError> {
-        let mut conn = self.conn();
-        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        for id in indexes {
-            unmerge(&tx, *id)?;
-        }
-        Ok(tx.commit()?)
+        let turn = self.turn()?;
+        self.write(&turn, |tx| {
+            for id in indexes {
+                unmerge(tx, *id)?;
+            }
+            Ok(Some(()))
+        })?;
+        Ok(())
     }
 
     /// The current row of one pack.
@@ -347,35 +320,37 @@ impl Refs {
 
     /// The commit point: makes `segments` and the view's changes visible together, or neither.
     ///
-    /// `append_log` writes the operation's bytes durably; it runs after every check and just before
-    /// the database commits. [`RefsError::Moved`] names the first key that is not as expected.
+    /// The operation is appended to `log`, durably, after every check and just before the database
+    /// commits. [`RefsError::Moved`] names the first key that is not as expected.
+    /// [`RefsError::OtherLog`], [`RefsError::LogBehind`]: the log is not where the database left it.
     pub fn publish(
         &self,
         operation: NewOperation,
         segments: &[SegmentRow],
         relied: &[FileId],
-        append_log: &mut dyn FnMut(&[u8]) -> Result<(), StoreError>,
+        log: &LogPack,
     ) -> Result<Operation, RefsError> {
-        self.naming_disk(self.publish_now(operation, segments, relied, append_log))
-    }
-
-    fn publish_now(
-        &self,
-        operation: NewOperation,
-        segments: &[SegmentRow],
-        relied: &[FileId],
-        append_log: &mut dyn FnMut(&[u8]) -> Result<(), StoreError>,
-    ) -> Result<Operation, RefsError> {
-        if self.read_only {
-            return Err(RefsError::ReadOnly(self.path.clone()));
+        let turn = self.turn()?;
+        let mut is_appended = false;
+        let done = self.write(&turn, |tx| {
+            level::check(tx, log, &self.path)?;
+            check_packs(tx, relied)?;
+            put_segments(tx, segments)?;
+            let operation = record(tx, operation)?;
+            is_appended = true;
+            let end = log.append(&operation.encode())?;
+            level::put_log_end(tx, end)?;
+            Ok(Some(operation))
+        });
+        if done.is_err() && is_appended {
+            // The caller will be told that it failed, so it must not count later. If this fails as
+            // well, the next command takes it for one whose database was lost, and it does count.
+            let _ = self.write(&turn, |tx| {
+                level::put_log_end(tx, log.len()?)?;
+                Ok(Some(()))
+            });
         }
-        let mut conn = self.conn();
-        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        check_packs(&tx, relied)?;
-        put_segments(&tx, segments)?;
-        let operation = record(&tx, operation, append_log)?;
-        tx.commit()?;
-        Ok(operation)
+        done.map(|done| done.expect("it returns the operation"))
     }
 
     /// Makes `segments` visible without an operation: objects that nothing names.
@@ -384,22 +359,13 @@ impl Refs {
         segments: &[SegmentRow],
         relied: &[FileId],
     ) -> Result<(), RefsError> {
-        self.naming_disk(self.add_segments_now(segments, relied))
-    }
-
-    fn add_segments_now(
-        &self,
-        segments: &[SegmentRow],
-        relied: &[FileId],
-    ) -> Result<(), RefsError> {
-        if self.read_only {
-            return Err(RefsError::ReadOnly(self.path.clone()));
-        }
-        let mut conn = self.conn();
-        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        check_packs(&tx, relied)?;
-        put_segments(&tx, segments)?;
-        Ok(tx.commit()?)
+        let turn = self.turn()?;
+        self.write(&turn, |tx| {
+            check_packs(tx, relied)?;
+            put_segments(tx, segments)?;
+            Ok(Some(()))
+        })?;
+        Ok(())
     }
 
     /// The number of the newest operation; 0 without one.
@@ -416,52 +382,17 @@ impl Refs {
         packs: &[PackRow],
         last: u64,
     ) -> Result<Option<Vec<FileId>>, RefsError> {
-        self.naming_disk(self.remove_packs_now(packs, last))
-    }
-
-    fn remove_packs_now(
-        &self,
-        packs: &[PackRow],
-        last: u64,
-    ) -> Result<Option<Vec<FileId>>, RefsError> {
-        if self.read_only {
-            return Err(RefsError::ReadOnly(self.path.clone()));
-        }
-        let mut conn = self.conn();
-        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        if last_operation(&tx)? != last {
-            return Ok(None);
-        }
-        let mut unmerged = Vec::new();
-        for pack in packs {
-            let mut query = tx.prepare_cached("SELECT 1 FROM packs WHERE id = ?1 AND len = ?2")?;
-            if !query.exists(params![pack.id.0, pack.len as i64])? {
-                return Ok(None);
-            }
-            let mut query = tx.prepare_cached(
-                "SELECT DISTINCT merged FROM segments WHERE pack = ?1 AND merged IS NOT NULL",
-            )?;
-            for index in query.query_map([pack.id.0], |row| file_id(row, 0))? {
-                unmerged.push(index?);
-            }
-        }
-        unmerged.sort_unstable();
-        unmerged.dedup();
-        for index in &unmerged {
-            unmerge(&tx, *index)?;
-        }
-        for pack in packs {
-            tx.execute("DELETE FROM segments WHERE pack = ?1", [pack.id.0])?;
-            tx.execute("DELETE FROM packs WHERE id = ?1", [pack.id.0])?;
-        }
-        tx.commit()?;
-        Ok(Some(unmerged))
+        let turn = self.turn()?;
+        self.write(&turn, |tx| remove_packs(tx, packs, last))
     }
 
     /// Notes that a pack must not be written to again.
     pub fn poison(&self, pack: FileId) -> Result<(), RefsError> {
-        self.conn()
-            .execute("UPDATE packs SET poisoned = 1 WHERE id = ?1", [pack.0])?;
+        let turn = self.turn()?;
+        self.write(&turn, |tx| {
+            tx.execute("UPDATE packs SET poisoned = 1 WHERE id = ?1", [pack.0])?;
+            Ok(Some(()))
+        })?;
         Ok(())
     }
 
@@ -469,32 +400,9 @@ impl Refs {
     ///
     /// Returns `false`, changing nothing, when someone else has merged some of it meanwhile.
     pub fn register_merged(&self, merged: &Merged) -> Result<bool, RefsError> {
-        let mut conn = self.conn();
-        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        for segment in &merged.segments {
-            let changed = tx.execute(
-                "UPDATE segments SET merged = ?3 WHERE pack = ?1 AND end = ?2 AND merged IS NULL",
-                params![segment.pack.0, segment.end as i64, merged.id.0],
-            )?;
-            if changed != 1 {
-                return Ok(false);
-            }
-        }
-        for index in &merged.indexes {
-            tx.execute(
-                "UPDATE segments SET merged = ?2 WHERE merged = ?1",
-                params![index.0, merged.id.0],
-            )?;
-            if tx.execute("DELETE FROM indexes WHERE id = ?1", [index.0])? != 1 {
-                return Ok(false);
-            }
-        }
-        tx.execute(
-            "INSERT INTO indexes VALUES(?1, ?2)",
-            params![merged.id.0, merged.entries],
-        )?;
-        tx.commit()?;
-        Ok(true)
+        let turn = self.turn()?;
+        let done = self.write(&turn, |tx| put_merged(tx, merged))?;
+        Ok(done.is_some())
     }
 
     /// The newest `limit` operations, newest first.
@@ -521,32 +429,6 @@ impl Refs {
         rows.map(|row| Ok(Operation::decode(&row?)?)).collect()
     }
 
-    /// Fills an empty database with what was recovered from the packs.
-    pub fn restore(
-        &self,
-        catalogue: &Catalogue,
-        operations: &[Operation],
-    ) -> Result<(), RefsError> {
-        let mut conn = self.conn();
-        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        for pack in &catalogue.packs {
-            tx.execute(
-                "INSERT INTO packs VALUES(?1, ?2, ?3, ?4)",
-                params![pack.id.0, pack.kind as u8, pack.len as i64, pack.poisoned],
-            )?;
-        }
-        for segment in &catalogue.segments {
-            put_segment(&tx, segment)?;
-        }
-        for operation in operations {
-            for change in &operation.changes {
-                set(&tx, &change.key, change.new.as_deref())?;
-            }
-            put_operation(&tx, operation)?;
-        }
-        Ok(tx.commit()?)
-    }
-
     /// SQLite's own check of the file; empty when all is well.
     pub fn integrity(&self) -> Result<Vec<String>, RefsError> {
         let conn = self.conn();
@@ -557,9 +439,35 @@ impl Refs {
     }
 }
 
+impl Drop for Refs {
+    /// Writes the write-ahead log back, so that the database file alone is the whole truth. SQLite
+    /// itself would do so behind a lock that keeps readers out.
+    fn drop(&mut self) {
+        if !self.wrote.load(Ordering::Relaxed) {
+            return;
+        }
+        // Whoever has its turn now does it afterwards.
+        if let Ok(Some(turn)) = self.try_turn() {
+            self.write_back(&turn);
+        }
+    }
+}
+
 fn last_operation(conn: &Connection) -> Result<u64, RefsError> {
     let last: Option<i64> = conn.query_row("SELECT max(seq) FROM ops", [], |row| row.get(0))?;
     Ok(last.map_or(0, i64::unsigned_abs))
+}
+
+/// The newest operation.
+fn newest(conn: &Connection) -> Result<Option<Operation>, RefsError> {
+    let last: Option<Vec<u8>> = conn
+        .query_row(
+            "SELECT record FROM ops ORDER BY seq DESC LIMIT 1",
+            [],
+            |row| row.get(0),
+        )
+        .optional()?;
+    Ok(last.map(|record| Operation::decode(&record)).transpose()?)
 }
 
 /// Puts the tables of a merged index's segments back into use.
@@ -582,6 +490,65 @@ fn check_packs(tx: &Transaction, relied: &[FileId]) -> Result<(), RefsError> {
     Ok(())
 }
 
+fn remove_packs(
+    tx: &Transaction,
+    packs: &[PackRow],
+    last: u64,
+) -> Result<Option<Vec<FileId>>, RefsError> {
+    if last_operation(tx)? != last {
+        return Ok(None);
+    }
+    let mut unmerged = Vec::new();
+    for pack in packs {
+        let mut query = tx.prepare_cached("SELECT 1 FROM packs WHERE id = ?1 AND len = ?2")?;
+        if !query.exists(params![pack.id.0, pack.len as i64])? {
+            return Ok(None);
+        }
+        let mut query = tx.prepare_cached(
+            "SELECT DISTINCT merged FROM segments WHERE pack = ?1 AND merged IS NOT NULL",
+        )?;
+        for index in query.query_map([pack.id.0], |row| file_id(row, 0))? {
+            unmerged.push(index?);
+        }
+    }
+    unmerged.sort_unstable();
+    unmerged.dedup();
+    for index in &unmerged {
+        unmerge(tx, *index)?;
+    }
+    for pack in packs {
+        tx.execute("DELETE FROM segments WHERE pack = ?1", [pack.id.0])?;
+        tx.execute("DELETE FROM packs WHERE id = ?1", [pack.id.0])?;
+    }
+    Ok(Some(unmerged))
+}
+
+fn put_merged(tx: &Transaction, merged: &Merged) -> Result<Option<()>, RefsError> {
+    for segment in &merged.segments {
+        let changed = tx.execute(
+            "UPDATE segments SET merged = ?3 WHERE pack = ?1 AND end = ?2 AND merged IS NULL",
+            params![segment.pack.0, segment.end as i64, merged.id.0],
+        )?;
+        if changed != 1 {
+            return Ok(None);
+        }
+    }
+    for index in &merged.indexes {
+        tx.execute(
+            "UPDATE segments SET merged = ?2 WHERE merged = ?1",
+            params![index.0, merged.id.0],
+        )?;
+        if tx.execute("DELETE FROM indexes WHERE id = ?1", [index.0])? != 1 {
+            return Ok(None);
+        }
+    }
+    tx.execute(
+        "INSERT INTO indexes VALUES(?1, ?2)",
+        params![merged.id.0, merged.entries],
+    )?;
+    Ok(Some(()))
+}
+
 fn put_segments(tx: &Transaction, segments: &[SegmentRow]) -> Result<(), RefsError> {
     for segment in segments {
         tx.execute(
@@ -594,9 +561,12 @@ fn put_segments(tx: &Transaction, segments: &[SegmentRow]) -> Result<(), RefsErr
     Ok(())
 }
 
+/// One that is known already is none the worse: whoever brought the database up to the log found it
+/// in its pack.
 fn put_segment(tx: &Transaction, segment: &SegmentRow) -> Result<(), RefsError> {
     tx.execute(
-        "INSERT INTO segments(pack, end, start, kind, entries) VALUES(?1, ?2, ?3, ?4, ?5)",
+        "INSERT INTO segments(pack, end, start, kind, entries) VALUES(?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT(pack, end) DO NOTHING",
         params![
             segment.pack.0,
             segment.end as i64,
@@ -608,11 +578,7 @@ fn put_segment(tx: &Transaction, segment: &SegmentRow) -> Result<(), RefsError> 
     Ok(())
 }
 
-fn record(
-    tx: &Transaction,
-    new: NewOperation,
-    append_log: &mut dyn FnMut(&[u8]) -> Result<(), StoreError>,
-) -> Result<Operation, RefsError> {
+fn record(tx: &Transaction, new: NewOperation) -> Result<Operation, RefsError> {
     let mut changes = new.changes;
     changes.sort_by(|a, b| a.key.cmp(&b.key));
     {
@@ -628,14 +594,7 @@ fn record(
             }
         }
     }
-    let last: Option<Vec<u8>> = tx
-        .query_row(
-            "SELECT record FROM ops ORDER BY seq DESC LIMIT 1",
-            [],
-            |row| row.get(0),
-        )
-        .optional()?;
-    let last = last.map(|record| Operation::decode(&record)).transpose()?;
+    let last = newest(tx)?;
     let operation = Operation {
         seq: last.as_ref().map_or(1, |op| op.seq + 1),
         id: FileId::random().0,
@@ -651,7 +610,6 @@ fn record(
         set(tx, &change.key, change.new.as_deref())?;
     }
     put_operation(tx, &operation)?;
-    append_log(&operation.encode())?;
     Ok(operation)
 }
 

@@ -1,18 +1,26 @@
 //! The tables of `refs.db` and the settings of every connection.
 
+mod copy;
+
 use super::RefsError;
+use crate::locks::{self, Holder};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use std::io::Read;
 use std::path::Path;
-use std::time::Duration;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 /// "DMVr": tells the file apart from other programs' databases.
 const APPLICATION_ID: i32 = 0x444d_5672;
 const USER_VERSION: i32 = 1;
 /// The first SQLite without the WAL-reset corruption of 3.7.0 to 3.51.2.
 const MIN_SQLITE: i32 = 3_051_003;
-/// How long a writer waits for another's transaction, which takes milliseconds.
-const BUSY: Duration = Duration::from_secs(30);
+/// How long whoever opens a database waits for one who puts its write-ahead log in order, which takes
+/// milliseconds. After that a copy is read.
+const OPENING: Duration = Duration::from_secs(3);
+/// After that, and from then on as often, it is asked whether the other one is stopped.
+const TRY: Duration = Duration::from_millis(100);
 /// File systems on which SQLite's shared memory does not work, by statfs magic:
 /// NFS, SMB1, CIFS, SMB2, AFS, 9P, Ceph.
 const NETWORK_FS: [u64; 7] = [
@@ -48,24 +56,30 @@ pub(super) fn create(path: &Path) -> Result<Connection, RefsError> {
     conn.pragma_update(None, "application_id", APPLICATION_ID)?;
     conn.pragma_update(None, "user_version", USER_VERSION)?;
     conn.execute_batch(SCHEMA)?;
+    conn.busy_timeout(locks::PATIENCE)?;
     Ok(conn)
 }
 
-/// Opens the database; where it cannot be written to, for reading only. The flag says which.
-pub(super) fn open(path: &Path) -> Result<(Connection, bool), RefsError> {
-    let base = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
-    let writable = || {
-        // SQLite itself would try for ten seconds to come by the shared memory.
-        if on_read_only(path) {
-            return Err(RefsError::ReadOnly(path.to_owned()));
+/// How far the database can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reached {
+    /// Read and written.
+    Whole,
+    /// The disk or the permissions let nobody write.
+    ReadOnly,
+    /// What is open is a copy, to be read: this process keeps the database itself locked.
+    Copy(Option<Holder>),
+}
+
+/// Opens the database; where it cannot be written to, for reading only.
+pub(super) fn open(path: &Path) -> Result<(Connection, Reached), RefsError> {
+    let error = match open_in_time(path) {
+        Ok(conn) => return Ok((conn, Reached::Whole)),
+        Err(e) if e.is_busy() => {
+            let holder = holder(path);
+            let copy = copy::open(path).map_err(|_| RefsError::Busy(holder))?;
+            return Ok((copy, Reached::Copy(holder)));
         }
-        let conn = Connection::open_with_flags(path, base | OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        configure(&conn, path, false)?;
-        probe(&conn)?;
-        Ok(conn)
-    };
-    let error = match writable() {
-        Ok(conn) => return Ok((conn, false)),
         Err(e) if !e.is_write_trouble() => return Err(e),
         Err(e) => e,
     };
@@ -73,12 +87,12 @@ pub(super) fn open(path: &Path) -> Result<(Connection, bool), RefsError> {
     if is_closed_to_us(path)
         && let Ok(conn) = open_to_read(path)
     {
-        return Ok((conn, true));
+        return Ok((conn, Reached::ReadOnly));
     }
     // No room or permission for the shared-memory file. If no write-ahead log waits to be read, the
     // main file alone is the whole truth and can be read as it is.
     match open_reading(path) {
-        Ok(conn) => Ok((conn, true)),
+        Ok(conn) => Ok((conn, Reached::ReadOnly)),
         // The first error tells what is wrong.
         Err(e) if e.is_write_trouble() => Err(error),
         Err(e) => Err(e),
@@ -213,6 +227,61 @@ fn is_closed_to_us(path: &Path) -> bool {
     !may_change && !on_read_only(path)
 }
 
+/// Opens the database in a thread of its own: where somebody has locked what SQLite needs first, it
+/// tries for ten seconds, whatever it is told.
+fn open_in_time(path: &Path) -> Result<Connection, RefsError> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let own = path.to_owned();
+    let open = move || {
+        // Nobody may be waiting any more; the database is closed then.
+        let _ = sender.send(open_writable(&own));
+    };
+    if std::thread::Builder::new().spawn(open).is_err() {
+        return open_writable(path);
+    }
+    let begin = Instant::now();
+    loop {
+        match receiver.recv_timeout(TRY) {
+            Ok(done) => return done,
+            Err(_) => {
+                let holder = holder(path);
+                let is_stopped = holder.is_some_and(|holder| holder.is_stopped);
+                if is_stopped || begin.elapsed() >= OPENING {
+                    return Err(RefsError::Busy(holder));
+                }
+            }
+        }
+    }
+}
+
+fn open_writable(path: &Path) -> Result<Connection, RefsError> {
+    // SQLite itself would try for ten seconds to come by the shared memory.
+    if on_read_only(path) {
+        return Err(RefsError::ReadOnly(path.to_owned()));
+    }
+    let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_READ_WRITE;
+    let conn = Connection::open_with_flags(path, flags)?;
+    configure(&conn, path, false)?;
+    probe(&conn)?;
+    conn.busy_timeout(locks::PATIENCE)?;
+    Ok(conn)
+}
+
+/// Who has one of SQLite's locks on the database.
+pub(super) fn holder(path: &Path) -> Option<Holder> {
+    let files = ["db-shm", "db"].map(|end| path.with_extension(end));
+    locks::holder_of(&[&files[0], &files[1]])
+}
+
+/// Writes the write-ahead log back and empties it, as far as nobody reads from it.
+pub(super) fn write_back(conn: &Connection) {
+    // What is not done now, a later command does.
+    let _ = conn.busy_timeout(Duration::ZERO);
+    let _ = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+}
+
 /// Opens the database where nothing can be written.
 fn open_reading(path: &Path) -> Result<Connection, RefsError> {
     let wal = path.with_extension("db-wal");
@@ -253,7 +322,9 @@ fn configure(conn: &Connection, path: &Path, immutable: bool) -> Result<(), Refs
     if rusqlite::version_number() < MIN_SQLITE {
         return Err(RefsError::OldSqlite(rusqlite::version().to_owned()));
     }
-    conn.busy_timeout(BUSY)?;
+    conn.busy_timeout(if immutable { locks::PATIENCE } else { OPENING })?;
+    // SQLite would do that behind a lock that keeps readers out, even when a reader ends.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     conn.set_prepared_statement_cache_capacity(32);
     conn.pragma_update(None, "trusted_schema", false)?;
     conn.pragma_update(None, "cell_size_check", true)?;

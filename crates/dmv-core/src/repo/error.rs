@@ -2,6 +2,7 @@
 
 use crate::fsutil::PathError;
 use crate::hash::ObjectId;
+use crate::locks::{self, Holder};
 use crate::merge::MergeError;
 use crate::object::name::escape;
 use crate::object::root::Lack;
@@ -44,6 +45,9 @@ pub enum RepoError {
     /// The packs are there, the file that makes them a repository is gone.
     #[error("{} has packs, but its file 'format' is missing", .0.display())]
     NoFormat(PathBuf),
+    /// The directory of packs is gone.
+    #[error("{} is missing, and with it all content of this repository", .0.display())]
+    NoPacks(PathBuf),
     /// A part of the repository is a symlink.
     #[error("{} is a symlink, which is not followed", .0.display())]
     Symlink(PathBuf),
@@ -54,8 +58,8 @@ pub enum RepoError {
     #[error("this repository has no worktree here")]
     NoWorktree,
     /// Another command is changing this worktree.
-    #[error("another dmv command is changing this worktree")]
-    Busy,
+    #[error("another dmv command is changing this worktree{}", locks::told(.0))]
+    Busy(Option<Holder>),
     /// A revision that names nothing, or more than one thing.
     #[error("{0}")]
     Revision(#[from] RevisionError),
@@ -292,8 +296,8 @@ pub enum RepoError {
         source: std::io::Error,
     },
     /// Somebody frees space here, or counts on it that nobody does.
-    #[error("another command frees space here, or a peer counts on what is here")]
-    Freeing,
+    #[error("another command frees space here, or a peer counts on what is here{}", locks::told(.0))]
+    Freeing(Option<Holder>),
     /// A peer that had confirmed that it keeps something is no longer there.
     #[error("a peer that had confirmed its copies is gone")]
     Unconfirmed,

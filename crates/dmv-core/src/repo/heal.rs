@@ -140,11 +140,11 @@ impl Healing<'_> {
         let wanted: HashSet<ObjectId> = self.wanted.keys().copied().collect();
         job.begin_part();
         let read = self.repo.store_again(wanted.clone(), settings, job);
-        self.are_files_busy = matches!(read, Err(RepoError::Busy));
+        self.are_files_busy = matches!(read, Err(RepoError::Busy(_)));
         match read {
             Ok(true) => self.sought.extend(wanted),
             // Peers may have it all the same.
-            Ok(false) | Err(RepoError::Busy) => {}
+            Ok(false) | Err(RepoError::Busy(_)) => {}
             Err(e) => return Err(e),
         }
         self.look_again(&HealedFrom::Worktree, job)

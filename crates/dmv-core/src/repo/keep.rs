@@ -9,6 +9,7 @@ use super::verify::names_commit;
 use super::{Repo, RepoError, Whose};
 use crate::hash::ObjectId;
 use crate::job::Job;
+use crate::locks;
 use crate::object::{ObjectRead, ObjectType};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::{File, TryLockError};
@@ -45,26 +46,52 @@ impl Repo {
     }
 
     fn keeping_file(&self) -> Result<File, RepoError> {
-        let path = self.dmv_dir().join(KEEPING_FILE);
-        let opened = match self.whose {
-            Whose::Own => File::options().create(true).append(true).open(&path),
-            Whose::Foreign => File::open(&path),
-        };
-        // A lock needs no right to write, where the file is there.
-        opened
-            .or_else(|e| File::open(&path).map_err(|_| e))
-            .map_err(|source| RepoError::Io {
-                action: "open",
-                path,
-                source,
-            })
+        keeping_file(self.dmv_dir(), self.whose)
     }
+}
+
+/// Keeps everything in the repository at `dmv`, which need not be one that opens; waits some seconds
+/// for whoever frees.
+pub(super) fn keep_unopened(dmv: &Path) -> Result<Kept, RepoError> {
+    let path = dmv.join(KEEPING_FILE);
+    let file = keeping_file(dmv, Whose::Own)?;
+    let taken = locks::wait(&[&path], locks::PATIENCE, || match file.try_lock_shared() {
+        Ok(()) => Ok(Some(())),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(e)) => Err(e),
+    });
+    let io = |source| RepoError::Io {
+        action: "lock",
+        path: path.clone(),
+        source,
+    };
+    taken.map_err(io)?.map_err(RepoError::Freeing)?;
+    Ok(Kept { _lock: file })
+}
+
+fn keeping_file(dmv: &Path, whose: Whose) -> Result<File, RepoError> {
+    let path = dmv.join(KEEPING_FILE);
+    let opened = match whose {
+        Whose::Own => File::options().create(true).append(true).open(&path),
+        Whose::Foreign => File::open(&path),
+    };
+    // A lock needs no right to write, where the file is there.
+    opened
+        .or_else(|e| File::open(&path).map_err(|_| e))
+        .map_err(|source| RepoError::Io {
+            action: "open",
+            path,
+            source,
+        })
 }
 
 fn locked(tried: Result<(), TryLockError>, dmv: &Path) -> Result<(), RepoError> {
     match tried {
         Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => Err(RepoError::Freeing),
+        Err(TryLockError::WouldBlock) => {
+            let holder = locks::holder_of(&[&dmv.join(KEEPING_FILE)]);
+            Err(RepoError::Freeing(holder))
+        }
         Err(TryLockError::Error(source)) => Err(RepoError::Io {
             action: "lock",
             path: dmv.join(KEEPING_FILE),

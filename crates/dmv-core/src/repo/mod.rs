@@ -14,10 +14,12 @@ mod error;
 mod exchange;
 mod export;
 mod files;
+mod forks;
 mod heal;
 mod keep;
 mod lack;
 mod layout;
+mod level;
 pub(crate) mod look;
 mod merge;
 mod moved;
@@ -110,6 +112,8 @@ pub struct Repo {
     coming: Option<Head>,
     /// Another user's repository is only read.
     whose: Whose,
+    /// Operations that the database had lost and that were taken from the log pack when it was opened.
+    caught_up: usize,
 }
 
 impl Repo {
@@ -260,6 +264,7 @@ impl Repo {
             // The next commit merges again. Until then every opening does this once more.
             let _ = refs.forget_indexes(&unusable);
         }
+        let caught_up = catch_up_if_free(&store, &refs);
         Ok(Repo {
             dmv,
             id,
@@ -271,7 +276,14 @@ impl Repo {
             worktree,
             coming: None,
             whose: Whose::Own,
+            caught_up,
         })
+    }
+
+    /// Operations that the database had lost (an older one was put back, or a command was killed at
+    /// the last moment) and that were taken from the log pack when it was opened.
+    pub fn caught_up(&self) -> usize {
+        self.caught_up
     }
 
     /// The repository's directory.
@@ -345,19 +357,24 @@ impl Repo {
             .log
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
-        if log.is_none() && !self.refs.is_read_only() {
-            let packs = self.store.packs_dir();
-            *log = Some(LogPack::open(&*self.vfs, packs, self.id, Open::Append)?);
+        if self.refs.is_read_only() {
+            return Err(RefsError::ReadOnly(self.refs.path().to_owned()).into());
         }
-        let done = self
-            .refs
-            .publish(operation, segments, relied, &mut |record| match &*log {
-                Some(log) => log.append(record),
-                None => Err(StoreError::Poisoned {
-                    path: self.dmv.clone(),
-                }),
-            })?;
-        drop(log);
+        let log = match &mut *log {
+            Some(log) => log,
+            none => none.insert(level::open_log(&self.store, Open::Append)?),
+        };
+        let publish = |operation| self.refs.publish(operation, segments, relied, log);
+        let done = match publish(operation.clone()) {
+            Err(RefsError::OtherLog(_)) => {
+                // Another command was killed since this one began. What it did counts.
+                let turn = self.refs.turn()?;
+                level::catch_up(&self.store, &self.refs, &turn)?;
+                drop(turn);
+                publish(operation)?
+            }
+            done => done?,
+        };
         if let Some(sealed) = &sealed {
             self.store.adopt(sealed);
         }
@@ -406,6 +423,27 @@ impl Repo {
             _ => self.store.remove_indexes(&[merged.id]),
         }
     }
+}
+
+/// Takes over what the database lost, as long as nobody else is changing it: whoever is has perhaps
+/// written an operation and not committed it yet.
+fn catch_up_if_free(store: &Store, refs: &Refs) -> usize {
+    let is_level = || -> Result<bool, RepoError> {
+        let log = level::open_log(store, Open::Read)?;
+        Ok(refs.level()?.log_end == Some(log.len()?))
+    };
+    if refs.is_read_only() || refs.is_copy() || is_level().unwrap_or(true) {
+        return 0;
+    }
+    // Where that fails, publishing fails in the same way and says why. Until then all can be read.
+    let Ok(Some(turn)) = refs.try_turn() else {
+        return 0;
+    };
+    let done = level::catch_up(store, refs, &turn).unwrap_or(0);
+    if let Ok(catalogue) = refs.catalogue() {
+        let _ = store.load(catalogue);
+    }
+    done
 }
 
 const REFS_FILE: &str = "refs.db";

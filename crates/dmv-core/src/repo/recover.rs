@@ -1,13 +1,23 @@
 //! Rebuilding the databases from the packs.
 
+use super::forks::keep_lost;
+use super::keep::keep_unopened;
 use super::layout::{Format, Place, check_parts};
-use super::{REFS_FILE, RepoError};
+use super::level::{commits_of, decoded};
+use super::{REFS_FILE, Repo, RepoError};
 use crate::job::Job;
-use crate::refs::{Operation, Refs, RefsError, newest_chain};
-use crate::store::{LogPack, recover_store, repository_of};
+use crate::locks;
+use crate::refs::{Operation, Refs, RefsError, Turn, newest_chain};
+use crate::store::{
+    Catalogue, FileId, LogPack, Store, StoreError, add_closed_segments, recover_store,
+    repository_of,
+};
 use crate::vfs::{Open, OsVfs, Vfs};
+use std::cell::OnceCell;
+use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// What was brought back.
@@ -29,100 +39,278 @@ pub struct RecoverReport {
     pub foreign: Vec<PathBuf>,
     /// Whether the `format` file was lost or damaged, and was written anew.
     pub format: bool,
-    /// Where the former database was put.
+    /// Where a copy of the former database is.
     pub former: Option<PathBuf>,
+    /// Packs that another process is writing to: what it has not closed yet is not looked at.
+    pub busy: Vec<PathBuf>,
+    /// Operations that only the database had and that were written into the log pack.
+    pub relogged: usize,
+    /// Branches made for commits of a history that the newest operations do not come from.
+    pub kept: Vec<String>,
 }
 
-/// Rebuilds `refs.db` of the repository at `place` from its packs.
+/// Rebuilds `refs.db` of the repository at `place` from its packs, also beside other commands.
 ///
-/// The former database, if any, is kept beside the new one. Packs only gain index records. The new
-/// database takes its place in one rename: a crash before leaves everything as it was.
+/// Where the database opens, its content is replaced in one transaction, so whoever has it open sees
+/// the new one. Where it is lost or damaged, a new one takes its place in one rename, and whoever
+/// still has the former one open cannot publish into it. A copy of the former one is kept. Packs only
+/// gain index records, the log pack only operations that the database alone had. A crash at any
+/// point leaves what was there before, or what is there afterwards.
 pub fn recover(place: &Place, job: &Job) -> Result<RecoverReport, RepoError> {
-    recover_on(place, &OsVfs, job)
+    recover_on(place, Arc::new(OsVfs), job)
 }
 
 /// The same, with packs that lie in `vfs`.
-pub fn recover_on(place: &Place, vfs: &dyn Vfs, job: &Job) -> Result<RecoverReport, RepoError> {
+pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<RecoverReport, RepoError> {
     let dmv = &place.dmv;
     check_parts(dmv)?;
     let packs = dmv.join("packs");
-    let (format, is_lost) = read_or_rebuild(dmv, vfs, &packs)?;
-    let store = recover_store(vfs, &packs, format.id, &mut |read, all| {
+    if !packs.exists() {
+        return Err(RepoError::NoPacks(packs));
+    }
+    let (format, is_lost) = read_or_rebuild(dmv, &*vfs, &packs)?;
+    // Packs that are being removed would come back without their files.
+    let _kept = keep_unopened(dmv)?;
+    let store = recover_store(&*vfs, &packs, format.id, &mut |read, all| {
         job.progress.bytes.store(read, Ordering::Relaxed);
         job.progress.total_bytes.store(all, Ordering::Relaxed);
         !job.is_cancelled()
     })?;
-    let log = LogPack::open(vfs, &packs, format.id, Open::Append)?;
-    log.sync()?;
-    let found = log.operations()?;
-    let mut known = Vec::new();
-    for bytes in &found {
-        match Operation::decode(bytes) {
-            Ok(operation) => known.push(operation),
-            // Without it the view would be an older one than the user left.
-            Err(e) if e.is_too_new() => return Err(RefsError::NewerOperation.into()),
-            Err(_) => {}
-        }
-    }
-    let operations = newest_chain(known);
     let mut report = RecoverReport {
-        packs: store.catalogue.packs.len(),
-        operations: operations.len(),
-        objects: store
-            .catalogue
-            .segments
-            .iter()
-            .map(|s| u64::from(s.entries))
-            .sum(),
         reindexed: store.reindexed,
         garbage: store.garbage,
         foreign: store.foreign,
+        busy: store.busy,
         ..Default::default()
     };
-    let fresh = dmv.join("recovering.db");
-    remove_database(&fresh);
-    let refs = Refs::create(&fresh)?;
-    refs.restore(&store.catalogue, &operations)?;
-    for prefix in ["branch/", "tag/", "remote/"] {
-        report.refs += refs.with_prefix(prefix)?.len();
-    }
-    // Closing writes the log file back into the database, so that one file is all there is.
-    drop(refs);
     let db = dmv.join(REFS_FILE);
-    if db.exists() {
-        let former = dmv.join("refs.former.db");
-        remove_database(&former);
-        for (from, to) in with_companions(&db)
-            .into_iter()
-            .zip(with_companions(&former))
-        {
-            rename_if_there(&from, &to)?;
+    let turn = Turn::take(&db, locks::PATIENCE)?;
+    // From here on nobody publishes. What was published since the scan is in the packs and the log.
+    let mut catalogue = store.catalogue;
+    add_closed_segments(&*vfs, &packs, format.id, &mut catalogue, true)?;
+    report.former = keep_former(dmv)?;
+    let former = open_former(&db)?;
+    let known = former.as_ref().map(|refs| refs.readable_operations());
+    let log = open_or_create(&*vfs, &packs, format.id)?;
+    let objects = OnceCell::new();
+    let found = brought_together(&log, known.unwrap_or_default(), &|operation| {
+        if objects.get().is_none() {
+            let (vfs, none) = (vfs.clone(), Box::new(|_| None));
+            let store = Store::open(vfs, dmv, format.id, catalogue.clone(), none)?;
+            let _ = objects.set(store);
         }
-        report.former = Some(former);
-    } else {
-        remove_database(&db);
+        let store = objects.get().expect("it was just set");
+        for commit in commits_of(operation) {
+            if store.pack_of(&commit)?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    })?;
+    report.relogged = found.relogged;
+    let operations = newest_chain(found.operations.clone());
+    let poisoned = former.as_ref().map(|refs| refs.poisoned());
+    for pack in poisoned.unwrap_or_default() {
+        let row = catalogue.packs.iter_mut().find(|row| row.id == pack);
+        row.into_iter().for_each(|row| row.poisoned = true);
     }
-    rename_if_there(&fresh, &db)?;
+    let end = log.len()?;
+    if !former.is_some_and(|refs| rebuild_in_place(&refs, &turn, &catalogue, &operations, end)) {
+        replace(dmv, &catalogue, &operations, end)?;
+    }
     if is_lost {
         // Last, as when a repository is made: without it this is none.
         format.write(dmv)?;
         report.format = true;
     }
-    // The new database names no merged index; what lies there is nobody's.
-    if let Ok(entries) = std::fs::read_dir(dmv.join("index")) {
-        for entry in entries.flatten() {
+    remove_merged_indexes(dmv);
+    sync_directory(dmv)?;
+    drop(turn);
+    report.packs = catalogue.packs.len();
+    report.operations = operations.len();
+    report.objects = catalogue
+        .segments
+        .iter()
+        .map(|s| u64::from(s.entries))
+        .sum();
+    let repo = Repo::open_place_on(place.clone(), vfs)?;
+    report.kept = keep_lost(&repo, &found.operations, &operations)?;
+    for prefix in ["branch/", "tag/", "remote/"] {
+        report.refs += repo.refs.with_prefix(prefix)?.len();
+    }
+    Ok(report)
+}
+
+/// Replaces the content of a database; `false` where it is damaged or cannot be written, so that
+/// another one has to take its place.
+fn rebuild_in_place(
+    refs: &Refs,
+    turn: &Turn,
+    catalogue: &Catalogue,
+    operations: &[Operation],
+    end: u64,
+) -> bool {
+    let is_sound = || refs.integrity().is_ok_and(|found| found.is_empty());
+    let done = is_sound() && refs.rebuild(turn, catalogue, operations, end).is_ok() && is_sound();
+    refs.write_back(turn);
+    done
+}
+
+/// The database as it is, if it opens. One of a later dmv stays as it is.
+fn open_former(db: &Path) -> Result<Option<Refs>, RepoError> {
+    if !db.exists() {
+        return Ok(None);
+    }
+    match Refs::open(db) {
+        Ok(refs) => Ok(Some(refs)),
+        Err(e @ RefsError::TooNew(_)) => Err(e.into()),
+        Err(e) if e.is_damage() => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
+
+fn open_or_create(vfs: &dyn Vfs, packs: &Path, id: FileId) -> Result<LogPack, RepoError> {
+    let log = match LogPack::open(vfs, packs, id, Open::Append) {
+        Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            LogPack::create(vfs, packs, id)?
+        }
+        log => log?,
+    };
+    log.sync()?;
+    Ok(log)
+}
+
+/// The operations of a log and a database.
+struct Found {
+    operations: Vec<Operation>,
+    /// How many of them were written into the log once more.
+    relogged: usize,
+}
+
+/// Brings what only the database has into the log, so that the log alone is the whole truth.
+///
+/// From the first operation that the log lacks on, all of the database's are appended: the newest
+/// must come last. `is_whole`: whether the packs have what an operation names. An operation of a
+/// damaged row would not have it.
+fn brought_together(
+    log: &LogPack,
+    known: Vec<Operation>,
+    is_whole: &dyn Fn(&Operation) -> Result<bool, RepoError>,
+) -> Result<Found, RepoError> {
+    let mut operations = decoded(log.operations()?)?;
+    let logged: HashSet<[u8; 16]> = operations.iter().map(|op| op.id).collect();
+    let is_logged = |op: &Operation| logged.contains(&op.id);
+    // One that has nothing in common with the log is another repository's.
+    let is_ours = logged.is_empty() || known.iter().any(is_logged);
+    let missing = known.iter().position(|op| !is_logged(op));
+    let mut relogged = 0;
+    if let Some(first) = missing.filter(|_| is_ours) {
+        let mut lacking = Vec::new();
+        for operation in &known[first..] {
+            if logged.is_empty() || is_logged(operation) || is_whole(operation)? {
+                lacking.push(operation.clone());
+            }
+        }
+        // Only ones that the log has already: nothing is missing.
+        if lacking.iter().any(|op| !is_logged(op)) {
+            for operation in lacking {
+                log.append(&operation.encode())?;
+                operations.push(operation);
+                relogged += 1;
+            }
+        }
+    }
+    Ok(Found {
+        operations,
+        relogged,
+    })
+}
+
+/// Puts a new database in the place of one that is gone or damaged.
+fn replace(
+    dmv: &Path,
+    catalogue: &Catalogue,
+    operations: &[Operation],
+    log_end: u64,
+) -> Result<(), RepoError> {
+    let (fresh, db) = (dmv.join("recovering.db"), dmv.join(REFS_FILE));
+    remove_database(&fresh);
+    let refs = Refs::create(&fresh)?;
+    refs.rebuild(&refs.turn()?, catalogue, operations, log_end)?;
+    // Closing writes the log file back into the database, so that one file is all there is.
+    drop(refs);
+    for left in &with_companions(&fresh)[1..] {
+        let _ = std::fs::remove_file(left);
+    }
+    let _ = std::fs::remove_file(fresh.with_extension("lock"));
+    std::fs::File::open(&fresh)
+        .and_then(|file| file.sync_all())
+        .map_err(|source| RepoError::Io {
+            action: "sync",
+            path: fresh.clone(),
+            source,
+        })?;
+    // What a former one left there must not be taken for this one's.
+    for left in &with_companions(&db)[1..] {
+        let _ = std::fs::remove_file(left);
+    }
+    std::fs::rename(&fresh, &db).map_err(|source| RepoError::Io {
+        action: "rename",
+        path: fresh,
+        source,
+    })
+}
+
+/// Copies the database as it is, with the log file that belongs to it; where the copy is.
+fn keep_former(dmv: &Path) -> Result<Option<PathBuf>, RepoError> {
+    let (db, former) = (dmv.join(REFS_FILE), dmv.join("refs.former.db"));
+    if !db.exists() {
+        return Ok(None);
+    }
+    remove_database(&former);
+    for (from, to) in with_companions(&db)
+        .iter()
+        .zip(with_companions(&former))
+        .take(2)
+    {
+        match std::fs::copy(from, to) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => {
+                return Err(RepoError::Io {
+                    action: "copy",
+                    path: from.clone(),
+                    source,
+                });
+            }
+            Ok(_) => {}
+        }
+    }
+    Ok(Some(former))
+}
+
+/// The database names no merged index any more; what lies there is nobody's, unless somebody is
+/// about to register it.
+fn remove_merged_indexes(dmv: &Path) {
+    let Ok(entries) = std::fs::read_dir(dmv.join("index")) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let file = std::fs::File::open(entry.path());
+        if file.is_ok_and(|file| file.try_lock().is_ok()) {
             let _ = std::fs::remove_file(entry.path());
         }
     }
+}
+
+fn sync_directory(dmv: &Path) -> Result<(), RepoError> {
     let io = |source| RepoError::Io {
         action: "sync",
-        path: dmv.clone(),
+        path: dmv.to_owned(),
         source,
     };
     std::fs::File::open(dmv)
         .and_then(|dir| dir.sync_all())
-        .map_err(io)?;
-    Ok(report)
+        .map_err(io)
 }
 
 /// What the `format` file says, or would say if it were there and whole; and whether it is not.
@@ -159,16 +347,5 @@ fn remove_database(db: &Path) {
     for file in with_companions(db) {
         // Nothing there is the usual case; anything worse shows when the new file is made.
         let _ = std::fs::remove_file(file);
-    }
-}
-
-fn rename_if_there(from: &Path, to: &Path) -> Result<(), RepoError> {
-    match std::fs::rename(from, to) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(RepoError::Io {
-            action: "rename",
-            path: from.to_owned(),
-            source: e,
-        }),
-        _ => Ok(()),
     }
 }

@@ -52,7 +52,7 @@ impl Repo {
     fn stamp_with(&self, files: Files) -> Option<Stamp> {
         // Where nothing can be written, the database is read as one that never changes. What did not
         // open may do so the next time.
-        if self.refs.is_read_only() || !self.store.opened_all_tables() {
+        if self.refs.is_read_only() || self.refs.is_copy() || !self.store.opened_all_tables() {
             return None;
         }
         let version = self.refs.version().ok()?;

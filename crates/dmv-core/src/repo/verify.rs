@@ -1,5 +1,6 @@
 //! Checking a repository: every byte of the packs, every object that history names.
 
+mod databases;
 mod history;
 mod uses;
 
@@ -10,7 +11,7 @@ use crate::job::Job;
 use crate::object::ObjectType;
 use crate::store::{FileId, PackReport, StoreError, verify_pack};
 pub(super) use history::Walk;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
 
 /// How thorough a check is.
@@ -96,8 +97,9 @@ impl Repo {
         } else {
             report.objects = self.store.table_stats().1;
         }
+        databases::check_log(self, &mut report.files)?;
         if depth == VerifyDepth::Full {
-            self.verify_databases(&mut report)?;
+            databases::check(self, &mut report.files)?;
         }
         let bad = report.damaged.iter().map(|damaged| damaged.id).collect();
         let mut walk = Walk::new(self, bad, !report.files.is_empty())?;
@@ -153,33 +155,6 @@ impl Repo {
         report.copies.extend(damage.copies.into_iter().map(unnamed));
         // On a read-only disk the next check finds them again.
         let _ = self.store.remember_bad(damage.bad);
-        Ok(())
-    }
-
-    fn verify_databases(&self, report: &mut VerifyReport) -> Result<(), RepoError> {
-        let lines = self.refs.integrity()?;
-        report
-            .files
-            .extend(lines.into_iter().map(|line| format!("refs.db: {line}")));
-        let packs = self.store.packs_dir();
-        let log = crate::store::LogPack::open(&*self.vfs, packs, self.id, crate::vfs::Open::Read)?;
-        if !log.is_header_intact()? {
-            report
-                .files
-                .push("the operation log's header is damaged".into());
-        }
-        let logged: HashSet<Vec<u8>> = log.operations()?.into_iter().collect();
-        let lost = self
-            .refs
-            .operations(usize::MAX)?
-            .iter()
-            .filter(|op| !logged.contains(&op.encode()))
-            .count();
-        if lost > 0 {
-            report
-                .files
-                .push(format!("the operation log lacks {lost} operations"));
-        }
         Ok(())
     }
 }

@@ -5,6 +5,7 @@ use super::{Repo, RepoError, layout};
 use crate::fsutil::{SafeDir, is_temp_name};
 use crate::hash::ObjectId;
 use crate::limits::MAX_DIR_ENTRIES;
+use crate::locks;
 use crate::subset::Subset;
 use crate::worktree::cacheupdate::STAT_NAME;
 use crate::worktree::ignore::IgnoreRules;
@@ -13,11 +14,6 @@ use crate::worktree::scan::Known;
 use crate::worktree::statcache::{StatCache, subset_check};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// How long a command waits for another that is changing the same worktree.
-const LOCK_TRIES: u32 = 100;
-const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 pub(super) fn head_key(name: &str) -> String {
     format!("worktree/{name}/head")
@@ -315,18 +311,14 @@ impl Repo {
         })
     }
 
-    /// Waits for other commands on this worktree, a few seconds at most.
+    /// Waits for other commands on this worktree, some seconds at most.
     pub(super) fn lock_worktree(&self) -> Result<WorktreeLock, RepoError> {
-        for _ in 0..LOCK_TRIES {
-            if let Some(lock) = self.try_lock_worktree()? {
-                // What others have committed until now.
-                self.store.refresh()?;
-                self.tidy_own_dir();
-                return Ok(lock);
-            }
-            std::thread::sleep(LOCK_PAUSE);
-        }
-        Err(RepoError::Busy)
+        self.check_own()?;
+        let file = lock_file(&self.own_dir()?.join("lock"))?;
+        // What others have committed until now.
+        self.store.refresh()?;
+        self.tidy_own_dir();
+        Ok(WorktreeLock { _file: file })
     }
 
     /// [`lock_worktree`](Self::lock_worktree), where there is one.
@@ -357,37 +349,25 @@ impl Repo {
     /// The worktree's lock, unless another command has it.
     pub(super) fn try_lock_worktree(&self) -> Result<Option<WorktreeLock>, RepoError> {
         self.check_own()?;
-        let file = try_lock(&self.own_dir()?.join("lock"))?;
+        let path = self.own_dir()?.join("lock");
+        let file = locks::try_take(&path).map_err(|source| unlockable(&path, source))?;
         Ok(file.map(|file| WorktreeLock { _file: file }))
     }
 }
 
-/// Waits for the exclusive lock of the file at `path`, which is made where it is missing, a few
+/// Waits for the exclusive lock of the file at `path`, which is made where it is missing, some
 /// seconds at most. The lock goes with the handle.
 pub(super) fn lock_file(path: &Path) -> Result<File, RepoError> {
-    for _ in 0..LOCK_TRIES {
-        if let Some(file) = try_lock(path)? {
-            return Ok(file);
-        }
-        std::thread::sleep(LOCK_PAUSE);
-    }
-    Err(RepoError::Busy)
+    let taken = locks::take(path, locks::PATIENCE);
+    taken
+        .map_err(|source| unlockable(path, source))?
+        .map_err(RepoError::Busy)
 }
 
-fn try_lock(path: &Path) -> Result<Option<File>, RepoError> {
-    let io = |source| RepoError::Io {
+fn unlockable(path: &Path, source: std::io::Error) -> RepoError {
+    RepoError::Io {
         action: "lock",
         path: path.to_owned(),
         source,
-    };
-    let file = File::options()
-        .create(true)
-        .append(true)
-        .open(path)
-        .map_err(io)?;
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(std::fs::TryLockError::WouldBlock) => Ok(None),
-        Err(std::fs::TryLockError::Error(e)) => Err(io(e)),
     }
 }

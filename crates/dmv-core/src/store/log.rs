@@ -75,31 +75,48 @@ impl LogPack {
         Ok(self.header()?.is_ok())
     }
 
-    /// Appends one operation and returns when it is durable.
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the next operation goes.
+    pub fn len(&self) -> Result<u64, StoreError> {
+        let len = self.file.len().at("measure", &self.path)?;
+        Ok(len.max(PACK_HEADER_BYTES))
+    }
+
+    /// Whether nothing was ever appended.
+    pub fn is_empty(&self) -> Result<bool, StoreError> {
+        Ok(self.len()? == PACK_HEADER_BYTES)
+    }
+
+    /// Appends one operation and returns when it is durable: the file's new length.
     ///
     /// It goes to the end of the file as it is now: what an earlier crash left there stays.
-    pub fn append(&self, payload: &[u8]) -> Result<(), StoreError> {
+    pub fn append(&self, payload: &[u8]) -> Result<u64, StoreError> {
         let len = u32::try_from(payload.len()).expect("operations are bounded by MAX_OP_BYTES");
         let header = RecordHeader::new(RecordType::Operation, Encoding::Raw, 0, len, len, &[]);
         let mut record = header.encode().to_vec();
         record.extend_from_slice(payload);
         record.extend_from_slice(&header.payload_check(payload));
-        let at = self
-            .file
-            .len()
-            .at("measure", &self.path)?
-            .max(PACK_HEADER_BYTES);
+        let at = self.len()?;
         self.file.write_at(&record, at).at("write to", &self.path)?;
-        self.file.sync().at("sync", &self.path)
+        self.file.sync().at("sync", &self.path)?;
+        Ok(at + record.len() as u64)
     }
 
     /// Every intact operation payload, in file order.
     ///
     /// What lies between is no sign of damage: a crash leaves such stretches, too.
     pub fn operations(&self) -> Result<Vec<Vec<u8>>, StoreError> {
-        let end = self.file.len().at("measure", &self.path)?;
+        self.operations_within(PACK_HEADER_BYTES, self.len()?)
+    }
+
+    /// The same of a stretch of the file.
+    pub fn operations_within(&self, from: u64, end: u64) -> Result<Vec<Vec<u8>>, StoreError> {
+        let end = end.min(self.file.len().at("measure", &self.path)?);
         let mut found = Vec::new();
-        let from = PACK_HEADER_BYTES;
         scan(&*self.file, &self.path, from, end, &mut |_, item| {
             if let Found::Operation(payload) = item {
                 found.push(payload);

@@ -35,7 +35,7 @@ pub use layout::{FileId, PACK_HEADER_BYTES, PackKind};
 pub use log::LogPack;
 pub use marks::{Mark, Marks};
 pub use receive::{CheckedObject, CheckedRecord, Incoming};
-pub use recover::{RecoveredStore, recover_store, repository_of};
+pub use recover::{RecoveredStore, add_closed_segments, recover_store, repository_of};
 pub use send::{Gather, Outgoing};
 pub use table::Place;
 pub use verify::{Damage, PackReport, verify_pack};
@@ -278,6 +278,21 @@ impl Store {
         let path = self.pack_path(segment.pack);
         let file = self.pack_file(segment.pack)?;
         Table::open_segment(&path, file, segment.pack, segment.end)
+    }
+
+    /// Whether a pack has this very segment.
+    pub fn has_segment(&self, segment: &SegmentRow) -> bool {
+        let Ok(file) = self.pack_file(segment.pack) else {
+            return false;
+        };
+        let path = self.pack_path(segment.pack);
+        let len = layout::TRAILER_BYTES;
+        let at = segment.end.checked_sub(len as u64);
+        let bytes = at.and_then(|at| table::read_exactly(&*file, &path, at, len).ok());
+        let trailer = bytes.and_then(|bytes| layout::Trailer::decode(&bytes));
+        let is_there = trailer.is_some_and(|trailer| trailer.start == segment.start);
+        let table = self.open_segment(segment);
+        is_there && table.is_ok_and(|table| table.entries() == segment.entries)
     }
 
     /// The file layer.

@@ -25,12 +25,14 @@ pub struct RecoveredStore {
     pub garbage: Vec<(PathBuf, u64, u64)>,
     /// Files in `packs/` that are no packs of this repository.
     pub foreign: Vec<PathBuf>,
+    /// Packs that another process is writing to: what has an index there counts, the rest waits.
+    pub busy: Vec<PathBuf>,
 }
 
 /// Scans every pack in `packs_dir` and indexes again what lost its index.
 ///
-/// Appends index records where needed; changes nothing that is there. Run it with no writer about:
-/// packs that another process has locked are an error.
+/// Appends index records where needed; changes nothing that is there. Of a pack that another process
+/// has locked, the segments that are closed are taken as they are.
 ///
 /// `progress` is told the bytes read and all there are, and ends the work by returning `false`.
 pub fn recover_store(
@@ -98,12 +100,19 @@ fn recover_pack(
         }
     };
     if !file.try_lock().at("lock", path)? {
-        let source = std::io::Error::from(std::io::ErrorKind::WouldBlock);
-        return Err(StoreError::Io {
-            action: "lock",
-            path: path.to_owned(),
-            source,
-        });
+        out.busy.push(path.to_owned());
+        let from = PACK_HEADER_BYTES;
+        let Some((kind, segments)) = closed_segments(vfs, path, id, repo, from)? else {
+            return Ok(None);
+        };
+        let len = segments.last().map_or(PACK_HEADER_BYTES, |s| s.end);
+        out.catalogue.segments.extend(segments);
+        return Ok(Some(PackRow {
+            id,
+            kind,
+            len,
+            poisoned: false,
+        }));
     }
     let kind = match kind {
         Some(kind) => kind,
@@ -208,6 +217,112 @@ fn recover_pack(
         len,
         poisoned: false,
     }))
+}
+
+/// Brings `catalogue` up to the packs as they are now: segments that were closed since, and packs
+/// that came or went. Returns the segments that are new.
+///
+/// It only reads, also packs that others write to. A closed segment whose job is not published yet
+/// may be among them: objects that nobody names. Everything found is durable.
+///
+/// `locked_too`: also packs that the catalogue does not have and somebody has locked. Unless the
+/// caller holds the right to keep, one of them may be about to be removed.
+pub fn add_closed_segments(
+    vfs: &dyn Vfs,
+    packs_dir: &Path,
+    repo: FileId,
+    catalogue: &mut Catalogue,
+    locked_too: bool,
+) -> Result<Vec<SegmentRow>, StoreError> {
+    let mut found = Vec::new();
+    let mut there = HashSet::new();
+    for name in vfs.list(packs_dir).at("list", packs_dir)? {
+        let Some(id) = name.strip_suffix(".pack").and_then(FileId::from_hex) else {
+            continue;
+        };
+        there.insert(id);
+        if id == repo {
+            continue;
+        }
+        let known = catalogue.packs.iter().position(|row| row.id == id);
+        let from = known.map_or(PACK_HEADER_BYTES, |n| catalogue.packs[n].len);
+        let path = packs_dir.join(&name);
+        let is_stranger = known.is_none() && !locked_too;
+        if is_stranger && !is_unlocked(vfs, &path) {
+            continue;
+        }
+        let Some((kind, segments)) = closed_segments(vfs, &path, id, repo, from)? else {
+            continue;
+        };
+        let Some(len) = segments.last().map(|segment| segment.end) else {
+            continue;
+        };
+        match known {
+            Some(n) => catalogue.packs[n].len = len,
+            None => catalogue.packs.push(PackRow {
+                id,
+                kind,
+                len,
+                poisoned: false,
+            }),
+        }
+        found.extend(segments);
+    }
+    catalogue.packs.retain(|row| there.contains(&row.id));
+    catalogue.segments.extend(&found);
+    catalogue.segments.retain(|row| there.contains(&row.pack));
+    if !found.is_empty() {
+        vfs.sync_dir(packs_dir).at("sync", packs_dir)?;
+    }
+    Ok(found)
+}
+
+fn is_unlocked(vfs: &dyn Vfs, path: &Path) -> bool {
+    let file = vfs.open(path, Open::Append);
+    file.and_then(|file| file.try_lock()).unwrap_or(false)
+}
+
+/// The whole segments of a pack from `from` on, made durable; `None` for what is no pack of this
+/// repository.
+fn closed_segments(
+    vfs: &dyn Vfs,
+    path: &Path,
+    id: FileId,
+    repo: FileId,
+    from: u64,
+) -> Result<Option<(PackKind, Vec<SegmentRow>)>, StoreError> {
+    let file = match vfs.open(path, Open::Read) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        file => file.at("open", path)?,
+    };
+    let mut header = [0; PACK_HEADER_BYTES as usize];
+    let n = file.read_at(&mut header, 0).at("read", path)?;
+    let kind = match PackHeader::decode(&header[..n]) {
+        Ok(header) if header.repo == repo && header.kind != PackKind::Log => header.kind,
+        _ => return Ok(None),
+    };
+    let len = file.len().at("measure", path)?;
+    let mut segments: Vec<SegmentRow> = Vec::new();
+    scan(&*file, path, from, len, &mut |at, found| {
+        let Found::Trailer(trailer) = found else {
+            return Ok(());
+        };
+        let end = at + super::layout::TRAILER_BYTES as u64;
+        if let Some((table, _)) = good_table(path, &file, id, end, &mut |_| Ok(()))? {
+            segments.push(SegmentRow {
+                pack: id,
+                kind,
+                start: trailer.start,
+                end,
+                entries: table.entries(),
+            });
+        }
+        Ok(())
+    })?;
+    if !segments.is_empty() {
+        file.sync().at("sync", path)?;
+    }
+    Ok(Some((kind, segments)))
 }
 
 /// The repository that the packs in a directory belong to, by their headers; `None` when they do

@@ -166,7 +166,7 @@ impl NetError {
             NetError::Repo(RepoError::Store(
                 StoreError::DamagedFile { .. } | StoreError::DamagedTable { .. },
             )) => Code::Damaged,
-            NetError::Repo(RepoError::Busy | RepoError::Freeing) => Code::Busy,
+            NetError::Repo(RepoError::Busy(_) | RepoError::Freeing(_)) => Code::Busy,
             NetError::Repo(RepoError::NotFound(_) | RepoError::NoDatabase(_)) => Code::NoRepository,
             NetError::Repo(RepoError::ForeignOwner(_)) => Code::Denied,
             NetError::Repo(RepoError::TooNew { .. }) => Code::Version,

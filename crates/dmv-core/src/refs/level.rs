@@ -1,0 +1,197 @@
+//! How far the database and the log pack are, compared with one another.
+//!
+//! The row `log` of the table `meta` is the length of the log pack after the last operation that the
+//! database knows. What lies behind it is told apart by `repo::level`.
+
+use super::{
+    Operation, Refs, RefsError, Turn, file_id, index_row, newest, pack_row, put_operation,
+    put_segment, put_segments, segment_row, set,
+};
+use crate::store::{Catalogue, FileId, IndexRow, LogPack, PackRow, SegmentRow};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The row's key.
+const LOG: &str = "log";
+
+/// How far the database is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Level {
+    /// Length of the log pack when it was last changed; `None` in a database of an earlier dmv.
+    pub log_end: Option<u64>,
+    /// The newest operation.
+    pub last: Option<Operation>,
+}
+
+impl Refs {
+    /// How far the database is.
+    pub fn level(&self) -> Result<Level, RefsError> {
+        let conn = self.conn();
+        let _read = conn.unchecked_transaction()?;
+        Ok(Level {
+            log_end: log_end(&conn)?,
+            last: newest(&conn)?,
+        })
+    }
+
+    /// Whether the database has the operation, by number and id.
+    pub fn knows(&self, operation: &Operation) -> Result<bool, RefsError> {
+        let conn = self.conn();
+        let mut query = conn.prepare_cached("SELECT record FROM ops WHERE seq = ?1")?;
+        let seq = i64::try_from(operation.seq).unwrap_or(i64::MAX);
+        let record: Option<Vec<u8>> = query.query_row([seq], |row| row.get(0)).optional()?;
+        let known = record.and_then(|record| Operation::decode(&record).ok());
+        Ok(known.is_some_and(|known| known.id == operation.id))
+    }
+
+    /// Takes over operations that the log pack has behind the last one known here, and segments that
+    /// the packs have. `log_end`: how far the log pack was read.
+    pub fn roll_forward(
+        &self,
+        turn: &Turn,
+        segments: &[SegmentRow],
+        operations: &[Operation],
+        log_end: u64,
+    ) -> Result<(), RefsError> {
+        self.write(turn, |tx| {
+            put_segments(tx, segments)?;
+            put_operations(tx, operations)?;
+            put_log_end(tx, log_end)?;
+            Ok(Some(()))
+        })?;
+        Ok(())
+    }
+
+    /// Replaces everything by what was recovered from packs and log, in one transaction.
+    pub fn rebuild(
+        &self,
+        turn: &Turn,
+        catalogue: &Catalogue,
+        operations: &[Operation],
+        log_end: u64,
+    ) -> Result<(), RefsError> {
+        self.write(turn, |tx| {
+            for table in ["view", "ops", "packs", "segments", "indexes"] {
+                tx.execute(&format!("DELETE FROM {table}"), [])?;
+            }
+            for pack in &catalogue.packs {
+                tx.execute(
+                    "INSERT INTO packs VALUES(?1, ?2, ?3, ?4)",
+                    params![pack.id.0, pack.kind as u8, pack.len as i64, pack.poisoned],
+                )?;
+            }
+            for segment in &catalogue.segments {
+                put_segment(tx, segment)?;
+            }
+            put_operations(tx, operations)?;
+            put_log_end(tx, log_end)?;
+            Ok(Some(()))
+        })?;
+        Ok(())
+    }
+
+    /// Every operation that can be read, in order, as far as the database is readable.
+    pub fn readable_operations(&self) -> Vec<Operation> {
+        let conn = self.conn();
+        let Ok(mut query) = conn.prepare("SELECT record FROM ops ORDER BY seq") else {
+            return Vec::new();
+        };
+        let Ok(rows) = query.query_map([], |row| row.get::<_, Vec<u8>>(0)) else {
+            return Vec::new();
+        };
+        rows.map_while(Result::ok)
+            .filter_map(|record| Operation::decode(&record).ok())
+            .collect()
+    }
+
+    /// Packs that must not be written to, as far as the database is readable.
+    pub fn poisoned(&self) -> Vec<FileId> {
+        let packs = self.catalogue().map(|known| known.packs);
+        let packs = packs.unwrap_or_default().into_iter();
+        packs.filter(|row| row.poisoned).map(|row| row.id).collect()
+    }
+}
+
+/// Everything the tables say, read as one state.
+#[derive(Debug, Default)]
+pub struct Rows {
+    /// Keys and values.
+    pub view: BTreeMap<String, Vec<u8>>,
+    /// Operations by number, undecoded.
+    pub operations: Vec<(u64, Vec<u8>)>,
+    /// Packs.
+    pub packs: Vec<PackRow>,
+    /// All segments, also those that merged indexes stand for.
+    pub segments: Vec<SegmentRow>,
+    /// Merged indexes.
+    pub indexes: Vec<IndexRow>,
+    /// The index of each segment that has one.
+    pub merged: Vec<FileId>,
+}
+
+impl Refs {
+    /// Everything the tables say.
+    pub fn rows(&self) -> Result<Rows, RefsError> {
+        let conn = self.conn();
+        let _read = conn.unchecked_transaction()?;
+        let all = |query: &str| conn.prepare(query);
+        let mut view = all("SELECT key, value FROM view")?;
+        let mut ops = all("SELECT seq, record FROM ops ORDER BY seq")?;
+        let mut packs = all("SELECT id, kind, len, poisoned FROM packs")?;
+        let mut segments = all("SELECT pack, kind, start, end, entries FROM segments")?;
+        let mut indexes = all("SELECT id, entries FROM indexes")?;
+        let mut merged = all("SELECT merged FROM segments WHERE merged IS NOT NULL")?;
+        let operation = |row: &Row| Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get(1)?));
+        Ok(Rows {
+            view: view
+                .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect::<Result<_, _>>()?,
+            operations: ops.query_map([], operation)?.collect::<Result<_, _>>()?,
+            packs: packs.query_map([], pack_row)?.collect::<Result<_, _>>()?,
+            segments: segments
+                .query_map([], segment_row)?
+                .collect::<Result<_, _>>()?,
+            indexes: indexes
+                .query_map([], index_row)?
+                .collect::<Result<_, _>>()?,
+            merged: merged
+                .query_map([], |row| file_id(row, 0))?
+                .collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+fn put_operations(tx: &Transaction, operations: &[Operation]) -> Result<(), RefsError> {
+    for operation in operations {
+        for change in &operation.changes {
+            set(tx, &change.key, change.new.as_deref())?;
+        }
+        put_operation(tx, operation)?;
+    }
+    Ok(())
+}
+
+fn log_end(conn: &Connection) -> Result<Option<u64>, RefsError> {
+    let mut query = conn.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
+    let value: Option<Vec<u8>> = query.query_row([LOG], |row| row.get(0)).optional()?;
+    // One that makes no sense is as good as none.
+    Ok(value.and_then(|value| Some(u64::from_le_bytes(value.try_into().ok()?))))
+}
+
+pub(super) fn put_log_end(tx: &Transaction, end: u64) -> Result<(), RefsError> {
+    let value = end.to_le_bytes();
+    tx.execute("REPLACE INTO meta VALUES(?1, ?2)", params![LOG, value])?;
+    Ok(())
+}
+
+/// Whether the log pack ends where this database left it.
+pub(super) fn check(tx: &Transaction, log: &LogPack, db: &Path) -> Result<(), RefsError> {
+    let len = log.len()?;
+    match log_end(tx)? {
+        Some(end) if end == len => Ok(()),
+        Some(end) if end > len => Err(RefsError::LogBehind(log.path().to_owned())),
+        None if newest(tx)?.is_none() && log.is_empty()? => Ok(()),
+        _ => Err(RefsError::OtherLog(db.to_owned())),
+    }
+}

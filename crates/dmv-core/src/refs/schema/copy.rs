@@ -1,0 +1,132 @@
+//! Reading a database that another process keeps locked.
+//!
+//! Somebody who puts the write-ahead log in order keeps readers out meanwhile, and may be stopped just
+//! then. What lies on the disk can be read all the same: it is what a kill at this moment would
+//! leave. It is copied, and the copy is read, for the other process may go on at any time.
+
+use super::open_reading;
+use crate::fsutil::temp_name;
+use crate::refs::RefsError;
+use rusqlite::Connection;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+
+/// Times that files which change under our hands are copied again.
+const TRIES: usize = 5;
+
+/// Opens a copy of the database and its write-ahead log as they are now.
+pub(super) fn open(path: &Path) -> Result<Connection, RefsError> {
+    let dir = path
+        .parent()
+        .unwrap_or(path)
+        .join(OsString::from_vec(temp_name()));
+    let trouble = |source| RefsError::Lock {
+        path: dir.clone(),
+        source,
+    };
+    std::fs::create_dir(&dir).map_err(trouble)?;
+    let copy = dir.join("refs.db");
+    let read = copied(path, &copy)
+        .map_err(trouble)
+        .and_then(|()| open_reading(&copy));
+    // Its files stay readable as long as they are open.
+    let _ = std::fs::remove_dir_all(&dir);
+    read
+}
+
+/// Copies the database and its log, both as they were at one moment.
+fn copied(from: &Path, to: &Path) -> io::Result<()> {
+    let files = ["db", "db-wal"].map(|end| (from.with_extension(end), to.with_extension(end)));
+    for _ in 0..TRIES {
+        for (from, to) in &files {
+            match std::fs::copy(from, to) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                other => drop(other?),
+            }
+        }
+        // Where the first is still as it was after the second was read, and the second after that,
+        // this is how both were in between.
+        let mut same = true;
+        for (from, to) in &files {
+            same &= !from.exists() && !to.exists() || is_same(from, to)?;
+        }
+        if same {
+            return Ok(());
+        }
+    }
+    Err(io::ErrorKind::WouldBlock.into())
+}
+
+fn is_same(a: &Path, b: &Path) -> io::Result<bool> {
+    let mut files = [File::open(a)?, File::open(b)?];
+    let mut parts = [vec![0; 64 << 10], vec![0; 64 << 10]];
+    loop {
+        let mut lens = [0; 2];
+        for ((file, part), len) in files.iter_mut().zip(&mut parts).zip(&mut lens) {
+            while *len < part.len() {
+                match file.read(&mut part[*len..])? {
+                    0 => break,
+                    n => *len += n,
+                }
+            }
+        }
+        if parts[0][..lens[0]] != parts[1][..lens[1]] {
+            return Ok(false);
+        }
+        if lens[0] == 0 {
+            return Ok(true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::refs::{FileId, Refs, SegmentRow};
+    use crate::store::PackKind;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_database_that_somebody_keeps_locked_is_read_and_not_written()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let temp = tempfile::tempdir()?;
+        let path = temp.path().join("refs.db");
+        let refs = Refs::create(&path)?;
+        let segment = SegmentRow {
+            pack: FileId([1; 16]),
+            kind: PackKind::Data,
+            start: 64,
+            end: 128,
+            entries: 1,
+        };
+        refs.add_segments(&[segment], &[])?;
+        drop(refs);
+        // As one that puts the write-ahead log in order, and is stopped there. What it has written
+        // and not committed does not count.
+        let stopped = Connection::open(&path)?;
+        stopped.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+        stopped.execute_batch("BEGIN EXCLUSIVE; DELETE FROM segments")?;
+        let begin = Instant::now();
+        let copy = Refs::open(&path)?;
+        assert!(begin.elapsed() < Duration::from_secs(5));
+        assert!(copy.is_copy());
+        assert_eq!(copy.catalogue()?.segments, [segment]);
+        let refused = copy.add_segments(&[segment], &[]);
+        assert!(matches!(refused, Err(RefsError::Busy(_))));
+        assert_eq!(copy.catalogue()?.segments, [segment]);
+        drop(copy);
+        drop(stopped);
+        let refs = Refs::open(&path)?;
+        assert!(!refs.is_copy());
+        assert_eq!(refs.catalogue()?.segments, [segment]);
+        let names = std::fs::read_dir(temp.path())?.collect::<Result<Vec<_>, _>>()?;
+        let left = names
+            .iter()
+            .any(|entry| entry.file_name().as_encoded_bytes()[0] == b'.');
+        assert!(!left, "{names:?}");
+        Ok(())
+    }
+}

@@ -1,0 +1,348 @@
+//! The database and the operation log beside one another: recovery beside open repositories, either
+//! of them lost or put back from an earlier time, and what `verify` says of it.
+
+use dmv_core::hash::ObjectId;
+use dmv_core::job::Job;
+use dmv_core::refs::RefsError;
+use dmv_core::repo::{RecoverReport, Repo, RepoError, VerifyDepth, discover, recover};
+use dmv_tests::crashlab::Outcome;
+use dmv_tests::rng::Rng;
+use dmv_tests::scratch::{asked, commit, fast_dir};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use tempfile::TempDir;
+
+/// A repository of a few commits, on a disk.
+struct Subject {
+    _dir: TempDir,
+    root: PathBuf,
+}
+
+impl Subject {
+    fn new() -> Outcome<Subject> {
+        let dir = fast_dir()?;
+        let root = dir.path().join("w");
+        std::fs::create_dir(&root)?;
+        Repo::init(&root, "main", false, asked("init"))?;
+        Ok(Subject { _dir: dir, root })
+    }
+
+    fn open(&self) -> Outcome<Repo> {
+        Ok(Repo::open(&self.root)?)
+    }
+
+    fn dmv(&self) -> PathBuf {
+        self.root.join(".dmv")
+    }
+
+    fn log(&self) -> Outcome<PathBuf> {
+        let id = self.open()?.id();
+        Ok(self.dmv().join("packs").join(format!("{id}.pack")))
+    }
+
+    /// Changes a file and commits it.
+    fn commit(&self, repo: &Repo, n: u64) -> Result<ObjectId, RepoError> {
+        let write = std::fs::write(self.root.join("file"), format!("content {n}"));
+        write.map_err(|e| RepoError::Text(e.to_string()))?;
+        let done = commit(repo, &format!("commit {n}"))?;
+        Ok(done.commit.unwrap_or_else(|| panic!("nothing to commit")))
+    }
+
+    fn recover(&self) -> Outcome<RecoverReport> {
+        Ok(recover(&discover(&self.root)?, &Job::default())?)
+    }
+
+    fn check(&self, depth: VerifyDepth) -> Outcome<Vec<String>> {
+        let report = self.open()?.verify(depth, &Job::default())?;
+        let missing = report.missing.iter().map(|m| format!("missing {}", m.id));
+        Ok(report.files.into_iter().chain(missing).collect())
+    }
+
+    /// The database's files.
+    fn save(&self) -> Outcome<BTreeMap<PathBuf, Option<Vec<u8>>>> {
+        let mut saved = BTreeMap::new();
+        for name in ["refs.db", "refs.db-wal", "refs.db-shm"] {
+            let path = self.dmv().join(name);
+            saved.insert(path.clone(), std::fs::read(&path).ok());
+        }
+        Ok(saved)
+    }
+
+    fn history(&self) -> Outcome<Vec<ObjectId>> {
+        let repo = self.open()?;
+        let mut next = repo.head_commit()?;
+        let mut found = Vec::new();
+        while let Some(id) = next {
+            found.push(id);
+            next = repo.read_commit(&id)?.parents.first().copied();
+        }
+        found.reverse();
+        Ok(found)
+    }
+}
+
+fn put_back(saved: &BTreeMap<PathBuf, Option<Vec<u8>>>) -> Outcome {
+    for (path, content) in saved {
+        match content {
+            Some(content) => std::fs::write(path, content)?,
+            None => drop(std::fs::remove_file(path)),
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_commit_that_began_before_a_recovery_counts_after_it() -> Outcome {
+    let subject = Subject::new()?;
+    let repo = subject.open()?;
+    let first = subject.commit(&repo, 1)?;
+    // It has the database open, as a command that was stopped.
+    let stopped = subject.open()?;
+    subject.recover()?;
+    let second = subject.commit(&stopped, 2)?;
+    assert_eq!(subject.history()?, [first, second]);
+    subject.recover()?;
+    assert_eq!(subject.history()?, [first, second]);
+    assert_eq!(subject.check(VerifyDepth::Full)?, [""; 0]);
+    Ok(())
+}
+
+#[test]
+fn who_has_a_database_open_that_was_replaced_publishes_nothing_into_it() -> Outcome {
+    for damaged in [false, true] {
+        let subject = Subject::new()?;
+        let first = subject.commit(&subject.open()?, 1)?;
+        let stopped = subject.open()?;
+        let db = subject.dmv().join("refs.db");
+        match damaged {
+            true => std::fs::write(&db, "nonsense")?,
+            false => std::fs::remove_file(&db)?,
+        }
+        if !damaged {
+            let refused = subject.commit(&stopped, 2);
+            assert!(matches!(
+                refused,
+                Err(RepoError::Refs(RefsError::Replaced(_)))
+            ));
+        }
+        subject.recover()?;
+        assert!(subject.commit(&stopped, 2).is_err());
+        let second = subject.commit(&subject.open()?, 2)?;
+        drop(stopped);
+        assert_eq!(subject.history()?, [first, second]);
+        assert_eq!(subject.check(VerifyDepth::Full)?, [""; 0]);
+    }
+    Ok(())
+}
+
+#[test]
+fn commits_beside_recoveries_are_all_there_and_verify_finds_nothing() -> Outcome {
+    const COMMITS: u64 = 40;
+    let subject = Subject::new()?;
+    let ends = AtomicBool::new(false);
+    let until = |work: &dyn Fn() -> Result<(), String>| {
+        let mut rounds = 0;
+        while !ends.load(Ordering::Relaxed) {
+            work()?;
+            rounds += 1;
+        }
+        Ok::<u64, String>(rounds)
+    };
+    let (made, recovered, alarms) = std::thread::scope(|scope| {
+        let recoveries = scope.spawn(|| until(&|| recover_at(&subject.root).map(drop)));
+        let checks = scope.spawn(|| until(&|| verify_at(&subject.root)));
+        let mut made = Vec::new();
+        for n in 0..COMMITS {
+            let repo = subject.open().expect("it opens");
+            made.push(subject.commit(&repo, n).expect("it commits"));
+        }
+        ends.store(true, Ordering::Relaxed);
+        (made, recoveries.join(), checks.join())
+    });
+    let rounds = recovered.map_err(|_| "a thread panicked")??;
+    let checked = alarms.map_err(|_| "a thread panicked")??;
+    assert!(rounds > 0 && checked > 0);
+    assert_eq!(subject.history()?, made);
+    assert_eq!(subject.check(VerifyDepth::Full)?, [""; 0]);
+    Ok(())
+}
+
+fn verify_at(root: &Path) -> Result<(), String> {
+    let repo = Repo::open(root).map_err(|e| e.to_string())?;
+    let report = repo.verify(VerifyDepth::Full, &Job::default());
+    let report = report.map_err(|e| e.to_string())?;
+    report.is_ok().then_some(()).ok_or(format!("{report:?}"))
+}
+
+fn recover_at(root: &Path) -> Result<RecoverReport, String> {
+    let place = discover(root).map_err(|e| e.to_string())?;
+    recover(&place, &Job::default()).map_err(|e| e.to_string())
+}
+
+#[test]
+fn an_older_database_goes_on_from_where_the_log_is() -> Outcome {
+    let subject = Subject::new()?;
+    let mut made = vec![subject.commit(&subject.open()?, 0)?];
+    let older = subject.save()?;
+    for n in 1..4 {
+        made.push(subject.commit(&subject.open()?, n)?);
+    }
+    put_back(&older)?;
+    // One that has it open while it is put back is another matter: no command may run then.
+    let repo = subject.open()?;
+    assert_eq!(repo.caught_up(), 3);
+    made.push(subject.commit(&repo, 4)?);
+    assert_eq!(subject.history()?, made);
+    assert_eq!(subject.check(VerifyDepth::Full)?, [""; 0]);
+    subject.recover()?;
+    assert_eq!(subject.history()?, made);
+    Ok(())
+}
+
+#[test]
+fn of_a_forked_log_recovery_keeps_both_histories_within_reach() -> Outcome {
+    let subject = Subject::new()?;
+    let log = subject.log()?;
+    let first = subject.commit(&subject.open()?, 0)?;
+    let (older, short) = (subject.save()?, std::fs::read(&log)?);
+    let lost = [1, 2, 3].map(|n| subject.open().and_then(|r| Ok(subject.commit(&r, n)?)));
+    let lost = lost.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let long = std::fs::read(&log)?;
+    put_back(&older)?;
+    std::fs::write(&log, &short)?;
+    let other = subject.commit(&subject.open()?, 9)?;
+    // As an earlier dmv left it, which went on at the end of the log.
+    let added = std::fs::read(&log)?[short.len()..].to_vec();
+    std::fs::write(&log, [long, added].concat())?;
+    let repo = subject.open()?;
+    assert_eq!(repo.head_commit()?, Some(other));
+    let refused = subject.commit(&repo, 10);
+    assert!(matches!(
+        refused,
+        Err(RepoError::Refs(RefsError::OtherLog(_)))
+    ));
+    assert!(!subject.check(VerifyDepth::Quick)?.is_empty());
+    let report = subject.recover()?;
+    assert_eq!(subject.history()?, [first, other]);
+    let [name] = &report.kept[..] else {
+        return Err(format!("{:?}", report.kept).into());
+    };
+    let repo = subject.open()?;
+    let key = format!("branch/{name}");
+    assert_eq!(repo.refs().get(&key)?, Some(lost[2].as_bytes().to_vec()));
+    for id in lost {
+        repo.read_commit(&id)?;
+    }
+    assert_eq!(subject.recover()?.kept, [""; 0]);
+    subject.commit(&repo, 11)?;
+    assert_eq!(subject.check(VerifyDepth::Full)?, [""; 0]);
+    Ok(())
+}
+
+#[test]
+fn a_log_that_is_lost_or_older_is_reported_and_written_anew() -> Outcome {
+    for lost in [true, false] {
+        let subject = Subject::new()?;
+        let log = subject.log()?;
+        let first = subject.commit(&subject.open()?, 0)?;
+        let short = std::fs::read(&log)?;
+        let second = subject.commit(&subject.open()?, 1)?;
+        match lost {
+            true => std::fs::remove_file(&log)?,
+            false => std::fs::write(&log, short)?,
+        }
+        for depth in [VerifyDepth::Quick, VerifyDepth::Normal, VerifyDepth::Full] {
+            let found = subject.check(depth)?;
+            assert!(found.iter().any(|line| line.contains("operation log")));
+        }
+        let refused = subject.commit(&subject.open()?, 2);
+        assert!(matches!(
+            refused,
+            Err(RepoError::Refs(RefsError::LogBehind(_)))
+        ));
+        assert_eq!(subject.history()?, [first, second]);
+        assert_eq!(subject.recover()?.relogged, if lost { 3 } else { 1 });
+        assert_eq!(subject.check(VerifyDepth::Full)?, [""; 0]);
+        std::fs::remove_file(subject.dmv().join("refs.db"))?;
+        subject.recover()?;
+        assert_eq!(subject.history()?, [first, second]);
+        subject.commit(&subject.open()?, 2)?;
+    }
+    Ok(())
+}
+
+/// Where `needle` is in `bytes`.
+fn places(bytes: &[u8], needle: &[u8]) -> Vec<usize> {
+    let windows = bytes.windows(needle.len()).enumerate();
+    windows
+        .filter(|(_, w)| *w == needle)
+        .map(|(n, _)| n)
+        .collect()
+}
+
+#[test]
+fn a_changed_value_in_the_database_is_noticed_and_mended() -> Outcome {
+    let subject = Subject::new()?;
+    for n in 0..3 {
+        subject.commit(&subject.open()?, n)?;
+    }
+    let made = subject.history()?;
+    let db = subject.dmv().join("refs.db");
+    let good = std::fs::read(&db)?;
+    let rows = || Ok::<_, RepoError>(format!("{:?}", Repo::open(&subject.root)?.refs().rows()?));
+    let right = rows()?;
+    let packs = subject.open()?.refs().catalogue()?.packs;
+    let ids = made.iter().map(|id| id.as_bytes().to_vec());
+    let packs = packs.iter().map(|row| row.id.0.to_vec());
+    let mut tried = 0;
+    for needle in ids.chain(packs) {
+        for at in places(&good, &needle) {
+            let mut bad = good.clone();
+            bad[at + 5] ^= 1;
+            std::fs::write(&db, &bad)?;
+            if rows().is_ok_and(|rows| rows == right) {
+                // Room in a page that is not in use.
+                continue;
+            }
+            let found = subject.check(VerifyDepth::Full);
+            assert!(!found.is_ok_and(|f| f.is_empty()), "at {at}");
+            subject.recover()?;
+            assert_eq!(subject.history()?, made, "at {at}");
+            assert_eq!(subject.check(VerifyDepth::Full)?, [""; 0], "at {at}");
+            tried += 1;
+        }
+    }
+    assert!(tried > 5, "{tried}");
+    Ok(())
+}
+
+/// Random bytes anywhere in the database: recovery gives all commits, whatever was hit.
+#[test]
+fn after_any_damage_to_the_database_recovery_gives_every_commit() -> Outcome {
+    let count = std::env::var("DMV_FLIPS").ok().and_then(|n| n.parse().ok());
+    let subject = Subject::new()?;
+    for n in 0..3 {
+        subject.commit(&subject.open()?, n)?;
+    }
+    let made = subject.history()?;
+    let db = subject.dmv().join("refs.db");
+    let mut rng = Rng::new(11);
+    for round in 0..count.unwrap_or(60u64) {
+        let mut bad = std::fs::read(&db)?;
+        for _ in 0..=rng.below(20) {
+            let at = rng.below(bad.len() as u64) as usize;
+            bad[at] = rng.below(256) as u8;
+        }
+        if round % 8 == 0 {
+            bad.truncate(rng.below(bad.len() as u64) as usize);
+        }
+        std::fs::write(&db, &bad)?;
+        let report = subject.recover();
+        report.map_err(|e| format!("round {round}: {e}"))?;
+        assert_eq!(subject.history()?, made, "round {round}");
+        let found = subject.check(VerifyDepth::Full)?;
+        assert_eq!(found, [""; 0], "round {round}");
+    }
+    Ok(())
+}
