@@ -255,8 +255,9 @@ fn open_in_time(path: &Path) -> Result<Connection, RefsError> {
 }
 
 fn open_writable(path: &Path) -> Result<Connection, RefsError> {
-    // SQLite itself would try for ten seconds to come by the shared memory.
-    if on_read_only(path) {
+    // SQLite itself would try for ten seconds to come by the shared memory, or open for reading what
+    // was to be written.
+    if on_read_only(path) || is_closed_to_us(path) {
         return Err(RefsError::ReadOnly(path.to_owned()));
     }
     let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX
