@@ -26,7 +26,7 @@ done
 llvm() { printf ' -Cllvm-args=-sanitizer-coverage-%s' "$@"; }
 export RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module$(llvm level=4 inline-8bit-counters pc-table trace-compares) -Cdebug-assertions -Coverflow-checks"
 host=$(rustc -vV | sed -n 's/^host: //p')
-"${CARGO:-cargo}" build -q --release --locked --manifest-path fuzz/Cargo.toml --target "$host" --target-dir target/fuzz/build
+"${CARGO:-cargo}" build --release --manifest-path fuzz/Cargo.toml --target "$host" --target-dir target/fuzz/build
 
 passed=0 failed=0
 mkdir -p target/fuzz/failures

@@ -40,8 +40,10 @@ while IFS= read -r line; do
   echo "== $name" >>"$log"
   if ! FROM=$from TO=$to perl -0pi -e 's/\Q$ENV{FROM}\E/$ENV{TO}/ or die "the text is not there\n"' "$tree/$file" 2>>"$log"; then
     verdict="GONE: $file has no such text"
-  elif run_test "$test"; then
+  elif run_test "$test" && status=0 || status=$?; [ "$status" = 0 ]; then
     verdict="NOT NOTICED by $test"
+  elif [ "$status" = 124 ]; then
+    verdict="NO ANSWER in time"
   elif sed -n "/^== $name\$/,\$p" "$log" | grep -q '^error: could not compile'; then
     verdict="DOES NOT BUILD"
   else

@@ -110,7 +110,11 @@ impl Subject {
         }
         let report = repo.verify(VerifyDepth::Full, &Job::default());
         match (report, wrong) {
-            (Ok(report), None) if report.is_ok() => Ok(Effect::Harmless),
+            // Damage that costs nothing, since a whole copy is elsewhere, is told.
+            (Ok(report), None) if report.is_ok() && report.made_good.is_empty() => {
+                Ok(Effect::Harmless)
+            }
+            (Ok(_), None) => Ok(Effect::Noticed),
             (Ok(report), Some(wrong)) if report.is_ok() => {
                 Err(format!("verify says that all is well, but {wrong}").into())
             }
@@ -165,7 +169,10 @@ fn collect(dir: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Outcome {
 fn flip_bits(which: fn(&Path) -> bool, from: usize, count: usize, seed: u64) -> Outcome {
     let subject = Subject::new()?;
     let mut bits: Vec<(&PathBuf, usize)> = Vec::new();
-    for (path, bytes) in subject.good.iter().filter(|(path, _)| which(path)) {
+    // Names of packs are random: their kinds and lengths are not.
+    let mut good: Vec<_> = subject.good.iter().collect();
+    good.sort_by_key(|(path, bytes)| (kind(path), bytes.get(10).copied(), bytes.len()));
+    for (path, bytes) in good.into_iter().filter(|(path, _)| which(path)) {
         bits.extend((0..bytes.len() * 8).map(|bit| (path, bit)));
     }
     Rng::new(seed).shuffle(&mut bits);
@@ -229,5 +236,7 @@ fn a_flipped_bit_of_any_file_is_noticed_or_does_no_harm() -> Outcome {
 fn every_flipped_bit_of_every_file_is_noticed_or_does_no_harm() -> Outcome {
     let count = number("DMV_COUNT", u64::from(u32::MAX)) as usize;
     let from = number("DMV_FROM", 0) as usize;
-    flip_bits(|_| true, from, count, number("DMV_SEED", 1))
+    // Of one kind alone, as the last lines of a run call it.
+    let which = |path: &Path| std::env::var("DMV_ONLY").map_or(true, |only| kind(path) == only);
+    flip_bits(which, from, count, number("DMV_SEED", 1))
 }

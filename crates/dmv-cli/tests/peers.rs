@@ -53,6 +53,22 @@ fn a_clone_that_cannot_write_a_file_is_incomplete() -> Outcome {
     Ok(())
 }
 
+/// As after a power cut while the database is made, and in the last moment of making the repository.
+#[test]
+fn a_bare_clone_goes_on_where_making_the_repository_was_cut_off() -> Outcome {
+    let place = several()?;
+    place.ok(&["init", "--bare", "disk.dmv"])?;
+    let made = place.work().join("disk.dmv");
+    fs::rename(made.join("format"), made.join("format.tmp7"))?;
+    fs::write(made.join("refs.db-journal"), [0; 512])?;
+    place.ok(&["clone", "--bare", "film", "disk.dmv"])?;
+    assert_eq!(
+        tip(&place, "disk.dmv", "main")?,
+        tip(&place, "film", "main")?
+    );
+    Ok(())
+}
+
 #[test]
 fn two_repositories_and_a_disk_between_them() -> Outcome {
     let place = several()?;

@@ -230,14 +230,19 @@ pub fn read_small(vfs: &dyn Vfs, path: &Path, limit: usize) -> io::Result<Vec<u8
 ///
 /// A crash leaves the old file or the new one.
 pub fn write_durably(vfs: &dyn Vfs, path: &Path, data: &[u8]) -> io::Result<()> {
+    let temp = path.with_extension(format!("tmp{}", std::process::id()));
+    write_durably_by(vfs, path, &temp, data)
+}
+
+/// The same with a name for the temporary file, in the same directory.
+pub fn write_durably_by(vfs: &dyn Vfs, path: &Path, temp: &Path, data: &[u8]) -> io::Result<()> {
     let dir = path
         .parent()
         .expect("a file inside a repository has a parent");
-    let temp = path.with_extension(format!("tmp{}", std::process::id()));
-    let _ = vfs.remove(&temp);
-    let file = vfs.open(&temp, Open::CreateNew)?;
+    let _ = vfs.remove(temp);
+    let file = vfs.open(temp, Open::CreateNew)?;
     file.write_at(data, 0)?;
     file.sync()?;
-    vfs.rename(&temp, path)?;
+    vfs.rename(temp, path)?;
     vfs.sync_dir(dir)
 }

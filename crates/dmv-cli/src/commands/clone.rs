@@ -15,7 +15,7 @@ use dmv_core::repo::{
 use dmv_net::session::{Client, NetError, Summary};
 use dmv_net::transport::{Purpose, Url, open_at};
 use serde_json::json;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -274,14 +274,20 @@ fn holds_only_what_init_makes(dir: &Path, bare: bool) -> bool {
             "refs.db",
             "refs.db-wal",
             "refs.db-shm",
+            "refs.db-journal",
+            "refs.lock",
             "slice",
             "slice.lock",
         ],
         false => &[DMV_DIR],
     };
-    std::fs::read_dir(dir).is_ok_and(|mut entries| {
-        entries.all(|entry| entry.is_ok_and(|e| parts.iter().any(|part| e.file_name() == *part)))
-    })
+    let is_part = |name: &OsStr| {
+        // `format` is written last, under another name first.
+        let is_format = bare && name.as_encoded_bytes().starts_with(b"format.tmp");
+        is_format || parts.iter().any(|part| name == *part)
+    };
+    std::fs::read_dir(dir)
+        .is_ok_and(|mut entries| entries.all(|entry| entry.is_ok_and(|e| is_part(&e.file_name()))))
 }
 
 /// What the clone begins with; `None`: there is nothing.

@@ -172,7 +172,8 @@ fn may_be(
     new: &BTreeMap<String, Value>,
 ) -> Result<(), String> {
     let keys: BTreeSet<&String> = is.keys().chain(old.keys()).chain(new.keys()).collect();
-    for key in keys {
+    // What a remote has is noted at any time.
+    for key in keys.into_iter().filter(|key| !key.starts_with("remote/")) {
         let (is, old, new) = (is.get(key), old.get(key), new.get(key));
         if is != old && is.map(|v| &v.meaning) != new.map(|v| &v.meaning) {
             let text = |v: Option<&Value>| v.map_or("absent".into(), |v| v.meaning.clone());
@@ -231,7 +232,7 @@ fn view(dir: &Path) -> Outcome<BTreeMap<String, Value>> {
     let mut view = BTreeMap::new();
     for (key, raw) in repo.refs().with_prefix("")? {
         // What was overwritten: by how often a command ran. Undo tells whether it is there.
-        if key.ends_with("/saved") {
+        if key.ends_with("/saved") || key.ends_with("/saving") {
             continue;
         }
         let meaning = meaning(&repo, &raw);

@@ -2,8 +2,9 @@
 
 use super::RepoError;
 use crate::chunker::CHUNKER;
+use crate::fsutil::{os_str, temp_name};
 use crate::store::FileId;
-use crate::vfs::{OsVfs, read_small, write_durably};
+use crate::vfs::{OsVfs, read_small, write_durably, write_durably_by};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -278,7 +279,9 @@ impl Pointer {
                 self.repository.display()
             )));
         }
-        write_durably(&OsVfs, file, &bytes).map_err(|source| RepoError::Io {
+        // Among the user's files: what a cut leaves has a name that no commit takes.
+        let temp = file.with_file_name(os_str(&temp_name()));
+        write_durably_by(&OsVfs, file, &temp, &bytes).map_err(|source| RepoError::Io {
             action: "write",
             path: file.to_owned(),
             source,
@@ -361,5 +364,28 @@ mod tests {
         for bytes in bad {
             assert_eq!(Pointer::parse(bytes), None, "{}", bytes.escape_ascii());
         }
+    }
+
+    #[test]
+    fn what_a_pointer_cut_off_leaves_is_never_committed() -> Result<(), Box<dyn std::error::Error>>
+    {
+        let dir = tempfile::tempdir()?;
+        let file = dir.path().join(".dmv");
+        // Nothing can take its place: as after a cut before the rename.
+        std::fs::create_dir(&file)?;
+        let pointer = Pointer {
+            repository: "/a".into(),
+            worktree: "side".into(),
+        };
+        assert!(pointer.write(&file).is_err());
+        let mut left = 0;
+        for entry in std::fs::read_dir(dir.path())? {
+            let name = entry?.file_name();
+            let is_temporary = crate::fsutil::is_temp_name(name.as_bytes());
+            assert!(name == ".dmv" || is_temporary, "{name:?}");
+            left += u32::from(is_temporary);
+        }
+        assert_eq!(left, 1);
+        Ok(())
     }
 }

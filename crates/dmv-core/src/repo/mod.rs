@@ -160,6 +160,7 @@ impl Repo {
             db.clone(),
             db.with_extension("db-wal"),
             db.with_extension("db-shm"),
+            db.with_extension("db-journal"),
         ];
         // Its log pack, too: two of them would look like somebody's commits.
         for left in files.into_iter().chain(layout::packs_in(&dmv)) {
