@@ -101,6 +101,7 @@ const CRATES: [(&str, &[&str]); 40] = [
         "rustix",
         &[
             "crates/dmv-core/src/fsutil.rs",
+            "crates/dmv-core/src/fsutil/",
             "crates/dmv-core/src/vfs.rs",
             // Which file system a database lies on.
             "crates/dmv-core/src/refs/schema.rs",

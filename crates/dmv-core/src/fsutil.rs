@@ -5,6 +5,10 @@
 //! directory by swapping a path under it. Every error names the path it is about. Nothing here
 //! knows objects or the worktree's rules.
 
+mod swap;
+
+pub use self::swap::{Untouched, mark_time, set_permissions};
+
 use crate::escape::escape;
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -130,6 +134,8 @@ pub struct FileStat {
     pub kind: FileKind,
     /// Whether its owner may execute it.
     pub exec: bool,
+    /// Its permissions: the lowest twelve bits of its mode.
+    pub mode: u32,
     /// Names the file has.
     pub nlink: u32,
     /// Size in bytes.
@@ -151,6 +157,7 @@ impl FileStat {
         FileStat {
             kind: rustix::fs::FileType::from_raw_mode(stat.st_mode).into(),
             exec: stat.st_mode & 0o100 != 0,
+            mode: stat.st_mode as u32 & 0o7777,
             nlink: stat.st_nlink as u32,
             size: stat.st_size as u64,
             mtime: FileTime {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 #[derive(Debug, Default)]
 pub struct Job {
     cancel: Arc<AtomicBool>,
+    probe: Option<Probe>,
     /// What has been done so far.
     pub progress: Progress,
 }
@@ -61,7 +62,58 @@ impl Progress {
     }
 }
 
+/// What a test sets to look in between the steps of a change of the worktree.
+pub struct Probe {
+    /// Files that are planned at a time.
+    pub portion: usize,
+    /// Called at each moment, on the thread that does the work.
+    pub at: Box<dyn Fn(Moment) + Send + Sync>,
+}
+
+/// A point between two steps of a change of the worktree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// The worktree was compared with its base.
+    Scanned,
+    /// It is decided that nothing would be lost; nothing is touched yet.
+    Checked,
+    /// A portion is about to be carried out.
+    Portion,
+    /// A file or symlink was looked at for the last time, and is about to be replaced or removed.
+    Replacing,
+    /// Everything is written. What was replaced is about to be removed for good.
+    Written,
+}
+
+impl std::fmt::Debug for Probe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Probe")
+            .field("portion", &self.portion)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Job {
+    /// A job that a test looks into.
+    pub fn with_probe(probe: Probe) -> Job {
+        Job {
+            probe: Some(probe),
+            ..Job::default()
+        }
+    }
+
+    /// Tells a test, if one looks in, how far the work is.
+    pub fn reached(&self, moment: Moment) {
+        if let Some(probe) = &self.probe {
+            (probe.at)(moment);
+        }
+    }
+
+    /// How many files are planned at a time where `usual` is the usual number.
+    pub fn portion(&self, usual: usize) -> usize {
+        self.probe.as_ref().map_or(usual, |probe| probe.portion)
+    }
+
     /// Asks the work to stop at the next safe point.
     pub fn cancel(&self) {
         self.cancel.store(true, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! Making the worktree equal to a commit, without losing what is not committed.
 //!
-//! [`check`] decides whether anything would be lost, [`switch`] carries out, [`written`] notes what
-//! was written, [`remember`] writes it into the stat cache, [`restore`] puts single files back;
+//! [`check`] decides whether anything would be lost, [`seen`] tells what was there then, [`switch`]
+//! carries out, [`written`] notes what was written, [`remember`] writes it into the stat cache, [`restore`] puts single files back;
 //! [`coming`] does it beside a transfer.
 
 mod check;
@@ -9,8 +9,10 @@ mod coming;
 mod left;
 mod remember;
 mod restore;
+pub(super) mod seen;
+mod single;
 pub(super) mod switch;
-mod written;
+pub(super) mod written;
 
 use self::switch::Switch;
 use super::conflict::Form;
@@ -20,7 +22,7 @@ use super::worktree::{Head, Tree, WorktreeLock, base_key, head_key, saving_key, 
 use super::{Asked, LackOf, Located, RefKind, Repo, RepoError, Wanted, WorktreeSettings, change};
 use crate::fsutil::SafeDir;
 use crate::hash::ObjectId;
-use crate::job::Job;
+use crate::job::{Job, Moment};
 use crate::object::name::RepoPath;
 use crate::refs::{Change, Effect};
 use crate::subset::Subset;
@@ -280,6 +282,7 @@ impl Repo {
         let mut switch = Switch::new(self, tree, &to.form, to.subset, job);
         switch.brings = to.brings;
         switch.find_dirty(to.settings)?;
+        job.reached(Moment::Scanned);
         match switch.find_what_is_needed(to) {
             // Not one directory at a time, but all of them.
             Err(e @ RepoError::Absent { .. }) => {
@@ -304,6 +307,7 @@ impl Repo {
         if is_case_blind(&tree.own) {
             switch.check_collisions()?;
         }
+        job.reached(Moment::Checked);
         let target = Target {
             tree: to.form.tree,
             subset: to.subset.clone(),
@@ -357,7 +361,10 @@ impl Repo {
         }
         let how = (to.what, to.settings.keep, to.asked);
         let taken = take(self, tree, (&paths, earlier), how, job)?;
-        for path in paths.into_keys() {
+        for (path, overwrite) in paths {
+            if overwrite.committed.is_some() {
+                continue;
+            }
             let seen = taken.seen.get(&path).copied();
             switch.seen.insert(path, seen);
         }

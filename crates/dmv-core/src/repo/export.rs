@@ -9,7 +9,9 @@ use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::look::blob_of;
 use crate::store::FileId;
-use crate::worktree::checkout::{CheckoutError, NewFile, NewSymlink, Plan, Refusal, materialize};
+use crate::worktree::checkout::{
+    Asides, CheckoutError, NewFile, NewSymlink, Plan, Refusal, materialize,
+};
 use crate::worktree::compare_dirs;
 use crate::worktree::snapshot::Problem;
 use std::collections::BTreeSet;
@@ -192,14 +194,16 @@ impl Export<'_> {
             inner: StoreContent(self.repo),
             job: self.job,
         };
-        let report = materialize(self.root, &plan, &content, 0, self.job.cancel_flag());
+        let asides = Asides::new(self.root);
+        let cancel = self.job.cancel_flag();
+        let report = materialize(self.root, &plan, &content, 0, cancel, &asides);
         let report = report.map_err(|e| match e {
             CheckoutError::Cancelled => RepoError::Cancelled,
             CheckoutError::Disk(e) => RepoError::Path(e),
         })?;
-        for stat in report.files.iter().chain(&report.symlinks).flatten() {
+        for placed in report.files.iter().chain(&report.symlinks).flatten() {
             self.report.files += 1;
-            self.report.bytes += stat.size;
+            self.report.bytes += placed.stat.size;
         }
         for refused in report.refused {
             match refused.why {

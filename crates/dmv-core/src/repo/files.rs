@@ -1,7 +1,7 @@
 //! Gives the bytes of stored files to the engine that writes them.
 
 use super::{Repo, RepoError};
-use crate::job::Job;
+use crate::job::{Job, Moment};
 use crate::object::list::{Blob, BlobChunks};
 use crate::worktree::checkout::Content;
 use crossbeam_channel::bounded;
@@ -98,5 +98,9 @@ impl Content<Blob> for Counted<'_> {
         })?;
         Job::add(&progress.files, 1);
         Ok(())
+    }
+
+    fn replacing(&self) {
+        self.job.reached(Moment::Replacing);
     }
 }

@@ -11,7 +11,7 @@ use super::{
     Asked, ChangeKind, ConflictAt, LackOf, Located, MergeOptions, MergeReport, PathChange, Repo,
     RepoError, StatusOptions, Wanted, WorktreeSettings, change,
 };
-use crate::fsutil::{FileKind, PathError};
+use crate::fsutil::FileStat;
 use crate::job::Job;
 use crate::merge::{Merged, edit_tree, entry_of};
 use crate::object::ObjectWrite;
@@ -24,7 +24,6 @@ use crate::store::MetaWriter;
 use crate::subset::Subset;
 use crate::worktree::select::{Paths, is_under};
 use crate::worktree::snapshot::Problem;
-use crate::worktree::split_path;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::os::unix::fs::PermissionsExt;
@@ -86,13 +85,21 @@ impl Repo {
         let (with_file, without): (Vec<_>, Vec<_>) = these.into_iter().partition(has_file);
         let shown = |at: ConflictAt| form.shown.iter().find(|shown| shown.at.path == at.path);
         let with_file: Vec<&Shown> = with_file.into_iter().filter_map(shown).collect();
-        let changes = self.changes_by_path(&tree, settings, job)?;
-        let open = open_of(&tree, &form, changes.clone());
+        let mut switch = Switch::new(self, &tree, &form, &tree.subset, job);
+        switch.find_dirty(settings)?;
+        let open = open_of(&tree, &form, switch.dirty.clone());
         let mut lost = Vec::new();
         for shown in &with_file {
             let path = shown.at.path.as_bytes();
-            if changes.contains_key(path) && !self.is_a_side(&tree, shown)? {
-                lost.push(path.to_vec());
+            if !switch.dirty.contains_key(path) {
+                continue;
+            }
+            match stat_of(&tree.root, path) {
+                Some(stat) if self.is_a_side(&tree, shown, &stat)? => {
+                    switch.note_found(path, &stat);
+                }
+                Some(_) => lost.push(path.to_vec()),
+                None => {}
             }
         }
         if !lost.is_empty() {
@@ -107,7 +114,6 @@ impl Repo {
             let place = (&tree, &form, &commit);
             self.keep_choice(place, &without, choice, settings, asked, &mut report, job)?;
         }
-        let mut switch = Switch::new(self, &tree, &form, &tree.subset, job);
         for shown in with_file {
             let is_open = open.iter().any(|path| path == shown.at.path.as_bytes());
             let mut beside = shown.sides.clone();
@@ -115,7 +121,7 @@ impl Repo {
                 beside.extend(self.left_beside(&tree, &shown.at)?);
             }
             let made = match choice {
-                Choice::With(file) => self.copy_in(&tree, &shown.at.path, file)?,
+                Choice::With(file) => copy_in(&mut switch, &shown.at.path, file)?,
                 choice => self.put_chosen(&tree, &mut switch, shown, choice)?,
             };
             beside.retain(|(path, _)| !made.contains(path));
@@ -248,19 +254,21 @@ impl Repo {
         Ok((report, done))
     }
 
-    /// Whether a conflict's file is nothing but what one of its sides has, or is not there.
-    pub(super) fn is_a_side(&self, tree: &Tree, shown: &Shown) -> Result<bool, RepoError> {
+    /// Whether a conflict's file, whose stat is `stat`, is nothing but what one of its sides has.
+    pub(super) fn is_a_side(
+        &self,
+        tree: &Tree,
+        shown: &Shown,
+        stat: &FileStat,
+    ) -> Result<bool, RepoError> {
         let path = shown.at.path.as_bytes();
-        let Some(stat) = stat_of(&tree.root, path) else {
-            return Ok(true);
-        };
         let conflict = &shown.at.conflict;
         let terms = conflict.sides.iter().chain(&conflict.bases).flatten();
         let name = last_name(&shown.at.path);
         for term in terms.filter(|term| term.kind != Kind::Directory) {
             let entry = entry_of(&name, term, None);
             // What cannot be read is somebody's.
-            if let Ok(true) = same_as(self, &tree.root, path, &entry, &stat) {
+            if let Ok(true) = same_as(self, &tree.root, path, &entry, stat) {
                 return Ok(true);
             }
         }
@@ -311,11 +319,12 @@ impl Repo {
             .iter()
             .any(|(path, term)| *path == at.path && term.kind != Kind::Directory);
         if !is_kept {
-            self.remove_file(tree, &at.path)?;
+            switch.remove_file(&at.path)?;
         }
         let mut pending = Pending::default();
         for (path, term) in &wanted {
             let entry = entry_of(&last_name(path), term, None);
+            switch.allow_same(path, &entry);
             if term.kind != Kind::Directory {
                 switch.add(&mut pending, path.as_bytes().to_vec(), &entry)?;
                 continue;
@@ -327,6 +336,7 @@ impl Repo {
                 Ok(ControlFlow::Continue(()))
             })?;
             for (path, entry) in below {
+                switch.allow_same(&path, &entry);
                 switch.add(&mut pending, path.as_bytes().to_vec(), &entry)?;
             }
         }
@@ -377,51 +387,26 @@ impl Repo {
         };
         Ok(all.into_iter().map(entry).collect())
     }
+}
 
-    /// Removes what is at `path` unless it is a directory.
-    pub(super) fn remove_file(&self, tree: &Tree, path: &RepoPath) -> Result<(), RepoError> {
-        let there = stat_of(&tree.root, path.as_bytes());
-        if let (Some((dir, name)), Some(stat)) = (split_path(path.as_bytes()), there)
-            && stat.kind != FileKind::Dir
-        {
-            tree.root.open_dir(dir)?.unlink(name)?;
-        }
-        Ok(())
+/// Puts a copy of `file` at `path`.
+fn copy_in(
+    switch: &mut Switch<'_>,
+    path: &RepoPath,
+    file: &PathBuf,
+) -> Result<Vec<RepoPath>, RepoError> {
+    let io = |source| RepoError::Io {
+        action: "read",
+        path: file.clone(),
+        source,
+    };
+    let meta = std::fs::metadata(file).map_err(io)?;
+    if !meta.is_file() {
+        return Err(io(no_file()));
     }
-
-    /// Puts a copy of `file` at `path`.
-    fn copy_in(
-        &self,
-        tree: &Tree,
-        path: &RepoPath,
-        file: &PathBuf,
-    ) -> Result<Vec<RepoPath>, RepoError> {
-        let io = |source| RepoError::Io {
-            action: "read",
-            path: file.clone(),
-            source,
-        };
-        let mut from = std::fs::File::open(file).map_err(io)?;
-        let meta = from.metadata().map_err(io)?;
-        if !meta.is_file() {
-            return Err(io(no_file()));
-        }
-        let Some((dir, name)) = split_path(path.as_bytes()) else {
-            return Ok(Vec::new());
-        };
-        let dir = tree.root.open_dir(dir)?;
-        let (mut to, temp) = dir.create_temp(meta.permissions().mode() & 0o100 != 0)?;
-        let copied = std::io::copy(&mut from, &mut to).and_then(|_| to.sync_data());
-        let placed = copied
-            .map_err(|e| PathError::new("write", dir.path_of(name), e))
-            .and_then(|()| dir.rename(&temp, name));
-        if let Err(e) = placed {
-            // The failure matters more than one of tidying up after it.
-            let _ = dir.unlink(&temp);
-            return Err(e.into());
-        }
-        Ok(vec![path.clone()])
-    }
+    let exec = meta.permissions().mode() & 0o100 != 0;
+    switch.copy_in(path, file, exec)?;
+    Ok(vec![path.clone()])
 }
 
 impl ConflictAt {

@@ -19,7 +19,7 @@ use crate::merge::{Edits, edit_tree};
 use crate::object::ObjectWrite;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, TreeSummary, lookup_path};
-use crate::worktree::checkout::{CheckoutError, Plan, Refusal, Removal, materialize};
+use crate::worktree::checkout::{Asides, CheckoutError, Plan, Refusal, Removal, materialize};
 use crate::worktree::scan::Select;
 use crate::worktree::snapshot::Problem;
 use crate::worktree::split_path;
@@ -305,12 +305,13 @@ impl Repo {
             |dir: &Vec<u8>| stat_of(&tree.root, dir).is_some_and(|s| s.kind == FileKind::Dir);
         plan.remove_dirs.retain(kept);
         let content = super::files::StoreContent(self);
-        let done = materialize(&tree.root, &plan, &content, 1, job.cancel_flag());
+        let asides = Asides::new(&tree.root);
+        let done = materialize(&tree.root, &plan, &content, 1, job.cancel_flag(), &asides);
         let done = done.map_err(|e| match e {
             CheckoutError::Cancelled => RepoError::Cancelled,
             CheckoutError::Disk(e) => RepoError::Path(e),
         })?;
-        let left = done.refused.into_iter();
+        let left = done.refused.into_iter().chain(asides.finish());
         let left = left.filter(|refused| !matches!(refused.why, Refusal::NotEmpty));
         problems.extend(left.map(|refused| Problem {
             path: refused.path,

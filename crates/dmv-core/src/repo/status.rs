@@ -1,5 +1,7 @@
 //! What differs between the worktree and the commit it is on.
 
+use super::checkout::seen::Seen;
+use super::checkout::written::Written;
 use super::moved::{BranchMoved, moved};
 use super::worktree::{Head, Tree};
 use super::{Repo, RepoError, Unfinished, Whose, WorktreeSettings, settle};
@@ -107,7 +109,7 @@ impl Repo {
         };
         let tree = self.tree(&options.settings)?;
         let known = tree.known(self);
-        let (mut out, cache) = self.survey(&tree, &*known, options, job, false)?;
+        let (mut out, cache) = self.survey(&tree, &*known, options, job, None)?;
         if let Some(form) = &tree.form {
             let changes = std::mem::take(&mut out.changes);
             let told = settle::explain(&tree.root, form, changes);
@@ -129,16 +131,34 @@ impl Repo {
         job: &Job,
     ) -> Result<Vec<PathChange>, RepoError> {
         let known = tree.known(self);
-        Ok(self.survey(tree, &*known, options, job, true)?.0.changes)
+        let mut compared = Written::default();
+        let told = self.survey(tree, &*known, options, job, Some(&mut compared))?;
+        Ok(told.0.changes)
     }
 
+    /// The same, with what was seen of all other files.
+    pub(super) fn changes_and_seen<'a>(
+        &'a self,
+        tree: &'a Tree,
+        options: &StatusOptions<'_>,
+        job: &Job,
+    ) -> Result<(Vec<PathChange>, Seen<'a>), RepoError> {
+        let known = tree.known(self);
+        let mut compared = Written::default();
+        let told = self.survey(tree, &*known, options, job, Some(&mut compared))?;
+        let changes = told.0.changes;
+        Ok((changes, Seen::new(known, compared)))
+    }
+
+    /// For commands that hold the lock, leftovers of others are removed, and `compared` gets the
+    /// fingerprints of files that turned out equal.
     fn survey<'a>(
         &'a self,
         tree: &'a Tree,
         known: &'a dyn Known,
         options: &StatusOptions<'_>,
         job: &Job,
-        tidy: bool,
+        compared: Option<&'a mut Written>,
     ) -> Result<(StatusReport, Option<CacheUpdate<'a>>), RepoError> {
         let (head, commit) = (self.head()?, self.head_commit()?);
         let mut status = Status {
@@ -148,7 +168,8 @@ impl Repo {
             known,
             cache: CacheUpdate::new(&tree.own, self.id.0, &tree.subset, known),
             cache_failed: self.whose == Whose::Foreign,
-            tidy,
+            own: &tree.own,
+            compared,
             started: match self.whose {
                 Whose::Own => fs_now(&tree.own),
                 Whose::Foreign => machine_now(),
@@ -208,8 +229,9 @@ struct Status<'a> {
     cache: CacheUpdate<'a>,
     /// The cache cannot be written: what is learnt is not remembered.
     cache_failed: bool,
-    /// Whether leftovers of a checkout that was killed are removed.
-    tidy: bool,
+    own: &'a SafeDir,
+    /// Where files are noted that turned out equal, for a command that holds the lock.
+    compared: Option<&'a mut Written>,
     started: crate::fsutil::FileTime,
     out: StatusReport,
 }
@@ -235,12 +257,14 @@ impl Status<'_> {
             });
         }
         let mut refreshed: Vec<(Vec<u8>, Kind, Fingerprint)> = Vec::new();
+        let mut equal = Vec::new();
         for (name, state) in scan.entries() {
             let path = join(&scan.path, name);
             match state {
                 State::Suspect { kind, stat } => match self.compare(&path, kind, stat)? {
                     Some(true) => {
                         let fingerprint = trusted_fingerprint(stat, self.started);
+                        equal.push((name, fingerprint));
                         if fingerprint != Fingerprint::SUSPECT {
                             refreshed.push((name.to_vec(), kind, fingerprint));
                         }
@@ -251,11 +275,16 @@ impl Status<'_> {
                 State::New { .. } => self.change(path, ChangeKind::Added),
                 State::Gone {
                     kind: Kind::Directory,
-                } => self.gone_dir(&path)?,
+                } => {
+                    self.gone_dir(&path)?;
+                    // It may come back as it was.
+                    self.cache.keep_all_under(path);
+                }
                 State::Gone { .. } => self.change(path, ChangeKind::Deleted),
                 State::TypeChanged { was, now } => {
                     if was == Kind::Directory {
                         self.gone_dir(&path)?;
+                        self.cache.keep_all_under(path.clone());
                     }
                     match (was, now) {
                         (Kind::Directory, _) => self.change(path, ChangeKind::Added),
@@ -272,6 +301,9 @@ impl Status<'_> {
                 State::Outside { .. } => self.out.outside.push(path),
                 State::Skipped { known, reason } => self.skipped(path, known, reason),
             }
+        }
+        if let (Some(compared), false) = (&mut self.compared, equal.is_empty()) {
+            compared.note(self.own, &scan.path, equal.into_iter());
         }
         if scan.is_new_and_empty() {
             match self.out.subset.includes(&scan.path, true) {
@@ -336,7 +368,7 @@ impl Status<'_> {
                 let why = std::io::Error::from_raw_os_error(errno).to_string();
                 self.out.problems.push(Problem { path, why });
             }
-            Skip::Temporary if self.tidy => {
+            Skip::Temporary if self.compared.is_some() => {
                 // Whoever made it is gone, for it had the worktree's lock. If it stays, no harm.
                 let _ = split_path(&path)
                     .map(|(dir, name)| self.root.open_dir(dir).and_then(|dir| dir.unlink(name)));

@@ -151,7 +151,7 @@ impl Tree {
     }
 }
 
-/// The stat cache, with the tree behind it for a section that is damaged.
+/// The stat cache, with the tree behind it for a section that is damaged or not there.
 struct ByCache<'a> {
     cache: &'a StatCache,
     tree: TreeKnown<'a>,
@@ -164,8 +164,9 @@ impl Known for ByCache<'_> {
     ) -> Result<Option<crate::worktree::statcache::Section>, Box<dyn std::error::Error + Send + Sync>>
     {
         match self.cache.section(dir) {
-            Ok(section) => Ok(section),
-            Err(_) => self.tree.section(dir),
+            Ok(Some(section)) => Ok(Some(section)),
+            // The cache is derived: what it lacks says nothing about the directory.
+            Ok(None) | Err(_) => self.tree.section(dir),
         }
     }
 }

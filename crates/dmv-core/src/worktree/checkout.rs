@@ -5,6 +5,11 @@
 //! A path where that does not hold is refused and reported, and the rest goes on. What to do is
 //! the caller's decision; here it is only done.
 //!
+//! How an entry is replaced: the new one is written beside it, both change names in one step, and
+//! the old one is compared once more with what was seen just before. It stays aside until all is
+//! done ([`aside`]), so that somebody who was about to write to it loses nothing. What is removed
+//! waits in the same way.
+//!
 //! How a file gets its name: in a directory that this very run has made, it is created under it;
 //! elsewhere it is written under a temporary name and renamed, so that a reader sees the old file or
 //! the new one. The first way is half as fast again as the second (59,000 against 38,000 files of
@@ -14,14 +19,23 @@
 //! Nothing is synced: the caller does that once, for everything
 //! ([`sync_filesystem`](crate::fsutil::sync_filesystem)).
 
+mod aside;
+
+pub use self::aside::Asides;
+
+use self::aside::give_back;
+use super::statcache::trusted_fingerprint;
 use super::{refused_name, split_path};
-use crate::fsutil::{FileKind, FileStat, Fingerprint, PathError, SafeDir, stat_file};
+use crate::fsutil::{
+    FileKind, FileStat, FileTime, Fingerprint, PathError, SafeDir, mark_time, set_permissions,
+    stat_file,
+};
 use crate::vfs::start_writeback;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Entries of one directory that a thread does at a time.
 const BATCH: usize = 1024;
@@ -39,6 +53,10 @@ pub trait Content<B: ?Sized>: Sync {
         blob: &B,
         sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
     ) -> Result<(), BoxError>;
+
+    /// Called when an entry was looked at for the last time, before it is replaced or removed: a
+    /// test can change it then.
+    fn replacing(&self) {}
 }
 
 /// What is to be done, in this order. Each list is sorted by directory.
@@ -108,14 +126,32 @@ pub struct NewSymlink {
 #[derive(Debug, Default)]
 pub struct Report {
     /// For each file of the plan what it is now; `None` if it was refused.
-    ///
-    /// For the stat cache, take [`trusted_fingerprint`](super::statcache::trusted_fingerprint) of
-    /// it and of the time at the end of the run.
-    pub files: Vec<Option<FileStat>>,
+    pub files: Vec<Option<Placed>>,
     /// The same for each symlink.
-    pub symlinks: Vec<Option<FileStat>>,
+    pub symlinks: Vec<Option<Placed>>,
+    /// Files and symlinks that were removed.
+    pub removed: u64,
     /// What was not done.
     pub refused: Vec<Refused>,
+}
+
+/// A file or symlink that was put in its place.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed {
+    /// Its stat.
+    pub stat: FileStat,
+    /// Somebody has written to it already.
+    pub touched: bool,
+}
+
+impl Placed {
+    /// What the stat cache may say of it after a run that ended at `ended`.
+    pub fn fingerprint(&self, ended: FileTime) -> Fingerprint {
+        match self.touched {
+            true => Fingerprint::SUSPECT,
+            false => trusted_fingerprint(&self.stat, ended),
+        }
+    }
 }
 
 /// A path that was left as it was.
@@ -136,6 +172,9 @@ pub enum Refusal {
     /// What is there is not what the plan saw.
     #[error("it was changed meanwhile")]
     Changed,
+    /// The same, and so was what had taken its place; what it was before is at this path.
+    #[error("it was changed twice meanwhile; the other version is {}", crate::object::name::escape(.0))]
+    Twice(Vec<u8>),
     /// A directory that was to be removed holds something.
     #[error("the directory is not empty")]
     NotEmpty,
@@ -162,13 +201,14 @@ pub enum CheckoutError {
 }
 
 /// Carries out `plan` in the worktree at `root`, with `threads` threads; 0 for one per processor,
-/// at least two.
+/// at least two. What it replaces or removes waits among `asides`.
 pub fn materialize<B: Sync>(
     root: &SafeDir,
     plan: &Plan<B>,
     content: &dyn Content<B>,
     threads: usize,
     cancel: &AtomicBool,
+    asides: &Asides<'_>,
 ) -> Result<Report, CheckoutError> {
     let threads = match threads {
         0 => std::thread::available_parallelism().map_or(2, |n| n.get().max(2)),
@@ -181,12 +221,14 @@ pub fn materialize<B: Sync>(
     };
     let mut report = Report::default();
     let refused = &mut report.refused;
-    run.each(
+    let place = Place { content, asides };
+    let removed = run.each(
         &plan.remove,
         |r| &r.path,
         refused,
-        |dir, name, removal| remove(dir, name, removal.expected),
+        |dir, name, removal| place.remove(dir, name, removal),
     )?;
+    report.removed = removed.iter().flatten().count() as u64;
     for path in plan.remove_dirs.iter().rev() {
         if let Err(why) = split(path).and_then(|(dir, name)| remove_dir(root, dir, name)) {
             refused.push(refuse(path, why)?);
@@ -200,10 +242,15 @@ pub fn materialize<B: Sync>(
         |dir, name, file| {
             let fresh =
                 !plan.rename_always && dir_of(&file.path).is_some_and(|dir| made.contains(dir));
-            write_file(dir, name, file, content, fresh, cancel)
+            place.write_file(dir, name, file, fresh, cancel)
         },
     )?;
-    report.symlinks = run.each(&plan.symlinks, |l| &l.path, refused, make_symlink)?;
+    report.symlinks = run.each(
+        &plan.symlinks,
+        |l| &l.path,
+        refused,
+        |dir, name, link| place.make_symlink(dir, name, link),
+    )?;
     Ok(report)
 }
 
@@ -364,15 +411,6 @@ fn refuse(path: &[u8], why: Refusal) -> Result<Refused, CheckoutError> {
     }
 }
 
-fn remove(dir: &SafeDir, name: &[u8], expected: Fingerprint) -> Result<(), Refusal> {
-    match dir.stat_opt(name)? {
-        // Somebody was faster.
-        None => Ok(()),
-        Some(stat) if stat.fingerprint() == expected => Ok(dir.unlink(name)?),
-        Some(_) => Err(Refusal::Changed),
-    }
-}
-
 fn remove_dir(root: &SafeDir, dir: &[u8], name: &[u8]) -> Result<(), Refusal> {
     let removed = root.open_dir(dir).and_then(|dir| dir.remove_dir(name));
     match removed {
@@ -396,34 +434,6 @@ fn make_dir(parent: &SafeDir, name: &[u8]) -> Result<bool, Refusal> {
     }
 }
 
-fn write_file<B>(
-    dir: &SafeDir,
-    name: &[u8],
-    new: &NewFile<B>,
-    content: &dyn Content<B>,
-    fresh: bool,
-    cancel: &AtomicBool,
-) -> Result<FileStat, Refusal> {
-    check_replaced(dir, name, new.replaces)?;
-    let direct = fresh && new.replaces.is_none();
-    let (mut file, created) = match direct {
-        true => (
-            dir.create_new(name, new.exec).map_err(occupied)?,
-            name.to_vec(),
-        ),
-        false => dir.create_temp(new.exec)?,
-    };
-    let mut finish = || {
-        fill(dir, name, &mut file, &new.blob, content, cancel)?;
-        if !direct {
-            put_in_place(dir, &created, name, new.replaces)?;
-        }
-        // After the rename, which counts as a change.
-        stat_file(&file).map_err(|e| dir.error("stat", name, e).into())
-    };
-    finish().inspect_err(|_| discard(dir, &created))
-}
-
 fn fill<B>(
     dir: &SafeDir,
     name: &[u8],
@@ -431,7 +441,7 @@ fn fill<B>(
     blob: &B,
     content: &dyn Content<B>,
     cancel: &AtomicBool,
-) -> Result<(), Refusal> {
+) -> Result<u64, Refusal> {
     let mut failed = None;
     let (mut written, mut begun) = (0u64, 0u64);
     let result = content.write_blob(blob, &mut |bytes| {
@@ -453,48 +463,181 @@ fn fill<B>(
     });
     match failed {
         Some(e) => Err(dir.error("write", name, e).into()),
-        None => result.map_err(Refusal::Content),
+        None => result.map(|()| written).map_err(Refusal::Content),
     }
 }
 
-fn make_symlink(dir: &SafeDir, name: &[u8], link: &NewSymlink) -> Result<FileStat, Refusal> {
-    check_replaced(dir, name, link.replaces)?;
-    if link.replaces.is_none() {
-        dir.symlink(&link.target, name).map_err(occupied)?;
-    } else {
-        let temp = dir.symlink_temp(&link.target)?;
-        put_in_place(dir, &temp, name, link.replaces).inspect_err(|_| discard(dir, &temp))?;
-    }
-    Ok(dir.stat(name)?)
+/// How single entries are put in place.
+struct Place<'a, B> {
+    content: &'a dyn Content<B>,
+    asides: &'a Asides<'a>,
 }
 
-/// Gives the finished entry `temp` its name.
-fn put_in_place(
-    dir: &SafeDir,
-    temp: &[u8],
-    name: &[u8],
-    replaces: Option<Fingerprint>,
-) -> Result<(), Refusal> {
-    match replaces {
-        None => dir.rename_noreplace(temp, name).map_err(occupied),
-        Some(_) => {
-            // Writing may have taken long, so look again.
-            check_replaced(dir, name, replaces)?;
-            Ok(dir.rename(temp, name)?)
+impl<B> Place<'_, B> {
+    fn remove(&self, dir: &SafeDir, name: &[u8], removal: &Removal) -> Result<(), Refusal> {
+        let Some(seen) = dir.stat_opt(name)? else {
+            return Ok(()); // Somebody was faster.
+        };
+        if seen.fingerprint() != removal.expected {
+            return Err(Refusal::Changed);
         }
+        self.content.replacing();
+        let root = self.asides.root();
+        let temp = match dir.move_aside(name, root) {
+            Ok(Some(temp)) => temp,
+            Ok(None) => return Ok(dir.unlink(name)?),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(e) => return Err(e.into()),
+        };
+        let now = root.stat_opt(&temp).ok().flatten();
+        if now.is_some_and(|now| now.untouched() != seen.untouched()) {
+            let kept = self.asides.bring_back(root, &temp, &removal.path)?;
+            return Err(kept.map_or(Refusal::Changed, Refusal::Twice));
+        }
+        self.asides.removed(&removal.path, temp, &seen);
+        Ok(())
+    }
+
+    fn write_file(
+        &self,
+        dir: &SafeDir,
+        name: &[u8],
+        new: &NewFile<B>,
+        fresh: bool,
+        cancel: &AtomicBool,
+    ) -> Result<Placed, Refusal> {
+        let before = check_replaced(dir, name, new.replaces)?;
+        let direct = fresh && before.is_none();
+        let (mut file, created) = match direct {
+            true => (
+                dir.create_growing(name, new.exec).map_err(occupied)?,
+                name.to_vec(),
+            ),
+            false => dir.create_temp(new.exec)?,
+        };
+        let (mut ours, mut is_placed) = (None, false);
+        let mut finish = || {
+            let stat = |file: &File| stat_file(file).map_err(|e| dir.error("stat", name, e));
+            ours = Some(stat(&file)?);
+            let written = fill(dir, name, &mut file, &new.blob, self.content, cancel)?;
+            let mut complete = stat(&file)?;
+            if complete.size != written {
+                return Err(Refusal::Changed);
+            }
+            if let Some(before) = before.filter(|before| before.kind == FileKind::File) {
+                keep_permissions(&file, &mut complete, before.mode, new.exec)
+                    .map_err(|e| dir.error("set permissions of", name, e))?;
+            }
+            // Where that cannot be told apart, a write in the same tick of the clock cannot either.
+            if let Ok(marked) = mark_time(&file, &complete, odd()) {
+                complete.mtime = marked;
+            }
+            if !direct {
+                is_placed = true;
+                self.put_in_place(dir, &created, name, &new.path, new.replaces, &complete)?;
+            }
+            // After the rename, which counts as a change.
+            let stat = stat(&file)?;
+            let touched = stat.untouched() != complete.untouched();
+            Ok(Placed { stat, touched })
+        };
+        finish().inspect_err(|why| match (direct, ours) {
+            (false, _) if !is_placed => discard(dir, &created),
+            // What somebody has written into it, or put in its place, is not ours to remove.
+            (true, Some(ours))
+                if !matches!(why, Refusal::Changed) && dir.is_same_file(name, &ours) =>
+            {
+                discard(dir, name);
+            }
+            _ => {}
+        })
+    }
+
+    fn make_symlink(
+        &self,
+        dir: &SafeDir,
+        name: &[u8],
+        link: &NewSymlink,
+    ) -> Result<Placed, Refusal> {
+        check_replaced(dir, name, link.replaces)?;
+        let temp = dir.symlink_temp(&link.target)?;
+        let ours = dir.stat(&temp).inspect_err(|_| discard(dir, &temp))?;
+        self.put_in_place(dir, &temp, name, &link.path, link.replaces, &ours)?;
+        let stat = dir.stat(name)?;
+        let touched = stat.untouched() != ours.untouched();
+        Ok(Placed { stat, touched })
+    }
+
+    /// Gives the finished entry `temp`, whose stat is `ours`, its name, or removes it.
+    fn put_in_place(
+        &self,
+        dir: &SafeDir,
+        temp: &[u8],
+        name: &[u8],
+        path: &[u8],
+        replaces: Option<Fingerprint>,
+        ours: &FileStat,
+    ) -> Result<(), Refusal> {
+        let exchange = || {
+            // Writing may have taken long, so look again.
+            let seen = check_replaced(dir, name, replaces)?;
+            self.content.replacing();
+            if seen.is_none() {
+                dir.rename_noreplace(temp, name).map_err(occupied)?;
+                return Ok(None);
+            }
+            match dir.exchange(temp, name) {
+                Ok(true) => Ok(seen),
+                Ok(false) => Ok(dir.rename(temp, name).map(|()| None)?),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => Err(Refusal::Changed),
+                Err(e) => Err(e.into()),
+            }
+        };
+        let Some(seen) = exchange().inspect_err(|_| discard(dir, temp))? else {
+            return Ok(());
+        };
+        let out = dir.stat_opt(temp).ok().flatten();
+        if out.is_some_and(|out| out.untouched() != seen.untouched()) {
+            let kept = give_back(dir, temp, name, ours.untouched())?;
+            return Err(kept.map_or(Refusal::Changed, Refusal::Twice));
+        }
+        let (temp, ours) = (temp.to_vec(), ours.untouched());
+        self.asides.replaced(path, temp, &seen, ours);
+        Ok(())
     }
 }
 
+/// Gives a new file, whose stat is `new`, the permissions of the one that it replaces, but for the
+/// executable bit.
+fn keep_permissions(file: &File, new: &mut FileStat, before: u32, exec: bool) -> io::Result<()> {
+    let mode = match exec {
+        true => before | 0o100 | (before & 0o444) >> 2,
+        false => before & !0o111,
+    };
+    if mode & 0o777 != new.mode & 0o777 {
+        set_permissions(file, mode)?;
+        (new.mode, new.exec) = (mode & 0o777, exec);
+    }
+    Ok(())
+}
+
+/// A number that is another one each time.
+fn odd() -> u64 {
+    static COUNT: AtomicU64 = AtomicU64::new(1);
+    COUNT.fetch_add(619, Ordering::Relaxed)
+}
+
+/// What is to be replaced, which must be as expected.
 fn check_replaced(
     dir: &SafeDir,
     name: &[u8],
     replaces: Option<Fingerprint>,
-) -> Result<(), Refusal> {
+) -> Result<Option<FileStat>, Refusal> {
     let Some(expected) = replaces else {
-        return Ok(());
+        return Ok(None);
     };
     match dir.stat_opt(name)? {
-        Some(stat) if stat.fingerprint() == expected => Ok(()),
+        Some(stat) if stat.fingerprint() == expected => Ok(Some(stat)),
         _ => Err(Refusal::Changed),
     }
 }

@@ -45,41 +45,39 @@ impl<'a> TreeKnown<'a> {
     }
 
     /// The directory in the older cache's tree. That tree need not be stored: it may show conflicts
-    /// of a commit that is no longer the base.
-    fn older_tree(&self, older: &StatCache, dir: &[u8]) -> Result<Option<ObjectId>, ObjectError> {
-        match dir_tree(self.reader, &older.base_tree(), dir) {
-            Err(ObjectError::Missing { .. }) => Ok(None),
-            found => found,
-        }
+    /// of a commit that is no longer the base. Nor need it be whole: a cache only saves time.
+    fn older_tree(&self, older: &StatCache, dir: &[u8]) -> Option<ObjectId> {
+        dir_tree(self.reader, &older.base_tree(), dir)
+            .ok()
+            .flatten()
     }
 
     /// What the older cache says of the directory's entries, with the entries it said it of.
-    fn older_section(&self, dir: &[u8]) -> Result<HashMap<Vec<u8>, Vouched>, ObjectError> {
+    fn older_section(&self, dir: &[u8]) -> HashMap<Vec<u8>, Vouched> {
         let mut out = HashMap::new();
         let Some(older) = self.older else {
-            return Ok(out);
+            return out;
         };
         let Ok(Some(section)) = older.section(dir) else {
-            return Ok(out);
+            return out;
         };
-        let Some(before) = self.older_tree(older, dir)? else {
-            return Ok(out);
+        let Some(before) = self.older_tree(older, dir) else {
+            return out;
         };
         let prints: HashMap<&[u8], Fingerprint> =
             section.iter().map(|e| (e.name, e.fingerprint)).collect();
         let Ok(path) = RepoPath::parse(dir) else {
-            return Ok(out);
+            return out;
         };
-        let before = match entries_in(self.reader, &before, self.subset, &path) {
-            Err(ObjectError::Missing { .. }) => return Ok(out),
-            before => before?,
+        let Ok(before) = entries_in(self.reader, &before, self.subset, &path) else {
+            return out;
         };
         for entry in before {
             if let Some(print) = prints.get(entry.name.as_bytes()) {
                 out.insert(entry.name.as_bytes().to_vec(), (entry, *print));
             }
         }
-        Ok(out)
+        out
     }
 }
 
@@ -101,12 +99,12 @@ impl Known for TreeKnown<'_> {
         // The usual case: the directory is the same in both trees.
         if let Some(cache) = self.older
             && cache.subset() == self.subset_check
-            && self.older_tree(cache, dir)? == Some(tree)
+            && self.older_tree(cache, dir) == Some(tree)
             && let Ok(Some(section)) = cache.section(dir)
         {
             return Ok(Some(section));
         }
-        let older = self.older_section(dir)?;
+        let older = self.older_section(dir);
         let mut section = Section::default();
         let path = RepoPath::parse(dir)?;
         each_entry_in(self.reader, &tree, self.subset, &path, &mut |entry| {

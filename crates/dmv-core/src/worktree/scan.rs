@@ -425,7 +425,7 @@ impl<'a> Shared<'a> {
         let path = join(parent_path, &job.name);
         let known = match job.known {
             false => None,
-            true => self.known_section(&path, job.parent.is_none())?,
+            true => self.known_section(&path)?,
         };
         let give_up = |path, outcome, known| {
             let result = DirScan::empty(path, outcome, known);
@@ -489,17 +489,15 @@ impl<'a> Shared<'a> {
         Ok((Box::new(result), jobs.collect()))
     }
 
-    fn known_section(&self, dir: &[u8], root: bool) -> Result<Option<Arc<Section>>, ScanError> {
-        let fail = |source| ScanError::Known {
+    /// What is known of `dir`. Before the first commit even the root is unknown; where a section
+    /// names a directory that nothing else is known of, that is taken for a new one.
+    fn known_section(&self, dir: &[u8]) -> Result<Option<Arc<Section>>, ScanError> {
+        let section = self.options.known.section(dir);
+        let section = section.map_err(|source| ScanError::Known {
             dir: dir.to_vec(),
             source,
-        };
-        match self.options.known.section(dir).map_err(fail)? {
-            Some(section) => Ok(Some(Arc::new(section))),
-            // Before the first commit even the root is unknown.
-            None if root => Ok(None),
-            None => Err(fail("there is no such directory".into())),
-        }
+        })?;
+        Ok(section.map(Arc::new))
     }
 
     fn open_job(&self, job: &Job) -> Result<Arc<SafeDir>, PathError> {

@@ -23,7 +23,7 @@ const ROW_BYTES: usize = 36;
 const TRAILER_BYTES: usize = 24;
 const WRITE_BUFFER_BYTES: usize = 256 << 10;
 /// How much older than a scan's start a file must be to be trusted.
-const RACY_NANOS: u64 = 20_000_000;
+pub(crate) const RACY_NANOS: u64 = 20_000_000;
 /// The same where times have whole seconds only.
 const COARSE_RACY_NANOS: u64 = 2_000_000_000;
 

@@ -36,6 +36,10 @@ impl Switch<'_> {
         self.differences().each(&mut |path, old, new| {
             let bytes = path.as_bytes();
             let stat = self.stat(bytes, &mut absent_dirs)?;
+            let is_clean = old.is_some() && !self.dirty.contains_key(bytes);
+            if let (Some(stat), false) = (&stat, is_clean && !self.left.contains_key(bytes)) {
+                self.note_found(bytes, stat);
+            }
             if let (Some(_), None) = (new, &stat)
                 && let Some(obstacle) = self.obstacle(bytes, &mut above)?
             {
@@ -86,20 +90,21 @@ impl Switch<'_> {
         })?;
         // With force, tracked files are put back that do not differ between the commits.
         let tracked = self.dirty.iter().filter(|(_, k)| **k != ChangeKind::Added);
-        for (path, _) in tracked.filter(|_| force) {
-            let Some(entry) = self.target_entry(path)? else {
+        let tracked = tracked.filter(|_| force).map(|(path, _)| path.clone());
+        for path in tracked.collect::<Vec<_>>() {
+            let Some(entry) = self.target_entry(&path)? else {
                 continue;
             };
-            if !self.is_brought(path) {
+            if !self.is_brought(&path) {
                 let after = || Some(entry.clone());
                 overwrites.entry(path.clone()).or_insert_with(after);
             }
-            match self.stat(path, &mut absent_dirs)? {
-                None => lost.extend(self.obstacle(path, &mut above)?),
+            match self.stat(&path, &mut absent_dirs)? {
+                None => lost.extend(self.obstacle(&path, &mut above)?),
                 Some(stat) if stat.kind == FileKind::Dir && entry.kind != Kind::Directory => {
-                    lost.insert(path.clone());
+                    lost.insert(path);
                 }
-                Some(_) => {}
+                Some(stat) => self.note_found(&path, &stat),
             }
         }
         self.find_kept_below(&mut lost)?;

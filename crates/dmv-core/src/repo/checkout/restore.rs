@@ -5,13 +5,14 @@ use super::switch::{Pending, Switch};
 use crate::diff::is_wanted;
 use crate::fsutil::FileKind;
 use crate::hash::ObjectId;
-use crate::job::Job;
+use crate::job::{Job, Moment};
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::refs::Effect;
 use crate::repo::choices::Chosen;
 use crate::repo::conflict::Form;
 use crate::repo::saved::{Overwrite, Overwrites, Overwritten, obstacle, saved_changes, take};
+use crate::repo::settle::stat_of;
 use crate::repo::worktree::settled_key;
 use crate::repo::{Asked, Keep, Repo, RepoError, WorktreeSettings, change};
 use crate::store::MetaWriter;
@@ -48,6 +49,7 @@ impl Repo {
         let root = form.tree;
         let mut switch = Switch::new(self, &tree, &form, &tree.subset, job);
         switch.find_dirty(settings)?;
+        job.reached(Moment::Scanned);
         let mut wanted = Vec::new();
         // What settled a conflict by a choice, and can be had again.
         let mut removed = Vec::new();
@@ -71,7 +73,10 @@ impl Repo {
                     }
                 }
                 if found.is_none() {
-                    if self.is_a_side(&tree, shown)? {
+                    let stat = stat_of(&tree.root, parsed.as_bytes());
+                    if let Some(stat) = stat
+                        && self.is_a_side(&tree, shown, &stat)?
+                    {
                         removed.push(parsed);
                     }
                     continue;
@@ -113,7 +118,7 @@ impl Repo {
         };
         let overwritten = self.keep_and_publish(&mut switch, overwrites, settled, how, job)?;
         for path in &removed {
-            self.remove_file(&tree, path)?;
+            switch.remove_file(path)?;
         }
         switch.put_back(moves)?;
         switch.sync()?;
@@ -172,7 +177,11 @@ impl Repo {
         if !overwrites.is_empty() {
             let how = (what, keep, asked);
             let taken = take(self, switch.tree, (&overwrites, None), how, job)?;
-            for path in overwrites.into_keys() {
+            for (path, overwrite) in overwrites {
+                // What the scan saw of a file as it is committed counts, not what came since.
+                if overwrite.committed.is_some() {
+                    continue;
+                }
                 let seen = taken.seen.get(&path).copied();
                 switch.seen.insert(path, seen);
             }

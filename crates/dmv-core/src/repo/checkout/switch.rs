@@ -2,11 +2,12 @@
 
 use super::SwitchTo;
 use super::left::LeftPaths;
+use super::seen::{Expected, Seen};
 use super::written::Written;
 use crate::diff::{Slice, diff_slices, is_wanted};
 use crate::fsutil::{FileKind, FileStat, Fingerprint, fs_now, sync_filesystem};
 use crate::hash::ObjectId;
-use crate::job::Job;
+use crate::job::{Job, Moment};
 use crate::limits::MAX_DIR_ENTRIES;
 use crate::object::list::Blob;
 use crate::object::name::RepoPath;
@@ -23,12 +24,12 @@ use crate::repo::{
 };
 use crate::subset::{Extent, Subset};
 use crate::worktree::checkout::{
-    CheckoutError, NewFile, NewSymlink, Plan, Refusal, Removal, materialize,
+    Asides, CheckoutError, NewFile, NewSymlink, Plan, Refusal, Refused, Removal, Report,
+    materialize,
 };
 use crate::worktree::known::entry_at;
 use crate::worktree::select::Paths;
 use crate::worktree::snapshot::Problem;
-use crate::worktree::statcache::trusted_fingerprint;
 use crate::worktree::{join, split_path};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -56,14 +57,18 @@ pub(in crate::repo) struct Switch<'a> {
     pub(super) subset: &'a Subset,
     pub(super) job: &'a Job,
     /// Tracked paths that are not as the base has them, and untracked ones.
-    pub(super) dirty: BTreeMap<Vec<u8>, ChangeKind>,
+    pub(in crate::repo) dirty: BTreeMap<Vec<u8>, ChangeKind>,
     /// What `force` overwrites: see [`saved`](crate::repo::saved).
     pub(super) overwrites: Overwrites,
-    /// What was at some paths when it was decided to overwrite them; `None`: nothing.
+    /// What the scan saw of files that are as the base has them.
+    pub(super) scanned: Option<Seen<'a>>,
+    /// What was at other paths when it was decided to overwrite them; `None`: nothing.
     pub(in crate::repo) seen: BTreeMap<Vec<u8>, Option<Fingerprint>>,
     /// What an undo brings back, and so decides about its paths.
     pub(super) brings: Option<&'a Return>,
     pub(super) written: Written,
+    /// What was replaced and removed.
+    asides: Asides<'a>,
     /// Directories that were planned since plans were last carried out.
     made_dirs: BTreeSet<Vec<u8>>,
     /// Switches that were cut off, and the paths that they have left.
@@ -93,9 +98,11 @@ impl<'a> Switch<'a> {
             job,
             dirty: BTreeMap::new(),
             overwrites: Overwrites::new(),
+            scanned: None,
             seen: BTreeMap::new(),
             brings: None,
             written: Written::default(),
+            asides: Asides::new(&tree.root),
             made_dirs: BTreeSet::new(),
             unfinished: None,
             left: Rc::default(),
@@ -106,13 +113,17 @@ impl<'a> Switch<'a> {
         }
     }
 
-    pub(super) fn find_dirty(&mut self, settings: &WorktreeSettings) -> Result<(), RepoError> {
+    pub(in crate::repo) fn find_dirty(
+        &mut self,
+        settings: &WorktreeSettings,
+    ) -> Result<(), RepoError> {
         let select = Paths::default();
         let options = StatusOptions {
             select: &select,
             settings: settings.clone(),
         };
-        let changes = self.repo.changes_of(self.tree, &options, self.job)?;
+        let (changes, seen) = self.repo.changes_and_seen(self.tree, &options, self.job)?;
+        self.scanned = Some(seen);
         self.dirty = changes
             .into_iter()
             .map(|PathChange { path, kind }| (path, kind))
@@ -247,6 +258,7 @@ impl<'a> Switch<'a> {
         let mut plan = Plan::default();
         let mut gone_dirs: BTreeSet<Vec<u8>> = BTreeSet::new();
         let job = self.job;
+        let portion = job.portion(PLAN_FILES);
         self.differences().each(&mut |path, old, new| {
             let (bytes, is_dir) = (path.as_bytes(), |e: &TreeEntry| e.kind == Kind::Directory);
             if new.is_some() {
@@ -274,12 +286,16 @@ impl<'a> Switch<'a> {
             {
                 // What it gets is planned on its own.
             } else if new.is_none_or(is_dir) && !old.is_some_and(is_dir) {
-                let seen = self.seen.get(bytes).copied().flatten();
-                let expected = seen.unwrap_or(stat.fingerprint());
-                plan.remove.push(Removal {
-                    path: bytes.to_vec(),
-                    expected,
-                });
+                let path = bytes.to_vec();
+                match self.expected(bytes, old)? {
+                    Expected::This(expected) => plan.remove.push(Removal { path, expected }),
+                    // What has come since is the user's, and stays.
+                    Expected::Nothing => {}
+                    Expected::Other => self.refuse_changed(path),
+                }
+                if plan.remove.len() >= portion {
+                    self.run(std::mem::take(&mut plan))?;
+                }
             }
             Ok(())
         })?;
@@ -292,7 +308,6 @@ impl<'a> Switch<'a> {
             }
         }
         plan.remove_dirs = sorted(there);
-        plan.remove.sort_by(|a, b| by_dir(&a.path, &b.path));
         self.run(plan)
     }
 
@@ -427,13 +442,17 @@ impl<'a> Switch<'a> {
             self.refused.push(Problem { path, why });
             return Ok(());
         }
+        let replaces = match (entry.kind, self.expected(&path, None)?) {
+            (Kind::Directory, _) | (_, Expected::Nothing) => None,
+            (_, Expected::This(print)) => Some(print),
+            (_, Expected::Other) => {
+                self.refuse_changed(path);
+                return Ok(());
+            }
+        };
         let parent = split_path(&path).map_or(&b""[..], |(dir, _)| dir);
         self.need_dirs(parent, &mut pending.dirs);
-        let there = self.stat(&path, &mut pending.absent)?;
-        let replaces = match self.seen.get(&path) {
-            Some(seen) => *seen,
-            None => there.as_ref().map(FileStat::fingerprint),
-        };
+        let portion = self.job.portion(PLAN_FILES);
         let plan = &mut pending.plan;
         match entry.kind {
             Kind::Directory => self.need_dirs(&path, &mut pending.dirs),
@@ -459,14 +478,14 @@ impl<'a> Switch<'a> {
                 self.refused.push(Problem { path, why });
             }
         }
-        match plan.files.len() + plan.symlinks.len() >= PLAN_FILES {
+        match plan.files.len() + plan.symlinks.len() >= portion {
             true => self.flush(pending),
             false => Ok(()),
         }
     }
 
     pub(in crate::repo) fn flush(&mut self, pending: &mut Pending) -> Result<(), RepoError> {
-        let Pending { mut plan, dirs, .. } = std::mem::take(pending);
+        let Pending { mut plan, dirs } = std::mem::take(pending);
         plan.make_dirs = sorted(dirs);
         self.made_dirs.clear();
         self.run(plan)
@@ -480,7 +499,20 @@ impl<'a> Switch<'a> {
         }
     }
 
-    fn run(&mut self, mut plan: Plan<Blob>) -> Result<(), RepoError> {
+    pub(super) fn asides(&self) -> &Asides<'a> {
+        &self.asides
+    }
+
+    pub(super) fn refuse_changed(&mut self, path: Vec<u8>) {
+        let why = Refusal::Changed.to_string();
+        self.refused.push(Problem { path, why });
+    }
+
+    pub(super) fn run(&mut self, mut plan: Plan<Blob>) -> Result<(), RepoError> {
+        self.job.reached(Moment::Portion);
+        // In a worktree that somebody may be at work in, a file appears when it is complete.
+        plan.rename_always = self.tree.base.is_some();
+        plan.remove.sort_by(|a, b| by_dir(&a.path, &b.path));
         plan.files.sort_by(|a, b| by_dir(&a.path, &b.path));
         plan.symlinks.sort_by(|a, b| by_dir(&a.path, &b.path));
         let content = Counted {
@@ -488,26 +520,31 @@ impl<'a> Switch<'a> {
             job: self.job,
         };
         let cancel = self.job.cancel_flag();
-        let report = materialize(&self.tree.root, &plan, &content, 0, cancel);
-        let report = report.map_err(|e| match e {
-            CheckoutError::Cancelled => RepoError::Cancelled,
-            CheckoutError::Disk(e) => RepoError::Path(e),
-        })?;
+        let report = materialize(&self.tree.root, &plan, &content, 0, cancel, &self.asides);
+        self.take_report(&plan, report.map_err(checkout_error)?)
+    }
+
+    /// Notes how a plan went.
+    pub(super) fn take_report<B>(
+        &mut self,
+        plan: &Plan<B>,
+        report: Report,
+    ) -> Result<(), RepoError> {
         let ended = fs_now(&self.tree.own);
         let files = plan.files.iter().map(|f| &f.path).zip(&report.files);
         let links = plan.symlinks.iter().map(|l| &l.path).zip(&report.symlinks);
         let done = files.chain(links).filter_map(|(path, stat)| {
-            let (stat, (dir, name)) = (stat.as_ref()?, split_path(path)?);
-            Some((dir, name, stat))
+            let (placed, (dir, name)) = (stat.as_ref()?, split_path(path)?);
+            Some((dir, name, placed))
         });
         let mut done = done.peekable();
         while let Some((dir, ..)) = done.peek().copied() {
             let (files, bytes) = (&mut self.files, &mut self.bytes);
             let same_dir = std::iter::from_fn(|| {
-                let (_, name, stat) = done.next_if(|(other, ..)| *other == dir)?;
+                let (_, name, placed) = done.next_if(|(other, ..)| *other == dir)?;
                 *files += 1;
-                *bytes += stat.size;
-                Some((name, trusted_fingerprint(stat, ended)))
+                *bytes += placed.stat.size;
+                Some((name, placed.fingerprint(ended)))
             });
             self.written.note(&self.tree.own, dir, same_dir);
         }
@@ -531,14 +568,28 @@ impl<'a> Switch<'a> {
                 }),
             }
         }
-        let removed = plan.remove.len() as u64;
-        self.removed += removed.saturating_sub(self.refused.len() as u64);
+        self.removed += report.removed;
         // Wrong or absent content is worse news than any path.
         damage.map_or(Ok(()), Err)
     }
 
-    /// Makes the written files durable before the stat cache vouches for them.
-    pub(in crate::repo) fn sync(&self) -> Result<(), RepoError> {
+    /// Makes the written files durable before the stat cache vouches for them, and removes for good
+    /// what they have replaced, unless somebody has changed it since.
+    pub(in crate::repo) fn sync(&mut self) -> Result<(), RepoError> {
+        self.sync_written()?;
+        self.job.reached(Moment::Written);
+        for Refused { path, why } in self.asides.finish() {
+            if let Some((dir, name)) = split_path(&path) {
+                let suspect = std::iter::once((name, Fingerprint::SUSPECT));
+                self.written.note(&self.tree.own, dir, suspect);
+            }
+            let why = why.to_string();
+            self.refused.push(Problem { path, why });
+        }
+        Ok(())
+    }
+
+    fn sync_written(&self) -> Result<(), RepoError> {
         if self.written.files() > SYNC_EACH {
             return Ok(sync_filesystem(&self.tree.root)?);
         }
@@ -565,13 +616,18 @@ impl<'a> Switch<'a> {
     }
 }
 
+pub(super) fn checkout_error(error: CheckoutError) -> RepoError {
+    match error {
+        CheckoutError::Cancelled => RepoError::Cancelled,
+        CheckoutError::Disk(e) => RepoError::Path(e),
+    }
+}
+
 /// Writes that wait to be carried out together.
 #[derive(Default)]
 pub(in crate::repo) struct Pending {
     plan: Plan<Blob>,
     dirs: BTreeSet<Vec<u8>>,
-    /// Directories that were not there when last looked at.
-    absent: BTreeSet<Vec<u8>>,
 }
 
 fn sorted(dirs: BTreeSet<Vec<u8>>) -> Vec<Vec<u8>> {

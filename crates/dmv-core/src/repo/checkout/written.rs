@@ -17,7 +17,7 @@ const KEPT_BYTES: usize = 1 << 20;
 
 /// What was written, run by run: a run is some files of one directory.
 #[derive(Debug, Default)]
-pub(super) struct Written {
+pub(in crate::repo) struct Written {
     files: usize,
     runs: Vec<Run>,
     /// The last runs; what came before them is in `file`.
@@ -61,7 +61,7 @@ impl Written {
     /// Notes files of one directory. `own` is where a temporary file may be made.
     ///
     /// A failure costs time, since files without a fingerprint are compared by content.
-    pub(super) fn note<'f>(
+    pub(in crate::repo) fn note<'f>(
         &mut self,
         own: &SafeDir,
         dir: &[u8],

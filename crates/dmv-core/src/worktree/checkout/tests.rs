@@ -44,13 +44,10 @@ fn link(path: &str, target: &str) -> NewSymlink {
 
 fn run(root: &Path, plan: &Plan<&'static str>) -> Result<Report> {
     let root = SafeDir::open_root(root)?;
-    Ok(materialize(
-        &root,
-        plan,
-        &Literal,
-        3,
-        &AtomicBool::new(false),
-    )?)
+    let (cancel, asides) = (AtomicBool::new(false), Asides::new(&root));
+    let mut report = materialize(&root, plan, &Literal, 3, &cancel, &asides)?;
+    report.refused.extend(asides.finish());
+    Ok(report)
 }
 
 fn refusals(report: &Report) -> Vec<String> {
@@ -92,7 +89,14 @@ fn a_file_gets_its_name_when_it_is_complete_if_asked() -> Result {
             ..Plan::default()
         };
         let cancel = AtomicBool::new(false);
-        let report = materialize(&root, &plan, &Unseen(temp.path()), 1, &cancel)?;
+        let report = materialize(
+            &root,
+            &plan,
+            &Unseen(temp.path()),
+            1,
+            &cancel,
+            &Asides::new(&root),
+        )?;
         assert_eq!(report.refused.is_empty(), rename_always);
     }
     Ok(())
@@ -151,7 +155,7 @@ fn a_plan_is_carried_out() -> Result {
     }
     for (stat, file) in report.files.iter().zip(&plan.files) {
         let now = fingerprint(root, std::str::from_utf8(&file.path)?)?;
-        assert_eq!(stat.ok_or("written")?.fingerprint(), now);
+        assert_eq!(stat.ok_or("written")?.stat.fingerprint(), now);
     }
     assert_eq!(std::fs::read_link(root.join("link"))?, Path::new("b"));
     assert_eq!(
@@ -159,7 +163,7 @@ fn a_plan_is_carried_out() -> Result {
         Path::new("/etc/passwd")
     );
     let now = fingerprint(root, "link")?;
-    assert_eq!(report.symlinks[0].ok_or("made")?.fingerprint(), now);
+    assert_eq!(report.symlinks[0].ok_or("made")?.stat.fingerprint(), now);
     let names: Vec<_> = std::fs::read_dir(root)?.collect();
     assert_eq!(names.len(), 5);
     Ok(())
@@ -303,10 +307,17 @@ fn many_files_report_in_the_order_of_the_plan() -> Result {
     assert_eq!(report.files.len(), plan.files.len());
     for (file, stat) in plan.files.iter().zip(&report.files).step_by(97) {
         let now = fingerprint(temp.path(), std::str::from_utf8(&file.path)?)?;
-        assert_eq!(stat.ok_or("written")?.fingerprint(), now);
+        assert_eq!(stat.ok_or("written")?.stat.fingerprint(), now);
     }
     let root = SafeDir::open_root(temp.path())?;
-    let cancelled = materialize(&root, &plan, &Literal, 0, &AtomicBool::new(true));
+    let cancelled = materialize(
+        &root,
+        &plan,
+        &Literal,
+        0,
+        &AtomicBool::new(true),
+        &Asides::new(&root),
+    );
     assert!(matches!(cancelled, Err(CheckoutError::Cancelled)));
     Ok(())
 }

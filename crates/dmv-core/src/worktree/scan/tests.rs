@@ -484,21 +484,21 @@ fn a_scan_ends_when_told_to() -> Result {
 }
 
 #[test]
-fn a_known_directory_without_a_section_is_an_error() -> Result {
+fn a_known_directory_without_a_section_is_taken_for_a_new_one() -> Result {
     let temp = tempfile::tempdir()?;
     std::fs::create_dir(temp.path().join("a"))?;
+    std::fs::write(temp.path().join("a/f"), "x")?;
     let mut known = Sections::new();
     remember(temp.path(), b"", &mut known)?;
     known.remove(&b"a"[..]);
+    let known = ScanOptions {
+        known: &known,
+        ..options()
+    };
+    let found = lines(temp.path(), known)?;
     assert!(
-        lines(
-            temp.path(),
-            ScanOptions {
-                known: &known,
-                ..options()
-            }
-        )
-        .is_err()
+        found.contains(&"f New { kind: File }".to_owned()),
+        "{found:?}"
     );
     Ok(())
 }

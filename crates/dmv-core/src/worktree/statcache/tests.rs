@@ -125,6 +125,7 @@ fn young_files_are_not_trusted() {
     let mut stat = FileStat {
         kind: FileKind::File,
         exec: false,
+        mode: 0o644,
         nlink: 1,
         size: 1,
         mtime: at(99, 1),

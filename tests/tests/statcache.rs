@@ -1,0 +1,110 @@
+//! The stat cache only saves time: with one that is missing, damaged or of other directories, every
+//! answer is the same.
+
+use dmv_core::job::Job;
+use dmv_core::repo::{PathChange, Repo, StatusOptions};
+use dmv_core::worktree::select::Paths;
+use dmv_tests::rng::Rng;
+use dmv_tests::scratch::{asked, commit, fast_dir, files_in, files_of};
+use std::fs;
+use std::path::Path;
+
+type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
+
+const STAT: &str = ".dmv/worktrees/main/stat";
+
+fn changes(root: &Path) -> Outcome<Vec<PathChange>> {
+    let select = Paths::default();
+    let options = StatusOptions {
+        select: &select,
+        settings: Default::default(),
+    };
+    Ok(Repo::open(root)?.status(&options, &Job::default())?.changes)
+}
+
+/// The same without a cache; the cache stays as it was.
+fn changes_without(root: &Path) -> Outcome<Vec<PathChange>> {
+    let stat = root.join(STAT);
+    let cache = fs::read(&stat)?;
+    fs::remove_file(&stat)?;
+    let told = changes(root)?;
+    fs::write(&stat, cache)?;
+    Ok(told)
+}
+
+#[test]
+fn a_directory_that_goes_and_comes_back_is_unchanged() -> Outcome {
+    let temp = fast_dir()?;
+    let (root, away) = (temp.path().join("w"), temp.path().join("away"));
+    fs::create_dir_all(root.join("b/deep"))?;
+    Repo::init(&root, "main", false, asked("init"))?;
+    for path in ["a", "b/f", "b/deep/g"] {
+        fs::write(root.join(path), path)?;
+    }
+    commit(&Repo::open(&root)?, "all")?;
+    assert_eq!(changes(&root)?, []);
+    fs::rename(root.join("b"), &away)?;
+    assert_eq!(changes(&root)?.len(), 2);
+    fs::rename(&away, root.join("b"))?;
+    assert_eq!(changes(&root)?, []);
+    Ok(())
+}
+
+#[test]
+fn directories_that_leave_return_and_change_their_kind_do_not_confuse_the_cache() -> Outcome {
+    let temp = fast_dir()?;
+    let (root, away) = (temp.path().join("w"), temp.path().join("away"));
+    fs::create_dir_all(&root)?;
+    fs::create_dir_all(&away)?;
+    Repo::init(&root, "main", false, asked("init"))?;
+    let mut rng = Rng::new(5);
+    let paths = ["a", "b", "a/c", "b/d", "a/c/e"];
+    for step in 0..150 {
+        let path = paths[rng.below(paths.len() as u64) as usize];
+        let (at, aside) = (root.join(path), away.join(path.replace('/', "-")));
+        // What does not fit what is there fails, and nothing happens.
+        let _ = match rng.below(6) {
+            0 => fs::rename(&at, &aside),
+            1 => fs::rename(&aside, &at),
+            2 => fs::create_dir_all(&at),
+            3 => fs::remove_file(&at),
+            _ => fs::write(at.join("f"), format!("{step}")).or_else(|_| fs::write(&at, "file")),
+        };
+        if rng.one_in(8) {
+            let repo = Repo::open(&root)?;
+            let made = commit(&repo, "now")?.commit.ok_or("a commit")?;
+            assert_eq!(files_of(&repo, &made)?, files_in(&root)?, "step {step}");
+        }
+        if root.join(STAT).exists() {
+            let without = changes_without(&root)?;
+            assert_eq!(changes(&root)?, without, "step {step}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_cache_with_any_byte_changed_gives_the_same_answer() -> Outcome {
+    let temp = fast_dir()?;
+    let root = temp.path();
+    fs::create_dir_all(root.join("d/e"))?;
+    Repo::init(root, "main", false, asked("init"))?;
+    for path in ["a", "d/f", "d/e/g"] {
+        fs::write(root.join(path), path)?;
+    }
+    commit(&Repo::open(root)?, "all")?;
+    fs::write(root.join("d/f"), "changed")?;
+    let told = changes(root)?;
+    let cache = fs::read(root.join(STAT))?;
+    for at in 0..cache.len() {
+        let mut damaged = cache.clone();
+        damaged[at] ^= 1 << (at % 8);
+        fs::write(root.join(STAT), damaged)?;
+        assert_eq!(changes(root)?, told, "byte {at}");
+    }
+    for len in (0..cache.len()).step_by(7) {
+        fs::write(root.join(STAT), &cache[..len])?;
+        assert_eq!(changes(root)?, told, "{len} bytes");
+    }
+    Ok(())
+}
