@@ -527,6 +527,7 @@ fn sort_refs(e: &RefsError) -> Sorted {
         RefsError::Moved { .. } | RefsError::PackGone(_) => ("changed-meanwhile", EXIT_BUSY, None),
         RefsError::Replaced(db) if !db.exists() => damaged("dmv recover"),
         RefsError::Replaced(_) => ("changed-meanwhile", EXIT_BUSY, None),
+        RefsError::NotStored { .. } => damaged("dmv verify"),
         RefsError::ReadOnly(_) => sort_unwritable(),
         RefsError::Lock { source, .. } => sort_io(source, true),
         _ if e.is_disk_full() => ("disk-full", EXIT_OTHER, None),

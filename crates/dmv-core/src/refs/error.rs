@@ -1,5 +1,6 @@
 //! What can go wrong with refs, sorted by what the user can do about it.
 
+use crate::hash::ObjectId;
 use crate::locks::{self, Holder};
 use crate::object::codec::DecodeError;
 use crate::store::{FileId, StoreError};
@@ -32,6 +33,14 @@ pub enum RefsError {
     /// A pack that the job relies on is gone.
     #[error("pack {0} was removed meanwhile; run the command again")]
     PackGone(FileId),
+    /// A change names an object that is in no pack that the database lists.
+    #[error("{key} cannot be set to {}: this repository does not have it; nothing was changed", id.short(12))]
+    NotStored {
+        /// The key.
+        key: String,
+        /// What it was to name.
+        id: ObjectId,
+    },
     /// The repository cannot be written to.
     #[error("cannot write to {}", .0.display())]
     ReadOnly(PathBuf),

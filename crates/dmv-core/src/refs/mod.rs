@@ -7,6 +7,7 @@
 mod error;
 mod level;
 mod name;
+mod named;
 mod operation;
 mod schema;
 mod turn;
@@ -14,6 +15,7 @@ mod turn;
 pub use error::RefsError;
 pub use level::{Level, Rows};
 pub use name::{RefNameError, check_ref_name};
+pub use named::NamedPlace;
 pub use operation::{Change, Effect, Made, Operation, Timestamp, newest_chain};
 pub use turn::Turn;
 
@@ -320,7 +322,8 @@ impl Refs {
 
     /// The commit point: makes `segments` and the view's changes visible together, or neither.
     ///
-    /// The operation is appended to `log`, durably, after every check and just before the database
+    /// `named` says where the objects lie that the changes name: each must be in a segment that is
+    /// listed or among `segments`. The operation is appended to `log`, durably, after every check and just before the database
     /// commits. [`RefsError::Moved`] names the first key that is not as expected.
     /// [`RefsError::OtherLog`], [`RefsError::LogBehind`]: the log is not where the database left it.
     pub fn publish(
@@ -328,6 +331,7 @@ impl Refs {
         operation: NewOperation,
         segments: &[SegmentRow],
         relied: &[FileId],
+        named: &[NamedPlace],
         log: &LogPack,
     ) -> Result<Operation, RefsError> {
         let turn = self.turn()?;
@@ -336,6 +340,7 @@ impl Refs {
             level::check(tx, log, &self.path)?;
             check_packs(tx, relied)?;
             put_segments(tx, segments)?;
+            named::check_named(tx, named)?;
             let operation = record(tx, operation)?;
             is_appended = true;
             let end = log.append(&operation.encode())?;

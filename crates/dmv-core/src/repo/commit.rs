@@ -311,8 +311,8 @@ impl Repo {
             None => form.tree,
         };
         let sealed = self.seal(writer)?;
-        self.store.adopt(&sealed);
-        let writer = self.store.writer()?;
+        self.store.preview(&sealed);
+        let writer = self.store.writer_after(&sealed)?;
         let mut meta = MetaWriter::new(&writer);
         let (summary, settled) = self.take_back(form, files, select, &mut meta)?;
         meta.flush()?;

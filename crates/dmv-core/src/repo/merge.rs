@@ -298,7 +298,7 @@ impl Repo {
         // Which of the old conflicts are in the merged tree has to be looked up in it.
         meta.flush()?;
         let first = self.seal(writer)?;
-        self.store.adopt(&first);
+        self.store.preview(&first);
         for path in inherited {
             let mut now = vec![path.clone()];
             for Moved { from, to } in &merged.moves {
@@ -312,7 +312,7 @@ impl Repo {
                 paths.extend(found.map(|at| at.path));
             }
         }
-        let writer = self.store.writer()?;
+        let writer = self.store.writer_after(&first)?;
         let mut meta = MetaWriter::new(&writer);
         let (id, commit) = self.put_commit(&merged, &paths, parents, options, &mut meta)?;
         meta.flush()?;
@@ -371,7 +371,7 @@ impl Repo {
             sealed,
         } = made;
         // It is read before it is published.
-        self.store.adopt(&sealed);
+        self.store.preview(&sealed);
         let mut report = MergeReport::new(id, moved(&site.head, id));
         report.conflicts = self.conflicts(&commit)?;
         report.moves = merged.moves;

@@ -23,6 +23,7 @@ mod level;
 pub(crate) mod look;
 mod merge;
 mod moved;
+mod named;
 mod peers;
 mod recover;
 mod rename;
@@ -314,7 +315,8 @@ impl Repo {
 
     /// The commit point: makes what `sealed` holds and `changes` visible together, or neither.
     ///
-    /// Each change's old value must still be what the view holds. `effect` tells what was done to
+    /// Each change's old value must still be what the view holds, and each object that a new value
+    /// names must be in `sealed` or in what the database lists. `effect` tells what was done to
     /// files, for an undo.
     pub fn publish(
         &self,
@@ -336,6 +338,7 @@ impl Repo {
         undoes: u64,
     ) -> Result<Operation, RepoError> {
         self.check_own()?;
+        let named = self.places_named(&changes, sealed.as_ref())?;
         let (time, who, command) = (asked.time, asked.who, asked.command);
         let worktree = self.worktree.as_ref().map(|(_, name)| name.clone());
         let made = Made {
@@ -365,7 +368,7 @@ impl Repo {
             Some(log) => log,
             none => none.insert(level::open_log(&self.store, Open::Append)?),
         };
-        let publish = |operation| self.refs.publish(operation, segments, relied, log);
+        let publish = |operation| self.refs.publish(operation, segments, relied, &named, log);
         let done = match publish(operation.clone()) {
             Err(RefsError::OtherLog(_)) => {
                 // Another command was killed since this one began. What it did counts.

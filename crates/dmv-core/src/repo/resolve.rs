@@ -191,7 +191,7 @@ impl Repo {
         drop(meta);
         let sealed = self.seal(writer)?;
         // It is read before it is published.
-        self.store.adopt(&sealed);
+        self.store.preview(&sealed);
         let record = Record {
             from: form.stored,
             to,
@@ -235,7 +235,7 @@ impl Repo {
         let writer = self.store.writer()?;
         let file = self.take_chosen_file(choice, &writer, job)?;
         let sealed = self.seal(writer)?;
-        self.store.adopt(&sealed);
+        self.store.preview(&sealed);
         let (edits, settled) =
             self.choose(commit.tree, (&[], &these), (choice, file), &|_| true)?;
         let mut merge = |writer: &mut dyn ObjectWrite| {

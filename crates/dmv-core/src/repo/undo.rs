@@ -216,7 +216,7 @@ impl Repo {
                 meta.flush()?;
                 let done = self.seal(writer)?;
                 // It is read before it is published.
-                self.store.adopt(&done);
+                self.store.preview(&done);
                 sealed = Some(done);
                 Form::plain(empty)
             }

@@ -4,6 +4,7 @@
 //! [`Catalogue`] (kept in `refs.db`, rebuilt from the packs); it knows nothing of refs, paths in
 //! the tree or commits. Invariant: bytes that do not hash to the id asked for never leave it.
 
+mod adopt;
 mod arrivals;
 mod cache;
 mod copies;
@@ -50,7 +51,7 @@ use read::FrameCache;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 use table::Table;
 
 /// The file that names places that are not relied on.
@@ -125,6 +126,8 @@ pub struct Store {
     rows: RwLock<Vec<PackRow>>,
     files: RwLock<HashMap<FileId, Arc<dyn VfsFile>>>,
     tables: RwLock<Vec<Arc<Table>>>,
+    /// Tables of jobs that are not published yet. They are read, and nothing is built on them.
+    previews: RwLock<Vec<Weak<Table>>>,
     /// What the tables may take to be kept in memory.
     room: Room,
     source: RowSource,
@@ -172,6 +175,7 @@ impl Store {
             rows: RwLock::default(),
             files: RwLock::default(),
             tables: RwLock::default(),
+            previews: RwLock::default(),
             room: Room::for_tables(),
             source,
             cache: FrameCache::default(),
@@ -384,6 +388,12 @@ impl Store {
         StoreWriter::new(self, None, HashSet::new())
     }
 
+    /// Begins a second writer of the job that `first` is of. The two are published together, so what
+    /// `first` has need not be written again.
+    pub fn writer_after(&self, first: &Sealed) -> Result<StoreWriter<'_>, StoreError> {
+        StoreWriter::after(self, first)
+    }
+
     /// Begins a job that adds only objects of `wanted`, and passes over all others.
     pub fn mender(&self, wanted: HashSet<ObjectId>) -> Result<StoreWriter<'_>, StoreError> {
         StoreWriter::new(self, Some(wanted), HashSet::new())
@@ -392,31 +402,6 @@ impl Store {
     /// Begins a job that copies objects out of packs that will go.
     pub fn mover(&self, leaving: HashSet<FileId>) -> Result<StoreWriter<'_>, StoreError> {
         StoreWriter::new(self, None, leaving)
-    }
-
-    /// Takes what a job has published, or is about to publish, into use for this process.
-    pub fn adopt(&self, sealed: &Sealed) {
-        let mut tables = write(&self.tables);
-        for table in &sealed.tables {
-            if !tables.iter().any(|known| Arc::ptr_eq(known, table)) {
-                tables.push(table.clone());
-            }
-        }
-        drop(tables);
-        let mut rows = write(&self.rows);
-        for segment in &sealed.segments {
-            match rows.iter_mut().find(|row| row.id == segment.pack) {
-                Some(row) => row.len = row.len.max(segment.end),
-                None => rows.push(PackRow {
-                    id: segment.pack,
-                    kind: segment.kind,
-                    len: segment.end,
-                    poisoned: false,
-                }),
-            }
-        }
-        drop(rows);
-        self.arrivals.published();
     }
 
     /// Where `id` is, also if another process has stored it meanwhile, or is bringing it to a store
@@ -446,6 +431,20 @@ impl Store {
     }
 
     fn locate(&self, id: &ObjectId) -> Result<Option<(FileId, Place)>, StoreError> {
+        match self.locate_listed(id) {
+            Ok(Some((pack, place))) if !read(&self.bad).has(pack, place.offset) => {
+                Ok(Some((pack, place)))
+            }
+            // Damaged, not there, or perhaps there.
+            other => match self.locate_in_previews(id)? {
+                Some(found) => Ok(Some(found)),
+                None => other,
+            },
+        }
+    }
+
+    /// Where `id` is in what the catalogue listed when it was last read.
+    fn locate_listed(&self, id: &ObjectId) -> Result<Option<(FileId, Place)>, StoreError> {
         let (mut failed, mut bad) = (None, None);
         let known_bad = read(&self.bad);
         for table in read(&self.tables).iter() {

@@ -256,6 +256,13 @@ impl<'s> StoreWriter<'s> {
         Ok(writer)
     }
 
+    /// A further writer of the job that `first` is of.
+    pub(super) fn after(store: &'s Store, first: &Sealed) -> Result<StoreWriter<'s>, StoreError> {
+        let writer = StoreWriter::new(store, None, HashSet::new())?;
+        super::write(&writer.closed).extend(first.tables.iter().cloned());
+        Ok(writer)
+    }
+
     fn shard(&self, id: &ObjectId) -> &Mutex<HashSet<ObjectId>> {
         &self.claimed[usize::from(id.as_bytes()[31]) % SHARDS]
     }

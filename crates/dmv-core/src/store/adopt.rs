@@ -1,0 +1,81 @@
+//! What a job of this process has stored, before and after it is published.
+//!
+//! A job may have to read its own objects before they are published: a merge reads the tree that it
+//! has made to write its files. Such a *preview* lasts as long as the job's [`Sealed`], and only
+//! reading sees it. A job that fails leaves nothing behind that a later one takes for stored.
+
+use super::{FileId, PackRow, Place, Sealed, Store, StoreError, read, write};
+use crate::hash::ObjectId;
+use std::sync::Arc;
+
+impl Store {
+    /// Lets this process read what a job has stored, until `sealed` is dropped. Nobody who writes
+    /// relies on it.
+    pub fn preview(&self, sealed: &Sealed) {
+        let mut previews = write(&self.previews);
+        previews.retain(|table| table.strong_count() > 0);
+        previews.extend(sealed.tables.iter().map(Arc::downgrade));
+    }
+
+    /// Takes what a job has published into use for this process.
+    pub fn adopt(&self, sealed: &Sealed) {
+        let mut tables = write(&self.tables);
+        for table in &sealed.tables {
+            if !tables.iter().any(|known| Arc::ptr_eq(known, table)) {
+                tables.push(table.clone());
+            }
+        }
+        drop(tables);
+        let mut rows = write(&self.rows);
+        for segment in &sealed.segments {
+            match rows.iter_mut().find(|row| row.id == segment.pack) {
+                Some(row) => row.len = row.len.max(segment.end),
+                None => rows.push(PackRow {
+                    id: segment.pack,
+                    kind: segment.kind,
+                    len: segment.end,
+                    poisoned: false,
+                }),
+            }
+        }
+        drop(rows);
+        self.arrivals.published();
+    }
+
+    /// Where `id` is for whoever is about to name it: in `sealed`, which is published along with the
+    /// name, or else in what the catalogue lists.
+    pub fn place_to_name(
+        &self,
+        id: &ObjectId,
+        sealed: Option<&Sealed>,
+    ) -> Result<Option<(FileId, Place)>, StoreError> {
+        for table in sealed.iter().flat_map(|sealed| &sealed.tables) {
+            if let Some(found) = table.lookup(id, &self.room)? {
+                return Ok(Some(found));
+            }
+        }
+        match self.locate_listed(id)? {
+            None if self.refresh()? => self.locate_listed(id),
+            found => Ok(found),
+        }
+    }
+
+    /// Where an object is that a job has stored and not published yet.
+    pub(super) fn locate_in_previews(
+        &self,
+        id: &ObjectId,
+    ) -> Result<Option<(FileId, Place)>, StoreError> {
+        for table in read(&self.previews).iter() {
+            let Some(table) = table.upgrade() else {
+                continue;
+            };
+            if let Some(found) = table.lookup(id, &self.room)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests;
