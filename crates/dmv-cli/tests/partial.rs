@@ -475,3 +475,94 @@ fn a_cut_off_partial_clone_is_taken_up_by_the_same_command() -> Outcome {
     verified(&place, "store")?;
     Ok(())
 }
+
+/// `src`, whose branch `main` has conflicts in `b` and none in `a`. `other` can be merged into it.
+fn with_conflicts() -> Outcome<Place> {
+    let place = Place::new()?;
+    place.ok(&["init", "src"])?;
+    let write = |line: &str| -> Outcome {
+        for path in ["b/g", "b/sub/h"] {
+            place.write(format!("src/{path}"), format!("1\n{line}\n3\n"))?;
+        }
+        place.write("src/b/bin", format!("\0{line}"))
+    };
+    place.write("src/a/f", "a")?;
+    write("2")?;
+    place.ok(&["-C", "src", "commit", "-m", "base"])?;
+    place.ok(&["-C", "src", "branch", "other"])?;
+    place.ok(&["-C", "src", "branch", "side"])?;
+    write("ours")?;
+    place.ok(&["-C", "src", "commit", "-m", "ours"])?;
+    place.ok(&["-C", "src", "checkout", "side"])?;
+    write("theirs")?;
+    place.ok(&["-C", "src", "commit", "-m", "theirs"])?;
+    place.ok(&["-C", "src", "checkout", "other"])?;
+    place.write("src/a/new", "new")?;
+    place.ok(&["-C", "src", "commit", "-m", "new"])?;
+    place.ok(&["-C", "src", "checkout", "main"])?;
+    place.fails(4, &["-C", "src", "merge", "side"])?;
+    Ok(place)
+}
+
+const CONFLICTS: [&str; 3] = ["b/bin", "b/g", "b/sub/h"];
+
+fn conflicts(place: &Place, repo: &str) -> Outcome<Vec<String>> {
+    let status = place.json(&["-C", repo, "status", "--json"])?;
+    let all = status["conflicts"].as_array().ok_or("no list")?;
+    let text = |value: &serde_json::Value| value["path"].as_str().unwrap_or_default().to_owned();
+    Ok(all.iter().map(text).collect())
+}
+
+#[test]
+fn conflicts_outside_of_a_slice_are_carried_on() -> Outcome {
+    let place = with_conflicts()?;
+    for more in [&["--depth", "1"][..], &["--meta-only"], &["--bare"], &[]] {
+        fs::remove_dir_all(place.work().join("part")).ok();
+        place.ok(&[&["clone", "src", "part", "--subset", "a"][..], more].concat())?;
+        verified(&place, "part")?;
+    }
+    fn offline<'a>(args: &[&'a str]) -> Vec<&'a str> {
+        [&["-C", "part", "--offline"][..], args].concat()
+    }
+    assert_eq!(conflicts(&place, "part")?, CONFLICTS);
+    place.ok(&offline(&["log", "-p", "-n", "1"]))?;
+    // A commit and a merge carry them on, though nobody is asked for what they are.
+    place.write("part/a/mine", "mine")?;
+    place.ok(&offline(&["commit", "-m", "mine"]))?;
+    assert_eq!(conflicts(&place, "part")?, CONFLICTS);
+    let merged = place.run(&offline(&["merge", "origin/other"]))?;
+    assert_eq!(merged.status.code(), Some(4), "conflicts are left");
+    let said = String::from_utf8(merged.stdout)?;
+    assert!(CONFLICTS.iter().all(|path| said.contains(path)), "{said}");
+    assert_eq!(conflicts(&place, "part")?, CONFLICTS);
+    place.ok(&offline(&["checkout", "origin/other"]))?;
+    assert_eq!(conflicts(&place, "part")?, [""; 0]);
+    place.ok(&offline(&["checkout", "main"]))?;
+    verified(&place, "part")?;
+    // What they are comes when somebody asks.
+    place.fails(6, &offline(&["resolve", "b/g", "--ours"]))?;
+    place.fails(6, &offline(&["subset", "add", "b/sub"]))?;
+    assert_eq!(
+        place.records(&["-C", "part", "conflicts", "--json"])?.len(),
+        3
+    );
+    place.ok(&["-C", "part", "subset", "add", "b/sub"])?;
+    let shown = fs::read_to_string(place.work().join("part/b/sub/h"))?;
+    assert!(
+        shown.contains("ours") && shown.contains("theirs"),
+        "{shown}"
+    );
+    place.ok(&["-C", "part", "resolve", "b/g", "--theirs"])?;
+    place.ok(&["-C", "part", "resolve", "b/sub", "--ours"])?;
+    place.ok(&["-C", "part", "commit", "-m", "settled"])?;
+    assert_eq!(conflicts(&place, "part")?, ["b/bin"]);
+    place.ok(&["-C", "part", "push"])?;
+    place.ok(&["clone", "src", "whole"])?;
+    assert_eq!(conflicts(&place, "whole")?, ["b/bin"]);
+    assert_eq!(
+        place.ok(&["-C", "whole", "cat", "@:b/g"])?,
+        "1\ntheirs\n3\n"
+    );
+    place.ok(&["-C", "whole", "verify", "--full"])?;
+    Ok(())
+}

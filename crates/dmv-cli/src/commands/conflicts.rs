@@ -4,6 +4,7 @@ use super::merge::list;
 use crate::context::Context;
 use crate::error::{EXIT_OK, Failure};
 use crate::format::json::conflict_values;
+use crate::supply::supplied;
 use dmv_core::repo::{ConflictAt, Repo, StatusOptions};
 use dmv_core::worktree::select::Paths;
 use std::collections::HashSet;
@@ -26,8 +27,8 @@ pub struct Args {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let conflicts = match (&args.revision, repo.worktree_root()) {
-        (Some(revision), _) => of_commit(&repo, Some(repo.resolve(revision)?))?,
-        (None, None) => of_commit(&repo, repo.head_commit()?)?,
+        (Some(revision), _) => of_commit(context, &repo, Some(repo.resolve(revision)?))?,
+        (None, None) => of_commit(context, &repo, repo.head_commit()?)?,
         (None, Some(_)) => open_in_worktree(context, &repo)?,
     };
     if context.globals.json {
@@ -45,18 +46,21 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
 }
 
 fn of_commit(
+    context: &Context,
     repo: &Repo,
     id: Option<dmv_core::hash::ObjectId>,
 ) -> Result<Vec<ConflictAt>, Failure> {
     Ok(match id {
-        Some(id) => repo.conflicts(&repo.read_commit(&id)?)?,
+        Some(id) => supplied(context, repo, "looking at", || {
+            repo.conflicts(&repo.read_commit(&id)?)
+        })?,
         None => Vec::new(),
     })
 }
 
 /// Those of the base that no file settles.
 fn open_in_worktree(context: &Context, repo: &Repo) -> Result<Vec<ConflictAt>, Failure> {
-    let mut all = of_commit(repo, repo.base_commit()?)?;
+    let mut all = of_commit(context, repo, repo.base_commit()?)?;
     if all.is_empty() {
         return Ok(all);
     }

@@ -45,6 +45,8 @@ struct Document {
     fast_forward: bool,
     up_to_date: bool,
     conflicts: Vec<ConflictValue>,
+    /// Paths of conflicts that lie outside of what this repository holds.
+    conflicts_elsewhere: Vec<String>,
     renames: Vec<RenameValue>,
     files: u64,
     bytes: u64,
@@ -148,6 +150,14 @@ pub fn tell(context: &Context, report: &MergeReport, done: &str) -> Result<u8, F
             writeln!(out, "{files} written ({}){removed}", bytes(report.bytes))?;
         }
         list(context, &mut *out, &report.conflicts)?;
+        for path in &report.unseen {
+            writeln!(
+                out,
+                "  {:<14}  {} (not in this repository)",
+                "conflict",
+                escape(path)
+            )?;
+        }
     }
     if report.moves_skipped {
         ui.warn("too many files were added or changed to look for moved files among all of them; a file that one side moved and the other changed may be a delete/modify conflict");
@@ -165,7 +175,10 @@ pub fn tell(context: &Context, report: &MergeReport, done: &str) -> Result<u8, F
         ));
     }
     Ok(
-        match (report.conflicts.is_empty(), report.refused.is_empty()) {
+        match (
+            report.conflicts.is_empty() && report.unseen.is_empty(),
+            report.refused.is_empty(),
+        ) {
             (false, _) => EXIT_CONFLICTS,
             (true, false) => EXIT_INCOMPLETE,
             (true, true) => EXIT_OK,
@@ -215,6 +228,11 @@ fn document(report: &MergeReport) -> Document {
         fast_forward: report.fast_forward,
         up_to_date: report.up_to_date,
         conflicts: conflict_values(&report.conflicts),
+        conflicts_elsewhere: report
+            .unseen
+            .iter()
+            .map(|path| String::from_utf8_lossy(path).into_owned())
+            .collect(),
         renames: renames.collect(),
         files: report.files,
         bytes: report.bytes,

@@ -17,7 +17,7 @@ use crate::object::commit::Commit;
 use crate::object::conflict::{Conflict, Term};
 use crate::object::list::Blob;
 use crate::object::name::{RepoPath, SafeName};
-use crate::object::root::Lack;
+use crate::object::root::{Lack, Root};
 use crate::object::tree::{Kind, TreeEntry, lookup_path};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::subset::{Extent, Subset};
@@ -132,6 +132,9 @@ pub(super) struct Form {
     /// The tree that files are compared with.
     pub tree: ObjectId,
     pub shown: Vec<Shown>,
+    /// Conflicts at paths that this repository does not hold: what of each is missing first. They
+    /// stay in `tree` as they are.
+    pub unseen: Vec<Lack>,
 }
 
 impl Form {
@@ -142,6 +145,7 @@ impl Form {
             chosen: Vec::new(),
             tree,
             shown: Vec::new(),
+            unseen: Vec::new(),
         }
     }
 
@@ -155,7 +159,8 @@ impl Form {
     pub fn check_known(&self, wanted: impl Fn(&[u8]) -> bool) -> Result<(), RepoError> {
         let is_in = |shown: &&Shown| wanted(shown.at.path.as_bytes());
         let lacks = self.shown.iter().filter(is_in).flat_map(|s| &s.lacks);
-        refuse(lacks.cloned().collect())
+        let unseen = self.unseen.iter().filter(|lack| wanted(&lack.path));
+        refuse(lacks.chain(unseen).cloned().collect())
     }
 
     /// Whether a side of a conflict is shown at `path` or, a directory, above it.
@@ -191,6 +196,40 @@ impl Repo {
             out.extend(self.conflict_at(&commit.tree, path)?);
         }
         Ok(out)
+    }
+
+    /// The same of a commit of which not all is here: the conflicts that can be looked at, and what is
+    /// missing of each of those that lie outside of what this repository holds.
+    pub fn conflicts_here(
+        &self,
+        commit: &Commit,
+    ) -> Result<(Vec<ConflictAt>, Vec<Lack>), RepoError> {
+        if !self.is_partial() {
+            return Ok((self.conflicts(commit)?, Vec::new()));
+        }
+        let (mut here, mut unseen) = (Vec::new(), Vec::new());
+        // A slice that cannot be read is told of by others, and stops nobody who only looks.
+        let slice = self.slice().ok();
+        for path in self.conflict_paths(commit)? {
+            let is_outside = slice
+                .as_ref()
+                .is_none_or(|slice| slice.may_lack(ObjectType::Conflict, path.as_bytes(), None));
+            let lack = |ty, id| Lack {
+                path: path.as_bytes().to_vec(),
+                root: Root::Object(ty, id),
+            };
+            if is_outside && self.store.is_being_filled() {
+                // To look for what is not going to come is to wait for the end of the transfer.
+                unseen.push(lack(ObjectType::Tree, commit.tree));
+                continue;
+            }
+            match self.conflict_at(&commit.tree, path.clone()) {
+                Ok(at) => here.extend(at),
+                Err(RepoError::Absent { id, ty }) if is_outside => unseen.push(lack(ty, id)),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok((here, unseen))
     }
 
     /// The conflict that an entry of a tree is.
@@ -298,7 +337,9 @@ impl Repo {
         let mut form = Form::plain(commit.tree);
         let mut edits = edits_of(&chosen);
         let mut taken: BTreeSet<RepoPath> = edits.keys().cloned().collect();
-        for at in self.conflicts(commit)? {
+        let (conflicts, unseen) = self.conflicts_here(commit)?;
+        form.unseen = unseen;
+        for at in conflicts {
             if chosen.iter().all(|chosen| chosen.path != at.path) {
                 let shown = self.show(at, &commit.tree, &mut taken)?;
                 form.shown.push(shown);

@@ -59,6 +59,8 @@ pub struct MergeReport {
     pub up_to_date: bool,
     /// All conflicts of a new commit.
     pub conflicts: Vec<ConflictAt>,
+    /// Paths of those that lie outside of what this repository holds.
+    pub unseen: Vec<Vec<u8>>,
     /// Moves of one side that the other side's changes went along with.
     pub moves: Vec<Moved>,
     /// Whether there was too much to look for moves among all of it.
@@ -85,6 +87,7 @@ impl MergeReport {
             fast_forward: false,
             up_to_date: false,
             conflicts: Vec::new(),
+            unseen: Vec::new(),
             moves: Vec::new(),
             moves_skipped: false,
             coarse: Vec::new(),
@@ -308,8 +311,14 @@ impl Repo {
                 }
             }
             for path in now {
-                let found = self.conflict_at(&merged.tree.id, path)?;
-                paths.extend(found.map(|at| at.path));
+                match self.conflict_at(&merged.tree.id, path.clone()) {
+                    Ok(found) => paths.extend(found.map(|at| at.path)),
+                    // It lies where nothing was merged, so it is as it was.
+                    Err(RepoError::Absent { .. }) if self.is_partial() => {
+                        paths.insert(path);
+                    }
+                    Err(e) => return Err(e),
+                }
             }
         }
         let writer = self.store.writer_after(&first)?;
@@ -373,7 +382,9 @@ impl Repo {
         // It is read before it is published.
         self.store.preview(&sealed);
         let mut report = MergeReport::new(id, moved(&site.head, id));
-        report.conflicts = self.conflicts(&commit)?;
+        let (conflicts, unseen) = self.conflicts_here(&commit)?;
+        report.conflicts = conflicts;
+        report.unseen = unseen.into_iter().map(|lack| lack.path).collect();
         report.moves = merged.moves;
         report.moves_skipped = merged.moves_skipped;
         report.coarse = merged.coarse;

@@ -4,6 +4,7 @@ use super::checkout::SwitchTo;
 use super::checkout::switch::{Pending, Switch};
 use super::choices::{Chosen, Record, no_file, stem_and_ending};
 use super::conflict::{Form, Shown, last_name};
+use super::lack::refuse;
 use super::settle::stat_of;
 use super::status::same_as;
 use super::worktree::{Tree, settled_key};
@@ -18,6 +19,7 @@ use crate::object::ObjectWrite;
 use crate::object::commit::Commit;
 use crate::object::conflict::Term;
 use crate::object::name::RepoPath;
+use crate::object::root::Lack;
 use crate::object::tree::{Kind, TreeEntry, lookup_path};
 use crate::refs::Effect;
 use crate::store::MetaWriter;
@@ -76,7 +78,9 @@ impl Repo {
         let mut tree = self.tree(settings)?;
         let base = tree.base.ok_or(RepoError::NoCommit)?;
         let commit = self.read_commit(&base)?;
-        let these = choose(self.conflicts(&commit)?, paths, choice)?;
+        let (all, unseen) = self.conflicts_here(&commit)?;
+        refuse(under(unseen, paths))?;
+        let these = choose(all, paths, choice)?;
         let form = tree.form.take().unwrap_or(Form::plain(commit.tree));
         let has_file = |at: &ConflictAt| {
             let shown = form.shown.iter().find(|shown| shown.at.path == at.path);
@@ -229,8 +233,9 @@ impl Repo {
         let site = self.site(&options.settings)?;
         let head = site.ours.ok_or(RepoError::NoCommit)?;
         let commit = self.read_commit(&head)?;
-        let all = self.conflicts(&commit)?;
-        let inherited = all.iter().map(|at| at.path.clone()).collect();
+        let (all, unseen) = self.conflicts_here(&commit)?;
+        refuse(under(unseen, paths))?;
+        let inherited = self.conflict_paths(&commit)?.into_iter().collect();
         let these = choose(all, paths, choice)?;
         let writer = self.store.writer()?;
         let file = self.take_chosen_file(choice, &writer, job)?;
@@ -479,6 +484,12 @@ fn open_of(tree: &Tree, form: &Form, changes: BTreeMap<Vec<u8>, ChangeKind>) -> 
 
 /// What is being done, for messages that refuse it.
 const WHAT: &str = "this resolve";
+
+/// What is missing of the conflicts at or under any of `paths`.
+fn under(mut lacks: Vec<Lack>, paths: &[Vec<u8>]) -> Vec<Lack> {
+    lacks.retain(|lack| paths.iter().any(|path| is_under(&lack.path, path)));
+    lacks
+}
 
 /// Of `all` the conflicts at or under each of `paths`.
 fn choose(

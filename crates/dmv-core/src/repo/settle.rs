@@ -56,9 +56,11 @@ pub(super) struct Told {
 
 /// Changes as a scan against the form of the base found them, told against the base itself.
 pub(super) fn explain(root: &SafeDir, form: &Form, changes: Vec<PathChange>) -> Told {
+    let unseen = form.unseen.iter().map(|lack| lack.path.clone());
     if form.shown.is_empty() && form.chosen.is_empty() {
         return Told {
             changes,
+            open: unseen.collect(),
             ..Told::default()
         };
     }
@@ -86,6 +88,8 @@ pub(super) fn explain(root: &SafeDir, form: &Form, changes: Vec<PathChange>) -> 
         };
         found.insert(path, kind);
     }
+    open.extend(unseen);
+    open.sort_by(|a, b| crate::worktree::compare_dirs(a, b));
     settled.extend(form.chosen.iter().map(|c| c.path.as_bytes().to_vec()));
     let told = |(path, kind): (Vec<u8>, ChangeKind)| {
         // What is beside a conflict is not in the commit: it cannot be missed, only be new.
