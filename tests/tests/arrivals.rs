@@ -60,7 +60,13 @@ fn clone_part(
         subset,
         ..options()
     };
-    let done = ours.checkout_while((head.clone(), tip), &options, job, bring)?;
+    let done = ours.checkout_while(
+        (head.clone(), tip),
+        "dmv checkout main",
+        &options,
+        job,
+        bring,
+    )?;
     Ok(done.1)
 }
 

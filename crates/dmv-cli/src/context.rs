@@ -97,8 +97,18 @@ impl Context {
         self.globals.directory.is_some()
     }
 
-    /// Opens the repository around the current directory; another user's for commands that only read.
+    /// Opens the repository around the current directory; refuses a half-made clone.
     pub fn repo(&self) -> Result<Repo, Failure> {
+        let repo = self.repo_as_it_is()?;
+        match repo.half_clone()? {
+            Some(half) => Err(crate::half::refuse(&repo, &half)),
+            None => Ok(repo),
+        }
+    }
+
+    /// The same for commands that only look at it, or change settings: also a half-made clone. Another
+    /// user's is opened for commands that only read.
+    pub fn repo_as_it_is(&self) -> Result<Repo, Failure> {
         let (place, whose) = find(self.is_named())?;
         if whose == Whose::Foreign && !self.reads.get() {
             let dmv = place.dmv.display();

@@ -11,6 +11,7 @@ mod error;
 mod format;
 mod graph;
 mod keeping;
+mod half;
 mod partial;
 mod peers;
 mod places;

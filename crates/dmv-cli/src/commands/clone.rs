@@ -1,22 +1,28 @@
 //! `dmv clone`
 
 use crate::commands::remote::set;
+use crate::commands::status::go_back;
 use crate::commands::subset::tell_idle;
 use crate::config::{Config, ORIGIN};
 use crate::context::{Context, quoted};
 use crate::error::{EXIT_ABSENT, EXIT_INCOMPLETE, EXIT_OK, EXIT_REFUSED, Failure};
-use crate::format::text::{bytes, clean, count};
+use crate::format::text::{SHORT_ID, bytes, clean, count};
+use crate::half::asked_for;
 use crate::partial::{SliceArgs, SliceValue, options_for, words, worktree_subset};
 use crate::peers::{Report, offered, tips, with_client};
+use crate::places;
 use dmv_core::hash::ObjectId;
+use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{
-    CONFIG_FILE, CheckoutOptions, DMV_DIR, Head, Offered, OwnBranches, Repo, RepoError, RepoSlice,
+    CONFIG_FILE, CheckoutOptions, DMV_DIR, HalfClone, Head, Offered, OwnBranches, Repo, RepoError,
+    RepoSlice, discover,
 };
 use dmv_net::session::{Client, NetError, Summary};
 use dmv_net::transport::{Purpose, Url, open_at};
 use serde_json::json;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 /// Make a repository with everything that another has, or with a part of it
@@ -63,7 +69,9 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         open_at(path, Purpose::Read).map_err(NetError::from)?;
     }
     let (slice, history) = args.slice.read()?;
-    let made = Made::new(context, &dir, &url, args.bare, &slice)?;
+    refuse_inside(&url, &dir)?;
+    let half = asked_for(&url, args.branch.as_deref(), args.bare, (&slice, history));
+    let made = Made::new(context, &dir, &url, &half, &slice)?;
     let repo = &made.repo;
     let asked = context.asked()?;
     let options = CheckoutOptions {
@@ -79,13 +87,21 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         let first = start.as_ref().and_then(|start| commit_of(&client, start));
         let bring = || -> Result<Summary, NetError> {
             client.fetch_history(&tips(&client.offered), history)?;
+            if let Some((name, id)) = start.as_ref().zip(first) {
+                refuse_nothing(repo, &slice, name, id)?;
+            }
             let ours = own(&client.offered, &start, args.bare);
             let refs = repo.note_remote(ORIGIN, &client.offered, &ours, &asked)?;
+            // From here on the view and the slice say what the clone holds.
+            repo.end_clone();
             Ok(client.finish(refs))
         };
         let (summary, written) = match start.clone().zip(first) {
             Some(first) if !args.bare => {
-                let done = repo.checkout_while(first, &options, &context.job, bring)?;
+                let done = {
+                    let go_on = go_back(&first.0);
+                    repo.checkout_while(first, &go_on, &options, &context.job, bring)?
+                };
                 (done.0, Some(done.1))
             }
             _ => (bring()?, None),
@@ -106,6 +122,11 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
                     }
                     None => "dmv clone --help: SRC is partial itself, ask for less".to_owned(),
                 });
+            }
+            if e.code == NO_SUCH_PATH {
+                e.hint = Some(
+                    "dmv clone --help, and the same command with paths that are there".to_owned(),
+                );
             }
             return Err(made.give_up(e));
         }
@@ -183,9 +204,10 @@ impl Made {
         context: &Context,
         dir: &Path,
         url: &Url,
-        bare: bool,
+        half: &HalfClone,
         slice: &RepoSlice,
     ) -> Result<Made, Failure> {
+        let bare = half.bare;
         let dmv = if bare {
             dir.to_owned()
         } else {
@@ -215,8 +237,11 @@ impl Made {
                 if !repo.complete_commits()?.is_empty() {
                     return exists("is a repository already, with another slice");
                 }
-                hold(&repo, slice)?;
             }
+            if repo.complete_commits()?.is_empty() {
+                half.begin(&dmv)?;
+            }
+            hold(&repo, slice)?;
             set(&repo, ORIGIN, url)?;
             return Ok(Made {
                 repo,
@@ -229,6 +254,7 @@ impl Made {
         if !made_dir && !holds_only_what_init_makes(dir, bare) {
             return exists("is not empty");
         }
+        half.begin(&dmv)?;
         let repo = Repo::init(dir, "main", bare, context.asked()?)?;
         hold(&repo, slice)?;
         set(&repo, ORIGIN, url)?;
@@ -242,7 +268,8 @@ impl Made {
 
     /// Removes what was made for nothing. What has been received stays, for the next try.
     fn give_up(self, e: Failure) -> Failure {
-        let nothing = self.repo.store().table_stats().1 == 0;
+        // What came for a subset that names nothing is of no use for another one.
+        let nothing = self.repo.store().table_stats().1 == 0 || e.code == NO_SUCH_PATH;
         if let (Some(made_dir), true) = (self.new, nothing) {
             drop(self.repo);
             // What cannot be removed is a repository without commits, which harms nobody.
@@ -252,6 +279,64 @@ impl Made {
             };
         }
         e
+    }
+}
+
+/// Refuses a subset that names nothing at all in the commit that the clone begins with.
+fn refuse_nothing(
+    repo: &Repo,
+    slice: &RepoSlice,
+    start: &Head,
+    commit: ObjectId,
+) -> Result<(), RepoError> {
+    if slice.subset.is_everything() {
+        return Ok(());
+    }
+    let tree = repo.read_commit(&commit)?.tree;
+    let mut found = false;
+    repo.list_subset(&RepoPath::root(), tree, &slice.subset, &mut |_| {
+        found = true;
+        Ok(ControlFlow::Break(()))
+    })?;
+    let patterns: Vec<&[u8]> = slice.subset.patterns().collect();
+    match found {
+        true => Ok(()),
+        false => Err(RepoError::NoSuchPath {
+            revision: match start {
+                Head::Branch(name) => name.clone(),
+                Head::Commit(id) => id.short(SHORT_ID),
+            },
+            path: patterns.join(&b' '),
+        }),
+    }
+}
+
+/// The code of the failure for a path that is not in a commit.
+const NO_SUCH_PATH: &str = "no-such-path";
+
+/// Refuses a clone into the repository that it is a clone of.
+fn refuse_inside(url: &Url, dir: &Path) -> Result<(), Failure> {
+    let above = dir.parent().filter(|above| *above != Path::new(""));
+    if let Ok(place) = discover(above.unwrap_or(Path::new(".")))
+        && places::is_inside(dir, &place.dmv)
+    {
+        let (dir, dmv) = (dir.display(), place.dmv.display());
+        let message = format!("{dir} lies inside of the repository {dmv}, whose files are its own");
+        return Err(Failure::new("inside-repository", EXIT_REFUSED, message));
+    }
+    let Url::Path(source) = url else {
+        return Ok(());
+    };
+    match places::is_inside(dir, source) {
+        true => {
+            let message = format!(
+                "{} lies inside of {}, the repository to be cloned",
+                dir.display(),
+                source.display()
+            );
+            Err(Failure::new("inside-repository", EXIT_REFUSED, message))
+        }
+        false => Ok(()),
     }
 }
 
@@ -278,6 +363,7 @@ fn holds_only_what_init_makes(dir: &Path, bare: bool) -> bool {
             "refs.lock",
             "slice",
             "slice.lock",
+            "clone",
         ],
         false => &[DMV_DIR],
     };

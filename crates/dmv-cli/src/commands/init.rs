@@ -32,6 +32,8 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
             .unwrap_or_else(|| "main".to_owned()),
     };
     let repo = Repo::init(&args.dir, &branch, args.bare, context.asked()?)?;
+    // Of a clone that was cut off before it had made anything.
+    repo.end_clone();
     let path = repo.dmv_dir();
     if context.globals.json {
         context.ui.json(&json!({

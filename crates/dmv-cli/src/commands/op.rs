@@ -46,7 +46,7 @@ struct Record<'a> {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let Command::Log(args) = &args.command;
     let mut left = args.max_count.unwrap_or(usize::MAX);
-    let repo = context.repo()?;
+    let repo = context.repo_as_it_is()?;
     let mut failed = None;
     repo.each_operation(&mut |operation, undone| {
         if left == 0 {

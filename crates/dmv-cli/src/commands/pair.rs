@@ -57,7 +57,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
-    let repo = match context.repo() {
+    let repo = match context.repo_as_it_is() {
         Ok(repo) => Some(repo),
         Err(e) if e.exit == EXIT_NO_REPOSITORY => None,
         Err(e) => return Err(e),
@@ -93,6 +93,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let event = |event| say(context, shown, &key.public().to_string(), event);
     let _interruptible = context.interruptible();
     let confirm = confirm(context.globals.yes, asked, repo.is_some());
+    let waiting = format!("waiting up to {} s for the other device", args.wait);
+    match &args.peer {
+        Some(peer) => context.ui.note(format_args!("{waiting} at {peer}")),
+        None => context.ui.note(waiting),
+    }
     let paired = pair_with(&key, options, confirm, event, &context.job)?;
     let peer = Peer {
         key: paired.key,

@@ -24,7 +24,7 @@ pub struct Args {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let looks_around = looks_around(args);
     // On the local network one can look from anywhere.
-    let trusted = match context.repo() {
+    let trusted = match context.repo_as_it_is() {
         Ok(repo) => repo.peers()?,
         Err(e) if e.exit == EXIT_NO_REPOSITORY && looks_around => Vec::new(),
         Err(e) => return Err(e),

@@ -74,7 +74,7 @@ struct Record<'a> {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
-    let repo = context.repo()?;
+    let repo = context.repo_as_it_is()?;
     let remotes = context.config()?.remotes();
     match &args.command {
         None => {

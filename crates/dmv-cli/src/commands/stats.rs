@@ -31,7 +31,7 @@ struct Document {
 
 /// Runs the command.
 pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
-    let repo = context.repo()?;
+    let repo = context.repo_as_it_is()?;
     let stats = repo.store_stats()?;
     let slice = told_slice(context, &repo);
     if context.globals.json {

@@ -6,6 +6,7 @@ use crate::context::{Context, quoted};
 use crate::error::{EXIT_DIFFERS, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{PathValue, ProblemValue, base64_unless_text, problems};
 use crate::format::text::{SHORT_ID, clean, count};
+use crate::half::go_on;
 use crate::partial::{SliceValue, brief, told_slice, words};
 use anstyle::{AnsiColor, Style};
 use dmv_core::hash::ObjectId;
@@ -41,6 +42,9 @@ struct Document {
     base: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unfinished: Option<UnfinishedValue>,
+    /// The command that goes on with a clone that is not finished.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    half_clone: Option<String>,
     upstream: Option<Upstream>,
     subset: Vec<String>,
     partial: Option<SliceValue>,
@@ -82,7 +86,7 @@ struct ChangeValue {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
-    let repo = context.repo()?;
+    let repo = context.repo_as_it_is()?;
     let select = Paths::new(context.paths_to_look_at(&repo, &args.paths, None)?);
     let options = StatusOptions {
         select: &select,
@@ -116,11 +120,20 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         report.changes.is_empty() && report.conflicts.is_empty() && report.outside.is_empty();
     let upstream = upstream(context, &repo, &report)?;
     let slice = told_slice(context, &repo);
+    let half = repo.half_clone()?.map(|half| go_on(&repo, &half));
     if context.globals.json {
-        context
-            .ui
-            .json(&document(&report, &renames, upstream, &slice, clean))?;
+        let mut document = document(&report, &renames, upstream, &slice, clean);
+        document.half_clone = half;
+        context.ui.json(&document)?;
     } else {
+        if let Some(command) = half {
+            let mut out = context.ui.out();
+            writeln!(
+                out,
+                "this clone is not finished: it is still running, or was cut off"
+            )?;
+            writeln!(out, "  to go on: {}", crate::format::text::clean(&command))?;
+        }
         print(context, &report, &renames, upstream.as_ref(), &slice, clean)?;
         for problem in &report.problems {
             let (path, why) = (escape(&problem.path), &problem.why);
@@ -207,6 +220,7 @@ fn document(
             go_on: cut.command.clone(),
             go_back: go_back(&report.head),
         }),
+        half_clone: None,
         upstream,
         subset: patterns(&report.subset),
         partial: SliceValue::new(slice),
@@ -357,7 +371,8 @@ fn tell_moved(out: &mut impl Write, head: &Head, moved: &BranchMoved) -> Result<
 }
 
 /// The command that makes the files equal to the commit that they come from.
-fn go_back(head: &Head) -> String {
+/// The command that makes the files those of `head`.
+pub fn go_back(head: &Head) -> String {
     match head {
         Head::Branch(name) => format!("dmv checkout {}", quoted(name)),
         Head::Commit(id) => format!("dmv checkout {}", id.short(SHORT_ID)),

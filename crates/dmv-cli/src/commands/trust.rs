@@ -54,7 +54,7 @@ impl PeerValue {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
-    let repo = context.repo()?;
+    let repo = context.repo_as_it_is()?;
     let known = repo.peer(&args.key)?;
     let name = args.name.clone().or(known.map(|peer| peer.name));
     let peer = Peer {

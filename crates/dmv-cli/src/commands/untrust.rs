@@ -22,7 +22,7 @@ const MIN_DIGITS: usize = 8;
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
-    let repo = context.repo()?;
+    let repo = context.repo_as_it_is()?;
     let peer = find(&repo, &args.key)?;
     repo.untrust(&peer.key, context.asked()?)?;
     if context.globals.json {

@@ -69,7 +69,7 @@ struct DamagedValue {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
-    let repo = context.repo()?;
+    let repo = context.repo_as_it_is()?;
     let depth = match (args.quick, args.full) {
         (true, _) => VerifyDepth::Quick,
         (_, true) => VerifyDepth::Full,

@@ -137,15 +137,17 @@ impl Repo {
         if let Some(name) = head.branch().filter(|_| head != now) {
             self.refuse_taken(name)?;
         }
-        self.checkout_locked(&lock, (head, commit), options, job, || Ok(new))
+        let command = &options.asked.command;
+        self.checkout_locked(&lock, (head, commit), command, options, job, || Ok(new))
     }
 
     /// Makes the files those of `commit`. When `is_there` has succeeded, with what else is to be
-    /// changed, the worktree is on `head`.
+    /// changed, the worktree is on `head`. Cut off, `command` goes on with it.
     fn checkout_locked(
         &self,
         _lock: &WorktreeLock,
         (head, commit): (Head, ObjectId),
+        command: &str,
         options: &CheckoutOptions,
         job: &Job,
         is_there: impl FnOnce() -> Result<Option<Change>, RepoError>,
@@ -154,9 +156,13 @@ impl Repo {
         let subset = options.subset.as_ref().unwrap_or(&tree.subset);
         let form = self.form_at(&commit)?;
         let root = form.tree;
+        let go_on = Asked {
+            command: command.to_owned(),
+            ..options.asked.clone()
+        };
         let to = SwitchTo {
             what: "this checkout",
-            asked: &options.asked,
+            asked: &go_on,
             form,
             subset,
             force: options.force,
@@ -180,6 +186,10 @@ impl Repo {
             Ok(())
         })?;
         let idle_patterns = match &options.subset {
+            // All of them are new to a worktree without files.
+            Some(subset) if tree.base.is_none() => {
+                self.idle_patterns(root, &Subset::everything(), subset)?
+            }
             Some(subset) => self.idle_patterns(root, &tree.subset, subset)?,
             None => Vec::new(),
         };

@@ -251,10 +251,18 @@ impl Repo {
         Ok(String::from_utf8_lossy(&path).into_owned())
     }
 
-    /// The paths of a commit that the worktree has.
+    /// The paths of a commit that the worktree has. One that has no files yet is going to have those
+    /// that the repository holds: nobody has asked for more.
     pub fn subset(&self) -> Result<Subset, RepoError> {
         let name = self.worktree_name()?;
         let value = self.refs.get(&subset_key(name))?;
+        if value.is_none() && self.is_partial() && self.base_commit()?.is_none() {
+            let slice = self.slice()?;
+            return Ok(match slice.metadata_only {
+                true => Subset::nothing(),
+                false => slice.subset,
+            });
+        }
         self.subset_value(name, value.as_deref())
     }
 

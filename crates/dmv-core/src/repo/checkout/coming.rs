@@ -27,10 +27,12 @@ impl Repo {
     /// [`checkout`](Repo::checkout).
     ///
     /// Nothing names the commit before `bring` has succeeded. If it fails, what is written stays,
-    /// with the note that a checkout which was cut off leaves.
+    /// with the note that a checkout which was cut off leaves: `go_on` is the command that goes on
+    /// with it in the worktree once `bring` has succeeded.
     pub fn checkout_while<T, E: From<RepoError>>(
         &self,
         (head, commit): (Head, ObjectId),
+        go_on: &str,
         options: &CheckoutOptions,
         job: &Job,
         bring: impl FnOnce() -> Result<T, E>,
@@ -54,7 +56,7 @@ impl Repo {
                     Err(_) => Err(RepoError::Cancelled),
                 };
                 let done = reader.lock_worktree().and_then(|lock| {
-                    reader.checkout_locked(&lock, (head, commit), options, own_job, is_there)
+                    reader.checkout_locked(&lock, (head, commit), go_on, options, own_job, is_there)
                 });
                 // Nobody waits for it where `bring` has failed.
                 let _ = report.send(done);
