@@ -399,7 +399,7 @@ pub fn list_of(text: &str) -> toml_edit::Array {
 
 /// A path as a user writes it: `~/` is the home directory.
 fn at_home(text: &str) -> PathBuf {
-    match (text.strip_prefix("~/"), std::env::home_dir()) {
+    match (text.strip_prefix("~/"), home()) {
         (Some(rest), Some(home)) => home.join(rest),
         _ => PathBuf::from(text),
     }
@@ -418,12 +418,20 @@ pub fn user_file() -> Option<PathBuf> {
     Some(user_dir()?.join("config.toml"))
 }
 
+/// The user's home as the environment names it. Without `HOME` there is none: what the system has for
+/// the account belongs to somebody who was not asked, where a service or a script runs without it.
+fn home() -> Option<PathBuf> {
+    std::env::var_os("HOME")
+        .filter(|home| !home.is_empty())
+        .map(PathBuf::from)
+}
+
 /// Where the user's files are: below `$XDG_CONFIG_HOME`, or `~/.config`.
 pub fn user_dir() -> Option<PathBuf> {
     let base = std::env::var_os("XDG_CONFIG_HOME")
         .map(PathBuf::from)
         .filter(|path| path.is_absolute())
-        .or_else(|| std::env::home_dir().map(|home| home.join(".config")))?;
+        .or_else(|| home().map(|home| home.join(".config")))?;
     Some(base.join("dmv"))
 }
 

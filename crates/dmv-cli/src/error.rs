@@ -16,7 +16,7 @@ use dmv_net::transport::Url;
 #[cfg(feature = "quic")]
 use dmv_net::transport::quic::{PairError, QuicError};
 use dmv_net::wire::Code;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 /// All went well.
@@ -47,6 +47,8 @@ pub const EXIT_UNREACHABLE: u8 = 13;
 pub const EXIT_TOO_NEW: u8 = 14;
 /// Any other failure.
 pub const EXIT_OTHER: u8 = 20;
+/// Nobody reads the output any more, and it was to be whole: 128 and the number of SIGPIPE.
+pub const EXIT_BROKEN_PIPE: u8 = 141;
 /// The user stopped it.
 pub const EXIT_INTERRUPTED: u8 = 130;
 
@@ -92,6 +94,15 @@ impl Failure {
     /// Adds a command to run.
     pub fn hint(mut self, command: impl Into<String>) -> Failure {
         self.hint = Some(command.into());
+        self
+    }
+
+    /// Of output that is worth nothing unless it is whole: that nobody reads it any more is as quiet,
+    /// and no success. The code is the one that a shell shows for other programs.
+    pub fn incomplete_output(mut self) -> Failure {
+        if self.is_broken_pipe() {
+            self.exit = EXIT_BROKEN_PIPE;
+        }
         self
     }
 
@@ -544,16 +555,24 @@ fn sort_unwritable() -> Sorted {
     }
 }
 
-/// Why nothing can be written into the repository: SQLite does not tell.
+/// Why nothing can be written into the repository: SQLite does not tell. The system is asked, and
+/// nothing is written to find out.
 fn why_unwritable() -> Option<io::Error> {
+    use rustix::fs::{Access, access, statvfs};
     let place = find_own().ok()?;
-    let tried =
-        tempfile::tempfile_in(&place.dmv).and_then(|mut file| file.write_all(&[0; PROBE_BYTES]));
-    tried.err()
+    // On a file system that is mounted read-only it says so, whatever the permissions are.
+    if let Err(e) = access(&place.dmv, Access::WRITE_OK | Access::EXEC_OK) {
+        return Some(e.into());
+    }
+    let disk = statvfs(&place.dmv).ok()?;
+    let room = disk.f_bavail.saturating_mul(disk.f_frsize);
+    let has_files = disk.f_files == 0 || disk.f_favail > 0;
+    let is_full = room < ROOM_BYTES || !has_files;
+    is_full.then(|| io::ErrorKind::StorageFull.into())
 }
 
 /// As much as SQLite needs to open a database for writing.
-const PROBE_BYTES: usize = 64 << 10;
+const ROOM_BYTES: u64 = 64 << 10;
 
 /// `own`: it is a file of the repository, where a permission is the user's to set.
 fn sort_io(e: &io::Error, own: bool) -> Sorted {

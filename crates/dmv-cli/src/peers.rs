@@ -1,7 +1,7 @@
 //! What the commands that talk to other repositories share.
 
 use crate::context::Context;
-use crate::error::{EXIT_OTHER, EXIT_PERMISSION, EXIT_REFUSED, Failure, verify_there};
+use crate::error::{EXIT_BUSY, EXIT_OTHER, EXIT_PERMISSION, EXIT_REFUSED, Failure, verify_there};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::progress::Hush;
 use dmv_core::hash::ObjectId;
@@ -15,6 +15,7 @@ use serde::Serialize;
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// A remote of the repository.
 pub struct Remote {
@@ -99,7 +100,55 @@ pub fn dial<'r>(
     dial_for(Purpose::Read, context, repo, url)
 }
 
+/// The same to do `purpose`. Where that one is busy with others, waits for a turn.
 fn dial_for<'r>(
+    purpose: Purpose,
+    context: &'r Context,
+    repo: &'r Repo,
+    url: &Url,
+) -> Result<(Connection, Client<'r>), Failure> {
+    let end = Instant::now() + BUSY_TIME;
+    let mut has_told = false;
+    loop {
+        match dial_once(purpose, context, repo, url) {
+            Err(e) if is_crowded(url, &e) && Instant::now() < end => {
+                if !has_told {
+                    let minutes = BUSY_TIME.as_secs() / 60;
+                    let text =
+                        format_args!("{}; waiting for a turn, up to {minutes} minutes", e.message);
+                    context.ui.note(text);
+                    has_told = true;
+                }
+            }
+            done => return done,
+        }
+        // It has let us wait for a turn. What is left is to come again, not all at one moment.
+        let pause = u64::from(std::process::id() % 8);
+        let until = Instant::now() + BUSY_PAUSE * (2 + pause as u32);
+        while Instant::now() < until {
+            if context.job.is_cancelled() {
+                return Err(NetError::Cancelled.into());
+            }
+            std::thread::sleep(BUSY_PAUSE);
+        }
+    }
+}
+
+/// How long to come again to somebody who is busy with others, and how often to look whether the user
+/// has had enough.
+const BUSY_TIME: Duration = Duration::from_secs(600);
+const BUSY_PAUSE: Duration = Duration::from_millis(50);
+
+/// Whether somebody at another device has too many visitors just now.
+fn is_crowded(url: &Url, e: &Failure) -> bool {
+    match url {
+        #[cfg(feature = "quic")]
+        Url::Quic(_) => e.exit == EXIT_BUSY,
+        _ => false,
+    }
+}
+
+fn dial_once<'r>(
     purpose: Purpose,
     context: &'r Context,
     repo: &'r Repo,

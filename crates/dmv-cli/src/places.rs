@@ -10,6 +10,19 @@ use dmv_core::repo::{Located, Repo, RepoError, Wanted, split_path};
 use dmv_core::subset::Subset;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Whether `path`, which need not be there, lies at or below the directory `dir`, links followed.
+pub fn is_inside(path: &Path, dir: &Path) -> bool {
+    let (Ok(path), Ok(dir)) = (std::path::absolute(path), std::fs::canonicalize(dir)) else {
+        return false;
+    };
+    // Of what is there, its real place.
+    let there = path
+        .ancestors()
+        .find_map(|above| std::fs::canonicalize(above).ok());
+    there.is_some_and(|there| there.starts_with(dir))
+}
 
 /// Some paths of one commit.
 pub struct Chosen {

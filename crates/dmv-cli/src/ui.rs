@@ -1,7 +1,7 @@
 //! Output: data to standard output, everything else to standard error.
 
 use crate::args::Color;
-use crate::error::{EXIT_OK, Failure};
+use crate::error::Failure;
 use crate::format::json::PathValue;
 use crate::format::text::clean;
 use anstyle::Style;
@@ -162,7 +162,7 @@ pub fn is_watched() -> bool {
 /// Reports a failure on standard error and returns its exit code.
 pub fn report(failure: &Failure, json: bool) -> u8 {
     if failure.is_broken_pipe() {
-        return EXIT_OK;
+        return failure.exit;
     }
     let message = clean(&failure.message);
     if json {

@@ -3,6 +3,8 @@
 //!
 //! `DMV_CUT_CLONES` sets how many (20 by default), `DMV_CUT_SEED` where the numbers begin.
 
+#![allow(clippy::print_stdout)]
+
 mod place;
 
 use place::several::several;

@@ -233,12 +233,11 @@ impl Made {
                 (&now.subset, now.metadata_only),
                 (&slice.subset, slice.metadata_only),
             );
-            if now != asked {
-                if !repo.complete_commits()?.is_empty() {
-                    return exists("is a repository already, with another slice");
-                }
+            let is_empty = repo.complete_commits()?.is_empty();
+            if now != asked && !is_empty {
+                return exists("is a repository already, with another slice");
             }
-            if repo.complete_commits()?.is_empty() {
+            if is_empty {
                 half.begin(&dmv)?;
             }
             hold(&repo, slice)?;

@@ -1,10 +1,11 @@
 //! `dmv export`
 
 use crate::commands::subset::LimitArgs;
-use crate::context::Context;
-use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
+use crate::context::{Context, quoted};
+use crate::error::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, EXIT_REFUSED, Failure};
 use crate::format::json::{ProblemValue, problems};
 use crate::format::text::{bytes, count};
+use crate::places::is_inside;
 use crate::supply::supplied;
 use dmv_core::fsutil::{os_str, temp_name};
 use dmv_core::job::Job;
@@ -60,6 +61,9 @@ struct Done {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
+    if let Some(into) = args.to.as_deref().or(args.tar.as_deref()) {
+        refuse_inside(&repo, into)?;
+    }
     let find = || context.place(&repo, &args.place);
     let mut place = supplied(context, &repo, "looking for", find)?;
     // A conflict is written as files that can be read.
@@ -84,6 +88,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     // Before the first byte of an archive is out.
     let check = || repo.check_here(what.wanted);
     supplied(context, &repo, "looking at", check)?;
+    if args.limit.is_given() {
+        refuse_nothing(what, &args.place)?;
+    }
     let watch = context.watch("exporting");
     let done = match (&args.to, &args.tar) {
         (Some(dir), _) => {
@@ -96,7 +103,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         }
         (None, Some(_)) if to_stdout => {
             let mut out = context.ui.out();
-            archive(what, &mut *out)?
+            archive(what, &mut *out).map_err(Failure::incomplete_output)?
         }
         (None, Some(file)) => archive_file(what, file)?,
         (None, None) => return Err(Failure::usage("--to or --tar is needed")),
@@ -122,6 +129,37 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         true => EXIT_OK,
         false => EXIT_INCOMPLETE,
     })
+}
+
+/// Refuses a subset that names nothing of what is to be exported.
+fn refuse_nothing(what: What<'_>, place: &OsStr) -> Result<(), Failure> {
+    let mut found = false;
+    what.repo.list_wanted(what.wanted, &mut |_| {
+        found = true;
+        Ok(ControlFlow::Break(()))
+    })?;
+    if found {
+        return Ok(());
+    }
+    let place = escape(place.as_bytes());
+    let message = format!("nothing in {place} is in the subset, so nothing was exported");
+    let hint = format!("dmv ls -r {}", quoted(&place.to_string()));
+    Err(Failure::new("no-such-path", EXIT_OTHER, message).hint(hint))
+}
+
+/// Refuses to write among the repository's own files.
+fn refuse_inside(repo: &Repo, into: &Path) -> Result<(), Failure> {
+    if into == Path::new("-") || !is_inside(into, repo.dmv_dir()) {
+        return Ok(());
+    }
+    let message = format!(
+        "{} lies inside of the repository {}, whose files are its own",
+        into.display(),
+        repo.dmv_dir().display()
+    );
+    let failure = Failure::new("inside-repository", EXIT_REFUSED, message);
+    // A path counts from the directory that -C names.
+    Err(failure.hint("dmv export REV --to /PATH, with a whole path"))
 }
 
 /// A failed attempt leaves nothing under the final name. What is no regular file (a device, a pipe,

@@ -1,7 +1,9 @@
 //! `dmv sync`
 
 use crate::context::{Context, quoted};
-use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
+use crate::error::{
+    EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_NO_REPOSITORY, EXIT_OK, EXIT_UNREACHABLE, Failure,
+};
 use crate::peers::{
     Remote, Report, Standing, now_there, offered, remote, standing, tell_gone, tips, update,
     why_closed, with_client_to_push,
@@ -9,6 +11,7 @@ use crate::peers::{
 use dmv_core::repo::{RefKind, RefUpdate, Repo, RepoError};
 use dmv_net::session::Client;
 use dmv_net::wire::ReadOnly;
+use std::collections::BTreeSet;
 
 /// Fetch from remotes, then send what is ahead here
 ///
@@ -40,32 +43,57 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         remote(context, None)?;
     }
     let mut report = Report::default();
-    let (mut left, mut failed, mut synced) = (false, None, 0);
+    let (mut left, mut failed) = (false, Vec::new());
     for name in &names {
         let one = remote(context, Some(name))?;
         match sync(context, &repo, &one, &mut report) {
             Ok(found) => {
-                synced += 1;
                 left |= found.is_left();
                 tell(context, &repo, &one, &found)?;
             }
-            // The others may be there.
-            Err(e) if names.len() > 1 && e.exit == crate::error::EXIT_UNREACHABLE => {
-                context.ui.warn(format_args!("{name}: {}", e.message));
-                failed = Some(e);
+            // It is about this repository, or the user has had enough.
+            Err(e)
+                if names.len() == 1 || e.exit == EXIT_INTERRUPTED || context.job.is_cancelled() =>
+            {
+                return Err(e);
             }
-            Err(e) => return Err(e),
+            // The others may be there.
+            Err(e) => {
+                context
+                    .ui
+                    .warn(format_args!("not synced with {name}: {}", e.message));
+                if let Some(hint) = &e.hint {
+                    context.ui.note(format_args!("hint: {hint}"));
+                }
+                failed.push((name, e));
+            }
         }
     }
-    if let (Some(e), 0) = (failed.take_if(|_| synced == 0), synced) {
-        return Err(e);
+    if failed.len() == names.len() {
+        return Err(all_failed(failed));
     }
     report.print(context, &[])?;
     let refused = !report.refused().is_empty();
-    Ok(match left || refused || failed.is_some() {
+    Ok(match left || refused || !failed.is_empty() {
         true => EXIT_INCOMPLETE,
         false => EXIT_OK,
     })
+}
+
+/// The failure where none of several remotes could be synced with. Each has been told of.
+fn all_failed(failed: Vec<(&String, Failure)>) -> Failure {
+    let names: Vec<&str> = failed.iter().map(|(name, _)| &name[..]).collect();
+    let message = format!(
+        "none of the remotes could be synced with: {}",
+        names.join(", ")
+    );
+    let exits: BTreeSet<u8> = failed.iter().map(|(_, e)| e.exit).collect();
+    // A disk that is not there is no repository; all of them together are out of reach.
+    let exit = match exits.first() {
+        Some(exit) if exits.len() == 1 && *exit != EXIT_NO_REPOSITORY => *exit,
+        _ => EXIT_UNREACHABLE,
+    };
+    Failure::new("unreachable", exit, message)
 }
 
 /// Branches and tags that a sync with one remote could not make equal.

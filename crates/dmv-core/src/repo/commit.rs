@@ -458,7 +458,12 @@ pub(super) fn advance(
             new: Some(Head::Commit(id).value()),
         },
     };
-    vec![base, moved]
+    let subset = tree.has_implied_subset.then(|| Change {
+        key: super::worktree::subset_key(&tree.name),
+        old: None,
+        new: Some(tree.subset.text()),
+    });
+    [base, moved].into_iter().chain(subset).collect()
 }
 
 fn take_notes(report: &mut CommitReport, made: Snapshot) {

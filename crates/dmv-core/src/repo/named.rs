@@ -50,7 +50,8 @@ fn ids_of(change: &Change) -> Vec<ObjectId> {
     let of_worktree = key.strip_prefix("worktree/");
     let part = of_worktree.and_then(|rest| rest.rsplit_once('/'));
     match (key.split_once('/'), part) {
-        (Some(("branch" | "tag" | "remote", _)), _) | (_, Some((_, "base"))) => {
+        (Some(("branch" | "tag" | "remote", _)), _)
+        | (_, Some((_, "base" | "saved" | "saving"))) => {
             let id = <[u8; 32]>::try_from(&value[..]);
             Vec::from_iter(id.ok().map(ObjectId::from_bytes))
         }

@@ -120,6 +120,8 @@ pub(super) struct Tree {
     pub cache: Option<StatCache>,
     /// The paths of a commit that the worktree has.
     pub subset: Subset,
+    /// Nobody has chosen that subset: the first commit of the worktree makes it last.
+    pub has_implied_subset: bool,
     pub ignore_warnings: Vec<String>,
 }
 
@@ -308,6 +310,9 @@ impl Repo {
         }
         Ok(Tree {
             root,
+            has_implied_subset: base.is_none()
+                && !subset.is_everything()
+                && self.refs.get(&subset_key(&name))?.is_none(),
             subset,
             name,
             own,

@@ -188,12 +188,15 @@ impl Repo {
             told = taken.told;
             if let Some((id, sealed)) = taken.kept {
                 changes.extend(saved_changes(self, name, id)?);
-                self.store.adopt(&sealed);
+                self.store.preview(&sealed);
                 stored = Some(sealed);
             }
         }
         if let Some(form) = settled {
-            let writer = self.store.writer()?;
+            let writer = match &stored {
+                Some(before) => self.store.writer_after(before)?,
+                None => self.store.writer()?,
+            };
             let mut meta = MetaWriter::new(&writer);
             let record = self.record_of(form.stored, &form.chosen, &mut meta)?;
             meta.flush()?;

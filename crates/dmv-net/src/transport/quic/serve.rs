@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
 /// Bounds on visitors.
@@ -26,8 +26,10 @@ pub struct Limits {
     pub handshakes: usize,
     /// Peers that are let in at once.
     pub visitors: usize,
-    /// Connections of one key at once.
+    /// Connections of one key at once. As many times four may wait for their turn.
     pub of_one_key: usize,
+    /// How long a visitor waits for its turn.
+    pub seat_time: Duration,
     /// For the handshake.
     pub handshake_time: Duration,
     /// Until the first byte comes.
@@ -44,6 +46,8 @@ impl Default for Limits {
             handshakes: 128,
             visitors: 256,
             of_one_key: 16,
+            // Less than the patience of whoever waits.
+            seat_time: Duration::from_secs(20),
             handshake_time: Duration::from_secs(10),
             first_byte_time: Duration::from_secs(10),
             idle_time: Duration::from_secs(300),
@@ -90,6 +94,7 @@ pub async fn serve(
     let house = Arc::new(House {
         service,
         handshakes: Arc::new(Semaphore::new(limits.handshakes)),
+        seats: Arc::new(Semaphore::new(limits.visitors)),
         visitors: Mutex::default(),
         sessions: AtomicU64::new(0),
         turned_away: AtomicU64::new(0),
@@ -120,8 +125,10 @@ struct House<S> {
     service: Arc<S>,
     limits: Limits,
     handshakes: Arc<Semaphore>,
-    /// Connections of each key that is in.
-    visitors: Mutex<HashMap<PeerKey, usize>>,
+    /// Places for all visitors.
+    seats: Arc<Semaphore>,
+    /// Those of each key, and how many of its connections are in or wait.
+    visitors: Mutex<HashMap<PeerKey, (Arc<Semaphore>, usize)>>,
     sessions: AtomicU64,
     turned_away: AtomicU64,
 }
@@ -165,7 +172,7 @@ impl<S: Service> House<S> {
     async fn visit(
         self: Arc<Self>,
         conn: &iroh::endpoint::Connection,
-        handshake: tokio::sync::OwnedSemaphorePermit,
+        handshake: OwnedSemaphorePermit,
         mut stopped: Stopped,
     ) -> u32 {
         let key = peer_key(conn.remote_id());
@@ -175,8 +182,16 @@ impl<S: Service> House<S> {
             return closing::NOT_TRUSTED;
         };
         drop(handshake);
-        let Some(_seat) = Seat::take(&self, key) else {
+        let Some(waiter) = Waiter::come(&self, key) else {
             return closing::BUSY;
+        };
+        let _seat = tokio::select! {
+            () = told(&mut stopped) => return closing::STOPPING,
+            _ = conn.closed() => return closing::DONE,
+            seat = tokio::time::timeout(self.limits.seat_time, waiter.sit()) => match seat {
+                Ok(Some(seat)) => seat,
+                _ => return closing::BUSY,
+            },
         };
         let first = tokio::time::timeout(self.limits.first_byte_time, conn.accept_bi());
         let (send, recv) = tokio::select! {
@@ -221,36 +236,62 @@ impl<S: Service> House<S> {
     }
 }
 
-/// A place among the visitors, free again when dropped.
-struct Seat<S: Service>(Arc<House<S>>, PeerKey);
+/// For each connection of a key that is in, so many more may wait.
+const WAITING: usize = 4;
 
-impl<S: Service> Seat<S> {
-    fn take(house: &Arc<House<S>>, key: PeerKey) -> Option<Seat<S>> {
+/// A visitor that is in, or waits for its turn; not counted any more when dropped.
+struct Waiter<S: Service> {
+    house: Arc<House<S>>,
+    key: PeerKey,
+    own: Arc<Semaphore>,
+}
+
+impl<S: Service> Waiter<S> {
+    /// `None`: too many wait already.
+    fn come(house: &Arc<House<S>>, key: PeerKey) -> Option<Waiter<S>> {
         let mut visitors = lock(&house.visitors);
-        let all: usize = visitors.values().sum();
-        let own = visitors.entry(key).or_default();
-        if all >= house.limits.visitors || *own >= house.limits.of_one_key {
-            if *own == 0 {
-                visitors.remove(&key);
-            }
+        let limits = &house.limits;
+        let all: usize = visitors.values().map(|(_, here)| here).sum();
+        let room = || Arc::new(Semaphore::new(limits.of_one_key));
+        let here = visitors.get(&key).map_or(0, |(_, here)| *here);
+        if all >= limits.visitors * (1 + WAITING) || here >= limits.of_one_key * (1 + WAITING) {
             return None;
         }
-        *own += 1;
+        let (own, here) = visitors.entry(key).or_insert_with(|| (room(), 0));
+        *here += 1;
+        let (own, house) = (own.clone(), house.clone());
         drop(visitors);
-        Some(Seat(house.clone(), key))
+        Some(Waiter { house, key, own })
+    }
+
+    /// Waits for a place: whoever came first gets it first. One key takes none from others as long
+    /// as it has all of its own.
+    async fn sit(self) -> Option<Seat<S>> {
+        let own = self.own.clone().acquire_owned().await.ok()?;
+        let all = self.house.seats.clone().acquire_owned().await.ok()?;
+        Some(Seat {
+            _places: [own, all],
+            _waiter: self,
+        })
     }
 }
 
-impl<S: Service> Drop for Seat<S> {
+impl<S: Service> Drop for Waiter<S> {
     fn drop(&mut self) {
-        let mut visitors = lock(&self.0.visitors);
-        if let Some(own) = visitors.get_mut(&self.1) {
-            *own -= 1;
-            if *own == 0 {
-                visitors.remove(&self.1);
+        let mut visitors = lock(&self.house.visitors);
+        if let Some((_, here)) = visitors.get_mut(&self.key) {
+            *here -= 1;
+            if *here == 0 {
+                visitors.remove(&self.key);
             }
         }
     }
+}
+
+/// A place among the visitors, free again when dropped.
+struct Seat<S: Service> {
+    _places: [OwnedSemaphorePermit; 2],
+    _waiter: Waiter<S>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

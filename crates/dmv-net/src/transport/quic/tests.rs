@@ -298,11 +298,44 @@ fn a_peer_that_is_no_longer_trusted_is_cut_off() {
 }
 
 #[test]
+fn whoever_comes_to_a_full_house_waits_for_a_turn() {
+    run(async {
+        let limits = Limits {
+            of_one_key: 1,
+            ..Default::default()
+        };
+        let server = Server::start(limits).await;
+        let key = DeviceKey::generate();
+        server.allow(&key, Access::Read);
+        let (first, second) = (node(&key).await, node(&key).await);
+        let held = first
+            .dial(&server.address, PROTOCOL)
+            .await
+            .expect("an answer");
+        let mut stream = open(&held).await.expect("a stream");
+        stream.write_all(b"x").await.expect("it is sent");
+        stream.read_exact(&mut [0; 5]).await.expect("it is in");
+        let waiting = second
+            .dial(&server.address, PROTOCOL)
+            .await
+            .expect("an answer");
+        let talk = talk(&waiting, b"x");
+        tokio::pin!(talk);
+        let early = tokio::time::timeout(Duration::from_millis(100), &mut talk).await;
+        assert!(early.is_err(), "one is in, and it is not this one");
+        held.finish();
+        talk.await.expect("its turn comes when the first has left");
+        server.stop().await;
+    });
+}
+
+#[test]
 fn one_key_cannot_take_all_the_seats() {
     run(async {
         let limits = Limits {
             of_one_key: 2,
             visitors: 3,
+            seat_time: Duration::from_millis(200),
             ..Default::default()
         };
         let server = Server::start(limits).await;
