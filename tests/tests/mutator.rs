@@ -5,6 +5,8 @@
 //! makes `DMV_EDITS` changes (100,000):
 //! `cargo test -p dmv-tests --release --test mutator -- --ignored`.
 
+#![allow(clippy::print_stdout)]
+
 use dmv_core::hash::ObjectId;
 use dmv_core::job::{Job, Moment, Probe};
 use dmv_core::repo::{
