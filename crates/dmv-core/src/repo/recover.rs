@@ -65,7 +65,8 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
     let dmv = &place.dmv;
     check_parts(dmv)?;
     let packs = dmv.join("packs");
-    if !packs.exists() {
+    let is_gone = |e: io::Error| e.kind() == io::ErrorKind::NotFound;
+    if vfs.list(&packs).is_err_and(is_gone) {
         return Err(RepoError::NoPacks(packs));
     }
     let (format, is_lost) = read_or_rebuild(dmv, &*vfs, &packs)?;
