@@ -226,7 +226,9 @@ fn what_was_never_to_come_is_lacking_and_not_waited_for() -> Done {
     let (theirs, ours, job) = (large_place()?, Place::new()?, Job::default());
     ours.repo.change_slice(|slice| slice.metadata_only = true)?;
     let client = connect(&ours.repo, &theirs, &job)?;
-    let refused = clone(&ours.repo, client, &job);
+    // By itself the worktree would have no files, as the repository has no content.
+    let all = Some(Subset::everything());
+    let refused = clone_part(&ours.repo, client, &job, all, History::New);
     let Err(NetError::Repo(RepoError::Lacking(lacks))) = refused else {
         return Err(format!("{refused:?}").into());
     };
