@@ -26,6 +26,8 @@ beside|dmv-cli|beside|commits_beside_every_other_command_are_read_back_by_a_fres
 stops|dmv-cli|beside|a_command_that_is_stopped_anywhere_keeps_no_reader_and_no_writer_for_long|DMV_STOPS|30|500|a process that is stopped (SIGSTOP) holds up nobody for long
 level|dmv-tests|level|after_any_damage_to_the_database_recovery_gives_every_commit|DMV_FLIPS|2000|100000|garbage in the database and the log, and older copies of them
 nothing-lost|dmv-tests|nothing_lost|whatever_a_command_overwrites_comes_back|DMV_LOST_STORIES|200|5000|random commands: what they overwrite comes back by undo
+mutator|dmv-tests|mutator|who_edits_beside_many_commands_loses_nothing|DMV_EDITS|5000|100000|a mutator edits, replaces, moves and removes files while commands write them
+cut-clones|dmv-cli|cut_clones|a_clone_that_is_cut_off_stays_within_its_limits|DMV_CUT_CLONES|200|5000|partial clones are killed at random moments, then other commands run in them
 interrupt|dmv-cli|interrupt|ctrl_c_ends_every_command_soon|DMV_INTERRUPTS|1|5|Ctrl-C at moments of every long command
 growth|dmv-cli|growth|memory_and_time_grow_with_a_large_amount|DMV_GROWTH|-|25000|memory and time against the amount of files
 damage|dmv-tests|damage|many_flipped_bytes_of_a_large_file_are_noticed||-|3000|flipped bytes of files of many chunks

@@ -39,7 +39,16 @@ fn lock_packs(place: &Place, repo: &str) -> Outcome<Vec<fs::File>> {
     let mut locks = Vec::new();
     for path in packs(place, repo)? {
         let file = fs::File::options().append(true).open(path)?;
-        file.try_lock()?;
+        // Programs that other tests of this process start have its files until they run: a lock
+        // that was just dropped may be theirs for a moment.
+        let mut tries = 0;
+        while file.try_lock().is_err() && tries < 200 {
+            tries += 1;
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        if tries == 200 {
+            return Err("a pack stays locked".into());
+        }
         locks.push(file);
     }
     Ok(locks)
