@@ -3,7 +3,7 @@
 //! A repository may be somebody else's: an unpacked archive, a shared disk. Its file is read as such.
 //! Only a few settings count there ([`Scope`]), and it cannot make this program wait or fill memory.
 
-use crate::error::{EXIT_OTHER, Failure};
+use crate::error::{EXIT_BUSY, EXIT_OTHER, Failure};
 use dmv_core::refs::check_ref_name;
 use dmv_core::repo::DMV_DIR;
 use dmv_net::transport::Url;
@@ -580,12 +580,35 @@ fn read_table(path: &Path, whose: Scope) -> Result<Table, Failure> {
     })
 }
 
+/// How long a command waits for others that change the same settings.
+const TURN: Duration = Duration::from_secs(10);
+
+/// The lock of a directory of settings. The directory itself is locked, so that no further file
+/// has to lie there.
+fn take_turn(dir: &Path, path: &Path) -> Result<std::fs::File, Failure> {
+    let fail = |e: io::Error| Failure::file("write", path, &e);
+    std::fs::create_dir_all(dir).map_err(fail)?;
+    match dmv_core::locks::take(dir, TURN).map_err(fail)? {
+        Ok(lock) => Ok(lock),
+        Err(holder) => {
+            let who = dmv_core::locks::told(&holder);
+            let message = format!("cannot change {}: it stays locked{who}", path.display());
+            Err(Failure::new("busy", EXIT_BUSY, message))
+        }
+    }
+}
+
 /// Changes a file, keeping its comments and order; it takes its place in one rename.
+///
+/// Commands that change settings at the same time take turns: each starts from what the one before
+/// has written.
 pub fn edit(
     path: &Path,
     whose: Scope,
     change: impl FnOnce(&mut DocumentMut),
 ) -> Result<(), Failure> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let _turn = take_turn(dir, path)?;
     let text = read_text(path, whose)?;
     let mut document: DocumentMut = text.parse().map_err(|e: toml_edit::TomlError| {
         let message = format!("{}: {}", path.display(), e.message());
@@ -596,9 +619,7 @@ pub fn edit(
     if new == text {
         return Ok(());
     }
-    let dir = path.parent().unwrap_or(Path::new("."));
     let write = || -> io::Result<()> {
-        std::fs::create_dir_all(dir)?;
         let mut file = tempfile::Builder::new()
             .prefix(".config")
             .tempfile_in(dir)

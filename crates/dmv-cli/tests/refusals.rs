@@ -188,3 +188,26 @@ fn a_sync_goes_on_after_a_remote_that_is_not_there_and_names_it() -> Outcome {
     place.fails(10, &["-C", "film", "sync", "one"])?;
     Ok(())
 }
+
+#[test]
+fn settings_that_are_changed_at_the_same_time_are_all_there() -> Outcome {
+    const COMMANDS: usize = 12;
+    let place = Place::with_repository()?;
+    let started: Vec<_> = (0..COMMANDS)
+        .map(|n| {
+            let args = ["remote", "add", &format!("r{n}"), &format!("../other{n}")];
+            place.command(&args).spawn()
+        })
+        .collect::<Result<_, _>>()?;
+    for mut command in started {
+        assert!(command.wait()?.success());
+    }
+    let listed = place.ok(&["remote"])?;
+    for n in 0..COMMANDS {
+        assert!(
+            listed.contains(&format!("r{n}\t")) || listed.contains(&format!("r{n} ")),
+            "{listed}"
+        );
+    }
+    Ok(())
+}
