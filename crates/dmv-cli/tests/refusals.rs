@@ -211,3 +211,29 @@ fn settings_that_are_changed_at_the_same_time_are_all_there() -> Outcome {
     }
     Ok(())
 }
+
+#[test]
+fn an_ignored_file_in_a_directory_that_becomes_a_file_refuses_the_switch() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("d/f", "1")?;
+    place.write(".dmvignore", "*.ign\n")?;
+    place.commit("directory")?;
+    place.ok(&["branch", "other"])?;
+    place.ok(&["checkout", "other"])?;
+    fs::remove_dir_all(place.work().join("d"))?;
+    place.write("d", "file")?;
+    place.commit("file")?;
+    place.ok(&["checkout", "main"])?;
+    place.write("d/x.ign", "kept nowhere else")?;
+    for command in [&["checkout", "other"][..], &["merge", "other"]] {
+        let said = place.fails(5, command)?;
+        assert!(said.contains("d/x.ign"), "{said}");
+        assert_eq!(fs::read_to_string(place.work().join("d/f"))?, "1");
+        let status = place.json(&["status", "--json"])?;
+        assert_eq!(status["clean"], true, "{status}");
+    }
+    fs::remove_file(place.work().join("d/x.ign"))?;
+    place.ok(&["checkout", "other"])?;
+    assert_eq!(fs::read_to_string(place.work().join("d"))?, "file");
+    Ok(())
+}

@@ -33,6 +33,7 @@ impl Switch<'_> {
         let mut absent_dirs: BTreeSet<Vec<u8>> = BTreeSet::new();
         let mut above = BTreeMap::new();
         let mut overwrites: BTreeMap<Vec<u8>, Option<TreeEntry>> = BTreeMap::new();
+        let mut replaced_dirs = Vec::new();
         self.differences().each(&mut |path, old, new| {
             let bytes = path.as_bytes();
             let stat = self.stat(bytes, &mut absent_dirs)?;
@@ -53,6 +54,12 @@ impl Switch<'_> {
             let is_dirty = self.dirty.contains_key(bytes);
             let collides = match (is_dirty.then_some(()), old, new, &stat) {
                 // Tracked and as committed: nothing to lose.
+                (None, Some(old), Some(new), Some(stat)) => {
+                    if stat.kind == FileKind::Dir && !is_file(old) && is_file(new) {
+                        replaced_dirs.push(bytes.to_vec());
+                    }
+                    false
+                }
                 (None, Some(_), _, _) => false,
                 // Not there, and it should not be: what was to be done is done.
                 (Some(_), _, None, None) => false,
@@ -64,6 +71,9 @@ impl Switch<'_> {
                 (_, None, _, None) => false,
                 (_, _, Some(new), Some(stat)) => {
                     let same = self.holds(bytes, new, stat)?;
+                    if same && stat.kind == FileKind::Dir && is_file(new) {
+                        replaced_dirs.push(bytes.to_vec());
+                    }
                     let is_forced = force
                         && (old.is_some_and(is_file) || self.is_brought(bytes))
                         && stat.kind != FileKind::Dir;
@@ -108,6 +118,7 @@ impl Switch<'_> {
             }
         }
         self.find_kept_below(&mut lost)?;
+        self.find_kept_in(replaced_dirs, &mut lost)?;
         self.unshown = unshown;
         let unbrought = overwrites.into_iter();
         let unbrought = unbrought.filter(|(path, _)| force && !self.is_brought(path));
@@ -149,6 +160,29 @@ impl Switch<'_> {
                 if !goes {
                     lost.insert(path);
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds what is in directories that give way to a file, and would not go away with the base's
+    /// files: ignored files, and what no commit can hold.
+    fn find_kept_in(
+        &self,
+        dirs: Vec<Vec<u8>>,
+        lost: &mut BTreeSet<Vec<u8>>,
+    ) -> Result<(), RepoError> {
+        for path in all_gone(self.tree, dirs)?.into_keys() {
+            let goes = self.left.contains_key(&path)
+                || self.is_brought(&path)
+                || self.base_entry(&path)?.is_some();
+            // A change of the user's is found with the differences, and an empty directory goes.
+            if goes || self.dirty.contains_key(&path) {
+                continue;
+            }
+            let stat = self.stat(&path, &mut BTreeSet::new())?;
+            if stat.is_some_and(|stat| stat.kind != FileKind::Dir) {
+                lost.insert(path);
             }
         }
         Ok(())
