@@ -7,7 +7,7 @@
 //!
 //! How an entry is replaced: the new one is written beside it, both change names in one step, and
 //! the old one is compared once more with what was seen just before. It stays aside until all is
-//! done ([`aside`]), so that somebody who was about to write to it loses nothing. What is removed
+//! done (`aside`), so that somebody who was about to write to it loses nothing. What is removed
 //! waits in the same way.
 //!
 //! How a file gets its name: in a directory that this very run has made, it is created under it;
