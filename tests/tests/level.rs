@@ -137,6 +137,29 @@ fn who_has_a_database_open_that_was_replaced_publishes_nothing_into_it() -> Outc
 }
 
 #[test]
+fn who_has_a_log_open_that_was_replaced_publishes_nothing_into_it() -> Outcome {
+    let subject = Subject::new()?;
+    let repo = subject.open()?;
+    subject.commit(&repo, 1)?;
+    // Another log of the same length takes its place, as after a recovery.
+    let (log, copy) = (subject.log()?, subject.root.join("copy"));
+    std::fs::copy(&log, &copy)?;
+    std::fs::rename(&copy, &log)?;
+    let before = std::fs::read(&log)?;
+    let Err(RepoError::Refs(RefsError::Replaced(path))) = subject.commit(&repo, 2) else {
+        return Err("it was published into a log that is gone".into());
+    };
+    assert_eq!(path, log);
+    assert_eq!(std::fs::read(&log)?, before);
+    // The same command again opens the log that is there.
+    let second = subject.commit(&repo, 3)?;
+    assert!(std::fs::read(&log)?.len() > before.len());
+    assert!(subject.history()?.contains(&second));
+    assert_eq!(subject.check(VerifyDepth::Full)?, Vec::<String>::new());
+    Ok(())
+}
+
+#[test]
 fn commits_beside_recoveries_are_all_there_and_verify_finds_nothing() -> Outcome {
     const COMMITS: u64 = 40;
     let subject = Subject::new()?;

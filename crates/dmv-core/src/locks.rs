@@ -69,6 +69,9 @@ pub fn take(path: &Path, patience: Duration) -> io::Result<Result<File, Option<H
     wait(&[path], patience, || try_take(path))
 }
 
+/// How much of the time between two tries counts as waiting.
+const LONGEST_STEP: Duration = Duration::from_millis(250);
+
 /// Calls `try_it` until it gives something, for up to `patience`; less where the holder of a lock on
 /// `files` is stopped.
 pub fn wait<T>(
@@ -76,14 +79,17 @@ pub fn wait<T>(
     patience: Duration,
     mut try_it: impl FnMut() -> io::Result<Option<T>>,
 ) -> io::Result<Result<T, Option<Holder>>> {
-    let begin = Instant::now();
+    let mut last = Instant::now();
+    let mut waited = Duration::ZERO;
     let mut pause = Duration::from_millis(1);
     let mut asked = Duration::ZERO;
     loop {
         if let Some(done) = try_it()? {
             return Ok(Ok(done));
         }
-        let waited = begin.elapsed();
+        // A process that was stopped meanwhile has not waited: it would give up as it goes on.
+        waited += last.elapsed().min(LONGEST_STEP);
+        last = Instant::now();
         if waited >= patience {
             return Ok(Err(holder_of(files)));
         }

@@ -55,6 +55,12 @@ pub trait VfsFile: Send + Sync {
     fn start_writeback(&self, offset: u64, len: u64);
     /// Takes the file's exclusive lock if nobody has it; the lock goes with the handle.
     fn try_lock(&self) -> io::Result<bool>;
+    /// Whether `path` still leads to this file, and not to another one or nothing.
+    ///
+    /// Where files are not replaced by others, the answer is always yes.
+    fn is_at(&self, _path: &Path) -> io::Result<bool> {
+        Ok(true)
+    }
 }
 
 /// The operating system's files.
@@ -199,6 +205,17 @@ impl VfsFile for OsFile {
             Err(std::fs::TryLockError::WouldBlock) => Ok(false),
             Err(std::fs::TryLockError::Error(e)) => Err(e),
         }
+    }
+
+    fn is_at(&self, path: &Path) -> io::Result<bool> {
+        use std::os::unix::fs::MetadataExt;
+        let named = match std::fs::symlink_metadata(path) {
+            Ok(named) => named,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(e) => return Err(e),
+        };
+        let own = self.0.metadata()?;
+        Ok((own.dev(), own.ino()) == (named.dev(), named.ino()))
     }
 }
 

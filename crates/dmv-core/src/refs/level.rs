@@ -187,6 +187,10 @@ pub(super) fn put_log_end(tx: &Transaction, end: u64) -> Result<(), RefsError> {
 
 /// Whether the log pack ends where this database left it.
 pub(super) fn check(tx: &Transaction, log: &LogPack, db: &Path) -> Result<(), RefsError> {
+    if !log.is_in_place()? {
+        // `recover` has written a new one. What is appended to the old one would be in no log.
+        return Err(RefsError::Replaced(log.path().to_owned()));
+    }
     let len = log.len()?;
     match log_end(tx)? {
         Some(end) if end == len => Ok(()),

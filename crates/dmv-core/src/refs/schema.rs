@@ -9,7 +9,7 @@ use rusqlite::{Connection, OpenFlags};
 use std::io::Read;
 use std::path::Path;
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// "DMVr": tells the file apart from other programs' databases.
 const APPLICATION_ID: i32 = 0x444d_5672;
@@ -239,14 +239,16 @@ fn open_in_time(path: &Path) -> Result<Connection, RefsError> {
     if std::thread::Builder::new().spawn(open).is_err() {
         return open_writable(path);
     }
-    let begin = Instant::now();
+    // Tries are counted, not time: a process that was stopped meanwhile has not waited.
+    let mut waited = Duration::ZERO;
     loop {
         match receiver.recv_timeout(TRY) {
             Ok(done) => return done,
             Err(_) => {
+                waited += TRY;
                 let holder = holder(path);
                 let is_stopped = holder.is_some_and(|holder| holder.is_stopped);
-                if is_stopped || begin.elapsed() >= OPENING {
+                if is_stopped || waited >= OPENING {
                     return Err(RefsError::Busy(holder));
                 }
             }

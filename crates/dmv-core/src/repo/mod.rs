@@ -359,14 +359,14 @@ impl Repo {
             Some(sealed) => (sealed.segments.as_slice(), sealed.relied.as_slice()),
             None => (&[][..], &[][..]),
         };
-        let mut log = self
+        let mut held = self
             .log
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         if self.refs.is_read_only() {
             return Err(RefsError::ReadOnly(self.refs.path().to_owned()).into());
         }
-        let log = match &mut *log {
+        let log = match &mut *held {
             Some(log) => log,
             none => none.insert(level::open_log(&self.store, Open::Append)?),
         };
@@ -377,9 +377,17 @@ impl Repo {
                 let turn = self.refs.turn()?;
                 level::catch_up(&self.store, &self.refs, &turn)?;
                 drop(turn);
-                publish(operation)?
+                publish(operation)
             }
-            done => done?,
+            done => done,
+        };
+        let done = match done {
+            Ok(done) => done,
+            Err(e) => {
+                // Another file may have the log's place by now: the next publication opens it again.
+                *held = None;
+                return Err(e.into());
+            }
         };
         if let Some(sealed) = &sealed {
             self.store.adopt(sealed);

@@ -91,6 +91,11 @@ impl LogPack {
         Ok(self.len()? == PACK_HEADER_BYTES)
     }
 
+    /// Whether the log pack of the repository is still this file.
+    pub fn is_in_place(&self) -> Result<bool, StoreError> {
+        self.file.is_at(&self.path).at("find", &self.path)
+    }
+
     /// Appends one operation and returns when it is durable: the file's new length.
     ///
     /// It goes to the end of the file as it is now: what an earlier crash left there stays.

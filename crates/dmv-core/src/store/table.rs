@@ -555,7 +555,15 @@ pub fn write_merged(
     }
     let file = vfs.open(path, Open::CreateNew).at("create", path)?;
     // Whoever gets the lock later knows that nobody is going to register it any more.
-    file.try_lock().at("lock", path)?;
+    let is_ours = file.try_lock().at("lock", path)? && file.is_at(path).at("find", path)?;
+    if !is_ours {
+        // Between its making and the lock somebody took it for one that nobody registers.
+        return Err(StoreError::Io {
+            action: "lock",
+            path: path.to_owned(),
+            source: std::io::ErrorKind::WouldBlock.into(),
+        });
+    }
     let mut hasher = crate::hash::Check::default();
     let mut at = 0u64;
     let mut flush = |out: &mut Vec<u8>| -> Result<(), StoreError> {
