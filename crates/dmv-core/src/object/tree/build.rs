@@ -1,7 +1,8 @@
 //! Writing a directory, entry by entry.
 
 use super::TreeEntry;
-use super::node::{Child, Totals, frame, put_child, put_entry};
+use super::node::{frame, put_child, put_entry};
+use super::parts::{Child, Totals};
 use crate::hash::ObjectId;
 use crate::object::boundary::{ends_after, tree_boundary_hash};
 use crate::object::codec::EncodeError;

@@ -1,6 +1,7 @@
 //! Reading a directory: in order, or one name.
 
-use super::node::{Child, Node};
+use super::node::Node;
+use super::parts::Child;
 use super::raw::RawNode;
 use super::{Kind, TreeEntry};
 use crate::hash::ObjectId;

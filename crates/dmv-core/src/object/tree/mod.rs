@@ -8,13 +8,15 @@
 mod build;
 mod iter;
 mod node;
+mod parts;
 mod raw;
 
 pub use build::{TreeBuilder, TreeSummary, empty_tree_id, put_empty_tree};
 pub(crate) use iter::{Cursor, Peek};
 pub use iter::{TreeIter, lookup, lookup_path};
-pub(super) use node::FLAG_LIST;
-pub use node::{Child, Node, Totals};
+pub use node::Node;
+pub(super) use parts::FLAG_LIST;
+pub use parts::{Child, Totals};
 
 use super::codec::{DecodeError, Decoder, EncodeError};
 use super::name::SafeName;

@@ -4,7 +4,7 @@
 //! end of it has seen a valid node. Nothing is copied, which is most of the time when one name is
 //! looked up in each of many directories, as in the history of a path.
 
-use super::node::{Child, FLAG_ATTRS, FLAG_LIST, Outline, Totals};
+use super::parts::{Child, FLAG_ATTRS, FLAG_LIST, Outline, Totals};
 use super::{Kind, TreeEntry, check_attrs, check_value};
 use crate::hash::ObjectId;
 use crate::limits::{MAX_ATTR_BYTES, MAX_DIR_ENTRIES, MAX_NAME_BYTES, MAX_NODE_LEVEL, NODE_MAX};

@@ -1,0 +1,105 @@
+//! The values that a node and its parent both record, and the flags of an entry.
+
+use super::TreeEntry;
+use crate::hash::ObjectId;
+use crate::limits::MAX_DIR_ENTRIES;
+use crate::object::name::SafeName;
+use crate::object::{ObjectError, ObjectType};
+
+/// The entry has attributes.
+pub(super) const FLAG_ATTRS: u8 = 1;
+/// The content is a list of chunks. Terms of a conflict have the same flag.
+pub(in crate::object) const FLAG_LIST: u8 = 2;
+
+/// What lies under a node or directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Names, not counting those inside directories.
+    pub entries: u64,
+    /// Bytes of content, inside directories too.
+    pub bytes: u64,
+    /// Files, inside directories too.
+    pub files: u64,
+}
+
+impl Totals {
+    /// The sum, if it stays in range.
+    pub(super) fn plus(self, other: Totals) -> Option<Totals> {
+        Some(Totals {
+            entries: self
+                .entries
+                .checked_add(other.entries)
+                .filter(|n| *n <= MAX_DIR_ENTRIES)?,
+            bytes: self.bytes.checked_add(other.bytes)?,
+            files: self.files.checked_add(other.files)?,
+        })
+    }
+
+    /// What one entry adds.
+    pub(super) fn of_entry(entry: &TreeEntry) -> Totals {
+        Totals {
+            entries: 1,
+            bytes: entry.size,
+            files: entry.file_count(),
+        }
+    }
+}
+
+/// What a node says about a node below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Child {
+    /// The last name under it.
+    pub last: SafeName,
+    /// Its id.
+    pub id: ObjectId,
+    /// What lies under it.
+    pub totals: Totals,
+}
+
+/// The values of a node that its parent records too.
+pub(super) struct Outline<'a> {
+    pub level: u8,
+    pub count: usize,
+    pub totals: Option<Totals>,
+    /// The first and last name.
+    pub range: Option<(&'a [u8], &'a [u8])>,
+}
+
+impl Outline<'_> {
+    /// Checks the root node `id` of a directory.
+    pub(super) fn check_root(&self, id: &ObjectId) -> Result<(), ObjectError> {
+        if self.level > 0 && self.count < 2 {
+            return Err(damaged(id, "root node has a single child"));
+        }
+        Ok(())
+    }
+
+    /// Checks the node `child` of a parent of `parent_level`; `after` is the last name before it.
+    pub(super) fn check_child(
+        &self,
+        parent_level: u8,
+        child: &Child,
+        after: Option<&SafeName>,
+    ) -> Result<(), ObjectError> {
+        let why = if Some(self.level) != parent_level.checked_sub(1) {
+            "level is not what the node above says"
+        } else if self.totals != Some(child.totals) {
+            "totals are not what the node above says"
+        } else if self.range.map(|(_, last)| last) != Some(child.last.as_bytes()) {
+            "last name is not what the node above says"
+        } else if self.range.map(|(first, _)| first) <= after.map(SafeName::as_bytes) {
+            "names do not rise from the node before"
+        } else {
+            return Ok(());
+        };
+        Err(damaged(&child.id, why))
+    }
+}
+
+fn damaged(id: &ObjectId, why: &str) -> ObjectError {
+    ObjectError::Damaged {
+        id: *id,
+        ty: ObjectType::Tree,
+        why: why.to_owned(),
+    }
+}
