@@ -3,8 +3,12 @@
 
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
-use dmv_core::refs::RefsError;
-use dmv_core::repo::{RecoverReport, Repo, RepoError, VerifyDepth, discover, recover};
+use dmv_core::refs::{Change, Effect, RefsError};
+use dmv_core::repo::{
+    Head, RecoverReport, Repo, RepoError, StatusOptions, UndoOptions, UndoWhat, VerifyDepth,
+    discover, recover,
+};
+use dmv_core::worktree::select::Paths;
 use dmv_tests::crashlab::Outcome;
 use dmv_tests::rng::Rng;
 use dmv_tests::scratch::{asked, commit, fast_dir};
@@ -292,6 +296,150 @@ fn a_log_that_is_lost_or_older_is_reported_and_written_anew() -> Outcome {
         assert_eq!(subject.history()?, [first, second]);
         subject.commit(&subject.open()?, 2)?;
     }
+    Ok(())
+}
+
+/// What may be left of an operation log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LogLeft {
+    Nothing,
+    /// All but the last record.
+    Shorter,
+    /// Half of the last record.
+    Cut,
+    /// The last record has a wrong bit.
+    Flipped,
+}
+
+/// Loses the database, and what the log is to lose. `before`: the log before its last record.
+fn lose(subject: &Subject, before: u64, left: LogLeft) -> Outcome {
+    let log = subject.log()?;
+    for name in ["refs.db", "refs.db-wal", "refs.db-shm"] {
+        let _ = std::fs::remove_file(subject.dmv().join(name));
+    }
+    let mut bytes = std::fs::read(&log)?;
+    let (before, len) = (before as usize, bytes.len());
+    match left {
+        LogLeft::Nothing => return Ok(std::fs::remove_file(&log)?),
+        LogLeft::Shorter => bytes.truncate(before),
+        LogLeft::Cut => bytes.truncate((before + len) / 2),
+        LogLeft::Flipped => bytes[(before + len) / 2] ^= 1,
+    }
+    Ok(std::fs::write(&log, bytes)?)
+}
+
+fn clean_status(repo: &Repo) -> Outcome<usize> {
+    let options = StatusOptions {
+        select: &Paths::default(),
+        settings: Default::default(),
+    };
+    Ok(repo.status(&options, &Job::default())?.changes.len())
+}
+
+#[test]
+fn commits_that_only_packs_tell_of_get_branches() -> Outcome {
+    use LogLeft::*;
+    for left in [Nothing, Shorter, Cut, Flipped] {
+        let subject = Subject::new()?;
+        let mut made = Vec::new();
+        for n in 0..3 {
+            made.push(subject.commit(&subject.open()?, n)?);
+        }
+        let before = std::fs::metadata(subject.log()?)?.len();
+        made.push(subject.commit(&subject.open()?, 3)?);
+        let last = made[3];
+        lose(&subject, before, left)?;
+        let report = subject.recover()?;
+        let name = format!("recovered/{}", last.short(12));
+        assert_eq!(report.found, [name.clone()], "{left:?}");
+        let repo = subject.open()?;
+        let tip = repo.refs().get(&format!("branch/{name}"))?;
+        assert_eq!(tip, Some(last.as_bytes().to_vec()), "{left:?}");
+        assert_eq!(subject.check(VerifyDepth::Full)?, [""; 0], "{left:?}");
+        match left {
+            Nothing => {
+                // The files tell which of the branches they are of.
+                assert_eq!(repo.head()?, Head::Branch(name));
+                assert_eq!(report.heads.len(), 1);
+                assert_eq!((repo.base_commit()?, clean_status(&repo)?), (Some(last), 0));
+                assert_eq!(subject.history()?, made);
+            }
+            _ => {
+                assert_eq!(report.heads, []);
+                assert_eq!(subject.history()?, made[..3], "{left:?}");
+            }
+        }
+        let again = subject.recover()?;
+        assert_eq!((again.found, again.heads), (vec![], vec![]), "{left:?}");
+        subject.commit(&subject.open()?, 9)?;
+        assert_eq!(subject.check(VerifyDepth::Full)?, [""; 0], "{left:?}");
+        // Nor does it come twice when the database is lost once more.
+        std::fs::remove_file(subject.dmv().join("refs.db"))?;
+        assert_eq!(subject.recover()?.found, [""; 0], "{left:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn what_a_whole_log_says_was_deleted_stays_so() -> Outcome {
+    let subject = Subject::new()?;
+    let kept = subject.commit(&subject.open()?, 0)?;
+    let repo = subject.open()?;
+    subject.commit(&repo, 1)?;
+    let undo = UndoOptions {
+        what: UndoWhat::Last,
+        settings: Default::default(),
+        asked: asked("undo"),
+    };
+    repo.undo(&undo, &Job::default())?;
+    for value in [Some(kept.as_bytes().to_vec()), None] {
+        let key = "branch/gone".to_owned();
+        let old = repo.refs().get(&key)?;
+        let change = Change {
+            key,
+            old,
+            new: value,
+        };
+        repo.publish(asked("branch"), None, vec![change], Effect::Kept)?;
+    }
+    drop(repo);
+    for lost in [false, true] {
+        if lost {
+            std::fs::remove_file(subject.dmv().join("refs.db"))?;
+        }
+        let report = subject.recover()?;
+        assert_eq!((report.found, report.heads), (vec![], vec![]));
+        let repo = subject.open()?;
+        let branches = repo.refs().with_prefix("branch/")?;
+        assert_eq!(branches.len(), 1, "{branches:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn without_a_head_verify_says_so_and_recovery_writes_one() -> Outcome {
+    let subject = Subject::new()?;
+    let first = subject.commit(&subject.open()?, 0)?;
+    let repo = subject.open()?;
+    // As an earlier dmv left it after such a loss.
+    let key = "worktree/main/head";
+    let change = Change {
+        key: key.to_owned(),
+        old: repo.refs().get(key)?,
+        new: None,
+    };
+    repo.publish(asked("lose it"), None, vec![change], Effect::Kept)?;
+    drop(repo);
+    for depth in [VerifyDepth::Quick, VerifyDepth::Full] {
+        let found = subject.check(depth)?;
+        assert!(found.iter().any(|line| line.contains(key)), "{found:?}");
+    }
+    let report = subject.recover()?;
+    let head = Head::Branch("main".to_owned());
+    assert_eq!(report.heads, [("main".to_owned(), head.clone())]);
+    assert_eq!(subject.open()?.head()?, head);
+    assert_eq!(subject.history()?, [first]);
+    assert_eq!(subject.check(VerifyDepth::Full)?, [""; 0]);
     Ok(())
 }
 

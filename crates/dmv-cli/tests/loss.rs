@@ -4,7 +4,7 @@
 mod place;
 
 use place::{Outcome, Place};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -167,6 +167,73 @@ fn whichever_file_is_lost_or_older_what_the_others_hold_is_not_lost() -> Outcome
         fs::remove_dir_all(dmv.join(name))?;
         let when = format!("{name} lost");
         survives(&place, &when, &commits, &left(name == "packs"))?;
+    }
+    Ok(())
+}
+
+/// The operation log of the repository at `dmv`.
+fn log_of(dmv: &Path) -> Outcome<PathBuf> {
+    let format = fs::read_to_string(dmv.join("format"))?;
+    let id = format.lines().find_map(|line| line.strip_prefix("id "));
+    Ok(dmv.join(format!("packs/{}.pack", id.ok_or("no id")?)))
+}
+
+fn lose_both(dmv: &Path) -> Outcome {
+    fs::remove_file(log_of(dmv)?)?;
+    for name in ["refs.db", "refs.db-wal", "refs.db-shm"] {
+        let _ = fs::remove_file(dmv.join(name));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_repository_without_database_and_log_goes_on_after_a_recovery() -> Outcome {
+    let place = Place::new()?;
+    place.ok(&["init", "full"])?;
+    for n in 0..4 {
+        place.write("full/a/file", format!("content {n}"))?;
+        place.write("full/b/file", format!("other {n}"))?;
+        place.ok(&["-C", "full", "commit", "-m", &n.to_string()])?;
+    }
+    place.ok(&["clone", "full", "short", "--depth", "2"])?;
+    place.ok(&["clone", "full", "part", "--subset", "a"])?;
+    place.ok(&["clone", "full", "bare", "--bare"])?;
+    for name in ["full", "short", "part", "bare"] {
+        let dmv = match name {
+            "bare" => place.work().join(name),
+            _ => place.work().join(name).join(".dmv"),
+        };
+        let ok = |args: &[&str]| place.ok(&[&["-C", name], args].concat());
+        let before = ok(&["log", "--json"])?;
+        lose_both(&dmv)?;
+        let said = place.fails(7, &["-C", name, "log"])?;
+        assert!(said.contains("hint: dmv recover"), "{name}: {said}");
+        let said = ok(&["recover"])?;
+        assert!(
+            said.contains("found, and now branch recovered/"),
+            "{name}: {said}"
+        );
+        let ids = |log: &str| -> Outcome<Vec<Value>> {
+            let commits = log.lines().map(serde_json::from_str::<Value>);
+            Ok(commits
+                .map(|c| Ok(c?["id"].clone()))
+                .collect::<Outcome<_>>()?)
+        };
+        assert_eq!(ids(&ok(&["log", "--json"])?)?, ids(&before)?, "{name}");
+        ok(&["verify", "--full"])?;
+        if name != "bare" {
+            let status: Value = serde_json::from_str(&ok(&["status", "--json"])?)?;
+            assert_eq!(status["changes"], json!([]), "{name}: {status}");
+            place.write(format!("{name}/a/file"), "edited")?;
+            ok(&["commit", "-m", "after"])?;
+        }
+        ok(&["verify", "--full"])?;
+    }
+    // What others get from there is whole.
+    for name in ["full", "bare"] {
+        place.ok(&["clone", name, "copy"])?;
+        place.ok(&["-C", "copy", "verify", "--full"])?;
+        fs::remove_dir_all(place.work().join("copy"))?;
     }
     Ok(())
 }

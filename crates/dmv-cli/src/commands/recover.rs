@@ -2,9 +2,9 @@
 
 use crate::context::Context;
 use crate::error::{EXIT_OK, Failure};
-use crate::format::text::{bytes, clean, count};
+use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::whose::trust;
-use dmv_core::repo::{discover_lost_trusting, recover};
+use dmv_core::repo::{Head, discover_lost_trusting, recover};
 use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
@@ -33,6 +33,16 @@ struct Document {
     relogged: usize,
     /// Branches made for commits that would have been lost.
     kept: Vec<String>,
+    /// Branches made for commits that only the packs still told of.
+    found: Vec<String>,
+    /// What worktrees are on, where that was not known any more.
+    heads: Vec<HeadOf>,
+}
+
+#[derive(Serialize)]
+struct HeadOf {
+    worktree: String,
+    head: String,
 }
 
 #[derive(Serialize)]
@@ -68,6 +78,8 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
             busy: report.busy.iter().map(|path| text(path)).collect(),
             relogged: report.relogged,
             kept: report.kept,
+            found: report.found,
+            heads: report.heads.into_iter().map(head_of).collect(),
         })?;
         return Ok(EXIT_OK);
     }
@@ -101,6 +113,20 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
             "kept as branch {name}: commits of a history that the newest one does not include"
         )?;
     }
+    for name in &report.found {
+        let name = clean(name);
+        writeln!(
+            out,
+            "found, and now branch {name}: commits that the operation log does not name"
+        )?;
+    }
+    for (worktree, head) in &report.heads {
+        let (worktree, head) = (clean(worktree), clean(&words_of(head)));
+        writeln!(
+            out,
+            "what worktree {worktree} is on was lost; it is now {head}"
+        )?;
+    }
     for path in &report.busy {
         let place = clean(&path.to_string_lossy());
         writeln!(
@@ -116,4 +142,19 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
         writeln!(out, "a copy of the former database is kept as {place}")?;
     }
     Ok(EXIT_OK)
+}
+
+fn head_of((worktree, head): (String, Head)) -> HeadOf {
+    let head = match head {
+        Head::Branch(name) => name,
+        Head::Commit(id) => id.to_string(),
+    };
+    HeadOf { worktree, head }
+}
+
+fn words_of(head: &Head) -> String {
+    match head {
+        Head::Branch(name) => format!("branch {name}"),
+        Head::Commit(id) => format!("commit {}", id.short(SHORT_ID)),
+    }
 }

@@ -16,7 +16,7 @@ pub use error::RefsError;
 pub use level::{Level, Rows};
 pub use name::{RefNameError, check_ref_name};
 pub use named::NamedPlace;
-pub use operation::{Change, Effect, Made, Operation, Timestamp, newest_chain};
+pub use operation::{Change, Effect, Made, Operation, Timestamp, newest_chain, view_of};
 pub use turn::Turn;
 
 use crate::locks;
@@ -584,11 +584,10 @@ fn put_segment(tx: &Transaction, segment: &SegmentRow) -> Result<(), RefsError> 
 }
 
 fn record(tx: &Transaction, new: NewOperation) -> Result<Operation, RefsError> {
-    let mut changes = new.changes;
-    changes.sort_by(|a, b| a.key.cmp(&b.key));
+    let operation = Operation::after(newest(tx)?.as_ref(), new);
     {
         let mut query = tx.prepare_cached("SELECT value FROM view WHERE key = ?1")?;
-        for change in &changes {
+        for change in &operation.changes {
             let now: Option<Vec<u8>> = query
                 .query_row([&change.key], |row| row.get(0))
                 .optional()?;
@@ -599,18 +598,6 @@ fn record(tx: &Transaction, new: NewOperation) -> Result<Operation, RefsError> {
             }
         }
     }
-    let last = newest(tx)?;
-    let operation = Operation {
-        seq: last.as_ref().map_or(1, |op| op.seq + 1),
-        id: FileId::random().0,
-        previous: last.map_or([0; 16], |op| op.id),
-        time: new.time,
-        who: operation::clip(&new.who),
-        command: operation::clip(&new.command),
-        undoes: new.undoes,
-        made: Some(new.made),
-        changes,
-    };
     for change in &operation.changes {
         set(tx, &change.key, change.new.as_deref())?;
     }

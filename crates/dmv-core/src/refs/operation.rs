@@ -3,8 +3,11 @@
 //! An operation is written to the log pack before the database knows it (docs/format/pack.md), so
 //! the database is never the only copy. Old values make any operation reversible.
 
+use super::NewOperation;
 use crate::limits::{MAX_OP_BYTES, MAX_OP_CHANGES, MAX_PATH_BYTES};
 use crate::object::codec::{DecodeError, Decoder, put_bytes, put_varint};
+use crate::store::FileId;
+use std::collections::BTreeMap;
 
 const VERSION: u8 = 2;
 /// Without [`Made`]; still read.
@@ -89,6 +92,23 @@ pub struct Operation {
 }
 
 impl Operation {
+    /// The operation that comes after `last`.
+    pub fn after(last: Option<&Operation>, new: NewOperation) -> Operation {
+        let mut changes = new.changes;
+        changes.sort_by(|a, b| a.key.cmp(&b.key));
+        Operation {
+            seq: last.map_or(1, |op| op.seq + 1),
+            id: FileId::random().0,
+            previous: last.map_or([0; 16], |op| op.id),
+            time: new.time,
+            who: clip(&new.who),
+            command: clip(&new.command),
+            undoes: new.undoes,
+            made: Some(new.made),
+            changes,
+        }
+    }
+
     /// Name of the worktree that it was made in, empty if in none.
     pub fn worktree(&self) -> &str {
         // There was no other before records told it.
@@ -212,12 +232,24 @@ fn text(input: &mut Decoder, max: usize) -> Result<String, DecodeError> {
 }
 
 /// Cuts text to what an operation can hold, at a character.
-pub(super) fn clip(text: &str) -> String {
+fn clip(text: &str) -> String {
     let mut end = text.len().min(MAX_KEY_BYTES);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
     text[..end].to_owned()
+}
+
+/// The keys and values that operations leave, one after another.
+pub fn view_of(operations: &[Operation]) -> BTreeMap<&str, &[u8]> {
+    let mut view = BTreeMap::new();
+    for change in operations.iter().flat_map(|op| &op.changes) {
+        match &change.new {
+            Some(value) => view.insert(&*change.key, &**value),
+            None => view.remove(&*change.key),
+        };
+    }
+    view
 }
 
 /// The operations that count, in order, out of everything found in a log.

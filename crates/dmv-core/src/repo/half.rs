@@ -118,6 +118,11 @@ fn fits(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_TEXT_BYTES && !text.contains('\n')
 }
 
+/// Whether a clone was begun in the repository's directory `dmv`, and not ended.
+pub(super) fn is_begun(dmv: &Path) -> bool {
+    dmv.join(CLONE_FILE).exists()
+}
+
 impl Repo {
     /// What a clone that is not finished was asked for; `None`: this is no half-made clone.
     pub fn half_clone(&self) -> Result<Option<HalfClone>, RepoError> {

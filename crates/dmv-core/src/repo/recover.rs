@@ -1,24 +1,29 @@
 //! Rebuilding the databases from the packs.
 
+mod heads;
+mod unnamed;
+
 use super::forks::keep_lost;
 use super::keep::keep_unopened;
 use super::layout::{Format, Place, check_parts};
 use super::level::{commits_of, decoded};
-use super::{REFS_FILE, Repo, RepoError};
+use super::{Head, REFS_FILE, Repo, RepoError, half, slice};
 use crate::job::Job;
 use crate::locks;
 use crate::refs::{Operation, Refs, RefsError, Turn, newest_chain};
 use crate::store::{
-    Catalogue, FileId, LogPack, Store, StoreError, add_closed_segments, recover_store,
-    repository_of,
+    Catalogue, FileId, LogPack, PACK_HEADER_BYTES, Store, StoreError, add_closed_segments,
+    recover_store, repository_of,
 };
 use crate::vfs::{Open, OsVfs, Vfs};
+use heads::mend_heads;
 use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use unnamed::{Search, Told, branches_for};
 
 /// What was brought back.
 #[derive(Debug, Default)]
@@ -47,6 +52,10 @@ pub struct RecoverReport {
     pub relogged: usize,
     /// Branches made for commits of a history that the newest operations do not come from.
     pub kept: Vec<String>,
+    /// Branches made for commits that only the packs still tell of.
+    pub found: Vec<String>,
+    /// What worktrees are on, by name, where that was not known any more.
+    pub heads: Vec<(String, Head)>,
 }
 
 /// Rebuilds `refs.db` of the repository at `place` from its packs, also beside other commands.
@@ -93,23 +102,43 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
     let former = open_former(&db)?;
     let known = former.as_ref().map(|refs| refs.readable_operations());
     let log = open_or_create(&*vfs, &packs, format.id)?;
+    let told = told_by(former.as_ref(), &log)?;
     let objects = OnceCell::new();
-    let found = brought_together(&log, known.unwrap_or_default(), &|operation| {
+    let store = || {
         if objects.get().is_none() {
             let (vfs, none) = (vfs.clone(), Box::new(|_| None));
             let store = Store::open(vfs, dmv, format.id, catalogue.clone(), none)?;
             let _ = objects.set(store);
         }
-        let store = objects.get().expect("it was just set");
+        Ok::<&Store, RepoError>(objects.get().expect("it was just set"))
+    };
+    let found = brought_together(&log, known.unwrap_or_default(), &|operation| {
         for commit in commits_of(operation) {
-            if store.pack_of(&commit)?.is_none() {
+            if store()?.pack_of(&commit)?.is_none() {
                 return Ok(false);
             }
         }
         Ok(true)
     })?;
     report.relogged = found.relogged;
-    let operations = newest_chain(found.operations.clone());
+    let mut operations = newest_chain(found.operations.clone());
+    // What a clone that was cut off has brought is the clone's.
+    if told != Told::Everything && !half::is_begun(dmv) {
+        let search = Search {
+            store: store()?,
+            told,
+            is_partial: slice::is_there(dmv),
+            job,
+        };
+        let tips = search.tips(&found.operations)?;
+        let (made, names) = branches_for(&tips, &operations);
+        for operation in made {
+            // As each that counts, they are in the log first. After a crash here they are found there.
+            log.append(&operation.encode())?;
+            operations.push(operation);
+        }
+        report.found = names;
+    }
     let poisoned = former.as_ref().map(|refs| refs.poisoned());
     for pack in poisoned.unwrap_or_default() {
         let row = catalogue.packs.iter_mut().find(|row| row.id == pack);
@@ -134,8 +163,14 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
         .iter()
         .map(|s| u64::from(s.entries))
         .sum();
-    let repo = Repo::open_place_on(place.clone(), vfs)?;
+    // What it notes is not done in a worktree, whose undo would take it back.
+    let bare = Place {
+        worktree: None,
+        ..place.clone()
+    };
+    let repo = Repo::open_place_on(bare, vfs)?;
     report.kept = keep_lost(&repo, &found.operations, &operations)?;
+    report.heads = mend_heads(&repo, place)?;
     for prefix in ["branch/", "tag/", "remote/"] {
         report.refs += repo.refs.with_prefix(prefix)?.len();
     }
@@ -179,6 +214,23 @@ fn open_or_create(vfs: &dyn Vfs, packs: &Path, id: FileId) -> Result<LogPack, Re
     };
     log.sync()?;
     Ok(log)
+}
+
+/// How much a database and a log tell of what there was.
+fn told_by(former: Option<&Refs>, log: &LogPack) -> Result<Told, RepoError> {
+    let is_sound = |refs: &&Refs| refs.integrity().is_ok_and(|found| found.is_empty());
+    let level = former.filter(is_sound).and_then(|refs| refs.level().ok());
+    Ok(match level.filter(|level| level.last.is_some()) {
+        Some(level) => {
+            let end = level.log_end.unwrap_or(PACK_HEADER_BYTES);
+            match end <= log.len()? && !log.has_gaps(end)? {
+                true => Told::Everything,
+                false => Told::Perhaps,
+            }
+        }
+        None if log.is_empty()? || log.has_gaps(PACK_HEADER_BYTES)? => Told::NotAll,
+        None => Told::Perhaps,
+    })
 }
 
 /// The operations of a log and a database.

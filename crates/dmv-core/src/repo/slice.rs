@@ -16,7 +16,7 @@ use crate::subset::{Extent, Subset, Union};
 use crate::vfs::{OsVfs, Vfs, read_small, write_durably};
 use std::collections::{BTreeSet, HashSet};
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const SLICE_FILE: &str = "slice";
 const LOCK_FILE: &str = "slice.lock";
@@ -156,6 +156,12 @@ impl RepoSlice {
     }
 }
 
+/// Whether objects may be absent by choice in the repository at `dmv`.
+pub(super) fn is_there(dmv: &Path) -> bool {
+    // It is there only while it says something.
+    dmv.join(SLICE_FILE).exists()
+}
+
 impl Repo {
     fn slice_file(&self) -> PathBuf {
         self.dmv_dir().join(SLICE_FILE)
@@ -191,8 +197,7 @@ impl Repo {
 
     /// Whether objects may be absent here by choice.
     pub fn is_partial(&self) -> bool {
-        // It is there only while it says something.
-        self.slice_file().exists()
+        is_there(self.dmv_dir())
     }
 
     /// Changes what this repository holds on purpose, durably; returns what it is then.

@@ -98,6 +98,7 @@ impl Repo {
             report.objects = self.store.table_stats().1;
         }
         databases::check_log(self, &mut report.files)?;
+        databases::check_heads(self, &mut report.files)?;
         if depth == VerifyDepth::Full {
             databases::check(self, &mut report.files)?;
         }

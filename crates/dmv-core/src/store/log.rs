@@ -118,7 +118,18 @@ impl LogPack {
         self.operations_within(PACK_HEADER_BYTES, self.len()?)
     }
 
-    /// The same of a stretch of the file.
+    /// Whether anything from `from` on is no intact operation: it was damaged, or cut off.
+    pub fn has_gaps(&self, from: u64) -> Result<bool, StoreError> {
+        let end = self.file.len().at("measure", &self.path)?;
+        let mut found = false;
+        scan(&*self.file, &self.path, from, end, &mut |_, item| {
+            found |= !matches!(item, Found::Operation(_));
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Every intact operation payload of a stretch of the file.
     pub fn operations_within(&self, from: u64, end: u64) -> Result<Vec<Vec<u8>>, StoreError> {
         let end = end.min(self.file.len().at("measure", &self.path)?);
         let mut found = Vec::new();

@@ -1,11 +1,13 @@
 //! Comparing `refs.db` with the log pack and the packs, from which it can be made anew.
 
+use super::super::layout::MAIN;
 use super::super::level::{catch_up, decoded, open_log};
+use super::super::worktree::{Head, head_key};
 use super::super::{Repo, RepoError};
-use crate::refs::{Operation, RefsError};
+use crate::refs::{Operation, RefsError, view_of};
 use crate::store::{FileId, PackKind, PackRow, SegmentRow};
 use crate::vfs::Open;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Checks that the log pack is there and as long as the database left it.
 ///
@@ -45,6 +47,28 @@ pub(super) fn check_log(repo: &Repo, found: &mut Vec<String>) -> Result<(), Repo
         other => drop(other?),
     }
     Ok(())
+}
+
+/// Checks that each worktree is on something: a repository is made with that, and nothing takes it away.
+pub(super) fn check_heads(repo: &Repo, found: &mut Vec<String>) -> Result<(), RepoError> {
+    let view = repo.refs.with_prefix("worktree/")?;
+    let mut names = BTreeSet::from([MAIN]);
+    names.extend(view.iter().filter_map(|(key, _)| worktree_of(key)));
+    for name in names {
+        let key = head_key(name);
+        let value = repo.refs.get(&key)?;
+        if value.as_deref().and_then(Head::parse).is_none() {
+            found.push(format!(
+                "refs.db: {key} is missing or makes no sense, so the branch of this worktree is not known"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The name of the worktree whose place `key` is.
+fn worktree_of(key: &str) -> Option<&str> {
+    key.strip_prefix("worktree/")?.strip_suffix("/path")
 }
 
 fn said(e: &RefsError) -> String {
@@ -116,13 +140,7 @@ fn check_operations(
 
 /// Compares the view with what the operations make of it.
 fn check_view(operations: &[Operation], view: &BTreeMap<String, Vec<u8>>, found: &mut Vec<String>) {
-    let mut made: BTreeMap<&str, &[u8]> = BTreeMap::new();
-    for change in operations.iter().flat_map(|op| &op.changes) {
-        match &change.new {
-            Some(value) => made.insert(&change.key, value),
-            None => made.remove(&*change.key),
-        };
-    }
+    let mut made = view_of(operations);
     for (key, value) in view {
         match made.remove(&**key) {
             Some(right) if right == &**value => {}
