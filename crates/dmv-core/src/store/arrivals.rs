@@ -5,9 +5,9 @@
 //! each is verified as it is read, like any other, but for those of records that have been handed
 //! over: these were verified in this process, and are copied from memory.
 
+use super::checked::CheckedRecord;
 use super::error::StoreError;
 use super::layout::FileId;
-use super::receive::CheckedRecord;
 use super::table::{Entry, Place, Table};
 use crate::hash::ObjectId;
 use crate::memory::Room;

@@ -7,10 +7,12 @@
 mod adopt;
 mod arrivals;
 mod cache;
+mod checked;
 mod copies;
 mod damage;
 mod error;
 mod frame;
+mod framer;
 #[doc(hidden)]
 pub mod hostile;
 mod layout;
@@ -27,20 +29,22 @@ mod table;
 mod verify;
 mod write;
 
+pub use checked::{CheckedObject, CheckedRecord};
 pub use copies::MergedSource;
 pub use damage::BadPlaces;
 pub(crate) use error::IoContext;
 pub use error::StoreError;
 pub use frame::{EncodedFrame, FRAME_TARGET_BYTES, FrameBuilder, FrameEncoder, FrameObject};
+pub use framer::MetaWriter;
 pub use layout::{FileId, PACK_HEADER_BYTES, PackKind};
 pub use log::LogPack;
 pub use marks::{Mark, Marks};
-pub use receive::{CheckedObject, CheckedRecord, Incoming};
+pub use receive::Incoming;
 pub use recover::{RecoveredStore, add_closed_segments, recover_store, repository_of};
 pub use send::{Gather, Outgoing};
 pub use table::Place;
 pub use verify::{Damage, PackReport, verify_pack};
-pub use write::{MetaWriter, Sealed, StoreWriter};
+pub use write::{Sealed, StoreWriter};
 
 use crate::hash::ObjectId;
 use crate::memory::Room;

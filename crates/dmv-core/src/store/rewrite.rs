@@ -4,9 +4,10 @@
 //! objects that stay are packed anew. All of it is decoded and hashed on the way: what is needed of
 //! a pack that goes is known to be whole elsewhere.
 
+use super::checked::{CheckedObject, CheckedRecord};
 use super::error::StoreError;
 use super::layout::FileId;
-use super::receive::{CheckedObject, CheckedRecord, Incoming};
+use super::receive::Incoming;
 use super::write::Sealed;
 use super::{Place, Store};
 use crate::hash::ObjectId;

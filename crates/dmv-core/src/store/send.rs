@@ -1,10 +1,10 @@
 //! Sending: frames go out as they are stored; of a frame of which little is wanted, the objects.
 
 use super::Store;
+use super::checked::CheckedRecord;
 use super::error::StoreError;
 use super::frame::FrameTable;
 use super::layout::{Encoding, FileId, PAYLOAD_CHECK_BYTES};
-use super::receive::CheckedRecord;
 use crate::hash::ObjectId;
 use crate::memory::Room;
 use crate::object::ObjectType;

@@ -3,18 +3,17 @@
 //! A [`StoreWriter`] belongs to one job. Many threads may feed it. It owns a data pack and a meta
 //! pack under their file locks until the job is published, so two jobs never write one file.
 
+use super::checked::CheckedRecord;
 use super::error::{IoContext, StoreError};
-use super::frame::{EncodedFrame, FrameBuilder, FrameEncoder};
+use super::frame::{EncodedFrame, FrameEncoder, FrameObject};
 use super::layout::{
     Encoding, FileId, PACK_HEADER_BYTES, PackHeader, PackKind, RecordHeader, RecordType, Trailer,
 };
-use super::receive::CheckedRecord;
 use super::scan::{Found, checked_payload, cut_records, entries_of, scan};
 use super::table::{Entry, MAX_GAPS, Place, Table, encode_segment_index};
 use super::{PackRow, SegmentRow, Store};
 use crate::hash::ObjectId;
-use crate::limits::{MAX_OBJECT_BYTES, MAX_SEGMENT_ENTRIES, PACK_FULL_BYTES};
-use crate::object::{ObjectError, ObjectType, ObjectWrite};
+use crate::limits::{MAX_SEGMENT_ENTRIES, PACK_FULL_BYTES};
 use crate::vfs::{Open, VfsFile};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -306,19 +305,22 @@ impl<'s> StoreWriter<'s> {
         lock(&self.relied).insert(pack);
     }
 
-    /// The directory that the packs are in, for messages.
-    pub fn packs_dir(&self) -> &Path {
-        self.store.packs_dir()
-    }
-
     /// Bytes appended to packs so far.
     pub fn stored_bytes(&self) -> u64 {
         self.stored_bytes.load(Ordering::Relaxed)
     }
 
-    /// Appends one frame.
-    pub fn append(&self, kind: PackKind, frame: &EncodedFrame) -> Result<(), StoreError> {
-        self.append_and_tell(kind, frame, None)
+    /// Encodes `objects`, whose bytes in order are `raw`, and appends them as one frame.
+    pub fn append(
+        &self,
+        kind: PackKind,
+        encoder: &mut FrameEncoder,
+        raw: &[u8],
+        objects: &[FrameObject],
+    ) -> Result<(), StoreError> {
+        let frame = encoder.encode(raw, objects);
+        let frame = frame.at("compress for", self.store.packs_dir())?;
+        self.append_and_tell(kind, &frame, None)
     }
 
     /// Appends a record as it is, and gives it to whoever follows the store.
@@ -706,81 +708,4 @@ pub(super) fn after_cut_records(
         gaps.push((len, end));
     }
     Ok(end)
-}
-
-/// Takes objects one at a time and groups them into frames. Chunks, of which few come this way, go
-/// to data packs, everything else to meta packs.
-pub struct MetaWriter<'w> {
-    writer: &'w StoreWriter<'w>,
-    builder: FrameBuilder,
-    chunks: FrameBuilder,
-    encoder: FrameEncoder,
-}
-
-impl<'w> MetaWriter<'w> {
-    /// A metadata writer of this job.
-    pub fn new(writer: &'w StoreWriter<'w>) -> MetaWriter<'w> {
-        let encoder = FrameEncoder::default();
-        MetaWriter {
-            writer,
-            builder: FrameBuilder::default(),
-            chunks: FrameBuilder::default(),
-            encoder,
-        }
-    }
-
-    /// Writes what is still buffered.
-    pub fn flush(&mut self) -> Result<(), StoreError> {
-        self.flush_kind(PackKind::Data)?;
-        self.flush_kind(PackKind::Meta)
-    }
-
-    fn builder(&mut self, kind: PackKind) -> &mut FrameBuilder {
-        match kind {
-            PackKind::Data => &mut self.chunks,
-            _ => &mut self.builder,
-        }
-    }
-
-    fn flush_kind(&mut self, kind: PackKind) -> Result<(), StoreError> {
-        let builder = match kind {
-            PackKind::Data => &mut self.chunks,
-            _ => &mut self.builder,
-        };
-        if builder.objects.is_empty() {
-            return Ok(());
-        }
-        let path = self.writer.store.packs_dir();
-        let frame = self
-            .encoder
-            .encode(&builder.raw, &builder.objects)
-            .at("compress for", path)?;
-        self.writer.append(kind, &frame)?;
-        builder.clear();
-        Ok(())
-    }
-}
-
-impl ObjectWrite for MetaWriter<'_> {
-    fn put(&mut self, ty: ObjectType, bytes: &[u8]) -> Result<ObjectId, ObjectError> {
-        if bytes.len() > MAX_OBJECT_BYTES {
-            return Err(StoreError::TooLarge {
-                ty,
-                bytes: bytes.len(),
-            }
-            .into());
-        }
-        let id = ty.id_of(bytes);
-        if self.writer.claim(&id)? {
-            let kind = match ty {
-                ObjectType::Chunk => PackKind::Data,
-                _ => PackKind::Meta,
-            };
-            if self.builder(kind).is_full_for(bytes.len()) {
-                self.flush_kind(kind)?;
-            }
-            self.builder(kind).push(id, ty, bytes);
-        }
-        Ok(id)
-    }
 }

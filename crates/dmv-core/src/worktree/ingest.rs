@@ -765,7 +765,8 @@ fn hash_block(
         fresh.iter().map(|o| u64::from(o.len)).sum(),
     );
     if fresh.len() == block.cuts.len() {
-        return store_frame(writer, encoder, &block.buf[..at], &fresh).map(|()| chunks);
+        writer.append(PackKind::Data, encoder, &block.buf[..at], &fresh)?;
+        return Ok(chunks);
     }
     picked.clear();
     for (object, &from) in fresh.iter().zip(&fresh_at) {
@@ -773,23 +774,8 @@ fn hash_block(
             .raw
             .extend_from_slice(&block.buf[from..from + object.len as usize]);
     }
-    store_frame(writer, encoder, &picked.raw, &fresh).map(|()| chunks)
-}
-
-fn store_frame(
-    writer: &StoreWriter<'_>,
-    encoder: &mut FrameEncoder,
-    raw: &[u8],
-    objects: &[FrameObject],
-) -> Result<(), StoreError> {
-    let frame = encoder
-        .encode(raw, objects)
-        .map_err(|source| StoreError::Io {
-            action: "compress for",
-            path: writer.packs_dir().to_owned(),
-            source,
-        })?;
-    writer.append(PackKind::Data, &frame)
+    writer.append(PackKind::Data, encoder, &picked.raw, &fresh)?;
+    Ok(chunks)
 }
 
 #[cfg(test)]

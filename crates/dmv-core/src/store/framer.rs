@@ -1,0 +1,90 @@
+//! Single objects, grouped into frames and appended to packs.
+
+use super::error::StoreError;
+use super::frame::{FrameBuilder, FrameEncoder};
+use super::layout::PackKind;
+use super::write::StoreWriter;
+use crate::hash::ObjectId;
+use crate::limits::MAX_OBJECT_BYTES;
+use crate::object::{ObjectError, ObjectType, ObjectWrite};
+
+/// Two frames that are being filled: chunks go to data packs, everything else to meta packs.
+#[derive(Default)]
+pub(super) struct Framer {
+    data: FrameBuilder,
+    meta: FrameBuilder,
+    encoder: FrameEncoder,
+}
+
+impl Framer {
+    /// Adds one object, which the caller has claimed. A full frame is appended first.
+    pub fn add(
+        &mut self,
+        writer: &StoreWriter<'_>,
+        id: ObjectId,
+        ty: ObjectType,
+        bytes: &[u8],
+    ) -> Result<(), StoreError> {
+        let (kind, builder) = match ty {
+            ObjectType::Chunk => (PackKind::Data, &mut self.data),
+            _ => (PackKind::Meta, &mut self.meta),
+        };
+        if builder.is_full_for(bytes.len()) {
+            append(writer, kind, &mut self.encoder, builder)?;
+        }
+        builder.push(id, ty, bytes);
+        Ok(())
+    }
+
+    /// Appends what is still buffered.
+    pub fn flush(&mut self, writer: &StoreWriter<'_>) -> Result<(), StoreError> {
+        append(writer, PackKind::Data, &mut self.encoder, &mut self.data)?;
+        append(writer, PackKind::Meta, &mut self.encoder, &mut self.meta)
+    }
+}
+
+fn append(
+    writer: &StoreWriter<'_>,
+    kind: PackKind,
+    encoder: &mut FrameEncoder,
+    builder: &mut FrameBuilder,
+) -> Result<(), StoreError> {
+    if !builder.objects.is_empty() {
+        writer.append(kind, encoder, &builder.raw, &builder.objects)?;
+        builder.clear();
+    }
+    Ok(())
+}
+
+/// Takes objects one at a time: mostly metadata, and few chunks.
+pub struct MetaWriter<'w> {
+    writer: &'w StoreWriter<'w>,
+    framer: Framer,
+}
+
+impl<'w> MetaWriter<'w> {
+    /// A metadata writer of this job.
+    pub fn new(writer: &'w StoreWriter<'w>) -> MetaWriter<'w> {
+        let framer = Framer::default();
+        MetaWriter { writer, framer }
+    }
+
+    /// Writes what is still buffered.
+    pub fn flush(&mut self) -> Result<(), StoreError> {
+        self.framer.flush(self.writer)
+    }
+}
+
+impl ObjectWrite for MetaWriter<'_> {
+    fn put(&mut self, ty: ObjectType, bytes: &[u8]) -> Result<ObjectId, ObjectError> {
+        if bytes.len() > MAX_OBJECT_BYTES {
+            let bytes = bytes.len();
+            return Err(StoreError::TooLarge { ty, bytes }.into());
+        }
+        let id = ty.id_of(bytes);
+        if self.writer.claim(&id)? {
+            self.framer.add(self.writer, id, ty, bytes)?;
+        }
+        Ok(id)
+    }
+}
