@@ -6,7 +6,37 @@
 //! them through [`object::ObjectRead`]; [`worktree`] compares them with files; [`repo`] puts all of
 //! it together. A module uses lower floors only.
 //!
-//! Nothing here prints, reads the environment or opens a socket.
+//! Nothing here prints, reads the environment or a clock, or opens a socket.
+//!
+//! # Example
+//!
+//! A repository, a commit, and five bytes of a file in it. [`Repo`] has a method for each verb; it
+//! takes a [`Job`] where the work can be long, to count progress and to cancel it. More programs:
+//! `crates/dmv-core/examples`.
+//!
+//! ```
+//! use dmv_core::{Asked, CommitOptions, Job, Repo, RepoPath, Who};
+//! use std::time::SystemTime;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let scratch = tempfile::tempdir()?;
+//! # let dir = scratch.path();
+//! // Who asks for what, and when: the operation log shows it, and undo goes by it.
+//! let asked = |command: &str| Asked::new("ada", command, SystemTime::now());
+//!
+//! let repo = Repo::init(dir, "main", false, asked("init"))?;
+//! std::fs::write(dir.join("take.txt"), "a first take")?;
+//!
+//! let ada = Who::new("Ada", "ada@example.org");
+//! let report = repo.commit(CommitOptions::new("First take", ada, asked("commit")), &Job::default())?;
+//! assert_eq!(report.files, 1);
+//!
+//! let mut bytes = Vec::new();
+//! repo.read_file("main", &RepoPath::parse(b"take.txt")?, Some(2..7), &mut bytes)?;
+//! assert_eq!(bytes, b"first");
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod chunker;
 pub mod diff;
@@ -27,3 +57,13 @@ pub mod store;
 pub mod subset;
 pub mod vfs;
 pub mod worktree;
+
+pub use hash::ObjectId;
+pub use job::Job;
+pub use object::name::RepoPath;
+pub use refs::Timestamp;
+pub use repo::{
+    Asked, CheckoutOptions, CheckoutTarget, CommitOptions, CommitReport, MergeOptions, MergeReport,
+    Repo, RepoError, Who,
+};
+pub use subset::Subset;

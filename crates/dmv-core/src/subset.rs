@@ -27,7 +27,7 @@ pub enum Extent {
 }
 
 /// What a walk over a tree is limited to: the paths of one subset, or of several together.
-pub trait PathSet {
+pub trait PathSet: Sync {
     /// Whether every path is in it.
     fn is_everything(&self) -> bool;
 

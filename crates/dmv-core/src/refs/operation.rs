@@ -8,6 +8,7 @@ use crate::limits::{MAX_OP_BYTES, MAX_OP_CHANGES, MAX_PATH_BYTES};
 use crate::object::codec::{DecodeError, Decoder, put_bytes, put_varint};
 use crate::store::FileId;
 use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const VERSION: u8 = 2;
 /// Without [`Made`]; still read.
@@ -26,6 +27,25 @@ pub struct Timestamp {
     pub nanos: u32,
     /// Minutes east of UTC.
     pub tz_minutes: i16,
+}
+
+impl From<SystemTime> for Timestamp {
+    /// In UTC. Times that are too far from 1970 become the nearest one that can be written.
+    fn from(time: SystemTime) -> Timestamp {
+        let seconds = |span: Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
+        let (seconds, nanos) = match time.duration_since(UNIX_EPOCH) {
+            Ok(after) => (seconds(after), after.subsec_nanos()),
+            Err(before) => match before.duration() {
+                span if span.subsec_nanos() == 0 => (-seconds(span), 0),
+                span => (-seconds(span) - 1, 1_000_000_000 - span.subsec_nanos()),
+            },
+        };
+        Timestamp {
+            seconds,
+            nanos,
+            tz_minutes: 0,
+        }
+    }
 }
 
 /// One key of the view, before and after.
@@ -282,6 +302,20 @@ pub fn newest_chain(found: Vec<Operation>) -> Vec<Operation> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_system_time_keeps_its_nanoseconds_before_and_after_1970() {
+        let half = Duration::from_millis(500);
+        for (time, seconds, nanos) in [
+            (UNIX_EPOCH, 0, 0),
+            (UNIX_EPOCH + half * 3, 1, 500_000_000),
+            (UNIX_EPOCH - half, -1, 500_000_000),
+            (UNIX_EPOCH - half * 4, -2, 0),
+        ] {
+            let stamp = Timestamp::from(time);
+            assert_eq!((stamp.seconds, stamp.nanos), (seconds, nanos));
+        }
+    }
 
     fn operation(seq: u64, id: u8, previous: u8) -> Operation {
         Operation {

@@ -52,6 +52,18 @@ pub struct CheckoutOptions {
     pub asked: Asked,
 }
 
+impl CheckoutOptions {
+    /// A switch that keeps the subset and refuses to overwrite uncommitted changes.
+    pub fn new(asked: Asked) -> CheckoutOptions {
+        CheckoutOptions {
+            subset: None,
+            force: false,
+            settings: WorktreeSettings::default(),
+            asked,
+        }
+    }
+}
+
 /// What a checkout or restore did.
 #[derive(Debug)]
 pub struct CheckoutReport {

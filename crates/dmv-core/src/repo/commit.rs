@@ -18,6 +18,7 @@ use crate::refs::{Change, Effect, Timestamp};
 use crate::store::{MetaWriter, Sealed, StoreWriter};
 use crate::worktree::cacheupdate::CacheUpdate;
 use crate::worktree::scan::{ScanOptions, Select};
+use crate::worktree::select::Paths;
 use crate::worktree::snapshot::{Problem, Snapshot, SnapshotInput, snapshot};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -36,6 +37,14 @@ pub struct Who {
 }
 
 impl Who {
+    /// A person.
+    pub fn new(name: impl Into<String>, email: impl Into<String>) -> Who {
+        Who {
+            name: name.into(),
+            email: email.into(),
+        }
+    }
+
     pub(super) fn at(&self, time: Timestamp) -> Person {
         Person {
             name: self.name.clone(),
@@ -65,6 +74,24 @@ pub struct CommitOptions<'a> {
     pub settings: WorktreeSettings,
     /// For the operation log.
     pub asked: Asked,
+}
+
+static ALL: Paths = Paths::all();
+
+impl CommitOptions<'static> {
+    /// A commit of all changes, with the default settings.
+    pub fn new(message: impl Into<String>, committer: Who, asked: Asked) -> Self {
+        CommitOptions {
+            message: Some(message.into()),
+            author: None,
+            committer,
+            select: &ALL,
+            amend: false,
+            allow_empty: false,
+            settings: WorktreeSettings::default(),
+            asked,
+        }
+    }
 }
 
 /// What became of it.

@@ -287,6 +287,29 @@ impl Repo {
         })
     }
 
+    /// Writes the bytes in `range` of the file at `path` in the commit that `revision` names.
+    ///
+    /// Returns the bytes written. Fails with [`RepoError::NoSuchPath`] where the commit has no file
+    /// there.
+    pub fn read_file(
+        &self,
+        revision: &str,
+        path: &RepoPath,
+        range: Option<Range<u64>>,
+        out: &mut dyn Write,
+    ) -> Result<u64, RepoError> {
+        let commit = self.read_commit(&self.resolve(revision)?)?;
+        match self.locate(revision, &commit, path)? {
+            Located::Entry(e) if matches!(e.kind, Kind::File | Kind::Executable) => {
+                self.cat(blob_of(&e), range, out)
+            }
+            _ => Err(RepoError::NoSuchPath {
+                revision: revision.to_owned(),
+                path: path.as_bytes().to_vec(),
+            }),
+        }
+    }
+
     /// Writes a file's bytes in `range` to `out`, reading only the chunks that hold them.
     ///
     /// Returns the bytes written. Every chunk is verified before any of it is written.

@@ -45,6 +45,18 @@ pub struct MergeOptions {
     pub asked: Asked,
 }
 
+impl MergeOptions {
+    /// A merge or revert with the default settings.
+    pub fn new(message: impl Into<String>, committer: Who, asked: Asked) -> MergeOptions {
+        MergeOptions {
+            message: message.into(),
+            committer,
+            settings: WorktreeSettings::default(),
+            asked,
+        }
+    }
+}
+
 /// What a merge or revert did.
 #[derive(Debug)]
 pub struct MergeReport {

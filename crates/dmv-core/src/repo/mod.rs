@@ -100,6 +100,21 @@ pub struct Asked {
     pub command: String,
 }
 
+impl Asked {
+    /// `who` asks for `command` at `time`.
+    pub fn new(
+        who: impl Into<String>,
+        command: impl Into<String>,
+        time: impl Into<Timestamp>,
+    ) -> Asked {
+        Asked {
+            time: time.into(),
+            who: who.into(),
+            command: command.into(),
+        }
+    }
+}
+
 /// An open repository.
 pub struct Repo {
     dmv: PathBuf,

@@ -9,6 +9,11 @@ pub struct Paths {
 }
 
 impl Paths {
+    /// Everything.
+    pub const fn all() -> Paths {
+        Paths { paths: Vec::new() }
+    }
+
     /// Selects `paths`, given from the worktree's root; the root's own path is empty.
     pub fn new(paths: Vec<Vec<u8>>) -> Paths {
         let all = paths.iter().any(|path| path.is_empty());

@@ -1,0 +1,41 @@
+//! Commits a directory and prints how much of it was stored already.
+//!
+//! `cargo run --release -p dmv-core --example take_in -- DIR`: makes a repository in `DIR` if there
+//! is none. Run it again after a change, and compare the figures.
+
+#![allow(clippy::print_stdout)]
+
+use dmv_core::{Asked, CommitOptions, Job, Repo, RepoError, Who};
+use std::error::Error;
+use std::path::Path;
+use std::time::SystemTime;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let dir = std::env::args_os().nth(1).ok_or("usage: take_in DIR")?;
+    let repo = open_or_init(Path::new(&dir))?;
+    let options = CommitOptions::new("Taken in", Who::new("Example", ""), asked("take_in"));
+    let report = repo.commit(options, &Job::default())?;
+    match report.commit {
+        Some(id) => println!("commit {id}"),
+        None => println!("nothing changed"),
+    }
+    println!(
+        "{} files, {} bytes; {} bytes were new, and take {} bytes",
+        report.tree_files, report.bytes, report.new_bytes, report.stored_bytes
+    );
+    for problem in &report.problems {
+        println!("left out: {}: {}", problem.path.escape_ascii(), problem.why);
+    }
+    Ok(())
+}
+
+fn open_or_init(dir: &Path) -> Result<Repo, RepoError> {
+    match Repo::open(dir) {
+        Err(RepoError::NotFound(_)) => Repo::init(dir, "main", false, asked("init")),
+        other => other,
+    }
+}
+
+fn asked(command: &str) -> Asked {
+    Asked::new("example", command, SystemTime::now())
+}
