@@ -3,7 +3,7 @@
 
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
-use dmv_core::refs::{Change, Effect, RefsError};
+use dmv_core::refs::{Change, Effect, RefsError, Turn};
 use dmv_core::repo::{
     Head, RecoverReport, Repo, RepoError, StatusOptions, UndoOptions, UndoWhat, VerifyDepth,
     discover, recover,
@@ -13,8 +13,10 @@ use dmv_tests::crashlab::Outcome;
 use dmv_tests::rng::Rng;
 use dmv_tests::scratch::{asked, commit, fast_dir};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// A repository of a few commits, on a disk.
@@ -40,8 +42,11 @@ impl Subject {
         self.root.join(".dmv")
     }
 
+    /// The operation log. To open the repository for its id would catch up with it.
     fn log(&self) -> Outcome<PathBuf> {
-        let id = self.open()?.id();
+        let format = std::fs::read_to_string(self.dmv().join("format"))?;
+        let id = format.lines().find_map(|line| line.strip_prefix("id "));
+        let id = id.ok_or("no id")?;
         Ok(self.dmv().join("packs").join(format!("{id}.pack")))
     }
 
@@ -439,6 +444,77 @@ fn without_a_head_verify_says_so_and_recovery_writes_one() -> Outcome {
     assert_eq!(report.heads, [("main".to_owned(), head.clone())]);
     assert_eq!(subject.open()?.head()?, head);
     assert_eq!(subject.history()?, [first]);
+    assert_eq!(subject.check(VerifyDepth::Full)?, [""; 0]);
+    Ok(())
+}
+
+/// Locks every pack but the log, as jobs at work do.
+fn lock_packs(subject: &Subject) -> Outcome<Vec<File>> {
+    let (log, mut locks) = (subject.log()?, Vec::new());
+    for entry in std::fs::read_dir(subject.dmv().join("packs"))? {
+        let path = entry?.path();
+        if path != log {
+            let file = File::open(&path)?;
+            file.try_lock()?;
+            locks.push(file);
+        }
+    }
+    Ok(locks)
+}
+
+/// Two commits, of which the second is in the log and not in the database, and in packs of its own,
+/// which no catalogue has. The locks are those of the first one's packs.
+fn killed_before_the_database(subject: &Subject) -> Outcome<([ObjectId; 2], Vec<File>)> {
+    let first = subject.commit(&subject.open()?, 0)?;
+    let older = subject.save()?;
+    let locks = lock_packs(subject)?;
+    let second = subject.commit(&subject.open()?, 1)?;
+    put_back(&older)?;
+    Ok(([first, second], locks))
+}
+
+#[test]
+fn packs_of_a_killed_command_that_another_has_taken_up_count() -> Outcome {
+    let subject = Subject::new()?;
+    let ([first, second], locks) = killed_before_the_database(&subject)?;
+    // Opened while somebody had the turn, so that it did not catch up itself.
+    let turn = Turn::take(&subject.dmv().join("refs.db"), Duration::from_secs(1))?;
+    let busy = subject.open()?;
+    drop(turn);
+    let writer = busy.store().writer()?;
+    assert!(lock_packs(&subject).is_err());
+    let repo = subject.open()?;
+    assert_eq!((busy.caught_up(), repo.caught_up()), (0, 1));
+    assert_eq!(subject.check(VerifyDepth::Quick)?, [""; 0]);
+    let third = subject.commit(&repo, 2)?;
+    assert_eq!(subject.history()?, [first, second, third]);
+    // What the job that has them stores counts, too.
+    let sealed = writer.finish()?;
+    busy.refs().add_segments(&sealed.segments, &sealed.relied)?;
+    drop((sealed, locks));
+    assert_eq!(subject.check(VerifyDepth::Full)?, [""; 0]);
+    subject.recover()?;
+    assert_eq!(subject.history()?, [first, second, third]);
+    Ok(())
+}
+
+#[test]
+fn packs_of_a_killed_command_wait_for_who_frees_space_and_are_no_damage() -> Outcome {
+    let subject = Subject::new()?;
+    let ([first, second], locks) = killed_before_the_database(&subject)?;
+    drop(locks);
+    let locks = lock_packs(&subject)?;
+    let freeing = File::create(subject.dmv().join("keeping"))?;
+    freeing.try_lock()?;
+    let repo = subject.open()?;
+    assert_eq!(repo.caught_up(), 0);
+    assert_eq!(subject.check(VerifyDepth::Quick)?, [""; 0]);
+    let refused = subject.commit(&repo, 2);
+    assert!(matches!(refused, Err(RepoError::Freeing(_))), "{refused:?}");
+    drop((freeing, repo));
+    let third = subject.commit(&subject.open()?, 2)?;
+    assert_eq!(subject.history()?, [first, second, third]);
+    drop(locks);
     assert_eq!(subject.check(VerifyDepth::Full)?, [""; 0]);
     Ok(())
 }

@@ -69,6 +69,12 @@ pub(super) fn keep_unopened(dmv: &Path) -> Result<Kept, RepoError> {
     Ok(Kept { _lock: file })
 }
 
+/// Keeps everything in the repository at `dmv`, without waiting. `Err` within: somebody frees.
+pub(super) fn try_keep(dmv: &Path) -> Result<Result<Kept, RepoError>, RepoError> {
+    let file = keeping_file(dmv, Whose::Own)?;
+    Ok(locked(file.try_lock_shared(), dmv).map(|()| Kept { _lock: file }))
+}
+
 fn keeping_file(dmv: &Path, whose: Whose) -> Result<File, RepoError> {
     let path = dmv.join(KEEPING_FILE);
     let opened = match whose {

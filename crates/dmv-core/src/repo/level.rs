@@ -4,6 +4,7 @@
 //! longer has operations which the database lost: an older `refs.db` was put back, or a command was
 //! killed between its record and its commit. They are taken over before anything else is published.
 
+use super::keep::try_keep;
 use super::verify::names_commit;
 use super::{RepoError, Store};
 use crate::hash::ObjectId;
@@ -15,7 +16,8 @@ use std::collections::HashMap;
 /// Takes operations over that the database lacks; returns how many there were.
 ///
 /// [`RefsError::OtherLog`]: what the log pack has does not follow what the database knows, or packs
-/// lack what it names; then nothing is changed.
+/// lack what it names; then nothing is changed. [`RepoError::Freeing`]: what it names may be in packs
+/// that somebody uses while another frees space.
 pub(super) fn catch_up(store: &Store, refs: &Refs, turn: &Turn) -> Result<usize, RepoError> {
     let level = refs.level()?;
     let log = LogPack::open(store.vfs(), store.packs_dir(), store.repo_id(), Open::Read)?;
@@ -47,17 +49,21 @@ pub(super) fn catch_up(store: &Store, refs: &Refs, turn: &Turn) -> Result<usize,
     }
     let last_id = last.map_or([0; 16], |op| op.id);
     let chain = following(last_id, new).ok_or_else(other)?;
-    let mut segments = Vec::new();
-    if !chain.is_empty() {
-        let mut catalogue = refs.catalogue()?;
-        let repo = store.repo_id();
-        segments =
-            add_closed_segments(store.vfs(), store.packs_dir(), repo, &mut catalogue, false)?;
-        store.load(catalogue)?;
-        for id in chain.iter().flat_map(commits_of) {
-            if store.pack_of(&id)?.is_none() {
-                return Err(other().into());
-            }
+    if chain.is_empty() {
+        refs.roll_forward(turn, &[], &[], end)?;
+        return Ok(0);
+    }
+    // A job may have taken up a pack that the killed command left. Without the right to keep, it
+    // cannot be told from one that is being removed.
+    let kept = try_keep(refs.path().parent().unwrap_or(refs.path()))?;
+    let (mut catalogue, packs) = (refs.catalogue()?, store.packs_dir());
+    let is_kept = kept.is_ok();
+    let segments =
+        add_closed_segments(store.vfs(), packs, store.repo_id(), &mut catalogue, is_kept)?;
+    store.load(catalogue)?;
+    for id in chain.iter().flat_map(commits_of) {
+        if store.pack_of(&id)?.is_none() {
+            return Err(kept.err().unwrap_or_else(|| other().into()));
         }
     }
     refs.roll_forward(turn, &segments, &chain, end)?;
