@@ -531,6 +531,7 @@ fn sort_store(e: &StoreError) -> Sorted {
 
 fn sort_refs(e: &RefsError) -> Sorted {
     match e {
+        RefsError::MayCount(e) => sort_refs(e),
         _ if e.is_busy() => ("busy", EXIT_BUSY, None),
         _ if e.is_damage() => damaged("dmv recover"),
         _ if e.is_refused() => sort_unwritable(),

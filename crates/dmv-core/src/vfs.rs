@@ -49,6 +49,10 @@ pub trait VfsFile: Send + Sync {
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
+    /// Takes away what lies behind the first `len` bytes.
+    fn cut(&self, _len: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Returns when the file's bytes and length are durable.
     fn sync(&self) -> io::Result<()>;
     /// Asks for an early start of writing `len` bytes from `offset` to the medium. A hint.
@@ -189,6 +193,10 @@ impl VfsFile for OsFile {
 
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
+    }
+
+    fn cut(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -55,7 +55,19 @@ impl Place {
 
     /// The program in the worktree, with no environment but this home and [`Place::env`].
     pub fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_dmv"));
+        self.command_of(env!("CARGO_BIN_EXE_dmv"), args)
+    }
+
+    /// The program under strace with these options.
+    pub fn traced(&self, options: &[&str], args: &[&str]) -> Command {
+        let program = [env!("CARGO_BIN_EXE_dmv")];
+        let mut command = self.command_of("strace", &[options, &program, args].concat());
+        command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+        command
+    }
+
+    fn command_of<S: AsRef<OsStr>>(&self, program: &str, args: &[S]) -> Command {
+        let mut command = Command::new(program);
         command
             .args(args)
             .current_dir(self.work())
@@ -124,4 +136,10 @@ impl Place {
 
 fn shown<S: AsRef<OsStr>>(args: &[S]) -> Vec<&OsStr> {
     args.iter().map(AsRef::as_ref).collect()
+}
+
+/// Whether strace can be used here.
+pub fn has_strace() -> bool {
+    let found = Command::new("strace").arg("-V").output();
+    found.is_ok_and(|output| output.status.success())
 }

@@ -1,7 +1,8 @@
 //! System calls of every command fail, once and for ever.
 
-use crate::kills::{has_strace, traced};
+use crate::kills::traced;
 use crate::place::Outcome;
+use crate::place::has_strace;
 use crate::trial::{Book, Fate, Known, Tally, number, run};
 use crate::world::{Rng, World};
 use std::collections::BTreeMap;

@@ -1,18 +1,12 @@
 //! The program is killed at a random moment, or at a random system call.
 
-use crate::place::Outcome;
+use crate::place::{Outcome, has_strace};
 use crate::trial::{Book, Fate, Known, Tally, number, run, seed};
 use crate::world::{Rng, World};
 use std::process::Command;
 
 /// System calls that change something outside of the process.
 const CALLS: &str = "openat,write,pwrite64,fsync,fdatasync,rename,renameat,renameat2,link,linkat,unlink,unlinkat,mkdir,mkdirat,symlinkat,ftruncate,fallocate,flock,fcntl,rmdir";
-
-/// Whether system calls can be counted here.
-pub fn has_strace() -> bool {
-    let found = Command::new("strace").arg("-V").output();
-    found.is_ok_and(|output| output.status.success())
-}
 
 /// Runs `count` trials over all cases.
 fn kill_everything(count: u64, seed: u64) -> Outcome {

@@ -52,6 +52,9 @@ pub enum RefsError {
         /// SQLite's answer.
         source: rusqlite::Error,
     },
+    /// A change failed and could not be taken out of the operation log again.
+    #[error("{0}; it is in the operation log all the same and may count later: 'dmv op log' tells")]
+    MayCount(Box<RefsError>),
     /// Another process is changing the database, or has stopped while it did.
     #[error("another dmv command is changing this repository{}", locks::told(.0))]
     Busy(Option<Holder>),

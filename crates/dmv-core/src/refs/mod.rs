@@ -20,7 +20,9 @@ pub use operation::{Change, Effect, Made, Operation, Timestamp, newest_chain, vi
 pub use turn::Turn;
 
 use crate::locks;
-use crate::store::{Catalogue, FileId, IndexRow, LogPack, Merged, PackKind, PackRow, SegmentRow};
+use crate::store::{
+    Catalogue, FileId, IndexRow, LogPack, Merged, PackKind, PackRow, SegmentRow, StoreError,
+};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 use schema::Reached;
 use std::path::{Path, PathBuf};
@@ -335,27 +337,45 @@ impl Refs {
         log: &LogPack,
     ) -> Result<Operation, RefsError> {
         let turn = self.turn()?;
-        let mut is_appended = false;
+        let mut appended_at = None;
         let done = self.write(&turn, |tx| {
             level::check(tx, log, &self.path)?;
             check_packs(tx, relied)?;
             put_segments(tx, segments)?;
             named::check_named(tx, named)?;
             let operation = record(tx, operation)?;
-            is_appended = true;
+            appended_at = Some(log.len()?);
             let end = log.append(&operation.encode())?;
             level::put_log_end(tx, end)?;
             Ok(Some(operation))
         });
-        if done.is_err() && is_appended {
-            // The caller will be told that it failed, so it must not count later. If this fails as
-            // well, the next command takes it for one whose database was lost, and it does count.
-            let _ = self.write(&turn, |tx| {
-                level::put_log_end(tx, log.len()?)?;
-                Ok(Some(()))
-            });
+        match (done, appended_at) {
+            (Err(e), Some(at)) => Err(self.uncounted(&turn, e, log, at)),
+            (done, _) => done.map(|done| done.expect("it returns the operation")),
         }
-        done.map(|done| done.expect("it returns the operation"))
+    }
+
+    /// Sees to it that an operation does not count later which failed with `e` and was appended at
+    /// `at`; returns the error that the caller is told.
+    fn uncounted(&self, turn: &Turn, e: RefsError, log: &LogPack, at: u64) -> RefsError {
+        let noted = self.write(turn, |tx| {
+            level::put_log_end(tx, log.len()?)?;
+            Ok(Some(()))
+        });
+        let Err(second) = noted else {
+            return e;
+        };
+        let is_whole = || Ok::<_, StoreError>(!log.operations_within(at, log.len()?)?.is_empty());
+        if is_whole().is_ok_and(|is_whole| !is_whole) {
+            return e;
+        }
+        // Where there was no room for its pages, neither transaction can turn up later. After a
+        // failed sync, for one, it may, and then the log must have its operation.
+        let is_away = e.is_disk_full() && second.is_disk_full() && log.take_back(at).is_ok();
+        match is_away {
+            true => e,
+            false => RefsError::MayCount(Box::new(e)),
+        }
     }
 
     /// Makes `segments` visible without an operation: objects that nothing names.

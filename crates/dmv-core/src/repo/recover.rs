@@ -314,31 +314,53 @@ fn replace(
     })
 }
 
-/// Copies the database as it is, with the log file that belongs to it; where the copy is.
+/// Copies the database as it is, with the log file that belongs to it; where the copy is. The copy of
+/// an earlier one goes only when this is whole.
 fn keep_former(dmv: &Path) -> Result<Option<PathBuf>, RepoError> {
     let (db, former) = (dmv.join(REFS_FILE), dmv.join("refs.former.db"));
     if !db.exists() {
         return Ok(None);
     }
-    remove_database(&former);
-    for (from, to) in with_companions(&db)
+    let fresh = dmv.join("refs.former.new.db");
+    remove_database(&fresh);
+    let copied = with_companions(&db)
         .iter()
-        .zip(with_companions(&former))
+        .zip(with_companions(&fresh))
         .take(2)
-    {
-        match std::fs::copy(from, to) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(source) => {
+        .try_for_each(|(from, to)| copy_durably(from, &to));
+    if let Err(e) = copied {
+        remove_database(&fresh);
+        return Err(e);
+    }
+    // A log that another database left must not be taken for this one's.
+    remove_database(&former);
+    for (from, to) in with_companions(&fresh).iter().zip(with_companions(&former)) {
+        match std::fs::rename(from, to) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
                 return Err(RepoError::Io {
-                    action: "copy",
+                    action: "rename",
                     path: from.clone(),
                     source,
                 });
             }
-            Ok(_) => {}
+            _ => {}
         }
     }
     Ok(Some(former))
+}
+
+/// Copies a file, if it is there.
+fn copy_durably(from: &Path, to: &Path) -> Result<(), RepoError> {
+    let copied = || match std::fs::copy(from, to) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(e) => Err(e),
+        Ok(_) => std::fs::File::open(to)?.sync_all(),
+    };
+    copied().map_err(|source| RepoError::Io {
+        action: "copy",
+        path: from.to_owned(),
+        source,
+    })
 }
 
 /// The database names no merged index any more; what lies there is nobody's, unless somebody is

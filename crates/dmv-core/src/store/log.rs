@@ -111,6 +111,13 @@ impl LogPack {
         Ok(at + record.len() as u64)
     }
 
+    /// Takes back what was appended behind `len`, durably. Only whoever appended it may do so, before
+    /// anybody else can have read it: in its turn of changing the database.
+    pub fn take_back(&self, len: u64) -> Result<(), StoreError> {
+        self.file.cut(len).at("shorten", &self.path)?;
+        self.sync()
+    }
+
     /// Every intact operation payload, in file order.
     ///
     /// What lies between is no sign of damage: a crash leaves such stretches, too.

@@ -37,13 +37,13 @@ pub(super) fn check_log(repo: &Repo, found: &mut Vec<String>) -> Result<(), Repo
     if log.len()? == known || repo.refs.is_read_only() || repo.refs.is_copy() {
         return Ok(());
     }
-    let turn = match repo.refs.turn() {
-        // Who has it is at work and no sign of damage.
-        Err(RefsError::Busy(_)) => return Ok(()),
-        turn => turn?,
-    };
-    match catch_up(&repo.store, &repo.refs, &turn) {
+    let turn = repo.refs.turn().map_err(RepoError::from);
+    match turn.and_then(|turn| catch_up(&repo.store, &repo.refs, &turn)) {
         Err(RepoError::Refs(e)) if e.is_damage() => found.push(said(&e)),
+        // Who is at work is no sign of damage. What cannot be written now waits for the next command.
+        Err(RepoError::Refs(RefsError::Busy(_)) | RepoError::Freeing(_)) => {}
+        Err(RepoError::Refs(RefsError::Disk { .. } | RefsError::Lock { .. })) => {}
+        Err(RepoError::Io { .. }) => {}
         other => drop(other?),
     }
     Ok(())
