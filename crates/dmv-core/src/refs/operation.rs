@@ -13,6 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const VERSION: u8 = 2;
 /// Without [`Made`]; still read.
 const VERSION_1: u8 = 1;
+/// Greatest number of an operation: the next one is still an integer of SQLite's.
+const MAX_SEQ: u64 = i64::MAX as u64 - 1;
 /// Longest key or short text in an operation.
 const MAX_KEY_BYTES: usize = 1024;
 /// Longest value: a subset's patterns or a path.
@@ -183,7 +185,7 @@ impl Operation {
             return Err(input.error("operation is too large"));
         }
         let version = input.version(VERSION_1..=VERSION)?;
-        let seq = input.varint()?;
+        let seq = input.varint_up_to(MAX_SEQ, "sequence number is too large")?;
         let id = input
             .take(16)?
             .try_into()
@@ -199,7 +201,7 @@ impl Operation {
         };
         let who = text(&mut input, MAX_KEY_BYTES)?;
         let command = text(&mut input, MAX_VALUE_BYTES)?;
-        let undoes = input.varint()?;
+        let undoes = input.varint_up_to(MAX_SEQ, "sequence number is too large")?;
         let made = match version {
             VERSION_1 => None,
             _ => {
@@ -398,6 +400,19 @@ mod tests {
         assert_eq!(ids(newest_chain(log.clone())), [1, 3]);
         assert_eq!(ids(newest_chain(log[..2].to_vec())), [1, 2]);
         assert_eq!(ids(newest_chain(vec![])), [0u8; 0]);
+    }
+
+    #[test]
+    fn a_number_that_has_no_successor_is_refused() {
+        let last = operation(MAX_SEQ, 9, 8);
+        assert_eq!(Operation::decode(&last.encode()), Ok(last.clone()));
+        assert_eq!(newest_chain(vec![last.clone(), last]).len(), 1);
+        for seq in [MAX_SEQ + 1, u64::MAX] {
+            assert!(Operation::decode(&operation(seq, 9, 8).encode()).is_err());
+            let mut undo = operation(3, 9, 8);
+            undo.undoes = seq;
+            assert!(Operation::decode(&undo.encode()).is_err());
+        }
     }
 
     #[test]
