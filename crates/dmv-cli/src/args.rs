@@ -4,15 +4,17 @@ use crate::commands;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-/// Version control for files of any size: commits, branches and history for whole project trees.
+/// Version control for projects with files of any size.
 #[derive(Parser)]
 #[command(
     name = "dmv",
     version,
     arg_required_else_help = true,
     after_help = "Example:\n  dmv init\n  dmv commit -m \"first state\"\n  dmv log\n\n\
-                  A revision is a branch, a tag, an id or its first digits, or @ for what the \
-                  worktree is on; REV~2 is two commits before REV. REV:PATH is a file in it."
+                  REV is a branch, a tag, a remote branch such as origin/main, a commit id (4 digits \
+                  or more), or @ for the commit that the worktree is on. REV~2 is two commits before \
+                  REV. REV:PATH is a file or directory in REV.\n\n\
+                  'dmv help COMMAND' explains a command and its options."
 )]
 pub struct Cli {
     /// Options of every command.
@@ -26,22 +28,29 @@ pub struct Cli {
 /// Options of every command.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Globals {
-    /// Run as if started in DIR
+    /// Run as if dmv had been started in DIR
     #[arg(short = 'C', global = true, value_name = "DIR", help_heading = GLOBAL)]
     pub directory: Option<PathBuf>,
-    /// Print results and failures only
+    /// Print only results, warnings and errors
     #[arg(short, long, global = true, help_heading = GLOBAL)]
     pub quiet: bool,
-    /// Say more
+    /// Print more details
     #[arg(short, long, global = true, help_heading = GLOBAL)]
     pub verbose: bool,
-    /// Print JSON; lists as one record per line
+    /// Print results as JSON, and lists as one record per line
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub json: bool,
-    /// When to use colours
-    #[arg(long, global = true, value_enum, value_name = "WHEN", help_heading = GLOBAL)]
+    /// Use colours: auto (on a terminal, unless NO_COLOR is set), always or never
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        help_heading = GLOBAL,
+        hide_possible_values = true
+    )]
     pub color: Option<Color>,
-    /// Ask no remote for content that is not here
+    /// Do not fetch absent content from remotes
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub offline: bool,
     /// Answer yes to every question
@@ -49,7 +58,7 @@ pub struct Globals {
     pub yes: bool,
 }
 
-const GLOBAL: &str = "Options of every command";
+const GLOBAL: &str = "Options for every command";
 
 /// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

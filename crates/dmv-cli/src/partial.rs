@@ -18,11 +18,11 @@ const PATTERNS_SHOWN: usize = 8;
 /// The options of history, for commands that bring some.
 #[derive(clap::Args)]
 pub struct HistoryArgs {
-    /// Only so many commits back from each branch and tag
+    /// Fetch only the newest N commits of each branch and tag
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     depth: Option<u32>,
-    /// Only history since a date, like 2026-01-31, 2026-01-31T12:00:00Z or '2 weeks ago', and the
-    /// commit before it
+    /// Fetch only the commits since DATE, and the last commit before it; for example 2026-01-31,
+    /// 2026-01-31T12:00:00Z or '2 weeks ago'
     #[arg(long, value_name = "DATE", conflicts_with = "depth", value_parser = crate::date::since)]
     since: Option<i64>,
 }
@@ -41,11 +41,11 @@ impl HistoryArgs {
 /// The options of a clone that hold less than everything.
 #[derive(clap::Args)]
 pub struct SliceArgs {
-    /// Hold only these paths: files and directories from the root, wildcards, ! to leave out. The
-    /// worktree has them, too
+    /// Store and check out only these paths: files or directories from the root, or wildcards; a
+    /// leading ! excludes paths
     #[arg(long, value_name = "PATTERN", num_args = 1..)]
     subset: Vec<OsString>,
-    /// Hold no content of files, and make none
+    /// Store no file content, and write no files
     #[arg(long)]
     meta_only: bool,
     #[command(flatten)]

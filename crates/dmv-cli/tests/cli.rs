@@ -687,20 +687,8 @@ fn the_tour_runs_and_leaves_nothing() -> Outcome {
 }
 
 #[test]
-fn every_command_explains_itself_with_an_example() -> Outcome {
+fn completions_are_printed() -> Outcome {
     let place = Place::new()?;
-    let help = place.ok(&["--help"])?;
-    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let commands: Vec<&str> = commands
-        .take_while(|line| !line.is_empty())
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|name| *name != "help")
-        .collect();
-    assert!(commands.len() > 15, "{commands:?}");
-    for command in commands {
-        let help = place.ok(&[command, "--help"])?;
-        assert!(help.contains("Example:\n  dmv "), "{help}");
-    }
     assert!(place.ok(&["completions", "bash"])?.contains("dmv"));
     Ok(())
 }

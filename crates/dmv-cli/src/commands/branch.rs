@@ -9,23 +9,23 @@ use dmv_core::repo::{RefInfo, RefKind, Repo};
 use serde::Serialize;
 use std::io::Write;
 
-/// List, make, delete or rename branches
+/// List, create, rename or delete branches
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv branch\n  dmv branch regrade @~3\n  dmv branch -d regrade\n  \
                   dmv branch -m draft final"
 )]
 pub struct Args {
-    /// The branch to make
+    /// Create the branch NAME
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// Where it begins; what the worktree is on by default
+    /// Start the branch at this commit [default: @]
     #[arg(value_name = "REV", requires = "name")]
     revision: Option<String>,
-    /// Delete a branch
+    /// Delete the branch NAME; its commits stay, and 'dmv undo' restores it
     #[arg(short, long, value_name = "NAME", conflicts_with_all = ["name", "rename"])]
     delete: Option<String>,
-    /// Rename a branch
+    /// Rename the branch OLD to NEW
     #[arg(
         short = 'm',
         long = "move",

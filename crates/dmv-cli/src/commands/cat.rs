@@ -12,19 +12,19 @@ use std::io::Write;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 
-/// Print a file's bytes as a commit has them
+/// Print a file from a commit
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv cat @~1:notes.txt\n  \
                   dmv cat v1.0:media/clip.mov --range 0-4096 > head\n  \
                   dmv cat @:shots/s4.exr --side theirs > theirs.exr")]
 pub struct Args {
-    /// The file
+    /// The commit, and the path from the root of the repository
     #[arg(value_name = "REV:PATH")]
     place: OsString,
-    /// Only the bytes from A up to, not including, B; without B up to the end
+    /// Print only the bytes from A up to, but not including, B; without B, up to the end
     #[arg(long, value_name = "A-B", value_parser = range)]
     range: Option<Range<u64>>,
-    /// Of a conflict this version: ours, theirs or base; side2, base2 and so on where there are more
+    /// Print this version of a conflict: ours, theirs or base (side2, base2, ... if it has more)
     #[arg(long, value_name = "NAME")]
     side: Option<String>,
 }

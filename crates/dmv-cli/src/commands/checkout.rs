@@ -16,9 +16,11 @@ use std::io::Write;
 
 /// Switch the worktree to a branch or revision
 ///
-/// Uncommitted changes that do not collide are kept; where they would be lost, nothing is done.
-/// With --subset, --subset-file or --all the worktree has other paths of the commit from then on;
-/// without, the same as before. A branch that only the remote has is made here.
+/// Uncommitted changes stay if the switch does not touch those files. If it would overwrite them, dmv
+/// refuses and changes nothing. If only the remote has the branch REV, dmv creates the branch locally.
+///
+/// --subset, --subset-file and --all change which paths the worktree has. The new subset stays until you
+/// change it again.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv checkout regrade\n  dmv checkout v1.0\n  dmv checkout -b retime\n  \
@@ -26,18 +28,18 @@ use std::io::Write;
                   dmv checkout --all"
 )]
 pub struct Args {
-    /// What to switch to; what the worktree is on by default
+    /// The branch or revision to switch to [default: @]
     #[arg(value_name = "REV", required_unless_present_any = ["limit", "all", "new_branch"])]
     revision: Option<String>,
     #[command(flatten)]
     limit: LimitArgs,
-    /// Have all paths again
+    /// Remove the limit on paths: write all files of the commit
     #[arg(long, conflicts_with = "limit")]
     all: bool,
-    /// Overwrite uncommitted changes of tracked files; `dmv undo` brings them back
+    /// Overwrite uncommitted changes of tracked files; 'dmv undo' restores them
     #[arg(short, long)]
     force: bool,
-    /// Make this branch, at REV, and switch to it: one operation
+    /// Create the branch NAME at REV and switch to it
     #[arg(short = 'b', long = "branch", value_name = "NAME")]
     new_branch: Option<String>,
 }

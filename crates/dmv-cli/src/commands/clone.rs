@@ -25,11 +25,14 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// Make a repository with everything that another has, or with a part of it
+/// Copy a repository, or a part of it
 ///
-/// The other one is the remote "origin" of the new one. A part is chosen by paths, by history, or
-/// by leaving out the content of files; commits, branches and merges work on it, and what is not
-/// here stays in every commit as it is. Cut off, the same command goes on where it was.
+/// The source becomes the remote "origin" of the new repository.
+///
+/// A partial clone has fewer paths (--subset), less history (--depth, --since) or no file content
+/// (--meta-only). You can commit, branch and merge in it: each commit keeps the absent files unchanged.
+///
+/// If a clone is interrupted, run the same command again to continue it.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv clone ssh://ada@nas/srv/film.dmv\n  dmv clone --bare film \
@@ -37,16 +40,16 @@ use std::path::{Path, PathBuf};
                   media/scene4 'titles/*.png' --depth 1"
 )]
 pub struct Args {
-    /// The other repository: a path, ssh://user@host:port/path, or dmv://KEY@HOST:PORT
+    /// The repository to copy: a path, ssh://USER@HOST:PORT/PATH or dmv://KEY@HOST:PORT
     #[arg(value_name = "SRC")]
     source: OsString,
-    /// Where; named after SRC by default
+    /// The new directory [default: the last part of SRC]
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// The branch or tag to check out; the one that SRC is on by default
+    /// Check out this branch or tag [default: the branch that SRC is on]
     #[arg(long, value_name = "NAME")]
     branch: Option<String>,
-    /// A store alone, without a worktree, with all branches as its own
+    /// Create no worktree: DIR itself becomes the repository, with all branches of SRC
     #[arg(long)]
     bare: bool,
     #[command(flatten)]

@@ -17,32 +17,32 @@ use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 
-/// Record the worktree's changes
+/// Record changes in a new commit
 ///
-/// Takes all changes, or those under the paths given. There is no staging area. Where somebody has
-/// pushed to the branch meanwhile, the commit is merged with what came.
+/// Commits all changes, or only those under PATH. There is no staging area. If somebody has pushed to
+/// this branch in the meantime, dmv merges your commit with the pushed commits.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv commit -m \"colour pass on scene 4\"\n  \
                   dmv commit -m \"new titles\" titles/ notes.txt"
 )]
 pub struct Args {
-    /// The message; each further one is a paragraph
+    /// The commit message; each further -m adds a paragraph
     #[arg(short, long, value_name = "MSG")]
     message: Vec<String>,
-    /// Take the message from FILE; - is standard input
+    /// Read the commit message from FILE; - means standard input
     #[arg(short = 'F', long, value_name = "FILE", conflicts_with = "message")]
     file: Option<PathBuf>,
-    /// Replace the last commit instead of following it
+    /// Replace the last commit
     #[arg(long)]
     amend: bool,
-    /// Commit even when nothing has changed
+    /// Commit even if nothing has changed
     #[arg(long)]
     allow_empty: bool,
-    /// Who made the change, if somebody else
+    /// Record another author than yourself
     #[arg(long, value_name = "NAME <EMAIL>", value_parser = author)]
     author: Option<Who>,
-    /// Only these files and directories
+    /// Commit only these files and directories
     #[arg(value_name = "PATH")]
     paths: Vec<OsString>,
 }

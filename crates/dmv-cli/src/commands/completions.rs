@@ -7,14 +7,14 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 use std::io::Write;
 
-/// Print completions for a shell
+/// Print the completion script for a shell
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv completions bash > ~/.local/share/bash-completion/\
                         completions/dmv"
 )]
 pub struct Args {
-    /// The shell
+    /// The shell that you use
     shell: Shell,
 }
 

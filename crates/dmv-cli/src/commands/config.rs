@@ -15,15 +15,14 @@ use toml_edit::{DocumentMut, Item, Table, value};
 
 /// Read and change settings
 ///
-/// A flag comes before a DMV_* variable of the environment, that before the repository's file, and
-/// that before the user's file.
+/// If a setting is given in several places, dmv uses the first of these: the command's options, the
+/// DMV_* environment variable, the repository's file, your user file.
 ///
-/// A repository may come from somebody else. Its file can set only what the list below marks; anything
-/// else in it is ignored, with a warning.
+/// A repository may come from somebody else. Its file can change only the settings marked with * below.
+/// dmv ignores all others in it, with a warning.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  dmv config set --user user.name \"Ada Lovelace\"\n  dmv config list",
-    after_long_help = settings_help()
+    after_help = settings_help()
 )]
 pub struct Args {
     #[command(subcommand)]
@@ -32,38 +31,38 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Print the value in force; exit with 1 if there is none
+    /// Print the value that dmv uses; exit with 1 if there is none
     #[command(after_help = "Example:\n  dmv config get user.name")]
     Get {
-        /// The setting
+        /// The setting, such as user.name
         key: String,
     },
-    /// Set a value, in the repository's file unless told otherwise
+    /// Change a setting of this repository, or with --user of all your repositories
     #[command(after_help = "Example:\n  dmv config set --user user.email ada@example.org")]
     Set {
-        /// The setting
+        /// The setting, such as user.name
         key: String,
-        /// Its value
+        /// The new value
         value: String,
         #[command(flatten)]
         file: WhichFile,
     },
-    /// Take a value out of the repository's file, unless told otherwise
+    /// Remove a setting from the repository's file, or with --user from your user file
     #[command(after_help = "Example:\n  dmv config unset --user color.ui")]
     Unset {
-        /// The setting
+        /// The setting, such as user.name
         key: String,
         #[command(flatten)]
         file: WhichFile,
     },
-    /// List all settings with their values and where these come from
+    /// List all settings with their values and their origin
     #[command(after_help = "Example:\n  dmv config list --json")]
     List,
 }
 
 #[derive(clap::Args)]
 struct WhichFile {
-    /// In the user's file, for all repositories
+    /// Change your user file, which applies to all your repositories
     #[arg(long)]
     user: bool,
 }
@@ -155,7 +154,7 @@ fn show(context: &Context, key: &Key, found: Option<(String, Origin)>) -> Result
 
 /// All settings, for the help.
 fn settings_help() -> String {
-    let mut text = "Settings (those with * may also be set by a repository):\n".to_owned();
+    let mut text = "Settings (a repository can set only those with *):\n".to_owned();
     for key in &KEYS {
         let mark = match key.scope {
             Scope::Repository => '*',

@@ -12,13 +12,15 @@ use std::io::Write;
 
 /// List unresolved conflicts
 ///
-/// Of the worktree, those that are neither settled in its files nor in its commit; of a revision,
-/// those that its commit holds. Each is one of: content, add/add, delete/modify (ours deleted),
-/// modify/delete, file/directory, type, mode, symlink, many-sides.
+/// Without REV, lists the conflicts of the worktree that you have not resolved yet. With REV, lists the
+/// conflicts in that commit.
+///
+/// Kinds of conflicts: content, add/add, delete/modify (we deleted, they modified), modify/delete,
+/// file/directory, type, mode, symlink, many-sides.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv conflicts\n  dmv conflicts main --json")]
 pub struct Args {
-    /// The revision; the worktree without it
+    /// List the conflicts in this commit [default: the worktree's]
     #[arg(value_name = "REV")]
     revision: Option<String>,
 }

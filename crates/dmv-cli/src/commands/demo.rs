@@ -10,13 +10,13 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Take the tour: real commands on a small media project
+/// Run a short tour: real commands on a small media project
 ///
-/// Every command is printed before it runs. Without DIR the project is removed afterwards.
+/// dmv prints each command before it runs it. Without DIR it removes the project at the end.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv demo\n  dmv demo /tmp/tour && cd /tmp/tour")]
 pub struct Args {
-    /// Where to make the project; kept
+    /// Create the project here and keep it
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
 }

@@ -19,28 +19,28 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::ops::ControlFlow;
 
-/// Show what differs between commits, or a commit and the worktree
+/// Show changes between two commits, or between a commit and the worktree
 ///
-/// Text is shown as a unified diff. Of any other file the changed ranges of bytes are shown, and
-/// how much of it is shared and how much is new.
+/// Shows text files as a unified diff. For other files, shows the changed byte ranges, and how many
+/// bytes are shared and new.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv diff\n  dmv diff v1.0 @ --stat\n  dmv diff @~2 -- media/scene4"
 )]
 pub struct Args {
-    /// The old side; what the worktree is on by default. A..B is the same as A B
+    /// The old commit [default: @]; A..B means the same as A B
     #[arg(value_name = "A")]
     old: Option<String>,
-    /// The new side; the worktree by default
+    /// The new commit [default: the worktree]
     #[arg(value_name = "B")]
     new: Option<String>,
-    /// One line for each file
+    /// Show one line per file
     #[arg(long)]
     stat: bool,
-    /// Exit with 1 when there are differences
+    /// Exit with 1 if there are differences
     #[arg(long)]
     exit_code: bool,
-    /// Only these files and directories
+    /// Compare only these files and directories
     #[arg(last = true, value_name = "PATH")]
     paths: Vec<OsString>,
 }

@@ -16,19 +16,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::Write;
 
-/// Free the space that files take in this repository, where a remote has them
+/// Free local space: remove content that a remote also has
 ///
-/// Nothing is given up before a remote has just confirmed that it holds all of it and keeps it
-/// meanwhile; where none does, nothing is done. History stays as it is. What is dropped is brought
-/// back by `dmv get`, or by any command that needs it; `dmv undo` does not bring it back. Files in
-/// the worktree stay: `dmv subset remove` takes them away.
+/// dmv first asks the remotes. It removes content only after a remote has confirmed that it keeps a
+/// complete copy. If no remote confirms this, dmv removes nothing.
+///
+/// History and the files in the worktree stay. 'dmv get', or any command that needs the content, fetches
+/// it again; 'dmv undo' does not. To remove files from the worktree, use 'dmv subset remove'.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv drop media/raw\n  dmv drop '*.mov'\n  dmv drop @~5:media/clip.mov\n\n\
-                  Exit code 5: a file could be the last copy, so nothing was dropped."
+                  Exit code 5: this may be the last copy of a file, so nothing was dropped."
 )]
 pub struct Args {
-    /// Files and directories of the worktree's commit, or of REV; wildcards as in a subset
+    /// Files, directories or wildcard patterns, in the commit REV [default: @]
     #[arg(value_name = "[REV:]PATH", required = true)]
     paths: Vec<OsString>,
 }

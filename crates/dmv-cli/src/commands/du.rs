@@ -13,13 +13,13 @@ use serde::Serialize;
 use std::ffi::OsString;
 use std::io::Write;
 
-/// Add up the bytes of a directory or file, and how many of them differ
+/// Show the size of a directory or file: in total, without duplicates, and as stored
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv du\n  dmv du v1.0:media\n  dmv du --subset media/scene4 '*.edl'"
 )]
 pub struct Args {
-    /// What to add up; all of the worktree's commit by default
+    /// The commit, or a directory or file in it
     #[arg(value_name = "REV[:PATH]", default_value = "@")]
     place: OsString,
     #[command(flatten)]

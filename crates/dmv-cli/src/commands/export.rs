@@ -25,21 +25,21 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use tar::{EntryType, Header};
 
-/// Write files of a commit to a directory or a tar archive, without a worktree
+/// Write the files of a commit to a directory or a tar archive
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv export v1.0 --to /srv/release\n  \
                   dmv export @:media --tar - | ssh host tar -x\n  \
                   dmv export v1.0 --subset media/scene4 '*.edl' --to /scratch/job")]
 pub struct Args {
-    /// What to write
+    /// The commit, or a directory or file in it
     #[arg(value_name = "REV[:PATH]")]
     place: OsString,
     #[command(flatten)]
     limit: LimitArgs,
-    /// Into this directory, which is made, or is empty
+    /// Write into the directory DIR, which must be new or empty
     #[arg(long, value_name = "DIR", required_unless_present = "tar")]
     to: Option<PathBuf>,
-    /// As a tar archive into FILE; - is standard output
+    /// Write a tar archive to FILE; - means standard output
     #[arg(long, value_name = "FILE", conflicts_with = "to")]
     tar: Option<PathBuf>,
 }

@@ -8,26 +8,27 @@ use dmv_core::repo::OwnBranches;
 use dmv_net::session::History;
 use serde_json::json;
 
-/// Bring what a remote has and this repository has not
+/// Download new commits and files from a remote
 ///
-/// Its branches are then known as REMOTE/BRANCH; branches and files here stay as they are. Cut off,
-/// the same command goes on where it was. A repository whose history ends early gets more of it by
-/// --depth, --since or --all-history.
+/// The branches of the remote become REMOTE/BRANCH. Your own branches and your files stay unchanged.
+/// If a fetch is interrupted, run the same command again to continue it.
+///
+/// In a clone with limited history, --depth, --since and --all-history fetch older commits.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv fetch\n  dmv fetch --prune\n  dmv log origin/main\n  \
                   dmv fetch --depth 100"
 )]
 pub struct Args {
-    /// The remote; origin, or the only one, by default
+    /// The remote to fetch from [default: origin, or the only remote]
     #[arg(value_name = "REMOTE")]
     remote: Option<String>,
-    /// Forget branches that the remote has no more
+    /// Delete REMOTE/BRANCH for each branch that the remote has deleted
     #[arg(long)]
     prune: bool,
     #[command(flatten)]
     history: HistoryArgs,
-    /// All of history
+    /// Fetch the complete history
     #[arg(long, conflicts_with_all = ["depth", "since"])]
     all_history: bool,
 }

@@ -12,18 +12,17 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Write;
 
-/// Bring the content of files that is not in this repository
+/// Download absent file content now, for example before you go offline
 ///
-/// Where a repository holds only a part, or files were dropped, history names content that is
-/// elsewhere. It is asked of all remotes, one after the other. Commands that need content ask for
-/// it themselves; this is for what will be needed where nobody can be asked.
+/// In a partial repository, or after 'dmv drop', some file content is absent. dmv asks the remotes for
+/// it, one after the other. Other commands fetch the content that they need on their own.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv get media/scene4\n  dmv get '*.wav'\n  dmv get v1.0:media/clip.mov\n\n\
-                  Exit code 6: no remote that could be reached has all of it; what they had was brought."
+                  Exit code 6: the reachable remotes do not have all of it; dmv fetched and kept what they have."
 )]
 pub struct Args {
-    /// Files and directories of the worktree's commit, or of REV; wildcards as in a subset
+    /// Files, directories or wildcard patterns, in the commit REV [default: @]
     #[arg(value_name = "[REV:]PATH", required = true)]
     paths: Vec<OsString>,
 }

@@ -6,9 +6,10 @@ use crate::error::{EXIT_OK, EXIT_OTHER, Failure};
 use dmv_net::identity::DeviceKey;
 use std::io::Write;
 
-/// Print this device's key, by which other devices know it
+/// Print the public key of this device
 ///
-/// It is made when it is first needed. The secret half stays in a file that only you can read.
+/// Other devices identify this device by its key. dmv creates the key at first use. The secret half stays
+/// in a file that only you can read.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv id\n  ssh nas dmv -C /srv/film trust $(dmv id) --write")]
 pub struct Args {}

@@ -7,17 +7,17 @@ use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Make a new repository
+/// Create an empty repository
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv init film\n  dmv init --bare /srv/film.dmv")]
 pub struct Args {
-    /// Where; made if it is missing
+    /// The directory; dmv creates it if it does not exist
     #[arg(default_value = ".", value_name = "DIR")]
     dir: PathBuf,
-    /// Name of the first branch
+    /// The name of the first branch [default: the setting init.branch, or main]
     #[arg(long, value_name = "NAME")]
     branch: Option<String>,
-    /// A store alone, without a worktree: DIR itself becomes the repository
+    /// Create no worktree: DIR itself becomes the repository
     #[arg(long)]
     bare: bool,
 }

@@ -20,12 +20,13 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::Write;
 
-/// Show history, newest first
+/// List commits, newest first
 ///
-/// With PATH only commits that changed something there: of a merge that took one side as it was,
-/// only that side is looked at. A..B is what B has and A has not. Dates are those at which a commit
-/// was made: 2026-11-21, '2026-11-21 15:04', 2026-11-21T15:04:05+01:00, today, yesterday,
-/// '2 weeks ago'.
+/// A..B lists the commits that B has and A does not have. With PATH, lists only commits that changed
+/// these paths. If a merge took one side unchanged, dmv follows only that side.
+///
+/// Dates compare with the time of the commit. Examples: 2026-11-21, '2026-11-21 15:04',
+/// 2026-11-21T15:04:05+01:00, today, yesterday, '2 weeks ago'.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv log -n 5\n  dmv log --graph --oneline\n  \
@@ -33,43 +34,43 @@ use std::io::Write;
                   dmv log --since '2 weeks ago' --author ada\n  dmv log --follow -- media/film.mov"
 )]
 pub struct Args {
-    /// Where to begin; what the worktree is on by default
+    /// Start at this commit [default: @]
     #[arg(value_name = "REV|A..B")]
     revision: Option<String>,
-    /// At most so many commits
+    /// List at most N commits
     #[arg(short = 'n', long = "max-count", value_name = "N")]
     max_count: Option<u64>,
-    /// Draw how the commits hang together
+    /// Draw the commits as a graph
     #[arg(long)]
     graph: bool,
-    /// Follow one file to where it was before it was moved
+    /// Follow one file across renames
     #[arg(long, requires = "paths")]
     follow: bool,
-    /// Only commits whose author's name or address contains TEXT
+    /// List only commits with TEXT in the author's name or email address
     #[arg(long, value_name = "TEXT")]
     author: Option<String>,
-    /// Only commits whose message contains TEXT
+    /// List only commits with TEXT in the message
     #[arg(long, value_name = "TEXT")]
     grep: Option<String>,
-    /// Only commits made at this date or later
+    /// List only commits made at DATE or later
     #[arg(long, value_name = "DATE", alias = "after", value_parser = crate::date::since)]
     since: Option<i64>,
-    /// Only commits made at this date or earlier; a day counts as a whole
+    /// List only commits made at DATE or earlier; a day counts up to its end
     #[arg(long, value_name = "DATE", alias = "before", value_parser = crate::date::until)]
     until: Option<i64>,
-    /// Only commits with one parent at most
+    /// Leave out merge commits
     #[arg(long)]
     no_merges: bool,
-    /// One line for each commit
+    /// Show one line per commit
     #[arg(long, conflicts_with_all = ["stat", "patch"])]
     oneline: bool,
-    /// Also the files that each commit changed, moved ones as such; of merges none
+    /// Show the files that each commit changed, except for merges
     #[arg(long, conflicts_with_all = ["graph", "patch"])]
     stat: bool,
-    /// Also what each commit changed; of merges nothing
+    /// Show the changes of each commit as a diff, except for merges
     #[arg(short, long, conflicts_with = "graph")]
     patch: bool,
-    /// Only commits that changed these files or directories
+    /// List only commits that changed these files or directories
     #[arg(last = true, value_name = "PATH")]
     paths: Vec<OsString>,
 }

@@ -17,19 +17,19 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::ops::ControlFlow;
 
-/// List files of a commit, without reading them
+/// List the files of a commit
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv ls -l @:media\n  dmv ls -r v1.0\n  dmv ls -r --subset '*.edl'"
 )]
 pub struct Args {
-    /// What to list; the root of the worktree's commit by default
+    /// The commit, or a directory or file in it
     #[arg(value_name = "REV[:PATH]", default_value = "@")]
     place: OsString,
-    /// Show kind, size and id as well
+    /// Show kind, id and size of each entry
     #[arg(short)]
     long: bool,
-    /// List everything below
+    /// List all files in subdirectories
     #[arg(short)]
     recursive: bool,
     #[command(flatten)]

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv man --to target/man")]
 pub struct Args {
-    /// All pages, into this directory; else the main page is printed
+    /// Write all pages into the directory DIR; without this, print the main page
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
 }

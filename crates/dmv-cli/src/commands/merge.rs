@@ -13,28 +13,30 @@ use dmv_core::repo::{
 use serde::Serialize;
 use std::io::Write;
 
-/// Merge another branch or revision into the current branch
+/// Merge another branch into the current branch
 ///
-/// A merge always completes. What both sides changed and cannot be put together is committed as a
-/// conflict that keeps every side; `dmv conflicts` lists them, `dmv resolve` settles them, now or
-/// later, here or on another machine. Uncommitted changes that do not collide are kept; where they
-/// would be lost, nothing is done.
+/// A merge always completes. If dmv cannot combine the changes to a file, it commits a conflict that
+/// keeps every version. 'dmv conflicts' lists the conflicts. 'dmv resolve' resolves them, now or later,
+/// in this clone or in another one.
+///
+/// Uncommitted changes stay if the merge does not touch those files. If it would overwrite them, dmv
+/// refuses and changes nothing.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  dmv merge regrade\n  dmv merge regrade -m \"take over the regrade\"\n\n\
-                  Exit code 4: merged, with conflicts."
+    after_help = "Example:\n  dmv merge regrade\n  dmv merge regrade -m \"use the new grade\"\n\n\
+                  Exit code 4: the merge is complete, and it has conflicts."
 )]
 pub struct Args {
-    /// What to merge
+    /// The branch or commit to merge
     #[arg(value_name = "REV")]
     revision: String,
     /// The message of the merge commit
     #[arg(short, long, value_name = "MSG")]
     message: Option<String>,
-    /// Make a merge commit also where the branch could simply be moved
+    /// Create a merge commit even if a fast-forward is possible
     #[arg(long, conflicts_with = "ff_only")]
     no_ff: bool,
-    /// Only move the branch; refuse what needs a merge commit
+    /// Refuse unless a fast-forward is possible
     #[arg(long)]
     ff_only: bool,
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::io::Write;
 use std::ops::ControlFlow;
 
-/// Show what was done to the repository
+/// Show the operation log: each command that changed the repository
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv op log -n 10")]
 pub struct Args {
@@ -26,7 +26,7 @@ enum Command {
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv op log -n 10")]
 struct LogArgs {
-    /// At most so many
+    /// List at most N operations
     #[arg(short = 'n', long = "max-count", value_name = "N")]
     max_count: Option<usize>,
 }

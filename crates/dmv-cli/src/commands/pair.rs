@@ -19,38 +19,40 @@ use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Make two devices trust each other, by a short code
+/// Connect two devices with a short code, so that they trust each other
 ///
-/// One device shows a code, the other is told it; each then asks whether to go on. They find each
-/// other on the local network, or at an address. Each lets the other into the repository it was run
-/// in; a device without one can read from the other afterwards.
+/// Run 'dmv pair' on one device: it shows a code. Type that code on the other device. Each device then
+/// asks for confirmation. The devices find each other on the local network, or at the address in --peer.
+///
+/// Each device gives the other one access to the repository in which you ran the command. You can also
+/// run it outside of a repository, for example to clone from the other device afterwards.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv pair --write       # here: shows a code, say 4829-1370\n  \
                   dmv pair 4829-1370     # on the other device\n\n\
-                  Without a local network in common, the first line shown has addresses:\n  \
+                  If the devices are not on one local network, give the address that the first one shows:\n  \
                   dmv pair 4829-1370 --peer dmv://8f4c…e1@192.0.2.7:4711"
 )]
 pub struct Args {
-    /// The code that the other device shows; without it, one is made and shown
+    /// The code that the other device shows; without CODE, dmv creates one and shows it
     #[arg(value_name = "CODE")]
     code: Option<Code>,
-    /// The same, for scripts: both devices may be given one code
+    /// Use this code on both devices, for scripts
     #[arg(long = "code", value_name = "CODE", conflicts_with = "code")]
     given: Option<Code>,
     /// Let the other device push to this repository, not only read it
     #[arg(long)]
     write: bool,
-    /// What to call the other device; by default what it calls itself
+    /// The name for the other device [default: the name that it sends]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Where the other device is; `dmv://KEY`: at the relay
+    /// The address of the other device; dmv://KEY without an address uses the relay
     #[arg(long, value_name = "dmv://KEY@HOST:PORT")]
     peer: Option<PeerAddress>,
-    /// Listen at IP:PORT, IP or :PORT, and do not look around on the local network
+    /// Listen at IP:PORT, IP or :PORT, and do not search the local network
     #[arg(long, value_name = "ADDR")]
     listen: Option<Listen>,
-    /// Seconds to wait for the other device
+    /// Wait so many seconds for the other device
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     wait: u64,
 }

@@ -9,12 +9,12 @@ use dmv_core::repo::Peer;
 use dmv_net::transport::quic::blocking;
 use std::io::Write;
 
-/// List the devices that may use this repository
+/// List the devices that have access to this repository
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv peers\n  dmv peers --lan\n\n\
-                        `dmv trust` and `dmv pair` let a device in, `dmv untrust` puts it out.")]
+                        'dmv trust' and 'dmv pair' give access, 'dmv untrust' removes it.")]
 pub struct Args {
-    /// Also look who serves a repository on the local network
+    /// Also list the devices that serve a repository on the local network
     #[cfg(feature = "quic")]
     #[arg(long)]
     lan: bool,

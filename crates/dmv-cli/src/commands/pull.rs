@@ -9,27 +9,29 @@ use crate::supply::supplied;
 use dmv_core::hash::ObjectId;
 use dmv_core::repo::{FastForward, MergeReport, Repo, ResetReport};
 
-/// Fetch from a remote, and merge its branch of the same name into the current one
+/// Fetch from a remote and merge into the current branch
 ///
-/// Where nothing was committed here, the branch is simply moved. What cannot be put together is
-/// committed as a conflict: dmv conflicts. Where the remote's branch was replaced, nothing is merged
-/// unasked: that would bring back what was taken off it.
+/// Merges the remote branch with the name of your current branch. Without new local commits, this is a
+/// fast-forward. Changes that dmv cannot combine become conflicts: see 'dmv conflicts'.
+///
+/// If somebody has rewritten the remote branch, for example with 'dmv push --force', dmv does not merge,
+/// because that would restore the removed commits. It tells you how to continue.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv pull\n  dmv pull disk\n  dmv pull --reset\n\n\
-                  Exit code 4: merged, with conflicts."
+                  Exit code 4: the merge is complete, and it has conflicts."
 )]
 pub struct Args {
-    /// The remote; origin, or the only one, by default
+    /// The remote to pull from [default: origin, or the only remote]
     #[arg(value_name = "REMOTE")]
     remote: Option<String>,
     /// The message of the merge commit
     #[arg(short, long, value_name = "MSG")]
     message: Option<String>,
-    /// Only move the branch; refuse what needs a merge commit
+    /// Refuse unless a fast-forward is possible
     #[arg(long, conflicts_with = "reset")]
     ff_only: bool,
-    /// Go to the remote's branch, also where it was replaced; `dmv undo` brings your commits back
+    /// Move your branch to the remote's commit, even if it was rewritten; 'dmv undo' restores yours
     #[arg(long, conflicts_with = "message")]
     reset: bool,
 }

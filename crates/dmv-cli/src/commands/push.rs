@@ -9,30 +9,30 @@ use crate::peers::{
 use dmv_core::hash::ObjectId;
 use dmv_core::repo::{Offered, OwnBranches, RefMoved, RefUpdate, Refusal, Repo, RepoError};
 
-/// Send branches to a remote
+/// Send branches and tags to a remote
 ///
-/// A branch there is only moved forward: where it has commits that yours lacks, nothing is moved,
-/// unless with --force. Without BRANCH the current one is sent.
+/// Without BRANCH, sends the current branch. If the remote branch has commits that yours does not have,
+/// dmv refuses: pull first, or use --force to overwrite it.
 ///
-/// With --delete branches and tags are taken away there; those here stay. One that the other
-/// repository is on stays, and one with commits that no other branch or tag there has, unless with
-/// --force. Whoever works there can have it back: dmv undo.
+/// --delete deletes branches and tags on the remote, not your local ones. dmv refuses to delete the branch
+/// that the remote is on. Without --force, it also refuses if no other branch or tag on the remote has
+/// the commits. 'dmv undo', run on the remote, restores a deleted branch.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv push\n  dmv push origin main regrade\n  dmv push origin --delete \
                   regrade"
 )]
 pub struct Args {
-    /// The remote; origin, or the only one, by default
+    /// The remote to push to [default: origin, or the only remote]
     #[arg(value_name = "REMOTE")]
     remote: Option<String>,
-    /// Branches or tags
+    /// The branches or tags to send [default: the current branch]
     #[arg(value_name = "BRANCH")]
     branches: Vec<String>,
-    /// Branches or tags of the remote to be deleted there
+    /// Delete these branches or tags on the remote
     #[arg(short, long, value_name = "NAME", num_args = 1..)]
     delete: Vec<String>,
-    /// Also where the remote then loses commits
+    /// Overwrite or delete even if the remote branch loses commits
     #[arg(short, long)]
     force: bool,
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
 
-/// Rebuild the databases from the packs
+/// Rebuild damaged or lost databases from the packs
 ///
 /// A copy of the former database is kept. Packs stay as they are. Other commands may run meanwhile.
 #[derive(clap::Args)]

@@ -5,10 +5,10 @@ use crate::context::Context;
 use crate::error::Failure;
 use dmv_core::repo::UndoWhat;
 
-/// Do again what the last undo took back
+/// Repeat the operation that the last 'dmv undo' reversed
 ///
-/// Each redo goes one undo forward. Anything else that is done in this worktree ends what can be
-/// done again. Where files have to change, a change that is not committed is never lost.
+/// Each further redo goes one operation forward. After any other operation in this worktree, there is
+/// nothing to redo. If a redo would overwrite uncommitted changes, dmv refuses and changes nothing.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv undo\n  dmv undo\n  dmv redo")]
 pub struct Args {}

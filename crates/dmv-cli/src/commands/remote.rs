@@ -15,11 +15,13 @@ use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use toml_edit::{Item, Table, value};
 
-/// List, add, ask or remove remotes: other repositories by name
+/// List, add, inspect or remove remotes
 ///
-/// An address is a path (another directory, a USB disk); ssh://host/path or
-/// ssh://user@host:port/path, where /~/path is below the home directory there; or dmv://KEY or
-/// dmv://KEY@HOST:PORT, a device that serves one.
+/// A remote is another repository, with a name and an address. Without a command, lists all remotes.
+///
+/// Addresses: a path, for example on a USB disk; ssh://HOST/PATH or ssh://USER@HOST:PORT/PATH, where
+/// /~/PATH means below the home directory; dmv://KEY or dmv://KEY@HOST:PORT for a device that runs
+/// 'dmv serve'.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv remote add disk /media/ada/disk/film.dmv\n  dmv remote add nas \
@@ -32,35 +34,34 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Give a name to an address
+    /// Add the repository at URL as the remote NAME
     #[command(after_help = "Example:\n  dmv remote add nas ssh://ada@nas/srv/film.dmv")]
     Add {
-        /// The name
+        /// The name for the remote, such as nas
         #[arg(value_name = "NAME")]
         name: String,
-        /// The address
+        /// The address: a path, ssh://USER@HOST/PATH or dmv://KEY@HOST:PORT
         #[arg(value_name = "URL")]
         url: OsString,
     },
-    /// Ask remotes what they hold and what may be done there
+    /// Connect to remotes, and show what they store and whether you may push
     ///
-    /// Of each: whether it is a full or a partial repository, and which part it holds; how many
-    /// branches and tags it has; whether you may push, and if not, why, as far as it says. Nothing is
-    /// brought and nothing changes, here or there. Of several, one that does not answer is named with
-    /// the reason, and the others are asked nevertheless.
+    /// For each remote, shows whether it is full or partial, the number of branches and tags, and
+    /// whether you may push. Transfers no files and changes nothing. If a remote does not answer, dmv
+    /// shows the reason and continues with the next one.
     #[command(
-        after_help = "Example:\n  dmv remote show\n  dmv remote show nas\n\nExit code 3: not all of \
-                      them could be reached."
+        after_help = "Example:\n  dmv remote show\n  dmv remote show nas\n\nExit code 3: some \
+                      remotes did not answer."
     )]
     Show {
-        /// The remote; all by default
+        /// The remote to show [default: all]
         #[arg(value_name = "NAME")]
         name: Option<String>,
     },
-    /// Forget a remote and what its branches named
+    /// Remove a remote and its REMOTE/BRANCH names; the other repository stays
     #[command(after_help = "Example:\n  dmv remote remove disk")]
     Remove {
-        /// The name
+        /// The remote to remove
         #[arg(value_name = "NAME")]
         name: String,
     },

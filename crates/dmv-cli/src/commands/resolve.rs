@@ -13,12 +13,13 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Settle conflicts in the worktree; the next commit records it
+/// Resolve conflicts: choose a version; the next commit records it
 ///
-/// Until then a conflict can be settled again, or put back with `dmv restore`. A file that was
-/// edited by hand is not overwritten: commit it, or restore it first. Outside of the worktree's
-/// subset no file is written; the choice is remembered. In a repository without a worktree the
-/// choice is committed at once.
+/// Before that commit you can choose again, or bring the conflict back with 'dmv restore'. dmv does not
+/// overwrite a file that you edited by hand: commit it, or restore it first.
+///
+/// Outside of the worktree's subset, dmv writes no file and stores only the choice. In a bare repository,
+/// dmv commits the choice immediately.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv resolve shots/s4.exr --theirs\n  dmv resolve audio --ours\n  \
@@ -26,32 +27,32 @@ use std::path::PathBuf;
 )]
 #[command(group(clap::ArgGroup::new("choice").required(true)))]
 pub struct Args {
-    /// Conflicts, or directories with conflicts in them
+    /// The files with conflicts, or directories that contain them
     #[arg(
         value_name = "PATH",
         required_unless_present = "all",
         conflicts_with = "all"
     )]
     paths: Vec<OsString>,
-    /// All conflicts
+    /// Resolve all conflicts
     #[arg(long)]
     all: bool,
-    /// Take what the branch had that was merged into
+    /// Use the version of the current branch
     #[arg(long, group = "choice")]
     ours: bool,
-    /// Take what the merged branch had
+    /// Use the version of the merged branch
     #[arg(long, group = "choice")]
     theirs: bool,
-    /// Take what both started from
+    /// Use the version before both changes
     #[arg(long, group = "choice")]
     base: bool,
-    /// Keep every version: ours under the name, theirs as NAME-theirs
+    /// Keep both: ours under its name, theirs as NAME-theirs
     #[arg(long, group = "choice")]
     both: bool,
-    /// Take a copy of FILE
+    /// Use a copy of FILE
     #[arg(long, group = "choice", value_name = "FILE")]
     with: Option<PathBuf>,
-    /// The message of the commit, in a repository without a worktree
+    /// The commit message, only in a bare repository
     #[arg(short, long, value_name = "MSG")]
     message: Option<String>,
 }

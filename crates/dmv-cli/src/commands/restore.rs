@@ -6,17 +6,17 @@ use crate::error::Failure;
 use crate::keeping::keeping;
 use std::ffi::OsString;
 
-/// Put files back as a commit has them
+/// Restore files from a commit
 ///
-/// Uncommitted changes of these files are overwritten; `dmv undo` brings them back. Files that the
+/// Overwrites uncommitted changes in these files; 'dmv undo' brings the changes back. Files that the
 /// commit does not have stay.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv restore media/scene4\n  dmv restore --from @~3 notes.txt")]
 pub struct Args {
-    /// The commit to take them from; what the worktree is on by default
+    /// Restore from this commit [default: @]
     #[arg(long, value_name = "REV")]
     from: Option<String>,
-    /// The files and directories
+    /// The files and directories to restore
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<OsString>,
 }

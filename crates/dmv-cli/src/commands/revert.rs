@@ -5,24 +5,24 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::supply::supplied;
 
-/// Make a commit that takes another one back
+/// Create a commit that reverses another commit
 ///
-/// History stays; what the commit did is undone in a new commit. What was changed since and meets it
-/// becomes a conflict, as in a merge. To take back the last command, see `dmv undo`.
+/// The old commit stays in the history. If later commits changed the same lines, dmv commits a conflict,
+/// as in a merge. To reverse the last command instead, use 'dmv undo'.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv revert @\n  dmv revert 3f2a90c1 --message \"back to the old grade\"\n  \
                   dmv revert @ -m 1\n\n\
-                  Exit code 4: taken back, with conflicts."
+                  Exit code 4: reverted, with conflicts."
 )]
 pub struct Args {
-    /// The commit to take back
+    /// The commit to reverse
     #[arg(value_name = "REV")]
     revision: String,
     /// The message of the new commit
     #[arg(long, value_name = "MSG")]
     message: Option<String>,
-    /// Of a merge, which parent to go back to: 1 is the branch that was merged into
+    /// The parent to return to, if REV is a merge; 1 is the branch that was merged into
     #[arg(short, long, value_name = "N")]
     mainline: Option<usize>,
 }

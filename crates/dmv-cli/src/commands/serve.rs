@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 #[cfg(feature = "quic")]
 mod by_key;
 
-/// Answer other devices, by their keys, until Ctrl-C
+/// Let other devices fetch from and push to this repository
 ///
-/// Serves the repository of the current directory to the devices that `dmv peers` lists. Without
-/// options, only to this machine: --listen and --lan let others come.
+/// Serves the repository of the current directory until you press Ctrl-C. Only the devices that
+/// 'dmv peers' lists have access. Without --listen or --lan, only this machine can connect.
 ///
-/// With --stdio it is the other side of an ssh:// address: ssh starts it. In a line of
-/// authorized_keys it can be forced, so that a key reaches one repository and nothing else:
+/// With --stdio it serves one connection of an ssh:// address; ssh starts it on the remote machine. To
+/// limit an ssh key to one repository, use a line like this in authorized_keys:
 ///
 ///   command="dmv serve --stdio --read-only /srv/film.dmv",restrict ssh-ed25519 AAAA...
 #[derive(clap::Args)]
@@ -28,22 +28,22 @@ mod by_key;
                   dmv serve --stdio /srv/film.dmv"
 )]
 pub struct Args {
-    /// Listen at IP:PORT, IP or :PORT (every address of this machine)
+    /// Listen at IP:PORT, at IP, or at :PORT on all addresses of this machine
     #[cfg(feature = "quic")]
     #[arg(long, value_name = "ADDR")]
     listen: Option<dmv_net::transport::quic::Listen>,
-    /// Be found on the local network, and listen at every address of this machine
+    /// Announce this device on the local network, and listen at all its addresses
     #[cfg(feature = "quic")]
     #[arg(long)]
     lan: bool,
-    /// Give, and take nothing
+    /// Allow fetch only; refuse every push
     #[arg(long)]
     read_only: bool,
-    /// Speak the protocol on standard input and output
+    /// Serve one connection over standard input and output
     #[cfg_attr(feature = "quic", arg(long, requires = "path", conflicts_with_all = ["listen", "lan"]))]
     #[cfg_attr(not(feature = "quic"), arg(long, required = true, requires = "path"))]
     stdio: bool,
-    /// The repository to speak for, with --stdio
+    /// The repository to serve, with --stdio
     #[arg(value_name = "PATH", requires = "stdio")]
     path: Option<PathBuf>,
 }

@@ -14,14 +14,14 @@ use dmv_core::worktree::select::Paths;
 use serde::Serialize;
 use std::io::Write;
 
-/// Show a commit: its message, and what it changed against its first parent
+/// Show a commit: its message and its changes
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv show\n  dmv show v1.0 --stat")]
 pub struct Args {
-    /// The commit; what the worktree is on by default
+    /// The commit to show
     #[arg(value_name = "REV", default_value = "@")]
     revision: String,
-    /// One line for each file
+    /// Show one line per file
     #[arg(long)]
     stat: bool,
 }

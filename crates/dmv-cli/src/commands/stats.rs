@@ -7,7 +7,7 @@ use crate::partial::{SliceValue, told_slice, words};
 use serde::Serialize;
 use std::io::Write;
 
-/// Show what the repository holds: objects, packs, bytes
+/// Show the size of the repository: objects, packs and bytes
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv stats --json")]
 pub struct Args {}

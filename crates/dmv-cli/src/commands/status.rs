@@ -21,14 +21,14 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::io::Write;
 
-/// Show what differs between the worktree and its commit
+/// Show uncommitted changes, conflicts and the state of the branch
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv status\n  dmv status --exit-code media/raw")]
 pub struct Args {
-    /// Only these files and directories
+    /// Show only these files and directories
     #[arg(value_name = "PATH")]
     paths: Vec<OsString>,
-    /// Exit with 1 when there are changes
+    /// Exit with 1 if there are changes
     #[arg(long)]
     exit_code: bool,
 }

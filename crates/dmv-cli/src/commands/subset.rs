@@ -14,12 +14,15 @@ use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Show or change which paths of a commit the worktree has
+/// Choose which paths are in the worktree
 ///
-/// What is outside stays in every commit as it is. Patterns are paths from the repository's root,
-/// with all under them; wildcards are those of ignore files; ! leaves something out; the last
-/// pattern that names a path decides. What comes in is written; what goes out is removed, unless
-/// it is changed (then nothing is done) or not committed (then it stays).
+/// Files outside of the subset stay unchanged in every commit. Without a command, prints the patterns.
+///
+/// A pattern is a path from the root of the repository and includes all files below it. Wildcards work as
+/// in ignore files, and a leading ! excludes paths. The last pattern that matches a path decides.
+///
+/// dmv writes the files that enter the subset and removes those that leave it. Untracked files stay. If
+/// a file that leaves has uncommitted changes, dmv refuses and changes nothing.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv subset\n  dmv subset add media/scene5\n  \
@@ -33,30 +36,30 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Print the patterns, one a line (the default)
+    /// Print the patterns, one per line (the default)
     Show,
-    /// Have these paths too
+    /// Add these paths to the subset
     Add {
         /// Paths or patterns
         #[arg(value_name = "PATTERN", required = true)]
         patterns: Vec<OsString>,
     },
-    /// Have these paths no longer
+    /// Remove these paths from the subset
     Remove {
         /// Paths or patterns
         #[arg(value_name = "PATTERN", required = true)]
         patterns: Vec<OsString>,
     },
-    /// Have these paths and no others
+    /// Limit the worktree to these paths
     Set {
         /// Paths or patterns
         #[arg(value_name = "PATTERN", required_unless_present = "subset_file")]
         patterns: Vec<OsString>,
-        /// A file of patterns
+        /// Read the patterns from FILE, or from REV:PATH
         #[arg(long, value_name = "FILE", conflicts_with = "patterns")]
         subset_file: Option<OsString>,
     },
-    /// Have all paths again
+    /// Remove the limit: write all files
     Clear,
 }
 
@@ -64,11 +67,10 @@ enum Action {
 #[derive(clap::Args)]
 #[group(id = "limit", multiple = false)]
 pub struct LimitArgs {
-    /// Have only these paths: files and directories from the root, wildcards, ! to leave out
+    /// Use only these paths: files or directories from the root, or wildcards; ! excludes
     #[arg(long, value_name = "PATTERN", num_args = 1..)]
     subset: Vec<OsString>,
-    /// Take the patterns from a file, or from REV:PATH: one a line, # begins a comment. It is read
-    /// now, once
+    /// Read the patterns from FILE, or from REV:PATH: one per line, # starts a comment
     #[arg(long, value_name = "FILE")]
     subset_file: Option<OsString>,
 }

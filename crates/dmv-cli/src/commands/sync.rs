@@ -13,15 +13,15 @@ use dmv_net::session::Client;
 use dmv_net::wire::ReadOnly;
 use std::collections::BTreeSet;
 
-/// Fetch from remotes, then send what is ahead here
+/// Fetch from remotes, then push all branches that are ahead
 ///
-/// Every branch that has commits which the remote lacks is sent, and branches and tags that the
-/// remote does not have are made there. Branches that have parted are told and left alone. No branch
-/// here moves: dmv pull brings the current one forward.
+/// Pushes every local branch that is ahead, and every branch or tag that the remote does not have. Your
+/// own branches do not move: use 'dmv pull' to update the current one. If you and the remote both have
+/// new commits on a branch, dmv reports it and leaves that branch alone.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv sync\n  dmv sync disk nas")]
 pub struct Args {
-    /// Remotes; all by default
+    /// The remotes to sync with [default: all]
     #[arg(value_name = "REMOTE")]
     remotes: Vec<String>,
 }

@@ -5,17 +5,17 @@ use crate::context::Context;
 use crate::error::{EXIT_OK, Failure};
 use dmv_core::repo::RefKind;
 
-/// List, make or delete tags
+/// List, create or delete tags
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv tag\n  dmv tag v1.0\n  dmv tag -d v1.0")]
 pub struct Args {
-    /// The tag to make
+    /// Create the tag NAME
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// What it names; what the worktree is on by default
+    /// The commit to tag [default: @]
     #[arg(value_name = "REV", requires = "name")]
     revision: Option<String>,
-    /// Delete a tag
+    /// Delete the tag NAME
     #[arg(short, long, value_name = "NAME", conflicts_with = "name")]
     delete: Option<String>,
 }

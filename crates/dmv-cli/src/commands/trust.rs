@@ -7,22 +7,23 @@ use dmv_core::repo::{Access, Peer, PeerKey};
 use serde::Serialize;
 use std::io::Write;
 
-/// Let a device read this repository, or write to it
+/// Give a device access to this repository
 ///
-/// A device is known by its key, which `dmv id` prints there. Saying it again changes name and access.
+/// 'dmv id', run on the other device, prints its key. To change the name or the access, run 'dmv trust'
+/// again with the same key.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv trust 8f4c…e1 --name laptop\n  dmv trust 8f4c…e1 --write\n\n\
-                  `dmv pair` exchanges keys between two devices by a short code."
+                  'dmv pair' exchanges the keys of two devices with a short code."
 )]
 pub struct Args {
-    /// The device's key: 64 hex digits, or an address with it
+    /// The key of the device: 64 hex digits, or a dmv:// address
     #[arg(value_name = "KEY", value_parser = parse_key)]
     key: PeerKey,
-    /// Let it push as well
+    /// Let the device push, too
     #[arg(long)]
     write: bool,
-    /// What to call it
+    /// The name for the device
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 }

@@ -12,20 +12,22 @@ use dmv_core::repo::{Head, UndoOptions, UndoReport, UndoWhat};
 use serde::Serialize;
 use std::io::Write;
 
-/// Take back what a command did to branches, tags and the worktree
+/// Reverse the last command that changed branches, tags or files
 ///
-/// Without OP, what was last done in this worktree; each further undo goes one operation back, and
-/// `dmv redo` goes forward again. Files that a command has overwritten come back, also uncommitted
-/// ones. What a commit took in stays in the worktree, uncommitted. Where files have to change, a
-/// change that is not committed is never lost: then nothing is done.
+/// Without OP, reverses the last operation in this worktree. Each further undo goes one operation back,
+/// and 'dmv redo' goes forward again.
+///
+/// Files that a command has overwritten come back, uncommitted changes included. The changes of an undone
+/// commit stay in the worktree, uncommitted. If an undo would overwrite uncommitted changes, dmv refuses
+/// and changes nothing.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv undo\n  dmv op log -n 10\n  dmv undo 3f5a0c1d\n\n\
-                  An older operation can be undone while nothing has changed again what it changed. \
-                  To undo an undo is to do again what it took back."
+                  You can undo an older operation as long as no later one changed the same \
+                  things. The undo of an undo repeats the operation."
 )]
 pub struct Args {
-    /// The operation, as `dmv op log` names it
+    /// The operation to reverse: an id from 'dmv op log'
     #[arg(value_name = "OP")]
     operation: Option<String>,
 }

@@ -6,13 +6,13 @@ use crate::error::{EXIT_OK, EXIT_OTHER, Failure};
 use dmv_core::repo::{Peer, Repo};
 use std::io::Write;
 
-/// Let a device into this repository no longer
+/// Remove the access of a device to this repository
 ///
-/// A connection that it has open is closed within seconds. What it has fetched stays with it.
+/// dmv closes an open connection of the device within seconds. The device keeps what it has fetched.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv untrust laptop\n  dmv untrust 8f4c02d7")]
 pub struct Args {
-    /// The device's key, at least eight digits of it, or its name
+    /// The name of the device, or its key (8 digits or more)
     #[arg(value_name = "KEY")]
     key: String,
 }

@@ -11,20 +11,20 @@ use dmv_core::repo::{Damaged, Healed, HealedFrom, VerifyDepth, VerifyReport};
 use serde::Serialize;
 use std::io::Write;
 
-/// Check that everything is there and whole
+/// Check that all data is present and undamaged
 ///
-/// Reads every byte of the packs and checks it against its id. Damaged places are remembered, so
-/// that a commit of the same content stores it again; nothing else is changed without `--heal`.
+/// Reads every byte of the packs and compares it with its id. dmv notes damaged objects, so that the next
+/// commit with the same content stores it again. Without --heal it changes nothing else.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv verify\n  dmv verify --quick --json\n  dmv verify --heal")]
 pub struct Args {
-    /// Only that everything that history needs is there; content is not read
+    /// Check only that all objects exist; do not read file content
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// The databases as well
+    /// Check the databases, too
     #[arg(long)]
     full: bool,
-    /// Store damaged and missing objects again, from the files of the worktree and from the remotes
+    /// Repair damaged and missing objects from the files of the worktree and from the remotes
     #[arg(long, conflicts_with = "quick")]
     heal: bool,
 }

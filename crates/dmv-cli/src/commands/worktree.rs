@@ -13,9 +13,9 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Work on several branches at once: further worktrees on the same repository
+/// Manage more worktrees, to work on several branches at once
 ///
-/// Each has its own branch and files; what is stored is shared.
+/// Each worktree has its own branch and files. All worktrees share one repository.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv worktree add ../hotfix\n  dmv worktree list\n  \
@@ -29,54 +29,54 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum Command {
     Add(AddArgs),
-    /// Show all worktrees, what they are on, and which is missing
+    /// List all worktrees and their branches
     List,
     Remove(RemoveArgs),
     Repair(RepairArgs),
 }
 
-/// Make a worktree in a new directory
+/// Create a worktree in a new directory
 ///
-/// Without REV it is on the branch named like the directory, which is made where it is missing. A
-/// branch that another worktree is on is refused.
+/// Without REV, uses the branch with the name of the directory, and creates it if it does not exist. dmv
+/// refuses a branch that another worktree is on.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv worktree add ../hotfix\n  dmv worktree add ../review regrade\n  \
                   dmv worktree add --detach ../old v1.0"
 )]
 struct AddArgs {
-    /// The directory; missing, or empty
+    /// The directory, which must be new or empty
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// The branch or commit to begin with
+    /// The branch or commit to check out
     #[arg(value_name = "REV")]
     revision: Option<String>,
-    /// On a commit, on no branch
+    /// Check out the commit, not the branch
     #[arg(long)]
     detach: bool,
 }
 
 /// Remove a worktree and its files; its branch stays
 ///
-/// Refuses where files are not committed, ignored ones too.
+/// If the worktree has uncommitted or ignored files, dmv refuses and removes nothing.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv worktree remove ../hotfix")]
 struct RemoveArgs {
-    /// The worktree's directory
+    /// The directory of the worktree
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Also when files are lost that are not committed
+    /// Remove uncommitted and ignored files, too
     #[arg(short, long)]
     force: bool,
 }
 
-/// Make worktrees that were moved, or whose repository was, belong together again
+/// Reconnect a worktree after it or its repository was moved
 ///
-/// Run it in the repository's own worktree.
+/// Run this in the main worktree, which contains the repository.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv worktree repair ../moved")]
 struct RepairArgs {
-    /// The worktree's directory
+    /// The directory of the worktree
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 }
