@@ -161,7 +161,7 @@ impl Lab {
             frame.push(id, ObjectType::Chunk, &bytes);
         }
         let (mut encoder, size) = (FrameEncoder::default(), bytes.len() as u64);
-        writer.append(PackKind::Data, &encoder.encode(&frame.raw, &frame.objects)?)?;
+        writer.append(PackKind::Data, &mut encoder, &frame.raw, &frame.objects)?;
         self.commit(n)?;
         let mut meta = MetaWriter::new(&writer);
         let mut tree = TreeBuilder::new();
