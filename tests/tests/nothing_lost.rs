@@ -10,6 +10,8 @@ use dmv_core::repo::{
     UndoOptions, UndoWhat, Who,
 };
 use dmv_core::subset::Subset;
+use dmv_core::worktree::select::is_under;
+use dmv_core::worktree::snapshot::Problem;
 use dmv_tests::crashlab::Outcome;
 use dmv_tests::rng::Rng;
 use dmv_tests::scratch::{Files, Item, asked, commit, fast_dir, files_in, files_of};
@@ -42,6 +44,15 @@ fn bytes_of(item: &Item) -> Vec<u8> {
         Item::Symlink(target) => [b"-> ", &target[..]].concat(),
         Item::EmptyDir => Vec::new(),
     }
+}
+
+/// Files as a story tells of them.
+fn shown(files: &Files) -> Vec<String> {
+    let line = |(path, item): (&Vec<u8>, &Item)| {
+        let (path, bytes) = (path.escape_ascii(), bytes_of(item));
+        format!("{path}={}", bytes.escape_ascii())
+    };
+    files.iter().map(line).collect()
 }
 
 /// Whether the file at `path` is as it was.
@@ -133,7 +144,11 @@ impl Subject {
             asked: asked("undo"),
         };
         let report = repo.undo(&options, &Job::default())?;
-        assert!(report.refused.is_empty(), "{:?}", report.refused);
+        let told = self.told.join("\n");
+        // A conflict's sides give way to the user's files, each time that they would be shown.
+        let is_side = |problem: &Problem| problem.why.contains("this side is not shown");
+        let refused: Vec<_> = report.refused.iter().filter(|p| !is_side(p)).collect();
+        assert!(refused.is_empty(), "{refused:?}\n{told}");
         Ok(())
     }
 
@@ -208,7 +223,9 @@ impl Subject {
         self.commits.dedup();
         for id in self.commits.clone() {
             if self.read.insert(id) {
-                for (path, item) in files_of(repo, &id)? {
+                let files = files_of(repo, &id)?;
+                self.told.push(format!("  {id} has {:?}", shown(&files)));
+                for (path, item) in files {
                     self.committed.insert((path, bytes_of(&item)));
                 }
             }
@@ -227,6 +244,13 @@ impl Subject {
                 self.told.join("\n")
             );
         }
+    }
+
+    /// Takes what is at `path` out of the worktree.
+    fn move_away(&self, path: &[u8]) -> Outcome {
+        let path = self.root.join(String::from_utf8_lossy(path).as_ref());
+        let away = tempfile::tempdir_in(self.root.parent().ok_or("no parent")?)?;
+        Ok(fs::rename(path, away.keep().join("moved"))?)
     }
 
     /// Whether there is a directory at `path` that was there in `before`, too.
@@ -263,15 +287,26 @@ impl Subject {
                 self.committed.insert((path.clone(), bytes_of(item)));
             }
         }
+        let (from, to) = (shown(&before), shown(&after));
+        self.told.push(format!("  from {from:?}\n  to {to:?}"));
         let undone = self.undo(&repo, UndoWhat::Last);
         if let Err(RepoError::WouldLose { paths, .. }) = &undone
             && paths
                 .iter()
                 .all(|path| self.is_kept_dir(path, &before) || is_kept(path, &before, &after))
         {
-            // Of a directory and a file, the user had put one in place of the other already.
+            // Of a directory and a file, the user had put one in place of the other already. Once that
+            // is out of the way, all else comes back.
             assert_eq!(self.files()?, after);
-            self.check_kept(&before, &after, "where undo is refused");
+            let mut rest = before;
+            for path in paths {
+                self.move_away(path)?;
+                rest.retain(|other, _| !is_under(other, path));
+            }
+            self.told.push(format!("moved away {paths:?}"));
+            let undone = self.undo(&repo, UndoWhat::Last);
+            assert!(undone.is_ok(), "{undone:?}\n{}", self.told.join("\n"));
+            self.check_kept(&rest, &self.files()?, "undo with a clear way");
             return Ok(());
         }
         assert!(undone.is_ok(), "{undone:?}\n{}", self.told.join("\n"));
@@ -296,6 +331,10 @@ impl Subject {
             self.told.push(format!("{} undos", states.len() - 1));
             while states.len() > 1 && self.rng.below(5) > 0 {
                 let redone = self.undo(&repo, UndoWhat::LastUndo);
+                // What was edited between the commands is not as it was then.
+                if let Err(RepoError::WouldLose { .. }) = redone {
+                    break;
+                }
                 assert!(redone.is_ok(), "{redone:?}\n{}", self.told.join("\n"));
                 let (was, now) = (states.pop(), self.files()?);
                 let before = states.last().or(was.as_ref()).ok_or("no state")?;

@@ -250,6 +250,197 @@ fn undo_brings_back_a_worktree_that_was_removed_by_force() -> Outcome {
     Ok(())
 }
 
+/// A repository with what the user puts in the place of a directory and of files: the changes.
+fn with_swapped_places(place: &Place) -> Outcome<Vec<(String, String)>> {
+    for path in ["d/x", "d/sub/y", "f", "l/z", "to-link/w"] {
+        place.write(path, "one")?;
+    }
+    symlink("d", place.work().join("s"))?;
+    place.write(".dmvignore", "*.tmp\n")?;
+    place.commit("one")?;
+    place.ok(&["branch", "one"])?;
+    place.write("d/x", "two")?;
+    place.write("f", "two")?;
+    place.commit("two")?;
+    let work = place.work();
+    for (dir, file) in [("d", "mine in d's place"), ("l", "and in l's")] {
+        fs::remove_dir_all(work.join(dir))?;
+        place.write(dir, file)?;
+    }
+    fs::remove_dir_all(work.join("to-link"))?;
+    symlink("/nowhere", work.join("to-link"))?;
+    for file in ["f", "s"] {
+        fs::remove_file(work.join(file))?;
+    }
+    place.write("f/new", "mine below f")?;
+    place.write("f/deep/ignored.tmp", "ignored")?;
+    fs::create_dir(work.join("f/empty"))?;
+    place.write("s/inside", "mine below s")?;
+    changes(place)
+}
+
+fn assert_swapped(place: &Place, before: &[(String, String)]) -> Outcome {
+    assert_eq!(changes(place)?, before);
+    assert_eq!(read(place, "d")?, "mine in d's place");
+    assert_eq!(read(place, "l")?, "and in l's");
+    assert_eq!(read(place, "f/new")?, "mine below f");
+    assert_eq!(read(place, "f/deep/ignored.tmp")?, "ignored");
+    assert_eq!(read(place, "s/inside")?, "mine below s");
+    let link = fs::read_link(place.work().join("to-link"))?;
+    assert_eq!(link.to_str(), Some("/nowhere"));
+    assert!(place.work().join("f/empty").is_dir());
+    Ok(())
+}
+
+#[test]
+fn a_restore_gives_back_files_and_directories_that_swapped_places() -> Outcome {
+    let place = Place::with_repository()?;
+    let before = with_swapped_places(&place)?;
+    let told = place.json(&["restore", ".", "--json"])?;
+    assert_eq!(told["problems"], json!([]));
+    assert_eq!(told["overwritten"]["files"], 6);
+    assert_eq!(changes(&place)?, []);
+    assert_eq!(read(&place, "d/x")?, "two");
+    assert_eq!(fs::read_link(place.work().join("s"))?.to_str(), Some("d"));
+    place.ok(&["undo"])?;
+    assert_swapped(&place, &before)?;
+    place.ok(&["redo"])?;
+    assert_eq!(changes(&place)?, []);
+    place.ok(&["undo"])?;
+    assert_swapped(&place, &before)?;
+    // One file of a directory alone, and from another commit.
+    place.ok(&["restore", "--from", "one", "d/x", "f"])?;
+    assert_eq!(read(&place, "d/x")?, "one");
+    assert_eq!(read(&place, "f")?, "one");
+    assert!(!exists(&place, "d/sub"));
+    place.ok(&["undo"])?;
+    assert_swapped(&place, &before)?;
+    place.ok(&["verify", "--full"])?;
+    Ok(())
+}
+
+#[test]
+fn a_restore_from_a_commit_where_a_directory_is_a_file_replaces_it() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("d", "a file")?;
+    place.write("f/x", "in a directory")?;
+    place.commit("one")?;
+    place.ok(&["branch", "one"])?;
+    fs::remove_file(place.work().join("d"))?;
+    fs::remove_dir_all(place.work().join("f"))?;
+    place.write("d/x", "in a directory")?;
+    place.write("d/sub/y", "too")?;
+    place.write("f", "a file")?;
+    place.commit("two")?;
+    place.ok(&["restore", "--from", "one", "."])?;
+    assert_eq!(read(&place, "d")?, "a file");
+    assert_eq!(read(&place, "f/x")?, "in a directory");
+    place.ok(&["undo"])?;
+    assert_eq!(changes(&place)?, []);
+    place.ok(&["redo"])?;
+    assert_eq!(read(&place, "d")?, "a file");
+    place.ok(&["undo"])?;
+    assert_eq!(changes(&place)?, []);
+    // With something of the user's in it, too.
+    place.write("d/sub/y", "edited")?;
+    place.write("d/new", "mine")?;
+    let before = changes(&place)?;
+    place.ok(&["restore", "--from", "one", "d"])?;
+    assert_eq!(read(&place, "d")?, "a file");
+    place.ok(&["undo"])?;
+    assert_eq!(changes(&place)?, before);
+    assert_eq!(read(&place, "d/new")?, "mine");
+    assert_eq!(read(&place, "d/sub/y")?, "edited");
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_kept_in_a_directory_stops_the_file_in_its_place() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    place.commit("one")?;
+    fs::remove_file(place.work().join("f"))?;
+    place.write("f/sub/.git/HEAD", "another repository")?;
+    place.write("f/x", "mine")?;
+    for args in [
+        &["restore", "f"][..],
+        &["-y", "restore", "f"],
+        &["checkout", "--force", "main"],
+    ] {
+        let errors = place.fails(5, args)?;
+        assert!(errors.contains("f/sub/.git"), "{errors}");
+        assert_eq!(read(&place, "f/sub/.git/HEAD")?, "another repository");
+        assert_eq!(read(&place, "f/x")?, "mine");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_forced_checkout_gives_back_files_and_directories_that_swapped_places() -> Outcome {
+    let place = Place::with_repository()?;
+    let before = with_swapped_places(&place)?;
+    for target in ["main", "one"] {
+        place.fails(5, &["checkout", "one"])?;
+        let told = place.json(&["checkout", "--force", target, "--json"])?;
+        assert_eq!(told["problems"], json!([]), "to {target}");
+        assert_eq!(told["overwritten"]["files"], 6, "to {target}");
+        assert_eq!(changes(&place)?, [], "to {target}");
+        let text = if target == "main" { "two" } else { "one" };
+        assert_eq!(
+            (read(&place, "d/x")?, read(&place, "f")?),
+            (text.into(), text.into())
+        );
+        place.ok(&["undo"])?;
+        assert_swapped(&place, &before)?;
+        place.ok(&["redo"])?;
+        assert_eq!(changes(&place)?, [], "to {target}");
+        place.ok(&["undo"])?;
+        assert_swapped(&place, &before)?;
+    }
+    place.ok(&["verify", "--full"])?;
+    Ok(())
+}
+
+#[test]
+fn a_forced_checkout_to_where_a_directory_is_a_file_takes_what_was_changed() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("d/x", "one")?;
+    place.write("e/x", "one")?;
+    place.commit("one")?;
+    place.ok(&["checkout", "-b", "side"])?;
+    fs::remove_dir_all(place.work().join("d"))?;
+    fs::remove_dir_all(place.work().join("e"))?;
+    place.write("d", "a file")?;
+    place.write("e", "a file")?;
+    place.commit("side")?;
+    place.ok(&["checkout", "main"])?;
+    place.write("d/x", "edited")?;
+    fs::remove_dir_all(place.work().join("e"))?;
+    place.write("e", "mine")?;
+    let before = changes(&place)?;
+    place.fails(5, &["checkout", "side"])?;
+    place.ok(&["checkout", "--force", "side"])?;
+    assert_eq!(
+        (read(&place, "d")?, read(&place, "e")?),
+        ("a file".into(), "a file".into())
+    );
+    place.ok(&["undo"])?;
+    assert_eq!(changes(&place)?, before);
+    assert_eq!(
+        (read(&place, "d/x")?, read(&place, "e")?),
+        ("edited".into(), "mine".into())
+    );
+    place.ok(&["redo"])?;
+    assert_eq!(changes(&place)?, []);
+    place.ok(&["undo"])?;
+    // An untracked file in the way is nobody's but the user's.
+    place.write("d/new", "untracked")?;
+    let errors = place.fails(5, &["checkout", "--force", "side"])?;
+    assert!(errors.contains("d"), "{errors}");
+    assert_eq!(read(&place, "d/x")?, "edited");
+    Ok(())
+}
+
 #[test]
 fn a_commit_that_is_on_no_branch_is_named_when_it_is_left() -> Outcome {
     let place = Place::with_repository()?;

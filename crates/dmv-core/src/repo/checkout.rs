@@ -1,7 +1,7 @@
 //! Making the worktree equal to a commit, without losing what is not committed.
 //!
 //! [`check`] decides whether anything would be lost, [`seen`] tells what was there then, [`switch`]
-//! carries out, [`written`] notes what was written, [`remember`] writes it into the stat cache, [`restore`] puts single files back;
+//! carries out, [`way`] takes away what stands in the place of something else, [`written`] notes what was written, [`remember`] writes it into the stat cache, [`restore`] puts single files back;
 //! [`coming`] does it beside a transfer.
 
 mod check;
@@ -12,6 +12,7 @@ mod restore;
 pub(super) mod seen;
 mod single;
 pub(super) mod switch;
+mod way;
 pub(super) mod written;
 
 use self::switch::Switch;

@@ -92,6 +92,17 @@ pub(super) fn take(
         let stat = stat_at(tree, path)?;
         match (&overwrite.committed, stat) {
             (_, None) => {}
+            (_, Some(stat)) if stat.kind == FileKind::Dir => {
+                // Of one that is not empty, what is in it tells.
+                let prefix = [&path[..], b"/"].concat();
+                let mut below = paths.range(prefix.clone()..);
+                if below
+                    .next()
+                    .is_none_or(|(below, _)| !below.starts_with(&prefix))
+                {
+                    before.insert(parsed.clone(), Some(empty_dir(&parsed)));
+                }
+            }
             (Some(entry), Some(stat)) => {
                 taken.seen.insert(path.clone(), stat.fingerprint());
                 before.insert(parsed, Some(entry.clone()));
@@ -101,10 +112,6 @@ pub(super) fn take(
                 taken.told.bytes += stat.size;
                 taken.seen.insert(path.clone(), stat.fingerprint());
                 read.push((parsed, stat.kind));
-            }
-            (None, Some(stat)) if stat.kind == FileKind::Dir => {
-                let entry = empty_dir(&parsed);
-                before.insert(parsed, Some(entry));
             }
             // A pipe or a socket holds nothing.
             (None, Some(_)) => {}
@@ -154,7 +161,10 @@ fn overwritten_by(
     let (mut before, mut after) = (Edits::new(), Edits::new());
     for (path, (old, new)) in sides(repo, (id, false))? {
         let there = stat_at(tree, &path)?;
-        if !paths.contains_key(&path) && is_as(repo, tree, &path, new.as_ref(), there.as_ref())? {
+        // What was in the way has given way to a directory.
+        let gave_way = new.is_none() && there.is_some_and(|stat| stat.kind == FileKind::Dir);
+        let is_done = gave_way || is_as(repo, tree, &path, new.as_ref(), there.as_ref())?;
+        if !paths.contains_key(&path) && is_done {
             let path = Repo::parse_path(&path)?;
             before.extend(old.map(|old| (path.clone(), Some(old))));
             after.extend(new.map(|new| (path, Some(new))));

@@ -34,6 +34,7 @@ impl Switch<'_> {
         let mut above = BTreeMap::new();
         let mut overwrites: BTreeMap<Vec<u8>, Option<TreeEntry>> = BTreeMap::new();
         let mut replaced_dirs = Vec::new();
+        let mut in_the_way = BTreeSet::new();
         self.differences().each(&mut |path, old, new| {
             let bytes = path.as_bytes();
             let stat = self.stat(bytes, &mut absent_dirs)?;
@@ -44,13 +45,20 @@ impl Switch<'_> {
             if let (Some(_), None) = (new, &stat)
                 && let Some(obstacle) = self.obstacle(bytes, &mut above)?
             {
-                match self.form.is_side(bytes) {
-                    true => unshown.insert(bytes.to_vec()),
-                    false => lost.insert(obstacle),
-                };
+                if self.gives_way(&obstacle) {
+                    in_the_way.insert(obstacle);
+                } else if force && self.is_in_place_of_dir(&obstacle)? {
+                    in_the_way.insert(obstacle);
+                    overwrites.insert(bytes.to_vec(), new.cloned());
+                } else if self.form.is_side(bytes) {
+                    unshown.insert(bytes.to_vec());
+                } else {
+                    lost.insert(obstacle);
+                }
                 return Ok(());
             }
-            let force = force || self.is_brought(bytes);
+            let is_brought = self.is_brought(bytes);
+            let force = force || is_brought;
             let is_dirty = self.dirty.contains_key(bytes);
             let collides = match (is_dirty.then_some(()), old, new, &stat) {
                 // Tracked and as committed: nothing to lose.
@@ -71,13 +79,22 @@ impl Switch<'_> {
                 (_, None, _, None) => false,
                 (_, _, Some(new), Some(stat)) => {
                     let same = self.holds(bytes, new, stat)?;
-                    if same && stat.kind == FileKind::Dir && is_file(new) {
+                    let is_dir = stat.kind == FileKind::Dir;
+                    let tracked = self.tracked(bytes)?;
+                    let was_dir = tracked.as_ref().is_some_and(|entry| !is_file(entry));
+                    // What was changed in a directory that gives way goes on its own.
+                    let goes = was_dir && (same || force && !self.has_new_below(bytes));
+                    if is_dir && is_file(new) && goes {
                         replaced_dirs.push(bytes.to_vec());
                     }
-                    let is_forced = force
-                        && (old.is_some_and(is_file) || self.is_brought(bytes))
-                        && stat.kind != FileKind::Dir;
+                    let is_forced = match is_dir {
+                        true => goes || force && tracked.is_some() && !was_dir,
+                        false => is_brought || force && tracked.is_some(),
+                    };
                     if is_forced && !same {
+                        if is_dir == is_file(new) && !goes && !is_brought {
+                            in_the_way.insert(bytes.to_vec());
+                        }
                         overwrites.insert(bytes.to_vec(), Some(new.clone()));
                     }
                     !same && !is_forced
@@ -99,20 +116,32 @@ impl Switch<'_> {
             Ok(())
         })?;
         // With force, tracked files are put back that do not differ between the commits.
-        let tracked = self.dirty.iter().filter(|(_, k)| **k != ChangeKind::Added);
-        let tracked = tracked.filter(|_| force).map(|(path, _)| path.clone());
-        for path in tracked.collect::<Vec<_>>() {
+        let dirty = match force {
+            true => self.dirty.clone(),
+            false => BTreeMap::new(),
+        };
+        for (path, kind) in dirty {
             let Some(entry) = self.target_entry(&path)? else {
                 continue;
             };
+            // Only a directory can have been put there that something new stands in the place of.
+            let is_new = kind == ChangeKind::Added;
+            if is_new && (is_file(&entry) || !self.is_in_place_of_dir(&path)?) {
+                continue;
+            }
             if !self.is_brought(&path) {
                 let after = || Some(entry.clone());
                 overwrites.entry(path.clone()).or_insert_with(after);
             }
             match self.stat(&path, &mut absent_dirs)? {
-                None => lost.extend(self.obstacle(&path, &mut above)?),
-                Some(stat) if stat.kind == FileKind::Dir && entry.kind != Kind::Directory => {
-                    lost.insert(path);
+                None => match self.obstacle(&path, &mut above)? {
+                    Some(above) if self.is_in_place_of_dir(&above)? => {
+                        in_the_way.insert(above);
+                    }
+                    above => lost.extend(above),
+                },
+                Some(stat) if (stat.kind == FileKind::Dir) == is_file(&entry) => {
+                    in_the_way.insert(path);
                 }
                 Some(stat) => self.note_found(&path, &stat),
             }
@@ -126,9 +155,14 @@ impl Switch<'_> {
             committed: None,
             after,
         };
-        self.overwrites = unbrought
+        let mut overwrites = unbrought
             .map(|(path, after)| (path, overwrite(after)))
             .collect();
+        self.in_the_way = in_the_way;
+        if force {
+            lost.extend(self.overwrite_in_the_way(&mut overwrites)?);
+        }
+        self.overwrites = overwrites;
         match lost.is_empty() {
             true => Ok(()),
             false => Err(RepoError::WouldLose {
@@ -186,6 +220,16 @@ impl Switch<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether something is below `path` that the user has put there.
+    fn has_new_below(&self, path: &[u8]) -> bool {
+        let prefix = [path, b"/"].concat();
+        let mut below = self.dirty.range(prefix.clone()..);
+        let mut below = below
+            .by_ref()
+            .take_while(|(path, _)| path.starts_with(&prefix));
+        below.any(|(_, kind)| *kind == ChangeKind::Added)
     }
 
     /// What stands where a directory above `path` would be, and would not go away with the base's

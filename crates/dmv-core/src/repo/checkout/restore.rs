@@ -104,6 +104,11 @@ impl Repo {
         let gone = self.not_in(&root, gone)?;
         let moves = switch.moves(wanted)?;
         let mut overwrites = switch.overwrites_of(&moves)?;
+        let lost = switch.overwrite_in_the_way(&mut overwrites)?;
+        if !lost.is_empty() {
+            let (what, paths) = (WHAT, lost.into_iter().collect());
+            return Err(RepoError::WouldLose { what, paths });
+        }
         for path in removed.iter().chain(gone.iter().map(|(path, _)| path)) {
             let overwrite = Overwrite {
                 committed: None,
@@ -120,6 +125,7 @@ impl Repo {
         for path in &removed {
             switch.remove_file(path)?;
         }
+        switch.clear_in_the_way()?;
         switch.put_back(moves)?;
         switch.sync()?;
         let stay = self.remove_untouched(&tree, &gone, job)?;
@@ -239,25 +245,23 @@ fn split(chosen: Vec<Chosen>, paths: &[Vec<u8>]) -> (Vec<Chosen>, Vec<Chosen>) {
 }
 
 impl Switch<'_> {
-    /// Of the entries that are wanted those that are not there. Refuses where a directory is in the
-    /// way, and where content is not here.
+    /// Of the entries that are wanted those that are not there; notes what is in the way. Refuses
+    /// where content is not here.
     fn moves(
-        &self,
+        &mut self,
         wanted: Vec<(RepoPath, TreeEntry)>,
     ) -> Result<Vec<(Vec<u8>, TreeEntry)>, RepoError> {
         let mut absent = BTreeSet::new();
         let mut moves = Vec::new();
-        let mut lost = Vec::new();
         for (path, entry) in wanted {
             let bytes = path.as_bytes().to_vec();
             if let Some(stat) = self.stat(&bytes, &mut absent)? {
                 match (stat.kind == FileKind::Dir, entry.kind == Kind::Directory) {
                     (true, true) => continue,
-                    (true, false) => {
-                        lost.push(bytes);
-                        continue;
+                    (false, false) => {}
+                    _ => {
+                        self.in_the_way.insert(bytes.clone());
                     }
-                    _ => {}
                 }
                 // As the base has it, and the base has what is wanted: nothing to do.
                 let clean = self.clean_entry(&bytes)?;
@@ -265,17 +269,9 @@ impl Switch<'_> {
                     continue;
                 }
             } else if let Some(above) = obstacle(self.tree, &bytes)? {
-                lost.push(above);
-                continue;
+                self.in_the_way.insert(above);
             }
             moves.push((bytes, entry));
-        }
-        lost.dedup();
-        if !lost.is_empty() {
-            return Err(RepoError::WouldLose {
-                what: WHAT,
-                paths: lost,
-            });
         }
         let needed = moves.iter().map(|(path, entry)| (&path[..], entry));
         self.repo.check_entries_here(needed)?;
@@ -283,7 +279,7 @@ impl Switch<'_> {
     }
 
     /// What the base has at a path where nothing was changed.
-    fn clean_entry(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
+    pub(super) fn clean_entry(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
         match self.dirty.contains_key(path) {
             true => Ok(None),
             false => self.base_entry(path),

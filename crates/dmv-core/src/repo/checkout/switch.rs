@@ -3,6 +3,7 @@
 use super::SwitchTo;
 use super::left::LeftPaths;
 use super::seen::{Expected, Seen};
+use super::way::{add_dirs, is_dir};
 use super::written::Written;
 use crate::diff::{Slice, diff_slices, is_wanted};
 use crate::fsutil::{FileKind, FileStat, Fingerprint, fs_now, sync_filesystem};
@@ -60,6 +61,8 @@ pub(in crate::repo) struct Switch<'a> {
     pub(in crate::repo) dirty: BTreeMap<Vec<u8>, ChangeKind>,
     /// What `force` overwrites: see [`saved`](crate::repo::saved).
     pub(super) overwrites: Overwrites,
+    /// What stands where something of another kind will be written, and goes first.
+    pub(super) in_the_way: BTreeSet<Vec<u8>>,
     /// What the scan saw of files that are as the base has them.
     pub(super) scanned: Option<Seen<'a>>,
     /// What was at other paths when it was decided to overwrite them; `None`: nothing.
@@ -98,6 +101,7 @@ impl<'a> Switch<'a> {
             job,
             dirty: BTreeMap::new(),
             overwrites: Overwrites::new(),
+            in_the_way: BTreeSet::new(),
             scanned: None,
             seen: BTreeMap::new(),
             brings: None,
@@ -226,6 +230,19 @@ impl<'a> Switch<'a> {
 
     /// Removes first, then writes; both in bounded portions.
     pub(super) fn carry_out(&mut self, force: bool) -> Result<(), RepoError> {
+        let steps = self.brings.iter().flat_map(|brings| &brings.steps);
+        for step in steps {
+            // A directory gives way before anything takes its name.
+            let there = step.there.filter(|stat| stat.kind != FileKind::Dir);
+            let print = there.as_ref().map(FileStat::fingerprint);
+            self.seen.insert(step.path.clone(), print);
+            // What the target has in a directory is written before that is brought.
+            if print.is_some() && step.to.as_ref().is_some_and(is_dir) {
+                self.in_the_way.insert(step.path.clone());
+            }
+        }
+        let put_back = self.in_the_way.clone();
+        self.clear_in_the_way()?;
         self.clear_the_way()?;
         let mut pending = Pending::default();
         // What differs between the commits is planned once, dirty or not.
@@ -241,7 +258,8 @@ impl<'a> Switch<'a> {
         })?;
         if force {
             for (path, kind) in self.dirty.clone() {
-                if kind == ChangeKind::Added || planned.contains(&path) || self.is_brought(&path) {
+                let stays = kind == ChangeKind::Added && !put_back.contains(&path);
+                if stays || planned.contains(&path) || self.is_brought(&path) {
                     continue;
                 }
                 if let Some(entry) = self.target_entry(&path)? {
@@ -388,19 +406,22 @@ impl<'a> Switch<'a> {
         };
         let (mut plan, mut gone_dirs) = (Plan::default(), BTreeSet::new());
         for step in &brings.steps {
-            let print = step.there.as_ref().map(FileStat::fingerprint);
-            self.seen.insert(step.path.clone(), print);
-            if step.to.is_some() {
-                continue;
+            if step.to.is_none() {
+                self.note_gone_dirs(&step.path, &mut gone_dirs)?;
             }
-            self.note_gone_dirs(&step.path, &mut gone_dirs)?;
-            match (&step.there, print) {
-                (Some(stat), _) if stat.kind == FileKind::Dir => {
+            let Some(there) = self.stat(&step.path, &mut BTreeSet::new())? else {
+                continue;
+            };
+            // A file cannot take the place of a directory in one step, nor the reverse.
+            let goes = step.to.as_ref().is_none_or(is_dir);
+            match (step.there, there.kind == FileKind::Dir) {
+                (_, true) if step.to.is_none() => {
                     gone_dirs.insert(step.path.clone());
                 }
-                (_, Some(expected)) => plan.remove.push(Removal {
+                (_, true) if !goes => add_dirs(self.tree, step.path.clone(), &mut gone_dirs)?,
+                (Some(seen), false) if goes => plan.remove.push(Removal {
                     path: step.path.clone(),
-                    expected,
+                    expected: seen.fingerprint(),
                 }),
                 _ => {}
             }
@@ -630,7 +651,7 @@ pub(in crate::repo) struct Pending {
     dirs: BTreeSet<Vec<u8>>,
 }
 
-fn sorted(dirs: BTreeSet<Vec<u8>>) -> Vec<Vec<u8>> {
+pub(super) fn sorted(dirs: BTreeSet<Vec<u8>>) -> Vec<Vec<u8>> {
     let mut out: Vec<Vec<u8>> = dirs.into_iter().collect();
     out.sort_by(|a, b| crate::worktree::compare_dirs(a, b));
     out

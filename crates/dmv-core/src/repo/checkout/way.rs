@@ -1,0 +1,107 @@
+//! What stands where something else is to be put: a file where a directory is wanted, or the reverse.
+//!
+//! It cannot give way as the new entry takes its name, so it goes before anything is written. Like
+//! all that is overwritten it has been taken into the repository by then.
+
+use super::seen::Expected;
+use super::switch::{Switch, sorted};
+use crate::fsutil::{FileKind, FileStat};
+use crate::limits::MAX_DIR_ENTRIES;
+use crate::object::tree::{Kind, TreeEntry};
+use crate::repo::saved::{Overwrite, Overwrites, all_gone};
+use crate::repo::worktree::Tree;
+use crate::repo::{Repo, RepoError};
+use crate::worktree::checkout::{Plan, Removal};
+use crate::worktree::join;
+use std::collections::BTreeSet;
+
+impl Switch<'_> {
+    /// Whether a file at `path` stands in the place of a directory that was put there.
+    pub(super) fn is_in_place_of_dir(&self, path: &[u8]) -> Result<bool, RepoError> {
+        let tracked = self.tracked(path)?;
+        Ok(tracked.is_some_and(|entry| entry.kind == Kind::Directory))
+    }
+
+    /// Whether an undo takes away what is at `path`, or puts a directory there.
+    pub(super) fn gives_way(&self, path: &[u8]) -> bool {
+        let step = self.brings.and_then(|brings| brings.step(path));
+        step.is_some_and(|step| step.to.as_ref().is_none_or(is_dir))
+    }
+
+    /// Adds what is in the way to what is overwritten. What cannot be kept there, such as another
+    /// repository, is returned: nothing may go then.
+    pub(super) fn overwrite_in_the_way(
+        &self,
+        overwrites: &mut Overwrites,
+    ) -> Result<BTreeSet<Vec<u8>>, RepoError> {
+        let mut lost = BTreeSet::new();
+        for path in all_gone(self.tree, self.in_the_way.iter().cloned().collect())?.into_keys() {
+            let stat = self.stat(&path, &mut BTreeSet::new())?;
+            let is_special = stat.is_some_and(|stat| is_special(&stat));
+            if is_special || Repo::parse_path(&path).is_err() {
+                lost.insert(path);
+            } else if !overwrites.contains_key(&path) {
+                let overwrite = Overwrite {
+                    committed: self.clean_entry(&path)?,
+                    after: None,
+                };
+                overwrites.insert(path, overwrite);
+            }
+        }
+        Ok(lost)
+    }
+
+    /// Takes away what is in the way.
+    pub(super) fn clear_in_the_way(&mut self) -> Result<(), RepoError> {
+        let roots = std::mem::take(&mut self.in_the_way);
+        let mut plan = Plan::default();
+        for path in all_gone(self.tree, roots.iter().cloned().collect())?.into_keys() {
+            let stat = self.stat(&path, &mut BTreeSet::new())?;
+            if stat.is_none_or(|stat| stat.kind == FileKind::Dir) {
+                continue;
+            }
+            match self.expected(&path, None)? {
+                Expected::This(expected) => plan.remove.push(Removal { path, expected }),
+                Expected::Nothing | Expected::Other => self.refuse_changed(path),
+            }
+        }
+        let mut dirs = BTreeSet::new();
+        for root in roots {
+            add_dirs(self.tree, root, &mut dirs)?;
+        }
+        plan.remove_dirs = sorted(dirs);
+        self.run(plan)
+    }
+}
+
+/// Adds the directory at `path`, if there is one, and all below it.
+pub(super) fn add_dirs(
+    tree: &Tree,
+    path: Vec<u8>,
+    out: &mut BTreeSet<Vec<u8>>,
+) -> Result<(), RepoError> {
+    let mut dirs = vec![path];
+    while let Some(dir) = dirs.pop() {
+        let Ok(opened) = tree.root.open_dir(&dir) else {
+            continue;
+        };
+        for (name, kind) in opened.list(MAX_DIR_ENTRIES)?.iter() {
+            if kind == FileKind::Dir {
+                dirs.push(join(&dir, name));
+            }
+        }
+        out.insert(dir);
+    }
+    Ok(())
+}
+
+pub(super) fn is_dir(entry: &TreeEntry) -> bool {
+    entry.kind == Kind::Directory
+}
+
+fn is_special(stat: &FileStat) -> bool {
+    !matches!(
+        stat.kind,
+        FileKind::File | FileKind::Symlink | FileKind::Dir
+    )
+}
