@@ -1,7 +1,7 @@
 //! `dmv checkout`
 
 use crate::commands::subset::{LimitArgs, patterns, shown, tell_idle};
-use crate::context::Context;
+use crate::context::{Context, quoted};
 use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
@@ -11,8 +11,10 @@ use dmv_core::repo::{
     CheckoutOptions, CheckoutReport, CheckoutTarget, Head, RefKind, Repo, RepoError, RevisionError,
 };
 use dmv_core::subset::Subset;
+use dmv_core::worktree::snapshot::Problem;
 use serde::Serialize;
 use std::io::Write;
+use std::path::Path;
 
 /// Switch the worktree to a branch or revision
 ///
@@ -139,6 +141,31 @@ fn target(context: &Context, repo: &Repo, revision: &str) -> Result<CheckoutTarg
     }
 }
 
+/// Tells what could not be written in the worktree (the one at `dir`, if that is another), and how to
+/// have it.
+pub fn tell_refused(context: &Context, dir: Option<&Path>, refused: &[Problem]) {
+    for problem in refused {
+        let (path, why) = (escape(&problem.path), &problem.why);
+        context.ui.warn(format_args!("not written: {path}: {why}"));
+    }
+    hint_restore(context, dir, refused.first().map(|first| &first.path[..]));
+}
+
+/// Names the command that writes what could not be written.
+pub fn hint_restore(context: &Context, dir: Option<&Path>, path: Option<&[u8]>) {
+    let Some(path) = path else {
+        return;
+    };
+    let path = quoted(&String::from_utf8_lossy(path));
+    let there = match dir {
+        Some(dir) => format!("-C {} ", quoted(&dir.to_string_lossy())),
+        None => String::new(),
+    };
+    context.ui.note(format_args!(
+        "hint: when that is mended: dmv {there}restore {path}"
+    ));
+}
+
 /// Tells what a checkout or restore did.
 pub fn finish(context: &Context, report: &CheckoutReport, switched: bool) -> Result<u8, Failure> {
     let ui = &context.ui;
@@ -172,10 +199,7 @@ pub fn finish(context: &Context, report: &CheckoutReport, switched: bool) -> Res
     }
     tell_overwritten(context, &report.overwritten);
     tell_idle(context, &report.idle_patterns);
-    for problem in &report.refused {
-        let (path, why) = (escape(&problem.path), &problem.why);
-        ui.warn(format_args!("not written: {path}: {why}"));
-    }
+    tell_refused(context, None, &report.refused);
     Ok(match report.refused.is_empty() {
         true => EXIT_OK,
         false => EXIT_INCOMPLETE,

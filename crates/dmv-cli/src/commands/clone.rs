@@ -1,5 +1,6 @@
 //! `dmv clone`
 
+use crate::commands::checkout::tell_refused;
 use crate::commands::remote::set;
 use crate::commands::status::go_back;
 use crate::commands::subset::tell_idle;
@@ -144,12 +145,9 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         tell_idle(context, &checkout.idle_patterns);
     }
     let mut exit = EXIT_OK;
-    for problem in checkout.iter().flat_map(|checkout| &checkout.refused) {
+    if let Some(done) = checkout.as_ref().filter(|done| !done.refused.is_empty()) {
         exit = EXIT_INCOMPLETE;
-        let path = dmv_core::object::name::escape(&problem.path);
-        context
-            .ui
-            .warn(format_args!("not written: {path}: {}", problem.why));
+        tell_refused(context, repo.worktree_root(), &done.refused);
     }
     let branch = start.as_ref().and_then(Head::branch);
     let slice = repo.slice()?;

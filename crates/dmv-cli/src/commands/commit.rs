@@ -1,5 +1,6 @@
 //! `dmv commit`
 
+use crate::commands::checkout::hint_restore;
 use crate::commands::merge;
 use crate::context::{Context, quoted, unknown_path};
 use crate::error::{EXIT_CONFLICTS, EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
@@ -268,6 +269,8 @@ fn tell(context: &Context, report: &CommitReport) {
     for problem in report.problems.iter().chain(&report.warnings) {
         ui.warn(line(problem));
     }
+    let first = report.unwritten.first();
+    hint_restore(context, None, first.map(|path| &path[..]));
     for path in &report.settled {
         ui.note(format_args!("resolved: {path}"));
     }

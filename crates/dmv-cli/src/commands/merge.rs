@@ -1,5 +1,6 @@
 //! `dmv merge`
 
+use crate::commands::checkout::tell_refused;
 use crate::context::Context;
 use crate::error::{EXIT_CONFLICTS, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ConflictValue, ProblemValue, conflict_values, problems};
@@ -165,10 +166,7 @@ pub fn tell(context: &Context, report: &MergeReport, done: &str) -> Result<u8, F
         ui.warn("too many files were added or changed to look for moved files among all of them; a file that one side moved and the other changed may be a delete/modify conflict");
     }
     warn_of_coarse(context, &report.coarse);
-    for problem in &report.refused {
-        let (path, why) = (escape(&problem.path), &problem.why);
-        ui.warn(format_args!("not written: {path}: {why}"));
-    }
+    tell_refused(context, None, &report.refused);
     if let Some(first) = report.conflicts.first() {
         let path = crate::context::quoted(&first.path.to_string());
         ui.note(format_args!("hint: dmv conflicts"));

@@ -1,5 +1,6 @@
 //! `dmv status`
 
+use crate::commands::checkout::hint_restore;
 use crate::commands::subset::patterns;
 use crate::compare::share;
 use crate::context::{Context, quoted};
@@ -50,6 +51,8 @@ struct Document {
     partial: Option<SliceValue>,
     outside: Vec<PathValue>,
     changes: Vec<ChangeValue>,
+    /// What differs because a command could not write it.
+    not_written: Vec<PathValue>,
     conflicts: Vec<PathValue>,
     settled: Vec<PathValue>,
     problems: Vec<ProblemValue>,
@@ -111,13 +114,16 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     report.changes.retain(told);
     for paths in [
         &mut report.outside,
+        &mut report.unwritten,
         &mut report.conflicts,
         &mut report.settled,
     ] {
         paths.retain(|path| select.includes(path));
     }
-    let clean =
-        report.changes.is_empty() && report.conflicts.is_empty() && report.outside.is_empty();
+    let clean = report.changes.is_empty()
+        && report.conflicts.is_empty()
+        && report.outside.is_empty()
+        && report.unwritten.is_empty();
     let upstream = upstream(context, &repo, &report)?;
     let slice = told_slice(context, &repo);
     let half = repo.half_clone()?.map(|half| go_on(&repo, &half));
@@ -226,6 +232,11 @@ fn document(
         partial: SliceValue::new(slice),
         outside: report.outside.iter().map(|p| PathValue::new(p)).collect(),
         changes: report.changes.iter().map(change).collect(),
+        not_written: report
+            .unwritten
+            .iter()
+            .map(|path| PathValue::new(path))
+            .collect(),
         conflicts: report
             .conflicts
             .iter()
@@ -325,6 +336,10 @@ fn print(
         };
         writeln!(out, "  {word}  {}{note}", escape(&change.path))?;
     }
+    for path in &report.unwritten {
+        let word = ui.paint(color(AnsiColor::Red), "not written");
+        writeln!(out, "  {word}  {}", escape(path))?;
+    }
     for path in &report.outside {
         let word = ui.paint(color(AnsiColor::Red), "outside ");
         writeln!(out, "  {word}  {}", escape(path))?;
@@ -340,6 +355,9 @@ fn print(
         .filter(|(n, _)| **n > 0)
         .map(|(n, word)| format!("{n} {word}"))
         .collect();
+    if !report.unwritten.is_empty() {
+        parts.push(format!("{} not written", report.unwritten.len()));
+    }
     if !report.outside.is_empty() {
         parts.push(format!("{} outside of the subset", report.outside.len()));
     }
@@ -348,6 +366,9 @@ fn print(
         parts.push(count(n, "conflict", "conflicts"));
     }
     writeln!(out, "{}", parts.join(", "))?;
+    drop(out);
+    let first = report.unwritten.first();
+    hint_restore(context, None, first.map(|path| &path[..]));
     Ok(())
 }
 

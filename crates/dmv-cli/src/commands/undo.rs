@@ -1,12 +1,12 @@
 //! `dmv undo`
 
+use crate::commands::checkout::tell_refused;
 use crate::context::Context;
 use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::supply::supplied;
 use dmv_core::hash::{ObjectId, encode_hex};
-use dmv_core::object::name::escape;
 use dmv_core::refs::Change;
 use dmv_core::repo::{Head, UndoOptions, UndoReport, UndoWhat};
 use serde::Serialize;
@@ -82,10 +82,7 @@ pub fn take_back(context: &Context, what: UndoWhat) -> Result<u8, Failure> {
     } else if !context.ui.quiet() {
         print(context, &report, repo.worktree_root().is_some(), is_redo)?;
     }
-    for problem in &report.refused {
-        let (path, why) = (escape(&problem.path), &problem.why);
-        context.ui.warn(format_args!("not written: {path}: {why}"));
-    }
+    tell_refused(context, None, &report.refused);
     Ok(match report.refused.is_empty() {
         true => EXIT_OK,
         false => EXIT_INCOMPLETE,

@@ -1,5 +1,6 @@
 //! `dmv worktree`
 
+use crate::commands::checkout::tell_refused;
 use crate::context::Context;
 use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ProblemValue, problems};
@@ -188,10 +189,7 @@ fn add(context: &Context, repo: &Repo, args: &AddArgs) -> Result<u8, Failure> {
         writeln!(out, "worktree {path}, {on}")?;
         writeln!(out, "{files} written ({})", bytes(report.bytes))?;
     }
-    for problem in &report.refused {
-        let (path, why) = (escape(&problem.path), &problem.why);
-        context.ui.warn(format_args!("not written: {path}: {why}"));
-    }
+    tell_refused(context, Some(&report.info.path), &report.refused);
     Ok(match report.refused.is_empty() {
         true => EXIT_OK,
         false => EXIT_INCOMPLETE,

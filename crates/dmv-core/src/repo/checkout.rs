@@ -349,6 +349,8 @@ impl Repo {
         }
         switch.sync()?;
         switch.bring()?;
+        // Until the view has moved the base does not have it, and the note tells nothing.
+        self.note_unwritten(&switch.unwritten_now()?)?;
         publish(match saved {
             Some(id) => saved_changes(self, &tree.name, id)?,
             None => Vec::new(),

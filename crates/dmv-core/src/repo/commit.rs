@@ -113,6 +113,8 @@ pub struct CommitReport {
     pub stored_bytes: u64,
     /// Files left as they were before, and why.
     pub problems: Vec<Problem>,
+    /// Of these the ones that a command could not write: they are of another commit.
+    pub unwritten: Vec<Vec<u8>>,
     /// Things left out on purpose that deserve a word.
     pub warnings: Vec<Problem>,
     /// Control directories that were passed by.
@@ -178,6 +180,7 @@ impl Repo {
             },
             started: fs_now(&tree.own),
             portable: options.settings.portable_names,
+            unwritten: &self.unwritten_paths(&tree)?,
         };
         let mut cache = CacheUpdate::new(&tree.own, self.id.0, &tree.subset, &*known);
         let writer = self.store.writer()?;
@@ -191,6 +194,7 @@ impl Repo {
             new_bytes: job.progress.new_bytes.load(Ordering::Relaxed),
             stored_bytes: 0,
             problems: Vec::new(),
+            unwritten: Vec::new(),
             warnings: Vec::new(),
             control: Vec::new(),
             conflicts: Vec::new(),
@@ -495,6 +499,7 @@ pub(super) fn advance(
 
 fn take_notes(report: &mut CommitReport, made: Snapshot) {
     report.problems = made.problems;
+    report.unwritten = made.unwritten;
     report.warnings.extend(made.warnings);
     report.control = made.control;
     report.outside = made.outside;

@@ -12,7 +12,7 @@ use crate::worktree::scan::{Known, ScanOptions};
 use crate::worktree::select::Paths;
 use crate::worktree::snapshot::{SnapshotInput, snapshot};
 use crate::worktree::statcache::Section;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// An object that is whole again.
@@ -259,6 +259,7 @@ impl Repo {
             },
             started: fs_now(&tree.own),
             portable: false,
+            unwritten: &BTreeSet::new(),
         };
         let mut cache = CacheUpdate::new(&tree.own, self.id.0, &tree.subset, &known);
         let writer = self.store.mender(wanted)?;

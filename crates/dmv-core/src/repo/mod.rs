@@ -39,6 +39,7 @@ mod stats;
 mod status;
 mod undo;
 mod unfinished;
+mod unwritten;
 mod verify;
 mod worktree;
 mod worktrees;

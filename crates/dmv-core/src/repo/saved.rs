@@ -240,7 +240,8 @@ fn ingest<'s>(
     Ok(())
 }
 
-fn empty_dir(path: &RepoPath) -> TreeEntry {
+/// The entry of a directory with nothing in it.
+pub(super) fn empty_dir(path: &RepoPath) -> TreeEntry {
     TreeEntry {
         name: last_name(path),
         kind: Kind::Directory,

@@ -78,6 +78,8 @@ pub struct StatusReport {
     pub unfinished: Option<Unfinished>,
     /// Paths that differ, in path order.
     pub changes: Vec<PathChange>,
+    /// Paths that differ because a command could not write them, and nobody has changed them since.
+    pub unwritten: Vec<Vec<u8>>,
     /// The paths of a commit that the worktree has.
     pub subset: Subset,
     /// What is on disk and not in the subset, in path order. A directory stands for all in it.
@@ -115,6 +117,10 @@ impl Repo {
             let told = settle::explain(&tree.root, form, changes);
             (out.changes, out.conflicts, out.settled) = (told.changes, told.open, told.settled);
         }
+        let unwritten = self.unwritten_paths(&tree)?;
+        let differs = |change: &PathChange| unwritten.contains(&change.path);
+        let of_others = out.changes.extract_if(.., |change| differs(change));
+        out.unwritten = of_others.map(|change| change.path).collect();
         if let (Some(_lock), Some(cache), Some(tree_id)) = (lock, cache, tree.base_tree) {
             // Remembering is a convenience: on a full disk the answer is the same.
             let _ = cache.finish(&tree_id, !tree.cache_fits());
@@ -180,6 +186,7 @@ impl Repo {
                 head,
                 commit,
                 changes: Vec::new(),
+                unwritten: Vec::new(),
                 subset: tree.subset.clone(),
                 outside: Vec::new(),
                 conflicts: Vec::new(),

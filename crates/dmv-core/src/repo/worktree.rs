@@ -177,6 +177,7 @@ impl Known for ByCache<'_> {
 fn is_leftover(name: &[u8]) -> bool {
     let noted = || {
         let rest = name.strip_prefix(b"switch.tmp");
+        let rest = rest.or_else(|| name.strip_prefix(b"unwritten.tmp"));
         rest.is_some_and(|pid| !pid.is_empty() && pid.iter().all(u8::is_ascii_digit))
     };
     is_temp_name(name) || noted()

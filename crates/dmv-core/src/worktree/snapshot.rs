@@ -22,6 +22,7 @@ use crate::object::tree::{Kind, TreeBuilder, TreeEntry, TreeIter, TreeSummary};
 use crate::object::{ObjectError, ObjectRead, ObjectWrite};
 use crate::store::{MetaWriter, StoreError, StoreWriter};
 use crate::subset::Extent;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What a snapshot works from.
@@ -38,6 +39,8 @@ pub struct SnapshotInput<'a> {
     pub started: FileTime,
     /// Whether names that some systems refuse are left out.
     pub portable: bool,
+    /// Paths that nobody has changed: a switch could not make them as the base has them.
+    pub unwritten: &'a BTreeSet<Vec<u8>>,
 }
 
 /// A file that is not in the snapshot as it is on disk, and why.
@@ -60,6 +63,8 @@ pub struct Snapshot {
     pub problems: Vec<Problem>,
     /// What was left out on purpose and deserves a word: special files, ignore-file errors.
     pub warnings: Vec<Problem>,
+    /// Of these problems the paths that a switch could not write.
+    pub unwritten: Vec<Vec<u8>>,
     /// Control directories (`.git`) that were passed by.
     pub control: Vec<Vec<u8>>,
     /// What is on disk and not in the worktree's subset: left out, the tree keeps what it has there.
@@ -132,6 +137,7 @@ fn build(
             changed_files: 0,
             problems: Vec::new(),
             warnings: Vec::new(),
+            unwritten: Vec::new(),
             control: Vec::new(),
             outside: Vec::new(),
         },
@@ -210,6 +216,9 @@ enum What {
     },
     Dir(Box<TreeSummary>),
 }
+
+/// Why a path is not taken in that a switch could not write.
+const UNWRITTEN: &str = "it is of another commit, since a command could not write it";
 
 /// Stands for "no parent".
 const NO_DIR: usize = usize::MAX;
@@ -311,6 +320,9 @@ impl Builder<'_, '_> {
         name: &[u8],
         state: State<'_>,
     ) -> Option<FileKind> {
+        if self.is_unwritten(path, name, state) {
+            return None;
+        }
         let wanted = match state {
             State::Suspect { stat, .. } => Some(stat.kind),
             State::New { kind } => self.admit(path, name).then_some(kind),
@@ -351,6 +363,35 @@ impl Builder<'_, '_> {
         };
         self.dir(number).waiting += usize::from(wanted.is_some());
         wanted
+    }
+
+    /// Whether an entry differs only because it could not be written; if so, says it.
+    fn is_unwritten(&mut self, dir: &[u8], name: &[u8], state: State<'_>) -> bool {
+        let unwritten = self.input.unwritten;
+        if unwritten.is_empty() {
+            return false;
+        }
+        let path = join(dir, name);
+        let below = [&path[..], b"/"].concat();
+        let found: Vec<&Vec<u8>> = match state {
+            State::Suspect { .. } | State::New { .. } | State::TypeChanged { .. } => {
+                unwritten.get(&path).into_iter().collect()
+            }
+            State::Gone {
+                kind: Kind::Directory,
+            } => {
+                let all = unwritten.range(below.clone()..);
+                all.take_while(|path| path.starts_with(&below)).collect()
+            }
+            State::Gone { .. } => unwritten.get(&path).into_iter().collect(),
+            _ => Vec::new(),
+        };
+        for path in &found {
+            let (path, why) = (path.to_vec(), UNWRITTEN.to_owned());
+            self.out.unwritten.push(path.clone());
+            self.out.problems.push(Problem { path, why });
+        }
+        !found.is_empty()
     }
 
     /// The directory being scanned.

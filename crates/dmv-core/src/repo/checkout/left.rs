@@ -10,8 +10,10 @@ use crate::hash::ObjectId;
 use crate::object::ObjectError;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
+use crate::repo::saved::empty_dir;
 use crate::repo::status::{SameError, same_as};
 use crate::repo::unfinished::Target;
+use crate::repo::unwritten::{Have, Unwritten};
 use crate::repo::{Repo, RepoError};
 use crate::worktree::known::entry_at;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,8 +22,8 @@ use std::rc::Rc;
 
 /// A path as a switch that was cut off has left it.
 pub(super) struct Left {
-    /// The tree that the switch was on its way to.
-    tree: ObjectId,
+    /// The tree that the switch was on its way to; `None`: it has ended and could not write this.
+    tree: Option<ObjectId>,
     /// What it would have there; `None`: the switch removed it.
     entry: Option<TreeEntry>,
     /// The file ends early: it was being written.
@@ -32,13 +34,15 @@ pub(super) struct Left {
 pub(super) type LeftPaths = BTreeMap<Vec<u8>, Left>;
 
 impl<'a> Switch<'a> {
-    /// Takes from the dirty paths those that switches which were cut off have left.
+    /// Takes from the dirty paths those that switches have left which were cut off, or could not
+    /// write them.
     pub(super) fn find_left(&mut self) -> Result<(), RepoError> {
         let (base, subset) = (self.tree.base_tree, &self.tree.subset);
+        let mut all = self.left_unwritten()?;
         let Some(unfinished) = self.repo.unfinished(base, subset)? else {
+            self.left = Rc::new(all);
             return Ok(());
         };
-        let mut all = LeftPaths::new();
         let mut absent = BTreeSet::new();
         for path in self.dirty.keys().cloned().collect::<Vec<_>>() {
             for target in unfinished.targets.iter().rev() {
@@ -62,6 +66,55 @@ impl<'a> Switch<'a> {
         self.left = Rc::new(all);
         self.unfinished = Some(unfinished);
         Ok(())
+    }
+
+    /// What could not be written, as far as the user has not changed it.
+    fn left_unwritten(&mut self) -> Result<LeftPaths, RepoError> {
+        let mut all = LeftPaths::new();
+        for at in self.repo.unwritten(self.tree)? {
+            let entry = match at.have {
+                Have::Nothing => None,
+                Have::Former(entry) => Some(entry),
+                Have::Other(_) => continue,
+            };
+            let path = at.path.as_bytes().to_vec();
+            self.dirty.remove(&path);
+            let (tree, begun) = (None, false);
+            all.insert(path, Left { tree, entry, begun });
+        }
+        Ok(all)
+    }
+
+    /// What could not be written by this switch, and what could not before and is still so.
+    pub(super) fn unwritten_now(&self) -> Result<Vec<Unwritten>, RepoError> {
+        let mut found: BTreeMap<RepoPath, Unwritten> = BTreeMap::new();
+        for problem in &self.refused {
+            let path = &problem.path;
+            let is_own = self.subset.includes(path, false) && !self.is_brought(path);
+            let is_side = self.unshown.contains(path) || self.form.is_side(path);
+            let Ok(at) = RepoPath::parse(path) else {
+                continue;
+            };
+            let want = self.target_entry(path)?;
+            let is_file = |entry: &TreeEntry| entry.kind.is_blob() || entry.kind == Kind::Symlink;
+            if !is_own || is_side || !want.as_ref().is_none_or(is_file) {
+                continue;
+            }
+            let former = match self.left.get(path) {
+                Some(left) => left.entry.clone(),
+                None => self.base_entry(path)?,
+            };
+            let former = former.filter(is_file);
+            let at = Unwritten::find(self.repo, self.tree, at, (want, former))?;
+            found.extend(at.map(|at| (at.path.clone(), at)));
+        }
+        for at in self.repo.noted_unwritten()? {
+            let want = self.target_entry(at.path.as_bytes())?;
+            if !found.contains_key(&at.path) && at.holds(self.repo, self.tree, want.as_ref())? {
+                found.insert(at.path.clone(), at);
+            }
+        }
+        Ok(found.into_values().collect())
     }
 
     /// Paths of a target that the worktree's subset leaves out.
@@ -101,7 +154,7 @@ impl<'a> Switch<'a> {
         let Some(entry) = known_entry(self.repo, target, path)? else {
             return Ok(None);
         };
-        let tree = target.tree;
+        let tree = Some(target.tree);
         let base = self.base_entry(path)?;
         let same = |a: &TreeEntry| entry.as_ref().is_some_and(|b| b.same_content(a));
         if base.as_ref().map_or(entry.is_none(), same) {
@@ -145,9 +198,14 @@ impl<'a> Switch<'a> {
         // A directory that is there for what is in it.
         let prefix = [path, b"/"].concat();
         match self.left.range(prefix.clone()..).next() {
-            Some((below, left)) if below.starts_with(&prefix) => {
-                Ok(entry_at(self.repo.objects(), &left.tree, path)?)
-            }
+            Some((below, left)) if below.starts_with(&prefix) => match left.tree {
+                Some(tree) => Ok(entry_at(self.repo.objects(), &tree, path)?),
+                None => {
+                    let dir = RepoPath::parse(path).ok();
+                    let is_there = left.entry.is_some();
+                    Ok(dir.filter(|_| is_there).map(|dir| empty_dir(&dir)))
+                }
+            },
             _ => Ok(None),
         }
     }

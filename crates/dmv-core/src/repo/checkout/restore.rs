@@ -53,6 +53,7 @@ impl Repo {
         let mut wanted = Vec::new();
         // What settled a conflict by a choice, and can be had again.
         let mut removed = Vec::new();
+        let asked_for = |path: &[u8]| paths.iter().any(|dir| is_under(path, dir));
         for path in paths {
             let parsed = Repo::parse_path(path)?;
             if parsed.is_root() {
@@ -130,6 +131,16 @@ impl Repo {
         switch.sync()?;
         let stay = self.remove_untouched(&tree, &gone, job)?;
         switch.refused.extend(stay);
+        let refused: BTreeSet<&[u8]> = switch.refused.iter().map(|p| &p.path[..]).collect();
+        let mut unwritten = self.noted_unwritten()?;
+        let before = unwritten.len();
+        unwritten.retain(|at| {
+            let path = at.path.as_bytes();
+            !asked_for(path) || refused.contains(path)
+        });
+        if unwritten.len() < before {
+            self.note_unwritten(&unwritten)?;
+        }
         if is_base {
             let _ = switch.remember();
         }
