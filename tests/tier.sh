@@ -28,6 +28,7 @@ level|dmv-tests|level|after_any_damage_to_the_database_recovery_gives_every_comm
 nothing-lost|dmv-tests|nothing_lost|whatever_a_command_overwrites_comes_back|DMV_LOST_STORIES|200|5000|random commands: what they overwrite comes back by undo
 mutator|dmv-tests|mutator|who_edits_beside_many_commands_loses_nothing|DMV_EDITS|5000|100000|a mutator edits, replaces, moves and removes files while commands write them
 cut-clones|dmv-cli|cut_clones|a_clone_that_is_cut_off_stays_within_its_limits|DMV_CUT_CLONES|200|5000|partial clones are killed at random moments, then other commands run in them
+partial|dmv-cli|partial_model|parts_of_a_repository_do_what_the_model_says|DMV_PART_STORIES|60|2000|random commands in a repository and in clones of parts of it, while the others are here or away
 interrupt|dmv-cli|interrupt|ctrl_c_ends_every_command_soon|DMV_INTERRUPTS|1|5|Ctrl-C at moments of every long command
 growth|dmv-cli|growth|memory_and_time_grow_with_a_large_amount|DMV_GROWTH|-|25000|memory and time against the amount of files
 damage|dmv-tests|damage|many_flipped_bytes_of_a_large_file_are_noticed||-|3000|flipped bytes of files of many chunks
