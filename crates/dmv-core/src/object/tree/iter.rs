@@ -1,6 +1,6 @@
 //! Reading a directory: in order, or one name.
 
-use super::node::Node;
+use super::node::{Node, read_bytes};
 use super::parts::Child;
 use super::raw::RawNode;
 use super::{Kind, TreeEntry};
@@ -224,7 +224,7 @@ pub fn lookup(
     let mut above: Option<Below> = None;
     loop {
         let id = above.as_ref().map_or(dir, |above| &above.child.id);
-        let bytes = reader.require(ObjectType::Tree, id)?;
+        let bytes = read_bytes(reader, id)?;
         let fail = |e| ObjectError::undecodable(ObjectType::Tree, id, e);
         let mut node = RawNode::open(&bytes).map_err(fail)?;
         let found = find(&mut node, name).map_err(fail)?;

@@ -2,12 +2,13 @@
 
 use super::parts::{Child, FLAG_ATTRS, FLAG_LIST, Outline, Totals};
 use super::raw::RawNode;
-use super::{Kind, TreeEntry};
+use super::{Kind, TreeEntry, empty_tree_id};
 use crate::hash::ObjectId;
 use crate::object::boundary::{ends_after, tree_boundary_hash};
 use crate::object::codec::{DecodeError, EncodeError, put_bytes, put_header, put_varint};
 use crate::object::name::SafeName;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
+use std::sync::Arc;
 
 /// A decoded node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,8 +154,19 @@ impl Node {
     }
 }
 
+/// The bytes of a node. Those of the empty directory are known also where a partial repository has no
+/// copy of them.
+pub(super) fn read_bytes(reader: &dyn ObjectRead, id: &ObjectId) -> Result<Arc<[u8]>, ObjectError> {
+    let ty = ObjectType::Tree;
+    match reader.read(ty, id)? {
+        Some(bytes) => Ok(bytes),
+        None if *id == empty_tree_id() => Ok(frame(0, 0, &[]).into()),
+        None => Err(ObjectError::Missing { id: *id, ty }),
+    }
+}
+
 fn read(reader: &dyn ObjectRead, id: &ObjectId) -> Result<Node, ObjectError> {
-    let bytes = reader.require(ObjectType::Tree, id)?;
+    let bytes = read_bytes(reader, id)?;
     Node::decode(&bytes).map_err(|e| ObjectError::undecodable(ObjectType::Tree, id, e))
 }
 

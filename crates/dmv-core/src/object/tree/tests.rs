@@ -431,7 +431,7 @@ fn a_child_that_is_not_what_its_parent_says_is_damage() {
             "single",
         ),
         (
-            dir(1, &first, &lie(&|c| c.id = empty_tree_id())),
+            dir(1, &first, &lie(&|c| c.id = ObjectType::Tree.id_of(b"none"))),
             "not in this repository",
         ),
     ] {
@@ -454,5 +454,13 @@ fn iteration_ends_after_an_error() -> Outcome {
     let good = iter.by_ref().take_while(Result::is_ok).count();
     assert_eq!(good as u64, children[0].totals.entries);
     assert!(iter.next().is_none());
+    Ok(())
+}
+
+#[test]
+fn the_empty_directory_is_known_without_a_copy() -> Outcome {
+    let mem = MemObjects::new();
+    assert!(TreeIter::new(&mem, empty_tree_id()).next().is_none());
+    assert!(lookup(&mem, &empty_tree_id(), b"name")?.is_none());
     Ok(())
 }
