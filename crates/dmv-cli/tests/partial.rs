@@ -262,6 +262,20 @@ fn what_is_not_here_is_told_of_and_not_read() -> Outcome {
 }
 
 #[test]
+fn the_options_of_a_clone_combine() -> Outcome {
+    let place = place()?;
+    let limits = ["--subset", "d3", "--meta-only", "--depth", "1"];
+    place.ok(&[&["clone", "full", "index"][..], &limits].concat())?;
+    let listed = place.records(&["-C", "index", "ls", "-r", "--json"])?;
+    assert_eq!(listed.len(), 10);
+    verified(&place, "index")?;
+    // What is left out is not here, and nobody can tell whether it would be there.
+    place.ok(&["-C", "index", "subset", "set", "d3", "!d7/none"])?;
+    place.ok(&["-C", "index", "status", "--exit-code"])?;
+    Ok(())
+}
+
+#[test]
 fn what_a_worktree_has_beyond_the_slice_is_listed_where_it_is_here() -> Outcome {
     let place = place()?;
     place.ok(&["clone", "full", "part", "--subset", "d3"])?;

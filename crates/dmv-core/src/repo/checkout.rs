@@ -267,7 +267,8 @@ impl Repo {
         })
     }
 
-    /// The patterns that `new` has and `old` has not, and that name nothing in a tree.
+    /// The patterns that `new` has and `old` has not, and that name nothing in a tree. Of one that leads
+    /// to directories that are not here nobody can tell.
     pub fn idle_patterns(
         &self,
         root: ObjectId,
@@ -278,10 +279,14 @@ impl Repo {
         for (alone, text) in new.each().iter().zip(new.patterns()) {
             let mut found = old.patterns().any(|old| old == text);
             if !found {
-                self.list_subset(&RepoPath::root(), root, alone, &mut |_| {
+                let looked = self.list_subset(&RepoPath::root(), root, alone, &mut |_| {
                     found = true;
                     Ok(ControlFlow::Break(()))
-                })?;
+                });
+                match looked {
+                    Err(RepoError::Absent { .. }) => found = true,
+                    looked => looked?,
+                }
             }
             if !found {
                 idle.push(text.to_vec());
