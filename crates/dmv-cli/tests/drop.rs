@@ -306,3 +306,20 @@ fn a_drop_goes_over_ssh_and_works_without_a_worktree() -> Outcome {
     assert_eq!(absent(&place, "nas")?, 0);
     Ok(())
 }
+
+#[test]
+fn of_a_directory_that_is_not_here_nothing_is_dropped() -> Outcome {
+    let place = place()?;
+    place.ok(&["clone", "nas", "part", "--subset", "raw"])?;
+    assert_eq!(
+        place.ok(&["-C", "part", "drop", "shots"])?,
+        "nothing of it is here\n"
+    );
+    let done = place.json(&["-C", "part", "drop", "@:raw", "@:shots", "--json"])?;
+    assert_eq!(done["files"], 2);
+    // Nor is it looked for among what was dropped and has to come again.
+    fs::rename(place.work().join("nas"), place.work().join("away"))?;
+    let said = place.fails(6, &["-C", "part", "get", "shots", "raw"])?;
+    assert!(said.contains("origin may have it"), "{said}");
+    Ok(())
+}

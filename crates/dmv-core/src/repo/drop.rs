@@ -9,7 +9,7 @@ use super::choices::Record;
 use super::keep::Exclusive;
 use super::verify::{names_choices, names_commit};
 use super::{Located, Repo, RepoError, Wanted};
-use crate::diff;
+use crate::diff::{self, is_wanted};
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::list::{Blob, BlobChunks, ListNode};
@@ -24,7 +24,6 @@ use crate::vfs::{Open, VfsFile};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::mem::take;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// How often marking begins anew because other commands commit meanwhile.
@@ -148,17 +147,43 @@ impl Repo {
         Ok(())
     }
 
+    /// Visits the files that are wanted, as far as their directories are here.
     fn each_file(
         &self,
         wanted: Wanted<'_>,
         visit: &mut dyn FnMut(&RepoPath, Blob) -> Result<(), RepoError>,
     ) -> Result<(), RepoError> {
-        self.list_wanted(wanted, &mut |listed| {
-            if is_file(&listed.entry) {
-                visit(&listed.path, blob_of(&listed.entry))?;
+        let mut dirs = Vec::new();
+        match wanted.located {
+            Located::Root { tree, .. } => dirs.push((wanted.path.clone(), *tree)),
+            Located::Entry(entry) if entry.kind == Kind::Directory => {
+                dirs.push((wanted.path.clone(), entry.id));
             }
-            Ok(ControlFlow::Continue(()))
-        })
+            Located::Entry(entry) if is_file(entry) => {
+                return match is_wanted(wanted.subset, wanted.path, entry) {
+                    true => visit(wanted.path, blob_of(entry)),
+                    false => Ok(()),
+                };
+            }
+            Located::Entry(_) => {}
+        }
+        while let Some((dir, tree)) = dirs.pop() {
+            let entries = match diff::entries_in(self.objects(), &tree, wanted.subset, &dir) {
+                Err(ObjectError::Missing { .. }) => continue,
+                entries => entries?,
+            };
+            let from = dirs.len();
+            for entry in entries {
+                let path = self.path_in(&dir, tree, &entry)?;
+                if entry.kind == Kind::Directory {
+                    dirs.push((path, entry.id));
+                } else if is_file(&entry) {
+                    visit(&path, blob_of(&entry))?;
+                }
+            }
+            dirs[from..].reverse();
+        }
+        Ok(())
     }
 }
 

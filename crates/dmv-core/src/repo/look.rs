@@ -275,7 +275,7 @@ impl Repo {
         Ok(())
     }
 
-    fn path_in(
+    pub(super) fn path_in(
         &self,
         dir: &RepoPath,
         tree: ObjectId,
