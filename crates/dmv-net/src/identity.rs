@@ -1,7 +1,8 @@
-//! The key of this device.
+//! The device key: reading it, creating it, checking its file.
 //!
-//! One Ed25519 key for each user of a machine. Its public half is what other devices know this one
-//! by; its secret half lies in one file that nobody else may read, and is never printed.
+//! Each user of a machine has one Ed25519 key. Other devices know this device by the public half.
+//! The secret half lies in one file that only its owner may read. It is never printed. This room
+//! uses `dmv-core` only; `transport::quic` and the program use it. docs/trust.md describes keys.
 
 use dmv_core::repo::PeerKey;
 use iroh::SecretKey;
@@ -11,28 +12,28 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The first line of a key file. The second is the secret key in hex.
+/// The first line of a key file. The second line is the secret key in hex.
 const FIRST_LINE: &str = "dmv-device-key 1";
-/// The length of a whole key file.
+/// The exact length of a key file, in bytes.
 const FILE_BYTES: usize = FIRST_LINE.len() + 1 + 64 + 1;
-/// Only the owner may read it.
+/// The mode of a key file: only the owner may read and write it.
 const MODE: u32 = 0o600;
 
 /// Why there is no usable key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// Others may read the file, or have written it.
+    /// The file belongs to another user, or others may read or write it.
     #[error("the device key {} {why}", path.display())]
     Exposed {
-        /// The file.
+        /// The key file.
         path: PathBuf,
-        /// Who, how.
+        /// What is wrong with its owner or mode.
         why: String,
     },
-    /// It is not a key file.
+    /// The file is not a key file.
     #[error("the device key {} {why}", path.display())]
     Malformed {
-        /// The file.
+        /// The key file.
         path: PathBuf,
         /// What is wrong with it.
         why: &'static str,
@@ -40,23 +41,23 @@ pub enum KeyError {
     /// A file operation failed.
     #[error("cannot {action} the device key {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// The file.
+        /// The key file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// A device's key, both halves.
+/// A device key, with both halves.
 #[derive(Clone)]
 pub struct DeviceKey(SecretKey);
 
 impl DeviceKey {
-    /// Reads the key in `path`; where there is none, makes one.
+    /// Reads the key file `path`. Creates it with a new key if it does not exist.
     ///
-    /// Of several processes that make one at once, all return the same.
+    /// If several processes do this at once, all of them return the same key.
     pub fn load_or_create(path: &Path) -> Result<DeviceKey, KeyError> {
         if let Some(key) = DeviceKey::load(path)? {
             return Ok(key);
@@ -69,14 +70,15 @@ impl DeviceKey {
         })
     }
 
-    /// Reads the key in `path`; `None`: there is no such file.
+    /// Reads the key file `path`. Returns `None` if it does not exist. Fails if others may read it,
+    /// or if it is not a key file.
     pub fn load(path: &Path) -> Result<Option<DeviceKey>, KeyError> {
         let io = |source| KeyError::Io {
             action: "read",
             path: path.to_owned(),
             source,
         };
-        // A pipe would make the open wait.
+        // Without this flag the open would wait if the path is a named pipe.
         let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
         let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
         let mut file = match opened {
@@ -93,7 +95,7 @@ impl DeviceKey {
             return Err(malformed("is not a file"));
         }
         refuse_exposed(path, &stat)?;
-        // One byte more than a key file has tells a longer one.
+        // One byte more than a key file has, so that a longer file is noticed.
         let mut text = String::new();
         let mut start = (&mut file).take(FILE_BYTES as u64 + 1);
         if let Err(e) = start.read_to_string(&mut text) {
@@ -106,23 +108,23 @@ impl DeviceKey {
         Ok(Some(key))
     }
 
-    /// A key that no file holds.
+    /// Makes a new key that is in no file.
     pub fn generate() -> DeviceKey {
         DeviceKey(SecretKey::generate())
     }
 
-    /// What others know this device by.
+    /// Returns the public half, by which other devices know this one.
     pub fn public(&self) -> PeerKey {
         PeerKey::from_bytes(*self.0.public().as_bytes())
     }
 
-    /// Both halves, for the transport.
+    /// Returns both halves, for the transport.
     pub(crate) fn secret(&self) -> &SecretKey {
         &self.0
     }
 }
 
-/// Without the secret.
+/// Shows the public half only.
 impl fmt::Debug for DeviceKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "DeviceKey({:?})", self.public())
@@ -152,7 +154,7 @@ fn parse(text: &str) -> Option<DeviceKey> {
     (first == FIRST_LINE).then(|| DeviceKey(SecretKey::from_bytes(&bytes)))
 }
 
-/// Puts a new key at `path`, unless another process was faster.
+/// Creates the key file `path` with a new key, unless another process creates it first.
 fn create(path: &Path) -> Result<(), KeyError> {
     let failed = |action: &'static str| {
         let path = path.to_owned();
@@ -169,16 +171,17 @@ fn create(path: &Path) -> Result<(), KeyError> {
         .map_err(failed("create the directory of"))?;
     let secret = SecretKey::generate();
     let hex = dmv_core::hash::encode_hex(&secret.to_bytes());
-    // Random, so that processes do not meet; the public half tells nothing.
+    // A random name, so that two processes do not use the same file. The public half reveals
+    // nothing.
     let name = format!(".device-key-{}", &secret.public().to_string()[..16]);
     let temporary = dir.join(name);
     let written = write_new(&temporary, &format!("{FIRST_LINE}\n{hex}\n"));
-    // A link is made by one process only, and only to a complete file.
+    // Only one process can create the link, and the linked file is complete.
     let linked = written.and_then(|()| match fs::hard_link(&temporary, path) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         done => done,
     });
-    // What is left over if this fails is a secret that nobody uses.
+    // If this fails, a temporary file remains. Its secret is never used.
     let _ = fs::remove_file(&temporary);
     linked.map_err(failed("write"))?;
     File::open(dir)

@@ -1,10 +1,14 @@
-//! DMV's peer exchange: one protocol, one engine, several ways to reach the other end.
+//! Exchange of objects and refs between repositories: one protocol over several transports.
 //!
-//! [`wire`] is the bytes of the protocol (docs/protocol.md). [`sync`] decides what is sent and
-//! asked for, from messages and objects alone: no socket, file, clock or randomness, so a seed
-//! replays any run. [`session`] drives it for one connection, moves the objects between the
-//! connection and a store, and moves refs at the end. [`transport`] reaches the other end.
-//! `identity` is the key that others know this device by (docs/trust.md).
+//! The program (`dmv-cli`) uses this crate. Rooms from the bottom up:
+//!
+//! - [`wire`]: the bytes of the protocol. docs/protocol.md specifies them.
+//! - [`sync`]: the engine. It decides what is sent and requested, from messages and ids alone. It
+//!   uses no socket, file, clock or randomness, so a seed replays any run.
+//! - [`session`]: runs the engine on one connection. It moves objects between the connection and a
+//!   store, and moves refs at the end.
+//! - `identity`: the key that names this device (docs/trust.md).
+//! - [`transport`]: addresses, and connections to them.
 
 #[cfg(feature = "quic")]
 pub mod identity;

@@ -1,9 +1,10 @@
-//! The bytes of the protocol: frames and messages. docs/protocol.md is the authority.
+//! The bytes of the protocol: frames, messages and their limits. docs/protocol.md specifies them.
 //!
-//! Lengths are compared with their limits before anything is allocated, and lists end where they
-//! may: the smallest items take many times their bytes in memory. A message that decodes is within
-//! the limits of its fields, but says nothing about whether it makes sense now: that is
-//! for [`sync`](crate::sync) and [`session`](crate::session).
+//! This room knows `dmv-core` and nothing else of this crate. [`sync`](crate::sync),
+//! [`session`](crate::session) and the transports use it. It compares each length with its limit
+//! before it allocates memory. Lists stop at their limit, because the smallest items take many
+//! times their encoded size in memory. A message that decodes is within its limits. Whether it is
+//! allowed at that moment is decided by [`sync`](crate::sync) and [`session`](crate::session).
 
 mod lists;
 
@@ -19,80 +20,84 @@ use serde::{Deserialize, Serialize};
 
 /// The line that each side sends first.
 pub const LINE: &str = "dmv-sync 1\n";
-/// The version in it.
+/// The protocol version that [`LINE`] names.
 pub const VERSION: u32 = 1;
-/// Bytes of the other side's first line that are read.
+/// Maximum number of bytes that a side reads while it waits for the other side's first line.
 pub const MAX_LINE_BYTES: usize = 64;
-/// Bytes of a frame after its length: a record of a pack at its limits fits.
+/// Maximum number of bytes of a frame after its length field. A pack record of the greatest size
+/// fits.
 pub const MAX_FRAME_BYTES: usize = 4 << 20;
-/// Bytes of a frame with a message.
+/// Maximum number of bytes of a frame that holds a message, without its length field.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
-/// Ids in one message.
+/// Maximum number of ids in one message.
 pub const MAX_IDS: usize = 4096;
-/// Refs in one message.
+/// Maximum number of refs, updates or outcomes in one message.
 pub const MAX_REFS_IN_MESSAGE: usize = 1024;
-/// Refs of a repository, and updates in one push.
+/// Maximum number of refs of a repository. A push must not create more.
 pub const MAX_REFS: usize = 65_536;
-/// Bytes of a text in a message.
+/// Maximum number of bytes of a text in a message.
 pub const MAX_TEXT_BYTES: usize = 1024;
-/// Extensions in a hello.
+/// Maximum number of extensions in a Hello.
 pub const MAX_EXTENSIONS: usize = 64;
-/// [`Message::Need`] messages that may wait for their answers.
+/// Maximum number of [`Message::Need`] messages that may be open, which means not answered yet.
 pub const MAX_NEEDS: usize = 8;
-/// Rounds of haves.
+/// Maximum number of rounds of haves in one negotiation.
 pub const MAX_ROUNDS: usize = 16;
-/// Files that a client asks a server to keep before it answers.
+/// Maximum number of files that may wait for the server's answer to [`Message::Keep`].
 pub const MAX_KEEPS: usize = 1 << 20;
-/// The extension of a side that knows [`Message::Keep`]. It has no value.
+/// The tag of the extension that says: this side knows [`Message::Keep`]. It has no value.
 pub const KEEPS: u16 = 1;
-/// The extension of a side that knows [`Message::Working`]. Its value: how many milliseconds the
-/// side waits for another that says nothing, as a little-endian u32.
+/// The tag of the extension that says: this side knows [`Message::Working`]. Its value is the
+/// side's patience with a silent peer, in milliseconds, as a little-endian u32.
 pub const WORKS: u16 = 2;
-/// The extension of a side that knows [`Message::Total`]. It has no value.
+/// The tag of the extension that says: this side knows [`Message::Total`]. It has no value.
 pub const TOTALS: u16 = 3;
-/// The extension of a server that takes refs away: see [`Update::new`]. It has no value.
-pub const DELETES: u16 = 4;
-/// The extension of a server that says what it holds: a [`Held`].
-pub const HOLDS: u16 = 5;
-/// The extension of a side that, as a receiver, takes a little content with metadata. It has no
+/// The tag of the extension that says: this server can delete refs (see [`Update::new`]). It has no
 /// value.
+pub const DELETES: u16 = 4;
+/// The tag of the extension in which a server summarizes its slice. Its value is a [`Held`].
+pub const HOLDS: u16 = 5;
+/// The tag of the extension that says: as a receiver, this side accepts small content with
+/// metadata. It has no value. See [`LITTLE_BYTES`].
 pub const LITTLE: u16 = 6;
-/// The extension of a server that says why it can only be fetched from: a [`ReadOnly`].
+/// The tag of the extension in which a server says why its access is read. Its value is a
+/// [`ReadOnly`].
 pub const READ_ONLY: u16 = 7;
-/// Bytes of chunks that a sender may send unasked where metadata was wanted.
+/// Maximum number of bytes of chunks that a sender may send unasked to a receiver that wants
+/// metadata.
 pub const LITTLE_BYTES: u64 = 128 << 10;
-/// Bytes of objects that one frame holds, unless a single one is larger.
+/// The bytes of objects that a sender puts into one frame. Only a single object may be larger.
 pub const OBJECTS_TARGET_BYTES: usize = 256 << 10;
 
-/// An id as it travels.
+/// An id in the form in which messages carry it.
 pub type WireId = [u8; 32];
-/// An object as it is named: its type's number and its id.
+/// The name of an object in a message: the number of its type, and its id.
 pub type WireObject = (u8, WireId);
 
-/// Why bytes are not what the protocol allows.
+/// An error: bytes that the protocol does not allow. The text says what is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct WireError(pub &'static str);
 
-/// What is sent: a message, or objects.
+/// One frame: a message, or objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
     /// An encoded [`Message`].
     Message(Vec<u8>),
-    /// A record of a pack, as it is stored.
+    /// A pack record, as stored.
     Record(Vec<u8>),
-    /// The same, taken apart and hashed by this process. It travels as [`Record`](Self::Record), and
-    /// nothing that was read decodes to it.
+    /// A record that this process has already decoded and hashed. It is sent like
+    /// [`Record`](Self::Record); no received bytes decode to it.
     Checked(CheckedRecord),
-    /// Objects one after the other: see [`put_object`].
+    /// Objects, one after the other, as [`put_object`] writes them.
     Objects(Vec<u8>),
 }
 
-/// Bytes before a frame's body: its length and kind.
+/// The bytes before a frame's body: its length (4) and its kind (1).
 pub const FRAME_HEAD_BYTES: usize = 5;
 
 impl Frame {
-    /// The frame's head and body.
+    /// Returns the frame's head and body.
     pub fn parts(&self) -> ([u8; FRAME_HEAD_BYTES], &[u8]) {
         let (kind, body) = match self {
             Frame::Message(body) => (1, &body[..]),
@@ -107,7 +112,8 @@ impl Frame {
         (head, body)
     }
 
-    /// The length of the body that follows a head, if both are allowed.
+    /// Returns the length of the body that follows `head`. Fails if the kind is unknown, or the
+    /// length is zero or too large for the kind.
     pub fn body_len(head: &[u8; FRAME_HEAD_BYTES]) -> Result<usize, WireError> {
         let len = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
         let max = match head[4] {
@@ -122,7 +128,7 @@ impl Frame {
         }
     }
 
-    /// The frame with this head and body.
+    /// Makes the frame from its head and body. Fails if the kind is unknown.
     pub fn from_parts(head: &[u8; FRAME_HEAD_BYTES], body: Vec<u8>) -> Result<Frame, WireError> {
         match head[4] {
             1 => Ok(Frame::Message(body)),
@@ -132,13 +138,13 @@ impl Frame {
         }
     }
 
-    /// Bytes that it takes on the way.
+    /// Returns the bytes that the frame has on the wire.
     pub fn wire_len(&self) -> u64 {
         let (head, body) = self.parts();
         (head.len() + body.len()) as u64
     }
 
-    /// Bytes that it takes in memory, about.
+    /// Returns about how many bytes the frame takes in memory.
     pub fn size(&self) -> usize {
         match self {
             Frame::Checked(record) => record.size(),
@@ -147,15 +153,17 @@ impl Frame {
     }
 }
 
-/// Appends an object to the body of [`Frame::Objects`].
+/// Appends an object to the body of a [`Frame::Objects`]: u8 type, varint length, bytes.
 pub fn put_object(body: &mut Vec<u8>, ty: ObjectType, bytes: &[u8]) {
     body.push(ty as u8);
     put_varint(body, bytes.len() as u64);
     body.extend_from_slice(bytes);
 }
 
-/// The objects in the body of [`Frame::Objects`], one after the other: the smallest take two bytes
-/// there and many times that in memory. Nothing follows a failure.
+/// Reads the objects in the body of a [`Frame::Objects`], one at a time.
+///
+/// The smallest objects take two bytes in the body and many times that in memory. The iterator ends
+/// after the first failure.
 pub fn objects(body: &[u8]) -> impl Iterator<Item = Result<(ObjectType, Vec<u8>), WireError>> {
     let mut input = Some(Decoder::new(body));
     std::iter::from_fn(move || {
@@ -177,38 +185,39 @@ fn next_object(input: &mut Decoder<'_>) -> Result<(ObjectType, Vec<u8>), WireErr
     Ok((ty, bytes.to_vec()))
 }
 
-/// Something to be said later without a new version. Unknown tags are passed over.
+/// An addition to the Hello that needs no new protocol version. Receivers ignore unknown tags.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extension {
-    /// Which.
+    /// Which extension it is.
     pub tag: u16,
-    /// Its value.
+    /// Its value, in a form that depends on the tag.
     pub value: Vec<u8>,
 }
 
-/// What a server holds of the commits that it offers. The default is everything.
+/// A summary of the slice that a server stores of its commits. The default means everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// The patterns of the subset whose paths are held; none: all paths.
+    /// The patterns of the subset whose paths are stored. Empty means all paths.
     #[serde(deserialize_with = "at_most::<_, _, MAX_SUBSET_BYTES>")]
     pub subset: Vec<Vec<u8>>,
-    /// No chunks.
+    /// Whether no chunks are stored.
     pub metadata_only: bool,
-    /// Commits at which the history of its refs ends.
+    /// The number of commits at which the history of the server's refs ends.
     pub boundary: u32,
-    /// Files whose content was given up.
+    /// The number of files whose content was dropped.
     pub dropped: u32,
 }
 
 impl Held {
-    /// The value of an extension; only what [`encode`](Self::encode) makes is taken.
+    /// Decodes the value of an extension. Returns `None` if it is malformed, has bytes after its
+    /// end, or exceeds the limit of the patterns.
     pub fn decode(bytes: &[u8]) -> Option<Held> {
         let (held, rest) = postcard::take_from_bytes::<Held>(bytes).ok()?;
         let text: usize = held.subset.iter().map(|pattern| pattern.len() + 1).sum();
         (rest.is_empty() && text <= MAX_SUBSET_BYTES).then_some(held)
     }
 
-    /// As the value of an extension.
+    /// Encodes the summary as the value of an extension.
     pub fn encode(&self) -> Vec<u8> {
         postcard::to_allocvec(self).expect("it holds nothing that cannot be encoded")
     }
@@ -223,53 +232,53 @@ pub enum Access {
     Write,
 }
 
-/// Why a client can only fetch.
+/// Why a client may only fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadOnly {
-    /// The client may do no more.
+    /// The client itself has no more rights.
     Client = 1,
-    /// The server was told to give, and to take nothing.
+    /// The server was started with `--read-only`.
     Server = 2,
-    /// Nothing can be written into its repository.
+    /// The server cannot write to its repository.
     Repository = 3,
 }
 
 /// The first message of each side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// The program, for messages.
+    /// The program and its version, for messages to people.
     pub agent: String,
-    /// The repository's id.
+    /// The id of the side's repository.
     pub repository: [u8; 16],
-    /// The cutter's name, as in the repository's `format` file.
+    /// The name of the cutter, as in the repository's `format` file.
     pub chunker: String,
-    /// What the server allows; [`Access::Read`] from a client.
+    /// What the server allows. A client sends [`Access::Read`].
     pub access: Access,
-    /// See [`Extension`].
+    /// Additions, see [`Extension`].
     #[serde(deserialize_with = "at_most::<_, _, MAX_EXTENSIONS>")]
     pub extensions: Vec<Extension>,
 }
 
-/// Refs of the server, in one message or several.
+/// The server's refs, or one page of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refs {
-    /// The branch that a clone should begin with.
+    /// The branch that a clone checks out.
     pub head: Option<String>,
-    /// `branch/NAME` or `tag/NAME`, with the commit.
+    /// Refs as `branch/NAME` or `tag/NAME`, each with its commit.
     #[serde(deserialize_with = "at_most::<_, _, MAX_REFS_IN_MESSAGE>")]
     pub refs: Vec<(String, WireId)>,
-    /// Whether more messages of this kind follow.
+    /// Whether another page follows.
     pub more: bool,
 }
 
-/// How deep the sender goes unasked.
+/// What the sender sends without a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unasked {
-    /// Commits alone.
+    /// Commits only.
     Commits,
-    /// And trees, lists and conflicts.
+    /// Commits, trees, lists and conflicts.
     Metadata,
-    /// And chunks.
+    /// All of these, and chunks.
     All,
 }
 
@@ -283,22 +292,24 @@ impl From<Unasked> for reach::Detail {
     }
 }
 
-/// The part of what is wanted that is wanted indeed. The default is everything.
+/// The part of the tips' objects that a receiver wants. The default is everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter {
-    /// The patterns of one or more subsets, whose paths are wanted; none: all paths.
+    /// The patterns of one or more subsets whose paths are wanted. Empty means all paths.
     #[serde(deserialize_with = "at_most::<_, _, MAX_UNION_SUBSETS>")]
     pub subsets: Vec<Vec<Vec<u8>>>,
-    /// Commits along the shortest line from a tip, which is the first; 0: all.
+    /// Maximum number of commits on the shortest line from a tip; the tip counts as the first. 0
+    /// means all.
     pub depth: u32,
-    /// Commits made before this time, in seconds since 1970, are the last of their line.
+    /// A time in seconds since 1970. A commit with an earlier time is the last one of its line.
     pub since: Option<i64>,
-    /// No chunks.
+    /// Whether no chunks are wanted.
     pub metadata_only: bool,
 }
 
 impl Filter {
-    /// What of `filter` a sender is told.
+    /// Makes the message form of `filter`. It leaves out the shallow commits, which [`Want`]
+    /// carries.
     pub fn of(filter: &reach::Filter) -> Filter {
         let patterns = |subset: &Subset| subset.patterns().map(<[u8]>::to_vec).collect();
         Filter {
@@ -312,7 +323,8 @@ impl Filter {
         }
     }
 
-    /// What a walk has to keep to, with the receiver's shallow commits.
+    /// Makes the filter that a walk uses, with the receiver's shallow commits. Fails if a pattern
+    /// is malformed.
     pub fn to_walk(&self, shallow: &[WireId]) -> Result<reach::Filter, WireError> {
         let subset = |patterns: &Vec<Vec<u8>>| {
             let subset = Subset::new(patterns.iter().map(Vec::as_slice));
@@ -345,50 +357,53 @@ impl Filter {
 /// The receiver's first message of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Want {
-    /// The commits wanted, with all that they need.
+    /// The commits that the receiver wants, with everything they need.
     #[serde(deserialize_with = "at_most::<_, _, MAX_IDS>")]
     pub tips: Vec<WireId>,
-    /// How much of that.
+    /// The part of these objects that the receiver wants.
     pub filter: Filter,
-    /// What is to be sent without being asked for.
+    /// What the sender sends without a request.
     pub unasked: Unasked,
-    /// Commits that the receiver has, with all that they need.
+    /// Commits that are complete at the receiver.
     #[serde(deserialize_with = "at_most::<_, _, MAX_IDS>")]
     pub haves: Vec<WireId>,
-    /// Whether the receiver has no more to name.
+    /// Whether the receiver has no more haves.
     pub last: bool,
-    /// Commits that the receiver has, and whose parents it does not have by its own choice.
+    /// Commits that the receiver stores without their parents, by its own choice.
     #[serde(deserialize_with = "at_most::<_, _, MAX_IDS>")]
     pub shallow: Vec<WireId>,
 }
 
-/// What a push asks for one ref.
+/// What a push requests for one ref.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Update {
-    /// `branch/NAME` or `tag/NAME`.
+    /// The ref: `branch/NAME` or `tag/NAME`.
     pub key: String,
-    /// What it must name now.
+    /// The commit that the ref must have now; `None`: the ref must not exist.
     pub old: Option<WireId>,
-    /// What it is to name; `None` takes the ref away, for a server that [says](DELETES) it does so.
+    /// The ref's new commit; `None`: the server deletes the ref. Sent only to a server with the
+    /// extension [`DELETES`].
     pub new: Option<WireId>,
-    /// Also where commits would be lost.
+    /// Whether a branch may move other than forward, a tag may move, and a deletion may lose
+    /// commits.
     pub force: bool,
 }
 
-/// What became of an update.
+/// The result of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
-    /// The ref is as asked.
+    /// The ref was updated.
     Done,
-    /// It names something else than was believed.
+    /// The ref has another commit than the client expected.
     Moved,
-    /// The new commit does not descend from the one it names.
+    /// The new commit does not descend from the ref's current commit.
     NotForward,
     /// No ref can have this name.
     BadName,
-    /// Not allowed.
+    /// The update is not allowed.
     Refused,
-    /// It was to go, and a worktree is on it.
+    /// The ref cannot be deleted: a worktree is on it, or clones of a bare repository start with
+    /// it.
     InUse,
 }
 
@@ -397,110 +412,111 @@ pub enum Outcome {
 pub enum Code {
     /// The other side broke the protocol.
     Protocol,
-    /// There is no repository at the place asked for.
+    /// There is no repository at the requested place.
     NoRepository,
-    /// The repository or the protocol is of another version.
+    /// The repository or the protocol has another version.
     Version,
-    /// The other side may not do that.
+    /// The other side lacks the right to do that.
     Denied,
-    /// The side cannot do what was asked.
+    /// The side cannot do what the other side requested.
     Unsupported,
-    /// A commit was wanted that is not offered.
+    /// The receiver wants a commit that the sender does not offer.
     NotOffered,
-    /// What is stored is damaged.
+    /// Stored objects are damaged.
     Damaged,
-    /// Another command holds something.
+    /// Another command holds a lock.
     Busy,
-    /// Storage is full.
+    /// The storage is full.
     Full,
-    /// Anything else.
+    /// Any other failure.
     Failed,
-    /// What is needed is not there.
+    /// Objects that the transfer needs are absent.
     Absent,
 }
 
-/// All that is said.
+/// Every message of the protocol. docs/protocol.md lists them with their senders.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
-    /// Each side, first.
+    /// The first message of each side.
     Hello(Hello),
-    /// The server, after its hello.
+    /// The server's refs, after its Hello.
     Refs(Refs),
     /// The receiver begins a transfer.
     Want(Want),
-    /// The receiver names more commits that it has: ids, and whether that was all.
+    /// The receiver names more haves: their ids, and whether these are the last.
     Have(
         #[serde(deserialize_with = "at_most::<_, _, MAX_IDS>")] Vec<WireId>,
         bool,
     ),
-    /// The sender answers a round: which of them it has, too, and whether it begins to send.
+    /// The sender answers a round of haves: which of them it has, and whether it begins to send.
     Common(
         #[serde(deserialize_with = "at_most::<_, _, MAX_IDS>")] Vec<WireId>,
         bool,
     ),
-    /// The sender has sent what it sends unasked.
+    /// The sender has sent everything that it sends unasked.
     End,
-    /// The receiver asks for objects.
+    /// The receiver requests objects.
     Need(#[serde(deserialize_with = "at_most::<_, _, MAX_IDS>")] Vec<WireObject>),
-    /// Some of what was asked for is not here.
+    /// The sender lacks these of the requested objects.
     Absent(#[serde(deserialize_with = "at_most::<_, _, MAX_IDS>")] Vec<WireObject>),
-    /// The oldest [`Message::Need`] has been answered.
+    /// The sender has answered the oldest open [`Message::Need`].
     NeedEnd,
-    /// The receiver has all it wanted, verified.
+    /// The receiver has everything that it wanted, and has verified it.
     Complete,
-    /// The client wants refs moved.
+    /// The client requests updates of refs.
     Push(#[serde(deserialize_with = "at_most::<_, _, MAX_REFS_IN_MESSAGE>")] Vec<Update>),
-    /// What became of each.
+    /// The result of each update, in order.
     Pushed(#[serde(deserialize_with = "at_most::<_, _, MAX_REFS_IN_MESSAGE>")] Vec<Outcome>),
-    /// The client is done.
+    /// The client ends the session.
     Bye,
-    /// The side ends the connection.
+    /// The side gives up and ends the connection. The text says why.
     Failed(Code, String),
-    /// The client wants to give up its copies of these files' contents: does the server have them,
-    /// and will it keep them while the connection lasts? And whether that is all.
+    /// The client wants to drop its copies of these files' content. It asks whether the server has
+    /// the content, and whether it keeps it while the connection lasts. The flag says whether these
+    /// are the last.
     Keep(Vec<WireObject>, bool),
-    /// The server keeps all of them but these. And whether that is all.
+    /// The server keeps all of the files except these. The flag says whether these are the last.
     Unkept(Vec<WireObject>, bool),
-    /// The side has nothing to say yet and is at work. Has its place everywhere.
+    /// The side is alive and busy. Allowed in every phase.
     Working,
-    /// The sender will send so many bytes of chunks unasked, at most.
+    /// An upper bound on the bytes of chunks that the sender sends unasked.
     Total(u64),
 }
 
 impl Hello {
-    /// Whether the side knows [`Message::Keep`].
+    /// Returns whether the side knows [`Message::Keep`].
     pub fn keeps(&self) -> bool {
         self.value(KEEPS).is_some()
     }
 
-    /// Whether the side knows [`Message::Total`].
+    /// Returns whether the side knows [`Message::Total`].
     pub fn hears_totals(&self) -> bool {
         self.value(TOTALS).is_some()
     }
 
-    /// Whether the server takes refs away.
+    /// Returns whether the server can delete refs.
     pub fn deletes(&self) -> bool {
         self.value(DELETES).is_some()
     }
 
-    /// What the server holds, if it says so.
+    /// Returns the server's summary of its slice; `None` if it is absent or malformed.
     pub fn held(&self) -> Option<Held> {
         Held::decode(self.value(HOLDS)?)
     }
 
-    /// Whether the side takes a little content with metadata.
+    /// Returns whether the side, as a receiver, accepts small content with metadata.
     pub fn takes_little(&self) -> bool {
         self.value(LITTLE).is_some()
     }
 
-    /// Why the server can only be fetched from, if it says so.
+    /// Returns why the server's access is read; `None` if the server does not say.
     pub fn read_only(&self) -> Option<ReadOnly> {
         let all = [ReadOnly::Client, ReadOnly::Server, ReadOnly::Repository];
         let value = self.value(READ_ONLY)?;
         all.into_iter().find(|why| value == [*why as u8])
     }
 
-    /// How many milliseconds the side waits for another that says nothing, if it knows
+    /// Returns the side's patience with a silent peer, in milliseconds; `None` if it does not know
     /// [`Message::Working`].
     pub fn patience_millis(&self) -> Option<u32> {
         let millis = <[u8; 4]>::try_from(self.value(WORKS)?).ok()?;
@@ -514,22 +530,22 @@ impl Hello {
 }
 
 impl Extension {
-    /// The side knows [`Message::Keep`].
+    /// Says that the side knows [`Message::Keep`].
     pub fn keeps() -> Extension {
         Extension::plain(KEEPS)
     }
 
-    /// The side knows [`Message::Total`].
+    /// Says that the side knows [`Message::Total`].
     pub fn hears_totals() -> Extension {
         Extension::plain(TOTALS)
     }
 
-    /// The server takes refs away.
+    /// Says that the server can delete refs.
     pub fn deletes() -> Extension {
         Extension::plain(DELETES)
     }
 
-    /// The server holds this.
+    /// Says what the server stores.
     pub fn holds(held: &Held) -> Extension {
         Extension {
             tag: HOLDS,
@@ -537,12 +553,12 @@ impl Extension {
         }
     }
 
-    /// The side takes a little content with metadata.
+    /// Says that the side, as a receiver, accepts small content with metadata.
     pub fn takes_little() -> Extension {
         Extension::plain(LITTLE)
     }
 
-    /// The server can only be fetched from, for this reason.
+    /// Says why the server's access is read.
     pub fn read_only(why: ReadOnly) -> Extension {
         Extension {
             tag: READ_ONLY,
@@ -557,7 +573,7 @@ impl Extension {
         }
     }
 
-    /// The side knows [`Message::Working`] and waits so long.
+    /// Says that the side knows [`Message::Working`], and how long it waits for a silent peer.
     pub fn works(patience_millis: u32) -> Extension {
         Extension {
             tag: WORKS,
@@ -567,14 +583,15 @@ impl Extension {
 }
 
 impl Message {
-    /// The frame that carries it.
+    /// Returns the frame that carries the message.
     pub fn frame(&self) -> Frame {
         let bytes =
             postcard::to_allocvec(self).expect("messages hold nothing that cannot be encoded");
         Frame::Message(bytes)
     }
 
-    /// Decodes a message and compares its fields with their limits.
+    /// Decodes a message. Fails if the bytes are malformed or do not end with the message, or if a
+    /// field exceeds its limit.
     pub fn decode(bytes: &[u8]) -> Result<Message, WireError> {
         if bytes.len() >= MAX_MESSAGE_BYTES {
             return Err(WireError("message is too long"));
@@ -631,23 +648,23 @@ impl Message {
     }
 }
 
-/// Ids as they travel.
+/// Converts ids to the form in messages.
 pub fn to_wire(ids: &[ObjectId]) -> Vec<WireId> {
     ids.iter().map(|id| *id.as_bytes()).collect()
 }
 
-/// Ids that have travelled.
+/// Converts ids from the form in messages.
 pub fn from_wire(ids: &[WireId]) -> Vec<ObjectId> {
     ids.iter().map(|id| ObjectId::from_bytes(*id)).collect()
 }
 
-/// Objects as they are named on the way.
+/// Converts types and ids to the form in messages.
 pub fn to_wire_objects(objects: &[(ObjectType, ObjectId)]) -> Vec<WireObject> {
     let wire = |(ty, id): &(ObjectType, ObjectId)| (*ty as u8, *id.as_bytes());
     objects.iter().map(wire).collect()
 }
 
-/// Objects that were named.
+/// Converts types and ids from the form in messages. Fails if a type is unknown.
 pub fn from_wire_objects(objects: &[WireObject]) -> Result<Vec<(ObjectType, ObjectId)>, WireError> {
     let object = |(ty, id): &WireObject| {
         let ty = ObjectType::from_number(*ty).ok_or(WireError("object of an unknown type"))?;

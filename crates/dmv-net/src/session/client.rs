@@ -1,4 +1,7 @@
-//! The side that connected.
+//! The client's side of a session: the repository that opened the connection.
+//!
+//! [`Client`] fetches, pushes, picks objects by id, and asks a server to keep files. The program
+//! calls it, once per connection.
 
 use super::link::Link;
 use super::{AGENT, NetError, PeerSlice, Summary, transfer};
@@ -20,14 +23,14 @@ use dmv_core::repo::{Kept, Offered, RefMoved, RefUpdate, Refusal, Repo};
 /// How far back a fetch goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum History {
-    /// To what is here already.
+    /// To the commits that are complete here.
     #[default]
     New,
     /// To the beginning.
     All,
-    /// So many commits along the shortest line from a ref, at least one.
+    /// This many commits along the shortest line from a ref, at least one.
     Depth(u32),
-    /// To the first commit of each line that was made before this time, in seconds since 1970.
+    /// To the first commit of each line that is older than this time, in seconds since 1970.
     Since(i64),
 }
 
@@ -38,24 +41,26 @@ pub struct Client<'r> {
     link: Link,
     /// What the server allows.
     access: Access,
-    /// Whether it can be asked to keep something.
+    /// Whether the server knows [`Message::Keep`].
     keeps: bool,
-    /// Whether it takes refs away.
+    /// Whether the server can delete refs.
     deletes: bool,
-    /// Its repository.
+    /// The id of the server's repository.
     repository: [u8; 16],
-    /// What is here stays until what was fetched is published.
+    /// Prevents that objects of this repository are freed until fetched commits are published.
     kept: Option<Kept>,
-    /// What the server holds, if it says so.
+    /// What the server stores, if it says so.
     pub held: Option<PeerSlice>,
-    /// Why it takes no pushes, if it does not and says so.
+    /// Why the server accepts no pushes, if it accepts none and says why.
     pub read_only: Option<ReadOnly>,
-    /// What the server offered when the connection was made.
+    /// The refs that the server offered when the connection was made.
     pub offered: Offered,
 }
 
 impl<'r> Client<'r> {
-    /// Greets the server and reads its refs: one round trip.
+    /// Exchanges Hello messages and reads the server's refs. Takes one round trip.
+    ///
+    /// Fails if the server uses another cutter.
     pub fn connect(repo: &'r Repo, mut link: Link, job: &'r Job) -> Result<Client<'r>, NetError> {
         let greeting = hello(repo, Access::Read, &link);
         link.say(&Message::Hello(greeting))?;
@@ -86,17 +91,21 @@ impl<'r> Client<'r> {
         })
     }
 
-    /// Brings what `tips` need, as far as this repository's slice calls for it. When it returns, all
-    /// of that is here, and nothing names it yet.
+    /// Fetches what `tips` need, as far as this repository's slice calls for it.
+    ///
+    /// When it returns, all of these objects are stored, and no ref names them yet.
     pub fn fetch(&mut self, tips: &[ObjectId]) -> Result<(), NetError> {
         self.fetch_history(tips, History::New)
     }
 
-    /// [`fetch`](Self::fetch), as far back as `history` says. Further than what is here, the whole
-    /// walk is made anew, and what is here is not sent again.
+    /// Does the same as [`fetch`](Self::fetch), but goes back as far as `history` says.
+    ///
+    /// With any history except [`History::New`], the receiver walks again from the tips and ignores
+    /// which commits are complete. It does not fetch objects that it has.
     pub fn fetch_history(&mut self, tips: &[ObjectId], history: History) -> Result<(), NetError> {
         if self.kept.is_none() {
-            // What is found here is relied on until refs name it.
+            // The transfer relies on objects that are stored already. They must stay until refs
+            // name them.
             self.kept = Some(self.repo.keep_all()?);
         }
         let mut filter = self.repo.wanted()?;
@@ -116,7 +125,7 @@ impl<'r> Client<'r> {
                 wanted.push(*tip);
             }
         }
-        // A message names a bounded number of commits.
+        // One message names at most `MAX_IDS` commits.
         for tips in wanted.chunks(MAX_IDS) {
             let goal = Goal {
                 tips: tips.to_vec(),
@@ -145,15 +154,18 @@ impl<'r> Client<'r> {
         Ok(())
     }
 
-    /// Brings what is under `roots`, as far as the server has it. Returns objects that it does not
-    /// have; nothing is said of what lies under those.
+    /// Fetches what is under `roots`, as far as the server has it.
+    ///
+    /// Returns the objects that the server lacks. Objects below those are not listed.
     pub fn pick(&mut self, roots: Vec<Root>) -> Result<Vec<(ObjectType, ObjectId)>, NetError> {
         let objects = self.repo.objects();
         transfer::pick(self.repo, objects, &mut self.link, roots, self.job)
     }
 
-    /// Brings objects, without what is under them, that are not among `sound`: those that are damaged
-    /// here come as well. Returns what the server does not have.
+    /// Fetches the objects `wanted` that `sound` lacks, without the objects that they name. So
+    /// objects that are damaged here are fetched, too.
+    ///
+    /// Returns the objects that the server lacks.
     pub fn bring_again(
         &mut self,
         wanted: Vec<(ObjectType, ObjectId)>,
@@ -164,10 +176,10 @@ impl<'r> Client<'r> {
         transfer::pick(self.repo, sound, &mut self.link, roots, self.job)
     }
 
-    /// Asks whether the server holds all of these files' contents and keeps them as long as this
-    /// connection lasts. Returns those that it does not.
+    /// Asks whether the server has the content of all of these files and keeps it while this
+    /// connection lasts. Returns the files for which it does not.
     ///
-    /// What it says cannot be proved: whoever drops something trusts the peers that it asks.
+    /// The answer is no proof. A user who drops files trusts the remotes that dmv asks.
     pub fn unkept(
         &mut self,
         files: &[(ObjectType, ObjectId)],
@@ -176,7 +188,7 @@ impl<'r> Client<'r> {
             return Err(NetError::Version("it cannot promise to keep".to_owned()));
         }
         let mut unkept = Vec::new();
-        // Also without any: whether it still answers is worth something.
+        // An empty list is sent, too: the answer shows that the connection still stands.
         for files in files
             .chunks(MAX_KEEPS)
             .chain(files.is_empty().then_some(files))
@@ -208,7 +220,7 @@ impl<'r> Client<'r> {
         Ok(unkept)
     }
 
-    /// The id of the server's repository.
+    /// Returns the id of the server's repository.
     pub fn repository(&self) -> [u8; 16] {
         self.repository
     }
@@ -223,7 +235,8 @@ impl<'r> Client<'r> {
         if complete.contains(tip) {
             return Ok(true);
         }
-        // What lies behind a boundary may be here as what a cut transfer left.
+        // With a boundary, a stored tip may be left from a transfer that was cut, without its
+        // parents.
         if !filter.shallow.is_empty() || !objects.holds(ObjectType::Commit, tip)? {
             return Ok(false);
         }
@@ -235,8 +248,10 @@ impl<'r> Client<'r> {
         Ok(false)
     }
 
-    /// Asks the server to move refs or take them away, after sending what they need. Returns what
-    /// became of each.
+    /// Sends what `updates` need and requests that the server moves or deletes their refs.
+    ///
+    /// Returns the result of each update. Fails if a ref is to be deleted and the server cannot do
+    /// it.
     pub fn push(&mut self, updates: &[RefUpdate]) -> Result<Vec<RefMoved>, NetError> {
         if !self.deletes && updates.iter().any(|update| update.new.is_none()) {
             return Err(NetError::Version("it cannot delete branches".to_owned()));
@@ -291,14 +306,14 @@ impl<'r> Client<'r> {
         Ok(())
     }
 
-    /// Whether the server takes pushes.
+    /// Returns whether the server accepts pushes.
     pub fn may_push(&self) -> bool {
         self.access == Access::Write
     }
 
-    /// Ends the connection.
+    /// Ends the connection. `refs` become part of the summary.
     pub fn finish(mut self, refs: Vec<RefMoved>) -> Summary {
-        // A server that has gone knows that we are done.
+        // If this fails, the server is gone and needs no Bye.
         let _ = self.link.say(&Message::Bye);
         let traffic = self.link.traffic;
         self.link.close();
@@ -306,10 +321,10 @@ impl<'r> Client<'r> {
     }
 }
 
-/// Local commits whose ancestors are looked through for what the server offers.
+/// The number of complete commits whose ancestors are searched for an offered commit.
 const MAX_LOOKS: usize = 32;
 
-/// This side's greeting.
+/// Makes this side's Hello.
 pub fn hello(repo: &Repo, access: Access, link: &Link) -> Hello {
     let mut extensions = vec![
         Extension::keeps(),

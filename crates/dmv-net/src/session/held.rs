@@ -1,25 +1,25 @@
-//! What a server holds, as it says to its clients.
+//! What a partial server stores: the summary in its Hello, as both sides use it.
 
 use crate::wire::{Held, Hello};
 use dmv_core::reach::Filter;
 use dmv_core::repo::Repo;
 use dmv_core::subset::Subset;
 
-/// What another repository holds, by what it says.
+/// What another repository says it stores. This is advisory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerSlice {
-    /// The paths.
+    /// The paths that it stores.
     pub subset: Subset,
-    /// Whether it holds no content of files.
+    /// Whether it stores no file content.
     pub metadata_only: bool,
-    /// Commits at which its history ends.
+    /// The number of commits at which its history ends.
     pub boundary: u32,
-    /// Files whose content it has given up.
+    /// The number of files whose content it has dropped.
     pub dropped: u32,
 }
 
 impl PeerSlice {
-    /// What a greeting says; `None`: nothing, or nothing that makes sense.
+    /// Reads the summary in a Hello. Returns `None` if there is none or if it is malformed.
     pub fn read(hello: &Hello) -> Option<PeerSlice> {
         let held = hello.held()?;
         let subset = match held.subset.is_empty() {
@@ -34,7 +34,7 @@ impl PeerSlice {
         })
     }
 
-    /// Whether that is everything.
+    /// Returns whether it stores everything.
     pub fn is_everything(&self) -> bool {
         self.subset.is_everything()
             && !self.metadata_only
@@ -42,8 +42,8 @@ impl PeerSlice {
             && self.dropped == 0
     }
 
-    /// Whether it cannot give all of this to somebody who has nothing. Where that depends on what
-    /// the commits have, the transfer will tell.
+    /// Returns whether it certainly cannot give all of `filter` to an empty receiver. If the answer
+    /// depends on the commits' content, this returns `false` and the transfer finds out.
     pub fn cannot_give(&self, filter: &Filter) -> bool {
         let all_history = filter.depth == 0 && filter.since.is_none();
         (self.metadata_only && !filter.metadata_only)
@@ -52,8 +52,8 @@ impl PeerSlice {
     }
 }
 
-/// What `repo` holds. A record of it that cannot be read stops what depends on it, and not a
-/// greeting: nothing is said then.
+/// Returns the summary of what `repo` stores. Returns `None` if the record of its slice is
+/// unreadable: that must stop the commands that need it, but not a Hello.
 pub fn held_by(repo: &Repo) -> Option<Held> {
     let slice = repo.slice().ok()?;
     let tips = repo.offered().ok()?.refs.into_iter().map(|(_, id)| id);

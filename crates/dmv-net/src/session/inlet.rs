@@ -1,16 +1,20 @@
-//! Where the bytes of a connection come from.
+//! The reading end of a connection, as bytes. [`Link`](super::Link) reads frames from it; the
+//! transports implement it.
 
 use super::outlet::Plain;
 use super::waiting::Counted;
 use std::io::{self, Read};
 
-/// Bytes that are made ready before the first of them has come.
+/// The bytes that are allocated for a body before its first byte arrives.
 const FIRST_READ_BYTES: usize = 512 << 10;
 
-/// Gives the bytes of a connection.
+/// A source of a connection's bytes.
 pub trait Inlet: Read {
-    /// Appends bytes until `body` has `len` of them, and tells `moved` of each few as they come. What is
-    /// made ready for them grows as they come, too. `false`: the stream ended before.
+    /// Appends bytes until `body` has `len` of them. Returns `false` if the stream ends before
+    /// that.
+    ///
+    /// Calls `moved` with the number of bytes each time some arrive. Memory for `body` grows as
+    /// they arrive.
     fn append(
         &mut self,
         body: &mut Vec<u8>,
@@ -19,7 +23,7 @@ pub trait Inlet: Read {
     ) -> io::Result<bool>;
 }
 
-/// Reads once, and again where a signal came between.
+/// Reads once. Reads again if a signal interrupted the call.
 pub fn read_some(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match reader.read(buffer) {

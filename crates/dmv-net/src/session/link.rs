@@ -1,7 +1,11 @@
-//! A connection: frames in, frames out, both through short queues that push back.
+//! One end of a connection: frames in, frames out, through short queues that push back.
 //!
-//! Whoever waits for the other side loses patience when it moves nearly nothing: a peer that is
-//! silent, that trickles, or that never reads, ends its session and takes nothing from others.
+//! A [`Link`] runs over two byte streams, or within the process. It knows frames and the first
+//! line, not the phases of the protocol. Client, server and transfer use it.
+//!
+//! A side that waits for the other loses patience if hardly any bytes move. A peer that is silent,
+//! that sends a byte now and then, or that never reads ends its own session and takes nothing from
+//! other sessions.
 
 use super::NetError;
 use super::inlet::{Inlet, read_some};
@@ -16,17 +20,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes of a frame that are written together with its head.
+/// The bytes of a frame that are written together with its head.
 const FIRST_WRITE_BYTES: usize = 64 << 10;
-/// How often somebody who waits looks whether the job was cancelled.
+/// How often a waiting side checks whether its job was cancelled.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long this side waits for another process that moves nearly nothing, unless told otherwise.
+/// The default patience: how long this side waits for another process that moves hardly any bytes.
 pub const PATIENCE: Duration = Duration::from_secs(300);
-/// How often in a row the other side may say that it works, with nothing between: as often as it
-/// need, until somebody has waited for [`LONGEST`](super::waiting::LONGEST) patiences.
+/// How many [`Message::Working`] in a row the other side may send. Honest peers stay below this
+/// number: the wait ends before, after [`LONGEST`](super::waiting::LONGEST) times the patience.
 const MAX_WORKING: u32 = 100_000;
 
-/// What went over a connection, as this side saw it.
+/// What went over a connection, counted on this side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Bytes sent.
@@ -37,15 +41,15 @@ pub struct Traffic {
     pub objects_sent: u64,
     /// Objects received.
     pub objects_received: u64,
-    /// Times that an answer had to be waited for.
+    /// How often this side had to wait for an answer.
     pub round_trips: u64,
 }
 
 /// Where frames go.
 enum Outgoing {
-    /// To the other end's queue.
+    /// Into the queue of the other end, in the same process.
     Inside(Giver<Result<Frame, NetError>>),
-    /// To a thread that writes them.
+    /// To the thread that writes them.
     Outside(Giver<Frame>),
 }
 
@@ -73,21 +77,21 @@ impl Outgoing {
 pub struct Link {
     incoming: Taker<Result<Frame, NetError>>,
     outgoing: Option<Outgoing>,
-    /// Ends when the writing thread does.
+    /// A queue that closes when the writing thread ends.
     writing: Option<Taker<()>>,
     waiting: Waiting,
-    /// Of the job that this end is used for, as soon as it is known.
+    /// The cancel flag of the job that uses this end, once it is known.
     cancel: Option<Arc<AtomicBool>>,
     /// Whether the other side knows [`Message::Total`].
     pub says_totals: bool,
-    /// Whether the other side takes a little content with metadata.
+    /// Whether the other side accepts small content with metadata.
     pub gives_little: bool,
-    /// What went over it.
+    /// What went over this connection.
     pub traffic: Traffic,
 }
 
 impl Link {
-    /// Both ends of a connection within this process.
+    /// Makes both ends of a connection within this process.
     pub fn pair() -> (Link, Link) {
         let (to_b, from_a) = queue();
         let (to_a, from_b) = queue();
@@ -104,12 +108,12 @@ impl Link {
         (end(to_b, from_b), end(to_a, from_a))
     }
 
-    /// A connection over two streams of bytes, one each way. Its other end is given [`PATIENCE`].
+    /// Makes a connection over two byte streams. Waits for the other side with [`PATIENCE`].
     pub fn over(reader: impl Read + Send + 'static, writer: impl Write + Send + 'static) -> Link {
         Link::through(Plain(reader), Plain(writer))
     }
 
-    /// The same where what is written may stay in memory for a while.
+    /// Does the same for streams that read or hold whole bodies: see [`Inlet`] and [`Outlet`].
     pub fn through(
         reader: impl Inlet + Send + 'static,
         writer: impl Outlet + Send + 'static,
@@ -123,7 +127,8 @@ impl Link {
         let (until_written, writing) = queue();
         let given = signs.clone();
         std::thread::spawn(move || {
-            // A peer that has gone is noticed by whoever waits for its answer.
+            // A failure is ignored: a side that waits for the peer's answer notices that the peer
+            // is gone.
             let _ = write_frames(writer, &frames, &given);
             drop(until_written);
         });
@@ -139,24 +144,24 @@ impl Link {
         }
     }
 
-    /// Whether the other end is in this process.
+    /// Returns whether the other end is in this process.
     pub fn is_inside(&self) -> bool {
         matches!(self.outgoing, Some(Outgoing::Inside(_)))
     }
 
-    /// Gives another process this long, where it moves nearly nothing.
+    /// Sets this side's patience with another process.
     pub fn be_patient(&mut self, time: Duration) {
         self.waiting.be_patient(time);
     }
 
-    /// How many milliseconds that is; `None` within this process.
+    /// Returns the patience in milliseconds; `None` if the other end is in this process.
     pub fn patience_millis(&self) -> Option<u32> {
         let patience = self.waiting.patience()?;
         Some(u32::try_from(patience.as_millis()).unwrap_or(u32::MAX))
     }
 
-    /// The other side has greeted: from now on it hears of this side when that works for long, and
-    /// how much comes.
+    /// Takes note of the other side's Hello: which messages it knows. From now on, this side sends
+    /// Working while it is busy.
     pub fn greeted(&mut self, hello: &Hello) {
         self.says_totals = hello.hears_totals();
         self.gives_little = hello.takes_little();
@@ -165,7 +170,7 @@ impl Link {
         self.waiting.signs.is_heard_by(patience);
     }
 
-    /// Sends a frame, waiting for room.
+    /// Sends a frame. Waits until there is room for it.
     pub fn send(&mut self, frame: Frame) -> Result<(), NetError> {
         let bytes = frame.wire_len();
         self.until_done(frame, |to, frame| to.give(frame, LOOK))?;
@@ -173,13 +178,13 @@ impl Link {
         Ok(())
     }
 
-    /// Waits until there is room for a frame of the usual size, and keeps it for the next frame. What
-    /// is made only then does not wait in memory.
+    /// Waits until there is room for a frame of the usual size, and reserves it for the next frame.
+    /// So a sender can read that frame from the store only when it can be sent.
     pub fn make_room(&mut self) -> Result<(), NetError> {
         self.until_done((), |to, ()| to.wait(FRAME_TARGET_BYTES, LOOK))
     }
 
-    /// Tries to do something with an item until there is room for that.
+    /// Repeats `attempt` with the item until there is room for it.
     fn until_done<T>(
         &mut self,
         mut item: T,
@@ -198,7 +203,7 @@ impl Link {
         }
     }
 
-    /// Why it closed may have been said before.
+    /// Returns why the connection closed: the other side's Failed may have arrived already.
     fn why_closed(&self) -> NetError {
         while let Ok(frame) = self.incoming.take(Duration::ZERO) {
             match frame.and_then(failed) {
@@ -209,12 +214,12 @@ impl Link {
         NetError::Closed
     }
 
-    /// Sends a message.
+    /// Sends a message. Waits until there is room for it.
     pub fn say(&mut self, message: &Message) -> Result<(), NetError> {
         self.send(message.frame())
     }
 
-    /// Says something before the end, without waiting until there is room for it.
+    /// Sends a message before the end, even if there is no room for it.
     pub fn say_last(&mut self, message: &Message) {
         let frame = message.frame();
         let bytes = frame.size();
@@ -225,7 +230,8 @@ impl Link {
         }
     }
 
-    /// The next frame, waiting for it. A peer's [`Message::Failed`] is an error.
+    /// Waits for the next frame and returns it. Fails with [`NetError::Peer`] if it is a
+    /// [`Message::Failed`].
     pub fn receive(&mut self, job: &Job) -> Result<Frame, NetError> {
         self.cancel.get_or_insert_with(|| job.cancel_handle());
         self.waiting.signs.is_waiting(true);
@@ -243,12 +249,12 @@ impl Link {
             let taken = self.incoming.take(LOOK);
             let frame = match taken {
                 Ok(frame) => Some(self.take(frame?)?),
-                // Who takes nothing any more will not answer.
+                // A side to which nothing can be written will not answer.
                 Err(Nothing::Yet) if self.is_deaf() => return Err(NetError::Closed),
                 Err(Nothing::Yet) => None,
                 Err(Nothing::Ever) => return Err(NetError::Closed),
             };
-            // Also where objects have come: they may come in small pieces for ever.
+            // Objects alone do not reset the time: a peer could send small ones forever.
             if !matches!(frame, Some(Frame::Message(_))) {
                 self.waiting.spent(from.elapsed())?;
             }
@@ -258,7 +264,7 @@ impl Link {
         }
     }
 
-    /// The next frame, if it has come.
+    /// Returns the next frame if it has arrived. Does not wait.
     pub fn try_receive(&mut self) -> Result<Option<Frame>, NetError> {
         match self.incoming.take(Duration::ZERO) {
             Ok(frame) => self.take(frame?).map(Some),
@@ -270,13 +276,14 @@ impl Link {
         self.traffic.bytes_received += frame.wire_len();
         let frame = failed(frame)?;
         if matches!(frame, Frame::Message(_)) {
-            // How many of them make sense is bounded; objects can be as small as the peer likes.
+            // The protocol bounds the number of messages. Objects can be as small as the peer
+            // likes.
             self.waiting.is_answered();
         }
         Ok(frame)
     }
 
-    /// Whether writing to the other side has failed.
+    /// Returns whether writing to the other side has failed.
     fn is_deaf(&self) -> bool {
         let writing = self.writing.as_ref();
         writing.is_some_and(|writing| writing.take(Duration::ZERO) == Err(Nothing::Ever))
@@ -290,7 +297,7 @@ impl Link {
         }
     }
 
-    /// The next message, waiting for it.
+    /// Waits for the next message and returns it. Fails if objects arrive instead.
     pub fn hear(&mut self, job: &Job) -> Result<Message, NetError> {
         match self.receive(job)? {
             Frame::Message(bytes) => Ok(Message::decode(&bytes)?),
@@ -298,8 +305,8 @@ impl Link {
         }
     }
 
-    /// Ends the connection after everything said has been handed to the transport, or the other
-    /// side does not take it.
+    /// Ends the connection once everything sent was handed to the transport, or once the other
+    /// side's time to accept it is over.
     pub fn close(mut self) {
         self.outgoing = None;
         let Some(writing) = self.writing.take() else {
@@ -317,7 +324,7 @@ impl Link {
     }
 }
 
-/// A frame that is no [`Message::Failed`].
+/// Returns the frame, or an error if it is a [`Message::Failed`].
 fn failed(frame: Frame) -> Result<Frame, NetError> {
     if let Frame::Message(bytes) = &frame
         && let Ok(Message::Failed(code, why)) = Message::decode(bytes)
@@ -339,8 +346,8 @@ fn write_frames(mut writer: impl Outlet, frames: &Taker<Frame>, signs: &Signs) -
             Err(Nothing::Yet) => continue,
         };
         let (head, body) = frame.parts();
-        // The head goes with as much as makes a fair write: two small ones may wait for each other
-        // on a network. The rest of a large frame need not be moved for that.
+        // The head is written together with a fair part of the body. Two small writes may wait for
+        // each other on a network. The rest of a large frame is not copied for this.
         let begin = &body[..body.len().min(FIRST_WRITE_BYTES)];
         first.clear();
         first.extend_from_slice(&head);
@@ -374,7 +381,7 @@ fn read_frames(mut reader: impl Inlet, to: &Giver<Result<Frame, NetError>>, sign
     let mut in_a_row = 0;
     while result.is_ok() {
         result = match read_frame(&mut reader) {
-            // It is for nobody else: whoever waits, waits on.
+            // Working is not passed on: a waiting side continues to wait.
             Ok(Some(frame)) if is_working(&frame) => {
                 in_a_row += 1;
                 signs.came_working(&frame);
@@ -396,12 +403,12 @@ fn read_frames(mut reader: impl Inlet, to: &Giver<Result<Frame, NetError>>, sign
         };
     }
     if let Err(e) = result {
-        // Nobody may be left to hear it.
+        // The other end of the queue may be gone.
         to.give_patiently(Err(e), 0);
     }
 }
 
-/// Reads the other side's first line. What a login prints before it makes it another.
+/// Reads the other side's first line. Text that a login script prints before it makes it invalid.
 fn read_line(reader: &mut impl Read) -> Result<(), NetError> {
     let mut line = Vec::new();
     while line.len() < MAX_LINE_BYTES && line.last() != Some(&b'\n') {
@@ -414,7 +421,7 @@ fn read_line(reader: &mut impl Read) -> Result<(), NetError> {
     let text = String::from_utf8_lossy(&line).trim().to_owned();
     let version = text.strip_prefix("dmv-sync ").map(str::parse::<u32>);
     match version {
-        // A later version speaks ours when it hears it.
+        // A side with a later version continues with ours when it reads our line.
         Some(Ok(version)) if version >= VERSION => Ok(()),
         Some(_) => Err(NetError::Version(text)),
         None if text.is_empty() => Err(NetError::Closed),
@@ -422,15 +429,15 @@ fn read_line(reader: &mut impl Read) -> Result<(), NetError> {
     }
 }
 
-/// The next frame; `None` at the end.
+/// Reads the next frame. Returns `None` at the end of the stream.
 fn read_frame(reader: &mut impl Inlet) -> Result<Option<Frame>, NetError> {
     let mut head = [0; FRAME_HEAD_BYTES];
     if !fill(reader, &mut head)? {
         return Ok(None);
     }
     let len = Frame::body_len(&head)?;
-    // Touched only as the bytes arrive: a length is a claim, and room that nobody has touched costs
-    // next to nothing. To grow instead would move each frame.
+    // The length is only the peer's claim, but memory that was never written to costs next to
+    // nothing. A vector that grows would copy each frame.
     let mut body = Vec::with_capacity(len);
     let whole = reader.append(&mut body, len, &mut |_| {});
     if !whole.map_err(|_| NetError::Closed)? {
@@ -439,7 +446,8 @@ fn read_frame(reader: &mut impl Inlet) -> Result<Option<Frame>, NetError> {
     Ok(Some(Frame::from_parts(&head, body)?))
 }
 
-/// Fills `buffer`; `false` at the end, which may only come before its first byte.
+/// Fills `buffer`. Returns `false` if the stream ends before its first byte. Fails if it ends
+/// later.
 fn fill(reader: &mut impl Read, buffer: &mut [u8]) -> Result<bool, NetError> {
     let mut n = 0;
     while n < buffer.len() {

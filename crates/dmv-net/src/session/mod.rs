@@ -1,8 +1,12 @@
-//! Sessions: the engine at work on a connection and a repository.
+//! Sessions: one run of the protocol between a connection and a repository.
 //!
-//! A session runs on the thread that calls it. Objects are checked when they come and kept out of
-//! sight until the engine asks for them to be kept; a session that ends early keeps what it has
-//! checked, so that the next need not send it again. Refs move at the very end.
+//! This room moves frames ([`Link`]), runs the engine of [`sync`](crate::sync), and stores or reads
+//! the objects. It may use `sync` and `wire`, and it knows no addresses. The transports and the
+//! program use it: [`Client`] and [`serve`].
+//!
+//! A session runs on the thread that calls it. It checks objects as they arrive. No reader sees
+//! them until the engine requests that they be published. A session that is cut keeps the objects
+//! that it has checked, so the next session does not receive them again. Refs move last.
 
 mod client;
 mod held;
@@ -27,81 +31,83 @@ use dmv_core::object::ObjectError;
 use dmv_core::repo::{RefMoved, RepoError};
 use dmv_core::store::StoreError;
 
-/// What can go wrong between peers.
+/// Every failure between peers.
 #[derive(Debug, thiserror::Error)]
 pub enum NetError {
-    /// The other end cannot be reached.
+    /// The other side cannot be reached.
     #[error("cannot reach {place}: {why}")]
     Unreachable {
-        /// Where it should be.
+        /// The address.
         place: String,
-        /// What the system or the helper program says.
+        /// The reason, from the system or the helper program.
         why: String,
     },
-    /// Nor through the relay that the user has named.
+    /// The other side cannot be reached, and neither through the relay that the user has set.
     #[error("cannot reach {place}: {why}")]
     NotAtRelay {
-        /// Where it should be.
+        /// The address.
         place: String,
-        /// What is known about it.
+        /// What is known about the failure.
         why: String,
-        /// Whether the relay at least has let us in.
+        /// Whether at least the relay accepted the connection.
         met: bool,
     },
     /// The program that makes the connection cannot be run.
     #[error("cannot reach {place}: cannot run {program}: {source}")]
     NoProgram {
-        /// Where the connection was to lead.
+        /// The address.
         place: String,
-        /// Its name.
+        /// The program's name.
         program: String,
-        /// The system's answer.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The other end refuses this user or key, or is not the one it should be.
+    /// The other side refuses this user or key, or it is not the expected peer.
     #[error("{place} does not let us in: {why}")]
     NotLetIn {
-        /// Where it is.
+        /// The address.
         place: String,
-        /// What it said.
+        /// The other side's message.
         why: String,
     },
     /// The connection ended before the session did.
     #[error("the connection was cut")]
     Closed,
-    /// The other end is there and does nothing, or nearly so.
+    /// The other side is silent, or nearly so, for longer than this side's patience.
     #[error("the other side has moved next to nothing for {} s", .0.as_secs())]
     Stalled(std::time::Duration),
-    /// The other end has said nothing but that it works.
+    /// The other side has only sent [`Working`](crate::wire::Message::Working) for longer than this
+    /// side accepts.
     #[error("the other side has done nothing but work for {} s", .0.as_secs())]
     Endless(std::time::Duration),
-    /// Something else than DMV answers.
+    /// The other side does not speak the dmv protocol. The text is what it sent.
     #[error("the other side is no dmv: it says '{}'", .0.escape_debug())]
     NotDmv(String),
-    /// The other end speaks another version.
+    /// The other side speaks another version.
     #[error("the other side speaks another version: {0}")]
     Version(String),
-    /// The other end gave up and said why.
+    /// The other side gave up, with this code and text.
     #[error("the other side: {1}")]
     Peer(Code, String),
-    /// The other end broke the protocol. Nothing of what it wanted was done.
+    /// The other side broke the protocol. Nothing that it requested was done.
     #[error("the other side broke the protocol: {0}")]
     Protocol(&'static str),
     /// The transfer failed.
     #[error(transparent)]
     Sync(SyncError),
-    /// The other end holds only a part, as it says, and lacks something that was wanted.
+    /// The other side says that it is partial, and it lacks something that was wanted.
     #[error("{}", lacking(absent.as_deref()))]
     Partial {
-        /// What it holds.
+        /// What it stores.
         held: Box<PeerSlice>,
-        /// What turned out to be lacking; `None`: it is certain from what it holds.
+        /// The objects that it lacks. `None`: what it stores already shows that it cannot give
+        /// everything.
         absent: Option<Box<SyncError>>,
     },
     /// This side's repository failed.
     #[error(transparent)]
     Repo(#[from] RepoError),
-    /// The address makes no sense.
+    /// The address is malformed.
     #[error("'{}' is no address of a repository: {why}", url.escape_debug())]
     BadUrl {
         /// The address.
@@ -109,7 +115,7 @@ pub enum NetError {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// The user asked to stop.
+    /// The user interrupted the command.
     #[error("interrupted")]
     Cancelled,
 }
@@ -150,7 +156,7 @@ impl From<StoreError> for NetError {
 }
 
 impl NetError {
-    /// What the other side is told, if it may still listen.
+    /// Returns the code that the other side gets; `None` if there is no point in sending one.
     fn code(&self) -> Option<Code> {
         Some(match self {
             NetError::Closed
@@ -179,7 +185,7 @@ impl NetError {
         })
     }
 
-    /// Whether the other side did what no honest one does.
+    /// Returns whether the other side did something that no honest peer does.
     fn is_malice(&self) -> bool {
         matches!(
             self,
@@ -193,9 +199,9 @@ impl NetError {
 pub struct Summary {
     /// What went over the connection.
     pub traffic: Traffic,
-    /// Refs that moved, or should have.
+    /// Refs that moved, and refs that were refused.
     pub refs: Vec<RefMoved>,
 }
 
-/// This program, for the other side's messages.
+/// This program and its version, for the other side's messages.
 const AGENT: &str = concat!("dmv ", env!("CARGO_PKG_VERSION"));

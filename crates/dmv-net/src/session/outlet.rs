@@ -1,4 +1,5 @@
-//! Where the bytes of a connection go, and how long what is sent stays in memory.
+//! The writing end of a connection, as bytes, and how long sent data stays in memory.
+//! [`Link`](super::Link) writes frames to it; the transports implement it.
 
 use super::queue::Held;
 use super::waiting::Counted;
@@ -7,14 +8,14 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Takes the bytes of a connection.
+/// A destination of a connection's bytes.
 pub trait Outlet: Write {
-    /// Takes the first bytes of a part, and returns how many. They may stay where they are until
-    /// nobody needs them any more.
+    /// Takes bytes from the start of `part` and returns how many. An outlet may hold on to them, in
+    /// place, until they are no longer needed.
     fn write_part(&mut self, part: &Part) -> io::Result<usize>;
 }
 
-/// A stream that has written what it has taken, like a pipe.
+/// A stream that has written all bytes that it accepted, like a pipe.
 pub struct Plain<W>(pub W);
 
 impl<W: Write> Write for Plain<W> {
@@ -40,8 +41,8 @@ impl<W: Outlet> Outlet for Counted<W> {
     }
 }
 
-/// A part of a frame's body. What the frame takes of the memory for frames on their way is given
-/// back with the last part of it.
+/// A part of a frame's body. The frame's share of the memory for data in transit is returned when
+/// the last of its parts is dropped.
 #[derive(Clone)]
 pub struct Part {
     whole: Arc<(Frame, Held<Frame>)>,
@@ -49,14 +50,14 @@ pub struct Part {
 }
 
 impl Part {
-    /// The body from byte `from` on.
+    /// Returns the body from byte `from` on.
     pub fn of(frame: Frame, held: Held<Frame>, from: usize) -> Part {
         let at = from..frame.parts().1.len();
         let whole = Arc::new((frame, held));
         Part { whole, at }
     }
 
-    /// Its first bytes, at most so many.
+    /// Returns its first bytes, at most `most`.
     pub fn first(&self, most: usize) -> Part {
         let end = self.at.end.min(self.at.start + most);
         Part {
@@ -65,7 +66,7 @@ impl Part {
         }
     }
 
-    /// Leaves out the first `n` bytes.
+    /// Skips the first `n` bytes.
     pub fn pass(&mut self, n: usize) {
         self.at.start += n;
     }

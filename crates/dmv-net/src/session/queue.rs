@@ -1,49 +1,53 @@
-//! A short queue between two threads, bounded by number and by bytes: whoever puts in waits.
+//! A short queue between two threads, bounded by items and by bytes. The thread that adds an item
+//! waits for room.
 //!
-//! All queues of a process share a room. When it gets full, a queue holds no more than is left for
-//! others: many of them come to the same share, whichever began first. A little is always taken, so
-//! that no queue waits for another.
+//! All queues of a process share one memory budget. When it runs low, a queue gets at most as much
+//! as is left for others. So many queues end up with equal shares, whichever was first. Each queue
+//! may always use a small amount, so that no queue waits for another.
 
 use dmv_core::memory::Room;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// Frames that may lie in a queue. More than a receiver's open requests, so that a sender that is
-/// busy sending never keeps its receiver from asking: neither waits for the other.
+/// The most frames in a queue. This is more than a receiver's open requests. So a busy sender never
+/// keeps its receiver from sending a request, and the two never wait for each other.
 const MAX_ITEMS: usize = 16;
-/// Bytes that may lie in it or be held, unless there is a single item: what one peer can make us
-/// hold each way. QUIC holds frames until the other side has them: two or three of 1 MiB fill its
-/// window, and as many are made meanwhile.
+/// The most bytes in a queue or held, unless there is only one item. This is how much memory one
+/// peer can use in each direction.
+///
+/// QUIC holds frames until the other side acknowledges them. Two or three frames of 1 MiB fill its
+/// window, and the same number is prepared meanwhile.
 const MAX_BYTES: usize = 6 << 20;
-/// Those of them that are taken whether or not others leave room: more than the requests that may
-/// be open at once, and a frame of the usual size.
+/// The bytes that a queue may use even if the shared budget is used up. They are enough for the
+/// requests that may be open at once and for a frame of the usual size.
 const OWN_BYTES: usize = 5 << 18;
 
-/// The end that puts in. The other end hears that it is gone when what was put in is taken.
+/// The end that adds items. When it is dropped, the other end first takes the remaining items.
 pub struct Giver<T>(Arc<Shared<T>>);
 
-/// The end that takes out.
+/// The end that takes items.
 pub struct Taker<T>(Arc<Shared<T>>);
 
-/// Why nothing could be put in.
+/// Why an item was not added.
 pub enum Refused<T> {
-    /// There is no room yet; the item comes back.
+    /// There is no room yet. The item comes back.
     Full(T),
-    /// Nobody takes out any more.
+    /// The taking end is gone.
     Gone,
 }
 
-/// Why there is nothing to take.
+/// Why there is no item to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nothing {
-    /// Nothing has come.
+    /// No item has arrived yet.
     Yet,
-    /// Nothing will come.
+    /// No item will arrive any more.
     Ever,
 }
 
-/// The bytes of an item that was taken out and still needs its memory, until this is dropped.
+/// The bytes of an item that was taken but still needs its memory. They count until this is
+/// dropped.
 pub struct Held<T>(Arc<Shared<T>>, usize);
 
 struct Shared<T> {
@@ -54,15 +58,15 @@ struct Shared<T> {
 
 struct State<T> {
     items: VecDeque<(T, usize)>,
-    /// Of items that lie here or are held, and of one that is awaited.
+    /// The bytes of items in the queue, of held items, and of the reservation.
     bytes: usize,
-    /// Of one that is awaited.
+    /// The bytes that are reserved for the next item.
     awaited: usize,
     is_given: bool,
     is_taken: bool,
 }
 
-/// Both ends of a queue.
+/// Makes both ends of a queue that uses the process's budget for data in transit.
 pub fn queue<T>() -> (Giver<T>, Taker<T>) {
     queue_in(Room::for_transit())
 }
@@ -83,7 +87,8 @@ fn queue_in<T>(room: Room) -> (Giver<T>, Taker<T>) {
 }
 
 impl<T> State<T> {
-    /// Whether so many bytes may be put in for what is awaited, of `left` that no queue has.
+    /// Returns whether an item of `bytes` may be added in place of the reservation, when `left`
+    /// bytes of the shared budget are free.
     fn fits(&self, bytes: usize, left: usize) -> bool {
         let (all, left) = (self.bytes - self.awaited + bytes, left + self.awaited);
         self.items.is_empty() && self.bytes == self.awaited
@@ -98,7 +103,7 @@ impl<T> Shared<T> {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Keeps room for an item of so many bytes, instead of what was awaited.
+    /// Reserves `bytes` for an item, in place of the former reservation.
     fn awaits(&self, state: &mut State<T>, bytes: usize) {
         self.room.overdraw(bytes);
         self.room.give_back(state.awaited);
@@ -112,7 +117,7 @@ impl<T> Shared<T> {
         self.changed.notify_all();
     }
 
-    /// Waits for a change, not beyond `end`. `None`: the time is up.
+    /// Waits for a change until `end`. Returns `None` if the time is up.
     fn wait<'g>(
         &self,
         state: MutexGuard<'g, State<T>>,
@@ -126,7 +131,7 @@ impl<T> Shared<T> {
 }
 
 impl<T> Giver<T> {
-    /// Puts in an item of so many bytes, waiting for room at most so long.
+    /// Adds an item of `bytes`. Waits for room, at most `wait`.
     pub fn give(&self, item: T, bytes: usize, wait: Duration) -> Result<(), Refused<T>> {
         match self.until_it_fits(bytes, wait) {
             Ok(state) => {
@@ -138,8 +143,8 @@ impl<T> Giver<T> {
         }
     }
 
-    /// Puts in a small item whether there is room or not: the last, by which the other side learns
-    /// why there are no more.
+    /// Adds a small item even if there is no room: the last one, from which the other side learns
+    /// why no more follow.
     pub fn give_last(&self, item: T, bytes: usize) {
         let state = self.0.lock();
         if state.is_taken {
@@ -154,7 +159,7 @@ impl<T> Giver<T> {
         self.0.changed.notify_all();
     }
 
-    /// Waits at most so long until there is room for so many bytes, and keeps it for the next item.
+    /// Waits until there is room for `bytes`, at most `wait`, and reserves it for the next item.
     pub fn wait(&self, bytes: usize, wait: Duration) -> Result<(), Refused<()>> {
         let mut state = self.until_it_fits(bytes, wait)?;
         self.0.awaits(&mut state, bytes);
@@ -179,7 +184,7 @@ impl<T> Giver<T> {
         }
     }
 
-    /// Puts in an item, waiting for room without an end. `false`: nobody takes out any more.
+    /// Adds an item and waits for room without a limit. Returns `false` if the taking end is gone.
     pub fn give_patiently(&self, mut item: T, bytes: usize) -> bool {
         loop {
             match self.give(item, bytes, Duration::from_secs(60)) {
@@ -192,12 +197,13 @@ impl<T> Giver<T> {
 }
 
 impl<T> Taker<T> {
-    /// Takes the oldest item, waiting for one at most so long.
+    /// Takes the oldest item. Waits for one, at most `wait`.
     pub fn take(&self, wait: Duration) -> Result<T, Nothing> {
         self.take_held(wait).map(|(item, _)| item)
     }
 
-    /// The same, where the item's memory is needed for longer.
+    /// Does the same for an item whose memory is needed longer: its bytes count until [`Held`] is
+    /// dropped.
     pub fn take_held(&self, wait: Duration) -> Result<(T, Held<T>), Nothing> {
         let end = Instant::now() + wait;
         let mut state = self.0.lock();
@@ -234,7 +240,7 @@ impl<T> Drop for Taker<T> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.is_taken = false;
-        // Nobody will look at them.
+        // No thread will take the remaining items.
         let items = std::mem::take(&mut state.items);
         let bytes = items.iter().map(|(_, bytes)| bytes).sum();
         state.bytes -= bytes;
@@ -314,7 +320,7 @@ mod tests {
             assert!(!is_full(late.0.give((), OWN_BYTES - MIB, AT_ONCE)));
             assert!(is_full(late.0.give((), 1, AT_ONCE)));
         }
-        // Who began first gets no more than others when it goes on.
+        // The queue that was first gets no more than the others when it continues.
         for _ in 0..4 {
             assert_eq!(queues[0].1.take(AT_ONCE), Ok(()));
         }

@@ -1,4 +1,7 @@
-//! The side that was connected to.
+//! The server's side of a session: the repository that accepted the connection.
+//!
+//! [`serve`] answers one client. The program and the transports call it, once per connection. Which
+//! clients are admitted is decided before it is called.
 
 use super::client::hello;
 use super::held::held_by;
@@ -19,12 +22,13 @@ use std::collections::BTreeSet;
 #[derive(Clone, Copy, Debug)]
 pub struct Grant {
     access: Access,
-    /// Why it may do no more, to be told.
+    /// Why it may only read, for the Hello.
     read_only: Option<ReadOnly>,
 }
 
 impl Grant {
-    /// To fetch and push, unless there is a `limit` or nothing can be written into `repo`.
+    /// Grants fetches and pushes. Grants fetches only if there is a `limit` or `repo` cannot be
+    /// written.
     pub fn of(repo: &Repo, limit: Option<ReadOnly>) -> Grant {
         let unwritable = repo.refs().is_read_only().then_some(ReadOnly::Repository);
         let read_only = unwritable.or(limit);
@@ -46,15 +50,16 @@ impl From<Access> for Grant {
 /// What a served session did.
 #[derive(Debug, Default)]
 pub struct Served {
-    /// Refs that the client had moved.
+    /// The refs that the client moved, and those that were refused.
     pub moved: Vec<RefMoved>,
     /// What went over the connection.
     pub traffic: Traffic,
 }
 
-/// Answers one client until it says goodbye. `asked` goes into the log of operations.
+/// Answers one client until it ends the session.
 ///
-/// A client that breaks the protocol is told so and left.
+/// `asked` goes into the operation log. If the client breaks the protocol, the server sends it
+/// Failed and closes the connection.
 pub fn serve(
     repo: &Repo,
     mut link: Link,
@@ -74,7 +79,7 @@ pub fn serve(
     done.map(|()| served)
 }
 
-/// Tells a client why it cannot be served, and leaves it. Returns the reason.
+/// Tells a client why it is not served, and closes the connection. Returns the reason.
 pub fn refuse(mut link: Link, why: NetError) -> NetError {
     let code = why.code().unwrap_or(Code::Failed);
     link.say_last(&Message::Failed(code, clipped(&why.to_string())));
@@ -82,8 +87,8 @@ pub fn refuse(mut link: Link, why: NetError) -> NetError {
     why
 }
 
-/// Text within the protocol's limit. What does not fit is left out in the middle: a long path is there,
-/// and the reason stands at the end.
+/// Shortens a text to the protocol's limit. Leaves out its middle, where a long path is: the reason
+/// stands at the end.
 fn clipped(text: &str) -> String {
     const MARK: &str = " … ";
     if text.len() <= MAX_TEXT_BYTES {
@@ -117,7 +122,7 @@ fn answer(
         return Err(NetError::Protocol("a greeting was expected"));
     };
     link.greeted(&client);
-    // From the first question on until the connection ends.
+    // Lives from the first Keep until the connection ends: until then nothing is freed.
     let mut keeper = None;
     loop {
         match link.hear(job) {
@@ -193,13 +198,13 @@ fn push(
     if access < Access::Write {
         return Ok(vec![Outcome::Refused; updates.len()]);
     }
-    // Nobody could fetch from a repository with more.
+    // With more refs than this, no client could fetch: its limit is the same.
     let mut room = MAX_REFS.saturating_sub(repo.offered()?.refs.len());
     let mut keys = BTreeSet::new();
-    // What is found here is relied on until refs name it.
+    // The transfer relies on objects that are stored already. They must stay until refs name them.
     let _kept = repo.keep_all()?;
     let mut outcomes = Vec::new();
-    // What cannot be taken is not worth a transfer.
+    // Updates that are refused anyway need no transfer.
     let mut tried = Vec::new();
     for update in updates {
         let update = RefUpdate {

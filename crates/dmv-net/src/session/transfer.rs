@@ -1,4 +1,6 @@
-//! One transfer: the engine between a connection and a store.
+//! One transfer: runs the engine of [`sync`](crate::sync) between a connection and a store.
+//!
+//! [`receive`] and [`pick`] drive a receiver, [`send`] a sender. Client and server use all of them.
 
 use super::NetError;
 use super::link::Link;
@@ -11,22 +13,22 @@ use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::repo::Repo;
 use dmv_core::store::{CheckedObject, CheckedRecord, Gather, Incoming, Outgoing};
 
-/// Bytes taken in after which they are made durable for the first time; then at each doubling,
-/// up to [`KEEP_BYTES`].
+/// Bytes of received objects after which they are made durable for the first time. After that, they
+/// are made durable at each doubling, up to [`KEEP_BYTES`].
 const FIRST_KEEP_BYTES: u64 = 1 << 20;
-/// Bytes that a loss of power can cost at most, once so many have come.
+/// The greatest number of received bytes that are not durable. A power loss costs at most these.
 const KEEP_BYTES: u64 = 256 << 20;
 
-/// Takes in everything that `goal` asks for. When it returns, all of it is here and verified.
+/// Receives everything that `goal` wants. When it returns, all objects are stored and verified.
 ///
-/// Cut off, it keeps what has come, unless the peer was malicious.
+/// If it is cut, it keeps the objects that it has checked, unless the peer was malicious.
 pub fn receive(repo: &Repo, link: &mut Link, goal: Goal, job: &Job) -> Result<(), NetError> {
     let receiver = Receiver::new(goal, repo.objects())?;
     take_all(repo, repo.objects(), link, receiver, job).map(drop)
 }
 
-/// Takes in what is under `roots` and not among `objects`, as far as the other side has it. Returns what
-/// it does not have.
+/// Receives what is under `roots` and absent from `objects`, as far as the other side has it.
+/// Returns the objects that the other side lacks.
 pub fn pick(
     repo: &Repo,
     objects: &dyn ObjectRead,
@@ -59,16 +61,16 @@ fn take_all(
     let done = taking.run(link);
     link.traffic.round_trips += taking.receiver.round_trips();
     match done {
-        // What has come is good by itself; the tail of a malicious peer's is not worth a sync.
+        // Each received object was checked. But a malicious peer's last ones are not worth a sync.
         Err(e) if e.is_malice() => Err(e),
         Err(e) => {
-            // The first failure is the one to report.
+            // A failure here is ignored: the first failure is the one to report.
             let _ = taking.keep();
             Err(e)
         }
         Ok(()) => {
             taking.keep()?;
-            // Before a ref names what lies above it.
+            // Record where history ends before any ref names commits above.
             let (ends, passed) = (taking.receiver.boundary(), taking.receiver.passed());
             repo.note_boundary(&ends, passed)?;
             Ok(taking.receiver)
@@ -78,12 +80,12 @@ fn take_all(
 
 struct Taking<'r> {
     repo: &'r Repo,
-    /// What is here, as far as it counts.
+    /// The stored objects that count as present.
     objects: &'r dyn ObjectRead,
     job: &'r Job,
     receiver: Receiver,
     incoming: Option<Incoming<'r>>,
-    /// Bytes of objects that came, and how many of them are durable.
+    /// The bytes of received objects, and below, how many of them are durable.
     bytes: u64,
     kept_bytes: u64,
 }
@@ -111,7 +113,7 @@ impl<'r> Taking<'r> {
         }
     }
 
-    /// Says how much is still to come, for whoever watches.
+    /// Tells the job's progress how many bytes are still to come.
     fn foresee(&self) {
         if let Some((bytes, bound)) = self.receiver.ahead() {
             self.job.progress.foresee(bytes, bound);
@@ -178,7 +180,7 @@ impl<'r> Taking<'r> {
         Ok(())
     }
 
-    /// Makes what has come durable and readable.
+    /// Makes the received objects durable and readable.
     fn keep(&mut self) -> Result<(), NetError> {
         self.kept_bytes = self.bytes;
         match self.incoming.take() {
@@ -195,7 +197,7 @@ impl<'r> Taking<'r> {
     }
 }
 
-/// Gives out what the receiver asks for, from its first message, which has been read already.
+/// Sends the objects that a receiver requests. `want` is its first message, already received.
 pub fn send(
     repo: &Repo,
     link: &mut Link,
@@ -258,12 +260,13 @@ struct Giving<'l> {
     link: &'l mut Link,
     job: &'l Job,
     body: Vec<u8>,
-    /// What had been sent when there was room for more the last time.
+    /// The value of `bytes_sent` when there was last room for another frame.
     made_room: u64,
 }
 
 impl Giving<'_> {
-    /// Waits for room before the next frame is read: who waits for a slow peer holds none.
+    /// Waits for room before the next frame is read from the store. So a sender that waits for a
+    /// slow peer holds no frame in memory.
     fn make_room(&mut self) -> Result<(), NetError> {
         if self.made_room != self.link.traffic.bytes_sent {
             self.link.make_room()?;

@@ -1,8 +1,8 @@
-//! Waiting for the other side: for how long, and what counts as a sign of life.
+//! Waiting for the other side: for how long, and which signs count as progress.
 //!
-//! Bytes that move and messages show that it gets on. That it says that it works shows only that it
-//! is there. Which of this all has come is counted by the threads that read and write, so that it is
-//! noticed also where whole frames find no room.
+//! Bytes that move, and messages, show progress. A Working message only shows that the peer is
+//! alive. The threads that read and write count these signs, so that they are noticed even when no
+//! complete frame finds room in a queue. [`Link`](super::Link) uses this.
 
 use super::NetError;
 use crate::wire::{Frame, Message};
@@ -11,51 +11,54 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What the other side has to move within the patience it is given, either way, or say in whole
-/// messages, to get on: much less than a bad telephone line carries.
+/// The bytes that the other side must move within the patience, in either direction, unless it
+/// sends a complete message. Even a bad telephone line carries much more.
 const LEAST_BYTES: u64 = 16 << 10;
-/// How many patiences a side is waited for that only says that it works. Long work that says nothing
-/// else, like a walk through all of a store, takes less; a place is not held for ever.
+/// How many times its patience a side waits for a peer that only sends Working. Long silent work,
+/// such as a walk through a complete store, takes less. But the peer does not keep its place
+/// forever.
 pub const LONGEST: u32 = 24;
-/// How often this side says that it works, for each patience of the other's: one that comes late or
-/// finds this side waiting for a moment is not missed.
+/// How often this side sends Working within the other side's patience. The other side then
+/// tolerates one that is late, or one that is left out because this side was just waiting.
 const TIMES: u32 = 4;
-/// But not more often.
+/// The shortest time between two Working messages.
 const LEAST_PAUSE: Duration = Duration::from_millis(100);
-/// And at least so often: what lies between may forget a connection that is silent.
+/// The longest time between two Working messages: a device on the way may forget a silent
+/// connection.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// How often to look whether the other side has greeted.
+/// How often to check whether the other side's Hello has arrived.
 const UNTIL_GREETED: Duration = Duration::from_millis(250);
-/// Milliseconds that stand for "never".
+/// A pause that means: never send Working.
 const NEVER: u64 = u64::MAX;
 
-/// What both sides of a connection show of themselves.
+/// What both sides of a connection show of their activity. The link's threads share it.
 #[derive(Default)]
 pub struct Signs {
-    /// Bytes that went through it, both ways, but for those that say that somebody works.
+    /// The bytes that moved in either direction, without those of Working messages.
     moved: AtomicU64,
-    /// How often the other side has said so.
+    /// How many Working messages have arrived.
     worked: AtomicU64,
-    /// This side waits for the other, and does not work.
+    /// Whether this side waits for the other, so that it is not busy.
     waits: AtomicBool,
-    /// How often this side says that it works; 0: the other has not greeted.
+    /// How often this side sends Working, in milliseconds. 0: the other side's Hello has not
+    /// arrived.
     pause_millis: AtomicU64,
 }
 
 impl Signs {
-    /// Notes whether this side waits for the other.
+    /// Records whether this side waits for the other.
     pub fn is_waiting(&self, waits: bool) {
         self.waits.store(waits, Ordering::Relaxed);
     }
 
-    /// The other side hears that this one works, if it has such patience.
+    /// Records the other side's patience; `None` if it does not know Working.
     pub fn is_heard_by(&self, patience: Option<Duration>) {
         let pause = patience.map(|patience| (patience / TIMES).clamp(LEAST_PAUSE, LONGEST_PAUSE));
         let millis = pause.map_or(NEVER, |pause| pause.as_millis() as u64);
         self.pause_millis.store(millis, Ordering::Relaxed);
     }
 
-    /// How long this side may be silent before somebody looks whether it works.
+    /// Returns how long this side may be silent before it must check whether to send Working.
     pub fn pause(&self) -> Duration {
         match self.pause_millis.load(Ordering::Relaxed) {
             0 => UNTIL_GREETED,
@@ -64,57 +67,57 @@ impl Signs {
         }
     }
 
-    /// Whether this side is to say that it works.
+    /// Returns whether this side should send Working.
     pub fn is_working(&self) -> bool {
         let is_heard = !matches!(self.pause_millis.load(Ordering::Relaxed), 0 | NEVER);
         is_heard && !self.waits.load(Ordering::Relaxed)
     }
 
-    /// Notes bytes that came or went.
+    /// Counts bytes that arrived or were sent.
     pub fn moved(&self, bytes: usize) {
         self.moved.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Notes a frame that was sent.
+    /// Counts a frame that was sent. The bytes of Working do not count.
     pub fn went(&self, frame: &Frame) {
         if is_working(frame) {
             self.moved.fetch_sub(frame.wire_len(), Ordering::Relaxed);
         }
     }
 
-    /// Notes that the other side has said that it works.
+    /// Counts a Working message that arrived.
     pub fn came_working(&self, frame: &Frame) {
         self.moved.fetch_sub(frame.wire_len(), Ordering::Relaxed);
         self.worked.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Whether a frame says that its sender works.
+/// Returns whether a frame is a [`Message::Working`].
 pub fn is_working(frame: &Frame) -> bool {
-    // Long ones are decoded by whoever they are for.
+    // Only a message of one byte can be Working. Longer ones are not decoded twice.
     matches!(frame, Frame::Message(bytes)
         if bytes.len() == 1 && Message::decode(bytes) == Ok(Message::Working))
 }
 
-/// How long the other side has been waited for. Time in which nobody waits for it does not count.
+/// How long this side has waited for the other. Only time that is spent waiting counts.
 #[derive(Default)]
 pub struct Waiting {
-    /// `None`: it is this process, which has no reason to stall.
+    /// This side's patience. `None`: the other side is in this process and cannot stall.
     patience: Option<Duration>,
-    /// What it shows of itself.
+    /// The signs that both sides show.
     pub signs: Arc<Signs>,
-    /// How much had moved when it last got on.
+    /// The moved bytes at the other side's last progress.
     mark: u64,
-    /// How long it has been waited for since.
+    /// The time spent waiting since then.
     spent: Duration,
-    /// How often it had said that it works when that was last looked at.
+    /// The number of Working messages at the last check.
     worked: u64,
-    /// How long it has been waited for since then, or since it got on.
+    /// The time spent waiting since the last Working message or the last progress.
     silent: Duration,
 }
 
 impl Waiting {
-    /// Waits so long for a side that shows these signs.
+    /// Waits with this patience for a side that shows these signs.
     pub fn new(patience: Duration, signs: Arc<Signs>) -> Waiting {
         Waiting {
             patience: Some(patience),
@@ -123,23 +126,25 @@ impl Waiting {
         }
     }
 
-    /// Waits for this long, where it waits for another process.
+    /// Sets the patience, unless the other side is in this process.
     pub fn be_patient(&mut self, time: Duration) {
         self.patience = self.patience.map(|_| time);
     }
 
-    /// How long it waits for another process.
+    /// Returns the patience; `None` if the other side is in this process.
     pub fn patience(&self) -> Option<Duration> {
         self.patience
     }
 
-    /// The other side has got on.
+    /// Records progress: both times start again.
     pub fn is_answered(&mut self) {
         self.mark = self.signs.moved.load(Ordering::Relaxed);
         (self.spent, self.silent) = (Duration::ZERO, Duration::ZERO);
     }
 
-    /// Somebody has waited for so long.
+    /// Adds `time` spent waiting. Fails with [`NetError::Stalled`] if the other side was silent for
+    /// longer than the patience. Fails with [`NetError::Endless`] if it only sent Working for
+    /// [`LONGEST`] times the patience.
     pub fn spent(&mut self, time: Duration) -> Result<(), NetError> {
         let moved = self.signs.moved.load(Ordering::Relaxed);
         if moved.saturating_sub(self.mark) >= LEAST_BYTES {
@@ -173,7 +178,7 @@ pub struct Counted<S> {
 }
 
 impl<S> Counted<S> {
-    /// Counts into `signs`.
+    /// Counts the bytes of `stream` in `signs`.
     pub fn new(stream: S, signs: &Arc<Signs>) -> Counted<S> {
         let signs = signs.clone();
         Counted { stream, signs }
@@ -184,7 +189,7 @@ impl<S> Counted<S> {
         moved
     }
 
-    /// The stream, and where its bytes are counted.
+    /// Returns the stream, and where its bytes are counted.
     pub(super) fn parts(&mut self) -> (&mut S, &Signs) {
         (&mut self.stream, &self.signs)
     }
@@ -218,7 +223,7 @@ mod tests {
         Waiting::new(SECOND * 10, Arc::default())
     }
 
-    /// Waits second after second, at most `most`; what ends it, and when.
+    /// Spends seconds waiting, at most `most`. Returns how many passed and the error that ended it.
     fn ends(waiting: &mut Waiting, most: u32, each: impl Fn(&Waiting)) -> (u32, Option<NetError>) {
         for n in 1..=most {
             each(waiting);
@@ -241,13 +246,13 @@ mod tests {
         assert!(matches!(why, Some(NetError::Stalled(_))), "{why:?}");
         assert_eq!(after, 11);
         let (after, why) = ends(&mut waiting(), 1000, |w| {
-            // What says so has been counted when it was read.
+            // The reader counts the bytes of a Working frame before it is known to be one.
             moves(6)(w);
             works(w);
         });
         assert!(matches!(why, Some(NetError::Endless(_))), "{why:?}");
         assert_eq!(after, 241);
-        // A little besides is no progress either; enough of it is.
+        // A few more bytes are no progress either. Enough bytes are.
         let (after, why) = ends(&mut waiting(), 1000, |w| {
             moves(6 + 40)(w);
             works(w);
@@ -259,7 +264,7 @@ mod tests {
                 .1
                 .is_none()
         );
-        // An answer lets both begin anew.
+        // An answer starts both times again.
         let mut waiting = waiting();
         assert!(ends(&mut waiting, 10, |_| {}).1.is_none());
         waiting.is_answered();

@@ -1,10 +1,12 @@
-//! Lists that end where their limit says, before memory is taken for more.
+//! Decoding of lists with a limit. A list that is too long fails before memory is allocated for the
+//! rest. Used by [`wire`](super) alone.
 
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Reads a list of at most `MAX` items. For `#[serde(deserialize_with)]`.
+/// Reads a list of at most `MAX` items, for `#[serde(deserialize_with)]`. Fails at the first item
+/// beyond `MAX`.
 pub fn at_most<'de, D, T, const MAX: usize>(input: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
