@@ -1,8 +1,8 @@
-//! Bytes over one bare QUIC stream, with the settings of this program's own connections: what
-//! `dmv clone dmv://KEY` is measured against.
+//! Bytes over one bare QUIC stream, with the settings of DMV's own connections. A benchmark
+//! compares `dmv clone dmv://KEY` with this.
 //!
-//! `bare_stream send` prints an address and then gives each visitor the bytes that it asks for;
-//! `bare_stream take ADDRESS BYTES` takes so many and drops them.
+//! `bare_stream send` prints an address, and then sends each client as many bytes as it requests.
+//! `bare_stream take ADDRESS BYTES` receives that many bytes and drops them.
 
 use dmv_core::repo::{Access, PeerKey};
 use dmv_net::identity::DeviceKey;
@@ -17,10 +17,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 const PROTOCOL: &[u8] = b"dmv-bare/1";
-/// As large as the frames of a session.
+/// The size of a session's frames.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// Sends as many bytes as are asked for, to everybody.
+/// A service that sends each client as many bytes as it requests.
 struct Bytes;
 
 impl Service for Bytes {
@@ -91,7 +91,7 @@ async fn take(address: &PeerAddress, bytes: u64) -> Outcome {
 }
 
 fn main() -> Outcome {
-    // As many threads as a session has.
+    // The number of threads of a session.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

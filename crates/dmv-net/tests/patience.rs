@@ -1,4 +1,4 @@
-//! Peers that are there and do nothing, or nearly so: waiting for them ends.
+//! Peers that are silent, or nearly so: a side does not wait for them forever.
 
 use dmv_core::job::Job;
 use dmv_net::session::{Link, NetError};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const PATIENCE_MILLIS: u32 = 400;
 const PATIENCE: Duration = Duration::from_millis(PATIENCE_MILLIS as u64);
 
-/// A link, and what its other end reads from and writes to.
+/// Makes a link, and the pipes that its other end reads and writes.
 fn link() -> io::Result<(Link, PipeReader, PipeWriter)> {
     let ((down, to_us), (up, to_them)) = (io::pipe()?, io::pipe()?);
     let mut link = Link::over(down, to_them);
@@ -51,7 +51,7 @@ fn a_peer_that_sends_a_byte_now_and_then_is_left() -> io::Result<()> {
     Ok(())
 }
 
-/// Objects of a few bytes are no sign of life; nothing bounds how many there may be.
+/// Objects of a few bytes are no progress, because nothing limits their number.
 #[test]
 fn a_peer_that_sends_tiny_objects_for_ever_is_left() -> io::Result<()> {
     let (mut link, _up, mut to_us) = link()?;
@@ -104,12 +104,12 @@ fn a_peer_that_never_reads_is_left_and_little_is_kept_for_it() -> io::Result<()>
     is_stalled(ended);
     assert!(link.traffic.bytes_sent <= 6 << 20, "{:?}", link.traffic);
     link.say_last(&Message::Bye);
-    // What was said is still in the way; nobody waits for that.
+    // Sent frames still wait for the peer. Closing does not wait for them.
     link.close();
     Ok(())
 }
 
-/// A peer that takes a byte now and then keeps nobody either.
+/// A peer that reads a byte now and then is silent as well.
 #[test]
 fn a_peer_that_reads_a_byte_now_and_then_is_left() -> io::Result<()> {
     let (mut link, mut up, mut to_us) = link()?;
@@ -129,7 +129,7 @@ fn a_peer_that_reads_a_byte_now_and_then_is_left() -> io::Result<()> {
     Ok(())
 }
 
-/// It may keep its other half open for ever.
+/// The peer may leave its other half open forever.
 #[test]
 fn a_peer_that_closes_its_ear_is_left_at_once() -> io::Result<()> {
     let (mut link, up, mut to_us) = link()?;
@@ -166,7 +166,7 @@ fn a_job_that_is_cancelled_stops_waiting_for_room() -> io::Result<()> {
     Ok(())
 }
 
-/// What is cut into single bytes on its way is what was sent.
+/// Bytes that arrive one at a time make the frames that were sent.
 #[test]
 fn frames_may_be_split_anywhere() -> io::Result<()> {
     let (mut link, _up, mut to_us) = link()?;
@@ -188,7 +188,7 @@ fn frames_may_be_split_anywhere() -> io::Result<()> {
     Ok(())
 }
 
-/// The greeting of a side with these extensions.
+/// Makes the Hello of a side with these extensions.
 fn hello(extensions: Vec<Extension>) -> Hello {
     Hello {
         agent: "other".into(),
@@ -199,7 +199,7 @@ fn hello(extensions: Vec<Extension>) -> Hello {
     }
 }
 
-/// Two links with each other.
+/// Makes two connected links.
 fn two_links() -> io::Result<[Link; 2]> {
     let ((down, to_us), (up, to_them)) = (io::pipe()?, io::pipe()?);
     let mut links = [Link::over(down, to_them), Link::over(up, to_us)];
@@ -213,7 +213,7 @@ fn a_side_that_works_for_long_is_waited_for() -> io::Result<()> {
     theirs.greeted(&hello(vec![Extension::works(PATIENCE_MILLIS)]));
     let working = std::thread::spawn(move || {
         std::thread::sleep(PATIENCE * 4);
-        // It has not gone before this was heard.
+        // The other side does not leave before this was received.
         theirs.say(&Message::End).map(|()| theirs)
     });
     let received = ours.receive(&Job::default());
@@ -222,7 +222,7 @@ fn a_side_that_works_for_long_is_waited_for() -> io::Result<()> {
     Ok(())
 }
 
-/// Also by somebody who wants to send, and finds no room.
+/// A side that wants to send and finds no room waits, too.
 #[test]
 fn a_side_that_works_and_reads_nothing_meanwhile_is_waited_for() -> io::Result<()> {
     let [mut ours, mut theirs] = two_links()?;
@@ -247,7 +247,7 @@ fn a_side_that_does_not_know_working_does_not_hear_it() -> io::Result<()> {
     for extensions in [
         Vec::new(),
         vec![Extension::keeps()],
-        // Of another length than we know.
+        // A value with another length than the known one.
         vec![Extension {
             value: vec![1; 8],
             ..Extension::works(PATIENCE_MILLIS)
@@ -261,7 +261,7 @@ fn a_side_that_does_not_know_working_does_not_hear_it() -> io::Result<()> {
     Ok(())
 }
 
-/// Whoever waits does not work: two that wait for each other part.
+/// A waiting side is not busy: two sides that wait for each other disconnect.
 #[test]
 fn two_sides_that_wait_for_each_other_part() -> io::Result<()> {
     let [mut ours, mut theirs] = two_links()?;
@@ -272,7 +272,7 @@ fn two_sides_that_wait_for_each_other_part() -> io::Result<()> {
     let theirs = waiting
         .join()
         .map_err(|_| io::Error::other("it panicked"))?;
-    // Who is a moment later may find that the other has gone.
+    // The later one of the two may find that the other has gone.
     let both = [ours, theirs];
     let stalled = |done: &Result<(), NetError>| matches!(done, Err(NetError::Stalled(_)));
     assert!(both.iter().any(stalled), "{both:?}");

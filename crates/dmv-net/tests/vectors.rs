@@ -1,7 +1,7 @@
 //! The messages of docs/protocol.md, byte by byte.
 //!
-//! With `DMV_WRITE_VECTORS` set the file is written instead of compared. A difference without a
-//! new protocol version is a mistake in the code.
+//! If `DMV_WRITE_VECTORS` is set, the test writes the file instead of comparing it. A difference
+//! without a new protocol version is a mistake in the code.
 
 use dmv_net::wire::{
     Access, Code, Extension, Filter, Frame, Held, Hello, Message, Outcome, ReadOnly, Refs, Unasked,
@@ -19,7 +19,7 @@ fn id(byte: u8) -> [u8; 32] {
     [byte; 32]
 }
 
-/// One of each message, and the corners of their fields.
+/// Returns one message of each type, with extreme values of the fields.
 fn messages() -> Vec<(&'static str, Message)> {
     let hello = |access, extensions| {
         Message::Hello(Hello {
@@ -211,7 +211,7 @@ fn counts_beyond_their_limits_are_refused() {
     assert_eq!(Held::decode(&held((128 << 10) + 1).encode()), None);
     assert_eq!(Held::decode(&[&held(9).encode()[..], &[0]].concat()), None);
     assert_eq!(Held::decode(&[]), None);
-    // A length that says more than there is takes no memory.
+    // A length beyond the end of the message allocates no memory.
     assert!(Message::decode(&[3, 0xff, 0xff, 0xff, 0xff, 0x0f]).is_err());
     assert!(Message::decode(&[77]).is_err());
     assert!(Message::decode(&[]).is_err());

@@ -1,4 +1,5 @@
-//! Which of its commits a receiver names, so that few messages find where histories part.
+//! The haves of a receiver: which of its commits it names, so that few messages find the common
+//! history. See docs/protocol.md, "Negotiation". [`Receiver`](super::Receiver) uses this.
 
 use crate::wire::MAX_IDS;
 use dmv_core::hash::ObjectId;
@@ -6,31 +7,34 @@ use dmv_core::history::load_commit;
 use dmv_core::object::{ObjectError, ObjectRead, ObjectType};
 use std::collections::BTreeSet;
 
-/// Steps along a line of history in the first round; each further round goes 16 times as far.
+/// The depth of the first round, in commits along a line of history. Each further round goes 16
+/// times as deep.
 const FIRST_STEPS: u64 = 1024;
-/// Lines of history that are followed. The tips of others are named, too.
+/// How many lines of history are followed. The tips of all lines are named.
 const MAX_LINES: usize = 64;
 
-/// A line of first parents that is being followed.
+/// A line of first parents that is followed.
 struct Line {
-    /// The next commit, at `distance` from the tip.
+    /// The next commit, and its `distance` from the tip.
     next: ObjectId,
     distance: u64,
-    /// The next distance that is named.
+    /// The next distance at which a commit is named.
     named: u64,
 }
 
-/// The commits to name, round by round: tips, then ancestors at distances that grow by a half.
+/// The commits to name, round by round: first the tips, then ancestors at distances that grow by
+/// half each time.
 pub struct Haves {
     tips: Vec<ObjectId>,
     lines: Vec<Line>,
     steps: u64,
-    /// Commits whose parents are not complete, even if they should be here.
+    /// Commits whose parents are not complete, even if they are stored.
     shallow: BTreeSet<ObjectId>,
 }
 
 impl Haves {
-    /// Names `complete` commits and their ancestors, down to the `shallow` ones.
+    /// Makes the haves from the `complete` commits and their ancestors, down to the `shallow`
+    /// commits.
     pub fn new(complete: &[ObjectId], shallow: &BTreeSet<ObjectId>) -> Haves {
         let line = |tip: &ObjectId| Line {
             next: *tip,
@@ -45,7 +49,8 @@ impl Haves {
         }
     }
 
-    /// The next round, and whether it is the last.
+    /// Returns the commits of the next round, and whether it is the last round. Fails if a commit
+    /// cannot be read.
     pub fn round(
         &mut self,
         objects: &dyn ObjectRead,
@@ -69,7 +74,8 @@ impl Haves {
                 match load_commit(objects, &line.next)?.parents.first() {
                     Some(parent) if !is_last => line.next = *parent,
                     _ => {
-                        // The first commit of all is worth a name: histories meet there at least.
+                        // The first commit of all is named, too: histories have at least this one
+                        // in common.
                         if line.distance > 0 {
                             out.push(line.next);
                         }

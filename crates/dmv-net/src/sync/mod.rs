@@ -1,8 +1,12 @@
-//! The engine: what is sent, what is asked for, when it is over.
+//! The engine of a transfer: what is sent, what is requested, and when the transfer is over.
 //!
-//! A transfer has a [`Receiver`] and a [`Sender`]; either may be the client. Messages and objects
-//! come in as arguments, what is to be done is polled. The engine sees ids and reads metadata of
-//! its own side; bulk bytes pass it by, and are only admitted by it.
+//! A transfer has a [`Receiver`] and a [`Sender`]; the client may be either. The caller passes
+//! messages and object ids in, and polls for the next [`Output`]. The engine sees ids only and
+//! reads metadata of its own side. The content of objects does not pass through it: the engine only
+//! admits or refuses each object.
+//!
+//! This room may use `wire`. It must not touch files, sockets, clocks or threads: a seed replays
+//! every run. `session` drives it.
 
 mod haves;
 mod receiver;
@@ -15,48 +19,49 @@ use crate::wire::{Message, WireError};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::{ObjectError, ObjectType};
 
-/// What the engine asks its driver to do.
+/// An action that the engine requests from its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Send a message.
     Send(Message),
-    /// Send these objects, now or with others that come soon.
+    /// Send these objects, now or together with later ones.
     Objects(Vec<(ObjectType, ObjectId)>),
-    /// Send what has been put off.
+    /// Send the objects that were delayed.
     Flush,
-    /// Nothing; but so many bytes of content are still to be sent, at most.
+    /// No action. At most this many bytes of chunks are still to be sent.
     Ahead(u64),
-    /// Make what has arrived readable: the engine will look at it next.
+    /// Publish the objects that have arrived, as objects that no ref names. The engine reads them
+    /// next.
     Keep,
-    /// Nothing; but there is more to do without waiting. A chance to look at the time, or to stop.
+    /// No action, but more work without waiting. The driver can check the time or stop.
     Working,
-    /// The transfer is over; everything wanted is here.
+    /// The transfer is over. Everything wanted is stored.
     Done,
 }
 
-/// Why a transfer ends without success.
+/// Why a transfer fails.
 #[derive(Debug, thiserror::Error)]
 pub enum SyncError {
-    /// The peer broke the protocol, or sent what is not so.
+    /// The peer broke the protocol or sent false claims.
     #[error("{0}")]
     Broken(&'static str),
-    /// The peer wants a commit that was not offered.
+    /// The peer wants a commit that this side does not offer.
     #[error("commit {} is not offered here", .0.short(12))]
     NotOffered(ObjectId),
-    /// The peer does not have everything that was wanted.
+    /// The peer lacks wanted objects.
     #[error("the other side does not have {} {}{}", ty.word(), id.short(12), more(*count))]
     Absent {
-        /// One of the objects.
+        /// One of these objects.
         id: ObjectId,
         /// Its type.
         ty: ObjectType,
-        /// How many there are.
+        /// How many objects it lacks.
         count: usize,
     },
-    /// What the peer sent does not fit together.
+    /// Objects from the peer contradict each other.
     #[error("the other side sent objects that do not fit together: {0}")]
     Unfit(ObjectError),
-    /// This side's objects could not be read.
+    /// Objects of this side cannot be read.
     #[error(transparent)]
     Object(#[from] ObjectError),
 }

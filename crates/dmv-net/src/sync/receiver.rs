@@ -1,4 +1,5 @@
-//! The side that takes objects in.
+//! The receiving half of a transfer. See docs/protocol.md, "Negotiation" to "Requests". `session`
+//! drives it; it must not know connections or stores.
 
 use super::haves::Haves;
 use super::{Output, SyncError};
@@ -13,42 +14,44 @@ use dmv_core::object::{ObjectError, ObjectRead, ObjectType};
 use dmv_core::reach::{Detail, Filter, Reach};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-/// Steps of a walk between two chances to stop.
+/// How many steps a walk makes before the driver gets a chance to stop.
 const STEPS: usize = 4096;
-/// Ids in the first request after a cut; each further one has twice as many. Few ids make the
-/// sender send single objects, so that also a line that is cut within every frame gets on.
+/// The number of ids in the first request after a cut transfer. Each further request has twice as
+/// many. For few ids the sender sends single objects, so a transfer progresses even on a line that
+/// breaks within each frame.
 const FIRST_IDS: usize = 2;
-/// Bytes of objects that came though they were here, beyond as many that were new. A peer that
-/// passes this only fills the line.
+/// Bytes of received objects that were stored already, beyond the bytes of new objects. A peer that
+/// exceeds this only fills the line.
 const MAX_REPEATED_BYTES: u64 = 256 << 20;
 
-/// What an object counts for besides its bytes: an empty one has to be looked at, too.
+/// Bytes that each object counts in addition to its own: even an empty object causes work.
 const OBJECT_COST_BYTES: u64 = 64;
-/// Objects that the sender may lack before it is given up.
+/// The number of objects that the sender may lack before the transfer fails.
 const MAX_ABSENT: usize = 64 << 10;
-/// Objects that came, or did not, between two looks at what they lead to. Each is remembered.
+/// The number of objects that arrive, or turn out absent, before the walk looks at them. The walk
+/// remembers each of them.
 const MAX_PARKED: usize = 64 << 10;
 
-/// What a receiver is after.
+/// What a receiver wants, and what it has.
 #[derive(Clone, Debug, Default)]
 pub struct Goal {
-    /// The commits wanted.
+    /// The wanted commits.
     pub tips: Vec<ObjectId>,
-    /// Commits that are here with everything they need.
+    /// The commits that are complete here.
     pub complete: Vec<ObjectId>,
-    /// Whether the store holds nothing at all.
+    /// Whether the store has no objects.
     pub empty: bool,
-    /// The part of it all that is wanted.
+    /// The part of the wanted objects that the receiver wants.
     pub filter: Filter,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Naming haves.
+    /// The receiver names haves.
     Negotiating,
-    /// Taking what comes unasked.
+    /// The receiver takes what comes unasked.
     Streaming,
-    /// Looking at what is here and asking for the rest.
+    /// The receiver walks through its own store and requests the objects that it lacks.
     Asking,
     /// Over.
     Done,
@@ -62,44 +65,45 @@ pub struct Receiver {
     haves: Haves,
     rounds: usize,
     reach: Reach,
-    /// What was asked for and has not come.
+    /// Requested objects that have not arrived.
     asked: HashMap<ObjectId, ObjectType>,
-    /// How many messages with it have not been answered.
+    /// The number of open requests.
     open_needs: usize,
-    /// Ids that the next one may hold.
+    /// The number of ids that the next request may have.
     batch: usize,
-    /// What the sender does not have of what was asked for.
+    /// The requested objects that the sender lacks.
     absent: BTreeMap<ObjectId, ObjectType>,
-    /// The objects were named by their ids, and what the sender lacks is left to others.
+    /// Whether objects were requested by id. Absent objects are then left to other peers.
     picks: bool,
-    /// Answers to the message that begins which have not come.
+    /// How many answers to the first message have not arrived: Common and End.
     openings: usize,
-    /// Objects admitted since everything that had come was looked at.
+    /// The number of objects that were admitted since the walk last looked at all that had arrived.
     admitted: u64,
     new_bytes: u64,
     repeated_bytes: u64,
-    /// Bytes of chunks that are known to come.
+    /// The bytes of chunks that are known to be still to come.
     ahead: u64,
-    /// How far that is known; `None`: not at all.
+    /// How exact that number is. `None`: it is unknown.
     bound: Option<Bound>,
-    /// Bytes of chunks that came with metadata.
+    /// The bytes of chunks that came with metadata.
     little: u64,
     /// Whether chunks have come unasked.
     has_chunks: bool,
     out: VecDeque<Output>,
-    /// Times that an answer had to be waited for with nothing else under way.
+    /// How often the receiver waited for an answer while nothing else was in transit.
     round_trips: u64,
 }
 
 impl Receiver {
-    /// Begins a transfer: the first output is the message to send.
+    /// Begins a transfer. The first output is the message Want.
     pub fn new(goal: Goal, objects: &dyn ObjectRead) -> Result<Receiver, SyncError> {
         let mut holds_tip = false;
         for tip in &goal.tips {
             holds_tip |= objects.holds(ObjectType::Commit, tip)?;
         }
-        // What was received before a cut need not come again, so it is not sent unasked. Commits
-        // are small, and without them each would cost a round trip.
+        // After a cut transfer, the objects that have arrived must not come again, so they are not
+        // sent unasked. Commits are sent: they are small, and requests for them would cost a round
+        // trip for each generation.
         let unasked = match (goal.complete.is_empty(), goal.empty) {
             (true, true) => Unasked::All,
             (true, false) => Unasked::Commits,
@@ -114,7 +118,8 @@ impl Receiver {
             unasked,
             haves: to_wire(&ids),
             last,
-            // What is not said costs time: the sender takes more for known than is.
+            // A commit that is left out only costs time: the sender then assumes that more is known
+            // here.
             shallow: goal
                 .filter
                 .shallow
@@ -153,10 +158,10 @@ impl Receiver {
         })
     }
 
-    /// Begins a transfer of what is under `roots`. What the sender does not have is no failure: see
-    /// [`absent`](Self::absent).
+    /// Begins a transfer of the objects under `roots`. Objects that the sender lacks are no
+    /// failure: see [`absent`](Self::absent).
     ///
-    /// No commit is wanted, so nothing comes unasked and the first requests follow at once.
+    /// No commit is wanted, so nothing comes unasked, and the first requests need not wait.
     pub fn picking(
         roots: impl IntoIterator<Item = Root>,
         objects: &dyn ObjectRead,
@@ -173,17 +178,17 @@ impl Receiver {
         })
     }
 
-    /// What the sender was asked for and does not have.
+    /// Returns the requested objects that the sender lacks.
     pub fn absent(&self) -> impl Iterator<Item = (ObjectType, ObjectId)> {
         self.absent.iter().map(|(id, ty)| (*ty, *id))
     }
 
-    /// Times that an answer had to be waited for with nothing else under way.
+    /// Returns how often the receiver waited for an answer while nothing else was in transit.
     pub fn round_trips(&self) -> u64 {
         self.round_trips
     }
 
-    /// Takes a message of the sender.
+    /// Handles a message from the sender. Fails if the message is not allowed now.
     pub fn handle(&mut self, message: Message, objects: &dyn ObjectRead) -> Result<(), SyncError> {
         match (self.phase, message) {
             (Phase::Negotiating, Message::Common(_, true)) => self.phase = Phase::Streaming,
@@ -232,7 +237,8 @@ impl Receiver {
         Ok(())
     }
 
-    /// Whether an object of `len` bytes that has come and is what its id says may be kept.
+    /// Admits an object that has arrived and matches its id. Fails if the object was neither
+    /// requested nor covered by `unasked`. `len` is its length in bytes.
     pub fn admit(&mut self, ty: ObjectType, id: &ObjectId, len: u64) -> Result<(), SyncError> {
         let welcome = match self.phase {
             Phase::Streaming => match self.unasked {
@@ -254,13 +260,14 @@ impl Receiver {
         }
     }
 
-    /// Whether so much more content may come with metadata.
+    /// Counts a chunk that came with metadata. Returns whether it is within the limit.
     fn is_little(&mut self, len: u64) -> bool {
         self.little += len;
         self.little <= LITTLE_BYTES
     }
 
-    /// Notes whether what was admitted was new here: so many objects, and their bytes.
+    /// Counts admitted objects and their bytes, and whether they were new here. Fails if the peer
+    /// repeats too much.
     pub fn noted(&mut self, objects: u64, bytes: u64, new: bool) -> Result<(), SyncError> {
         let bytes = bytes + objects * OBJECT_COST_BYTES;
         match new {
@@ -273,12 +280,12 @@ impl Receiver {
         }
     }
 
-    /// The bytes of content that are still to come, as far as is known; `None`: not at all.
+    /// Returns the bytes of chunks still to come, and how exact this is; `None` if it is unknown.
     pub fn ahead(&self) -> Option<(u64, Bound)> {
         self.bound.map(|bound| (self.ahead, bound))
     }
 
-    /// What is to be done next; `None`: wait for the sender.
+    /// Returns the next action; `None`: wait for the sender.
     pub fn poll(&mut self, objects: &dyn ObjectRead) -> Result<Option<Output>, SyncError> {
         if let Some(output) = self.out.pop_front() {
             return Ok(Some(output));
@@ -286,8 +293,9 @@ impl Receiver {
         if self.phase != Phase::Asking || self.open_needs >= MAX_NEEDS {
             return Ok(None);
         }
-        // More is looked for when what these lead to is known. Of what was picked nobody knows how
-        // much is absent, but the commits that it is part of are here and bound it.
+        // The walk pauses until it knows what the parked objects lead to. Picked objects have no
+        // such limit: any number may be absent, but the commits that they belong to are stored here
+        // and bound it.
         let mut is_over = !self.picks && self.reach.parked() >= MAX_PARKED;
         let mut need = Vec::new();
         for _ in 0..if is_over { 0 } else { STEPS } {
@@ -308,7 +316,7 @@ impl Receiver {
                 }
             }
         }
-        // Under what is parked there is more.
+        // Parked objects may lead to more objects.
         let is_all = is_over && self.reach.parked() == 0;
         self.bound = Some(match is_all {
             true => Bound::Exact,
@@ -331,7 +339,8 @@ impl Receiver {
         if !self.picks {
             self.lacking()?;
         }
-        // Of what is parked only what has come meanwhile leads on.
+        // A picked object that has not arrived leads nowhere. So the parked objects are visited
+        // again only if some arrived.
         let came = std::mem::take(&mut self.admitted) > 0;
         if (came || !self.picks) && self.reach.retry() {
             return Ok(Some(Output::Keep));
@@ -341,18 +350,18 @@ impl Receiver {
         Ok(Some(Output::Send(Message::Complete)))
     }
 
-    /// Where the filter ends history: see [`Reach::boundary`]. This side's own walk tells, whatever
-    /// the sender says.
+    /// Returns where the filter ends history: see [`Reach::boundary`]. This side's own walk finds
+    /// it, whatever the sender says.
     pub fn boundary(&self) -> BTreeSet<ObjectId> {
         self.reach.boundary()
     }
 
-    /// Where history went on: see [`Reach::passed`].
+    /// Returns where history went on: see [`Reach::passed`].
     pub fn passed(&self) -> &BTreeSet<ObjectId> {
         self.reach.passed()
     }
 
-    /// Fails if the sender lacks anything.
+    /// Fails if the sender lacks any object.
     fn lacking(&self) -> Result<(), SyncError> {
         let Some((id, ty)) = self.absent.first_key_value() else {
             return Ok(());
@@ -361,14 +370,15 @@ impl Receiver {
         Err(SyncError::Absent { id, ty, count })
     }
 
-    /// The commits that were wanted.
+    /// Returns the wanted commits.
     pub fn tips(&self) -> &[ObjectId] {
         &self.goal.tips
     }
 }
 
-/// What is read here was checked when it came: if it does not fit together, its sender made it so. If
-/// it cannot be read as it came, this side's store is at fault.
+/// Finds out who is to blame for objects that contradict each other. Each object was checked when
+/// it arrived: if it can be read, its sender made it so. If it cannot be read, this side's store is
+/// damaged.
 fn unfit(e: ObjectError, objects: &dyn ObjectRead) -> SyncError {
     match e {
         ObjectError::Damaged { id, ty, .. } => match objects.read(ty, &id) {

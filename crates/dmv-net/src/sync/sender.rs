@@ -1,4 +1,5 @@
-//! The side that gives objects out.
+//! The sending half of a transfer. See docs/protocol.md, "Negotiation" to "Requests". `session`
+//! drives it; it must not know connections or stores.
 
 use super::{Output, SyncError};
 use crate::wire::{
@@ -10,18 +11,18 @@ use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::reach::{Detail, Filter, Reach};
 use std::collections::{BTreeSet, VecDeque};
 
-/// Objects handed to the driver at a time.
+/// The most objects that the driver gets at once.
 const PORTION: usize = 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Nothing has been said.
+    /// No message has arrived.
     Waiting,
     /// The receiver names haves.
     Negotiating,
-    /// Sending unasked.
+    /// The sender sends what the receiver did not request.
     Streaming,
-    /// Answering.
+    /// The sender answers requests.
     Answering,
     /// Over.
     Done,
@@ -37,14 +38,14 @@ pub struct Sender {
     common: BTreeSet<ObjectId>,
     rounds: usize,
     reach: Option<Reach>,
-    /// The walk after that one, for chunks alone.
+    /// The next walk, which sends chunks only. `None`: no chunks are sent unasked.
     chunks: Option<Reach>,
     only_chunks: bool,
-    /// Bytes of chunks that may still go out unasked.
+    /// The bytes of chunks that may still be sent unasked.
     room: u64,
-    /// Whether the receiver wants to hear how much comes.
+    /// Whether the receiver knows [`Message::Total`].
     says_total: bool,
-    /// Whether the receiver takes a little content with metadata.
+    /// Whether the receiver accepts small content with metadata.
     gives_little: bool,
     needs: VecDeque<Vec<(ObjectType, ObjectId)>>,
     out: VecDeque<Output>,
@@ -52,7 +53,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Gives out what `offered` commits need.
+    /// Makes a sender that may send what the `offered` commits need.
     pub fn new(offered: impl IntoIterator<Item = ObjectId>) -> Sender {
         Sender {
             phase: Phase::Waiting,
@@ -74,24 +75,25 @@ impl Sender {
         }
     }
 
-    /// Says how much comes unasked, to a receiver that knows the message.
+    /// Sets whether the receiver knows [`Message::Total`].
     pub fn saying_total(mut self, is_known: bool) -> Sender {
         self.says_total = is_known;
         self
     }
 
-    /// Sends content with metadata where it is little, to a receiver that takes it.
+    /// Sets whether the receiver accepts small content with metadata.
     pub fn giving_little(mut self, is_taken: bool) -> Sender {
         self.gives_little = is_taken;
         self
     }
 
-    /// Times that it said something and had nothing left to do.
+    /// Returns how often the sender had to wait for the receiver.
     pub fn round_trips(&self) -> u64 {
         self.turns
     }
 
-    /// Takes a message of the receiver.
+    /// Handles a message from the receiver. Fails if the message is not allowed now, or if a wanted
+    /// commit is not offered.
     pub fn handle(&mut self, message: Message, objects: &dyn ObjectRead) -> Result<(), SyncError> {
         match (self.phase, message) {
             (Phase::Waiting, Message::Want(want)) => {
@@ -105,7 +107,7 @@ impl Sender {
                 self.have(&want.haves, want.last, objects)?;
             }
             (Phase::Negotiating, Message::Have(haves, last)) => self.have(&haves, last, objects)?,
-            // One that wants no commits asks at once.
+            // A receiver that wants no commits may send requests at once.
             (Phase::Streaming | Phase::Answering, Message::Need(objects)) => {
                 if self.needs.len() >= MAX_NEEDS {
                     return Err(SyncError::Broken("too many requests at once"));
@@ -150,7 +152,8 @@ impl Sender {
                 Reach::filtered(tips, common, detail, filter.clone())
             };
             let detail = Detail::from(self.unasked);
-            // Chunks come last: a receiver that knows the trees can write files as they come.
+            // Chunks come last: a receiver that has the trees can write files while their content
+            // arrives.
             let metadata = walk(detail.min(Detail::Metadata));
             self.reach = Some(match filter.metadata_only {
                 true => metadata,
@@ -167,7 +170,7 @@ impl Sender {
         Ok(())
     }
 
-    /// What is to be done next; `None`: wait for the receiver.
+    /// Returns the next action; `None`: wait for the receiver.
     pub fn poll(&mut self, objects: &dyn ObjectRead) -> Result<Option<Output>, SyncError> {
         if let Some(output) = self.out.pop_front() {
             return Ok(Some(output));
@@ -189,7 +192,7 @@ impl Sender {
                     self.foretell(content);
                     break;
                 };
-                // What is not here is for the receiver to ask for, and to be told about.
+                // The receiver requests what is absent here, and then learns that it is absent.
                 let is_chunk = found.ty == ObjectType::Chunk;
                 if !found.here || self.only_chunks != is_chunk {
                     continue;
@@ -197,7 +200,7 @@ impl Sender {
                 if is_chunk {
                     match self.room.checked_sub(found.len) {
                         Some(room) => self.room = room,
-                        // It was counted wrongly, and can be asked for.
+                        // The sum was too low. The receiver requests this chunk.
                         None => continue,
                     }
                 }
@@ -216,8 +219,8 @@ impl Sender {
         Ok(Output::Flush)
     }
 
-    /// Says how much content is ahead, after the walk that has counted it; decides whether it is
-    /// little.
+    /// Announces how many bytes of chunks are ahead, after the walk that has counted them. Cancels
+    /// the chunks if they are too large to come with metadata.
     fn foretell(&mut self, content: u64) {
         if self.only_chunks {
             return;

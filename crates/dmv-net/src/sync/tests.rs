@@ -1,4 +1,4 @@
-//! Transfers between simulated repositories: any seed replays its run.
+//! Transfers between simulated repositories. A seed replays every run.
 
 use super::*;
 use crate::wire::{Filter, LITTLE_BYTES, Unasked, Want};
@@ -31,7 +31,7 @@ impl Dice {
     }
 }
 
-/// Files by directory and number; the value stands for the content.
+/// The files of a commit by directory and number. The value stands for the content.
 type Files = BTreeMap<(u64, u64), u64>;
 
 fn entry(name: String, kind: Kind, id: ObjectId, size: u64) -> TreeEntry {
@@ -124,13 +124,13 @@ fn closure(mem: &MemObjects, tips: &[ObjectId]) -> Result<Objects, ObjectError> 
     Ok(seen)
 }
 
-/// What is on the way from a sender.
+/// What is in transit from a sender.
 enum Packet {
     Message(Message),
     Object(ObjectType, ObjectId),
 }
 
-/// What one transfer came to.
+/// The result of one transfer.
 #[derive(Debug, Default)]
 struct Run {
     done: bool,
@@ -142,20 +142,20 @@ struct Run {
 /// How a transfer is disturbed.
 #[derive(Clone, Copy, Default)]
 struct Trouble {
-    /// Steps after which the line is cut; 0: never.
+    /// The number of steps after which the line is cut; 0: never.
     cut_after: u64,
-    /// The receiver forgets what it has not kept.
+    /// Whether the receiver forgets objects that it has not published.
     crash: bool,
 }
 
-/// What a receiver has said about how much comes, and what has come.
+/// What a receiver announced about the bytes to come, and what came.
 #[derive(Default)]
 struct Foreseen {
-    /// Bytes of chunks.
+    /// The bytes of chunks that came.
     came: u64,
-    /// All that it said: how much that would make in the end.
+    /// Every total that was announced, and how exact it was.
     said: Vec<(u64, Bound)>,
-    /// How much had come when nothing was to come unasked any more.
+    /// The bytes that had come when nothing more was to come unasked.
     unasked: Option<u64>,
 }
 
@@ -176,7 +176,7 @@ impl Foreseen {
         self.said.push((self.came + ahead, bound));
     }
 
-    /// What was said must have been so.
+    /// Checks that every announcement was right.
     fn is_true(&self) {
         for (said, bound) in &self.said {
             match bound {
@@ -188,7 +188,7 @@ impl Foreseen {
     }
 }
 
-/// One transfer of `tips`, step by step in an order that the dice choose.
+/// Runs one transfer of `tips` step by step, in an order that the dice choose.
 fn transfer(
     from: &MemObjects,
     to: &MemObjects,
@@ -241,7 +241,7 @@ fn run(
                 Some(Output::Send(message)) => there.push_back(Packet::Message(message)),
                 Some(Output::Objects(objects)) => held.extend(objects),
                 Some(Output::Flush) => {
-                    // Objects that share a frame come in the order of the frame.
+                    // Objects that share a frame come in the order in the frame.
                     held.sort_by_key(|(ty, id)| (*ty != ObjectType::List, *id));
                     there.extend(held.drain(..).map(|(ty, id)| Packet::Object(ty, id)));
                 }
@@ -294,7 +294,7 @@ fn goal(tips: &[ObjectId], complete: &[ObjectId], to: &MemObjects) -> Goal {
     }
 }
 
-/// A repository with its branches and what it works on.
+/// A simulated repository: its branches and the files it works on.
 #[derive(Default)]
 struct Peer {
     objects: MemObjects,
@@ -316,7 +316,7 @@ impl Peer {
             parents.push(*id);
             files = old.clone();
         }
-        // Now and then another branch is merged, its files overlaid.
+        // Sometimes it merges another branch: its files overlay this one's.
         if dice.below(4) == 0
             && let Some((id, theirs)) = self.refs.values().last()
             && !parents.contains(id)
@@ -341,7 +341,7 @@ fn simulate(seed: u64) -> Outcome {
     for step in 1..40 {
         let me = dice.below(peers.len() as u64) as usize;
         if dice.below(3) == 0 {
-            // Each branch has one author, so that what a peer has of it is older or the same.
+            // Each branch has one author. So a peer's copy of a branch is the same or older.
             peers[me].commit(&format!("b{me}"), step, &mut dice)?;
             continue;
         }
@@ -354,7 +354,7 @@ fn simulate(seed: u64) -> Outcome {
             exchange(&mut peers, other, me, trouble, &mut dice)?;
         }
     }
-    // Afterwards, without trouble, everybody gets everything, along a line and back.
+    // Then every peer gets everything, without cuts, along a chain and back.
     let n = peers.len();
     for (from, to) in (1..n)
         .map(|n| (n - 1, n))
@@ -418,14 +418,14 @@ proptest! {
 #[test]
 fn one_commit_in_a_large_repository_takes_two_round_trips() -> Outcome {
     for (gives_little, most) in [(true, 1), (false, 2)] {
-        // With the greeting it is one more.
+        // The Hello messages cost one more round trip.
         let round_trips = fetch_of_one_commit(gives_little)?;
         assert!(round_trips <= most, "{gives_little}: {round_trips}");
     }
     Ok(())
 }
 
-/// The round trips of a transfer of one commit with ten changed files of 100,000.
+/// Returns the round trips of a transfer of one commit with ten changed files out of 100,000.
 fn fetch_of_one_commit(gives_little: bool) -> Result<u64, SyncError> {
     let (theirs, ours) = (MemObjects::new(), MemObjects::new());
     let mut files = Files::new();
@@ -455,7 +455,7 @@ fn fetch_of_one_commit(gives_little: bool) -> Result<u64, SyncError> {
     Ok(run.round_trips)
 }
 
-/// A little more than what may come with metadata does not come with it, and is asked for.
+/// Content just above the limit does not come with metadata. The receiver requests it.
 #[test]
 fn content_comes_with_metadata_where_it_is_little() -> Outcome {
     let (theirs, ours) = (MemObjects::new(), MemObjects::new());
@@ -469,12 +469,12 @@ fn content_comes_with_metadata_where_it_is_little() -> Outcome {
         none,
         &mut Dice(7),
     )?;
-    // Chunks of 16 bytes, 39 in a file at most.
+    // The chunks have 16 bytes; a file has at most 39.
     for n in 0..LITTLE_BYTES / 16 / 39 + 1 {
         files.insert((n / 100, n + 1), n * 40 + 39);
     }
     let second = put_commit(&theirs, &[first], &files, "second")?;
-    // A sender that takes no notice is left.
+    // The receiver disconnects from a sender that ignores the limit.
     let mut receiver = Receiver::new(goal(&[second], &[first], &ours), &ours)?;
     receiver.handle(Message::Common(Vec::new(), true), &ours)?;
     let other = ObjectId::from_bytes([7; 32]);
@@ -518,7 +518,7 @@ fn a_cut_transfer_goes_on_where_it_was() -> Outcome {
     }
     assert!(cuts > 0);
     assert_eq!(closure(&ours, &tip)?, all);
-    // Commits come again each time, and nothing else.
+    // The commits come again each time, and nothing else does.
     assert!(
         came <= all.len() + 300 * cuts,
         "{came} for {} after {cuts} cuts",
@@ -568,7 +568,7 @@ fn want(tips: &[ObjectId]) -> Message {
     })
 }
 
-/// One of each message.
+/// Returns one message of each type.
 fn all_messages() -> Vec<Message> {
     vec![
         want(&[]),
@@ -594,7 +594,7 @@ fn a_message_that_does_not_belong_is_an_error_in_every_phase() -> Outcome {
     let mem = MemObjects::new();
     let tip = put_commit(&mem, &[], &Files::from([((0, 0), 3)]), "one")?;
     let same = |a: &Message, b: &Message| std::mem::discriminant(a) == std::mem::discriminant(b);
-    // How far each goes before, and what may come then.
+    // How far each side goes first, and which messages are allowed then.
     let sender_phases: [(usize, &[Message]); 2] = [
         (0, &[want(&[])]),
         (1, &[Message::Need(vec![(1, [0; 32])]), Message::Complete]),
@@ -645,7 +645,7 @@ fn a_message_that_does_not_belong_is_an_error_in_every_phase() -> Outcome {
     Ok(())
 }
 
-/// How much comes is said once, in time, and where something comes unasked.
+/// Total is allowed once, before the first chunk, and only if everything comes unasked.
 #[test]
 fn a_total_that_does_not_belong_is_an_error() -> Outcome {
     let (mem, empty) = (MemObjects::new(), MemObjects::new());
@@ -664,7 +664,7 @@ fn a_total_that_does_not_belong_is_an_error() -> Outcome {
     assert!(receiver.handle(total.clone(), &empty).is_err());
     let mut receiver = begin(all.clone())?;
     receiver.handle(Message::Total(0), &empty)?;
-    // More than was said is no failure: nothing depends on it.
+    // More bytes than announced are no failure: nothing depends on the number.
     receiver.admit(ObjectType::Chunk, &tip, 1 << 20)?;
     assert_eq!(receiver.ahead(), Some((0, Bound::AtMost)));
     let mut receiver = begin(all.clone())?;
@@ -689,13 +689,13 @@ fn lies_of_a_sender_are_noticed() -> Outcome {
         while receiver.poll(&empty)?.is_some() {}
         Ok(receiver)
     };
-    // It sends what was not asked for, or the right id as another type.
+    // The sender sends an object that was not requested, or the right id with another type.
     let other = ObjectId::from_bytes([7; 32]);
     assert!(begin()?.admit(ObjectType::Chunk, &other, 1).is_err());
     assert!(begin()?.admit(ObjectType::Tree, &tip, 1).is_err());
-    // It says that it has answered and has not.
+    // The sender says that it has answered, but it has not.
     assert!(begin()?.handle(Message::NeedEnd, &empty).is_err());
-    // It does not have what it offered: nothing is complete then.
+    // The sender lacks the commit that it offered. So nothing is complete.
     let mut receiver = begin()?;
     receiver.handle(Message::Absent(vec![(5, *tip.as_bytes())]), &empty)?;
     receiver.handle(Message::NeedEnd, &empty)?;
@@ -703,10 +703,10 @@ fn lies_of_a_sender_are_noticed() -> Outcome {
         receiver.poll(&empty),
         Err(SyncError::Absent { count: 1, .. })
     ));
-    // It says so of something else.
+    // The sender reports that another object is absent, which was not requested.
     let absent = Message::Absent(vec![(5, *other.as_bytes())]);
     assert!(begin()?.handle(absent, &empty).is_err());
-    // It never finds anything in common, and never begins.
+    // The sender never finds a common commit and never begins to send.
     let mut long: Vec<ObjectId> = Vec::new();
     for n in 0..40 {
         long = vec![put_commit(&empty, &long, &Files::new(), &n.to_string())?];
@@ -718,7 +718,7 @@ fn lies_of_a_sender_are_noticed() -> Outcome {
             .is_err()
     });
     assert!(endless.is_some());
-    // It sends the same over and over.
+    // The sender repeats the same objects.
     let mut receiver = begin()?;
     assert!((0..1000).any(|_| receiver.noted(1, 1 << 20, false).is_err()));
     Ok(())

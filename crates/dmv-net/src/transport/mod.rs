@@ -1,4 +1,8 @@
-//! Ways to reach another repository.
+//! Addresses of repositories, and the connections to them.
+//!
+//! [`Url`] parses an address. [`connect`] turns it into a [`Link`] over a path, ssh or QUIC. This
+//! room may use `identity`, `session` and `wire`. It carries bytes and knows nothing of objects.
+//! The program calls it.
 
 mod path;
 #[cfg(feature = "quic")]
@@ -13,23 +17,23 @@ pub use url::Url;
 use crate::session::{Link, NetError};
 use dmv_core::repo::Asked;
 
-/// What a transport needs to know besides the address.
+/// What a transport needs in addition to the address.
 #[derive(Clone, Debug)]
 pub struct Reach {
-    /// For the other repository's log of operations, where this process writes it.
+    /// The author of a push, for the operation log of the other repository. Only paths use it.
     pub asked: Asked,
-    /// Whether something is to be written there.
+    /// Whether the command writes to the other repository.
     pub purpose: Purpose,
-    /// The program that makes ssh connections, with arguments that go before all others.
+    /// The program that makes ssh connections, and its first arguments.
     pub ssh: Vec<String>,
-    /// The program at the other end of an ssh connection.
+    /// The program to run at the other end of an ssh connection.
     pub remote_program: String,
-    /// This device, where peers are to be dialled by key.
+    /// This device's key and relays, for peers that are dialled by key.
     #[cfg(feature = "quic")]
     pub device: Option<quic::Device>,
 }
 
-/// A connection, and whatever keeps it up.
+/// A connection, and the helper that keeps it up.
 pub struct Connection {
     link: Option<Link>,
     helper: Option<Helper>,
@@ -42,12 +46,13 @@ enum Helper {
 }
 
 impl Connection {
-    /// The connection, for a session; once.
+    /// Returns the connection for a session. Fails the second time.
     pub fn take_link(&mut self) -> Result<Link, NetError> {
         self.link.take().ok_or(NetError::Closed)
     }
 
-    /// Explains a failure by what the helper program said, if one was used.
+    /// Replaces a failure of the connection by its cause, if the helper program or the QUIC
+    /// connection knows it.
     pub fn explain(self, e: NetError) -> NetError {
         match self.helper {
             Some(Helper::Ssh(helper)) => helper.explain(e),
@@ -58,7 +63,7 @@ impl Connection {
     }
 }
 
-/// Connects to the repository at `url`.
+/// Connects to the repository at `url`. Fails if it cannot be reached or refuses the connection.
 pub fn connect(url: &Url, reach: &Reach) -> Result<Connection, NetError> {
     match url {
         Url::Path(path) => Ok(Connection {

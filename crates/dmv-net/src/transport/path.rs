@@ -1,25 +1,28 @@
-//! A repository that this machine reaches as files: another directory, a USB disk, a share.
+//! Connections to a repository that this machine reaches as files: another directory, a USB disk, a
+//! share.
 //!
-//! Nobody answers there, so this process runs both halves. Packs and database are locked as for
-//! any two commands, so others may use the repository at the same time.
+//! There is no server, so this process runs both halves. Packs and database are locked as for any
+//! two commands, so other commands may use the repository at the same time.
 
 use crate::session::{Grant, Link, NetError, serve};
 use dmv_core::job::Job;
 use dmv_core::repo::{Asked, DMV_DIR, Repo, RepoError, Trust, discover_trusting};
 use std::path::Path;
 
-/// What a repository is opened for.
+/// Why a repository is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Purpose {
-    /// To read it. Into another user's nothing is written then.
+    /// To read it. DMV then writes nothing into a repository that belongs to another user.
     #[default]
     Read,
-    /// To write to it, too, as far as its files let this user.
+    /// To read and write it, as far as this user has the right to write its files.
     Write,
 }
 
-/// Opens the repository in exactly this directory, bare or not. To name it is consent to open it,
-/// whoever it belongs to.
+/// Opens the repository in exactly this directory, bare or not. By naming the directory the user
+/// consents to open it, whoever owns it.
+///
+/// Fails if the directory has no repository of its own.
 pub fn open_at(path: &Path, purpose: Purpose) -> Result<Repo, RepoError> {
     let trust = Trust {
         named: true,
@@ -40,13 +43,14 @@ pub fn open_at(path: &Path, purpose: Purpose) -> Result<Repo, RepoError> {
     Repo::open_as(place, whose)
 }
 
-/// Connects to the repository in `path`, answered by a thread of this process.
+/// Connects to the repository in `path`. A thread of this process serves it. `asked` goes into its
+/// operation log.
 pub fn connect(path: &Path, asked: Asked, purpose: Purpose) -> Result<Link, NetError> {
     let repo = open_at(path, purpose)?;
     let grant = Grant::of(&repo, None);
     let (ours, theirs) = Link::pair();
     std::thread::spawn(move || {
-        // Its failures are told over the link; it ends when the other end is dropped.
+        // The link reports its failures. The thread ends when the other end is dropped.
         let _ = serve(&repo, theirs, grant, &asked, &Job::default());
     });
     Ok(ours)

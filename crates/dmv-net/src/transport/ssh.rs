@@ -1,8 +1,8 @@
-//! A repository on a host that ssh reaches: `dmv serve --stdio` answers there.
+//! Connections to a repository on a host that ssh reaches. `dmv serve --stdio` answers there.
 //!
-//! The user's own ssh program is used, with its settings, keys and jump hosts. Nothing in an
-//! address reaches it unchecked: a host or user that begins with `-` has been an option to ssh in
-//! several programs before this one.
+//! DMV runs the user's own ssh program with its settings, keys and jump hosts. It checks every part
+//! of an address first. In several other programs, a host or user that begins with `-` could act as
+//! an option to ssh.
 
 use super::Reach;
 use crate::session::{Link, NetError};
@@ -12,12 +12,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
-/// Lines of the helper's own output that are kept to explain a failure.
+/// The number of lines of ssh's error output that are kept to explain a failure.
 const KEPT_LINES: usize = 20;
-/// Bytes of a path at the other end.
+/// The greatest length of a path at the other end, in bytes.
 const MAX_PATH_BYTES: usize = 4096;
 
-/// A checked address: host, user, port and path cannot be anything else.
+/// A checked address. Host, user, port and path cannot act as anything else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SshTarget {
     user: Option<String>,
@@ -27,7 +27,7 @@ pub struct SshTarget {
 }
 
 impl SshTarget {
-    /// Parses what follows `ssh://`.
+    /// Parses the text after `ssh://`. Fails if a part is malformed; the text says which.
     pub(super) fn parse(text: &str) -> Result<SshTarget, &'static str> {
         let slash = text.find('/').ok_or("it has no path")?;
         let (place, path) = text.split_at(slash);
@@ -91,12 +91,13 @@ impl SshTarget {
         })
     }
 
-    /// The path at the other end. `/~/x` is below the user's home there.
+    /// Returns the path at the other end. `/~/x` becomes `x`, which is relative to the user's home
+    /// there.
     pub fn path(&self) -> &str {
         self.path.strip_prefix("/~/").unwrap_or(&self.path)
     }
 
-    /// The arguments for ssh, after those of the user's.
+    /// Returns the arguments for ssh that follow the user's own.
     fn arguments(&self, remote_program: &str) -> Vec<String> {
         let mut arguments = vec!["-T".to_owned()];
         if let Some(port) = self.port {
@@ -107,7 +108,7 @@ impl SshTarget {
             Some(user) => format!("{user}@{}", self.host),
             None => self.host.clone(),
         });
-        // One string for the shell at the other end.
+        // ssh passes this string to the shell at the other end.
         let path = quoted(self.path());
         arguments.push(format!(
             "{} serve --stdio -- {path}",
@@ -134,7 +135,7 @@ impl std::fmt::Display for SshTarget {
     }
 }
 
-/// `text` as one word of a POSIX shell.
+/// Quotes `text` as one word for a POSIX shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
@@ -147,7 +148,7 @@ pub(super) struct Helper {
     listening: Option<JoinHandle<()>>,
 }
 
-/// Starts ssh.
+/// Starts ssh. Fails if the program cannot be run.
 pub(super) fn connect(target: &SshTarget, reach: &Reach) -> Result<(Link, Helper), NetError> {
     let place = target.to_string();
     let unreachable = |why: String| NetError::Unreachable {
@@ -179,7 +180,7 @@ pub(super) fn connect(target: &SshTarget, reach: &Reach) -> Result<(Link, Helper
         let mut lines = BufReader::new(stderr).split(b'\n');
         let mut kept = 0;
         while let Some(Ok(line)) = lines.next() {
-            // The rest is read, so that the program does not wait, and dropped.
+            // Further lines are read and dropped, so that the program does not block.
             if kept < KEPT_LINES {
                 kept += 1;
                 let _ = say.send(String::from_utf8_lossy(&line).trim_end().to_owned());
@@ -199,11 +200,11 @@ pub(super) fn connect(target: &SshTarget, reach: &Reach) -> Result<(Link, Helper
 }
 
 impl Helper {
-    /// What a failure of the connection really was, as far as ssh or the other end's shell said.
+    /// Returns the cause of a failure, if ssh or the shell at the other end printed it.
     pub(super) fn explain(mut self, e: NetError) -> NetError {
         match e {
             NetError::Closed => {}
-            // What came instead of the protocol says more than what was said after it.
+            // The text in place of the protocol explains more than what was printed after it.
             NetError::NotDmv(text) => {
                 let text = text.escape_debug();
                 let why = format!("a login there must print nothing, and prints '{text}'");
@@ -212,7 +213,7 @@ impl Helper {
             }
             e => return e,
         }
-        // It ended, or will when it notices that nobody listens.
+        // It has ended, or it ends as soon as it writes to the closed pipe.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if let Some(listening) = self.listening.take() {
@@ -241,13 +242,14 @@ impl Helper {
     }
 }
 
-/// What OpenSSH says of a host whose key it does not accept.
+/// OpenSSH prints this if it does not accept the host's key.
 const NOT_VERIFIED: &str = "Host key verification failed";
-/// What it says before, where it knows another key.
+/// OpenSSH prints this before, if it knows another key of the host.
 const CHANGED: &str = "HOST IDENTIFICATION HAS CHANGED";
 
-/// Whether a line of ssh's is more than a frame around others or a sermon: of a changed key, what
-/// has changed, to what, and where the known one is.
+/// Returns whether a line of ssh's output has useful text, and is neither a frame around other
+/// lines nor a general warning. For a changed key, the useful lines say what changed, the new key,
+/// and where the known key is stored.
 fn says_much(line: &str) -> bool {
     const SERMON: [&str; 5] = [
         "IT IS POSSIBLE THAT",
@@ -262,7 +264,7 @@ fn says_much(line: &str) -> bool {
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        // The session is over, one way or the other.
+        // The session is over, in success or failure.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Addresses of repositories.
+//! Addresses of repositories: parsing and printing. The program also uses this to name a clone.
 
 #[cfg(feature = "quic")]
 use super::quic::{NotAnAddress, PeerAddress};
@@ -16,21 +16,21 @@ const SCHEMES: &str = "addresses begin with ssh:// or file://, or are paths";
 /// Where a repository is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Url {
-    /// In a directory that this machine reaches.
+    /// A directory that this machine reaches.
     Path(PathBuf),
-    /// On a host that ssh reaches.
+    /// A path on a host that ssh reaches.
     Ssh(SshTarget),
-    /// Served by a device that is known by its key.
+    /// A repository that a device serves. The device is known by its key.
     #[cfg(feature = "quic")]
     Quic(PeerAddress),
 }
 
 impl Url {
-    /// Parses an address: `ssh://[user@]host[:port]/path`, `dmv://KEY[@host:port]`,
-    /// `file:///path`, or a path.
+    /// Parses an address: `ssh://[user@]host[:port]/path`, `dmv://KEY[@host:port]`, `file:///path`,
+    /// or a path.
     ///
-    /// Everything is checked here, so that no part of an address can be taken for an option or a
-    /// command later.
+    /// Fails unless every part is well-formed. So no part of an address can later act as an option
+    /// or a command.
     pub fn parse(text: &OsStr) -> Result<Url, NetError> {
         let bad = |why| NetError::BadUrl {
             url: text.to_string_lossy().into_owned(),
@@ -66,7 +66,7 @@ impl Url {
         }
     }
 
-    /// The address that means the same from every directory.
+    /// Returns the address with an absolute path, so that it means the same in every directory.
     pub fn absolute(self, here: &Path) -> Url {
         match self {
             Url::Path(path) => Url::Path(plain(&here.join(path))),
@@ -74,7 +74,8 @@ impl Url {
         }
     }
 
-    /// The last part of its path, to name a clone after; without a final `.dmv`.
+    /// Returns the last part of the path without a final `.dmv`, or the short key. A clone gets
+    /// this name.
     pub fn last_part(&self) -> Option<String> {
         let path = match self {
             Url::Path(path) => path.clone(),
@@ -91,8 +92,8 @@ impl Url {
     }
 }
 
-/// The path without `.` and `..`, as the system would follow it: what is above a symlink is above the
-/// place that it leads to.
+/// Removes `.` and `..` from a path like the system does: the parent of a symlink is the parent of
+/// its target.
 fn plain(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {

@@ -1,10 +1,11 @@
-//! Transfers of objects that are named by their ids.
+//! Transfers of objects that are requested by id.
 
 use super::*;
 use dmv_core::object::list::Blob;
 use dmv_core::object::root::Root;
 
-/// A repository of one commit with `n` files, its files' contents, and its tree.
+/// Makes a repository of one commit with `n` files. Returns its objects, the files' contents and
+/// its tree.
 fn made(n: u64) -> Result<(MemObjects, Vec<Blob>, Root), SyncError> {
     let mem = MemObjects::new();
     let files: Files = (0..n).map(|n| ((n % 5, n), n * 37 + 39)).collect();
@@ -103,7 +104,7 @@ fn what_the_sender_lacks_is_named_and_the_rest_comes() -> Outcome {
         let mut dice = Dice(seed);
         let (all, blobs, _) = made(60)?;
         let (first, second, ours) = (MemObjects::new(), MemObjects::new(), MemObjects::new());
-        // Of each file one of the two has everything, or both have a part, or none has anything.
+        // Each file is complete in one of the two repositories, or spread over both, or in neither.
         let mut nowhere = Objects::new();
         for blob in &blobs {
             let objects = below(&all, blob.ty(), blob.id)?;
@@ -130,7 +131,7 @@ fn what_the_sender_lacks_is_named_and_the_rest_comes() -> Outcome {
         assert!(run.done, "seed {seed}");
         let (run, absent) = pick(&second, &ours, roots, seed)?;
         assert!(run.done, "seed {seed}");
-        // Chunks are shared between some of these files.
+        // Some of these files share chunks.
         nowhere.retain(|(ty, id)| !matches!(ours.holds(*ty, id), Ok(true)));
         assert_eq!(absent, nowhere, "seed {seed}");
         for blob in &blobs {

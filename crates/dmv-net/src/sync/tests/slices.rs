@@ -1,19 +1,19 @@
-//! Repositories that hold different parts of one history, and transfers between them.
+//! Transfers between partial repositories that store different parts of one history.
 
 use super::*;
 use dmv_core::reach::{Detail, Filter, Found, Reach};
 use dmv_core::subset::{Subset, Union};
 
-/// A repository of the world, what it is to hold, and what it works on.
+/// A repository of the world: its objects, its slice, and the branches it works on.
 struct Part {
     objects: MemObjects,
     filter: Filter,
-    /// Commits back from the tips in its first transfer; 0: all.
+    /// The depth of its first transfer, in commits back from the tips; 0: everything.
     depth: u32,
     refs: BTreeMap<String, (ObjectId, Files)>,
 }
 
-/// All repositories; the first holds everything.
+/// All repositories. The first one is full.
 struct World {
     seed: u64,
     dice: Dice,
@@ -62,7 +62,8 @@ impl World {
         }
     }
 
-    /// Commits what `me` changes within its part; what it makes is there, content as well.
+    /// Commits a change of `me` within its part. The new objects, chunks included, are stored in
+    /// `me`.
     fn commit(&mut self, me: usize) -> Outcome {
         let name = format!("b{me}");
         let part = &mut self.parts[me];
@@ -95,12 +96,13 @@ impl World {
         Ok(())
     }
 
-    /// `to` takes in what `from` has, if that has what `to` needs; whether it did.
+    /// Transfers to `to` what `from` has, unless `from` lacks something that `to` needs. Returns
+    /// whether the transfer was complete.
     fn exchange(&mut self, from: usize, to: usize, trouble: Trouble) -> Result<bool, SyncError> {
         self.exchange_some(from, to, trouble, |_| true)
     }
 
-    /// Of branches of these names only.
+    /// Does the same for the branches whose names `offers` accepts.
     fn exchange_some(
         &mut self,
         from: usize,
@@ -144,7 +146,7 @@ impl World {
             Err(e) => return Err(e),
         };
         if run.done {
-            // Where history ends follows from what the receiver has by then.
+            // Where history ends depends on what the receiver has after the transfer.
             let mut reach = Reach::filtered(tips, complete, Detail::All, filter);
             while let Some(found) = reach.next(take)? {
                 assert!(found.here, "seed {}: {found:?}", self.seed);
@@ -157,7 +159,7 @@ impl World {
         Ok(run.done)
     }
 
-    /// Checks that a repository has everything that it is to hold.
+    /// Checks that a repository stores everything in its slice.
     fn check(&self, n: usize) -> Outcome {
         let part = &self.parts[n];
         let mut seen = BTreeSet::new();
@@ -210,9 +212,10 @@ fn simulate(seed: u64) -> Outcome {
             world.exchange(other, me, trouble)?;
         }
     }
-    // Without trouble: the whole one gets each part's branch from that part, since nobody changes
-    // what it does not hold, and after the one that it began with; then each gets everything from
-    // the whole one.
+    // Then, without cuts, the full repository gets each part's branch from that part: no part
+    // changes files that it does not store. The full repository must first have the branch from
+    // which the part's branch started, hence the rounds. After that each part gets everything from
+    // the full repository.
     let n = world.parts.len();
     for round in 1..=n {
         for part in 1..n {
@@ -241,7 +244,8 @@ proptest! {
     }
 }
 
-/// Of a hundredth of a large repository little more than that is sent, and little more is read.
+/// A slice with a hundredth of a large repository needs little more than a hundredth of the objects
+/// and reads.
 #[test]
 fn a_slice_moves_what_it_holds_and_reads_no_more() -> Outcome {
     let theirs = MemObjects::new();
@@ -267,9 +271,10 @@ fn a_slice_moves_what_it_holds_and_reads_no_more() -> Outcome {
     let mut dice = Dice(5);
     let run = transfer(&theirs, &ours, goal, Trouble::default(), &mut dice)?;
     assert!(run.done && run.round_trips == 1, "{run:?}");
-    // Two directories of a hundred files, one of them in two states, and three roots of two nodes.
+    // Two directories of a hundred files, one of them in two states, and three roots of two nodes
+    // each.
     assert!(run.objects < 240, "{run:?}");
-    // Metadata is walked twice, for itself and for the chunks.
+    // Metadata is walked twice: once for itself, once for the chunks.
     assert!(
         theirs.reads() < 6 * run.objects as u64,
         "{} reads",
@@ -278,7 +283,7 @@ fn a_slice_moves_what_it_holds_and_reads_no_more() -> Outcome {
     Ok(())
 }
 
-/// Somebody who parted before the boundary brings what is new, not all that is old.
+/// A peer that diverged before the boundary sends its new commits, not all of the old ones.
 #[test]
 fn a_boundary_is_no_common_ground() -> Outcome {
     let (theirs, ours) = (MemObjects::new(), MemObjects::new());
@@ -312,7 +317,7 @@ fn a_boundary_is_no_common_ground() -> Outcome {
         },
         ..goal(&[side], &tips[49..], &ours)
     };
-    // All commits are of the same second: history ends at the new one at once.
+    // All commits have the same time, so history ends at the new one at once.
     let run = transfer(
         &theirs,
         &ours,
@@ -322,8 +327,8 @@ fn a_boundary_is_no_common_ground() -> Outcome {
     )?;
     assert!(run.done && run.round_trips <= 2, "{run:?}");
     assert!(!ours.holds(ObjectType::Commit, &tips[40])?);
-    // Back to where history begins, all of what lies between comes at once, since the sender knows
-    // what is not here.
+    // A fetch back to the beginning of history gets all commits between in one go, since the sender
+    // knows what the receiver lacks.
     let back = Goal {
         filter: Filter {
             shallow: tips[47..48].iter().copied().collect(),

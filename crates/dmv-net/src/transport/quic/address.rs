@@ -1,4 +1,4 @@
-//! Addresses of peers, and of sockets to listen on, as text.
+//! Addresses of peers, and of sockets to listen on, as text. The program parses them here.
 
 use dmv_core::repo::PeerKey;
 use std::fmt;
@@ -6,19 +6,19 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 const SCHEME: &str = "dmv://";
-/// The longest host name there is (RFC 1035), and a port.
+/// The greatest length of a place, in bytes: a host name (RFC 1035), a colon and a port.
 const MAX_PLACE_BYTES: usize = 253 + 6;
 
-/// `dmv://KEY` or `dmv://KEY@HOST:PORT`.
+/// The address of a peer: `dmv://KEY` or `dmv://KEY@HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerAddress {
-    /// Whose.
+    /// The peer's key.
     pub key: PeerKey,
-    /// Where, as `HOST:PORT`; `None`: to be found on the local network.
+    /// The peer's `HOST:PORT`. `None`: it is looked up on the local network.
     pub place: Option<String>,
 }
 
-/// Text that is no address.
+/// An error: text that is not an address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{}' is not an address: {why}", text.escape_debug())]
 pub struct NotAnAddress {
@@ -67,7 +67,7 @@ impl FromStr for PeerAddress {
     }
 }
 
-/// Checks `HOST:PORT`.
+/// Checks that `place` is a valid `HOST:PORT`. The error says what is wrong.
 fn check_place(place: &str) -> Result<(), &'static str> {
     if let Ok(socket) = place.parse::<SocketAddr>() {
         return match socket.port() {
@@ -96,12 +96,12 @@ fn check_place(place: &str) -> Result<(), &'static str> {
 pub struct Listen(pub Vec<SocketAddr>);
 
 impl Listen {
-    /// This machine only, at a port that the system chooses.
+    /// Listens on this machine only, at a port that the system chooses.
     pub fn loopback() -> Listen {
         Listen(vec![(Ipv4Addr::LOCALHOST, 0).into()])
     }
 
-    /// Every address of this machine; port 0: the system chooses.
+    /// Listens on every address of this machine. With port 0 the system chooses the port.
     pub fn everywhere(port: u16) -> Listen {
         Listen(vec![
             (Ipv4Addr::UNSPECIFIED, port).into(),

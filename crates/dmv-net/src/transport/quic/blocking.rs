@@ -1,4 +1,5 @@
-//! The same for threads that know nothing of tokio. Each call has a runtime of its own.
+//! Calls for threads without an async runtime: look around, pair, serve. Each call makes its own
+//! runtime. The program uses these.
 
 use super::lan::Ear;
 use super::relay::RELAY_TIME;
@@ -16,14 +17,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
-/// Enough for two announcements of everybody.
+/// Long enough to receive two announcements of every peer.
 const LOOK_TIME: Duration = Duration::from_millis(2500);
-/// For sessions to end when serving ends.
+/// How long sessions get to end after serving stops.
 const STOP_TIME: Duration = Duration::from_secs(2);
-/// How often a job that waits looks whether it was cancelled.
+/// How often a waiting job checks whether it was cancelled.
 const CANCEL_CHECK: Duration = Duration::from_millis(50);
 
-/// Who serves a repository on the local network. Takes some seconds.
+/// Finds peers that serve a repository on the local network. Takes about 2.5 s, unless the job is
+/// cancelled.
 pub fn look_around(job: &Job) -> Result<Vec<Found>, QuicError> {
     let looking = lan::look_around(LanService::Repository, LOOK_TIME);
     run(async {
@@ -34,7 +36,8 @@ pub fn look_around(job: &Job) -> Result<Vec<Found>, QuicError> {
     })?
 }
 
-/// Waits for another device with the same code, or looks for it.
+/// Waits for another device with the same code, or looks for it, and exchanges keys. Nothing is
+/// stored.
 pub fn pair_with(
     key: &DeviceKey,
     options: PairOptions,
@@ -45,7 +48,8 @@ pub fn pair_with(
     run(pair::pair(key, options, confirm, event, cancelled(job)))?
 }
 
-/// Serves the repository at `place` until the job is cancelled.
+/// Serves the repository at `place` until the job is cancelled. Returns how many sessions there
+/// were.
 pub fn serve_repository(
     key: &DeviceKey,
     place: &Place,
@@ -98,12 +102,12 @@ pub fn serve_repository(
         node.close().await;
         Ok::<_, QuicError>(served)
     });
-    // Sessions have been told; what they have written so far is whole.
+    // Sessions have received the request to stop. What they have written so far is complete.
     runtime.shutdown_timeout(STOP_TIME);
     Ok(served?)
 }
 
-/// A runtime for one call.
+/// Makes a runtime for one call.
 pub(super) fn runtime() -> Result<Runtime, QuicError> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -116,12 +120,12 @@ pub(super) fn runtime() -> Result<Runtime, QuicError> {
 fn run<T>(work: impl Future<Output = T>) -> Result<T, QuicError> {
     let runtime = runtime()?;
     let done = runtime.block_on(work);
-    // A thread may still wait for somebody at a keyboard.
+    // A thread may still wait for a person to confirm.
     runtime.shutdown_background();
     Ok(done)
 }
 
-/// Is done when the job is cancelled.
+/// Ends when the job is cancelled.
 pub(super) async fn cancelled(job: &Job) {
     while !job.is_cancelled() {
         tokio::time::sleep(CANCEL_CHECK).await;

@@ -1,4 +1,5 @@
-//! A session's connection to a repository that a peer serves.
+//! A session's connection to a repository that a peer serves. [`connect`](super::super::connect())
+//! uses this.
 
 use super::blocking::runtime;
 use super::pump::{Sink, Source};
@@ -10,28 +11,28 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-/// For our last word to get there, and the answer back.
+/// How long to wait until the peer has received our last message and ended its stream.
 const LAST_WORD_TIME: Duration = Duration::from_secs(2);
 
-/// What is needed to dial a peer by its key.
+/// What it takes to dial a peer by its key.
 #[derive(Clone, Debug)]
 pub struct Device {
-    /// Our key.
+    /// This device's key.
     pub key: DeviceKey,
-    /// Relays of the user's choice, as URLs.
+    /// The relays that the user has set, as URLs.
     pub relays: Vec<String>,
 }
 
-/// What keeps a connection up.
+/// The objects that keep a connection up.
 pub struct Helper {
     connection: Connection,
-    /// Is done when the other side has ended its stream.
+    /// Ends when the other side has ended its stream.
     hearing: Option<JoinHandle<()>>,
     node: Option<Node>,
     runtime: Option<Runtime>,
 }
 
-/// Dials the peer at `address`.
+/// Dials the peer at `address` and opens a stream.
 pub fn connect(address: &PeerAddress, device: &Device) -> Result<(Link, Helper), NetError> {
     let runtime = runtime()?;
     let options = NodeOptions {
@@ -67,9 +68,9 @@ pub fn connect(address: &PeerAddress, device: &Device) -> Result<(Link, Helper),
 }
 
 impl Helper {
-    /// What a failure of the session really was, if the peer or the network ended the connection.
+    /// Returns the cause of a session's failure, if the peer or the network ended the connection.
     pub fn explain(mut self, e: NetError) -> NetError {
-        // There is nothing more to be heard.
+        // No further bytes will arrive.
         self.hearing = None;
         match e {
             NetError::Closed => self.connection.why_ended().map_or(e, NetError::from),
@@ -81,8 +82,9 @@ impl Helper {
 impl Drop for Helper {
     fn drop(&mut self) {
         if let (Some(hearing), Some(runtime)) = (self.hearing.take(), &self.runtime) {
-            // What is on its way when a connection is closed is lost, and the other side would take
-            // us for cut off. It ends its stream when it has heard our last word.
+            // Closing a connection drops data in transit, and the other side would take this for a
+            // cut. So this end waits: the other side ends its stream when it has received our last
+            // message.
             let heard = async { tokio::time::timeout(LAST_WORD_TIME, hearing).await };
             let _ = runtime.block_on(heard);
         }

@@ -1,6 +1,7 @@
-//! Peers on the local network, found by multicast DNS, on every interface of this machine.
+//! Peers on the local network, found by multicast DNS on every interface of this machine. See
+//! docs/trust.md, "The local network".
 //!
-//! An announcement proves nothing: whoever is dialled after it still has to prove the key.
+//! An announcement proves nothing: the dialled peer must still prove its key.
 
 use super::{Node, NodeOptions, QuicError};
 use crate::identity::DeviceKey;
@@ -14,12 +15,12 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::time::{Instant, timeout_at};
 
-/// What is announced: names of services in the sense of DNS-SD.
+/// What is announced. Its name is a DNS-SD service name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
-    /// A repository is served.
+    /// A device that serves a repository.
     Repository,
-    /// A device wants to be paired.
+    /// A device that waits to be paired.
     Pairing,
 }
 
@@ -35,26 +36,26 @@ impl Service {
 /// A peer that announces itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The key that it claims to have.
+    /// The key that it claims.
     pub key: PeerKey,
-    /// Where it says it can be reached.
+    /// The addresses that it claims.
     pub addresses: Vec<SocketAddr>,
-    /// What it calls itself.
+    /// Its name for itself.
     pub label: String,
 }
 
-/// More announcements than these are not kept: a network can be full of lies.
+/// The most announced peers that are kept, since a network can be full of false announcements.
 const MAX_FOUND: usize = 1000;
-/// More addresses of one peer are not kept, for the same reason.
+/// The most addresses of one peer that are kept, for the same reason.
 const MAX_ADDRESSES: usize = 16;
-/// Announcements that wait to be looked at. What comes meanwhile comes again.
+/// The most announcements that wait in the queue. Further ones are dropped: they are repeated.
 const QUEUE: usize = 64;
-/// The attribute with the label.
+/// The TXT attribute with the label.
 const LABEL: &str = "label";
-/// How often this machine's addresses are compared with what is announced.
+/// How often this machine's addresses are compared with the announced ones.
 const REFRESH: Duration = Duration::from_secs(3);
 
-/// Listens to announcements of a service, and makes one's own. It ends when it is dropped.
+/// Receives announcements of a service, and can announce this device. Ends when it is dropped.
 pub(super) struct Ear {
     heard: Receiver<Found>,
     guard: DropGuard,
@@ -63,7 +64,8 @@ pub(super) struct Ear {
 }
 
 impl Ear {
-    /// Begins. `label`: announces `node` under it. Inside a tokio runtime.
+    /// Begins to listen. With a `label` it also announces `node` under this label. Must run inside
+    /// a tokio runtime.
     pub(super) fn open(
         service: Service,
         node: &Node,
@@ -76,7 +78,7 @@ impl Ear {
             .with_multicast_interfaces_v4(interfaces(&known).into_iter().collect())
             .with_callback(move |name, peer| {
                 let found = read(name, peer).filter(|found| found.key != own);
-                // Full: it is announced again soon.
+                // If the queue is full, the announcement is lost. It is repeated soon.
                 let _ = found.map(|found| say.try_send(found));
             });
         if let Some(label) = label {
@@ -94,12 +96,12 @@ impl Ear {
         })
     }
 
-    /// The next announcement. Those of one peer come again when they change.
+    /// Returns the next announcement. A peer's announcement comes again when it changes.
     pub(super) async fn next(&mut self) -> Option<Found> {
         self.heard.recv().await
     }
 
-    /// Follows this machine as it joins and leaves networks; does not return.
+    /// Follows this machine's addresses as it joins and leaves networks. Never returns.
     pub(super) async fn follow(&mut self, node: &Node) {
         loop {
             tokio::time::sleep(REFRESH).await;
@@ -141,13 +143,14 @@ fn interfaces(addresses: &BTreeSet<SocketAddr>) -> BTreeSet<Ipv4Addr> {
     addresses.iter().filter_map(v4).collect()
 }
 
-/// A key as the name of an instance: 52 characters, where hex digits would be too many.
+/// Returns the key as an instance name: 52 characters in z-base-32. The 64 hex digits would exceed
+/// the limit of a DNS label.
 fn name_of(key: &PeerKey) -> String {
     let key = PublicKey::from_bytes(key.as_bytes()).expect("a node has a key that keys can have");
     key.to_z32()
 }
 
-/// What an announcement says; `None`: nothing that we understand.
+/// Reads an announcement. Returns `None` if it is malformed.
 fn read(name: &str, peer: &Peer) -> Option<Found> {
     let key = PublicKey::from_z32(name).ok()?;
     let is_place = |at: &SocketAddr| {
@@ -166,9 +169,9 @@ fn read(name: &str, peer: &Peer) -> Option<Found> {
     })
 }
 
-/// Collects the announcements of a service for some time. Inside a tokio runtime.
+/// Collects the announcements of a service for `time`. Must run inside a tokio runtime.
 pub async fn look_around(service: Service, time: Duration) -> Result<Vec<Found>, QuicError> {
-    // Nobody hears of this key.
+    // A new key, because it is never announced.
     let node = Node::bind(&DeviceKey::generate(), &[], &NodeOptions::default()).await?;
     let mut ear = Ear::open(service, &node, None)?;
     let mut all: BTreeMap<PeerKey, Found> = BTreeMap::new();
@@ -185,7 +188,8 @@ pub async fn look_around(service: Service, time: Duration) -> Result<Vec<Found>,
     Ok(all.into_values().collect())
 }
 
-/// Where the peer with this key says it can be reached; empty if it is silent for `time`.
+/// Returns the addresses that the peer with this key announces. Returns none if it is silent for
+/// `time`.
 pub(super) async fn find(
     node: &Node,
     key: &PeerKey,

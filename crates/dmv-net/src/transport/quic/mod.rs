@@ -1,8 +1,9 @@
-//! Peers by public key, over QUIC.
+//! Peers by public key, over QUIC. docs/trust.md describes them.
 //!
-//! A peer is dialled by its key, at an address that is given or found on the local network. TLS 1.3
-//! proves both keys to both ends before a byte of ours is sent. Nobody else is asked for anything:
-//! no relay, no name service and no publishing, unless the user names a relay.
+//! This module dials a peer by its key, at a given address or at one found on the local network.
+//! TLS 1.3 proves both keys to both ends before the first byte of the protocol. DMV contacts no
+//! other host: no relay, no name service and no publishing, unless the user sets a relay. Tokio
+//! stays inside this module; [`blocking`] is for callers without an async runtime.
 
 mod address;
 pub mod blocking;
@@ -30,82 +31,82 @@ pub use serve::{Limits, Served, Service, Timed, serve};
 use dmv_core::repo::PeerKey;
 use std::io;
 
-/// Why there is no connection to a peer, or why it ended.
+/// Why a connection to a peer failed or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum QuicError {
-    /// The system does not let us open a socket.
+    /// The system does not open a socket.
     #[error("cannot listen on {at}: {source}")]
     Bind {
-        /// Where.
+        /// The address to listen on.
         at: String,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
-    /// Nobody answers.
+    /// The peer does not answer.
     #[error("{peer} does not answer: {why}")]
     Unreachable {
-        /// Who was called, as an address.
+        /// The address that was dialled.
         peer: String,
-        /// What is known about it.
+        /// What is known about the failure.
         why: String,
     },
-    /// Nobody answers, and no way was found through the user's relay either.
+    /// The peer does not answer directly, and not through the user's relay either.
     #[error("{peer} does not answer: {why}")]
     NotAtRelay {
-        /// Who was called, as an address.
+        /// The address that was dialled.
         peer: String,
-        /// What is known about it.
+        /// What is known about the failure.
         why: String,
-        /// Whether the relay at least has let us in.
+        /// Whether at least the relay accepted the connection.
         met: bool,
     },
-    /// Somebody answers, and cannot prove to have the key.
+    /// A device answers but cannot prove that it has the key.
     #[error("whoever answers at {peer} does not have that key")]
     WrongKey {
-        /// Who was called, as an address.
+        /// The address that was dialled.
         peer: String,
     },
-    /// The address has our own key in it.
+    /// The address has this device's own key.
     #[error("{0} is this device's own key")]
     Myself(PeerKey),
-    /// The peer does not know our key.
+    /// The peer does not trust our key.
     #[error("{peer} does not trust this device")]
     NotTrusted {
-        /// Who was called, as an address.
+        /// The address that was dialled.
         peer: String,
     },
-    /// The peer has too many visitors.
+    /// The peer has too many connections.
     #[error("{peer} is busy with other peers")]
     Busy {
-        /// Who was called, as an address.
+        /// The address that was dialled.
         peer: String,
     },
-    /// The peer stops serving.
+    /// The peer has stopped serving.
     #[error("{peer} has stopped serving")]
     Stopped {
-        /// Who was called, as an address.
+        /// The address that was dialled.
         peer: String,
     },
-    /// Something on this machine fails.
+    /// A failure of this machine.
     #[error("the network cannot be used: {0}")]
     Local(String),
 }
 
-/// The name, in the handshake, of sessions with a repository.
+/// The ALPN name of sessions with a repository.
 const SESSION: &[u8] = b"dmv/1";
 
-/// Reasons for closing a connection, as sent (docs/trust.md, "Closing").
+/// The codes with which an end closes a connection. See docs/trust.md, "Closing".
 mod closing {
     /// All is done.
     pub const DONE: u32 = 0;
-    /// The key is not on the allow-list.
+    /// The key is not on the allow-list, or no longer. In pairing: another code.
     pub const NOT_TRUSTED: u32 = 1;
     /// Too many connections.
     pub const BUSY: u32 = 2;
     /// The process ends.
     pub const STOPPING: u32 = 3;
-    /// Nothing came for too long.
+    /// Nothing arrived for too long.
     pub const IDLE: u32 = 4;
-    /// What was sent breaks the protocol.
+    /// The received data breaks the protocol.
     pub const PROTOCOL: u32 = 5;
 }

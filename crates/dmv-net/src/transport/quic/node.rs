@@ -1,4 +1,5 @@
-//! Our end: a socket with our key, from which peers are dialled.
+//! This end of all connections: a socket with the device's key, from which it dials peers and on
+//! which it accepts them.
 
 use super::{Listen, PeerAddress, QuicError, RelayState, closing, lan, relay};
 use crate::identity::DeviceKey;
@@ -13,32 +14,34 @@ use std::time::Duration;
 
 /// How long a peer at a known address may take to answer.
 const DIAL_TIME: Duration = Duration::from_secs(10);
-/// How long to listen for a peer's announcement. They come at least every second.
+/// How long to wait for a peer's announcement. Peers announce themselves at least every second.
 const FIND_TIME: Duration = Duration::from_secs(5);
-/// The same where there is a relay to turn to.
+/// The same, if there is a relay to try next.
 const FIND_TIME_BEFORE_RELAY: Duration = Duration::from_millis(1500);
 /// How long closing may take before the process goes on.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
-/// A path on which nothing comes for so long is dead.
+/// How long a path may be silent before it counts as dead.
 const DEAD_AFTER: Duration = Duration::from_secs(30);
-/// Shorter than what home routers remember a mapping for.
+/// The interval of keep-alive packets. It is shorter than the time for which home routers remember
+/// a mapping.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
-/// Streams that a peer may have open at once. A session needs one.
+/// How many streams a peer may have open at once. A session needs one.
 const MAX_STREAMS: u32 = 2;
-/// Bytes of a stream that may be on their way: at 100 ms there and back, 20 MB in a second. From
-/// 2048 packets on, the QUIC library ends connections on fast networks (docs/decisions.md).
+/// Bytes of a stream that may be in transit. With a round trip of 100 ms this gives 20 MB/s. With
+/// 2048 packets or more in transit, the QUIC library ends connections on fast networks
+/// (docs/decisions.md).
 const WINDOW_BYTES: u32 = 2 << 20;
 
-/// What an end does.
+/// The settings of a node.
 #[derive(Clone, Debug, Default)]
 pub struct NodeOptions {
-    /// Where to listen; `None`: wherever the system likes, to dial from.
+    /// Where to listen. `None`: the system chooses; enough to dial.
     pub listen: Option<Listen>,
-    /// Relays of the user's choice, as URLs.
+    /// The relays that the user has set, as URLs.
     pub relays: Vec<String>,
 }
 
-/// Our end.
+/// This end of all connections.
 #[derive(Clone)]
 pub struct Node {
     pub(super) endpoint: Endpoint,
@@ -46,7 +49,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// Opens the sockets. Inside a tokio runtime.
+    /// Opens the sockets. Fails if the system refuses, or if a relay's URL is malformed. Must run
+    /// inside a tokio runtime.
     pub async fn bind(
         key: &DeviceKey,
         protocols: &[&[u8]],
@@ -73,12 +77,13 @@ impl Node {
         Ok(Node { endpoint, relays })
     }
 
-    /// Our key.
+    /// Returns this device's key.
     pub fn key(&self) -> PeerKey {
         peer_key(self.endpoint.id())
     }
 
-    /// Where we can be reached: this machine's addresses, where we listen on all.
+    /// Returns the addresses where peers can reach us. If we listen on every address, these are the
+    /// machine's own addresses.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         let bound = self.endpoint.bound_sockets();
         let mut out: Vec<SocketAddr> = self.endpoint.addr().ip_addrs().copied().collect();
@@ -91,7 +96,8 @@ impl Node {
         out
     }
 
-    /// The same, as peers would write it; and without a place, if a relay keeps a connection to us.
+    /// Returns the same as addresses that peers can use. Adds one without a place if a relay keeps
+    /// a connection to us.
     pub fn own_addresses(&self) -> Vec<PeerAddress> {
         let key = self.key();
         let at = |place: SocketAddr| PeerAddress {
@@ -105,7 +111,7 @@ impl Node {
         out
     }
 
-    /// Dials a peer. When this returns it has proved that it has the key of `address`.
+    /// Dials a peer. When this returns, the peer has proved that it has the key in `address`.
     pub async fn dial(
         &self,
         address: &PeerAddress,
@@ -128,18 +134,18 @@ impl Node {
         self.dial_at(address, &at, protocol).await
     }
 
-    /// Where a peer is on the local network; empty if it is not there. With a relay the network is
-    /// asked first, but not for long: who is near is reached without the relay.
+    /// Looks for a peer on the local network. Returns no address if it is not there. If there is a
+    /// relay, the search is shorter: a near peer should be reached without the relay.
     async fn find(&self, key: &PeerKey) -> Result<Vec<SocketAddr>, QuicError> {
         if self.relays.is_empty() {
             return lan::find(self, key, FIND_TIME).await;
         }
-        // A network without announcements is no obstacle.
+        // With a relay, a network that blocks announcements is no failure.
         let found = lan::find(self, key, FIND_TIME_BEFORE_RELAY).await;
         Ok(found.unwrap_or_default())
     }
 
-    /// Dials a peer that may be at any of several places, or at the relay.
+    /// Dials a peer that may be at any of these addresses, or at a relay.
     pub(super) async fn dial_at(
         &self,
         address: &PeerAddress,
@@ -166,7 +172,7 @@ impl Node {
 
     /// Closes all connections and the sockets.
     pub async fn close(self) {
-        // What is not told now is told by silence.
+        // After the timeout, peers notice the silence.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.endpoint.close()).await;
     }
 }
@@ -179,7 +185,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Opens a stream. The peer hears of it with the first byte.
+    /// Opens a stream. The peer notices it with the first byte.
     pub async fn open(&self) -> Result<(SendStream, RecvStream), QuicError> {
         match self.conn.open_bi().await {
             Ok(stream) => Ok(stream),
@@ -187,49 +193,49 @@ impl Connection {
         }
     }
 
-    /// A connection that a peer has dialled.
+    /// Wraps a connection that a peer has dialled.
     pub(super) fn accepted(conn: iroh::endpoint::Connection) -> Connection {
         let (key, place) = (peer_key(conn.remote_id()), None);
         let peer = PeerAddress { key, place }.to_string();
         Connection { conn, peer }
     }
 
-    /// Whether it was us who dialled.
+    /// Returns whether this end dialled.
     pub(super) fn was_dialled(&self) -> bool {
         self.conn.side() == iroh::endpoint::Side::Client
     }
 
-    /// Whose key the peer has proved.
+    /// Returns the key that the peer has proved.
     pub fn key(&self) -> PeerKey {
         peer_key(self.conn.remote_id())
     }
 
-    /// Why the peer, or the network, ended the connection; `None`: it did not. What a failed
-    /// read or write on a stream cannot tell.
+    /// Returns why the peer or the network ended the connection; `None` if it did not end. A failed
+    /// read or write on a stream does not give this reason.
     pub fn why_ended(&self) -> Option<QuicError> {
         let reason = self.conn.close_reason()?;
         Some(ended(&self.peer, &reason))
     }
 
-    /// Says that all is done.
+    /// Closes the connection with the code "all is done".
     pub fn finish(&self) {
         self.conn.close(VarInt::from_u32(closing::DONE), b"");
     }
 }
 
-/// Our word for a key that has been proved.
+/// Converts a proved key.
 pub(super) fn peer_key(id: PublicKey) -> PeerKey {
     PeerKey::from_bytes(*id.as_bytes())
 }
 
-/// What a peer may make us keep.
+/// Returns the limits on what a peer may make us store, and the times of a connection.
 fn transport_config() -> QuicTransportConfig {
     let dead = IdleTimeout::try_from(DEAD_AFTER).expect("half a minute is a time-out");
     QuicTransportConfig::builder()
         .max_concurrent_bidi_streams(VarInt::from_u32(MAX_STREAMS))
         .max_concurrent_uni_streams(VarInt::from_u32(0))
         .stream_receive_window(VarInt::from_u32(WINDOW_BYTES))
-        // However much the other side says that it takes.
+        // A limit of our own, in case the other side allows more.
         .send_window(2 * u64::from(WINDOW_BYTES))
         .datagram_receive_buffer_size(None)
         .max_idle_timeout(Some(dead))
@@ -245,7 +251,7 @@ fn where_to(listen: Option<&Listen>) -> String {
     all.join(" and ")
 }
 
-/// The addresses of `HOST:PORT`. A name is looked up as the system does.
+/// Resolves `HOST:PORT`, as the system does. Fails if there is no address.
 async fn resolve(place: &str) -> Result<Vec<SocketAddr>, String> {
     let found = tokio::net::lookup_host(place).await;
     let found: Vec<SocketAddr> = found.map_err(|e| e.to_string())?.collect();
@@ -270,7 +276,7 @@ fn dial_error(peer: &str, e: &ConnectError) -> QuicError {
     }
 }
 
-/// What the end of a connection means.
+/// Translates the end of a connection.
 fn ended(peer: &str, e: &ConnectionError) -> QuicError {
     let peer = peer.to_owned();
     let unreachable = |why: &str| QuicError::Unreachable {
@@ -288,7 +294,8 @@ fn ended(peer: &str, e: &ConnectionError) -> QuicError {
                 _ => unreachable("it says that what we sent breaks the protocol"),
             }
         }
-        // Ours: the proof of the other side's key did not hold. TLS names the field, not the key.
+        // This end closed it, because the other side did not prove the key. TLS names the field,
+        // not the key.
         ConnectionError::TransportError(e) if is_about_certificate(u64::from(e.code)) => {
             QuicError::WrongKey { peer }
         }
@@ -298,8 +305,8 @@ fn ended(peer: &str, e: &ConnectionError) -> QuicError {
     }
 }
 
-/// Whether a QUIC error code stands for a TLS alert about the other side's key (RFC 9001, 4.8;
-/// RFC 8446, 6.2).
+/// Returns whether a QUIC error code stands for a TLS alert about the other side's key (RFC 9001,
+/// section 4.8; RFC 8446, section 6.2).
 fn is_about_certificate(code: u64) -> bool {
     const CRYPTO: u64 = 0x100;
     const BAD_CERTIFICATE: u64 = 42;

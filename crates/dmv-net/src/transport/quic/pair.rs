@@ -1,9 +1,9 @@
-//! Two devices that learn to trust each other by a short code.
+//! Pairing: two devices exchange keys after both prove that they know a short code.
 //!
-//! Each end proves that it knows the code without telling anything about it (SPAKE2), over a
-//! connection whose two keys and secrets go into the proof. So somebody between the two, or anybody
-//! else on the network, has one guess for each try, and there are few tries. docs/trust.md has the
-//! messages, docs/decisions.md the reasons.
+//! Each end proves that it knows the code without revealing anything about it (SPAKE2). The proof
+//! includes both keys and a secret of the connection. So an attacker between the two, or anywhere
+//! on the network, has one guess for each try, and there are few tries. docs/trust.md specifies the
+//! messages, docs/decisions.md has the reasons. `blocking` runs this.
 
 use super::lan::{Ear, Found, Service};
 use super::node::{Connection, Node, NodeOptions};
@@ -20,30 +20,30 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// The protocol's name in the handshake.
+/// The ALPN name of pairing.
 const PROTOCOL: &[u8] = b"dmv-pair/1";
-/// Wrong codes before a code is of no more use.
+/// The number of wrong codes after which a code is useless.
 const TRIES: u32 = 3;
-/// For all messages that wait for no human.
+/// The time for all messages that wait for no person.
 const EXCHANGE_TIME: Duration = Duration::from_secs(8);
-/// For somebody to look at a screen and say yes.
+/// The time for a person to look at the screen and confirm.
 const CONFIRM_TIME: Duration = Duration::from_secs(120);
-/// Between two attempts to reach somebody who was announced.
+/// The time between two attempts to reach an announced device.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How long to look for another device when one has another code.
+/// How long to look for another device after one with another code.
 const LOOK_ON: Duration = Duration::from_secs(3);
 
-/// A code: what one device shows and the other is told.
+/// A code: one device shows it, and the user types it on the other.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Code(String);
 
-/// Text that is no code.
+/// An error: text that is not a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a code is 6 to 32 letters and digits")]
 pub struct NotACode;
 
 impl Code {
-    /// A new one of eight digits.
+    /// Makes a random code of eight digits. Fails if the system gives no random bytes.
     pub fn random() -> Result<Code, getrandom::Error> {
         let mut bytes = [0; 8];
         getrandom::fill(&mut bytes)?;
@@ -53,7 +53,7 @@ impl Code {
         )))
     }
 
-    /// The code as it is shown, in groups of four.
+    /// Returns the code as it is shown, in groups of four.
     pub fn shown(&self) -> String {
         let chars: Vec<char> = self.0.chars().collect();
         let groups: Vec<String> = chars.chunks(4).map(|c| c.iter().collect()).collect();
@@ -76,76 +76,78 @@ impl FromStr for Code {
     }
 }
 
-/// What one end brings.
+/// What one end contributes.
 #[derive(Clone)]
 pub struct PairOptions {
     /// The code.
     pub code: Code,
-    /// Whether the code comes from the other device. Who has been told a code looks for the other;
-    /// who shows one waits.
+    /// Whether the code comes from the other device. An end that was given a code looks for the
+    /// other. An end that shows one waits.
     pub told: bool,
-    /// Where to listen; `None`: where the system likes.
+    /// Where to listen. `None`: the system chooses.
     pub listen: Option<Listen>,
-    /// Relays of the user's choice, as URLs.
+    /// The relays that the user has set, as URLs.
     pub relays: Vec<String>,
-    /// Whether to look for the other on the local network.
+    /// Whether to look for the other device on the local network.
     pub lan: bool,
-    /// Where the other is, if that is known.
+    /// The other device's address, if it is known.
     pub peer: Option<PeerAddress>,
-    /// What this device calls itself.
+    /// This device's name for itself.
     pub name: String,
-    /// What the other may do here; `None`: there is no repository here.
+    /// What the other device may do here. `None`: there is no repository here.
     pub gives: Option<Access>,
-    /// When to give up.
+    /// How long to try.
     pub time: Duration,
 }
 
-/// The other device, proved to know the code.
+/// The other device. It has proved that it knows the code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paired {
     /// Its key.
     pub key: PeerKey,
-    /// What it calls itself.
+    /// Its name for itself.
     pub name: String,
-    /// What we may do there; `None`: there is no repository.
+    /// What we may do there. `None`: there is no repository there.
     pub gives: Option<Access>,
 }
 
-/// What happens meanwhile.
+/// An event while devices pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PairEvent {
-    /// We can be reached.
+    /// The other device can reach us at these addresses.
     Ready(Vec<PeerAddress>),
-    /// Somebody has another code; so many tries are left.
+    /// A device has another code. The number is how many tries are left.
     OtherCode(PeerKey, u32),
 }
 
-/// Why no pair came about.
+/// Why two devices did not pair.
 #[derive(Debug, thiserror::Error)]
 pub enum PairError {
-    /// The connection.
+    /// The connection failed.
     #[error(transparent)]
     Quic(#[from] QuicError),
-    /// The codes are not the same, or somebody tried to guess.
+    /// The codes differ, or an attacker made a guess.
     #[error("the other device has another code")]
     OtherCode,
-    /// Nobody was there.
+    /// No other device was found.
     #[error("no device to pair with was found")]
     Nobody,
-    /// One of the two said no.
+    /// One of the two users declined.
     #[error("{0} declined")]
     Declined(&'static str),
-    /// The user asked to stop.
+    /// The user interrupted the command.
     #[error("interrupted")]
     Stopped,
 }
 
-/// Asks the user whether this is the device they mean. May block.
+/// Asks the user whether this is the right device. May block.
 pub type Confirm = Arc<dyn Fn(&Paired) -> bool + Send + Sync>;
 
-/// Waits for the other device, or looks for it, and exchanges keys. Inside a tokio runtime.
+/// Waits for the other device, or looks for it, and exchanges keys. Must run inside a tokio
+/// runtime.
 ///
-/// When this returns a device, both users have confirmed it. Nothing is stored.
+/// When this returns a device, both users have confirmed it. Nothing is stored. Fails as
+/// [`PairError`] says; `stop` interrupts it.
 pub async fn pair(
     key: &DeviceKey,
     options: PairOptions,
@@ -176,9 +178,9 @@ pub async fn pair(
     done
 }
 
-/// More devices that want to be paired are not looked at.
+/// The most announced devices that are remembered.
 const MAX_OTHERS: usize = 100;
-/// Labels in announcements.
+/// The labels in announcements.
 const TOLD: &str = "told";
 const SHOWS: &str = "shows";
 
@@ -187,16 +189,17 @@ struct Meeting<'n> {
     options: PairOptions,
     confirm: Confirm,
     tries: u32,
-    /// Who was announced, and whether they are still worth dialling.
+    /// The announced devices, and whether each is still worth dialling.
     others: BTreeMap<PeerKey, (Found, bool)>,
 }
 
-/// What came of talking to somebody.
+/// The result of a connection to one device.
 enum Talk {
     Paired(Paired),
-    /// Codes differ, or they went away when they had heard our proof: a guess, at worst.
+    /// The codes differ, or the device left after it had received our proof. At worst this was a
+    /// guess.
     OtherCode(PeerKey),
-    /// Nothing was learned by either.
+    /// Neither side learned anything.
     Nothing,
 }
 
@@ -266,7 +269,7 @@ impl Meeting<'_> {
         }
     }
 
-    /// Dials the next device that may be the one; only if we are to be the one who dials.
+    /// Dials the next device that may be the right one, if it is this end's turn to dial.
     async fn call_somebody(&mut self) -> Result<Talk, PairError> {
         if let Some(address) = self.options.peer.clone() {
             let dialled = self.node.dial(&address, PROTOCOL).await;
@@ -298,11 +301,11 @@ impl Meeting<'_> {
         let connection = match dialled {
             Ok(connection) => connection,
             Err(e @ QuicError::Myself(_)) => return Err(e.into()),
-            // An announcement may lie; an address that the user gave is to be right.
+            // An announcement may be false. An address from the user must be right.
             Err(e @ QuicError::WrongKey { .. }) if self.options.peer.is_some() => {
                 return Err(e.into());
             }
-            // They may not have come yet, or have gone.
+            // The device may not be ready yet, or it has left.
             Err(_) => return Ok(Talk::Nothing),
         };
         let talk = timeout(EXCHANGE_TIME, self.prove_first(&connection)).await;
@@ -312,7 +315,7 @@ impl Meeting<'_> {
         if let Ok(Talk::OtherCode(key)) = &talk {
             match self.others.get_mut(key) {
                 Some((_, worth)) => *worth = false,
-                // The one and only address has another code: the user has to look again.
+                // The only known address has another code. The user must check the code.
                 None => return Err(PairError::OtherCode),
             }
         }
@@ -332,7 +335,8 @@ impl Meeting<'_> {
             .await
     }
 
-    /// The dialling end: proves first, so that whoever answers a dial learns one guess at most.
+    /// Runs the proof as the dialling end. This end proves first, so a device that answers gets at
+    /// most one guess.
     async fn prove_first(&self, connection: &Connection) -> Proof {
         let Ok((mut send, mut recv)) = connection.conn.open_bi().await else {
             return Proof::Nothing;
@@ -359,7 +363,8 @@ impl Meeting<'_> {
         }
     }
 
-    /// The answering end: shows its proof to nobody who has not proved the code.
+    /// Runs the proof as the answering end. It sends its proof only after the other end has proved
+    /// the code.
     async fn prove_second(&self, connection: &Connection) -> Proof {
         let Ok((mut send, mut recv)) = connection.conn.accept_bi().await else {
             return Proof::Nothing;
@@ -387,7 +392,8 @@ impl Meeting<'_> {
         }
     }
 
-    /// After the proofs: names and rights, and both users' yes.
+    /// Ends the exchange after the proofs: names, access rights, and the confirmation of both
+    /// users.
     async fn conclude(&self, connection: &Connection, proof: Proof) -> Result<Talk, PairError> {
         let close = |code| connection.conn.close(VarInt::from_u32(code), b"");
         let (mut send, mut recv) = match proof {
@@ -422,8 +428,8 @@ impl Meeting<'_> {
             recv.read_exact(&mut answer).await.ok()
         };
         let theirs = matches!(timeout_at(end, swapped).await, Ok(Some(()))) && answer == [1];
-        // The one that dialled says goodbye, when its last byte has arrived: closing drops what is on
-        // its way.
+        // The end that dialled ends the exchange once its last byte has arrived, because closing
+        // drops data in transit.
         let _ = send.finish();
         let goodbye = async {
             match connection.was_dialled() {
@@ -441,23 +447,24 @@ impl Meeting<'_> {
     }
 }
 
-/// How the proof went.
+/// The result of the proofs.
 enum Proof {
     Good(SendStream, RecvStream),
-    /// Not the same code; or gone at a point where that may have been a guess.
+    /// The codes differ, or the other end left at a point where this may have been a guess.
     Broken,
-    /// Gone before anything could be learned.
+    /// The other end left before it could learn anything.
     Nothing,
 }
 
-/// What each end sends to prove that it has the shared secret.
+/// The proofs of both ends that they have the shared secret.
 struct Macs {
     client: blake3::Hash,
     server: blake3::Hash,
 }
 
 impl Macs {
-    /// `None`: the other side's message is none.
+    /// Computes the proofs (docs/trust.md, "Pairing"). Returns `None` if the other end's message is
+    /// malformed.
     fn new(
         connection: &Connection,
         state: Spake2<Ed25519Group>,
@@ -466,7 +473,7 @@ impl Macs {
         server: &PeerKey,
     ) -> Option<Macs> {
         let secret: [u8; 32] = state.finish(theirs).ok()?.try_into().ok()?;
-        // A secret of this very connection: proofs of another one do not fit.
+        // A secret of this connection. Proofs from another connection do not match.
         let mut channel = [0; 32];
         let label = b"dmv-pair/1 channel";
         let exported = connection
@@ -487,7 +494,7 @@ impl Macs {
     }
 }
 
-/// A SPAKE2 message: the side's letter and a point.
+/// The length of a SPAKE2 message: the letter of the side and a point.
 const MESSAGE_BYTES: usize = 33;
 
 async fn swap(
@@ -501,7 +508,7 @@ async fn swap(
     Some(theirs)
 }
 
-/// Hashes compare in constant time.
+/// Reads a proof. `blake3::Hash` compares in constant time.
 async fn read_hash(recv: &mut RecvStream) -> Option<blake3::Hash> {
     let mut bytes = [0; 32];
     recv.read_exact(&mut bytes).await.ok()?;
@@ -520,7 +527,7 @@ fn greeting(name: &str, gives: Option<Access>) -> Vec<u8> {
     out
 }
 
-/// As much of a name as the allow-list takes.
+/// Returns as much of a name as the allow-list accepts, without control characters.
 fn fit(name: &str) -> String {
     let mut out = String::new();
     for c in name.chars().filter(|c| !c.is_control()) {

@@ -1,7 +1,8 @@
-//! Streams for threads that know nothing of tokio.
+//! QUIC streams as blocking readers and writers, for the threads of a
+//! [`Link`](crate::session::Link).
 //!
-//! A task of the runtime moves the bytes, so that the thread is woken for a piece and not for each
-//! packet or window update: waking a thread costs more than either.
+//! A task of the runtime moves the bytes. So a thread wakes up once per piece, not for each packet
+//! or window update. To wake a thread costs more than either.
 
 use super::serve::Timed;
 use crate::session::{Inlet, Outlet, Part};
@@ -14,24 +15,24 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-/// Bytes handed from one to the other at once, at most.
+/// The greatest number of bytes that are handed over at once.
 const PIECE_BYTES: usize = 256 << 10;
-/// Bytes of the first piece. Each that is full makes the next twice as large.
+/// The size of the first piece in bytes. Each full piece makes the next one twice as large.
 const FIRST_PIECE_BYTES: usize = 16 << 10;
-/// Pieces on their way, besides the one that is being filled and the one that is being taken.
+/// The number of pieces in transit, besides the one that is filled and the one that is read.
 const PIECES: usize = 4;
 
-/// The reading half. Not to be used on a thread of the runtime.
+/// The reading half. Must not be used on a thread of the runtime.
 pub(super) struct Source {
     pieces: mpsc::Receiver<io::Result<Vec<u8>>>,
-    /// Where emptied ones go, to be filled again.
+    /// Returns emptied pieces to be filled again.
     empty: mpsc::Sender<Vec<u8>>,
     piece: Vec<u8>,
     taken: usize,
 }
 
 impl Source {
-    /// What comes from `stream`; and a task that is done when that has ended.
+    /// Makes a reader of `stream`, and a task that ends when the stream has ended.
     pub(super) fn new(
         stream: impl AsyncRead + Unpin + Send + 'static,
         handle: &Handle,
@@ -54,18 +55,19 @@ async fn take_in(
     pieces: mpsc::Sender<io::Result<Vec<u8>>>,
     mut emptied: mpsc::Receiver<Vec<u8>>,
 ) {
-    // Whoever fetches says little: most of a large piece would never be used.
+    // A client that fetches sends little: most of a large piece would stay unused.
     let mut piece = vec![0; FIRST_PIECE_BYTES];
     let mut filled = 0;
     loop {
         tokio::select! {
-            // What has come already is taken first; it is handed on when no more is there.
+            // Bytes that have arrived are read first. The piece is handed over when there are no
+            // more.
             biased;
             read = stream.read(&mut piece[filled..]), if filled < piece.len() => match read {
                 Ok(n @ 1..) => filled += n,
                 end => {
                     piece.truncate(filled);
-                    // Nobody may be left to hear it.
+                    // The reader may be gone.
                     if filled > 0 {
                         let _ = pieces.send(Ok(piece)).await;
                     }
@@ -93,17 +95,18 @@ async fn take_in(
 }
 
 impl Source {
-    /// What is there of a piece, waiting for the next; nothing at the end.
+    /// Returns the unread bytes of the current piece, and waits for the next piece if there are
+    /// none. Returns no bytes at the end.
     fn left(&mut self) -> io::Result<&[u8]> {
         if self.taken == self.piece.len() {
-            // An empty one is the end.
+            // An empty piece marks the end.
             let next = self.pieces.blocking_recv();
             let Some(next) = next.transpose()? else {
                 return Ok(&[]);
             };
             let emptied = std::mem::replace(&mut self.piece, next);
             self.taken = 0;
-            // There are enough of them if there is no room.
+            // If the channel is full, there are enough empty pieces.
             let _ = self.empty.try_send(emptied);
         }
         Ok(&self.piece[self.taken..])
@@ -121,7 +124,7 @@ impl Read for Source {
 }
 
 impl Inlet for Source {
-    /// From the piece as it is: no memory is cleared before.
+    /// Copies from the piece directly, so that no memory is cleared first.
     fn append(
         &mut self,
         body: &mut Vec<u8>,
@@ -142,21 +145,21 @@ impl Inlet for Source {
     }
 }
 
-/// The writing half. Not to be used on a thread of the runtime. Dropping it waits until all has
-/// been handed to the stream.
+/// The writing half. Must not be used on a thread of the runtime. Dropping it waits until
+/// everything was handed to the stream.
 pub(super) struct Sink {
     pieces: Option<mpsc::Sender<Bytes>>,
     done: Option<oneshot::Receiver<()>>,
 }
 
 impl Sink {
-    /// Where bytes for `stream` go.
+    /// Makes a writer to `stream`.
     pub(super) fn new(stream: impl TakesBytes, handle: &Handle) -> Sink {
         let (pieces, taken) = mpsc::channel(PIECES);
         let (say, done) = oneshot::channel();
         handle.spawn(async move {
             give_out(stream, taken).await;
-            // Whoever wrote may have stopped waiting.
+            // The writer may have stopped waiting.
             let _ = say.send(());
         });
         Sink {
@@ -174,9 +177,9 @@ async fn give_out(mut stream: impl TakesBytes, mut pieces: mpsc::Receiver<Bytes>
     }
 }
 
-/// A stream that keeps what it is given, without a copy, until the other side has it.
+/// A stream that takes bytes without a copy and holds them until the other side has them.
 pub(super) trait TakesBytes: Send + 'static {
-    /// Takes all of it.
+    /// Takes all of the bytes.
     fn take(&mut self, bytes: Bytes) -> impl Future<Output = io::Result<()>> + Send;
 }
 
@@ -213,7 +216,7 @@ impl Write for Sink {
         self.hand(bytes[..n].to_vec().into())
     }
 
-    /// What was written is on its way already.
+    /// Nothing to do: written bytes are on their way already.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -229,7 +232,7 @@ impl Drop for Sink {
     fn drop(&mut self) {
         self.pieces = None;
         if let Some(done) = self.done.take() {
-            // It fails where the runtime has ended, and the stream with it.
+            // This fails if the runtime, and the stream with it, has ended.
             let _ = done.blocking_recv();
         }
     }

@@ -1,7 +1,8 @@
-//! Relays of the user's own: whether they answer, and what is said of those that do not.
+//! The user's own relays: whether they answer, and the messages if they do not.
 //!
 //! A relay passes packets between two devices that both keep a connection to it. It sees their keys
-//! and how much they exchange, and cannot read it: the handshake is the devices' own.
+//! and how much data they exchange. It cannot read the data, because the devices encrypt it end to
+//! end.
 
 use super::{Node, QuicError};
 use iroh::dns::DnsResolver;
@@ -12,11 +13,11 @@ use std::time::Duration;
 /// How long to wait for a relay before going on without it.
 pub(super) const RELAY_TIME: Duration = Duration::from_secs(5);
 
-/// Reads what the user has set.
+/// Parses the URLs that the user has set. Fails if one is malformed.
 pub(super) fn parse(urls: &[String]) -> Result<Vec<RelayUrl>, QuicError> {
     let parse = |url: &String| {
         let bad = |why: &str| QuicError::Local(format!("'{url}' is no relay's URL: {why}"));
-        // iroh speaks TLS where the scheme is not http, whatever it is.
+        // iroh uses TLS for every scheme except http, whatever the scheme is.
         if !url.starts_with("http://") && !url.starts_with("https://") {
             return Err(bad("it begins with neither http:// nor https://"));
         }
@@ -25,7 +26,7 @@ pub(super) fn parse(urls: &[String]) -> Result<Vec<RelayUrl>, QuicError> {
     urls.iter().map(parse).collect()
 }
 
-/// How iroh uses them.
+/// Returns iroh's setting for these relays.
 pub(super) fn mode(relays: &[RelayUrl]) -> RelayMode {
     if relays.is_empty() {
         return RelayMode::Disabled;
@@ -33,8 +34,8 @@ pub(super) fn mode(relays: &[RelayUrl]) -> RelayMode {
     let config = |url: &RelayUrl| {
         let mut config = RelayConfig::from(url.clone());
         if url.scheme() == "http" {
-            // A relay without a certificate cannot tell us our address over QUIC: iroh would ask for
-            // three seconds before it turned to the relay.
+            // A relay without a certificate cannot report our address over QUIC. iroh would try for
+            // three seconds before it used the relay.
             config.quic = None;
         }
         config
@@ -42,8 +43,8 @@ pub(super) fn mode(relays: &[RelayUrl]) -> RelayMode {
     RelayMode::Custom(relays.iter().map(config).collect::<RelayMap>())
 }
 
-/// Looks up relays' names as the system is set, and nowhere else: iroh's own resolver turns to public
-/// name servers when those of the system do not answer.
+/// Makes a resolver for the names of relays that uses the system's settings only. iroh's own
+/// resolver asks public name servers if the system's do not answer.
 pub(super) fn resolver() -> DnsResolver {
     DnsResolver::builder()
         .with_system_defaults()
@@ -51,14 +52,14 @@ pub(super) fn resolver() -> DnsResolver {
         .build()
 }
 
-/// How it stands with the relay.
+/// The state of the connection to the relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RelayState {
-    /// It keeps a connection to us: peers can come through it.
+    /// The relay keeps a connection to us: peers can reach us through it.
     Reached,
-    /// It answers, and does not let our key in.
+    /// The relay answers but does not accept our key.
     Denied,
-    /// It does not answer, or not as a relay would, or cannot prove its name.
+    /// The relay does not answer, or not like a relay, or it cannot prove its name.
     Silent,
 }
 
@@ -75,18 +76,18 @@ impl RelayState {
 }
 
 impl Node {
-    /// How it stands with the relay at this moment.
+    /// Returns the current state of the connection to the relay.
     pub(super) fn relay_state(&self) -> RelayState {
         RelayState::of(&self.endpoint.home_relay_status().get())
     }
 
-    /// The relays, in words; `None`: none is set.
+    /// Returns the relays' URLs as text; `None` if the user has set none.
     pub(super) fn named_relays(&self) -> Option<String> {
         let all: Vec<&str> = self.relays.iter().map(|url| url.as_str()).collect();
         (!all.is_empty()).then(|| all.join(" and "))
     }
 
-    /// Waits until a relay has answered, if one is set, or until `time` is up.
+    /// Waits until a relay has answered or `time` is up. Returns at once if the user has set none.
     pub(super) async fn meet_relay(&self, time: Duration) {
         if self.relays.is_empty() {
             return;
@@ -101,17 +102,18 @@ impl Node {
                 now = next;
             }
         };
-        // What comes too late is told of by `follow_relay`.
+        // `follow_relay` reports an answer that comes later.
         let _ = tokio::time::timeout(time, answered).await;
     }
 
-    /// Tells whenever it stands otherwise with the relay than `known`; does not return.
+    /// Calls `tell` with each state that differs from the one before; the first is `known`. Never
+    /// returns.
     pub(super) async fn follow_relay(&self, mut known: RelayState, tell: impl Fn(RelayState)) {
         let mut states = self.endpoint.home_relay_status();
         let mut now = states.get();
         loop {
             let state = RelayState::of(&now);
-            // Who is denied tries again, and is between two answers for most of the time.
+            // A device that was denied tries again. Most of the time it is between two answers.
             let tries_again = (known, state) == (RelayState::Denied, RelayState::Silent);
             if state != known && !tries_again {
                 known = state;
@@ -124,7 +126,7 @@ impl Node {
         }
     }
 
-    /// What it means that a peer has not answered in time, directly or through a relay.
+    /// Returns the error for a peer that has not answered in time, directly or through a relay.
     pub(super) fn without_answer(&self, peer: String) -> QuicError {
         let why = "the time is up";
         let Some(urls) = self.named_relays() else {

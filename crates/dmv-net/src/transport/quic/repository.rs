@@ -1,4 +1,6 @@
-//! A repository that answers peers: the allow-list decides, a session answers.
+//! A repository that answers peers: the allow-list decides who may connect, a session answers.
+//!
+//! This implements [`Service`] for [`serve`](super::serve()). `blocking` runs it.
 
 use super::pump::{Sink, Source};
 use super::{Limits, Listen, PeerAddress, RelayState, Service, Timed};
@@ -10,52 +12,52 @@ use iroh::endpoint::{RecvStream, SendStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::runtime::Handle;
 
-/// How a repository is served.
+/// How to serve a repository.
 pub struct ServeOptions {
     /// Where to listen.
     pub listen: Listen,
-    /// Whether to announce it on the local network.
+    /// Whether to announce the repository on the local network.
     pub lan: bool,
-    /// What it is announced as.
+    /// The label in the announcement.
     pub label: String,
-    /// Relays of the user's choice, as URLs.
+    /// The relays that the user has set, as URLs.
     pub relays: Vec<String>,
-    /// Whether nobody may push.
+    /// Whether to refuse all pushes.
     pub read_only: bool,
-    /// Bounds on visitors.
+    /// The limits on connections.
     pub limits: Limits,
-    /// What the log of operations is told about a push of this peer.
+    /// Makes the entry for the operation log from the peer that pushes.
     pub asked: Box<dyn Fn(&Peer) -> Asked + Send + Sync>,
-    /// Hears what happens.
+    /// Receives the events.
     pub event: Box<dyn Fn(ServeEvent) + Send + Sync>,
 }
 
-/// What happens while a repository is served.
+/// An event while a repository is served.
 #[derive(Debug)]
 pub enum ServeEvent {
-    /// Peers can come.
+    /// Peers can connect to these addresses.
     Ready(Vec<PeerAddress>),
-    /// It stands otherwise with the relay than before.
+    /// The state of the connection to the relay has changed.
     Relay {
-        /// Its URL.
+        /// The relay's URL.
         url: String,
-        /// Whether peers can come through it.
+        /// The new state. It says whether peers can connect through the relay.
         state: RelayState,
     },
-    /// An unknown key was turned away.
+    /// A peer with an unknown key was refused.
     TurnedAway(PeerKey),
     /// A session with a peer begins.
     Came(Peer),
-    /// It has ended.
+    /// A session has ended, with this result.
     Session(Peer, Result<Served, NetError>),
 }
 
-/// The repository, for [`serve`](super::serve()).
+/// A served repository.
 pub(super) struct Answers {
     pub(super) place: Place,
-    /// For the allow-list alone.
+    /// The repository opened once more, to read the allow-list only.
     pub(super) list: Mutex<Repo>,
-    /// For sessions that only read. Who may write has the repository for itself.
+    /// The repository for sessions that only read. A session that may write opens its own.
     pub(super) readers: Readers,
     pub(super) options: ServeOptions,
 }
@@ -66,7 +68,7 @@ impl Answers {
             .list
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
-        // A list that cannot be read lets nobody in.
+        // If the allow-list cannot be read, no peer may connect.
         list.peer(key).ok().flatten()
     }
 
@@ -90,8 +92,8 @@ impl Answers {
     }
 }
 
-/// The repository, opened once for all who come while nothing changes in it: what one of them has
-/// read, the others find in memory.
+/// The repository, opened once for all sessions that only read, as long as nothing changes in it.
+/// What one session has read, the others find in memory.
 #[derive(Default)]
 pub(super) struct Readers(Mutex<Option<(Stamp, Weak<Repo>)>>);
 
@@ -100,7 +102,7 @@ impl Readers {
         if let Some(repo) = self.unchanged() {
             return Ok(repo);
         }
-        // Opening can take long where the database is busy: whoever comes meanwhile does so, too.
+        // Opening takes long if the database is busy. Sessions that begin meanwhile also open it.
         let (repo, stamp) = Repo::open_stamped(place.clone())?;
         let repo = Arc::new(repo);
         *self.lock() = stamp.map(|stamp| (stamp, Arc::downgrade(&repo)));
@@ -143,7 +145,7 @@ impl Service for Answers {
     ) {
         let handle = Handle::current();
         let job = Arc::new(Job::default());
-        // When this is dropped, the peer has been cut off.
+        // This is dropped when the peer's connection was closed.
         let _cancel = CancelOnDrop(job.clone());
         let answered = tokio::task::spawn_blocking(move || {
             let Some(peer) = self.find(&key) else {
@@ -156,7 +158,7 @@ impl Service for Answers {
             let ended = self.session(&peer, access, link, &job);
             (self.options.event)(ServeEvent::Session(peer, ended));
         });
-        // A panic has been reported by its thread and ends this session only.
+        // If the thread panics, only this session ends. The thread has reported the panic.
         let _ = answered.await;
     }
 }

@@ -1,7 +1,9 @@
-//! Answering peers: who gets in, how many, and for how long.
+//! Accepting peers: which keys may connect, how many at once, and for how long.
 //!
-//! The key of a visitor is looked up on the allow-list before a byte of theirs is read. Who is not on
-//! it gets a closed connection and nothing else.
+//! The server looks up a peer's key on the allow-list before it reads a byte of the peer's stream.
+//! If the key is not on the list, the server closes the connection and does nothing else. Limits:
+//! docs/trust.md, "Limits". This module knows nothing of repositories: [`Service`] decides and
+//! answers.
 
 use super::closing;
 use super::node::{Node, peer_key};
@@ -19,24 +21,24 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
-/// Bounds on visitors.
+/// The limits on connections.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Handshakes at once. From half of them on, a visitor has to prove its address first.
+    /// Handshakes at once. From half of this number on, a peer must first prove its address.
     pub handshakes: usize,
-    /// Peers that are let in at once.
+    /// Peers at once.
     pub visitors: usize,
-    /// Connections of one key at once. As many times four may wait for their turn.
+    /// Connections of one key at once. Four times as many may wait for a place.
     pub of_one_key: usize,
-    /// How long a visitor waits for its turn.
+    /// How long a peer may wait for a place.
     pub seat_time: Duration,
-    /// For the handshake.
+    /// How long the handshake may take.
     pub handshake_time: Duration,
-    /// Until the first byte comes.
+    /// How long the first byte of the stream may take.
     pub first_byte_time: Duration,
-    /// Without a byte in either direction.
+    /// How long a connection may be without a byte in either direction.
     pub idle_time: Duration,
-    /// How often the allow-list is read again for those who are in.
+    /// How often the allow-list is read again for connected peers.
     pub recheck_time: Duration,
 }
 
@@ -46,7 +48,7 @@ impl Default for Limits {
             handshakes: 128,
             visitors: 256,
             of_one_key: 16,
-            // Less than the patience of whoever waits.
+            // Shorter than the patience of the waiting peer.
             seat_time: Duration::from_secs(20),
             handshake_time: Duration::from_secs(10),
             first_byte_time: Duration::from_secs(10),
@@ -56,15 +58,15 @@ impl Default for Limits {
     }
 }
 
-/// Who is let in, and what they get.
+/// Decides which keys may connect, and answers peers.
 pub trait Service: Send + Sync + 'static {
-    /// What a key may do; `None`: nothing. May block.
+    /// Returns what a key may do; `None`: nothing. May block.
     fn access(&self, key: &PeerKey) -> Option<Access>;
 
-    /// A peer was turned away.
+    /// Called for each peer that was refused.
     fn turned_away(&self, _key: &PeerKey) {}
 
-    /// Talks to a peer that was let in, until done.
+    /// Serves a connected peer until the session is over.
     fn answer(
         self: Arc<Self>,
         key: PeerKey,
@@ -74,16 +76,16 @@ pub trait Service: Send + Sync + 'static {
     ) -> impl Future<Output = ()> + Send;
 }
 
-/// What was served.
+/// How much was served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Served {
-    /// Sessions that were answered.
+    /// The number of sessions.
     pub sessions: u64,
-    /// Connections of unknown keys.
+    /// The number of connections with unknown keys.
     pub turned_away: u64,
 }
 
-/// Answers peers until `stop` is done. Everybody who is still connected is told so.
+/// Answers peers until `stop` ends. Then it closes each connection with the code "the process ends".
 pub async fn serve(
     node: &Node,
     service: Arc<impl Service>,
@@ -112,7 +114,7 @@ pub async fn serve(
             },
         }
     }
-    // Nobody listens if there are no visitors.
+    // This fails if no peer is connected.
     let _ = stopping.send(true);
     while visits.join_next().await.is_some() {}
     Served {
@@ -125,9 +127,9 @@ struct House<S> {
     service: Arc<S>,
     limits: Limits,
     handshakes: Arc<Semaphore>,
-    /// Places for all visitors.
+    /// The places for all peers.
     seats: Arc<Semaphore>,
-    /// Those of each key, and how many of its connections are in or wait.
+    /// The places of each key, and the number of its connections that are open or wait.
     visitors: Mutex<HashMap<PeerKey, (Arc<Semaphore>, usize)>>,
     sessions: AtomicU64,
     turned_away: AtomicU64,
@@ -137,7 +139,7 @@ type Stopped = watch::Receiver<bool>;
 
 /// Waits until serving is to stop.
 async fn told(stopped: &mut Stopped) {
-    // The other half is gone only when serving has stopped.
+    // This fails only after serving has stopped.
     let _ = stopped.wait_for(|stop| *stop).await;
 }
 
@@ -146,7 +148,8 @@ impl<S: Service> House<S> {
     fn receive(self: Arc<Self>, incoming: Incoming, visits: &mut JoinSet<()>, stopped: &Stopped) {
         let is_crowded = self.handshakes.available_permits() <= self.limits.handshakes / 2;
         if is_crowded && !incoming.remote_addr_validated() {
-            // A packet back that is smaller than the one that came: useless for attacks on others.
+            // The Retry packet is smaller than the packet that it answers, so it is useless for
+            // attacks on others.
             let _ = incoming.retry();
             return;
         }
@@ -168,7 +171,7 @@ impl<S: Service> House<S> {
         });
     }
 
-    /// Lets a visitor in, or not. Returns the reason for closing.
+    /// Serves a peer, or refuses it. Returns the code with which to close the connection.
     async fn visit(
         self: Arc<Self>,
         conn: &iroh::endpoint::Connection,
@@ -223,7 +226,7 @@ impl<S: Service> House<S> {
                 }
             }
         }
-        // The last bytes are on their way: the other side ends the connection when it has them.
+        // The last bytes are in transit. The other side closes the connection when it has them.
         let _ = tokio::time::timeout(self.limits.first_byte_time, conn.closed()).await;
         closing::DONE
     }
@@ -231,15 +234,15 @@ impl<S: Service> House<S> {
     async fn ask(self: &Arc<Self>, key: PeerKey) -> Option<Access> {
         let house = self.clone();
         let asked = tokio::task::spawn_blocking(move || house.service.access(&key));
-        // A panic lets nobody in.
+        // If the lookup panics, the peer is refused.
         asked.await.ok().flatten()
     }
 }
 
-/// For each connection of a key that is in, so many more may wait.
+/// How many connections may wait for each place of a key or of all keys.
 const WAITING: usize = 4;
 
-/// A visitor that is in, or waits for its turn; not counted any more when dropped.
+/// A connection that is open or waits for a place. It counts until it is dropped.
 struct Waiter<S: Service> {
     house: Arc<House<S>>,
     key: PeerKey,
@@ -247,7 +250,7 @@ struct Waiter<S: Service> {
 }
 
 impl<S: Service> Waiter<S> {
-    /// `None`: too many wait already.
+    /// Counts a new connection. Returns `None` if too many wait already.
     fn come(house: &Arc<House<S>>, key: PeerKey) -> Option<Waiter<S>> {
         let mut visitors = lock(&house.visitors);
         let limits = &house.limits;
@@ -264,8 +267,8 @@ impl<S: Service> Waiter<S> {
         Some(Waiter { house, key, own })
     }
 
-    /// Waits for a place: whoever came first gets it first. One key takes none from others as long
-    /// as it has all of its own.
+    /// Waits for a place, first come, first served. A connection takes one of its key's places
+    /// first. So a key whose places are all used takes none from others.
     async fn sit(self) -> Option<Seat<S>> {
         let own = self.own.clone().acquire_owned().await.ok()?;
         let all = self.house.seats.clone().acquire_owned().await.ok()?;
@@ -288,7 +291,7 @@ impl<S: Service> Drop for Waiter<S> {
     }
 }
 
-/// A place among the visitors, free again when dropped.
+/// A place. It is free again when this is dropped.
 struct Seat<S: Service> {
     _places: [OwnedSemaphorePermit; 2],
     _waiter: Waiter<S>,
@@ -300,7 +303,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
         .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// When a byte last went through a stream.
+/// When a byte last moved on either stream of a connection.
 pub(super) struct Clock {
     start: Instant,
     last_millis: AtomicU64,
@@ -323,7 +326,7 @@ impl Clock {
         Duration::from_millis(self.now_millis().saturating_sub(last))
     }
 
-    /// Notes that `moved`, if it did.
+    /// Records the time if `moved` is ready.
     fn note<T>(&self, moved: Poll<T>) -> Poll<T> {
         if moved.is_ready() {
             self.note_now();
@@ -331,13 +334,13 @@ impl Clock {
         moved
     }
 
-    /// Notes that a byte has moved.
+    /// Records that a byte has moved.
     pub(super) fn note_now(&self) {
         self.last_millis.store(self.now_millis(), Ordering::Relaxed);
     }
 }
 
-/// One direction of a visitor's stream, under the eye of the idle limit.
+/// One direction of a peer's stream. Each byte that moves resets the idle time.
 pub struct Timed<S> {
     pub(super) stream: S,
     pub(super) clock: Arc<Clock>,

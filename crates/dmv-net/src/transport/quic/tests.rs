@@ -1,4 +1,4 @@
-//! Two or more ends on one machine, and hostile ones.
+//! Two or more nodes on one machine, and hostile ones.
 
 use super::*;
 use crate::identity::DeviceKey;
@@ -38,7 +38,7 @@ async fn node(key: &DeviceKey) -> Node {
         .expect("a socket")
 }
 
-/// Sends back what comes. Counts what was read of anybody.
+/// A service that sends back what it receives, and counts the bytes that it reads.
 #[derive(Default)]
 struct Echo {
     allowed: Mutex<HashMap<PeerKey, Access>>,
@@ -78,7 +78,7 @@ impl Service for Echo {
     }
 }
 
-/// A server that runs.
+/// A running server.
 struct Server {
     key: PeerKey,
     echo: Arc<Echo>,
@@ -142,7 +142,7 @@ async fn open(connection: &Connection) -> Result<Join<RecvStream, SendStream>, Q
     Ok(tokio::io::join(recv, send))
 }
 
-/// Sends `text` and returns all that comes back.
+/// Sends `text` and returns everything that comes back.
 async fn talk(connection: &Connection, text: &[u8]) -> Result<Vec<u8>, QuicError> {
     let mut stream = open(connection).await?;
     let mut back = Vec::new();
@@ -187,7 +187,7 @@ fn an_unknown_key_gets_nothing_and_nothing_of_it_is_read() {
         let stranger = DeviceKey::generate();
         let client = node(&stranger).await;
         let connection = client.dial(&server.address, PROTOCOL).await;
-        // Our half of the handshake may end before the server has looked at our key.
+        // Our half of the handshake may end before the server has looked up our key.
         let refused = match connection {
             Ok(connection) => talk(&connection, b"let me in").await.err(),
             Err(e) => Some(e),
@@ -371,7 +371,7 @@ fn one_key_cannot_take_all_the_seats() {
             );
             client.close().await;
         }
-        // A seat that becomes free is taken again.
+        // A place that becomes free can be used again.
         let (connection, _) = held.pop().expect("three are held");
         connection.finish();
         let client = node(&late).await;
@@ -427,7 +427,8 @@ fn nobody_at_an_address_is_said_to_be_unreachable() {
     });
 }
 
-/// Bytes that are no QUIC, strangers in numbers, and half a handshake: the next peer is served.
+/// After bytes that are not QUIC, many unknown keys, and half a handshake, the server still serves
+/// the next peer.
 #[test]
 fn garbage_and_strangers_leave_no_trace() {
     run(async {
@@ -444,7 +445,7 @@ fn garbage_and_strangers_leave_no_trace() {
                 *byte = seed.to_le_bytes()[7];
             }
             if let (Some(first), true) = (packet.first_mut(), n % 2 == 0) {
-                // The look of a first packet of QUIC.
+                // These bits look like the first packet of QUIC.
                 *first |= 0xc0;
             }
             let _ = socket.send_to(&packet, &place).await;

@@ -1,4 +1,4 @@
-//! Two ends that share a code, or do not, or have somebody between them.
+//! Two ends with the same code, with different codes, or with an attacker between them.
 
 use super::*;
 use std::sync::Mutex;
@@ -37,7 +37,8 @@ fn says(yes: bool) -> Confirm {
 
 type Ending = Result<Paired, PairError>;
 
-/// The end that shows a code, and where it is. `left` hears of tries.
+/// Starts the end that shows a code. Returns its address and its task. `left` receives the tries
+/// that are left.
 async fn shows(
     key: &DeviceKey,
     options: PairOptions,
@@ -61,7 +62,7 @@ async fn shows(
     (is_ready.await.expect("it gets ready"), task)
 }
 
-/// The end that was told a code.
+/// Runs the end that was given a code.
 async fn told(key: &DeviceKey, mut options: PairOptions, peer: PeerAddress, yes: bool) -> Ending {
     options.told = true;
     options.peer = Some(peer);
@@ -144,7 +145,7 @@ fn both_users_have_to_say_yes() {
     });
 }
 
-/// Whoever passes on each byte between the two has two connections with two secrets.
+/// An attacker who passes on each byte has two connections with two secrets.
 #[test]
 fn somebody_in_the_middle_makes_no_pair() {
     run(async {
@@ -186,7 +187,7 @@ fn somebody_in_the_middle_makes_no_pair() {
     });
 }
 
-/// Whoever hangs up before proving the code has learned nothing: that costs no try.
+/// A peer that leaves before it proves the code has learned nothing. This costs no try.
 #[test]
 fn visitors_without_a_proof_cost_no_try() {
     run(async {
