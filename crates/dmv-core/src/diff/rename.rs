@@ -17,10 +17,14 @@ use crate::limits::{
 use crate::object::tree::TreeEntry;
 use likely::{Likely, Place};
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 /// The least part of the longer content that has to be shared, in millionths.
 const MIN_SHARE: u64 = 500_000;
+/// From this share on, the names of files tell more than what else is alike in them; as in Git.
+const NEAR_SHARE: u64 = 750_000;
+/// Names of a path, from its end, by which files that are alike are told apart.
+const MAX_NAMES: usize = 8;
 /// Pieces that are kept of a content at least, however many files there are.
 const MIN_PIECES: usize = 16;
 /// Of a file that is known by its chunks only their list is read: about a byte in so many.
@@ -37,6 +41,8 @@ pub struct Candidate<'a> {
     pub id: Option<ObjectId>,
     /// Whether it is a file; others are only paired when they are equal.
     pub is_blob: bool,
+    /// Whether it is only paired with one of equal content.
+    pub equal_only: bool,
     /// Bytes to read for its sketch.
     pub read_bytes: u64,
 }
@@ -49,6 +55,7 @@ impl<'a> Candidate<'a> {
             size: entry.size,
             id: Some(entry.id),
             is_blob: entry.kind.is_blob(),
+            equal_only: false,
             read_bytes: match entry.size <= MAX_MERGE_TEXT_BYTES {
                 true => entry.size,
                 false => entry.size / CONTENT_PER_LIST,
@@ -61,7 +68,40 @@ impl<'a> Candidate<'a> {
     }
 
     fn is_open(&self) -> bool {
-        self.is_blob && self.size > 0
+        self.is_blob && self.size > 0 && !self.equal_only
+    }
+
+    fn content(&self) -> Option<(ObjectId, bool)> {
+        let id = self.id.filter(|_| self.size > 0)?;
+        Some((id, self.is_blob))
+    }
+
+    /// The last `names` names of its path; `None` if it has fewer.
+    fn last_names(&self, names: usize) -> Option<&'a [u8]> {
+        let Some(last) = names.checked_sub(1) else {
+            return Some(b"");
+        };
+        let slashes = self
+            .path
+            .iter()
+            .enumerate()
+            .rev()
+            .filter(|(_, b)| **b == b'/');
+        match slashes.map(|(at, _)| at + 1).nth(last) {
+            Some(at) => Some(&self.path[at..]),
+            None => {
+                let depth = self.path.split(|b| *b == b'/').count();
+                (depth == names).then_some(self.path)
+            }
+        }
+    }
+
+    /// How many names both paths end with, up to [`MAX_NAMES`].
+    fn names_shared(&self, other: &Candidate<'_>) -> u8 {
+        let names = |path: &'a [u8]| path.rsplit(|b| *b == b'/').take(MAX_NAMES);
+        let others = other.path.rsplit(|b| *b == b'/');
+        let shared = names(self.path).zip(others).take_while(|(a, b)| a == b);
+        shared.count() as u8
     }
 }
 
@@ -107,9 +147,9 @@ pub trait Contents {
         sketcher: Sketcher,
     ) -> Result<Option<Sketch>, Self::Error>;
 
-    /// Whether a file may be what another has become.
-    fn is_free(&mut self, new: usize) -> Result<bool, Self::Error> {
-        let _ = new;
+    /// Whether the file `new` may be what `gone` has become.
+    fn is_free(&mut self, gone: usize, new: usize) -> Result<bool, Self::Error> {
+        let _ = (gone, new);
         Ok(true)
     }
 
@@ -126,8 +166,17 @@ pub fn pair<C: Contents>(
     new: &[Candidate<'_>],
     contents: &mut C,
 ) -> Result<Pairs, C::Error> {
+    let equal = pair_equal(gone, new, &mut |from, to| {
+        contents.go_on()?;
+        contents.is_free(from, to)
+    })?;
+    let pair_of = |(from, to)| Pair {
+        from,
+        to,
+        percent: 100,
+    };
     let mut out = Pairs {
-        list: equal(gone, new, contents)?,
+        list: equal.into_iter().map(pair_of).collect(),
         is_limited: false,
     };
     let used: BTreeSet<usize> = out.list.iter().map(|pair| pair.from).collect();
@@ -148,9 +197,9 @@ pub fn pair<C: Contents>(
     let mut scored = scored(lists, &from, &to, contents)?;
     scored.sort_unstable();
     let (mut used, mut taken) = (BTreeSet::new(), BTreeSet::new());
-    for (Reverse(share), _, from, to) in scored {
+    for (_, Reverse(share), _, from, to) in scored {
         let (from, to) = (from as usize, to as usize);
-        if !used.contains(&from) && !taken.contains(&to) && contents.is_free(to)? {
+        if !used.contains(&from) && !taken.contains(&to) && contents.is_free(from, to)? {
             used.insert(from);
             taken.insert(to);
             let percent = (share / 10_000).min(99) as u8;
@@ -160,46 +209,59 @@ pub fn pair<C: Contents>(
     Ok(out)
 }
 
-/// Pairs files of one content, those of one name first.
-fn equal<C: Contents>(
+/// Pairs what has equal content; of several equal ones those first whose paths end with the most
+/// names in common. `may_pair` is asked for each pair.
+pub fn pair_equal<E>(
     gone: &[Candidate<'_>],
     new: &[Candidate<'_>],
-    contents: &mut C,
-) -> Result<Vec<Pair>, C::Error> {
+    may_pair: &mut dyn FnMut(usize, usize) -> Result<bool, E>,
+) -> Result<Vec<(usize, usize)>, E> {
     let mut out = Vec::new();
-    let (mut used, mut taken) = (BTreeSet::new(), BTreeSet::new());
-    for same_name in [true, false] {
-        let mut fits: HashMap<(ObjectId, bool, &[u8]), VecDeque<usize>> = HashMap::new();
-        let key = |file: &Candidate<'_>| file.id.filter(|_| file.size > 0);
-        for (n, file) in new.iter().enumerate() {
-            if let (Some(id), false) = (key(file), taken.contains(&n)) {
-                let name = if same_name { file.name() } else { b"" };
-                fits.entry((id, file.is_blob, name))
-                    .or_default()
-                    .push_back(n);
+    let [mut from, mut to] = in_both(gone, new);
+    for names in (0..=MAX_NAMES).rev() {
+        let mut fits: HashMap<_, VecDeque<usize>> = HashMap::new();
+        for n in &to {
+            if let Some(end) = new[*n].last_names(names) {
+                let same = fits.entry((new[*n].content(), end)).or_default();
+                same.push_back(*n);
             }
         }
-        for (from, file) in gone.iter().enumerate() {
-            let (Some(id), false) = (key(file), used.contains(&from)) else {
-                continue;
-            };
-            let name = if same_name { file.name() } else { b"" };
-            let Some(list) = fits.get_mut(&(id, file.is_blob, name)) else {
-                continue;
-            };
-            while let Some(to) = list.pop_front() {
-                contents.go_on()?;
-                if contents.is_free(to)? {
-                    used.insert(from);
-                    taken.insert(to);
-                    let percent = 100;
-                    out.push(Pair { from, to, percent });
+        let (mut left, mut taken) = (Vec::new(), HashSet::new());
+        for n in from {
+            let end = gone[n].last_names(names);
+            let mut same = end.and_then(|end| fits.get_mut(&(gone[n].content(), end)));
+            let mut found = None;
+            while let Some(other) = same.as_mut().and_then(|same| same.pop_front()) {
+                if may_pair(n, other)? {
+                    found = Some(other);
                     break;
                 }
             }
+            match found {
+                Some(other) => {
+                    taken.insert(other);
+                    out.push((n, other));
+                }
+                None => left.push(n),
+            }
+        }
+        from = left;
+        to.retain(|n| !taken.contains(n));
+        if from.is_empty() || to.is_empty() {
+            break;
         }
     }
     Ok(out)
+}
+
+/// Of each list what has the content of something in the other.
+fn in_both(gone: &[Candidate<'_>], new: &[Candidate<'_>]) -> [Vec<usize>; 2] {
+    let shared = |list: &[Candidate<'_>], other: &[Candidate<'_>]| -> Vec<usize> {
+        let known: HashSet<_> = other.iter().filter_map(Candidate::content).collect();
+        let is_known = |n: &usize| list[*n].content().is_some_and(|c| known.contains(&c));
+        (0..list.len()).filter(is_known).collect()
+    };
+    [shared(gone, new), shared(new, gone)]
 }
 
 /// The least and the greatest size that a file may have which shares half with one of this size.
@@ -276,8 +338,9 @@ fn sketches<C: Contents>(
     Ok(out)
 }
 
-/// A pair with its share, so that the best comes first.
-type Scored = (Reverse<u64>, bool, u32, u32);
+/// A pair with what speaks for it, so that the best comes first: how many names both paths end with,
+/// if the contents are near to each other; how much they share; how many names in any case.
+type Scored = (Reverse<u8>, Reverse<u32>, Reverse<u8>, u32, u32);
 
 fn scored<C: Contents>(
     [gone, new]: [&[Candidate<'_>]; 2],
@@ -313,8 +376,11 @@ fn scored<C: Contents>(
             let sizes = [file.size, other.size];
             let share = file.sketch.share(&other.sketch, sizes);
             if share >= MIN_SHARE {
-                let other_name = gone[file.n].name() != new[other.n].name();
-                out.push((Reverse(share), other_name, file.n as u32, other.n as u32));
+                let names = gone[file.n].names_shared(&new[other.n]);
+                let near = if share >= NEAR_SHARE { names } else { 0 };
+                let (share, pair) = (share as u32, (file.n as u32, other.n as u32));
+                let rank = (Reverse(near), Reverse(share), Reverse(names));
+                out.push((rank.0, rank.1, rank.2, pair.0, pair.1));
             }
         }
     }

@@ -1,7 +1,11 @@
 //! Files and directories that one side moved and the other changed.
 //!
 //! Only what one side deleted and the other changed is looked for, and only among what the first
-//! side added. A directory is found by its id, a file as `diff::rename` does.
+//! side added. A directory is found by its id, a file as `diff::rename` does. All else that the side
+//! deleted is asked first whether it went where it seems to have gone: of several equal files, each
+//! goes to its own place.
+
+mod dirs;
 
 use super::content::blob_of;
 use super::{MergeError, Moved, Trees};
@@ -13,7 +17,8 @@ use crate::object::conflict::Term;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, lookup_path};
 use crate::object::{ObjectError, ObjectRead};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use dirs::{Dir, is_inside, pair_dirs};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -77,11 +82,11 @@ impl Moves {
         self.to.iter().map(moved).collect()
     }
 
-    fn add(&mut self, source: &Source, to: &RepoPath, side: usize) {
-        self.touched.insert(source.path.clone());
+    fn add(&mut self, from: &RepoPath, kind: Kind, to: &RepoPath, side: usize) {
+        self.touched.insert(from.clone());
         self.touched.insert(to.clone());
-        self.from.insert(source.path.clone(), source.base.kind);
-        self.to.insert(to.clone(), (source.path.clone(), side));
+        self.from.insert(from.clone(), kind);
+        self.to.insert(to.clone(), (from.clone(), side));
     }
 }
 
@@ -110,23 +115,35 @@ pub(super) fn find(
             0 => (trees.ours, trees.theirs),
             _ => (trees.theirs, trees.ours),
         };
+        let is_wanted = |source: &&Source| match source.base.kind {
+            Kind::Directory => source.base.files > 0,
+            _ => source.base.size > 0,
+        };
+        let wanted = sources.iter().filter(is_wanted);
         let mut search = Search {
             reader,
             base: trees.base,
             tree,
             other,
-            side,
             cancel,
-            wanted_dirs: HashMap::new(),
-            dirs: BTreeMap::new(),
+            wanted: wanted.map(|source| &source.path).collect(),
+            gone_dirs: Vec::new(),
+            new_dirs: Vec::new(),
+            gone: Vec::new(),
             added: Vec::new(),
             is_limited: false,
-            failed: None,
         };
-        search.run(sources, &mut found)?;
+        search.walk()?;
+        search.find(&mut found, side)?;
         found.skipped |= search.is_limited;
     }
     Ok(found)
+}
+
+/// A file.
+struct Listed {
+    path: RepoPath,
+    entry: TreeEntry,
 }
 
 struct Search<'a> {
@@ -134,114 +151,123 @@ struct Search<'a> {
     base: Option<ObjectId>,
     tree: ObjectId,
     other: ObjectId,
-    side: usize,
     cancel: &'a AtomicBool,
-    /// Directories looked for, by id.
-    wanted_dirs: HashMap<ObjectId, usize>,
-    /// Those that were found: which, and where.
-    dirs: BTreeMap<usize, RepoPath>,
-    /// Files that the side added.
-    added: Vec<(RepoPath, TreeEntry)>,
+    /// Paths of what is looked for.
+    wanted: HashSet<&'a RepoPath>,
+    /// Directories and files that the side deleted, and that it added.
+    gone_dirs: Vec<Dir>,
+    new_dirs: Vec<Dir>,
+    gone: Vec<Listed>,
+    added: Vec<Listed>,
     is_limited: bool,
-    failed: Option<MergeError>,
 }
 
 impl Search<'_> {
-    fn run(&mut self, sources: &[Source], found: &mut Found) -> Result<(), MergeError> {
-        for (n, source) in sources.iter().enumerate() {
-            if source.base.kind == Kind::Directory && source.base.files > 0 {
-                self.wanted_dirs.entry(source.base.id).or_insert(n);
-            }
-        }
+    /// Lists what came and went.
+    fn walk(&mut self) -> Result<(), MergeError> {
         let (base, tree) = (self.base, self.tree);
-        let walked = diff_trees(self.reader, base, Some(tree), self);
-        if let Some(failed) = self.failed.take() {
-            return Err(failed);
-        }
         // Never `Break`: what is too much is passed over.
-        let _ = walked?;
-        for (n, to) in &self.dirs {
-            found.moves.add(&sources[*n], to, self.side);
-        }
-        let moved: HashSet<&RepoPath> = self.dirs.keys().map(|n| &sources[*n].path).collect();
-        let is_inside = |path: &RepoPath| {
-            let mut above = path.parent();
-            while let Some(dir) = above {
-                if moved.contains(&dir) {
-                    return true;
-                }
-                above = dir.parent();
+        let _ = diff_trees(self.reader, base, Some(tree), self)?;
+        Ok(())
+    }
+
+    fn find(&mut self, found: &mut Found, side: usize) -> Result<(), MergeError> {
+        let dirs = self.paired_dirs()?;
+        let (mut left, mut taken) = (HashSet::new(), HashSet::new());
+        for (from, to) in dirs {
+            let (from, to) = (&self.gone_dirs[from].path, &self.new_dirs[to].path);
+            left.insert(from);
+            taken.insert(to);
+            if self.wanted.contains(from) {
+                found.moves.add(from, Kind::Directory, to, side);
             }
-            false
-        };
-        let open: Vec<&Source> = sources
-            .iter()
-            .filter(|source| source.base.kind != Kind::Directory && source.base.size > 0)
-            .filter(|source| moved.is_empty() || !is_inside(&source.path))
-            .collect();
-        self.take_files(&open, found)
+        }
+        self.gone.retain(|file| !is_inside(&file.path, &left));
+        self.added.retain(|file| !is_inside(&file.path, &taken));
+        self.find_files(found, side)
+    }
+
+    fn paired_dirs(&self) -> Result<Vec<(usize, usize)>, MergeError> {
+        let any = |dir: &Dir| self.wanted.contains(&dir.path);
+        if !self.gone_dirs.iter().any(any) {
+            return Ok(Vec::new());
+        }
+        pair_dirs(&self.gone_dirs, &self.new_dirs, &mut |from, to| {
+            self.go_on()?;
+            let (from, to) = (&self.gone_dirs[from].path, &self.new_dirs[to].path);
+            let was_there = match self.base {
+                Some(base) => lookup_path(self.reader, &base, to)?.is_some(),
+                None => false,
+            };
+            Ok(!was_there && self.may_go(from, to)?)
+        })
     }
 
     /// Pairs files of the same content, then those that share at least half of it.
-    fn take_files(&mut self, open: &[&Source], found: &mut Found) -> Result<(), MergeError> {
-        let gone: Vec<Candidate<'_>> = open
-            .iter()
-            .map(|source| Candidate::of_entry(source.path.as_bytes(), &source.base))
-            .collect();
-        let new: Vec<Candidate<'_>> = self
-            .added
-            .iter()
-            .map(|(path, entry)| Candidate::of_entry(path.as_bytes(), entry))
-            .collect();
+    fn find_files(&self, found: &mut Found, side: usize) -> Result<(), MergeError> {
+        let of_gone = |file| candidate(file, !self.wanted.contains(&file.path));
+        let gone: Vec<_> = self.gone.iter().map(of_gone).collect();
+        let new: Vec<_> = self.added.iter().map(|f| candidate(f, false)).collect();
         let mut read = Read {
             search: self,
-            open,
             read_bytes: 0,
         };
         let pairs = pair(&gone, &new, &mut read)?;
         found.content_bytes += read.read_bytes;
         found.skipped |= pairs.is_limited;
         for pair in pairs.list {
-            let to = &self.added[pair.to].0;
-            found.moves.add(open[pair.from], to, self.side);
+            let (from, to) = (&self.gone[pair.from], &self.added[pair.to]);
+            if self.wanted.contains(&from.path) {
+                found.moves.add(&from.path, from.entry.kind, &to.path, side);
+            }
         }
         Ok(())
     }
 
-    /// Whether nothing of the other side is where a move leads.
-    fn is_free(&self, to: &RepoPath) -> Result<bool, ObjectError> {
-        Ok(lookup_path(self.reader, &self.other, to)?.is_none())
+    /// Whether nothing of the other side is where a move leads that is to be followed.
+    fn may_go(&self, from: &RepoPath, to: &RepoPath) -> Result<bool, ObjectError> {
+        Ok(!self.wanted.contains(from) || lookup_path(self.reader, &self.other, to)?.is_none())
     }
 
-    /// Whether the directory at `dir` is one that is looked for, under a new name.
-    fn enter_dir(&mut self, dir: &RepoPath) -> Result<bool, MergeError> {
-        let here = lookup_path(self.reader, &self.tree, dir)?;
-        let Some(n) = here.and_then(|here| self.wanted_dirs.get(&here.id).copied()) else {
-            return Ok(true);
-        };
-        let was_there = match self.base {
-            Some(base) => lookup_path(self.reader, &base, dir)?.is_some(),
-            None => false,
-        };
-        if was_there || self.dirs.contains_key(&n) || !self.is_free(dir)? {
-            return Ok(true);
+    fn go_on(&self) -> Result<(), MergeError> {
+        match self.cancel.load(Ordering::Relaxed) {
+            true => Err(MergeError::Cancelled),
+            false => Ok(()),
         }
-        self.dirs.insert(n, dir.clone());
-        Ok(false)
+    }
+
+    /// Whether a list takes a further path; what is looked for is always taken.
+    fn has_room(&mut self, len: usize, path: &RepoPath) -> bool {
+        let has_room = len < MAX_RENAME_PATHS || self.wanted.contains(path);
+        self.is_limited |= !has_room;
+        has_room
     }
 }
 
 impl DiffVisitor for Search<'_> {
     type Error = MergeError;
 
-    fn enter(&mut self, dir: &RepoPath, _: [Option<ObjectId>; 2]) -> bool {
-        if self.wanted_dirs.is_empty() || self.failed.is_some() {
-            return true;
+    fn enter(&mut self, dir: &RepoPath, sides: [Option<ObjectId>; 2]) -> bool {
+        let (is_gone, id) = match sides {
+            [Some(old), None] => (true, old),
+            [None, Some(new)] => (false, new),
+            _ => return true,
+        };
+        let list = if is_gone {
+            &self.gone_dirs
+        } else {
+            &self.new_dirs
+        };
+        if self.has_room(list.len(), dir) {
+            let path = dir.clone();
+            let list = if is_gone {
+                &mut self.gone_dirs
+            } else {
+                &mut self.new_dirs
+            };
+            list.push(Dir { path, id });
         }
-        self.enter_dir(dir).unwrap_or_else(|e| {
-            self.failed = Some(e);
-            false
-        })
+        true
     }
 
     fn change(
@@ -250,27 +276,41 @@ impl DiffVisitor for Search<'_> {
         old: Option<&TreeEntry>,
         new: Option<&TreeEntry>,
     ) -> Result<ControlFlow<()>, MergeError> {
-        if self.cancel.load(Ordering::Relaxed) {
-            return Err(MergeError::Cancelled);
-        }
-        if let (None, Some(new)) = (old, new)
-            && !matches!(new.kind, Kind::Directory | Kind::Conflict)
-            && new.size > 0
-        {
-            if self.added.len() >= MAX_RENAME_PATHS {
-                self.is_limited = true;
-                return Ok(ControlFlow::Continue(()));
-            }
-            self.added.push((path.clone(), new.clone()));
+        self.go_on()?;
+        let (is_gone, entry) = match (old, new) {
+            (Some(old), None) => (true, old),
+            (None, Some(new)) => (false, new),
+            _ => return Ok(ControlFlow::Continue(())),
+        };
+        let is_file = !matches!(entry.kind, Kind::Directory | Kind::Conflict);
+        let len = if is_gone {
+            self.gone.len()
+        } else {
+            self.added.len()
+        };
+        if is_file && entry.size > 0 && self.has_room(len, path) {
+            let (path, entry) = (path.clone(), entry.clone());
+            let list = if is_gone {
+                &mut self.gone
+            } else {
+                &mut self.added
+            };
+            list.push(Listed { path, entry });
         }
         Ok(ControlFlow::Continue(()))
+    }
+}
+
+fn candidate(file: &Listed, equal_only: bool) -> Candidate<'_> {
+    Candidate {
+        equal_only,
+        ..Candidate::of_entry(file.path.as_bytes(), &file.entry)
     }
 }
 
 /// Reads what is compared.
 struct Read<'a, 's> {
     search: &'a Search<'s>,
-    open: &'a [&'a Source],
     read_bytes: u64,
 }
 
@@ -284,8 +324,8 @@ impl Contents for Read<'_, '_> {
         sketcher: Sketcher,
     ) -> Result<Option<Sketch>, MergeError> {
         let entry = match side {
-            Side::Gone => &self.open[n].base,
-            Side::New => &self.search.added[n].1,
+            Side::Gone => &self.search.gone[n].entry,
+            Side::New => &self.search.added[n].entry,
         };
         let Some(term) = Term::of_entry(entry) else {
             return Ok(None);
@@ -299,14 +339,12 @@ impl Contents for Read<'_, '_> {
         )?)
     }
 
-    fn is_free(&mut self, new: usize) -> Result<bool, MergeError> {
-        Ok(self.search.is_free(&self.search.added[new].0)?)
+    fn is_free(&mut self, gone: usize, new: usize) -> Result<bool, MergeError> {
+        let (from, to) = (&self.search.gone[gone].path, &self.search.added[new].path);
+        Ok(self.search.may_go(from, to)?)
     }
 
     fn go_on(&mut self) -> Result<(), MergeError> {
-        match self.search.cancel.load(Ordering::Relaxed) {
-            true => Err(MergeError::Cancelled),
-            false => Ok(()),
-        }
+        self.search.go_on()
     }
 }

@@ -1,4 +1,5 @@
 mod many;
+mod moves;
 
 use super::walk::read_conflict;
 use super::*;

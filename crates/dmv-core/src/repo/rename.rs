@@ -256,6 +256,7 @@ impl Repo {
                     size: file.size,
                     id: file.id,
                     is_blob: true,
+                    equal_only: false,
                     read_bytes: file.size,
                 },
             })

@@ -41,6 +41,7 @@ fn candidate((path, content): &Listed) -> Candidate<'_> {
         size: content.len() as u64,
         id: Some(chunk_id(content)),
         is_blob: true,
+        equal_only: false,
         read_bytes: content.len() as u64,
     }
 }
