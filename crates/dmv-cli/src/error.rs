@@ -140,7 +140,7 @@ impl From<RepoError> for Failure {
             message = format!("{message}: {why}");
         }
         let paths = match e {
-            RepoError::WouldLose { paths, .. } => paths,
+            RepoError::WouldLose { paths, .. } | RepoError::EditedByHand { paths, .. } => paths,
             RepoError::Lacking(lacks) => lacks.into_iter().map(|lack| lack.path).collect(),
             _ => Vec::new(),
         };
@@ -420,6 +420,11 @@ fn sort(e: &RepoError) -> Sorted {
         }
         RepoError::InUse { .. } => hinted("in-use", EXIT_REFUSED, "dmv worktree list"),
         RepoError::WouldLose { .. } => hinted("would-lose", EXIT_REFUSED, "dmv status"),
+        RepoError::EditedByHand { paths, .. } => {
+            let path = quoted(&String::from_utf8_lossy(&paths[0]));
+            let hint = format!("dmv restore {path}, then resolve it again");
+            ("would-lose", EXIT_REFUSED, Some(hint))
+        }
         RepoError::TooMuchToKeep { .. } => hinted(
             "too-much-to-keep",
             EXIT_REFUSED,

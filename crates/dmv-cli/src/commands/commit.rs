@@ -9,7 +9,7 @@ use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::supply::supplied;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::repo::{
-    CommitOptions, CommitReport, Head, MergeReport, PathState, Repo, RepoError, Who,
+    CommitOptions, CommitReport, Head, MarkersLeft, MergeReport, PathState, Repo, RepoError, Who,
 };
 use dmv_core::worktree::select::Paths;
 use dmv_core::worktree::snapshot::Problem;
@@ -274,9 +274,10 @@ fn tell(context: &Context, report: &CommitReport) {
     for path in &report.settled {
         ui.note(format_args!("resolved: {path}"));
     }
-    for path in &report.edited {
+    for MarkersLeft { path, line } in &report.edited {
+        let at = line.map_or(String::new(), |line| format!(":{line}"));
         ui.warn(format_args!(
-            "still a conflict: {path} has marker lines left; the edit stays in the worktree"
+            "{path}{at}: still a conflict: a marker line (<<<<<<< or >>>>>>>) is left; the edit stays in the worktree"
         ));
     }
     let rest = report.conflicts.len() - report.edited.len();

@@ -1,7 +1,7 @@
 //! `dmv resolve`
 
 use crate::context::Context;
-use crate::error::{EXIT_OK, Failure};
+use crate::error::{EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::json::{PathValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, count};
 use crate::supply::supplied;
@@ -10,8 +10,9 @@ use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::repo::{Choice, ResolveReport};
 use serde::Serialize;
 use std::ffi::OsString;
-use std::io::Write;
-use std::path::PathBuf;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 /// Resolve conflicts: choose a version; the next commit records it
 ///
@@ -82,6 +83,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         false => context.paths(&repo, &args.paths)?,
     };
     let (choice, word) = choice(args);
+    if let Choice::With(file) = &choice {
+        check_file(file)?;
+    }
     let asked = context.asked()?;
     let (report, commit) = match (has_files, &args.message) {
         (true, Some(_)) => {
@@ -112,6 +116,20 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         context.ui.warn(format_args!("{path}: {why}"));
     }
     Ok(EXIT_OK)
+}
+
+/// Refuses what cannot be taken in place of a conflict.
+fn check_file(file: &Path) -> Result<(), Failure> {
+    let name = escape(file.as_os_str().as_bytes());
+    let message = match std::fs::metadata(file) {
+        Ok(meta) if meta.is_file() => return Ok(()),
+        Ok(_) => format!("'{name}' is not a file; nothing was resolved"),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            format!("there is no file '{name}'; nothing was resolved")
+        }
+        Err(e) => return Err(Failure::file("read", file, &e)),
+    };
+    Err(Failure::new("no-file", EXIT_OTHER, message).hint("dmv conflicts"))
 }
 
 fn choice(args: &Args) -> (Choice, &'static str) {

@@ -26,14 +26,21 @@ pub struct Marked {
 }
 
 impl Marked {
-    /// Whether `text` still has a line that begins or ends a region.
-    pub fn is_marked(&self, text: &[u8]) -> bool {
+    /// The number of the first line of `text`, from 1, that begins or ends a region.
+    pub fn marker_line(&self, text: &[u8]) -> Option<u64> {
         let len = self.marker_len;
-        text.split_inclusive(|b| *b == b'\n').any(|line| {
+        let is_marker = |line: &[u8]| {
             let run = |mark: u8| line.iter().take_while(|b| **b == mark).count() == len;
             let ends = matches!(line.get(len), None | Some(b' ' | b'\n' | b'\r'));
             ends && (run(b'<') || run(b'>'))
-        })
+        };
+        let at = text.split_inclusive(|b| *b == b'\n').position(is_marker)?;
+        Some(at as u64 + 1)
+    }
+
+    /// Whether `text` still has such a line.
+    pub fn is_marked(&self, text: &[u8]) -> bool {
+        self.marker_line(text).is_some()
     }
 }
 

@@ -10,7 +10,6 @@ mod left;
 mod remember;
 mod restore;
 pub(super) mod seen;
-mod single;
 pub(super) mod switch;
 mod way;
 pub(super) mod written;
@@ -23,7 +22,9 @@ use super::worktree::{Head, Tree, WorktreeLock, base_key, head_key, saving_key, 
 use super::{Asked, LackOf, Located, RefKind, Repo, RepoError, Wanted, WorktreeSettings, change};
 use crate::fsutil::SafeDir;
 use crate::hash::ObjectId;
+use crate::history::is_ancestor;
 use crate::job::{Job, Moment};
+use crate::object::ObjectError;
 use crate::object::name::RepoPath;
 use crate::refs::{Change, Effect};
 use crate::subset::Subset;
@@ -100,6 +101,9 @@ pub(super) struct SwitchTo<'a> {
     pub subset: &'a Subset,
     /// Discard uncommitted changes to tracked files.
     pub force: bool,
+    /// Whether the target does not go on from the base: conflicts that are settled and not committed
+    /// would be open again for who comes back.
+    pub leaves: bool,
     /// What was overwritten and comes back.
     pub brings: Option<&'a Return>,
     /// How files are taken in.
@@ -176,6 +180,7 @@ impl Repo {
         let to = SwitchTo {
             what: "this checkout",
             asked: &go_on,
+            leaves: self.leaves(&tree, &commit)?,
             form,
             subset,
             force: options.force,
@@ -219,6 +224,22 @@ impl Repo {
         })
     }
 
+    /// Whether `commit` does not go on from the base of a worktree that shows conflicts.
+    fn leaves(&self, tree: &Tree, commit: &ObjectId) -> Result<bool, RepoError> {
+        let (Some(base), Some(form)) = (tree.base, &tree.form) else {
+            return Ok(false);
+        };
+        if form.shown.is_empty() {
+            return Ok(false);
+        }
+        match is_ancestor(self.objects(), &base, commit) {
+            Ok(goes_on) => Ok(!goes_on),
+            // Behind the boundary of a shallow history.
+            Err(ObjectError::Missing { .. }) => Ok(true),
+            Err(e) => Err(e.into()),
+        }
+    }
+
     /// Gives the worktree another subset of the commit that its files are of.
     ///
     /// Writes what comes in and removes what goes out; refuses as [`checkout`](Self::checkout) does
@@ -250,6 +271,7 @@ impl Repo {
             form: self.form_at(&commit)?,
             subset: &subset,
             force: false,
+            leaves: false,
             brings: None,
             settings,
         };

@@ -3,6 +3,7 @@
 use super::choices::Chosen;
 use super::conflict::list_conflicts;
 use super::moved::{BranchMoved, moved, refused};
+use super::settle::MarkersLeft;
 use super::worktree::{Head, Tree, base_key, settled_key};
 use super::{Asked, Repo, RepoError, WorktreeSettings, change};
 use crate::diff;
@@ -123,7 +124,7 @@ pub struct CommitReport {
     pub conflicts: Vec<RepoPath>,
     /// Of these, the ones whose file was edited and still has marker lines: the edit stays in the
     /// worktree, uncommitted.
-    pub edited: Vec<RepoPath>,
+    pub edited: Vec<MarkersLeft>,
     /// Conflicts that this commit settles.
     pub settled: Vec<RepoPath>,
     /// Files beside them that are to go.

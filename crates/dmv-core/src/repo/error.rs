@@ -168,6 +168,22 @@ pub enum RepoError {
         /// The paths.
         paths: Vec<Vec<u8>>,
     },
+    /// A choice for a conflict would overwrite what somebody made of its file.
+    #[error(
+        "{}{} not overwritten: {} by hand",
+        escape(&paths[0]),
+        match paths.len() {
+            1 => " is".to_owned(),
+            n => format!(" and {} more are", n - 1),
+        },
+        if *settled { "the conflict was settled" } else { "the file was edited" }
+    )]
+    EditedByHand {
+        /// The conflicts, or what is in the way of a choice for them.
+        paths: Vec<Vec<u8>>,
+        /// Whether nothing of the conflict is left to see.
+        settled: bool,
+    },
     /// A command would overwrite more than is kept for an undo.
     #[error(
         "{what} would overwrite {bytes} bytes of uncommitted work, and dmv keeps at most {limit} bytes for undo"

@@ -441,6 +441,7 @@ impl Repo {
             form,
             subset: &tree.subset,
             force: false,
+            leaves: false,
             brings: None,
             settings: &options.settings,
         };

@@ -71,6 +71,7 @@ pub use replaced::ResetReport;
 pub use resolve::{Choice, ResolveReport};
 pub use revision::split_path;
 pub use saved::Overwritten;
+pub use settle::MarkersLeft;
 pub use slice::{BadSlice, RepoSlice};
 pub use stamp::Stamp;
 pub use stats::{DiskUse, StoreStats};

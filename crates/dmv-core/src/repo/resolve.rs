@@ -1,10 +1,13 @@
 //! Settling conflicts: the files of a worktree are made what was chosen; the next commit records it.
 
+mod steps;
+
 use super::checkout::SwitchTo;
-use super::checkout::switch::{Pending, Switch};
-use super::choices::{Chosen, Record, no_file, stem_and_ending};
+use super::checkout::switch::Switch;
+use super::choices::{Chosen, Record, stem_and_ending};
 use super::conflict::{Form, Shown, last_name};
 use super::lack::refuse;
+use super::saved::saved_changes;
 use super::settle::stat_of;
 use super::status::same_as;
 use super::worktree::{Tree, settled_key};
@@ -13,6 +16,7 @@ use super::{
     RepoError, StatusOptions, Wanted, WorktreeSettings, change,
 };
 use crate::fsutil::FileStat;
+use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::merge::{Merged, edit_tree, entry_of};
 use crate::object::ObjectWrite;
@@ -20,16 +24,15 @@ use crate::object::commit::Commit;
 use crate::object::conflict::Term;
 use crate::object::name::RepoPath;
 use crate::object::root::Lack;
-use crate::object::tree::{Kind, TreeEntry, lookup_path};
+use crate::object::tree::{Kind, TreeEntry};
 use crate::refs::Effect;
-use crate::store::MetaWriter;
+use crate::store::{MetaWriter, Sealed};
 use crate::subset::Subset;
 use crate::worktree::select::{Paths, is_under};
 use crate::worktree::snapshot::Problem;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use steps::Steps;
 
 /// How a conflict is to be settled.
 #[derive(Clone, Debug)]
@@ -64,8 +67,9 @@ impl Repo {
     /// the files beside the conflict, the choice is kept by path, as an operation. Either way the next commit takes it, and a conflict can be
     /// settled again until then.
     ///
-    /// A conflict's file that was edited by hand is not overwritten: then nothing is touched and
-    /// [`RepoError::WouldLose`] lists the paths.
+    /// It is an operation: what the files were before is kept, and an undo brings it back. A conflict's
+    /// file that was edited by hand is not overwritten: then nothing is touched and
+    /// [`RepoError::EditedByHand`] lists the paths.
     pub fn resolve_conflicts(
         &self,
         paths: &[Vec<u8>],
@@ -82,58 +86,62 @@ impl Repo {
         refuse(under(unseen, paths))?;
         let these = choose(all, paths, choice)?;
         let form = tree.form.take().unwrap_or(Form::plain(commit.tree));
-        let has_file = |at: &ConflictAt| {
-            let shown = form.shown.iter().find(|shown| shown.at.path == at.path);
-            shown.is_some_and(|shown| shown.is_all_in(&tree.subset))
-        };
-        let (with_file, without): (Vec<_>, Vec<_>) = these.into_iter().partition(has_file);
-        let shown = |at: ConflictAt| form.shown.iter().find(|shown| shown.at.path == at.path);
-        let with_file: Vec<&Shown> = with_file.into_iter().filter_map(shown).collect();
-        let mut switch = Switch::new(self, &tree, &form, &tree.subset, job);
-        switch.find_dirty(settings)?;
-        let open = open_of(&tree, &form, switch.dirty.clone());
-        let mut lost = Vec::new();
-        for shown in &with_file {
-            let path = shown.at.path.as_bytes();
-            if !switch.dirty.contains_key(path) {
-                continue;
+        let all_in = form.shown.iter().filter(|s| s.is_all_in(&tree.subset));
+        let all_in: BTreeMap<&RepoPath, &Shown> = all_in.map(|s| (&s.at.path, s)).collect();
+        let (mut with_file, mut without) = (Vec::new(), Vec::new());
+        for at in these {
+            match all_in.get(&at.path) {
+                Some(shown) => with_file.push(*shown),
+                None => without.push(at),
             }
-            match stat_of(&tree.root, path) {
-                Some(stat) if self.is_a_side(&tree, shown, &stat)? => {
-                    switch.note_found(path, &stat);
-                }
-                Some(_) => lost.push(path.to_vec()),
-                None => {}
-            }
-        }
-        if !lost.is_empty() {
-            return Err(RepoError::WouldLose {
-                what: WHAT,
-                paths: lost,
-            });
         }
         self.check_choice_here(&with_file, choice)?;
+        let mut switch = Switch::new(self, &tree, &form, &tree.subset, job);
+        switch.find_dirty(settings)?;
+        let open: BTreeSet<Vec<u8>> = open_of(&tree, &form, switch.dirty.clone())
+            .into_iter()
+            .collect();
+        let (file, stored) = match with_file.is_empty() {
+            true => (None, None),
+            false => self.chosen_file(choice, job)?,
+        };
         let mut report = ResolveReport::default();
+        let mut steps = Steps::new(self, &tree, &form, &switch.dirty);
+        for shown in with_file {
+            let path = &shown.at.path;
+            let is_open = open.contains(path.as_bytes());
+            let made = steps.settle(shown, is_open, (choice, file))?;
+            report.settled.push((path.clone(), made));
+        }
+        report.kept.append(&mut steps.kept);
+        if !steps.lost.is_empty() {
+            let settled = steps.lost.iter().all(|path| !open.contains(path));
+            let paths = steps.lost.into_iter().collect();
+            return Err(RepoError::EditedByHand { paths, settled });
+        }
+        let (moves, overwrites) = steps.finish();
+        let how = (WHAT, settings.keep, &asked);
+        let (kept, _) = self.keep_for(&mut switch, overwrites, how, job)?;
+        let kept = kept.map(|(id, sealed)| match stored {
+            Some(stored) => (id, stored.join(sealed)),
+            None => (id, sealed),
+        });
         if !without.is_empty() {
             let place = (&tree, &form, &commit);
-            self.keep_choice(place, &without, choice, settings, asked, &mut report, job)?;
+            self.keep_choice(
+                place,
+                &without,
+                (choice, kept),
+                settings,
+                &asked,
+                &mut report,
+                job,
+            )?;
+        } else if let Some((id, sealed)) = kept {
+            let changes = saved_changes(self, &tree.name, id)?;
+            self.publish(asked.clone(), Some(sealed), changes, Effect::Written)?;
         }
-        for shown in with_file {
-            let is_open = open.iter().any(|path| path == shown.at.path.as_bytes());
-            let mut beside = shown.sides.clone();
-            if !is_open {
-                beside.extend(self.left_beside(&tree, &shown.at)?);
-            }
-            let made = match choice {
-                Choice::With(file) => copy_in(&mut switch, &shown.at.path, file)?,
-                choice => self.put_chosen(&tree, &mut switch, shown, choice)?,
-            };
-            beside.retain(|(path, _)| !made.contains(path));
-            let left = self.remove_untouched(&tree, &beside, job)?;
-            report.kept.extend(left);
-            report.settled.push((shown.at.path.clone(), made));
-        }
-        switch.sync()?;
+        switch.bring_all(&moves)?;
         report.kept.append(&mut switch.refused);
         report.settled.sort();
         let tree = self.tree(settings)?;
@@ -142,6 +150,21 @@ impl Repo {
             report.open = open_of(&tree, form, changes);
         }
         Ok(report)
+    }
+
+    /// The file of a choice, with what was stored for it.
+    fn chosen_file(
+        &self,
+        choice: &Choice,
+        job: &Job,
+    ) -> Result<(Option<Term>, Option<Sealed>), RepoError> {
+        let writer = self.store.writer()?;
+        let Some(file) = self.take_chosen_file(choice, &writer, job)? else {
+            return Ok((None, None));
+        };
+        let sealed = self.seal(writer)?;
+        self.store.preview(&sealed);
+        Ok((Some(file), Some(sealed)))
     }
 
     fn changes_by_path(
@@ -160,15 +183,16 @@ impl Repo {
         Ok(by_path.collect())
     }
 
-    /// Keeps a choice for conflicts that have no file, and publishes that.
+    /// Keeps a choice for conflicts that have no file, and publishes that, together with what is kept
+    /// of files that others are settled by.
     #[expect(clippy::too_many_arguments, reason = "one step of its only caller")]
     fn keep_choice(
         &self,
         (tree, form, commit): (&Tree, &Form, &Commit),
         these: &[ConflictAt],
-        choice: &Choice,
+        (choice, kept): (&Choice, Option<(ObjectId, Sealed)>),
         settings: &WorktreeSettings,
-        asked: Asked,
+        asked: &Asked,
         report: &mut ResolveReport,
         job: &Job,
     ) -> Result<(), RepoError> {
@@ -185,7 +209,10 @@ impl Repo {
         let is_free = |path: &RepoPath| {
             former.contains(path) || stat_of(&tree.root, path.as_bytes()).is_none()
         };
-        let writer = self.store.writer()?;
+        let writer = match &kept {
+            Some((_, before)) => self.store.writer_after(before)?,
+            None => self.store.writer()?,
+        };
         let file = self.take_chosen_file(choice, &writer, job)?;
         let (edits, settled) =
             self.choose(form.stored, (&others, these), (choice, file), &is_free)?;
@@ -202,10 +229,11 @@ impl Repo {
         };
         let switch_to = SwitchTo {
             what: WHAT,
-            asked: &asked,
+            asked,
             form: self.form_with(commit, Some(record))?,
             subset: &tree.subset,
             force: false,
+            leaves: false,
             brings: None,
             settings,
         };
@@ -213,6 +241,13 @@ impl Repo {
         let done = self.switch_files(tree, &switch_to, job, |saved| {
             let mut changes = vec![change(&self.refs, key, Some(record.value()))?];
             changes.extend(saved);
+            let sealed = match kept {
+                Some((id, before)) => {
+                    changes.extend(saved_changes(self, &tree.name, id)?);
+                    before.join(sealed)
+                }
+                None => sealed,
+            };
             self.publish(asked.clone(), Some(sealed), changes, Effect::Written)?;
             Ok(())
         })?;
@@ -259,25 +294,17 @@ impl Repo {
         Ok((report, done))
     }
 
-    /// Whether a conflict's file, whose stat is `stat`, is nothing but what one of its sides has.
-    pub(super) fn is_a_side(
-        &self,
-        tree: &Tree,
-        shown: &Shown,
-        stat: &FileStat,
-    ) -> Result<bool, RepoError> {
+    /// The version of a conflict that its file, whose stat is `stat`, is, and nothing but that.
+    pub(super) fn side_at(&self, tree: &Tree, shown: &Shown, stat: &FileStat) -> Option<TreeEntry> {
         let path = shown.at.path.as_bytes();
         let conflict = &shown.at.conflict;
         let terms = conflict.sides.iter().chain(&conflict.bases).flatten();
         let name = last_name(&shown.at.path);
-        for term in terms.filter(|term| term.kind != Kind::Directory) {
-            let entry = entry_of(&name, term, None);
-            // What cannot be read is somebody's.
-            if let Ok(true) = same_as(self, &tree.root, path, &entry, stat) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        let files = terms.filter(|term| term.kind != Kind::Directory);
+        // What cannot be read is somebody's.
+        let is_there =
+            |entry: &TreeEntry| matches!(same_as(self, &tree.root, path, entry, stat), Ok(true));
+        files.map(|term| entry_of(&name, term, None)).find(is_there)
     }
 
     /// Refuses with [`RepoError::Lacking`] if what is chosen is not here.
@@ -309,109 +336,6 @@ impl Repo {
             false => Err(RepoError::Lacking(lacks)),
         }
     }
-
-    /// Writes what was chosen; returns where.
-    fn put_chosen(
-        &self,
-        tree: &Tree,
-        switch: &mut Switch<'_>,
-        shown: &Shown,
-        choice: &Choice,
-    ) -> Result<Vec<RepoPath>, RepoError> {
-        let at = &shown.at;
-        let wanted = at.wanted(choice, &|path, term| self.is_free(tree, path, term))?;
-        let is_kept = wanted
-            .iter()
-            .any(|(path, term)| *path == at.path && term.kind != Kind::Directory);
-        if !is_kept {
-            switch.remove_file(&at.path)?;
-        }
-        let mut pending = Pending::default();
-        for (path, term) in &wanted {
-            let entry = entry_of(&last_name(path), term, None);
-            switch.allow_same(path, &entry);
-            if term.kind != Kind::Directory {
-                switch.add(&mut pending, path.as_bytes().to_vec(), &entry)?;
-                continue;
-            }
-            switch.add(&mut pending, path.as_bytes().to_vec(), &entry)?;
-            let mut below: Vec<(RepoPath, TreeEntry)> = Vec::new();
-            self.list(path, term.id, true, &mut |listed| {
-                below.push((listed.path, listed.entry));
-                Ok(ControlFlow::Continue(()))
-            })?;
-            for (path, entry) in below {
-                switch.allow_same(&path, &entry);
-                switch.add(&mut pending, path.as_bytes().to_vec(), &entry)?;
-            }
-        }
-        switch.flush(&mut pending)?;
-        Ok(wanted.into_iter().map(|(path, _)| path).collect())
-    }
-
-    /// Whether a further version can be put at `path`: nothing is there, or that version already.
-    fn is_free(&self, tree: &Tree, path: &RepoPath, term: &Term) -> Result<bool, RepoError> {
-        let in_tree = match tree.base_tree {
-            Some(base) => lookup_path(self.objects(), &base, path)?.is_some(),
-            None => false,
-        };
-        let is_there = stat_of(&tree.root, path.as_bytes()).is_some();
-        Ok(!in_tree && (!is_there || self.is_version(tree, path, term)))
-    }
-
-    /// Whether the file at `path` is what one side of a conflict has.
-    fn is_version(&self, tree: &Tree, path: &RepoPath, term: &Term) -> bool {
-        let entry = entry_of(&last_name(path), term, None);
-        let stat = stat_of(&tree.root, path.as_bytes());
-        // What cannot be read is somebody's.
-        stat.is_some_and(|stat| {
-            let same = same_as(self, &tree.root, path.as_bytes(), &entry, &stat);
-            matches!(same, Ok(true))
-        })
-    }
-
-    /// The files beside a conflict that was settled by [`Choice::Both`]; none if it was not, or if
-    /// somebody has changed one of them since.
-    fn left_beside(
-        &self,
-        tree: &Tree,
-        at: &ConflictAt,
-    ) -> Result<Vec<(RepoPath, TreeEntry)>, RepoError> {
-        let is_free = |path: &RepoPath, term: &Term| self.is_free(tree, path, term);
-        let mut all = at.wanted(&Choice::Both, &is_free)?;
-        if !all
-            .iter()
-            .all(|(path, term)| self.is_version(tree, path, term))
-        {
-            return Ok(Vec::new());
-        }
-        all.retain(|(path, _)| *path != at.path);
-        let entry = |(path, term): (RepoPath, Term)| {
-            let entry = entry_of(&last_name(&path), &term, None);
-            (path, entry)
-        };
-        Ok(all.into_iter().map(entry).collect())
-    }
-}
-
-/// Puts a copy of `file` at `path`.
-fn copy_in(
-    switch: &mut Switch<'_>,
-    path: &RepoPath,
-    file: &PathBuf,
-) -> Result<Vec<RepoPath>, RepoError> {
-    let io = |source| RepoError::Io {
-        action: "read",
-        path: file.clone(),
-        source,
-    };
-    let meta = std::fs::metadata(file).map_err(io)?;
-    if !meta.is_file() {
-        return Err(io(no_file()));
-    }
-    let exec = meta.permissions().mode() & 0o100 != 0;
-    switch.copy_in(path, file, exec)?;
-    Ok(vec![path.clone()])
 }
 
 impl ConflictAt {

@@ -30,13 +30,22 @@ use std::ops::ControlFlow;
 /// Two sides, the base, and the markers between them.
 const MAX_MARKED_BYTES: u64 = 4 * MAX_MERGE_TEXT_BYTES;
 
+/// A conflict whose file was edited and still has marker lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MarkersLeft {
+    /// Where it is.
+    pub path: RepoPath,
+    /// The number of the first marker line, from 1; `None`: the file is too long to be looked at.
+    pub line: Option<u64>,
+}
+
 /// The conflicts of a commit in the making.
 #[derive(Debug, Default)]
 pub(super) struct Settled {
     /// Those that are carried on.
     pub open: Vec<ConflictAt>,
     /// Of these, the ones whose file was edited and has markers left.
-    pub edited: Vec<RepoPath>,
+    pub edited: Vec<MarkersLeft>,
     /// Those that are settled.
     pub settled: Vec<RepoPath>,
     /// Files beside settled conflicts that nobody has touched.
@@ -189,12 +198,13 @@ impl Repo {
                 (Some(now), Some(entry)) => now.same_content(entry),
                 (now, entry) => now.is_none() && entry.is_none(),
             };
-            let is_open = match (is_same, &now) {
-                (true, _) => {
-                    shown.marked.is_some() || !untouched.is_empty() || shown.sides.is_empty()
-                }
-                (false, Some(now)) => self.is_marked(shown, now)?,
-                (false, None) => false,
+            let left = match &now {
+                Some(now) if !is_same => self.markers_left(shown, now)?,
+                _ => None,
+            };
+            let is_open = match is_same {
+                true => shown.marked.is_some() || !untouched.is_empty() || shown.sides.is_empty(),
+                false => left.is_some(),
             };
             if !is_open {
                 out.settled.push(path.clone());
@@ -203,9 +213,7 @@ impl Repo {
             }
             edits.insert(path.clone(), Some(conflict_entry(&shown.at)));
             out.open.push(shown.at.clone());
-            if !is_same {
-                out.edited.push(path.clone());
-            }
+            out.edited.extend(left);
         }
         let tree = edit_tree(self.objects(), writer, made, &edits)?;
         Ok((tree, out))
@@ -246,16 +254,25 @@ impl Repo {
         Ok(edits)
     }
 
-    fn is_marked(&self, shown: &Shown, now: &TreeEntry) -> Result<bool, RepoError> {
+    /// The marker lines of a conflict's file, if there are any.
+    fn markers_left(
+        &self,
+        shown: &Shown,
+        now: &TreeEntry,
+    ) -> Result<Option<MarkersLeft>, RepoError> {
         let Some(marked) = shown.marked.as_ref().filter(|_| now.kind.is_blob()) else {
-            return Ok(false);
+            return Ok(None);
         };
-        let mut text = Vec::new();
+        let left = |line| MarkersLeft {
+            path: shown.at.path.clone(),
+            line,
+        };
         if now.size > MAX_MARKED_BYTES {
-            return Ok(true);
+            return Ok(Some(left(None)));
         }
+        let mut text = Vec::new();
         self.cat(blob_of(now), None, &mut text)?;
-        Ok(marked.is_marked(&text))
+        Ok(marked.marker_line(&text).map(|line| left(Some(line))))
     }
 
     /// Removes files and directories that are as `entries` say; others stay, with a word on why.

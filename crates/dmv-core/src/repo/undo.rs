@@ -227,6 +227,7 @@ impl Repo {
             form: target,
             subset: &subset,
             force: false,
+            leaves: false,
             brings: Some(&brings),
             settings: &options.settings,
         };

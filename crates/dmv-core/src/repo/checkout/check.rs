@@ -1,5 +1,6 @@
 //! What a checkout would lose, found before anything is touched.
 
+use super::SwitchTo;
 use super::switch::Switch;
 use crate::diff::entries_in;
 use crate::fsutil::{FileKind, FileStat};
@@ -10,6 +11,7 @@ use crate::repo::look::blob_of;
 use crate::repo::saved::{Overwrite, Step, all_gone};
 use crate::repo::status::{SameError, same_as};
 use crate::repo::{ChangeKind, RepoError};
+use crate::worktree::known::entry_at;
 use crate::worktree::{join, split_path};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Read;
@@ -27,8 +29,12 @@ enum Above {
 impl Switch<'_> {
     /// Finds uncommitted work that the switch would overwrite, before anything is touched. Where a
     /// file of the user's has the name of a conflict's side, the side is not shown.
-    pub(super) fn check(&mut self, what: &'static str, force: bool) -> Result<(), RepoError> {
-        let mut lost = BTreeSet::new();
+    pub(super) fn check(&mut self, to: &SwitchTo<'_>) -> Result<(), RepoError> {
+        let (what, force) = (to.what, to.force);
+        let mut lost = match to.leaves && !force {
+            true => self.answers_given_up()?,
+            false => BTreeSet::new(),
+        };
         let mut unshown = BTreeSet::new();
         let mut absent_dirs: BTreeSet<Vec<u8>> = BTreeSet::new();
         let mut above = BTreeMap::new();
@@ -170,6 +176,18 @@ impl Switch<'_> {
                 paths: lost.into_iter().collect(),
             }),
         }
+    }
+
+    /// Conflicts that are settled and not committed, and that the target does not have.
+    fn answers_given_up(&self) -> Result<BTreeSet<Vec<u8>>, RepoError> {
+        let mut lost = BTreeSet::new();
+        for (path, id) in &self.settled {
+            let there = entry_at(self.repo.objects(), &self.form.stored, path)?;
+            if there.is_none_or(|there| there.id != *id) {
+                lost.insert(path.clone());
+            }
+        }
+        Ok(lost)
     }
 
     /// Finds what is in a directory in whose place an undo brings back a file, and would not go away

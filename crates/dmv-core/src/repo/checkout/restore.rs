@@ -1,6 +1,7 @@
 //! Putting single files back.
 
 use super::CheckoutReport;
+use super::seen::Expected;
 use super::switch::{Pending, Switch};
 use crate::diff::is_wanted;
 use crate::fsutil::FileKind;
@@ -15,8 +16,9 @@ use crate::repo::saved::{Overwrite, Overwrites, Overwritten, obstacle, saved_cha
 use crate::repo::settle::stat_of;
 use crate::repo::worktree::settled_key;
 use crate::repo::{Asked, Keep, Repo, RepoError, WorktreeSettings, change};
-use crate::store::MetaWriter;
+use crate::store::{MetaWriter, Sealed};
 use crate::subset::Subset;
+use crate::worktree::checkout::{Plan, Removal};
 use crate::worktree::known::entry_at;
 use crate::worktree::select::is_under;
 use std::collections::BTreeSet;
@@ -76,7 +78,7 @@ impl Repo {
                 if found.is_none() {
                     let stat = stat_of(&tree.root, parsed.as_bytes());
                     if let Some(stat) = stat
-                        && self.is_a_side(&tree, shown, &stat)?
+                        && self.side_at(&tree, shown, &stat).is_some()
                     {
                         removed.push(parsed);
                     }
@@ -179,6 +181,33 @@ impl Repo {
         Ok(out)
     }
 
+    /// Takes what is about to be overwritten into the repository; returns the commit that keeps it, to
+    /// be published before anything is touched.
+    pub(in crate::repo) fn keep_for(
+        &self,
+        switch: &mut Switch<'_>,
+        overwrites: Overwrites,
+        how: (&'static str, Keep, &Asked),
+        job: &Job,
+    ) -> Result<(Option<(ObjectId, Sealed)>, Overwritten), RepoError> {
+        if overwrites.is_empty() {
+            return Ok(Default::default());
+        }
+        let taken = take(self, switch.tree, (&overwrites, None), how, job)?;
+        for (path, overwrite) in overwrites {
+            // What the scan saw of a file as it is committed counts, not what came since.
+            if overwrite.committed.is_some() {
+                continue;
+            }
+            let seen = taken.seen.get(&path).copied();
+            switch.seen.insert(path, seen);
+        }
+        if let Some((_, sealed)) = &taken.kept {
+            self.store.preview(sealed);
+        }
+        Ok((taken.kept, taken.told))
+    }
+
     /// Takes what is about to be overwritten into the repository and publishes that; with `settled`,
     /// also that the choices of this form, which are a part of those that were made, are all there are.
     pub(in crate::repo) fn keep_and_publish(
@@ -189,25 +218,12 @@ impl Repo {
         (what, keep, asked): (&'static str, Keep, &Asked),
         job: &Job,
     ) -> Result<Overwritten, RepoError> {
-        let name = &switch.tree.name;
-        let (mut changes, mut stored, mut told) = (Vec::new(), None, Overwritten::default());
-        if !overwrites.is_empty() {
-            let how = (what, keep, asked);
-            let taken = take(self, switch.tree, (&overwrites, None), how, job)?;
-            for (path, overwrite) in overwrites {
-                // What the scan saw of a file as it is committed counts, not what came since.
-                if overwrite.committed.is_some() {
-                    continue;
-                }
-                let seen = taken.seen.get(&path).copied();
-                switch.seen.insert(path, seen);
-            }
-            told = taken.told;
-            if let Some((id, sealed)) = taken.kept {
-                changes.extend(saved_changes(self, name, id)?);
-                self.store.preview(&sealed);
-                stored = Some(sealed);
-            }
+        let name = switch.tree.name.clone();
+        let (kept, told) = self.keep_for(switch, overwrites, (what, keep, asked), job)?;
+        let (mut changes, mut stored) = (Vec::new(), None);
+        if let Some((id, sealed)) = kept {
+            changes.extend(saved_changes(self, &name, id)?);
+            stored = Some(sealed);
         }
         if let Some(form) = settled {
             let writer = match &stored {
@@ -224,7 +240,7 @@ impl Repo {
                 None => sealed,
             });
             let value = record.map(|record| record.value());
-            changes.push(change(&self.refs, settled_key(name), value)?);
+            changes.push(change(&self.refs, settled_key(&name), value)?);
         }
         if !changes.is_empty() {
             self.publish(asked.clone(), stored, changes, Effect::Written)?;
@@ -307,6 +323,24 @@ impl Switch<'_> {
             overwrites.insert(path.clone(), overwrite);
         }
         Ok(overwrites)
+    }
+
+    /// Removes what is at `path`, unless it is a directory or has changed.
+    fn remove_file(&mut self, path: &RepoPath) -> Result<(), RepoError> {
+        let path = path.as_bytes();
+        match stat_of(&self.tree.root, path) {
+            Some(stat) if stat.kind != FileKind::Dir => {}
+            _ => return Ok(()),
+        }
+        let mut plan = Plan::default();
+        match self.expected(path, None)? {
+            Expected::This(expected) => plan.remove.push(Removal {
+                path: path.to_vec(),
+                expected,
+            }),
+            Expected::Nothing | Expected::Other => self.refuse_changed(path.to_vec()),
+        }
+        self.run(plan)
     }
 
     /// Writes entries over whatever files are there.

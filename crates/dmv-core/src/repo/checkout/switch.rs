@@ -17,7 +17,7 @@ use crate::repo::conflict::Form;
 use crate::repo::files::{Counted, StoreContent};
 use crate::repo::lack::refuse;
 use crate::repo::look::blob_of;
-use crate::repo::saved::{Overwrites, Return};
+use crate::repo::saved::{Overwrites, Return, Step};
 use crate::repo::settle::find_settled;
 use crate::repo::worktree::Tree;
 use crate::repo::{
@@ -59,6 +59,8 @@ pub(in crate::repo) struct Switch<'a> {
     pub(super) job: &'a Job,
     /// Tracked paths that are not as the base has them, and untracked ones.
     pub(in crate::repo) dirty: BTreeMap<Vec<u8>, ChangeKind>,
+    /// Conflicts of the base that are settled.
+    pub(super) settled: Vec<(Vec<u8>, ObjectId)>,
     /// What `force` overwrites: see [`saved`](crate::repo::saved).
     pub(super) overwrites: Overwrites,
     /// What stands where something of another kind will be written, and goes first.
@@ -100,6 +102,7 @@ impl<'a> Switch<'a> {
             subset,
             job,
             dirty: BTreeMap::new(),
+            settled: Vec::new(),
             overwrites: Overwrites::new(),
             in_the_way: BTreeSet::new(),
             scanned: None,
@@ -136,6 +139,7 @@ impl<'a> Switch<'a> {
         for shown in self.tree.form.iter().flat_map(|form| &form.shown) {
             if let Some(kind) = find_settled(&self.tree.root, shown, &self.dirty) {
                 let path = shown.at.path.as_bytes().to_vec();
+                self.settled.push((path.clone(), shown.at.id));
                 self.dirty.entry(path).or_insert(kind);
             }
         }
@@ -200,7 +204,7 @@ impl<'a> Switch<'a> {
         self.form
             .check_known(|path| to.subset.includes(path, false))?;
         self.find_left()?;
-        self.check(to.what, to.force)?;
+        self.check(to)?;
         // What is still coming counts as here: whoever asked for it asked for all that its worktree
         // needs. To ask for each object first would be to wait for the last of them.
         match self.repo.is_partial() && !self.repo.store.is_being_filled() {
@@ -232,10 +236,7 @@ impl<'a> Switch<'a> {
     pub(super) fn carry_out(&mut self, force: bool) -> Result<(), RepoError> {
         let steps = self.brings.iter().flat_map(|brings| &brings.steps);
         for step in steps {
-            // A directory gives way before anything takes its name.
-            let there = step.there.filter(|stat| stat.kind != FileKind::Dir);
-            let print = there.as_ref().map(FileStat::fingerprint);
-            self.seen.insert(step.path.clone(), print);
+            let print = expect_seen(&mut self.seen, step);
             // What the target has in a directory is written before that is brought.
             if print.is_some() && step.to.as_ref().is_some_and(is_dir) {
                 self.in_the_way.insert(step.path.clone());
@@ -366,7 +367,7 @@ impl<'a> Switch<'a> {
                 return Ok(());
             }
             // One that only leads to the subset goes, too, if nothing is left in it.
-            if self.subset.includes(dir, true) && self.has_dir(dir)? {
+            if self.subset.includes(dir, true) && !self.form.is_side(dir) && self.has_dir(dir)? {
                 return Ok(());
             }
             gone.insert(dir.to_vec());
@@ -401,11 +402,17 @@ impl<'a> Switch<'a> {
 
     /// Gives the paths of an undo what they had.
     pub(super) fn bring(&mut self) -> Result<(), RepoError> {
-        let Some(brings) = self.brings else {
-            return Ok(());
-        };
+        match self.brings {
+            Some(brings) => self.bring_all(brings),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives some paths what they are to have.
+    pub(in crate::repo) fn bring_all(&mut self, brings: &Return) -> Result<(), RepoError> {
         let (mut plan, mut gone_dirs) = (Plan::default(), BTreeSet::new());
         for step in &brings.steps {
+            expect_seen(&mut self.seen, step);
             if step.to.is_none() {
                 self.note_gone_dirs(&step.path, &mut gone_dirs)?;
             }
@@ -520,10 +527,6 @@ impl<'a> Switch<'a> {
         }
     }
 
-    pub(super) fn asides(&self) -> &Asides<'a> {
-        &self.asides
-    }
-
     pub(super) fn refuse_changed(&mut self, path: Vec<u8>) {
         let why = Refusal::Changed.to_string();
         self.refused.push(Problem { path, why });
@@ -635,6 +638,18 @@ impl<'a> Switch<'a> {
         }
         Ok(())
     }
+}
+
+/// Notes what has to be at a path before it gets what a step says.
+fn expect_seen(
+    seen: &mut BTreeMap<Vec<u8>, Option<Fingerprint>>,
+    step: &Step,
+) -> Option<Fingerprint> {
+    // A directory gives way before anything takes its name.
+    let there = step.there.filter(|stat| stat.kind != FileKind::Dir);
+    let print = there.as_ref().map(FileStat::fingerprint);
+    seen.insert(step.path.clone(), print);
+    print
 }
 
 pub(super) fn checkout_error(error: CheckoutError) -> RepoError {
