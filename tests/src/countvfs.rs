@@ -1,4 +1,5 @@
-//! The system's files, with an account of what is read, and with places that cannot be.
+//! The system's files, with a record of every read, and optionally with a place that cannot be
+//! read.
 
 use dmv_core::vfs::{Open, OsVfs, Vfs, VfsFile};
 use std::io;
@@ -6,13 +7,13 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What was read at once: of which file, from where to where.
+/// One read: the file, and the range of its bytes.
 pub type OneRead = (PathBuf, Range<u64>);
 
-/// The error number of a medium that fails.
+/// The system's error number for a medium that fails.
 const EIO: i32 = 5;
 
-/// A file layer that notes what is read.
+/// A file layer that records reads.
 #[derive(Clone, Default)]
 pub struct CountVfs {
     reads: Arc<Mutex<Vec<OneRead>>>,
@@ -20,7 +21,7 @@ pub struct CountVfs {
 }
 
 impl CountVfs {
-    /// One whose medium fails at a place.
+    /// Makes a layer whose medium fails at `place`.
     pub fn unreadable_at(place: OneRead) -> CountVfs {
         CountVfs {
             unreadable: Some(place),
@@ -28,13 +29,13 @@ impl CountVfs {
         }
     }
 
-    /// Bytes read since the last call.
+    /// Returns the number of bytes that were read since the last call.
     pub fn take(&self) -> u64 {
         let reads = self.take_reads();
         reads.iter().map(|(_, range)| range.end - range.start).sum()
     }
 
-    /// What was read since the last call.
+    /// Returns the reads since the last call.
     pub fn take_reads(&self) -> Vec<OneRead> {
         std::mem::take(&mut self.reads.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,7 +1,7 @@
-//! A workload of several commits on a disk that crashes, and the checks of what it leaves.
+//! A workload of several commits on a disk that crashes, and checks of what a crash leaves.
 //!
-//! Packs and indexes lie in a [`SimVfs`]. `refs.db` lies in a real directory: SQLite's own
-//! durability is assumed, and the file as it is at the crash is what the next start finds.
+//! Packs and index files lie in a [`SimVfs`]. `refs.db` lies in a real directory: the tests assume
+//! that SQLite is durable. The next start finds the file as it is at the crash.
 
 use crate::rng::Rng;
 use crate::scratch::{Files, Item, asked, commit, fast_dir, files_in, files_of};
@@ -21,26 +21,26 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// What a check says: an error is a broken promise.
+/// The result of a check. An error is a broken promise.
 pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
-/// Whose syncs do nothing: to see that the checks notice.
+/// The files whose syncs do nothing. This tests the checks themselves.
 #[derive(Clone, Default)]
 pub struct Lies {
-    /// While commits are made.
+    /// The lies while commits are made.
     pub work: Option<Lie>,
-    /// While a repository is recovered.
+    /// The lies while a repository is recovered.
     pub recovery: Option<Lie>,
 }
 
-/// What the workload was told to have happened, which therefore must be there.
+/// What the workload knows to have happened. All of it must be there after a crash.
 #[derive(Clone, Default)]
 pub struct World {
-    /// Files of every commit that may be found, by its message.
+    /// The files of every commit that may be found, by the commit's message.
     files: BTreeMap<String, Files>,
-    /// Message of the commit that each ref names.
+    /// The message of the commit that each ref names.
     refs: BTreeMap<String, String>,
-    /// The change that was under way: it may have happened or not.
+    /// The change that was being made. It may have happened or not.
     pending: Option<(String, String)>,
 }
 
@@ -55,12 +55,12 @@ impl World {
     }
 }
 
-/// A worktree, a repository whose packs are simulated, and what is known of it.
+/// A worktree, a repository whose packs are on a simulated disk, and what must be in it.
 pub struct Lab {
     dir: TempDir,
     /// The simulated disk.
     pub sim: SimVfs,
-    /// What must be there.
+    /// What must be in the repository.
     pub world: World,
     forks: u32,
 }
@@ -68,7 +68,7 @@ pub struct Lab {
 const MAIN: &str = "branch/main";
 
 impl Lab {
-    /// A new repository. Its making is durable.
+    /// Makes a new repository. Its creation is durable.
     pub fn new() -> Outcome<Lab> {
         let dir = fast_dir()?;
         let root = dir.path().join("w");
@@ -89,7 +89,7 @@ impl Lab {
         self.dir.path().join("w")
     }
 
-    /// The place of the repository.
+    /// Returns the place of the repository.
     pub fn place(&self) -> Place {
         self.place_of(&self.root().join(".dmv"))
     }
@@ -109,7 +109,8 @@ impl Lab {
         )?)
     }
 
-    /// Changes the worktree: some text, some bytes in several chunks, a file that comes and goes.
+    /// Changes the worktree: some text, random bytes in several chunks, and a file that every other
+    /// change removes. Returns its files.
     pub fn edit(&self, n: u64) -> Outcome<Files> {
         let (root, mut rng) = (self.root(), Rng::new(n));
         std::fs::create_dir_all(root.join("dir"))?;
@@ -124,7 +125,7 @@ impl Lab {
         Ok(files_in(&root)?)
     }
 
-    /// One commit of the worktree on the main branch.
+    /// Makes one commit of the worktree on the main branch.
     pub fn commit(&mut self, n: u64) -> Outcome {
         let files = self.edit(n)?;
         let message = format!("main {n}");
@@ -134,9 +135,8 @@ impl Lab {
         Ok(())
     }
 
-    /// Commits with a repository that is open already; returns the bytes stored.
-    ///
-    /// `files`: what the worktree holds.
+    /// Commits with a repository that is open already. Returns the number of bytes stored. `files`
+    /// are the files of the worktree.
     pub fn retry(&mut self, repo: &Repo, message: &str, files: Files) -> Outcome<u64> {
         self.world.begin(MAIN, message, files);
         let done = commit(repo, message)?;
@@ -144,13 +144,13 @@ impl Lab {
         Ok(done.stored_bytes)
     }
 
-    /// Starts again after a crash, in the same place.
+    /// Starts again in the same place after a crash.
     pub fn restart(&mut self, survival: Survival, seed: u64) {
         let dmv = self.root().join(".dmv");
         self.sim = self.sim.crash(&dmv, survival, &mut Rng::new(seed));
     }
 
-    /// A commit on another branch, by a job that is at work while the worktree is committed.
+    /// Makes a commit on another branch, in a job that began before a commit of the worktree.
     pub fn interleave(&mut self, n: u64) -> Outcome {
         let repo = self.open()?;
         let writer = repo.store().writer()?;
@@ -178,7 +178,7 @@ impl Lab {
         let tree = tree.finish(&mut meta)?;
         let tip = repo.refs().get(MAIN)?.ok_or("there is no main branch")?;
         let tip = ObjectId::from_bytes(<[u8; 32]>::try_from(tip).map_err(|_| "no id")?);
-        // Another process made that commit, so it is read through another opening.
+        // Another process made that commit. So it is read with another open repository.
         let other = self.open()?;
         let message = format!("side {n}");
         let side = Commit {
@@ -208,7 +208,7 @@ impl Lab {
         Ok(())
     }
 
-    /// A tag at the main branch: a change without objects.
+    /// Creates a tag at the main branch, which is a change without objects.
     pub fn tag(&mut self, name: &str) -> Outcome {
         let repo = self.open()?;
         let tip = repo.head_commit()?.ok_or("nothing to tag")?;
@@ -219,7 +219,7 @@ impl Lab {
         Ok(())
     }
 
-    /// The whole workload: enough commits that tables are merged, and merged again.
+    /// Runs the complete workload: enough commits that tables are merged, and merged again.
     pub fn work(&mut self) -> Outcome {
         self.commit(1)?;
         self.interleave(2)?;
@@ -232,7 +232,7 @@ impl Lab {
         self.commit(8)
     }
 
-    /// A directory for what a crash leaves, with a copy of `from`'s database if that is wanted.
+    /// Makes a directory for what a crash leaves, optionally with a copy of the database in `from`.
     fn fork(&mut self, from: &Path, with_db: bool) -> Outcome<PathBuf> {
         self.forks += 1;
         let dmv = self.dir.path().join(format!("fork{}", self.forks));
@@ -253,7 +253,7 @@ impl Lab {
         result
     }
 
-    /// Crashes here and checks what is there at once: without a second crash, and without recovery.
+    /// Crashes here and checks what is there at once, without a second crash and without recovery.
     pub fn look_after_crash(&mut self, seed: u64, survival: Survival) -> Outcome {
         let result = self.look(seed, survival);
         self.remove_forks();
@@ -281,7 +281,7 @@ impl Lab {
         let mut world = self.world.clone();
         world.files.insert("after".into(), files_in(&self.root())?);
 
-        // With the database: whole at once, and work goes on.
+        // With the database, the repository is intact at once, and work can go on.
         let dmv = self.fork(&origin, true)?;
         let image = self.sim.crash(&dmv, survival, &mut Rng::new(seed));
         image.lie(lies.work.clone());
@@ -290,19 +290,19 @@ impl Lab {
         let (dmv, image) = self.crash_again(&dmv, &image, &mut rng)?;
         self.whole("after a second crash", &dmv, &image, &after)?;
 
-        // Without it.
+        // The same without the database.
         let dmv2 = self.fork(&dmv, false)?;
         let image2 = image.crash(&dmv2, Survival::Nothing, &mut rng);
         self.recover_twice(&dmv2, &image2, &after, lies)?;
 
-        // Without it, in the state that the first crash left.
+        // Without the database, in the state that the first crash left.
         let dmv = self.fork(&origin, false)?;
         let image = self.sim.crash(&dmv, survival, &mut Rng::new(seed));
         let operations = self.recover_twice(&dmv, &image, &world, lies)?;
         let (dmv, image) = self.crash_again(&dmv, &image, &mut rng)?;
         self.whole("after a crash behind recovery", &dmv, &image, &world)?;
 
-        // The same with a crash on the way.
+        // The same, with a crash during recovery.
         let dmv = self.fork(&origin, false)?;
         let image = self.sim.crash(&dmv, survival, &mut Rng::new(seed));
         image.lie(lies.recovery.clone());
@@ -326,7 +326,7 @@ impl Lab {
         )
     }
 
-    /// Loses what is not durable, keeping the database.
+    /// Crashes again: loses everything that is not durable, but not the database.
     fn crash_again(
         &mut self,
         dmv: &Path,
@@ -338,7 +338,7 @@ impl Lab {
         Ok((next, image))
     }
 
-    /// Recovers, twice; returns the operations that the first recovery took.
+    /// Recovers twice. Returns how many operations of the disk the first recovery needed.
     fn recover_twice(
         &mut self,
         dmv: &Path,
@@ -370,7 +370,7 @@ impl Lab {
         Ok(repo.refs().with_prefix("")?)
     }
 
-    /// Commits what the worktree holds, with no other step before; returns the world after that.
+    /// Commits the worktree without any other step before. Returns the world after that.
     fn resume(&self, dmv: &Path, image: &SimVfs, world: &World) -> Outcome<World> {
         let repo = Repo::open_place_on(self.place_of(dmv), Arc::new(image.clone()))?;
         let mut world = world.clone();
@@ -386,7 +386,7 @@ impl Lab {
         Ok(world)
     }
 
-    /// The value that a ref has if nothing under way has happened.
+    /// Returns the value of a ref if the pending change has not happened.
     fn named(&self, repo: &Repo, world: &World, key: &str) -> Outcome<Option<Vec<u8>>> {
         let value = repo.refs().get(key)?;
         match (&value, world.refs.get(key)) {
@@ -399,7 +399,8 @@ impl Lab {
         }
     }
 
-    /// Everything that was acknowledged is there, byte for byte; what was under way is old or new.
+    /// Checks that everything acknowledged is there, byte for byte, and that the pending change has
+    /// happened or not.
     fn whole(&self, when: &str, dmv: &Path, image: &SimVfs, world: &World) -> Outcome {
         self.is_whole(dmv, image, world)
             .map_err(|e| format!("{when}: {e}").into())
@@ -415,7 +416,7 @@ impl Lab {
         Ok(())
     }
 
-    /// Checks the repository as it is, without a crash.
+    /// Checks the repository without a crash.
     pub fn check_now(&self) -> Outcome {
         self.whole("now", &self.root().join(".dmv"), &self.sim, &self.world)
     }

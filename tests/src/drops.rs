@@ -1,4 +1,4 @@
-//! Dropping in tests: what a repository holds, and what is to be left of it.
+//! Drops for tests: what a repository stores, and what must remain after a drop.
 
 use crate::peers::Done;
 use dmv_core::hash::ObjectId;
@@ -11,10 +11,10 @@ use dmv_core::subset::Subset;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-/// Files of all commits with their content, by the root of it.
+/// The files of all commits with their content, by the id of the content's root.
 pub type Contents = BTreeMap<ObjectId, (Blob, Vec<u8>)>;
 
-/// What `main` and its ancestors hold.
+/// Returns the files of `main` and its ancestors.
 pub fn contents(repo: &Repo) -> Done<Contents> {
     let mut out = Contents::new();
     let mut commits = vec![repo.resolve("main")?];
@@ -37,7 +37,7 @@ pub fn contents(repo: &Repo) -> Done<Contents> {
     Ok(out)
 }
 
-/// Everything but `dropped` is here and as it was.
+/// Checks that every file except the `dropped` ones can be read and is unchanged.
 pub fn keeps_all_but(repo: &Repo, contents: &Contents, dropped: &BTreeSet<ObjectId>) -> Done {
     for (id, (blob, content)) in contents {
         let mut bytes = Vec::new();
@@ -50,7 +50,7 @@ pub fn keeps_all_but(repo: &Repo, contents: &Contents, dropped: &BTreeSet<Object
     Ok(())
 }
 
-/// The tree of the newest commit.
+/// Returns the tree of the newest commit.
 pub fn everything(repo: &Repo) -> Done<Located> {
     let commit = repo.read_commit(&repo.resolve("main")?)?;
     Ok(Located::Root {
@@ -60,7 +60,7 @@ pub fn everything(repo: &Repo) -> Done<Located> {
     })
 }
 
-/// What can be dropped of the newest commit.
+/// Returns the files of the newest commit that `pattern` selects and that can be dropped.
 pub fn droppable(repo: &Repo, pattern: &str) -> Done<Droppable> {
     let root = RepoPath::root();
     let wanted = Wanted {
@@ -71,7 +71,7 @@ pub fn droppable(repo: &Repo, pattern: &str) -> Done<Droppable> {
     Ok(repo.begin_to_free()?.droppable(&[wanted])?)
 }
 
-/// Drops files of the newest commit as if a peer had confirmed everything.
+/// Drops files of the newest commit as if a peer had confirmed all of them.
 pub fn drop_all(repo: &Repo, pattern: &str) -> Done<Freed> {
     let found = droppable(repo, pattern)?;
     let blobs: Vec<Blob> = found.files.iter().map(|(_, blob)| *blob).collect();
@@ -79,14 +79,15 @@ pub fn drop_all(repo: &Repo, pattern: &str) -> Done<Freed> {
     Ok(freeing.drop_files(&blobs, &found.earlier, &mut || true, &Job::default())?)
 }
 
-/// Drops files as if a peer had confirmed everything, and what was dropped earlier.
+/// Drops files, and what was dropped earlier and is still stored, as if a peer had confirmed all of
+/// them.
 pub fn drop_blobs(repo: &Repo, blobs: &[Blob]) -> Done<Freed> {
     let freeing = repo.begin_to_free()?;
     let earlier = freeing.droppable(&[])?.earlier;
     Ok(freeing.drop_files(blobs, &earlier, &mut || true, &Job::default())?)
 }
 
-/// What is noted as given up.
+/// Returns the files that are recorded as dropped.
 pub fn dropped(repo: &Repo) -> Done<BTreeSet<ObjectId>> {
     Ok(repo.slice()?.dropped)
 }

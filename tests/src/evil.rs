@@ -1,4 +1,4 @@
-//! Peers that do not keep to the protocol, and what they say.
+//! Peers that break the protocol, and the messages that they send.
 
 use crate::peers::{Done, Place, serving, tips, update};
 use dmv_core::hash::{ObjectId, check};
@@ -12,7 +12,7 @@ use dmv_net::wire::{Access, Filter, Frame, Hello, Message, Refs, Unasked, Want, 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// The greeting of a server.
+/// Returns the Hello of a server.
 pub fn server_hello() -> Vec<Message> {
     vec![Message::Hello(Hello {
         agent: "evil".into(),
@@ -23,7 +23,7 @@ pub fn server_hello() -> Vec<Message> {
     })]
 }
 
-/// A server greets, offers one branch and begins to send.
+/// Returns the messages of a server up to the start of a transfer: Hello, one branch, Common.
 pub fn offering(tip: ObjectId) -> Vec<Message> {
     let mut messages = server_hello();
     messages.push(Message::Refs(Refs {
@@ -35,14 +35,16 @@ pub fn offering(tip: ObjectId) -> Vec<Message> {
     messages
 }
 
-/// A client with one commit meets a server that says just this, and then nothing.
+/// Connects a client with one commit to a server that sends exactly these frames and then nothing.
+/// Checks the client's error, and that its repository is unchanged.
 pub fn meets(says: &[Frame], check: impl Fn(&NetError) -> bool) -> Done {
     left(says, LISTENS, check, |session| {
         session.fetch(&tips(&session.offered))
     })
 }
 
-/// The same with a server that has gone when it has said that.
+/// Does the same with a server that disconnects after these frames. The client must fail with
+/// [`NetError::Closed`].
 pub fn is_left_by(says: &[Frame]) -> Done {
     let is_closed = |e: &NetError| matches!(e, NetError::Closed);
     left(says, Duration::ZERO, is_closed, |session| {
@@ -50,10 +52,10 @@ pub fn is_left_by(says: &[Frame]) -> Done {
     })
 }
 
-/// How long a server that has said all listens. Then it goes.
+/// How long a server listens after its last frame. Then it disconnects.
 const LISTENS: Duration = Duration::from_secs(3);
 
-/// The same for a client that pushes its commit as `branch/other`.
+/// Does the same as [`meets`] for a client that pushes its commit as `branch/other`.
 pub fn pushes_to(says: &[Frame], check: impl Fn(&NetError) -> bool) -> Done {
     left(says, LISTENS, check, |session| {
         let update = RefUpdate {
@@ -64,7 +66,7 @@ pub fn pushes_to(says: &[Frame], check: impl Fn(&NetError) -> bool) -> Done {
     })
 }
 
-/// What [`pushes_to`] pushes.
+/// Returns the commit that [`pushes_to`] pushes.
 pub fn pushed() -> Result<ObjectId, NetError> {
     static TIP: OnceLock<ObjectId> = OnceLock::new();
     let tip = || client().and_then(|place| place.tip());
@@ -107,30 +109,30 @@ fn left(
     ours.is_sound()
 }
 
-/// Messages as they are sent.
+/// Returns the frames that carry these messages.
 pub fn frames(messages: &[Message]) -> Vec<Frame> {
     messages.iter().map(Message::frame).collect()
 }
 
-/// What is said first, and what then.
+/// Appends frames.
 pub fn with(mut before: Vec<Frame>, more: impl IntoIterator<Item = Frame>) -> Vec<Frame> {
     before.extend(more);
     before
 }
 
-/// Whether a failure is a breach of the protocol.
+/// Returns whether an error says that the peer broke the protocol.
 pub fn is_protocol(e: &NetError) -> bool {
     matches!(e, NetError::Protocol(_))
 }
 
-/// A frame with one object, whatever it is.
+/// Returns a frame with one object, valid or not.
 pub fn one_object(ty: ObjectType, bytes: &[u8]) -> Frame {
     let mut body = Vec::new();
     put_object(&mut body, ty, bytes);
     Frame::Objects(body)
 }
 
-/// A commit without anything but what must be.
+/// Returns a commit with empty optional fields.
 pub fn a_commit(tree: ObjectId, parents: Vec<ObjectId>, generation: u64) -> Vec<u8> {
     let person = Person {
         name: String::new(),
@@ -154,22 +156,22 @@ pub fn a_commit(tree: ObjectId, parents: Vec<ObjectId>, generation: u64) -> Vec<
     commit.encode().expect("it is a commit")
 }
 
-/// A server with one commit meets a client that says just this. Returns what it answers; the last is
-/// why it left.
+/// Connects a server with one commit to a client that sends exactly these frames. Returns the
+/// server's answers. The last one is why it disconnected.
 pub fn served(says: &[Frame]) -> Done<Vec<Message>> {
     served_at(&server()?, says)
 }
 
-/// What [`served`] meets, if nobody else has it yet.
+/// Makes the repository of [`served`].
 pub fn server() -> Done<Place> {
     Place::with_files(11, 3, 100)
 }
 
-/// Requests without an answer yet, at most: more of them, and two sides that both wait for room to
-/// write would wait for ever.
+/// The most requests without an answer. With more of them, both sides might wait for room to write,
+/// forever.
 const MAX_OPEN_NEEDS: usize = 12;
 
-/// The same with the server of `place`.
+/// Does the same as [`served`] with the repository in `place`.
 pub fn served_at(place: &Place, says: &[Frame]) -> Done<Vec<Message>> {
     let before = (place.objects()?, place.repo.offered()?);
     let (mut evil, link) = Link::pair();
@@ -216,7 +218,7 @@ pub fn served_at(place: &Place, says: &[Frame]) -> Done<Vec<Message>> {
     Ok(answers)
 }
 
-/// The greeting of a client.
+/// Returns the Hello of a client.
 pub fn client_hello() -> Vec<Frame> {
     let Some(Message::Hello(hello)) = server_hello().pop() else {
         return Vec::new();
@@ -224,7 +226,7 @@ pub fn client_hello() -> Vec<Frame> {
     vec![Message::Hello(hello).frame()]
 }
 
-/// A clone of one commit.
+/// Returns the Want of a clone of one commit.
 pub fn want(tip: ObjectId) -> Message {
     Message::Want(Want {
         tips: vec![*tip.as_bytes()],
@@ -236,8 +238,8 @@ pub fn want(tip: ObjectId) -> Message {
     })
 }
 
-/// One message of every kind, in their order; but for [`Message::Failed`], which ends a connection,
-/// and [`Message::Working`], which has its place everywhere.
+/// Returns one message of each type in their order, without two: [`Message::Failed`], which ends a
+/// connection, and [`Message::Working`], which is allowed everywhere.
 pub fn every_message() -> Vec<Message> {
     let id = [7; 32];
     let mut all = server_hello();
@@ -265,7 +267,7 @@ pub fn every_message() -> Vec<Message> {
     all
 }
 
-/// A record of a pack with the header's check put right, whatever its fields say.
+/// Returns a pack record with a correct header check, whatever its fields say.
 pub fn record(encoding: u8, lens: &[(ObjectType, u32)], raw_len: u32, payload: &[u8]) -> Frame {
     let mut table = Vec::new();
     for (ty, len) in lens {
@@ -290,13 +292,14 @@ pub fn record(encoding: u8, lens: &[(ObjectType, u32)], raw_len: u32, payload: &
     Frame::Record(head)
 }
 
-/// A zstd frame of `blocks` times 128 KiB of zeros, of 4 bytes each, that says it has `says` bytes.
+/// Returns a zstd frame that decodes to `blocks` times 128 KiB of zeros, with 4 bytes for each. Its
+/// header claims `says` bytes.
 pub fn zeros(blocks: usize, says: u32) -> Vec<u8> {
-    // Magic, "single segment, a size of four bytes", the size (RFC 8878, 3.1.1).
+    // Magic number, "single segment, 4-byte size", the size (RFC 8878, section 3.1.1).
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0xa0];
     frame.extend(says.to_le_bytes());
     for n in 1..=blocks {
-        // A block that repeats one byte, and whether it is the last.
+        // A block that repeats one byte. One bit marks the last block.
         let head = (128 << 10) << 3 | 1 << 1 | u32::from(n == blocks);
         frame.extend(&head.to_le_bytes()[..3]);
         frame.push(0);

@@ -1,5 +1,12 @@
-//! The test kit: file layers that crash, that count and that fail, a seeded random source, scratch repositories, packs that share objects, peers good and bad,
-//! somebody who edits while a command runs.
+//! The test kit of `tests/tests`. It may use `dmv-core` and `dmv-net`.
+//!
+//! - File layers: [`simfs`] crashes and fails, [`countvfs`] counts reads. [`crashlab`] runs commits
+//!   on a disk that crashes.
+//! - Repositories: [`scratch`] makes them, [`packs`] makes packs that share objects, [`drops`]
+//!   drops files.
+//! - Peers: [`peers`] are honest, [`evil`] ones break the protocol.
+//! - [`mutator`] edits a worktree while a command runs. [`rng`] is a seeded source of random
+//!   numbers.
 
 pub mod countvfs;
 pub mod crashlab;

@@ -1,8 +1,8 @@
-//! Somebody who works in a worktree while a command changes it.
+//! A user who works in a worktree while a command changes it.
 //!
-//! Everything that the mutator writes is a **token** of its own, and it never removes or overwrites
-//! one itself. So at the end each token has to be in the worktree or in a commit, whatever the
-//! command did meanwhile.
+//! Each write of the mutator is a unique **token**, and the mutator never removes or overwrites a
+//! token. So at the end each token must be in the worktree or in a commit, whatever the command did
+//! meanwhile.
 
 use crate::rng::Rng;
 use crate::scratch::{Item, files_in, files_of};
@@ -14,31 +14,31 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a token.
+/// The length of a token in bytes.
 const TOKEN_BYTES: usize = 12;
 
-/// A kind of change that somebody makes to a path.
+/// A kind of change to a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Opens the file and writes at its end.
     Append,
-    /// Overwrites its first bytes; its size stays.
+    /// Overwrites the first bytes of the file. Its size stays the same.
     InPlace,
     /// Writes another file and renames it over this one.
     Replace,
-    /// Writes into it and moves it elsewhere.
+    /// Writes into the file and moves it elsewhere.
     Move,
-    /// Removes it, if it holds no token.
+    /// Removes the file, unless it has a token.
     Remove,
-    /// Makes it where it is not there.
+    /// Creates the file if it does not exist.
     Create,
-    /// Removes it and makes a directory there, with a file in it.
+    /// Removes the file and makes a directory in its place, with a file in it.
     Directory,
-    /// Moves the directory that it is in elsewhere.
+    /// Moves the file's directory elsewhere.
     MoveDirectory,
 }
 
-/// All of them.
+/// All kinds of changes.
 pub const CHANGES: [Change; 8] = [
     Change::Append,
     Change::InPlace,
@@ -50,17 +50,17 @@ pub const CHANGES: [Change; 8] = [
     Change::MoveDirectory,
 ];
 
-/// Somebody at work in the worktree at `root`.
+/// A user at work in the worktree at `root`.
 pub struct Mutator {
     root: PathBuf,
     name: u32,
     count: u32,
-    /// Everything that was written.
+    /// All tokens that were written.
     pub tokens: BTreeSet<Vec<u8>>,
 }
 
 impl Mutator {
-    /// Numbers tell mutators of one worktree apart.
+    /// Makes a mutator. The `number` must be unique among the mutators of a worktree.
     pub fn new(root: &Path, number: u32) -> Mutator {
         Mutator {
             root: root.to_owned(),
@@ -85,7 +85,7 @@ impl Mutator {
         is_done
     }
 
-    /// Makes a change at `path`, if what is there allows it. Whether it did.
+    /// Makes a change at `path`, if the current entry allows it. Returns whether it did.
     pub fn change(&mut self, path: &str, change: Change) -> bool {
         let (token, at) = (self.token(), self.root.join(path));
         let done = match change {
@@ -114,16 +114,16 @@ impl Mutator {
                 }
             }
         };
-        // A token may be there although what followed it failed.
+        // The token may be written even if the next step failed.
         let may_be_there = matches!(change, Change::Move | Change::MoveDirectory);
         let is_there = done.is_ok() || (may_be_there && holds(&at, &token));
         self.note(token, if is_there { Ok(()) } else { done })
     }
 
-    /// A random change at one of `paths`.
+    /// Makes a random change at one of `paths`. Returns whether it did.
     pub fn random(&mut self, rng: &mut Rng, paths: &[String]) -> bool {
         let path = &paths[rng.below(paths.len() as u64) as usize];
-        // Most of what people do is writing.
+        // Users mostly write.
         let change = match rng.below(20) {
             0..=6 => Change::Append,
             7..=10 => Change::InPlace,
@@ -139,7 +139,7 @@ impl Mutator {
         self.change(path, change)
     }
 
-    /// Tokens that are neither in the worktree nor in one of `commits`.
+    /// Returns the tokens that are neither in the worktree nor in one of `commits`.
     pub fn lost(
         &self,
         repo: &Repo,
@@ -161,7 +161,7 @@ impl Mutator {
     }
 }
 
-/// What looks like a token.
+/// Returns the parts of `bytes` that look like a token.
 pub fn tokens_in(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let is_token = |window: &&[u8]| {
         let digits = |part: &[u8]| part.iter().all(u8::is_ascii_digit);
@@ -207,7 +207,7 @@ fn in_place(path: &Path, token: &[u8]) -> io::Result<()> {
     let mut there = [0; TOKEN_BYTES];
     file.read_exact_at(&mut there, 0)?;
     match there[0] {
-        // Its own word, or the rest of one.
+        // There is a token already, or the rest of one.
         b'<' => Err(io::ErrorKind::AlreadyExists.into()),
         _ => file.write_all_at(token, 0),
     }

@@ -1,5 +1,5 @@
-//! Packs that hold the same objects, and tables that name one copy of each: what tests of drops and of
-//! damage begin with.
+//! Packs that store the same objects, and tables that name one copy of each. Tests of drops and of
+//! damage start with them.
 
 use crate::peers::{Done, Place};
 use crate::rng::Rng;
@@ -10,19 +10,20 @@ use dmv_core::repo::Repo;
 use dmv_core::store::{Catalogue, CheckedObject, FileId, Incoming, PackKind};
 use std::collections::{BTreeSet, HashSet};
 
-/// The data packs.
+/// Returns the ids of the data packs.
 pub fn data_packs(repo: &Repo) -> Done<BTreeSet<FileId>> {
     let packs = repo.refs().catalogue()?.packs.into_iter();
     let data = packs.filter(|row| row.kind == PackKind::Data);
     Ok(data.map(|row| row.id).collect())
 }
 
-/// Stores chunks once more, each batch in a segment of its own, in a new pack for all of them; by a
-/// process of its own, since a pack stays locked as long as its writer lives.
+/// Stores chunks once more in one new pack, each batch in a segment of its own. Returns the pack.
+///
+/// This acts like another process, since a pack stays locked while its writer lives.
 pub fn store_again(place: &Place, batches: &[Vec<ObjectId>]) -> Done<FileId> {
     let repo = place.again()?;
     let known: HashSet<FileId> = repo.store().packs().iter().map(|row| row.id).collect();
-    // No file of a known pack is free to be written to.
+    // With the known packs locked, the writer must begin a new pack.
     let mut locks = Vec::new();
     for id in &known {
         let file = std::fs::File::open(repo.store().pack_path(*id))?;
@@ -45,7 +46,7 @@ pub fn store_again(place: &Place, batches: &[Vec<ObjectId>]) -> Done<FileId> {
     Ok(made.ok_or("nothing was stored")?)
 }
 
-/// Takes a pack away, whose objects are all in others.
+/// Removes a pack whose objects are all in other packs.
 pub fn take_away(repo: &Repo, pack: FileId) -> Done {
     let row = repo.refs().pack(pack)?.ok_or("it is known")?;
     let last = repo.refs().last_operation()?;
@@ -56,12 +57,13 @@ pub fn take_away(repo: &Repo, pack: FileId) -> Done {
     Ok(())
 }
 
-/// Puts one merged index in the place of the tables of all segments, if they are enough for that.
+/// Replaces the tables of all segments by one merged index. Returns `false` if there are too few
+/// segments.
 pub fn merge(repo: &Repo) -> Done<bool> {
     merge_of(repo, &repo.refs().catalogue()?)
 }
 
-/// The same for some of the segments.
+/// Does the same for a random part of the segments.
 pub fn merge_some(repo: &Repo, rng: &mut Rng) -> Done<bool> {
     let mut some = repo.refs().catalogue()?;
     some.segments.retain(|_| !rng.one_in(4));
@@ -77,7 +79,7 @@ fn merge_of(repo: &Repo, catalogue: &Catalogue) -> Done<bool> {
     Ok(true)
 }
 
-/// Writes a file of one chunk for each name, and commits them. Returns their chunks.
+/// Writes a file of one chunk for each name, and commits the files. Returns their chunks.
 pub fn small_files(place: &Place, names: &[&str], rng: &mut Rng) -> Done<Vec<ObjectId>> {
     let mut ids = Vec::new();
     for name in names {
@@ -89,8 +91,8 @@ pub fn small_files(place: &Place, names: &[&str], rng: &mut Rng) -> Done<Vec<Obj
     Ok(ids)
 }
 
-/// Flips a bit of an object that `pack` holds uncompressed, and of which `bytes` are all; whether it
-/// did. It does not where these bytes are part of another object as well.
+/// Flips a bit of the object with content `bytes` in `pack`, if the pack stores it uncompressed.
+/// Returns `false` if it does not, or if the bytes occur twice.
 pub fn damage_copy(repo: &Repo, pack: FileId, bytes: &[u8]) -> Done<bool> {
     let path = repo.store().pack_path(pack);
     let mut all = std::fs::read(&path)?;

@@ -1,4 +1,4 @@
-//! Repositories that exchange objects within a test, and how they meet.
+//! Repositories that exchange objects within a test, and the connections between them.
 
 use crate::rng::Rng;
 use crate::scratch::{asked, commit, fast_dir};
@@ -14,26 +14,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use tempfile::TempDir;
 
-/// What a test of peers returns.
+/// The result of a test with peers.
 pub type Done<T = ()> = Result<T, Box<dyn Error>>;
 
-/// A repository with a directory of its own.
+/// A repository in a directory of its own.
 pub struct Place {
-    /// Its worktree; removed with the test.
+    /// The worktree. It is removed with the test.
     pub dir: TempDir,
     /// The repository.
     pub repo: Repo,
 }
 
 impl Place {
-    /// Without a commit.
+    /// Makes a repository without a commit.
     pub fn new() -> Done<Place> {
         let dir = fast_dir()?;
         let repo = Repo::init(dir.path(), "main", false, asked("init"))?;
         Ok(Place { dir, repo })
     }
 
-    /// With one commit of so many random files, in five directories.
+    /// Makes a repository with one commit of `files` random files in five directories, each with
+    /// `bytes` bytes.
     pub fn with_files(seed: u64, files: usize, bytes: usize) -> Done<Place> {
         let place = Place::new()?;
         let mut rng = Rng::new(seed);
@@ -44,7 +45,7 @@ impl Place {
         Ok(place)
     }
 
-    /// Writes a file, and the directories above it.
+    /// Writes a file and creates the directories above it.
     pub fn write(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let path = self.dir.path().join(name);
         std::fs::create_dir_all(path.parent().expect("files are in directories"))?;
@@ -57,30 +58,30 @@ impl Place {
         Ok(made.ok_or("nothing to commit")?)
     }
 
-    /// What the branch `main` names.
+    /// Returns the commit of the branch `main`.
     pub fn tip(&self) -> Done<ObjectId> {
         Ok(self.repo.resolve("main")?)
     }
 
-    /// The repository opened anew, as another process would.
+    /// Opens the repository once more, like another process.
     pub fn again(&self) -> Done<Repo> {
         Ok(Repo::open(self.dir.path())?)
     }
 
-    /// Fails unless a full check finds nothing.
+    /// Fails unless a full `verify` finds no problem.
     pub fn is_sound(&self) -> Done {
         let report = self.again()?.verify(VerifyDepth::Full, &Job::default())?;
         assert!(report.is_ok(), "{report:?}");
         Ok(())
     }
 
-    /// How many objects its tables name.
+    /// Returns how many objects the repository's tables name.
     pub fn objects(&self) -> Done<u64> {
         Ok(self.again()?.store().table_stats().1)
     }
 }
 
-/// Answers one client over `link`, on a thread of its own; that returns how the session ended.
+/// Answers one client over `link` on a thread. The thread returns how the session ended.
 pub fn serving(
     place: &Place,
     link: Link,
@@ -93,19 +94,19 @@ pub fn serving(
     }))
 }
 
-/// A client of `server` on behalf of `client`, within this process.
+/// Connects `client` to `server` within this process.
 pub fn connect<'r>(client: &'r Repo, server: &Place, job: &'r Job) -> Done<Client<'r>> {
     let (ours, theirs) = Link::pair();
     serving(server, theirs, Access::Write)?;
     Ok(Client::connect(client, ours, job)?)
 }
 
-/// The commits offered.
+/// Returns the offered commits.
 pub fn tips(offered: &Offered) -> Vec<ObjectId> {
     offered.refs.iter().map(|(_, id)| *id).collect()
 }
 
-/// Brings everything and notes it as the remote `origin`. Returns the round trips that it took.
+/// Fetches everything and records it as the remote `origin`. Returns the number of round trips.
 pub fn fetch(client: &Place, server: &Place) -> Done<u64> {
     let job = Job::default();
     let mut session = connect(&client.repo, server, &job)?;
@@ -114,13 +115,13 @@ pub fn fetch(client: &Place, server: &Place) -> Done<u64> {
     Ok(session.finish(Vec::new()).traffic.round_trips)
 }
 
-/// Notes what the remote `origin` offers.
+/// Records what the remote `origin` offers.
 pub fn note(repo: &Repo, offered: &Offered) -> Done {
     repo.note_remote("origin", offered, &Default::default(), &asked("fetch"))?;
     Ok(())
 }
 
-/// A push of `main`.
+/// Returns an update of `main`.
 pub fn update(old: Option<ObjectId>, new: ObjectId, force: bool) -> RefUpdate {
     RefUpdate {
         key: "branch/main".into(),
@@ -130,13 +131,13 @@ pub fn update(old: Option<ObjectId>, new: ObjectId, force: bool) -> RefUpdate {
     }
 }
 
-/// Lets some bytes through and then ends.
+/// A reader that passes on some bytes and then ends.
 pub struct Cut<R> {
-    /// What is read.
+    /// The source.
     pub inner: R,
-    /// Bytes that it still lets through.
+    /// The number of bytes that still pass.
     pub left: u64,
-    /// Counts those that it has let through.
+    /// Counts the bytes that have passed.
     pub passed: Arc<AtomicU64>,
 }
 

@@ -1,16 +1,16 @@
-//! A small seeded random source: the same numbers for the same seed, on every machine.
+//! A small random source. The same seed gives the same numbers on every machine.
 
-/// SplitMix64.
+/// SplitMix64 (Steele, Lea and Flood, 2014).
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// A source that this seed alone determines.
+    /// Makes a source that depends on the seed alone.
     pub fn new(seed: u64) -> Rng {
         Rng(seed)
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -19,17 +19,17 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `n`, which must not be 0.
+    /// Returns a number below `n`, which must not be 0.
     pub fn below(&mut self, n: u64) -> u64 {
         self.word() % n
     }
 
-    /// True one time in `n`.
+    /// Returns `true` one time in `n`.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 
-    /// `len` bytes that do not compress.
+    /// Returns `len` bytes that do not compress.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         let mut out = Vec::with_capacity(len + 8);
         while out.len() < len {
@@ -39,7 +39,7 @@ impl Rng {
         out
     }
 
-    /// About `len` bytes of words and lines.
+    /// Returns `len` bytes of words and lines.
     pub fn text(&mut self, len: usize) -> Vec<u8> {
         const WORDS: [&str; 8] = [
             "pack", "tree", "commit ", "branch", "sample\n", "and ", "of ", "the\n",
@@ -53,7 +53,7 @@ impl Rng {
         out
     }
 
-    /// Puts a list into a random order.
+    /// Shuffles a list.
     pub fn shuffle<T>(&mut self, list: &mut [T]) {
         for n in (1..list.len()).rev() {
             list.swap(n, self.below(n as u64 + 1) as usize);

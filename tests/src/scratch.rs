@@ -1,4 +1,4 @@
-//! Scratch repositories, and what tests do with them again and again.
+//! Scratch repositories, and actions that many tests need.
 
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
@@ -14,21 +14,21 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// An entry of a tree, without what only the store cares about.
+/// An entry of a tree, without the fields that only the store needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// A file: content, and whether it may be executed.
+    /// A file: its content, and whether it is executable.
     File(Vec<u8>, bool),
-    /// A symlink's target.
+    /// A symlink: its target.
     Symlink(Vec<u8>),
-    /// A directory with nothing in it.
+    /// An empty directory.
     EmptyDir,
 }
 
 /// Files by path.
 pub type Files = BTreeMap<Vec<u8>, Item>;
 
-/// A temporary directory in memory where there is one: nothing in it outlives the test.
+/// Makes a temporary directory, in memory if possible. Nothing in it outlives the test.
 pub fn fast_dir() -> io::Result<TempDir> {
     let memory = Path::new("/dev/shm");
     match memory.is_dir() {
@@ -37,7 +37,7 @@ pub fn fast_dir() -> io::Result<TempDir> {
     }
 }
 
-/// Who asks in tests.
+/// Returns the author of a test's operations.
 pub fn asked(command: &str) -> Asked {
     Asked {
         time: Timestamp {
@@ -50,7 +50,7 @@ pub fn asked(command: &str) -> Asked {
     }
 }
 
-/// Commits the whole worktree, even when nothing changed.
+/// Commits the complete worktree, even if nothing changed.
 pub fn commit(repo: &Repo, message: &str) -> Result<CommitReport, RepoError> {
     let options = CommitOptions {
         message: Some(message.to_owned()),
@@ -68,7 +68,7 @@ pub fn commit(repo: &Repo, message: &str) -> Result<CommitReport, RepoError> {
     repo.commit(options, &Job::default())
 }
 
-/// Everything in a commit's tree, with content, through verified reads.
+/// Reads everything in a commit's tree with its content. Every read is verified.
 pub fn files_of(repo: &Repo, commit: &ObjectId) -> Result<Files, RepoError> {
     let tree = repo.read_commit(commit)?.tree;
     let mut entries: Vec<(Vec<u8>, TreeEntry)> = Vec::new();
@@ -93,7 +93,7 @@ pub fn files_of(repo: &Repo, commit: &ObjectId) -> Result<Files, RepoError> {
     Ok(files)
 }
 
-/// Everything in a directory on disk but `.dmv`.
+/// Reads everything in a directory on disk except `.dmv`.
 pub fn files_in(dir: &Path) -> io::Result<Files> {
     let mut files = Files::new();
     collect(dir, b"", &mut files)?;

@@ -1,13 +1,16 @@
-//! A file layer in memory that forgets what was not synced.
+//! A file layer in memory that forgets data that was not synced.
 //!
-//! [`SimVfs`] keeps two states of every file and directory: what programs see, and what the medium
-//! is sure to hold. [`SimVfs::crash`] makes a new layer out of the second and of a random part of
-//! what lies between: each unsynced write survives whole, torn or not at all, in any combination;
-//! a file's length may run ahead of its bytes or fall behind; names that were made, changed or
-//! removed since the directory's last sync may or may not be there. Locks are gone.
+//! [`SimVfs`] keeps two states of every file and directory: the state that programs see, and the
+//! durable state. [`SimVfs::crash`] makes a new layer from the durable state and a random part of
+//! the difference:
 //!
-//! Simplifications: making a directory is durable at once, and a sync of a file says nothing of its
-//! name (POSIX promises no more).
+//! - Each unsynced write survives intact, torn or not at all, in any combination.
+//! - A file's length may be ahead of its bytes or behind them.
+//! - Names that were created, changed or removed since the directory's last sync may exist or not.
+//! - Locks are gone.
+//!
+//! Simplifications: a new directory is durable at once, and a sync of a file does not make its name
+//! durable (POSIX promises no more).
 
 use crate::rng::Rng;
 use dmv_core::vfs::{Open, Vfs, VfsFile};
@@ -16,52 +19,54 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// A sector: media write these whole.
+/// The size of a sector in bytes. Media write a sector completely or not at all.
 const SECTOR: usize = 512;
 
-/// What a fault strikes.
+/// A kind of operation that a fault can hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Making a file.
+    /// Creating a file.
     Create,
     /// Writing to a file. A write that fails has written a part.
     Write,
-    /// Syncing a file. What was not durable never will be, though later syncs succeed: Linux marks
-    /// the pages clean.
+    /// Syncing a file. After a failure, the unsynced data never becomes durable, even if later
+    /// syncs succeed: Linux marks the pages clean.
     Sync,
     /// Syncing a directory.
     SyncDir,
-    /// Renaming.
+    /// Renaming a file.
     Rename,
-    /// Removing.
+    /// Removing a file.
     Remove,
 }
 
-/// An error to come.
+/// An error that will happen.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// Which operations.
+    /// The kind of operation that fails.
     pub op: Op,
-    /// After how many of these that still succeed.
+    /// How many of these operations still succeed before.
     pub after: u64,
     /// Whether all later ones fail, too.
     pub forever: bool,
-    /// The error number.
+    /// The system's error number.
     pub errno: i32,
 }
 
-/// How much of what was not synced survives a crash.
+/// How much of the unsynced data survives a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survival {
     /// Nothing.
     Nothing,
-    /// Everything, but it is no more durable than before: the process was killed, the machine runs.
+    /// Everything, but it is no more durable than before: the process was killed, and the machine
+    /// still runs.
     Everything,
-    /// Whatever the random source says.
+    /// A random part.
     Some,
 }
 
-/// Says which files' and directories' syncs do nothing, by path and (of a file) content.
+/// Decides whether a sync does nothing, from the path of the file or directory and the content of
+/// the file.
 pub type Lie = Arc<dyn Fn(&Path, &[u8]) -> bool + Send + Sync>;
 
 #[derive(Clone)]
@@ -115,7 +120,7 @@ struct Disk {
     names: BTreeMap<PathBuf, usize>,
     durable_names: BTreeMap<PathBuf, usize>,
     pending_names: Vec<NameOp>,
-    /// Which handle holds the lock of a file.
+    /// The handle that has the lock of each file.
     locks: HashMap<usize, u64>,
     handles: u64,
     operations: u64,
@@ -126,7 +131,8 @@ struct Disk {
 }
 
 impl Disk {
-    /// Counts an operation. The error to return after its effect has been noted, if any.
+    /// Counts an operation. Returns the error that the caller must return after it has applied the
+    /// effect, if there is one.
     fn step(&mut self, op: Op) -> io::Result<Option<io::Error>> {
         if self.crashed {
             return Err(crashed());
@@ -141,7 +147,7 @@ impl Disk {
             if fault.after == 0 {
                 failed = Some(io::Error::from_raw_os_error(fault.errno));
             }
-            // A fault that has struck once is spent: its countdown ends at the greatest number.
+            // A fault that has hit once is spent: its countdown wraps to the greatest number.
             if fault.after > 0 || !fault.forever {
                 fault.after = fault.after.wrapping_sub(1);
             }
@@ -170,7 +176,7 @@ pub struct SimVfs {
 }
 
 impl SimVfs {
-    /// An empty layer below `root`.
+    /// Makes an empty layer below `root`.
     pub fn new(root: &Path) -> SimVfs {
         SimVfs {
             disk: Arc::default(),
@@ -178,7 +184,7 @@ impl SimVfs {
         }
     }
 
-    /// Takes the real files of a directory in, as durable.
+    /// Reads the real files of a directory into the layer, as durable files.
     pub fn import(&self, dir: &Path) -> io::Result<()> {
         for entry in std::fs::read_dir(dir)? {
             let path = entry?.path();
@@ -207,17 +213,17 @@ impl SimVfs {
         path.strip_prefix(&self.root).unwrap_or(path).to_owned()
     }
 
-    /// Operations that change something, so far.
+    /// Returns how many operations have changed something so far.
     pub fn operations(&self) -> u64 {
         self.disk().operations
     }
 
-    /// Crashes in the middle of operation number `at`, counted from 1.
+    /// Sets the layer to crash in the middle of operation number `at`, counted from 1.
     pub fn crash_at(&self, at: u64) {
         self.disk().crash_at = Some(at);
     }
 
-    /// Counts as an operation without doing anything: a point between two steps of the caller.
+    /// Counts as an operation and does nothing: a crash point between two steps of the caller.
     pub fn checkpoint(&self) -> io::Result<()> {
         match self.disk().step(Op::Rename)? {
             Some(e) => Err(e),
@@ -225,27 +231,27 @@ impl SimVfs {
         }
     }
 
-    /// Whether the crash has come.
+    /// Returns whether the layer has crashed.
     pub fn has_crashed(&self) -> bool {
         self.disk().crashed
     }
 
-    /// Adds an error to come.
+    /// Adds a fault.
     pub fn fail(&self, fault: Fault) {
         self.disk().faults.push(fault);
     }
 
-    /// Takes all errors to come back, also those that last.
+    /// Removes all faults, permanent ones included.
     pub fn clear_faults(&self) {
         self.disk().faults.clear();
     }
 
-    /// Makes the syncs of some files and directories do nothing and report success.
+    /// Sets which syncs do nothing and report success.
     pub fn lie(&self, lie: Option<Lie>) {
         self.disk().lie = lie;
     }
 
-    /// What programs see of every file.
+    /// Returns every file's content as programs see it.
     pub fn seen(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let disk = self.disk();
         let seen =
@@ -253,7 +259,7 @@ impl SimVfs {
         disk.names.iter().map(seen).collect()
     }
 
-    /// The layer as the next start finds it, below `root`. The old one answers no more.
+    /// Returns the layer that the next start finds, below `root`. The old layer fails from now on.
     pub fn crash(&self, root: &Path, survival: Survival, rng: &mut Rng) -> SimVfs {
         let mut disk = self.disk();
         disk.crashed = true;
@@ -295,14 +301,14 @@ impl SimVfs {
     }
 }
 
-/// What a crash leaves of a file.
+/// Returns what a crash leaves of a file.
 fn surviving(file: &Content, survival: Survival, rng: &mut Rng) -> Vec<u8> {
     let mut out = file.durable.clone();
     if survival == Survival::Nothing {
         return out;
     }
     if rng.one_in(3) {
-        // Written in order and cut somewhere: what file systems that allocate late leave.
+        // The writes survive in order and are cut somewhere, as on file systems that allocate late.
         let writes = file.pending.iter();
         writes.for_each(|write| put(&mut out, write.at, &write.data));
         let extra = out.len() - file.durable.len();
@@ -310,7 +316,7 @@ fn surviving(file: &Content, survival: Survival, rng: &mut Rng) -> Vec<u8> {
         return out;
     }
     if rng.one_in(3) && !file.pending.is_empty() {
-        // All but one: what was written later must not vouch for it.
+        // All writes but one survive. Data that was written later must not vouch for the lost one.
         let lost = rng.below(file.pending.len() as u64) as usize;
         out.resize(file.seen.len(), 0);
         let kept = file.pending.iter().enumerate().filter(|w| w.0 != lost);
@@ -607,7 +613,7 @@ mod tests {
         assert!(file.sync().is_err());
         file.sync()?;
         let after = vfs.crash(Path::new("/r"), Survival::Some, &mut Rng::new(1));
-        // Its length may be there, without the bytes.
+        // The file may have its length without its bytes.
         assert!(after.seen()[Path::new("a")].iter().all(|b| *b == 0));
         Ok(())
     }

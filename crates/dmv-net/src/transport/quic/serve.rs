@@ -85,7 +85,8 @@ pub struct Served {
     pub turned_away: u64,
 }
 
-/// Answers peers until `stop` ends. Then it closes each connection with the code "the process ends".
+/// Answers peers until `stop` ends. Then it closes each connection with the code "the process
+/// ends".
 pub async fn serve(
     node: &Node,
     service: Arc<impl Service>,
