@@ -1,25 +1,25 @@
-//! Where a file is cut: docs/format/chunking.md.
+//! The cutter: it decides where a file is cut into chunks, see docs/format/chunking.md.
 //!
-//! The cut is a pure function of the bytes that follow the last one. Reading files and keeping
-//! chunks are somebody else's work. The parameters are part of the format; other ones would be
-//! another chunker with another name.
+//! A cut is a pure function of the bytes after the last cut. The module neither reads files nor
+//! stores chunks, and uses no other module. `worktree` and `merge` use it. Its parameters are part
+//! of the format; other parameters would be another chunker with another name.
 
 use fastcdc::v2020::{Normalization, cut_gear, get_gear_with_seed, select_masks};
 use std::borrow::Cow;
 
-/// Only a file's last chunk is shorter.
+/// Least length of a chunk in bytes, except the last one of a file.
 pub const MIN_CUT_BYTES: usize = 16 << 10;
-/// Where cutting turns from reluctant to eager.
+/// Length in bytes from which the cutter accepts more places as cuts.
 pub const AVERAGE_CUT_BYTES: usize = 64 << 10;
-/// No chunk is longer.
+/// Greatest length of a chunk in bytes.
 pub const MAX_CUT_BYTES: usize = 256 << 10;
-/// What stands after `chunker` in `.dmv/format`: name, sizes, normalization level, seed.
+/// The text after `chunker` in `.dmv/format`: name, sizes, normalization level, seed.
 pub const CHUNKER: &str = "fastcdc-v2020 16384 65536 262144 1 0";
 
 const LEVEL: Normalization = Normalization::Level1;
 const SEED: u64 = 0;
 
-/// Finds cuts. Holds nothing but the parameters: one serves all threads.
+/// Finds cuts. It holds only the parameters, so all threads can share one.
 #[derive(Clone, Debug)]
 pub struct Cutter {
     strict: u64,
@@ -29,7 +29,7 @@ pub struct Cutter {
 }
 
 impl Cutter {
-    /// A cutter with the format's parameters.
+    /// Returns a cutter with the format's parameters.
     pub fn new() -> Cutter {
         let (strict, eager) = select_masks(AVERAGE_CUT_BYTES, LEVEL);
         let (gear, gear_shifted) = get_gear_with_seed(SEED);
@@ -41,14 +41,14 @@ impl Cutter {
         }
     }
 
-    /// The length in bytes of the first chunk of `data`; 0 only for no data.
+    /// Returns the length in bytes of the first chunk of `data`; 0 only if `data` is empty.
     ///
-    /// `data` begins where the last chunk ended and holds more than [`MAX_CUT_BYTES`] bytes or
-    /// everything up to the end of the file.
+    /// `data` begins at the last cut. It must have more than [`MAX_CUT_BYTES`] bytes or reach the
+    /// end of the file.
     ///
-    /// An `n` that is less than `data.len()` depends on `data[..=n]` alone: whatever else follows
-    /// those bytes, the cut is the same. That is what lets a changed file take up its old cuts
-    /// again without reading on.
+    /// A result that is less than `data.len()` depends on `data[..=n]` alone, `n` being the result:
+    /// the cut is the same whatever follows these bytes. So a changed file has its old cuts again
+    /// soon after the change, without further reading.
     pub fn cut(&self, data: &[u8]) -> usize {
         let (_, length) = cut_gear(
             data,
@@ -78,7 +78,7 @@ mod tests {
     use fastcdc::v2020::FastCDC;
     use proptest::prelude::*;
 
-    /// Splitmix64, so that a seed is all there is to a failure.
+    /// SplitMix64, so that a seed alone reproduces a failure.
     fn random(seed: u64, len: usize) -> Vec<u8> {
         let mut state = seed;
         let words = std::iter::repeat_with(|| {
@@ -94,7 +94,7 @@ mod tests {
         let cutter = Cutter::new();
         let mut out = Vec::new();
         while !data.is_empty() {
-            // No more than the contract asks for: what lies further on must not count.
+            // No more bytes than the contract demands: the bytes after them must not matter.
             let seen = &data[..data.len().min(MAX_CUT_BYTES + 1)];
             let n = cutter.cut(seen);
             assert_eq!(n, cutter.cut(data));

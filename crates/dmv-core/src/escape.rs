@@ -1,11 +1,15 @@
-//! How bytes that came from a disk are shown to a person.
+//! Printable forms of bytes that came from a disk.
+//!
+//! The module works on bytes and characters alone and uses no other module. Error messages, the
+//! names of `object` and the program use it.
 
 use std::fmt;
 
-/// Shows a name or path so that it cannot command a terminal nor look like another.
+/// Returns a printable form of a name or path that can neither control a terminal nor look like
+/// another name.
 ///
-/// Control and invisible characters come out as `\n`, `\u{202e}` and the like, bytes that are not
-/// UTF-8 as `\xff`, the backslash doubled. Distinct bytes give distinct text.
+/// Control and invisible characters become `\n`, `\u{202e}` and the like. Bytes that are not UTF-8
+/// become `\xff`. A backslash is doubled. Distinct bytes give distinct text.
 pub fn escape(bytes: &[u8]) -> impl fmt::Display + '_ {
     Escaped(bytes)
 }
@@ -31,16 +35,17 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// The code points that HFS+ leaves out when it compares names: docs/format/objects.md, "Names".
+/// Returns whether `c` is a code point that HFS+ ignores when it compares names
+/// (docs/format/objects.md, "Names").
 pub fn is_ignorable(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
         | '\u{feff}')
 }
 
-/// Characters that show nothing or turn the text around them.
+/// Returns whether `c` is invisible or changes the direction of the text around it.
 pub fn is_hidden(c: char) -> bool {
-    // Joiners (U+200C, U+200D) are refused with the rest, though some scripts and emoji use them:
-    // file systems disagree on whether they count.
+    // The joiners U+200C and U+200D are refused, too, though some scripts and emoji use them: file
+    // systems disagree on whether they count.
     is_ignorable(c)
         || matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}'
             | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{2028}' | '\u{2029}' | '\u{3164}'

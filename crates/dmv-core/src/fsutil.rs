@@ -1,9 +1,9 @@
-//! Files and directories reached through directory handles.
+//! Files and directories that are reached through directory handles.
 //!
-//! A [`SafeDir`] is an open directory. Everything below it is reached from that handle, one
-//! component at a time and never through a symlink, so nobody can lead an operation out of the
-//! directory by swapping a path under it. Every error names the path it is about. Nothing here
-//! knows objects or the worktree's rules.
+//! A [`SafeDir`] is an open directory. Every path below it is opened from that handle, one
+//! component at a time and without following symlinks. So an operation cannot leave the directory,
+//! even if another process replaces a path meanwhile. Every error names its path. The module knows
+//! neither objects nor the worktree's rules. `worktree`, `refs` and `repo` use it.
 
 mod swap;
 
@@ -25,9 +25,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const LIST_BUFFER_BYTES: usize = 64 << 10;
 /// Bytes of names that one [`Listing`] can hold.
 const MAX_LISTING_BYTES: usize = u32::MAX as usize;
-/// What the names of temporary files begin with; sixteen hex digits follow.
+/// Prefix of the names of temporary files; sixteen hex digits follow.
 const TEMP_PREFIX: &[u8] = b".dmv-tmp-";
-/// How often a busy path or a taken temporary name is tried again.
+/// How often an operation on a busy path, or with a temporary name in use, is tried again.
 const RETRIES: usize = 32;
 
 const OPEN_DIR: OFlags = OFlags::RDONLY
@@ -35,7 +35,7 @@ const OPEN_DIR: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// A file operation that failed: what was tried, on which path, and why it failed.
+/// A failed file operation: what was attempted, on which path, and why it failed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {op} {}: {source}", escape(path))]
 pub struct PathError {
@@ -43,18 +43,18 @@ pub struct PathError {
     pub path: Vec<u8>,
     /// The operation, as a verb: `open`, `rename`.
     pub op: &'static str,
-    /// The system's answer.
+    /// The system's error.
     pub source: io::Error,
 }
 
 impl PathError {
-    /// An error for `path`.
+    /// Returns an error for `path`.
     pub fn new(op: &'static str, path: impl Into<Vec<u8>>, source: impl Into<io::Error>) -> Self {
         let (path, source) = (path.into(), source.into());
         PathError { path, op, source }
     }
 
-    /// The kind of the system's answer.
+    /// Returns the kind of the system's error.
     pub fn kind(&self) -> io::ErrorKind {
         self.source.kind()
     }
@@ -76,7 +76,7 @@ pub enum FileKind {
     Socket = 5,
     /// A block or character device.
     Device = 6,
-    /// The file system did not say; a stat will.
+    /// Not reported by the file system; a stat shows the kind.
     Unknown = 7,
 }
 
@@ -95,7 +95,7 @@ impl From<rustix::fs::FileType> for FileKind {
     }
 }
 
-/// A moment on some file system's clock.
+/// A point in time on the clock of some file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileTime {
     /// Seconds since 1970.
@@ -105,7 +105,7 @@ pub struct FileTime {
 }
 
 impl FileTime {
-    /// This moment less `nanos` nanoseconds.
+    /// Returns this time minus `nanos` nanoseconds.
     pub fn minus_nanos(self, nanos: u64) -> FileTime {
         let total = i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nanos);
         let total = total - i128::from(nanos);
@@ -116,8 +116,8 @@ impl FileTime {
     }
 }
 
-/// File systems, by their magic numbers, that change a directory's mtime whenever a name in it
-/// comes, goes or changes what it stands for: ext2/3/4, XFS, Btrfs, F2FS, ZFS, tmpfs.
+/// Magic numbers of file systems that change a directory's mtime whenever a name in it is added,
+/// removed or given to another file: ext2/3/4, XFS, Btrfs, F2FS, ZFS, tmpfs.
 const TELLING: [u64; 6] = [
     0xef53,
     0x5846_5342,
@@ -127,7 +127,7 @@ const TELLING: [u64; 6] = [
     0x0102_1994,
 ];
 
-/// What a stat says about an entry, as far as it is used here.
+/// The parts of an entry's stat that DMV uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStat {
     /// What the entry is.
@@ -136,22 +136,23 @@ pub struct FileStat {
     pub exec: bool,
     /// Its permissions: the lowest twelve bits of its mode.
     pub mode: u32,
-    /// Names the file has.
+    /// Number of names (hard links) that the file has.
     pub nlink: u32,
     /// Size in bytes.
     pub size: u64,
-    /// When its content was last changed.
+    /// Time of the last change of its content.
     pub mtime: FileTime,
-    /// When its content or attributes were last changed; no program can set it.
+    /// Time of the last change of its content or attributes. No program can set it.
     pub ctime: FileTime,
-    /// Its number on the file system.
+    /// Inode number.
     pub ino: u64,
-    /// The file system it is on.
+    /// Device number of its file system.
     pub dev: u64,
 }
 
 impl FileStat {
-    // The fields' widths differ between machines, so some casts are needless on some of them.
+    // The widths of the fields differ between machines, so some casts have no effect on some of
+    // them.
     #[allow(clippy::unnecessary_cast)]
     fn from_stat(stat: &rustix::fs::Stat) -> FileStat {
         FileStat {
@@ -173,9 +174,9 @@ impl FileStat {
         }
     }
 
-    /// The fingerprint of this state of the file. Never [`Fingerprint::SUSPECT`].
+    /// Returns the fingerprint of this state of the file, which is never [`Fingerprint::SUSPECT`].
     ///
-    /// The device number is left out: it changes when disks are attached in another order.
+    /// The device number does not count: it changes when disks are attached in another order.
     pub fn fingerprint(&self) -> Fingerprint {
         let kind = u64::from(self.kind as u8) << 1 | u64::from(self.exec);
         let nanos = u64::from(self.mtime.nanos) << 32 | u64::from(self.ctime.nanos);
@@ -187,10 +188,11 @@ impl FileStat {
     }
 }
 
-/// A permutation of the 64-bit numbers in which each input bit flips about half of the output bits
-/// (the finalizer of SplitMix64). A chain of them loses nothing on the way, and costs a fifth of
-/// the shortest cryptographic hash; nobody gains by making the fingerprints of their own files
-/// meet.
+/// Permutes the 64-bit numbers so that each input bit flips about half of the output bits: the
+/// finalizer of SplitMix64.
+///
+/// Chained calls lose no information and cost a fifth of the shortest cryptographic hash. A
+/// collision that users provoke among their own files harms only them.
 fn mix(x: u64) -> u64 {
     let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -198,18 +200,18 @@ fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// A digest of what a stat said: as long as it stays equal, the file has not been touched.
+/// A digest of a stat: while it stays equal, the file has not been touched.
 ///
 /// The default is [`SUSPECT`](Self::SUSPECT).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Fingerprint(pub u64);
 
 impl Fingerprint {
-    /// Equal to no file's fingerprint: the content must be compared.
+    /// Differs from every file's fingerprint: the content must be compared.
     pub const SUSPECT: Fingerprint = Fingerprint(0);
 }
 
-/// The names in a directory, in the order the file system gave them.
+/// The names in a directory, in the file system's order.
 #[derive(Debug, Default)]
 pub struct Listing {
     names: Vec<u8>,
@@ -224,9 +226,10 @@ struct ListEntry {
 }
 
 impl Listing {
-    /// A listing of names that lie one after the other in `names`; `entries` says where each ends.
+    /// Returns a listing of the names that follow each other in `names`. `entries` gives the end of
+    /// each name and its kind.
     ///
-    /// Panics where a name would be longer than 64 KiB.
+    /// Panics if a name is longer than 64 KiB.
     pub(crate) fn from_sorted(
         names: Vec<u8>,
         entries: impl Iterator<Item = (u32, FileKind)>,
@@ -258,19 +261,17 @@ impl Listing {
         &self.names[start as usize..][..usize::from(len)]
     }
 
-    /// What the entry at `index` is, as far as the directory says.
+    /// Returns the kind of the entry at `index`, as the directory reports it.
     pub fn kind(&self, index: usize) -> FileKind {
         self.entries[index].kind
     }
 
-    /// All names and kinds.
+    /// Returns all names with their kinds.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], FileKind)> {
         (0..self.len()).map(|i| (self.name(i), self.kind(i)))
     }
 
-    /// Adds a name.
-    ///
-    /// `E2BIG` when the names together would exceed what a listing can hold.
+    /// Adds a name. Fails with `E2BIG` if the names together exceed 4 GiB.
     pub fn push(&mut self, name: &[u8], kind: FileKind) -> io::Result<()> {
         if self.names.len() + name.len() > MAX_LISTING_BYTES {
             return Err(Errno::TOOBIG.into());
@@ -287,12 +288,13 @@ impl Listing {
 #[derive(Debug)]
 pub struct SafeDir {
     fd: OwnedFd,
-    /// For messages only: nothing is opened by it.
+    /// The path, for messages only. Nothing is opened by it.
     path: Vec<u8>,
 }
 
 impl SafeDir {
-    /// Opens the directory at `path`, following symlinks on the way: the caller trusts it.
+    /// Opens the directory at `path`. Follows symlinks on the way, because the caller trusts the
+    /// path.
     pub fn open_root(path: &Path) -> Result<SafeDir, PathError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let bytes = path.as_os_str().as_bytes();
@@ -304,19 +306,20 @@ impl SafeDir {
         })
     }
 
-    /// The path it was opened by, for messages.
+    /// Returns the path by which the directory was opened, for messages.
     pub fn path(&self) -> &[u8] {
         &self.path
     }
 
-    /// The path of `name` below this directory, for messages.
+    /// Returns the path of `name` below this directory, for messages.
     pub fn path_of(&self, name: &[u8]) -> Vec<u8> {
         [&self.path, &b"/"[..], name].concat()
     }
 
-    /// Another handle of the same directory.
+    /// Returns another handle of the same directory.
     ///
-    /// It is opened anew, not duplicated: duplicates would share the position in the list of names.
+    /// The directory is opened again, because a duplicated handle would share the position in the
+    /// list of names.
     pub fn try_clone(&self) -> Result<SafeDir, PathError> {
         let fd = rustix::fs::openat(&self.fd, c".", OPEN_DIR, Mode::empty())
             .map_err(|e| PathError::new("reopen", self.path.clone(), e))?;
@@ -324,9 +327,10 @@ impl SafeDir {
         Ok(SafeDir { fd, path })
     }
 
-    /// Opens the directory at `rel`, components joined by `/`; empty for this directory itself.
+    /// Opens the directory at `rel`: components joined by `/`, or an empty path for this directory.
     ///
-    /// No component may be a symlink (`ELOOP` or `ENOTDIR`), `.`, `..` or empty (`EINVAL`).
+    /// Fails if a component is a symlink (`ELOOP` or `ENOTDIR`), or if it is `.`, `..` or empty
+    /// (`EINVAL`).
     pub fn open_dir(&self, rel: &[u8]) -> Result<SafeDir, PathError> {
         if rel.is_empty() {
             return self.try_clone();
@@ -348,9 +352,10 @@ impl SafeDir {
             ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         for _ in 0..RETRIES {
             match rustix::fs::openat2(&self.fd, rel, OPEN_DIR, Mode::empty(), beneath) {
-                // A rename went on somewhere meanwhile: the kernel cannot vouch for the path.
+                // A rename took place during the lookup, so the kernel cannot guarantee the path.
                 Err(Errno::AGAIN) => continue,
-                // Not offered here, or longer than a path may be: go step by step.
+                // The call does not exist here, or the path is too long for it: go component by
+                // component.
                 Err(Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::NAMETOOLONG) => break,
                 other => return other,
             }
@@ -363,9 +368,8 @@ impl SafeDir {
         Ok(fd)
     }
 
-    /// Reads the names in the directory, without `.` and `..`.
-    ///
-    /// At most `limit` names; more are `E2BIG`.
+    /// Reads the names in the directory, without `.` and `..`. Fails with `E2BIG` if there are more
+    /// than `limit`.
     pub fn list(&self, limit: u64) -> Result<Listing, PathError> {
         let fail = |e: io::Error| PathError::new("read directory", self.path.clone(), e);
         let mut listing = Listing::default();
@@ -386,13 +390,13 @@ impl SafeDir {
         Ok(listing)
     }
 
-    /// Describes the entry `name`, not what it points to.
+    /// Returns the stat of the entry `name`, without following a symlink.
     pub fn stat(&self, name: &[u8]) -> Result<FileStat, PathError> {
         self.stat_errno(name)
             .map_err(|e| self.error("stat", name, e))
     }
 
-    /// Like [`stat`](Self::stat) where absence is an answer: `None`.
+    /// Like [`stat`](Self::stat), but returns `None` if the entry does not exist.
     pub fn stat_opt(&self, name: &[u8]) -> Result<Option<FileStat>, PathError> {
         match self.stat_errno(name) {
             Ok(stat) => Ok(Some(stat)),
@@ -407,25 +411,27 @@ impl SafeDir {
         Ok(FileStat::from_stat(&stat))
     }
 
-    /// Describes the directory itself.
+    /// Returns the stat of the directory itself.
     pub fn stat_self(&self) -> Result<FileStat, PathError> {
         let stat = rustix::fs::fstat(&self.fd)
             .map_err(|e| PathError::new("stat", self.path.clone(), e))?;
         Ok(FileStat::from_stat(&stat))
     }
 
-    /// Whether the file system is known to show in a directory's stat that its names have changed.
-    // The field's type differs between machines.
+    /// Returns whether a change of names in this directory is known to change the directory's stat.
+    ///
+    /// The answer depends on the file system.
+    // The type of the field differs between machines.
     #[allow(clippy::unnecessary_cast)]
     pub fn tells_name_changes(&self) -> bool {
         let magic = rustix::fs::fstatfs(&self.fd).map(|fs| fs.f_type as u64 & 0xffff_ffff);
         magic.is_ok_and(|magic| TELLING.contains(&magic))
     }
 
-    /// Opens the regular file `name` for reading and describes what was opened.
+    /// Opens the regular file `name` for reading, and returns it with its stat.
     ///
-    /// Anything else is refused: a symlink with `ELOOP`, other kinds with `EINVAL`. A named pipe
-    /// put in its place cannot make this wait.
+    /// Fails with `ELOOP` for a symlink and with `EINVAL` for any other kind. A named pipe at this
+    /// path does not make the call wait.
     pub fn open_file_read(&self, name: &[u8]) -> Result<(File, FileStat), PathError> {
         let flags =
             OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
@@ -441,7 +447,7 @@ impl SafeDir {
         open().map_err(|e| self.error("open", name, e))
     }
 
-    /// The target of the symlink `name`, as bytes.
+    /// Returns the target of the symlink `name`, as bytes.
     pub fn readlink(&self, name: &[u8]) -> Result<Vec<u8>, PathError> {
         component(name)
             .and_then(|()| rustix::fs::readlinkat(&self.fd, name, Vec::new()))
@@ -449,15 +455,15 @@ impl SafeDir {
             .map_err(|e| self.error("read link", name, e))
     }
 
-    /// Makes the directory `name`, which must not exist.
+    /// Creates the directory `name`, which must not exist.
     pub fn create_dir(&self, name: &[u8]) -> Result<(), PathError> {
         component(name)
             .and_then(|()| rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(0o777)))
             .map_err(|e| self.error("create directory", name, e))
     }
 
-    /// Creates the file `name`, which must not exist, for writing; executable if `exec`, within
-    /// what the umask allows.
+    /// Creates the file `name`, which must not exist, for writing. It is executable if `exec` is
+    /// set, within the umask.
     pub fn create_new(&self, name: &[u8], exec: bool) -> Result<File, PathError> {
         self.create_errno(name, exec)
             .map_err(|e| self.error("create", name, e))
@@ -471,12 +477,13 @@ impl SafeDir {
         rustix::fs::openat(&self.fd, name, flags, mode).map(File::from)
     }
 
-    /// Creates a file of a name nobody can foresee, for writing, and returns both.
+    /// Creates a file with an unpredictable temporary name, for writing. Returns the file and its
+    /// name.
     pub fn create_temp(&self, exec: bool) -> Result<(File, Vec<u8>), PathError> {
         self.with_temp_name("create", |name| self.create_errno(name, exec))
     }
 
-    /// Makes a symlink to `target` of a name nobody can foresee, and returns the name.
+    /// Creates a symlink to `target` with an unpredictable temporary name, and returns the name.
     pub fn symlink_temp(&self, target: &[u8]) -> Result<Vec<u8>, PathError> {
         self.with_temp_name("create symlink", |name| {
             rustix::fs::symlinkat(target, &self.fd, name)
@@ -500,7 +507,7 @@ impl SafeDir {
         }
     }
 
-    /// Gives the entry `from` the name `to`, in place of whatever has it.
+    /// Renames the entry `from` to `to`, and replaces an entry that has this name.
     pub fn rename(&self, from: &[u8], to: &[u8]) -> Result<(), PathError> {
         component(from)
             .and_then(|()| component(to))
@@ -508,10 +515,10 @@ impl SafeDir {
             .map_err(|e| self.error("rename to", to, e))
     }
 
-    /// Gives the entry `from` the name `to`, which must be free (`EEXIST`).
+    /// Renames the entry `from` to `to`. Fails with `EEXIST` if that name is in use.
     ///
-    /// On a file system that cannot do this in one step, files are linked and unlinked; there a
-    /// directory cannot be renamed this way.
+    /// On a file system that cannot do this in one step, files are linked and unlinked; directories
+    /// cannot be renamed there.
     pub fn rename_noreplace(&self, from: &[u8], to: &[u8]) -> Result<(), PathError> {
         let rename = || {
             component(from)?;
@@ -541,7 +548,7 @@ impl SafeDir {
             .map_err(|e| self.error("remove directory", name, e))
     }
 
-    /// Makes the symlink `name`, which must not exist, to `target`.
+    /// Creates the symlink `name`, which must not exist, to `target`.
     pub fn symlink(&self, target: &[u8], name: &[u8]) -> Result<(), PathError> {
         component(name)
             .and_then(|()| rustix::fs::symlinkat(target, &self.fd, name))
@@ -564,7 +571,7 @@ impl AsFd for SafeDir {
     }
 }
 
-/// Makes an open file executable for everyone who may read it, or for nobody.
+/// Makes an open file executable for every user who may read it, or for none.
 pub fn set_exec(file: &File, exec: bool) -> io::Result<()> {
     let mode = rustix::fs::fstat(file)?.st_mode & 0o777;
     let mode = if exec {
@@ -575,9 +582,10 @@ pub fn set_exec(file: &File, exec: bool) -> io::Result<()> {
     Ok(rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?)
 }
 
-/// Waits for a write to `file` that is under way, where the file system is known to let it: ext4
-/// takes the lock that writers hold when asked where data is. Whether it did. The file is left at
-/// its beginning.
+/// Waits for a write to `file` that is in progress, and returns whether it could.
+///
+/// It can on ext4 only, which takes the lock that writers hold when it is asked where data is. The
+/// file's position is its beginning afterwards.
 pub fn wait_for_write(file: &File) -> bool {
     const EXT4: u64 = 0xef53;
     let Ok(disk) = rustix::fs::fstatfs(file) else {
@@ -586,31 +594,34 @@ pub fn wait_for_write(file: &File) -> bool {
     if disk.f_type as u64 != EXT4 {
         return false;
     }
-    // No data at all is an answer, too.
+    // The answer does not matter; the file may have no data.
     let _ = rustix::fs::seek(file, rustix::fs::SeekFrom::Data(0));
     rustix::fs::seek(file, rustix::fs::SeekFrom::Start(0)).is_ok()
 }
 
-/// Gives a pipe room for a good part of a frame, so that who writes and who reads wake each other
-/// less often. Whatever is no pipe, or may not have more, stays as it is.
+/// Enlarges a pipe's buffer to a good part of a frame, so that its two ends wake each other less
+/// often.
+///
+/// Does nothing if `pipe` is no pipe or may not be larger.
 pub fn widen_pipe(pipe: impl AsFd) {
     const ROOM_BYTES: usize = 1 << 20;
     let _ = rustix::pipe::fcntl_setpipe_size(pipe, ROOM_BYTES);
 }
 
-/// Describes an open file.
+/// Returns the stat of an open file.
 pub fn stat_file(file: &File) -> io::Result<FileStat> {
     Ok(FileStat::from_stat(&rustix::fs::fstat(file)?))
 }
 
-/// Forces everything written to the file system of `dir` so far onto its disk.
+/// Makes everything durable that was written so far to the file system of `dir`.
 pub fn sync_filesystem(dir: &SafeDir) -> Result<(), PathError> {
     rustix::fs::syncfs(dir).map_err(|e| PathError::new("sync", dir.path.clone(), e))
 }
 
-/// The present on the clock of the file system of `dir`, which may differ from this machine's.
+/// Returns the current time on the clock of the file system of `dir`, which may differ from this
+/// machine's clock.
 ///
-/// A file is created and removed for it; where that fails, this machine's clock is returned.
+/// It creates and removes a file to find out. If that fails, it returns this machine's time.
 pub fn fs_now(dir: &SafeDir) -> FileTime {
     let ask = || {
         let (file, name) = dir.create_temp(false)?;
@@ -624,7 +635,7 @@ pub fn fs_now(dir: &SafeDir) -> FileTime {
     }
 }
 
-/// The present on this machine's clock: where nothing may be written.
+/// Returns the current time on this machine's clock, for places where DMV must not write.
 pub fn machine_now() -> FileTime {
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
@@ -635,24 +646,24 @@ pub fn machine_now() -> FileTime {
     }
 }
 
-/// Whether a file of this name is a temporary one, left behind by a command that was killed.
+/// Returns whether `name` is that of a temporary file. A killed command may have left such a file.
 pub fn is_temp_name(name: &[u8]) -> bool {
     name.strip_prefix(TEMP_PREFIX)
         .is_some_and(|rest| rest.len() == 16 && rest.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// A new name of that kind: what is left under it by a kill is never committed.
+/// Returns a new temporary name. A file that a killed command leaves under it is never committed.
 pub fn temp_name() -> Vec<u8> {
     static SECRET: OnceLock<u64> = OnceLock::new();
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    // Without randomness names can be foreseen, which O_EXCL makes a nuisance and no danger.
+    // Without randomness the names are predictable. `O_EXCL` makes that a nuisance, not a danger.
     let secret =
         *SECRET.get_or_init(|| getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id())));
     let number = mix(secret.wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed)));
     [TEMP_PREFIX, format!("{number:016x}").as_bytes()].concat()
 }
 
-/// Whether `name` is one component that leads nowhere else.
+/// Checks that `name` is a single component and leads nowhere else.
 fn component(name: &[u8]) -> Result<(), Errno> {
     match name {
         b"" | b"." | b".." => Err(Errno::INVAL),
@@ -661,7 +672,7 @@ fn component(name: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// The name as the standard library wants it.
+/// Returns `name` as the standard library's type.
 pub fn os_str(name: &[u8]) -> &OsStr {
     OsStr::from_bytes(name)
 }

@@ -1,7 +1,9 @@
-//! Object ids. The only module that calls BLAKE3.
+//! Object ids, checks and hex. This is the only module that calls BLAKE3.
 //!
-//! An id is a BLAKE3 output: plain for chunks, derive-key with one context per type for
-//! everything else (docs/format/objects.md), so that ids of different types can never meet.
+//! An object's id is the BLAKE3 hash of its bytes: plain for chunks, and in derive-key mode with
+//! one context per type for every other object (docs/format/objects.md). So objects of different
+//! types never share an id. The module uses no other module of this crate, and every room that
+//! handles objects uses it.
 
 use std::fmt;
 
@@ -13,18 +15,19 @@ pub const ID_BYTES: usize = 32;
 pub struct ObjectId([u8; ID_BYTES]);
 
 impl ObjectId {
-    /// Wraps 32 bytes that are an id already.
+    /// Wraps 32 bytes that already are an id.
     pub const fn from_bytes(bytes: [u8; ID_BYTES]) -> ObjectId {
         ObjectId(bytes)
     }
 
-    /// The id's bytes.
+    /// Returns the id's bytes.
     pub const fn as_bytes(&self) -> &[u8; ID_BYTES] {
         &self.0
     }
 
-    /// The first four bytes as a little-endian number: uniformly distributed, used to choose node
-    /// boundaries and shards.
+    /// Returns the first four bytes as a little-endian number.
+    ///
+    /// The numbers are uniformly distributed. They choose node boundaries and shards.
     pub fn low_u32(&self) -> u32 {
         u32::from_le_bytes([self.0[0], self.0[1], self.0[2], self.0[3]])
     }
@@ -35,7 +38,7 @@ impl ObjectId {
         Some(ObjectId(bytes.try_into().ok()?))
     }
 
-    /// The first `digits` lower-case hex digits (at most 64).
+    /// Returns the first `digits` lower-case hex digits, at most 64.
     pub fn short(&self, digits: usize) -> String {
         let mut hex = self.to_string();
         hex.truncate(digits);
@@ -55,7 +58,7 @@ impl fmt::Debug for ObjectId {
     }
 }
 
-/// Decodes hex digits of either case; `None` for an odd number of digits or any other byte.
+/// Decodes hex digits of either case. Returns `None` for an odd number of digits or any other byte.
 pub fn decode_hex(hex: &str) -> Option<Vec<u8>> {
     if !hex.len().is_multiple_of(2) {
         return None;
@@ -72,18 +75,20 @@ pub fn encode_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// The id of a chunk: plain BLAKE3 of its bytes, what `b3sum` prints.
+/// Returns the id of a chunk: plain BLAKE3 of its bytes, as `b3sum` prints it.
 pub fn chunk_id(bytes: &[u8]) -> ObjectId {
     ObjectId(*blake3::hash(bytes).as_bytes())
 }
 
-/// BLAKE3 in derive-key mode: the id of `bytes` under `context`.
+/// Returns the id of `bytes` under `context`: BLAKE3 in derive-key mode.
 pub fn derived_id(context: &'static str, bytes: &[u8]) -> ObjectId {
-    // Not a `Hasher`: in one go an object of some KiB takes half as long.
+    // A single call, not a `Hasher`: it halves the time for an object of a few KiB.
     ObjectId(blake3::derive_key(context, bytes))
 }
 
-/// The first eight bytes of BLAKE3 over `parts` in order: the check that guards stored structures.
+/// Returns the first eight bytes of BLAKE3 over `parts` in order.
+///
+/// This is the check that protects stored structures which have no id.
 pub fn check(parts: &[&[u8]]) -> [u8; 8] {
     if let [part] = parts {
         return first_bytes(&blake3::hash(part));
@@ -93,7 +98,7 @@ pub fn check(parts: &[&[u8]]) -> [u8; 8] {
     check.finish()
 }
 
-/// [`check`] over bytes that come piece by piece.
+/// Computes a [`check`] over bytes that arrive piece by piece.
 #[derive(Default)]
 pub struct Check(blake3::Hasher);
 
@@ -103,7 +108,7 @@ impl Check {
         self.0.update(bytes);
     }
 
-    /// The check of everything added so far.
+    /// Returns the check of all bytes added so far.
     pub fn finish(&self) -> [u8; 8] {
         first_bytes(&self.0.finalize())
     }

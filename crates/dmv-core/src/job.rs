@@ -1,59 +1,61 @@
-//! Long work: how far it is, and whether it should stop.
+//! Progress counters and the cancel flag of one long task.
 //!
-//! Workers add to plain counters; whoever draws them looks now and then. Nothing calls back up.
+//! Workers add to plain counters, and the program reads them from time to time. Nothing calls back
+//! up from the library. The module uses no other module. `worktree`, `repo`, `dmv-net` and the
+//! program use it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-/// A piece of long work, shared by its threads and whoever watches it.
+/// A long task, shared by its threads and its observers.
 #[derive(Debug, Default)]
 pub struct Job {
     cancel: Arc<AtomicBool>,
     probe: Option<Probe>,
-    /// What has been done so far.
+    /// What the task has done so far.
     pub progress: Progress,
 }
 
-/// Counters that only grow, but for the totals, which are estimates.
+/// Counters of finished work, and totals, which are estimates. Counters only grow.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Files and symlinks looked at or written.
+    /// Files and symlinks that were examined or written.
     pub files: AtomicU64,
-    /// Bytes of content read or written.
+    /// Bytes of content that were read or written.
     pub bytes: AtomicU64,
-    /// Bytes of content that the store did not have yet.
+    /// Bytes of content that the store did not have before.
     pub new_bytes: AtomicU64,
-    /// Objects that came from a peer or went to one.
+    /// Objects that were received from or sent to a peer.
     pub objects: AtomicU64,
-    /// Files there will be, when known; else 0.
+    /// Expected number of files; 0 if unknown.
     pub total_files: AtomicU64,
-    /// Bytes there will be, when known; else 0.
+    /// Expected number of bytes; 0 if unknown.
     pub total_bytes: AtomicU64,
-    /// How far that is known, as a [`Bound`].
+    /// How exact `total_bytes` is, as a [`Bound`].
     total_bound: AtomicU8,
 }
 
-/// How far a total is known.
+/// How exact a total is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bound {
-    /// It is so much.
+    /// The total is exact.
     #[default]
     Exact,
-    /// It is so much, and may turn out to be more.
+    /// The total may turn out to be greater.
     AtLeast,
-    /// It is so much, and may turn out to be less.
+    /// The total may turn out to be smaller.
     AtMost,
 }
 
 impl Progress {
-    /// Says how many bytes are still to come, besides those that have.
+    /// Sets the total to the bytes counted so far plus `bytes` that are still to come.
     pub fn foresee(&self, bytes: u64, bound: Bound) {
         let total = self.bytes.load(Ordering::Relaxed).saturating_add(bytes);
         self.total_bytes.store(total, Ordering::Relaxed);
         self.total_bound.store(bound as u8, Ordering::Relaxed);
     }
 
-    /// How far the total of bytes is known.
+    /// Returns how exact the total of bytes is.
     pub fn total_bound(&self) -> Bound {
         let number = self.total_bound.load(Ordering::Relaxed);
         let bounds = [Bound::Exact, Bound::AtLeast, Bound::AtMost];
@@ -62,26 +64,27 @@ impl Progress {
     }
 }
 
-/// What a test sets to look in between the steps of a change of the worktree.
+/// A test's hook into the steps of a change of the worktree.
 pub struct Probe {
-    /// Files that are planned at a time.
+    /// Number of files that are planned at a time.
     pub portion: usize,
-    /// Called at each moment, on the thread that does the work.
+    /// A function that is called at each moment, on the thread that does the work.
     pub at: Box<dyn Fn(Moment) + Send + Sync>,
 }
 
 /// A point between two steps of a change of the worktree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// The worktree was compared with its base.
+    /// The worktree has been compared with its base.
     Scanned,
-    /// It is decided that nothing would be lost; nothing is touched yet.
+    /// The check has found that nothing would be lost. No file has been touched yet.
     Checked,
-    /// A portion is about to be carried out.
+    /// A portion of the files is about to be written.
     Portion,
-    /// A file or symlink was looked at for the last time, and is about to be replaced or removed.
+    /// A file or symlink has been compared for the last time, and is about to be replaced or
+    /// removed.
     Replacing,
-    /// Everything is written. What was replaced is about to be removed for good.
+    /// All files are written. The replaced files are about to be deleted.
     Written,
 }
 
@@ -94,7 +97,7 @@ impl std::fmt::Debug for Probe {
 }
 
 impl Job {
-    /// A job that a test looks into.
+    /// Returns a job that calls a test's hook.
     pub fn with_probe(probe: Probe) -> Job {
         Job {
             probe: Some(probe),
@@ -102,39 +105,39 @@ impl Job {
         }
     }
 
-    /// Tells a test, if one looks in, how far the work is.
+    /// Reports `moment` to the test's hook, if there is one.
     pub fn reached(&self, moment: Moment) {
         if let Some(probe) = &self.probe {
             (probe.at)(moment);
         }
     }
 
-    /// How many files are planned at a time where `usual` is the usual number.
+    /// Returns how many files to plan at a time: `usual`, unless a test's hook sets another number.
     pub fn portion(&self, usual: usize) -> usize {
         self.probe.as_ref().map_or(usual, |probe| probe.portion)
     }
 
-    /// Asks the work to stop at the next safe point.
+    /// Asks the task to stop at the next safe point.
     pub fn cancel(&self) {
         self.cancel.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was asked to stop.
+    /// Returns whether the task was asked to stop.
     pub fn is_cancelled(&self) -> bool {
         self.cancel.load(Ordering::Relaxed)
     }
 
-    /// The flag itself, for rooms that know nothing of jobs.
+    /// Returns the cancel flag itself, for rooms that know nothing of jobs.
     pub fn cancel_flag(&self) -> &AtomicBool {
         &self.cancel
     }
 
-    /// The same, for what may outlive the job.
+    /// Returns a shared handle of the cancel flag, for owners that may outlive the job.
     pub fn cancel_handle(&self) -> Arc<AtomicBool> {
         self.cancel.clone()
     }
 
-    /// Sets all counters back, for the next part of a job that has several.
+    /// Resets all counters, for the next part of a job with several parts.
     pub fn begin_part(&self) {
         let Progress {
             files,

@@ -1,18 +1,21 @@
-//! The bounds on what is read from a disk or a peer.
+//! The bounds on everything that is read from a disk or a peer.
 //!
-//! A decoder compares with these before it allocates. Units are in the names.
+//! Every decoder compares a length or count with these bounds before it allocates memory for it.
+//! The names give the units. The module uses no other module, and every room that decodes uses it.
 
-/// Largest chunk a decoder accepts. The standard cutter stays at a quarter of it.
+/// Largest chunk that a decoder accepts. The standard cutter makes chunks of at most a quarter of
+/// this.
 pub const MAX_CHUNK_BYTES: usize = 1 << 20;
 /// Largest encoded list, tree, conflict or commit.
 pub const MAX_OBJECT_BYTES: usize = 1 << 20;
-/// A node never ends before it has this many entries, unless its level is over.
+/// Fewest entries of a node, unless it is the last one of its level.
 pub const NODE_MIN: usize = 32;
-/// A node always ends at this many entries.
+/// Most entries of a node: it always ends here.
 pub const NODE_MAX: usize = 512;
-/// Bits of the boundary hash that must be zero for a node to end between the two.
+/// Number of bits of the boundary hash that must be zero for a node to end between [`NODE_MIN`] and
+/// [`NODE_MAX`] entries.
 pub const NODE_BITS: u32 = 7;
-/// Greatest level of a list or tree node: 32^12 entries is more than any file system holds.
+/// Greatest level of a list or tree node. 32^12 entries is more than any file system holds.
 pub const MAX_NODE_LEVEL: u8 = 12;
 /// Names in one directory.
 pub const MAX_DIR_ENTRIES: u64 = 16 << 20;
@@ -52,9 +55,9 @@ pub const MAX_BASE_BYTES: usize = 8 << 20;
 pub const MAX_BASE_OBJECTS: usize = 64;
 /// Base-two logarithm of the largest zstd window accepted.
 pub const MAX_WINDOW_LOG: u32 = 23;
-/// Entries in one pack segment.
+/// Entries in one segment of a pack.
 pub const MAX_SEGMENT_ENTRIES: usize = 512 << 10;
-/// A pack beyond this many bytes takes no further segment.
+/// Size in bytes above which a pack accepts no further segment.
 pub const PACK_FULL_BYTES: u64 = 4 << 30;
 /// Changes in one operation.
 pub const MAX_OP_CHANGES: usize = 65_536;
@@ -68,35 +71,36 @@ pub const MAX_IGNORE_BYTES: u64 = 1 << 20;
 pub const MAX_MERGE_TEXT_BYTES: u64 = 8 << 20;
 /// Lines of a text that is compared line by line.
 pub const MAX_DIFF_LINES: usize = 1 << 20;
-/// Steps for comparing two texts, besides those for each of their lines.
+/// Steps for comparing two texts, in addition to [`DIFF_STEPS_PER_LINE`] for each of their lines.
 pub const DIFF_STEPS: u64 = 32 << 20;
-/// Steps for each line of both.
+/// Further steps for each line of both texts.
 pub const DIFF_STEPS_PER_LINE: u64 = 128;
-/// Files that are gone, or new, among which moved ones are looked for.
+/// Removed files, and likewise new files, among which the program looks for renames.
 pub const MAX_RENAME_PATHS: usize = 100_000;
-/// Pairs of files up to which each is compared; of more, those that share rare pieces are.
+/// Number of pairs (a removed and a new file) up to which every pair is compared. With more pairs,
+/// only those that share rare pieces are compared.
 pub const MAX_RENAME_PAIRS: usize = 10_000;
 /// Bytes of content read to find files that were moved and changed.
 pub const MAX_RENAME_BYTES: u64 = 256 << 20;
-/// Pieces that are remembered of all their contents together, at 16 bytes each.
+/// Pieces of content that rename detection remembers for all files together, at 16 bytes each.
 pub const MAX_RENAME_PIECES: usize = 1 << 20;
-/// Chunks of one file looked at for that.
+/// Chunks of one file that rename detection looks at.
 pub const MAX_RENAME_CHUNKS: usize = 1 << 18;
-/// Merge bases that are merged with each other.
+/// Merge bases of two commits that are merged with each other.
 pub const MAX_MERGE_BASES: usize = 16;
-/// How many times bases of bases are merged with each other.
+/// Depth to which merge bases of merge bases are merged with each other.
 pub const MAX_BASE_DEPTH: usize = 256;
-/// Bytes of a subset's patterns: what one value of the view holds.
+/// Bytes of a subset's patterns: the most that one value of the view holds.
 pub const MAX_SUBSET_BYTES: usize = 4 * MAX_PATH_BYTES;
 /// Patterns with wildcards in one subset.
 pub const MAX_SUBSET_GLOBS: usize = 1024;
 /// Components of a pattern with wildcards.
 pub const MAX_SUBSET_GLOB_PARTS: usize = 60;
-/// Boundary commits in the record of a partial repository.
+/// Boundary commits in the slice of a partial repository.
 pub const MAX_SLICE_BOUNDARY: usize = 64 << 10;
-/// Dropped blobs in it.
+/// Dropped blobs in the slice of a partial repository.
 pub const MAX_SLICE_DROPPED: usize = 1 << 20;
-/// Subsets whose paths are asked for together.
+/// Subsets whose paths are requested together.
 pub const MAX_UNION_SUBSETS: usize = 16;
-/// Bytes of their patterns.
+/// Bytes of the patterns of these subsets together.
 pub const MAX_UNION_BYTES: usize = 4 * MAX_SUBSET_BYTES;

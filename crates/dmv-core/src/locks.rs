@@ -1,6 +1,7 @@
-//! Locks between processes: waited for in bounded time, and told who has them.
+//! Locks between processes: taking one with a bounded wait, and finding out which process holds it.
 //!
-//! A lock is an `flock` on a file of its own. The system takes it from whoever dies.
+//! A lock is an `flock` on a file that exists only for it. The system releases it when its process
+//! dies. The module knows nothing of repositories. `refs` and `repo` use it.
 
 use std::fmt;
 use std::fs::{File, TryLockError};
@@ -10,20 +11,20 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long a command waits for another.
+/// How long a command waits for another command.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// How long it waits for one that is stopped: only a person lets that one go on.
+/// How long a command waits for a stopped process, which only a person can continue.
 const STOPPED_PATIENCE: Duration = Duration::from_secs(2);
-/// The longest pause between two tries. Short and random, so that of several who wait each gets
-/// its turn.
+/// The longest pause between two attempts. Pauses are short and random, so that each of several
+/// waiting processes gets its turn.
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 
-/// The process that has a lock.
+/// The process that holds a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its number.
+    /// Its process id.
     pub pid: u32,
-    /// Whether it was stopped (Ctrl-Z, SIGSTOP) and does not run.
+    /// Whether the process is stopped (Ctrl-Z, SIGSTOP).
     pub is_stopped: bool,
 }
 
@@ -40,23 +41,24 @@ impl fmt::Display for Holder {
     }
 }
 
-/// What a message adds about the holder: nothing where the system does not tell.
+/// Returns the part of a message that names the holder; empty if the holder is unknown.
 pub fn told(holder: &Option<Holder>) -> String {
     holder.map_or_else(String::new, |holder| format!(": {holder}"))
 }
 
-/// Takes the exclusive lock of the file at `path`, which is made where it is missing, unless
-/// somebody has it. The lock goes with the handle.
+/// Tries to take the exclusive lock of the file at `path`, and creates the file if it is missing.
+///
+/// Returns `None` if another process holds the lock. Closing the returned handle releases it.
 pub fn try_take(path: &Path) -> io::Result<Option<File>> {
     let opened = File::options().create(true).append(true).open(path);
-    // A lock needs no right to write, where the file is there.
+    // An existing file can be locked without the right to write to it.
     let file = opened.or_else(|e| File::open(path).map_err(|_| e))?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Ok(None),
         Err(TryLockError::Error(e)) => return Err(e),
     }
-    // A file that was removed meanwhile locks out nobody.
+    // A file that was removed meanwhile excludes no other process.
     let is_there = std::fs::metadata(path).is_ok_and(|now| {
         file.metadata()
             .is_ok_and(|own| (own.dev(), own.ino()) == (now.dev(), now.ino()))
@@ -64,16 +66,19 @@ pub fn try_take(path: &Path) -> io::Result<Option<File>> {
     Ok(is_there.then_some(file))
 }
 
-/// The same, waiting up to `patience`. `Err` within: who has it, as far as that is known.
+/// Takes the lock like [`try_take`], and waits for up to `patience`. The inner `Err` is the holder,
+/// if it is known.
 pub fn take(path: &Path, patience: Duration) -> io::Result<Result<File, Option<Holder>>> {
     wait(&[path], patience, || try_take(path))
 }
 
-/// How much of the time between two tries counts as waiting.
+/// How much of the time between two attempts counts as waiting, at most.
 const LONGEST_STEP: Duration = Duration::from_millis(250);
 
-/// Calls `try_it` until it gives something, for up to `patience`; less where the holder of a lock on
-/// `files` is stopped.
+/// Calls `try_it` until it returns a value, for up to `patience`. The wait is shorter if the holder
+/// of a lock on `files` is stopped.
+///
+/// The inner `Err` is the holder, if it is known.
 pub fn wait<T>(
     files: &[&Path],
     patience: Duration,
@@ -87,7 +92,8 @@ pub fn wait<T>(
         if let Some(done) = try_it()? {
             return Ok(Ok(done));
         }
-        // A process that was stopped meanwhile has not waited: it would give up as it goes on.
+        // A pause longer than this means that this process itself was stopped. That time does not
+        // count; otherwise it would give up as soon as it continues.
         waited += last.elapsed().min(LONGEST_STEP);
         last = Instant::now();
         if waited >= patience {
@@ -105,7 +111,7 @@ pub fn wait<T>(
     }
 }
 
-/// A random time up to half of `pause`.
+/// Returns a random duration up to half of `pause`.
 fn jitter(pause: Duration) -> Duration {
     let random = std::collections::hash_map::RandomState::new()
         .build_hasher()
@@ -113,8 +119,10 @@ fn jitter(pause: Duration) -> Duration {
     pause / 2 * (random % 64) as u32 / 64
 }
 
-/// Who has a lock on one of `files`: an exclusive one if there is one, and another process if there
-/// is one. `None` where the system does not tell.
+/// Returns the process that holds a lock on one of `files`, from `/proc/locks`.
+///
+/// An exclusive lock is preferred to a shared one, and another process to this one. Returns `None`
+/// if the system does not show it.
 pub fn holder_of(files: &[&Path]) -> Option<Holder> {
     let known = std::fs::read_to_string("/proc/locks").ok()?;
     let inodes: Vec<(u64, u64)> = files
@@ -143,7 +151,8 @@ struct Held {
 }
 
 impl Held {
-    /// `1: FLOCK  ADVISORY  WRITE 3568 fd:00:2531452 0 EOF`; those who wait have an arrow.
+    /// Parses a line like `1: FLOCK  ADVISORY  WRITE 3568 fd:00:2531452 0 EOF`. Lines of waiting
+    /// processes have an arrow and give `None`.
     fn parse(line: &str) -> Option<Held> {
         let mut words = line.split_ascii_whitespace().skip(1);
         let (kind, _, access) = (words.next()?, words.next()?, words.next()?);
@@ -173,7 +182,7 @@ impl Held {
 
 fn is_stopped(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name in front is in parentheses and may hold anything.
+    // The process name in front is in parentheses and may contain anything.
     let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start());
     state.is_some_and(|state| state.starts_with(['T', 't']))
 }
@@ -204,7 +213,7 @@ mod tests {
     fn of_many_who_wait_each_gets_its_turn() -> io::Result<()> {
         let temp = tempfile::tempdir()?;
         let path = temp.path().join("lock");
-        // Each holds it longer than the others pause, one after another.
+        // Each thread holds the lock for longer than the others pause.
         let wait = |_| {
             take(&path, PATIENCE).map(|file| {
                 file.map(|file| {

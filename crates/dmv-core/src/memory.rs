@@ -1,74 +1,77 @@
-//! Memory that everything in a process shares.
+//! Memory budgets that everything in a process shares, one for each purpose.
 //!
-//! A process that serves many peers has a session for each, and a clone has three stores. What each
-//! of them keeps only to be faster, and what it has on its way, comes out of one room.
+//! A process that serves many peers has a session for each of them, and a clone has three stores.
+//! What they remember only to be faster, and the data they have in transit, is counted against
+//! these budgets. The module counts bytes and allocates nothing itself. `store` and `reach` use it,
+//! and the sessions of `dmv-net`.
 
 use std::sync::atomic::{AtomicIsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
-/// For tables that are kept whole: enough for those of two full segments and some smaller ones.
+/// Budget for index tables in memory: those of two full segments and a few smaller ones.
 const TABLES_BYTES: usize = 32 << 20;
-/// For decoded frames: enough for four stores that keep all that one may.
+/// Budget for decoded frames: enough for four stores with full caches.
 const FRAMES_BYTES: usize = 48 << 20;
-/// For frames between sessions and their peers: nearly one for each of fifty peers.
+/// Budget for frames between sessions and their peers: nearly one frame for each of fifty peers.
 const TRANSIT_BYTES: usize = 48 << 20;
-/// For what walks remember: enough for one that remembers all that it may, and half another.
+/// Budget for the ids that walks remember: enough for one walk at its own limit and half of
+/// another.
 const MARKS_BYTES: usize = 32 << 20;
-/// For what waits for the rest of its frame to be wanted: enough for one sender that keeps all that
-/// one may, and some.
+/// Budget for objects that wait until the rest of their frame is requested: enough for one sender
+/// at its own limit, and some more.
 const WAITING_BYTES: usize = 24 << 20;
 
-/// How much more memory may be taken.
+/// A budget in bytes, shared by its clones.
 #[derive(Clone)]
 pub struct Room(Option<Arc<AtomicIsize>>);
 
 impl Room {
-    /// For index tables, of all stores of this process.
+    /// Returns the budget for index tables of all stores of this process.
     pub fn for_tables() -> Room {
         static OF_PROCESS: LazyLock<Room> = LazyLock::new(|| Room::of(TABLES_BYTES));
         OF_PROCESS.clone()
     }
 
-    /// For decoded frames, of all stores of this process.
+    /// Returns the budget for decoded frames of all stores of this process.
     pub fn for_frames() -> Room {
         static OF_PROCESS: LazyLock<Room> = LazyLock::new(|| Room::of(FRAMES_BYTES));
         OF_PROCESS.clone()
     }
 
-    /// For frames that all connections of this process have on their way.
+    /// Returns the budget for frames in transit on all connections of this process.
     pub fn for_transit() -> Room {
         static OF_PROCESS: LazyLock<Room> = LazyLock::new(|| Room::of(TRANSIT_BYTES));
         OF_PROCESS.clone()
     }
 
-    /// For what all walks of this process remember having met.
+    /// Returns the budget for the ids that all walks of this process remember.
     pub fn for_marks() -> Room {
         static OF_PROCESS: LazyLock<Room> = LazyLock::new(|| Room::of(MARKS_BYTES));
         OF_PROCESS.clone()
     }
 
-    /// For what all senders of this process have waiting.
+    /// Returns the budget for objects that wait in all senders of this process.
     pub fn for_waiting() -> Room {
         static OF_PROCESS: LazyLock<Room> = LazyLock::new(|| Room::of(WAITING_BYTES));
         OF_PROCESS.clone()
     }
 
-    /// For what is not going to be kept.
+    /// Returns an empty budget, for callers that keep nothing: every [`take`](Self::take) fails.
     pub const fn none() -> Room {
         Room(None)
     }
 
-    /// Whether it is for what is not going to be kept.
+    /// Returns whether this is the budget made by [`none`](Self::none).
     pub fn is_none(&self) -> bool {
         self.0.is_none()
     }
 
-    /// So many bytes.
+    /// Returns a new budget of `bytes` bytes.
     pub fn of(bytes: usize) -> Room {
         Room(Some(Arc::new(AtomicIsize::new(signed(bytes)))))
     }
 
-    /// Takes so many bytes; `false`: there is no room for them.
+    /// Takes `bytes` from the budget. Returns `false` and takes nothing if less is left.
     pub fn take(&self, bytes: usize) -> bool {
         let order = Ordering::Relaxed;
         self.0.as_ref().is_some_and(|room| {
@@ -77,21 +80,21 @@ impl Room {
         })
     }
 
-    /// Takes so many bytes, also where there is no room for them.
+    /// Takes `bytes` from the budget even if less is left.
     pub fn overdraw(&self, bytes: usize) {
         if let Some(room) = &self.0 {
             room.fetch_sub(signed(bytes), Ordering::Relaxed);
         }
     }
 
-    /// Gives back what was taken.
+    /// Gives back `bytes` that were taken.
     pub fn give_back(&self, bytes: usize) {
         if let Some(room) = &self.0 {
             room.fetch_add(signed(bytes), Ordering::Relaxed);
         }
     }
 
-    /// How many bytes are left.
+    /// Returns how many bytes are left.
     pub fn left(&self) -> usize {
         let left = self
             .0

@@ -1,8 +1,10 @@
-//! Which paths a worktree, an export or a repository is limited to.
+//! The paths that a worktree, an export or a repository is limited to.
 //!
-//! A [`Subset`] is a pure predicate on paths, made from pattern lines. Whoever walks a tree asks it
-//! of each directory whether to look further ([`Extent`]), so that work follows the subset and not
-//! the repository. Nothing here reads a store or a disk. The grammar: docs/format/subset.md.
+//! A [`Subset`] is a pure predicate on paths, made from pattern lines (grammar:
+//! docs/format/subset.md). A walk over a tree asks it for each directory whether to look further
+//! ([`Extent`]), so the work depends on the subset and not on the repository. The module reads
+//! neither a store nor a disk and uses only `escape` and `limits`. `diff`, `reach`, `worktree` and
+//! `repo` use it.
 
 mod pattern;
 #[cfg(test)]
@@ -15,30 +17,31 @@ use std::collections::BTreeMap;
 use std::fmt;
 pub use union::Union;
 
-/// How much of a directory is in a subset.
+/// How much of a directory a subset includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// The directory and everything under it, whatever it may hold.
+    /// The directory and everything below it, whatever that is.
     All,
-    /// Nothing under it, and not the directory itself.
+    /// Nothing below it, and not the directory itself.
     None,
-    /// Some of what is under it may be, so its entries have to be looked at.
+    /// Perhaps some of the paths below it, so a walk must look at its entries.
     Part,
 }
 
-/// What a walk over a tree is limited to: the paths of one subset, or of several together.
+/// The paths to which a walk over a tree is limited: those of one subset, or of several together.
 pub trait PathSet: Sync {
-    /// Whether every path is in it.
+    /// Returns whether every path is included.
     fn is_everything(&self) -> bool;
 
-    /// Whether the entry at `path` is in it. `is_dir`: of a directory, whether it itself is.
+    /// Returns whether the entry at `path` is included. `is_dir` says that it is a directory; then
+    /// the answer is about the directory itself.
     fn includes(&self, path: &[u8], is_dir: bool) -> bool;
 
-    /// How much of the directory `dir` is in it; the root's path is empty.
+    /// Returns how much of the directory `dir` is included. The root's path is empty.
     fn extent(&self, dir: &[u8]) -> Extent;
 
-    /// The only names in the directory `dir` under which anything can be in it, sorted; `None` where
-    /// that cannot be told.
+    /// Returns the only names in the directory `dir` below which a path can be included, sorted;
+    /// `None` if that is unknown.
     fn names_in(&self, dir: &[u8]) -> Option<Vec<Vec<u8>>>;
 }
 
@@ -62,17 +65,17 @@ impl PathSet for Subset {
 
 /// Some of the paths of a tree.
 ///
-/// Of the patterns that name a path, or a directory above it, the last one decides.
+/// Among the patterns that name a path or a directory above it, the last one decides.
 #[derive(Clone, Default)]
 pub struct Subset {
     patterns: Vec<Pattern>,
     /// The patterns that name one path, by that path.
     literal: BTreeMap<Vec<u8>, Slot>,
-    /// The numbers of the others.
+    /// The numbers of the other patterns.
     globs: Vec<usize>,
 }
 
-/// The last patterns that name one path.
+/// The numbers of the last patterns that name one path.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
     any: Option<usize>,
@@ -85,46 +88,49 @@ impl Slot {
     }
 }
 
-/// Why patterns were not taken.
+/// Why patterns were refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubsetError {
-    /// One of them makes no sense.
+    /// A pattern is not valid.
     #[error("pattern '{pattern}': {why}")]
     Pattern {
-        /// The pattern, made printable.
+        /// The pattern, in printable form.
         pattern: String,
         /// What is wrong with it, as a clause.
         why: String,
     },
-    /// All together take more than [`MAX_SUBSET_BYTES`].
+    /// All patterns together are longer than [`MAX_SUBSET_BYTES`].
     #[error("a subset's patterns take at most {MAX_SUBSET_BYTES} bytes; these take {0}")]
     TooLong(usize),
-    /// There are more than [`MAX_SUBSET_GLOBS`] with wildcards.
+    /// There are more than [`MAX_SUBSET_GLOBS`] patterns with wildcards.
     #[error("a subset has at most {MAX_SUBSET_GLOBS} patterns with wildcards")]
     TooManyGlobs,
 }
 
 impl Subset {
-    /// All paths.
+    /// Returns the subset of all paths.
     pub fn everything() -> Subset {
         Subset::default()
     }
 
-    /// No path.
+    /// Returns the subset without any path.
     pub fn nothing() -> Subset {
         Subset::new([&b"!**"[..]]).expect("a constant pattern is sound")
     }
 
-    /// The paths that `patterns` name, as a user gives them one by one. None at all: everything.
+    /// Returns the subset that `patterns` name, each as a user writes it. No pattern means every
+    /// path.
     pub fn new<'p>(patterns: impl IntoIterator<Item = &'p [u8]>) -> Result<Subset, SubsetError> {
         let patterns = patterns.into_iter().map(Pattern::parse);
         Subset::build(patterns.collect::<Result<_, _>>()?)
     }
 
-    /// The paths that the lines of `text` name: blank lines and those that begin with `#` do not
-    /// count, nor do spaces at the end.
+    /// Returns the subset that the lines of `text` name.
+    ///
+    /// Blank lines and lines that begin with `#` are ignored, and so are spaces at the end of a
+    /// line.
     pub fn parse(text: &[u8]) -> Result<Subset, SubsetError> {
-        // What is made of it is never longer, but for backslashes.
+        // The canonical form is never longer than the text, except for backslashes.
         if text.len() > 2 * MAX_SUBSET_BYTES {
             return Err(SubsetError::TooLong(text.len()));
         }
@@ -143,15 +149,15 @@ impl Subset {
         self.patterns.iter().map(Pattern::text)
     }
 
-    /// The canonical form: what [`parse`](Self::parse) makes this subset of again. Empty for
-    /// everything.
+    /// Returns the canonical form, from which [`parse`](Self::parse) makes this subset again. Empty
+    /// if the subset is everything.
     pub fn text(&self) -> Vec<u8> {
         let lines: Vec<&[u8]> = self.patterns().collect();
         lines.join(&b'\n')
     }
 
-    /// Each pattern as a subset of its own, of the paths that it names, whether it takes them in or
-    /// leaves them out.
+    /// Returns for each pattern a subset of the paths that it names, whether the pattern includes
+    /// or excludes them.
     pub fn each(&self) -> Vec<Subset> {
         let alone = |pattern: &Pattern| {
             let mut pattern = pattern.clone();
@@ -161,12 +167,13 @@ impl Subset {
         self.patterns.iter().map(alone).collect()
     }
 
-    /// Whether the entry at `path` is in it. `is_dir`: of a directory, whether it itself is.
+    /// Returns whether the entry at `path` is included. `is_dir` says that it is a directory; then
+    /// the answer is about the directory itself.
     pub fn includes(&self, path: &[u8], is_dir: bool) -> bool {
         self.decides(self.last(path, is_dir))
     }
 
-    /// How much of the directory `dir` is in it; the root's path is empty.
+    /// Returns how much of the directory `dir` is included. The root's path is empty.
     pub fn extent(&self, dir: &[u8]) -> Extent {
         let last = self.last(dir, true);
         let inside = self.decides(last);
@@ -185,8 +192,8 @@ impl Subset {
         }
     }
 
-    /// The only names in the directory `dir` under which anything can be in the subset, sorted;
-    /// `None` where the patterns do not tell.
+    /// Returns the only names in the directory `dir` below which a path can be included, sorted;
+    /// `None` if the patterns do not determine them.
     pub fn names_in(&self, dir: &[u8]) -> Option<Vec<Vec<u8>>> {
         let last = self.last(dir, true);
         if self.decides(last) {
@@ -214,19 +221,19 @@ impl Subset {
         Some(names)
     }
 
-    /// This subset with the paths that `pattern` names.
+    /// Returns this subset with the paths that `pattern` names.
     pub fn with(&self, pattern: &[u8]) -> Result<Subset, SubsetError> {
         self.changed(Pattern::parse(pattern)?)
     }
 
-    /// This subset without the paths that `pattern` names.
+    /// Returns this subset without the paths that `pattern` names.
     pub fn without(&self, pattern: &[u8]) -> Result<Subset, SubsetError> {
         let mut pattern = Pattern::parse(pattern)?;
         pattern.excludes = !pattern.excludes;
         self.changed(pattern)
     }
 
-    /// This subset with one more pattern, and without those that it makes idle.
+    /// Returns this subset with one more pattern, and without the patterns that it makes redundant.
     fn changed(&self, last: Pattern) -> Result<Subset, SubsetError> {
         let mut patterns = self.patterns.clone();
         patterns.retain(|p| !p.names_same(&last) && !last.covers(p));
@@ -245,7 +252,7 @@ impl Subset {
         Subset::begun(patterns, begins_full)
     }
 
-    /// Everything or nothing, as these patterns change it.
+    /// Returns the subset that starts with all paths (`full`) or none and then applies `patterns`.
     fn begun(mut patterns: Vec<Pattern>, full: bool) -> Result<Subset, SubsetError> {
         let idle = patterns.iter().take_while(|p| p.excludes != full).count();
         patterns.drain(..idle);
@@ -255,10 +262,11 @@ impl Subset {
         }
     }
 
-    /// A subset of these patterns, which begins with everything if the first of them excludes.
+    /// Returns the subset of these patterns. It starts with all paths if the first pattern
+    /// excludes.
     fn build(mut patterns: Vec<Pattern>) -> Result<Subset, SubsetError> {
         if let Some(at) = patterns.iter().rposition(Pattern::is_all) {
-            // What comes before it decides nothing.
+            // The patterns before it have no effect.
             let rest = patterns.split_off(at + 1);
             let all = patterns.remove(at);
             let idle = rest.iter().take_while(|p| p.excludes == all.excludes);
@@ -293,17 +301,17 @@ impl Subset {
         }
     }
 
-    /// Whether a path that the pattern of this number decides on is in; without a pattern, one that
-    /// none names.
+    /// Returns whether the pattern with this number includes the paths that it decides. `None`
+    /// stands for a path that no pattern names.
     fn decides(&self, number: Option<usize>) -> bool {
         match number {
             Some(number) => !self.patterns[number].excludes,
-            // A list that begins with leaving something out begins with everything.
+            // A list whose first pattern excludes starts with all paths.
             None => (self.patterns.first()).is_none_or(|first| first.excludes && !first.is_all()),
         }
     }
 
-    /// The last pattern that names `path` or a directory above it.
+    /// Returns the number of the last pattern that names `path` or a directory above it.
     fn last(&self, path: &[u8], is_dir: bool) -> Option<usize> {
         let mut last = None;
         if path.is_empty() || self.patterns.is_empty() || path.len() > MAX_PATH_BYTES {
@@ -321,7 +329,7 @@ impl Subset {
         last.max(found)
     }
 
-    /// The literal patterns below the directory `dir`.
+    /// Returns the literal patterns below the directory `dir`.
     fn literal_below<'s>(&'s self, dir: &[u8]) -> impl Iterator<Item = (&'s Vec<u8>, &'s Slot)> {
         let prefix = match dir {
             b"" => Vec::new(),
@@ -332,7 +340,7 @@ impl Subset {
     }
 }
 
-/// Where each component of `path` ends.
+/// Returns the end of each component of `path`.
 fn ends(path: &[u8]) -> impl Iterator<Item = usize> {
     let inner = path.iter().enumerate().filter(|(_, b)| **b == b'/');
     inner.map(|(at, _)| at).chain([path.len()])

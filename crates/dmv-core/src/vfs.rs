@@ -1,8 +1,9 @@
-//! The file layer under the store: what packs and indexes need of a file system, no more.
+//! The file operations that packs, indexes and other durable files need, as a trait.
 //!
-//! Two implementations exist: [`OsVfs`] here, and the crash simulator of the test kit, which loses
-//! or reorders what was not synced. SQLite keeps its own file layer. Worktree files are another
-//! matter and live in `fsutil`.
+//! There are two implementations: [`OsVfs`] here, and the crash simulator of the test kit, which
+//! loses or reorders data that was not synced. SQLite has its own file layer, and worktree files go
+//! through `fsutil`. The module knows nothing of packs. `store`, `worktree` (for its stat cache)
+//! and `repo` use it.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -13,55 +14,56 @@ use std::sync::Arc;
 /// How to open a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Open {
-    /// An existing file, for reading.
+    /// Open an existing file for reading.
     Read,
-    /// An existing file, for reading and appending.
+    /// Open an existing file for reading and appending.
     Append,
-    /// A file that must not exist yet, for reading and appending.
+    /// Create a file, which must not exist, for reading and appending.
     CreateNew,
 }
 
-/// The operations on directories and names.
+/// Operations on directories and names.
 pub trait Vfs: Send + Sync {
-    /// Opens a file. A symlink in the last component is refused.
+    /// Opens a file. Fails if the last component is a symlink.
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn VfsFile>>;
-    /// The names in a directory, in no order.
+    /// Returns the names in a directory, in no particular order.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
-    /// Makes a directory and its missing parents.
+    /// Creates a directory and its missing parents.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
     /// Makes the names in `dir` durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Renames a file, replacing what is there.
+    /// Renames a file and replaces the file at `to`, if there is one.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
 }
 
-/// The operations on one open file.
+/// Operations on one open file.
 pub trait VfsFile: Send + Sync {
-    /// Reads into all of `buf` from `offset`; returns fewer bytes only at the end of the file.
+    /// Reads from `offset` until `buf` is full. Returns fewer bytes only at the end of the file.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Writes all of `data` at `offset`.
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()>;
-    /// The file's length in bytes.
+    /// Returns the file's length in bytes.
     fn len(&self) -> io::Result<u64>;
-    /// Whether the file has no bytes.
+    /// Returns whether the file is empty.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
-    /// Takes away what lies behind the first `len` bytes.
+    /// Cuts the file to its first `len` bytes.
     fn cut(&self, _len: u64) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Returns when the file's bytes and length are durable.
+    /// Makes the file's bytes and length durable before it returns.
     fn sync(&self) -> io::Result<()>;
-    /// Asks for an early start of writing `len` bytes from `offset` to the medium. A hint.
+    /// Hints that the system should start to write `len` bytes from `offset` to the medium.
     fn start_writeback(&self, offset: u64, len: u64);
-    /// Takes the file's exclusive lock if nobody has it; the lock goes with the handle.
+    /// Tries to take the file's exclusive lock. Returns `false` if another handle holds it. Closing
+    /// this handle releases it.
     fn try_lock(&self) -> io::Result<bool>;
-    /// Whether `path` still leads to this file, and not to another one or nothing.
+    /// Returns whether `path` still leads to this file.
     ///
-    /// Where files are not replaced by others, the answer is always yes.
+    /// File layers in which no file is replaced always answer yes.
     fn is_at(&self, _path: &Path) -> io::Result<bool> {
         Ok(true)
     }
@@ -92,7 +94,7 @@ impl Vfs for OsVfs {
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(dir)? {
-            // Names that are not UTF-8 are none of ours.
+            // DMV writes no names that are not UTF-8.
             names.extend(entry?.file_name().into_string());
         }
         Ok(names)
@@ -115,7 +117,7 @@ impl Vfs for OsVfs {
     }
 }
 
-/// The operating system's files, of which none is changed: for a repository of another user.
+/// The operating system's files, for reading only: for a repository of another user.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReadingVfs;
 
@@ -155,8 +157,8 @@ impl Vfs for ReadingVfs {
     }
 }
 
-/// Lets those write to a new file who may write into its directory: others who share a repository go
-/// on with the packs that we began.
+/// Lets every user who may write to the file's directory write to the new file, so that the other
+/// users of a shared repository can append to its packs.
 fn share(file: &File, path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     const OTHERS_WRITE: u32 = 0o022;
@@ -166,7 +168,7 @@ fn share(file: &File, path: &Path) {
     if extra != 0
         && let Ok(own) = file.metadata().map(mode)
     {
-        // Without it others begin packs of their own.
+        // If this fails, other users begin packs of their own.
         let _ = file.set_permissions(std::fs::Permissions::from_mode(own | extra));
     }
 }
@@ -229,13 +231,13 @@ impl VfsFile for OsFile {
 
 /// Asks the system to start writing `len` bytes from `offset` of a file to the medium.
 pub fn start_writeback(file: &File, offset: u64, len: u64) {
-    // Linux starts writing the range's dirty pages when told that they will not be needed; pages
-    // still dirty stay cached. Failure only loses the head start.
+    // `DONTNEED` makes Linux start to write the range's dirty pages; pages that are still dirty
+    // stay cached. A failure only loses the early start.
     let len = std::num::NonZeroU64::new(len);
     let _ = rustix::fs::fadvise(file, offset, len, rustix::fs::Advice::DontNeed);
 }
 
-/// Reads a small file whole, refusing one beyond `limit` bytes.
+/// Reads a complete small file. Fails if it has more than `limit` bytes.
 pub fn read_small(vfs: &dyn Vfs, path: &Path, limit: usize) -> io::Result<Vec<u8>> {
     let file = vfs.open(path, Open::Read)?;
     let len = usize::try_from(file.len()?).unwrap_or(limit);
@@ -251,15 +253,15 @@ pub fn read_small(vfs: &dyn Vfs, path: &Path, limit: usize) -> io::Result<Vec<u8
     Ok(buf)
 }
 
-/// Writes a small file durably: temp file, sync, rename, directory sync.
+/// Replaces a small file durably: temporary file, sync, rename, directory sync.
 ///
-/// A crash leaves the old file or the new one.
+/// A crash leaves either the old file or the new one.
 pub fn write_durably(vfs: &dyn Vfs, path: &Path, data: &[u8]) -> io::Result<()> {
     let temp = path.with_extension(format!("tmp{}", std::process::id()));
     write_durably_by(vfs, path, &temp, data)
 }
 
-/// The same with a name for the temporary file, in the same directory.
+/// Like [`write_durably`], with a given path `temp` for the temporary file, in the same directory.
 pub fn write_durably_by(vfs: &dyn Vfs, path: &Path, temp: &Path, data: &[u8]) -> io::Result<()> {
     let dir = path
         .parent()

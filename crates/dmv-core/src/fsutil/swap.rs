@@ -1,4 +1,6 @@
-//! Putting one entry in the place of another so that nothing is lost on the way.
+//! Replacing one entry with another without losing either of them on the way.
+//!
+//! `worktree` uses these operations when it writes files.
 
 use super::{FileKind, FileStat, FileTime, PathError, SafeDir, component};
 use rustix::fs::{AtFlags, RenameFlags, Timespec, Timestamps};
@@ -6,9 +8,9 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 
-/// What a stat says about an entry and a rename leaves as it is.
+/// The parts of a stat that a rename does not change.
 ///
-/// A rename changes the ctime, so a fingerprint does not outlive one.
+/// A rename changes the ctime, so it also changes the fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Untouched {
     kind: FileKind,
@@ -20,7 +22,7 @@ pub struct Untouched {
 }
 
 impl FileStat {
-    /// What a rename leaves as it is.
+    /// Returns the parts of the stat that a rename does not change.
     pub fn untouched(&self) -> Untouched {
         Untouched {
             kind: self.kind,
@@ -34,7 +36,8 @@ impl FileStat {
 }
 
 impl SafeDir {
-    /// Lets the entries `a` and `b` change names, in one step. `false`: this file system cannot.
+    /// Exchanges the names of the entries `a` and `b` in one step. Returns `false` if this file
+    /// system cannot.
     pub fn exchange(&self, a: &[u8], b: &[u8]) -> Result<bool, PathError> {
         let exchange = || {
             component(a)?;
@@ -48,8 +51,8 @@ impl SafeDir {
         }
     }
 
-    /// Moves the entry `name` to `dir`, under a name nobody can foresee, and returns that. `None`:
-    /// that cannot be done in one step.
+    /// Moves the entry `name` to `dir` under an unpredictable temporary name, and returns that
+    /// name. Returns `None` if this is impossible in one step.
     pub fn move_aside(&self, name: &[u8], dir: &SafeDir) -> Result<Option<Vec<u8>>, PathError> {
         component(name).map_err(|e| self.error("move", name, e))?;
         let moved = dir.with_temp_name("move", |temp| {
@@ -67,7 +70,7 @@ impl SafeDir {
         }
     }
 
-    /// Moves the entry `name` to `dir` as `to`, which must be free (`EEXIST`).
+    /// Moves the entry `name` to `dir` as `to`. Fails with `EEXIST` if that name is in use.
     pub fn move_to(&self, name: &[u8], dir: &SafeDir, to: &[u8]) -> Result<(), PathError> {
         let flags = RenameFlags::NOREPLACE;
         component(name)
@@ -76,11 +79,11 @@ impl SafeDir {
             .map_err(|e| dir.error("rename to", to, e))
     }
 
-    /// Creates the file `name`, which must not exist, for writing at its end, wherever that is then;
-    /// executable if `exec`, within what the umask allows.
+    /// Creates the file `name`, which must not exist, for appending. It is executable if `exec` is
+    /// set, within the umask.
     pub fn create_growing(&self, name: &[u8], exec: bool) -> Result<File, PathError> {
         let file = self.create_new(name, exec)?;
-        // What somebody else writes into it meanwhile is not overwritten.
+        // Appending does not overwrite bytes that another process writes into the file meanwhile.
         let append = rustix::fs::fcntl_getfl(&file)
             .and_then(|flags| rustix::fs::fcntl_setfl(&file, flags | rustix::fs::OFlags::APPEND));
         match append {
@@ -89,7 +92,7 @@ impl SafeDir {
         }
     }
 
-    /// Whether the entry `name` is still the file that `stat` is of.
+    /// Returns whether the entry `name` is still the file (inode and device) that `stat` describes.
     pub fn is_same_file(&self, name: &[u8], stat: &FileStat) -> bool {
         let at = component(name)
             .and_then(|()| rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW))
@@ -98,14 +101,16 @@ impl SafeDir {
     }
 }
 
-/// Gives a file a time of last change that no write of another program gives it: the present one
-/// and a part of a tick of the clock. Returns it.
+/// Sets the mtime of a file to a time that a write by another program would not produce, and
+/// returns it.
+///
+/// The new time is that of `stat` with other digits below one microsecond, chosen by `odd`.
 pub fn mark_time(file: &File, stat: &FileStat, odd: u64) -> io::Result<FileTime> {
     let (whole, part) = (stat.mtime.nanos / 1_000 * 1_000, stat.mtime.nanos % 1_000);
     let odd = 1 + (odd % 998) as u32;
     let mtime = FileTime {
         seconds: stat.mtime.seconds,
-        // Below 1000, and not the part that is there.
+        // From 1 to 999, and different from `part`.
         nanos: whole + odd + u32::from(odd >= part),
     };
     let times = Timestamps {

@@ -1,44 +1,46 @@
 //! The primitives of DMV's encoding: docs/format/README.md, "Conventions".
 //!
-//! One value has one encoding. The decoder refuses everything else and never allocates on the word
-//! of a length it has not compared with a limit and with the bytes that are there.
+//! Each value has one encoding, and the decoder refuses every other. It allocates memory for a
+//! length only after it has compared the length with a limit and with the remaining input. The
+//! decoders of `object`, `store` and `refs` use it, and so do other formats.
 
 use super::ObjectType;
 use crate::hash::{ID_BYTES, ObjectId};
 use crate::limits::MAX_OBJECT_BYTES;
 use std::ops::RangeInclusive;
 
-/// Bytes that no encoder would have written.
+/// An encoding that no encoder would have written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} at byte {at}")]
 pub struct DecodeError {
     /// What is wrong.
     pub what: &'static str,
-    /// Where, from the start of the input.
+    /// Offset of the fault in bytes from the start of the input.
     pub at: usize,
 }
 
 const TOO_NEW: &str = "format too new";
 
 impl DecodeError {
-    /// Whether the bytes are of a later version, and so perhaps as good as any.
+    /// Returns whether the bytes have a later version, so that they may be valid for a newer
+    /// program.
     pub fn is_too_new(&self) -> bool {
         self.what == TOO_NEW
     }
 }
 
-/// A value that has no encoding because it breaks a rule or limit of the format.
+/// A value without an encoding, because it breaks a rule or limit of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct EncodeError {
-    /// The rule broken.
+    /// The broken rule.
     pub what: &'static str,
 }
 
-/// The version of every object but chunks.
+/// The version of all object types except chunks.
 pub const OBJECT_VERSION: u8 = 1;
 
-/// Appends the two bytes that open every object but a chunk.
+/// Appends the two bytes at the start of every object except chunks.
 pub fn put_header(out: &mut Vec<u8>, ty: ObjectType) {
     out.extend_from_slice(&[ty as u8, OBJECT_VERSION]);
 }
@@ -52,13 +54,13 @@ pub fn put_varint(out: &mut Vec<u8>, mut n: u64) {
     out.push(n as u8);
 }
 
-/// Appends a length and the bytes.
+/// Appends the length of `bytes` and then `bytes`.
 pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// Reads values off the front of a slice.
+/// Reads values from the front of a slice.
 #[derive(Clone)]
 pub struct Decoder<'a> {
     input: &'a [u8],
@@ -66,27 +68,27 @@ pub struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    /// A decoder at the start of `input`.
+    /// Returns a decoder at the start of `input`.
     pub fn new(input: &'a [u8]) -> Decoder<'a> {
         Decoder { input, at: 0 }
     }
 
-    /// Bytes consumed so far.
+    /// Returns how many bytes have been read.
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// Bytes left.
+    /// Returns how many bytes are left.
     pub fn remaining(&self) -> usize {
         self.input.len() - self.at
     }
 
-    /// An error at the current position.
+    /// Returns an error at the current position.
     pub fn error(&self, what: &'static str) -> DecodeError {
         DecodeError { what, at: self.at }
     }
 
-    /// The next `n` bytes.
+    /// Reads the next `n` bytes.
     #[inline]
     pub fn take(&mut self, n: usize) -> Result<&'a [u8], DecodeError> {
         if n > self.remaining() {
@@ -102,41 +104,41 @@ impl<'a> Decoder<'a> {
         Ok(self.take(N)?.try_into().expect("take returned N bytes"))
     }
 
-    /// One byte.
+    /// Reads one byte.
     #[inline]
     pub fn u8(&mut self) -> Result<u8, DecodeError> {
         Ok(self.take(1)?[0])
     }
 
-    /// A little-endian u16.
+    /// Reads a little-endian u16.
     pub fn u16(&mut self) -> Result<u16, DecodeError> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
-    /// A little-endian i16.
+    /// Reads a little-endian i16.
     pub fn i16(&mut self) -> Result<i16, DecodeError> {
         Ok(i16::from_le_bytes(self.array()?))
     }
 
-    /// A little-endian u32.
+    /// Reads a little-endian u32.
     pub fn u32(&mut self) -> Result<u32, DecodeError> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    /// A little-endian u64.
+    /// Reads a little-endian u64.
     pub fn u64(&mut self) -> Result<u64, DecodeError> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// A little-endian i64.
+    /// Reads a little-endian i64.
     pub fn i64(&mut self) -> Result<i64, DecodeError> {
         Ok(i64::from_le_bytes(self.array()?))
     }
 
-    /// A minimal unsigned LEB128 number.
+    /// Reads an unsigned LEB128 number. Fails if its encoding is not the shortest.
     #[inline]
     pub fn varint(&mut self) -> Result<u64, DecodeError> {
-        // Most lengths and many counts.
+        // The common case: most lengths and many counts take one byte.
         if let Some(&byte) = self.input.get(self.at)
             && byte < 0x80
         {
@@ -175,7 +177,7 @@ impl<'a> Decoder<'a> {
         })
     }
 
-    /// A number of at most `max`.
+    /// Reads a number of at most `max`.
     #[inline]
     pub fn varint_up_to(&mut self, max: u64, what: &'static str) -> Result<u64, DecodeError> {
         let at = self.at;
@@ -187,14 +189,15 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Length-prefixed bytes, at most `max`.
+    /// Reads length-prefixed bytes, at most `max`.
     #[inline]
     pub fn bytes(&mut self, max: usize, what: &'static str) -> Result<&'a [u8], DecodeError> {
         let n = self.varint_up_to(max as u64, what)?;
         self.take(n as usize)
     }
 
-    /// The two bytes that open an object of type `ty`, whose whole length is checked as well.
+    /// Reads the two bytes at the start of an object of type `ty`, and checks the length of the
+    /// complete input.
     pub fn header(&mut self, ty: ObjectType) -> Result<(), DecodeError> {
         if self.input.len() > MAX_OBJECT_BYTES {
             return Err(self.error("object is too large"));
@@ -205,7 +208,7 @@ impl<'a> Decoder<'a> {
         self.version(OBJECT_VERSION..=OBJECT_VERSION).map(|_| ())
     }
 
-    /// A version byte, which has to be one of `known`. Greater ones are from the future.
+    /// Reads a version byte, which must be in `known`. Fails with "too new" for a greater one.
     pub fn version(&mut self, known: RangeInclusive<u8>) -> Result<u8, DecodeError> {
         match self.u8()? {
             version if known.contains(&version) => Ok(version),
@@ -214,13 +217,13 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// An object id.
+    /// Reads an object id.
     #[inline]
     pub fn id(&mut self) -> Result<ObjectId, DecodeError> {
         Ok(ObjectId::from_bytes(self.array::<ID_BYTES>()?))
     }
 
-    /// The end of the input.
+    /// Checks that the input has been read completely.
     pub fn finish(&self) -> Result<(), DecodeError> {
         if self.remaining() == 0 {
             Ok(())

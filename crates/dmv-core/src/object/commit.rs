@@ -1,4 +1,4 @@
-//! Commits: one state of the whole tree and where it came from.
+//! Commits: a state of the complete tree with its history.
 
 use super::ObjectType;
 use super::codec::{DecodeError, Decoder, EncodeError, put_bytes, put_header, put_varint};
@@ -8,52 +8,52 @@ use crate::limits::{
     MAX_OBJECT_BYTES, MAX_PARENTS, MAX_PERSON_BYTES, MAX_SIGNATURE_BYTES,
 };
 
-/// Bytes of an extra's key: as many as a name has.
+/// Bytes of an extra's key: as many as in a name.
 const MAX_KEY_BYTES: usize = MAX_NAME_BYTES;
 const MAX_TZ_MINUTES: i16 = 1439;
 
 /// Who did something, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Person {
-    /// Name, may be empty.
+    /// Name; may be empty.
     pub name: String,
-    /// E-mail address, may be empty.
+    /// E-mail address; may be empty.
     pub email: String,
-    /// Seconds since 1970 UTC.
+    /// Seconds since 1970-01-01 UTC.
     pub seconds: i64,
     /// Nanoseconds after that second.
     pub nanos: u32,
-    /// The clock's offset from UTC, in minutes to the east.
+    /// Offset of the local time from UTC, in minutes to the east.
     pub tz_minutes: i16,
 }
 
-/// A state of the whole tree with its history: docs/format/objects.md, "Commit".
+/// A state of the complete tree with its history: docs/format/objects.md, "Commit".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// Root node of the tree.
+    /// Id of the tree's root node.
     pub tree: ObjectId,
-    /// Bytes under the tree.
+    /// Bytes of all files below the tree.
     pub tree_bytes: u64,
-    /// Files under the tree.
+    /// Number of files below the tree.
     pub tree_files: u64,
-    /// The commits this one follows, no two equal.
+    /// The parent commits, all different.
     pub parents: Vec<ObjectId>,
-    /// 1 without parents, else 1 + the greatest of the parents'.
+    /// 1 without parents, otherwise 1 + the greatest generation of the parents.
     pub generation: u64,
     /// Who made the change.
     pub author: Person,
     /// Who made the commit.
     pub committer: Person,
-    /// What the change is.
+    /// The description of the change.
     pub message: String,
-    /// Further keys and values, keys strictly rising.
+    /// Further keys and values, with strictly rising keys.
     pub extras: Vec<(Vec<u8>, Vec<u8>)>,
     /// A signature over [`signed_bytes`](Self::signed_bytes).
     pub signature: Option<Vec<u8>>,
 }
 
 impl Commit {
-    /// The encoding; fails when a rule or limit of the format is broken.
+    /// Returns the encoding. Fails if a rule or limit of the format is broken.
     pub fn encode(&self) -> Result<Vec<u8>, EncodeError> {
         let mut out = self.signed_bytes()?;
         match &self.signature {
@@ -72,7 +72,7 @@ impl Commit {
         Ok(out)
     }
 
-    /// What a signature signs: everything before it.
+    /// Returns the bytes that a signature signs: the encoding without the signature.
     pub fn signed_bytes(&self) -> Result<Vec<u8>, EncodeError> {
         self.check().map_err(|what| EncodeError { what })?;
         let mut out = Vec::with_capacity(256 + self.message.len());
@@ -142,7 +142,7 @@ impl Commit {
         Ok(commit)
     }
 
-    /// The rules that the types do not enforce, but for the signature's.
+    /// Checks the rules that the types do not enforce, except those on the signature.
     fn check(&self) -> Result<(), &'static str> {
         if self.parents.len() > MAX_PARENTS {
             return Err(TOO_MANY_PARENTS);
@@ -152,7 +152,7 @@ impl Commit {
         if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
             return Err("a parent is named twice");
         }
-        // That it is one more than the parents' only a reader of the parents can tell.
+        // Only code that reads the parents can check the exact generation.
         let least = if self.parents.is_empty() { 1 } else { 2 };
         if self.generation < least || (self.parents.is_empty() && self.generation != 1) {
             return Err("generation does not fit the parents");

@@ -1,4 +1,4 @@
-//! Conflicts: a merge's open question, kept as data.
+//! Conflicts: the open question of a merge, stored as data.
 
 use super::ObjectType;
 use super::codec::{DecodeError, Decoder, EncodeError, put_header, put_varint};
@@ -6,23 +6,23 @@ use super::tree::{FLAG_LIST, Kind, TreeEntry, check_value};
 use crate::hash::ObjectId;
 use crate::limits::MAX_CONFLICT_TERMS;
 
-/// What one side or base has at the place of the conflict.
+/// The version that one side or base has at the path of the conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// What it is; never a conflict.
+    /// Its kind; never a conflict.
     pub kind: Kind,
-    /// Whether `id` is a list node. Files and executables only.
+    /// Whether `id` is a list node. Only for files and executables.
     pub is_list: bool,
-    /// The object.
+    /// The id of its object.
     pub id: ObjectId,
     /// Bytes of content.
     pub size: u64,
-    /// For a directory the number of files under it, otherwise 0.
+    /// Number of files below a directory; 0 for other kinds.
     pub files: u64,
 }
 
 impl Term {
-    /// What `entry` has; `None` for a conflict, whose terms have to be taken instead.
+    /// Returns the term for `entry`; `None` for a conflict, whose own terms the caller must use.
     pub fn of_entry(entry: &TreeEntry) -> Option<Term> {
         (entry.kind != Kind::Conflict).then_some(Term {
             kind: entry.kind,
@@ -34,17 +34,17 @@ impl Term {
     }
 }
 
-/// What all sides started from and what each made of it. An absent term is `None`.
+/// What all sides started from, and what each side made of it. `None` is an absent version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// What the sides started from.
+    /// The versions that the sides started from.
     pub bases: Vec<Option<Term>>,
-    /// What they made of it: one more than there are bases.
+    /// The versions of the sides: one more than there are bases.
     pub sides: Vec<Option<Term>>,
 }
 
 impl Conflict {
-    /// The encoding; fails when a rule or limit of the format is broken.
+    /// Returns the encoding. Fails if a rule or limit of the format is broken.
     pub fn encode(&self) -> Result<Vec<u8>, EncodeError> {
         if self.bases.is_empty() || self.bases.len() > MAX_CONFLICT_TERMS {
             return Err(EncodeError { what: BASES });

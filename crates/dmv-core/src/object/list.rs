@@ -1,7 +1,7 @@
-//! Blobs: the content of a file, as one chunk or as a list over many.
+//! Blobs: the content of a file, as one chunk or as a list over several chunks.
 //!
-//! A list is a Merkle tree whose nodes end at places chosen by content, so that it is a function of
-//! the chunk sequence alone and a small change makes few new nodes. Both directions work with one
+//! A list is a Merkle tree. Its nodes end at places that content chooses, so it depends on the
+//! sequence of chunks alone, and a small change makes few new nodes. Reading and writing hold one
 //! node per level in memory, whatever the size of the file.
 
 use super::boundary::ends_after;
@@ -10,35 +10,35 @@ use super::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
 use crate::hash::ObjectId;
 use crate::limits::{MAX_CHUNK_BYTES, MAX_NODE_LEVEL, NODE_MAX};
 
-/// No file is as long as this.
+/// No file has this many bytes or more.
 const SIZE_BOUND: u64 = 1 << 63;
 
 /// One child of a list node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListEntry {
-    /// A chunk (level 0) or a list node.
+    /// The id of a chunk (at level 0) or of a list node.
     pub id: ObjectId,
-    /// Bytes of the file under it.
+    /// Bytes of the file below this child.
     pub len: u64,
 }
 
 /// A node of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListNode {
-    /// 0 when the entries are chunks, else one more than theirs.
+    /// 0 if the entries are chunks, otherwise one more than the entries' level.
     pub level: u8,
-    /// The children in the order of the file.
+    /// The children, in the order of the file.
     pub entries: Vec<ListEntry>,
 }
 
 impl ListNode {
-    /// The node's encoding.
+    /// Returns the node's encoding.
     pub fn encode(&self) -> Vec<u8> {
         encode(self.level, &self.entries)
     }
 
-    /// Decodes a node; any bytes that [`encode`](Self::encode) would not have made from a node that
-    /// ends by the rule are an error.
+    /// Decodes a node. Fails for bytes that [`encode`](Self::encode) does not make, and for a node
+    /// that does not end by the boundary rule.
     pub fn decode(bytes: &[u8]) -> Result<ListNode, DecodeError> {
         let mut input = Decoder::new(bytes);
         input.header(ObjectType::List)?;
@@ -62,7 +62,7 @@ impl ListNode {
             if len == 0 {
                 return Err(input.error("child without bytes"));
             }
-            // Neither term reaches 2^63, so the sum does not overflow.
+            // Both terms are below 2^63, so the sum does not overflow.
             size += len;
             if size >= SIZE_BOUND {
                 return Err(input.error("lengths exceed 63 bits"));
@@ -76,7 +76,7 @@ impl ListNode {
         Ok(ListNode { level, entries })
     }
 
-    /// Bytes of the file under this node.
+    /// Returns the bytes of the file below this node.
     pub fn size(&self) -> u64 {
         size(&self.entries)
     }
@@ -101,7 +101,7 @@ fn size(entries: &[ListEntry]) -> u64 {
 /// The content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Blob {
-    /// The only chunk, or the list's root.
+    /// The single chunk, or the root node of the list.
     pub id: ObjectId,
     /// Whether `id` is a list node.
     pub is_list: bool,
@@ -110,7 +110,7 @@ pub struct Blob {
 }
 
 impl Blob {
-    /// The type of the object that `id` names.
+    /// Returns the type of the object that `id` names.
     pub fn ty(&self) -> ObjectType {
         match self.is_list {
             true => ObjectType::List,
@@ -119,23 +119,23 @@ impl Blob {
     }
 }
 
-/// Makes a blob from its chunks, one after the other.
+/// Builds a blob from its chunks in order.
 #[derive(Debug, Default)]
 pub struct ListBuilder {
-    /// The open node of each level. That level n + 1 exists says that a node of level n was closed.
+    /// The open node of each level. If level n + 1 exists, a node of level n has been closed.
     open: Vec<Vec<ListEntry>>,
     size: u64,
 }
 
 impl ListBuilder {
-    /// A builder that has seen no chunk.
+    /// Returns a builder without chunks.
     pub fn new() -> ListBuilder {
         ListBuilder::default()
     }
 
-    /// Adds the next chunk, which the caller has put or will put himself.
+    /// Adds the next chunk, which the caller stores before or afterwards.
     ///
-    /// A chunk of no bytes adds nothing: an empty file is one without chunks here.
+    /// An empty chunk adds nothing: an empty file has no chunks here.
     pub fn push(
         &mut self,
         chunk: ObjectId,
@@ -153,8 +153,8 @@ impl ListBuilder {
         self.add(0, ListEntry { id: chunk, len }, objects)
     }
 
-    /// Puts the nodes that are still open and returns the blob. Without a chunk it is the empty one,
-    /// which is put as well.
+    /// Stores the nodes that are still open and returns the blob. Without chunks it stores the
+    /// empty chunk and returns the empty blob.
     pub fn finish(mut self, objects: &mut dyn ObjectWrite) -> Result<Blob, ObjectError> {
         for level in 0.. {
             let Some(open) = self.open.get(level) else {
@@ -198,8 +198,8 @@ impl ListBuilder {
     }
 
     fn close(&mut self, level: usize, objects: &mut dyn ObjectWrite) -> Result<(), ObjectError> {
-        // Less than 2^63 chunks and at least NODE_MIN (2^5) entries in every closed node but the last
-        // of a level: MAX_NODE_LEVEL is out of reach.
+        // There are fewer than 2^63 chunks, and every closed node has at least NODE_MIN (2^5)
+        // entries, except the last one of a level. So no level reaches MAX_NODE_LEVEL.
         let entries = &mut self.open[level];
         let id = objects.put(ObjectType::List, &encode(level as u8, entries))?;
         let len = size(entries);
@@ -210,28 +210,30 @@ impl ListBuilder {
 
 /// The chunks of a blob in order: `(offset in the file, chunk, length)`.
 ///
-/// Nodes are read as they are reached. After an error there is nothing more. An empty file has one
-/// chunk, that of no bytes.
+/// It reads each node when it reaches it, and ends after an error. An empty file has one chunk, the
+/// empty one.
 pub struct BlobChunks<'a> {
     objects: &'a dyn ObjectRead,
     /// The blob, until its root has been read.
     start: Option<Blob>,
-    /// What is left of the nodes on the way down, with their levels.
+    /// The remaining entries of the nodes on the way down, with their levels.
     stack: Vec<(u8, std::vec::IntoIter<ListEntry>)>,
-    /// Where the next entry begins.
+    /// Offset of the next entry in the file.
     offset: u64,
-    /// Bytes to pass over before the first chunk returned.
+    /// Bytes to skip before the first chunk that is returned.
     skip: u64,
 }
 
 impl<'a> BlobChunks<'a> {
-    /// All chunks of `blob`.
+    /// Returns all chunks of `blob`.
     pub fn new(objects: &'a dyn ObjectRead, blob: Blob) -> BlobChunks<'a> {
         BlobChunks::starting_at(objects, blob, 0)
     }
 
-    /// The chunks from the one that holds the byte at `offset`; none when the blob ends before it.
-    /// Reads no node that lies wholly before.
+    /// Returns the chunks from the one that contains the byte at `offset`; none if the blob ends
+    /// before it.
+    ///
+    /// Does not read nodes that lie completely before `offset`.
     pub fn starting_at(objects: &'a dyn ObjectRead, blob: Blob, offset: u64) -> BlobChunks<'a> {
         BlobChunks {
             objects,
@@ -273,7 +275,7 @@ impl<'a> BlobChunks<'a> {
         Ok(None)
     }
 
-    /// Reads a node and holds it against what refers to it; without a level it is a root.
+    /// Reads a node and compares it with the entry that refers to it. No `level` means the root.
     fn descend(&mut self, id: ObjectId, len: u64, level: Option<u8>) -> Result<(), ObjectError> {
         let ty = ObjectType::List;
         let damaged = |why: String| ObjectError::Damaged { id, ty, why };
@@ -349,7 +351,7 @@ mod tests {
         ListNode::decode(&bytes).expect("valid").level
     }
 
-    /// An id with a boundary hash of choice.
+    /// Returns an id with the boundary hash `low`.
     fn id_with(low: u32, rest: u8) -> ObjectId {
         let mut bytes = [rest; 32];
         bytes[..4].copy_from_slice(&low.to_le_bytes());
@@ -421,7 +423,7 @@ mod tests {
     fn lists_are_a_function_of_the_chunk_sequence() {
         let (mut first, mut second) = (MemObjects::default(), MemObjects::default());
         let entries = entries(3_000);
-        // What else the store holds, and in which order it came, must not matter.
+        // The other content of the store and the order of its arrival must not matter.
         build(&entries[1_000..], &mut second);
         assert_eq!(build(&entries, &mut first), build(&entries, &mut second));
         let mut swapped = entries.clone();
@@ -450,7 +452,7 @@ mod tests {
 
     #[test]
     fn equal_chunks_make_a_flat_list_of_few_nodes() {
-        // Once with a boundary after every entry, once without any.
+        // First with a boundary after every entry, then without any boundary.
         for low in [0, 1] {
             let mut objects = MemObjects::default();
             let chunk = id_with(low, 7);
@@ -513,7 +515,7 @@ mod tests {
         );
     }
 
-    /// The complaint about a list whose root and one child are given.
+    /// Returns the error for a list with the given root and one child.
     fn complaint(child: &ListNode, stated: u64, root_level: u8, size: u64) -> String {
         let mut objects = MemObjects::default();
         let id = objects

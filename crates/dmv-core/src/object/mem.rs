@@ -1,7 +1,7 @@
-//! Objects kept in memory, with counters.
+//! An object store in memory, with counters.
 //!
-//! For tests and for trees that are built to be looked at and thrown away. Shared by reference:
-//! `&MemObjects` writes as well.
+//! It is for tests, and for trees that are built only to be examined. A shared reference
+//! (`&MemObjects`) can write, too.
 
 use super::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
 use crate::hash::ObjectId;
@@ -20,17 +20,17 @@ pub struct MemObjects {
 }
 
 impl MemObjects {
-    /// A store with nothing in it.
+    /// Returns an empty store.
     pub fn new() -> MemObjects {
         MemObjects::default()
     }
 
-    /// How many objects were asked for since the last reset, found or not.
+    /// Returns how many reads there were since the last reset, of present and absent objects.
     pub fn reads(&self) -> u64 {
         self.reads.load(Ordering::Relaxed)
     }
 
-    /// How many objects were put since the last reset that were not there before.
+    /// Returns how many new objects were stored since the last reset.
     pub fn new_puts(&self) -> u64 {
         self.new_puts.load(Ordering::Relaxed)
     }
@@ -41,29 +41,29 @@ impl MemObjects {
         self.new_puts.store(0, Ordering::Relaxed);
     }
 
-    /// How many objects are kept.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.lock().len()
     }
 
-    /// Whether nothing is kept.
+    /// Returns whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
 
-    /// Every object kept, by type and id.
+    /// Returns the type and id of every object.
     pub fn ids(&self) -> Vec<(ObjectType, ObjectId)> {
         let mut ids: Vec<_> = self.lock().keys().copied().collect();
         ids.sort_unstable();
         ids
     }
 
-    /// Forgets one object; `true` when it was there.
+    /// Removes one object. Returns whether it was present.
     pub fn remove(&self, ty: ObjectType, id: &ObjectId) -> bool {
         self.lock().remove(&(ty, *id)).is_some()
     }
 
-    /// Keeps `bytes` as an object of type `ty`, through a shared reference.
+    /// Stores `bytes` as an object of type `ty`, through a shared reference.
     pub fn insert(&self, ty: ObjectType, bytes: &[u8]) -> ObjectId {
         let id = ty.id_of(bytes);
         self.lock().entry((ty, id)).or_insert_with(|| {
@@ -74,7 +74,7 @@ impl MemObjects {
     }
 
     fn lock(&self) -> MutexGuard<'_, Objects> {
-        // Each change of the map is one call, so a panic elsewhere cannot have left it half made.
+        // Each change of the map is one call, so a panic elsewhere cannot leave it half made.
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,9 +1,9 @@
-//! The five objects: their values, their one encoding, their ids.
+//! The five object types: their values, their single encoding, their ids.
 //!
-//! docs/format/objects.md is the authority. Values here are always valid: a decoder rejects
-//! everything that an encoder would not have written, and names are checked when a tree is
-//! decoded. Nothing here knows where objects are kept: they are read through [`ObjectRead`] and
-//! handed on through [`ObjectWrite`].
+//! docs/format/objects.md specifies them. Values are always valid: a decoder rejects every encoding
+//! that no encoder writes, and it checks names when it decodes a tree. The module does not know
+//! where objects are stored: it reads them through [`ObjectRead`] and writes them through
+//! [`ObjectWrite`]. It uses `escape`, `hash` and `limits` only; every room above uses it.
 
 pub mod boundary;
 pub mod codec;
@@ -21,24 +21,24 @@ use crate::hash::{ObjectId, chunk_id, derived_id};
 use codec::{DecodeError, EncodeError};
 use std::sync::Arc;
 
-/// What an object is. The numbers are part of the format.
+/// The type of an object. The numbers are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum ObjectType {
-    /// Raw bytes of a file.
+    /// A piece of a file's content, as raw bytes.
     Chunk = 1,
-    /// Node of a file's list of chunks.
+    /// A node of a file's list of chunks.
     List = 2,
-    /// Node of a directory.
+    /// A node of a directory's tree.
     Tree = 3,
-    /// A merge's open question.
+    /// The open question of a merge.
     Conflict = 4,
-    /// A state of the whole tree, with its history.
+    /// A state of the complete tree, with its history.
     Commit = 5,
 }
 
 impl ObjectType {
-    /// The type with this number, if there is one.
+    /// Returns the type with this number; `None` if there is none.
     pub fn from_number(number: u8) -> Option<ObjectType> {
         use ObjectType::{Chunk, Commit, Conflict, List, Tree};
         [Chunk, List, Tree, Conflict, Commit]
@@ -46,7 +46,7 @@ impl ObjectType {
             .find(|ty| *ty as u8 == number)
     }
 
-    /// The id that `bytes` have as an object of this type.
+    /// Returns the id of `bytes` as an object of this type.
     pub fn id_of(self, bytes: &[u8]) -> ObjectId {
         match self {
             ObjectType::Chunk => chunk_id(bytes),
@@ -57,7 +57,7 @@ impl ObjectType {
         }
     }
 
-    /// What an object of this type refers to, by its bytes.
+    /// Returns the objects that an object with these `bytes` refers to.
     pub fn links(self, bytes: &[u8]) -> Result<Vec<(ObjectType, ObjectId)>, DecodeError> {
         let blob = |kind, is_list| match kind {
             tree::Kind::Directory => ObjectType::Tree,
@@ -97,8 +97,8 @@ impl ObjectType {
         })
     }
 
-    /// Checks bytes from a stranger as far as they alone can be checked: limits, encoding, names,
-    /// and where a tree node ends.
+    /// Checks bytes from a peer as far as they can be checked alone: limits, encoding, names, and
+    /// the end of a tree node.
     pub fn check(self, bytes: &[u8]) -> Result<(), DecodeError> {
         let fail = |what| Err(DecodeError { what, at: 0 });
         match self {
@@ -112,7 +112,7 @@ impl ObjectType {
         }
     }
 
-    /// The word for this type in messages.
+    /// Returns the word for this type in messages.
     pub fn word(self) -> &'static str {
         match self {
             ObjectType::Chunk => "chunk",
@@ -124,45 +124,45 @@ impl ObjectType {
     }
 }
 
-/// Why an object could not be had.
+/// Why an object could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
-    /// Not stored here, though something else refers to it.
+    /// The object is not stored here, though another object refers to it.
     #[error("{} {id} is not in this repository", ty.word())]
     Missing {
-        /// The object wanted.
+        /// The id of the object.
         id: ObjectId,
         /// Its type.
         ty: ObjectType,
     },
-    /// Stored, but its bytes are wrong.
+    /// The object is stored, but its bytes are wrong.
     #[error("{} {id} is damaged: {why}", ty.word())]
     Damaged {
-        /// The object wanted.
+        /// The id of the object.
         id: ObjectId,
         /// Its type.
         ty: ObjectType,
-        /// What was found.
+        /// The fault that was found.
         why: String,
     },
-    /// Stored, in a version that this program does not know.
+    /// The object is stored in a version that this program does not know.
     #[error("{} {id} has a format newer than this dmv knows", ty.word())]
     TooNew {
-        /// The object wanted.
+        /// The id of the object.
         id: ObjectId,
         /// Its type.
         ty: ObjectType,
     },
-    /// A value that the format cannot hold was to be written.
+    /// The value to write has no encoding in the format.
     #[error(transparent)]
     Unencodable(#[from] EncodeError),
-    /// The store could not answer.
+    /// The store failed.
     #[error(transparent)]
     Store(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl ObjectError {
-    /// Bytes stored under `id` that do not decode.
+    /// Returns the error for bytes that are stored under `id` and do not decode.
     pub fn undecodable(ty: ObjectType, id: &ObjectId, error: DecodeError) -> ObjectError {
         if error.is_too_new() {
             return ObjectError::TooNew { id: *id, ty };
@@ -177,27 +177,29 @@ impl ObjectError {
 
 /// Reads objects by id.
 pub trait ObjectRead: Sync {
-    /// The verified bytes of an object.
+    /// Returns the verified bytes of an object.
     ///
-    /// `Ok(None)`: not stored here, which is normal in a partial repository. Bytes that do not
-    /// hash to `id` are [`ObjectError::Damaged`], never returned.
+    /// `Ok(None)` means that the object is not stored here, which is normal in a partial
+    /// repository. Bytes that do not hash to `id` are never returned; they are
+    /// [`ObjectError::Damaged`].
     fn read(&self, ty: ObjectType, id: &ObjectId) -> Result<Option<Arc<[u8]>>, ObjectError>;
 
-    /// Whether an object is stored here; its bytes may not have been looked at.
+    /// Returns whether an object is stored here. Its bytes may not have been checked.
     fn holds(&self, ty: ObjectType, id: &ObjectId) -> Result<bool, ObjectError> {
         Ok(self.read(ty, id)?.is_some())
     }
 
-    /// Like [`read`](Self::read), with absence as [`ObjectError::Missing`].
+    /// Like [`read`](Self::read), but fails with [`ObjectError::Missing`] if the object is not
+    /// stored here.
     fn require(&self, ty: ObjectType, id: &ObjectId) -> Result<Arc<[u8]>, ObjectError> {
         self.read(ty, id)?
             .ok_or(ObjectError::Missing { id: *id, ty })
     }
 }
 
-/// Takes new objects in.
+/// Stores new objects.
 pub trait ObjectWrite {
-    /// Keeps `bytes` as an object of type `ty` and returns its id. Keeping an object that is there
-    /// already costs nothing.
+    /// Stores `bytes` as an object of type `ty` and returns its id. Storing an object again costs
+    /// nothing.
     fn put(&mut self, ty: ObjectType, bytes: &[u8]) -> Result<ObjectId, ObjectError>;
 }

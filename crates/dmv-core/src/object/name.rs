@@ -1,8 +1,10 @@
-//! Names: the components of paths, checked once and safe from then on.
+//! Names: the components of paths. They are checked once, when they are made, and are safe from
+//! then on.
 //!
-//! docs/format/objects.md, "Names", says what is rejected everywhere. The rules hold on every
-//! platform, because a tree made on one is checked out on another. What is merely awkward elsewhere
-//! is asked about with [`portability`]; which names meet on some file system, with [`fold_key`].
+//! docs/format/objects.md, "Names", lists what is rejected. The rules are the same on every
+//! platform, because a tree made on one platform is checked out on another. [`portability`] reports
+//! names that are merely awkward on other systems. [`fold_key`] shows which names are equal on some
+//! file system.
 
 pub use super::path::RepoPath;
 pub use super::portable::{fold_key, portability};
@@ -11,34 +13,34 @@ pub use crate::escape::escape;
 use crate::limits::MAX_NAME_BYTES;
 use std::fmt;
 
-/// Why bytes are no name, or no path.
+/// Why bytes are not a valid name or path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.why())]
 pub enum NameError {
-    /// No bytes at all.
+    /// The name has no bytes.
     Empty,
-    /// More than [`MAX_NAME_BYTES`].
+    /// The name is longer than [`MAX_NAME_BYTES`].
     TooLong,
-    /// `.` or `..`.
+    /// The name is `.` or `..`.
     Dots,
-    /// Holds `/`.
+    /// The name contains `/`.
     Separator,
-    /// Holds a NUL byte.
+    /// The name contains a NUL byte.
     Nul,
-    /// Some file system takes it for a control directory.
+    /// Some file system treats the name as a control directory.
     Control,
-    /// The short form of a control directory.
+    /// The name is the short form (8.3) of a control directory.
     ShortForm,
-    /// With `\` as a separator it leads upwards or into a control directory.
+    /// With `\` as a separator, the name leads upwards or into a control directory.
     Backslash,
-    /// A path of more than [`MAX_PATH_BYTES`](crate::limits::MAX_PATH_BYTES).
+    /// The path is longer than [`MAX_PATH_BYTES`](crate::limits::MAX_PATH_BYTES).
     PathTooLong,
-    /// A path of more than [`MAX_PATH_DEPTH`](crate::limits::MAX_PATH_DEPTH) components.
+    /// The path has more than [`MAX_PATH_DEPTH`](crate::limits::MAX_PATH_DEPTH) components.
     PathTooDeep,
 }
 
 impl NameError {
-    /// The reason in words.
+    /// Returns the reason in words.
     pub fn why(self) -> &'static str {
         match self {
             NameError::Empty => "a name is empty",
@@ -72,7 +74,7 @@ impl SafeName {
     }
 }
 
-/// A name that has passed [`check_name`], where it stands in some bytes. Ordered by bytes.
+/// A name that has passed [`check_name`], borrowed from other bytes. Ordered by bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NameRef<'a>(&'a [u8]);
 
@@ -88,7 +90,7 @@ impl<'a> NameRef<'a> {
         self.0
     }
 
-    /// A copy.
+    /// Returns a copy.
     pub fn to_name(self) -> SafeName {
         SafeName(self.0.into())
     }
@@ -114,8 +116,8 @@ impl fmt::Debug for SafeName {
 
 /// Bytes that never occur in a name.
 const BAD: u8 = 1;
-/// Bytes without which a name that does not begin with a dot is certainly harmless: `\` and `~`,
-/// and the first bytes of the ignorable code points, behind which a dot may hide.
+/// Bytes that a dangerous name contains unless it begins with a dot: `\`, `~`, and the first bytes
+/// of the ignorable code points, which may precede a dot.
 const SUSPECT: u8 = 2;
 
 const CLASS: [u8; 256] = {
@@ -129,7 +131,7 @@ const CLASS: [u8; 256] = {
     class
 };
 
-/// Says whether `name` may stand in a tree. Allocates nothing.
+/// Checks whether `name` may stand in a tree. Allocates no memory.
 pub fn check_name(name: &[u8]) -> Result<(), NameError> {
     if name.is_empty() {
         return Err(NameError::Empty);
@@ -161,13 +163,14 @@ pub fn check_name(name: &[u8]) -> Result<(), NameError> {
     }
 }
 
-/// The control directories themselves, which a walk skips without a word. Everything else that
-/// [`check_name`] refuses is worth a report.
+/// Returns whether `name` is a control directory that a walk skips silently.
+///
+/// Every other name that [`check_name`] refuses is worth a report.
 pub fn is_control_name(name: &[u8]) -> bool {
     name == b".dmv" || name == b".git"
 }
 
-/// Checks what is left of a component after what some file system ignores has been taken away.
+/// Checks a component after removing what some file system ignores.
 fn check_reduced(component: &[u8]) -> Result<(), NameError> {
     let mut buffer = [0; MAX_NAME_BYTES];
     let mut len = 0;
@@ -193,16 +196,16 @@ fn check_reduced(component: &[u8]) -> Result<(), NameError> {
     }
 }
 
-/// Whether a lower-case name is that of a control directory.
+/// Returns whether a lower-case name is that of a control directory.
 pub(super) fn is_control_directory(name: &[u8]) -> bool {
     matches!(name, b".dmv" | b".git" | b".hg" | b".svn" | b".jj")
 }
 
-/// Length in bytes of the ignorable code point that `bytes` begin with, or 0.
+/// Returns the length in bytes of the ignorable code point at the start of `bytes`, or 0.
 fn ignorable_prefix(bytes: &[u8]) -> usize {
     match bytes {
-        // U+200B..U+200F, U+202A..U+202E; U+2060..U+206F; U+FEFF. These compare the encoded form, so
-        // that a name that is not UTF-8 elsewhere gets no way around them.
+        // U+200B..U+200F and U+202A..U+202E; U+2060..U+206F; U+FEFF. The encoded forms are
+        // compared, so that a name that is not UTF-8 elsewhere does not escape the rule.
         [0xe2, 0x80, 0x8b..=0x8f | 0xaa..=0xae, ..]
         | [0xe2, 0x81, 0xa0..=0xaf, ..]
         | [0xef, 0xbb, 0xbf, ..] => 3,
@@ -231,7 +234,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The rules again, as docs/format/objects.md words them, without a fast path.
+    /// The rules again, as docs/format/objects.md states them, without a fast path.
     fn check_slowly(name: &[u8]) -> bool {
         let bad = |part: &[u8]| part == b".." || check_reduced(part).is_err();
         !name.is_empty()

@@ -5,19 +5,20 @@ use crate::limits::{MAX_PATH_BYTES, MAX_PATH_DEPTH};
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A path from the root of a tree. Without components it is the root itself.
+/// A path from the root of a tree. The path without components is the root itself.
 ///
-/// The order is that of a walk: component by component, a directory right before what it holds.
+/// Paths are ordered as a walk visits them: component by component, each directory right before its
+/// content.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct RepoPath(Vec<u8>);
 
 impl RepoPath {
-    /// The root.
+    /// Returns the root.
     pub const fn root() -> RepoPath {
         RepoPath(Vec::new())
     }
 
-    /// Checks and copies a path. No bytes give the root; a slash only ever stands between names.
+    /// Checks and copies a path. No bytes give the root. A slash may stand only between names.
     pub fn parse(path: &[u8]) -> Result<RepoPath, NameError> {
         if path.len() > MAX_PATH_BYTES {
             return Err(NameError::PathTooLong);
@@ -35,13 +36,13 @@ impl RepoPath {
         Ok(RepoPath(path.to_vec()))
     }
 
-    /// Appends a component. On an error, which only a limit can be, the path is as before.
+    /// Appends a component. Fails only if a limit is exceeded, and then leaves the path unchanged.
     pub fn push(&mut self, name: &SafeName) -> Result<(), NameError> {
         let slash = usize::from(!self.is_root());
         if self.0.len() + slash + name.as_bytes().len() > MAX_PATH_BYTES {
             return Err(NameError::PathTooLong);
         }
-        // With `n` bytes there are at most n / 2 + 1 components: most paths need no count.
+        // A path of `n` bytes has at most n / 2 + 1 components, so most paths need no count.
         if self.0.len() / 2 + 1 >= MAX_PATH_DEPTH && self.depth() >= MAX_PATH_DEPTH {
             return Err(NameError::PathTooDeep);
         }
@@ -52,14 +53,14 @@ impl RepoPath {
         Ok(())
     }
 
-    /// Takes the last component away; `false` at the root.
+    /// Removes the last component. Returns `false` at the root.
     pub fn pop(&mut self) -> bool {
         let at_root = self.is_root();
         self.0.truncate(self.parent_len());
         !at_root
     }
 
-    /// A copy with one more component.
+    /// Returns a copy with one more component.
     pub fn join(&self, name: &SafeName) -> Result<RepoPath, NameError> {
         let mut path = RepoPath(Vec::with_capacity(self.0.len() + 1 + name.as_bytes().len()));
         path.0.extend_from_slice(&self.0);
@@ -67,28 +68,28 @@ impl RepoPath {
         Ok(path)
     }
 
-    /// The path without its last component; `None` for the root.
+    /// Returns the path without its last component; `None` for the root.
     pub fn parent(&self) -> Option<RepoPath> {
         (!self.is_root()).then(|| RepoPath(self.0[..self.parent_len()].to_vec()))
     }
 
-    /// The last component; `None` for the root.
+    /// Returns the last component; `None` for the root.
     pub fn file_name(&self) -> Option<&[u8]> {
         self.components().next_back()
     }
 
-    /// The components from the root on.
+    /// Returns the components, starting at the root.
     pub fn components(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
         let parts = (!self.is_root()).then(|| self.0.split(|b| *b == b'/'));
         parts.into_iter().flatten()
     }
 
-    /// Number of components.
+    /// Returns the number of components.
     pub fn depth(&self) -> usize {
         self.components().count()
     }
 
-    /// Whether this path is `prefix` or lies under it.
+    /// Returns whether this path is `prefix` or lies below it.
     pub fn starts_with(&self, prefix: &RepoPath) -> bool {
         match self.0.strip_prefix(&prefix.0[..]) {
             Some([] | [b'/', ..]) => true,
@@ -97,7 +98,7 @@ impl RepoPath {
         }
     }
 
-    /// The path's bytes, without a slash at either end.
+    /// Returns the path's bytes, without a slash at either end.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -120,8 +121,8 @@ impl From<&SafeName> for RepoPath {
 
 impl Ord for RepoPath {
     fn cmp(&self, other: &RepoPath) -> Ordering {
-        // Comparing components is comparing bytes with the slash below every byte of a name. A name
-        // holds no NUL, so NUL can stand for it.
+        // To compare by components, compare bytes with the slash below every byte of a name. Names
+        // contain no NUL, so the slash gets its rank.
         let rank = |b: &u8| if *b == b'/' { 0 } else { *b };
         self.0.iter().map(rank).cmp(other.0.iter().map(rank))
     }

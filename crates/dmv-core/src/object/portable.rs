@@ -1,19 +1,20 @@
-//! What other systems make of a name.
+//! How other systems treat a name.
 //!
-//! None of this decides what a tree may hold; that is [`check_name`](super::name::check_name).
-//! These are the answers for whoever asked for portable names, and for a checkout that must not
-//! write two names over each other.
+//! These functions do not decide what a tree may contain; [`check_name`](super::name::check_name)
+//! does. They serve users who ask for portable names, and a checkout, which must not write two
+//! names over each other.
 
 use super::name::is_control_directory;
 use crate::escape::{is_hidden, is_ignorable};
 use unicode_normalization::UnicodeNormalization;
 
-/// Files that other tools read as their configuration, some of them to run commands from it.
+/// Files that other tools read as their configuration. Some of these tools run commands from it.
 const CONFIG_NAMES: [&str; 4] = [".gitmodules", ".gitattributes", ".envrc", ".vscode"];
 
-/// Says whether the common desktop systems take `name` as it is, and what stands in the way.
+/// Checks whether the common desktop systems accept `name` as it is. The error is the reason
+/// against it.
 ///
-/// To be asked about names that have passed [`check_name`](super::name::check_name).
+/// The name must have passed [`check_name`](super::name::check_name).
 pub fn portability(name: &[u8]) -> Result<(), &'static str> {
     let Ok(text) = std::str::from_utf8(name) else {
         return Err("is not UTF-8");
@@ -33,7 +34,7 @@ pub fn portability(name: &[u8]) -> Result<(), &'static str> {
     if text.chars().any(is_hidden) {
         return Err("holds an invisible character");
     }
-    // What the eye sees: width, superscripts and other styles do not count.
+    // Compare what a person sees: width, superscripts and other styles do not count.
     let seen: String = text.nfkc().flat_map(char::to_lowercase).collect();
     if is_device(&seen) {
         return Err("names a device on Windows");
@@ -47,7 +48,7 @@ pub fn portability(name: &[u8]) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Whether a lower-case name is that of a Windows device, whatever its extension.
+/// Returns whether a lower-case name is that of a Windows device, with any extension.
 fn is_device(name: &str) -> bool {
     let stem = name
         .split('.')
@@ -57,17 +58,17 @@ fn is_device(name: &str) -> bool {
     if matches!(stem, "con" | "prn" | "aux" | "nul" | "conin$" | "conout$") {
         return true;
     }
-    // Superscript digits count as well; they are plain digits by now.
+    // Windows also accepts superscript digits. They have become plain digits by now.
     let port = stem
         .strip_prefix("com")
         .or_else(|| stem.strip_prefix("lpt"));
     port.is_some_and(|n| n.len() == 1 && n.as_bytes()[0].is_ascii_digit())
 }
 
-/// A key that two names share when some common file system takes them for one.
+/// Returns a key that is equal for two names if some common file system treats them as one.
 ///
-/// Ignores case (with the full foldings, such as ß and ss), Unicode normalisation, ignorable code
-/// points, and dots and spaces at the end. Bytes that are not UTF-8 count as they are.
+/// The key ignores case (with full foldings, such as ß and ss), Unicode normalisation, ignorable
+/// code points, and dots and spaces at the end. Bytes that are not UTF-8 count as they are.
 pub fn fold_key(name: &[u8]) -> Vec<u8> {
     let mut key = if name.is_ascii() {
         name.to_ascii_lowercase()
@@ -87,11 +88,12 @@ pub fn fold_key(name: &[u8]) -> Vec<u8> {
     key
 }
 
-/// Full case folding, by way of upper case: that is what takes ß and ẞ to ss, ſ to s, ς to σ.
+/// Folds the case of `c` completely, by way of upper case: ß and ẞ become ss, ſ becomes s, ς
+/// becomes σ.
 fn fold(c: char) -> impl Iterator<Item = char> {
     let lower = c.to_lowercase();
     lower.flat_map(|c| {
-        // Dotless i shares its upper case with i, yet is a letter of its own.
+        // Dotless i has the same upper case as i, but it is a letter of its own.
         let (own, upper) = match c {
             'ı' => (Some(c), None),
             c => (None, Some(c.to_uppercase().flat_map(char::to_lowercase))),

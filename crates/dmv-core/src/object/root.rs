@@ -1,31 +1,32 @@
-//! Parts of commits that are named by themselves: what a command lacks, what a peer is asked for.
+//! Parts of commits that are requested by their own id: content that a command lacks, and content
+//! that is requested from a peer.
 
 use super::list::{Blob, BlobChunks};
 use super::tree::{Kind, TreeEntry};
 use super::{ObjectError, ObjectRead, ObjectType};
 use crate::hash::ObjectId;
 
-/// Something below a commit that is wanted for itself, by its id.
+/// Content below a commit that is wanted by its own id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Root {
-    /// One object, without what it refers to.
+    /// One object, without the objects that it refers to.
     Object(ObjectType, ObjectId),
     /// A file's content.
     Blob(Blob),
-    /// A directory with all under it.
+    /// A directory with everything below it.
     Directory {
         /// Its tree.
         tree: ObjectId,
-        /// Bytes under it.
+        /// Bytes below it.
         bytes: u64,
-        /// Files under it.
+        /// Number of files below it.
         files: u64,
     },
 }
 
 impl Root {
-    /// What an entry stands for: a directory with all under it, a file's content. Of a conflict
-    /// only what it asks.
+    /// Returns the content of an entry: a directory with everything below it, or a file's content.
+    /// For a conflict this is only the conflict object, without the content of its terms.
     pub fn of(entry: &TreeEntry) -> Root {
         match entry.kind {
             Kind::Directory => Root::Directory {
@@ -42,7 +43,7 @@ impl Root {
         }
     }
 
-    /// The object that everything else of it hangs on.
+    /// Returns the id of the object from which everything else of it is reached.
     pub fn id(&self) -> ObjectId {
         match self {
             Root::Object(_, id) | Root::Directory { tree: id, .. } => *id,
@@ -51,16 +52,16 @@ impl Root {
     }
 }
 
-/// Something that is needed and not here, or not all of it.
+/// Content that a command needs and that is absent, wholly or in part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lack {
-    /// Where a commit has it, from the root; empty where that is not known.
+    /// A path of it in a commit, from the root; empty if unknown.
     pub path: Vec<u8>,
     /// What it is.
     pub root: Root,
 }
 
-/// Whether all chunks of a blob are stored. Their bytes are not looked at.
+/// Returns whether all chunks of a blob are stored. Does not read their bytes.
 pub fn has_blob(reader: &dyn ObjectRead, blob: Blob) -> Result<bool, ObjectError> {
     for chunk in BlobChunks::new(reader, blob) {
         match chunk {

@@ -8,39 +8,39 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// What names every path.
+/// The pattern that names every path.
 const ALL: &[u8] = b"**";
 
-/// A pattern, taken apart.
+/// A parsed pattern.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
-    /// Whether what it names is left out.
+    /// Whether it excludes the paths that it names.
     pub excludes: bool,
     /// Whether it names directories only.
     pub dir_only: bool,
     parts: Vec<Part>,
-    /// `!` and the canonical form of what comes after it.
+    /// `!` and the canonical form of the pattern without its own `!`.
     line: Vec<u8>,
 }
 
 /// One component of a pattern.
 #[derive(Clone, Debug)]
 enum Part {
-    /// Just this name.
+    /// Exactly this name.
     Name(Box<[u8]>),
-    /// Any name that fits.
+    /// Any name that matches.
     Glob(GlobMatcher),
-    /// `**`: any number of names, also none.
+    /// `**`: any number of names, or none.
     AnyDepth,
 }
 
-/// Which parts of a pattern may come next on a path: bit `n` stands for part `n`, and the bit after
-/// the last one for the end.
+/// The parts of a pattern that may come next on a path. Bit `n` stands for part `n`, and the bit
+/// after the last part for the end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Positions(u64);
 
 impl Pattern {
-    /// Takes a pattern apart. Nothing is trimmed, and `#` begins no comment.
+    /// Parses a pattern. Nothing is trimmed, and `#` does not begin a comment.
     pub(super) fn parse(given: &[u8]) -> Result<Pattern, SubsetError> {
         let fail = |why: &str| SubsetError::Pattern {
             pattern: escape(given).to_string(),
@@ -89,7 +89,7 @@ impl Pattern {
                     false => parts.insert(0, Part::AnyDepth),
                 }
             }
-            // `a/**` names what is in `a`, not `a`.
+            // `a/**` names the content of `a`, not `a` itself.
             if matches!(parts.last(), Some(Part::AnyDepth)) {
                 parts.push(Part::parse(b"*").map_err(|why| fail(&why))?);
             }
@@ -109,7 +109,7 @@ impl Pattern {
         })
     }
 
-    /// The canonical form.
+    /// Returns the canonical form.
     pub(super) fn text(&self) -> &[u8] {
         match self.excludes {
             true => &self.line,
@@ -117,17 +117,18 @@ impl Pattern {
         }
     }
 
-    /// Whether it names every path.
+    /// Returns whether it names every path.
     pub(super) fn is_all(&self) -> bool {
         self.line[1..] == *ALL
     }
 
-    /// Whether both name the same paths by their text, whether they take them in or leave them out.
+    /// Returns whether both patterns have the same text apart from `!`, so that they name the same
+    /// paths.
     pub(super) fn names_same(&self, other: &Pattern) -> bool {
         self.line == other.line
     }
 
-    /// Whether the other pattern's one path lies below this one's.
+    /// Returns whether both patterns name one path each, and the other path lies below this one.
     pub(super) fn covers(&self, other: &Pattern) -> bool {
         match (self.path(), other.path()) {
             (Some(own), Some(other)) => other
@@ -137,13 +138,13 @@ impl Pattern {
         }
     }
 
-    /// The one path that it names; `None` of one with wildcards.
+    /// Returns the single path that the pattern names; `None` if it has wildcards.
     pub(super) fn path(&self) -> Option<Vec<u8>> {
         let names: Vec<&[u8]> = self.parts.iter().filter_map(Part::name).collect();
         (names.len() == self.parts.len()).then(|| names.join(&b'/'))
     }
 
-    /// Whether it names `path` or a directory above it.
+    /// Returns whether it names `path` or a directory above it.
     pub(super) fn names(&self, path: &[u8], is_dir: bool) -> bool {
         let mut at = self.start();
         let mut names = path.split(|b| *b == b'/').peekable();
@@ -156,12 +157,13 @@ impl Pattern {
         false
     }
 
-    /// Whether it may name anything below the directory `dir`.
+    /// Returns whether it may name a path below the directory `dir`.
     pub(super) fn reaches_below(&self, dir: &[u8]) -> bool {
         self.next_parts(dir).next().is_some()
     }
 
-    /// The names below `dir` that lead on to what it may name; `None` among them: it may be any.
+    /// Returns the names in `dir` that lead to paths which the pattern may name. `None` among them
+    /// stands for any name.
     pub(super) fn next_names<'s>(&'s self, dir: &[u8]) -> impl Iterator<Item = Option<&'s [u8]>> {
         self.next_parts(dir).map(Part::name)
     }
@@ -196,7 +198,7 @@ impl Pattern {
         next
     }
 
-    /// Adds a part, and those after it that may stand for no name.
+    /// Adds a part, and the parts after it that are reached without a name.
     fn reach(&self, at: &mut Positions, number: usize) {
         let rest = &self.parts[number..];
         let skipped = rest
@@ -238,12 +240,12 @@ impl Part {
     }
 
     fn parse_glob(source: &[u8]) -> Result<Part, String> {
-        // Each of a name's bytes may be written as an escape or a short class.
+        // Each byte of a name may be written as an escape or as a short class.
         if source.len() > 4 * MAX_NAME_BYTES {
             return Err("no name is that long".to_owned());
         }
         let source = std::str::from_utf8(source).map_err(|_| "wildcards need UTF-8")?;
-        // Braces mean themselves, as in ignore files.
+        // Braces stand for themselves, as in ignore files.
         let mut text = String::with_capacity(source.len());
         let (mut in_class, mut is_escaped) = (false, false);
         for c in source.chars() {
@@ -283,7 +285,7 @@ impl Part {
     }
 }
 
-/// A name, written so that no byte of it is a wildcard.
+/// Returns a name in which no byte is a wildcard.
 fn escaped(name: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(name.len());
     for byte in name {
@@ -295,7 +297,7 @@ fn escaped(name: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A pattern, written so that a line of a file can hold it.
+/// Returns a pattern in a form that a line of a file can hold.
 fn as_line(mut pattern: Vec<u8>) -> Vec<u8> {
     let last = pattern.last().copied();
     if matches!(last, Some(b' ' | b'\r')) && trim_line(&pattern).len() < pattern.len() {
@@ -307,7 +309,7 @@ fn as_line(mut pattern: Vec<u8>) -> Vec<u8> {
     pattern
 }
 
-/// A line without its end: a carriage return, and spaces that no backslash escapes.
+/// Returns a line without its end: a carriage return, and spaces that no backslash escapes.
 pub(super) fn trim_line(line: &[u8]) -> &[u8] {
     let mut line = line;
     while let [rest @ .., b' ' | b'\r'] = line {

@@ -182,7 +182,7 @@ fn patterns_that_name_nothing_or_too_much_are_refused() {
 
 // ---- Against a simple model.
 
-/// Whether `parts` fit all of `names`, in the most obvious way.
+/// Returns whether `parts` match all of `names`, in the most obvious way.
 fn fits(parts: &[&str], names: &[&str]) -> bool {
     match (parts.split_first(), names.split_first()) {
         (None, _) => names.is_empty(),
@@ -201,7 +201,7 @@ fn fits(parts: &[&str], names: &[&str]) -> bool {
     }
 }
 
-/// Whether a pattern without `!` names `path` or a directory above it.
+/// Returns whether a pattern without `!` names `path` or a directory above it.
 fn names(pattern: &str, path: &str, is_dir: bool) -> bool {
     let body = pattern.trim_end_matches('/');
     let mut parts: Vec<&str> = body.trim_start_matches('/').split('/').collect();
@@ -245,7 +245,7 @@ fn pattern() -> impl Strategy<Value = String> {
     )
 }
 
-/// Every path of three names at most.
+/// Returns every path of at most three names.
 fn paths() -> Vec<String> {
     let mut all = vec![String::new()];
     let mut last = all.clone();

@@ -1,16 +1,16 @@
 //! The paths of several subsets together.
 //!
-//! Patterns are read in order, so that the paths of two lists are no list in general: they are kept
-//! apart, and each is asked.
+//! The order of the patterns matters in a subset, so the paths of two subsets are in general not
+//! those of one list of patterns. The subsets stay separate, and each is asked.
 
 use super::{Extent, PathSet, Subset};
 
-/// The paths that are in any of some subsets. The default is all paths.
+/// The paths that are in at least one of several subsets. The default is all paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Union(Vec<Subset>);
 
 impl Union {
-    /// The paths of `subsets`; of none at all: no path.
+    /// Returns the union of `subsets`. Without any subset it has no path.
     pub fn of(subsets: impl IntoIterator<Item = Subset>) -> Union {
         let mut parts: Vec<Subset> = Vec::new();
         for subset in subsets {
@@ -27,23 +27,26 @@ impl Union {
         }
     }
 
-    /// Whether every path is in it.
+    /// Returns whether every path is included.
     pub fn is_everything(&self) -> bool {
         self.0.iter().any(Subset::is_everything)
     }
 
-    /// The subsets, each once; never none.
+    /// Returns the subsets, each once; at least one.
     pub fn parts(&self) -> &[Subset] {
         &self.0
     }
 
-    /// Whether the entry at `path` is in it. `is_dir`: of a directory, whether it itself is.
+    /// Returns whether the entry at `path` is included. `is_dir` says that it is a directory; then
+    /// the answer is about the directory itself.
     pub fn includes(&self, path: &[u8], is_dir: bool) -> bool {
         self.0.iter().any(|subset| subset.includes(path, is_dir))
     }
 
-    /// How much of the directory `dir` is in it. Where several subsets each have a part, it is a
-    /// part, even if they make up all of it together.
+    /// Returns how much of the directory `dir` is included.
+    ///
+    /// If several subsets each include a part, the result is a part, even if together they include
+    /// all of it.
     pub fn extent(&self, dir: &[u8]) -> Extent {
         let mut extent = Extent::None;
         for subset in &self.0 {

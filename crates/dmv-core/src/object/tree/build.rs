@@ -1,4 +1,4 @@
-//! Writing a directory, entry by entry.
+//! Writing a directory, entry by entry in name order.
 
 use super::TreeEntry;
 use super::node::{frame, put_child, put_entry};
@@ -9,32 +9,32 @@ use crate::object::codec::EncodeError;
 use crate::object::name::SafeName;
 use crate::object::{ObjectError, ObjectType, ObjectWrite};
 
-/// What a finished directory is: the fields an entry or commit needs to refer to it.
+/// A finished directory: the fields with which an entry or commit refers to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeSummary {
     /// The root node.
     pub id: ObjectId,
-    /// Bytes of everything under it.
+    /// Bytes of everything below it.
     pub bytes: u64,
-    /// Files under it.
+    /// Number of files below it.
     pub files: u64,
-    /// Names in it.
+    /// Number of names in it, without those in its subdirectories.
     pub entries: u64,
 }
 
-/// The id of the empty directory.
+/// Returns the id of the empty directory.
 pub fn empty_tree_id() -> ObjectId {
     ObjectType::Tree.id_of(&frame(0, 0, &[]))
 }
 
-/// Keeps the empty directory and returns its id.
+/// Stores the empty directory and returns its id.
 pub fn put_empty_tree(writer: &mut dyn ObjectWrite) -> Result<ObjectId, ObjectError> {
     writer.put(ObjectType::Tree, &frame(0, 0, &[]))
 }
 
 /// Builds one directory from entries in name order.
 ///
-/// Holds one unfinished node per level; every other node has been handed on.
+/// It holds one unfinished node per level; it has written all other nodes.
 #[derive(Debug, Default)]
 pub struct TreeBuilder {
     levels: Vec<Level>,
@@ -49,19 +49,19 @@ struct Level {
     count: usize,
     totals: Totals,
     nodes_done: u64,
-    /// The last node finished; the root when it stays the only one.
+    /// The last finished node. If it stays the only one, it is the root.
     newest: Option<ObjectId>,
 }
 
 impl TreeBuilder {
-    /// A directory without entries.
+    /// Returns a builder of a directory without entries.
     pub fn new() -> TreeBuilder {
         TreeBuilder::default()
     }
 
-    /// Adds the next entry, whose name is greater than all before it.
+    /// Adds the next entry, whose name must be greater than all before it.
     ///
-    /// After an error the builder has to be dropped.
+    /// After an error the caller must drop the builder.
     pub fn push(
         &mut self,
         entry: &TreeEntry,
@@ -82,7 +82,7 @@ impl TreeBuilder {
         self.add(0, &entry.name, totals, writer, |out| put_entry(out, entry))
     }
 
-    /// Writes what is left and returns the directory.
+    /// Writes the unfinished nodes and returns the directory.
     pub fn finish(mut self, writer: &mut dyn ObjectWrite) -> Result<TreeSummary, ObjectError> {
         let Some(last) = self.last.take() else {
             let id = put_empty_tree(writer)?;
@@ -94,8 +94,8 @@ impl TreeBuilder {
                 self.close(level, &last, writer)?;
             }
             let done = &self.levels[level];
-            // The first level with a single node ends in the root. The level above was begun if
-            // that node was full, and is forgotten.
+            // The first level with a single node ends in the root. If that node was full, a level
+            // above was begun; it is dropped.
             if let (1, Some(id)) = (done.nodes_done, done.newest) {
                 return Ok(self.summary(id));
             }
@@ -112,7 +112,7 @@ impl TreeBuilder {
         }
     }
 
-    /// Adds one item to a level, and ends the node there if the item says so.
+    /// Adds one item to a level, and ends the node there if the boundary rule says so.
     fn add(
         &mut self,
         level: usize,
@@ -136,7 +136,7 @@ impl TreeBuilder {
         Ok(())
     }
 
-    /// Writes a level's open node and adds it to the level above.
+    /// Writes the open node of a level and adds it to the level above.
     fn close(
         &mut self,
         level: usize,
@@ -158,7 +158,7 @@ impl TreeBuilder {
         open.totals = Totals::default();
         open.nodes_done += 1;
         open.newest = Some(id);
-        // Recursion is as deep as the tree has levels: at most five for `MAX_DIR_ENTRIES`.
+        // The recursion is as deep as the tree has levels: at most five for `MAX_DIR_ENTRIES`.
         self.add_child(level + 1, &child, writer)
     }
 

@@ -1,4 +1,4 @@
-//! Reading a directory: in order, or one name.
+//! Reading a directory: all entries in order, or one name.
 
 use super::node::{Node, read_bytes};
 use super::parts::Child;
@@ -10,10 +10,10 @@ use crate::object::name::{NameRef, RepoPath, SafeName};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use std::vec;
 
-/// A place in a directory, with the nodes on the way to it.
+/// A position in a directory, with the nodes that lead to it.
 ///
-/// What comes next is an entry, or a node that has not been read yet and can be skipped. Each node
-/// read is compared with what its parent said.
+/// The next item is an entry, or a node that has not been read yet and can be skipped. Each node is
+/// compared with what its parent records about it when it is read.
 pub(crate) struct Cursor<'r> {
     reader: &'r dyn ObjectRead,
     stack: Vec<Frame>,
@@ -22,7 +22,7 @@ pub(crate) struct Cursor<'r> {
 struct Frame {
     level: u8,
     rest: Rest,
-    /// The last name before the rest, if this or a node above knows it.
+    /// The last name before the remaining part, if this node or one above it knows it.
     after: Option<SafeName>,
 }
 
@@ -31,9 +31,9 @@ enum Rest {
     Inner(vec::IntoIter<Child>),
 }
 
-/// What comes next at a [`Cursor`].
+/// The next item at a [`Cursor`].
 pub(crate) enum Peek<'a> {
-    /// Nothing: the directory is over.
+    /// Nothing: the end of the directory.
     End,
     /// A node of this level that has not been read.
     Node(u8, &'a Child),
@@ -42,7 +42,7 @@ pub(crate) enum Peek<'a> {
 }
 
 impl<'r> Cursor<'r> {
-    /// At the start of the directory `id`.
+    /// Returns a cursor at the start of the directory `id`.
     pub(crate) fn open(
         reader: &'r dyn ObjectRead,
         id: &ObjectId,
@@ -54,7 +54,7 @@ impl<'r> Cursor<'r> {
         })
     }
 
-    /// At the end of no directory.
+    /// Returns a cursor at the end of an empty listing.
     pub(crate) fn nowhere(reader: &'r dyn ObjectRead) -> Cursor<'r> {
         Cursor {
             reader,
@@ -62,7 +62,7 @@ impl<'r> Cursor<'r> {
         }
     }
 
-    /// What comes next.
+    /// Returns the next item.
     pub(crate) fn peek(&mut self) -> Peek<'_> {
         while self.stack.last().is_some_and(Frame::is_over) {
             self.stack.pop();
@@ -76,7 +76,7 @@ impl<'r> Cursor<'r> {
         }
     }
 
-    /// Takes the entry that comes next; `None` when it is a node or the end.
+    /// Returns the next entry and moves past it; `None` at a node or at the end.
     pub(crate) fn take_entry(&mut self) -> Option<TreeEntry> {
         match &mut self.stack.last_mut()?.rest {
             Rest::Leaf(entries) => entries.next(),
@@ -84,7 +84,7 @@ impl<'r> Cursor<'r> {
         }
     }
 
-    /// Passes over the node that comes next without reading it.
+    /// Skips the next node without reading it.
     pub(crate) fn skip_node(&mut self) {
         if let Some(frame) = self.stack.last_mut()
             && let Rest::Inner(children) = &mut frame.rest
@@ -94,7 +94,7 @@ impl<'r> Cursor<'r> {
         }
     }
 
-    /// Reads the node that comes next; its content comes next then.
+    /// Reads the next node. Its content becomes the next items.
     pub(crate) fn expand(&mut self) -> Result<(), ObjectError> {
         if let Some(frame) = self.stack.last_mut()
             && let Rest::Inner(children) = &mut frame.rest
@@ -107,7 +107,7 @@ impl<'r> Cursor<'r> {
         Ok(())
     }
 
-    /// Whether the node `id` of `level` is known to come, not necessarily next.
+    /// Returns whether the node `id` of `level` is known to follow, though not necessarily next.
     pub(crate) fn is_ahead(&self, level: u8, id: &ObjectId) -> bool {
         self.stack.iter().any(|frame| match &frame.rest {
             Rest::Inner(children) => {
@@ -117,7 +117,7 @@ impl<'r> Cursor<'r> {
         })
     }
 
-    /// Moves forward to the first entry not before `name`.
+    /// Moves forward to the first entry that is not before `name`.
     fn seek(&mut self, name: &[u8]) -> Result<(), ObjectError> {
         loop {
             match self.peek() {
@@ -150,7 +150,7 @@ impl Frame {
     }
 }
 
-/// The entries of a directory in name order, one node per level in memory.
+/// The entries of a directory in name order, with one node per level in memory.
 ///
 /// Ends after the first error.
 pub struct TreeIter<'r> {
@@ -159,14 +159,14 @@ pub struct TreeIter<'r> {
 }
 
 enum State<'r> {
-    /// Nothing read yet: the directory and the name to begin at.
+    /// Nothing has been read yet: the directory, and the name to begin at.
     New(ObjectId, Option<Box<[u8]>>),
     Open(Cursor<'r>),
     Over,
 }
 
 impl<'r> TreeIter<'r> {
-    /// All entries of the directory `id`. Reads nothing yet.
+    /// Returns all entries of the directory `id`. The first call of `next` reads the root.
     pub fn new(reader: &'r dyn ObjectRead, id: ObjectId) -> TreeIter<'r> {
         TreeIter {
             reader,
@@ -174,7 +174,8 @@ impl<'r> TreeIter<'r> {
         }
     }
 
-    /// The entries of the directory `id` from `start` on, whether or not that name is there.
+    /// Returns the entries of the directory `id` from the name `start` on, whether or not it
+    /// exists.
     pub fn starting_at(reader: &'r dyn ObjectRead, id: ObjectId, start: &[u8]) -> TreeIter<'r> {
         TreeIter {
             reader,
@@ -215,7 +216,7 @@ impl Iterator for TreeIter<'_> {
     }
 }
 
-/// The entry `name` of the directory `dir`; reads one node per level.
+/// Returns the entry `name` of the directory `dir`. Reads one node per level.
 pub fn lookup(
     reader: &dyn ObjectRead,
     dir: &ObjectId,
@@ -242,7 +243,7 @@ pub fn lookup(
         match found {
             Found::Entry(entry) => return Ok(entry),
             Found::Below(None) => return Ok(None),
-            // What came before this whole node also comes before its first child.
+            // Names before this complete node are also before its first child.
             Found::Below(Some(mut below)) => {
                 let before = above.and_then(|above| above.after);
                 below.after = below.after.or(before);
@@ -258,16 +259,16 @@ enum Found {
     Below(Option<Below>),
 }
 
-/// A child to look into.
+/// A child node to search.
 struct Below {
-    /// The level of the node that names it.
+    /// The level of the node that names the child.
     level: u8,
     child: Child,
-    /// The last name before it, if known.
+    /// The last name before the child, if known.
     after: Option<SafeName>,
 }
 
-/// Walks a node to its end, so that all of it is checked, and keeps what leads to `name`.
+/// Walks a node to its end, so that all of it is checked, and returns what leads to `name`.
 fn find(node: &mut RawNode<'_>, name: &[u8]) -> Result<Found, DecodeError> {
     if node.level() == 0 {
         let mut found = None;
@@ -294,10 +295,10 @@ fn find(node: &mut RawNode<'_>, name: &[u8]) -> Result<Found, DecodeError> {
     })))
 }
 
-/// The entry at `path` under the directory `root`.
+/// Returns the entry at `path` below the directory `root`.
 ///
-/// `None` when it is not there, when something on the way is not a directory, and for the root
-/// path, which has no entry.
+/// Returns `None` if it does not exist, if a component on the way is not a directory, and for the
+/// root path, which has no entry.
 pub fn lookup_path(
     reader: &dyn ObjectRead,
     root: &ObjectId,

@@ -1,9 +1,9 @@
 //! Directories: Merkle trees of named entries, docs/format/objects.md, "Tree node".
 //!
-//! A directory is named by the id of its root node. Nodes end where content says
-//! ([`boundary`](super::boundary)), so one set of entries has one id, and a change of one entry
+//! The id of its root node names a directory. Content decides where nodes end
+//! ([`boundary`](super::boundary)). So one set of entries has one id, and a change of one entry
 //! makes one new node per level. [`TreeBuilder`] writes a directory, [`TreeIter`] reads it in
-//! order, [`lookup`] finds one name; none of them holds more than one node per level.
+//! order, and [`lookup`] finds one name. Each holds at most one node per level.
 
 mod build;
 mod iter;
@@ -23,24 +23,24 @@ use super::name::SafeName;
 use crate::hash::ObjectId;
 use crate::limits::{MAX_ATTR_BYTES, MAX_SYMLINK_BYTES};
 
-/// What an entry is. The numbers are part of the format.
+/// The kind of an entry. The numbers are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Kind {
     /// A plain file.
     File = 1,
-    /// A file that may be executed.
+    /// An executable file.
     Executable = 2,
-    /// A symbolic link; the object is a chunk that holds the target.
+    /// A symbolic link. Its object is a chunk that holds the target.
     Symlink = 3,
-    /// A directory; the object is the root node of its tree.
+    /// A directory. Its object is the root node of its tree.
     Directory = 4,
-    /// An unresolved merge; the object is a conflict.
+    /// An unresolved conflict. Its object is a conflict.
     Conflict = 5,
 }
 
 impl Kind {
-    /// The kind with this number, if there is one.
+    /// Returns the kind with this number; `None` if there is none.
     pub fn from_number(number: u8) -> Option<Kind> {
         use Kind::{Conflict, Directory, Executable, File, Symlink};
         [File, Executable, Symlink, Directory, Conflict]
@@ -48,33 +48,33 @@ impl Kind {
             .find(|kind| *kind as u8 == number)
     }
 
-    /// Whether the content is a blob: of kind file or executable.
+    /// Returns whether the content is a blob: whether the kind is file or executable.
     pub fn is_blob(self) -> bool {
         matches!(self, Kind::File | Kind::Executable)
     }
 }
 
-/// One name in a directory and what it stands for.
+/// One name in a directory with its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeEntry {
     /// The name.
     pub name: SafeName,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Whether `id` is a list node. Files and executables only.
+    /// Whether `id` is a list node. Only for files and executables.
     pub is_list: bool,
-    /// The object: blob, target chunk, root node or conflict.
+    /// The id of its object: a blob, a chunk with a target, a root node or a conflict.
     pub id: ObjectId,
-    /// Bytes of content: of a directory, of everything under it; 0 for a conflict.
+    /// Bytes of content. For a directory, those of everything below it; 0 for a conflict.
     pub size: u64,
-    /// For a directory the number of files under it, otherwise 0.
+    /// Number of files below a directory; 0 for other kinds.
     pub files: u64,
     /// Encoded attributes: docs/format/objects.md, "Tree node".
     pub attrs: Option<Box<[u8]>>,
 }
 
 impl TreeEntry {
-    /// How many files this entry stands for: 1 unless it is a directory.
+    /// Returns the number of files of this entry: 1 unless it is a directory.
     pub fn file_count(&self) -> u64 {
         match self.kind {
             Kind::Directory => self.files,
@@ -82,7 +82,7 @@ impl TreeEntry {
         }
     }
 
-    /// Whether both stand for the same content and attributes, whatever their names.
+    /// Returns whether both entries have the same content and attributes, whatever their names.
     pub fn same_content(&self, other: &TreeEntry) -> bool {
         (self.kind, self.id, self.is_list) == (other.kind, other.id, other.is_list)
             && self.attrs == other.attrs
@@ -99,7 +99,7 @@ impl TreeEntry {
     }
 }
 
-/// The rules on size, files and list flag that tree entries and conflict terms share.
+/// Checks the rules on size, files and list flag that tree entries and conflict terms share.
 pub(super) fn check_value(
     kind: Kind,
     is_list: bool,
@@ -121,7 +121,7 @@ pub(super) fn check_value(
     }
 }
 
-/// Attribute tag of the modification time.
+/// The tag of the modification time among the attributes.
 const TAG_MTIME: u64 = 1;
 
 /// Checks that `attrs` is one or more attributes with rising tags.

@@ -1,4 +1,4 @@
-//! One node, decoded: its entries or children, its encoding, and the checks against its parent.
+//! One decoded node: its entries or children, its encoding, and the comparison with its parent.
 
 use super::parts::{Child, FLAG_ATTRS, FLAG_LIST, Outline, Totals};
 use super::raw::RawNode;
@@ -13,19 +13,19 @@ use std::sync::Arc;
 /// A decoded node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Node {
-    /// Level 0: entries, names strictly rising.
+    /// Level 0: entries, with strictly rising names.
     Leaf(Vec<TreeEntry>),
-    /// Level 1 or more: nodes of the level below, names strictly rising.
+    /// Level 1 or more: nodes of the level below, with strictly rising names.
     Inner {
         /// The level of this node.
         level: u8,
-        /// The nodes under it, at least one.
+        /// The nodes below it, at least one.
         children: Vec<Child>,
     },
 }
 
 impl Node {
-    /// The level: 0 for entries.
+    /// Returns the level: 0 for entries.
     pub fn level(&self) -> u8 {
         match self {
             Node::Leaf(_) => 0,
@@ -33,7 +33,7 @@ impl Node {
         }
     }
 
-    /// How many entries or children it has.
+    /// Returns the number of entries or children.
     pub fn count(&self) -> usize {
         match self {
             Node::Leaf(entries) => entries.len(),
@@ -41,7 +41,8 @@ impl Node {
         }
     }
 
-    /// What lies under it; `None` when the sums leave their range, which no decoded node does.
+    /// Returns the totals of everything below the node; `None` if a sum overflows, which no decoded
+    /// node does.
     pub fn totals(&self) -> Option<Totals> {
         let mut sum = Totals::default();
         match self {
@@ -59,7 +60,7 @@ impl Node {
         Some(sum)
     }
 
-    /// The encoding. Fails for a node that [`decode`](Self::decode) would refuse.
+    /// Returns the encoding. Fails for a node that [`decode`](Self::decode) would refuse.
     pub fn encode(&self) -> Result<Vec<u8>, EncodeError> {
         let mut body = Vec::new();
         match self {
@@ -101,8 +102,10 @@ impl Node {
         }
     }
 
-    /// Whether the node ends where the boundary rule says, given whether it is the last of its
-    /// level. Costs a hash per entry, so readers leave it to checks of what strangers send.
+    /// Returns whether the node ends where the boundary rule says. `last_of_level`: it is the last
+    /// node of its level.
+    ///
+    /// This costs a hash per entry, so only the check of objects from peers calls it.
     pub fn ends_where_it_should(&self, last_of_level: bool) -> bool {
         let (level, count) = (self.level(), self.count());
         (0..count).all(|i| {
@@ -115,7 +118,7 @@ impl Node {
         })
     }
 
-    /// The first and last name; `None` for the empty directory.
+    /// Returns the first and last name; `None` for the empty directory.
     pub(super) fn name_range(&self) -> Option<(&SafeName, &SafeName)> {
         match self {
             Node::Leaf(entries) => Some((&entries.first()?.name, &entries.last()?.name)),
@@ -130,8 +133,8 @@ impl Node {
         Ok(node)
     }
 
-    /// Reads the node `child` of a parent of `parent_level` and compares it with what the parent
-    /// said. `after` is the last name before it.
+    /// Reads the node `child` of a parent of `parent_level`, and compares it with what the parent
+    /// records. `after` is the last name before it.
     pub(super) fn read_child(
         reader: &dyn ObjectRead,
         parent_level: u8,
@@ -170,7 +173,7 @@ fn read(reader: &dyn ObjectRead, id: &ObjectId) -> Result<Node, ObjectError> {
     Node::decode(&bytes).map_err(|e| ObjectError::undecodable(ObjectType::Tree, id, e))
 }
 
-/// Puts the head of a node before its encoded entries.
+/// Puts the header of a node before its encoded entries.
 pub(super) fn frame(level: u8, count: usize, body: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(body.len() + 8);
     put_header(&mut out, ObjectType::Tree);

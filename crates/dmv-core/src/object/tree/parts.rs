@@ -1,4 +1,4 @@
-//! The values that a node and its parent both record, and the flags of an entry.
+//! The values that both a node and its parent record, and the flags of an entry.
 
 use super::TreeEntry;
 use crate::hash::ObjectId;
@@ -6,24 +6,24 @@ use crate::limits::MAX_DIR_ENTRIES;
 use crate::object::name::SafeName;
 use crate::object::{ObjectError, ObjectType};
 
-/// The entry has attributes.
+/// Flag: the entry has attributes.
 pub(super) const FLAG_ATTRS: u8 = 1;
-/// The content is a list of chunks. Terms of a conflict have the same flag.
+/// Flag: the content is a list of chunks. Terms of a conflict use the same flag.
 pub(in crate::object) const FLAG_LIST: u8 = 2;
 
-/// What lies under a node or directory.
+/// The totals of everything below a node or directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Names, not counting those inside directories.
+    /// Number of names, without those inside subdirectories.
     pub entries: u64,
-    /// Bytes of content, inside directories too.
+    /// Bytes of content, including subdirectories.
     pub bytes: u64,
-    /// Files, inside directories too.
+    /// Number of files, including subdirectories.
     pub files: u64,
 }
 
 impl Totals {
-    /// The sum, if it stays in range.
+    /// Returns the sum; `None` if it overflows.
     pub(super) fn plus(self, other: Totals) -> Option<Totals> {
         Some(Totals {
             entries: self
@@ -35,7 +35,7 @@ impl Totals {
         })
     }
 
-    /// What one entry adds.
+    /// Returns the totals of one entry.
     pub(super) fn of_entry(entry: &TreeEntry) -> Totals {
         Totals {
             entries: 1,
@@ -45,18 +45,18 @@ impl Totals {
     }
 }
 
-/// What a node says about a node below it.
+/// A node as its parent records it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Child {
-    /// The last name under it.
+    /// The last name below it.
     pub last: SafeName,
     /// Its id.
     pub id: ObjectId,
-    /// What lies under it.
+    /// The totals below it.
     pub totals: Totals,
 }
 
-/// The values of a node that its parent records too.
+/// The values of a node that its parent also records.
 pub(super) struct Outline<'a> {
     pub level: u8,
     pub count: usize,
@@ -74,7 +74,7 @@ impl Outline<'_> {
         Ok(())
     }
 
-    /// Checks the node `child` of a parent of `parent_level`; `after` is the last name before it.
+    /// Checks the node `child` of a parent of `parent_level`. `after` is the last name before it.
     pub(super) fn check_child(
         &self,
         parent_level: u8,

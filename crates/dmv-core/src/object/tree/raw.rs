@@ -1,8 +1,8 @@
-//! A node's bytes, walked where they stand: the one decoder of nodes.
+//! The only decoder of tree nodes: it walks a node's bytes in place.
 //!
-//! Everything that the format demands of one node is checked on the way, so whoever comes to the
-//! end of it has seen a valid node. Nothing is copied, which is most of the time when one name is
-//! looked up in each of many directories, as in the history of a path.
+//! It checks on the way everything that the format demands of one node, so a walk that reaches the
+//! end has seen a valid node. It copies nothing. Copying would take most of the time when one name
+//! is looked up in many directories, as for the history of a path.
 
 use super::parts::{Child, FLAG_ATTRS, FLAG_LIST, Outline, Totals};
 use super::{Kind, TreeEntry, check_attrs, check_value};
@@ -12,7 +12,7 @@ use crate::object::ObjectType;
 use crate::object::codec::{DecodeError, Decoder};
 use crate::object::name::NameRef;
 
-/// A node that is being walked.
+/// A node during a walk.
 pub(super) struct RawNode<'a> {
     input: Decoder<'a>,
     level: u8,
@@ -23,7 +23,7 @@ pub(super) struct RawNode<'a> {
     last: Option<NameRef<'a>>,
 }
 
-/// An entry in a node's bytes.
+/// An entry, borrowed from a node's bytes.
 pub(super) struct RawEntry<'a> {
     pub name: NameRef<'a>,
     kind: Kind,
@@ -34,7 +34,7 @@ pub(super) struct RawEntry<'a> {
     attrs: Option<&'a [u8]>,
 }
 
-/// What a node's bytes say about a node below.
+/// A child, as the bytes of its parent record it.
 pub(super) struct RawChild<'a> {
     pub last: NameRef<'a>,
     id: ObjectId,
@@ -42,7 +42,7 @@ pub(super) struct RawChild<'a> {
 }
 
 impl<'a> RawNode<'a> {
-    /// At the first entry or child.
+    /// Opens a node, at its first entry or child.
     pub fn open(bytes: &'a [u8]) -> Result<RawNode<'a>, DecodeError> {
         let mut input = Decoder::new(bytes);
         input.header(ObjectType::Tree)?;
@@ -65,17 +65,17 @@ impl<'a> RawNode<'a> {
         })
     }
 
-    /// The level: 0 for entries.
+    /// Returns the level: 0 for entries.
     pub fn level(&self) -> u8 {
         self.level
     }
 
-    /// How many entries or children are still to come.
+    /// Returns how many entries or children are still to come.
     pub fn left(&self) -> usize {
         self.left
     }
 
-    /// What the parent's word is compared with; once the walk is over.
+    /// Returns the values that the parent also records. Only valid after the walk.
     pub fn outline(&self) -> Outline<'a> {
         let range = self.first.zip(self.last);
         Outline {
@@ -86,7 +86,7 @@ impl<'a> RawNode<'a> {
         }
     }
 
-    /// The next entry of a node of level 0; `None` when the node is over, and was valid.
+    /// Returns the next entry of a node of level 0; `None` at the end of a valid node.
     pub fn entry(&mut self) -> Result<Option<RawEntry<'a>>, DecodeError> {
         if self.is_over()? {
             return Ok(None);
@@ -127,7 +127,7 @@ impl<'a> RawNode<'a> {
         }))
     }
 
-    /// The next child of a node of level 1 or more; `None` when the node is over, and was valid.
+    /// Returns the next child of a node of level 1 or more; `None` at the end of a valid node.
     pub fn child(&mut self) -> Result<Option<RawChild<'a>>, DecodeError> {
         if self.is_over()? {
             return Ok(None);
@@ -176,7 +176,7 @@ impl<'a> RawNode<'a> {
 }
 
 impl RawEntry<'_> {
-    /// A copy.
+    /// Returns an owned copy.
     pub fn to_entry(&self) -> TreeEntry {
         TreeEntry {
             name: self.name.to_name(),
@@ -191,7 +191,7 @@ impl RawEntry<'_> {
 }
 
 impl RawChild<'_> {
-    /// A copy.
+    /// Returns an owned copy.
     pub fn to_child(&self) -> Child {
         Child {
             last: self.last.to_name(),

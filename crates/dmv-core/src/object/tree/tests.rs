@@ -238,8 +238,8 @@ fn one_new_name_makes_few_new_nodes() -> Outcome {
         entries.insert(added.name.clone(), added);
         mem.reset_counters();
         build(&mem, &entries)?;
-        // One path of three levels, and as much again where a node splits or the fixed minimum
-        // shifts the end of the next.
+        // One path of three levels. As many nodes again are new where a node splits, or where the
+        // fixed minimum shifts the end of the next node.
         assert!(mem.new_puts() <= 8, "{} new nodes", mem.new_puts());
     }
     Ok(())
