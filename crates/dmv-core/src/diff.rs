@@ -1,7 +1,9 @@
-//! What differs between two trees.
+//! The differences between two trees.
 //!
-//! Both are walked in step, in path order. Equal ids are passed over unread, of directories and of
-//! the nodes inside one, so the cost follows the difference and not the size.
+//! The walk goes through both trees in step, in path order. It skips equal ids, of directories and
+//! of the nodes inside one, without reading them. So its cost depends on the difference and not on
+//! the size. The module reads objects through `ObjectRead` and knows no store and no files.
+//! `merge`, `worktree` and `repo` use it.
 
 mod histogram;
 pub mod lines;
@@ -18,22 +20,23 @@ use crate::object::{ObjectError, ObjectRead, ObjectType};
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
-/// Takes the differences that [`diff_trees`] finds.
+/// Receives the differences that [`diff_trees`] finds.
 ///
-/// A closure `FnMut(&RepoPath, Option<&TreeEntry>, Option<&TreeEntry>) ->
-/// Result<ControlFlow<()>, E>` is a visitor that enters every directory.
+/// A closure
+/// `FnMut(&RepoPath, Option<&TreeEntry>, Option<&TreeEntry>) -> Result<ControlFlow<()>, E>` is a
+/// visitor that enters every directory.
 pub trait DiffVisitor {
-    /// What can go wrong, here or in reading.
+    /// The errors of the visitor and of reading.
     type Error: From<ObjectError>;
 
-    /// Whether to look at what differs under `dir`, whose trees are `sides`, the old one first; asked
-    /// before anything under it is read.
+    /// Returns whether to look for differences below `dir`. `sides` are its trees, the old one
+    /// first. Nothing below it has been read yet.
     fn enter(&mut self, dir: &RepoPath, sides: [Option<ObjectId>; 2]) -> bool {
         let _ = (dir, sides);
         true
     }
 
-    /// One path that differs. `Break` ends the walk.
+    /// Receives one path that differs. `Break` ends the walk.
     fn change(
         &mut self,
         path: &RepoPath,
@@ -59,18 +62,18 @@ where
     }
 }
 
-/// One difference, kept.
+/// One difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Where.
+    /// The path.
     pub path: RepoPath,
-    /// What was there.
+    /// The old entry.
     pub old: Option<TreeEntry>,
-    /// What is there now.
+    /// The new entry.
     pub new: Option<TreeEntry>,
 }
 
-/// All differences between two trees, as [`diff_trees`] reports them.
+/// Returns all differences between two trees, as [`diff_trees`] reports them.
 pub fn changes(
     reader: &dyn ObjectRead,
     old: Option<ObjectId>,
@@ -85,23 +88,23 @@ pub fn changes(
         });
         Ok::<_, ObjectError>(ControlFlow::Continue(()))
     };
-    // Never `Break`: `keep` takes everything.
+    // The result is never `Break`: `keep` accepts every change.
     let _ = diff_trees(reader, old, new, &mut keep)?;
     Ok(all)
 }
 
-/// Reports what differs between the directories `old` and `new` in path order; `None` is a
-/// directory that is not there. Returns `Break` when the visitor ended the walk.
+/// Reports the differences between the directories `old` and `new` in path order. `None` is a
+/// missing directory. Returns `Break` if the visitor ended the walk.
 ///
-/// Entries are equal when kind, id, list flag and attributes are. Reported are
+/// Two entries are equal if their kind, id, list flag and attributes are equal. It reports
 ///
-/// - every file, symlink and conflict that is new, gone or another;
-/// - a directory that is new or gone, only if it is empty or has attributes: otherwise what is
-///   under it tells;
-/// - a directory on both sides, if its attributes differ or just one of the two is empty.
+/// - every file, symlink and conflict that was added, removed or changed;
+/// - a directory that was added or removed, only if it is empty or has attributes. The entries
+///   below it show any other such directory;
+/// - a directory on both sides, if its attributes differ or exactly one of the two is empty.
 ///
-/// Where a directory took the place of a file, or the reverse, both are reported, each with one
-/// side absent and the old one first.
+/// If a directory replaced a file, or a file a directory, it reports both, each with one side
+/// absent and the old one first.
 pub fn diff_trees<V: DiffVisitor + ?Sized>(
     reader: &dyn ObjectRead,
     old: Option<ObjectId>,
@@ -111,7 +114,7 @@ pub fn diff_trees<V: DiffVisitor + ?Sized>(
     diff_dirs(reader, &RepoPath::root(), old, new, visitor)
 }
 
-/// [`diff_trees`] of two directories whose path is `at`.
+/// Like [`diff_trees`], for two directories whose path is `at`.
 fn diff_dirs<V: DiffVisitor + ?Sized>(
     reader: &dyn ObjectRead,
     at: &RepoPath,
@@ -147,13 +150,13 @@ fn diff_dirs<V: DiffVisitor + ?Sized>(
 struct Walk<'r> {
     reader: &'r dyn ObjectRead,
     empty: ObjectId,
-    /// The directory on top of `dirs`.
+    /// The path of the topmost directory in `dirs`.
     path: RepoPath,
     dirs: Vec<DirPair<'r>>,
 }
 
 impl<'r> Walk<'r> {
-    /// Reports one name's difference, and goes down if it is a directory.
+    /// Reports the difference of one name, and descends if it is a directory.
     fn compare<V: DiffVisitor + ?Sized>(
         &mut self,
         old: Option<TreeEntry>,
@@ -164,7 +167,7 @@ impl<'r> Walk<'r> {
             return Ok(ControlFlow::Continue(()));
         };
         self.path.push(&either.name).map_err(|error| {
-            // The entry is at fault, not the object it names.
+            // The entry is wrong, not the object that it names.
             let holder = self.dirs.last().and_then(|dir| match old {
                 Some(_) => dir.ids.0,
                 None => dir.ids.1,
@@ -197,7 +200,7 @@ impl<'r> Walk<'r> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Makes the directories at the current path the next to walk.
+    /// Makes the directories at the current path the next ones to walk.
     fn descend(&mut self, old: Option<ObjectId>, new: Option<ObjectId>) -> Result<(), ObjectError> {
         let too_deep = self.dirs.len() >= MAX_PATH_DEPTH;
         if too_deep {
@@ -215,7 +218,7 @@ impl<'r> Walk<'r> {
     }
 }
 
-/// Whether a difference is told of, or what is under the directory tells it.
+/// Returns whether to report a difference itself, instead of the entries below the directory.
 fn is_reported(old: Option<&TreeEntry>, new: Option<&TreeEntry>, empty: ObjectId) -> bool {
     match (old, new) {
         (None, None) => false,
@@ -239,7 +242,7 @@ fn damaged_tree(id: ObjectId, why: &str) -> ObjectError {
 
 /// Two directories at the same path.
 struct DirPair<'r> {
-    /// Both, old first, for messages.
+    /// The ids of both, the old one first, for messages.
     ids: (Option<ObjectId>, Option<ObjectId>),
     old: Cursor<'r>,
     new: Cursor<'r>,
@@ -248,7 +251,7 @@ struct DirPair<'r> {
 type EntryPair = (Option<TreeEntry>, Option<TreeEntry>);
 
 impl DirPair<'_> {
-    /// The next name whose entries differ; `None` at the end.
+    /// Returns the next name whose entries differ; `None` at the end.
     fn next(&mut self) -> Result<Option<EntryPair>, ObjectError> {
         loop {
             let order = match (self.old.peek(), self.new.peek()) {
@@ -258,8 +261,8 @@ impl DirPair<'_> {
                     self.step_into(old, new)?;
                     continue;
                 }
-                // A node that the other side comes to later is left whole: everything the other
-                // side has before it is on that side alone.
+                // This node also follows later on the other side, so it stays unread. Everything
+                // that the other side has before it is on that side only.
                 (Peek::Node(level, node), other) => {
                     let id = node.id;
                     let entry = matches!(other, Peek::Entry(_));
@@ -296,15 +299,15 @@ impl DirPair<'_> {
         }
     }
 
-    /// Passes over equal nodes, or reads what has to be read to get on.
+    /// Skips equal nodes, or reads the nodes that block the walk.
     fn step_into(&mut self, old: (u8, ObjectId), new: (u8, ObjectId)) -> Result<(), ObjectError> {
         if old == new {
             self.old.skip_node();
             self.new.skip_node();
             return Ok(());
         }
-        // The higher node may hold the lower one; of two on a level, one may come later on the
-        // other side, and is worth waiting for.
+        // The higher node may contain the lower one. If both are on one level, one of them may
+        // follow later on the other side, so the walk keeps it.
         match old.0.cmp(&new.0) {
             Ordering::Greater => self.old.expand(),
             Ordering::Less => self.new.expand(),
@@ -359,7 +362,7 @@ mod tests {
         at.join(name).expect("paths in tests are short")
     }
 
-    /// Writes `dir` and puts what a diff speaks of, files and empty directories, into `flat`.
+    /// Writes `dir`, and adds to `flat` what a diff reports: files and empty directories.
     fn build(
         mem: &MemObjects,
         at: &RepoPath,
@@ -423,7 +426,8 @@ mod tests {
         items.map(|(name, item)| (name.to_owned(), item)).into()
     }
 
-    /// Checks that the changes lead from one flat tree to the other, in order, and nowhere else.
+    /// Checks that the changes lead from one flat tree to the other, in order, without further
+    /// changes.
     fn assert_leads(old: &Flat, new: &Flat, changes: &[Change]) {
         assert!(changes.is_sorted_by(|a, b| {
             a.path < b.path || (a.path == b.path && a.new.is_none() && b.old.is_none())
@@ -511,7 +515,8 @@ mod tests {
         for (old, new) in both {
             mem.reset_counters();
             assert_eq!(changes(&mem, Some(old), Some(new))?.len(), 400);
-            // 400 names are about three nodes; the two around them and the paths come on top.
+            // 400 names are about three nodes. The two nodes around them and the paths come in
+            // addition.
             assert!(mem.reads() <= 20, "{} reads", mem.reads());
         }
         Ok(())

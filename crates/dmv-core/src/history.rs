@@ -1,9 +1,10 @@
-//! The graph of commits: ancestors, and where two histories meet.
+//! The graph of commits: ancestors, and the merge bases of two histories.
 //!
-//! Everything walks by generation number, greatest first, so that a commit is seen after all its
-//! descendants. The numbers are checked on the way: a commit that does not have a greater one than
-//! its parents is damage. History may end early, in a partial repository, and parents that are not
-//! here are where it ends, not errors.
+//! Every walk goes by generation number, greatest first, so it sees a commit after all its
+//! descendants. It checks the numbers on the way: a commit whose number does not fit its parents'
+//! is damaged. In a partial repository history may end early. Absent parents are the end of
+//! history, not errors. The module reads commits and trees through `ObjectRead` and knows no store.
+//! `merge` and `repo` use it.
 
 pub mod paths;
 
@@ -18,9 +19,9 @@ pub fn load_commit(reader: &dyn ObjectRead, id: &ObjectId) -> Result<Commit, Obj
     decode(id, &reader.require(ObjectType::Commit, id)?)
 }
 
-/// Whether `a` is `b` or one of its ancestors, as far as history is here.
+/// Returns whether `a` is `b` or one of its ancestors, as far as history is stored here.
 ///
-/// `b` has to be here; `a` need not be.
+/// `b` must be stored here; `a` need not be.
 pub fn is_ancestor(
     reader: &dyn ObjectRead,
     a: &ObjectId,
@@ -39,7 +40,7 @@ pub fn is_ancestor(
         if next.commit.parents.contains(a) {
             return Ok(true);
         }
-        // Generations only fall from here on, and every child of `a` has a greater one.
+        // From here on generations only fall, and every child of `a` has a greater one than `a`.
         if next.commit.generation <= goal {
             break;
         }
@@ -47,11 +48,12 @@ pub fn is_ancestor(
     Ok(false)
 }
 
-/// The best common ancestors of `a` and `b`: those that no other common ancestor descends from.
+/// Returns the merge bases of `a` and `b` in id order: the common ancestors from which no other
+/// common ancestor descends.
 ///
-/// None when the histories do not meet, more than one after merges that cross. In id order. Where
-/// history ends early and a base may lie behind its end, [`ObjectError::Missing`] names the first
-/// commit there.
+/// There is none if the histories do not meet, and more than one after criss-cross merges. If
+/// history ends early and a base may lie beyond its end, the result is [`ObjectError::Missing`]
+/// with the first absent commit.
 pub fn merge_bases(
     reader: &dyn ObjectRead,
     a: &ObjectId,
@@ -67,7 +69,7 @@ pub fn merge_bases(
     while marks.undecided > 0
         && let Some(next) = walk.next()?
     {
-        // All its descendants have been seen, so its marks are complete.
+        // The walk has seen all its descendants, so its marks are complete.
         let mark = marks.take(&next.id);
         if mark == FROM_BOTH {
             bases.push(next.id);
@@ -90,9 +92,10 @@ pub fn merge_bases(
     Ok(bases)
 }
 
-/// Those of `ids` that no other of them descends from, in id order. All of them have to be here.
+/// Returns those of `ids` from which no other of them descends, in id order. All must be stored
+/// here.
 ///
-/// One walk through what lies between them, however many they are.
+/// It makes one walk through the history between them, whatever their number.
 pub fn best_of(reader: &dyn ObjectRead, ids: &[ObjectId]) -> Result<Vec<ObjectId>, ObjectError> {
     let mut open: BTreeSet<ObjectId> = ids.iter().copied().collect();
     let mut walk = Walk::new(reader);
@@ -104,7 +107,7 @@ pub fn best_of(reader: &dyn ObjectRead, ids: &[ObjectId]) -> Result<Vec<ObjectId
     while !open.is_empty()
         && let Some(next) = walk.next()?
     {
-        // All its descendants have been seen.
+        // The walk has seen all its descendants.
         if open.remove(&next.id) && !below.contains(&next.id) {
             best.push(next.id);
         }
@@ -117,14 +120,14 @@ pub fn best_of(reader: &dyn ObjectRead, ids: &[ObjectId]) -> Result<Vec<ObjectId
 const FROM_A: u8 = 1;
 const FROM_B: u8 = 2;
 const FROM_BOTH: u8 = FROM_A | FROM_B;
-/// An ancestor of a base: common too, but not best.
+/// An ancestor of a base: also common, but not a best one.
 const BELOW_BASE: u8 = 4;
 
-/// Marks of the commits that are still to be seen.
+/// Marks of the commits that the walk has not reached yet.
 #[derive(Default)]
 struct Marks {
     marks: HashMap<ObjectId, u8>,
-    /// How many of them are not below a base. The search is over when there are none.
+    /// How many of these commits are not below a base. The search ends when there are none.
     undecided: usize,
 }
 
@@ -160,7 +163,7 @@ pub struct Ancestors<'r> {
 }
 
 impl<'r> Ancestors<'r> {
-    /// Walks from `tips`, which come out as well. Reads nothing yet.
+    /// Returns a walk from `tips`, which are part of it. Reads nothing yet.
     pub fn new(
         reader: &'r dyn ObjectRead,
         tips: impl IntoIterator<Item = ObjectId>,
@@ -171,7 +174,7 @@ impl<'r> Ancestors<'r> {
         }
     }
 
-    /// The tips and parents met so far that are not here.
+    /// Returns the absent tips and parents met so far.
     pub fn boundary(&self) -> &BTreeSet<ObjectId> {
         &self.walk.absent
     }
@@ -197,11 +200,11 @@ impl Iterator for Ancestors<'_> {
     }
 }
 
-/// Commits seen and to be seen, in the order [`Ancestors`] names.
+/// Commits that were seen or wait in the queue, in the order of [`Ancestors`].
 struct Walk<'r> {
     reader: &'r dyn ObjectRead,
     queue: BinaryHeap<Queued<()>>,
-    /// Generations of all commits ever queued.
+    /// Generations of all commits that were ever queued.
     generations: HashMap<ObjectId, u64>,
     absent: BTreeSet<ObjectId>,
 }
@@ -220,7 +223,7 @@ impl<'r> Walk<'r> {
         self.generations.contains_key(id)
     }
 
-    /// Queues a commit that has to be here.
+    /// Queues a commit, which must be stored here.
     fn require(&mut self, id: &ObjectId) -> Result<(), ObjectError> {
         match self.add(id)? {
             Some(_) => Ok(()),
@@ -231,7 +234,8 @@ impl<'r> Walk<'r> {
         }
     }
 
-    /// Queues a commit unless it was before, and returns its generation; `None` if it is absent.
+    /// Queues a commit unless it was queued before, and returns its generation; `None` if it is
+    /// absent.
     fn add(&mut self, id: &ObjectId) -> Result<Option<u64>, ObjectError> {
         if let Some(generation) = self.generations.get(id) {
             return Ok(Some(*generation));
@@ -266,7 +270,8 @@ impl<'r> Walk<'r> {
             fits &= generation.is_none_or(|g| g < next.commit.generation);
             greatest = greatest.zip(generation).map(|(a, b)| a.max(b));
         }
-        // With a parent absent there is only an upper bound to hold the others against.
+        // The generation of an absent parent is unknown. Then the commit's generation must only be
+        // greater than those of the stored parents.
         fits &= greatest.is_none_or(|g| g.checked_add(1) == Some(next.commit.generation));
         if !fits {
             return Err(ObjectError::Damaged {
@@ -279,8 +284,8 @@ impl<'r> Walk<'r> {
     }
 }
 
-/// A commit that waits for its turn: later generations first, then later times. `with` is what
-/// else a walk knows of it.
+/// A commit in the queue: greater generations first, then later times. `with` is what else a walk
+/// knows about it.
 struct Queued<W> {
     id: ObjectId,
     commit: Commit,
@@ -329,7 +334,7 @@ mod tests {
 
     type Outcome = Result<(), ObjectError>;
 
-    /// Commits in memory, told apart by their message.
+    /// Commits in memory. Their messages tell them apart.
     #[derive(Default)]
     struct History {
         mem: MemObjects,
@@ -553,7 +558,7 @@ mod tests {
         ) {
             let mut h = History::default();
             let mut ids: Vec<ObjectId> = Vec::new();
-            // The model: each commit's ancestors and itself, by number.
+            // The model: each commit with its ancestors, by number.
             let mut above: Vec<BTreeSet<usize>> = Vec::new();
             for picks in shape {
                 let n = ids.len();

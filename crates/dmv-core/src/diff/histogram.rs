@@ -1,25 +1,26 @@
-//! Which lines two texts share, in the same order.
+//! The lines that two texts share, in the same order.
 //!
-//! The histogram algorithm, with which Git merges: the longest shared run that holds a rare line
-//! divides the texts, and so on in the parts. It takes off one run at a time, which costs the square
-//! of the length where all runs are equally long. So large parts are first divided by all lines that
-//! both have once (patience). Where every shared line is frequent, it is Myers' algorithm with the
-//! bound that Git has for it. Pending parts are on the heap.
+//! This is the histogram algorithm, which Git uses for merges. The longest shared run that contains
+//! a rare line divides the texts, and the parts are divided in the same way. The algorithm removes
+//! one run at a time, which takes quadratic time if all runs are equally long. So large parts are
+//! first divided at all lines that occur once in both (patience). If every shared line is frequent,
+//! Myers' algorithm follows, with Git's bound on it. Pending parts are on the heap, so nothing
+//! recurses.
 
 use super::lines::{Cancelled, Stop, Work};
 use std::cmp::Reverse;
 use std::ops::Range;
 
-/// A line that is more frequent than this in the old text divides nothing.
+/// A line that occurs more often than this in the old text divides nothing.
 const MAX_OCCURRENCES: u32 = 64;
-/// Parts with more lines are divided by lines that both have once.
+/// Parts with more lines than this are divided at the lines that occur once in both.
 const LARGE_PART: usize = 2000;
-/// Edits after which Myers' search takes the best place it has reached, at least.
+/// Least number of edits after which Myers' search settles for the best place reached.
 const MIN_MYERS_COST: usize = 256;
 
 const NONE: u32 = u32::MAX;
 
-/// Lines that are equal, one after the other.
+/// A run of equal lines in both texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub old: u32,
@@ -27,8 +28,8 @@ pub(super) struct Run {
     pub len: u32,
 }
 
-/// The shared runs in order, and whether the steps were used up before all were found. The numbers
-/// in both texts are below `count`.
+/// Returns the shared runs in order, and whether the steps were used up before all were found. The
+/// line numbers in both texts are below `count`.
 pub(super) fn runs(
     old: &[u32],
     new: &[u32],
@@ -67,22 +68,22 @@ pub(super) fn runs(
     Ok((out, is_coarse))
 }
 
-/// Lines of both texts that are to be compared.
+/// Lines of both texts that remain to be compared.
 #[derive(Clone, Debug)]
 struct Part {
     old: Range<usize>,
     new: Range<usize>,
-    /// All shared lines are frequent ones.
+    /// Whether all shared lines are frequent.
     is_plain: bool,
 }
 
 enum Task {
     Compare(Part),
-    /// Comes out after what was pushed later.
+    /// A shared run. It is output after everything that is pushed later.
     Shared(Run),
 }
 
-/// What divides a part.
+/// How a part is divided.
 enum Divided {
     Nowhere,
     By(Vec<Run>),
@@ -122,19 +123,19 @@ fn push_divided(part: &Part, divided: &Divided, tasks: &mut Vec<Task>) {
     tasks.push(compare(part.old.start..end.0, part.new.start..end.1));
 }
 
-/// The texts, and tables by line number that are clean between two searches.
+/// The texts, and tables by line number that are clear between two searches.
 struct Search<'a> {
     old: &'a [u32],
     new: &'a [u32],
-    /// The first place of a line in the old part; with `next` all of them.
+    /// The first place of each line in the old part; `next` gives the following ones.
     head: Vec<u32>,
     next: Vec<u32>,
     old_count: Vec<u32>,
     new_count: Vec<u32>,
-    /// By diagonal: up to where in the new text a run was followed, plus one.
+    /// For each diagonal: the end in the new text, plus one, of the run that was examined there.
     covered: Vec<u32>,
     touched: Vec<u32>,
-    /// Myers' two frontiers, by diagonal.
+    /// The two frontiers of Myers' algorithm, by diagonal.
     frontiers: [Vec<i64>; 2],
 }
 
@@ -153,7 +154,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Takes off what both begin and end with. `None`: nothing is left to compare.
+    /// Removes the lines that both begin and end with. Returns `None` if nothing remains to
+    /// compare.
     fn trim(
         &self,
         mut part: Part,
@@ -222,7 +224,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Lines that both have once, as many as are in the same order.
+    /// Returns the lines that occur once in both: the largest set that has the same order in both.
     fn unique(&mut self, part: &Part, work: &mut Work<'_>) -> Result<Vec<Run>, Stop> {
         self.index(part);
         for line in &self.new[part.new.clone()] {
@@ -248,8 +250,8 @@ impl<'a> Search<'a> {
         Ok(runs)
     }
 
-    /// The longest shared run that holds a line which is not frequent; of several the one with the
-    /// rarest line, then the first.
+    /// Finds the longest shared run that contains a line which is not frequent. Among equally long
+    /// runs it takes the one with the rarest line, then the first.
     fn longest(&mut self, part: &Part, work: &mut Work<'_>) -> Result<Found, Stop> {
         let diagonals = part.old.len() + part.new.len() + 1;
         if self.covered.len() < diagonals {
@@ -302,7 +304,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// The run through a shared line, and how often its rarest line occurs.
+    /// Returns the run through a shared line, and how often its rarest line occurs.
     fn extend(&self, part: &Part, at: (usize, usize), count: u32) -> (Run, u32) {
         let (a, b) = (
             &self.old[part.old.start..at.0],
@@ -323,7 +325,7 @@ impl<'a> Search<'a> {
         (run, rarest)
     }
 
-    /// Where the shortest way from one end of the part to the other comes past, as Git looks for it
+    /// Returns a place in the middle of the shortest path through the part, as Git finds it
     /// (`xdl_split`): from both ends at once, and after many edits the best place so far.
     fn middle(&mut self, part: &Part, work: &mut Work<'_>) -> Result<Divided, Stop> {
         let (a, b) = (&self.old[part.old.clone()], &self.new[part.new.clone()]);
@@ -344,10 +346,10 @@ enum Found {
     OnlyFrequent,
 }
 
-/// Which of the pairs, in the order of their second number, make the longest list in which the first
-/// rises as well.
+/// Returns the positions of the longest list of pairs in which the first numbers rise. The pairs
+/// are in the order of their second number.
 fn longest_rising(pairs: &[(u32, u32)]) -> Vec<usize> {
-    // The last of the best list of each length so far, and what is before each.
+    // For each length, the last pair of the best list so far; and the predecessor of each pair.
     let mut lasts: Vec<u32> = Vec::new();
     let mut before = vec![NONE; pairs.len()];
     for (n, (old, _)) in pairs.iter().enumerate() {
@@ -370,8 +372,8 @@ fn longest_rising(pairs: &[(u32, u32)]) -> Vec<usize> {
     out
 }
 
-/// A place `(x, y)` on a short way through two texts, neither of which is empty. `ways` are tables
-/// that are made as long as is needed.
+/// Returns a place `(x, y)` on a short path through two non-empty texts. `ways` are tables that
+/// grow as needed.
 fn myers_middle(
     a: &[u32],
     b: &[u32],
@@ -441,7 +443,8 @@ fn myers_middle(
     })
 }
 
-/// One diagonal more at each end, or one less where there is none. What is beyond is out of reach.
+/// Widens the range of diagonals by one at each end; at an end without a further diagonal it
+/// shrinks by one. The diagonals beyond cannot be reached.
 fn widen(
     (min, max): (i64, i64),
     (low, high): (i64, i64),

@@ -1,10 +1,10 @@
-//! How two texts differ, line by line.
+//! The differences between two texts, line by line.
 //!
-//! The lines are numbered first, equal ones alike, so that everything after that compares numbers.
-//! `histogram` finds what both have; here the result becomes edits, each moved to where Git shows
-//! it. The work is bounded by a count of steps, never by a clock: the same texts give the same
-//! edits on every machine. What is left when the steps are used up is one edit, and
-//! [`Edits::is_coarse`] says so.
+//! Equal lines first get equal numbers, and everything after that compares numbers. `histogram`
+//! finds the shared lines. This module turns them into edits and moves each edit to where Git shows
+//! it. A count of steps limits the work, never a clock, so the same texts give the same edits on
+//! every machine. When the steps are used up, the rest becomes one edit, and [`Edits::is_coarse`]
+//! is set.
 
 use super::histogram::{self, Run};
 use crate::limits::{DIFF_STEPS, DIFF_STEPS_PER_LINE, MAX_DIFF_LINES};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Steps between two looks at the cancel flag.
 const STEPS_UNWATCHED: u64 = 1 << 14;
 
-/// The caller wanted it to stop.
+/// The comparison stopped because the caller asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cancelled;
 
@@ -28,7 +28,7 @@ pub(super) enum Stop {
     TooMuch,
 }
 
-/// The steps that a comparison may still take.
+/// The steps that a comparison may still make.
 pub(super) struct Work<'a> {
     left: u64,
     unwatched: u64,
@@ -44,7 +44,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Steps for two texts with so many lines together.
+    /// Returns the steps for two texts with `lines` lines together.
     fn for_lines(lines: usize, cancel: &'a AtomicBool) -> Work<'a> {
         let more = DIFF_STEPS_PER_LINE.saturating_mul(lines as u64);
         Work::new(DIFF_STEPS.saturating_add(more), cancel)
@@ -57,7 +57,7 @@ impl<'a> Work<'a> {
         left.map(|_| ()).ok_or(Stop::TooMuch)
     }
 
-    /// Counts steps that have to be taken anyway.
+    /// Counts steps that are unavoidable. Fails if the caller asked to stop.
     pub(super) fn watch(&mut self, steps: usize) -> Result<(), Cancelled> {
         self.unwatched += steps as u64;
         if self.unwatched >= STEPS_UNWATCHED {
@@ -70,17 +70,19 @@ impl<'a> Work<'a> {
     }
 }
 
-/// A text cut into lines, each with its end.
+/// A text cut into lines, each with its line end.
 #[derive(Debug)]
 pub struct Lines<'a> {
     text: &'a [u8],
-    /// Where each line ends.
+    /// The end of each line, in bytes.
     ends: Vec<usize>,
 }
 
 impl<'a> Lines<'a> {
-    /// Cuts `texts`. Where one of them has more than [`MAX_DIFF_LINES`], each is cut in three at
-    /// most: what all begin with, what all end with, and what is between.
+    /// Cuts `texts` into lines.
+    ///
+    /// If one of them has more than [`MAX_DIFF_LINES`], each text is cut into at most three parts:
+    /// the common beginning of all, the common end of all, and the part between them.
     pub fn of<const N: usize>(texts: [&'a [u8]; N]) -> [Lines<'a>; N] {
         let ends = texts.map(line_ends);
         if ends.iter().all(Option::is_some) {
@@ -99,7 +101,7 @@ impl<'a> Lines<'a> {
         })
     }
 
-    /// How many lines there are.
+    /// Returns the number of lines.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
@@ -109,17 +111,17 @@ impl<'a> Lines<'a> {
         self.ends.is_empty()
     }
 
-    /// Whether a text had too many lines, so that its parts are not lines.
+    /// Returns whether a text had too many lines, so that its parts are not lines.
     pub fn is_coarse(&self) -> bool {
         self.ends.len() <= 3 && line_count(self.text, 4) > self.ends.len()
     }
 
-    /// Line `n`, with its end.
+    /// Returns line `n` with its line end.
     pub fn get(&self, n: usize) -> &'a [u8] {
         self.range(n..n + 1)
     }
 
-    /// The bytes of some lines.
+    /// Returns the bytes of some lines.
     pub fn range(&self, lines: Range<usize>) -> &'a [u8] {
         &self.text[self.start(lines.start)..self.start(lines.end)]
     }
@@ -132,7 +134,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Lines of a text, counted up to `most`.
+/// Returns the number of lines, counted up to `most`.
 fn line_count(text: &[u8], most: usize) -> usize {
     text.split_inclusive(|b| *b == b'\n').take(most).count()
 }
@@ -150,7 +152,8 @@ fn line_ends(text: &[u8]) -> Option<Vec<usize>> {
     Some(ends)
 }
 
-/// Bytes of whole lines that all texts begin and end with; the two do not overlap in any of them.
+/// Returns the lengths in bytes of the complete lines that all texts begin with and end with. The
+/// two do not overlap in any text.
 fn common_ends(texts: &[&[u8]]) -> (usize, usize) {
     let Some((first, others)) = texts.split_first() else {
         return (0, 0);
@@ -169,22 +172,22 @@ fn common_ends(texts: &[&[u8]]) -> (usize, usize) {
         pairs.take_while(|(a, b)| a == b).count()
     };
     let end = others.iter().map(equal_end).min().unwrap_or(0);
-    // Only what begins behind a line's end is a whole line.
+    // Only bytes after a line end begin a complete line.
     let tail = &first[first.len() - end..];
     let cut = tail.iter().position(|b| *b == b'\n').map_or(end, |n| n + 1);
     (start, end - cut)
 }
 
-/// Gives equal lines of several texts the same number, from 0 on.
+/// Gives equal lines of several texts the same number, starting with 0.
 pub struct Numbers<'a> {
     hasher: RandomState,
-    /// Numbers plus one by hash; 0 is free. Never more than half full.
+    /// A hash table of numbers plus one; 0 is free. It is never more than half full.
     slots: Vec<u32>,
     known: Vec<&'a [u8]>,
 }
 
 impl<'a> Numbers<'a> {
-    /// For `lines` lines at most.
+    /// Returns a table for at most `lines` lines.
     pub fn with_room(lines: usize) -> Numbers<'a> {
         Numbers {
             hasher: RandomState::new(),
@@ -193,12 +196,12 @@ impl<'a> Numbers<'a> {
         }
     }
 
-    /// How many different lines there are so far.
+    /// Returns how many different lines there are so far.
     pub fn count(&self) -> usize {
         self.known.len()
     }
 
-    /// The numbers of a text's lines.
+    /// Returns the numbers of a text's lines. Fails if `cancel` is set.
     pub fn of(&mut self, lines: &Lines<'a>, cancel: &AtomicBool) -> Result<Vec<u32>, Cancelled> {
         let mut work = Work::new(0, cancel);
         let mut out = Vec::with_capacity(lines.len());
@@ -228,25 +231,25 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// Lines of the old text, and the new text's lines in their place.
+/// Lines of the old text, and the lines of the new text that replace them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
-    /// In the old text.
+    /// Lines of the old text.
     pub old: Range<usize>,
-    /// In the new text.
+    /// Lines of the new text.
     pub new: Range<usize>,
 }
 
-/// How one text becomes another.
+/// The edits that turn one text into another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edits {
-    /// In order; no two of them touch.
+    /// The edits in order. No two of them touch.
     pub list: Vec<Edit>,
     /// Whether the texts differ too much to find all lines that they share.
     pub is_coarse: bool,
 }
 
-/// Compares two texts by the numbers of their lines, all of which are below `count`.
+/// Compares two texts by the numbers of their lines, all below `count`. Fails if `cancel` is set.
 pub fn edits(texts: [&[u32]; 2], count: usize, cancel: &AtomicBool) -> Result<Edits, Cancelled> {
     let [old, new] = texts;
     let mut work = Work::for_lines(old.len() + new.len(), cancel);
@@ -254,7 +257,7 @@ pub fn edits(texts: [&[u32]; 2], count: usize, cancel: &AtomicBool) -> Result<Ed
     let mut gaps = Gaps::between(&runs, [old.len(), new.len()]);
     drop(runs);
     match gaps.slide(texts, &mut work) {
-        // Where a run stops on its way makes a difference to the eye only.
+        // An unfinished move only affects how the edits look.
         Ok(()) | Err(Stop::TooMuch) => {}
         Err(Stop::Cancelled) => return Err(Cancelled),
     }
@@ -262,9 +265,10 @@ pub fn edits(texts: [&[u32]; 2], count: usize, cancel: &AtomicBool) -> Result<Ed
     Ok(Edits { list, is_coarse })
 }
 
-/// How two texts differ: what each has of its own before and behind the lines that match.
+/// The differences of two texts: the lines of its own that each has around the matching lines.
 struct Gaps {
-    /// Lines of its own that each text has before a matching line; the last: at the end.
+    /// How many lines of its own each text has before a matching line. The last element is for the
+    /// end.
     before: Vec<[u32; 2]>,
 }
 
@@ -281,10 +285,12 @@ impl Gaps {
         Gaps { before }
     }
 
-    /// Moves each run of lines that only one text has to where the other has lines of its own, too,
-    /// or else as far down as it goes, where that makes no difference: in `x x`, either x can be the
-    /// new one. Git does the same (`xdl_change_compact`), so that both sides of a merge tell such a
-    /// change alike.
+    /// Moves each run of lines that only one text has, if the move does not change the result: in
+    /// `x x`, either x can be the new one.
+    ///
+    /// A run moves to a place where the other text has lines of its own, too, or else as far down
+    /// as possible. Git does the same (`xdl_change_compact`), so both sides of a merge describe
+    /// such a change alike.
     fn slide(&mut self, texts: [&[u32]; 2], work: &mut Work<'_>) -> Result<(), Stop> {
         for (s, text) in texts.into_iter().enumerate() {
             let (mut gap, mut start) = (0, 0);
@@ -300,7 +306,8 @@ impl Gaps {
         Ok(())
     }
 
-    /// Slides the run of text `s` in `gap`, which begins at line `start`. Returns where it is then.
+    /// Moves the run of text `s` in `gap`, which begins at line `start`. Returns its new gap and
+    /// start.
     fn slide_run(
         &mut self,
         s: usize,
@@ -331,7 +338,7 @@ impl Gaps {
                 }
             }
             if self.before[gap][s] != len {
-                // It has met another run, and may go further now.
+                // The run has joined another one, and may move further now.
                 continue;
             }
             while gap > beside.unwrap_or(gap).max(top) {
@@ -380,7 +387,7 @@ mod tests {
         edits([&x, &y], numbers.count(), &never).expect("nobody cancels")
     }
 
-    /// `count` lines; those for which `own` says so are called after `side`.
+    /// Returns `count` lines. Those for which `own` is true carry the name `side`.
     fn text(count: usize, side: &str, own: impl Fn(usize) -> bool) -> Vec<u8> {
         let line = |n: usize| match own(n) {
             true => format!("{side} {n}\n"),
@@ -409,7 +416,7 @@ mod tests {
             let new: Vec<u32> = old.iter().map(|line| own(*line)).collect();
             steps_of(&old, &new, 2 * n)
         };
-        // Every run of shared lines is equally long: the histogram alone would take off one at a time.
+        // Every shared run has the same length, so the histogram alone would remove one at a time.
         for one_in in [2, 10, 100] {
             let (few, many) = (steps(10_000, one_in), steps(80_000, one_in));
             assert!(many < 12 * few, "1 in {one_in}: {few}, then {many} steps");

@@ -1,9 +1,9 @@
-//! Files that are gone in one place and new in another, perhaps changed on the way.
+//! Rename detection: pairs of a removed file and a new one, possibly with changed content.
 //!
-//! A file is found by the id of its content, then by how much of its content is left: at least half
-//! of the longer of the two, as in Git. Each content is read once and kept as a sketch. Memory and
-//! time are about linear in the number of files: of many files only those are compared that share
-//! pieces which few others have (`likely`).
+//! A file is found by the id of its content, and then by the share of its content that is left: at
+//! least half of the longer content, as in Git. Each content is read once and kept as a sketch.
+//! Memory and time are about linear in the number of files: with many files, only those are
+//! compared that share pieces which few others have (`likely`).
 
 mod likely;
 mod sketch;
@@ -19,36 +19,37 @@ use likely::{Likely, Place};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
-/// The least part of the longer content that has to be shared, in millionths.
+/// Least share of the longer content that both must have, in millionths.
 const MIN_SHARE: u64 = 500_000;
-/// From this share on, the names of files tell more than what else is alike in them; as in Git.
+/// Share of content, in millionths, above which names decide between candidates; as in Git.
 const NEAR_SHARE: u64 = 750_000;
-/// Names of a path, from its end, by which files that are alike are told apart.
+/// How many last names of two paths are compared to choose between files that are alike.
 const MAX_NAMES: usize = 8;
-/// Pieces that are kept of a content at least, however many files there are.
+/// Least number of pieces that a sketch keeps, however many files there are.
 const MIN_PIECES: usize = 16;
-/// Of a file that is known by its chunks only their list is read: about a byte in so many.
+/// Bytes of content for each byte that is read for it, if the chunks of a file are known: only
+/// their list is read.
 const CONTENT_PER_LIST: u64 = 1024;
 
-/// A file that is gone, or new.
+/// A removed or a new file.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
     /// Its path.
     pub path: &'a [u8],
-    /// Its size in bytes; empty files are never paired.
+    /// Its size in bytes. Empty files are never paired.
     pub size: u64,
-    /// The id of its content, where it is known.
+    /// The id of its content, if known.
     pub id: Option<ObjectId>,
-    /// Whether it is a file; others are only paired when they are equal.
+    /// Whether it is a file. Other kinds are only paired when they are equal.
     pub is_blob: bool,
-    /// Whether it is only paired with one of equal content.
+    /// Whether it is only paired with a candidate of equal content.
     pub equal_only: bool,
-    /// Bytes to read for its sketch.
+    /// Bytes to read to make its sketch.
     pub read_bytes: u64,
 }
 
 impl<'a> Candidate<'a> {
-    /// A file of a tree.
+    /// Returns a candidate for a file of a tree.
     pub fn of_entry(path: &'a [u8], entry: &TreeEntry) -> Candidate<'a> {
         Candidate {
             path,
@@ -105,41 +106,41 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// One file, by its place in the lists, before and after.
+/// A removed and a new file that belong together, as positions in the two lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
-    /// Which of those that are gone.
+    /// Position among the removed files.
     pub from: usize,
-    /// Which of those that are new.
+    /// Position among the new files.
     pub to: usize,
-    /// How much of the longer content is in both, in percent; 100 only for equal content.
+    /// Share of the longer content that is in both, in percent; 100 only for equal content.
     pub percent: u8,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pairs {
-    /// Each file is in one pair at most.
+    /// The pairs. Each file is in one pair at most.
     pub list: Vec<Pair>,
-    /// Whether there was too much to look at all of it.
+    /// Whether a limit kept some files from being compared.
     pub is_limited: bool,
 }
 
-/// Which list a file is in.
+/// The list that a file is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
-    /// Those that are gone.
+    /// The removed files.
     Gone,
-    /// Those that are new.
+    /// The new files.
     New,
 }
 
-/// Where the content of files comes from.
+/// Gives access to the content of files.
 pub trait Contents {
-    /// What can go wrong.
+    /// The errors of reading.
     type Error;
 
-    /// The sketch of one file; `None`: it is in no pair with a file that differs.
+    /// Returns the sketch of one file. `None` keeps it out of pairs with different content.
     fn sketch(
         &mut self,
         side: Side,
@@ -147,20 +148,20 @@ pub trait Contents {
         sketcher: Sketcher,
     ) -> Result<Option<Sketch>, Self::Error>;
 
-    /// Whether the file `new` may be what `gone` has become.
+    /// Returns whether the file `gone` may have become the file `new`.
     fn is_free(&mut self, gone: usize, new: usize) -> Result<bool, Self::Error> {
         let _ = (gone, new);
         Ok(true)
     }
 
-    /// Asked now and then; an error ends the search.
+    /// Called from time to time. An error ends the search.
     fn go_on(&mut self) -> Result<(), Self::Error>;
 }
 
 /// Pairs files of equal content, then those that are most alike.
 ///
-/// At most [`MAX_RENAME_BYTES`] are read, the shortest files first, and of each list at most
-/// [`MAX_RENAME_PATHS`] files are looked at for what they share.
+/// It reads at most [`MAX_RENAME_BYTES`], the shortest files first. In each list it examines at
+/// most [`MAX_RENAME_PATHS`] files for shared content.
 pub fn pair<C: Contents>(
     gone: &[Candidate<'_>],
     new: &[Candidate<'_>],
@@ -209,8 +210,8 @@ pub fn pair<C: Contents>(
     Ok(out)
 }
 
-/// Pairs what has equal content; of several equal ones those first whose paths end with the most
-/// names in common. `may_pair` is asked for each pair.
+/// Pairs candidates of equal content. Among several, those whose paths have the most last names in
+/// common come first. `may_pair` decides about each pair.
 pub fn pair_equal<E>(
     gone: &[Candidate<'_>],
     new: &[Candidate<'_>],
@@ -254,7 +255,7 @@ pub fn pair_equal<E>(
     Ok(out)
 }
 
-/// Of each list what has the content of something in the other.
+/// Returns the candidates of each list whose content is also in the other list.
 fn in_both(gone: &[Candidate<'_>], new: &[Candidate<'_>]) -> [Vec<usize>; 2] {
     let shared = |list: &[Candidate<'_>], other: &[Candidate<'_>]| -> Vec<usize> {
         let known: HashSet<_> = other.iter().filter_map(Candidate::content).collect();
@@ -264,13 +265,13 @@ fn in_both(gone: &[Candidate<'_>], new: &[Candidate<'_>]) -> [Vec<usize>; 2] {
     [shared(gone, new), shared(new, gone)]
 }
 
-/// The least and the greatest size that a file may have which shares half with one of this size.
+/// Returns the least and the greatest size of a file that can share half with a file of this size.
 fn near(size: u64) -> (u64, u64) {
     (size.div_ceil(2), size.saturating_mul(2))
 }
 
-/// Of both lists what is near in size to something of the other, the shortest files first, as much
-/// as may be read.
+/// Returns the files of both lists that are close in size to a file of the other list: the shortest
+/// first, as far as the limit on reading allows.
 fn worth_reading(
     lists: [&[Candidate<'_>]; 2],
     open: [Vec<usize>; 2],
@@ -315,7 +316,7 @@ struct Sketched {
     sketch: Sketch,
 }
 
-/// Reads each file once. Those of a list come in the order of their sizes, then names.
+/// Reads each file once. The sketches of each list are in the order of size, then name.
 fn sketches<C: Contents>(
     lists: [&[Candidate<'_>]; 2],
     open: [Vec<usize>; 2],
@@ -338,8 +339,8 @@ fn sketches<C: Contents>(
     Ok(out)
 }
 
-/// A pair with what speaks for it, so that the best comes first: how many names both paths end with,
-/// if the contents are near to each other; how much they share; how many names in any case.
+/// A pair with its scores, in an order that puts the best pair first: the number of last names that
+/// both paths have in common, if the contents are close; the share; that number in any case.
 type Scored = (Reverse<u8>, Reverse<u32>, Reverse<u8>, u32, u32);
 
 fn scored<C: Contents>(

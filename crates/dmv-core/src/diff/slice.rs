@@ -1,7 +1,7 @@
-//! What differs between two trees, each seen through a subset.
+//! The differences between two trees, each seen through a subset.
 //!
-//! Directories that both subsets leave out are not read; where both take in all of a directory, or
-//! one all and the other nothing, [`diff_dirs`] does the work and passes over equal ids.
+//! Directories that both subsets exclude are not read. If both subsets include all of a directory,
+//! or one includes all and the other nothing, [`diff_dirs`] does the work and skips equal ids.
 
 use super::{DiffVisitor, diff_dirs, is_reported};
 use crate::hash::ObjectId;
@@ -12,18 +12,19 @@ use crate::subset::{Extent, PathSet, Subset};
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
-/// A tree, and which of its paths count.
+/// A tree, limited to some of its paths.
 #[derive(Clone, Copy)]
 pub struct Slice<'s> {
-    /// The root; `None`: nothing at all.
+    /// The root; `None` means no tree at all.
     pub tree: Option<ObjectId>,
     /// The paths.
     pub subset: &'s Subset,
 }
 
-/// The entries of the directory `tree`, whose path is `dir`, that are in the subset or, of a
-/// directory, may hold something that is. In name order; the others are not read where the
-/// patterns tell the names.
+/// Returns the entries of the directory `tree` (at the path `dir`) that the subset includes, and
+/// the directories that may contain included paths.
+///
+/// The entries are in name order. If the patterns determine the names, no other entries are read.
 pub fn entries_in(
     reader: &dyn ObjectRead,
     tree: &ObjectId,
@@ -35,7 +36,7 @@ pub fn entries_in(
     Ok(found)
 }
 
-/// Visits the [`entries_in`] a directory without holding all of them in memory.
+/// Visits the entries that [`entries_in`] returns, without holding all of them in memory.
 pub fn each_entry_in(
     reader: &dyn ObjectRead,
     tree: &ObjectId,
@@ -68,7 +69,8 @@ pub fn each_entry_in(
     Ok(())
 }
 
-/// Whether the entry at `path` is in the subset or, of a directory, may hold something that is.
+/// Returns whether the subset includes the entry at `path` or, for a directory, may include a path
+/// below it.
 pub fn is_wanted(subset: &dyn PathSet, path: &RepoPath, entry: &TreeEntry) -> bool {
     match entry.kind {
         Kind::Directory => subset.extent(path.as_bytes()) != Extent::None,
@@ -76,8 +78,8 @@ pub fn is_wanted(subset: &dyn PathSet, path: &RepoPath, entry: &TreeEntry) -> bo
     }
 }
 
-/// Reports what differs between two slices as [`diff_trees`](super::diff_trees) does between trees:
-/// what a slice's subset leaves out is not there.
+/// Reports the differences between two slices, as [`diff_trees`](super::diff_trees) does for trees.
+/// A path that a slice's subset excludes counts as absent from it.
 pub fn diff_slices<V: DiffVisitor + ?Sized>(
     reader: &dyn ObjectRead,
     old: Slice<'_>,
@@ -119,7 +121,7 @@ struct Walk<'a> {
     new: &'a Subset,
     same_subset: bool,
     empty: ObjectId,
-    /// Directories that are looked at entry by entry.
+    /// Directories that are compared entry by entry.
     stack: Vec<(RepoPath, std::vec::IntoIter<Pair>)>,
 }
 
@@ -153,7 +155,7 @@ impl Walk<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Reports one name's difference, and goes down if it is a directory.
+    /// Reports the difference of one name, and descends if it is a directory.
     fn compare<V: DiffVisitor + ?Sized>(
         &mut self,
         dir: &RepoPath,
@@ -168,7 +170,7 @@ impl Walk<'_> {
             .join(&either.name)
             .map_err(|error| super::damaged_tree(either.id, error.why()))?;
         let is_dir = |entry: &&TreeEntry| entry.kind == Kind::Directory;
-        // A directory that only leads to something is not there for itself.
+        // A directory that only leads to included paths does not count itself.
         let shown = |subset: &Subset, entry: &&TreeEntry| {
             !is_dir(entry) || subset.includes(path.as_bytes(), true)
         };
@@ -198,7 +200,7 @@ impl Walk<'_> {
     }
 }
 
-/// Two lists in name order, name by name.
+/// Joins two lists in name order by name.
 fn paired(old: Vec<TreeEntry>, new: Vec<TreeEntry>) -> Vec<Pair> {
     let mut pairs = Vec::with_capacity(old.len().max(new.len()));
     let (mut old, mut new) = (old.into_iter().peekable(), new.into_iter().peekable());
@@ -227,7 +229,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// Paths of files with their content; a path ending in a slash is an empty directory.
+    /// Paths of files with their content. A path that ends in a slash is an empty directory.
     type Files = BTreeMap<String, u8>;
 
     fn tree(mem: &MemObjects, files: &Files, dir: &str) -> ObjectId {
@@ -273,7 +275,7 @@ mod tests {
                     let dir = other.trim_end_matches('/');
                     path.trim_end_matches('/').starts_with(&format!("{dir}/"))
                 };
-                // A file above wins over what is under it, and a file over a directory.
+                // A file wins over paths below it, and over a directory of the same name.
                 all.keys()
                     .any(|other| above(other) && !other.ends_with('/'))
                     || path.ends_with('/') && all.contains_key(path.trim_end_matches('/'))
@@ -292,7 +294,7 @@ mod tests {
             .prop_map(|all| Subset::new(all.iter().map(|p| p.as_bytes())).expect("sound"))
     }
 
-    /// What a slice holds: files, and directories that are empty in the whole tree.
+    /// Returns the content of a slice: files, and directories that are empty in the complete tree.
     fn held(mem: &MemObjects, tree: ObjectId, subset: &Subset) -> BTreeMap<RepoPath, TreeEntry> {
         let all = changes(mem, None, Some(tree)).expect("memory answers");
         let new = all

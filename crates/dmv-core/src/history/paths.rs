@@ -1,12 +1,12 @@
 //! The commits that changed some paths.
 //!
-//! History is simplified as Git does by default: a commit that has the paths as one of its parents
-//! has them is passed over, and only that parent is followed. So of a side branch that left no
-//! trace in the paths next to nothing is read. Of a tree only the directories on the way to a path
-//! are read, and of those only what a child did not have already.
+//! History is simplified as Git does by default. A commit with the same paths as one of its parents
+//! is skipped, and the walk follows only that parent. So it reads almost nothing of a side branch
+//! that left no trace in the paths. In a tree it reads only the directories on the way to a path,
+//! and of these only the ones that the child does not have.
 //!
-//! Nearly all the time goes into reading and checking those directories, so that is done for a
-//! stretch of history at once, on several threads, before the walk comes to it (`ahead`).
+//! Nearly all the time goes into reading and checking these directories. So several threads do this
+//! for a stretch of history at once, before the walk reaches it (`ahead`).
 
 mod ahead;
 
@@ -19,21 +19,21 @@ use crate::object::{ObjectError, ObjectRead, ObjectType};
 use ahead::Ahead;
 use std::collections::{BTreeSet, BinaryHeap, HashSet};
 
-/// Where a path that a commit made was before, in its parent: trees of the parent and of the
-/// commit, and the path.
+/// Finds the former path, in the parent, of a path that a commit created. Arguments: the parent's
+/// tree, the commit's tree, and the path.
 pub type Moved<'f, E> =
     dyn FnMut(&ObjectId, &ObjectId, &RepoPath) -> Result<Option<RepoPath>, E> + 'f;
 
-/// A commit that was visited.
+/// A commit that the walk visited.
 #[derive(Debug)]
 pub struct Visited {
     /// Its id.
     pub id: ObjectId,
     /// The commit.
     pub commit: Commit,
-    /// Whether it changed the paths; without paths, always.
+    /// Whether it changed the paths. Always true without paths.
     pub shown: bool,
-    /// The parents that are visited because of it.
+    /// The parents that the walk visits because of it.
     pub followed: Vec<ObjectId>,
 }
 
@@ -47,7 +47,7 @@ pub struct PathLog<'r> {
 }
 
 impl<'r> PathLog<'r> {
-    /// Begins at `tips`, which have to be here. No paths: every commit counts.
+    /// Returns a walk from `tips`, which must be stored here. Without paths every commit is shown.
     pub fn new(
         reader: &'r dyn ObjectRead,
         tips: &[ObjectId],
@@ -77,18 +77,18 @@ impl<'r> PathLog<'r> {
         Ok(log)
     }
 
-    /// Passes by these commits, and so by what only they lead to.
+    /// Skips these commits, and so the history that only they lead to.
     pub fn hide(&mut self, hidden: impl IntoIterator<Item = ObjectId>) {
         self.seen.extend(hidden);
     }
 
-    /// Parents met so far that are not here.
+    /// Returns the absent parents met so far.
     pub fn boundary(&self) -> &BTreeSet<ObjectId> {
         &self.absent
     }
 
-    /// The next commit, also one that is not shown. With `moved`, a path that a commit made is
-    /// followed to where it was before.
+    /// Returns the next commit, even if it is not shown. With `moved`, the walk follows a path that
+    /// a commit created to its former path.
     pub fn advance<E: From<ObjectError>>(
         &mut self,
         mut moved: Option<&mut Moved<'_, E>>,
@@ -134,7 +134,7 @@ impl<'r> PathLog<'r> {
         let shown = match &unchanged {
             Some(_) => false,
             None if trails.is_empty() => true,
-            // Where history ends, everything is as if it had always been there.
+            // At the end of stored history, the state counts as if it had always been there.
             None if ends_here && !commit.parents.is_empty() => false,
             None if ends_here => trails.iter().any(Trail::is_there),
             None => true,
@@ -154,7 +154,8 @@ impl<'r> PathLog<'r> {
         }))
     }
 
-    /// What a parent has where `trail` leads in its child; `known` if that was read ahead.
+    /// Returns what the parent has at the path of `trail` in its child. `known`: this was read
+    /// ahead.
     fn trail_in<E: From<ObjectError>>(
         &self,
         child: &Commit,
@@ -175,7 +176,7 @@ impl<'r> PathLog<'r> {
         Ok(before)
     }
 
-    /// A commit, and the trails in it like those of a child that are known already.
+    /// Returns a commit, and its trails (like those of its child) if they were read ahead.
     fn load(
         &mut self,
         id: &ObjectId,
@@ -203,16 +204,16 @@ impl<'r> PathLog<'r> {
     }
 }
 
-/// What lies on the way to a path in one tree.
+/// The entries on the way to a path in one tree.
 struct Trail {
     path: RepoPath,
     root: ObjectId,
-    /// The entries of the path's components, as far as they are there.
+    /// The entries of the path's components, as far as they exist.
     entries: Vec<TreeEntry>,
 }
 
 impl Trail {
-    /// Goes to `path` from `root`; what `like` found in an equal directory is not read again.
+    /// Follows `path` from `root`. What `like` found in an equal directory is not read again.
     fn walk(
         reader: &dyn ObjectRead,
         root: &ObjectId,
@@ -241,7 +242,7 @@ impl Trail {
         Ok(trail)
     }
 
-    /// The directory that component `depth` is looked up in.
+    /// Returns the directory in which component `depth` is looked up.
     fn dir(&self, depth: usize) -> Option<ObjectId> {
         match depth.checked_sub(1) {
             None => Some(self.root),
@@ -267,7 +268,7 @@ impl Trail {
         if self.path.is_root() {
             return self.root == other.root;
         }
-        // A file that was only moved did change.
+        // A file that was only moved counts as changed.
         self.path == other.path
             && match (self.end(), other.end()) {
                 (Some(a), Some(b)) => a.same_content(b),
@@ -276,7 +277,7 @@ impl Trail {
     }
 }
 
-/// In the order of [`Ancestors`](super::Ancestors).
+/// A queued commit with its trails, in the order of [`Ancestors`](super::Ancestors).
 type Queued = super::Queued<Vec<Trail>>;
 
 #[cfg(test)]
@@ -291,7 +292,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// What a commit has at `d/f`, and beside it.
+    /// The contents that a commit has at `d/f`, and beside it.
     type State = (u8, u8);
 
     #[derive(Default)]
@@ -320,7 +321,7 @@ mod tests {
             Ok(builder.finish(&mut self.mem)?.id)
         }
 
-        /// A commit; of `at`, 0 means that there is no `d/f`.
+        /// Makes a commit. 0 for `at` means that there is no `d/f`.
         fn commit(
             &mut self,
             at: u8,
@@ -365,7 +366,7 @@ mod tests {
             Ok(id)
         }
 
-        /// The commits that are shown, from the definition.
+        /// Returns the commits that are shown, from the definition.
         fn shown(&self, tip: ObjectId) -> BTreeSet<ObjectId> {
             let (mut out, mut seen) = (BTreeSet::new(), BTreeSet::new());
             let mut left = vec![tip];
@@ -433,7 +434,7 @@ mod tests {
         }
     }
 
-    /// A line of commits, each of which changes something beside `d/f`.
+    /// Returns a line of commits, each of which changes a file beside `d/f`.
     fn line(history: &mut History, n: u8) -> Result<Vec<ObjectId>, ObjectError> {
         let mut ids: Vec<ObjectId> = Vec::new();
         for beside in 1..=n {
@@ -453,11 +454,11 @@ mod tests {
         for _ in 0..10 {
             log.advance::<ObjectError>(None)?;
         }
-        // A commit has two directories; one commit ahead is read, then two, then four.
+        // A commit has two directories. One commit ahead is read, then two, then four.
         let reads = history.mem.reads();
         assert!(reads <= 3 * 16, "{reads} reads");
         while log.advance::<ObjectError>(None)?.is_some() {}
-        // Each thread but the first begins without what it could compare with.
+        // Each thread except the first begins without directories to compare with.
         let reads = history.mem.reads();
         assert!(reads <= 3 * 250 + 10, "{reads} reads");
         Ok(())

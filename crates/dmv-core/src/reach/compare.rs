@@ -1,4 +1,4 @@
-//! The nodes that stood where a node stands now: what they share with it is passed over.
+//! The former nodes at the place of a node: the walk skips what they share with it.
 
 use crate::hash::ObjectId;
 use crate::object::list::ListNode;
@@ -6,12 +6,12 @@ use crate::object::tree::{Child, Node, TreeEntry};
 use crate::object::{ObjectRead, ObjectType};
 use std::collections::{HashMap, HashSet};
 
-/// Former nodes that one node is compared with. More only cost time.
+/// Most former nodes that one node is compared with. More would only cost time.
 const MAX_OLD: usize = 4;
-/// Former nodes read to get down to the level of a smaller successor.
+/// Most former nodes that are read to reach the level of a smaller successor.
 const MAX_READ: usize = 64;
 
-/// Former tree nodes of a level, or below it where the directory has grown.
+/// Former tree nodes of a level, or of lower levels if the directory has grown.
 #[derive(Default)]
 pub struct OldTrees {
     entries: HashMap<Vec<u8>, Vec<TreeEntry>>,
@@ -23,7 +23,7 @@ pub struct OldTrees {
 }
 
 impl OldTrees {
-    /// Reads the nodes `old`, where they are here, for comparison with one of `level`.
+    /// Reads the nodes `old`, if they are stored here, for comparison with a node of `level`.
     pub fn read(objects: &dyn ObjectRead, old: &[ObjectId], level: u8) -> OldTrees {
         let mut out = OldTrees::default();
         let mut todo = old.to_vec();
@@ -58,12 +58,12 @@ impl OldTrees {
         out
     }
 
-    /// Whether a former node had this child.
+    /// Returns whether a former node had this child.
     pub fn has_child(&self, id: &ObjectId) -> bool {
         self.ids.contains(id)
     }
 
-    /// The former entries of a name.
+    /// Returns the former entries of a name.
     pub fn entries(&self, name: &[u8]) -> Vec<&TreeEntry> {
         self.entries
             .get(name)
@@ -71,7 +71,8 @@ impl OldTrees {
             .unwrap_or_default()
     }
 
-    /// Former nodes that may hold names behind `range.0`, up to `range.1`.
+    /// Returns the former nodes that may contain names after `range.0`, up to and including
+    /// `range.1`.
     pub fn overlapping(&self, range: (Option<&[u8]>, &[u8])) -> Vec<ObjectId> {
         let behind = |c: &Child| range.0.is_none_or(|after| c.last.as_bytes() > after);
         let from = self.children.partition_point(|c| !behind(c));
@@ -87,7 +88,7 @@ impl OldTrees {
     }
 }
 
-/// Former list nodes of a level, or below it where the file has grown.
+/// Former list nodes of a level, or of lower levels if the file has grown.
 #[derive(Default)]
 pub struct OldLists {
     children: Vec<ObjectId>,
@@ -96,7 +97,7 @@ pub struct OldLists {
 }
 
 impl OldLists {
-    /// Reads the nodes `old`, where they are here, for comparison with one of `level`.
+    /// Reads the nodes `old`, if they are stored here, for comparison with a node of `level`.
     pub fn read(objects: &dyn ObjectRead, old: &[ObjectId], level: u8) -> OldLists {
         let mut out = OldLists::default();
         let mut todo = old.to_vec();
@@ -121,12 +122,13 @@ impl OldLists {
         out
     }
 
-    /// Whether a former node had this child.
+    /// Returns whether a former node had this child.
     pub fn has_child(&self, id: &ObjectId) -> bool {
         self.ids.contains(id)
     }
 
-    /// Former nodes that are not under `node`: what its new children may have come from.
+    /// Returns the former nodes that are not children of `node`: the possible origins of its new
+    /// children.
     pub fn not_in(&self, node: &ListNode) -> Vec<ObjectId> {
         let now: HashSet<ObjectId> = node.entries.iter().map(|e| e.id).collect();
         let gone = self.children.iter().filter(|id| !now.contains(id));

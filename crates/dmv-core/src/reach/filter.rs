@@ -1,8 +1,8 @@
-//! Which part of what commits need is wanted: which paths, how much history, with chunks or
+//! The part of the needed objects that is wanted: which paths, how much history, with chunks or
 //! without.
 //!
-//! Whether an object is wanted follows from the commits and trees above it alone, so that whoever
-//! has those comes to the same answer (docs/protocol.md, "Filters").
+//! Whether an object is wanted depends on the commits and trees above it alone. So both sides of a
+//! transfer reach the same answer (docs/protocol.md, "Filters").
 
 use crate::hash::{ObjectId, derived_id};
 use crate::object::name::{NameError, RepoPath};
@@ -11,40 +11,41 @@ use crate::subset::{Extent, Union};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A part of what commits need. The default is everything.
+/// A part of the objects that commits need. The default is everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// The paths.
+    /// The wanted paths.
     pub paths: Union,
     /// Whether chunks are left out.
     pub metadata_only: bool,
-    /// How far to go from the tips, in commits along the shortest line, the tip being the first;
-    /// 0: all the way.
+    /// How many commits to follow from each tip along the shortest line, including the tip; 0 for
+    /// all.
     pub depth: u32,
-    /// Commits made before this time, in seconds since 1970, are the last of their line.
+    /// Time in seconds since 1970. The first commit before it ends its line.
     pub since: Option<i64>,
-    /// Of those commits that are hidden: some whose parents are not here, and so not hidden.
+    /// Hidden commits whose parents are absent and so not hidden.
     pub shallow: BTreeSet<ObjectId>,
-    /// Blobs, by their root, that are not wanted.
+    /// Unwanted blobs, by the id of their chunk or root list.
     pub dropped: BTreeSet<ObjectId>,
 }
 
-/// What is wanted of what lies at a place.
+/// How much of an object at a path is wanted.
 #[derive(Clone, Debug)]
 pub(crate) enum Scope {
     /// All of it.
     All,
-    /// What the paths say of this one and those below.
+    /// The wanted part of this path and those below it.
     Part(Arc<RepoPath>),
 }
 
 impl Filter {
-    /// What is wanted of the root directory; `None`: nothing.
+    /// Returns the scope of the root directory; `None` if nothing in it is wanted.
     pub(crate) fn root(&self) -> Option<Scope> {
         self.dir(RepoPath::root())
     }
 
-    /// What is wanted of an entry of the directory at `scope`.
+    /// Returns the scope of an entry in the directory of `scope`; `None` if nothing of it is
+    /// wanted. Fails if its path exceeds a limit.
     pub(crate) fn below(
         &self,
         scope: &Scope,
@@ -56,13 +57,13 @@ impl Filter {
         let path = dir.join(&entry.name)?;
         Ok(match entry.kind {
             Kind::Directory => self.dir(path),
-            // A side of it may be a directory.
+            // A side of the conflict may be a directory.
             Kind::Conflict if self.has_dir(&path) => Some(Scope::Part(Arc::new(path))),
             _ => self.file(path),
         })
     }
 
-    /// What is wanted of a side of the conflict at `scope`.
+    /// Returns the scope of a side of the conflict with `scope`; `None` if nothing of it is wanted.
     pub(crate) fn side(&self, scope: &Scope, kind: Kind) -> Option<Scope> {
         match (scope, kind) {
             (Scope::All, _) => Some(Scope::All),
@@ -90,13 +91,14 @@ impl Filter {
 }
 
 impl Scope {
-    /// What a walk remembers an object by that was visited in this scope: what was visited for all
-    /// of it, by its id; for a part, by the id and the path.
+    /// Returns the key under which a walk remembers a visit in this scope: the id of an object of
+    /// which all is wanted, otherwise a key of id and path.
     pub(crate) fn key(&self, id: &ObjectId) -> ObjectId {
         self.key_besides(id, &[])
     }
 
-    /// The same for a visit that passed over what `old` objects share with it.
+    /// Like [`key`](Self::key), for a visit that skipped what the object shares with the objects
+    /// `old`.
     pub(crate) fn key_besides(&self, id: &ObjectId, old: &[ObjectId]) -> ObjectId {
         let path = match self {
             Scope::All if old.is_empty() => return *id,

@@ -1,13 +1,17 @@
-//! Which objects some commits need that others do not have.
+//! The objects that some commits need and others do not have.
 //!
-//! Commits come newest first, each followed by its trees, then lists and chunks. What a commit
-//! shares with its parents at the same place is passed over unread: it comes with the parent, or
-//! the parent is hidden, and whoever has a hidden commit has all it needs. So the cost follows the
-//! difference. A node that was visited so has not given out all that is under it: where it stands
-//! again, beside other parents, it is visited again. Passing over is all that hidden commits and former nodes are used for: where they
-//! cannot be read, more is visited and nothing is missed.
+//! The walk reports commits, newest first, each followed by its trees, lists and chunks. It skips,
+//! unread, everything that a commit shares with its parents at the same path. That content is
+//! reported with the parent, or the parent is hidden, and a peer that has a hidden commit has
+//! everything that the commit needs. So the cost depends on the difference.
 //!
-//! What strangers say about their objects is checked here as well: generations, levels, totals.
+//! Such a visit has not reported everything below a node. If the node occurs elsewhere, beside
+//! other parents, it is visited again. Hidden commits and former nodes serve only to skip: if they
+//! cannot be read, the walk visits more and misses nothing.
+//!
+//! The walk also checks what peers claim about their objects: generations, levels, totals. It reads
+//! through `ObjectRead` and knows no store and no wire. Both sides of a transfer use it, and
+//! `repo`.
 
 mod compare;
 pub(crate) mod filter;
@@ -28,19 +32,20 @@ use filter::Scope;
 use seen::Seen;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 
-/// Nodes and conflicts that a walk remembers having visited, at least.
+/// How many visited nodes and conflicts a walk remembers, at least.
 const MAX_VISITED: usize = 7 << 14;
-/// Objects that it remembers having reported, at least: together 22 MiB of memory at most.
+/// How many reported objects a walk remembers, at least. With [`MAX_VISITED`] this takes at most 22
+/// MiB.
 const MAX_REPORTED: usize = 7 << 16;
 
-/// How deep to look.
+/// Which types of objects a walk reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
-    /// Commits alone.
+    /// Commits only.
     Commits,
-    /// And trees, lists and conflicts.
+    /// Commits, trees, lists and conflicts.
     Metadata,
-    /// And chunks.
+    /// All objects.
     All,
 }
 
@@ -51,22 +56,22 @@ pub struct Found {
     pub ty: ObjectType,
     /// Its id.
     pub id: ObjectId,
-    /// Whether the reader has it. If not, what it needs is not known yet: see [`Reach::retry`].
+    /// Whether the reader has it. If not, the objects below it are unknown until [`Reach::retry`].
     pub here: bool,
-    /// Of a chunk: its bytes, as the object above it says; else 0.
+    /// Length of a chunk in bytes, as the object above it says; 0 for other types.
     pub len: u64,
 }
 
-/// What the object above says about one below it.
+/// What the object above records about an object.
 #[derive(Clone, Copy, Debug)]
 enum Said {
-    /// A directory's root or a file's list root: bytes and files.
+    /// The root of a directory or of a file's list: bytes and files.
     Root(u64, u64),
     /// A node of this level with these totals.
     Node(u8, Totals),
 }
 
-/// What an entry or a side of a conflict stands for.
+/// The content of an entry or of a side of a conflict.
 struct Target {
     kind: Kind,
     is_list: bool,
@@ -101,7 +106,7 @@ enum Item {
     Alone(ObjectType, ObjectId),
 }
 
-/// A commit that waits for its turn: by generation, greatest first.
+/// A commit in the queue: by generation, greatest first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Queued {
     generation: u64,
@@ -110,41 +115,43 @@ struct Queued {
 
 struct Waiting {
     hidden: bool,
-    /// Commits from the nearest tip to this one, both counted.
+    /// Number of commits from the nearest tip to this one, including both.
     distance: u32,
     commit: Commit,
 }
 
-/// A walk over what is needed. Memory follows the width of history and the depth of trees.
+/// A walk over the needed objects. Its memory depends on the width of history and the depth of
+/// trees.
 pub struct Reach {
     detail: Detail,
     filter: Filter,
     queue: BinaryHeap<Queued>,
-    /// The commits in the queue. One that has been taken off never comes back: its children were
-    /// all taken off before.
+    /// The commits in the queue. A commit that was taken off never returns, because all its
+    /// children were taken off before it.
     waiting: HashMap<ObjectId, Waiting>,
     /// How many of them are not hidden.
     open: usize,
-    /// With a limit of history: commits that were taken off, with their distance. By one that was
-    /// not here at first they may turn out to be nearer to a tip.
+    /// Only with a limit of history: the commits taken off the queue, with their distance. A commit
+    /// that was absent at first may later show that they are nearer to a tip.
     walked: HashMap<ObjectId, u32>,
-    /// Where the filter ends history: commits that are not wanted, and those that name them.
+    /// Unwanted commits where the filter ends history, each with the commits that name it as a
+    /// parent.
     cut: HashMap<ObjectId, Vec<ObjectId>>,
     passed: BTreeSet<ObjectId>,
     hidden: Vec<ObjectId>,
     stack: Vec<Item>,
-    /// What the reader did not have.
+    /// Objects that the reader did not have.
     parked: Vec<Item>,
     out: VecDeque<Found>,
-    /// What was visited, and how: see [`Scope::key_besides`].
+    /// How each visited object was visited: see [`Scope::key_besides`].
     visited: Seen,
     reported: Seen,
-    /// Bytes of the chunks that it has passed by; `None`: nobody asks.
+    /// Bytes of the chunks that the walk has passed; `None` unless they are counted.
     content: Option<u64>,
 }
 
 impl Reach {
-    /// What `tips` need and `hidden` do not. Reads nothing yet.
+    /// Returns a walk over what `tips` need and `hidden` do not. Reads nothing yet.
     pub fn new(
         tips: impl IntoIterator<Item = ObjectId>,
         hidden: impl IntoIterator<Item = ObjectId>,
@@ -153,7 +160,7 @@ impl Reach {
         Reach::filtered(tips, hidden, detail, Filter::default())
     }
 
-    /// The part of that which `filter` wants.
+    /// Returns a walk like [`new`](Self::new), limited to what `filter` wants.
     pub fn filtered(
         tips: impl IntoIterator<Item = ObjectId>,
         hidden: impl IntoIterator<Item = ObjectId>,
@@ -190,8 +197,8 @@ impl Reach {
         self
     }
 
-    /// The bytes of the chunks that the walk would have reported so far, at most: what different
-    /// files share may be counted more than once.
+    /// Returns an upper bound of the bytes of the chunks so far. Chunks that several files share
+    /// may be counted more than once.
     pub fn content(&self) -> u64 {
         self.content.unwrap_or(0)
     }
@@ -200,7 +207,7 @@ impl Reach {
         self.content = self.content.map(|sum| sum.saturating_add(bytes));
     }
 
-    /// What is under `roots`, with them.
+    /// Returns a walk over `roots` and everything below them.
     pub fn under(roots: impl IntoIterator<Item = Root>) -> Reach {
         let mut reach = Reach::new([], [], Detail::All);
         for root in roots {
@@ -230,8 +237,8 @@ impl Reach {
         reach
     }
 
-    /// The next object that is needed; `None` when there are no more, but for what lies under
-    /// objects that the reader did not have.
+    /// Returns the next needed object. `None` means that only objects below those that the reader
+    /// did not have remain.
     pub fn next(&mut self, objects: &dyn ObjectRead) -> Result<Option<Found>, ObjectError> {
         while let Some(id) = self.hidden.pop() {
             self.enqueue(&id, true, None, 1, objects)?;
@@ -250,24 +257,24 @@ impl Reach {
         }
     }
 
-    /// How much the reader did not have since the last [`retry`](Self::retry).
+    /// Returns how many objects the reader did not have since the last [`retry`](Self::retry).
     pub fn parked(&self) -> usize {
         self.parked.len()
     }
 
-    /// Looks again at what the reader did not have; whether there was anything.
+    /// Looks again for the objects that the reader did not have. Returns whether there were any.
     pub fn retry(&mut self) -> bool {
         let any = !self.parked.is_empty();
         self.stack.append(&mut self.parked);
         any
     }
 
-    /// Commits whose parents the filter leaves out, all of them or some, as far as the walk has come.
+    /// Returns the commits met so far of which the filter leaves out at least one parent.
     pub fn boundary(&self) -> BTreeSet<ObjectId> {
         self.cut.values().flatten().copied().collect()
     }
 
-    /// Those of the filter's shallow commits whose parents the walk wanted.
+    /// Returns those of the filter's shallow commits whose parents the walk wanted.
     pub fn passed(&self) -> &BTreeSet<ObjectId> {
         &self.passed
     }
@@ -285,7 +292,7 @@ impl Reach {
         self.parked.push(item);
     }
 
-    /// Queues a commit and returns its generation; `None` when it is not here.
+    /// Queues a commit and returns its generation; `None` if it is absent.
     fn enqueue(
         &mut self,
         id: &ObjectId,
@@ -306,7 +313,7 @@ impl Reach {
                 id: *id,
             });
             self.open += 1;
-            // Histories can be wide, and messages long.
+            // Histories can be wide and messages long, so they are not kept.
             let commit = Commit {
                 message: String::new(),
                 extras: Vec::new(),
@@ -384,8 +391,8 @@ impl Reach {
         Ok(())
     }
 
-    /// Queues the parents of a commit, as far as they are wanted; returns the trees of those that
-    /// wait for their turn.
+    /// Queues the wanted parents of a commit. Returns the trees of those parents that are in the
+    /// queue.
     fn parents(
         &mut self,
         id: &ObjectId,
@@ -393,7 +400,7 @@ impl Reach {
         distance: u32,
         objects: &dyn ObjectRead,
     ) -> Result<Vec<ObjectId>, ObjectError> {
-        // Told by this commit alone, so that nobody needs to have the parents to know.
+        // This depends on the commit alone, so the decision needs no parent.
         let filter = &self.filter;
         let goes_on = (filter.depth == 0 || distance < filter.depth)
             && filter.since.is_none_or(|t| commit.committer.seconds >= t);
@@ -444,7 +451,8 @@ impl Reach {
                     self.emit_of(ObjectType::Chunk, id, here, len);
                 }
             }
-            // It is not noted as seen: what is under it may still be wanted for another reason.
+            // The object does not count as visited: the objects below it may still be wanted
+            // elsewhere.
             Item::Alone(ty, id) => {
                 let here = objects.holds(ty, &id)?;
                 self.emit(ty, id, here);
@@ -453,8 +461,8 @@ impl Reach {
         Ok(())
     }
 
-    /// Whether what a visit of an object in this scope and beside these former ones would bring has
-    /// been brought.
+    /// Returns whether an earlier visit has reported everything that a visit in this scope and
+    /// beside these former objects would report.
     fn was_visited(&self, id: &ObjectId, scope: &Scope, old: &[ObjectId]) -> bool {
         let is_part = matches!(scope, Scope::Part(_));
         self.visited.contains(id)
@@ -462,7 +470,7 @@ impl Reach {
             || !old.is_empty() && self.visited.contains(&scope.key_besides(id, old))
     }
 
-    /// Notes a visit, and reports the object unless it has been.
+    /// Records a visit, and reports the object unless this was done before.
     fn note_visit(&mut self, ty: ObjectType, id: ObjectId, scope: &Scope, old: &[ObjectId]) {
         self.visited.insert(scope.key_besides(&id, old));
         if self.reported.insert(id) {
@@ -596,7 +604,7 @@ impl Reach {
         if old.contains(&id) || self.was_visited(&id, &Scope::All, &old) {
             return Ok(());
         }
-        // Only its chunks could be learnt from it.
+        // Only chunks lie below it, and they are not reported.
         let is_last = matches!(said, Said::Node(0, _)) && self.detail < Detail::All;
         if is_last && objects.holds(ObjectType::List, &id)? {
             self.note_visit(ObjectType::List, id, &Scope::All, &[]);

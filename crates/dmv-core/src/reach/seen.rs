@@ -1,27 +1,29 @@
-//! What a walk has met, in bounded memory.
+//! A set of ids that a walk has met, in bounded memory.
 
 use crate::hash::ObjectId;
 use crate::memory::Room;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
-/// Ids that one half takes in without asking for room.
+/// Ids in one half that need no share of the budget.
 const LEAST: usize = 7 << 11;
-/// Of eight places in a set, this many are used at most.
+/// How many of eight slots a hash set uses at most.
 const USED_OF_EIGHT: usize = 7;
-/// Bytes of a place: a mark, and what the set notes about it.
+/// Bytes of a slot: a mark and the set's own data.
 const PLACE_BYTES: usize = 17;
 
-/// Ids met, the latest of them at least. What was forgotten is visited again, at a cost in time.
-/// All walks of a process share a room; where that is full, they forget sooner.
+/// The ids met, at least the latest ones. A forgotten id is visited again, which only costs time.
 ///
-/// Of each it keeps 16 bytes that a key of its own makes, not the 32 of the id: whoever makes objects
-/// cannot choose two that are taken for one, and by chance it does not happen.
+/// All walks of a process share one memory budget. When it is used up, they forget sooner.
+///
+/// Of each id it stores a mark: 16 bytes, hashed with random keys. So the author of objects cannot
+/// choose two with the same mark, and by chance this practically never happens.
 pub struct Seen {
-    /// Ids in one half of the memory, at most.
+    /// Most ids in one half of the memory.
     half: usize,
     room: Room,
-    /// Ids that `recent` may have before more room is taken, and what there is room for in `older`.
+    /// Ids that `recent` may hold before it takes more of the budget. `older_limit` is the same for
+    /// `older`.
     limit: usize,
     older_limit: usize,
     keys: [RandomState; 2],
@@ -31,7 +33,7 @@ pub struct Seen {
 
 type Marks = HashSet<u128, BuildHasherDefault<AsItIs>>;
 
-/// A mark is as good as random already.
+/// A hasher that returns a mark unchanged, because marks are random already.
 #[derive(Default)]
 struct AsItIs(u64);
 
@@ -52,8 +54,10 @@ impl Hasher for AsItIs {
 }
 
 impl Seen {
-    /// Remembers at least the latest `half` ids, as long as there is room. 7/8 of a power of two fill
-    /// the memory of a set, which then takes 20 bytes for each.
+    /// Returns a set that remembers at least the latest `half` ids while the budget allows it.
+    ///
+    /// `half` should be 7/8 of a power of two: this fills the memory of a hash set, which then
+    /// takes 20 bytes per id.
     pub fn new(half: usize) -> Seen {
         Seen::within(half, Room::for_marks())
     }
@@ -79,12 +83,12 @@ impl Seen {
         self.recent.contains(&mark) || self.older.contains(&mark)
     }
 
-    /// Whether `id` has been met and not been forgotten.
+    /// Returns whether `id` has been met and not been forgotten.
     pub fn contains(&self, id: &ObjectId) -> bool {
         self.has(self.mark(id))
     }
 
-    /// Notes `id`; whether it was not known.
+    /// Adds `id`. Returns whether it was unknown.
     pub fn insert(&mut self, id: ObjectId) -> bool {
         let mark = self.mark(&id);
         if self.has(mark) {
@@ -99,8 +103,8 @@ impl Seen {
         self.recent.insert(mark)
     }
 
-    /// Takes room for twice as many recent ids, if they may be as many and as much room is left for
-    /// others.
+    /// Takes memory from the budget for twice as many recent ids, if `half` allows them and as much
+    /// remains for others. Returns whether it did.
     fn grows(&mut self) -> bool {
         let next = (2 * self.limit).min(self.half);
         let more = room_of(next) - room_of(self.limit);
@@ -119,7 +123,7 @@ impl Drop for Seen {
     }
 }
 
-/// The room that so many ids take.
+/// Returns the bytes of the budget for this number of ids.
 fn room_of(ids: usize) -> usize {
     match ids > LEAST {
         true => ids / USED_OF_EIGHT * 8 * PLACE_BYTES,

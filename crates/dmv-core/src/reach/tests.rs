@@ -1,4 +1,4 @@
-//! A walk against a closure computed the simple way, over random histories.
+//! The walk compared with a closure that is computed the simple way, over random histories.
 
 mod filtered;
 
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 type Outcome = Result<(), ObjectError>;
 type Objects = BTreeSet<(ObjectType, ObjectId)>;
 
-/// A random number generator that a seed replays.
+/// A random number generator that a seed reproduces.
 struct Dice(u64);
 
 impl Dice {
@@ -26,7 +26,7 @@ impl Dice {
     }
 }
 
-/// Files by path of at most two parts; the number stands for the content.
+/// Files by path of at most two components. The number stands for the content.
 type Files = BTreeMap<(u64, u64), u64>;
 
 fn blob_entry(mem: &MemObjects, name: String, content: u64) -> Result<TreeEntry, ObjectError> {
@@ -90,7 +90,7 @@ fn put_commit(
     put_commit_at(mem, parents, tree, generation, 0)
 }
 
-/// A commit made so many seconds after 1970.
+/// Makes a commit with the given time in seconds since 1970.
 fn put_commit_at(
     mem: &MemObjects,
     parents: &[ObjectId],
@@ -120,7 +120,7 @@ fn put_commit_at(
     Ok(mem.insert(ObjectType::Commit, &commit.encode()?))
 }
 
-/// Everything that `tips` name, the simple way.
+/// Returns everything that `tips` refer to, computed the simple way.
 fn closure(mem: &MemObjects, tips: &[ObjectId]) -> Result<Objects, ObjectError> {
     let mut seen = Objects::new();
     let mut stack: Vec<_> = tips.iter().map(|id| (ObjectType::Commit, *id)).collect();
@@ -141,7 +141,7 @@ fn found(reach: &mut Reach, mem: &dyn ObjectRead) -> Result<Objects, ObjectError
     Ok(out)
 }
 
-/// Commits with their files, each on up to two earlier ones.
+/// Returns random commits with their files, each with up to two earlier parents.
 fn history(mem: &MemObjects, dice: &mut Dice, n: usize) -> Result<Vec<ObjectId>, ObjectError> {
     let mut made: Vec<(ObjectId, u64, Files)> = Vec::new();
     for _ in 0..n {
@@ -248,7 +248,7 @@ fn a_change_of_one_file_reads_a_few_nodes() -> Outcome {
     Ok(())
 }
 
-/// What the state in between and the one before share must not be left to each other.
+/// The middle state and the first one must not rely on each other for what they share.
 #[test]
 fn a_state_that_comes_back_hides_nothing() -> Outcome {
     let mem = MemObjects::new();
@@ -277,7 +277,7 @@ fn a_state_that_comes_back_hides_nothing() -> Outcome {
     Ok(())
 }
 
-/// Two entries for one tree, and so on downwards: paths without number in few nodes.
+/// Two entries for one tree, repeated downwards: very many paths in few nodes.
 #[test]
 fn a_tree_that_doubles_at_every_level_is_walked_node_by_node() -> Outcome {
     let mem = MemObjects::new();

@@ -1,33 +1,33 @@
-//! Which of many files may share much with one.
+//! Candidates for rename detection: which of many files may share much with a given one.
 //!
-//! An index from each piece to the files that have it. A file is looked up by its rarest pieces
-//! first, and only so many entries are read for it. Where a piece is in too many files, those near
-//! in size and name are taken.
+//! It is an index from each piece to the files that contain it. A file is looked up by its rarest
+//! pieces first, and only a limited number of index entries is read for it. If a piece is in too
+//! many files, those close in size and name are used.
 
 use super::sketch::Sketch;
 use std::ops::Range;
 
-/// Entries of the index that are read for one file.
+/// Index entries that are read for one file.
 const MAX_ENTRIES: usize = 512;
 /// Files that are then compared with it.
 const MAX_LIKELY: usize = 8;
 
-/// The files that have each piece.
+/// The files that contain each piece.
 pub(super) struct Likely {
-    /// In order, by hash and then by file.
+    /// Pairs of piece and file, sorted by the piece's hash, then by file.
     entries: Vec<(u64, u32)>,
 }
 
-/// Where one file belongs among those of the index.
+/// The position of one file among those of the index.
 pub(super) struct Place {
-    /// The files that are near in size.
+    /// The files of a similar size.
     pub range: Range<usize>,
-    /// Where it would stand itself.
+    /// Where the file would stand itself.
     pub at: usize,
 }
 
 impl Likely {
-    /// Of files in the order of their sizes.
+    /// Returns an index of `files`, which must be in the order of their sizes.
     pub fn new<'s>(files: impl Iterator<Item = &'s Sketch>) -> Likely {
         let mut entries = Vec::new();
         for (n, sketch) in files.enumerate() {
@@ -37,7 +37,7 @@ impl Likely {
         Likely { entries }
     }
 
-    /// The files that share most with a sketch, as far as its rarest pieces tell.
+    /// Returns the files that share most with a sketch, judged by its rarest pieces.
     pub fn of(&self, sketch: &Sketch, place: &Place) -> Vec<usize> {
         let mut found: Vec<(Range<usize>, u64)> = Vec::new();
         for (hash, bytes) in sketch.pieces() {
@@ -68,7 +68,7 @@ impl Likely {
         votes.into_iter().map(|(file, _)| file as usize).collect()
     }
 
-    /// Where the index has a piece, of files in `range`.
+    /// Returns the index entries of a piece for the files in `range`.
     fn entries_of(&self, hash: u64, range: &Range<usize>) -> Range<usize> {
         let at = |file: usize| {
             let key = (hash, file as u32);
@@ -77,7 +77,7 @@ impl Likely {
         at(range.start)..at(range.end)
     }
 
-    /// Of some entries of one piece, at most `most` that are nearest to the file `at`.
+    /// Returns at most `most` of the entries of one piece: those nearest to the file `at`.
     fn around(&self, entries: Range<usize>, at: usize, most: usize) -> Range<usize> {
         if entries.len() <= most {
             return entries;

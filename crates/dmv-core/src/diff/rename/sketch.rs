@@ -1,8 +1,8 @@
-//! What a content consists of, in a few hundred bytes.
+//! Sketches: a few hundred bytes that represent a file's content.
 //!
-//! Pieces are lines, or chunks of long files. A sketch keeps those with the smallest hashes: which
-//! these are depends on the pieces alone, so that of two contents the same sample is kept. A sketch
-//! that has room for all pieces tells exactly how much two contents share; else it is an estimate.
+//! Pieces are lines, or the chunks of long files. A sketch keeps the pieces with the smallest
+//! hashes. Which these are depends on the pieces alone, so two contents are sampled alike. If a
+//! sketch has room for all pieces, it gives the exact share of two contents, otherwise an estimate.
 
 use crate::hash::ObjectId;
 use crate::limits::{MAX_MERGE_TEXT_BYTES, MAX_RENAME_CHUNKS};
@@ -10,22 +10,23 @@ use crate::object::list::{Blob, BlobChunks};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use std::cmp::Ordering;
 
-/// Bytes after which a line is taken for over, so that content without lines has pieces too.
+/// Length in bytes at which a line is cut, so that content without lines has pieces, too.
 const PIECE_BYTES: usize = 64;
-/// Pieces taken in before those with greater hashes are left out, besides twice what is kept.
+/// How many pieces are collected, in addition to twice the number kept, before those with greater
+/// hashes are dropped.
 const PIECES_AT_A_TIME: usize = 1024;
 
 /// The pieces of a content, or a sample of them.
 #[derive(Debug, Default)]
 pub struct Sketch {
-    /// Hashes in rising order, and how many bytes of the content each is.
+    /// Hash and bytes of content of each piece, by rising hash.
     pieces: Vec<(u64, u64)>,
-    /// Pieces with this hash or a greater one were left out.
+    /// Pieces with this hash or a greater one were dropped.
     bound: Option<u64>,
 }
 
 impl Sketch {
-    /// How much of the longer content is in both, in millionths.
+    /// Returns the share of the longer content that is in both, in millionths.
     pub fn share(&self, other: &Sketch, sizes: [u64; 2]) -> u64 {
         let bound = [self.bound, other.bound].into_iter().flatten().min();
         let (mut a, mut b) = (self.below(bound), other.below(bound));
@@ -64,18 +65,18 @@ impl Sketch {
         }
     }
 
-    /// The hashes of the pieces that are kept.
+    /// Returns the hashes of the pieces.
     pub(super) fn hashes(&self) -> impl Iterator<Item = u64> {
         self.pieces.iter().map(|(hash, _)| *hash)
     }
 
-    /// The same with how many bytes each piece is.
+    /// Returns the pieces: hash, and bytes of content.
     pub(super) fn pieces(&self) -> &[(u64, u64)] {
         &self.pieces
     }
 }
 
-/// Makes a sketch.
+/// Builds a sketch.
 #[derive(Debug)]
 pub struct Sketcher {
     most: usize,
@@ -84,7 +85,7 @@ pub struct Sketcher {
 }
 
 impl Sketcher {
-    /// Keeps at most so many pieces.
+    /// Returns a sketcher that keeps at most `most` pieces.
     pub fn new(most: usize) -> Sketcher {
         Sketcher {
             most,
@@ -93,8 +94,7 @@ impl Sketcher {
         }
     }
 
-    /// Of content that is short enough to be looked at line by line: up to
-    /// [`MAX_MERGE_TEXT_BYTES`].
+    /// Returns the sketch of a content of at most [`MAX_MERGE_TEXT_BYTES`], by its lines.
     pub fn of_content(mut self, content: &[u8]) -> Sketch {
         for line in content.split_inclusive(|b| *b == b'\n') {
             for piece in line.chunks(PIECE_BYTES) {
@@ -104,7 +104,7 @@ impl Sketcher {
         self.finish()
     }
 
-    /// Of a longer content, by its chunks.
+    /// Returns the sketch of a longer content, by its chunks.
     pub fn of_chunks(mut self, chunks: impl IntoIterator<Item = (ObjectId, u64)>) -> Sketch {
         for (id, len) in chunks {
             self.add_chunk(&id, len);
@@ -128,7 +128,7 @@ impl Sketcher {
         }
     }
 
-    /// Adds up equal pieces, and leaves out the greatest hashes where there are too many.
+    /// Adds up equal pieces, and drops the greatest hashes if there are too many.
     fn tidy(&mut self) {
         self.pieces.sort_unstable();
         self.pieces.dedup_by(|next, kept| {
@@ -154,8 +154,8 @@ impl Sketcher {
     }
 }
 
-/// A number that depends on all bytes of a piece. Whoever makes two pieces with one number only
-/// makes two files look more alike than they are.
+/// Returns a number that depends on all bytes of a piece. A provoked collision only makes two files
+/// look more alike than they are.
 fn hash_of(piece: &[u8]) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut hash = ODD ^ piece.len() as u64;
@@ -169,8 +169,8 @@ fn hash_of(piece: &[u8]) -> u64 {
     hash ^ (hash >> 32)
 }
 
-/// The sketch of a stored file; `None` when it has too many chunks or is not all here. What is read
-/// of content is added to `read_bytes`.
+/// Returns the sketch of a stored file; `None` if it has too many chunks or is not completely
+/// stored. Adds the bytes of content that it reads to `read_bytes`.
 pub fn sketch_of(
     reader: &dyn ObjectRead,
     blob: Blob,
@@ -195,7 +195,7 @@ pub fn sketch_of(
             return Ok(None);
         };
         *read_bytes += bytes.len() as u64;
-        // What is stored may be longer than what names it says; the limit holds for it, too.
+        // The stored content may be longer than its entry says. The limit applies to it, too.
         if (content.len() + bytes.len()) as u64 > MAX_MERGE_TEXT_BYTES {
             return Ok(None);
         }

@@ -87,7 +87,7 @@ fn what_shares_half_is_paired_the_most_alike_first() {
     assert_eq!(pairs(&gone, &[listed("b", other)]), []);
 }
 
-/// `count` files of `lines` lines; one in four lines differs between the sides.
+/// Returns `count` files of `lines` lines. One line in four differs between the sides.
 fn rewritten(count: usize, lines: usize, side: usize) -> Vec<Listed> {
     let content = |file: usize| -> Vec<u8> {
         let line = |n: usize| match n % 4 {
@@ -97,7 +97,7 @@ fn rewritten(count: usize, lines: usize, side: usize) -> Vec<Listed> {
         };
         (0..lines).map(line).collect::<String>().into_bytes()
     };
-    // The other side has them in another order and under other names.
+    // The other side has them in a different order and under different names.
     let name = |file: usize| format!("side{side}/{:06}", (file * (1 + 6 * side)) % count);
     let mut files: Vec<Listed> = (0..count).map(|n| (name(n), content(n))).collect();
     if side == 1 {

@@ -1,8 +1,8 @@
-//! Stretches of history read before a walk comes to them.
+//! Stretches of history that are read before a walk reaches them.
 //!
-//! A stretch is a commit and its first parents, one after the other. Which they are has to be read
-//! in turn; what their trees have at the paths does not, and is most of the work. What went wrong
-//! here is forgotten: the walk meets it again if it ever comes there.
+//! A stretch is a commit followed by its first parents. The commits must be read in turn, but not
+//! the entries that their trees have at the paths, which is most of the work. Errors are dropped
+//! here: the walk meets them again if it reaches them.
 
 use super::super::load_commit;
 use super::Trail;
@@ -11,28 +11,29 @@ use crate::object::ObjectRead;
 use crate::object::commit::Commit;
 use std::collections::{HashMap, HashSet};
 
-/// Longest stretch: about as many commits as share a frame with their trees.
+/// Most commits in a stretch: about as many as share a frame with their trees.
 const MAX_STRETCH: usize = 256;
-/// Commits that are kept in all. A history that leaves more of them unused is not read ahead well.
+/// Most commits kept in total. A history that leaves more of them unused is not suited to reading
+/// ahead.
 const MAX_KEPT: usize = 4 * MAX_STRETCH;
-/// Commits that are worth a thread, which costs as much as reading a few of them.
+/// Commits that are worth a thread. Starting one costs as much as reading a few commits.
 const PER_THREAD: usize = 32;
-/// Threads, the caller's one included.
+/// Most threads, including the caller's.
 const MAX_THREADS: usize = 4;
 
 /// Commits read ahead, each with its trails.
 #[derive(Default)]
 pub(super) struct Ahead {
     ready: HashMap<ObjectId, (Commit, Vec<Trail>)>,
-    /// Length of the last stretch.
+    /// Length of the last stretch in commits.
     stretch: usize,
-    /// How many commits have been of use since.
+    /// How many of its commits the walk has used since.
     used: usize,
 }
 
 impl Ahead {
-    /// The commit `id` with trails like those of its child; reads on from there when it has to.
-    /// `None`: it is absent, or something is wrong with it.
+    /// Returns the commit `id` with its trails, which are like those of its child. Reads a further
+    /// stretch from there if necessary. Returns `None` if the commit is absent or an error occurs.
     pub(super) fn take(
         &mut self,
         reader: &dyn ObjectRead,
@@ -54,8 +55,8 @@ impl Ahead {
         like: &[Trail],
         seen: &HashSet<ObjectId>,
     ) {
-        // A walk that shows a few commits reads a few. One that turns off to other parents
-        // leaves most of a stretch, and gets shorter ones.
+        // A walk that shows a few commits reads only a few. One that turns to other parents leaves
+        // most of a stretch unused, and gets shorter ones.
         let next = match self.used >= self.stretch {
             true => self.stretch * 2,
             false => self.stretch / 2,
@@ -90,13 +91,13 @@ impl Ahead {
             trails
         });
         for ((id, commit), trails) in line.into_iter().zip(trails) {
-            // Empty: not known. The walk asks for them itself.
+            // Without trails here, the walk reads them itself.
             self.ready.insert(id, (commit, trails));
         }
     }
 }
 
-/// The trails of each commit of a line, as far as they can be read.
+/// Returns the trails of each commit of a line, as far as they can be read.
 fn trails_of(
     reader: &dyn ObjectRead,
     line: &[(ObjectId, Commit)],

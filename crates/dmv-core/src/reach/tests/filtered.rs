@@ -1,4 +1,4 @@
-//! Filters, against what follows from docs/protocol.md in the simplest way: path by path.
+//! Filters compared with the simplest reading of docs/protocol.md: path by path.
 
 use super::*;
 use crate::history::load_commit;
@@ -10,7 +10,7 @@ fn subset(patterns: &[&str]) -> Subset {
     Subset::new(patterns.iter().map(|p| p.as_bytes())).expect("sound patterns")
 }
 
-/// What is wanted of the directory `tree` at `path`, and of everything under it.
+/// Returns what is wanted of the directory `tree` at `path` and of everything below it.
 fn dir(
     mem: &MemObjects,
     filter: &Filter,
@@ -66,8 +66,8 @@ fn file(
     Ok(())
 }
 
-/// What is wanted of `tips`, and the boundary. Nothing of the commits in `had`, nor of what only they
-/// lead to.
+/// Returns what is wanted of `tips`, and the boundary. The commits in `had`, and what only they
+/// lead to, are left out.
 fn wanted(
     mem: &MemObjects,
     tips: &[ObjectId],
@@ -135,8 +135,8 @@ fn random_filter(dice: &mut Dice) -> Filter {
     }
 }
 
-/// A walk of one who has nothing of `filter` yet and gets what it asks for, bit by bit and in any
-/// order; what it has at first is left of an earlier try.
+/// Walks as a receiver that has nothing of `filter` yet and gets what it requests, in small parts
+/// and any order. At the start it has what an earlier attempt left.
 fn fill(
     theirs: &MemObjects,
     tips: &[ObjectId],
@@ -216,7 +216,7 @@ proptest! {
             let commits = history(&mem, &mut dice, 8)?;
             let (tips, hidden) = (some(&mut dice, &commits), some(&mut dice, &commits));
             let mut filter = random_filter(&mut dice);
-            // The holder took the hidden commits with a limit.
+            // The receiver got the hidden commits with a limit.
             let limited = Filter {
                 depth: dice.below(3) as u32,
                 ..filter.clone()
@@ -236,7 +236,7 @@ proptest! {
     }
 }
 
-/// A tree that is wanted in part at one place and whole at another, the part being met first.
+/// A tree of which a part is wanted at one path and all at another, the part being met first.
 #[test]
 fn what_was_visited_in_part_is_visited_again_where_all_of_it_is_wanted() -> Outcome {
     let mem = MemObjects::new();
@@ -300,7 +300,7 @@ fn sides_of_a_conflict_are_wanted_by_the_conflicts_path() -> Outcome {
         &mut &mem,
     )?;
     let tip = put_commit(&mem, &[], &root.finish(&mut &mem)?, 1)?;
-    // Per filter: trees, chunks, conflicts.
+    // For each filter: the numbers of trees, chunks and conflicts.
     for (patterns, want) in [
         (vec![], (4, 3, 1)),
         (vec!["both"], (4, 3, 1)),
@@ -338,7 +338,7 @@ fn a_slice_of_a_large_tree_reads_nodes_of_the_slice() -> Outcome {
     let mut reach = Reach::filtered([first], [], Detail::Metadata, filter);
     let trees = found(&mut reach, &mem)?.into_iter();
     let trees = trees.filter(|o| o.0 == ObjectType::Tree).count();
-    // The root's nodes, about three, and one or two of each directory.
+    // The nodes of the root, about three, and one or two of each directory.
     assert!(trees < 12 && mem.reads() < 300, "{trees} {}", mem.reads());
     Ok(())
 }
