@@ -1,4 +1,5 @@
-//! A clone writes its files while they come; and a transfer reads no more than it sends.
+//! Clones that write files while their content arrives, and transfers that read no more than they
+//! send.
 
 use dmv_core::job::Job;
 use dmv_core::repo::{
@@ -31,12 +32,12 @@ fn options() -> CheckoutOptions {
     }
 }
 
-/// Clones what `client` is connected to into the worktree of `ours`.
+/// Clones from the repository of `client` into the worktree of `ours`.
 fn clone(ours: &Repo, client: Client<'_>, job: &Job) -> Result<CheckoutReport, NetError> {
     clone_part(ours, client, job, None, History::New)
 }
 
-/// The same with a worktree of `subset` and as much history.
+/// Does the same with a worktree of `subset` and with as much `history`.
 fn clone_part(
     ours: &Repo,
     mut client: Client<'_>,
@@ -104,7 +105,7 @@ fn a_clone_has_its_files_when_all_has_come() -> Done {
 #[test]
 fn files_are_there_before_the_last_byte_has_come() -> Done {
     let (theirs, ours, job) = (large_place()?, Place::new()?, Job::default());
-    // The connection ends shortly before the end of what comes.
+    // The connection ends shortly before the end of the transfer.
     let ((down, to_us), (up, to_them)) = (io::pipe()?, io::pipe()?);
     serving(&theirs, Link::over(up, to_us), Access::Read)?;
     let (inner, passed) = (down, Arc::default());
@@ -117,13 +118,14 @@ fn files_are_there_before_the_last_byte_has_come() -> Done {
     let client = Client::connect(&ours.repo, Link::over(down, to_them), &job)?;
     let cut = clone(&ours.repo, client, &job);
     assert!(matches!(cut, Err(NetError::Closed)), "{cut:?}");
-    // Nothing names what has come; the worktree tells that it is on its way.
+    // No ref names the received objects. The worktree's `switch` file shows that the checkout is
+    // unfinished.
     assert_eq!(ours.repo.base_commit()?, None);
     assert!(ours.repo.offered()?.refs.is_empty());
     let noted = ours.dir.path().join(".dmv/worktrees/main/switch");
     assert!(noted.exists());
 
-    // The same again goes on, and takes what is there for its own.
+    // The same clone again continues, and reuses what is there.
     let again = ours.again()?;
     clone(&again, connect(&again, &theirs, &job)?, &job)?;
     assert_eq!(files_in(ours.dir.path())?, files_in(theirs.dir.path())?);
@@ -147,13 +149,13 @@ fn what_was_just_checked_is_written_to_files_without_being_read_again() -> Done 
     ours.is_sound()
 }
 
-/// A line that is cut after so many bytes, when the receiver has begun so many files.
+/// A line that is cut after `left` bytes, once the receiver has begun at least `files` files.
 struct CutWhenThere {
     inner: io::PipeReader,
     left: usize,
     dir: PathBuf,
     files: usize,
-    /// Whether it had.
+    /// Whether the receiver had begun that many files.
     seen: Arc<AtomicBool>,
 }
 
@@ -163,7 +165,7 @@ impl Read for CutWhenThere {
         if n == 0 {
             let end = Instant::now() + Duration::from_secs(60);
             while Instant::now() < end && !self.seen.load(Ordering::Relaxed) {
-                // Files may go away meanwhile, and are looked for again.
+                // Files may disappear while they are counted. Then they are counted again.
                 let begun = files_in(&self.dir).map_or(0, |files| files.len());
                 self.seen.store(begun >= self.files, Ordering::Relaxed);
                 std::thread::yield_now();
@@ -226,7 +228,7 @@ fn what_was_never_to_come_is_lacking_and_not_waited_for() -> Done {
     let (theirs, ours, job) = (large_place()?, Place::new()?, Job::default());
     ours.repo.change_slice(|slice| slice.metadata_only = true)?;
     let client = connect(&ours.repo, &theirs, &job)?;
-    // By itself the worktree would have no files, as the repository has no content.
+    // Without this subset the worktree would have no files, as the repository stores no content.
     let all = Some(Subset::everything());
     let refused = clone_part(&ours.repo, client, &job, all, History::New);
     let Err(NetError::Repo(RepoError::Lacking(lacks))) = refused else {
@@ -247,19 +249,19 @@ fn a_file_of_the_users_is_not_overwritten_by_a_clone() -> Done {
     ours.is_sound()
 }
 
-/// What was read of packs and indexes, by what lay there; in bytes.
+/// The bytes that were read of packs and indexes, by what lies there.
 #[derive(Debug, Default)]
 struct Account {
-    /// Indexes, of segments or in files of their own, and headers of packs.
+    /// Indexes, of segments or in index files, and headers of packs.
     index: u64,
-    /// Records of segments that were there before.
+    /// Records of the segments that were there before.
     old: u64,
     /// Records of the last segment of each pack.
     new: u64,
 }
 
 impl Account {
-    /// Sorts `reads`, of packs of two segments each.
+    /// Sorts `reads` of packs that have two segments each.
     fn of(reads: &[OneRead]) -> Done<Account> {
         let (mut account, mut packs) = (Account::default(), HashMap::new());
         for (path, read) in reads {
@@ -288,7 +290,8 @@ impl Account {
     }
 }
 
-/// Where the records of the segment that ends at `end` are: its trailer says it (docs/format/pack.md).
+/// Returns the range of the records of the segment that ends at `end`, according to its trailer
+/// (docs/format/pack.md).
 fn records_before(pack: &[u8], end: usize) -> Range<u64> {
     let trailer = &pack[end - 32..end];
     assert_eq!(&trailer[..4], b"DMVt");
@@ -331,13 +334,14 @@ fn a_pull_after_an_insert_reads_no_more_than_it_sends() -> Done {
     assert!(traffic.bytes_received < 700 << 10, "{traffic:?}");
     assert!(traffic.round_trips <= 4, "{traffic:?}");
     let reads = Account::of(&vfs.take_reads())?;
-    // What is sent is read once, and a look at the head of a record may go beyond its end.
+    // Each sent object is read once. Reading the head of a record may go beyond its end.
     let (sent, beyond) = (traffic.bytes_received, 1 << 10);
     assert!(reads.new <= sent + beyond, "{reads:?}, {traffic:?}");
-    // The index: a page for each look at each of two tables.
+    // The index: each lookup reads one page in each of two tables.
     let looks = 4096 * 2 * (traffic.objects_sent + traffic.objects_received + 16);
     assert!(reads.index <= looks + opened, "{reads:?}, {traffic:?}");
-    // Of what both sides have, the commit, the tree and the list that the new ones are compared with.
+    // Only the commit, the tree and the list with which the new ones are compared are read of the
+    // objects that both sides have.
     assert!(reads.old <= metadata, "{reads:?} of {metadata}");
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Objects that two packs hold, of which one copy is damaged: the whole one is found and used,
-//! whichever of them the tables in use name.
+//! Objects of which two packs have a copy, one of them damaged. DMV finds and uses the intact copy,
+//! whichever of the two the tables name.
 
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
@@ -12,14 +12,15 @@ use dmv_tests::packs::{damage_copy, data_packs, merge, small_files, store_again,
 use dmv_tests::peers::{Done, Place};
 use dmv_tests::rng::Rng;
 
-/// The packs `named` and `hides` hold `x`, and other files each; tables name it in the one alone.
+/// A repository with two packs, `named` and `hides`. Both have `x` and other files each. The tables
+/// name only the copy of `x` in `named`.
 struct Twice {
     place: Place,
     contents: Contents,
     x: ObjectId,
     named: FileId,
     hides: FileId,
-    /// What else `hides` holds.
+    /// The other objects in `hides`.
     beside: Vec<ObjectId>,
 }
 
@@ -57,7 +58,7 @@ impl Twice {
         Ok(())
     }
 
-    /// Damages the header of the frame that holds `x`: it is no record any more.
+    /// Damages the header of the frame with `x`, so that it is no longer a record.
     fn damage_header(&self, pack: FileId) -> Done {
         let path = self.place.again()?.store().pack_path(pack);
         let mut bytes = std::fs::read(&path)?;
@@ -68,7 +69,7 @@ impl Twice {
         Ok(std::fs::write(&path, bytes)?)
     }
 
-    /// Cuts the own table of a pack's last segment off.
+    /// Cuts off the table of a pack's last segment.
     fn cut_last_table(&self, pack: FileId) -> Done {
         let path = self.place.again()?.store().pack_path(pack);
         let bytes = std::fs::read(&path)?;
@@ -76,7 +77,7 @@ impl Twice {
         Ok(std::fs::write(&path, &bytes[..index])?)
     }
 
-    /// Everything that has not been dropped can be read.
+    /// Checks that every file that was not dropped can be read.
     fn keeps_all(&self) -> Done {
         let repo = self.place.again()?;
         keeps_all_but(&repo, &self.contents, &dropped(&repo)?)
@@ -88,7 +89,7 @@ impl Twice {
     }
 }
 
-/// Where `part` lies in `bytes` for the last time.
+/// Returns the last place of `part` in `bytes`.
 fn last(bytes: &[u8], part: &[u8]) -> Option<usize> {
     bytes.windows(part.len()).rposition(|window| window == part)
 }
@@ -103,7 +104,7 @@ fn a_copy_that_a_merged_index_hides_is_read_when_the_other_is_damaged() -> Done 
     assert!(report.is_ok(), "{report:?}");
     assert_eq!(report.copies.len(), 1, "{report:?}");
     assert_eq!(report.copies[0].id, twice.x);
-    // Both are damaged: now it is lost, and only it.
+    // With both copies damaged, this object is lost, and no other.
     twice.damage(twice.hides)?;
     let mut bytes = Vec::new();
     let repo = twice.place.again()?;
@@ -133,7 +134,7 @@ fn healing_makes_tables_name_the_whole_copy() -> Done {
     twice.keeps_all()
 }
 
-/// Without the merged index nobody would find what the last segment holds.
+/// Only the merged index names the objects of the last segment.
 #[test]
 fn healing_keeps_a_merged_index_that_a_segment_cannot_do_without() -> Done {
     let twice = Twice::new()?;
@@ -165,7 +166,7 @@ fn damage_in_a_copy_that_a_merged_index_hides_is_made_good_by_the_other() -> Don
     let report = repo.verify(VerifyDepth::Full, &Job::default())?;
     assert!(report.is_ok(), "{report:?}");
     assert_eq!(report.made_good.len(), 1, "{report:?}");
-    // Now it is whole nowhere.
+    // Now no copy is intact.
     twice.damage(twice.named)?;
     let repo = twice.place.again()?;
     let report = repo.verify(VerifyDepth::Full, &Job::default())?;
@@ -211,7 +212,8 @@ fn a_pack_that_hides_a_copy_of_what_is_whole_elsewhere_is_freed() -> Done {
     Ok(())
 }
 
-/// Tables name both copies. One pack is rewritten, and nobody knows that the other copy is damaged.
+/// Tables name both copies. When one pack is rewritten, the damage to the other copy is not known
+/// yet.
 #[test]
 fn what_is_moved_out_of_a_pack_does_not_count_on_a_copy_that_nobody_has_read() -> Done {
     let place = Place::new()?;

@@ -1,8 +1,9 @@
 //! Power cuts, failing syncs and full disks, at every operation.
 //!
-//! The heavy tier: `DMV_COUNT=1000000 cargo test -p dmv-tests --release --test crash -- --ignored --nocapture`.
+//! Long run: `DMV_COUNT=1000000 cargo test -p dmv-tests --release --test crash -- --ignored
+//! --nocapture`.
 
-// The heavy tier says how much it tried.
+// The long run prints how many crashes it tried.
 #![allow(clippy::print_stdout)]
 
 use dmv_core::repo::Repo;
@@ -13,7 +14,7 @@ use dmv_tests::simfs::{Fault, Op, Survival};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Operations of a whole workload.
+/// Returns the number of operations of a complete workload.
 fn operations() -> Outcome<u64> {
     let mut lab = Lab::new()?;
     lab.work()?;
@@ -21,8 +22,8 @@ fn operations() -> Outcome<u64> {
     Ok(lab.sim.operations())
 }
 
-/// Crashes in operation `at` and checks what each seed leaves; recovery and further crashes where
-/// `every` divides the seed.
+/// Crashes in operation `at` and checks the outcome of each seed. If `every` divides the seed,
+/// recovery and further crashes follow.
 fn crash_at(at: u64, seeds: std::ops::Range<u64>, every: u64, lies: &Lies) -> Outcome {
     let mut lab = Lab::new()?;
     lab.sim.lie(lies.work.clone());
@@ -46,12 +47,13 @@ fn crash_at(at: u64, seeds: std::ops::Range<u64>, every: u64, lies: &Lies) -> Ou
     Ok(())
 }
 
-/// Outcomes of a crash that share one run of the workload, in the heavy tier.
+/// The number of outcomes for one run of the workload, in the long run.
 const SHARED: u64 = 64;
-/// Of that many outcomes, one is followed by further crashes and by recovery.
+/// One in this many outcomes is followed by further crashes and by recovery.
 const FULL: u64 = 16;
 
-/// Numbers of outcomes from `from` on, spread over all operations and over two threads.
+/// Checks `count` outcomes with the seeds from `from` on, spread over all operations and over two
+/// threads.
 fn crash_everywhere(from: u64, count: u64, shared: u64, every: u64) -> Outcome {
     const THREADS: u64 = 2;
     let end = operations()? + 2;
@@ -85,9 +87,10 @@ fn number(name: &str, otherwise: u64) -> u64 {
     value.unwrap_or(otherwise)
 }
 
-/// `DMV_COUNT` outcomes with the seeds from `DMV_SEED` on; see the top of this file.
+/// Checks `DMV_COUNT` outcomes with the seeds from `DMV_SEED` on. The top of this file shows how to
+/// run it.
 ///
-/// The further crashes after some of them are not counted.
+/// The further crashes after some outcomes do not count.
 #[test]
 #[ignore = "half an hour"]
 fn many_outcomes_of_a_crash_in_any_operation_lose_nothing() -> Outcome {
@@ -97,20 +100,21 @@ fn many_outcomes_of_a_crash_in_any_operation_lose_nothing() -> Outcome {
     Ok(())
 }
 
-/// Crashes with lying syncs until a check notices; says whether one did.
+/// Crashes with lying syncs until a check fails. Returns whether one did.
 fn is_noticed(lies: &Lies) -> Outcome<bool> {
     let mut points: Vec<u64> = (1..=operations()? + 1).collect();
     Rng::new(3).shuffle(&mut points);
-    // Each with everything unsynced lost, with a mere kill, and with a random outcome.
+    // Each operation has three outcomes: everything unsynced is lost, the process was only killed,
+    // or a random outcome.
     let mut seeds = points.iter().map(|at| at * 16..at * 16 + 3);
     let noticed = |at: &u64| crash_at(*at, seeds.next().unwrap_or(0..1), 1, lies).is_err();
     Ok(points.iter().any(noticed))
 }
 
-/// Tells by path and content.
+/// Selects syncs by path and content.
 type Which = fn(&Path, &[u8]) -> bool;
 
-/// Whose syncs are left out: a word for it, and the test on path and content.
+/// The kinds of syncs that are left out: a name, and a test on path and content.
 const SYNCS: [(&str, Which); 5] = [
     ("data packs", |_, content| is_pack(content, 1)),
     ("meta packs", |_, content| is_pack(content, 2)),
@@ -125,7 +129,7 @@ fn is_pack(content: &[u8], kind: u8) -> bool {
     content.starts_with(b"DMVPACK") && content[10] == kind
 }
 
-/// The harness can fail: each sync that a commit does is needed, and its absence shows.
+/// Tests the checks themselves: a commit needs each of its syncs, and a check fails without it.
 #[test]
 fn a_commit_that_leaves_out_any_of_its_syncs_is_noticed() -> Outcome {
     for (what, lie) in SYNCS {
@@ -151,7 +155,8 @@ fn a_recovery_that_leaves_out_any_of_its_syncs_is_noticed() -> Outcome {
     Ok(())
 }
 
-/// What a killed job wrote is found again: the same job later writes little more than an index.
+/// DMV finds what a killed job wrote. If the same job runs again, it writes little more than an
+/// index.
 #[test]
 fn what_a_killed_commit_has_written_is_not_written_again() -> Outcome {
     let mut lab = Lab::new()?;
@@ -164,7 +169,7 @@ fn what_a_killed_commit_has_written_is_not_written_again() -> Outcome {
         let files = other.edit(2)?;
         other.retry(&other.open()?, "whole", files)?
     };
-    // Late in the commit: its frames are written, their index is not.
+    // Late in the commit: its frames are written, but not their index.
     lab.sim.crash_at(before + 7);
     assert!(commit(&lab.open()?, "killed").is_err());
     lab.restart(Survival::Everything, 1);
@@ -173,7 +178,7 @@ fn what_a_killed_commit_has_written_is_not_written_again() -> Outcome {
     lab.check_after_crash(0, Survival::Nothing, &Lies::default())
 }
 
-/// A commit that fails with every fault in turn, and what can be done after it.
+/// Lets a commit fail at each operation `op` in turn, and checks that the next commit works.
 fn fail_each(op: Op, errno: i32, forever: bool) -> Outcome {
     for after in 0.. {
         let mut lab = Lab::new()?;
@@ -189,7 +194,7 @@ fn fail_each(op: Op, errno: i32, forever: bool) -> Outcome {
         });
         let failed = commit(&repo, "fails");
         if failed.is_ok() {
-            // The commit has fewer operations of this kind than `after`.
+            // The commit has no more operations of this kind.
             assert!(after > 0, "{op:?} never comes");
             return Ok(());
         }
@@ -198,7 +203,7 @@ fn fail_each(op: Op, errno: i32, forever: bool) -> Outcome {
         lab.sim.clear_faults();
         let poisoned: Vec<_> = poisoned(&repo)?.into_iter().collect();
         let sizes = lab.sim.seen();
-        // The same process tries again; nothing that may be lost is built on.
+        // The same process tries again. It must not build on data that may be lost.
         lab.retry(&repo, "again", files)
             .map_err(|e| format!("{when}: {e}"))?;
         for path in &poisoned {
@@ -217,7 +222,7 @@ fn fail_each(op: Op, errno: i32, forever: bool) -> Outcome {
     Ok(())
 }
 
-/// Files of the packs that take no more.
+/// Returns the files of the packs that DMV does not write to any more.
 fn poisoned(repo: &Repo) -> Outcome<Vec<PathBuf>> {
     let packs = repo.refs().catalogue()?.packs;
     let poisoned = packs.iter().filter(|row| row.poisoned);

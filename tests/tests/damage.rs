@@ -1,6 +1,6 @@
-//! Bit rot: flipped bytes, lost ends, swapped blocks, files that are gone.
+//! Bit rot: flipped bits, lost ends, swapped blocks, missing files.
 //!
-//! The heavy tier: `cargo test -p dmv-tests --release --test damage -- --ignored`.
+//! Long run: `cargo test -p dmv-tests --release --test damage -- --ignored`.
 
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// A repository on disk and what it must say.
+/// A repository on disk, and what must be in it.
 struct Subject {
     _dir: TempDir,
     root: PathBuf,
@@ -32,7 +32,7 @@ struct Subject {
 }
 
 impl Subject {
-    /// `commits` commits with a large file of `large` random bytes.
+    /// Makes a repository with `commits` commits and a large file of `large` random bytes.
     fn new(commits: u64, large: usize) -> Outcome<Subject> {
         let dir = fast_dir()?;
         let root = dir.path().join("w");
@@ -68,7 +68,7 @@ impl Subject {
         self.root.join(".dmv")
     }
 
-    /// The packs (or other files) in a directory of the repository.
+    /// Returns the files in a directory of the repository.
     fn files(&self, dir: &str) -> Outcome<Vec<PathBuf>> {
         let mut files = Vec::new();
         for entry in std::fs::read_dir(self.dmv().join(dir))? {
@@ -78,7 +78,7 @@ impl Subject {
         Ok(files)
     }
 
-    /// The packs, the log pack last.
+    /// Returns the packs without the log pack, and the log pack.
     fn packs(&self) -> Outcome<(Vec<PathBuf>, PathBuf)> {
         let log = self.dmv().join(format!("packs/{}.pack", self.open()?.id()));
         let mut packs = self.files("packs")?;
@@ -86,9 +86,10 @@ impl Subject {
         Ok((packs, log))
     }
 
-    /// Reads every file of every commit. Whatever comes out must be right; some need not come out.
+    /// Reads every file of every commit. A file may be unreadable, but the content of a readable
+    /// file must be right.
     ///
-    /// Returns how many did.
+    /// Returns the number of readable files.
     fn read_all(&self, repo: &Repo) -> Outcome<usize> {
         let mut good = 0;
         for (id, files) in &self.commits {
@@ -126,7 +127,7 @@ impl Subject {
         Ok(good)
     }
 
-    /// Reads everything and verifies; returns what verify says of damage.
+    /// Reads everything and verifies. Returns the report of verify.
     fn examine(&self, depth: VerifyDepth) -> Outcome<Result<VerifyReport, String>> {
         let repo = match self.open() {
             Ok(repo) => repo,
@@ -137,7 +138,7 @@ impl Subject {
         Ok(report.map_err(|e| e.to_string()))
     }
 
-    /// Damages a file in some way, examines the repository and puts the file back.
+    /// Replaces a file by damaged bytes, examines the repository, and restores the file.
     fn with_damage(
         &self,
         path: &Path,
@@ -151,7 +152,7 @@ impl Subject {
         result
     }
 
-    /// Each damage must be noticed, and named.
+    /// Checks that verify notices the damage and names the file.
     fn must_notice(&self, path: &Path, bytes: &[u8], depth: VerifyDepth, what: &str) -> Outcome {
         let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("?");
         let what = format!("{what} of {name}");
@@ -172,7 +173,7 @@ impl Subject {
         }
     }
 
-    /// Flips a bit of the byte at each of `places`.
+    /// Flips a bit of the byte at each of `places`, one at a time.
     fn flip(
         &self,
         path: &Path,
@@ -208,7 +209,7 @@ fn flipped_bytes_of_a_file_of_several_chunks_are_noticed() -> Outcome {
     flip_large(3 << 20, 60)
 }
 
-/// More of them; see the top of this file.
+/// The same with more bits. The top of this file shows how to run it.
 #[test]
 #[ignore = "minutes"]
 fn many_flipped_bytes_of_a_large_file_are_noticed() -> Outcome {
@@ -237,7 +238,7 @@ fn files_that_the_damage_does_not_touch_can_be_read() -> Outcome {
         .max_by_key(|p| size(p).unwrap_or(0))
         .ok_or("no pack")?;
     let mut bad = std::fs::read(&data)?;
-    // The header of the pack: none of the objects is in it.
+    // The header of the pack, which belongs to no object.
     bad[20] ^= 1;
     std::fs::write(&data, &bad)?;
     assert_eq!(subject.read_all(&subject.open()?)?, all);
@@ -308,7 +309,7 @@ fn lost_ends_and_swapped_blocks_of_packs_are_noticed() -> Outcome {
     Ok(())
 }
 
-/// Commits until tables have been merged.
+/// Commits until tables have been merged. Returns the index file.
 fn with_index() -> Outcome<(Subject, PathBuf)> {
     let subject = Subject::new(5, 500)?;
     let mut files = subject.files("index")?;
@@ -329,7 +330,7 @@ fn a_damaged_index_file_is_reported_or_done_without() -> Outcome {
         let result = result.map_err(|e| format!("flip at {at}: {e}"))?;
         let report = result.map_err(|e| format!("flip at {at}: {e}"))?;
         if report.is_ok() {
-            // Healed: the index file is out of use.
+            // The repository has healed itself: the index file is out of use.
             let read = subject.read_all(&subject.open()?)?;
             assert_eq!(read, all, "flip at {at}");
             std::fs::write(subject.dmv().join("refs.db"), &db)?;
@@ -343,7 +344,7 @@ fn a_damaged_index_file_is_reported_or_done_without() -> Outcome {
 fn healing_makes_a_damaged_index_file_anew() -> Outcome {
     let (subject, index) = with_index()?;
     let all = subject.read_all(&subject.open()?)?;
-    // The last entry, in an id.
+    // In an id of the last entry.
     flip_one(&index, size(&index)? - 8 - 20)?;
     let repo = subject.open()?;
     let job = Job::default();
@@ -366,7 +367,7 @@ fn index_files_can_be_deleted() -> Outcome {
     let repo = subject.open()?;
     assert_eq!(subject.read_all(&repo)?, all);
     assert!(repo.verify(VerifyDepth::Full, &Job::default())?.is_ok());
-    // They come back.
+    // The next commit merges the tables again.
     commit(&repo, "again")?;
     assert_eq!(subject.files("index")?.len(), 1);
     assert_eq!(subject.read_all(&subject.open()?)?, all);
@@ -377,7 +378,8 @@ fn index_files_can_be_deleted() -> Outcome {
 fn damage_does_not_spread_into_a_new_index_file() -> Outcome {
     let subject = Subject::new(3, 500)?;
     let pack = subject.packs()?.0.remove(0);
-    // In the last entry of the last segment's index: 32 bytes of trailer, 8 of check.
+    // In the last entry of the last segment's index: 32 bytes of trailer and 8 bytes of check
+    // follow.
     let at = size(&pack)? - 32 - 8 - 20;
     let flip = || -> Outcome {
         let mut bytes = std::fs::read(&pack)?;
@@ -386,7 +388,7 @@ fn damage_does_not_spread_into_a_new_index_file() -> Outcome {
     };
     flip()?;
     for n in 0..4 {
-        // It may work or not, depending on what the table is asked for.
+        // The commit may work or fail: this depends on which ids it looks up.
         let _ = commit(&subject.open()?, &format!("damaged {n}"));
     }
     assert!(
@@ -403,7 +405,7 @@ fn damage_does_not_spread_into_a_new_index_file() -> Outcome {
     Ok(())
 }
 
-/// A repository with one commit of 300 kB that do not compress, and its data pack.
+/// Makes a repository with one commit of 300 kB that do not compress. Returns its data pack.
 fn with_data_pack() -> Outcome<(Subject, PathBuf)> {
     let subject = Subject::new(1, 300_000)?;
     let (packs, _) = subject.packs()?;
@@ -417,7 +419,7 @@ fn flip_one(pack: &Path, at: usize) -> Outcome {
     Ok(std::fs::write(pack, bytes)?)
 }
 
-/// Heals from the worktree; how many objects.
+/// Heals from the worktree's files. Returns the number of objects.
 fn healed_by_files(repo: &Repo) -> Outcome<usize> {
     let job = Job::default();
     let mut healing = repo.begin_to_heal(VerifyDepth::Normal, &job)?;
@@ -429,7 +431,7 @@ fn healed_by_files(repo: &Repo) -> Outcome<usize> {
     Ok(stored.count())
 }
 
-/// The disk cannot read one sector: what lies there is damaged, and the rest of its pack is not.
+/// The disk cannot read one sector. Only the objects there are damaged, not the rest of the pack.
 #[test]
 fn a_place_that_cannot_be_read_is_damaged_alone() -> Outcome {
     let subject = Subject::new(1, 3 << 20)?;
@@ -451,7 +453,7 @@ fn a_place_that_cannot_be_read_is_damaged_alone() -> Outcome {
     Ok(())
 }
 
-/// Another command is at work on the files: peers may be asked all the same.
+/// Another command has locked the files. Healing from peers is still possible.
 #[test]
 fn healing_goes_on_without_files_that_another_command_has_locked() -> Outcome {
     let (subject, pack) = with_data_pack()?;
@@ -473,7 +475,8 @@ fn damaged_content_that_the_worktree_has_is_stored_again() -> Outcome {
     let (subject, pack) = with_data_pack()?;
     let all = subject.read_all(&subject.open()?)?;
     let mut rng = Rng::new(5);
-    // Headers and payloads of frames, first of fresh ones and then of what was stored again.
+    // Flips bits in headers and payloads of frames, first in the original frames and then in those
+    // that were stored again.
     for round in 0..6 {
         let at = match round {
             0 => 70,
@@ -484,7 +487,7 @@ fn damaged_content_that_the_worktree_has_is_stored_again() -> Outcome {
         let repo = subject.open()?;
         let report = repo.verify(VerifyDepth::Normal, &Job::default())?;
         if report.damaged.is_empty() {
-            // A frame that was damaged before.
+            // This frame was damaged before.
             continue;
         }
         let healed = healed_by_files(&repo)?;
@@ -494,7 +497,8 @@ fn damaged_content_that_the_worktree_has_is_stored_again() -> Outcome {
         assert!(!after.made_good.is_empty() && !after.copies.is_empty());
         assert_eq!(subject.read_all(&subject.open()?)?, all);
     }
-    // Merging tables must keep the whole copies, also after what was learnt is forgotten.
+    // When tables are merged, they must keep the intact copies, even if the record of damaged
+    // places is lost.
     for n in 0..9 {
         commit(&subject.open()?, &format!("more {n}"))?;
     }
@@ -520,7 +524,7 @@ fn a_commit_stores_what_a_check_has_found_damaged() -> Outcome {
     assert!(done.stored_bytes > 100_000, "{done:?}");
     let report = check()?;
     assert!(report.is_ok(), "{report:?}");
-    // Whole again, where it was damaged: nothing is remembered.
+    // The objects are intact again in their old place, so no damage is recorded.
     flip_one(&pack, 5000)?;
     check()?;
     assert!(!subject.dmv().join("damaged").exists());
@@ -587,7 +591,7 @@ fn a_repository_can_be_made_where_making_it_was_cut_off_again_and_again() -> Out
     let dir = tempfile::tempdir()?;
     for _ in 0..3 {
         Repo::init(dir.path(), "main", false, asked("init"))?;
-        // It is the last that is written.
+        // `init` writes this file last.
         std::fs::remove_file(dir.path().join(".dmv/format"))?;
     }
     let repo = Repo::init(dir.path(), "main", false, asked("init"))?;
@@ -595,7 +599,6 @@ fn a_repository_can_be_made_where_making_it_was_cut_off_again_and_again() -> Out
     Ok(())
 }
 
-/// Recovery with a flipped byte anywhere gives every ref, and every file that the flip spares.
 #[test]
 fn a_lost_or_damaged_format_file_is_written_anew() -> Outcome {
     let subject = Subject::new(2, 5000)?;
@@ -619,13 +622,15 @@ fn a_lost_or_damaged_format_file_is_written_anew() -> Outcome {
             subject.commits.last().map(|(id, _)| *id)
         );
     }
-    // A later format is not overwritten.
+    // Recovery does not overwrite the format file of a later version.
     std::fs::write(&file, "dmv-repository 2\nid x\n")?;
     let refused = recover(&discover_lost(&subject.root)?, &Job::default());
     assert!(matches!(refused, Err(RepoError::TooNew { .. })));
     Ok(())
 }
 
+/// With a flipped bit anywhere in a pack, recovery restores every file that the flip spares. It
+/// restores every ref, too, unless the flip is in a record of the log pack.
 #[test]
 fn a_damaged_pack_does_not_stop_recovery() -> Outcome {
     let subject = Subject::new(3, 500)?;

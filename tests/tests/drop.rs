@@ -1,4 +1,4 @@
-//! Dropping: only what is given up goes, nobody relies on whom who relies on them.
+//! Drops: only dropped content is freed, and two repositories that drop never rely on each other.
 
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
@@ -17,20 +17,20 @@ use dmv_tests::rng::Rng;
 use dmv_tests::scratch::commit;
 use std::collections::BTreeSet;
 
-/// A commit by a process of its own.
+/// Commits like another process.
 fn commit_in(place: &Place, message: &str) -> Done {
     commit(&place.again()?, message)?;
     Ok(())
 }
 
-/// A commit whose objects go into packs of their own.
+/// Commits into packs of its own.
 fn commit_apart(place: &Place, message: &str) -> Done {
     let others = place.again()?;
     let _locks = others.store().writer()?;
     commit_in(place, message)
 }
 
-/// A repository with one commit of random files.
+/// Makes a repository with one commit of random files.
 fn with_files(seed: u64, files: usize, bytes: usize) -> Done<Place> {
     let place = Place::new()?;
     let mut rng = Rng::new(seed);
@@ -41,7 +41,7 @@ fn with_files(seed: u64, files: usize, bytes: usize) -> Done<Place> {
     Ok(place)
 }
 
-/// Several commits of files that share blocks, in several packs.
+/// Makes a repository with several commits, in several packs, of files that share blocks.
 fn shared_blocks(seed: u64) -> Done<Place> {
     let mut rng = Rng::new(seed);
     let blocks: Vec<Vec<u8>> = (0..6).map(|_| rng.bytes(300_000)).collect();
@@ -114,10 +114,10 @@ fn a_pack_goes_at_once_when_only_dropped_files_need_it() -> Done {
     let now = place.again()?;
     assert_eq!(now.store().packs().len(), before - 1);
     assert_eq!(std::fs::read(place.dir.path().join("raw/a"))?, raw);
-    // A process that had the repository open sees what is so, too.
+    // A process that had the repository open notices the drop, too.
     let blob = droppable(&place.repo, "**")?;
     assert_eq!((blob.files.len(), blob.absent), (3, 1));
-    // Committed again, it is stored again.
+    // A file that is committed again is stored again.
     place.write("raw/b", &raw)?;
     commit_in(&place, "again")?;
     keeps_all_but(
@@ -135,7 +135,7 @@ fn what_others_need_of_a_pack_is_moved_and_counted() -> Done {
     let (one, two) = (rng.bytes(1 << 20), rng.bytes(1 << 20));
     place.write("a", &[&one[..], &two].concat())?;
     place.write("b", &two)?;
-    // Small ones that share frames with each other, of which every other goes.
+    // Small files that share frames. Every other one is dropped below.
     for n in 0..40 {
         let text = format!("{n} and so on\n").repeat(500);
         place.write(&format!("small/{n}"), text.as_bytes())?;
@@ -148,7 +148,7 @@ fn what_others_need_of_a_pack_is_moved_and_counted() -> Done {
     let sum = freed.freed_bytes + freed.shared_bytes;
     assert!(sum.abs_diff(2 << 20) < 10_000, "{freed:?}");
     keeps_all_but(&place.again()?, &contents, &dropped(&place.again()?)?)?;
-    // What was shared goes with the other one, and of frames the part that is needed stays.
+    // The shared part goes with the second file. In each frame the needed part stays.
     assert_eq!(droppable(&place.again()?, "b")?.earlier.len(), 1);
     for pattern in ["b", "small/?[02468]"] {
         let freed = drop_all(&place.again()?, pattern)?;
@@ -186,7 +186,7 @@ fn what_stays_is_moved_out_of_packs_that_are_mostly_given_up() -> Done {
     keeps_all_but(&now, &contents, &dropped(&now)?)?;
     drop(now);
     place.is_sound()?;
-    // Of a pack that is mostly needed nothing is moved.
+    // No object is moved out of a pack whose content is mostly needed.
     let freed = drop_all(&place.again()?, "small/39")?;
     assert_eq!((freed.freed_bytes, freed.waiting_bytes), (0, 39_000));
     Ok(())
@@ -202,7 +202,7 @@ fn a_pack_of_which_little_is_given_up_is_not_rewritten() -> Done {
     commit_in(&place, "both")?;
     let freed = drop_all(&place.again()?, "little")?;
     assert_eq!((freed.freed_bytes, freed.waiting_bytes), (0, 300_000));
-    // The other one frees the pack, with what waited in it.
+    // Dropping the other file frees the pack, together with the content that waited in it.
     let freed = drop_all(&place.again()?, "much")?;
     assert!(freed.freed_bytes > 3_300_000, "{freed:?}");
     Ok(())
@@ -216,7 +216,7 @@ fn a_pack_that_is_damaged_where_it_is_needed_stays_as_it_is() -> Done {
         place.write(name, &rng.bytes(len))?;
     }
     commit_in(&place, "both")?;
-    // In the middle lies `b`, which is needed, and the damage is not known yet.
+    // The middle of the pack has `b`, which is needed. The damage there is not known yet.
     damage(&place.again()?)?;
     let freed = drop_all(&place.again()?, "a")?;
     assert_eq!((freed.freed_bytes, freed.waiting_bytes), (0, 500_000));
@@ -253,8 +253,8 @@ fn who_has_taken_in_a_push_and_is_still_there_keeps_no_pack_from_others() -> Don
     let mut session = connect(&ours.repo, &theirs, &job)?;
     session.push(&[update(None, ours.tip()?, false)])?;
     let packs = theirs.again()?.store().packs();
-    // The session goes on. What comes next goes on with the same packs, and what it has taken in
-    // can be given up.
+    // The session continues with the same packs. The content that it has already received can be
+    // dropped.
     ours.write("more", &Rng::new(4).bytes(300_000))?;
     let (old, new) = (ours.tip()?, ours.commit("more")?);
     session.push(&[update(Some(old), new, false)])?;
@@ -279,7 +279,7 @@ fn a_commit_that_comes_in_between_keeps_what_it_needs() -> Done {
     let mut still = || {
         times += 1;
         if times == 1 {
-            // Most chunks of the new file are those of the old one.
+            // The new file has most of its chunks in common with the old one.
             let new = [&old[..], b"more"].concat();
             place
                 .write("new", &new)
@@ -321,7 +321,7 @@ fn a_job_that_relies_on_a_pack_that_went_is_refused() -> Done {
     assert!(drop_all(&place.again()?, "**")?.freed_bytes > 0);
     let refused = other.refs().add_segments(&[], &[pack]);
     assert!(matches!(refused, Err(dmv_core::refs::RefsError::PackGone(p)) if p == pack));
-    // A reader that has the pack open reads on; for the next one it is not there.
+    // A reader that has the pack open can still read. A new one finds nothing.
     let mut bytes = Vec::new();
     let ty = ObjectType::Chunk;
     other.store().read_into(ty, &chunk, &mut bytes)?;
@@ -344,13 +344,13 @@ fn a_peer_that_is_gone_before_the_end_stops_it() -> Done {
     place.is_sound()
 }
 
-/// The blobs of the newest commit, as they are asked for.
+/// Returns the blobs of the newest commit, as a client asks for them.
 fn asked_for(place: &Place) -> Done<Vec<(ObjectType, ObjectId)>> {
     let found = droppable(&place.again()?, "**")?;
     Ok(found.files.iter().map(|(_, b)| (b.ty(), b.id)).collect())
 }
 
-/// How many of `files` a server does not keep.
+/// Returns how many of `files` a server does not keep.
 fn unkept(client: &Place, server: &Place, files: &[(ObjectType, ObjectId)]) -> Done<usize> {
     let (job, repo) = (Job::default(), client.again()?);
     let mut session = connect(&repo, server, &job)?;
@@ -363,10 +363,10 @@ fn unkept(client: &Place, server: &Place, files: &[(ObjectType, ObjectId)]) -> D
 #[test]
 fn a_peer_counts_only_if_it_holds_all_of_a_file_and_its_refs_lead_there() -> Done {
     let (ours, theirs) = (with_files(2, 4, 200_000)?, Place::new()?);
-    // Now: a server of ours that has not ended yet would be in the way.
+    // Before any connection: a server of ours that has not ended yet would be in the way.
     let files = asked_for(&ours)?;
     assert_eq!(unkept(&ours, &theirs, &files)?, 4, "it has nothing");
-    // It has the bytes, and would free them.
+    // The server stores the bytes, but it would free them.
     {
         let (job, repo) = (Job::default(), theirs.again()?);
         let roots = contents(&ours.repo)?;
@@ -377,14 +377,14 @@ fn a_peer_counts_only_if_it_holds_all_of_a_file_and_its_refs_lead_there() -> Don
     assert_eq!(unkept(&ours, &theirs, &files)?, 4, "nothing leads to them");
     fetch(&theirs, &ours)?;
     assert_eq!(unkept(&ours, &theirs, &files)?, 0);
-    // It has given some up itself, though their bytes are still there.
+    // The server has recorded one of the files as dropped, although its bytes are still there.
     let first = files[0].1;
     theirs
         .repo
         .change_slice(|slice| slice.dropped.extend([first]))?;
     assert_eq!(unkept(&ours, &theirs, &files)?, 1);
     theirs.repo.change_slice(|slice| slice.dropped.clear())?;
-    // A check has found some of them damaged.
+    // `verify` has found damaged objects.
     damage(&theirs.again()?)?;
     let report = theirs
         .again()?
@@ -392,7 +392,7 @@ fn a_peer_counts_only_if_it_holds_all_of_a_file_and_its_refs_lead_there() -> Don
     assert!(!report.damaged.is_empty());
     let lost = unkept(&ours, &theirs, &files)?;
     assert!(lost > 0 && lost < 4, "{lost}");
-    // What is not there any more needs no check.
+    // Missing content counts as absent even without `verify`.
     for pack in theirs.repo.store().packs() {
         let path = theirs.repo.store().pack_path(pack.id);
         std::fs::OpenOptions::new()
@@ -404,7 +404,7 @@ fn a_peer_counts_only_if_it_holds_all_of_a_file_and_its_refs_lead_there() -> Don
     Ok(())
 }
 
-/// Flips a byte in the middle of the largest pack.
+/// Flips a bit in the middle of the largest pack.
 fn damage(repo: &Repo) -> Done {
     let packs = repo.store().packs();
     let largest = packs.iter().max_by_key(|pack| pack.len).ok_or("packs")?;
@@ -421,7 +421,7 @@ fn whoever_drops_keeps_nothing_for_others_and_whom_others_count_on_drops_nothing
     fetch(&two, &one)?;
     let (job, repo) = (Job::default(), one.again()?);
     {
-        // The first drops, and has not asked yet. The second cannot count on it.
+        // The first repository drops, and has not asked yet. The second must not rely on it.
         let _freeing = repo.begin_to_free()?;
         let other = two.again()?;
         let mut session = connect(&other, &one, &job)?;
@@ -433,12 +433,12 @@ fn whoever_drops_keeps_nothing_for_others_and_whom_others_count_on_drops_nothing
         assert!(matches!(repo.begin_to_free(), Err(RepoError::Freeing(_))));
     }
     {
-        // The second has said that it keeps everything. Then it does not drop.
+        // The second repository has said that it keeps everything. So it does not drop.
         let mut session = connect(&repo, &two, &job)?;
         assert_eq!(session.unkept(&asked_for(&one)?)?, []);
         let other = two.again()?;
         assert!(matches!(other.begin_to_free(), Err(RepoError::Freeing(_))));
-        // Others may count on it as well, and it goes on working.
+        // Other clients may also rely on it, and it can still commit.
         let mut second = connect(&repo, &two, &job)?;
         assert_eq!(second.unkept(&[])?, []);
         two.write("more", b"more")?;

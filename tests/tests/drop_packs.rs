@@ -1,5 +1,5 @@
-//! Dropping from several packs, some of which hold the same objects: what is needed outlives them
-//! all, whatever their indexes say and wherever it is cut off.
+//! Drops from several packs that have some objects in common. The needed objects remain, whatever
+//! the indexes say and wherever the drop is interrupted.
 
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
@@ -18,8 +18,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// Two packs hold `x`, and a merged index names it in one of them alone. A third pack goes first, so that
-/// the merged index is done with and `x` shows in both.
+/// Two packs have `x`, and a merged index names the copy in one of them only. A third pack is
+/// removed first. So the merged index goes out of use, and both copies become visible.
 #[test]
 fn what_two_packs_hold_outlives_that_both_are_rewritten() -> Done {
     let place = Place::new()?;
@@ -41,7 +41,7 @@ fn what_two_packs_hold_outlives_that_both_are_rewritten() -> Done {
     take_away(&repo, first)?;
     assert!(merge(&repo)?);
     let named = repo.store().pack_of(&ids[0])?.ok_or("it is here")?;
-    // The pack that the index names has more to give up, so it is rewritten first.
+    // The pack that the index names has more content to free, so it is rewritten first.
     let numbers = match named == a {
         true => [1, 2, 3, 4, 5, 7, 8],
         false => [4, 5, 6, 1, 2, 7, 8],
@@ -60,10 +60,10 @@ fn what_two_packs_hold_outlives_that_both_are_rewritten() -> Done {
     place.is_sound()
 }
 
-/// An index that cannot be read names nothing. What its pack holds is as needed as before.
+/// An unreadable index names no objects. The objects of its pack are needed nevertheless.
 #[test]
 fn a_pack_whose_index_is_damaged_stays() -> Done {
-    // From the end of the pack: in the trailer, in the index, and in an id there.
+    // Offsets from the end of the pack: in the trailer, in the index, and in an id there.
     for back in [3, 60, 100] {
         let place = Place::new()?;
         let mut rng = Rng::new(2);
@@ -89,7 +89,7 @@ fn a_pack_whose_index_is_damaged_stays() -> Done {
     Ok(())
 }
 
-/// A repository whose packs and indexes lie on a simulated disk.
+/// A repository whose packs and index files lie on a simulated disk.
 struct Lab {
     dir: TempDir,
     sim: SimVfs,
@@ -97,7 +97,7 @@ struct Lab {
 }
 
 impl Lab {
-    /// Takes over a repository that nobody has open.
+    /// Takes over a repository that no process has open.
     fn over(dir: TempDir) -> Done<Lab> {
         let repo = Repo::open(dir.path())?;
         let sim = SimVfs::new(repo.dmv_dir());
@@ -117,8 +117,9 @@ impl Lab {
         Ok(Repo::open_place_on(place, Arc::new(self.sim.clone()))?)
     }
 
-    /// Drops in a crash in operation `at`; whether it came so far. What then stays can be counted on,
-    /// however much survives.
+    /// Drops, with a crash in operation `at`. Checks the repository after this crash and after two
+    /// further ones: they lose all, none and some of the unsynced data. Returns whether the first
+    /// crash happened.
     fn crash_in_drop(mut self, at: u64, goes: &[Blob]) -> Done<bool> {
         self.sim.crash_at(at);
         let done = drop_blobs(&self.open()?, goes);
@@ -140,7 +141,7 @@ impl Lab {
     fn check(&self, goes: &[Blob]) -> Done {
         let repo = self.open()?;
         keeps_all_but(&repo, &self.contents, &dropped(&repo)?)?;
-        // What is noted as given up and is here again can be given up again.
+        // A file that is recorded as dropped, but is stored again, can be dropped again.
         drop_blobs(&repo, goes)?;
         let goes: BTreeSet<ObjectId> = goes.iter().map(|blob| blob.id).collect();
         let repo = self.open()?;
@@ -149,7 +150,7 @@ impl Lab {
     }
 }
 
-/// Files in packs of their own, one that shares its pack, and those that go.
+/// Makes files in packs of their own, a file that shares its pack, and the files to drop.
 fn packs_and_company() -> Done<(TempDir, Vec<Blob>)> {
     let Place { dir, repo } = Place::new()?;
     let write = |name: &str, len: usize| {
@@ -167,7 +168,7 @@ fn packs_and_company() -> Done<(TempDir, Vec<Blob>)> {
         commit(&Repo::open(dir.path())?, name)?;
         drop(held);
     }
-    // These share a pack, which has to be rewritten.
+    // These files share a pack, so it must be rewritten.
     let held = repo.store().writer()?;
     for name in ["goes, in company", "stays, beside"] {
         write(name, 90_000)?;
@@ -198,8 +199,8 @@ fn a_crash_at_any_point_of_a_drop_loses_nothing_else() -> Done {
     Ok(())
 }
 
-/// Files that share chunks, in packs that share chunks, each in several segments; of these some have
-/// a merged index. And some of the files.
+/// Makes files that share chunks, in packs that share chunks. Each pack has several segments, and
+/// some segments have a merged index. Returns some of the files.
 fn packs_at_random(seed: u64) -> Done<(Place, Vec<Blob>)> {
     let mut rng = Rng::new(seed);
     let place = Place::new()?;
@@ -269,7 +270,8 @@ fn whatever_several_packs_hold_only_what_is_dropped_goes() -> Done {
             keeps_all_but(&now, &contents, &dropped_now).map_err(failed)?;
         }
         place.is_sound().map_err(failed)?;
-        // What had a merged index over it may show another copy now, but no third time.
+        // Behind a merged index, another copy may have become visible. Two further drops remove
+        // these copies.
         for _ in 0..2 {
             drop_blobs(&place.again()?, &[])?;
         }
@@ -278,8 +280,8 @@ fn whatever_several_packs_hold_only_what_is_dropped_goes() -> Done {
     Ok(())
 }
 
-/// Of everything that is there twice, one copy is damaged, and no check has found that. What can be
-/// read before a drop can be read after it.
+/// One copy of each object that is stored twice is damaged, and no check has found it. Files that
+/// can be read before a drop can be read after it.
 #[test]
 fn what_is_needed_outlives_a_drop_by_its_one_whole_copy() -> Done {
     let (mut damaged, mut left) = (0, 0);
@@ -306,7 +308,7 @@ fn what_is_needed_outlives_a_drop_by_its_one_whole_copy() -> Done {
                 damaged += usize::from(damage_copy(&repo, pack, &bytes)?);
             }
         }
-        // What shares a compressed frame with something damaged may be lost with it.
+        // Objects that share a compressed frame with a damaged object may be lost with it.
         let repo = place.again()?;
         contents.retain(|_, (blob, _)| repo.cat(*blob, None, &mut Vec::new()).is_ok());
         drop_blobs(&repo, &goes).map_err(failed)?;
@@ -318,7 +320,7 @@ fn what_is_needed_outlives_a_drop_by_its_one_whole_copy() -> Done {
     Ok(())
 }
 
-/// Fails if a quarter of a pack is chunks that only dropped files need.
+/// Fails if more than a quarter of a pack is chunks that only dropped files need.
 fn wastes_little(repo: &Repo, contents: &Contents, dropped: &BTreeSet<ObjectId>) -> Done {
     let mut needed = HashSet::new();
     for (id, (blob, _)) in contents {

@@ -1,8 +1,9 @@
-//! Every single bit of a repository's files is flipped: it is noticed or does no harm, and no wrong byte comes out.
+//! Flips every single bit of a repository's files. Each flip must be noticed or do no harm, and no
+//! wrong byte may come out.
 //!
-//! The heavy tier: `DMV_COUNT=200000 cargo test -p dmv-tests --test flips -- --ignored --nocapture`.
+//! Long run: `DMV_COUNT=200000 cargo test -p dmv-tests --test flips -- --ignored --nocapture`.
 
-// A run says how much it tried.
+// A run prints how many flips it tried.
 #![allow(clippy::print_stdout)]
 
 use dmv_core::hash::ObjectId;
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A repository, all its files, and what it must say.
+/// A repository, all its files, and what it must contain.
 struct Subject {
     _dir: TempDir,
     root: PathBuf,
@@ -26,17 +27,18 @@ struct Subject {
     changes: String,
 }
 
-/// What a flip did.
+/// The effect of a flip.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Effect {
-    /// The repository does not open, or `verify` says what is damaged.
+    /// The repository cannot be opened, or `verify` reports the damage.
     Noticed,
-    /// Everything is as it was.
+    /// Every answer is the same as before.
     Harmless,
 }
 
 impl Subject {
-    /// Enough commits that tables are merged, and a change that is not committed.
+    /// Makes a repository with enough commits that tables are merged, and with an uncommitted
+    /// change.
     fn new() -> Outcome<Subject> {
         let dir = fast_dir()?;
         let root = dir.path().join("w");
@@ -70,7 +72,7 @@ impl Subject {
         })
     }
 
-    /// Flips one bit, asks everything, and puts back what has changed.
+    /// Flips one bit, runs all checks, and restores the files that have changed.
     fn flip(&self, path: &Path, bit: usize) -> Outcome<Effect> {
         let mut bad = self.good[path].clone();
         bad[bit / 8] ^= 1 << (bit % 8);
@@ -78,7 +80,7 @@ impl Subject {
         let effect = self.ask(path);
         self.put_back()?;
         let effect = effect?;
-        // Every byte of a pack counts.
+        // Every byte of a pack matters.
         if is_in(path, "packs") && effect == Effect::Harmless {
             return Err("nobody notices".into());
         }
@@ -110,7 +112,7 @@ impl Subject {
         }
         let report = repo.verify(VerifyDepth::Full, &Job::default());
         match (report, wrong) {
-            // Damage that costs nothing, since a whole copy is elsewhere, is told.
+            // `verify` also reports damage that costs nothing because another copy is intact.
             (Ok(report), None) if report.is_ok() && report.made_good.is_empty() => {
                 Ok(Effect::Harmless)
             }
@@ -152,7 +154,7 @@ fn is_in(path: &Path, dir: &str) -> bool {
     path.parent().is_some_and(|parent| parent.ends_with(dir))
 }
 
-/// Files and their bytes; empty ones are locks.
+/// Collects files and their bytes. Empty files are locks and are left out.
 fn collect(dir: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Outcome {
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;
@@ -165,11 +167,12 @@ fn collect(dir: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Outcome {
     Ok(())
 }
 
-/// `count` different bits, in an order that the seed determines; all if there are not as many.
+/// Flips `count` different bits in an order that depends on the seed, or all bits if there are
+/// fewer.
 fn flip_bits(which: fn(&Path) -> bool, from: usize, count: usize, seed: u64) -> Outcome {
     let subject = Subject::new()?;
     let mut bits: Vec<(&PathBuf, usize)> = Vec::new();
-    // Names of packs are random: their kinds and lengths are not.
+    // The names of packs are random, but their kinds and lengths are not.
     let mut good: Vec<_> = subject.good.iter().collect();
     good.sort_by_key(|(path, bytes)| (kind(path), bytes.get(10).copied(), bytes.len()));
     for (path, bytes) in good.into_iter().filter(|(path, _)| which(path)) {
@@ -205,12 +208,12 @@ fn flip_bits(which: fn(&Path) -> bool, from: usize, count: usize, seed: u64) -> 
     }
 }
 
-/// Most bits of the database are free space; the heavy tier has them.
+/// Excludes the database, whose bits are mostly free space. The long run includes it.
 fn is_no_database(path: &Path) -> bool {
     !path.ends_with("refs.db")
 }
 
-/// A word for a file: its name, or its directory where that is random.
+/// Returns a word for a file: its name, or its directory if the name is random.
 fn kind(path: &Path) -> String {
     let part = match is_in(path, "packs") || is_in(path, "index") {
         true => path.parent().and_then(Path::file_name),
@@ -224,19 +227,19 @@ fn number(name: &str, otherwise: u64) -> u64 {
     value.unwrap_or(otherwise)
 }
 
-/// Some, in the ordinary run.
+/// Some bits, in the ordinary run.
 #[test]
 fn a_flipped_bit_of_any_file_is_noticed_or_does_no_harm() -> Outcome {
     flip_bits(is_no_database, 0, 400, number("DMV_SEED", 1))
 }
 
-/// All of them, or `DMV_COUNT`, from number `DMV_FROM` on.
+/// All bits, or `DMV_COUNT`, from number `DMV_FROM` on.
 #[test]
 #[ignore = "half an hour"]
 fn every_flipped_bit_of_every_file_is_noticed_or_does_no_harm() -> Outcome {
     let count = number("DMV_COUNT", u64::from(u32::MAX)) as usize;
     let from = number("DMV_FROM", 0) as usize;
-    // Of one kind alone, as the last lines of a run call it.
+    // With `DMV_ONLY`, only files of this kind. The last lines of a run show the kinds.
     let which = |path: &Path| std::env::var("DMV_ONLY").map_or(true, |only| kind(path) == only);
     flip_bits(which, from, count, number("DMV_SEED", 1))
 }

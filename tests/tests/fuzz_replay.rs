@@ -1,10 +1,11 @@
-//! The fuzz targets on their corpora, and on what comes of those by small changes: what a fuzzer has
-//! found stays mended, and targets that nobody runs still work.
+//! Runs the fuzz targets on their corpora and on small changes of them. Failures that a fuzzer has
+//! found stay fixed, and targets keep working between fuzzer runs.
 
-// The targets begin as programs of their own.
+// The targets are programs of their own and begin with attributes.
 #![allow(unused_attributes)]
 
-// They name the fuzzer's crate; here it is this test with a macro of the same name.
+// The targets import the fuzzer's crate. In this test, this crate with a macro of the same name
+// takes its place.
 extern crate self as libfuzzer_sys;
 
 use dmv_tests::rng::Rng;
@@ -26,7 +27,7 @@ mod sync;
 #[path = "../../fuzz/fuzz_targets/wire.rs"]
 mod wire;
 
-/// A target's name, and what it does with bytes.
+/// A target's name, and its function.
 type Target = (&'static str, fn(&[u8]));
 
 const TARGETS: [Target; 7] = [
@@ -39,10 +40,10 @@ const TARGETS: [Target; 7] = [
     ("wire", wire::run),
 ];
 
-/// Changed inputs that are tried for each one of the corpus.
+/// How many changed inputs are tried for each input of the corpus.
 const CHANGES: u64 = 1000;
 
-/// Cuts it, or changes, doubles or leaves out a few bytes.
+/// Returns a copy that is cut, or in which a few bytes are changed, doubled or left out.
 fn changed(input: &[u8], rng: &mut Rng) -> Vec<u8> {
     let mut bytes = input.to_vec();
     for _ in 0..1 + rng.below(4) {
@@ -91,7 +92,8 @@ fn every_target_takes_its_corpus_and_small_changes_of_it() -> Result<(), Box<dyn
     Ok(())
 }
 
-/// Makes of a target a function of its name. Below them, so that they import it as ever.
+/// Turns a target into a function `run` of its module. It stands below the modules so that they
+/// import it by its name.
 #[macro_export]
 macro_rules! fuzz_target {
     (|$data:ident: &[u8]| $body:block) => {

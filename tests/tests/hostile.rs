@@ -1,4 +1,4 @@
-//! Bad peers: what breaks the protocol ends the connection and leaves no trace.
+//! Hostile peers: a peer that breaks the protocol is disconnected and leaves no trace.
 
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
@@ -103,7 +103,7 @@ fn bytes_that_are_no_protocol_are_reported_with_what_they_say() -> Done {
     assert!(matches!(meets(&[b'x'; 10_000])?, NetError::NotDmv(text) if text.len() <= 64));
     assert!(matches!(meets(b"dmv-sync 0\n")?, NetError::Version(_)));
     let line = b"dmv-sync 1\n".to_vec();
-    // A length of nothing, one beyond all bounds, an unknown kind, and an end in the middle.
+    // A length of zero, a length beyond all limits, an unknown kind, and an end in the middle.
     for (tail, cut) in [
         (vec![0, 0, 0, 0, 1], false),
         (vec![0xff, 0xff, 0xff, 0xff, 1], false),
@@ -119,21 +119,22 @@ fn bytes_that_are_no_protocol_are_reported_with_what_they_say() -> Done {
     Ok(())
 }
 
-/// What a side may hear in one state; all else ends the connection.
+/// The messages that a side accepts in one state. Any other message ends the connection.
 struct State {
     name: &'static str,
-    /// What brings the other side into it.
+    /// The frames that bring the other side into this state.
     before: Vec<Frame>,
-    /// Numbers of the messages that belong there, in the order of docs/protocol.md.
+    /// The numbers of the allowed messages, in the order of docs/protocol.md.
     allowed: &'static [usize],
-    /// Whether objects do.
+    /// Whether objects are allowed.
     objects: bool,
 }
 
 const BYE: usize = 12;
 const KEEP: usize = 14;
 
-/// Every message in every state in which it has no meaning, and objects where none belong.
+/// Sends every message in every state that does not allow it, and objects where they are not
+/// allowed.
 fn nothing_else_is_heard(states: Vec<State>, is_left: impl Fn(&str, &[Frame]) -> Done) -> Done {
     for state in &states {
         for message in every_message() {
@@ -258,7 +259,8 @@ fn a_server_that_lies_about_refs_is_left() -> Done {
         let page = |p| refs(some(p * size, size), more || p + 1 < n).frame();
         (0..n).map(page).collect()
     };
-    // As many as there may be are heard out: it is left because it then says nothing.
+    // The client accepts the greatest number of refs. It disconnects later, because the server is
+    // silent.
     is_left_by(&with(hello.clone(), pages(64, 1024, false)))?;
     meets(&with(hello.clone(), pages(65, 1024, false)), is_protocol)?;
     meets(&with(hello.clone(), pages(1, 1025, false)), is_protocol)?;
@@ -283,7 +285,7 @@ fn a_server_that_lies_about_refs_is_left() -> Done {
 fn a_side_that_lies_about_what_it_has_gains_nothing() -> Done {
     let tip = ObjectId::from_bytes([7; 32]);
     let offered = frames(&offering(tip)[..2]);
-    // "We have everything in common", and then nothing comes.
+    // The server claims that all commits are common, and sends nothing.
     let common = Message::Common(vec![[7; 32], [8; 32]], true);
     let absent = Message::Absent(vec![(5, [7; 32])]);
     let says = frames(&[common, Message::End, absent, Message::NeedEnd]);
@@ -293,10 +295,10 @@ fn a_side_that_lies_about_what_it_has_gains_nothing() -> Done {
             NetError::Sync(SyncError::Absent { .. }) | NetError::Protocol(_)
         )
     })?;
-    // "Tell me more": for ever.
+    // The server asks for more haves forever.
     let more = Message::Common(Vec::new(), false);
     meets(&with(offered, frames(&vec![more; 17])), is_protocol)?;
-    // Haves that nobody has, for ever.
+    // The client names haves that do not exist, forever.
     let place = server()?;
     let Message::Want(mut asks) = want(place.tip()?) else {
         return Err("it wants".into());
@@ -305,14 +307,14 @@ fn a_side_that_lies_about_what_it_has_gains_nothing() -> Done {
     let haves = vec![Message::Have(vec![[1; 32]; 4096], false); 17];
     let says = with(client_hello(), [Message::Want(asks.clone()).frame()]);
     is_told(&place, &with(says, frames(&haves)), Code::Protocol)?;
-    // More wanted than a message may name; a commit of another branch than those offered.
+    // More tips than a message may name, and a commit that is not offered.
     asks.tips = vec![*place.tip()?.as_bytes(); 4097];
     let says = [Message::Want(asks).frame()];
     is_told(&place, &with(client_hello(), says), Code::Protocol)?;
     let hidden = place.repo.read_commit(&place.tip()?)?.tree;
     let says = [want(hidden).frame()];
     is_told(&place, &with(client_hello(), says), Code::NotOffered)?;
-    // Thousands of tiny requests for the same are answered one after the other.
+    // Thousands of small requests for the same object are answered one after the other.
     let needs = vec![Message::Need(vec![(5, *place.tip()?.as_bytes())]); 5000];
     let says = with(client_hello(), [want(place.tip()?).frame()]);
     let says = with(with(says, frames(&needs)), [Message::End.frame()]);
@@ -363,12 +365,12 @@ fn a_push_can_name_branches_and_tags_and_nothing_else() -> Done {
     ];
     let push = Message::Push(bad.iter().map(|key| update(key, tip)).collect());
     let mut says = with(client_hello(), [push.frame()]);
-    // Something that fails, so that the session ends.
+    // A message that fails, so that the session ends.
     says.push(Message::End.frame());
     let answers = served_at(&place, &says)?;
     let refused = vec![Outcome::BadName; bad.len()];
     assert!(answers.contains(&Message::Pushed(refused)), "{answers:?}");
-    // A ref that would name no commit, and one that is asked for twice.
+    // A ref that would not name a commit, a ref that is named twice, and too many updates.
     for updates in [
         vec![update("branch/x", tree)],
         vec![update("branch/x", tip), update("branch/x", tip)],
@@ -387,7 +389,8 @@ fn a_push_can_name_branches_and_tags_and_nothing_else() -> Done {
     Ok(())
 }
 
-/// Neither what is in use nor what only one ref has, and no ref that is none.
+/// A push cannot delete a branch in use, a ref with unique commits, or a key that is not a branch
+/// or tag.
 #[test]
 fn a_push_takes_away_no_more_than_it_may() -> Done {
     let place = server()?;
@@ -426,7 +429,7 @@ fn a_push_takes_away_no_more_than_it_may() -> Done {
             name("worktree/main/head", Some(tip), None, true),
             Some(Refusal::BadName),
         ),
-        // It is not there, as was asked.
+        // The ref does not exist, which is what the client wants.
         (name("branch/c", Some(tip), None, true), None),
     ];
     for (update, why) in bad {
@@ -453,7 +456,7 @@ fn a_repository_takes_no_more_refs_than_can_be_fetched() -> Done {
         };
         (from..from + n).map(one).collect()
     };
-    // One branch is there already, and room for one more is left.
+    // One branch exists, and there is room for one more.
     place
         .repo
         .accept_push(&updates(0, MAX_REFS - 2), &asked("push"))?;

@@ -1,4 +1,4 @@
-//! Bad peers: objects that are not what they should be, too many of them, or without end.
+//! Hostile peers: objects that are invalid, too many, or without end.
 
 #[path = "../../crates/dmv-core/tests/nasty/mod.rs"]
 mod nasty;
@@ -22,7 +22,7 @@ use dmv_tests::evil::{
 use dmv_tests::peers::{Done, Place, note};
 use dmv_tests::scratch::files_of;
 
-/// More content than may come with metadata: the rest comes when it is asked for.
+/// Returns more content than may come with metadata. The receiver requests the rest.
 fn too_much_content() -> Frame {
     one_object(ObjectType::Chunk, &vec![0; LITTLE_BYTES as usize + 1])
 }
@@ -33,7 +33,7 @@ fn objects_that_are_not_what_they_should_be_leave_no_trace() -> Done {
     let tip = ObjectType::Commit.id_of(&good);
     let offer = frames(&offering(tip));
     let nasty = {
-        // A tree with the name "..": 1 entry, level 0.
+        // A tree with the name "..": one entry, level 0.
         let mut bytes = vec![3, 1, 0, 1, 2];
         bytes.extend(b"..");
         bytes.extend([1, 0]);
@@ -53,19 +53,19 @@ fn objects_that_are_not_what_they_should_be_leave_no_trace() -> Done {
     for frame in bad {
         meets(&with(offer.clone(), [frame]), is_protocol)?;
     }
-    // It ends before it has sent what it offered.
+    // The server leaves before it has sent what it offered.
     let end = Message::End.frame();
     is_left_by(&offer)?;
     is_left_by(&with(offer.clone(), [end.clone()]))?;
-    // An answer to what was not asked yet.
+    // An answer to a request that was not made yet.
     let absent = Message::Absent(vec![(5, *tip.as_bytes())]).frame();
     meets(&with(offer, [end, absent]), is_protocol)
 }
 
 #[test]
 fn a_history_that_cannot_be_is_not_believed() -> Done {
-    // A generation that does not follow from the parent's; a parent that never comes; totals that
-    // are not the tree's.
+    // A generation that does not follow from the parent's, a parent that never arrives, and totals
+    // that differ from the tree's.
     let first = a_commit(empty_tree_id(), Vec::new(), 1);
     let wrong = a_commit(empty_tree_id(), vec![ObjectType::Commit.id_of(&first)], 9);
     let ours = Place::with_files(10, 3, 100)?;
@@ -101,7 +101,8 @@ fn a_push_without_its_objects_moves_nothing() -> Done {
         client_hello(),
         [push.frame(), Message::Common(Vec::new(), true).frame()],
     );
-    // What the commit needs never comes; a chunk comes instead; what comes is no object.
+    // The objects that the commit needs never arrive, or a chunk arrives instead, or bytes that are
+    // no object.
     let absent = Message::Absent(vec![(5, *ObjectType::Commit.id_of(&good).as_bytes())]);
     let lacking = [
         Message::End.frame(),
@@ -125,7 +126,7 @@ fn a_push_without_its_objects_moves_nothing() -> Done {
     Ok(())
 }
 
-/// A tree with one entry of this name, whatever it is.
+/// Returns a tree with one entry of this name, valid or not.
 fn tree_of(name: &[u8], kind: u8, id: ObjectId, size: u64) -> Vec<u8> {
     let mut bytes = vec![3, 1, 0, 1];
     put_varint(&mut bytes, name.len() as u64);
@@ -161,8 +162,8 @@ fn no_name_that_could_harm_comes_in_with_a_tree() -> Done {
     Ok(())
 }
 
-/// An empty client is sent everything unasked: what comes is `says`, after a greeting that offers
-/// `tip`.
+/// Connects an empty client, which everything is sent to unasked. The server sends `says` after a
+/// Hello and an offer of `tip`. Checks the client's error.
 fn clones(tip: ObjectId, says: Vec<Frame>, check: impl Fn(&NetError) -> bool) -> Done {
     let ours = Place::new()?;
     let (link, mut evil) = Link::pair();
@@ -195,7 +196,8 @@ fn a_record_that_unpacks_to_something_else_than_it_says_is_refused() -> Done {
     let chunk = ObjectType::Chunk;
     let honest = zeros(8, MIB);
     assert!(honest.len() < 64);
-    // The kit makes records that are taken; then this is why the others are not.
+    // The first record is valid. So a refused record is refused for its own fault, not for one of
+    // the test kit.
     let Frame::Record(good) = record(1, &[(chunk, MIB)], MIB, &honest) else {
         return Err("it is a record".into());
     };
@@ -273,19 +275,19 @@ fn the_same_over_and_over_ends() -> Done {
         &zeros(16, 2 * MIB),
     );
     clones(tip, vec![same; 200], is_protocol)?;
-    // One new byte in each does not make it new.
+    // One new byte in each record does not make the record new.
     let almost = |n: u8| {
         let raw = [&[n, n ^ 1, 3][..], &vec![0; (1 << 20) - 3]].concat();
         record(0, &[(chunk, 3), (chunk, MIB - 3)], MIB, &raw)
     };
     let all = (0..=255).chain(0..100).map(almost);
     clones(tip, all.collect(), is_protocol)?;
-    // Nor do objects without a byte count for nothing.
+    // Objects without a byte count as well.
     let empty = Frame::Objects([1, 0].repeat(1 << 20));
     clones(tip, vec![empty; 6], is_protocol)
 }
 
-/// Objects of the right bytes that do not make up what the one above them says.
+/// Objects with the right ids that contradict the object above them.
 #[test]
 fn what_does_not_fit_together_is_not_believed() -> Done {
     let empty = empty_tree_id();
@@ -333,7 +335,7 @@ fn what_does_not_fit_together_is_not_believed() -> Done {
     clones(tip, sends(&deep, &trees), is_unfit)
 }
 
-/// A server that gives what it is asked for, one object at a time, and lacks one.
+/// A server sends what it is asked for, one object at a time, and lacks one object.
 #[test]
 fn one_object_that_never_comes_keeps_the_refs_where_they_are() -> Done {
     let theirs = Place::with_files(12, 30, 3000)?;
@@ -352,14 +354,15 @@ fn one_object_that_never_comes_keeps_the_refs_where_they_are() -> Done {
         let absent = Message::Absent(vec![(missing.0 as u8, *missing.1.as_bytes())]);
         let more = [Message::End, absent, Message::NeedEnd];
         let is_absent = |e: &NetError| matches!(e, NetError::Sync(SyncError::Absent { .. }));
-        // A tree that is lacking hides more: that is asked for, and the answer names too little.
+        // An absent tree hides further objects. The client requests them, and the answer names too
+        // few.
         let check = |e: &NetError| is_absent(e) || is_protocol(e);
         clones(tip, with(says, frames(&more)), check)?;
     }
     Ok(())
 }
 
-/// Every object that the branch needs.
+/// Returns every object that the branch needs.
 fn everything(place: &Place) -> Done<MemObjects> {
     let mem = MemObjects::new();
     let mut reach = Reach::new([place.tip()?], [], Detail::All);
@@ -390,7 +393,7 @@ fn answers_may_come_in_any_order_but_not_before_they_are_asked_for() -> Done {
     chunks.reverse();
     let mut says = with(frames(&offering(tip)), unasked);
     says.push(Message::End.frame());
-    // Before the question, and a second time, they are no answers.
+    // Before the request, or a second time, these objects are no answer.
     meets(&with(says.clone(), objects(&chunks[..1])?), is_protocol)?;
     let answers = objects(&chunks)?;
     let saying = std::thread::spawn(move || {
@@ -412,7 +415,8 @@ fn answers_may_come_in_any_order_but_not_before_they_are_asked_for() -> Done {
     ours.is_sound()
 }
 
-/// A history without end, made up while it is asked for: what came stays out of sight.
+/// A history without end, made up while the client requests it. The received objects stay
+/// invisible.
 #[test]
 fn a_history_without_end_is_cut_and_leaves_no_ref() -> Done {
     let mut commits = Vec::new();
@@ -432,7 +436,7 @@ fn a_history_without_end_is_cut_and_leaves_no_ref() -> Done {
         evil.say(&Message::End)?;
         let job = Job::default();
         let mut asked = 0;
-        // It gives 300 and goes.
+        // The server sends 300 commits and leaves.
         while asked < 300 {
             let Message::Need(need) = evil.hear(&job)? else {
                 continue;

@@ -1,5 +1,5 @@
-//! The database and the operation log beside one another: recovery beside open repositories, either
-//! of them lost or put back from an earlier time, and what `verify` says of it.
+//! The database and the operation log side by side: recovery while repositories are open, either of
+//! the two lost or restored from an earlier time, and what `verify` reports.
 
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
@@ -42,7 +42,8 @@ impl Subject {
         self.root.join(".dmv")
     }
 
-    /// The operation log. To open the repository for its id would catch up with it.
+    /// Returns the path of the operation log. It takes the id from the `format` file: if it opened
+    /// the repository, the database would catch up with the log.
     fn log(&self) -> Outcome<PathBuf> {
         let format = std::fs::read_to_string(self.dmv().join("format"))?;
         let id = format.lines().find_map(|line| line.strip_prefix("id "));
@@ -68,7 +69,7 @@ impl Subject {
         Ok(report.files.into_iter().chain(missing).collect())
     }
 
-    /// The database's files.
+    /// Returns the content of the database's files.
     fn save(&self) -> Outcome<BTreeMap<PathBuf, Option<Vec<u8>>>> {
         let mut saved = BTreeMap::new();
         for name in ["refs.db", "refs.db-wal", "refs.db-shm"] {
@@ -106,7 +107,7 @@ fn a_commit_that_began_before_a_recovery_counts_after_it() -> Outcome {
     let subject = Subject::new()?;
     let repo = subject.open()?;
     let first = subject.commit(&repo, 1)?;
-    // It has the database open, as a command that was stopped.
+    // This repository has the database open, like a command that was stopped.
     let stopped = subject.open()?;
     subject.recover()?;
     let second = subject.commit(&stopped, 2)?;
@@ -150,7 +151,7 @@ fn who_has_a_log_open_that_was_replaced_publishes_nothing_into_it() -> Outcome {
     let subject = Subject::new()?;
     let repo = subject.open()?;
     subject.commit(&repo, 1)?;
-    // Another log of the same length takes its place, as after a recovery.
+    // Another log of the same length replaces it, as after a recovery.
     let (log, copy) = (subject.log()?, subject.root.join("copy"));
     std::fs::copy(&log, &copy)?;
     std::fs::rename(&copy, &log)?;
@@ -160,7 +161,7 @@ fn who_has_a_log_open_that_was_replaced_publishes_nothing_into_it() -> Outcome {
     };
     assert_eq!(path, log);
     assert_eq!(std::fs::read(&log)?, before);
-    // The same command again opens the log that is there.
+    // The same command again opens the new log.
     let second = subject.commit(&repo, 3)?;
     assert!(std::fs::read(&log)?.len() > before.len());
     assert!(subject.history()?.contains(&second));
@@ -221,7 +222,7 @@ fn an_older_database_goes_on_from_where_the_log_is() -> Outcome {
         made.push(subject.commit(&subject.open()?, n)?);
     }
     put_back(&older)?;
-    // One that has it open while it is put back is another matter: no command may run then.
+    // No process has the repository open while its database is restored: that is not allowed.
     let repo = subject.open()?;
     assert_eq!(repo.caught_up(), 3);
     made.push(subject.commit(&repo, 4)?);
@@ -244,7 +245,7 @@ fn of_a_forked_log_recovery_keeps_both_histories_within_reach() -> Outcome {
     put_back(&older)?;
     std::fs::write(&log, &short)?;
     let other = subject.commit(&subject.open()?, 9)?;
-    // As an earlier dmv left it, which went on at the end of the log.
+    // An earlier version of DMV left the log like this: it continued at the end of the log.
     let added = std::fs::read(&log)?[short.len()..].to_vec();
     std::fs::write(&log, [long, added].concat())?;
     let repo = subject.open()?;
@@ -304,19 +305,20 @@ fn a_log_that_is_lost_or_older_is_reported_and_written_anew() -> Outcome {
     Ok(())
 }
 
-/// What may be left of an operation log.
+/// What is left of an operation log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LogLeft {
     Nothing,
-    /// All but the last record.
+    /// Everything except the last record.
     Shorter,
-    /// Half of the last record.
+    /// Half of the last record is missing.
     Cut,
-    /// The last record has a wrong bit.
+    /// The last record has a flipped bit.
     Flipped,
 }
 
-/// Loses the database, and what the log is to lose. `before`: the log before its last record.
+/// Removes the database and damages the log. `before` is the length of the log before its last
+/// record.
 fn lose(subject: &Subject, before: u64, left: LogLeft) -> Outcome {
     let log = subject.log()?;
     for name in ["refs.db", "refs.db-wal", "refs.db-shm"] {
@@ -363,7 +365,7 @@ fn commits_that_only_packs_tell_of_get_branches() -> Outcome {
         assert_eq!(subject.check(VerifyDepth::Full)?, [""; 0], "{left:?}");
         match left {
             Nothing => {
-                // The files tell which of the branches they are of.
+                // The worktree's files show which branch they belong to.
                 assert_eq!(repo.head()?, Head::Branch(name));
                 assert_eq!(report.heads.len(), 1);
                 assert_eq!((repo.base_commit()?, clean_status(&repo)?), (Some(last), 0));
@@ -378,7 +380,7 @@ fn commits_that_only_packs_tell_of_get_branches() -> Outcome {
         assert_eq!((again.found, again.heads), (vec![], vec![]), "{left:?}");
         subject.commit(&subject.open()?, 9)?;
         assert_eq!(subject.check(VerifyDepth::Full)?, [""; 0], "{left:?}");
-        // Nor does it come twice when the database is lost once more.
+        // The branch is not added a second time when the database is lost once more.
         std::fs::remove_file(subject.dmv().join("refs.db"))?;
         assert_eq!(subject.recover()?.found, [""; 0], "{left:?}");
     }
@@ -426,7 +428,7 @@ fn without_a_head_verify_says_so_and_recovery_writes_one() -> Outcome {
     let subject = Subject::new()?;
     let first = subject.commit(&subject.open()?, 0)?;
     let repo = subject.open()?;
-    // As an earlier dmv left it after such a loss.
+    // An earlier version of DMV left the database like this after such a loss.
     let key = "worktree/main/head";
     let change = Change {
         key: key.to_owned(),
@@ -448,7 +450,7 @@ fn without_a_head_verify_says_so_and_recovery_writes_one() -> Outcome {
     Ok(())
 }
 
-/// Locks every pack but the log, as jobs at work do.
+/// Locks every pack except the log, as running jobs do.
 fn lock_packs(subject: &Subject) -> Outcome<Vec<File>> {
     let (log, mut locks) = (subject.log()?, Vec::new());
     for entry in std::fs::read_dir(subject.dmv().join("packs"))? {
@@ -462,8 +464,8 @@ fn lock_packs(subject: &Subject) -> Outcome<Vec<File>> {
     Ok(locks)
 }
 
-/// Two commits, of which the second is in the log and not in the database, and in packs of its own,
-/// which no catalogue has. The locks are those of the first one's packs.
+/// Makes two commits. The second one is in the log but not in the database, and it lies in packs of
+/// its own that no catalogue lists. Returns the locks of the first one's packs, too.
 fn killed_before_the_database(subject: &Subject) -> Outcome<([ObjectId; 2], Vec<File>)> {
     let first = subject.commit(&subject.open()?, 0)?;
     let older = subject.save()?;
@@ -477,7 +479,8 @@ fn killed_before_the_database(subject: &Subject) -> Outcome<([ObjectId; 2], Vec<
 fn packs_of_a_killed_command_that_another_has_taken_up_count() -> Outcome {
     let subject = Subject::new()?;
     let ([first, second], locks) = killed_before_the_database(&subject)?;
-    // Opened while somebody had the turn, so that it did not catch up itself.
+    // Opened while another process had the turn, so that the database did not catch up with the
+    // log.
     let turn = Turn::take(&subject.dmv().join("refs.db"), Duration::from_secs(1))?;
     let busy = subject.open()?;
     drop(turn);
@@ -488,7 +491,7 @@ fn packs_of_a_killed_command_that_another_has_taken_up_count() -> Outcome {
     assert_eq!(subject.check(VerifyDepth::Quick)?, [""; 0]);
     let third = subject.commit(&repo, 2)?;
     assert_eq!(subject.history()?, [first, second, third]);
-    // What the job that has them stores counts, too.
+    // Objects that the job in these packs stores count, too.
     let sealed = writer.finish()?;
     busy.refs().add_segments(&sealed.segments, &sealed.relied)?;
     drop((sealed, locks));
@@ -519,7 +522,7 @@ fn packs_of_a_killed_command_wait_for_who_frees_space_and_are_no_damage() -> Out
     Ok(())
 }
 
-/// Where `needle` is in `bytes`.
+/// Returns the places of `needle` in `bytes`.
 fn places(bytes: &[u8], needle: &[u8]) -> Vec<usize> {
     let windows = bytes.windows(needle.len()).enumerate();
     windows
@@ -549,7 +552,7 @@ fn a_changed_value_in_the_database_is_noticed_and_mended() -> Outcome {
             bad[at + 5] ^= 1;
             std::fs::write(&db, &bad)?;
             if rows().is_ok_and(|rows| rows == right) {
-                // Room in a page that is not in use.
+                // This place is in an unused part of a page.
                 continue;
             }
             let found = subject.check(VerifyDepth::Full);
@@ -564,7 +567,7 @@ fn a_changed_value_in_the_database_is_noticed_and_mended() -> Outcome {
     Ok(())
 }
 
-/// Random bytes anywhere in the database: recovery gives all commits, whatever was hit.
+/// Random bytes anywhere in the database: recovery restores all commits, whatever was hit.
 #[test]
 fn after_any_damage_to_the_database_recovery_gives_every_commit() -> Outcome {
     let count = std::env::var("DMV_FLIPS").ok().and_then(|n| n.parse().ok());

@@ -1,6 +1,7 @@
-//! Merges of random histories of texts, with Git as the judge: the same tree, or both in conflict.
+//! Merges of random histories of texts, compared with Git: both give the same tree, or both have
+//! conflicts.
 
-// A test says aloud with which seed it ran, and what it could not try.
+// A test prints its seed and what it could not try.
 #![allow(clippy::print_stdout)]
 
 use dmv_core::hash::ObjectId;
@@ -21,11 +22,12 @@ use std::sync::atomic::AtomicBool;
 
 type Any<T> = Result<T, Box<dyn Error>>;
 
-/// Histories in the ordinary run: the seeds up to it. `DMV_MERGE_ROUNDS` asks for more, `DMV_FROM` on
-/// from another one, `DMV_SEED` for a certain one. docs/decisions.md tells of those that differ.
+/// The number of histories in the ordinary run, with the seeds below it. `DMV_MERGE_ROUNDS` sets
+/// another number, `DMV_FROM` the first seed, and `DMV_SEED` a single seed. docs/decisions.md
+/// describes the merges that differ from Git's.
 const ROUNDS: u64 = 150;
 
-/// Lines and the executable bit, by path.
+/// The lines and the executable bit of each file, by path.
 type Files = BTreeMap<String, (Vec<String>, bool)>;
 
 struct Made {
@@ -54,7 +56,7 @@ impl History {
     }
 
     fn line(&mut self) -> String {
-        // Few different lines make diffs with choices, many make clear ones.
+        // A few different lines make ambiguous diffs, many make clear ones.
         match self.below(3) {
             0 => format!("{}\n", ["{", "}", "", "x"][self.below(4)]),
             _ => format!("line {}\n", self.below(500)),
@@ -176,7 +178,7 @@ impl History {
         Ok(self.commits.len() - 1)
     }
 
-    /// The merged files; `None` when there are conflicts.
+    /// Returns the merged files; `None` if there are conflicts.
     fn merged(&self, ours: usize, theirs: usize) -> Any<Option<Files>> {
         let (ours, theirs) = (&self.commits[ours].id, &self.commits[theirs].id);
         let never = AtomicBool::new(false);
@@ -203,7 +205,7 @@ impl History {
         Ok(Some(files))
     }
 
-    /// A merge commit, as somebody would make it who takes ours where it is not clear.
+    /// Makes a merge commit like a user who takes our side in case of conflict.
     fn merge(&mut self, ours: usize, theirs: usize) -> Any<usize> {
         let files = match self.merged(ours, theirs)? {
             Some(files) => files
@@ -222,7 +224,7 @@ impl History {
         self.commit(files, vec![ours, theirs])
     }
 
-    /// Tells Git all commits, as `refs/heads/cN`.
+    /// Passes all commits to Git as `refs/heads/cN`.
     fn tell(&self, git: &Path) -> Any<()> {
         let mut stream = Vec::new();
         for (n, commit) in self.commits.iter().enumerate() {
@@ -269,11 +271,11 @@ fn git(dir: &Path, args: &[&str]) -> Any<Output> {
     Ok(command(dir, args).output()?)
 }
 
-/// What Git makes of a merge.
+/// The result of Git's merge.
 enum Judged {
     Clean(Files),
-    /// Where one side moved a file and the other deleted it, or moved it elsewhere, Git asks and DMV
-    /// keeps all there is (docs/guide/merging.md).
+    /// Conflicts. If one side moved a file, and the other deleted it or moved it elsewhere, Git
+    /// reports a conflict, and DMV keeps all versions (docs/guide/merging.md).
     Conflicts {
         asks_about_moves: bool,
     },
@@ -312,7 +314,7 @@ fn judged(dir: &Path, ours: usize, theirs: usize) -> Any<Judged> {
     Ok(Judged::Clean(files))
 }
 
-/// Makes a history and returns the two commits to merge.
+/// Makes a history. Returns it with the two commits to merge.
 fn history(seed: u64) -> Any<(History, usize, usize)> {
     let mut h = History::new(seed);
     let root = h.first()?;
@@ -328,12 +330,12 @@ fn history(seed: u64) -> Any<(History, usize, usize)> {
             (a, b) = (h.merge(a, from)?, h.edited(b)?);
             a = h.edited(a)?;
         }
-        // Both have: two merge bases.
+        // Both sides have merged each other: two merge bases.
         1 => {
             (a, b) = (h.merge(a, b)?, h.merge(b, a)?);
             (a, b) = (h.edited(a)?, h.edited(b)?);
         }
-        // Nothing in common.
+        // The two sides have no common commit.
         2 if seed.is_multiple_of(8) => {
             b = h.first()?;
             b = h.edited(b)?;

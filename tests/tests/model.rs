@@ -1,6 +1,6 @@
-//! Random trees, edited and committed again and again, against a model in memory.
+//! Random trees that are edited and committed repeatedly, compared with a model in memory.
 //!
-//! The heavy tier: `cargo test -p dmv-tests --release --test model -- --ignored`.
+//! Long run: `cargo test -p dmv-tests --release --test model -- --ignored`.
 
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
@@ -20,7 +20,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Names that sort next to each other, hold odd bytes or differ in case.
+/// Names that sort next to each other, have unusual bytes, or differ only in case.
 const NAMES: [&[u8]; 8] = [
     b"a",
     b"a-b",
@@ -32,17 +32,17 @@ const NAMES: [&[u8]; 8] = [
     b"long name.txt",
 ];
 
-/// The model: everything there is, directories with something in them included.
+/// The model of a worktree, with its non-empty directories.
 #[derive(Clone, Default)]
 struct Model {
-    /// Directories that were made; `b""` is the root.
+    /// The directories that were made. `b""` is the root.
     dirs: Vec<Vec<u8>>,
-    /// Files and symlinks.
+    /// The files and symlinks.
     files: Files,
 }
 
 impl Model {
-    /// What a listing of files and empty directories gives.
+    /// Returns the listing: files and empty directories.
     fn listing(&self) -> Files {
         let mut out = self.files.clone();
         for dir in self.dirs.iter().filter(|dir| !dir.is_empty()) {
@@ -117,7 +117,7 @@ impl Subject {
         Ok(())
     }
 
-    /// One random change; some do nothing.
+    /// Makes a random change. Some do nothing.
     fn edit(&mut self) -> Outcome {
         match self.rng.below(12) {
             0..=2 => {
@@ -163,7 +163,7 @@ impl Subject {
         Ok(())
     }
 
-    /// Changes a file: other bytes, more bytes, one byte, the executable bit.
+    /// Changes a file: other bytes, more bytes, one byte, or the executable bit.
     fn change(&mut self, path: &[u8]) -> Outcome {
         let Some(Item::File(mut bytes, mut executable)) = self.model.files.get(path).cloned()
         else {
@@ -181,7 +181,7 @@ impl Subject {
         self.write(path, bytes, executable)
     }
 
-    /// Renames a file or a directory with everything in it.
+    /// Renames a file, or a directory with everything in it.
     fn rename(&mut self) -> Outcome {
         let mut all: Vec<_> = self.model.files.keys().cloned().collect();
         all.extend(self.model.dirs.iter().filter(|d| !d.is_empty()).cloned());
@@ -202,7 +202,7 @@ impl Subject {
         Ok(())
     }
 
-    /// A file becomes a directory, or a directory with everything in it a file.
+    /// Turns a file into a directory, or a directory with everything in it into a file.
     fn swap_kind(&mut self) -> Outcome {
         if let (Some(path), true) = (self.some_file(), self.rng.one_in(2)) {
             std::fs::remove_file(self.disk(&path))?;
@@ -249,7 +249,7 @@ fn status(repo: &Repo) -> Outcome<StatusReport> {
     Ok(repo.status(&options, &Job::default())?)
 }
 
-/// Many edits and commits; after each, everything must agree.
+/// Makes many edits and commits. After each commit, repository, disk and model must agree.
 fn story(seed: u64, commits: u64) -> Outcome {
     let dir = fast_dir()?;
     let root = dir.path().join("w");
@@ -277,7 +277,7 @@ fn story(seed: u64, commits: u64) -> Outcome {
         );
         let id = done.commit.ok_or("nothing was committed")?;
         compare(&files_of(&repo, &id)?, &want)?;
-        // Read afresh, by whoever comes next.
+        // Read by a newly opened repository, like the next command.
         let repo = Repo::open(&root)?;
         assert_eq!(status(&repo)?.changes, [], "after commit {n}");
         assert_eq!(status(&repo)?.changes, [], "after commit {n}, remembered");
@@ -293,7 +293,7 @@ fn story(seed: u64, commits: u64) -> Outcome {
             let report = repo.export(wanted, &out, &Job::default())?;
             assert!(report.refused.is_empty());
             compare(&files_in(&out)?, &want)?;
-            // The same files, made at once in another repository, are the same tree.
+            // The same files committed at once in another repository give the same tree.
             drop(Repo::init(&out, "main", false, asked("init"))?);
             let fresh = Repo::open(&out)?;
             let other = commit(&fresh, "all at once")?
@@ -337,15 +337,15 @@ fn commits_of_random_edits_are_what_the_model_says() -> Outcome {
     stories(0..40, 12)
 }
 
-/// Many more of them; see the top of this file.
+/// The same with many more edits. The top of this file shows how to run it.
 #[test]
 #[ignore = "minutes"]
 fn commits_of_very_many_random_edits_are_what_the_model_says() -> Outcome {
     stories(1000..1400, 40)
 }
 
-/// A file written again at once, with the same size and its old time put back, shows nothing in its
-/// mtime; it must be read all the same.
+/// A file is written again at once with the same size, and its old mtime is restored. The mtime
+/// does not show the change, so DMV must read the file.
 #[test]
 fn a_change_that_leaves_size_and_mtime_as_they_were_is_noticed() -> Outcome {
     let dir = fast_dir()?;
@@ -359,7 +359,7 @@ fn a_change_that_leaves_size_and_mtime_as_they_were_is_noticed() -> Outcome {
         let repo = Repo::open(&root)?;
         commit(&repo, "one")?;
         if n % 3 == 0 {
-            // Remembered as equal, if it is old enough for that.
+            // The stat cache now stores the file as equal, if it is old enough.
             assert_eq!(status(&repo)?.changes, []);
         }
         std::fs::write(&file, [n + 100; 100])?;
@@ -379,7 +379,8 @@ fn a_change_that_leaves_size_and_mtime_as_they_were_is_noticed() -> Outcome {
     Ok(())
 }
 
-/// Whatever tables have been merged, lookups and prefixes answer like one map of all objects.
+/// However tables were merged, lookups and prefixes must give the same answers as one map of all
+/// objects.
 #[test]
 fn tables_merged_many_times_answer_like_a_map() -> Outcome {
     let dir = fast_dir()?;
@@ -402,7 +403,7 @@ fn tables_merged_many_times_answer_like_a_map() -> Outcome {
         if n % 8 != 7 {
             continue;
         }
-        // Three sizes of tables, fewer than MERGE_TABLES of each.
+        // Three sizes of tables, with fewer than `MERGE_TABLES` of each.
         let most = 3 * MERGE_TABLES;
         assert!(repo.store().table_stats().0 < most, "nothing is merged");
         assert_eq!(repo.store().table_stats().1, map.len() as u64);

@@ -1,9 +1,9 @@
-//! Somebody edits, replaces, moves and removes files while a command changes the worktree: nothing
-//! that they wrote is lost, and what they changed meanwhile counts as changed.
+//! A user edits, replaces, moves and removes files while a command changes the worktree. Nothing
+//! that the user wrote may be lost, and the changed files must count as changed.
 //!
-//! First one change at each moment of each command, then one who works beside it. The heavy tier
-//! makes `DMV_EDITS` changes (100,000):
-//! `cargo test -p dmv-tests --release --test mutator -- --ignored`.
+//! The first tests make one change at each moment of each command. The others work in parallel to
+//! commands. The long run makes `DMV_EDITS` changes (100,000): `cargo test -p dmv-tests --release
+//! --test mutator -- --ignored`.
 
 #![allow(clippy::print_stdout)]
 
@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex};
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
-/// What changes the worktree.
+/// A command that changes the worktree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Command {
     Checkout,
@@ -46,7 +46,7 @@ const COMMANDS: [Command; 6] = [
     Command::Undo,
 ];
 
-/// Files that are planned at a time.
+/// The number of files that a command plans at once.
 const PORTION: usize = 3;
 
 fn settings() -> dmv_core::repo::WorktreeSettings {
@@ -62,8 +62,8 @@ fn options(force: bool) -> CheckoutOptions {
     }
 }
 
-/// Makes commits `a` and `b` of a common parent, and leaves the worktree on `a`. All files of `a`
-/// differ in `b`, or are not there.
+/// Makes the commits `a` and `b` with a common parent, and leaves the worktree on `a`. Each file of
+/// `a` differs in `b` or is absent there. Returns the paths.
 fn prepare(root: &Path, dirs: usize, files: usize) -> Outcome<Vec<String>> {
     let repo = Repo::init(root, "main", false, asked("init"))?;
     let mut paths = Vec::new();
@@ -121,7 +121,7 @@ fn branch(repo: &Repo, name: &str) -> Outcome<ObjectId> {
     Ok(ObjectId::from_bytes(id))
 }
 
-/// Runs a command; which paths it refused.
+/// Runs a command. Returns the paths that it refused.
 fn run(repo: &Repo, command: Command, job: &Job) -> Result<Vec<Vec<u8>>, RepoError> {
     let b = repo.refs().get("branch/b")?.unwrap_or_default();
     let b = ObjectId::from_bytes(b[..].try_into().unwrap_or([0; 32]));
@@ -165,8 +165,8 @@ fn run(repo: &Repo, command: Command, job: &Job) -> Result<Vec<Vec<u8>>, RepoErr
     Ok(refused.into_iter().map(|problem| problem.path).collect())
 }
 
-/// Paths that a fresh process sees as changed, outside of the subset or not to be read; the same
-/// with the stat cache as without.
+/// Returns the paths that a new process sees as changed, outside the subset, or unreadable. Checks
+/// that the stat cache does not change the answer.
 fn changed(root: &Path) -> Outcome<Vec<Vec<u8>>> {
     let look = || -> Outcome<Vec<Vec<u8>>> {
         let select = Paths::default();
@@ -187,7 +187,7 @@ fn changed(root: &Path) -> Outcome<Vec<Vec<u8>>> {
     Ok(with)
 }
 
-/// Checks that what has tokens counts as changed.
+/// Checks that every file with a token counts as changed.
 fn check_tokens_count(root: &Path, what: &str) -> Outcome {
     let changed = changed(root)?;
     for (path, item) in files_in(root)? {
@@ -222,7 +222,7 @@ fn copy_dir(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// How often a command reaches a moment.
+/// Returns how often a command reaches a moment at which the probe is called.
 fn moments(root: &Path, command: Command) -> Outcome<usize> {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
@@ -236,7 +236,7 @@ fn moments(root: &Path, command: Command) -> Outcome<usize> {
     Ok(count.load(Ordering::Relaxed))
 }
 
-/// One change at one moment of one command.
+/// Makes one change at one moment of one command, and checks the result.
 fn change_at(
     root: &Path,
     (command, number): (Command, usize),
@@ -268,7 +268,7 @@ fn change_at(
     check_tokens_count(root, &what)?;
     let names = files_in(root)?;
     let temporary = |path: &&Vec<u8>| path.windows(9).any(|w| w == b".dmv-tmp-");
-    // What was in a directory that was moved meanwhile is removed by a later command.
+    // A later command removes the temporary files in a directory that was moved meanwhile.
     if change != Change::MoveDirectory {
         assert_eq!(names.keys().find(temporary), None, "{what}: left over");
     }
@@ -291,7 +291,8 @@ fn one_change_at_each_moment(changes_each: usize, commands: &[Command], seed: u6
         let count = moments(&trial, *command)?;
         fs::remove_dir_all(&trial)?;
         assert!(count > 4, "{command:?} has {count} moments");
-        // Copied first: then the files of most are too old to be read again.
+        // The copies are made first. Most files are then old enough that they need not be read
+        // again.
         let mut trials = Vec::new();
         for number in 0..count {
             for n in 0..changes_each {
@@ -334,7 +335,7 @@ fn changes_at_any_moment_of_a_command_are_kept_and_count() -> Outcome {
     (0..runs).try_for_each(|seed| one_change_at_each_moment(6, &COMMANDS, 100 + seed))
 }
 
-/// Works until it is told to stop; pauses in between.
+/// The state of a mutator that works on a thread, with pauses, until it must stop.
 struct AtWork {
     go: Arc<AtomicBool>,
     stop: AtomicBool,
@@ -342,7 +343,8 @@ struct AtWork {
     made: AtomicU64,
 }
 
-/// Makes changes beside checkouts, merges, restores and commits until `edits` were made.
+/// Makes changes in parallel to checkouts, merges, restores and commits, until `edits` changes were
+/// made.
 fn beside_commands(edits: u64, (dirs, files): (usize, usize), seed: u64) -> Outcome {
     let temp = fast_dir()?;
     println!("seed {seed}");
@@ -373,7 +375,8 @@ fn beside_commands(edits: u64, (dirs, files): (usize, usize), seed: u64) -> Outc
                     quiet += 1;
                 }
                 drop(mutator);
-                // Not all files at once: most of them should be clean when their turn comes.
+                // Not all files change at once: most of them should be unchanged when their turn
+                // comes.
                 for _ in 0..quiet * rng.below(40) {
                     std::hint::spin_loop();
                 }
@@ -385,7 +388,7 @@ fn beside_commands(edits: u64, (dirs, files): (usize, usize), seed: u64) -> Outc
     })
 }
 
-/// Ends the mutator's work, also after a panic.
+/// Ends the mutator's work, even after a panic.
 struct Stop<'a>(&'a AtWork);
 
 impl Drop for Stop<'_> {
@@ -464,7 +467,7 @@ fn head(repo: &Repo) -> Outcome<ObjectId> {
     Ok(repo.head_commit()?.ok_or("a commit")?)
 }
 
-/// A job at whose beginning the mutator begins as well.
+/// Makes a job that starts the mutator when it begins.
 fn job_beside(command: Command, go: &Arc<AtomicBool>) -> Job {
     let begin = match command {
         Command::Restore => Moment::Scanned,

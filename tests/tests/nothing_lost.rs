@@ -1,7 +1,8 @@
-//! Random worktrees and random commands: whatever a command overwrites or removes comes back by undo,
-//! or is in a commit.
+//! Random worktrees and random commands: whatever a command overwrites or removes is in a commit,
+//! or `undo` restores it.
 //!
-//! `DMV_LOST_STORIES=500 cargo test -p dmv-tests --test nothing_lost` runs many: `DMV_LOST_STORIES` is the number of stories, `DMV_LOST_SEED` the first one's seed.
+//! `DMV_LOST_STORIES=500 cargo test -p dmv-tests --test nothing_lost` runs many: `DMV_LOST_STORIES`
+//! is the number of stories, `DMV_LOST_SEED` the seed of the first one.
 
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
@@ -29,15 +30,15 @@ struct Subject {
     root: PathBuf,
     rng: Rng,
     commits: Vec<ObjectId>,
-    /// Those that have been read.
+    /// The commits that have been read.
     read: BTreeSet<ObjectId>,
-    /// What is in any commit, by path.
+    /// The content of all commits, by path.
     committed: BTreeSet<(Vec<u8>, Vec<u8>)>,
-    /// What happened, for a story that fails.
+    /// The steps so far, for the message of a failure.
     told: Vec<String>,
 }
 
-/// A file as bytes that tell one from another.
+/// Returns a file as bytes that distinguish it from others.
 fn bytes_of(item: &Item) -> Vec<u8> {
     match item {
         Item::File(content, exec) => [&content[..], if *exec { b"+x" } else { b"" }].concat(),
@@ -46,7 +47,7 @@ fn bytes_of(item: &Item) -> Vec<u8> {
     }
 }
 
-/// Files as a story tells of them.
+/// Returns files as the message of a failure shows them.
 fn shown(files: &Files) -> Vec<String> {
     let line = |(path, item): (&Vec<u8>, &Item)| {
         let (path, bytes) = (path.escape_ascii(), bytes_of(item));
@@ -55,7 +56,7 @@ fn shown(files: &Files) -> Vec<String> {
     files.iter().map(line).collect()
 }
 
-/// Whether the file at `path` is as it was.
+/// Returns whether `before` has a file at `path` and `after` has the same one.
 fn is_kept(path: &[u8], before: &Files, after: &Files) -> bool {
     before.contains_key(path) && before.get(path) == after.get(path)
 }
@@ -71,7 +72,7 @@ impl Subject {
         list[self.rng.below(list.len() as u64) as usize]
     }
 
-    /// Puts something at a random path, whatever is in the way there.
+    /// Puts a random entry at a random path, and removes what is in the way.
     fn edit(&mut self) -> Outcome {
         let name = self.pick(&PATHS);
         let path = self.root.join(name);
@@ -84,7 +85,7 @@ impl Subject {
         if self.rng.one_in(4) {
             return Ok(());
         }
-        // A file where a directory is needed gives way.
+        // A file gives way where a directory is needed.
         let mut dir = self.root.clone();
         for part in name
             .split('/')
@@ -145,14 +146,14 @@ impl Subject {
         };
         let report = repo.undo(&options, &Job::default())?;
         let told = self.told.join("\n");
-        // A conflict's sides give way to the user's files, each time that they would be shown.
+        // The sides of a conflict give way to the user's files each time they would be written.
         let is_side = |problem: &Problem| problem.why.contains("this side is not shown");
         let refused: Vec<_> = report.refused.iter().filter(|p| !is_side(p)).collect();
         assert!(refused.is_empty(), "{refused:?}\n{told}");
         Ok(())
     }
 
-    /// One random command; its name.
+    /// Runs a random command. Returns its name and result.
     fn command(&mut self, repo: &Repo) -> (String, Result<(), RepoError>) {
         let job = Job::default();
         let branch = self.pick(&BRANCHES).to_owned();
@@ -233,7 +234,7 @@ impl Subject {
         Ok(())
     }
 
-    /// Whether all of `before` is there still or again, or in a commit.
+    /// Checks that each file of `before` is still there, or there again, or in a commit.
     fn check_kept(&self, before: &Files, after: &Files, what: &str) {
         for (path, item) in before {
             let is_committed = self.committed.contains(&(path.clone(), bytes_of(item)));
@@ -246,14 +247,14 @@ impl Subject {
         }
     }
 
-    /// Takes what is at `path` out of the worktree.
+    /// Moves the entry at `path` out of the worktree.
     fn move_away(&self, path: &[u8]) -> Outcome {
         let path = self.root.join(String::from_utf8_lossy(path).as_ref());
         let away = tempfile::tempdir_in(self.root.parent().ok_or("no parent")?)?;
         Ok(fs::rename(path, away.keep().join("moved"))?)
     }
 
-    /// Whether there is a directory at `path` that was there in `before`, too.
+    /// Returns whether `path` is a directory now and was one in `before`.
     fn is_kept_dir(&self, path: &[u8], before: &Files) -> bool {
         let prefix = [path, b"/"].concat();
         let was_dir = before.keys().any(|file| file.starts_with(&prefix));
@@ -273,7 +274,7 @@ impl Subject {
         self.note_commits(&repo)?;
         let after = self.files()?;
         if let Err(e) = done {
-            // Refused: nothing was touched, nor said.
+            // The command was refused: it must have changed nothing.
             assert_eq!(before, after, "{name}: {e}\n{}", self.told.join("\n"));
             return Ok(());
         }
@@ -281,7 +282,8 @@ impl Subject {
             self.check_kept(&before, &after, &name);
             return Ok(());
         }
-        // What a command writes is in the repository, also conflicts as files show them.
+        // The repository has everything that a command writes, including conflicts in the form that
+        // files show.
         for (path, item) in &after {
             if before.get(path) != Some(item) {
                 self.committed.insert((path.clone(), bytes_of(item)));
@@ -295,8 +297,8 @@ impl Subject {
                 .iter()
                 .all(|path| self.is_kept_dir(path, &before) || is_kept(path, &before, &after))
         {
-            // Of a directory and a file, the user had put one in place of the other already. Once that
-            // is out of the way, all else comes back.
+            // The user had already put a directory in the place of a file, or a file in the place
+            // of a directory. Once this is out of the way, all other files are restored.
             assert_eq!(self.files()?, after);
             let mut rest = before;
             for path in paths {
@@ -312,7 +314,7 @@ impl Subject {
         assert!(undone.is_ok(), "{undone:?}\n{}", self.told.join("\n"));
         let back = self.files()?;
         self.check_kept(&before, &back, "undo");
-        // What an undo has just brought back is in the repository.
+        // The repository has everything that an undo has just restored.
         for (path, item) in &back {
             if after.get(path) != Some(item) {
                 self.committed.insert((path.clone(), bytes_of(item)));
@@ -322,7 +324,7 @@ impl Subject {
         assert!(redone.is_ok(), "{redone:?}\n{}", self.told.join("\n"));
         let again = self.files()?;
         assert_eq!(after, again, "redo\n{}", self.told.join("\n"));
-        // Further back, and forward: as far as nothing is refused.
+        // Further undos and redos, until one is refused.
         if self.rng.one_in(3) {
             let mut states = vec![again];
             while states.len() < 5 && self.undo(&repo, UndoWhat::Last).is_ok() {
@@ -331,7 +333,7 @@ impl Subject {
             self.told.push(format!("{} undos", states.len() - 1));
             while states.len() > 1 && self.rng.below(5) > 0 {
                 let redone = self.undo(&repo, UndoWhat::LastUndo);
-                // What was edited between the commands is not as it was then.
+                // Files that were edited between the commands differ from their state at that time.
                 if let Err(RepoError::WouldLose { .. }) = redone {
                     break;
                 }
@@ -436,7 +438,7 @@ fn a_forced_checkout_that_is_cut_off_loses_nothing() -> Outcome {
         let job = Job::default();
         let done = std::thread::scope(|scope| {
             let checkout = scope.spawn(|| repo.checkout(target(), &options, &job));
-            // Taking in counts files, and writing does.
+            // The counter counts files that are stored first, and files that are written.
             while job.progress.files.load(Ordering::Relaxed) < 60 * round && !checkout.is_finished()
             {
                 std::thread::yield_now();
@@ -446,7 +448,8 @@ fn a_forced_checkout_that_is_cut_off_loses_nothing() -> Outcome {
         });
         let done = done.map_err(|_| "the checkout panicked")?;
         if round % 2 == 1 {
-            // Run again, it takes over what it has kept; one undo brings all back.
+            // If the checkout runs again, it reuses what it has stored. A single undo restores
+            // everything.
             if done.is_err() {
                 repo.checkout(target(), &options, &Job::default())?;
             }

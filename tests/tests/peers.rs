@@ -1,4 +1,4 @@
-//! Peers through the library: whole sessions between repositories, and cuts.
+//! Complete sessions between repositories through the library, and sessions that are cut.
 
 use dmv_core::job::Job;
 use dmv_core::repo::{Offered, RefUpdate, Refusal};
@@ -75,7 +75,7 @@ fn a_push_moves_a_branch_forward_and_no_other_way() -> Done {
     assert_eq!(server.tip()?, base);
     server.is_sound()?;
 
-    // Both go on from there; the second to push has lost.
+    // Both clients commit on top of it. The second push is refused.
     fetch(&two, &server)?;
     two.repo.create_ref(
         dmv_core::repo::RefKind::Branch,
@@ -127,7 +127,7 @@ fn many_push_at_once_and_each_is_told_the_truth() -> Done {
                     serve(&again, theirs, Access::Write, &asked_there, &Job::default())
                 });
                 let mut session = Client::connect(&place.repo, ours, &job)?;
-                // Another may have moved the branch before.
+                // Another client may have moved the branch before.
                 session.fetch(&tips(&session.offered))?;
                 place
                     .repo
@@ -192,7 +192,8 @@ fn a_thousand_cuts() -> Done {
     cut_again_and_again(200 << 20, 50_000..350_000, 1000)
 }
 
-/// A transfer of some large file that is cut after so many bytes, over and over.
+/// Transfers a large file and cuts the connection after a random number of bytes, until the
+/// transfer is complete.
 fn cut_again_and_again(large: usize, after: std::ops::Range<u64>, at_least: u64) -> Done {
     let theirs = Place::with_files(6, 60, 20_000)?;
     theirs.write("large", &Rng::new(7).bytes(large))?;
@@ -234,7 +235,7 @@ fn cut_again_and_again(large: usize, after: std::ops::Range<u64>, at_least: u64)
         .note_remote("origin", &offered, &Default::default(), &asked("fetch"))?;
     assert_eq!(files_of(&ours.repo, &tip)?, files_of(&theirs.repo, &tip)?);
     ours.is_sound()?;
-    // A frame that was cut in its middle comes again, and the greeting and the commits.
+    // After a cut, one frame, the Hello messages and the commits come again.
     let frame = if after.end < 1_000_000 {
         300_000
     } else {
@@ -248,7 +249,8 @@ fn cut_again_and_again(large: usize, after: std::ops::Range<u64>, at_least: u64)
     Ok(())
 }
 
-/// What was received before a cut has been damaged since: that is nobody's fault over there.
+/// Objects that arrived before a cut were damaged on this side since then. The other side is not to
+/// blame.
 #[test]
 fn damage_of_what_came_before_a_cut_is_this_sides() -> Done {
     let (theirs, ours, job) = (
@@ -263,7 +265,7 @@ fn damage_of_what_came_before_a_cut_is_this_sides() -> Done {
     for pack in packs.iter().filter(|pack| pack.kind == PackKind::Meta) {
         let path = ours.repo.store().pack_path(pack.id);
         let mut bytes = std::fs::read(&path)?;
-        // Between the first record and the index: trees.
+        // Trees lie between the first record and the index.
         let (from, to) = (bytes.len() / 4, bytes.len() / 2);
         bytes[from..to].iter_mut().for_each(|byte| *byte ^= 1);
         std::fs::write(&path, bytes)?;

@@ -1,4 +1,4 @@
-//! A repository that is served by key, and whoever comes.
+//! A repository that is served by key, and its clients.
 
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
@@ -209,7 +209,7 @@ fn who_may_read_cannot_push_and_who_is_unknown_can_do_nothing() -> Done {
     );
     assert_eq!(server.place.again()?.resolve("main")?, theirs);
 
-    // Off the list, on the other hand.
+    // A key that is removed from the allow-list is refused.
     server
         .place
         .repo
@@ -266,15 +266,15 @@ fn many_fetch_while_commits_are_made() -> Done {
     many_fetch(8, 20)
 }
 
-/// Takes some ten seconds, and 2 GB of room.
+/// Takes about ten seconds and 2 GB of disk space.
 #[test]
 #[ignore]
 fn fifty_fetch_while_commits_are_made() -> Done {
     many_fetch(50, 400)
 }
 
-/// Local commits go on while so many fetch, all get a whole state, and nobody waits much longer
-/// than the others.
+/// Many clients fetch while this side commits. Each client must get a complete state, and none may
+/// wait much longer than the others.
 fn many_fetch(peers: usize, files: usize) -> Done {
     let place = Place::with_files(9, files, 50_000)?;
     let server = Server::start(place, false)?;

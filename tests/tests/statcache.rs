@@ -1,5 +1,5 @@
-//! The stat cache only saves time: with one that is missing, damaged or of other directories, every
-//! answer is the same.
+//! The stat cache only saves time. Without it, with a damaged one, or with one of other
+//! directories, every answer is the same.
 
 use dmv_core::job::Job;
 use dmv_core::repo::{PathChange, Repo, StatusOptions};
@@ -22,7 +22,7 @@ fn changes(root: &Path) -> Outcome<Vec<PathChange>> {
     Ok(Repo::open(root)?.status(&options, &Job::default())?.changes)
 }
 
-/// The same without a cache; the cache stays as it was.
+/// Returns the changes without a stat cache. The stat cache is restored afterwards.
 fn changes_without(root: &Path) -> Outcome<Vec<PathChange>> {
     let stat = root.join(STAT);
     let cache = fs::read(&stat)?;
@@ -62,7 +62,7 @@ fn directories_that_leave_return_and_change_their_kind_do_not_confuse_the_cache(
     for step in 0..150 {
         let path = paths[rng.below(paths.len() as u64) as usize];
         let (at, aside) = (root.join(path), away.join(path.replace('/', "-")));
-        // What does not fit what is there fails, and nothing happens.
+        // An action that does not fit the current entry fails and changes nothing.
         let _ = match rng.below(6) {
             0 => fs::rename(&at, &aside),
             1 => fs::rename(&aside, &at),

@@ -1,7 +1,7 @@
-//! Worktrees that have a part of a repository: the same work gives the same commits as in a whole
-//! one, and costs what the part costs.
+//! Worktrees with a subset of a repository: the same work gives the same commits as in a full
+//! worktree, and costs as much as the subset requires.
 
-// A test says aloud what it ran into.
+// A test prints its seed and counts.
 #![allow(clippy::print_stdout)]
 
 use dmv_core::hash::ObjectId;
@@ -47,7 +47,7 @@ fn switch(repo: &Repo, to: ObjectId) -> Result<u64, RepoError> {
     Ok(done.files)
 }
 
-/// Paths that status tells of: changed ones, and those outside of the subset.
+/// Returns the paths that status reports: changed ones, and those outside the subset.
 fn status(repo: &Repo) -> Result<(Vec<String>, Vec<String>), RepoError> {
     let options = StatusOptions {
         select: &Paths::default(),
@@ -67,23 +67,23 @@ fn write(root: &Path, path: &str, text: &str) -> Outcome {
     Ok(())
 }
 
-// ---- The law.
+// ---- Equal commits.
 
 const NAMES: [&str; 5] = ["a", "b", "ab", "c.x", "d.y"];
 const PATTERNS: [&str; 12] = [
     "a", "b", "ab", "a/b", "a/a/", "b/c.x", "*.x", "!*.y", "!a/b", "!ab", "**/b", "*",
 ];
 
-/// A whole worktree, and one of the same commits with a subset.
+/// A full worktree, and a worktree of the same commits with a subset.
 struct Twins {
     seed: u64,
     rng: Rng,
     whole: (PathBuf, Repo),
     part: (PathBuf, Repo),
     commits: Vec<ObjectId>,
-    /// Merges and reverts that did something.
+    /// The numbers of merges and reverts that changed something.
     joined: [u32; 2],
-    /// Conflicts settled.
+    /// The number of settled conflicts.
     settled: u32,
 }
 
@@ -110,7 +110,7 @@ impl Twins {
         names.join("/")
     }
 
-    /// One change within the subset, the same in both; some paths allow none.
+    /// Makes one change within the subset, the same in both worktrees. Some paths allow none.
     fn edit(&mut self, subset: &Subset) -> Outcome {
         let path = self.some_path();
         if !subset.includes(path.as_bytes(), false) || !subset.includes(path.as_bytes(), true) {
@@ -144,8 +144,8 @@ impl Twins {
         Ok(())
     }
 
-    /// Directories that a removal has emptied sometimes go, too; always where to leave one, that is new,
-    /// would be a change outside of the subset.
+    /// Sometimes removes directories that a removal has emptied. It always does so if a new empty
+    /// directory would be a change outside the subset.
     fn tidy(&mut self, path: &str, subset: &Subset) -> Outcome {
         let mut path = path;
         while let Some((dir, _)) = path.rsplit_once('/') {
@@ -165,7 +165,7 @@ impl Twins {
         Ok(())
     }
 
-    /// Whether the commit that both are on has something at `path`.
+    /// Returns whether the commit that both are on has an entry at `path`.
     fn is_committed(&self, path: &str) -> Outcome<bool> {
         let Some(commit) = self.whole.1.head_commit()? else {
             return Ok(false);
@@ -175,7 +175,8 @@ impl Twins {
         Ok(lookup_path(self.whole.1.objects(), &tree, &path)?.is_some())
     }
 
-    /// Both are clean, and the one with a subset has just that of the last commit.
+    /// Checks that both are clean, and that the one with a subset has exactly that part of the last
+    /// commit.
     fn check(&self, at: ObjectId, subset: &Subset) -> Outcome {
         assert_eq!(
             status(&self.whole.1)?,
@@ -198,7 +199,7 @@ impl Twins {
         assert_eq!(no_dirs(have), want, "{subset:?}, DMV_SEED={}", self.seed);
         let (changes, outside) = status(&self.part.1)?;
         assert_eq!(changes, Vec::<String>::new(), "{subset:?}");
-        // What edits have left empty is a user's directory.
+        // An empty directory that edits have left belongs to the user.
         for path in outside {
             let is_left = |dir: &String| dir == &path || dir.starts_with(&format!("{path}/"));
             assert!(empty.iter().any(is_left), "{path} {empty:?}");
@@ -220,8 +221,8 @@ impl Twins {
         }
     }
 
-    /// Merges a commit made before, or takes one back, in both; then settles all conflicts in both,
-    /// where they have files and where they have none. Returns the commit that they are on.
+    /// Merges an earlier commit, or reverts one, in both worktrees. Then settles all conflicts in
+    /// both, with and without files for them. Returns the commit that both are on.
     fn join(&mut self, at: ObjectId, subset: &Subset) -> Result<ObjectId, Box<dyn Error>> {
         let n = self.some(self.commits.len());
         let other = self.commits[n];
@@ -319,11 +320,11 @@ fn the_same_work_in_a_subset_and_in_the_whole_gives_the_same_commits() -> Outcom
     Ok(())
 }
 
-// ---- The cost.
+// ---- Equal cost.
 
 const FILES_IN_DIR: usize = 10;
 
-/// A repository of so many directories, of which the worktree has none.
+/// Makes a repository of `dirs` directories. Its worktree has none of them.
 fn of_many(dir: &Path, dirs: usize) -> Outcome {
     let mut rng = Rng::new(7);
     let repo = Repo::init(dir, "main", false, asked("init"))?;
@@ -339,15 +340,16 @@ fn of_many(dir: &Path, dirs: usize) -> Outcome {
     Ok(())
 }
 
-/// What a work read: bytes of packs and indexes; tree nodes, lists and commits.
+/// What a command read: bytes of packs and indexes, and the number of tree nodes, lists and
+/// commits.
 #[derive(Clone, Copy, Debug)]
 struct Cost {
     bytes: u64,
     nodes: u64,
 }
 
-/// What is read by work in one directory of a repository of `dirs`: checking it out, a look at it,
-/// a commit in it, an export of it.
+/// Returns the cost of four commands in one directory of a repository of `dirs` directories: a
+/// checkout, a status, a commit and an export.
 fn cost_in_one(dirs: usize) -> Result<[Cost; 4], Box<dyn std::error::Error>> {
     let temp = fast_dir()?;
     let dir = temp.path().join("repo");
@@ -392,10 +394,11 @@ fn cost_in_one(dirs: usize) -> Result<[Cost; 4], Box<dyn std::error::Error>> {
 fn what_a_subset_reads_does_not_grow_with_the_repository() -> Outcome {
     let (small, large) = (cost_in_one(400)?, cost_in_one(3200)?);
     for (small, large) in small.into_iter().zip(large) {
-        // At most a frame of metadata and one of data more: frames grow up to a MiB, then no more.
+        // At most one more frame of metadata and one more of data: frames grow up to 1 MiB and no
+        // further.
         assert!(large.bytes < small.bytes + (2 << 20), "{small:?} {large:?}");
-        // Each file may be looked up, once too young to be trusted, through some nodes; of the
-        // thousands of other directories none.
+        // Each file may be looked up through some nodes, once because it is too new to be trusted.
+        // None of the thousands of other directories is read.
         let most = 5 * FILES_IN_DIR as u64 + 20;
         let nodes = small.nodes.max(large.nodes);
         assert!(nodes <= most, "{small:?} {large:?}");

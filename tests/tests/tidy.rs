@@ -1,7 +1,8 @@
-//! Rules of the house that no compiler checks: ARCHITECTURE.md draws them, CONTRIBUTING.md explains.
+//! Rules of this repository that no compiler checks. ARCHITECTURE.md and CONTRIBUTING.md explain
+//! them.
 //!
-//! Each rule is a function from text to complaints, tried on made-up snippets below, and a test
-//! that asks it about the source tree. Code is looked at with comments and strings blanked out.
+//! Each rule is a function from text to complaints. One test runs it on the source tree, and
+//! another on snippets below. Rules for code ignore comments and strings.
 
 #[path = "tidy/code.rs"]
 mod code;
@@ -13,9 +14,9 @@ use pages::{anchors, links, named_files, resolve};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The rooms of `dmv-core` and what each may use besides itself. Floors from the bottom up.
+/// The rooms of `dmv-core`, from the lowest floor up, and the rooms that each may use.
 const ROOMS: [(&str, &[&str]); 19] = [
-    // Floor 0: nothing of DMV's objects.
+    // Floor 0: knows nothing of objects.
     ("limits", &[]),
     ("memory", &[]),
     ("hash", &[]),
@@ -26,7 +27,7 @@ const ROOMS: [(&str, &[&str]); 19] = [
     ("fsutil", &["escape"]),
     // Floor 1: bytes and ids.
     ("object", &["escape", "hash", "limits"]),
-    // Floor 2: what keeps them. `refs` stands on `store`.
+    // Floor 2: stores objects. `refs` uses `store`.
     ("chunker", &[]),
     ("store", &["hash", "limits", "memory", "object", "vfs"]),
     (
@@ -34,7 +35,7 @@ const ROOMS: [(&str, &[&str]); 19] = [
         &["fsutil", "hash", "limits", "locks", "object", "store"],
     ),
     ("subset", &["escape", "limits"]),
-    // Floor 3: what reads them, through a trait.
+    // Floor 3: reads objects through a trait.
     ("history", &["hash", "object"]),
     ("diff", &["hash", "limits", "object", "subset"]),
     (
@@ -50,7 +51,7 @@ const ROOMS: [(&str, &[&str]); 19] = [
             "vfs",
         ],
     ),
-    // Floor 5: everything together.
+    // Floor 5: the facade.
     (
         "repo",
         &[
@@ -60,16 +61,16 @@ const ROOMS: [(&str, &[&str]); 19] = [
     ),
 ];
 
-/// Uses that break the table and are known: file, room, why. One that is gone must leave the list.
+/// Known violations of the table: file, room, reason. A test fails if one of them no longer exists.
 const ROOM_EXCEPTIONS: [(&str, &str, &str); 0] = [];
 
-/// Each outside crate and the places that may name it: files, or directories with a final slash.
+/// Each outside crate, and the files that may name it. A directory ends with a slash.
 const CRATES: [(&str, &[&str]); 41] = [
     (
         "blake3",
         &[
             "crates/dmv-core/src/hash.rs",
-            // Keyed, to prove a secret.
+            // A keyed hash proves a secret.
             "crates/dmv-net/src/transport/quic/pair.rs",
         ],
     ),
@@ -106,14 +107,14 @@ const CRATES: [(&str, &[&str]); 41] = [
             "crates/dmv-core/src/fsutil.rs",
             "crates/dmv-core/src/fsutil/",
             "crates/dmv-core/src/vfs.rs",
-            // Which file system a database lies on.
+            // It asks on which file system a database lies.
             "crates/dmv-core/src/refs/schema.rs",
-            // Whose repository it is.
+            // It asks who owns a repository.
             "crates/dmv-core/src/repo/layout.rs",
             // Error numbers only.
             "crates/dmv-core/src/worktree/scan.rs",
             "crates/dmv-core/src/worktree/scan/",
-            // Whose key file it is.
+            // It asks who owns a key file.
             "crates/dmv-net/src/identity.rs",
             CLI,
         ],
@@ -159,23 +160,23 @@ const CRATES: [(&str, &[&str]); 41] = [
     ("toml", &[CLI]),
     ("toml_edit", &[CLI]),
     ("unicode_width", &[CLI]),
-    // Our own, upwards only.
+    // Our own crates: a crate may name lower ones only.
     ("dmv_core", &["crates/dmv-net/", CLI]),
     ("dmv_net", &[CLI]),
     ("dmv_cli", &[]),
 ];
 const CLI: &str = "crates/dmv-cli/";
 
-/// Files with `unsafe` code: file, why.
+/// Files with `unsafe` code, with the reason.
 const UNSAFE: [(&str, &str); 0] = [];
 
-/// Longer than [`MAX_LINES`]: file, why.
+/// Files longer than [`MAX_LINES`], with the reason.
 const LONG: [(&str, &str); 0] = [];
 const MAX_LINES: usize = 800;
 
-/// Endings of files that are text of ours.
+/// The file name endings of our text files.
 const TEXT: [&str; 8] = ["rs", "md", "toml", "txt", "tsv", "yml", "sh", "run"];
-/// Directories that are not the source tree's.
+/// Directories that do not belong to the source tree.
 const SKIP: [&str; 6] = ["target", ".git", ".dmv", "corpus", "artifacts", "coverage"];
 
 // ---- Reading the tree.
@@ -184,7 +185,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// All text files, as paths from the root with their content, in order.
+/// Returns all text files, as paths from the root with their content, sorted by path.
 fn tree() -> BTreeMap<String, String> {
     let root = root();
     let mut files = BTreeMap::new();
@@ -218,7 +219,7 @@ fn tree() -> BTreeMap<String, String> {
     files
 }
 
-/// Code that is only there for tests and measurements.
+/// Returns whether a file is for tests or measurements only.
 fn is_test_file(path: &str) -> bool {
     let test_dirs = ["tests", "micro", "examples", "fuzz"];
     path.split('/').any(|part| test_dirs.contains(&part)) || path.ends_with("/tests.rs")
@@ -233,7 +234,7 @@ fn pass(complaints: Vec<String>) {
     assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
 }
 
-// ---- The rules. Each takes (path, text) and returns complaints.
+// ---- The rules. Each takes a path and a text, and returns complaints.
 
 fn check_rooms(file: &str, code: &str, allowed: &[(&str, &[&str])]) -> Vec<(String, String)> {
     let module = module_of(file);
@@ -317,9 +318,9 @@ fn check_links(file: &str, page: &str, files: &BTreeMap<String, String>) -> Vec<
     out
 }
 
-// ---- The tree under the rules.
+// ---- The rules on the source tree.
 
-/// Rust files with their code; `tests`: also what is only there for tests.
+/// Returns the Rust files with their code. With `tests`, this includes code for tests.
 fn rust(files: &BTreeMap<String, String>, tests: bool) -> Vec<(&str, String)> {
     let mut out = Vec::new();
     for (path, text) in files.iter().filter(|(path, _)| path.ends_with(".rs")) {
@@ -511,7 +512,7 @@ fn pages_and_files_that_are_named_exist() {
             Some("md") => &["docs/", "crates/", "benches/", "fuzz/"],
             _ => continue,
         };
-        // The change log tells of files that have gone since.
+        // The change log mentions files that were removed later.
         if file == "CHANGELOG.md" {
             continue;
         }
@@ -565,7 +566,7 @@ fn no_line_ends_in_spaces() {
     );
 }
 
-// ---- The rules themselves, on made-up snippets.
+// ---- The rules on made-up snippets.
 
 #[test]
 fn a_room_on_a_higher_floor_is_a_complaint() {

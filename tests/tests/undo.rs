@@ -1,4 +1,4 @@
-//! Random commits, branches, checkouts and undos, against a model of the view and the files.
+//! Random commits, branches, checkouts and undos, compared with a model of the view and the files.
 
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
@@ -15,14 +15,14 @@ use std::path::PathBuf;
 const BRANCHES: [&str; 3] = ["main", "one", "two"];
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// The keys that an undo puts back.
+/// The keys that an undo restores.
 type View = BTreeMap<String, String>;
 
-/// What one operation did.
+/// The changes of one operation.
 struct Done {
     before: View,
     after: View,
-    /// Whether the files followed the base.
+    /// Whether the worktree's files changed with the base.
     written: bool,
 }
 
@@ -53,7 +53,7 @@ impl Subject {
         view.get("worktree/main/base")
     }
 
-    /// The files of a view's base; none before the first commit.
+    /// Returns the files of a view's base. There are none before the first commit.
     fn tree(&self, view: &View) -> Files {
         Self::base(view).map_or_else(Files::new, |id| self.trees[id].clone())
     }
@@ -72,7 +72,7 @@ impl Subject {
         Ok(view)
     }
 
-    /// Notes what an operation did, if it did anything.
+    /// Records what an operation changed, if it changed anything.
     fn note(&mut self, repo: &Repo, written: bool) -> Outcome {
         let after = Self::read_view(repo)?;
         let before = std::mem::replace(&mut self.view, after.clone());
@@ -86,8 +86,8 @@ impl Subject {
         Ok(())
     }
 
-    /// What switching from the base of `from` to that of `to` makes of the files; `None` where an
-    /// uncommitted change is in the way.
+    /// Returns the files after a switch from the base of `from` to the base of `to`. Returns `None`
+    /// if an uncommitted change is in the way.
     fn switched(&self, from: &View, to: &View) -> Outcome<Option<Files>> {
         let (base, target, mut files) = (self.tree(from), self.tree(to), self.files()?);
         for name in NAMES.map(str::as_bytes) {
@@ -125,7 +125,7 @@ impl Subject {
                 self.trees.insert(id.to_string(), files_of(&repo, &id)?);
                 assert_eq!(self.files()?, self.trees[&id.to_string()]);
             }
-            // Undo of a deleted or moved branch left the worktree behind.
+            // After an undo of a deleted or moved branch, the worktree is behind.
             Err(RepoError::Moved { .. }) => {}
             Err(e) => return Err(e.into()),
         }
@@ -157,7 +157,7 @@ impl Subject {
         self.note(&repo, true)
     }
 
-    /// Holds a switch against what the model says of it.
+    /// Checks the result of a switch against the model.
     fn agrees(&self, done: Result<(), RepoError>, want: Option<Files>, before: Files) -> Outcome {
         match (done, want) {
             (Ok(()), Some(want)) => assert_eq!(self.files()?, want),
@@ -189,7 +189,7 @@ impl Subject {
         self.note(&repo, false)
     }
 
-    /// Undoes an operation, the last one most of the time.
+    /// Undoes an operation, mostly the last one.
     fn undo(&mut self) -> Outcome {
         let repo = self.open()?;
         let count = self.done.len() as u64;
@@ -205,7 +205,8 @@ impl Subject {
         let id = operations.pop().ok_or("no operation")?.id;
         let id = dmv_core::hash::encode_hex(&id);
         let written = last.written;
-        // What the model says: all keys still as it left them, and then as they were before.
+        // The model: all keys must still have the values that the operation left. Then they get
+        // their former values.
         let mut goal = self.view.clone();
         let mut fits = true;
         let keys = last.before.keys().chain(last.after.keys());

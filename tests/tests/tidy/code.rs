@@ -1,6 +1,7 @@
-//! Rust source as text: what is code, what is only there for tests, which paths it names.
+//! Rust source as text: its code, the parts that are for tests only, and the paths that it names.
 
-/// `source` with comments and what is inside quotes replaced by spaces; lines stay where they are.
+/// Returns `source` with comments and the content of quotes replaced by spaces. Line numbers stay
+/// the same.
 pub fn code_of(source: &str) -> String {
     let bytes = source.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -62,7 +63,7 @@ fn find(text: &[u8], what: &[u8]) -> Option<usize> {
     text.windows(what.len()).position(|window| window == what)
 }
 
-/// Where the content of a raw string begins, and what ends it.
+/// Returns where the content of a raw string begins, and what ends it.
 fn raw_string(text: &[u8]) -> Option<(usize, Vec<u8>)> {
     let prefix = [&b"r"[..], b"br", b"cr"]
         .into_iter()
@@ -78,7 +79,7 @@ fn raw_string(text: &[u8]) -> Option<(usize, Vec<u8>)> {
     })
 }
 
-/// The length of the character literal that `text` begins with; a lifetime is none.
+/// Returns the length of the character literal at the start of `text`; `None` for a lifetime.
 fn char_literal(text: &[u8]) -> Option<usize> {
     if text[0] != b'\'' {
         return None;
@@ -92,7 +93,7 @@ fn char_literal(text: &[u8]) -> Option<usize> {
     (chars.next() == Some('\'')).then_some(len + 2)
 }
 
-/// `code` with items that are only compiled for tests blanked out.
+/// Returns `code` with test-only items replaced by spaces.
 pub fn without_tests(code: &str) -> String {
     let mut out = code.as_bytes().to_vec();
     for mark in ["#[cfg(test)]", "#[cfg(all(test"] {
@@ -108,7 +109,7 @@ pub fn without_tests(code: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Where the item that begins at `at` with its attributes ends.
+/// Returns the end of the item that begins at `at` with its attributes.
 fn item_end(code: &[u8], at: usize) -> usize {
     let (mut round, mut curly) = (0, 0);
     for (n, b) in code.iter().enumerate().skip(at) {
@@ -133,7 +134,7 @@ pub fn line_at(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
 }
 
-/// Lines of `code` that hold `what` as words of their own.
+/// Returns the lines of `code` with `what` as separate words.
 pub fn lines_with(code: &str, what: &str) -> Vec<usize> {
     let bytes = code.as_bytes();
     let edge = |b: Option<&u8>, side: Option<u8>| {
@@ -149,7 +150,7 @@ pub fn lines_with(code: &str, what: &str) -> Vec<usize> {
         .collect()
 }
 
-/// A path in code: where, and its parts. The parts of `use a::{b, c::d}` are `a b` and `a c d`.
+/// A path in code. The parts of `use a::{b, c::d}` are `a b` and `a c d`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Named {
     /// The line.
@@ -158,7 +159,7 @@ pub struct Named {
     pub parts: Vec<String>,
 }
 
-/// Every path of two parts or more in `code`, and every name that is used alone.
+/// Returns every path of at least two parts in `code`, and every single name in a `use`.
 pub fn paths_in(code: &str) -> Vec<Named> {
     let tokens = tokens(code);
     let mut out = Vec::new();
@@ -180,7 +181,7 @@ pub fn paths_in(code: &str) -> Vec<Named> {
     out
 }
 
-/// Reads the path at `at` after `prefix`; returns where it ends.
+/// Reads the path at `at`, which follows `prefix`. Returns its end.
 fn path_at(
     tokens: &[(usize, &str)],
     mut at: usize,
@@ -218,7 +219,7 @@ fn is_name(token: &str) -> bool {
         .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
 }
 
-/// Words, `::` and single characters, with their lines.
+/// Returns words, `::` and single characters, with their lines.
 fn tokens(code: &str) -> Vec<(usize, &str)> {
     let bytes = code.as_bytes();
     let (mut out, mut at, mut line) = (Vec::new(), 0, 1);
@@ -244,7 +245,7 @@ fn tokens(code: &str) -> Vec<(usize, &str)> {
     out
 }
 
-/// The module that a file under `src/` is, as names from the crate's root.
+/// Returns the module of a file under `src/`, as names from the crate's root.
 pub fn module_of(file: &str) -> Vec<&str> {
     let inner = file.split_once("/src/").map_or(file, |(_, rest)| rest);
     let mut parts: Vec<&str> = inner.trim_end_matches(".rs").split('/').collect();
@@ -254,7 +255,8 @@ pub fn module_of(file: &str) -> Vec<&str> {
     parts
 }
 
-/// The rooms that a file names, with lines: `crate::room`, and `super::room` from the first floor.
+/// Returns the rooms that a file names, with lines: in `crate::room`, and in a chain of `super`
+/// that reaches the crate's root.
 pub fn rooms_named(file: &str, code: &str) -> Vec<(usize, String)> {
     let depth = module_of(file).len();
     let mut out = Vec::new();
@@ -270,7 +272,7 @@ pub fn rooms_named(file: &str, code: &str) -> Vec<(usize, String)> {
     out
 }
 
-/// The crates that a manifest depends on outside of tests, as they are named in code.
+/// Returns the names of the crates that a manifest depends on outside of tests, as code names them.
 pub fn dependencies(manifest: &str) -> Vec<String> {
     let mut inside = false;
     let mut out = Vec::new();

@@ -1,10 +1,10 @@
-//! Pages: the files and headings that they name.
+//! The files, links and headings of Markdown pages.
 
 use super::code::line_at;
 use std::collections::BTreeSet;
 
-/// Paths of the source tree that a text names: they begin with one of `tops` and end where no
-/// path can go on.
+/// Returns the paths of the source tree that a text names. They begin with one of `tops` and end at
+/// the first character that no path has.
 pub fn named_files(text: &str, tops: &[&str]) -> Vec<(usize, String)> {
     let goes_on = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
     let mut out = Vec::new();
@@ -17,7 +17,7 @@ pub fn named_files(text: &str, tops: &[&str]) -> Vec<(usize, String)> {
             }
             let rest = &text[at..];
             let end = rest.find(|c| !goes_on(c)).unwrap_or(rest.len());
-            // A pattern or a placeholder names no file.
+            // A pattern or a placeholder is not the name of a file.
             if rest[end..].starts_with(['*', '<', '{', '[']) {
                 continue;
             }
@@ -28,7 +28,7 @@ pub fn named_files(text: &str, tops: &[&str]) -> Vec<(usize, String)> {
     out
 }
 
-/// The targets of a page's Markdown links, outside of code, with their lines.
+/// Returns the targets of a page's Markdown links outside of code, with their lines.
 pub fn links(page: &str) -> Vec<(usize, String)> {
     let mut out = Vec::new();
     let mut fenced = false;
@@ -48,7 +48,7 @@ pub fn links(page: &str) -> Vec<(usize, String)> {
     out
 }
 
-/// The anchors of a page's headings, as web sites make them.
+/// Returns the anchors of a page's headings, as web sites make them.
 pub fn anchors(page: &str) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
     let mut fenced = false;
@@ -70,7 +70,7 @@ pub fn anchors(page: &str) -> BTreeSet<String> {
     out
 }
 
-/// `target` as seen from the directory of `file`, as a path from the root.
+/// Resolves `target` relative to the directory of `file`. Returns a path from the root.
 pub fn resolve(file: &str, target: &str) -> String {
     let mut parts: Vec<&str> = file.split('/').collect();
     parts.pop();

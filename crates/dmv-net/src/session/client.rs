@@ -47,7 +47,7 @@ pub struct Client<'r> {
     deletes: bool,
     /// The id of the server's repository.
     repository: [u8; 16],
-    /// Prevents that objects of this repository are freed until fetched commits are published.
+    /// Keeps this repository's objects from being freed until the fetched commits are published.
     kept: Option<Kept>,
     /// What the server stores, if it says so.
     pub held: Option<PeerSlice>,
@@ -100,8 +100,8 @@ impl<'r> Client<'r> {
 
     /// Does the same as [`fetch`](Self::fetch), but goes back as far as `history` says.
     ///
-    /// With any history except [`History::New`], the receiver walks again from the tips and ignores
-    /// which commits are complete. It does not fetch objects that it has.
+    /// With any history except [`History::New`], no commit counts as complete: the receiver walks
+    /// again from the tips. It does not fetch objects that it has.
     pub fn fetch_history(&mut self, tips: &[ObjectId], history: History) -> Result<(), NetError> {
         if self.kept.is_none() {
             // The transfer relies on objects that are stored already. They must stay until refs
