@@ -11,7 +11,7 @@ use dmv_core::repo::{
 use dmv_core::worktree::select::Paths;
 use dmv_tests::crashlab::Outcome;
 use dmv_tests::rng::Rng;
-use dmv_tests::scratch::{asked, commit, fast_dir};
+use dmv_tests::scratch::{Item, asked, commit, fast_dir, files_of};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -519,6 +519,123 @@ fn packs_of_a_killed_command_wait_for_who_frees_space_and_are_no_damage() -> Out
     assert_eq!(subject.history()?, [first, second, third]);
     drop(locks);
     assert_eq!(subject.check(VerifyDepth::Full)?, [""; 0]);
+    Ok(())
+}
+
+/// Leaves the last commit in the write-ahead log, as a kill does before that is written back.
+fn commit_and_die(subject: &Subject, n: u64) -> Outcome<ObjectId> {
+    let repo = subject.open()?;
+    let id = subject.commit(&repo, n)?;
+    let turn = Turn::take(&subject.dmv().join("refs.db"), Duration::from_secs(1))?;
+    drop(repo);
+    drop(turn);
+    let wal = std::fs::metadata(subject.dmv().join("refs.db-wal"))?;
+    assert!(wal.len() > 0);
+    Ok(id)
+}
+
+#[test]
+fn an_older_database_beside_a_newer_write_ahead_log_is_damage() -> Outcome {
+    let subject = Subject::new()?;
+    let (db, shm) = (
+        subject.dmv().join("refs.db"),
+        subject.dmv().join("refs.db-shm"),
+    );
+    let (mut made, mut older, mut n) = (Vec::new(), Vec::new(), 0);
+    let mut refused = 0;
+    for more in [8, 1, 2, 5, 20, 40] {
+        for _ in 0..more {
+            made.push(subject.commit(&subject.open()?, n)?);
+            n += 1;
+        }
+        older.push(std::fs::read(&db)?);
+    }
+    made.push(commit_and_die(&subject, n)?);
+    let (now, wal) = (
+        std::fs::read(&db)?,
+        std::fs::read(db.with_extension("db-wal"))?,
+    );
+    for (older, is_mixed) in older.iter().zip([true, true, true, true, true, false]) {
+        std::fs::write(&db, older)?;
+        std::fs::write(db.with_extension("db-wal"), &wal)?;
+        let _ = std::fs::remove_file(&shm);
+        match Repo::open(&subject.root) {
+            Ok(_) => {
+                assert_eq!(subject.history()?, made);
+                assert_eq!(subject.check(VerifyDepth::Full)?, [""; 0]);
+            }
+            Err(e) => {
+                assert!(
+                    is_mixed && matches!(&e, RepoError::Refs(e) if e.is_damage()),
+                    "{e}"
+                );
+                refused += 1;
+            }
+        }
+        let report = subject.recover()?;
+        assert_eq!((report.found, report.kept), (vec![], vec![]));
+        assert_eq!(subject.history()?, made);
+        assert_eq!(subject.check(VerifyDepth::Full)?, [""; 0]);
+        std::fs::write(&db, &now)?;
+    }
+    assert!(refused > 1, "{refused}");
+    Ok(())
+}
+
+#[test]
+fn a_pack_in_use_whose_index_is_lost_takes_one_recovery() -> Outcome {
+    let subject = Subject::new()?;
+    let mut made = Vec::new();
+    for n in 0..3 {
+        made.push(subject.commit(&subject.open()?, n)?);
+    }
+    let log = subject.log()?;
+    for entry in std::fs::read_dir(subject.dmv().join("packs"))? {
+        let path = entry?.path();
+        if path == log {
+            continue;
+        }
+        // A byte of the second segment's index, in front of its check and the trailer.
+        let mut bytes = std::fs::read(&path)?;
+        let at = places(&bytes, b"DMVt")[1] - 12;
+        bytes[at] ^= 1;
+        std::fs::write(&path, bytes)?;
+    }
+    let locks = lock_packs(&subject)?;
+    std::fs::remove_file(subject.dmv().join("refs.db"))?;
+    let report = subject.recover()?;
+    assert_eq!((report.busy.len(), report.reindexed > 0), (2, true));
+    assert_eq!(subject.history()?, made);
+    assert_eq!(subject.check(VerifyDepth::Quick)?, [""; 0]);
+    for (n, id) in made.iter().enumerate() {
+        let files = files_of(&subject.open()?, id)?;
+        let content = Item::File(format!("content {n}").into_bytes(), false);
+        assert_eq!(files.get(&b"file"[..]), Some(&content));
+    }
+    drop(locks);
+    subject.commit(&subject.open()?, 9)?;
+    assert_eq!(subject.recover()?.busy, [""; 0].map(PathBuf::from));
+    assert_eq!(subject.check(VerifyDepth::Quick)?, [""; 0]);
+    Ok(())
+}
+
+#[test]
+fn who_is_at_work_does_without_a_merged_index_that_is_gone() -> Outcome {
+    let subject = Subject::new()?;
+    subject.commit(&subject.open()?, 0)?;
+    let at_work = subject.open()?;
+    let mut made = Vec::new();
+    for n in 1..12 {
+        made.push(subject.commit(&subject.open()?, n)?);
+    }
+    let indexes = subject.open()?.refs().catalogue()?.indexes;
+    assert!(!indexes.is_empty());
+    for row in indexes {
+        std::fs::remove_file(at_work.store().index_path(row.id))?;
+    }
+    for id in &made {
+        at_work.read_commit(id)?;
+    }
     Ok(())
 }
 

@@ -131,7 +131,7 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
         let place = clean(&path.to_string_lossy());
         writeln!(
             out,
-            "in use: {place}; run 'dmv recover' again after the other command if objects are missing"
+            "in use: {place}; what the other command has not finished there is left to it"
         )?;
     }
     if report.format {

@@ -84,6 +84,12 @@ pub enum RefsError {
 }
 
 impl RefsError {
+    /// Tables that contradict each other.
+    pub fn mixed() -> RefsError {
+        let why = "its tables contradict each other, as if an older refs.db lay beside a newer refs.db-wal";
+        RefsError::Damaged(why.to_owned())
+    }
+
     /// Whether opening failed because the file system does not let us write.
     pub(super) fn is_write_trouble(&self) -> bool {
         use rusqlite::ErrorCode::{

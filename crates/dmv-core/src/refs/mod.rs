@@ -6,6 +6,7 @@
 
 mod error;
 mod level;
+mod mixed;
 mod name;
 mod named;
 mod operation;
@@ -57,6 +58,8 @@ pub struct Refs {
     seen: AtomicI64,
     /// Whether the write-ahead log is to be written back.
     wrote: AtomicBool,
+    /// Whether the write-ahead log held something when the database was opened.
+    found_log: bool,
 }
 
 impl Refs {
@@ -71,11 +74,14 @@ impl Refs {
     pub fn open(path: &Path) -> Result<Refs, RefsError> {
         loop {
             let before = turn::file_at(path);
+            let log = std::fs::metadata(path.with_extension("db-wal"));
             let (conn, reached) = schema::open(path)?;
             // `recover` may have put another in its place between the opening of the database and of
             // its write-ahead log.
             if turn::file_at(path) == before {
-                return Refs::over(path, conn, reached, before);
+                let mut refs = Refs::over(path, conn, reached, before)?;
+                refs.found_log = log.is_ok_and(|log| log.len() > 0);
+                return Ok(refs);
             }
         }
     }
@@ -91,6 +97,7 @@ impl Refs {
             seen: AtomicI64::new(schema::data_version(&conn)?),
             conn: Mutex::new(conn),
             wrote: AtomicBool::new(false),
+            found_log: false,
             reached,
             file,
         })

@@ -82,6 +82,7 @@ pub use verify::{Damaged, VerifyDepth, VerifyReport};
 pub use worktree::{Head, Keep, WorktreeSettings};
 pub use worktrees::{AddOptions, AddReport, WorktreeInfo, WorktreeState};
 
+use crate::hash::ObjectId;
 use crate::object::ObjectRead;
 use crate::object::mem::MemObjects;
 use crate::refs::{Change, Effect, Made, NewOperation, Operation, Refs, RefsError, Timestamp};
@@ -273,7 +274,10 @@ impl Repo {
         };
         let store = Store::open(vfs.clone(), &dmv, id, refs.catalogue()?, source)?;
         let newer = refs.clone();
-        store.set_newer(Box::new(move || newer.newer_catalogue().ok().flatten()));
+        store.set_newer(Box::new(move |unusable| match unusable {
+            [] => newer.newer_catalogue().ok().flatten(),
+            some => newer.catalogue_without(some).ok(),
+        }));
         let merged = refs.clone();
         store.set_merged(Box::new(move || {
             let segments = merged.merged_segments();
@@ -285,6 +289,7 @@ impl Repo {
             // The next commit merges again. Until then every opening does this once more.
             let _ = refs.forget_indexes(&unusable);
         }
+        check_not_mixed(&store, &refs)?;
         let caught_up = catch_up_if_free(&store, &refs);
         Ok(Repo {
             dmv,
@@ -454,6 +459,23 @@ impl Repo {
             _ => self.store.remove_indexes(&[merged.id]),
         }
     }
+}
+
+/// Refuses a database beside the write-ahead log of another time: what one table names another lacks.
+fn check_not_mixed(store: &Store, refs: &Refs) -> Result<(), RepoError> {
+    refs.check_not_mixed()?;
+    if !refs.may_be_mixed() || !store.opened_all_tables() {
+        return Ok(());
+    }
+    for (key, value) in refs.with_prefix("")? {
+        if let (true, Ok(id)) = (verify::names_commit(&key), <[u8; 32]>::try_from(value)) {
+            // Asked anew: another command may have published it since.
+            if !store.has(&ObjectId::from_bytes(id))? && store.opened_all_tables() {
+                return Err(RefsError::mixed().into());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Takes over what the database lost, as long as nobody else is changing it: whoever is has perhaps

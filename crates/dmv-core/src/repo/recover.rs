@@ -46,7 +46,7 @@ pub struct RecoverReport {
     pub format: bool,
     /// Where a copy of the former database is.
     pub former: Option<PathBuf>,
-    /// Packs that another process is writing to: what it has not closed yet is not looked at.
+    /// Packs that another process is writing to: what it has not closed yet is left to it.
     pub busy: Vec<PathBuf>,
     /// Operations that only the database had and that were written into the log pack.
     pub relogged: usize,
@@ -86,6 +86,7 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
         job.progress.total_bytes.store(all, Ordering::Relaxed);
         !job.is_cancelled()
     })?;
+    let unlisted = store.unlisted;
     let mut report = RecoverReport {
         reindexed: store.reindexed,
         garbage: store.garbage,
@@ -169,6 +170,12 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
         ..place.clone()
     };
     let repo = Repo::open_place_on(bare, vfs)?;
+    if !unlisted.is_empty() {
+        let sealed = repo.store.store_unlisted(&unlisted)?;
+        let segments = sealed.segments.iter();
+        report.reindexed += segments.map(|row| u64::from(row.entries)).sum::<u64>();
+        repo.keep(sealed)?;
+    }
     report.kept = keep_lost(&repo, &found.operations, &operations)?;
     report.heads = mend_heads(&repo, place)?;
     for prefix in ["branch/", "tag/", "remote/"] {

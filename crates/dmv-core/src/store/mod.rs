@@ -118,8 +118,9 @@ const REFRESHES: usize = 3;
 /// Reads one pack's current row: the only question the store asks back.
 pub type RowSource = Box<dyn Fn(FileId) -> Option<PackRow> + Send + Sync>;
 
-/// The catalogue, if another process has changed it since it was last asked for.
-pub type NewerSource = Box<dyn Fn() -> Option<Catalogue> + Send + Sync>;
+/// The catalogue, if another process has changed it since it was last asked for. Where merged index
+/// files are given, it is the catalogue in any case, with the segments' own tables in their place.
+pub type NewerSource = Box<dyn Fn(&[FileId]) -> Option<Catalogue> + Send + Sync>;
 
 /// The packs and tables of one repository.
 pub struct Store {
@@ -244,7 +245,7 @@ impl Store {
         let mut any = false;
         // An index may be merged away between the catalogue's reading and its own opening.
         for _ in 0..REFRESHES {
-            let Some(catalogue) = self.newer.get().and_then(|newer| newer()) else {
+            let Some(catalogue) = self.newer.get().and_then(|newer| newer(&[])) else {
                 break;
             };
             self.load(catalogue)?;
@@ -252,6 +253,14 @@ impl Store {
             if read(&self.broken).is_empty() {
                 break;
             }
+        }
+        // One that is gone for good is done without.
+        let unusable = self.unusable_indexes();
+        if any
+            && !unusable.is_empty()
+            && let Some(catalogue) = self.newer.get().and_then(|newer| newer(&unusable))
+        {
+            self.load(catalogue)?;
         }
         Ok(any)
     }

@@ -25,8 +25,10 @@ pub struct RecoveredStore {
     pub garbage: Vec<(PathBuf, u64, u64)>,
     /// Files in `packs/` that are no packs of this repository.
     pub foreign: Vec<PathBuf>,
-    /// Packs that another process is writing to: what has an index there counts, the rest waits.
+    /// Packs that another process is writing to: what it has not closed yet is left to it.
     pub busy: Vec<PathBuf>,
+    /// Frames there that lost their index, by pack and offset: they have to be stored once more.
+    pub unlisted: Vec<(FileId, u64)>,
 }
 
 /// Scans every pack in `packs_dir` and indexes again what lost its index.
@@ -102,9 +104,15 @@ fn recover_pack(
     if !file.try_lock().at("lock", path)? {
         out.busy.push(path.to_owned());
         let from = PACK_HEADER_BYTES;
-        let Some((kind, segments)) = closed_segments(vfs, path, id, repo, from)? else {
+        let Some(Closed {
+            kind,
+            segments,
+            unlisted,
+        }) = closed_segments(vfs, path, id, repo, from)?
+        else {
             return Ok(None);
         };
+        out.unlisted.extend(unlisted.iter().map(|at| (id, *at)));
         let len = segments.last().map_or(PACK_HEADER_BYTES, |s| s.end);
         out.catalogue.segments.extend(segments);
         return Ok(Some(PackRow {
@@ -251,9 +259,10 @@ pub fn add_closed_segments(
         if is_stranger && !is_unlocked(vfs, &path) {
             continue;
         }
-        let Some((kind, segments)) = closed_segments(vfs, &path, id, repo, from)? else {
+        let Some(closed) = closed_segments(vfs, &path, id, repo, from)? else {
             continue;
         };
+        let Closed { kind, segments, .. } = closed;
         let Some(len) = segments.last().map(|segment| segment.end) else {
             continue;
         };
@@ -282,7 +291,16 @@ fn is_unlocked(vfs: &dyn Vfs, path: &Path) -> bool {
     file.and_then(|file| file.try_lock()).unwrap_or(false)
 }
 
-/// The whole segments of a pack from `from` on, made durable; `None` for what is no pack of this
+/// What is closed of a pack.
+struct Closed {
+    kind: PackKind,
+    /// The whole segments.
+    segments: Vec<SegmentRow>,
+    /// Where frames are that were closed and that no whole segment names.
+    unlisted: Vec<u64>,
+}
+
+/// What is closed of a pack from `from` on, made durable; `None` for what is no pack of this
 /// repository.
 fn closed_segments(
     vfs: &dyn Vfs,
@@ -290,7 +308,7 @@ fn closed_segments(
     id: FileId,
     repo: FileId,
     from: u64,
-) -> Result<Option<(PackKind, Vec<SegmentRow>)>, StoreError> {
+) -> Result<Option<Closed>, StoreError> {
     let file = match vfs.open(path, Open::Read) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         file => file.at("open", path)?,
@@ -303,12 +321,19 @@ fn closed_segments(
     };
     let len = file.len().at("measure", path)?;
     let mut segments: Vec<SegmentRow> = Vec::new();
+    // Frames since the last trailer, and those before it that it should have closed.
+    let (mut open, mut unlisted) = (Vec::new(), Vec::new());
     scan(&*file, path, from, len, &mut |at, found| {
-        let Found::Trailer(trailer) = found else {
-            return Ok(());
+        let trailer = match found {
+            Found::Trailer(trailer) => trailer,
+            Found::Frame(_) => {
+                open.push(at);
+                return Ok(());
+            }
+            _ => return Ok(()),
         };
         let end = at + super::layout::TRAILER_BYTES as u64;
-        if let Some((table, _)) = good_table(path, &file, id, end, &mut |_| Ok(()))? {
+        if let Some((table, named)) = good_table(path, &file, id, end, &mut |_| Ok(()))? {
             segments.push(SegmentRow {
                 pack: id,
                 kind,
@@ -316,13 +341,20 @@ fn closed_segments(
                 end,
                 entries: table.entries(),
             });
+            unlisted.retain(|at| !named.contains(at));
+            open.retain(|at| !named.contains(at));
         }
+        unlisted.append(&mut open);
         Ok(())
     })?;
     if !segments.is_empty() {
         file.sync().at("sync", path)?;
     }
-    Ok(Some((kind, segments)))
+    Ok(Some(Closed {
+        kind,
+        segments,
+        unlisted,
+    }))
 }
 
 /// The repository that the packs in a directory belong to, by their headers; `None` when they do

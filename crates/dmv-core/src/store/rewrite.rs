@@ -69,6 +69,20 @@ impl Store {
         incoming.finish().map(Some)
     }
 
+    /// Stores the objects of some frames, by pack and offset, unless they are listed: their index was
+    /// lost, and nothing can be added to their packs. Returns what is to be published. What is
+    /// damaged stays where it is.
+    pub fn store_unlisted(&self, frames: &[(FileId, u64)]) -> Result<Sealed, StoreError> {
+        let mut incoming = Incoming::new(self.writer()?);
+        for (pack, offset) in frames {
+            let record = self.record_at(*pack, *offset);
+            if let Some(record) = record.ok().and_then(|r| CheckedRecord::new(r).ok()) {
+                incoming.add_record(record)?;
+            }
+        }
+        incoming.finish()
+    }
+
     fn record_at(&self, pack: FileId, offset: u64) -> Result<Vec<u8>, StoreError> {
         let table = self.frame_table(pack, offset)?;
         self.record((pack, offset), &table.header)
