@@ -1,18 +1,24 @@
 //! DMV's library: content-addressed versioning for data of any size.
 //!
-//! The floors, bottom-up: [`hash`], [`limits`], [`memory`], [`escape`], [`job`], [`locks`], [`fsutil`] and [`vfs`] know
-//! nothing of DMV's objects; [`object`] gives them bytes and ids; [`chunker`], [`store`] and [`refs`] keep
-//! them; [`subset`] says which paths are wanted; [`history`], [`diff`], [`merge`] and [`reach`] read
-//! them through [`object::ObjectRead`]; [`worktree`] compares them with files; [`repo`] puts all of
-//! it together. A module uses lower floors only.
+//! Each module is a *room* on one of five floors and uses lower floors only. `ARCHITECTURE.md` has
+//! the complete rules. The floors, bottom-up:
 //!
-//! Nothing here prints, reads the environment or a clock, or opens a socket.
+//! - [`hash`], [`limits`], [`memory`], [`escape`], [`job`], [`locks`], [`fsutil`] and [`vfs`] know
+//!   nothing of DMV's objects.
+//! - [`object`] defines the bytes and ids of objects.
+//! - [`chunker`], [`store`] and [`refs`] store them; [`subset`] selects paths.
+//! - [`history`], [`diff`], [`merge`] and [`reach`] read them through [`object::ObjectRead`].
+//! - [`worktree`] compares them with files.
+//! - [`repo`] joins the rooms: it has one method for each command.
+//!
+//! The library prints nothing, reads no environment variable and opens no socket. The caller gives
+//! it the times of commits and operations.
 //!
 //! # Example
 //!
-//! A repository, a commit, and five bytes of a file in it. [`Repo`] has a method for each verb; it
-//! takes a [`Job`] where the work can be long, to count progress and to cancel it. More programs:
-//! `crates/dmv-core/examples`.
+//! This program makes a repository and a commit, and reads five bytes of a file in it. [`Repo`] has
+//! a method for each command. A method that may take long gets a [`Job`], which counts progress
+//! and can cancel it. More programs: `crates/dmv-core/examples`.
 //!
 //! ```
 //! use dmv_core::{Asked, CommitOptions, Job, Repo, RepoPath, Who};
@@ -21,7 +27,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let scratch = tempfile::tempdir()?;
 //! # let dir = scratch.path();
-//! // Who asks for what, and when: the operation log shows it, and undo goes by it.
+//! // Who runs which command, and when. The operation log shows it.
 //! let asked = |command: &str| Asked::new("ada", command, SystemTime::now());
 //!
 //! let repo = Repo::init(dir, "main", false, asked("init"))?;

@@ -1,23 +1,23 @@
-//! What a job of this process has stored, before and after it is published.
+//! The objects that a job of this process has stored, before and after it is published.
 //!
-//! A job may have to read its own objects before they are published: a merge reads the tree that it
+//! A job may need to read its own objects before they are published: a merge reads the tree that it
 //! has made to write its files. Such a *preview* lasts as long as the job's [`Sealed`], and only
-//! reading sees it. A job that fails leaves nothing behind that a later one takes for stored.
+//! reads use it. If the job fails, no later job counts its objects as stored.
 
 use super::{FileId, PackRow, Place, Sealed, Store, StoreError, read, write};
 use crate::hash::ObjectId;
 use std::sync::Arc;
 
 impl Store {
-    /// Lets this process read what a job has stored, until `sealed` is dropped. Nobody who writes
-    /// relies on it.
+    /// Lets this process read what a job has stored, until `sealed` is dropped. No writer relies on
+    /// it.
     pub fn preview(&self, sealed: &Sealed) {
         let mut previews = write(&self.previews);
         previews.retain(|table| table.strong_count() > 0);
         previews.extend(sealed.tables.iter().map(Arc::downgrade));
     }
 
-    /// Takes what a job has published into use for this process.
+    /// Takes the published objects of a job into use in this process.
     pub fn adopt(&self, sealed: &Sealed) {
         let mut tables = write(&self.tables);
         for table in &sealed.tables {
@@ -42,8 +42,8 @@ impl Store {
         self.arrivals.published();
     }
 
-    /// Where `id` is for whoever is about to name it: in `sealed`, which is published along with the
-    /// name, or else in what the catalogue lists.
+    /// Returns the place of `id` for a caller that is about to name it: in `sealed`, which is
+    /// published together with the name, or else according to the catalogue.
     pub fn place_to_name(
         &self,
         id: &ObjectId,
@@ -60,7 +60,7 @@ impl Store {
         }
     }
 
-    /// Where an object is that a job has stored and not published yet.
+    /// Returns the place of an object that a job has stored and not published yet.
     pub(super) fn locate_in_previews(
         &self,
         id: &ObjectId,

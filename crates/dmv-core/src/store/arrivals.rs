@@ -1,9 +1,9 @@
-//! Objects that a transfer of this process is bringing, for a second store of the same repository
-//! that reads them as they come.
+//! Objects that a transfer of this process is writing, for a second store of the same repository
+//! that reads them as they arrive.
 //!
-//! They are neither durable nor in the catalogue yet. So nothing but reading may be built on them;
-//! each is verified as it is read, like any other, but for those of records that have been handed
-//! over: these were verified in this process, and are copied from memory.
+//! They are neither durable nor in the catalogue yet, so they may only be read. Each is verified
+//! when it is read, like any other. The exception are objects of records that were handed over in
+//! memory: these were verified in this process.
 
 use super::checked::CheckedRecord;
 use super::error::StoreError;
@@ -14,11 +14,11 @@ use crate::memory::Room;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of records that are handed over and kept, the newest: by so much a reader may be behind the
-/// transfer, and need not read what that has just written.
+/// Bytes of the newest records that are handed over in memory. A reader that is not further behind
+/// the transfer need not read what was just written.
 const HANDED_BYTES: usize = 12 << 20;
 
-/// What a store's jobs have written and not published, if anybody follows them.
+/// The objects that a store's jobs have written and not published, if another store follows it.
 #[derive(Default)]
 pub(super) struct Arrivals {
     state: Mutex<State>,
@@ -27,16 +27,16 @@ pub(super) struct Arrivals {
 
 #[derive(Default)]
 struct State {
-    /// Whether there is somebody to note anything for.
+    /// Whether another store follows.
     is_followed: bool,
     /// Objects of open segments.
     open: HashMap<ObjectId, (FileId, Place)>,
     /// Tables of closed segments.
     closed: Vec<Arc<Table>>,
-    /// The newest records, with their packs and offsets there, and the memory that they take.
+    /// The newest records with their packs and offsets, and the memory that they take.
     handed: VecDeque<((FileId, u64), Arc<CheckedRecord>)>,
     handed_bytes: usize,
-    /// Grows with everything that happens.
+    /// A counter that grows with every event.
     version: u64,
 }
 
@@ -67,17 +67,17 @@ impl Arrivals {
         }
     }
 
-    /// Begins to note what comes.
+    /// Begins to record what is written.
     pub(super) fn begin(&self) {
         self.lock().is_followed = true;
     }
 
-    /// Whether more may come.
+    /// Returns whether more may come.
     pub(super) fn is_followed(&self) -> bool {
         self.lock().is_followed
     }
 
-    /// Nothing more will come: whoever waits finds what the catalogue has, or nothing.
+    /// Ends the arrivals. Waiting readers find what the catalogue has, or nothing.
     pub(super) fn end(&self) {
         self.change(|state| {
             state.is_followed = false;
@@ -88,8 +88,8 @@ impl Arrivals {
         self.more.notify_all();
     }
 
-    /// Notes objects that have been handed to the system, in a record that lies at `place`, and keeps
-    /// that for whoever is about to read it.
+    /// Records objects that have been written in the record at `place`, and keeps that record for
+    /// readers.
     pub(super) fn wrote(
         &self,
         place: (FileId, u64),
@@ -105,14 +105,15 @@ impl Arrivals {
         });
     }
 
-    /// The record at `place`, if it was written not long ago and its objects were checked before.
+    /// Returns the record at `place`, if it was written recently and its objects were checked
+    /// before.
     pub(super) fn handed(&self, place: (FileId, u64)) -> Option<Arc<CheckedRecord>> {
         let state = self.lock();
         let found = state.handed.iter().rfind(|(at, _)| *at == place);
         found.map(|(_, record)| record.clone())
     }
 
-    /// Notes that a table answers for objects from now on.
+    /// Records that a table knows these objects from now on.
     pub(super) fn closed(&self, table: &Arc<Table>, entries: &[Entry]) {
         self.change(|state| {
             state.closed.push(table.clone());
@@ -122,7 +123,7 @@ impl Arrivals {
         });
     }
 
-    /// Notes that the catalogue answers for all of them from now on.
+    /// Records that the catalogue lists all of them from now on.
     pub(super) fn published(&self) {
         self.change(|state| {
             state.open = HashMap::new();
@@ -130,12 +131,12 @@ impl Arrivals {
         });
     }
 
-    /// What has happened so far, for [`wait`](Self::wait).
+    /// Returns the number of events so far, for [`wait`](Self::wait).
     pub(super) fn version(&self) -> u64 {
         self.lock().version
     }
 
-    /// Where an object is that has not been published.
+    /// Returns the place of an object that has not been published.
     pub(super) fn locate(&self, id: &ObjectId) -> Result<Option<(FileId, Place)>, StoreError> {
         let state = self.lock();
         if let Some(found) = state.open.get(id) {
@@ -143,7 +144,7 @@ impl Arrivals {
         }
         let closed = state.closed.clone();
         drop(state);
-        // They are soon published, and then other tables answer.
+        // They are soon published, and then other tables are used.
         for table in closed {
             if let Some(found) = table.lookup(id, &Room::none())? {
                 return Ok(Some(found));
@@ -152,7 +153,7 @@ impl Arrivals {
         Ok(None)
     }
 
-    /// Returns when more has happened than when `version` was asked for; `false`: nothing will.
+    /// Waits until there are more events than `version`. Returns `false` if there will be none.
     pub(super) fn wait(&self, version: u64) -> bool {
         let mut state = self.lock();
         while state.is_followed && state.version == version {

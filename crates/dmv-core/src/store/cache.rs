@@ -1,17 +1,17 @@
-//! What was read last and may be read again: frames and their tables.
+//! A cache of recently read frames and frame tables.
 //!
-//! Frames are from a few hundred bytes to 2 MiB, so thousands of them or a handful fit the same
-//! memory. Every step takes logarithmic time at most.
+//! Frames have a few hundred bytes to 2 MiB, so the same memory fits thousands of them or a
+//! handful. Every step takes at most logarithmic time.
 
 use super::layout::FileId;
 use crate::memory::Room;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A record: its pack and offset.
+/// The key of a record: its pack and offset.
 pub(super) type Key = (FileId, u64);
 
-/// Values of records, of which those used longest ago go first.
+/// A cache of values of records that drops the least recently used ones first.
 pub(super) struct Cache<V>(Mutex<Lru<V>>);
 
 struct Lru<V> {
@@ -20,25 +20,26 @@ struct Lru<V> {
     uses: BTreeMap<u64, Key>,
     clock: u64,
     room: usize,
-    /// What else its values take of, if other caches do, too.
+    /// A further budget that the values also count against, if other caches share it.
     shared: Option<Room>,
 }
 
 struct Kept<V> {
     value: Arc<V>,
     size: usize,
-    /// What it takes of the shared room.
+    /// Bytes that it takes from the shared budget.
     of_shared: usize,
     used: u64,
 }
 
 impl<V> Cache<V> {
-    /// A cache for values of `room` bytes together, or one value that is larger.
+    /// Returns a cache for values of `room` bytes together, or for one larger value.
     pub(super) fn new(room: usize) -> Cache<V> {
         Cache::with(room, None)
     }
 
-    /// The same, for values that also find place in `shared`, but for a single one.
+    /// Like [`new`](Self::new), but the values also count against the budget `shared`, except for a
+    /// single one.
     pub(super) fn sharing(room: usize, shared: Room) -> Cache<V> {
         Cache::with(room, Some(shared))
     }
@@ -53,7 +54,7 @@ impl<V> Cache<V> {
         }))
     }
 
-    /// The value of `key`, if it is still here.
+    /// Returns the value of `key`, if it is still cached.
     pub(super) fn get(&self, key: Key) -> Option<Arc<V>> {
         let mut lru = self.lock();
         let now = lru.tick();
@@ -65,7 +66,7 @@ impl<V> Cache<V> {
         Some(value)
     }
 
-    /// Keeps a value that takes `size` bytes.
+    /// Caches a value that takes `size` bytes.
     pub(super) fn keep(&self, key: Key, value: &Arc<V>, size: usize) {
         let mut lru = self.lock();
         lru.forget(key);
@@ -76,7 +77,8 @@ impl<V> Cache<V> {
         }
         let (mut size, mut of_shared) = (size, size);
         if !has_room {
-            // It is kept alone, at no more than the room there is.
+            // The only value is kept without a share of the budget, and counts as no more than the
+            // room.
             (size, of_shared) = (size.min(lru.room), 0);
             lru.room -= size;
         }
@@ -102,7 +104,7 @@ impl<V> Lru<V> {
         self.clock
     }
 
-    /// Takes room for a value; `false`: there is none.
+    /// Takes room for a value. Returns `false` if there is too little.
     fn take(&mut self, size: usize) -> bool {
         let is_there = self.room >= size && self.shared.as_ref().is_none_or(|s| s.take(size));
         if is_there {
@@ -140,7 +142,8 @@ mod tests {
         (FileId([0; 16]), n)
     }
 
-    /// Which of the first keys are kept. Looks at the oldest first, so that the order stays.
+    /// Returns which of the first keys are cached. Asks for the oldest first, so that the order
+    /// stays.
     fn kept(cache: &Cache<u64>) -> Vec<u64> {
         let mut uses: Vec<(u64, u64)> = Vec::new();
         for (at, value) in &cache.lock().values {

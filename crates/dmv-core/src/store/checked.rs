@@ -1,4 +1,4 @@
-//! Bytes from a stranger, and the objects in them: each was hashed and decoded.
+//! Records and objects from a peer, after each object was hashed and decoded.
 
 use super::frame::{EncodedFrame, FrameObject, FrameTable, decode_payload};
 use super::layout::{
@@ -8,24 +8,26 @@ use crate::hash::ObjectId;
 use crate::object::ObjectType;
 use std::borrow::Cow;
 
-/// A record from a stranger whose objects are what their ids say.
+/// A record from a peer whose objects match their ids.
 ///
-/// Only [`new`](Self::new) makes one, and nothing changes it. So whoever gets one within this process
-/// need not hash it again.
+/// Only [`new`](Self::new) makes one, and nothing changes it. So other code in this process need
+/// not hash it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckedRecord {
     record: Vec<u8>,
     payload_at: usize,
-    /// The raw payload, where it is not stored as it is.
+    /// The decoded payload, if it is not stored raw.
     decoded: Option<Vec<u8>>,
     objects: Vec<FrameObject>,
-    /// Where each of them ends in the raw payload.
+    /// The end of each object in the decoded payload.
     ends: Vec<u32>,
 }
 
 impl CheckedRecord {
-    /// Takes a record apart. The reason for refusing it is for the log: it can only be malice, or
-    /// damage that the transport should have noticed.
+    /// Decodes and checks a record.
+    ///
+    /// The error is for the log: only malice causes it, or damage that the transport should have
+    /// noticed.
     pub fn new(record: Vec<u8>) -> Result<CheckedRecord, &'static str> {
         let header = RecordHeader::decode(&record)?;
         if header.ty != RecordType::Frame || header.encoding == Encoding::ZstdWithBase {
@@ -60,22 +62,22 @@ impl CheckedRecord {
         })
     }
 
-    /// Its objects.
+    /// Returns its objects.
     pub fn objects(&self) -> &[FrameObject] {
         &self.objects
     }
 
-    /// Its bytes, as they are stored.
+    /// Returns its bytes as they are stored.
     pub fn as_bytes(&self) -> &[u8] {
         &self.record
     }
 
-    /// How many bytes its objects have together.
+    /// Returns the length in bytes of all its objects together.
     pub fn raw_len(&self) -> u32 {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// The bytes of its object number `n`, if that is what `id` names.
+    /// Returns the bytes of object number `n`, if it has this type and id.
     pub(super) fn object(&self, n: u16, ty: ObjectType, id: &ObjectId) -> Option<&[u8]> {
         let n = usize::from(n);
         let object = self.objects.get(n).filter(|o| o.ty == ty && o.id == *id)?;
@@ -87,13 +89,13 @@ impl CheckedRecord {
         Some(&raw[end - len..end])
     }
 
-    /// The memory it takes, about.
+    /// Returns the approximate memory that it takes.
     pub fn size(&self) -> usize {
         let decoded = self.decoded.as_ref().map_or(0, Vec::len);
         self.record.len() + decoded + size_of_val(&*self.objects) + size_of_val(&*self.ends)
     }
 
-    /// It as a frame to be appended to a pack.
+    /// Returns it as a frame to append to a pack.
     pub(super) fn frame(&self) -> EncodedFrame<'_> {
         let (head, rest) = self.record.split_at(self.payload_at);
         let (payload, sum) = rest.split_at(rest.len() - PAYLOAD_CHECK_BYTES);
@@ -105,7 +107,7 @@ impl CheckedRecord {
         }
     }
 
-    /// The kind of packs that it belongs in.
+    /// Returns the kind of pack that it belongs in.
     pub(super) fn kind(&self) -> PackKind {
         match self.objects.first().map(|o| o.ty) {
             Some(ObjectType::Chunk) => PackKind::Data,
@@ -133,7 +135,7 @@ fn objects_of(table: &FrameTable, raw: &[u8]) -> Result<Vec<FrameObject>, &'stat
     Ok(objects)
 }
 
-/// An object from a stranger that is what its id says.
+/// An object from a peer that matches its id.
 pub struct CheckedObject {
     ty: ObjectType,
     id: ObjectId,
@@ -141,34 +143,34 @@ pub struct CheckedObject {
 }
 
 impl CheckedObject {
-    /// Checks the bytes; the id follows from them.
+    /// Checks the bytes, and computes the id from them.
     pub fn new(ty: ObjectType, bytes: Vec<u8>) -> Result<CheckedObject, &'static str> {
         ty.check(&bytes).map_err(|e| e.what)?;
         let id = ty.id_of(&bytes);
         Ok(CheckedObject { ty, id, bytes })
     }
 
-    /// Its type.
+    /// Returns its type.
     pub fn ty(&self) -> ObjectType {
         self.ty
     }
 
-    /// Its id.
+    /// Returns its id.
     pub fn id(&self) -> ObjectId {
         self.id
     }
 
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether it has no bytes.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Its bytes.
+    /// Returns its bytes.
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }

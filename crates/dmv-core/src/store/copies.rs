@@ -1,8 +1,8 @@
-//! Copies that merged index files hide: each names one place of an object. Where a second pack holds
-//! it as well, that pack's own table alone knows.
+//! Copies that merged indexes hide.
 //!
-//! Nobody needs them until the place that is named turns out damaged. Then all own tables are asked,
-//! one after the other; reading what is sound costs nothing.
+//! A merged index names one place of each object. If a second pack contains the object, only that
+//! pack's own table knows it. Such copies matter only when the named place turns out to be damaged.
+//! Then all own tables are asked in turn, so reading intact objects costs nothing extra.
 
 use super::error::StoreError;
 use super::table::{Entry, Place, Table};
@@ -13,20 +13,21 @@ use crate::object::ObjectType;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
-/// The segments whose own tables are not in use, because merged index files stand for them.
+/// Returns the segments whose own tables are not in use, because merged indexes replace them.
 pub type MergedSource = Box<dyn Fn() -> Result<Vec<SegmentRow>, StoreError> + Send + Sync>;
 
-/// A table is read from front to back if more than one in so many of its entries is looked for.
+/// A table is read completely if more than one in this number of its entries is looked for.
 const WORTH_WALKING: usize = 64;
 
 impl Store {
-    /// Gives the store a way to learn which segments have tables that it does not use.
+    /// Sets the function through which the store learns which segments have unused tables.
     pub fn set_merged(&self, merged: MergedSource) {
-        // A store has one for its whole life.
+        // The first one stays for the store's whole life.
         let _ = self.merged.set(merged);
     }
 
-    /// Reads an object that is damaged where tables in use say that it is; whether that succeeded.
+    /// Reads an object whose places in tables in use are damaged, from a hidden copy. Returns
+    /// whether it succeeded.
     pub(super) fn read_hidden(
         &self,
         ty: ObjectType,
@@ -48,7 +49,7 @@ impl Store {
         Ok(is_read)
     }
 
-    /// Visits the places that hidden tables have for `wanted`, until `visit` says that it is enough.
+    /// Visits the places of `wanted` in hidden tables, until `visit` returns `Break`.
     pub(super) fn hidden_places(
         &self,
         wanted: &HashMap<ObjectId, ObjectType>,
@@ -66,7 +67,7 @@ impl Store {
                 }
                 return flow;
             }
-            // Of a table that is damaged further on, what comes before counts.
+            // If a table is damaged further on, its entries before that still count.
             let _ = table.walk(&mut |entry, pack| {
                 if flow.is_continue() && wanted.contains_key(&entry.id) {
                     flow = visit(entry, pack);
@@ -77,7 +78,7 @@ impl Store {
         })
     }
 
-    /// Visits everything that hidden tables name, as far as these are whole.
+    /// Visits all entries of hidden tables, as far as these are intact.
     pub(super) fn walk_hidden(
         &self,
         visit: &mut dyn FnMut(Entry, FileId),
@@ -99,7 +100,7 @@ impl Store {
             return Ok(());
         };
         for segment in merged()? {
-            // Whoever asks does so because of damage: there may be more of it.
+            // The caller is here because of damage, so there may be more of it.
             let Ok(table) = self.open_segment(&segment) else {
                 continue;
             };
@@ -110,8 +111,8 @@ impl Store {
         Ok(())
     }
 
-    /// Merged index files that should not be in use: those that are damaged, and those that name a
-    /// damaged place for one of `copies` and hide a whole one.
+    /// Returns the merged indexes that should not be used: those that are damaged, and those that
+    /// name a damaged place for one of `copies` and hide an intact one.
     pub fn poor_indexes(&self, copies: &[ObjectId]) -> Vec<FileId> {
         let tables = read(&self.tables).clone();
         let hides = |table: &Table, id: &ObjectId| {
@@ -125,8 +126,8 @@ impl Store {
         poor.map(|(_, id)| id).collect()
     }
 
-    /// Whether segments can be found by their own tables, each byte of which is read: without the
-    /// merged index that stands for them.
+    /// Returns whether the objects of `segments` can be found by the segments' own tables, without
+    /// the merged index that replaces them. Reads every byte of these tables.
     pub fn have_own_tables(&self, segments: &[SegmentRow]) -> bool {
         segments.iter().all(|row| self.check_own_table(row).is_ok())
     }
@@ -136,8 +137,9 @@ impl Store {
         self.open_segment(segment)?.verify()
     }
 
-    /// Visits everything that a segment's own table names, in use or not. The table is checked first:
-    /// if it is damaged, its segment would seem to hold nothing.
+    /// Visits all entries of a segment's own table, in use or not.
+    ///
+    /// The table is checked first: with a damaged table its segment would seem empty.
     pub fn each_of_segment(
         &self,
         segment: &SegmentRow,
@@ -148,7 +150,8 @@ impl Store {
         table.walk(&mut |entry, _| visit(&entry.id, entry.place))
     }
 
-    /// Whether the bytes of `id` are whole in another pack than `pack`, where a table in use says so.
+    /// Returns whether a pack other than `pack` has intact bytes of `id`, at a place that a table
+    /// in use names.
     pub fn is_whole_outside(&self, id: &ObjectId, pack: FileId) -> Result<bool, StoreError> {
         let tables = read(&self.tables).clone();
         for table in tables {
@@ -162,7 +165,7 @@ impl Store {
         Ok(false)
     }
 
-    /// Whether what lies at a place is `id`, by its bytes.
+    /// Returns whether the bytes at a place are those of `id`.
     pub(super) fn is_whole_at(&self, id: &ObjectId, pack: FileId, place: Place) -> bool {
         let read = self.read_at_place(place.ty, id, pack, place, &mut Vec::new());
         read.is_ok()

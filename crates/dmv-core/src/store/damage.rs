@@ -1,7 +1,7 @@
-//! The places in packs that a check found damaged, remembered so that they are not relied on.
+//! The places in packs that a check found damaged, so that DMV does not rely on them.
 //!
-//! Packs are never edited, so a damaged place stays damaged; what makes good is another copy
-//! elsewhere. The file `damaged` (docs/format/layout.md, "Damaged places") is derived: without it,
+//! Packs are never edited, so a damaged place stays damaged. It is made good by another copy
+//! elsewhere. The file `damaged` (docs/format/layout.md, "Damaged places") is derived: without it
 //! reading is as safe, and the next `verify` writes it again.
 
 use super::{FileId, Place, Store, StoreError, read, write};
@@ -12,18 +12,18 @@ use std::fmt::Write;
 use std::path::Path;
 
 const FIRST_LINE: &str = "dmv-damaged 1";
-/// Frames remembered: 64 GiB of damage at the usual size of frames. More is found when these are
-/// made good.
+/// Most frames that are listed: 64 GiB of damage at the usual size of frames. More are found once
+/// these are made good.
 const MAX_PLACES: usize = 64 << 10;
-/// Bytes of a file of that many.
+/// Length in bytes of a file that lists this many frames.
 const MAX_FILE_BYTES: usize = 64 + MAX_PLACES * 54;
 
-/// Frames, by pack and offset, that hold at least one damaged object.
+/// The frames, by pack and offset, that contain at least one damaged object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BadPlaces(BTreeSet<(FileId, u64)>);
 
 impl BadPlaces {
-    /// What the file at `path` says; nothing if it is not there or makes no sense.
+    /// Reads the file at `path`. A missing or malformed file is empty.
     pub(super) fn load(vfs: &dyn Vfs, path: &Path) -> BadPlaces {
         let bytes = read_small(vfs, path, MAX_FILE_BYTES).unwrap_or_default();
         BadPlaces::parse(&String::from_utf8_lossy(&bytes)).unwrap_or_default()
@@ -49,12 +49,12 @@ impl BadPlaces {
         out
     }
 
-    /// Whether nothing is remembered.
+    /// Returns whether no place is listed.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether the frame at `offset` of `pack` is one.
+    /// Returns whether the frame at `offset` of `pack` is listed.
     pub fn has(&self, pack: FileId, offset: u64) -> bool {
         self.0.contains(&(pack, offset))
     }
@@ -64,12 +64,12 @@ impl BadPlaces {
         self.0.insert((pack, offset));
     }
 
-    /// Whether a frame within `from..to` of `pack` is one.
+    /// Returns whether a frame within `from..to` of `pack` is listed.
     pub fn any_within(&self, pack: FileId, from: u64, to: u64) -> bool {
         from < to && self.0.range((pack, from)..(pack, to)).next().is_some()
     }
 
-    /// Adds all of `other` that `keep` says yes to.
+    /// Adds all frames of `other` for which `keep` returns true.
     pub fn extend_from(&mut self, other: &BadPlaces, keep: impl Fn(FileId, u64) -> bool) {
         let kept = other.0.iter().filter(|(pack, at)| keep(*pack, *at));
         self.0.extend(kept.copied());
@@ -77,12 +77,12 @@ impl BadPlaces {
 }
 
 impl Store {
-    /// The damaged places known so far.
+    /// Returns the damaged places known so far.
     pub fn bad_places(&self) -> BadPlaces {
         read(&self.bad).clone()
     }
 
-    /// Remembers what a check has found, in place of what was known before.
+    /// Replaces the damaged places by those that a check has found, also in the file.
     pub fn remember_bad(&self, found: BadPlaces) -> Result<(), StoreError> {
         if *read(&self.bad) == found {
             return Ok(());
@@ -99,12 +99,12 @@ impl Store {
         }
     }
 
-    /// Does not count on what lies at a place, as long as this process runs or until the next check.
+    /// Stops relying on a place, until this process ends or the next check is made.
     pub(super) fn avoid(&self, pack: FileId, place: Place) {
         write(&self.bad).insert(pack, place.offset);
     }
 
-    /// Fails if a file of the store is there and this process may not read it: that is no damage.
+    /// Fails if a file of the store exists and this process may not read it. That is not damage.
     pub fn check_readable(&self) -> Result<(), StoreError> {
         for pack in self.packs() {
             let path = self.pack_path(pack.id);
@@ -117,13 +117,13 @@ impl Store {
     }
 }
 
-/// The error number of a medium that fails.
+/// The error number of a failing medium.
 const EIO: i32 = 5;
 
-/// Whether the system refuses, which says nothing about the bytes.
+/// Returns whether the system refused access, which says nothing about the bytes.
 pub(super) fn is_refusal(e: &std::io::Error) -> bool {
     use std::io::ErrorKind::{NotFound, UnexpectedEof};
-    // What a failing disk answers is damage like any other.
+    // The error of a failing disk is damage like any other.
     !matches!(e.kind(), NotFound | UnexpectedEof)
         && e.raw_os_error().is_some_and(|errno| errno != EIO)
 }

@@ -1,4 +1,4 @@
-//! What can go wrong in the store.
+//! The errors of the store.
 
 use crate::hash::ObjectId;
 use crate::object::{ObjectError, ObjectType};
@@ -11,80 +11,80 @@ pub enum StoreError {
     /// A file operation failed.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried, as a verb.
+        /// The attempted operation, as a verb.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
-    /// An object is stored, but its bytes are not what its id says.
+    /// An object is stored, but its bytes do not match its id.
     #[error("{} {id} is damaged in {} at {offset}: {why}", ty.word(), pack.display())]
     DamagedObject {
-        /// The object.
+        /// The id of the object.
         id: ObjectId,
         /// Its type.
         ty: ObjectType,
-        /// The pack that holds it.
+        /// The pack that contains it.
         pack: PathBuf,
         /// Offset of its record in bytes.
         offset: u64,
-        /// What was found.
+        /// The fault that was found.
         why: String,
     },
-    /// A file of the store is not what it should be.
+    /// A file of the store is damaged.
     #[error("{} is damaged at {offset}: {why}", path.display())]
     DamagedFile {
         /// The file.
         path: PathBuf,
-        /// Where, in bytes.
+        /// Offset of the fault in bytes.
         offset: u64,
-        /// What was found.
+        /// The fault that was found.
         why: &'static str,
     },
-    /// A file of a version that this program does not know.
+    /// A file has a version that this program does not know.
     #[error("{} has format version {version}; this dmv knows 1", path.display())]
     TooNew {
         /// The file.
         path: PathBuf,
-        /// The version found.
+        /// The version of the file.
         version: u16,
     },
-    /// An earlier write or sync of this pack failed, so nothing more is built on it.
+    /// An earlier write or sync of this pack failed, so nothing more is appended to it.
     #[error("{} failed before and is not written to again", path.display())]
     Poisoned {
         /// The pack.
         path: PathBuf,
     },
-    /// Something wanted is not found, and an index table is damaged: it may well be there.
+    /// An object was not found, and an index table is damaged, so the object may be stored.
     #[error("an index is damaged, so stored objects cannot be found: {why}")]
     DamagedTable {
         /// What is wrong with the table.
         why: String,
     },
-    /// The catalogue does not answer: what it would tell of may well be there.
+    /// The catalogue cannot be read, so objects may be stored that the store does not know.
     #[error("the catalogue of packs cannot be read: {why}")]
     Catalogue {
-        /// What it says.
+        /// Why it cannot be read.
         why: String,
     },
-    /// Making a pack durable failed: what it holds of this job may be lost.
+    /// A pack could not be made durable. The objects of this job in it may be lost.
     #[error("cannot sync {}: {source}", path.display())]
     SyncFailed {
         /// The pack.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
     /// The user asked to stop.
     #[error("interrupted")]
     Cancelled,
-    /// An object exceeds what the format allows.
+    /// An object exceeds the limits of the format.
     #[error("{} of {bytes} bytes is larger than the format allows", ty.word())]
     TooLarge {
         /// Its type.
         ty: ObjectType,
-        /// Its size.
+        /// Its length in bytes.
         bytes: usize,
     },
 }
@@ -111,7 +111,7 @@ impl From<StoreError> for ObjectError {
     }
 }
 
-/// Adds the action and path to an I/O error.
+/// Adds the operation and the path to an I/O error.
 pub(crate) trait IoContext<T> {
     fn at(self, action: &'static str, path: &Path) -> Result<T, StoreError>;
 }

@@ -1,8 +1,8 @@
 //! Frames: several objects, compressed together and stored as one record.
 //!
-//! Neighbours in a stream resemble each other, so one zstd frame over many small objects is far
-//! smaller than each alone (measured: 4.45x against 3.02x on source files), while each object
-//! keeps its own id. What does not shrink is stored as it is and can be read object by object.
+//! Neighbours in a stream resemble each other. One zstd frame over many small objects is therefore
+//! far smaller than one for each object (measured on source files: 4.45x against 3.02x), while each
+//! object keeps its own id. Objects that do not shrink are stored raw and can be read one by one.
 
 use super::layout::{Encoding, RecordHeader, RecordType};
 use crate::hash::ObjectId;
@@ -16,17 +16,18 @@ use std::cell::RefCell;
 use std::io::Read;
 use std::ops::Range;
 
-/// Raw bytes after which a frame is closed.
+/// Decoded bytes after which a frame is closed.
 pub const FRAME_TARGET_BYTES: usize = 1 << 20;
-/// zstd level of new frames: 3 is the knee of the curve (level 6 costs three times the time for 5 %).
+/// zstd level of new frames. Level 3 is the knee of the curve: level 6 takes three times as long
+/// for 5 %.
 const LEVEL: i32 = 3;
-/// A frame is stored raw when zstd would leave more than this share of it, in percent.
+/// A frame is stored raw if zstd would leave more than this share of it, in percent.
 const RAW_FROM_PERCENT: usize = 97;
-/// Frames of at least this many bytes are sampled before they are compressed whole.
+/// Least length in bytes of a frame that is sampled before it is compressed completely.
 const SAMPLE_FROM_BYTES: usize = 128 << 10;
-/// Bytes of each of the samples.
+/// Length in bytes of each sample.
 const SAMPLE_BYTES: usize = 8 << 10;
-/// Samples taken, evenly spread.
+/// Number of samples, evenly spread.
 const SAMPLES: usize = 4;
 
 /// One object in a frame that is being built.
@@ -40,7 +41,7 @@ pub struct FrameObject {
     pub len: u32,
 }
 
-/// A frame ready to be appended to a pack: the record's header and table, then its payload and check.
+/// A frame ready to append to a pack: the record's header and table, then its payload and check.
 pub struct EncodedFrame<'a> {
     /// Record header and table.
     pub head: Vec<u8>,
@@ -48,11 +49,11 @@ pub struct EncodedFrame<'a> {
     pub payload: &'a [u8],
     /// The check after the payload.
     pub check: [u8; 8],
-    /// The objects, by ordinal.
+    /// The objects, by their number in the frame.
     pub objects: &'a [FrameObject],
 }
 
-/// Compresses frames; one per thread, so that buffers and the zstd context are reused.
+/// Compresses frames. Each thread has one, so that buffers and the zstd context are reused.
 pub struct FrameEncoder {
     zstd: zstd::bulk::Compressor<'static>,
     out: Vec<u8>,
@@ -107,7 +108,7 @@ impl FrameEncoder {
         })
     }
 
-    /// Compresses into `self.out`; `None` when raw is as good.
+    /// Compresses into `self.out`. Returns `None` if storing raw is as good.
     fn compress(&mut self, raw: &[u8]) -> std::io::Result<Option<()>> {
         if raw.len() >= SAMPLE_FROM_BYTES && !self.samples_shrink(raw)? {
             return Ok(None);
@@ -123,8 +124,8 @@ impl FrameEncoder {
         Ok(())
     }
 
-    /// Whether any of a few samples gets smaller: media and encrypted files do not, and looking at
-    /// 3 % of them is cheaper than trying all.
+    /// Returns whether any of a few samples shrinks. Media and encrypted files do not, and reading
+    /// 3 % of them is cheaper than compressing all.
     fn samples_shrink(&mut self, raw: &[u8]) -> std::io::Result<bool> {
         for n in 0..SAMPLES {
             let at = (raw.len() - SAMPLE_BYTES) * n / (SAMPLES - 1);
@@ -137,14 +138,14 @@ impl FrameEncoder {
     }
 }
 
-/// A frame's table, decoded: which objects lie where in its raw bytes.
+/// A decoded frame table: the place of each object in the decoded bytes.
 #[derive(Debug, Clone)]
 pub struct FrameTable {
     /// The record's header.
     pub header: RecordHeader,
-    /// Objects whose raw bytes are the prefix, for [`Encoding::ZstdWithBase`].
+    /// Objects whose bytes form the prefix, for [`Encoding::ZstdWithBase`].
     pub base: Vec<ObjectId>,
-    /// Type and place of each object.
+    /// Type and range of bytes of each object.
     pub objects: Vec<(ObjectType, Range<u32>)>,
 }
 
@@ -186,9 +187,9 @@ impl FrameTable {
     }
 }
 
-/// Decodes the stored payload of a frame into its raw bytes.
+/// Decodes the stored payload of a frame.
 ///
-/// `prefix` is the concatenation of the base objects, empty unless the encoding asks for them.
+/// `prefix` is the concatenation of the base objects. It is empty unless the encoding needs them.
 pub fn decode_payload<'s>(
     header: &RecordHeader,
     stored: &'s [u8],
@@ -223,8 +224,8 @@ pub fn decode_payload<'s>(
     }
 }
 
-/// Lends this thread's decompressor. To make one takes longer than to decode a frame of some KiB,
-/// such as a small commit leaves.
+/// Calls `decode` with this thread's decompressor. Making one takes longer than decoding a frame of
+/// a few KiB, such as that of a small commit.
 fn with_decompressor<T>(
     decode: impl FnOnce(&mut zstd::bulk::Decompressor<'static>) -> Result<T, &'static str>,
 ) -> Result<T, &'static str> {
@@ -259,14 +260,14 @@ impl FrameBuilder {
         self.objects.push(FrameObject { id, ty, len });
     }
 
-    /// Whether the frame should be written before an object of `next` bytes joins it.
+    /// Returns whether the frame should be written before an object of `next` bytes is added.
     pub fn is_full_for(&self, next: usize) -> bool {
         !self.objects.is_empty()
             && (self.raw.len() + next > FRAME_TARGET_BYTES
                 || self.objects.len() >= usize::from(u16::MAX))
     }
 
-    /// Empties the builder, keeping its buffers.
+    /// Empties the builder and keeps its buffers.
     pub fn clear(&mut self) {
         self.raw.clear();
         self.objects.clear();

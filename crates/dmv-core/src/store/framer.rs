@@ -1,4 +1,4 @@
-//! Single objects, grouped into frames and appended to packs.
+//! Groups single objects into frames and appends these to packs.
 
 use super::error::StoreError;
 use super::frame::{FrameBuilder, FrameEncoder};
@@ -8,7 +8,7 @@ use crate::hash::ObjectId;
 use crate::limits::MAX_OBJECT_BYTES;
 use crate::object::{ObjectError, ObjectType, ObjectWrite};
 
-/// Two frames that are being filled: chunks go to data packs, everything else to meta packs.
+/// The two frames that are being filled: chunks go to data packs, all other objects to meta packs.
 #[derive(Default)]
 pub(super) struct Framer {
     data: FrameBuilder,
@@ -17,7 +17,7 @@ pub(super) struct Framer {
 }
 
 impl Framer {
-    /// Adds one object, which the caller has claimed. A full frame is appended first.
+    /// Adds one object, which the caller has claimed. Appends the frame first if it is full.
     pub fn add(
         &mut self,
         writer: &StoreWriter<'_>,
@@ -36,7 +36,7 @@ impl Framer {
         Ok(())
     }
 
-    /// Appends what is still buffered.
+    /// Appends the frames that are still buffered.
     pub fn flush(&mut self, writer: &StoreWriter<'_>) -> Result<(), StoreError> {
         append(writer, PackKind::Data, &mut self.encoder, &mut self.data)?;
         append(writer, PackKind::Meta, &mut self.encoder, &mut self.meta)
@@ -56,20 +56,20 @@ fn append(
     Ok(())
 }
 
-/// Takes objects one at a time: mostly metadata, and few chunks.
+/// Stores objects one at a time: mostly metadata, and few chunks.
 pub struct MetaWriter<'w> {
     writer: &'w StoreWriter<'w>,
     framer: Framer,
 }
 
 impl<'w> MetaWriter<'w> {
-    /// A metadata writer of this job.
+    /// Returns a metadata writer of the job of `writer`.
     pub fn new(writer: &'w StoreWriter<'w>) -> MetaWriter<'w> {
         let framer = Framer::default();
         MetaWriter { writer, framer }
     }
 
-    /// Writes what is still buffered.
+    /// Appends the frames that are still buffered.
     pub fn flush(&mut self) -> Result<(), StoreError> {
         self.framer.flush(self.writer)
     }

@@ -1,7 +1,7 @@
-//! Reads bytes that nobody wrote as packs and index files, for the fuzz targets and the tests here.
+//! Reads arbitrary bytes as packs and index files, for the fuzz targets and the tests here.
 //!
-//! The decoders of the store are private; this is the one door to all of them, and it is no part of
-//! the library's interface.
+//! The decoders of the store are private. This module is the only way to all of them, and it is not
+//! part of the library's interface.
 
 use super::frame::{FrameTable, decode_payload};
 use super::layout::{Encoding, FileId, PackHeader, RecordHeader, RecordType, Trailer};
@@ -13,9 +13,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Reads `bytes` as a pack, as a frame's table and payload, and as an index file, whatever they
-/// are. Returns how many things in them were intact. It must not panic, and what it allocates must
-/// be in proportion to `bytes` and the format's limits.
+/// Reads `bytes` as a pack, as a frame's table and payload, and as an index file. Returns how many
+/// parts were intact.
+///
+/// It must not panic, and its memory must be in proportion to `bytes` and the format's limits.
 pub fn read_all(bytes: &[u8]) -> usize {
     let file: Arc<dyn VfsFile> = Arc::new(Bytes(bytes.to_vec()));
     let path = Path::new("hostile");
@@ -41,13 +42,13 @@ pub fn read_all(bytes: &[u8]) -> usize {
         }
         Ok(())
     });
-    // Nothing here can fail to be read; what is cut short is garbage to a scan.
+    // Reading cannot fail here, and a scan treats a truncated record as garbage.
     intact += usize::from(scanned.is_err());
     intact += Table::open_merged(&OneFile(file), path).map_or(0, |table| read_table(&table));
     intact + read_frame(bytes) + read_index(bytes)
 }
 
-/// The bytes behind the checks, as if their writer had known how to make these.
+/// Reads the bytes that the checks protect, as if their author had made valid checks.
 fn read_frame(bytes: &[u8]) -> usize {
     let Some((head, rest)) = bytes.split_at_checked(8) else {
         return 0;
@@ -67,7 +68,7 @@ fn read_frame(bytes: &[u8]) -> usize {
         _ => u32::from(number(4)),
     };
     let made = RecordHeader::new(RecordType::Frame, encoding, number(6), raw, stored, table);
-    // Through the bytes, so that the header's own limits count.
+    // By way of the bytes, so that the header's own limits apply.
     let Ok(header) = RecordHeader::decode(&made.encode()) else {
         return 0;
     };
@@ -75,7 +76,7 @@ fn read_frame(bytes: &[u8]) -> usize {
     objects + decode_payload(&header, payload, table).map_or(0, |raw| raw.len().min(1))
 }
 
-/// The bytes as a segment's index, with good checks around them.
+/// Reads the bytes as a segment's index with valid checks around them.
 fn read_index(payload: &[u8]) -> usize {
     let Ok(len) = u32::try_from(payload.len()) else {
         return 0;
@@ -136,7 +137,7 @@ impl VfsFile for Bytes {
     }
 }
 
-/// A file layer in which every name is one file, to be read.
+/// A file layer in which every name is the same file, for reading.
 struct OneFile(Arc<dyn VfsFile>);
 
 impl Vfs for OneFile {
@@ -178,7 +179,7 @@ mod tests {
 
     type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-    /// The bytes of a meta pack with two segments, and of an index over both.
+    /// Returns the bytes of a meta pack with two segments, and of an index over both.
     fn good_files() -> Result<Vec<Vec<u8>>, Box<dyn std::error::Error>> {
         let dir = tempfile::tempdir()?;
         let (packs, repo) = (dir.path().join("packs"), FileId([9; 16]));

@@ -1,40 +1,40 @@
-//! The fixed parts of a pack file: header, record header, trailer (docs/format/pack.md).
+//! The fixed parts of a pack file: header, record header and trailer (docs/format/pack.md).
 
 use crate::hash::{check, encode_hex};
 use crate::limits::{MAX_FRAME_BYTES, MAX_OP_BYTES, MAX_SEGMENT_ENTRIES, MAX_TABLE_BYTES};
 use std::fmt;
 
-/// Bytes of a pack's header.
+/// Length in bytes of a pack's header.
 pub const PACK_HEADER_BYTES: u64 = 64;
-/// Bytes of a record's header, before its table.
+/// Length in bytes of a record's header, without the table after it.
 pub const RECORD_HEADER_BYTES: usize = 32;
-/// Bytes of the check after a record's payload.
+/// Length in bytes of the check after a record's payload.
 pub const PAYLOAD_CHECK_BYTES: usize = 8;
-/// Bytes of a segment's trailer.
+/// Length in bytes of a segment's trailer.
 pub const TRAILER_BYTES: usize = 32;
-/// Bytes of one entry in a segment's index.
+/// Length in bytes of one entry in a segment's index.
 pub const ENTRY_BYTES: usize = 41;
 
 pub(crate) const PACK_MAGIC: &[u8; 8] = b"DMVPACK\n";
 pub(crate) const RECORD_MAGIC: &[u8; 4] = b"DMVr";
 pub(crate) const TRAILER_MAGIC: &[u8; 4] = b"DMVt";
 const PACK_VERSION: u16 = 1;
-/// Largest index payload: fixed part, gaps, fan-out and entries at their limits.
+/// Greatest length of an index payload: fixed part, gaps, fan-out and entries at their limits.
 const MAX_INDEX_BYTES: usize = 23 + (16 << 16) + (4 << 16) + MAX_SEGMENT_ENTRIES * ENTRY_BYTES;
 
-/// Names a repository, a pack or an index file: 16 random bytes.
+/// The id of a repository, a pack or an index file: 16 random bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub [u8; 16]);
 
 impl FileId {
-    /// A new random id.
+    /// Returns a new random id.
     pub fn random() -> FileId {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).expect("the system has a random source");
         FileId(bytes)
     }
 
-    /// Parses exactly 32 hex digits.
+    /// Parses exactly 32 hex digits; `None` for anything else.
     pub fn from_hex(hex: &str) -> Option<FileId> {
         Some(FileId(crate::hash::decode_hex(hex)?.try_into().ok()?))
     }
@@ -52,7 +52,7 @@ impl fmt::Debug for FileId {
     }
 }
 
-/// What a pack holds.
+/// The kind of a pack: which records it contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum PackKind {
@@ -65,7 +65,7 @@ pub enum PackKind {
 }
 
 impl PackKind {
-    /// The kind with this number.
+    /// Returns the kind with this number; `None` if there is none.
     pub fn from_number(n: u8) -> Option<PackKind> {
         [PackKind::Data, PackKind::Meta, PackKind::Log]
             .into_iter()
@@ -76,25 +76,25 @@ impl PackKind {
 /// The first 64 bytes of a pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackHeader {
-    /// What it holds.
+    /// The kind of the pack.
     pub kind: PackKind,
     /// The repository it was written for.
     pub repo: FileId,
-    /// Its own id.
+    /// The pack's own id.
     pub id: FileId,
 }
 
 /// Why a fixed part does not decode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LayoutError {
-    /// Not one of ours, or damaged.
+    /// The bytes are not from a DMV pack, or they are damaged.
     Bad(&'static str),
-    /// A version from the future.
+    /// The version is greater than this program knows.
     TooNew(u16),
 }
 
 impl PackHeader {
-    /// The header's bytes.
+    /// Returns the header's bytes.
     pub fn encode(&self) -> [u8; PACK_HEADER_BYTES as usize] {
         let mut out = [0; PACK_HEADER_BYTES as usize];
         out[..8].copy_from_slice(PACK_MAGIC);
@@ -131,11 +131,11 @@ impl PackHeader {
     }
 }
 
-/// What a record is.
+/// The type of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RecordType {
-    /// Objects.
+    /// A frame: objects.
     Frame = 1,
     /// The index of a segment.
     Index = 2,
@@ -147,35 +147,35 @@ pub enum RecordType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Encoding {
-    /// As it is.
+    /// As it is, not compressed.
     Raw = 0,
     /// One zstd frame.
     Zstd = 1,
-    /// One zstd frame that needs the bytes of other objects as prefix.
+    /// One zstd frame that needs the bytes of other objects as its prefix.
     ZstdWithBase = 2,
 }
 
 /// The first 32 bytes of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordHeader {
-    /// What it is.
+    /// The type of the record.
     pub ty: RecordType,
     /// How its payload is stored.
     pub encoding: Encoding,
-    /// Objects in a frame, 0 otherwise.
+    /// Number of objects in a frame; 0 for other records.
     pub count: u16,
-    /// Payload bytes after decoding.
+    /// Length in bytes of the decoded payload.
     pub raw_len: u32,
-    /// Payload bytes in the file.
+    /// Length in bytes of the payload in the file.
     pub stored_len: u32,
-    /// Table bytes after the header.
+    /// Length in bytes of the table after the header.
     pub table_len: u32,
-    /// Check over header and table.
+    /// The check over header and table.
     check: [u8; 8],
 }
 
 impl RecordHeader {
-    /// Header and check for a record with this table.
+    /// Returns the header, with its check, of a record with this table.
     pub fn new(
         ty: RecordType,
         encoding: Encoding,
@@ -198,7 +198,7 @@ impl RecordHeader {
         header
     }
 
-    /// The header's bytes.
+    /// Returns the header's bytes.
     pub fn encode(&self) -> [u8; RECORD_HEADER_BYTES] {
         let mut out = [0; RECORD_HEADER_BYTES];
         out[..4].copy_from_slice(RECORD_MAGIC);
@@ -212,7 +212,7 @@ impl RecordHeader {
         out
     }
 
-    /// Decodes a header and applies the limits; the check needs the table, see
+    /// Decodes a header and applies the limits. Its check covers the table, too: see
     /// [`check_table`](Self::check_table).
     pub fn decode(b: &[u8]) -> Result<RecordHeader, &'static str> {
         if b.len() < RECORD_HEADER_BYTES || &b[..4] != RECORD_MAGIC {
@@ -259,26 +259,27 @@ impl RecordHeader {
         Ok(header)
     }
 
-    /// Whether header and table are as they were written.
+    /// Returns whether header and table match their check.
     pub fn check_table(&self, table: &[u8]) -> bool {
         table.len() == self.table_len as usize
             && check(&[&self.encode()[..24], table]) == self.check
     }
 
-    /// Bytes of the whole record.
+    /// Returns the length in bytes of the complete record.
     pub fn record_len(&self) -> u64 {
         self.payload_at() + u64::from(self.stored_len) + PAYLOAD_CHECK_BYTES as u64
     }
 
-    /// Offset of the payload within the record.
+    /// Returns the offset of the payload within the record.
     pub fn payload_at(&self) -> u64 {
         RECORD_HEADER_BYTES as u64 + u64::from(self.table_len)
     }
 
-    /// The check that follows `payload`.
+    /// Returns the check that follows `payload`.
     pub fn payload_check(&self, payload: &[u8]) -> [u8; 8] {
         match (self.ty, self.encoding) {
-            // The objects' ids cover a raw frame: hashing it once more would cost as much as storing it.
+            // The objects' ids already protect a raw frame. Hashing it again would cost as much as
+            // storing it.
             (RecordType::Frame, Encoding::Raw) => [0; 8],
             _ => check(&[payload]),
         }
@@ -295,7 +296,7 @@ pub struct Trailer {
 }
 
 impl Trailer {
-    /// The trailer's bytes.
+    /// Returns the trailer's bytes.
     pub fn encode(&self) -> [u8; TRAILER_BYTES] {
         let mut out = [0; TRAILER_BYTES];
         out[..4].copy_from_slice(TRAILER_MAGIC);
@@ -306,7 +307,7 @@ impl Trailer {
         out
     }
 
-    /// Decodes and checks a trailer.
+    /// Decodes a trailer; `None` if it fails its check.
     pub fn decode(b: &[u8]) -> Option<Trailer> {
         let ok = b.len() == TRAILER_BYTES
             && &b[..4] == TRAILER_MAGIC

@@ -1,7 +1,7 @@
 //! The log pack: one append-only file of operation records.
 //!
-//! It is written inside the refs transaction, whose write lock makes the writer the only one. Its
-//! id is the repository's.
+//! It is written inside the transaction of `refs`, whose write lock admits one writer only. Its id
+//! is the repository's.
 
 use super::error::{IoContext, StoreError};
 use super::layout::{
@@ -24,7 +24,7 @@ impl LogPack {
         packs_dir.join(format!("{repo}.pack"))
     }
 
-    /// Makes the log pack of a new repository, durably.
+    /// Creates the log pack of a new repository, durably.
     pub fn create(vfs: &dyn Vfs, packs_dir: &Path, repo: FileId) -> Result<LogPack, StoreError> {
         let path = Self::path_in(packs_dir, repo);
         let file = vfs.open(&path, Open::CreateNew).at("create", &path)?;
@@ -39,7 +39,7 @@ impl LogPack {
         Ok(LogPack { path, file })
     }
 
-    /// Opens the log pack for appending, or only for reading.
+    /// Opens the log pack, for appending or only for reading.
     pub fn open(
         vfs: &dyn Vfs,
         packs_dir: &Path,
@@ -54,7 +54,7 @@ impl LogPack {
                 path: log.path,
                 version,
             }),
-            // Operations behind a damaged header are as good as ever.
+            // A damaged header does not affect the operations after it.
             _ => Ok(log),
         }
     }
@@ -65,40 +65,41 @@ impl LogPack {
         Ok(PackHeader::decode(&header[..n]))
     }
 
-    /// Returns when everything that is there is durable, whoever wrote it.
+    /// Makes the complete content of the file durable, whoever wrote it.
     pub fn sync(&self) -> Result<(), StoreError> {
         self.file.sync().at("sync", &self.path)
     }
 
-    /// Whether the file's header is intact. Nothing but [`open`](Self::open) depends on it.
+    /// Returns whether the file's header is intact. Only [`open`](Self::open) depends on it.
     pub fn is_header_intact(&self) -> Result<bool, StoreError> {
         Ok(self.header()?.is_ok())
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where the next operation goes.
+    /// Returns the offset of the next operation.
     pub fn len(&self) -> Result<u64, StoreError> {
         let len = self.file.len().at("measure", &self.path)?;
         Ok(len.max(PACK_HEADER_BYTES))
     }
 
-    /// Whether nothing was ever appended.
+    /// Returns whether it contains no operation.
     pub fn is_empty(&self) -> Result<bool, StoreError> {
         Ok(self.len()? == PACK_HEADER_BYTES)
     }
 
-    /// Whether the log pack of the repository is still this file.
+    /// Returns whether the log pack of the repository is still this file.
     pub fn is_in_place(&self) -> Result<bool, StoreError> {
         self.file.is_at(&self.path).at("find", &self.path)
     }
 
-    /// Appends one operation and returns when it is durable: the file's new length.
+    /// Appends one operation and makes it durable. Returns the file's new length.
     ///
-    /// It goes to the end of the file as it is now: what an earlier crash left there stays.
+    /// The operation goes to the present end of the file. Bytes that an earlier crash left there
+    /// stay.
     pub fn append(&self, payload: &[u8]) -> Result<u64, StoreError> {
         let len = u32::try_from(payload.len()).expect("operations are bounded by MAX_OP_BYTES");
         let header = RecordHeader::new(RecordType::Operation, Encoding::Raw, 0, len, len, &[]);
@@ -111,21 +112,24 @@ impl LogPack {
         Ok(at + record.len() as u64)
     }
 
-    /// Takes back what was appended behind `len`, durably. Only whoever appended it may do so, before
-    /// anybody else can have read it: in its turn of changing the database.
+    /// Removes everything after offset `len`, durably.
+    ///
+    /// Only the process that appended it may do so, in the same turn, before another process can
+    /// have read it.
     pub fn take_back(&self, len: u64) -> Result<(), StoreError> {
         self.file.cut(len).at("shorten", &self.path)?;
         self.sync()
     }
 
-    /// Every intact operation payload, in file order.
+    /// Returns every intact operation payload, in file order.
     ///
-    /// What lies between is no sign of damage: a crash leaves such stretches, too.
+    /// Bytes between them do not indicate damage: a crash leaves such bytes, too.
     pub fn operations(&self) -> Result<Vec<Vec<u8>>, StoreError> {
         self.operations_within(PACK_HEADER_BYTES, self.len()?)
     }
 
-    /// Whether anything from `from` on is no intact operation: it was damaged, or cut off.
+    /// Returns whether the file has bytes from `from` on that are not an intact operation, because
+    /// of damage or a crash.
     pub fn has_gaps(&self, from: u64) -> Result<bool, StoreError> {
         let end = self.file.len().at("measure", &self.path)?;
         let mut found = false;
@@ -136,7 +140,7 @@ impl LogPack {
         Ok(found)
     }
 
-    /// Every intact operation payload of a stretch of the file.
+    /// Returns every intact operation payload of a stretch of the file.
     pub fn operations_within(&self, from: u64, end: u64) -> Result<Vec<Vec<u8>>, StoreError> {
         let end = end.min(self.file.len().at("measure", &self.path)?);
         let mut found = Vec::new();

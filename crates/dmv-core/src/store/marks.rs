@@ -1,5 +1,5 @@
-//! Marks on objects, one bit each: memory for a walk over everything, whatever the number of
-//! objects that are not here.
+//! Marks on objects, one bit each, for walks over all stored objects. The memory does not depend on
+//! the number of absent objects.
 
 use super::table::{Place, Table};
 use super::{FileId, Store, StoreError, read};
@@ -7,28 +7,28 @@ use crate::hash::ObjectId;
 use crate::memory::Room;
 use std::sync::Arc;
 
-/// What came of marking an object.
+/// The result of marking an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// It had no mark yet.
+    /// It had no mark before.
     New,
-    /// It had one.
+    /// It had a mark already.
     Known,
     /// It is not in the store.
     Absent,
 }
 
-/// Takes an object, its pack and place there, and whether it is marked.
+/// Receives an object, its pack and place, and whether it is marked.
 pub type Visit<'v> = dyn FnMut(&ObjectId, FileId, Place, bool) -> Result<(), StoreError> + 'v;
 
-/// Marks on the objects that a store had when they were begun.
+/// Marks on the objects that a store had when the marks were made.
 pub struct Marks {
     tables: Vec<(Arc<Table>, Vec<u64>)>,
     room: Room,
 }
 
 impl Store {
-    /// Marks on the objects that are here now; none is marked yet.
+    /// Returns marks on the objects that are stored now, without any mark set.
     pub fn marks(&self) -> Marks {
         let blank = |table: &Arc<Table>| {
             let words = (table.entries() as usize).div_ceil(64);
@@ -42,7 +42,7 @@ impl Store {
 }
 
 impl Marks {
-    /// Marks over the same objects; none is marked yet.
+    /// Returns marks on the same objects, without any mark set.
     pub fn blank(&self) -> Marks {
         let blank = |(table, words): &(Arc<Table>, Vec<u64>)| (table.clone(), vec![0; words.len()]);
         Marks {
@@ -51,7 +51,7 @@ impl Marks {
         }
     }
 
-    /// Marks an object, all its copies.
+    /// Marks an object, in all its copies.
     pub fn mark(&mut self, id: &ObjectId) -> Result<Mark, StoreError> {
         let mut found = Mark::Absent;
         for (table, words) in &mut self.tables {
@@ -67,7 +67,7 @@ impl Marks {
         Ok(found)
     }
 
-    /// Whether an object is marked.
+    /// Returns whether an object is marked.
     pub fn has(&self, id: &ObjectId) -> Result<bool, StoreError> {
         for (table, words) in &self.tables {
             if let Some(number) = table.number_of(id, &self.room)? {
@@ -77,7 +77,8 @@ impl Marks {
         Ok(false)
     }
 
-    /// Whether a table names this place for an object: else a merged index hides the copy there.
+    /// Returns whether a table gives this place for an object. If not, a merged index hides the
+    /// copy.
     pub fn is_placed(&self, id: &ObjectId, pack: FileId, place: Place) -> Result<bool, StoreError> {
         for (table, _) in &self.tables {
             if table.lookup(id, &self.room)? == Some((pack, place)) {
@@ -87,7 +88,8 @@ impl Marks {
         Ok(false)
     }
 
-    /// The packs that hold an object, as far as the tables tell: a merged index names one copy.
+    /// Returns the packs that contain an object, as far as the tables show. A merged index names
+    /// one copy only.
     pub fn packs_of(&self, id: &ObjectId) -> Result<Vec<FileId>, StoreError> {
         let mut packs = Vec::new();
         for (table, _) in &self.tables {
@@ -96,8 +98,8 @@ impl Marks {
         Ok(packs)
     }
 
-    /// Visits every object with its pack and place there, and whether it is marked. One that is
-    /// stored twice comes twice.
+    /// Visits every object with its pack and place, and whether it is marked. An object that is
+    /// stored twice is visited twice.
     pub fn each(&self, visit: &mut Visit<'_>) -> Result<(), StoreError> {
         for (table, words) in &self.tables {
             let mut number = 0;

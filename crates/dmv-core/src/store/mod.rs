@@ -1,8 +1,9 @@
 //! The object store: packs of frames, found through sorted tables, verified on every read.
 //!
-//! The store knows packs, segments and objects. Which of them count is told to it by a
-//! [`Catalogue`] (kept in `refs.db`, rebuilt from the packs); it knows nothing of refs, paths in
-//! the tree or commits. Invariant: bytes that do not hash to the id asked for never leave it.
+//! The store knows packs, segments and objects. A [`Catalogue`] tells it which of them are in use;
+//! `refs.db` stores the catalogue, and it can be rebuilt from the packs. The store knows nothing of
+//! refs, paths in trees or commits. Invariant: bytes that do not hash to the requested id never
+//! leave it. `refs`, `worktree`, `repo` and the sessions of `dmv-net` use it.
 
 mod adopt;
 mod arrivals;
@@ -58,22 +59,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 use table::Table;
 
-/// The file that names places that are not relied on.
+/// Name of the file that lists damaged places.
 pub(crate) const DAMAGED_FILE: &str = "damaged";
 
-/// Tables of about one size that may pile up before they are merged, and the ratio between sizes.
+/// Number of tables of about one size at which they are merged, and the ratio between sizes.
 pub const MERGE_TABLES: usize = 8;
 
-/// A pack, as the catalogue has it.
+/// A pack in the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackRow {
     /// Its id, which names its file.
     pub id: FileId,
-    /// What it holds.
+    /// The kind of its objects.
     pub kind: PackKind,
-    /// Bytes that committed segments take; what follows is nobody's.
+    /// Offset of the end of its last committed segment. The bytes after it belong to no committed
+    /// job.
     pub len: u64,
-    /// A sync of it failed once: readable, but never written to again.
+    /// Whether a sync of it failed once. It is read, but never written to again.
     pub poisoned: bool,
 }
 
@@ -82,13 +84,13 @@ pub struct PackRow {
 pub struct SegmentRow {
     /// Its pack.
     pub pack: FileId,
-    /// The pack's kind.
+    /// The kind of the pack.
     pub kind: PackKind,
     /// Offset of its first record.
     pub start: u64,
     /// Offset after its trailer.
     pub end: u64,
-    /// Objects in its table.
+    /// Number of objects in its table.
     pub entries: u32,
 }
 
@@ -97,14 +99,14 @@ pub struct SegmentRow {
 pub struct IndexRow {
     /// Its id, which names its file.
     pub id: FileId,
-    /// Objects in it.
+    /// Number of objects in it.
     pub entries: u32,
 }
 
-/// What the store may read and where it may append.
+/// What the store may read, and where it may append.
 #[derive(Clone, Debug, Default)]
 pub struct Catalogue {
-    /// All live packs.
+    /// All packs in use.
     pub packs: Vec<PackRow>,
     /// Segments whose own tables are in use.
     pub segments: Vec<SegmentRow>,
@@ -112,14 +114,16 @@ pub struct Catalogue {
     pub indexes: Vec<IndexRow>,
 }
 
-/// Times in a row that a catalogue is asked for because another process keeps changing it.
+/// How often in a row the store asks for the catalogue while another process keeps changing it.
 const REFRESHES: usize = 3;
 
-/// Reads one pack's current row: the only question the store asks back.
+/// Reads the current row of one pack. This is the only question that a writer asks back.
 pub type RowSource = Box<dyn Fn(FileId) -> Option<PackRow> + Send + Sync>;
 
-/// The catalogue, if another process has changed it since it was last asked for. Where merged index
-/// files are given, it is the catalogue in any case, with the segments' own tables in their place.
+/// Returns the catalogue if another process has changed it since the last call.
+///
+/// If merged index files are given, it always returns the catalogue, with the segments' own tables
+/// in their place.
 pub type NewerSource = Box<dyn Fn(&[FileId]) -> Option<Catalogue> + Send + Sync>;
 
 /// The packs and tables of one repository.
@@ -131,9 +135,9 @@ pub struct Store {
     rows: RwLock<Vec<PackRow>>,
     files: RwLock<HashMap<FileId, Arc<dyn VfsFile>>>,
     tables: RwLock<Vec<Arc<Table>>>,
-    /// Tables of jobs that are not published yet. They are read, and nothing is built on them.
+    /// Tables of jobs that are not published yet. Only reads use them.
     previews: RwLock<Vec<Weak<Table>>>,
-    /// What the tables may take to be kept in memory.
+    /// The budget for tables in memory.
     room: Room,
     source: RowSource,
     cache: FrameCache,
@@ -141,30 +145,31 @@ pub struct Store {
     /// Frames that a check has found damaged.
     bad: RwLock<BadPlaces>,
     damaged_path: PathBuf,
-    /// Tables that did not open: objects may seem absent because of them.
+    /// Tables that did not open. Their objects seem absent.
     broken: RwLock<Vec<StoreError>>,
-    /// Merged index files among them.
+    /// The merged index files among the tables that did not open.
     unusable: RwLock<Vec<FileId>>,
-    /// Set once all tables have been checked because something was missing.
+    /// Set once all tables have been checked, because an object was not found.
     tables_checked: OnceLock<()>,
     newer: OnceLock<NewerSource>,
     merged: OnceLock<MergedSource>,
-    /// Held while a newer catalogue is loaded, so that nobody takes an object for absent that
-    /// another thread is about to make known.
+    /// Held while a newer catalogue is loaded. Otherwise a thread could treat an object as absent
+    /// that another thread is about to find.
     refreshing: Mutex<()>,
-    /// Catalogues loaded so far.
+    /// How many catalogues have been loaded so far.
     loads: AtomicU64,
-    /// What this store's own jobs are writing.
+    /// The objects that this store's own jobs are writing.
     arrivals: Arc<Arrivals>,
-    /// What the jobs of another store of the same repository are writing.
+    /// The objects that the jobs of another store of the same repository are writing.
     following: OnceLock<Arc<Arrivals>>,
 }
 
 impl Store {
-    /// A store over `dmv_dir/packs` and `dmv_dir/index` with what `catalogue` lists.
+    /// Returns a store over `dmv_dir/packs` and `dmv_dir/index`, with the packs and tables that
+    /// `catalogue` lists.
     ///
-    /// A damaged table does not stop this: what it named seems absent, and asking for something
-    /// absent then reports the damage.
+    /// A damaged table is no error here. Its objects seem absent, and a request for an absent
+    /// object then reports the damage.
     pub fn open(
         vfs: Arc<dyn Vfs>,
         dmv_dir: &Path,
@@ -202,7 +207,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Replaces what the store knows by a newer catalogue.
+    /// Replaces the catalogue with a newer one.
     pub fn load(&self, catalogue: Catalogue) -> Result<(), StoreError> {
         let mut unusable = Vec::new();
         let merged = catalogue.indexes.iter().map(|row| {
@@ -230,20 +235,20 @@ impl Store {
         Ok(())
     }
 
-    /// Gives the store a way to learn what other processes have stored meanwhile.
+    /// Sets the function through which the store learns what other processes have stored meanwhile.
     pub fn set_newer(&self, newer: NewerSource) {
-        // A store has one for its whole life.
+        // The first one stays for the store's whole life.
         let _ = self.newer.set(newer);
     }
 
-    /// Loads what other processes have stored; whether there was anything.
+    /// Loads what other processes have stored. Returns whether there was anything.
     pub fn refresh(&self) -> Result<bool, StoreError> {
         let _one = self
             .refreshing
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let mut any = false;
-        // An index may be merged away between the catalogue's reading and its own opening.
+        // An index may be merged away after the catalogue was read and before the index is opened.
         for _ in 0..REFRESHES {
             let Some(catalogue) = self.newer.get().and_then(|newer| newer(&[])) else {
                 break;
@@ -265,28 +270,31 @@ impl Store {
         Ok(any)
     }
 
-    /// Reads from now on also what the jobs of `other`, a store of the same repository, have written
-    /// and not published; and waits for an object that neither has, until `other` ends that with
+    /// Makes this store also read what the jobs of `other`, a store of the same repository, have
+    /// written and not published.
+    ///
+    /// A read of an object that neither store has then waits, until `other` calls
     /// [`end_arrivals`](Self::end_arrivals).
     pub fn follow(&self, other: &Store) {
         other.arrivals.begin();
-        // A store follows one other, for its whole life.
+        // A store follows one other store, for its whole life.
         let _ = self.following.set(other.arrivals.clone());
     }
 
-    /// Whether more may come from a store that this one follows.
+    /// Returns whether more objects may come from the store that this one follows.
     pub fn is_being_filled(&self) -> bool {
         self.following
             .get()
             .is_some_and(|other| other.is_followed())
     }
 
-    /// Tells who follows this store that nothing more will come.
+    /// Tells the stores that follow this one that nothing more will come.
     pub fn end_arrivals(&self) {
         self.arrivals.end();
     }
 
-    /// Merged index files that are gone or do not open. Their segments' own tables can replace them.
+    /// Returns the merged index files that are missing or do not open. The tables of their segments
+    /// can replace them.
     pub fn unusable_indexes(&self) -> Vec<FileId> {
         read(&self.unusable).clone()
     }
@@ -297,7 +305,7 @@ impl Store {
         Table::open_segment(&path, file, segment.pack, segment.end)
     }
 
-    /// Whether a pack has this very segment.
+    /// Returns whether the pack has exactly this segment.
     pub fn has_segment(&self, segment: &SegmentRow) -> bool {
         let Ok(file) = self.pack_file(segment.pack) else {
             return false;
@@ -312,7 +320,7 @@ impl Store {
         is_there && table.is_ok_and(|table| table.entries() == segment.entries)
     }
 
-    /// The file layer.
+    /// Returns the file layer.
     pub(crate) fn vfs(&self) -> &dyn Vfs {
         &*self.vfs
     }
@@ -322,22 +330,22 @@ impl Store {
         self.repo
     }
 
-    /// The directory of pack files.
+    /// Returns the directory of the pack files.
     pub fn packs_dir(&self) -> &Path {
         &self.packs_dir
     }
 
-    /// The file of a pack.
+    /// Returns the path of a pack's file.
     pub fn pack_path(&self, id: FileId) -> PathBuf {
         self.packs_dir.join(format!("{id}.pack"))
     }
 
-    /// The file of a merged index.
+    /// Returns the path of a merged index file.
     pub fn index_path(&self, id: FileId) -> PathBuf {
         self.index_dir.join(format!("{id}.idx"))
     }
 
-    /// All packs of the catalogue.
+    /// Returns all packs of the catalogue.
     pub fn packs(&self) -> Vec<PackRow> {
         read(&self.rows).clone()
     }
@@ -359,7 +367,7 @@ impl Store {
         let path = self.pack_path(id);
         let file = self.vfs.open(&path, Open::Read).at("open", &path)?;
         match self.check_header(id, &*file) {
-            // Behind a damaged header the objects are as good as ever, and each is checked.
+            // A damaged header does not affect the objects after it, and each object is checked.
             Ok(()) | Err(StoreError::DamagedFile { .. }) => {}
             Err(e) => return Err(e),
         }
@@ -367,7 +375,8 @@ impl Store {
         Ok(file)
     }
 
-    /// Checks a pack's header. [`StoreError::DamagedFile`]: it is not the one that was written.
+    /// Checks a pack's header. Fails with [`StoreError::DamagedFile`] if it is not the one that was
+    /// written.
     fn check_header(&self, id: FileId, file: &dyn VfsFile) -> Result<(), StoreError> {
         let path = self.pack_path(id);
         let head = table::read_exactly(file, &path, 0, PACK_HEADER_BYTES as usize)?;
@@ -386,7 +395,7 @@ impl Store {
         })
     }
 
-    /// What a pack holds, as its header says.
+    /// Returns the kind of a pack's objects from its header; `None` if the header is damaged.
     fn kind_in_header(
         &self,
         file: &dyn VfsFile,
@@ -401,24 +410,24 @@ impl Store {
         StoreWriter::new(self, None, HashSet::new())
     }
 
-    /// Begins a second writer of the job that `first` is of. The two are published together, so what
-    /// `first` has need not be written again.
+    /// Begins a second writer of the job of `first`. Both are published together, so objects of
+    /// `first` need not be written again.
     pub fn writer_after(&self, first: &Sealed) -> Result<StoreWriter<'_>, StoreError> {
         StoreWriter::after(self, first)
     }
 
-    /// Begins a job that adds only objects of `wanted`, and passes over all others.
+    /// Begins a job that stores only the objects in `wanted` and ignores all others.
     pub fn mender(&self, wanted: HashSet<ObjectId>) -> Result<StoreWriter<'_>, StoreError> {
         StoreWriter::new(self, Some(wanted), HashSet::new())
     }
 
-    /// Begins a job that copies objects out of packs that will go.
+    /// Begins a job that copies objects out of the packs `leaving`, which will be removed.
     pub fn mover(&self, leaving: HashSet<FileId>) -> Result<StoreWriter<'_>, StoreError> {
         StoreWriter::new(self, None, leaving)
     }
 
-    /// Where `id` is, also if another process has stored it meanwhile, or is bringing it to a store
-    /// that this one follows.
+    /// Returns the place of `id`. Also finds objects that another process has stored meanwhile, and
+    /// waits for objects that may still come from the store that this one follows.
     fn locate_anew(&self, id: &ObjectId) -> Result<Option<(FileId, Place)>, StoreError> {
         loop {
             let followed = self.following.get();
@@ -448,7 +457,7 @@ impl Store {
             Ok(Some((pack, place))) if !read(&self.bad).has(pack, place.offset) => {
                 Ok(Some((pack, place)))
             }
-            // Damaged, not there, or perhaps there.
+            // Damaged, absent, or unknown because of an error.
             other => match self.locate_in_previews(id)? {
                 Some(found) => Ok(Some(found)),
                 None => other,
@@ -456,19 +465,19 @@ impl Store {
         }
     }
 
-    /// Where `id` is in what the catalogue listed when it was last read.
+    /// Returns the place of `id` according to the catalogue as it was last read.
     fn locate_listed(&self, id: &ObjectId) -> Result<Option<(FileId, Place)>, StoreError> {
         let (mut failed, mut bad) = (None, None);
         let known_bad = read(&self.bad);
         for table in read(&self.tables).iter() {
             match table.lookup(id, &self.room) {
-                // Another copy may be whole.
+                // Another copy may be intact.
                 Ok(Some((pack, place))) if known_bad.has(pack, place.offset) => {
                     bad = Some((pack, place));
                 }
                 Ok(Some(found)) => return Ok(Some(found)),
                 Ok(None) => {}
-                // Another table may have it, too.
+                // Another table may have it.
                 Err(e) => failed = Some(e),
             }
         }
@@ -478,28 +487,30 @@ impl Store {
         }
     }
 
-    /// How many objects other than chunks were asked for since the store was opened: what a work
-    /// in a part of a repository costs, in tree nodes, lists and commits.
+    /// Returns how many objects other than chunks were requested since the store was opened. Work
+    /// on a part of a repository costs this many tree nodes, lists and commits.
     pub fn meta_reads(&self) -> u64 {
         self.meta_reads.load(Ordering::Relaxed)
     }
 
-    /// Whether the store has `id`, perhaps from another process since it was opened.
+    /// Returns whether the store has `id`, even if another process stored it after this store was
+    /// opened.
     pub fn has(&self, id: &ObjectId) -> Result<bool, StoreError> {
         Ok(self.locate_anew(id)?.is_some())
     }
 
-    /// The pack that held `id` when the store was opened or last refreshed.
+    /// Returns the pack that contained `id` when the store was opened or last refreshed.
     pub fn pack_of(&self, id: &ObjectId) -> Result<Option<FileId>, StoreError> {
         Ok(self.locate(id)?.map(|(pack, _)| pack))
     }
 
-    /// Whether the store has `id` in another pack than these, where no check has found damage.
+    /// Returns whether a pack outside `packs` has `id` at a place without known damage.
     pub fn has_outside(&self, id: &ObjectId, packs: &HashSet<FileId>) -> Result<bool, StoreError> {
         Ok(self.sound_place_of(id, packs)?.is_some())
     }
 
-    /// Whether the store has `id` where no check has found damage, in a pack that is all there.
+    /// Returns whether the store has `id` at a place without known damage, in a pack of full
+    /// length.
     pub fn has_sound(&self, id: &ObjectId) -> Result<bool, StoreError> {
         if self.locate_anew(id)?.is_none() {
             return Ok(false);
@@ -510,7 +521,7 @@ impl Store {
         let Some(row) = read(&self.rows).iter().find(|row| row.id == pack).copied() else {
             return Ok(false);
         };
-        // By its name: a file that is open still has its length when that is gone.
+        // By its name: an open file keeps its length even after it was removed.
         let path = self.pack_path(pack);
         match self.vfs.open(&path, Open::Read) {
             Ok(file) => Ok(file.len().at("measure", &path)? >= row.len),
@@ -519,12 +530,12 @@ impl Store {
         }
     }
 
-    /// Whether all tables of the catalogue could be opened.
+    /// Returns whether all tables of the catalogue could be opened.
     pub fn opened_all_tables(&self) -> bool {
         read(&self.broken).is_empty()
     }
 
-    /// Whether a table says that `id` is at this place of `pack`.
+    /// Returns whether a table gives this place in `pack` for `id`.
     fn is_placed(&self, id: &ObjectId, pack: FileId, place: Place) -> Result<bool, StoreError> {
         let mut failed = None;
         for table in read(&self.tables).iter() {
@@ -537,7 +548,7 @@ impl Store {
         failed.map_or(Ok(false), Err)
     }
 
-    /// Where `id` is and not known to be damaged, in none of the packs `leaving`.
+    /// Returns a place of `id` without known damage, outside the packs `leaving`.
     fn sound_place_of(
         &self,
         id: &ObjectId,
@@ -553,7 +564,7 @@ impl Store {
                     return Ok(Some((pack, place)));
                 }
                 Ok(other) => found |= other.is_some(),
-                // Another table may have it, too.
+                // Another table may have it.
                 Err(e) => failed = Some(e),
             }
         }
@@ -567,7 +578,7 @@ impl Store {
         self.damaged_path.clone()
     }
 
-    /// The ids that begin with `hex` (at least four digits), at most `limit` of them.
+    /// Returns the ids that begin with `hex` (at least four digits), at most `limit` of them.
     pub fn with_prefix(
         &self,
         hex: &str,
@@ -592,7 +603,8 @@ impl Store {
         Ok(found.into_iter().collect())
     }
 
-    /// Calls `visit` for every object of the store: id, type, pack. An id held twice comes twice.
+    /// Calls `visit` with the id, type and pack of every object. An object that is stored twice is
+    /// visited twice.
     pub fn for_each_object(
         &self,
         visit: &mut dyn FnMut(ObjectId, ObjectType, FileId) -> Result<(), StoreError>,
@@ -603,7 +615,7 @@ impl Store {
         Ok(())
     }
 
-    /// Number of tables in use and of objects in them.
+    /// Returns the number of tables in use and of objects in them.
     pub fn table_stats(&self) -> (usize, u64) {
         let tables = read(&self.tables);
         (
@@ -612,7 +624,7 @@ impl Store {
         )
     }
 
-    /// Checks every table and returns what is wrong with them.
+    /// Checks every table and returns the faults.
     pub fn damaged_tables(&self) -> Vec<String> {
         let mut found: Vec<String> = read(&self.broken).iter().map(|e| e.to_string()).collect();
         let tables = read(&self.tables);
@@ -625,13 +637,14 @@ impl Store {
         found
     }
 
-    /// Joins tables of about the same size, when enough of them have piled up.
+    /// Merges tables of about the same size when enough of them have piled up.
     ///
-    /// Tables are sorted into tiers, each [`MERGE_TABLES`] times the one below; a tier that is full
-    /// becomes one table of the next. So an entry is copied once per tier over the repository's
-    /// life, a small job never rewrites a large table, and the number of tables stays logarithmic.
+    /// Tables are sorted into tiers; the tables of a tier are [`MERGE_TABLES`] times as large as
+    /// those of the tier below. A full tier becomes one table of the next. So each entry is copied
+    /// once per tier over the repository's life, a small job never rewrites a large table, and the
+    /// number of tables stays logarithmic.
     ///
-    /// Returns the new index file with what it replaces; the caller registers it.
+    /// Returns the new index file and what it replaces. The caller registers it.
     pub fn merge_tables(&self, catalogue: &Catalogue) -> Result<Option<Merged>, StoreError> {
         let tier = |entries: u32| entries.max(1).ilog(MERGE_TABLES as u32);
         let sizes = catalogue.segments.iter().map(|s| s.entries);
@@ -641,7 +654,7 @@ impl Store {
         let Some(full) = counts.iter().position(|n| *n >= MERGE_TABLES) else {
             return Ok(None);
         };
-        // What is smaller joins in: it is cheap, and one table less each.
+        // Smaller tables are included: this is cheap, and each is one table less.
         let joins = |entries: u32| tier(entries) as usize <= full;
         let segments: Vec<SegmentRow> = catalogue
             .segments
@@ -662,7 +675,8 @@ impl Store {
         for id in &indexes {
             tables.push(Table::open_merged(&*self.vfs, &self.index_path(*id))?);
         }
-        // A merged file has a good check of its own: damage must not slip in under it.
+        // The merged file gets a valid check of its own, so damage in its sources must not enter
+        // it.
         for table in &tables {
             table.verify()?;
         }
@@ -671,7 +685,7 @@ impl Store {
             .create_dir_all(&self.index_dir)
             .at("create", &self.index_dir)?;
         let refs: Vec<&Table> = tables.iter().collect();
-        // Its name need not be durable: a merged file that is gone is done without.
+        // Its name need not be durable: if the merged file is missing, DMV works without it.
         let bad = BadPlaces::load(&*self.vfs, &self.damaged_path);
         let (entries, file) = table::write_merged(&*self.vfs, &self.index_path(id), &refs, &bad)?;
         Ok(Some(Merged {
@@ -686,19 +700,22 @@ impl Store {
     /// Removes index files that are no longer registered.
     pub fn remove_indexes(&self, ids: &[FileId]) {
         for id in ids {
-            // Derived files: one that stays behind wastes a little space and harms nobody.
+            // They are derived files: one that is left over only wastes a little space.
             let _ = self.vfs.remove(&self.index_path(*id));
         }
     }
 
-    /// Removes index files that were never registered because their maker was killed.
-    /// `registered` tells which are, asked once nobody can register another of them.
+    /// Removes index files that were never registered, because the process that made them was
+    /// killed.
+    ///
+    /// `registered` returns the registered ones. It is called once the files are locked, so that no
+    /// other process can register one of them any more.
     pub fn remove_strays(&self, registered: impl FnOnce() -> Option<Vec<IndexRow>>) {
         let names = self.vfs.list(&self.index_dir).unwrap_or_default();
         let ids = names.iter().filter_map(|name| name.strip_suffix(".idx"));
         let mut locked = Vec::new();
         for id in ids.filter_map(FileId::from_hex) {
-            // Locked by another: somebody is about to register it.
+            // A file that another process has locked is about to be registered.
             let file = self.vfs.open(&self.index_path(id), Open::Append).ok();
             if let Some(file) = file.filter(|file| file.try_lock().unwrap_or(false)) {
                 locked.push((id, file));
@@ -715,17 +732,17 @@ impl Store {
     }
 }
 
-/// A merged index file that waits to be registered.
+/// A merged index file that is not registered yet.
 pub struct Merged {
     /// Its id.
     pub id: FileId,
-    /// Objects in it.
+    /// Number of objects in it.
     pub entries: u32,
     /// Segments whose tables it replaces.
     pub segments: Vec<SegmentRow>,
-    /// Merged files it replaces.
+    /// Merged index files that it replaces.
     pub indexes: Vec<FileId>,
-    /// Says to others that somebody is at it.
+    /// Tells other processes that this one is about to register the file.
     _lock: Arc<dyn VfsFile>,
 }
 

@@ -1,4 +1,4 @@
-//! Reading objects: find the place, read the frame, hash, compare, hand out.
+//! Reading objects: find the place, read the frame, hash the object, compare, return it.
 
 use super::cache::{Cache, Key};
 use super::error::StoreError;
@@ -15,37 +15,39 @@ use crate::object::{ObjectError, ObjectRead, ObjectType};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Decoded frames kept for the next object: enough for a few readers that each follow a stream.
+/// Bytes of decoded frames that are cached: enough for a few readers that each follow a stream.
 const CACHED_BYTES: usize = 12 << 20;
-/// What a kept frame takes besides its bytes and its list of objects, about.
+/// Approximate memory of a cached frame apart from its bytes and its list of objects.
 const FRAME_OVERHEAD_BYTES: usize = 512;
-/// Bytes of frame tables kept, so that single chunks of raw frames are read without re-reading
-/// headers: those of a hundred frames with a thousand objects each, or of one with any number.
+/// Bytes of frame tables that are cached, so that single chunks of raw frames are read without
+/// their headers: the tables of a hundred frames with a thousand objects each, or of one frame of
+/// any size.
 const KEPT_TABLES_BYTES: usize = 1 << 20;
-/// Chunks of raw frames from this size on are read alone.
+/// Least length in bytes of a chunk of a raw frame that is read alone.
 const DIRECT_BYTES: u32 = 8 << 10;
-/// Read along with a record header, so that most tables need no second read, and neither does the
-/// whole frame of a small commit. More would often be read for nothing.
+/// Bytes that are read together with a record header. They contain most tables, and the complete
+/// frame of a small commit, so that no second read is needed. More bytes would often be read in
+/// vain.
 const HEAD_GUESS_BYTES: usize = 1 << 10;
-/// Bytes of records kept as they are stored. A transfer reads the metadata of a few commits to learn
-/// what to send, and then sends these records: they are not read twice.
+/// Bytes of records that are cached as stored. A transfer reads the metadata of a few commits to
+/// learn what to send, and then sends these records, so it does not read them twice.
 const KEPT_RECORDS_BYTES: usize = 256 << 10;
 
-/// A frame with its raw bytes.
+/// A frame with its decoded bytes.
 pub(super) struct Frame {
     table: Arc<FrameTable>,
     raw: Vec<u8>,
 }
 
 impl Frame {
-    /// The memory it takes, about.
+    /// Returns the approximate memory that it takes.
     fn size(&self) -> usize {
         let objects = std::mem::size_of_val(&*self.table.objects);
         self.raw.len() + objects + FRAME_OVERHEAD_BYTES
     }
 }
 
-/// Recently used frames, frame tables, and records as far as they were read.
+/// Recently used frames, frame tables, and the parts of records that were read.
 pub(super) struct FrameCache {
     frames: Cache<Frame>,
     tables: Cache<FrameTable>,
@@ -63,7 +65,7 @@ impl Default for FrameCache {
 }
 
 impl Store {
-    /// Appends the verified bytes of an object to `out`; `false` when it is not stored here.
+    /// Appends the verified bytes of an object to `out`. Returns `false` if it is not stored here.
     pub fn read_into(
         &self,
         ty: ObjectType,
@@ -73,11 +75,12 @@ impl Store {
         if ty != ObjectType::Chunk {
             self.meta_reads.fetch_add(1, Ordering::Relaxed);
         }
-        // Another thread may be the one that learns what has changed.
+        // Another thread may load a newer catalogue meanwhile.
         let loads = self.loads.load(Ordering::Acquire);
         let mut place = self.locate_anew(id)?;
         if place.is_none() {
-            // Absent is normal in a partial repository, but a damaged table would look the same.
+            // An absent object is normal in a partial repository, but a damaged table would look
+            // the same.
             self.check_tables_once()?;
             place = self.locate(id)?;
         }
@@ -89,7 +92,7 @@ impl Store {
         if first.is_ok() {
             return Ok(true);
         }
-        // Two jobs at once may both have stored it: another copy is as good.
+        // Two jobs at the same time may both have stored it; the other copy is as good.
         let tables = read(&self.tables).clone();
         for table in &tables {
             if let Ok(Some((other, at))) = table.lookup(id, &self.room)
@@ -102,7 +105,8 @@ impl Store {
             }
         }
         out.truncate(start);
-        // Somebody may ask for a commit by the id of a tree. If that is whole, there is none.
+        // The caller may have asked for a commit by the id of a tree. If the tree is intact, there
+        // is no such commit.
         if place.ty != ty && self.read_at_place(place.ty, id, pack, place, out).is_ok() {
             out.truncate(start);
             return Ok(false);
@@ -112,7 +116,7 @@ impl Store {
             && source.kind() == std::io::ErrorKind::NotFound
             && (self.refresh()? || self.loads.load(Ordering::Acquire) != loads)
         {
-            // Another process has freed its pack meanwhile.
+            // Another process has removed its pack meanwhile.
             let Some((pack, place)) = self.locate(id)? else {
                 return Ok(false);
             };
@@ -135,8 +139,8 @@ impl Store {
         Ok(())
     }
 
-    /// Reads and checks every table in use: unless all are whole, what the store does not find may be
-    /// there all the same.
+    /// Reads and checks every table in use. Only if all are intact is an object that the store does
+    /// not find really absent.
     pub fn check_tables(&self) -> Result<(), StoreError> {
         // A table that this process may not read is not damaged.
         for broken in read(&self.broken).iter() {
@@ -283,7 +287,7 @@ impl Store {
         Ok(table)
     }
 
-    /// The record of a frame, of which nothing is read that is still known.
+    /// Returns the record of a frame, without reading the cached part again.
     pub(super) fn record(
         &self,
         (pack, offset): Key,
@@ -332,7 +336,8 @@ impl Store {
         Ok(Arc::new(Frame { table, raw }))
     }
 
-    /// The prefix that a frame needs. Bases are themselves stored without one, so this does not recurse.
+    /// Returns the prefix that a frame needs. Bases are stored without a prefix, so this does not
+    /// recurse.
     pub(super) fn base_bytes(
         &self,
         table: &FrameTable,
@@ -370,7 +375,7 @@ impl Store {
         Ok(out)
     }
 
-    /// Where objects lie, as a key to read them in the order of the pack: (pack number, offset).
+    /// Returns a key that sorts objects by their place: (pack number, offset).
     pub fn order_of(&self, id: &ObjectId) -> Result<Option<(usize, u64)>, StoreError> {
         let Some((pack, place)) = self.locate_anew(id)? else {
             return Ok(None);
@@ -383,9 +388,10 @@ impl Store {
     }
 }
 
-/// Whether of a frame an object of so many bytes is read and not the rest.
+/// Returns whether an object of `len` bytes is read alone, without the rest of its frame.
 fn is_read_alone(table: &FrameTable, ty: ObjectType, len: u32) -> bool {
-    // All nodes of a large file are in one frame, and two of them tell what has changed in it.
+    // All nodes of a large file are in one frame, and two of them show what has changed in the
+    // file.
     let is_large = table.header.record_len() > KEPT_RECORDS_BYTES as u64;
     table.header.encoding == Encoding::Raw
         && (len >= DIRECT_BYTES || table.objects.len() == 1 || ty != ObjectType::Chunk && is_large)

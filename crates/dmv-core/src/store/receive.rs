@@ -1,30 +1,30 @@
-//! Receiving: checked records and objects of a peer go into packs.
+//! Receiving: checked records and objects from peers go into packs.
 
 use super::checked::{CheckedObject, CheckedRecord};
 use super::error::StoreError;
 use super::framer::Framer;
 use super::write::{Sealed, StoreWriter};
 
-/// Takes in checked objects. Nobody sees them before the job is published.
+/// Stores checked objects. They are invisible until the job is published.
 pub struct Incoming<'s> {
     writer: StoreWriter<'s>,
     framer: Framer,
 }
 
 impl<'s> Incoming<'s> {
-    /// Takes in through `writer`.
+    /// Returns a receiver that stores through `writer`.
     pub fn new(writer: StoreWriter<'s>) -> Incoming<'s> {
         let framer = Framer::default();
         Incoming { writer, framer }
     }
 
-    /// Bytes appended to packs so far.
+    /// Returns the bytes appended to packs so far.
     pub fn stored_bytes(&self) -> u64 {
         self.writer.stored_bytes()
     }
 
-    /// Appends a record as it came, unless all of its objects are stored already. Returns how many
-    /// objects are new, and their bytes.
+    /// Appends a record as it came, unless all its objects are stored already. Returns the number
+    /// of new objects, and their bytes.
     pub fn add_record(&mut self, record: CheckedRecord) -> Result<(u64, u64), StoreError> {
         let (mut new, mut bytes) = (0, 0);
         for object in record.objects() {

@@ -14,29 +14,29 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a scan of all packs brought back.
+/// The result of a scan of all packs.
 #[derive(Debug, Default)]
 pub struct RecoveredStore {
-    /// Every pack and segment found, with nothing merged.
+    /// Every pack and segment found, without merged indexes.
     pub catalogue: Catalogue,
-    /// Objects that no intact index knew and that are indexed again now.
+    /// Number of objects that no intact index listed and that a new index lists now.
     pub reindexed: u64,
-    /// Stretches that hold no intact record: (file, offset, bytes).
+    /// Stretches without an intact record: (file, offset, bytes).
     pub garbage: Vec<(PathBuf, u64, u64)>,
-    /// Files in `packs/` that are no packs of this repository.
+    /// Files in `packs/` that are not packs of this repository.
     pub foreign: Vec<PathBuf>,
-    /// Packs that another process is writing to: what it has not closed yet is left to it.
+    /// Packs that another process is writing to. Its unclosed segments are left to it.
     pub busy: Vec<PathBuf>,
-    /// Frames there that lost their index, by pack and offset: they have to be stored once more.
+    /// Frames in these packs that lost their index, by pack and offset. They must be stored again.
     pub unlisted: Vec<(FileId, u64)>,
 }
 
-/// Scans every pack in `packs_dir` and indexes again what lost its index.
+/// Scans every pack in `packs_dir`, and appends a new index for objects whose index is lost.
 ///
-/// Appends index records where needed; changes nothing that is there. Of a pack that another process
-/// has locked, the segments that are closed are taken as they are.
+/// It changes no existing bytes, except that it restores a damaged header. If another process has
+/// locked a pack, it takes the closed segments of the pack as they are.
 ///
-/// `progress` is told the bytes read and all there are, and ends the work by returning `false`.
+/// `progress` receives the bytes read and the total, and ends the work by returning `false`.
 pub fn recover_store(
     vfs: &dyn Vfs,
     packs_dir: &Path,
@@ -72,7 +72,7 @@ pub fn recover_store(
         let file = vfs.open(&path, Open::Read).at("open", &path)?;
         before += file.len().at("measure", &path)?;
     }
-    // The name of a pack whose writer was killed may not be durable yet.
+    // If the writer of a pack was killed, the pack's name may not be durable yet.
     vfs.sync_dir(packs_dir).at("sync", packs_dir)?;
     Ok(out)
 }
@@ -92,7 +92,7 @@ fn recover_pack(
     let kind = match PackHeader::decode(&header[..n]) {
         Ok(header) if header.repo != repo || header.kind == PackKind::Log => return Ok(None),
         Ok(header) => Some(header.kind),
-        // A header that was never finished, or is damaged: the records tell the kind.
+        // The header is unfinished or damaged: the records show the kind.
         Err(super::layout::LayoutError::Bad(_)) => None,
         Err(super::layout::LayoutError::TooNew(version)) => {
             return Err(StoreError::TooNew {
@@ -128,21 +128,23 @@ fn recover_pack(
             let Some(kind) = kind_of_frames(&*file, path, len)? else {
                 return Ok(None);
             };
-            // Nothing in a header is not known from elsewhere, and without it nothing is read.
+            // Everything in a header is known from elsewhere, and without a header the pack is not
+            // read.
             let header = PackHeader { kind, repo, id };
             file.write_at(&header.encode(), 0).at("write to", path)?;
             kind
         }
     };
     let (mut frames, mut gaps) = (Vec::new(), Vec::new());
-    // What earlier writers found to hold nothing: a raw frame cut short looks like one of other bytes.
+    // The gaps that earlier writers recorded: a truncated raw frame looks like one with other
+    // bytes.
     let mut dead: Vec<(u64, u64)> = Vec::new();
     let mut segments: Vec<SegmentRow> = Vec::new();
     let mut tables = Vec::new();
     let mut covered: HashSet<u64> = HashSet::new();
     scan(&*file, path, PACK_HEADER_BYTES, len, &mut |at, found| {
-        // Scanning passes over payloads. They are read when an index is checked, in front of the
-        // trailer that ends it, or after the scan.
+        // Scanning skips payloads. They are read when an index is checked, at the trailer that ends
+        // it, or after the scan.
         read(at)?;
         match found {
             Found::Frame(_) => frames.push(at),
@@ -216,7 +218,7 @@ fn recover_pack(
     }
     segments.extend(pack.write_segment(kind)?.map(|(row, _)| row));
     file.sync().at("sync", path)?;
-    // What lies behind is a torn tail, which the next writer goes through.
+    // The rest is a torn tail, which the next writer examines.
     let len = segments.last().map_or(PACK_HEADER_BYTES, |s| s.end);
     out.catalogue.segments.extend(segments);
     Ok(Some(PackRow {
@@ -227,14 +229,15 @@ fn recover_pack(
     }))
 }
 
-/// Brings `catalogue` up to the packs as they are now: segments that were closed since, and packs
-/// that came or went. Returns the segments that are new.
+/// Updates `catalogue` to the present packs: adds segments that were closed since, and packs that
+/// were added or removed. Returns the new segments.
 ///
-/// It only reads, also packs that others write to. A closed segment whose job is not published yet
-/// may be among them: objects that nobody names. Everything found is durable.
+/// It only reads, even packs that others are writing to. A closed segment whose job is not
+/// published yet may be among the results; nothing names its objects. Everything it finds is
+/// durable.
 ///
-/// `locked_too`: also packs that the catalogue does not have and somebody has locked. Unless the
-/// caller holds the right to keep, one of them may be about to be removed.
+/// `locked_too` includes locked packs that the catalogue does not list. One of them may be about to
+/// be removed, unless the caller holds the right to keep.
 pub fn add_closed_segments(
     vfs: &dyn Vfs,
     packs_dir: &Path,
@@ -291,17 +294,17 @@ fn is_unlocked(vfs: &dyn Vfs, path: &Path) -> bool {
     file.and_then(|file| file.try_lock()).unwrap_or(false)
 }
 
-/// What is closed of a pack.
+/// The closed part of a pack.
 struct Closed {
     kind: PackKind,
-    /// The whole segments.
+    /// The intact segments.
     segments: Vec<SegmentRow>,
-    /// Where frames are that were closed and that no whole segment names.
+    /// Offsets of the closed frames that no intact segment names.
     unlisted: Vec<u64>,
 }
 
-/// What is closed of a pack from `from` on, made durable; `None` for what is no pack of this
-/// repository.
+/// Returns the closed part of a pack from offset `from` on, and makes it durable; `None` if it is
+/// not a pack of this repository.
 fn closed_segments(
     vfs: &dyn Vfs,
     path: &Path,
@@ -357,8 +360,8 @@ fn closed_segments(
     }))
 }
 
-/// The repository that the packs in a directory belong to, by their headers; `None` when they do
-/// not agree on one.
+/// Returns the repository that the packs in a directory belong to, by their headers; `None` if the
+/// headers disagree.
 pub fn repository_of(vfs: &dyn Vfs, packs_dir: &Path) -> Result<Option<FileId>, StoreError> {
     let mut found = HashSet::new();
     for name in vfs.list(packs_dir).at("list", packs_dir)? {
@@ -379,7 +382,7 @@ pub fn repository_of(vfs: &dyn Vfs, packs_dir: &Path) -> Result<Option<FileId>, 
     Ok(found.next().filter(|_| found.next().is_none()))
 }
 
-/// What a pack holds, by its first frame with an intact object; `None` when it has none.
+/// Returns the kind of a pack by its first frame with an intact object; `None` if it has none.
 fn kind_of_frames(
     file: &dyn VfsFile,
     path: &Path,
@@ -399,10 +402,11 @@ fn kind_of_frames(
     Ok(kind)
 }
 
-/// The table that ends at `end` and the frames it names, if all of them are intact.
+/// Returns the table that ends at `end` and the frames that it names, if all of them are intact.
 ///
-/// An intact index does not vouch for its frames: a crash before a job's sync may keep the one and
-/// lose the other. A table that names lost objects would keep them from being stored again.
+/// An intact index does not prove that its frames are intact: a crash before a job's sync may keep
+/// one and lose the other. A table that names lost objects would prevent them from being stored
+/// again.
 fn good_table(
     path: &Path,
     file: &Arc<dyn VfsFile>,
@@ -430,7 +434,7 @@ fn good_table(
     Ok(Some((table, named.into_keys().collect())))
 }
 
-/// Whether the frame at `at` is intact and holds what a table says.
+/// Returns whether the frame at `at` is intact and has the objects that a table names.
 fn frame_holds(
     file: &dyn VfsFile,
     path: &Path,
@@ -442,7 +446,7 @@ fn frame_holds(
         return Ok(false);
     };
     if table.header.encoding == Encoding::ZstdWithBase {
-        // Its base may be anywhere; its check says that its own bytes are there.
+        // Its base may be anywhere. Its check shows that its own bytes are intact.
         return Ok(checked_payload(file, path, at, &table.header)?.is_some());
     }
     let found = entries_of(file, path, at, &table, &|_| None)?;

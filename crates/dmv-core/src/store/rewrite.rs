@@ -1,8 +1,8 @@
-//! Moving what is needed out of a pack, so that the pack can go.
+//! Moving needed objects out of a pack, so that the pack can be removed.
 //!
-//! Frames of which everything stays are copied as they are stored, in their order; of others the
-//! objects that stay are packed anew. All of it is decoded and hashed on the way: what is needed of
-//! a pack that goes is known to be whole elsewhere.
+//! Frames of which all objects stay are copied as stored, in their order. From other frames the
+//! objects that stay are packed again. Every object is decoded and hashed on the way, so the needed
+//! objects of a removed pack are known to be intact elsewhere.
 
 use super::checked::{CheckedObject, CheckedRecord};
 use super::error::StoreError;
@@ -14,12 +14,14 @@ use crate::hash::ObjectId;
 use std::collections::{BTreeSet, HashSet};
 
 impl Store {
-    /// Stores the objects of `pack` that stay once more, unless a pack that is not `leaving` has them; the
-    /// caller holds the pack's lock. `frames`: where in the pack they are. `stays` is asked for each
-    /// object there, `moved` gets bytes as they are done with and says whether to go on.
+    /// Stores the needed objects of `pack` again, unless a pack outside `leaving` has them. The
+    /// caller holds the pack's lock.
     ///
-    /// Returns what is to be published; `None` if `moved` wanted no more. Damage ends it: then the
-    /// pack has to stay.
+    /// `frames` are the offsets of their frames. `stays` decides for each object there. `moved`
+    /// receives the bytes of each finished frame and returns whether to continue.
+    ///
+    /// Returns what is to be published; `None` if `moved` ended the work. Fails if it meets damage:
+    /// then the pack must stay.
     pub fn move_out(
         &self,
         pack: FileId,
@@ -44,8 +46,8 @@ impl Store {
                     ordinal: n as u16,
                     ty: object.ty,
                 };
-                // Damage in a frame that is not compressed shows as ids that nobody knows. What is
-                // known, and not here, has another copy that counts.
+                // In a raw frame, damage shows as an unknown id. If the id is known at another
+                // place, another copy counts.
                 if self.is_placed(&object.id, pack, place)? {
                     stay.extend(stays(&object.id)?.then_some(*object));
                 } else if self.locate(&object.id)?.is_none() {

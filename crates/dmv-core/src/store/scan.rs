@@ -1,4 +1,4 @@
-//! The recovery scan: finds every intact record of a pack, with no index and no database.
+//! The recovery scan: finds every intact record of a pack without an index or a database.
 
 use super::error::{IoContext, StoreError};
 use super::frame::{FrameTable, decode_payload};
@@ -11,27 +11,27 @@ use crate::vfs::VfsFile;
 use bstr::ByteSlice;
 use std::path::Path;
 
-/// Bytes read at a time while searching for the next record.
+/// Bytes that are read at a time during the search for the next record.
 const SEARCH_BYTES: usize = 64 << 10;
 
-/// Something found in a pack.
+/// A part of a pack that a scan found.
 #[derive(Debug)]
 pub enum Found {
-    /// A frame whose header and table are intact.
+    /// A frame with intact header and table.
     Frame(FrameTable),
-    /// The index of a segment; its payload is not checked here.
+    /// The index of a segment. Its payload is not checked here.
     Index(RecordHeader),
-    /// An operation whose payload is intact.
+    /// An operation with intact payload.
     Operation(Vec<u8>),
     /// The end of a segment.
     Trailer(Trailer),
-    /// Bytes that are no record, up to this offset.
+    /// Bytes up to this offset that are not an intact record.
     Garbage(u64),
 }
 
-/// Walks `file` from byte `from` to byte `to`, handing over what is there with its offset.
+/// Scans `file` from byte `from` to byte `to`, and reports each part with its offset.
 ///
-/// Payloads of frames are skipped. After damage the scan goes on at the next intact record.
+/// Payloads of frames are skipped. After damage the scan continues at the next intact record.
 pub fn scan(
     file: &dyn VfsFile,
     path: &Path,
@@ -56,7 +56,7 @@ pub fn scan(
     Ok(())
 }
 
-/// The intact record or trailer at `at`, and its length.
+/// Returns the intact record or trailer at `at`, and its length.
 pub(super) fn record_at(
     file: &dyn VfsFile,
     path: &Path,
@@ -109,7 +109,7 @@ pub(super) fn record_at(
     Ok(Some((found, len)))
 }
 
-/// The first offset from `from` on where an intact record starts, or `to`.
+/// Returns the first offset from `from` on at which an intact record starts, or `to`.
 fn next_record(file: &dyn VfsFile, path: &Path, from: u64, to: u64) -> Result<u64, StoreError> {
     let mut next = to;
     each_magic(file, path, from, to, &mut |at| {
@@ -122,10 +122,11 @@ fn next_record(file: &dyn VfsFile, path: &Path, from: u64, to: u64) -> Result<u6
     Ok(next)
 }
 
-/// Records within `from..to` whose header is intact and says that they end behind `to`: start, end.
+/// Returns start and end of each record within `from..to` whose header is intact and whose end is
+/// after `to`.
 ///
-/// A file that a crash cut short ends in one. Whatever is appended must begin behind its end, or
-/// the next scan would take it for the rest of that record.
+/// A file that a crash cut short ends in such a record. New records must begin after its end.
+/// Otherwise the next scan would take them for the rest of that record.
 pub(super) fn cut_records(
     file: &dyn VfsFile,
     path: &Path,
@@ -155,7 +156,7 @@ pub(super) fn cut_records(
     Ok(cut)
 }
 
-/// Calls `visit` for each place where a record or trailer may begin, until it returns `false`.
+/// Calls `visit` for each offset at which a record or trailer may begin, until it returns `false`.
 fn each_magic(
     file: &dyn VfsFile,
     path: &Path,
@@ -181,7 +182,7 @@ fn each_magic(
         if n < len {
             break;
         }
-        // Three bytes of overlap: a magic may straddle two blocks.
+        // Three bytes of overlap: a magic number may cross the border of two blocks.
         at += if n > 3 && n == SEARCH_BYTES {
             n as u64 - 3
         } else {
@@ -191,7 +192,7 @@ fn each_magic(
     Ok(())
 }
 
-/// The stored payload of a record that has a check, if it is as it was written.
+/// Returns the stored payload of a record with a check, if it matches the check.
 pub(super) fn checked_payload(
     file: &dyn VfsFile,
     path: &Path,
@@ -204,9 +205,10 @@ pub(super) fn checked_payload(
     Ok((header.payload_check(&payload) == sum[..]).then_some(payload))
 }
 
-/// The entries of a frame, with ids made from its bytes; empty when the payload is damaged.
+/// Returns the entries of a frame, with ids computed from its bytes; none if the payload is
+/// damaged.
 ///
-/// `prefix` gives the bytes of the frame's base objects, if they can be had.
+/// `prefix` returns the bytes of the frame's base objects, if they are available.
 pub fn entries_of(
     file: &dyn VfsFile,
     path: &Path,

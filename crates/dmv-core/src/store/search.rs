@@ -1,18 +1,18 @@
-//! Finding an id among sorted ones.
+//! Finding an id among sorted ids.
 //!
-//! Ids are hashes and spread evenly, so where one lies can be guessed: of a hundred it is found a few
-//! entries from there, mostly in the same lines of the processor's cache. That takes about half the
-//! time of halving the range; guessing again with each look takes longer than either.
+//! Ids are hashes and spread evenly, so the position of an id can be guessed. Among a hundred it is
+//! a few entries from the guess, mostly in the same cache lines of the processor. This takes about
+//! half the time of a binary search; a new guess at each step takes longer than either.
 
 use crate::hash::ObjectId;
 use std::cmp::Ordering;
 
-/// Steps from the first guess before the range is halved instead, as ids need that somebody has
-/// chosen.
+/// Steps from the first guess before a binary search takes over. Ids that an attacker has chosen
+/// need it.
 const STEPS: usize = 16;
 
-/// The number of `wanted` among `n` ids, which `id_at` gives in their order and which begin with the
-/// same `bits` bits as it, of 16 at most.
+/// Returns the position of `wanted` among `n` ids. `id_at` returns them in order. All begin with
+/// the same `bits` bits as `wanted`, at most 16.
 pub(super) fn position<'i>(
     wanted: &ObjectId,
     n: usize,
@@ -26,7 +26,7 @@ pub(super) fn position<'i>(
     let mut steps = STEPS;
     while low < high {
         let id = id_at(next);
-        // Most ids differ in their heads, and numbers are compared faster than bytes.
+        // Most ids differ in their first bytes, and numbers are compared faster than bytes.
         let order = head_of(id).cmp(&head);
         let near = match order.then_with(|| id.cmp(wanted.as_bytes())) {
             Ordering::Equal => return Some(next),
@@ -48,7 +48,7 @@ pub(super) fn position<'i>(
     None
 }
 
-/// The first eight bytes of an id as a number: numbers are in the order of their ids.
+/// Returns the first eight bytes of an id as a number. The numbers have the same order as the ids.
 fn head_of(id: &[u8]) -> u64 {
     u64::from_le_bytes(super::layout::array(&id[..8])).swap_bytes()
 }
@@ -58,8 +58,8 @@ mod tests {
     use super::*;
     use crate::object::ObjectType;
 
-    /// Looks for each of `ids` and its neighbours; returns how many were looked at, at most and on
-    /// average.
+    /// Looks for each of `ids` and its neighbours. Returns the greatest and the average number of
+    /// ids that were examined.
     fn looked_at(ids: &[[u8; 32]], bits: u8) -> (usize, f64) {
         let (mut most, mut all) = (0, 0);
         for (n, id) in ids.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Sending: frames go out as they are stored; of a frame of which little is wanted, the objects.
+//! Sending: frames are sent as stored. If little of a frame is wanted, its objects are sent one by
+//! one.
 
 use super::Store;
 use super::checked::CheckedRecord;
@@ -11,60 +12,64 @@ use crate::object::ObjectType;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Objects that wait for the rest of their frames to be wanted, too.
+/// Most objects that wait until the rest of their frames is wanted, too.
 const MAX_WAITING: usize = 128 << 10;
-/// What one of them takes in memory, and what a frame takes besides, about.
+/// Approximate memory of a waiting object, and of each frame in addition.
 const OBJECT_BYTES: usize = 80;
 const FRAME_BYTES: usize = 640;
-/// Bytes that may wait without asking for room, and the bytes for which room is taken at once.
+/// Bytes that may wait without a share of the budget, and the step in which more is taken from it.
 const OWN_BYTES: usize = 256 << 10;
 const STEP_BYTES: usize = 64 << 10;
 
-/// What goes out.
+/// A record or object to send.
 #[derive(Debug)]
 pub enum Outgoing {
-    /// A whole record of a pack, as it is stored.
+    /// A complete record of a pack, as it is stored.
     Record {
         /// Its bytes.
         record: Vec<u8>,
-        /// How many objects it holds.
+        /// Number of its objects.
         objects: u16,
-        /// And how many bytes of them.
+        /// Length in bytes of its objects together.
         raw_len: u32,
     },
-    /// The same, taken apart and hashed.
+    /// A complete record that was decoded and hashed.
     Checked(CheckedRecord),
     /// One object.
     Object(ObjectType, Vec<u8>),
 }
 
 struct Waiting {
-    /// Objects in the frame.
+    /// Number of objects in the frame.
     count: u16,
-    /// Those that are wanted, by their number in the frame.
+    /// The wanted objects, by their number in the frame.
     wanted: BTreeMap<u16, (ObjectType, ObjectId)>,
 }
 
-/// Collects what is wanted until frames are complete. All senders of a process share a room for that;
-/// where it is full, what has waited longest goes out without the rest of its frame.
+/// Collects wanted objects until frames are complete.
 ///
-/// A frame goes out whole when all its objects are wanted: nobody gets an object that was not
-/// meant for them because it shares a frame with one that was.
+/// All senders of a process share one memory budget for this. When it is used up, the objects that
+/// have waited longest are sent without the rest of their frames.
+///
+/// A frame is sent as a whole only if all its objects are wanted. So no receiver gets an object it
+/// should not have because that object shares a frame with a wanted one.
 pub struct Gather<'s> {
     store: &'s Store,
-    /// Whether records are taken apart before they go out.
+    /// Whether records are decoded and hashed before they are sent.
     checks: bool,
     frames: HashMap<(FileId, u64), Waiting>,
     order: VecDeque<(FileId, u64)>,
     objects: usize,
     room: Room,
-    /// What it has taken of the room.
+    /// Bytes that it has taken from the budget.
     taken: usize,
 }
 
 impl<'s> Gather<'s> {
-    /// Collects from `store`. Where it `checks`, records are taken apart and hashed here, for a
-    /// receiver in this process, and by nobody else; any other receiver has to do that itself.
+    /// Returns a collector of objects of `store`.
+    ///
+    /// With `checks`, it decodes and hashes records, for a receiver in this process, which does not
+    /// repeat that. Any other receiver must check them itself.
     pub fn new(store: &'s Store, checks: bool) -> Gather<'s> {
         Gather::within(store, checks, Room::for_waiting())
     }
@@ -81,7 +86,8 @@ impl<'s> Gather<'s> {
         }
     }
 
-    /// Adds an object; hands what is ready to `out`. `false`: it is not stored here.
+    /// Adds an object, and passes to `out` what is ready. Returns `false` if the object is not
+    /// stored here.
     pub fn add<E: From<StoreError>>(
         &mut self,
         ty: ObjectType,
@@ -98,7 +104,8 @@ impl<'s> Gather<'s> {
         if !self.frames.contains_key(&key) {
             let count = match self.store.frame_table(pack, place.offset) {
                 Ok(table) if table.header.encoding != Encoding::ZstdWithBase => table.header.count,
-                // Not to be completed: it goes out object by object, or its damage is reported then.
+                // This frame is never complete: its objects are sent one by one, or its damage is
+                // reported then.
                 _ => u16::MAX,
             };
             let wanted = BTreeMap::new();
@@ -112,7 +119,7 @@ impl<'s> Gather<'s> {
         if frame.wanted.len() == usize::from(frame.count) {
             self.release(key, out)?;
         }
-        // What has gone out complete waits no more.
+        // Frames that were sent completely wait no more.
         while self
             .order
             .front()
@@ -129,7 +136,7 @@ impl<'s> Gather<'s> {
         Ok(true)
     }
 
-    /// Whether there is room for what waits.
+    /// Returns whether the budget has room for the waiting objects.
     fn has_room(&mut self) -> bool {
         let bytes = self.objects * OBJECT_BYTES + self.frames.len() * FRAME_BYTES;
         let more = bytes.saturating_sub(OWN_BYTES + self.taken);
@@ -145,7 +152,7 @@ impl<'s> Gather<'s> {
         self.room.give_back(std::mem::take(&mut self.taken));
     }
 
-    /// Hands out everything that still waits, in the order of the packs.
+    /// Passes everything that still waits to `out`, in the order of the packs.
     pub fn flush<E: From<StoreError>>(
         &mut self,
         out: &mut dyn FnMut(Outgoing) -> Result<(), E>,
@@ -173,7 +180,8 @@ impl<'s> Gather<'s> {
         }
         for (ty, id) in frame.wanted.into_values() {
             let mut bytes = Vec::new();
-            // Whoever removed it meanwhile has made it absent: the receiver will ask and be told.
+            // If it was removed meanwhile, it is absent: the receiver will request it and get that
+            // answer.
             if self.store.read_into(ty, &id, &mut bytes)? {
                 out(Outgoing::Object(ty, bytes))?;
             }
@@ -189,7 +197,7 @@ impl Drop for Gather<'_> {
 }
 
 impl Store {
-    /// The record of a frame, if it is what was stored; its objects are read one by one otherwise.
+    /// Returns the record of a frame if it is intact; otherwise its objects are read one by one.
     fn whole_record(
         &self,
         (pack, offset): (FileId, u64),
@@ -213,8 +221,8 @@ impl Store {
     }
 }
 
-/// Whether a record is as it was written: by the hash of each object where they lie open, by its
-/// payload's check where they are compressed. The receiver hashes all of them.
+/// Returns whether a record is intact: by the hash of each object in a raw frame, by the payload's
+/// check in a compressed one. The receiver hashes all objects.
 fn is_intact(
     table: &Arc<FrameTable>,
     record: &[u8],
@@ -256,7 +264,7 @@ mod tests {
         Repo::init(dir, "main", true, asked).expect("a repository")
     }
 
-    /// What goes out for `ids`: records, and objects by themselves.
+    /// Returns what is sent for `ids`: the numbers of records and of single objects.
     fn sent(mut gather: Gather<'_>, ids: &[ObjectId]) -> (usize, usize) {
         let (mut records, mut objects) = (0, 0);
         let mut out = |out| {

@@ -1,9 +1,9 @@
 //! Index tables: sorted ids with the place of each object.
 //!
-//! Every segment carries its own table (docs/format/pack.md); merged index files join many small
-//! ones (docs/format/index.md). Both are read the same way: a fan-out in memory, then one read of
-//! the few entries that share the id's first bits. Nothing is mapped, so memory stays bounded
-//! whatever the repository's size.
+//! Every segment has its own table (docs/format/pack.md). Merged index files join many small tables
+//! (docs/format/index.md). Both are read in the same way: a fan-out in memory, then one read of the
+//! few entries that share the id's first bits. No file is mapped, so memory stays bounded whatever
+//! the repository's size.
 
 use super::BadPlaces;
 use super::error::{IoContext, StoreError};
@@ -23,17 +23,17 @@ use std::sync::{Arc, OnceLock};
 const INDEX_MAGIC: &[u8; 8] = b"DMVINDX\n";
 const INDEX_VERSION: u16 = 1;
 const INDEX_HEADER_BYTES: usize = 24;
-/// Bytes of one entry in a merged file: a pack number more than in a segment.
+/// Length in bytes of an entry in a merged file: that of a segment and a pack number.
 const MERGED_ENTRY_BYTES: usize = ENTRY_BYTES + 2;
-/// Entries per fan-out slot aimed at: about one 4 KiB read.
+/// Intended number of entries per fan-out slot: about one read of 4 KiB.
 const ENTRIES_PER_SLOT: usize = 64;
-/// Bytes read at a time when a table is walked.
+/// Bytes that are read at a time when a table is walked.
 const WALK_BYTES: usize = 64 << 10;
 
-/// Where an object lies within a pack.
+/// The place of an object within a pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Offset of its frame record.
+    /// Offset of its frame's record.
     pub offset: u64,
     /// Its number in the frame.
     pub ordinal: u16,
@@ -41,10 +41,10 @@ pub struct Place {
     pub ty: ObjectType,
 }
 
-/// One line of a table.
+/// One entry of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The object.
+    /// The id of the object.
     pub id: ObjectId,
     /// Its place.
     pub place: Place,
@@ -62,7 +62,7 @@ impl Entry {
     }
 }
 
-/// The slot of an id in a fan-out of `bits` bits.
+/// Returns the slot of an id in a fan-out of `bits` bits.
 fn slot(id: &[u8], bits: u8) -> usize {
     let first = usize::from(id[0]) << 8 | usize::from(id[1]);
     first >> (16 - u32::from(bits))
@@ -85,12 +85,13 @@ fn put_fanout(ids: impl Iterator<Item = ObjectId>, bits: u8, out: &mut Vec<u8>) 
     }
 }
 
-/// Bytes of a segment index before its gaps.
+/// Length in bytes of a segment index before its gaps.
 const SEGMENT_FIXED_BYTES: usize = 23;
-/// Gaps that one segment can name.
+/// Most gaps that one segment can name.
 pub const MAX_GAPS: usize = 4096;
 
-/// The payload of a segment's index record. `entries` must be sorted by id, without repeats.
+/// Returns the payload of a segment's index record. `entries` must be sorted by id, without
+/// duplicates.
 pub fn encode_segment_index(
     entries: &[Entry],
     start: u64,
@@ -119,7 +120,8 @@ pub fn encode_segment_index(
     out
 }
 
-/// The gaps named in a segment's index payload, whose check has been verified.
+/// Returns the gaps that a segment's index payload names. The payload's check must have been
+/// verified.
 pub fn gaps_of(payload: &[u8]) -> Vec<(u64, u64)> {
     if payload.len() < SEGMENT_FIXED_BYTES {
         return Vec::new();
@@ -130,7 +132,7 @@ pub fn gaps_of(payload: &[u8]) -> Vec<(u64, u64)> {
     gaps.map(|gap| (word(&gap[..8]), word(&gap[8..]))).collect()
 }
 
-/// The entries of a table, and the room that they take of.
+/// The entries of a table in memory, and the budget that they count against.
 struct Kept {
     entries: Vec<u8>,
     room: Room,
@@ -146,12 +148,12 @@ impl Drop for Kept {
 pub struct Table {
     path: PathBuf,
     file: Arc<dyn VfsFile>,
-    /// The packs its entries point into: one for a segment.
+    /// The packs of its entries; one for a segment.
     packs: Vec<FileId>,
     bits: u8,
     fanout: Vec<u32>,
     n: u32,
-    /// Bytes that the check covers, and where the check is.
+    /// Range of bytes that the check covers; the check follows it.
     checked: (u64, u64),
     entries_at: u64,
     merged: bool,
@@ -260,13 +262,13 @@ impl Table {
         })
     }
 
-    /// The id of the merged index file that it is, if it is one.
+    /// Returns the id of this merged index file; `None` for the table of a segment.
     pub fn index_id(&self) -> Option<FileId> {
         let name = self.path.file_stem()?.to_str()?;
         self.merged.then(|| FileId::from_hex(name))?
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub fn entries(&self) -> u32 {
         self.n
     }
@@ -279,8 +281,8 @@ impl Table {
         }
     }
 
-    /// Where `id` lies, if this table has it. A table that is asked often is kept in memory, if
-    /// there is `room`.
+    /// Returns the pack and place of `id`; `None` if this table does not have it. A table that is
+    /// used often is kept in memory if the budget `room` allows it.
     pub fn lookup(
         &self,
         id: &ObjectId,
@@ -289,7 +291,7 @@ impl Table {
         Ok(self.find(id, room)?.map(|(_, pack, place)| (pack, place)))
     }
 
-    /// The number of the entry of `id` in the table, if it has one: from 0 on, in order of id.
+    /// Returns the position of `id` in the table, counted from 0 in order of id.
     pub fn number_of(&self, id: &ObjectId, room: &Room) -> Result<Option<usize>, StoreError> {
         Ok(self.find(id, room)?.map(|(number, ..)| number))
     }
@@ -314,19 +316,19 @@ impl Table {
         self.search(&bucket, from, id)
     }
 
-    /// All entries, once the table has been asked as often as it has slots: by then as many
+    /// Returns all entries once the table has been asked as often as it has slots. By then as many
     /// bytes have been read as keeping it costs.
     fn kept_entries(&self, room: &Room) -> Result<Option<&[u8]>, StoreError> {
         if let Some(kept) = self.kept.get() {
             return Ok(Some(&kept.entries));
         }
-        // Whoever keeps nothing leaves the one chance to keep it to others.
+        // A caller that keeps nothing leaves the single attempt to others.
         if room.is_none() {
             return Ok(None);
         }
         let bytes = self.n as usize * self.stride();
         let asked = self.lookups.fetch_add(1, Ordering::Relaxed);
-        // Asked once, however many threads ask.
+        // Only one of the threads attempts it.
         if asked != 1 << self.bits || !room.take(bytes) {
             return Ok(None);
         }
@@ -338,7 +340,7 @@ impl Table {
         ))
     }
 
-    /// Looks for `id` in `entries`, of which the first has the number `from`.
+    /// Looks for `id` in `entries`, the first of which has the position `from`.
     fn search(
         &self,
         entries: &[u8],
@@ -387,7 +389,7 @@ impl Table {
         ))
     }
 
-    /// Calls `visit` for the entries whose ids lie in `range` positions, in order of id.
+    /// Calls `visit` for all entries, in order of id.
     pub fn walk(
         &self,
         visit: &mut dyn FnMut(Entry, FileId) -> Result<(), StoreError>,
@@ -399,7 +401,8 @@ impl Table {
         Ok(())
     }
 
-    /// The ids that begin with `prefix` (whole bytes, then perhaps a half), at most `limit`.
+    /// Returns the ids that begin with `prefix` (whole bytes) and then the half byte `half`, at
+    /// most `limit`.
     pub fn with_prefix(
         &self,
         prefix: &[u8],
@@ -430,7 +433,7 @@ impl Table {
         Ok(found)
     }
 
-    /// Checks every byte of the table against its check, and the order of its ids.
+    /// Compares all bytes of the table with their check, and verifies the order of its ids.
     pub fn verify(&self) -> Result<(), StoreError> {
         let damaged = |offset, why| StoreError::DamagedFile {
             path: self.path.clone(),
@@ -454,7 +457,7 @@ impl Table {
     }
 }
 
-/// Whether the check of `from..to` lies at `to`.
+/// Returns whether the check of `from..to` is at `to`.
 fn check_holds(file: &dyn VfsFile, path: &Path, from: u64, to: u64) -> Result<bool, StoreError> {
     let mut hasher = crate::hash::Check::default();
     let mut at = from;
@@ -466,14 +469,15 @@ fn check_holds(file: &dyn VfsFile, path: &Path, from: u64, to: u64) -> Result<bo
     Ok(read_exactly(file, path, to, PAYLOAD_CHECK_BYTES)? == hasher.finish())
 }
 
-/// Whether a file ends in the check of all its other bytes, as index files of any version do.
+/// Returns whether a file ends in the check of all its other bytes, as index files of any version
+/// do.
 fn ends_in_check(file: &dyn VfsFile, path: &Path) -> Result<bool, StoreError> {
     let len = file.len().at("measure", path)?;
     let end = len.saturating_sub(PAYLOAD_CHECK_BYTES as u64);
     check_holds(file, path, 0, end)
 }
 
-/// Reads a table front to back in bounded memory.
+/// Reads a table from start to end in bounded memory.
 struct TableWalk<'t> {
     table: &'t Table,
     next: u32,
@@ -510,11 +514,11 @@ impl<'t> TableWalk<'t> {
     }
 }
 
-/// Writes one merged index file over `tables`; returns the number of entries.
+/// Writes one merged index file over `tables`. Returns the number of entries and the file.
 ///
-/// Returns the file as well, locked, to be kept until it is registered. It is synced, so that
-/// whoever registers it may drop the tables it replaces from use.
-/// An id in several tables is taken from the first that does not place it where `bad` says.
+/// The file is locked, and the caller keeps it until it is registered. It is synced, so that the
+/// tables it replaces may go out of use afterwards. For an id in several tables, the first place
+/// that is not in `bad` counts.
 pub fn write_merged(
     vfs: &dyn Vfs,
     path: &Path,
@@ -529,7 +533,7 @@ pub fn write_merged(
     packs.dedup();
     let mut ids = 0usize;
     let mut counts: Vec<u32> = Vec::new();
-    // First pass: how many entries there will be, and how they spread.
+    // First pass: the number of entries and their distribution.
     let most: usize = tables.iter().map(|t| t.n as usize).sum();
     let bits = fanout_bits(most);
     counts.resize(1 << bits, 0);
@@ -554,10 +558,11 @@ pub fn write_merged(
         out.extend_from_slice(&sum.to_le_bytes());
     }
     let file = vfs.open(path, Open::CreateNew).at("create", path)?;
-    // Whoever gets the lock later knows that nobody is going to register it any more.
+    // A process that gets the lock later knows that this one no longer intends to register the
+    // file.
     let is_ours = file.try_lock().at("lock", path)? && file.is_at(path).at("find", path)?;
     if !is_ours {
-        // Between its making and the lock somebody took it for one that nobody registers.
+        // Before this process got the lock, another one treated the file as unregistered.
         return Err(StoreError::Io {
             action: "lock",
             path: path.to_owned(),
@@ -590,7 +595,7 @@ pub fn write_merged(
     Ok((n, file))
 }
 
-/// Visits the union of `tables` in order of id, sound copies rather than `bad` ones.
+/// Visits the union of `tables` in order of id, with intact copies rather than `bad` ones.
 fn merge(
     tables: &[&Table],
     bad: &BadPlaces,
@@ -644,7 +649,7 @@ fn read_fanout(
     Ok(fanout)
 }
 
-/// Reads exactly `len` bytes, or says that the file ends too soon.
+/// Reads exactly `len` bytes. Fails if the file ends too soon.
 pub(crate) fn read_exactly(
     file: &dyn VfsFile,
     path: &Path,
@@ -671,7 +676,7 @@ mod tests {
     use std::io;
     use std::sync::atomic::AtomicUsize;
 
-    /// A file in memory that counts the bytes read.
+    /// A file in memory that counts the bytes that are read.
     struct Counted(Vec<u8>, AtomicUsize);
 
     impl VfsFile for Counted {

@@ -11,25 +11,25 @@ use crate::object::ObjectType;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 
-/// What a full read of one pack brought to light.
+/// The result of reading one pack completely.
 #[derive(Debug, Default)]
 pub struct PackReport {
-    /// Objects whose bytes hash to an id that the tables know at this place.
+    /// Number of objects whose bytes hash to an id that the tables know.
     pub objects: u64,
     /// Bytes read.
     pub bytes: u64,
-    /// Damage that is not within one object: from where to where, and what is wrong.
+    /// Damage outside single objects: start, end, and what is wrong.
     pub damage: Vec<(u64, u64, &'static str)>,
-    /// Objects per intact frame.
+    /// Number of objects in each intact frame.
     frames: HashMap<u64, u16>,
-    /// Objects that no table in use places where they are, by frame and ordinal: what their bytes
-    /// are. Either these are wrong, or a merged index names another copy.
+    /// Objects that no table in use places here, by frame and number, with the id of their bytes.
+    /// Either the bytes are wrong, or a merged index names another copy.
     unplaced: BTreeMap<(u64, u16), ObjectId>,
 }
 
 /// Reads the committed part of a pack and checks every byte of it.
 ///
-/// `progress` is told the bytes read after each record, and ends the check by returning `false`.
+/// `progress` receives the bytes read after each record, and ends the check by returning `false`.
 pub fn verify_pack(
     store: &Store,
     row: &PackRow,
@@ -51,7 +51,7 @@ pub fn verify_pack(
             .push((len, row.len, "pack is shorter than its committed length"));
     }
     let end = row.len.min(len);
-    // What no record covers is damage, unless an index names it as left by a job that was cut off.
+    // Bytes outside records are damage, unless an index names them as left by an interrupted job.
     let (mut holes, mut gaps) = (Vec::new(), Vec::new());
     scan(&*file, &path, 0, end, &mut |at, found| {
         match found {
@@ -70,8 +70,8 @@ pub fn verify_pack(
                     }
                 }
                 for entry in entries.into_iter().flatten() {
-                    // A table that fails here is in the report on tables. That the id is known is not
-                    // enough: wrong bytes may be another object's right ones.
+                    // A table that fails here is in the report on tables. A known id is not enough:
+                    // wrong bytes may be the right ones of another object.
                     if !matches!(store.is_placed(&entry.id, row.id, entry.place), Ok(true)) {
                         let number = (at, entry.place.ordinal);
                         report.unplaced.insert(number, entry.id);
@@ -103,7 +103,7 @@ pub fn verify_pack(
     Ok(report)
 }
 
-/// What was read; `None` where the medium fails, which is damage of this place alone.
+/// Returns what was read; `None` if the medium fails, which is damage of this place only.
 fn if_readable<T>(read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match read {
         Err(StoreError::Io { source, .. }) if !is_refusal(&source) => Ok(None),
@@ -117,7 +117,7 @@ impl PackReport {
         place.ordinal < count && !self.unplaced.contains_key(&(place.offset, place.ordinal))
     }
 
-    /// Whether `id` is whole at a place that no table in use names.
+    /// Returns whether `id` is intact at a place that no table in use names.
     fn is_whole_copy(&self, id: &ObjectId, place: Place) -> bool {
         let found = self.unplaced.get(&(place.offset, place.ordinal));
         found == Some(id)
@@ -129,28 +129,28 @@ impl PackReport {
     }
 }
 
-/// What the reports on all packs mean for the objects.
+/// The consequences of the reports on all packs for the objects.
 #[derive(Debug, Default)]
 pub struct Damage {
-    /// Objects of which no copy is whole.
+    /// Objects without an intact copy.
     pub lost: Vec<(ObjectId, ObjectType)>,
-    /// Objects with a damaged copy and a whole one.
+    /// Objects with a damaged copy and an intact one.
     pub copies: Vec<(ObjectId, ObjectType)>,
-    /// The frames with damaged objects, now and as known before.
+    /// The frames with damaged objects, found now or known before.
     pub bad: BadPlaces,
-    /// Those of them with lost objects.
+    /// The frames among them with lost objects.
     lost_at: BadPlaces,
 }
 
 impl Damage {
-    /// Whether everything that was in this stretch of a pack is whole elsewhere.
+    /// Returns whether everything in this stretch of a pack is intact elsewhere.
     pub fn is_made_good(&self, pack: FileId, from: u64, to: u64) -> bool {
         self.bad.any_within(pack, from, to) && !self.lost_at.any_within(pack, from, to)
     }
 }
 
 impl Store {
-    /// The objects that tables place where the reports found damage.
+    /// Returns the objects that tables place where the reports found damage.
     pub fn damage(&self, reports: &HashMap<FileId, PackReport>) -> Result<Damage, StoreError> {
         let mut out = Damage::default();
         let mut damaged = HashMap::new();
@@ -161,12 +161,13 @@ impl Store {
                 out.bad.insert(pack, entry.place.offset);
             }
         })?;
-        // A place that no table names any more, because its objects were stored again.
+        // Known damaged places that no table names any more, because their objects were stored
+        // again.
         out.bad.extend_from(&self.bad_places(), |pack, at| {
             let report = reports.get(&pack);
             report.is_some_and(|report| !report.is_whole_frame(at))
         });
-        // An object with a second, whole copy can be read.
+        // An object with a second, intact copy can be read.
         let mut lost = damaged.clone();
         if !lost.is_empty() {
             self.walk_what_can_be(&mut |entry, pack| {
@@ -193,7 +194,8 @@ impl Store {
         Ok(out)
     }
 
-    /// Takes from `lost` what is whole where no table in use names it, and reading finds it.
+    /// Removes objects from `lost` that are intact at a place that no table in use names. Reading
+    /// finds them there.
     fn find_hidden(
         &self,
         reports: &HashMap<FileId, PackReport>,
@@ -216,7 +218,7 @@ impl Store {
         Ok(())
     }
 
-    /// Notes damaged places that no table in use names: copies of what is named elsewhere.
+    /// Adds damaged places that no table in use names: copies of objects that are named elsewhere.
     fn find_hidden_damage(
         &self,
         reports: &HashMap<FileId, PackReport>,
@@ -243,7 +245,7 @@ impl Store {
         })
     }
 
-    /// Visits the entries of all tables; what a damaged table hides is in the report on tables.
+    /// Visits the entries of all tables. What a damaged table hides is in the report on tables.
     fn walk_what_can_be(&self, visit: &mut dyn FnMut(Entry, FileId)) -> Result<(), StoreError> {
         for table in super::read(&self.tables).iter() {
             let walked = table.walk(&mut |entry, pack| {
@@ -260,7 +262,7 @@ impl Store {
 }
 
 impl Store {
-    /// Calls `visit` with raw and stored payload bytes of each frame in the data packs.
+    /// Calls `visit` with the decoded and the stored payload bytes of each frame in the data packs.
     pub fn for_each_frame(&self, visit: &mut dyn FnMut(u64, u64)) -> Result<(), StoreError> {
         for row in self
             .packs()

@@ -1,7 +1,8 @@
-//! Writing: objects go into packs, segment by segment, and become durable before anyone names them.
+//! Writing: objects go into packs, segment by segment, and become durable before anything names
+//! them.
 //!
-//! A [`StoreWriter`] belongs to one job. Many threads may feed it. It owns a data pack and a meta
-//! pack under their file locks until the job is published, so two jobs never write one file.
+//! A [`StoreWriter`] belongs to one job, and many threads may feed it. It holds a data pack and a
+//! meta pack under their file locks until the job is published. So two jobs never write one file.
 
 use super::checked::CheckedRecord;
 use super::error::{IoContext, StoreError};
@@ -21,16 +22,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 /// Written bytes after which the system is asked to start writing to the medium, so that the final
-/// sync finds little left to do.
+/// sync has little left to do.
 const WRITEBACK_BYTES: u64 = 8 << 20;
-/// Objects after which a segment is closed: less than half of what the format allows, for all of
-/// them, and the ids of those claimed, are in memory until then. So many fill a hash table; a few
-/// more would double it.
+/// Number of objects at which a segment is closed: less than half of the format's limit. Until then
+/// all of them, and the claimed ids, are in memory. This number fills a hash table; a few more
+/// would double its size.
 const SEGMENT_ENTRIES: usize = MAX_SEGMENT_ENTRIES / 16 * 7;
-/// Shards of the set of claimed ids: more than the threads that ask.
+/// Shards of the set of claimed ids: more than there are threads that ask.
 const SHARDS: usize = 64;
 
-/// Locks a mutex; a panic in another thread has already ended the job, so poison is not news.
+/// Locks a mutex. It ignores poisoning, because a panic in another thread has already ended the
+/// job.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex
         .lock()
@@ -42,22 +44,22 @@ pub(super) struct OpenPack {
     id: FileId,
     path: PathBuf,
     file: Arc<dyn VfsFile>,
-    /// Where the next record goes.
+    /// Offset of the next record.
     offset: u64,
-    /// The catalogue does not have it yet.
+    /// Whether the catalogue does not list it yet.
     is_unlisted: bool,
-    /// Up to where writing to the medium was asked for.
+    /// Offset up to which the system was asked to write to the medium.
     writeback: u64,
     segment_start: u64,
     previous_end: u64,
-    /// Stretches of a torn tail that hold nothing usable, named in the segment's index.
+    /// Stretches of a torn tail without usable records. The segment's index names them.
     pub(super) gaps: Vec<(u64, u64)>,
     /// Objects in the open segment.
     pub(super) entries: Vec<Entry>,
 }
 
 impl OpenPack {
-    /// A pack that is continued at `offset`, with no entries yet.
+    /// Returns a pack that is continued at `offset`, without entries.
     pub(super) fn resume(
         id: FileId,
         path: PathBuf,
@@ -81,7 +83,7 @@ impl OpenPack {
         }
     }
 
-    /// Makes room for more entries, and not for more than a segment has.
+    /// Reserves memory for more entries, but not for more than a segment has.
     fn make_room_for(&mut self, more: usize) {
         let need = self.entries.len() + more;
         if need > self.entries.capacity() {
@@ -90,8 +92,8 @@ impl OpenPack {
         }
     }
 
-    /// Ends the open segment with its index and trailer, and returns it with its entries; `None`
-    /// when it holds nothing.
+    /// Ends the open segment with its index and trailer. Returns the segment with its entries;
+    /// `None` if it is empty.
     pub(super) fn write_segment(
         &mut self,
         kind: PackKind,
@@ -139,25 +141,26 @@ impl OpenPack {
     }
 }
 
-/// One kind's pack, with everything sealed so far.
+/// The pack of one kind, with everything sealed so far.
 struct Lane {
     kind: PackKind,
     state: Mutex<LaneState>,
-    /// Held for reading while a record is being written, for writing while a segment is closed.
+    /// Locked for reading while a record is written, and for writing while a segment is closed.
     in_flight: RwLock<()>,
 }
 
 struct Touched {
     path: PathBuf,
     file: Arc<dyn VfsFile>,
-    /// The catalogue does not have it.
+    /// Whether the catalogue does not list it.
     is_unlisted: bool,
 }
 
 #[derive(Default)]
 struct LaneState {
     pack: Option<OpenPack>,
-    /// Packs written to, kept open so that their locks last until the job is published.
+    /// Packs that were written to. They stay open, so that their locks last until the job is
+    /// published.
     touched: Vec<Touched>,
     created: bool,
     segments: Vec<SegmentRow>,
@@ -165,7 +168,8 @@ struct LaneState {
 
 impl LaneState {
     fn take(&mut self, pack: OpenPack) {
-        // Also one that was there: its maker was perhaps killed before its name was durable.
+        // Also for an existing pack: the process that created it may have been killed before its
+        // name was durable.
         self.created |= pack.is_unlisted;
         self.touched.push(Touched {
             path: pack.path.clone(),
@@ -176,11 +180,12 @@ impl LaneState {
     }
 }
 
-/// What a finished job leaves to be published: durable segments, and the locks on their packs.
+/// The result of a finished job before it is published: durable segments, and the locks on their
+/// packs.
 pub struct Sealed {
     /// New segments, in the order of their packs.
     pub segments: Vec<SegmentRow>,
-    /// Packs of earlier jobs whose objects this job relies on.
+    /// Packs of earlier jobs on whose objects this job relies.
     pub relied: Vec<FileId>,
     /// Bytes appended to packs.
     pub stored_bytes: u64,
@@ -190,10 +195,10 @@ pub struct Sealed {
 }
 
 impl Sealed {
-    /// What two writers of one job left, to be published together.
+    /// Joins the results of two writers of one job, to be published together.
     pub fn join(mut self, later: Sealed) -> Sealed {
         self.segments.extend(later.segments);
-        // What the later one found of the earlier one is new, not relied on.
+        // Objects that the second writer found in segments of the first are new, not relied on.
         let own: HashSet<FileId> = self.segments.iter().map(|row| row.pack).collect();
         let relied = later.relied.into_iter().filter(|id| !own.contains(id));
         self.relied.extend(relied);
@@ -204,17 +209,17 @@ impl Sealed {
     }
 }
 
-/// Takes the objects of one job.
+/// Stores the objects of one job.
 pub struct StoreWriter<'s> {
     store: &'s Store,
-    /// The only objects to be taken, where there is a choice.
+    /// The only objects to store, if the job is limited to some.
     only: Option<HashSet<ObjectId>>,
-    /// Packs that will go.
+    /// Packs that will be removed.
     leaving: HashSet<FileId>,
     lanes: [Lane; 2],
     claimed: Vec<Mutex<HashSet<ObjectId>>>,
-    /// Tables of the job's own closed segments. Nobody else may rely on them before the job is
-    /// published: it may still fail, and then their packs' bytes may be lost.
+    /// Tables of the job's own closed segments. No other job may rely on them before this one is
+    /// published: it may still fail, and then the bytes in their packs may be lost.
     closed: RwLock<Vec<Arc<Table>>>,
     relied: Mutex<HashSet<FileId>>,
     stored_bytes: AtomicU64,
@@ -222,9 +227,11 @@ pub struct StoreWriter<'s> {
 }
 
 impl<'s> StoreWriter<'s> {
-    /// Begins a job. Existing packs are taken up at once, so that what a job that was cut off left
-    /// in them is known before the first object is claimed. None of `leaving` is: nothing is written
-    /// to packs that will go, and what only they have is taken.
+    /// Begins a job.
+    ///
+    /// It takes over existing packs at once, so that it knows the objects that an interrupted job
+    /// left in them before it claims its first object. It takes none of `leaving`: it writes
+    /// nothing to packs that will be removed, and it stores again what only they have.
     pub(super) fn new(
         store: &'s Store,
         only: Option<HashSet<ObjectId>>,
@@ -255,7 +262,7 @@ impl<'s> StoreWriter<'s> {
         Ok(writer)
     }
 
-    /// A further writer of the job that `first` is of.
+    /// Returns a second writer of the job of `first`.
     pub(super) fn after(store: &'s Store, first: &Sealed) -> Result<StoreWriter<'s>, StoreError> {
         let writer = StoreWriter::new(store, None, HashSet::new())?;
         super::write(&writer.closed).extend(first.tables.iter().cloned());
@@ -266,8 +273,10 @@ impl<'s> StoreWriter<'s> {
         &self.claimed[usize::from(id.as_bytes()[31]) % SHARDS]
     }
 
-    /// Whether the caller must write `id`: true for exactly one caller, and only when the store does
-    /// not have it yet, or has it damaged and knows.
+    /// Returns whether the caller must write `id`.
+    ///
+    /// This is true for exactly one caller, and only if the store does not have the object, or has
+    /// it only at a place known to be damaged.
     pub fn claim(&self, id: &ObjectId) -> Result<bool, StoreError> {
         if self.only.as_ref().is_some_and(|only| !only.contains(id)) {
             return Ok(false);
@@ -288,8 +297,8 @@ impl<'s> StoreWriter<'s> {
         Ok(shard.insert(*id))
     }
 
-    /// A pack that has `id` already. A job that moves objects out of packs that go reads it there:
-    /// the copy that goes may be the last whole one.
+    /// Returns a pack that already has `id`. If the job moves objects out of packs that will be
+    /// removed, it reads the object there first: the copy to be removed may be the last intact one.
     fn reliable_pack_of(&self, id: &ObjectId) -> Result<Option<FileId>, StoreError> {
         while let Some((pack, place)) = self.store.sound_place_of(id, &self.leaving)? {
             if self.leaving.is_empty() || self.store.is_whole_at(id, pack, place) {
@@ -300,12 +309,12 @@ impl<'s> StoreWriter<'s> {
         Ok(None)
     }
 
-    /// Notes that the job relies on objects of `pack` without having asked for them one by one.
+    /// Records that the job relies on objects of `pack` that it did not claim one by one.
     pub fn rely_on(&self, pack: FileId) {
         lock(&self.relied).insert(pack);
     }
 
-    /// Bytes appended to packs so far.
+    /// Returns the bytes appended to packs so far.
     pub fn stored_bytes(&self) -> u64 {
         self.stored_bytes.load(Ordering::Relaxed)
     }
@@ -323,7 +332,7 @@ impl<'s> StoreWriter<'s> {
         self.append_and_tell(kind, &frame, None)
     }
 
-    /// Appends a record as it is, and gives it to whoever follows the store.
+    /// Appends a record as it is, and passes it on to the stores that follow this one.
     pub(super) fn append_checked(&self, record: CheckedRecord) -> Result<(), StoreError> {
         let record = Arc::new(record);
         self.append_and_tell(record.kind(), &record.frame(), Some(record.clone()))
@@ -359,7 +368,7 @@ impl<'s> StoreWriter<'s> {
             pack.offset += len;
             pack.make_room_for(frame.objects.len());
             pack.entries.extend(entries_at(frame, at));
-            // Everything before this record has been handed to the system or soon will be.
+            // Everything before this record has been written or soon will be.
             let writeback = (at - pack.writeback >= WRITEBACK_BYTES).then(|| {
                 let from = std::mem::replace(&mut pack.writeback, at);
                 (from, at - from)
@@ -382,7 +391,7 @@ impl<'s> StoreWriter<'s> {
         Ok(())
     }
 
-    /// Closes the segment or moves to another pack when `more` objects would not fit.
+    /// Closes the segment, or moves to another pack, if `more` objects do not fit.
     fn make_room(&self, lane: &Lane, more: usize) -> Result<(), StoreError> {
         let full = |state: &LaneState| {
             state.pack.as_ref().is_some_and(|p| {
@@ -432,7 +441,7 @@ impl<'s> StoreWriter<'s> {
             if file.try_lock().at("lock", &path)? {
                 break (id, path, file);
             }
-            // Another job took it for one that was left behind, and has it now.
+            // Another job took it for an abandoned pack and has locked it.
         };
         self.begin_pack(kind, id, path, file)
     }
@@ -453,8 +462,8 @@ impl<'s> StoreWriter<'s> {
         Ok(pack)
     }
 
-    /// A pack of this kind that a job has made which ended before it could publish. Without this,
-    /// each of many first commits that are killed would leave its own.
+    /// Returns an unlisted pack of this kind whose job ended before it could publish. Without this,
+    /// each of many killed first commits would leave a pack of its own.
     fn adopt_pack(
         &self,
         kind: PackKind,
@@ -476,15 +485,15 @@ impl<'s> StoreWriter<'s> {
             let Ok(file) = self.store.vfs().open(&path, Open::Append) else {
                 continue;
             };
-            // Whoever publishes or removes it has the lock until then, so what is found now stays
-            // true. Names are never used again.
+            // A process that publishes or removes the pack holds its lock until then, so the answer
+            // stays true. Names are never used again.
             if !file.try_lock().at("lock", &path)?
                 || self.store.fresh_row(id)?.is_some()
                 || self.store.vfs().open(&path, Open::Read).is_err()
             {
                 continue;
             }
-            // Its maker ended before it had written the header.
+            // Its job ended before it had written the header.
             if file.len().at("measure", &path)? < PACK_HEADER_BYTES {
                 return self.begin_pack(kind, id, path, file).map(Some);
             }
@@ -506,7 +515,7 @@ impl<'s> StoreWriter<'s> {
         Ok(None)
     }
 
-    /// A pack of this kind that has room and that nobody else is writing to.
+    /// Returns a pack of this kind that has room and that no other job is writing to.
     fn resume_pack(
         &self,
         kind: PackKind,
@@ -525,14 +534,15 @@ impl<'s> StoreWriter<'s> {
             if !file.try_lock().at("lock", &path)? {
                 continue;
             }
-            // Only now is its committed length certain: whoever had the lock has published.
+            // Its committed length is certain only now: the previous holder of the lock has
+            // published.
             let Some(row) = self.store.fresh_row(id)? else {
                 continue;
             };
             if row.poisoned || row.len > PACK_FULL_BYTES {
                 continue;
             }
-            // Cut short: damage, which `verify` reports. Nothing is built on it.
+            // A shortened pack is damage, which `verify` reports. Nothing is appended to it.
             if file.len().at("measure", &path)? < row.len {
                 continue;
             }
@@ -544,8 +554,10 @@ impl<'s> StoreWriter<'s> {
         self.adopt_pack(kind, state)
     }
 
-    /// Continues a pack after its committed segments. Intact frames of a torn tail (of a job that
-    /// was cut off) join the new segment, so the same job run again need not write them again.
+    /// Continues a pack after its committed segments.
+    ///
+    /// Intact frames of a torn tail, left by an interrupted job, join the new segment. So the same
+    /// job need not write them again.
     fn resume_at(
         &self,
         row: PackRow,
@@ -601,8 +613,9 @@ impl<'s> StoreWriter<'s> {
         };
         self.stored_bytes
             .fetch_add(pack.offset - before, Ordering::Relaxed);
-        // The segment's own table answers for these ids from now on; the set stays small.
-        // Through a file of its own: the one that is written to has the lock, and goes with the job.
+        // From now on the segment's own table knows these ids, so the set stays small. The table
+        // gets a file handle of its own: the one for writing holds the lock and is closed with the
+        // job.
         let file = self.store.pack_file(row.pack)?;
         let table = Table::open_segment(&pack.path, file, row.pack, row.end)?;
         let table = Arc::new(table);
@@ -637,11 +650,11 @@ impl<'s> StoreWriter<'s> {
                     file,
                     is_unlisted,
                 } = touched;
-                // A failed sync says nothing about which bytes were lost: it is never tried again,
-                // and the pack takes no more.
+                // A failed sync does not show which bytes were lost. It is never tried again, and
+                // nothing more is written to the pack.
                 if let Err(source) = file.sync() {
                     if is_unlisted {
-                        // Nobody knows it, and the next job must not take it up.
+                        // No catalogue lists it, and the next job must not take it over.
                         let _ = self.store.vfs().remove(&path);
                     }
                     return Err(StoreError::SyncFailed { path, source });
@@ -667,7 +680,7 @@ impl<'s> StoreWriter<'s> {
     }
 }
 
-/// The objects of a frame that lies at `offset`.
+/// Returns the entries of a frame at `offset`.
 fn entries_at<'f>(
     frame: &'f EncodedFrame<'_>,
     offset: u64,
@@ -686,9 +699,10 @@ fn entries_at<'f>(
         })
 }
 
-/// Where a pack of `len` bytes can be continued, given its stretches without intact records.
+/// Returns the offset at which a pack of `len` bytes can be continued. `gaps` are its stretches
+/// without intact records.
 ///
-/// Records that a crash cut off get the room they claim, as gaps.
+/// Records that a crash cut short keep their full length, as gaps.
 pub(super) fn after_cut_records(
     file: &dyn VfsFile,
     path: &Path,
