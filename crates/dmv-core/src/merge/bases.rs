@@ -1,4 +1,4 @@
-//! Merging two commits: what they have in common, made one tree where it is several.
+//! Merging two commits: finding their common ancestors, and making one base tree of several.
 
 use super::{MergeError, Merged, Trees, merge_trees};
 use crate::hash::ObjectId;
@@ -12,10 +12,10 @@ use std::sync::atomic::AtomicBool;
 
 /// Merges the trees of two commits.
 ///
-/// With several merge bases, these are merged first, oldest questions first, and their conflicts
-/// stay conflicts: what the sides have agreed on since cancels. With none, everything was added by
-/// both. At most `MAX_MERGE_BASES` bases at a time are considered, and bases of bases as far back as
-/// `MAX_BASE_DEPTH`: behind that the first of them is the base.
+/// If there are several merge bases, these are merged first, the oldest ones first. Their conflicts
+/// stay conflicts: those that both sides have settled since cancel. Without a merge base both sides
+/// added everything. At most `MAX_MERGE_BASES` bases at a time are considered, and bases of bases
+/// down to a depth of `MAX_BASE_DEPTH`; beyond that the first of them is the base.
 pub fn merge_commits(
     reader: &dyn ObjectRead,
     writer: &mut dyn ObjectWrite,
@@ -44,14 +44,14 @@ pub fn merge_commits(
     merge_trees(&both, writer, trees(Some(base)), cancel)
 }
 
-/// Commits whose merge is looked for, as far as it has got.
+/// Commits to be merged, with the progress so far.
 struct Task {
     all: Vec<ObjectId>,
-    /// The first so many are merged into this tree.
+    /// How many of the commits are merged, and the resulting tree.
     merged: (usize, ObjectId),
 }
 
-/// The tree that several commits make together, as if they had been merged one after the other.
+/// Returns the tree that results when several commits are merged one after the other.
 fn virtual_base(
     both: &Both<'_>,
     writer: &mut dyn ObjectWrite,
@@ -64,8 +64,8 @@ fn virtual_base(
         let merged = (1, load_commit(both, &all[0])?.tree);
         Ok(Task { all, merged })
     };
-    // Each task waits for the one above it. Bases are older than what they are bases of, so
-    // there is an end.
+    // Each task waits for the one above it. Bases are older than the commits they are bases of, so
+    // the loop ends.
     let mut stack = vec![begin(bases)?];
     loop {
         let depth = stack.len();
@@ -107,7 +107,7 @@ fn virtual_base(
     }
 }
 
-/// The best common ancestors of `next` and the merge of `merged`.
+/// Returns the merge bases of `next` and the merge of `merged`.
 fn common(
     reader: &dyn ObjectRead,
     merged: &[ObjectId],
@@ -120,7 +120,7 @@ fn common(
     best_of(reader, &all)
 }
 
-/// Reads what was just made, and everything else.
+/// Reads the objects that were just made, and all others.
 struct Both<'a> {
     made: &'a MemObjects,
     reader: &'a dyn ObjectRead,
@@ -135,7 +135,8 @@ impl ObjectRead for Both<'_> {
     }
 }
 
-/// Keeps objects to be read again at once; the writer gets them too, for a conflict may name them.
+/// Keeps objects so that they can be read at once. The writer also gets them, because a conflict
+/// may name them.
 struct Tee<'a> {
     made: &'a MemObjects,
     writer: &'a mut dyn ObjectWrite,

@@ -1,4 +1,4 @@
-//! Content of files: read in full where it is short, and written.
+//! The content of files: reading it if it is short, and writing it.
 
 use crate::chunker::Cutter;
 use crate::limits::MAX_MERGE_TEXT_BYTES;
@@ -7,12 +7,12 @@ use crate::object::list::{Blob, BlobChunks, ListBuilder};
 use crate::object::root::{Lack, Root, has_blob};
 use crate::object::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
 
-/// Whether content can be merged by lines: it holds no NUL.
+/// Returns whether content can be merged by lines: whether it has no NUL byte.
 pub fn is_text(content: &[u8]) -> bool {
     !content.contains(&0)
 }
 
-/// The blob of a file's term.
+/// Returns the blob of a file's term.
 pub(super) fn blob_of(term: &Term) -> Blob {
     Blob {
         id: term.id,
@@ -21,8 +21,8 @@ pub(super) fn blob_of(term: &Term) -> Blob {
     }
 }
 
-/// A blob's bytes. `None` when it is longer than `MAX_MERGE_TEXT_BYTES`, or when a part of it is not
-/// here. What is read is added to `count`.
+/// Returns a blob's bytes; `None` if it is longer than `MAX_MERGE_TEXT_BYTES`, or if a part of it
+/// is absent. Adds the bytes read to `count`.
 pub(super) fn read_short(
     reader: &dyn ObjectRead,
     blob: Blob,
@@ -41,7 +41,7 @@ pub(super) fn read_short(
             return Ok(None);
         };
         *count += bytes.len() as u64;
-        // What is stored may be longer than what names it says; the limit holds for it, too.
+        // The stored content may be longer than its entry says. The limit applies to it, too.
         if (out.len() + bytes.len()) as u64 > MAX_MERGE_TEXT_BYTES {
             return Ok(None);
         }
@@ -50,13 +50,13 @@ pub(super) fn read_short(
     Ok(Some(out))
 }
 
-/// The content of a file's term, if it is all here and a text that can be merged.
+/// Returns the content of a file's term, if it is completely stored and a text that can be merged.
 pub fn read_text(reader: &dyn ObjectRead, term: &Term) -> Result<Option<Vec<u8>>, ObjectError> {
     read_counted(reader, term, &mut 0)
 }
 
-/// What is not here of versions of the file at `path`, of which one could not be read as a text. If
-/// any is too long, bringing the others would change nothing.
+/// Returns what is absent of the versions of the file at `path`, of which one could not be read as
+/// a text. If any version is too long, fetching the others would not help.
 pub fn unread(
     reader: &dyn ObjectRead,
     path: &[u8],
@@ -75,7 +75,7 @@ pub fn unread(
     Ok(lacks)
 }
 
-/// [`read_text`], adding what is read to `count`.
+/// Like [`read_text`], and adds the bytes read to `count`.
 pub(super) fn read_counted(
     reader: &dyn ObjectRead,
     term: &Term,
@@ -84,7 +84,7 @@ pub(super) fn read_counted(
     Ok(read_short(reader, blob_of(term), count)?.filter(|bytes| is_text(bytes)))
 }
 
-/// Cuts `content` and hands its chunks and lists on.
+/// Cuts `content` and writes its chunks and lists.
 pub fn write_blob(content: &[u8], writer: &mut dyn ObjectWrite) -> Result<Blob, ObjectError> {
     let cutter = Cutter::new();
     let mut list = ListBuilder::new();

@@ -1,4 +1,4 @@
-//! A tree with some of its entries replaced.
+//! Writing a tree with some of its entries replaced.
 
 use crate::hash::ObjectId;
 use crate::object::name::{RepoPath, SafeName};
@@ -7,13 +7,13 @@ use crate::object::{ObjectError, ObjectRead, ObjectWrite};
 use std::collections::BTreeMap;
 use std::iter::Peekable;
 
-/// What stands at some paths from now on: an entry, or nothing. An entry's own name does not count.
+/// The new entry at each path, or `None` for no entry. The name inside an entry is ignored.
 pub type Edits = BTreeMap<RepoPath, Option<TreeEntry>>;
 
-/// Writes `root` with `edits` applied. Directories that no edit is in keep their ids unread.
+/// Writes `root` with `edits` applied. Directories without edits keep their ids and are not read.
 ///
-/// A directory that an edit needs is made, also in place of a file; one that the edits leave empty
-/// stays. Of two edits one above the other, the upper one counts.
+/// A directory that an edit needs is created, even in place of a file. A directory that the edits
+/// empty stays. If one edit is above another, the upper one counts.
 pub fn edit_tree(
     reader: &dyn ObjectRead,
     writer: &mut dyn ObjectWrite,
@@ -73,13 +73,13 @@ pub fn edit_tree(
     }
 }
 
-/// A directory being written anew.
+/// A directory that is being rewritten.
 struct Open<'r> {
     path: RepoPath,
     /// Name and attributes of its entry; none for the root.
     entry: Option<(SafeName, Option<Box<[u8]>>)>,
     old: Option<Peekable<TreeIter<'r>>>,
-    /// The last name that came out.
+    /// The last name that was returned.
     last: Option<SafeName>,
     builder: TreeBuilder,
     pushed: u64,
@@ -102,7 +102,7 @@ impl<'r> Open<'r> {
         }
     }
 
-    /// The next name that is here or that an edit brings, with what is here.
+    /// Returns the next name that the directory has or an edit adds, with the directory's entry.
     fn next(
         &mut self,
         edits: &Edits,
@@ -129,7 +129,7 @@ impl<'r> Open<'r> {
         Ok(found)
     }
 
-    /// The first name behind the last one that an edit is at or under.
+    /// Returns the first name after the last one that is in the path of an edit.
     fn next_edited(&self, edits: &Edits) -> Result<Option<SafeName>, ObjectError> {
         let depth = self.path.depth();
         let from = match &self.last {

@@ -1,12 +1,12 @@
 //! Three-way merge of trees, with conflicts as data.
 //!
-//! [`merge_commits`] brings two histories together, [`merge_trees`] does the same for three given
-//! trees. A merge always completes: what it cannot decide becomes a conflict entry that keeps every
-//! side by id. The walk enters only directories that both sides changed, and reads content only of
-//! files that both sides changed; nothing recurses. Objects are read and written through traits:
-//! where they lie, and what a worktree makes of a conflict, is not known here.
+//! [`merge_commits`] merges two histories, [`merge_trees`] merges three given trees. A merge always
+//! completes: what it cannot decide becomes a conflict entry that stores every side by id. The walk
+//! enters only directories that both sides changed, and reads only files that both sides changed.
+//! Nothing recurses.
 //!
-//! Why it decides as it does: docs/decisions.md.
+//! The room reads and writes objects through traits. It knows neither their place nor how a
+//! worktree shows a conflict. `repo` uses it. The reasons for its decisions: docs/decisions.md.
 
 mod bases;
 mod content;
@@ -34,10 +34,10 @@ use rename::Moves;
 use std::sync::atomic::AtomicBool;
 use walk::Walk;
 
-/// The three states of a merge; without a base everything was made by both sides.
+/// The three states of a merge. Without a base, both sides added everything.
 #[derive(Clone, Copy, Debug)]
 pub struct Trees {
-    /// What both sides started from.
+    /// The tree that both sides started from.
     pub base: Option<ObjectId>,
     /// The side that is merged into.
     pub ours: ObjectId,
@@ -48,43 +48,43 @@ pub struct Trees {
 /// A conflict that a merge made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewConflict {
-    /// Where its entry is.
+    /// The path of its entry.
     pub path: RepoPath,
     /// The conflict object.
     pub id: ObjectId,
-    /// What it holds.
+    /// The content of the conflict object.
     pub conflict: Conflict,
 }
 
 /// A file or directory that one side has moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// Where the base has it.
+    /// Its path in the base.
     pub from: RepoPath,
-    /// Where that side has it.
+    /// Its path on that side.
     pub to: RepoPath,
 }
 
-/// What a merge made.
+/// The result of a merge.
 #[derive(Clone, Debug)]
 pub struct Merged {
-    /// The tree, with all its objects handed to the writer.
+    /// The tree, with all its objects passed to the writer.
     pub tree: TreeSummary,
-    /// Conflicts that were decided on here, in path order. Those that came with a side's unchanged
-    /// directories are not among them.
+    /// Conflicts that this merge made, in path order. Conflicts in unchanged directories of a side
+    /// are not included.
     pub conflicts: Vec<NewConflict>,
-    /// Moves of one side that the other side's changes were carried along.
+    /// Moves on one side to which the changes of the other side were applied.
     pub moves: Vec<Moved>,
-    /// Whether there was too much to look for moves among all of it.
+    /// Whether a limit kept some files from the search for moves.
     pub moves_skipped: bool,
-    /// Where texts are in conflict that differ too much to tell all changes apart.
+    /// Conflicts of texts that differ too much to separate all changes.
     pub coarse: Vec<RepoPath>,
     /// Bytes of file content read.
     pub content_bytes: u64,
 }
 
 impl Merged {
-    /// A tree that came about without a merge.
+    /// Returns the result for a tree that needed no merge.
     pub fn of_tree(tree: TreeSummary) -> Merged {
         Merged {
             tree,
@@ -97,22 +97,22 @@ impl Merged {
     }
 }
 
-/// Why a merge could not be made.
+/// Why a merge failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
-    /// An object could not be read or kept.
+    /// An object could not be read or stored.
     #[error(transparent)]
     Object(#[from] ObjectError),
-    /// The caller wanted it.
+    /// The caller cancelled the merge.
     #[error("cancelled")]
     Cancelled,
-    /// What both sides changed is not all here, so nothing was decided.
+    /// Content that both sides changed is partly absent, so nothing was decided.
     #[error("what both sides changed is not all here")]
     Lacking(Vec<Lack>),
-    /// A conflict would have more sides than its format holds.
+    /// A conflict would have more sides than its format allows.
     #[error("too many unresolved sides meet at '{path}'")]
     TooManySides {
-        /// Where.
+        /// The path of the conflict.
         path: RepoPath,
     },
 }
@@ -125,7 +125,7 @@ impl From<Cancelled> for MergeError {
 
 /// Merges three trees.
 ///
-/// Objects are put into `writer`; they need not be readable through `reader` before the end.
+/// Objects are put into `writer`. They need not be readable through `reader` before the end.
 pub fn merge_trees(
     reader: &dyn ObjectRead,
     writer: &mut dyn ObjectWrite,
@@ -137,13 +137,13 @@ pub fn merge_trees(
     if plain.sources.iter().all(Vec::is_empty) {
         return Ok(plain.merged);
     }
-    // Something was deleted on one side and changed on the other. Perhaps it was only moved.
+    // One side deleted something that the other changed. It may only have been moved.
     let found = rename::find(reader, trees, &plain.sources, cancel)?;
     let mut best = plain.merged;
     if !found.moves.is_empty() {
         let moved = Walk::new(reader, writer, &found.moves, trees, cancel).run()?;
         let first_bytes = best.content_bytes;
-        // A move into a place that turned out to be in conflict itself cannot be followed.
+        // A move to a path that is itself in conflict cannot be followed.
         if moved.followed == found.moves.len() {
             best = moved.merged;
             best.moves = found.moves.listed();

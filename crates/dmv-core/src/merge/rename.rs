@@ -1,9 +1,9 @@
 //! Files and directories that one side moved and the other changed.
 //!
-//! Only what one side deleted and the other changed is looked for, and only among what the first
-//! side added. A directory is found by its id, a file as `diff::rename` does. All else that the side
-//! deleted is asked first whether it went where it seems to have gone: of several equal files, each
-//! goes to its own place.
+//! The search covers only what one side deleted and the other changed, and looks only among what
+//! the first side added. A directory is found by its id, a file as in `diff::rename`. Everything
+//! else that the side deleted is paired first with its likely new place. So each of several equal
+//! files goes to its own place.
 
 mod dirs;
 
@@ -22,14 +22,14 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What one side deleted and the other changed.
+/// A path that one side deleted and the other changed.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     pub path: RepoPath,
     pub base: TreeEntry,
 }
 
-/// Moves of either side, by where they lead.
+/// The moves of both sides, by their destination.
 #[derive(Debug, Default)]
 pub(super) struct Moves {
     to: BTreeMap<RepoPath, (RepoPath, usize)>,
@@ -47,7 +47,7 @@ impl Moves {
         self.to.len()
     }
 
-    /// Whether a move begins or ends below `path`.
+    /// Returns whether a move begins or ends below `path`.
     pub fn has_below(&self, path: &RepoPath) -> bool {
         if self.is_empty() {
             return false;
@@ -58,18 +58,18 @@ impl Moves {
             .is_some_and(|touched| touched.starts_with(path))
     }
 
-    /// Whether something was moved away from `path`.
+    /// Returns whether something was moved away from `path`.
     pub fn is_source(&self, path: &RepoPath) -> bool {
         self.from.contains_key(path)
     }
 
-    /// Whether it is what has this kind: a directory, or a file.
+    /// Returns whether the entry of this kind (a directory, or a file) was moved away from `path`.
     pub fn moves_away(&self, path: &RepoPath, kind: Kind) -> bool {
         let moved = self.from.get(path);
         moved.is_some_and(|moved| (*moved == Kind::Directory) == (kind == Kind::Directory))
     }
 
-    /// Where what is at `path` was before, and which side (0 is ours) moved it.
+    /// Returns the former path of the entry at `path`, and the side that moved it: 0 for ours.
     pub fn to(&self, path: &RepoPath) -> Option<(&RepoPath, usize)> {
         self.to.get(path).map(|(from, side)| (from, *side))
     }
@@ -90,16 +90,16 @@ impl Moves {
     }
 }
 
-/// What was found.
+/// The result of the search.
 #[derive(Default)]
 pub(super) struct Found {
     pub moves: Moves,
-    /// There was too much to look at all of it.
+    /// Whether a limit kept some files from being compared.
     pub skipped: bool,
     pub content_bytes: u64,
 }
 
-/// Looks for what `sources` became on the side that deleted them: ours first, then theirs.
+/// Looks for what `sources` became on the side that deleted them: first ours, then theirs.
 pub(super) fn find(
     reader: &dyn ObjectRead,
     trees: Trees,
@@ -140,7 +140,7 @@ pub(super) fn find(
     Ok(found)
 }
 
-/// A file.
+/// A file with its path.
 struct Listed {
     path: RepoPath,
     entry: TreeEntry,
@@ -152,9 +152,9 @@ struct Search<'a> {
     tree: ObjectId,
     other: ObjectId,
     cancel: &'a AtomicBool,
-    /// Paths of what is looked for.
+    /// Paths of the sources.
     wanted: HashSet<&'a RepoPath>,
-    /// Directories and files that the side deleted, and that it added.
+    /// Directories and files that the side deleted, and those that it added.
     gone_dirs: Vec<Dir>,
     new_dirs: Vec<Dir>,
     gone: Vec<Listed>,
@@ -163,10 +163,10 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Lists what came and went.
+    /// Lists what was removed and added.
     fn walk(&mut self) -> Result<(), MergeError> {
         let (base, tree) = (self.base, self.tree);
-        // Never `Break`: what is too much is passed over.
+        // The result is never `Break`: paths beyond the limit are ignored.
         let _ = diff_trees(self.reader, base, Some(tree), self)?;
         Ok(())
     }
@@ -203,7 +203,7 @@ impl Search<'_> {
         })
     }
 
-    /// Pairs files of the same content, then those that share at least half of it.
+    /// Pairs files of equal content, then those that share at least half of it.
     fn find_files(&self, found: &mut Found, side: usize) -> Result<(), MergeError> {
         let of_gone = |file| candidate(file, !self.wanted.contains(&file.path));
         let gone: Vec<_> = self.gone.iter().map(of_gone).collect();
@@ -224,7 +224,8 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Whether nothing of the other side is where a move leads that is to be followed.
+    /// Returns whether the path that a move leads to is free on the other side. This matters only
+    /// for moves that are to be followed.
     fn may_go(&self, from: &RepoPath, to: &RepoPath) -> Result<bool, ObjectError> {
         Ok(!self.wanted.contains(from) || lookup_path(self.reader, &self.other, to)?.is_none())
     }
@@ -236,7 +237,7 @@ impl Search<'_> {
         }
     }
 
-    /// Whether a list takes a further path; what is looked for is always taken.
+    /// Returns whether a list accepts a further path. Sources are always accepted.
     fn has_room(&mut self, len: usize, path: &RepoPath) -> bool {
         let has_room = len < MAX_RENAME_PATHS || self.wanted.contains(path);
         self.is_limited |= !has_room;
@@ -308,7 +309,7 @@ fn candidate(file: &Listed, equal_only: bool) -> Candidate<'_> {
     }
 }
 
-/// Reads what is compared.
+/// Reads the content to be compared.
 struct Read<'a, 's> {
     search: &'a Search<'s>,
     read_bytes: u64,

@@ -1,9 +1,9 @@
 //! The algebra of conflicts.
 //!
-//! A state of a path is a sum of terms: sides count plus one, bases minus one. A plain entry is
+//! The state of a path is a sum of terms: sides count plus one, bases minus one. A plain entry is
 //! one side; a conflict is its sides minus its bases. A three-way merge is ours - base + theirs.
-//! Equal terms of opposite sign cancel, so a merge over unresolved conflicts keeps what is still
-//! open and drops what no longer is. After Jujutsu's `Merge` (docs.jj-vcs.dev, "First-class
+//! Equal terms of opposite sign cancel. So a merge over unresolved conflicts keeps what is still
+//! open and drops what is settled. After Jujutsu's `Merge` (docs.jj-vcs.dev, "First-class
 //! conflicts").
 
 use crate::object::conflict::{Conflict, Term};
@@ -11,12 +11,12 @@ use crate::object::tree::{Kind, TreeEntry};
 
 type Value = Option<Term>;
 
-/// Sides and bases in turn: side, base, side, ...; one more side than bases.
+/// Sides and bases alternating: side, base, side, ... There is one more side than bases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Terms(Vec<Value>);
 
 impl Terms {
-    /// What an entry stands for; `conflict` is what its conflict object holds, if it is one.
+    /// Returns the terms of an entry. `conflict` is its conflict object, if it is one.
     pub fn of(entry: Option<&TreeEntry>, conflict: Option<Conflict>) -> Terms {
         let Some(conflict) = conflict else {
             return Terms(vec![entry.and_then(Term::of_entry)]);
@@ -30,10 +30,10 @@ impl Terms {
         Terms(out)
     }
 
-    /// ours - base + theirs, with what cancels taken out.
+    /// Returns ours - base + theirs, after cancelling.
     pub fn merge(base: Terms, ours: Terms, theirs: Terms) -> Terms {
         let mut out = ours.0;
-        // Reversed, every term of the base stands where the other sign stands.
+        // Reversed, every term of the base is in a place of the other sign.
         out.extend(base.0.into_iter().rev());
         out.extend(theirs.0);
         let mut terms = Terms(out);
@@ -41,7 +41,8 @@ impl Terms {
         terms
     }
 
-    /// The question of two answers to the conflict `open`: what that started from is still the base.
+    /// Returns the open question between two answers to the conflict `open`. The base of that
+    /// conflict stays the base.
     pub fn asked_again(open: Terms, ours: Terms, theirs: Terms) -> Terms {
         let base = open.0.get(1).copied().flatten();
         Terms(vec![ours.0[0], base, theirs.0[0]])
@@ -56,7 +57,7 @@ impl Terms {
                 .find(|base| terms[*base] == terms[side]);
             match equal {
                 Some(base) => {
-                    // The side behind that base takes this side's place.
+                    // The side after that base moves to the place of this side.
                     terms.swap(base + 1, side);
                     terms.drain(base..base + 2);
                     side = 0;
@@ -66,7 +67,7 @@ impl Terms {
         }
     }
 
-    /// What all sides agree on, if they do.
+    /// Returns the value of all sides, if they agree.
     pub fn agreed(&self) -> Option<Value> {
         let first = self.0[0];
         self.0
@@ -76,7 +77,7 @@ impl Terms {
             .then_some(first)
     }
 
-    /// Base and both sides, if there are no more.
+    /// Returns the base and both sides, if there are no other terms.
     pub fn three(&self) -> Option<[Value; 3]> {
         match self.0[..] {
             [ours, base, theirs] => Some([base, ours, theirs]),
@@ -84,7 +85,7 @@ impl Terms {
         }
     }
 
-    /// As the format keeps it.
+    /// Returns the terms as the format stores them.
     pub fn into_conflict(self) -> Conflict {
         let (mut bases, mut sides) = (Vec::new(), Vec::new());
         for (n, term) in self.0.into_iter().enumerate() {
@@ -97,31 +98,31 @@ impl Terms {
     }
 }
 
-/// What kind of question a conflict asks.
+/// The kind of question that a conflict asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConflictKind {
     /// Both sides changed the content.
     Content,
-    /// Both sides made it, each in their own way.
+    /// Both sides added it with different content.
     AddAdd,
-    /// Ours deleted it, theirs changed it.
+    /// Ours deleted it, and theirs changed it.
     DeleteModify,
-    /// Ours changed it, theirs deleted it.
+    /// Ours changed it, and theirs deleted it.
     ModifyDelete,
-    /// It is a directory on some side and something else on another.
+    /// It is a directory on one side and something else on the other.
     FileDirectory,
-    /// File on one side, symlink on the other.
+    /// It is a file on one side and a symlink on the other.
     Type,
-    /// Same content, and the sides disagree on whether it is executable.
+    /// The content is equal, but only one side is executable.
     Mode,
-    /// Symlinks to different targets.
+    /// Both sides are symlinks, to different targets.
     Symlink,
-    /// Conflicts that were merged again: more than two sides.
+    /// It has more than two sides, because conflicts were merged again.
     ManySides,
 }
 
 impl ConflictKind {
-    /// The kind of a conflict.
+    /// Returns the kind of a conflict.
     pub fn of(conflict: &Conflict) -> ConflictKind {
         let kinds = || {
             let terms = conflict.bases.iter().chain(&conflict.sides);
@@ -143,7 +144,7 @@ impl ConflictKind {
         }
     }
 
-    /// The word for it.
+    /// Returns the word for it.
     pub fn word(self) -> &'static str {
         match self {
             ConflictKind::Content => "content",
@@ -204,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_further_side_is_added_and_the_base_in_between_drops_out() {
-        // ours: unresolved (2 - 1 + 3); theirs went on from 3 to 4.
+        // ours: unresolved (2 - 1 + 3); theirs changed 3 to 4.
         let open = merge(&plain(1), &plain(2), &plain(3));
         let more = merge(&plain(3), &open, &plain(4));
         assert_eq!(more, merge(&plain(1), &plain(2), &plain(4)));
@@ -222,7 +223,7 @@ mod tests {
             for n in 0..4 {
                 prop_assert_eq!(sum(&merged, n), sum(&ours, n) - sum(&base, n) + sum(&theirs, n));
             }
-            // Nothing that could cancel is left.
+            // No terms remain that could cancel.
             for side in merged.0.iter().step_by(2) {
                 prop_assert!(!merged.0.iter().skip(1).step_by(2).any(|base| base == side));
             }

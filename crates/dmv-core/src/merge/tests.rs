@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 type Outcome = Result<(), MergeError>;
 
-/// What a test puts at a path.
+/// The content that a test puts at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Item {
     Text(String),
@@ -134,7 +134,7 @@ impl Lab {
         Ok(Item::Conflict(terms))
     }
 
-    /// A commit of `files`, and its generation.
+    /// Makes a commit of `files`, and returns it with its generation.
     fn commit(
         &self,
         files: &Files,
@@ -174,7 +174,7 @@ impl Lab {
         merge_trees(&self.mem, &mut &self.mem, trees, &self.never)
     }
 
-    /// Merges both ways round; the trees have to be equal but for the order of sides.
+    /// Merges in both directions. The trees must be equal except for the order of sides.
     fn merged(&self, base: &Files, ours: &Files, theirs: &Files) -> Result<Files, MergeError> {
         let merged = self.merge(base, ours, theirs)?;
         let listed = self.files(merged.tree.id)?;
@@ -303,7 +303,7 @@ fn all_that_is_not_here_and_would_decide_is_named() -> Outcome {
         ours: lab.tree(&ours)?,
         theirs: lab.tree(&theirs)?,
     };
-    // What one side alone has changed is not looked at.
+    // Content that only one side has changed is not read.
     for (side, path) in [(&base, "d/a"), (&ours, "d/a"), (&ours, "d/b")] {
         let chunk = lab.entry(&side[path])?.id;
         lab.mem.remove(ObjectType::Chunk, &chunk);
@@ -314,7 +314,7 @@ fn all_that_is_not_here_and_would_decide_is_named() -> Outcome {
     };
     let paths: Vec<&[u8]> = lacks.iter().map(|lack| &lack.path[..]).collect();
     assert_eq!(paths, [b"d/a", b"d/a", b"d/c", b"d/c"], "base and ours");
-    // A directory that is not here is named, and the rest looked at all the same.
+    // An absent directory is reported, and the rest is still examined.
     let of = |a: &str, b: &str| files([("a", text(a)), ("d/b", text(b)), ("e/c", text(b))]);
     let (base, ours, theirs) = (of("1", "1"), of("2", "2"), of("3", "3"));
     let trees = Trees {
@@ -343,7 +343,7 @@ fn deleted_here_changed_there() -> Outcome {
     let (base, theirs) = (files([("a", text("1"))]), files([("a", text("2"))]));
     let merged = lab.merged(&base, &files([]), &theirs)?;
     assert_eq!(merged["a"], three(None, Some(text("1")), Some(text("2"))));
-    // In a directory that is gone as a whole, too, and what was not changed goes.
+    // Also in a directory that was removed completely; its unchanged files are removed.
     let base = files([("d/a", text("1")), ("d/b", text("1"))]);
     let theirs = files([("d/a", text("2")), ("d/b", text("1"))]);
     let merged = lab.merged(&base, &files([]), &theirs)?;
@@ -369,11 +369,11 @@ fn the_executable_bit_is_merged_by_itself() -> Outcome {
     let theirs = files([("a", text("x\n2\n3\n"))]);
     let want = files([("a", Program("x\n2\n3\n".into()))]);
     assert_eq!(lab.merged(&base, &ours, &theirs)?, want);
-    // And when both changed the content as well.
+    // The same if both changed the content as well.
     let ours = files([("a", Program("1\n2\ny\n".into()))]);
     let want = files([("a", Program("x\n2\ny\n".into()))]);
     assert_eq!(lab.merged(&base, &ours, &theirs)?, want);
-    // Without a base there is nothing to tell which of two is the change.
+    // Without a base it is unknown which of the two is the change.
     let (ours, theirs) = (
         files([("n", Program("1".into()))]),
         files([("n", text("1"))]),
@@ -422,7 +422,7 @@ fn a_file_on_one_side_and_a_directory_on_the_other() -> Outcome {
             .collect();
         assert_eq!(kinds, [ConflictKind::FileDirectory]);
     }
-    // Nobody but one side changed it.
+    // Only one side changed it.
     assert_eq!(lab.merged(&base, &dir, &base)?, dir);
     assert_eq!(lab.merged(&base, &dir, &files([]))?, dir);
     assert_eq!(lab.merged(&dir, &file, &dir)?, file);
@@ -436,7 +436,7 @@ fn empty_directories_are_kept_unless_a_side_deleted_them() -> Outcome {
     let (none, dir) = (files([]), files([("d", EmptyDir)]));
     assert_eq!(lab.merged(&none, &dir, &none)?, dir);
     assert_eq!(lab.merged(&dir, &dir, &none)?, none);
-    // Each side emptied a part of it.
+    // Each side removed a part of it.
     let base = files([("d/a", text("1")), ("d/b", text("1"))]);
     let (ours, theirs) = (files([("d/a", text("1"))]), files([("d/b", text("1"))]));
     assert_eq!(lab.merged(&base, &ours, &theirs)?, dir);
@@ -462,8 +462,8 @@ fn a_file_moved_here_and_changed_there_is_changed_in_its_new_place() -> Outcome 
     Ok(())
 }
 
-/// Seed 252 of the comparison with Git, which asks here: its merge of the two bases has the file as
-/// it was before it was moved.
+/// Seed 252 of the comparison with Git. Git reports a conflict here, because its merge of the two
+/// bases has the file at its former path.
 #[test]
 fn a_move_that_both_sides_have_settled_on_is_not_asked_about_again() -> Outcome {
     let lab = Lab::default();
@@ -471,7 +471,7 @@ fn a_move_that_both_sides_have_settled_on_is_not_asked_about_again() -> Outcome 
     let first = lab.commit(&one("f", "0\n2\n3\n4\n5\n6\n"), &[])?;
     let moved = lab.commit(&one("d/g", "1\n2\n3\n4\n5\n6\n"), &[first])?;
     let deleted = lab.commit(&files([("z", text("z"))]), &[first])?;
-    // Both took the moved file, each in a merge of its own.
+    // Both accepted the moved file, each in its own merge.
     let settled = one("d/g", "1\n2\n3\n4\n5\n6\n");
     let ours = lab.commit(&settled, &[moved, deleted])?;
     let theirs = lab.commit(&settled, &[deleted, moved])?;
@@ -534,7 +534,7 @@ fn a_move_to_a_place_that_the_other_side_has_taken_is_not_followed() -> Outcome 
     let merged = lab.merged(&base, &ours, &theirs)?;
     assert_eq!(merged["a"], three(None, Some(text("1")), Some(text("2"))));
     assert_eq!(merged["b"], three(Some(text("1")), None, Some(text("3"))));
-    // Above it, too.
+    // The same above it.
     let ours = files([("b/c", text("1"))]);
     let merged = lab.merged(&base, &ours, &theirs)?;
     assert!(matches!(merged["a"], Item::Conflict(_)) && matches!(merged["b"], Item::Conflict(_)));
@@ -547,12 +547,12 @@ fn conflicts_are_inputs_like_others() -> Outcome {
     let open = three(Some(text("o")), Some(text("b")), Some(text("t")));
     let of = |item: &Item| files([("a", item.clone())]);
     let (x, y) = (text("x"), text("y"));
-    // Kept, settled on one side, and settled alike on both.
+    // Kept, settled on one side, and settled equally on both.
     let kept = lab.merge(&of(&x), &of(&open), &of(&x))?;
     assert_eq!(lab.files(kept.tree.id)?, of(&open));
     assert_eq!(lab.merged(&of(&open), &of(&open), &of(&x))?, of(&x));
     assert_eq!(lab.merged(&of(&open), &of(&x), &of(&x))?, of(&x));
-    // Settled in two ways: the question is which of them, never a version that neither has.
+    // Settled in two ways: the conflict is between the two, never a version that neither side has.
     let merged = lab.merged(&of(&open), &of(&x), &of(&y))?;
     assert_eq!(
         merged["a"],
@@ -565,7 +565,7 @@ fn conflicts_are_inputs_like_others() -> Outcome {
     }
     let merged = lab.merged(&of(&open), &of(&x), &files([]))?;
     assert_eq!(merged["a"], three(Some(x.clone()), Some(text("b")), None));
-    // One of the sides went on: it takes its former place.
+    // One of the sides changed further. It takes its former place.
     let merged = lab.files(lab.merge(&of(&text("t")), &of(&open), &of(&y))?.tree.id)?;
     assert_eq!(
         merged["a"],
@@ -673,12 +673,12 @@ fn arb_item() -> impl Strategy<Value = Item> {
 }
 
 fn arb_files() -> impl Strategy<Value = Files> {
-    // No name is a file in one and a directory in another.
+    // No name is a file in one state and a directory in another.
     let path = prop::sample::select(vec!["a", "b", "d/a", "d/b", "d/e/c", "f/g"]);
     prop::collection::btree_map(path.prop_map(str::to_owned), arb_item(), 0..6)
 }
 
-/// The merge of one path without moves, as the guide tells it.
+/// The merge of one path without moves, as the guide describes it.
 fn model(base: Option<&Item>, ours: Option<&Item>, theirs: Option<&Item>) -> Option<Item> {
     let parts = |item: &Item| match item {
         Text(content) => Some((content.clone(), false)),
@@ -721,7 +721,7 @@ proptest! {
         let lab = Lab::default();
         let merged = lab.merge(&base, &ours, &theirs).expect("memory");
         if !merged.moves.is_empty() {
-            // Moves are not the model's business.
+            // The model does not cover moves.
             return Ok(());
         }
         let mut want = Files::new();
@@ -755,7 +755,7 @@ proptest! {
     fn nothing_of_either_side_is_lost(
         base in arb_files(), ours in arb_files(), theirs in arb_files()
     ) {
-        // Content that a side has and the base does not have at any path is in the result.
+        // Content that one side has, and that the base has at no path, is in the result.
         let lab = Lab::default();
         let merged = lab.merge(&base, &ours, &theirs).expect("memory");
         let got = format!("{:?}", lab.files(merged.tree.id).expect("memory"));

@@ -1,32 +1,32 @@
-//! Merging the lines of a text.
+//! Merging a text by lines.
 //!
-//! The two diffs are those of the histogram algorithm, the one that Git merges with. How they are
-//! put together follows Git too: changes that overlap or touch are one region, and a region that
-//! both sides changed to the same lines is no conflict.
+//! Both diffs use the histogram algorithm, as Git does for merges. They are also combined as in
+//! Git: changes that overlap or touch are one region, and a region that both sides changed to the
+//! same lines is not a conflict.
 
 use crate::diff::lines::{Cancelled, Edit, Lines, Numbers, edits};
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
-/// Characters in a marker line, unless a line of the text looks like one.
+/// Characters in a marker line, unless a line of the text looks like a marker.
 const MARKER_LEN: usize = 7;
 
-/// A text that three versions made together.
+/// The text that results from merging three versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marked {
-    /// The text; regions in conflict are between marker lines, in the style of diff3.
+    /// The text. Regions in conflict are between marker lines, in the style of diff3.
     pub text: Vec<u8>,
-    /// How many regions are in conflict.
+    /// Number of regions in conflict.
     pub regions: usize,
     /// Characters in a marker line.
     pub marker_len: usize,
-    /// Whether the texts differ too much to tell all changes apart. What could not be told apart is
-    /// one change, which may be why there is a conflict.
+    /// Whether the texts differ too much to separate all changes. Changes that were not separated
+    /// are one change, which may cause a conflict.
     pub is_coarse: bool,
 }
 
 impl Marked {
-    /// The number of the first line of `text`, from 1, that begins or ends a region.
+    /// Returns the number of the first line of `text`, from 1, that begins or ends a region.
     pub fn marker_line(&self, text: &[u8]) -> Option<u64> {
         let len = self.marker_len;
         let is_marker = |line: &[u8]| {
@@ -38,7 +38,7 @@ impl Marked {
         Some(at as u64 + 1)
     }
 
-    /// Whether `text` still has such a line.
+    /// Returns whether `text` still has such a line.
     pub fn is_marked(&self, text: &[u8]) -> bool {
         self.marker_line(text).is_some()
     }
@@ -62,7 +62,8 @@ pub fn marked_text(
     };
     let sides = edits_of_sides(&texts, &mut out.is_coarse, cancel)?;
     let mut next = [0, 0];
-    // Where base, ours and theirs have been written up to. All three are at the same place.
+    // The positions up to which base, ours and theirs have been written. They correspond to each
+    // other.
     let mut at = 0;
     let mut done = [0, 0];
     while let Some(region) = take_region(&sides, &mut next) {
@@ -88,7 +89,7 @@ pub fn marked_text(
     Ok(out)
 }
 
-/// What each side did to the base.
+/// Returns the edits of each side relative to the base.
 fn edits_of_sides(
     texts: &[Lines<'_>; 3],
     is_coarse: &mut bool,
@@ -123,7 +124,7 @@ impl Marked {
     }
 
     fn put_marker(&mut self, mark: u8, label: &str) {
-        // A last line without an end would swallow the marker.
+        // A last line without a line end would join with the marker.
         if self.text.last().is_some_and(|b| *b != b'\n') {
             self.text.push(b'\n');
         }
@@ -136,7 +137,7 @@ impl Marked {
     }
 }
 
-/// Longer than any run of marker characters that a line begins with.
+/// Returns a length greater than any run of marker characters at the beginning of a line.
 fn marker_len(texts: [&[u8]; 3]) -> usize {
     let longest = texts
         .iter()
@@ -154,7 +155,7 @@ fn marker_len(texts: [&[u8]; 3]) -> usize {
     }
 }
 
-/// The next stretch of the base that a side changed, with all edits that overlap or touch it.
+/// Returns the next range of the base that a side changed, with all edits that overlap or touch it.
 fn take_region(sides: &[Vec<Edit>; 2], next: &mut [usize; 2]) -> Option<Range<usize>> {
     let head = |s: usize, next: &[usize; 2]| sides[s].get(next[s]).map(|edit| edit.old.clone());
     let mut region = match (head(0, next), head(1, next)) {
@@ -177,7 +178,8 @@ fn take_region(sides: &[Vec<Edit>; 2], next: &mut [usize; 2]) -> Option<Range<us
     }
 }
 
-/// Where a side is when the base is at `position`, which lies behind all of `edits`.
+/// Returns the position in a side that corresponds to `position` in the base, which is after all of
+/// `edits`.
 fn side_position(edits: &[Edit], position: usize) -> usize {
     match edits.last() {
         Some(last) => last.new.end + (position - last.old.end),
@@ -243,7 +245,7 @@ mod tests {
     /// Seeds 714 and 1084 of the comparison with Git.
     #[test]
     fn of_equal_lines_that_one_is_new_which_stands_beside_the_other_change() {
-        // The changed line is the first x, so that the line behind the second is apart from it.
+        // The changed line is the first x, so the line after the second x is a separate change.
         assert_eq!(
             merge("a\nb\nx\n", "a\nx\nx\n", "a\nb\nx\nc\n"),
             ("a\nx\nx\nc\n".into(), 0)

@@ -1,4 +1,4 @@
-//! The walk over three trees, in step, that writes the merged one.
+//! The walk through three trees in step that writes the merged tree.
 
 use super::content::{read_counted, unread, write_blob};
 use super::rename::{Moves, Source};
@@ -17,15 +17,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 type Attrs = Option<Box<[u8]>>;
 
-/// What base, ours and theirs have at one path.
+/// The entries of base, ours and theirs at one path.
 type Three = [Option<TreeEntry>; 3];
 
-/// How a walk went.
+/// The result of a walk.
 pub(super) struct Walked {
     pub merged: Merged,
-    /// What ours, and what theirs, deleted and the other side changed.
+    /// What ours deleted and theirs changed; and what theirs deleted and ours changed.
     pub sources: [Vec<Source>; 2],
-    /// How many of the moves found their place.
+    /// How many of the moves were applied.
     pub followed: usize,
 }
 
@@ -35,19 +35,19 @@ pub(super) struct Walk<'a, 'w> {
     moves: &'a Moves,
     trees: Trees,
     cancel: &'a AtomicBool,
-    /// The directory on top of the stack.
+    /// The path of the topmost directory on the stack.
     path: RepoPath,
     conflicts: Vec<NewConflict>,
     sources: [Vec<Source>; 2],
     followed: usize,
     content_bytes: u64,
-    /// Conflicts of texts that differ too much to tell all changes apart.
+    /// Conflicts of texts that differ too much to separate all changes.
     coarse: Vec<RepoPath>,
-    /// What is not here; once there is anything, the rest is only walked to find all of it.
+    /// Absent content. Once there is any, the walk continues only to find all of it.
     lacks: Vec<Lack>,
 }
 
-/// What becomes of one name.
+/// The decision about one name.
 enum Step {
     Put(Option<TreeEntry>),
     Enter(Three, Attrs, bool),
@@ -134,7 +134,8 @@ impl<'a, 'w> Walk<'a, 'w> {
         })
     }
 
-    /// The next name in a directory. Where a piece of it is not here, that is noted and it ends.
+    /// Returns the next name in a directory. If a node of the directory is absent, records that and
+    /// ends the directory.
     fn next_in(&mut self, dir: &mut Open<'_>) -> Result<Option<(SafeName, Three)>, MergeError> {
         match dir.next() {
             Err(ObjectError::Missing { id, ty }) => {
@@ -147,7 +148,7 @@ impl<'a, 'w> Walk<'a, 'w> {
         }
     }
 
-    /// Decides on the current path.
+    /// Decides about the current path.
     fn decide(&mut self, name: &SafeName, three: Three) -> Result<Step, MergeError> {
         let [base, ours, theirs] = self.follow(name, three)?;
         if !self.moves.has_below(&self.path) {
@@ -170,15 +171,15 @@ impl<'a, 'w> Walk<'a, 'w> {
             let base = base.filter(|base| base.kind == Kind::Directory);
             return Ok(Step::Enter([base, ours, theirs], attrs, keep));
         }
-        // The directory is gone on both sides, and one of them has put something in its place.
+        // The directory is removed on both sides, and one of them has put something in its place.
         if is_dir(&base) && (ours.is_none() || theirs.is_none()) {
             return Ok(Step::Put(ours.or(theirs)));
         }
         Ok(Step::Put(self.merge_entry(name, base, ours, theirs)?))
     }
 
-    /// Takes the moves into account: what was moved away is not here, what was moved here meets what
-    /// the other side did to it where it was.
+    /// Applies the moves: an entry that was moved away is absent here, and one that was moved here
+    /// meets the other side's version at its former path.
     fn follow(&mut self, name: &SafeName, three: Three) -> Result<Three, MergeError> {
         let [base, ours, theirs] = three;
         if self.moves.is_source(&self.path) {
@@ -208,7 +209,7 @@ impl<'a, 'w> Walk<'a, 'w> {
         })
     }
 
-    /// Notes what one side deleted and the other changed.
+    /// Records an entry that one side deleted and the other changed.
     fn note_source(
         &mut self,
         base: &Option<TreeEntry>,
@@ -228,7 +229,7 @@ impl<'a, 'w> Walk<'a, 'w> {
         }
     }
 
-    /// Merges what is not a directory on all sides.
+    /// Merges an entry that is not a directory on all sides.
     fn merge_entry(
         &mut self,
         name: &SafeName,
@@ -244,8 +245,8 @@ impl<'a, 'w> Walk<'a, 'w> {
         };
         let start = self.terms(base.as_ref())?;
         let (one, other) = (self.terms(ours.as_ref())?, self.terms(theirs.as_ref())?);
-        // Both sides settled one question, each in their own way. The sum of terms could be a version
-        // that neither of them has; what is asked again is which of their answers is right.
+        // Both sides settled one conflict, in different ways. The sum of terms could be a version
+        // that neither of them has. The new conflict asks which of their answers is right.
         let settled_twice = is_open(&base) && !is_open(&ours) && !is_open(&theirs);
         let terms = match settled_twice {
             true => Terms::asked_again(start, one, other),
@@ -298,8 +299,8 @@ impl<'a, 'w> Walk<'a, 'w> {
         Ok(Terms::of(entry, conflict))
     }
 
-    /// Merges two changes of one file: content and executable bit each by itself. `None` when they
-    /// do not go together.
+    /// Merges two changes of one file: content and executable bit separately. Returns `None` if the
+    /// changes do not fit together.
     fn merge_files(
         &mut self,
         base: Option<Term>,
@@ -312,7 +313,7 @@ impl<'a, 'w> Walk<'a, 'w> {
         if ![base, ours, theirs].iter().all(|term| term.kind.is_blob()) {
             return Ok(None);
         }
-        // Of two sides that differ one is as the base: there are only two kinds of file.
+        // If the sides differ, one equals the base, because there are only two kinds of file.
         let kind = match ours.kind == base.kind {
             true => theirs.kind,
             false => ours.kind,
@@ -368,7 +369,7 @@ pub fn read_conflict(reader: &dyn ObjectRead, id: &ObjectId) -> Result<Conflict,
     Conflict::decode(&bytes).map_err(|e| ObjectError::undecodable(ty, id, e))
 }
 
-/// The entry called `name` that a term stands for.
+/// Returns an entry called `name` for a term.
 pub fn entry_of(name: &SafeName, term: &Term, attrs: Attrs) -> TreeEntry {
     TreeEntry {
         name: name.clone(),
@@ -394,7 +395,7 @@ fn same(a: &Option<TreeEntry>, b: &Option<TreeEntry>) -> bool {
     }
 }
 
-/// Attributes are merged by themselves; where both sides changed them, ours count.
+/// Merges the attributes separately. If both sides changed them, ours count.
 fn merge_attrs(
     base: &Option<TreeEntry>,
     ours: &Option<TreeEntry>,
@@ -409,13 +410,12 @@ fn merge_attrs(
     }
 }
 
-/// A directory being merged.
+/// A directory that is being merged.
 struct Open<'r> {
     sides: [Side<'r>; 3],
     builder: TreeBuilder,
     put: u64,
-    /// Its entry's name and attributes, and whether it stays when nothing is in it. The root has
-    /// none.
+    /// Name and attributes of its entry, and whether it stays if it is empty. The root has none.
     entry: Option<(SafeName, Attrs, bool)>,
 }
 
@@ -436,7 +436,7 @@ impl<'r> Open<'r> {
         }
     }
 
-    /// The next name, with what each side has of it.
+    /// Returns the next name, with each side's entry.
     fn next(&mut self) -> Result<Option<(SafeName, Three)>, ObjectError> {
         for side in &mut self.sides {
             side.fill()?;

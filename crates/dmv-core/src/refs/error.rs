@@ -1,4 +1,4 @@
-//! What can go wrong with refs, sorted by what the user can do about it.
+//! The errors of refs, sorted by what the user can do about them.
 
 use crate::hash::ObjectId;
 use crate::locks::{self, Holder};
@@ -6,76 +6,77 @@ use crate::object::codec::DecodeError;
 use crate::store::{FileId, StoreError};
 use std::path::PathBuf;
 
-/// What can go wrong with refs.
+/// An error of refs.
 #[derive(Debug, thiserror::Error)]
 pub enum RefsError {
-    /// SQLite reports trouble.
+    /// SQLite reported an error.
     #[error("refs database: {0}")]
     Sqlite(#[from] rusqlite::Error),
-    /// The database's content makes no sense.
+    /// The content of the database is not valid.
     #[error("refs database is damaged: {0}")]
     Damaged(String),
-    /// A database of a later version.
+    /// The database has a later version than this program knows.
     #[error("refs database has version {0}; this dmv knows 1")]
     TooNew(i32),
-    /// An operation of a later version.
+    /// An operation has a later version than this program knows.
     #[error("the operation log has an operation of a version that this dmv does not know")]
     NewerOperation,
-    /// A SQLite library that may corrupt the database.
+    /// The SQLite library may corrupt the database.
     #[error("SQLite {0} has a known corruption bug; 3.51.3 or later is needed")]
     OldSqlite(String),
-    /// A key did not have the value the job started from.
+    /// A key did not have the value that the job started from.
     #[error("{key} was changed by another command meanwhile")]
     Moved {
         /// The key.
         key: String,
     },
-    /// A pack that the job relies on is gone.
+    /// A pack that the job relies on was removed.
     #[error("pack {0} was removed meanwhile; run the command again")]
     PackGone(FileId),
-    /// A change names an object that is in no pack that the database lists.
+    /// A change names an object that is in no pack of the database's list.
     #[error("{key} cannot be set to {}: this repository does not have it; nothing was changed", id.short(12))]
     NotStored {
         /// The key.
         key: String,
-        /// What it was to name.
+        /// The object that the key was to name.
         id: ObjectId,
     },
     /// The repository cannot be written to.
     #[error("cannot write to {}", .0.display())]
     ReadOnly(PathBuf),
-    /// The disk is full, or fails.
+    /// The disk is full or fails.
     #[error("cannot write to {}: {source}", path.display())]
     Disk {
         /// The database.
         path: PathBuf,
-        /// SQLite's answer.
+        /// SQLite's error.
         source: rusqlite::Error,
     },
-    /// A change failed and could not be taken out of the operation log again.
+    /// A change failed and could not be removed from the operation log again.
     #[error("{0}; it is in the operation log all the same and may count later: 'dmv op log' tells")]
     MayCount(Box<RefsError>),
-    /// Another process is changing the database, or has stopped while it did.
+    /// Another process is changing the database, or was stopped while it did.
     #[error("another dmv command is changing this repository{}", locks::told(.0))]
     Busy(Option<Holder>),
-    /// The lock file that says whose turn it is cannot be used.
+    /// The lock file for turns cannot be used.
     #[error("cannot lock {}: {source}", path.display())]
     Lock {
         /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The database that is open is no longer the repository's.
+    /// The open database is no longer that of the repository.
     #[error("{} was replaced or removed meanwhile, so nothing was changed; run the command again", .0.display())]
     Replaced(PathBuf),
-    /// The operation log goes on behind what the database knows, and not from its last operation.
+    /// The operation log has operations after the last one that the database knows, and they do not
+    /// continue from it.
     #[error(
         "{} does not fit the operation log: one of them is older than the other; nothing was changed",
         .0.display()
     )]
     OtherLog(PathBuf),
-    /// The operation log ends before what the database knows.
+    /// The operation log ends before the last operation that the database knows.
     #[error("the operation log {} is missing or older than the database; nothing was changed", .0.display())]
     LogBehind(PathBuf),
     /// The operation log could not be written.
@@ -84,13 +85,13 @@ pub enum RefsError {
 }
 
 impl RefsError {
-    /// Tables that contradict each other.
+    /// Returns the error for tables that contradict each other.
     pub fn mixed() -> RefsError {
         let why = "its tables contradict each other, as if an older refs.db lay beside a newer refs.db-wal";
         RefsError::Damaged(why.to_owned())
     }
 
-    /// Whether opening failed because the file system does not let us write.
+    /// Returns whether opening failed because the file system does not allow writing.
     pub(super) fn is_write_trouble(&self) -> bool {
         use rusqlite::ErrorCode::{
             CannotOpen, DiskFull, PermissionDenied, ReadOnly, SystemIoFailure,
@@ -110,7 +111,7 @@ impl RefsError {
             .is_some_and(|code| write.contains(&code))
     }
 
-    /// Whether another process kept the database locked for too long.
+    /// Returns whether another process kept the database locked for too long.
     pub fn is_busy(&self) -> bool {
         use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, FileLockingProtocolFailed};
         let e = match self {
@@ -121,7 +122,7 @@ impl RefsError {
         e.sqlite_error_code().is_some_and(|c| busy.contains(&c))
     }
 
-    /// Whether the database is there and makes no sense.
+    /// Returns whether the database exists but is not valid.
     pub fn is_damage(&self) -> bool {
         use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
         match self {
@@ -133,14 +134,14 @@ impl RefsError {
         }
     }
 
-    /// Whether there is no room for what was to be written.
+    /// Returns whether the disk is full.
     pub fn is_disk_full(&self) -> bool {
         let full =
             |e: &rusqlite::Error| e.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
         matches!(self, RefsError::Disk { source, .. } if full(source))
     }
 
-    /// Whether the system does not let this user at the database.
+    /// Returns whether the system denies this user access to the database.
     pub fn is_refused(&self) -> bool {
         use rusqlite::ErrorCode::{CannotOpen, PermissionDenied};
         let RefsError::Sqlite(e) = self else {

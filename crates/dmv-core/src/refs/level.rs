@@ -1,7 +1,7 @@
-//! How far the database and the log pack are, compared with one another.
+//! Compares how far the database and the log pack are.
 //!
-//! The row `log` of the table `meta` is the length of the log pack after the last operation that the
-//! database knows. What lies behind it is told apart by `repo::level`.
+//! The row `log` of the table `meta` is the length of the log pack after the last operation that
+//! the database knows. `repo::level` examines what comes after it.
 
 use super::{
     Operation, Refs, RefsError, Turn, file_id, index_row, newest, pack_row, put_operation,
@@ -12,20 +12,20 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The row's key.
+/// The key of this row.
 const LOG: &str = "log";
 
 /// How far the database is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Level {
-    /// Length of the log pack when it was last changed; `None` in a database of an earlier dmv.
+    /// Length of the log pack after the last change; `None` in a database of an earlier dmv.
     pub log_end: Option<u64>,
     /// The newest operation.
     pub last: Option<Operation>,
 }
 
 impl Refs {
-    /// How far the database is.
+    /// Returns how far the database is.
     pub fn level(&self) -> Result<Level, RefsError> {
         let conn = self.conn();
         let _read = conn.unchecked_transaction()?;
@@ -35,7 +35,7 @@ impl Refs {
         })
     }
 
-    /// Whether the database has the operation, by number and id.
+    /// Returns whether the database has the operation, by number and id.
     pub fn knows(&self, operation: &Operation) -> Result<bool, RefsError> {
         let conn = self.conn();
         let mut query = conn.prepare_cached("SELECT record FROM ops WHERE seq = ?1")?;
@@ -45,8 +45,8 @@ impl Refs {
         Ok(known.is_some_and(|known| known.id == operation.id))
     }
 
-    /// Takes over operations that the log pack has behind the last one known here, and segments that
-    /// the packs have. `log_end`: how far the log pack was read.
+    /// Adds operations that the log pack has after the last known one, and segments that the packs
+    /// have. `log_end` is the offset up to which the log pack was read.
     pub fn roll_forward(
         &self,
         turn: &Turn,
@@ -63,7 +63,8 @@ impl Refs {
         Ok(())
     }
 
-    /// Replaces everything by what was recovered from packs and log, in one transaction.
+    /// Replaces the complete content with the state recovered from packs and log, in one
+    /// transaction.
     pub fn rebuild(
         &self,
         turn: &Turn,
@@ -91,7 +92,7 @@ impl Refs {
         Ok(())
     }
 
-    /// Every operation that can be read, in order, as far as the database is readable.
+    /// Returns every operation that can be read, in order, as far as the database is readable.
     pub fn readable_operations(&self) -> Vec<Operation> {
         let conn = self.conn();
         let Ok(mut query) = conn.prepare("SELECT record FROM ops ORDER BY seq") else {
@@ -105,7 +106,7 @@ impl Refs {
             .collect()
     }
 
-    /// Packs that must not be written to, as far as the database is readable.
+    /// Returns the packs that must not be written to, as far as the database is readable.
     pub fn poisoned(&self) -> Vec<FileId> {
         let packs = self.catalogue().map(|known| known.packs);
         let packs = packs.unwrap_or_default().into_iter();
@@ -113,25 +114,25 @@ impl Refs {
     }
 }
 
-/// Everything the tables say, read as one state.
+/// The content of all tables, read as one state.
 #[derive(Debug, Default)]
 pub struct Rows {
     /// Keys and values.
     pub view: BTreeMap<String, Vec<u8>>,
-    /// Operations by number, undecoded.
+    /// Encoded operations by number.
     pub operations: Vec<(u64, Vec<u8>)>,
     /// Packs.
     pub packs: Vec<PackRow>,
-    /// All segments, also those that merged indexes stand for.
+    /// All segments, including those that merged indexes replace.
     pub segments: Vec<SegmentRow>,
     /// Merged indexes.
     pub indexes: Vec<IndexRow>,
-    /// The index of each segment that has one.
+    /// The merged index of each segment that has one.
     pub merged: Vec<FileId>,
 }
 
 impl Refs {
-    /// Everything the tables say.
+    /// Returns the content of all tables, as one state.
     pub fn rows(&self) -> Result<Rows, RefsError> {
         let conn = self.conn();
         let _read = conn.unchecked_transaction()?;
@@ -175,7 +176,7 @@ fn put_operations(tx: &Transaction, operations: &[Operation]) -> Result<(), Refs
 fn log_end(conn: &Connection) -> Result<Option<u64>, RefsError> {
     let mut query = conn.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
     let value: Option<Vec<u8>> = query.query_row([LOG], |row| row.get(0)).optional()?;
-    // One that makes no sense is as good as none.
+    // A malformed value counts as absent.
     Ok(value.and_then(|value| Some(u64::from_le_bytes(value.try_into().ok()?))))
 }
 
@@ -185,10 +186,11 @@ pub(super) fn put_log_end(tx: &Transaction, end: u64) -> Result<(), RefsError> {
     Ok(())
 }
 
-/// Whether the log pack ends where this database left it.
+/// Checks that the log pack ends where this database left it.
 pub(super) fn check(tx: &Transaction, log: &LogPack, db: &Path) -> Result<(), RefsError> {
     if !log.is_in_place()? {
-        // `recover` has written a new one. What is appended to the old one would be in no log.
+        // `recover` has written a new log pack. An operation appended to the old one would be in no
+        // log.
         return Err(RefsError::Replaced(log.path().to_owned()));
     }
     let len = log.len()?;

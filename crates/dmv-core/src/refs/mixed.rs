@@ -1,15 +1,18 @@
-//! A database that was put beside the write-ahead log of another time.
+//! Detects a database that was put beside the write-ahead log of another time.
 //!
-//! SQLite takes pages from the log if it has them, and from the file if not. It cannot tell that the
-//! file is older than the log. So each page makes sense, and the tables contradict each other.
+//! SQLite takes pages from the log if it has them, and from the file otherwise. It cannot detect
+//! that the file is older than the log. So each page is valid, and the tables contradict each
+//! other.
 
 use super::{Operation, Refs, RefsError, view_of};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 
 impl Refs {
-    /// Refuses a database whose tables contradict each other. Looks only where the write-ahead log
-    /// held something when the database was opened: as long as nobody is at work it is empty.
+    /// Fails if the tables of the database contradict each other.
+    ///
+    /// It checks only if the write-ahead log was not empty when the database was opened. The log is
+    /// empty while no process works.
     pub fn check_not_mixed(&self) -> Result<(), RefsError> {
         if !self.found_log {
             return Ok(());
@@ -22,19 +25,19 @@ impl Refs {
         }
     }
 
-    /// Whether [`check_not_mixed`](Self::check_not_mixed) looks.
+    /// Returns whether [`check_not_mixed`](Self::check_not_mixed) checks anything.
     pub fn may_be_mixed(&self) -> bool {
         self.found_log
     }
 }
 
-/// Whether SQLite finds its own structures in order.
+/// Returns whether SQLite finds its own structures intact.
 fn is_whole(conn: &Connection) -> Result<bool, RefsError> {
     let line: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     Ok(line == "ok")
 }
 
-/// Whether each pack ends where its last segment does.
+/// Returns whether each pack ends where its last segment does.
 fn has_all_segments(conn: &Connection) -> Result<bool, RefsError> {
     let mut query = conn.prepare(
         "SELECT 1 FROM segments LEFT JOIN packs ON packs.id = segments.pack
@@ -43,7 +46,7 @@ fn has_all_segments(conn: &Connection) -> Result<bool, RefsError> {
     Ok(!query.exists([])?)
 }
 
-/// Whether the view is what the operations make it.
+/// Returns whether the view is the result of the operations.
 fn fits_operations(conn: &Connection) -> Result<bool, RefsError> {
     let mut query = conn.prepare("SELECT record FROM ops ORDER BY seq")?;
     let mut operations = Vec::new();

@@ -1,8 +1,8 @@
-//! The small mutable state: the view, the operation log, the catalogue of packs.
+//! The small mutable state: the view, the operation log, and the catalogue of packs.
 //!
-//! [`Refs::publish`] is the one commit point of a repository (docs/format/layout.md, "Order of
-//! writes"). Everything here can be rebuilt from packs. This room knows keys and values, not what
-//! a branch means.
+//! [`Refs::publish`] is the only commit point of a repository (docs/format/layout.md, "Order of
+//! writes"). Everything in the database can be rebuilt from the packs. The room knows keys and
+//! values, not what a branch means. `repo` uses it.
 
 mod error;
 mod level;
@@ -30,20 +30,20 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-/// A change of the view to be made.
+/// A change of the view that is about to be made.
 #[derive(Clone, Debug)]
 pub struct NewOperation {
-    /// When.
+    /// The time of the change.
     pub time: Timestamp,
-    /// Who.
+    /// The user who makes it.
     pub who: String,
     /// The command line.
     pub command: String,
-    /// The operation it takes back, 0 if none.
+    /// Number of the operation that it undoes; 0 if none.
     pub undoes: u64,
-    /// Where it is made, and what it did to files.
+    /// Where it is made, and what it does to files.
     pub made: Made,
-    /// The changes; each old value must be what the view holds.
+    /// The changes. Each old value must be the view's present value.
     pub changes: Vec<Change>,
 }
 
@@ -52,32 +52,32 @@ pub struct Refs {
     path: PathBuf,
     conn: Mutex<Connection>,
     reached: Reached,
-    /// Which file is open: device and number.
+    /// The open file: device and inode.
     file: Option<(u64, u64)>,
-    /// The database's data version when its catalogue was last known to be read.
+    /// The database's data version at the last time its catalogue was known to be read.
     seen: AtomicI64,
-    /// Whether the write-ahead log is to be written back.
+    /// Whether the write-ahead log must be written back.
     wrote: AtomicBool,
-    /// Whether the write-ahead log held something when the database was opened.
+    /// Whether the write-ahead log was not empty when the database was opened.
     found_log: bool,
 }
 
 impl Refs {
-    /// Makes the database of a new repository.
+    /// Creates the database of a new repository.
     pub fn create(path: &Path) -> Result<Refs, RefsError> {
         let conn = schema::create(path)?;
         Refs::over(path, conn, Reached::Whole, turn::file_at(path))
     }
 
-    /// Opens the database, read-only where the disk is. Where another process keeps it locked, what
-    /// comes is a copy of it, to be read.
+    /// Opens the database; on a read-only disk for reading only. If another process keeps it
+    /// locked, opens a copy of it for reading.
     pub fn open(path: &Path) -> Result<Refs, RefsError> {
         loop {
             let before = turn::file_at(path);
             let log = std::fs::metadata(path.with_extension("db-wal"));
             let (conn, reached) = schema::open(path)?;
-            // `recover` may have put another in its place between the opening of the database and of
-            // its write-ahead log.
+            // `recover` may have replaced the database after it was opened and before its
+            // write-ahead log was.
             if turn::file_at(path) == before {
                 let mut refs = Refs::over(path, conn, reached, before)?;
                 refs.found_log = log.is_ok_and(|log| log.len() > 0);
@@ -103,30 +103,30 @@ impl Refs {
         })
     }
 
-    /// Opens the database of a repository that somebody else may be writing to, without writing
-    /// anything beside it.
+    /// Opens for reading a database that others may be writing to. Writes nothing beside it.
     pub fn open_to_read(path: &Path) -> Result<Refs, RefsError> {
         let file = turn::file_at(path);
         let conn = schema::open_to_read(path)?;
         Refs::over(path, conn, Reached::ReadOnly, file)
     }
 
-    /// The database file.
+    /// Returns the path of the database file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether nothing can be changed here.
+    /// Returns whether no change is possible here.
     pub fn is_read_only(&self) -> bool {
         matches!(self.reached, Reached::ReadOnly)
     }
 
-    /// Whether this is a copy of how the database was, because another process keeps it locked.
+    /// Returns whether this is a copy of an earlier state, because another process keeps the
+    /// database locked.
     pub fn is_copy(&self) -> bool {
         matches!(self.reached, Reached::Copy(_))
     }
 
-    /// Names the database where the disk is the trouble; SQLite does not.
+    /// Adds the database's path to errors of the disk, which SQLite does not name.
     fn naming_disk<T>(&self, done: Result<T, RefsError>) -> Result<T, RefsError> {
         use rusqlite::ErrorCode::{DiskFull, SystemIoFailure};
         done.map_err(|e| match e {
@@ -140,14 +140,14 @@ impl Refs {
         })
     }
 
-    /// The right to change the database, in turn with other processes.
+    /// Takes the turn to change the database. Waits for other processes.
     pub fn turn(&self) -> Result<Turn, RefsError> {
         self.check_writable()?;
         let turn = Turn::take(&self.path, locks::PATIENCE)?;
         self.check_in_place(turn)
     }
 
-    /// The same, unless another process has it.
+    /// Takes the turn to change the database. Returns `None` if another process has it.
     pub fn try_turn(&self) -> Result<Option<Turn>, RefsError> {
         self.check_writable()?;
         let turn = Turn::try_take(&self.path)?;
@@ -162,7 +162,8 @@ impl Refs {
         }
     }
 
-    /// What was published in a file that is no longer the repository's database would be lost.
+    /// Fails if the open file is no longer the repository's database. A change published in it
+    /// would be lost.
     fn check_in_place(&self, turn: Turn) -> Result<Turn, RefsError> {
         match turn::file_at(&self.path) == self.file {
             true => Ok(turn),
@@ -170,7 +171,7 @@ impl Refs {
         }
     }
 
-    /// One transaction. `None` from `change` ends it without a change.
+    /// Runs one transaction. If `change` returns `None`, it ends without a change.
     fn write<T>(
         &self,
         _: &Turn,
@@ -189,12 +190,12 @@ impl Refs {
         self.naming_holder(self.naming_disk(done()))
     }
 
-    /// Writes the write-ahead log back, as far as nobody reads from it.
+    /// Writes the write-ahead log back, as far as no process reads from it.
     pub fn write_back(&self, _: &Turn) {
         schema::write_back(&self.conn());
     }
 
-    /// Names the process that keeps SQLite's own locks.
+    /// Adds the process that holds SQLite's own locks to the error.
     fn naming_holder<T>(&self, done: Result<T, RefsError>) -> Result<T, RefsError> {
         done.map_err(|e| match e {
             RefsError::Sqlite(_) if e.is_busy() => RefsError::Busy(schema::holder(&self.path)),
@@ -208,17 +209,18 @@ impl Refs {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Result<Option<Vec<u8>>, RefsError> {
         let conn = self.conn();
         let mut query = conn.prepare_cached("SELECT value FROM view WHERE key = ?1")?;
         Ok(query.query_row([key], |row| row.get(0)).optional()?)
     }
 
-    /// All keys that begin with `prefix`, with their values, in order.
+    /// Returns all keys that begin with `prefix`, with their values, in order.
     pub fn with_prefix(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, RefsError> {
         let conn = self.conn();
-        // A key is below "prefix + the greatest character" exactly when it begins with the prefix.
+        // A key is less than "prefix + the greatest character" exactly if it begins with the
+        // prefix.
         let mut query = conn.prepare_cached(
             "SELECT key, value FROM view WHERE key >= ?1 AND key < ?2 ORDER BY key",
         )?;
@@ -227,12 +229,13 @@ impl Refs {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Live packs, and the tables in use.
+    /// Returns the packs and tables in use.
     pub fn catalogue(&self) -> Result<Catalogue, RefsError> {
         self.catalogue_without(&[])
     }
 
-    /// The same, with the segments' own tables in place of some merged index files.
+    /// Like [`catalogue`](Self::catalogue), with the segments' own tables in place of some merged
+    /// indexes.
     pub fn catalogue_without(&self, indexes: &[FileId]) -> Result<Catalogue, RefsError> {
         let conn = self.conn();
         // One state of all three tables.
@@ -261,7 +264,7 @@ impl Refs {
         })
     }
 
-    /// The segments that merged index files stand for.
+    /// Returns the segments that merged indexes replace.
     pub fn merged_segments(&self) -> Result<Vec<SegmentRow>, RefsError> {
         let conn = self.conn();
         let mut query = conn.prepare_cached(
@@ -272,7 +275,7 @@ impl Refs {
             .collect::<Result<_, _>>()?)
     }
 
-    /// The segments that one merged index file stands for.
+    /// Returns the segments that one merged index replaces.
     pub fn segments_merged_in(&self, index: FileId) -> Result<Vec<SegmentRow>, RefsError> {
         let conn = self.conn();
         let mut query = conn.prepare_cached(
@@ -283,7 +286,7 @@ impl Refs {
             .collect::<Result<_, _>>()?)
     }
 
-    /// The segments of a pack.
+    /// Returns the segments of a pack.
     pub fn segments_of(&self, pack: FileId) -> Result<Vec<SegmentRow>, RefsError> {
         let conn = self.conn();
         let mut query = conn.prepare_cached(
@@ -294,7 +297,7 @@ impl Refs {
             .collect::<Result<_, _>>()?)
     }
 
-    /// The catalogue, if another connection has changed the database since this was last asked, or
+    /// Returns the catalogue if another connection has changed the database since the last call, or
     /// since it was opened.
     pub fn newer_catalogue(&self) -> Result<Option<Catalogue>, RefsError> {
         let version = schema::data_version(&self.conn())?;
@@ -304,12 +307,12 @@ impl Refs {
         self.catalogue().map(Some)
     }
 
-    /// A number that changes with each transaction of another connection.
+    /// Returns a number that changes with each transaction of another connection.
     pub fn version(&self) -> Result<i64, RefsError> {
         schema::data_version(&self.conn())
     }
 
-    /// Forgets merged index files: their segments' own tables are in use again.
+    /// Stops using merged indexes: their segments' own tables are in use again.
     pub fn forget_indexes(&self, indexes: &[FileId]) -> Result<(), RefsError> {
         let turn = self.turn()?;
         self.write(&turn, |tx| {
@@ -321,7 +324,7 @@ impl Refs {
         Ok(())
     }
 
-    /// The current row of one pack.
+    /// Returns the current row of one pack.
     pub fn pack(&self, id: FileId) -> Result<Option<PackRow>, RefsError> {
         let conn = self.conn();
         let mut query =
@@ -329,12 +332,16 @@ impl Refs {
         Ok(query.query_row([id.0], pack_row).optional()?)
     }
 
-    /// The commit point: makes `segments` and the view's changes visible together, or neither.
+    /// Makes `segments` and the changes of the view visible together, or neither. This is the
+    /// commit point.
     ///
-    /// `named` says where the objects lie that the changes name: each must be in a segment that is
-    /// listed or among `segments`. The operation is appended to `log`, durably, after every check and just before the database
-    /// commits. [`RefsError::Moved`] names the first key that is not as expected.
-    /// [`RefsError::OtherLog`], [`RefsError::LogBehind`]: the log is not where the database left it.
+    /// `named` gives the places of the objects that the changes name. Each must be in a listed
+    /// segment or in one of `segments`. After all checks and just before the database commits, the
+    /// operation is durably appended to `log`.
+    ///
+    /// Fails with [`RefsError::Moved`] for the first key without the expected value. Fails with
+    /// [`RefsError::OtherLog`] or [`RefsError::LogBehind`] if the log does not end where the
+    /// database left it.
     pub fn publish(
         &self,
         operation: NewOperation,
@@ -362,8 +369,8 @@ impl Refs {
         }
     }
 
-    /// Sees to it that an operation does not count later which failed with `e` and was appended at
-    /// `at`; returns the error that the caller is told.
+    /// Ensures that an operation does not count later that was appended at `at` and failed with
+    /// `e`. Returns the error for the caller.
     fn uncounted(&self, turn: &Turn, e: RefsError, log: &LogPack, at: u64) -> RefsError {
         let noted = self.write(turn, |tx| {
             level::put_log_end(tx, log.len()?)?;
@@ -376,8 +383,8 @@ impl Refs {
         if is_whole().is_ok_and(|is_whole| !is_whole) {
             return e;
         }
-        // Where there was no room for its pages, neither transaction can turn up later. After a
-        // failed sync, for one, it may, and then the log must have its operation.
+        // If its pages had no room, neither transaction can reappear later. After a failed sync,
+        // for example, it may, and then the log must have its operation.
         let is_away = e.is_disk_full() && second.is_disk_full() && log.take_back(at).is_ok();
         match is_away {
             true => e,
@@ -385,7 +392,7 @@ impl Refs {
         }
     }
 
-    /// Makes `segments` visible without an operation: objects that nothing names.
+    /// Makes `segments` visible without an operation. Nothing names their objects.
     pub fn add_segments(
         &self,
         segments: &[SegmentRow],
@@ -400,15 +407,15 @@ impl Refs {
         Ok(())
     }
 
-    /// The number of the newest operation; 0 without one.
+    /// Returns the number of the newest operation; 0 if there is none.
     pub fn last_operation(&self) -> Result<u64, RefsError> {
         last_operation(&self.conn())
     }
 
-    /// Takes packs out of the catalogue. Jobs that rely on them are refused from then on.
+    /// Removes packs from the catalogue. Later jobs that rely on them are refused.
     ///
-    /// Returns the merged index files that are no longer in use. `None`, changing nothing: an
-    /// operation came after number `last`, or a pack is longer than it was.
+    /// Returns the merged indexes that are no longer in use. Returns `None` and changes nothing if
+    /// there is an operation after number `last`, or if a pack has grown.
     pub fn remove_packs(
         &self,
         packs: &[PackRow],
@@ -418,7 +425,7 @@ impl Refs {
         self.write(&turn, |tx| remove_packs(tx, packs, last))
     }
 
-    /// Notes that a pack must not be written to again.
+    /// Records that a pack must not be written to again.
     pub fn poison(&self, pack: FileId) -> Result<(), RefsError> {
         let turn = self.turn()?;
         self.write(&turn, |tx| {
@@ -428,16 +435,16 @@ impl Refs {
         Ok(())
     }
 
-    /// Puts a merged index file in the place of what it covers.
+    /// Puts a merged index in the place of the tables that it covers.
     ///
-    /// Returns `false`, changing nothing, when someone else has merged some of it meanwhile.
+    /// Returns `false` and changes nothing if another process has merged some of them meanwhile.
     pub fn register_merged(&self, merged: &Merged) -> Result<bool, RefsError> {
         let turn = self.turn()?;
         let done = self.write(&turn, |tx| put_merged(tx, merged))?;
         Ok(done.is_some())
     }
 
-    /// The newest `limit` operations, newest first.
+    /// Returns the newest `limit` operations, newest first.
     pub fn operations(&self, limit: usize) -> Result<Vec<Operation>, RefsError> {
         let conn = self.conn();
         let mut query = conn.prepare_cached("SELECT record FROM ops ORDER BY seq DESC LIMIT ?1")?;
@@ -446,7 +453,8 @@ impl Refs {
         rows.map(|row| Ok(Operation::decode(&row?)?)).collect()
     }
 
-    /// Up to `limit` operations before number `seq`, from the last without it; newest first.
+    /// Returns up to `limit` operations before number `seq`, newest first; without `seq`, the
+    /// newest ones.
     pub fn operations_before(
         &self,
         seq: Option<u64>,
@@ -461,7 +469,7 @@ impl Refs {
         rows.map(|row| Ok(Operation::decode(&row?)?)).collect()
     }
 
-    /// SQLite's own check of the file; empty when all is well.
+    /// Runs SQLite's own check of the file. Returns the faults; none if all is well.
     pub fn integrity(&self) -> Result<Vec<String>, RefsError> {
         let conn = self.conn();
         let mut query = conn.prepare("PRAGMA integrity_check(20)")?;
@@ -472,13 +480,13 @@ impl Refs {
 }
 
 impl Drop for Refs {
-    /// Writes the write-ahead log back, so that the database file alone is the whole truth. SQLite
-    /// itself would do so behind a lock that keeps readers out.
+    /// Writes the write-ahead log back, so that the database file alone is complete. SQLite itself
+    /// would do so under a lock that excludes readers.
     fn drop(&mut self) {
         if !self.wrote.load(Ordering::Relaxed) {
             return;
         }
-        // Whoever has its turn now does it afterwards.
+        // The process that has the turn now does it afterwards.
         if let Ok(Some(turn)) = self.try_turn() {
             self.write_back(&turn);
         }
@@ -490,7 +498,7 @@ fn last_operation(conn: &Connection) -> Result<u64, RefsError> {
     Ok(last.map_or(0, i64::unsigned_abs))
 }
 
-/// The newest operation.
+/// Returns the newest operation.
 fn newest(conn: &Connection) -> Result<Option<Operation>, RefsError> {
     let last: Option<Vec<u8>> = conn
         .query_row(
@@ -593,8 +601,8 @@ fn put_segments(tx: &Transaction, segments: &[SegmentRow]) -> Result<(), RefsErr
     Ok(())
 }
 
-/// One that is known already is none the worse: whoever brought the database up to the log found it
-/// in its pack.
+/// Adds a segment. A segment that is listed already is no error: a process that brought the
+/// database up to the log found it in its pack.
 fn put_segment(tx: &Transaction, segment: &SegmentRow) -> Result<(), RefsError> {
     tx.execute(
         "INSERT INTO segments(pack, end, start, kind, entries) VALUES(?1, ?2, ?3, ?4, ?5)
@@ -665,7 +673,7 @@ fn index_row(row: &Row) -> rusqlite::Result<IndexRow> {
     })
 }
 
-/// An offset or length: SQLite's integers are signed, ours are not.
+/// Reads an offset or length. SQLite's integers are signed, these are not.
 fn offset(row: &Row, column: usize) -> rusqlite::Result<u64> {
     let n: i64 = row.get(column)?;
     u64::try_from(n).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, n))

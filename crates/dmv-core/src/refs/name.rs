@@ -2,20 +2,22 @@
 
 use crate::limits::MAX_REF_BYTES;
 
-/// Why a ref's name is refused.
+/// Why a name is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{}' is not a valid name: {why}", name.escape_debug())]
 pub struct RefNameError {
-    /// The name.
+    /// The refused name.
     pub name: String,
     /// What is wrong with it.
     pub why: &'static str,
 }
 
-/// Checks a branch or tag name: what git allows, less what would collide with revision syntax.
+/// Checks the name of a branch or tag. Git's rules apply, without names that would collide with the
+/// syntax of revisions.
 ///
-/// Components are separated by `/`; none may be empty, start with `.` or `-`, or end with `.lock`
-/// or `.`; no control characters, spaces, or any of ``~ ^ : ? * [ ] \ @{``. `@` alone is taken, as are 64 hex digits.
+/// Components are separated by `/`. None may be empty, start with `.` or `-`, or end with `.lock`
+/// or `.`. Control characters, spaces, and ``~ ^ : ? * [ ] \ @{`` are not allowed. `@` alone is
+/// reserved, and so are 64 hex digits.
 pub fn check_ref_name(name: &str) -> Result<(), RefNameError> {
     let fail = |why| {
         Err(RefNameError {

@@ -1,4 +1,4 @@
-//! Objects that the view is about to name, and where they lie.
+//! The objects that the view is about to name, and their places.
 
 use super::RefsError;
 use crate::hash::ObjectId;
@@ -10,15 +10,15 @@ use rusqlite::{OptionalExtension, Transaction, params};
 pub struct NamedPlace {
     /// The key that names it.
     pub key: String,
-    /// Its id.
+    /// The id of the object.
     pub id: ObjectId,
-    /// The pack that has it.
+    /// The pack that contains it.
     pub pack: FileId,
-    /// Where its record begins there.
+    /// Offset of its record in the pack.
     pub offset: u64,
 }
 
-/// Refuses a name for an object that lies in no listed segment: it would be lost.
+/// Fails if an object is in no listed segment: it would be lost.
 pub(super) fn check_named(tx: &Transaction, named: &[NamedPlace]) -> Result<(), RefsError> {
     let mut query = tx.prepare_cached(
         "SELECT start FROM segments WHERE pack = ?1 AND end > ?2 ORDER BY end LIMIT 1",

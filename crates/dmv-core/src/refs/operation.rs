@@ -1,7 +1,7 @@
-//! Operations: every change of the view, with who asked for it and what it replaced.
+//! Operations: every change of the view, with its author and the values that it replaced.
 //!
 //! An operation is written to the log pack before the database knows it (docs/format/pack.md), so
-//! the database is never the only copy. Old values make any operation reversible.
+//! the database is never the only copy. The old values make every operation reversible.
 
 use super::NewOperation;
 use crate::limits::{MAX_OP_BYTES, MAX_OP_CHANGES, MAX_PATH_BYTES};
@@ -11,28 +11,29 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const VERSION: u8 = 2;
-/// Without [`Made`]; still read.
+/// The version of records without [`Made`]. It can still be read.
 const VERSION_1: u8 = 1;
-/// Greatest number of an operation: the next one is still an integer of SQLite's.
+/// Greatest number of an operation: the next number still fits SQLite's integers.
 const MAX_SEQ: u64 = i64::MAX as u64 - 1;
-/// Longest key or short text in an operation.
+/// Most bytes of a key or a short text in an operation.
 const MAX_KEY_BYTES: usize = 1024;
-/// Longest value: a subset's patterns or a path.
+/// Most bytes of a value: a subset's patterns or a path.
 const MAX_VALUE_BYTES: usize = 4 * MAX_PATH_BYTES;
 
-/// A point in time with the zone it was taken in.
+/// A point in time with its time zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timestamp {
-    /// Seconds since 1970 UTC.
+    /// Seconds since 1970-01-01 UTC.
     pub seconds: i64,
     /// Nanoseconds within the second.
     pub nanos: u32,
-    /// Minutes east of UTC.
+    /// Offset of the time zone from UTC, in minutes to the east.
     pub tz_minutes: i16,
 }
 
 impl From<SystemTime> for Timestamp {
-    /// In UTC. Times that are too far from 1970 become the nearest one that can be written.
+    /// Converts a time, in UTC. A time too far from 1970 becomes the nearest one that can be
+    /// stored.
     fn from(time: SystemTime) -> Timestamp {
         let seconds = |span: Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
         let (seconds, nanos) = match time.duration_since(UNIX_EPOCH) {
@@ -50,26 +51,26 @@ impl From<SystemTime> for Timestamp {
     }
 }
 
-/// One key of the view, before and after.
+/// One key of the view, with its values before and after.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The key.
     pub key: String,
-    /// Its value before; `None`: there was none.
+    /// The value before; `None` if the key was absent.
     pub old: Option<Vec<u8>>,
-    /// Its value after; `None`: there is none.
+    /// The value after; `None` if the key is absent.
     pub new: Option<Vec<u8>>,
 }
 
-/// What an operation did to the files of worktrees: `undo` has to do the same the other way.
+/// The effect of an operation on the files of worktrees. `undo` must reverse it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing.
+    /// No effect.
     #[default]
     Kept,
-    /// Those of the worktree it was made in were made equal to its new base and subset.
+    /// The files of its worktree were made equal to the new base and subset.
     Written,
-    /// A worktree came, went or moved.
+    /// A worktree was added, removed or moved.
     Worktree,
 }
 
@@ -81,40 +82,40 @@ impl Effect {
     }
 }
 
-/// Where an operation was made, and what else than the view it changed.
+/// Where an operation was made, and what it changed apart from the view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
-    /// Name of the worktree, empty if in none.
+    /// Name of the worktree; empty if it was made outside a worktree.
     pub worktree: String,
-    /// What became of files.
+    /// The effect on files.
     pub effect: Effect,
 }
 
-/// A change of the view, as recorded.
+/// A recorded change of the view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// Position in the repository's log, from 1.
     pub seq: u64,
     /// Random id.
     pub id: [u8; 16],
-    /// Id of the operation before, zeros for the first.
+    /// Id of the operation before it; zeros for the first.
     pub previous: [u8; 16],
-    /// When.
+    /// The time of the change.
     pub time: Timestamp,
-    /// Who.
+    /// The user who made it.
     pub who: String,
     /// The command line.
     pub command: String,
-    /// Sequence number of the operation that this one takes back, 0 if none.
+    /// Number of the operation that this one undoes; 0 if none.
     pub undoes: u64,
-    /// Where and how; `None` in records of version 1.
+    /// Where it was made, and its effect; `None` in records of version 1.
     pub made: Option<Made>,
-    /// What changed, by key.
+    /// The changes, by key.
     pub changes: Vec<Change>,
 }
 
 impl Operation {
-    /// The operation that comes after `last`.
+    /// Returns the operation that follows `last`.
     pub fn after(last: Option<&Operation>, new: NewOperation) -> Operation {
         let mut changes = new.changes;
         changes.sort_by(|a, b| a.key.cmp(&b.key));
@@ -131,13 +132,14 @@ impl Operation {
         }
     }
 
-    /// Name of the worktree that it was made in, empty if in none.
+    /// Returns the name of the worktree that it was made in; empty if none.
     pub fn worktree(&self) -> &str {
-        // There was no other before records told it.
+        // There was only this worktree before records named it.
         self.made.as_ref().map_or("main", |made| &made.worktree)
     }
 
-    /// What it did to files. Of records of version 1: docs/format/pack.md, "Operation record".
+    /// Returns its effect on files. For records of version 1 see docs/format/pack.md, "Operation
+    /// record".
     pub fn effect(&self) -> Effect {
         let changes = |f: fn(&str) -> bool| self.changes.iter().any(|change| f(&change.key));
         match &self.made {
@@ -148,7 +150,7 @@ impl Operation {
         }
     }
 
-    /// The operation's bytes.
+    /// Returns the encoding.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![match self.made {
             Some(_) => VERSION,
@@ -178,7 +180,7 @@ impl Operation {
         out
     }
 
-    /// Decodes an operation; any other bytes are refused.
+    /// Decodes an operation. Fails for bytes that [`encode`](Self::encode) does not make.
     pub fn decode(bytes: &[u8]) -> Result<Operation, DecodeError> {
         let mut input = Decoder::new(bytes);
         if bytes.len() > MAX_OP_BYTES {
@@ -253,7 +255,7 @@ fn text(input: &mut Decoder, max: usize) -> Result<String, DecodeError> {
     String::from_utf8(bytes.to_vec()).map_err(|_| input.error("text is not UTF-8"))
 }
 
-/// Cuts text to what an operation can hold, at a character.
+/// Cuts a text, between characters, to the length that an operation can hold.
 fn clip(text: &str) -> String {
     let mut end = text.len().min(MAX_KEY_BYTES);
     while !text.is_char_boundary(end) {
@@ -262,7 +264,7 @@ fn clip(text: &str) -> String {
     text[..end].to_owned()
 }
 
-/// The keys and values that operations leave, one after another.
+/// Returns the keys and values that `operations` leave when they are applied in order.
 pub fn view_of(operations: &[Operation]) -> BTreeMap<&str, &[u8]> {
     let mut view = BTreeMap::new();
     for change in operations.iter().flat_map(|op| &op.changes) {
@@ -274,11 +276,12 @@ pub fn view_of(operations: &[Operation]) -> BTreeMap<&str, &[u8]> {
     view
 }
 
-/// The operations that count, in order, out of everything found in a log.
+/// Returns the operations that count, in order, out of all operations found in a log.
 ///
 /// A crash between the log and the database leaves an operation that the next one does not name as
-/// its predecessor: it drops out. If it is the last, it counts: its data is durable. Where damage
-/// took a predecessor away, the chain goes on with the one before that.
+/// its predecessor; it does not count. If it is the last one, it counts, because its data is
+/// durable. If damage destroyed a predecessor, the chain continues with the operation before that
+/// one.
 pub fn newest_chain(found: Vec<Operation>) -> Vec<Operation> {
     let mut by_id: std::collections::HashMap<[u8; 16], usize> = Default::default();
     for (n, operation) in found.iter().enumerate() {
@@ -289,7 +292,8 @@ pub fn newest_chain(found: Vec<Operation>) -> Vec<Operation> {
     let mut found: Vec<Option<Operation>> = found.into_iter().map(Some).collect();
     while let Some((n, operation)) = next.and_then(|n| Some((n, found[n].take()?))) {
         next = by_id.get(&operation.previous).copied().or_else(|| {
-            // The lost one was number seq - 1: another of that number is one that dropped out.
+            // The lost operation had the number seq - 1. Another one with that number does not
+            // count.
             let before = |op: &Operation| op.seq + 1 < operation.seq;
             let lost = operation.previous != [0; 16];
             let mut earlier = (0..n).rev().filter(|_| lost);
@@ -417,7 +421,7 @@ mod tests {
 
     #[test]
     fn an_operation_lost_to_damage_takes_none_before_it_along() {
-        // Number 3 is lost; 9 was a number 3 that nobody built on.
+        // Number 3 is lost; 9 was another number 3, which no operation followed.
         let log = [(1, 1, 0), (2, 2, 1), (3, 9, 2), (4, 4, 3), (5, 5, 4)];
         let log = log.map(|(seq, id, previous)| operation(seq, id, previous));
         let ids: Vec<u8> = newest_chain(log.to_vec())

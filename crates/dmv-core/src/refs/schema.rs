@@ -11,18 +11,18 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// "DMVr": tells the file apart from other programs' databases.
+/// "DMVr": distinguishes the file from other programs' databases.
 const APPLICATION_ID: i32 = 0x444d_5672;
 const USER_VERSION: i32 = 1;
-/// The first SQLite without the WAL-reset corruption of 3.7.0 to 3.51.2.
+/// The first SQLite version without the WAL-reset corruption of 3.7.0 to 3.51.2.
 const MIN_SQLITE: i32 = 3_051_003;
-/// How long whoever opens a database waits for one who puts its write-ahead log in order, which takes
-/// milliseconds. After that a copy is read.
+/// How long opening a database waits for a process that is recovering its write-ahead log, which
+/// takes milliseconds. After that, a copy is read.
 const OPENING: Duration = Duration::from_secs(3);
-/// After that, and from then on as often, it is asked whether the other one is stopped.
+/// How often this wait asks whether the other process is stopped.
 const TRY: Duration = Duration::from_millis(100);
-/// File systems on which SQLite's shared memory does not work, by statfs magic:
-/// NFS, SMB1, CIFS, SMB2, AFS, 9P, Ceph.
+/// File systems on which SQLite's shared memory does not work, by statfs magic: NFS, SMB1, CIFS,
+/// SMB2, AFS, 9P, Ceph.
 const NETWORK_FS: [u64; 7] = [
     0x6969,
     0x517b,
@@ -46,7 +46,7 @@ CREATE INDEX unmerged ON segments(merged) WHERE merged IS NULL;
 CREATE TABLE indexes(id BLOB PRIMARY KEY, entries INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 ";
 
-/// Makes the database; the file must not exist.
+/// Creates the database. The file must not exist.
 pub(super) fn create(path: &Path) -> Result<Connection, RefsError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
@@ -60,18 +60,18 @@ pub(super) fn create(path: &Path) -> Result<Connection, RefsError> {
     Ok(conn)
 }
 
-/// How far the database can be used.
+/// How the database can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reached {
-    /// Read and written.
+    /// For reading and writing.
     Whole,
-    /// The disk or the permissions let nobody write.
+    /// For reading only: the disk or the permissions do not allow writing.
     ReadOnly,
-    /// What is open is a copy, to be read: this process keeps the database itself locked.
+    /// A copy is open, for reading. This process keeps the database itself locked.
     Copy(Option<Holder>),
 }
 
-/// Opens the database; where it cannot be written to, for reading only.
+/// Opens the database; for reading only if it cannot be written to.
 pub(super) fn open(path: &Path) -> Result<(Connection, Reached), RefsError> {
     let error = match open_in_time(path) {
         Ok(conn) => return Ok((conn, Reached::Whole)),
@@ -83,26 +83,27 @@ pub(super) fn open(path: &Path) -> Result<(Connection, Reached), RefsError> {
         Err(e) if !e.is_write_trouble() => return Err(e),
         Err(e) => e,
     };
-    // Who may read it only may meet a writer, unlike who has a full or read-only disk.
+    // A user who may only read the database can meet a writer. On a full or read-only disk there is
+    // none.
     if is_closed_to_us(path)
         && let Ok(conn) = open_to_read(path)
     {
         return Ok((conn, Reached::ReadOnly));
     }
-    // No room or permission for the shared-memory file. If no write-ahead log waits to be read, the
-    // main file alone is the whole truth and can be read as it is.
+    // The shared-memory file has no room or permission. If no write-ahead log is pending, the main
+    // file alone is complete and can be read as it is.
     match open_reading(path) {
         Ok(conn) => Ok((conn, Reached::ReadOnly)),
-        // The first error tells what is wrong.
+        // The first error shows the cause.
         Err(e) if e.is_write_trouble() => Err(error),
         Err(e) => Err(e),
     }
 }
 
-/// Opens a database that others may write to, and writes nothing itself.
+/// Opens a database that others may write to. Writes nothing itself.
 pub(super) fn open_to_read(path: &Path) -> Result<Connection, RefsError> {
     for tried in 0..COPY_TRIES {
-        // Without its log and shared memory SQLite would make them where it can.
+        // If its log and shared memory are missing, SQLite would create them where it can.
         if is_in_use(path) {
             match open_shared(path) {
                 Err(e) if e.is_write_trouble() => {}
@@ -111,7 +112,7 @@ pub(super) fn open_to_read(path: &Path) -> Result<Connection, RefsError> {
         }
         match copy(path)? {
             Copy::Made(conn) => return Ok(conn),
-            // Whoever closes it last removes the shared memory first, and then the log.
+            // The last process to close it removes the shared memory first, and then the log.
             Copy::HasLog if tried >= LOG_TRIES => break,
             Copy::Changed | Copy::HasLog => std::thread::sleep(COPY_PAUSE),
             Copy::Unfit => break,
@@ -120,14 +121,14 @@ pub(super) fn open_to_read(path: &Path) -> Result<Connection, RefsError> {
     open_reading(path)
 }
 
-/// Whether somebody has it open.
+/// Returns whether a process has it open.
 fn is_in_use(path: &Path) -> bool {
     let mut beside = ["db-wal", "db-shm"].into_iter();
     beside.all(|extension| path.with_extension(extension).exists())
 }
 
-/// Opens it as one of several processes. That needs the shared memory that the others have made;
-/// nobody has while none is at work.
+/// Opens it as one of several processes. This needs the shared memory that the others have made,
+/// which is missing while no process works.
 fn open_shared(path: &Path) -> Result<Connection, RefsError> {
     let uri = format!("file:{}?readonly_shm=1", uri_path(path));
     let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -139,30 +140,30 @@ fn open_shared(path: &Path) -> Result<Connection, RefsError> {
     Ok(conn)
 }
 
-/// Largest database that is copied.
+/// Largest database in bytes that is copied.
 const MAX_COPY_BYTES: u64 = 64 << 20;
-/// Copies that are tried: somebody may write meanwhile.
+/// How often copying is tried, because others may write meanwhile.
 const COPY_TRIES: u32 = 20;
 const COPY_PAUSE: Duration = Duration::from_millis(25);
-/// After so many of them a log that lies there was left by a killed command.
+/// After this number of tries, an existing log was left by a killed command.
 const LOG_TRIES: u32 = 6;
 
 enum Copy {
     /// A copy in memory.
     Made(Connection),
-    /// Somebody has written meanwhile.
+    /// Another process has written meanwhile.
     Changed,
-    /// A log waits beside it.
+    /// A pending log is beside the database.
     HasLog,
-    /// It is too large, or cannot be looked at.
+    /// The database is too large, or cannot be examined.
     Unfit,
 }
 
-/// Copies a database that nobody has open. To read the file itself without locks would be to see half
-/// of what somebody writes.
+/// Copies a database that no process has open. Reading the file itself without locks could show
+/// half of another process's write.
 fn copy(path: &Path) -> Result<Copy, RefsError> {
     let Some(before) = State::of(path) else {
-        // It is not there, or may not be looked at: opening it says which.
+        // It is missing or may not be examined. Opening it shows which.
         return Ok(Copy::Unfit);
     };
     if before.has_log {
@@ -177,7 +178,7 @@ fn copy(path: &Path) -> Result<Copy, RefsError> {
     if read.is_err() || State::of(path).as_ref() != Some(&before) {
         return Ok(Copy::Changed);
     }
-    // In memory there is no write-ahead log: the versions that say how it is written and read
+    // A database in memory has no write-ahead log, so set the versions for writing and reading
     // (SQLite's file format, bytes 18 and 19).
     if let Some(versions) = bytes.get_mut(18..20) {
         versions.fill(1);
@@ -189,15 +190,15 @@ fn copy(path: &Path) -> Result<Copy, RefsError> {
     Ok(Copy::Made(conn))
 }
 
-/// What changes when somebody writes to a database.
+/// The attributes that change when a process writes to a database.
 #[derive(PartialEq, Eq)]
 struct State {
     len: u64,
     times: [i64; 4],
     inode: u64,
-    /// Whether a process has it open, which keeps shared memory beside it.
+    /// Whether a process has it open: then there is shared memory beside it.
     in_use: bool,
-    /// Whether a journal or log beside it holds something.
+    /// Whether a journal or log beside it is not empty.
     has_log: bool,
 }
 
@@ -220,26 +221,26 @@ impl State {
     }
 }
 
-/// Whether this user may not write to the database or make files beside it.
+/// Returns whether this user may not write to the database or create files beside it.
 fn is_closed_to_us(path: &Path) -> bool {
     let may_write = |path: &Path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
     let may_change = may_write(path) && path.parent().is_some_and(may_write);
     !may_change && !on_read_only(path)
 }
 
-/// Opens the database in a thread of its own: where somebody has locked what SQLite needs first, it
-/// tries for ten seconds, whatever it is told.
+/// Opens the database in a thread of its own. If another process has locked what SQLite needs
+/// first, SQLite tries for ten seconds, whatever its settings.
 fn open_in_time(path: &Path) -> Result<Connection, RefsError> {
     let (sender, receiver) = mpsc::sync_channel(1);
     let own = path.to_owned();
     let open = move || {
-        // Nobody may be waiting any more; the database is closed then.
+        // The other thread may have stopped waiting. Then the database is closed.
         let _ = sender.send(open_writable(&own));
     };
     if std::thread::Builder::new().spawn(open).is_err() {
         return open_writable(path);
     }
-    // Tries are counted, not time: a process that was stopped meanwhile has not waited.
+    // Count the tries, not the time: a process that was stopped meanwhile has not waited.
     let mut waited = Duration::ZERO;
     loop {
         match receiver.recv_timeout(TRY) {
@@ -257,8 +258,8 @@ fn open_in_time(path: &Path) -> Result<Connection, RefsError> {
 }
 
 fn open_writable(path: &Path) -> Result<Connection, RefsError> {
-    // SQLite itself would try for ten seconds to come by the shared memory, or open for reading what
-    // was to be written.
+    // SQLite itself would try for ten seconds to get the shared memory, or open for reading
+    // although writing was requested.
     if on_read_only(path) || is_closed_to_us(path) {
         return Err(RefsError::ReadOnly(path.to_owned()));
     }
@@ -272,20 +273,20 @@ fn open_writable(path: &Path) -> Result<Connection, RefsError> {
     Ok(conn)
 }
 
-/// Who has one of SQLite's locks on the database.
+/// Returns the process that holds one of SQLite's locks on the database.
 pub(super) fn holder(path: &Path) -> Option<Holder> {
     let files = ["db-shm", "db"].map(|end| path.with_extension(end));
     locks::holder_of(&[&files[0], &files[1]])
 }
 
-/// Writes the write-ahead log back and empties it, as far as nobody reads from it.
+/// Writes the write-ahead log back and empties it, as far as no process reads from it.
 pub(super) fn write_back(conn: &Connection) {
-    // What is not done now, a later command does.
+    // A later command does the rest.
     let _ = conn.busy_timeout(Duration::ZERO);
     let _ = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
 }
 
-/// Opens the database where nothing can be written.
+/// Opens the database in a place that cannot be written to.
 fn open_reading(path: &Path) -> Result<Connection, RefsError> {
     let wal = path.with_extension("db-wal");
     let waits = std::fs::metadata(&wal).is_ok_and(|m| m.len() > 0);
@@ -303,9 +304,9 @@ fn open_reading(path: &Path) -> Result<Connection, RefsError> {
     Ok(conn)
 }
 
-/// How a database is read whose write-ahead log was left by a killed command: without locks, which
-/// need a file that can be written to, and with `locking_mode` exclusive, so that the index of the
-/// log is made in memory. Nobody writes meanwhile, for nobody can.
+/// How to read a database whose write-ahead log was left by a killed command. Locks need a writable
+/// file, so it uses none. `locking_mode` exclusive puts the index of the log into memory. No
+/// process can write meanwhile.
 const WITH_LOG: &str = "vfs=unix-none";
 
 fn uri_path(path: &Path) -> String {
@@ -326,7 +327,7 @@ fn configure(conn: &Connection, path: &Path, immutable: bool) -> Result<(), Refs
         return Err(RefsError::OldSqlite(rusqlite::version().to_owned()));
     }
     conn.busy_timeout(if immutable { locks::PATIENCE } else { OPENING })?;
-    // SQLite would do that behind a lock that keeps readers out, even when a reader ends.
+    // SQLite would do that under a lock that excludes readers, even when a reader ends.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     conn.set_prepared_statement_cache_capacity(32);
     conn.pragma_update(None, "trusted_schema", false)?;
@@ -335,7 +336,7 @@ fn configure(conn: &Connection, path: &Path, immutable: bool) -> Result<(), Refs
     conn.pragma_update(None, "foreign_keys", true)?;
     if !immutable {
         let dir = path.parent().unwrap_or(path);
-        // SQLite's write-ahead log needs shared memory, which network file systems do not give; the
+        // SQLite's write-ahead log needs shared memory, which network file systems lack. The
         // rollback journal is slower but safe there.
         let mode = if on_network(dir) { "DELETE" } else { "WAL" };
         conn.pragma_update(None, "journal_mode", mode)?;
@@ -356,12 +357,12 @@ fn on_network(dir: &Path) -> bool {
     rustix::fs::fstatfs(&dir).is_ok_and(|s| NETWORK_FS.contains(&(s.f_type as u64 & 0xffff_ffff)))
 }
 
-/// A number that changes when another connection changes the database.
+/// Returns a number that changes when another connection changes the database.
 pub(super) fn data_version(conn: &Connection) -> Result<i64, RefsError> {
     Ok(conn.pragma_query_value(None, "data_version", |row| row.get(0))?)
 }
 
-/// Reads something, so that trouble with the file shows now; checks whose database it is.
+/// Reads something, so that errors of the file appear now, and checks that the database is DMV's.
 fn probe(conn: &Connection) -> Result<(), RefsError> {
     let pragma = |name: &str| conn.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
     if pragma("application_id")? != APPLICATION_ID {
@@ -389,7 +390,7 @@ mod tests {
         let (live, left) = (temp.path().join("live.db"), temp.path().join("left.db"));
         let conn = create(&live)?;
         conn.execute("INSERT INTO view VALUES ('key', x'01')", [])?;
-        // As after a kill: the log was not written back, its index is lost.
+        // The state after a kill: the log was not written back, and its index is lost.
         std::fs::copy(&live, &left)?;
         std::fs::copy(live.with_extension("db-wal"), left.with_extension("db-wal"))?;
         assert!(std::fs::metadata(left.with_extension("db-wal"))?.len() > 0);

@@ -1,8 +1,8 @@
-//! Whose turn it is to change the database.
+//! The turn: the right to change the database.
 //!
-//! SQLite has a lock for that as well. This one can say who has it, is waited for in a fair way, and
-//! is about the name `refs.db`, not about the file that happens to be open: `recover` may put
-//! another file in its place while it has its turn, and nobody publishes into the former one.
+//! SQLite has a lock for that, too. This one can name its holder, is granted fairly, and belongs to
+//! the name `refs.db`, not to the file that happens to be open. `recover` may replace the file
+//! during its turn, and no process publishes into the former one.
 
 use super::RefsError;
 use crate::locks;
@@ -11,14 +11,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// As long as this lives, nobody else changes the database or puts another in its place.
+/// The right to change the database. While it lives, no other process changes the database or
+/// replaces it.
 pub struct Turn {
     _lock: File,
 }
 
 impl Turn {
-    /// Waits for the turn of changing the database at `db`. [`RefsError::Busy`]: another process did
-    /// not give it up.
+    /// Takes the turn to change the database at `db`. Fails with [`RefsError::Busy`] if another
+    /// process keeps it for longer than `patience`.
     pub fn take(db: &Path, patience: Duration) -> Result<Turn, RefsError> {
         let file = lock_of(db);
         match locks::take(&file, patience).map_err(|source| unlockable(&file, source))? {
@@ -27,7 +28,7 @@ impl Turn {
         }
     }
 
-    /// The turn, unless another process has it.
+    /// Takes the turn; returns `None` if another process has it.
     pub fn try_take(db: &Path) -> Result<Option<Turn>, RefsError> {
         let file = lock_of(db);
         let lock = locks::try_take(&file).map_err(|source| unlockable(&file, source))?;
@@ -46,7 +47,7 @@ fn unlockable(file: &Path, source: std::io::Error) -> RefsError {
     }
 }
 
-/// Which file is at `path`.
+/// Returns device and inode of the file at `path`.
 pub(super) fn file_at(path: &Path) -> Option<(u64, u64)> {
     let stat = std::fs::metadata(path).ok()?;
     Some((stat.dev(), stat.ino()))

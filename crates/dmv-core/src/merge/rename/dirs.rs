@@ -1,11 +1,11 @@
-//! Directories that moved as they were.
+//! Directories that one side moved without changing them.
 
 use crate::diff::rename::{Candidate, pair_equal};
 use crate::hash::ObjectId;
 use crate::object::name::RepoPath;
 use std::collections::{BTreeMap, HashSet};
 
-/// A directory that is gone, or new.
+/// A removed or new directory.
 pub(super) struct Dir {
     pub path: RepoPath,
     pub id: ObjectId,
@@ -24,10 +24,10 @@ impl Dir {
     }
 }
 
-/// Pairs directories of equal content. What is inside of one that is in a pair is in none.
+/// Pairs directories of equal content. Directories inside a paired one are in no pair.
 ///
-/// Both lists are in the order of a walk from above, and have what is inside of their directories.
-/// Outer ones are paired first: what is in them goes along.
+/// Both lists are in the order of a walk from above, and contain the directories inside of their
+/// directories. Outer directories are paired first, because their content moves with them.
 pub(super) fn pair_dirs<E>(
     gone: &[Dir],
     new: &[Dir],
@@ -51,7 +51,7 @@ pub(super) fn pair_dirs<E>(
     Ok(out)
 }
 
-/// Whether one of `dirs` is above `path`.
+/// Returns whether one of `dirs` is above `path`.
 pub(super) fn is_inside(path: &RepoPath, dirs: &HashSet<&RepoPath>) -> bool {
     if dirs.is_empty() {
         return false;
@@ -66,14 +66,14 @@ pub(super) fn is_inside(path: &RepoPath, dirs: &HashSet<&RepoPath>) -> bool {
     false
 }
 
-/// Those of `these` that are in none of `dirs`.
+/// Returns those of `these` that are in none of `dirs`.
 fn outside(list: &[Dir], mut these: Vec<usize>, dirs: &HashSet<&RepoPath>) -> Vec<usize> {
     these.retain(|n| !is_inside(&list[*n].path, dirs));
     these
 }
 
-/// Directories by how many others are inside of them: equal ones have equal ranks, and a directory
-/// has a higher one than all that are inside of it.
+/// Groups directories by rank, the number of others inside of them. Equal directories have equal
+/// ranks, and a directory has a higher rank than all inside of it.
 fn by_rank(list: &[Dir]) -> BTreeMap<usize, Vec<usize>> {
     let mut out: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     let mut open: Vec<usize> = Vec::new();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::limits::MAX_BASE_DEPTH;
 
-/// Merges two commits that each have merged the same `count` others, and returns how often an object
+/// Merges two commits that have each merged the same `count` others. Returns how often an object
 /// was read.
 fn reads_of_crossing(count: usize) -> Result<u64, MergeError> {
     let lab = Lab::default();
@@ -55,8 +55,8 @@ fn histories_that_crossed_often_are_merged() -> Outcome {
     Ok(())
 }
 
-/// Three states of `count` files: ours has moved each and changed one of its lines, theirs has changed
-/// another line of each where it was.
+/// Three states of `count` files. Ours has moved each file and changed one of its lines. Theirs has
+/// changed another line of each file at its former path.
 fn moved_and_changed(count: usize) -> [Files; 3] {
     let item = |n: usize, own: [&str; 2]| {
         let line = |m: usize| match m {

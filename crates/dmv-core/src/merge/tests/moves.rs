@@ -2,19 +2,21 @@
 
 use super::*;
 
-/// A text that is long enough to be known again when a line of it changed.
+/// Returns a text that is long enough to be recognised after a change of one line.
 fn lines(own: &str) -> Item {
     Text(format!("1\n2\n{own}\n4\n5\n6\n7\n8\n"))
 }
 
-/// What has a line of its own at both ends.
+/// Returns a text with an extra line at both ends.
 fn both() -> Item {
     text("one\n2\nbase\n4\n5\n6\n7\ntwo\n")
 }
 
-/// `from` is where all files are equal. One side changes the file `changed` there; the other has them
-/// at `to`, `edited` with a change of its own. The merge must have both changes in one file, and
-/// nothing else changed.
+/// Checks that a merge follows a move.
+///
+/// `from` are the paths of equal files. One side changes the file `changed` there. The other has
+/// them at `to`, with a change of its own in `edited`. The merge must have both changes in one file
+/// and change nothing else.
 fn expect_followed(from: &[&str], changed: &str, to: &[&str], edited: &str) -> Outcome {
     let lab = Lab::default();
     let state = |paths: &[&str], own: &str, item: Item| -> Files {
@@ -41,7 +43,7 @@ fn of_equal_files_that_moved_the_changed_one_goes_on_where_it_was_changed() -> O
     for n in 0..3 {
         expect_followed(&from, from[n], &to, to[n])?;
     }
-    // Only the directory tells them apart.
+    // Only the directory distinguishes them.
     let from = ["s/1/f", "s/2/f", "s/3/f", "s/k"];
     let to = ["1/f", "2/f", "3/f", "k"];
     for n in 0..3 {
@@ -96,7 +98,7 @@ fn directories_and_files_that_moved_at_once_each_find_their_place() -> Outcome {
         ("f", lines("0")),
         ("g", lines("0")),
     ]);
-    // One directory as it was, another one with a change, and two files.
+    // One unchanged directory, one changed directory, and two files.
     let theirs = files([
         ("e/1/f", lines("0")),
         ("e/1/g", lines("0")),
@@ -123,7 +125,7 @@ fn changed_files_of_one_name_are_the_same_file_where_several_are_alike() -> Outc
     let lab = Lab::default();
     let base = files([("a/1/f", lines("0")), ("a/2/f", lines("0"))]);
     let ours = files([("a/1/f", lines("ours")), ("a/2/f", lines("0"))]);
-    // `b/2/f` is more like `a/1/f` than `b/1/f` is.
+    // `b/2/f` is more similar to `a/1/f` than `b/1/f` is.
     let theirs = files([
         ("b/1/f", text("1\n2\n0\n4\n5\n6\n7\n8\n9\na\n")),
         ("b/2/f", text("1\n2\n0\n4\n5\n6\n7\n8\n9\n")),

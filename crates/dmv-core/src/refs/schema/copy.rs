@@ -1,8 +1,8 @@
 //! Reading a database that another process keeps locked.
 //!
-//! Somebody who puts the write-ahead log in order keeps readers out meanwhile, and may be stopped just
-//! then. What lies on the disk can be read all the same: it is what a kill at this moment would
-//! leave. It is copied, and the copy is read, for the other process may go on at any time.
+//! A process that recovers the write-ahead log excludes readers meanwhile, and may be stopped just
+//! then. The files on the disk can still be read: they are what a kill at this moment would leave.
+//! They are copied, and the copy is read, because the other process may continue at any time.
 
 use super::open_reading;
 use crate::fsutil::temp_name;
@@ -14,10 +14,10 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
-/// Times that files which change under our hands are copied again.
+/// How often files that change during the copy are copied again.
 const TRIES: usize = 5;
 
-/// Opens a copy of the database and its write-ahead log as they are now.
+/// Opens a copy of the present database and its write-ahead log.
 pub(super) fn open(path: &Path) -> Result<Connection, RefsError> {
     let dir = path
         .parent()
@@ -32,7 +32,7 @@ pub(super) fn open(path: &Path) -> Result<Connection, RefsError> {
     let read = copied(path, &copy)
         .map_err(trouble)
         .and_then(|()| open_reading(&copy));
-    // Its files stay readable as long as they are open.
+    // Its files stay readable while they are open.
     let _ = std::fs::remove_dir_all(&dir);
     read
 }
@@ -47,8 +47,8 @@ fn copied(from: &Path, to: &Path) -> io::Result<()> {
                 other => drop(other?),
             }
         }
-        // Where the first is still as it was after the second was read, and the second after that,
-        // this is how both were in between.
+        // If the first file is unchanged after the second was read, and the second after that, this
+        // is a state of both at one moment in between.
         let mut same = true;
         for (from, to) in &files {
             same &= !from.exists() && !to.exists() || is_same(from, to)?;
@@ -104,7 +104,7 @@ mod tests {
         };
         refs.add_segments(&[segment], &[])?;
         drop(refs);
-        // As one that puts the write-ahead log in order, and is stopped there. What it has written
+        // Like a process that is stopped while it recovers the write-ahead log. What it has written
         // and not committed does not count.
         let stopped = Connection::open(&path)?;
         stopped.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
