@@ -63,7 +63,7 @@ pub fn recover_store(
             continue;
         };
         if id == repo {
-            continue; // The log pack: operations are read elsewhere.
+            continue; // The log pack; other code reads the operations.
         }
         match recover_pack(vfs, &path, id, repo, &mut out, &mut read)? {
             Some(row) => out.catalogue.packs.push(row),

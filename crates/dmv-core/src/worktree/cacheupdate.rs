@@ -1,4 +1,4 @@
-//! Writing the stat cache anew after a scan, if anything in it has changed.
+//! Writing a new stat cache after a scan, if anything in it has changed.
 
 use super::known::each_known_dir;
 use super::scan::Known;
@@ -9,10 +9,10 @@ use crate::object::tree::Kind;
 use crate::subset::Subset;
 use std::sync::Arc;
 
-/// The name of the stat cache in a worktree's own directory.
+/// The file name of the stat cache in the worktree's directory under `.dmv`.
 pub const STAT_NAME: &[u8] = b"stat";
 
-/// Collects sections during a scan. Nothing is written while all of them stay as they were.
+/// Collects sections during a scan. It writes nothing while all sections stay as they were.
 pub struct CacheUpdate<'a> {
     dir: &'a SafeDir,
     repo: [u8; 16],
@@ -21,12 +21,13 @@ pub struct CacheUpdate<'a> {
     writer: Option<StatCacheWriter>,
     /// Directories whose sections stay as `known` has them.
     unchanged: Vec<Arc<[u8]>>,
-    /// Directories that were not looked into, with all below them.
+    /// Directories that were not scanned, with everything below them.
     unseen: Vec<Vec<u8>>,
 }
 
 impl<'a> CacheUpdate<'a> {
-    /// For the worktree whose own directory under `.dmv` is `dir`, and which has `subset`.
+    /// Returns an update for the worktree with the directory `dir` under `.dmv` and the subset
+    /// `subset`.
     pub fn new(
         dir: &'a SafeDir,
         repo: [u8; 16],
@@ -44,13 +45,15 @@ impl<'a> CacheUpdate<'a> {
         }
     }
 
-    /// The directory's section stays.
+    /// Keeps the section of a directory.
     pub fn keep(&mut self, dir: Arc<[u8]>) {
         self.unchanged.push(dir);
     }
 
-    /// The directory's entries are the known ones, some of them (`rows`) with other fingerprints,
-    /// and its own stat was `exact`, if the names on disk are just the known ones.
+    /// Updates a directory whose entries are the known ones. `rows` are those with other
+    /// fingerprints.
+    ///
+    /// `exact` is the directory's own stat, if the names on disk are exactly the known ones.
     pub fn refresh<'r>(
         &mut self,
         dir: Arc<[u8]>,
@@ -71,12 +74,12 @@ impl<'a> CacheUpdate<'a> {
         self.replace(&dir, &section)
     }
 
-    /// The directory and all below it were not looked at; their sections stay.
+    /// Keeps the sections of a directory and of everything below it, because it was not scanned.
     pub fn keep_all_under(&mut self, dir: Vec<u8>) {
         self.unseen.push(dir);
     }
 
-    /// The directory has this section now.
+    /// Sets the section of a directory.
     pub fn replace(&mut self, dir: &[u8], section: &Section) -> Result<(), PathError> {
         if self.writer.is_none() {
             self.writer = Some(StatCacheWriter::create(self.dir, &self.repo)?);
@@ -87,13 +90,13 @@ impl<'a> CacheUpdate<'a> {
             .section(dir, section)
     }
 
-    /// Whether the cache differs from what it was.
+    /// Returns whether the cache differs from the old one.
     pub fn is_changed(&self) -> bool {
         self.writer.is_some()
     }
 
-    /// Writes the cache for `tree`. Without any change it is written only when `force`d: a new
-    /// base, or no usable cache before.
+    /// Writes the cache for `tree`. If nothing has changed, it is only written with `force`: for a
+    /// new base, or if there was no usable cache.
     pub fn finish(
         mut self,
         tree: &ObjectId,

@@ -1,20 +1,21 @@
-//! Puts files into a worktree and takes them out, after a plan.
+//! Writes files into a worktree and removes files from it, according to a plan.
 //!
-//! Nothing is followed, guessed or overwritten unasked: each directory is opened without symlinks,
-//! each entry that goes away must still be what the plan saw, and each new one finds its name free.
-//! A path where that does not hold is refused and reported, and the rest goes on. What to do is
-//! the caller's decision; here it is only done.
+//! This module follows no symlink, guesses nothing and overwrites nothing without a request. It
+//! opens each directory without symlinks. Each entry to be removed must still be what the plan saw,
+//! and each new entry must find its name free. A path that fails these conditions is refused and
+//! reported, and the rest continues. The caller decides what to do.
 //!
-//! How an entry is replaced: the new one is written beside it, both change names in one step, and
-//! the old one is compared once more with what was seen just before. It stays aside until all is
-//! done (`aside`), so that somebody who was about to write to it loses nothing. What is removed
-//! waits in the same way.
+//! Replacing an entry: the new entry is written beside the old one, both exchange their names in
+//! one step, and the old one is compared again with what was seen just before. It stays aside until
+//! everything is done (`aside`), so that a program that was about to write to it loses nothing.
+//! Removed entries wait in the same way.
 //!
-//! How a file gets its name: in a directory that this very run has made, it is created under it;
-//! elsewhere it is written under a temporary name and renamed, so that a reader sees the old file or
-//! the new one. The first way is half as fast again as the second (59,000 against 38,000 files of
-//! 3 KB per second, ext4, two threads; unnamed files that are linked afterwards reach 43,000). A
-//! run that is killed may leave an incomplete file in a directory it has made, one per thread.
+//! Naming a file: in a directory that this run has created, the file is created under its name.
+//! Elsewhere it is written under a temporary name and renamed, so that a reader sees either the old
+//! file or the new one. The first way is half as fast again as the second (59,000 against 38,000
+//! files of 3 KB per second, ext4, two threads; unnamed files that are linked afterwards reach
+//! 43,000). A killed run may leave one incomplete file per thread in a directory that it has
+//! created.
 //!
 //! Nothing is synced: the caller does that once, for everything
 //! ([`sync_filesystem`](crate::fsutil::sync_filesystem)).
@@ -37,7 +38,7 @@ use std::io::{self, Write};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Entries of one directory that a thread does at a time.
+/// Entries of one directory that a thread handles at a time.
 const BATCH: usize = 1024;
 
 /// Bytes of a file after which the system is asked to start writing to the medium.
@@ -45,34 +46,34 @@ const WRITEBACK_BYTES: u64 = 8 << 20;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Gives the content of files. `B` names one.
+/// Provides the content of files. `B` names one.
 pub trait Content<B: ?Sized>: Sync {
-    /// Hands the content of `blob` to `sink`, in order. An error of `sink` must end it.
+    /// Passes the content of `blob` to `sink`, in order. Must stop at an error of `sink`.
     fn write_blob(
         &self,
         blob: &B,
         sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
     ) -> Result<(), BoxError>;
 
-    /// Called when an entry was looked at for the last time, before it is replaced or removed: a
-    /// test can change it then.
+    /// Called after the last comparison of an entry, before it is replaced or removed. A test can
+    /// change the entry then.
     fn replacing(&self) {}
 }
 
-/// What is to be done, in this order. Each list is sorted by directory.
+/// The steps to carry out, in this order. Each list is sorted by directory.
 #[derive(Clone, Debug)]
 pub struct Plan<B> {
-    /// Files and symlinks that go away.
+    /// Files and symlinks to remove.
     pub remove: Vec<Removal>,
-    /// Directories that go away if they are empty then; a directory before those in it.
+    /// Directories to remove if they are empty then. A directory comes before those in it.
     pub remove_dirs: Vec<Vec<u8>>,
-    /// Directories that are needed; a directory before those in it.
+    /// Directories to create. A directory comes before those in it.
     pub make_dirs: Vec<Vec<u8>>,
-    /// Files that are written.
+    /// Files to write.
     pub files: Vec<NewFile<B>>,
-    /// Symlinks that are made. They come last, so that no file can be written through one.
+    /// Symlinks to create. They come last, so that no file can be written through one.
     pub symlinks: Vec<NewSymlink>,
-    /// Whether files get their names by renaming in new directories, too.
+    /// Whether files are renamed to their names in new directories, too.
     pub rename_always: bool,
 }
 
@@ -89,63 +90,63 @@ impl<B> Default for Plan<B> {
     }
 }
 
-/// A file or symlink that goes away.
+/// A file or symlink to remove.
 #[derive(Clone, Debug)]
 pub struct Removal {
-    /// Where it is.
+    /// Its path.
     pub path: Vec<u8>,
-    /// What it must still be.
+    /// The fingerprint that it must still have.
     pub expected: Fingerprint,
 }
 
-/// A file that is written.
+/// A file to write.
 #[derive(Clone, Debug)]
 pub struct NewFile<B> {
-    /// Where to.
+    /// Its path.
     pub path: Vec<u8>,
     /// Whether it is executable.
     pub exec: bool,
     /// Its content.
     pub blob: B,
-    /// What it replaces; with `None` the name must be free.
+    /// The fingerprint of the entry that it replaces; with `None` the name must be free.
     pub replaces: Option<Fingerprint>,
 }
 
-/// A symlink that is made.
+/// A symlink to create.
 #[derive(Clone, Debug)]
 pub struct NewSymlink {
-    /// Where.
+    /// Its path.
     pub path: Vec<u8>,
-    /// What it points to: any bytes.
+    /// Its target: any bytes.
     pub target: Vec<u8>,
-    /// What it replaces; with `None` the name must be free.
+    /// The fingerprint of the entry that it replaces; with `None` the name must be free.
     pub replaces: Option<Fingerprint>,
 }
 
-/// How a plan went.
+/// The result of a plan.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// For each file of the plan what it is now; `None` if it was refused.
+    /// The result for each file of the plan; `None` if it was refused.
     pub files: Vec<Option<Placed>>,
-    /// The same for each symlink.
+    /// The result for each symlink of the plan; `None` if it was refused.
     pub symlinks: Vec<Option<Placed>>,
-    /// Files and symlinks that were removed.
+    /// Number of files and symlinks that were removed.
     pub removed: u64,
-    /// What was not done.
+    /// The steps that were not carried out.
     pub refused: Vec<Refused>,
 }
 
-/// A file or symlink that was put in its place.
+/// A file or symlink that was written.
 #[derive(Clone, Copy, Debug)]
 pub struct Placed {
     /// Its stat.
     pub stat: FileStat,
-    /// Somebody has written to it already.
+    /// Whether another program has written to it already.
     pub touched: bool,
 }
 
 impl Placed {
-    /// What the stat cache may say of it after a run that ended at `ended`.
+    /// Returns the fingerprint for the stat cache after a run that ended at `ended`.
     pub fn fingerprint(&self, ended: FileTime) -> Fingerprint {
         match self.touched {
             true => Fingerprint::SUSPECT,
@@ -154,54 +155,57 @@ impl Placed {
     }
 }
 
-/// A path that was left as it was.
+/// A path that was not changed.
 #[derive(Debug)]
 pub struct Refused {
     /// The path.
     pub path: Vec<u8>,
-    /// Why.
+    /// The reason.
     pub why: Refusal,
 }
 
-/// Why a path was left as it was.
+/// Why a path was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// Something is there that the plan does not know of.
+    /// An entry is there that the plan does not know.
     #[error("something else is there")]
     Occupied,
-    /// What is there is not what the plan saw.
+    /// The entry there is not the one that the plan saw.
     #[error("it was changed meanwhile")]
     Changed,
-    /// The same, and so was what had taken its place; what it was before is at this path.
+    /// Like [`Changed`](Self::Changed), and the new entry was changed, too. This is the path of the
+    /// former version.
     #[error("it was changed twice meanwhile; the other version is {}", crate::object::name::escape(.0))]
     Twice(Vec<u8>),
-    /// A directory that was to be removed holds something.
+    /// A directory to be removed is not empty.
     #[error("the directory is not empty")]
     NotEmpty,
     /// No file may have this name.
     #[error("the name is not allowed")]
     BadName,
-    /// The content could not be had.
+    /// The content could not be read.
     #[error("{0}")]
     Content(BoxError),
-    /// The system refused.
+    /// The system returned an error.
     #[error(transparent)]
     Path(PathError),
 }
 
-/// Why a run ended early. What was done until then stays.
+/// Why a run ended early. Everything that it did before stays.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckoutError {
-    /// The caller wanted it.
+    /// The caller cancelled the run.
     #[error("cancelled")]
     Cancelled,
-    /// The disk is full or cannot be written to, so nothing else would work either.
+    /// The disk is full or cannot be written to, so no other step would succeed.
     #[error(transparent)]
     Disk(PathError),
 }
 
-/// Carries out `plan` in the worktree at `root`, with `threads` threads; 0 for one per processor,
-/// at least two. What it replaces or removes waits among `asides`.
+/// Carries out `plan` in the worktree at `root`.
+///
+/// `threads` is the number of threads; 0 for one per processor, at least two. Replaced and removed
+/// entries wait among `asides`.
 pub fn materialize<B: Sync>(
     root: &SafeDir,
     plan: &Plan<B>,
@@ -268,7 +272,7 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the directories that were not there before.
+    /// Returns the directories that did not exist before.
     fn make_dirs<'p>(
         &self,
         paths: &'p [Vec<u8>],
@@ -296,7 +300,7 @@ impl Run<'_> {
         Ok(made)
     }
 
-    /// Does `action` for each of `items` in its directory; returns what came of each, in order.
+    /// Applies `action` to each of `items` in its directory. Returns the results in order.
     fn each<T: Sync, R: Send>(
         &self,
         items: &[T],
@@ -383,7 +387,7 @@ impl From<PathError> for Refusal {
     }
 }
 
-/// The directory and name of `path`, if a worktree may hold that name.
+/// Returns the directory and name of `path`, if a worktree may contain these names.
 fn split(path: &[u8]) -> Result<(&[u8], &[u8]), Refusal> {
     let allowed = |name: &&[u8]| !name.is_empty() && refused_name(name).is_none();
     split_path(path)
@@ -395,7 +399,7 @@ fn dir_of(path: &[u8]) -> Option<&[u8]> {
     split_path(path).map(|(dir, _)| dir)
 }
 
-/// One path's failure, unless it is one that all others will share.
+/// Returns the refusal of one path, or an error if all others would fail in the same way.
 fn refuse(path: &[u8], why: Refusal) -> Result<Refused, CheckoutError> {
     use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
     match why {
@@ -416,13 +420,13 @@ fn remove_dir(root: &SafeDir, dir: &[u8], name: &[u8]) -> Result<(), Refusal> {
     match removed {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => Err(Refusal::NotEmpty),
-        // What is there now was not made by us.
+        // This run did not create the present entry.
         Err(e) if e.kind() == io::ErrorKind::NotADirectory => Err(Refusal::Changed),
         other => Ok(other?),
     }
 }
 
-/// Whether the directory was not there before.
+/// Creates a directory. Returns whether it did not exist before.
 fn make_dir(parent: &SafeDir, name: &[u8]) -> Result<bool, Refusal> {
     match parent.create_dir(name) {
         Ok(()) => Ok(true),
@@ -448,8 +452,8 @@ fn fill<B>(
         if cancel.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        // A final sync then finds little left to do. What was written last stays out of it, so that
-        // small files never pay.
+        // The final sync then has little left to do. The bytes written last are not included, so
+        // small files cost nothing.
         if written - begun >= WRITEBACK_BYTES {
             start_writeback(file, begun, written - begun);
             begun = written;
@@ -467,7 +471,7 @@ fn fill<B>(
     }
 }
 
-/// How single entries are put in place.
+/// Puts single entries in place.
 struct Place<'a, B> {
     content: &'a dyn Content<B>,
     asides: &'a Asides<'a>,
@@ -476,7 +480,7 @@ struct Place<'a, B> {
 impl<B> Place<'_, B> {
     fn remove(&self, dir: &SafeDir, name: &[u8], removal: &Removal) -> Result<(), Refusal> {
         let Some(seen) = dir.stat_opt(name)? else {
-            return Ok(()); // Somebody was faster.
+            return Ok(()); // Another program has removed it.
         };
         if seen.fingerprint() != removal.expected {
             return Err(Refusal::Changed);
@@ -528,7 +532,7 @@ impl<B> Place<'_, B> {
                 keep_permissions(&file, &mut complete, before.mode, new.exec)
                     .map_err(|e| dir.error("set permissions of", name, e))?;
             }
-            // Where that cannot be told apart, a write in the same tick of the clock cannot either.
+            // If this fails, a write in the same tick of the clock cannot be detected.
             if let Ok(marked) = mark_time(&file, &complete, odd()) {
                 complete.mtime = marked;
             }
@@ -536,14 +540,15 @@ impl<B> Place<'_, B> {
                 is_placed = true;
                 self.put_in_place(dir, &created, name, &new.path, new.replaces, &complete)?;
             }
-            // After the rename, which counts as a change.
+            // Taken after the rename, which counts as a change.
             let stat = stat(&file)?;
             let touched = stat.untouched() != complete.untouched();
             Ok(Placed { stat, touched })
         };
         finish().inspect_err(|why| match (direct, ours) {
             (false, _) if !is_placed => discard(dir, &created),
-            // What somebody has written into it, or put in its place, is not ours to remove.
+            // If another program has written into it or replaced it, it is not this run's to
+            // remove.
             (true, Some(ours))
                 if !matches!(why, Refusal::Changed) && dir.is_same_file(name, &ours) =>
             {
@@ -568,7 +573,7 @@ impl<B> Place<'_, B> {
         Ok(Placed { stat, touched })
     }
 
-    /// Gives the finished entry `temp`, whose stat is `ours`, its name, or removes it.
+    /// Renames the finished entry `temp`, whose stat is `ours`, to its name; or removes it.
     fn put_in_place(
         &self,
         dir: &SafeDir,
@@ -579,7 +584,7 @@ impl<B> Place<'_, B> {
         ours: &FileStat,
     ) -> Result<(), Refusal> {
         let exchange = || {
-            // Writing may have taken long, so look again.
+            // Writing may have taken long, so compare again.
             let seen = check_replaced(dir, name, replaces)?;
             self.content.replacing();
             if seen.is_none() {
@@ -607,8 +612,8 @@ impl<B> Place<'_, B> {
     }
 }
 
-/// Gives a new file, whose stat is `new`, the permissions of the one that it replaces, but for the
-/// executable bit.
+/// Gives a new file, whose stat is `new`, the permissions of the file that it replaces, except for
+/// the executable bit.
 fn keep_permissions(file: &File, new: &mut FileStat, before: u32, exec: bool) -> io::Result<()> {
     let mode = match exec {
         true => before | 0o100 | (before & 0o444) >> 2,
@@ -621,13 +626,13 @@ fn keep_permissions(file: &File, new: &mut FileStat, before: u32, exec: bool) ->
     Ok(())
 }
 
-/// A number that is another one each time.
+/// Returns a different number each time.
 fn odd() -> u64 {
     static COUNT: AtomicU64 = AtomicU64::new(1);
     COUNT.fetch_add(619, Ordering::Relaxed)
 }
 
-/// What is to be replaced, which must be as expected.
+/// Returns the stat of the entry to be replaced. Fails if it is not as expected.
 fn check_replaced(
     dir: &SafeDir,
     name: &[u8],
@@ -650,7 +655,7 @@ fn occupied(error: PathError) -> Refusal {
 }
 
 fn discard(dir: &SafeDir, name: &[u8]) {
-    // The error that led here matters more than this one; scans know temporary names.
+    // The error that led here matters more than this one. Scans recognise temporary names.
     let _ = dir.unlink(name);
 }
 

@@ -1,10 +1,10 @@
-//! Which new files the user does not want to hear of.
+//! The ignore rules: which untracked files the user does not want to see.
 //!
-//! Rules are written as in git's ignore files. They come from `.dmvignore` files, on request also
+//! Rules have the syntax of git's ignore files. They come from `.dmvignore` files, on request also
 //! from `.gitignore` files, and from one file of the user for all worktrees. A deeper file wins
-//! over the ones above it, in a directory `.dmvignore` over `.gitignore`, and a later line over an
-//! earlier one. Whether an entry is in the base commit is not known here: rules are to be asked for
-//! entries that are not. A worktree without rules costs one test per entry.
+//! over those above it, `.dmvignore` wins over `.gitignore` in the same directory, and a later line
+//! over an earlier one. The module does not know which entries are in the base commit; callers ask
+//! it about the others only. A worktree without rules costs one test per entry.
 
 use crate::fsutil::{SafeDir, os_str};
 use crate::limits::MAX_IGNORE_BYTES;
@@ -17,17 +17,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The name of DMV's ignore files.
+/// The file name of DMV's ignore files.
 pub const DMVIGNORE: &[u8] = b".dmvignore";
-/// The name of git's ignore files.
+/// The file name of git's ignore files.
 pub const GITIGNORE: &[u8] = b".gitignore";
 
-/// Something in an ignore file that has no effect.
+/// A part of an ignore file that has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IgnoreWarning {
     /// The ignore file.
     pub path: Vec<u8>,
-    /// The line, counted from 1; `None` when it is about the whole file.
+    /// The number of the line, from 1; `None` for the complete file.
     pub line: Option<usize>,
     /// What is wrong.
     pub why: String,
@@ -43,7 +43,7 @@ impl fmt::Display for IgnoreWarning {
     }
 }
 
-/// The rules in force in one directory.
+/// The rules that apply in one directory.
 #[derive(Clone, Debug, Default)]
 pub struct IgnoreRules {
     git: bool,
@@ -53,15 +53,16 @@ pub struct IgnoreRules {
 #[derive(Debug)]
 struct Level {
     matcher: Gitignore,
-    /// How much of a path leads to the directory that the rules are relative to.
+    /// Length of the path of the directory that the rules are relative to.
     prefix_len: usize,
     above: Option<Arc<Level>>,
 }
 
 impl IgnoreRules {
-    /// The rules above a worktree's root: those of the user's file, if one is named and exists.
+    /// Returns the rules above a worktree's root: those of the user's file, if one is named and
+    /// exists.
     ///
-    /// With `git`, `.gitignore` files count too.
+    /// With `git`, `.gitignore` files count, too.
     pub fn new(global: Option<&Path>, git: bool) -> (IgnoreRules, Vec<IgnoreWarning>) {
         let mut rules = IgnoreRules {
             git,
@@ -83,19 +84,20 @@ impl IgnoreRules {
         (rules, warnings)
     }
 
-    /// Whether no rule is in force.
+    /// Returns whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.innermost.is_none()
     }
 
-    /// Whether an entry of this name has to be handed to [`enter`](Self::enter).
+    /// Returns whether an entry of this name is an ignore file, to be passed to
+    /// [`enter`](Self::enter).
     pub fn is_ignore_file(&self, name: &[u8]) -> bool {
         name == DMVIGNORE || (self.git && name == GITIGNORE)
     }
 
-    /// The rules in force in the directory `dir`, whose path from the root is `path`.
+    /// Returns the rules for the directory `dir`, whose path from the root is `path`.
     ///
-    /// `files` are the ignore files that it holds. A file that cannot be used is a warning.
+    /// `files` are its ignore files. A file that cannot be used gives a warning.
     pub fn enter(
         &self,
         dir: &SafeDir,
@@ -129,10 +131,10 @@ impl IgnoreRules {
         }
     }
 
-    /// Whether the rules ignore the entry at `path` from the root, which must be in the directory
-    /// that these rules are those of.
+    /// Returns whether the rules ignore the entry at `path` from the root. It must be in the
+    /// directory of these rules.
     ///
-    /// What is in an ignored directory is ignored too; that is the caller's to apply.
+    /// The content of an ignored directory is ignored, too; the caller must apply that.
     pub fn ignores(&self, path: &[u8], is_dir: bool) -> bool {
         let mut next = self.innermost.as_ref();
         while let Some(level) = next {
@@ -156,7 +158,7 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn new(warnings: &mut Vec<IgnoreWarning>) -> Builder<'_> {
         Builder {
-            // With this root the matcher takes paths as they are.
+            // With this root the matcher accepts paths as they are.
             builder: GitignoreBuilder::new("."),
             warnings,
             last_path: Vec::new(),

@@ -1,12 +1,13 @@
-//! Takes the content of files into the store, on all cores, in bounded memory.
+//! Reads the content of files into the store, on all cores, in bounded memory.
 //!
 //! ```text
 //! tasks -> readers: open, read, cut -> hashers: hash, claim, compress, append -> collector
 //! ```
 //!
-//! Every arrow is a bounded channel, and blocks go round in a fixed pool of buffers. The collector
-//! (the caller's thread) puts the chunks of large files in order again and hears of each file once.
-//! A file that changes while it is read is read again, then given up; it is never stored as a mix.
+//! Every arrow is a bounded channel, and blocks circulate in a fixed pool of buffers. The collector
+//! (the caller's thread) puts the chunks of large files back in order, and gets one report per file.
+//! A file that changes while it is read is read again, and skipped after several attempts. It is
+//! never stored as a mixture.
 
 use super::join;
 use crate::chunker::{Cutter, MAX_CUT_BYTES};
@@ -26,39 +27,41 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Bytes of a block buffer: one frame, and the chunk that is still growing.
+/// Bytes of a block's buffer: one frame, and the chunk that is still growing.
 const BLOCK_BYTES: usize = FRAME_TARGET_BYTES + MAX_CUT_BYTES;
-/// Files in a block: what is known of each takes more memory than the content of a tiny one.
+/// Files in a block. The data about each takes more memory than the content of a tiny file.
 const BLOCK_PARTS: usize = 8 << 10;
-/// Blocks in the pool: each reader and hasher holds one, a few wait in between.
+/// Blocks in the pool: each reader and hasher holds one, and a few wait in between.
 const BLOCKS: usize = 12;
-/// Groups of files waiting for a reader.
+/// Tasks that wait for a reader.
 const TASKS: usize = 64;
 /// Files in one task: enough to share the cost of opening their directory.
 pub const TASK_FILES: usize = 128;
-/// Times a file that keeps changing is read before it is given up.
+/// How often a file that keeps changing is read before it is skipped.
 const ATTEMPTS: u32 = 3;
 
-/// A single write changes a file's times when it begins, and nothing when it ends. So a file of
-/// this size on that was changed just now is left alone for a moment: reading it at once stored a
-/// mix of two versions in 4 of 100 cases (1 MB, a program that rewrites it in place).
+/// Size in bytes from which a file that has just changed is left alone for a moment.
+///
+/// A single write changes a file's times when it begins, and nothing when it ends. Reading such a
+/// file at once stored a mixture of two versions in 4 of 100 cases (1 MB, a program that rewrites
+/// it in place).
 const SETTLE_FROM_BYTES: u64 = 128 << 10;
-/// That moment, and what is added for larger writes.
+/// The length of that moment, and what is added for larger writes.
 const SETTLE: Duration = Duration::from_millis(20);
 const SETTLE_PER_MIB: Duration = Duration::from_millis(2);
 const SETTLE_MAX: Duration = Duration::from_millis(500);
 
-/// Files of one directory to be taken in.
+/// Files of one directory that are to be read in.
 pub struct Task {
     /// The caller's number for the directory.
     pub dir: usize,
     /// The directory's path.
     pub path: Arc<[u8]>,
-    /// Names, and what each was when it was listed.
+    /// The names, and the kind of each when it was listed.
     pub files: Vec<(Box<[u8]>, FileKind)>,
 }
 
-/// What became of one file.
+/// The result for one file.
 pub struct Done {
     /// The caller's number for its directory.
     pub dir: usize,
@@ -68,32 +71,32 @@ pub struct Done {
     pub result: Result<Stored, Failure>,
 }
 
-/// A file whose content is in the store.
+/// A file whose content is stored.
 pub struct Stored {
     /// The content.
     pub blob: Blob,
-    /// The file as it was before its content was read, and still was after.
+    /// The stat before the content was read, which was still the same afterwards.
     pub stat: FileStat,
 }
 
-/// Why a file could not be taken in.
+/// Why a file could not be read in.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// It could not be opened or read.
+    /// The file could not be opened or read.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// It kept changing while it was read.
+    /// The file kept changing while it was read.
     #[error("it changed while it was being read")]
     Changed,
-    /// A symlink whose target no tree can hold.
+    /// No tree can contain the symlink's target.
     #[error("its target is empty or too long")]
     BadTarget,
-    /// It is something else than when it was listed.
+    /// The entry is no longer of the kind that was listed.
     #[error("it was replaced by something that is not a file")]
     Replaced,
 }
 
-/// Why the whole work ended.
+/// Why all of the work ended.
 #[derive(Debug, thiserror::Error)]
 pub enum IngestError {
     /// The user asked to stop.
@@ -102,7 +105,7 @@ pub enum IngestError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// An object could not be made or kept.
+    /// An object could not be made or stored.
     #[error(transparent)]
     Object(#[from] ObjectError),
 }
@@ -116,18 +119,18 @@ struct Part {
     end: Option<End>,
 }
 
-/// What is known of a file once its last part has been read.
+/// What is known about a file once its last part has been read.
 struct End {
     dir: usize,
     name: Box<[u8]>,
     outcome: Result<FileStat, Failure>,
-    /// Set when these parts are void and the file is being read once more.
+    /// Set if these parts are void and the file is being read again.
     again: bool,
 }
 
 struct Block {
     buf: Vec<u8>,
-    /// Length of each chunk, in order from the start of `buf`.
+    /// Length of each chunk in bytes, in order from the start of `buf`.
     cuts: Vec<u32>,
     parts: Vec<Part>,
 }
@@ -137,7 +140,7 @@ struct Hashed {
     chunks: Vec<(ObjectId, u32)>,
 }
 
-/// Runs `body` with a pipeline whose threads end with it.
+/// Runs `body` with a pipeline. Its threads end when `body` does.
 pub fn with_ingest<T>(
     root: &SafeDir,
     writer: &StoreWriter<'_>,
@@ -148,7 +151,7 @@ pub fn with_ingest<T>(
     let (task_in, task_out) = bounded::<Task>(TASKS);
     let (block_in, block_out) = bounded::<Block>(BLOCKS);
     let (free_in, free_out) = bounded::<Vec<u8>>(BLOCKS + workers);
-    // Unbounded, but never longer than the blocks in flight and the tasks' files.
+    // Unbounded, but never longer than the blocks in flight and the files of the tasks.
     let (done_in, done_out) = unbounded::<Result<Hashed, StoreError>>();
     for _ in 0..BLOCKS {
         free_in
@@ -196,7 +199,7 @@ pub struct Ingest<'a> {
     done: Receiver<Result<Hashed, StoreError>>,
     job: &'a Job,
     pending: usize,
-    /// Files of more than one part, or whose parts overtook each other.
+    /// Files with several parts, or whose parts arrived out of order.
     files: HashMap<u64, OpenFile>,
 }
 
@@ -208,12 +211,12 @@ struct OpenFile {
 }
 
 impl Ingest<'_> {
-    /// Files submitted and not yet reported.
+    /// Returns the number of submitted files that have not been reported yet.
     pub fn pending(&self) -> usize {
         self.pending
     }
 
-    /// Hands in a task, reporting finished files to `on_done` while there is no room.
+    /// Submits a task. While there is no room for it, reports finished files to `on_done`.
     pub fn submit(
         &mut self,
         task: Task,
@@ -228,7 +231,7 @@ impl Ingest<'_> {
         let mut task = Some(task);
         while let Some(next) = task.take() {
             self.check_cancel()?;
-            // What is finished is taken first: it holds memory.
+            // Take the finished blocks first: they occupy memory.
             if let Ok(hashed) = self.done.try_recv() {
                 task = Some(next);
                 self.take(hashed?, meta, on_done)?;
@@ -286,7 +289,7 @@ impl Ingest<'_> {
                 && !end.again
                 && let Ok(stat) = end.outcome
             {
-                // Most files: one part of one chunk.
+                // Most files have one part of one chunk.
                 let blob = Blob {
                     id: *id,
                     is_list: false,
@@ -331,7 +334,7 @@ impl Ingest<'_> {
         on_done: &mut dyn FnMut(Done, &mut dyn ObjectWrite) -> Result<(), IngestError>,
     ) -> Result<(), IngestError> {
         let result = content.and_then(|(blob, stat)| {
-            // Chunks of another file must never pass for this one's, whatever went wrong.
+            // Whatever goes wrong, chunks of another file must never pass as those of this one.
             match blob.size == stat.size || stat.kind != FileKind::File {
                 true => Ok(Stored { blob, stat }),
                 false => Err(Failure::Changed),
@@ -350,11 +353,11 @@ struct Reader<'a> {
     blocks: Sender<Block>,
     free: Receiver<Vec<u8>>,
     next_key: &'a AtomicU64,
-    /// The block being filled with small files, and how much of it is.
+    /// The block that is being filled with small files, and the number of bytes in it.
     open: Option<(Block, usize)>,
 }
 
-/// The threads behind have gone: the work is over.
+/// The threads behind have ended, so the work is over.
 struct Over;
 
 impl Reader<'_> {
@@ -363,7 +366,8 @@ impl Reader<'_> {
             let task = match tasks.try_recv() {
                 Ok(task) => task,
                 Err(_) => {
-                    // Whoever waits for the files in the open block may be who sends the next task.
+                    // The thread that sends the next task may be waiting for the files in the open
+                    // block.
                     if self.flush().is_err() {
                         return;
                     }
@@ -402,7 +406,8 @@ impl Reader<'_> {
         self.next_key.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Sees to an open block with room for `bytes` more.
+    /// Returns an open block with room for `bytes` more. Sends the present one off first if it is
+    /// full.
     fn room(&mut self, bytes: usize) -> Result<&mut (Block, usize), Over> {
         if self.open.as_ref().is_some_and(|(block, used)| {
             used + bytes > FRAME_TARGET_BYTES
@@ -448,7 +453,7 @@ impl Reader<'_> {
         )
     }
 
-    /// Ends a part in the block that holds its chunks.
+    /// Ends a part in the block that contains its chunks.
     fn end_part(&mut self, key: u64, number: u32, chunks: usize, end: End) -> Result<(), Over> {
         if self.open.is_none() {
             self.room(0)?;
@@ -569,7 +574,7 @@ impl Reader<'_> {
         )
     }
 
-    /// Reads a file that fits the open block whole.
+    /// Reads a file that fits completely into the open block.
     fn read_small(&mut self, file: &File, stat: &FileStat) -> Result<ReadResult, Over> {
         let size = stat.size as usize;
         // One byte more than expected shows that the file has grown.
@@ -604,11 +609,11 @@ impl Reader<'_> {
         }))
     }
 
-    /// Reads and cuts a file; all its chunks but those of the last part are on their way when this
-    /// returns.
+    /// Reads and cuts a file. When it returns, all chunks except those of the last part have been
+    /// sent off.
     fn read_large(&mut self, file: &File, key: u64) -> Result<ReadResult, Over> {
         let (mut part, mut bytes) = (0, 0u64);
-        // What of the block before belongs to a chunk that has not ended.
+        // The bytes of the previous block that belong to an unfinished chunk.
         let mut carry: Vec<u8> = Vec::new();
         loop {
             // A large file shares a block with small ones only at its end.
@@ -665,14 +670,14 @@ struct ReadFile {
     chunks: usize,
 }
 
-/// The error comes with the number of the part it hit.
+/// An error comes with the number of the part in which it occurred.
 type ReadResult = Result<ReadFile, (u32, io::Error)>;
 
-/// How long to wait until a write of the file that may be under way is over.
+/// Returns how long to wait until a write to the file that may be in progress is over.
 ///
-/// `now` is this machine's clock. On a file system with another the wait is left out or needless,
-/// never longer than [`SETTLE_MAX`]. `waited`: a write that had begun is over, so that only writes
-/// within one tick of the file system's clock are in doubt.
+/// `now` is this machine's clock. If the file system has another clock, the wait may be omitted or
+/// needless, but it is never longer than [`SETTLE_MAX`]. `waited` means that a write that had begun
+/// is over, so that only writes within one tick of the file system's clock are in doubt.
 fn settles_in(stat: &FileStat, now: SystemTime, waited: bool) -> Option<Duration> {
     if stat.size < SETTLE_FROM_BYTES {
         return None;
@@ -684,7 +689,7 @@ fn settles_in(stat: &FileStat, now: SystemTime, waited: bool) -> Option<Duration
     };
     let now = now.duration_since(UNIX_EPOCH).ok()?;
     let changed = Duration::new(u64::try_from(stat.mtime.seconds).ok()?, stat.mtime.nanos);
-    // A time in the future tells nothing.
+    // A time in the future shows nothing.
     let left = settle.checked_sub(now.checked_sub(changed)?)?;
     (!left.is_zero()).then_some(left)
 }
@@ -707,7 +712,7 @@ fn read_full(mut file: &File, buf: &mut [u8]) -> io::Result<usize> {
     Ok(done)
 }
 
-/// Hashes the chunks of blocks and stores those that are new.
+/// Hashes the chunks of blocks and stores the new ones.
 fn hash_blocks(
     blocks: &Receiver<Block>,
     done: &Sender<Result<Hashed, StoreError>>,
@@ -724,7 +729,7 @@ fn hash_blocks(
             parts: block.parts,
             chunks,
         });
-        // The pool never holds more than there are blocks, so neither send can wait.
+        // The pool never holds more buffers than there are blocks, so neither send can block.
         let _ = free.send(block.buf);
         if done.send(hashed).is_err() || failed {
             return;

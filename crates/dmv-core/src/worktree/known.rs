@@ -1,4 +1,4 @@
-//! What the base commit has in each directory, for a scan: from the stat cache, or from the tree.
+//! The base commit's entries in each directory, for a scan: from the stat cache or from the tree.
 
 use super::join;
 use super::scan::Known;
@@ -15,10 +15,10 @@ use std::collections::HashMap;
 /// A boxed error, as [`Known`] returns it.
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The base commit's entries when the stat cache is missing, damaged, or of another tree.
+/// The base commit's entries, for a stat cache that is missing, damaged, or of another tree.
 ///
-/// What an older cache says of entries that are the same in both trees still holds, so that a ref
-/// that moved without its files being touched costs no re-reading.
+/// What an older cache says about entries that are equal in both trees is still valid. So if only a
+/// ref moved, no file is read again.
 pub struct TreeKnown<'a> {
     reader: &'a dyn ObjectRead,
     base: Option<ObjectId>,
@@ -28,7 +28,8 @@ pub struct TreeKnown<'a> {
 }
 
 impl<'a> TreeKnown<'a> {
-    /// The entries of the tree `base` in `subset`, with what `older` remembers of them.
+    /// Returns the entries of the tree `base` in `subset`, with the fingerprints that `older` has
+    /// for them.
     pub fn new(
         reader: &'a dyn ObjectRead,
         base: Option<ObjectId>,
@@ -44,15 +45,17 @@ impl<'a> TreeKnown<'a> {
         }
     }
 
-    /// The directory in the older cache's tree. That tree need not be stored: it may show conflicts
-    /// of a commit that is no longer the base. Nor need it be whole: a cache only saves time.
+    /// Returns the directory in the older cache's tree. That tree need not be stored: it may show
+    /// conflicts of a commit that is no longer the base. Nor need it be complete: a cache only
+    /// saves time.
     fn older_tree(&self, older: &StatCache, dir: &[u8]) -> Option<ObjectId> {
         dir_tree(self.reader, &older.base_tree(), dir)
             .ok()
             .flatten()
     }
 
-    /// What the older cache says of the directory's entries, with the entries it said it of.
+    /// Returns what the older cache says about the directory's entries, with the entries that it
+    /// refers to.
     fn older_section(&self, dir: &[u8]) -> HashMap<Vec<u8>, Vouched> {
         let mut out = HashMap::new();
         let Some(older) = self.older else {
@@ -89,14 +92,14 @@ impl Known for TreeKnown<'_> {
         let Some(base) = self.base else {
             return Ok(None);
         };
-        // The root is always there, if only for what is around the subset.
+        // The root is always there, if only for the paths around the subset.
         if !dir.is_empty() && self.subset.extent(dir) == Extent::None {
             return Ok(None);
         }
         let Some(tree) = dir_tree(self.reader, &base, dir)? else {
             return Ok(None);
         };
-        // The usual case: the directory is the same in both trees.
+        // The usual case: the directory is equal in both trees.
         if let Some(cache) = self.older
             && cache.subset() == self.subset_check
             && self.older_tree(cache, dir) == Some(tree)
@@ -117,7 +120,7 @@ impl Known for TreeKnown<'_> {
     }
 }
 
-/// The tree of the directory `dir` under `root`; `None` when there is no such directory.
+/// Returns the tree of the directory `dir` below `root`; `None` if there is no such directory.
 pub fn dir_tree(
     reader: &dyn ObjectRead,
     root: &ObjectId,
@@ -130,7 +133,7 @@ pub fn dir_tree(
     Ok(entry.filter(|e| e.kind == Kind::Directory).map(|e| e.id))
 }
 
-/// The entry at `path` under `root`.
+/// Returns the entry at `path` below `root`.
 pub fn entry_at(
     reader: &dyn ObjectRead,
     root: &ObjectId,
@@ -138,15 +141,15 @@ pub fn entry_at(
 ) -> Result<Option<TreeEntry>, ObjectError> {
     match RepoPath::parse(path) {
         Ok(path) => lookup_path(reader, root, &path),
-        // A path that no tree can hold is in none.
+        // A path that no tree can have is in no tree.
         Err(_) => Ok(None),
     }
 }
 
-/// Takes a directory and its entries.
+/// Receives a directory and its entries.
 type VisitDir<'v> = dyn FnMut(&[u8], Section) -> Result<(), AnyError> + 'v;
 
-/// Visits all directories under `dir` that `known` has, `dir` itself first.
+/// Visits all directories of `known` below `dir`, starting with `dir` itself.
 pub fn each_known_dir(
     known: &dyn Known,
     dir: &[u8],

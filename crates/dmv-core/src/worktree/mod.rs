@@ -1,10 +1,11 @@
-//! The files a user works with, compared with what is committed.
+//! The files that a user works with, compared with the base commit, read in and written out.
 //!
-//! [`scan`] walks the worktree and says which entries may differ from the base commit, helped by
-//! [`statcache`], which remembers what the files looked like when they were equal to it, and by
-//! [`ignore`], which says what the user does not want to hear of. [`checkout`] writes files.
-//! Paths are bytes, components joined by `/`, relative to the worktree's root, whose own path is
-//! empty.
+//! [`scan`] walks the worktree and reports which entries may differ from the base. [`statcache`]
+//! remembers the stats of files that were equal to the base, and [`ignore`] names the files that
+//! the user does not want to see. [`snapshot`] and [`ingest`] read files into the store, and
+//! [`checkout`] writes files. Paths are bytes: components joined by `/`, relative to the worktree's
+//! root, whose own path is empty. The room knows nothing of refs or commands; `repo` decides and
+//! calls it.
 
 pub mod cacheupdate;
 pub mod checkout;
@@ -19,14 +20,14 @@ pub mod statcache;
 use crate::fsutil::{FileKind, is_temp_name};
 use crate::object::name::{NameError, check_name, is_control_name};
 
-/// The order of directories: component by component, a directory before what is in it.
+/// Compares directories component by component: a directory comes before its content.
 pub fn compare_dirs(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
-    // No name holds a NUL, so a separator that counts as one sorts before every other byte.
+    // No name contains NUL, so a separator that counts as NUL sorts before every other byte.
     let key = |b: &u8| if *b == b'/' { 0 } else { *b };
     a.iter().map(key).cmp(b.iter().map(key))
 }
 
-/// The path of `name` in `dir`.
+/// Returns the path of `name` in `dir`.
 pub fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     match dir {
         b"" => name.to_vec(),
@@ -34,7 +35,7 @@ pub fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The directory and the last component of `path`; `None` for the root.
+/// Returns the directory and the last component of `path`; `None` for the root.
 pub fn split_path(path: &[u8]) -> Option<(&[u8], &[u8])> {
     match path.iter().rposition(|b| *b == b'/') {
         Some(at) => Some((&path[..at], &path[at + 1..])),
@@ -43,22 +44,22 @@ pub fn split_path(path: &[u8]) -> Option<(&[u8], &[u8])> {
     }
 }
 
-/// Why an entry was left alone.
+/// Why a scan skipped an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Skip {
     /// It belongs to a version control system: `.dmv` or `.git`.
     Control,
-    /// A temporary file of a command that was killed.
+    /// It is a temporary file of a killed command.
     Temporary,
-    /// A name that no tree may hold.
+    /// No tree may contain its name.
     BadName(NameError),
-    /// Neither a file nor a symlink nor a directory.
+    /// It is not a file, a symlink or a directory.
     Special(FileKind),
     /// Its stat failed with this error number.
     Unreadable(i32),
 }
 
-/// Why no tree may hold an entry of this name.
+/// Returns why no tree may contain an entry of this name; `None` if one may.
 pub fn refused_name(name: &[u8]) -> Option<Skip> {
     match check_name(name) {
         Err(_) if is_control_name(name) => Some(Skip::Control),

@@ -1,10 +1,10 @@
 //! Which entries of a worktree may differ from the base commit.
 //!
-//! Worker threads list directories and stat what is known about them; their results reach the
-//! caller one directory at a time, depth first, each directory before its subdirectories and those
-//! in the order of their names, whatever order the workers finish in. How far workers may run ahead
-//! is bounded. Nothing is opened but directories and ignore files, symlinks are never followed, and
-//! no content is read: an entry whose stat says nothing certain is [`State::Suspect`].
+//! Worker threads list directories and stat the known entries. The results reach the caller one
+//! directory at a time, depth first. Each directory comes before its subdirectories, and these come
+//! in the order of their names, whatever order the workers finish in. A bound limits how far
+//! workers may run ahead. The scan opens nothing except directories and ignore files, never follows
+//! symlinks, and reads no content. An entry whose stat shows nothing certain is [`State::Suspect`].
 
 mod dirs;
 mod inputs;
@@ -34,46 +34,46 @@ use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Stands for "not there" in a [`Pair`].
+/// Stands for "absent" in a [`Pair`].
 const NONE: u32 = u32::MAX;
 
-/// What a scan needs to know.
+/// The input of a scan.
 #[derive(Clone, Copy)]
 pub struct ScanOptions<'a> {
-    /// What should be there.
+    /// The entries that should be there.
     pub known: &'a dyn Known,
     /// The rules above the worktree's root.
     pub ignore: &'a IgnoreRules,
-    /// The part to look at.
+    /// The part to scan.
     pub select: &'a dyn Select,
-    /// What the worktree is limited to: `known` has nothing else.
+    /// The subset of the worktree. `known` has no other entries.
     pub subset: &'a Subset,
     /// Whether ignored entries are reported one by one, not only counted.
     pub list_ignored: bool,
-    /// Whether directories on other file systems than the root's are left alone.
+    /// Whether to skip directories on other file systems than the root's.
     pub one_file_system: bool,
-    /// Worker threads; 0 for one per processor, at least two.
+    /// Number of worker threads; 0 for one per processor, at least two.
     pub threads: usize,
-    /// Ends the scan when set.
+    /// Ends the scan when it is set.
     pub cancel: &'a AtomicBool,
 }
 
 /// Why a scan ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum ScanError {
-    /// The caller wanted it.
+    /// The caller cancelled the scan.
     #[error("cancelled")]
     Cancelled,
-    /// What is known could not be read; with the base tree in place of the stat cache the scan may
-    /// succeed.
+    /// The known entries could not be read. With the base tree in place of the stat cache the scan
+    /// may succeed.
     #[error("cannot tell what {} should hold: {source}", escape(dir))]
     Known {
         /// The directory.
         dir: Vec<u8>,
-        /// The provider's answer.
+        /// The error of the provider.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// This process may not open more files, or has no memory.
+    /// This process may not open more files, or is out of memory.
     #[error(transparent)]
     Path(#[from] PathError),
 }
@@ -81,94 +81,95 @@ pub enum ScanError {
 /// Whether a directory could be read.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It was.
+    /// It was read.
     Read,
-    /// It was not; its known entries may be there or not.
+    /// It was not read. Its known entries may or may not be there.
     Unreadable(PathError),
-    /// It was there when its parent was read.
+    /// It existed when its parent was read, but not any more.
     Vanished,
-    /// It is on another file system, and was left alone.
+    /// It is on another file system, and was skipped.
     OtherFileSystem,
-    /// It is deeper, or its path longer, than DMV keeps.
+    /// It is deeper, or its path longer, than DMV's limits.
     TooDeep,
 }
 
-/// What a scan says about an entry that is not known to be unchanged.
+/// What a scan reports about an entry that is not known to be unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State<'a> {
-    /// In the base commit, there, and perhaps changed: the content must be compared.
+    /// In the base commit and on disk, and perhaps changed: the content must be compared.
     Suspect {
-        /// What the base commit has.
+        /// Its kind in the base commit.
         kind: Kind,
-        /// The file now. Its executable bit may differ from the base commit's.
+        /// Its present stat. The executable bit may differ from the base commit's.
         stat: &'a FileStat,
     },
     /// Not in the base commit: a file or a symlink.
     New {
-        /// Which of the two.
+        /// Which of the two it is.
         kind: FileKind,
     },
-    /// In the base commit, but not there.
+    /// In the base commit, but not on disk.
     Gone {
-        /// What the base commit has; a directory may hold more.
+        /// Its kind in the base commit. A directory may have more below it.
         kind: Kind,
     },
-    /// There as something else than in the base commit. A directory's entries follow, as new ones.
+    /// On disk with another kind than in the base commit. The entries of a directory follow as new
+    /// ones.
     TypeChanged {
-        /// What the base commit has.
+        /// Its kind in the base commit.
         was: Kind,
-        /// What is there: a file, a symlink or a directory.
+        /// Its kind on disk: a file, a symlink or a directory.
         now: FileKind,
     },
-    /// A directory; its own result follows unless it is not entered.
+    /// A directory. Its own result follows, unless the scan does not enter it.
     Dir {
-        /// Whether the base commit has it too.
+        /// Whether the base commit has it, too.
         known: bool,
     },
-    /// Not in the base commit, and ignored: a directory is not entered.
+    /// Not in the base commit, and ignored. A directory is not entered.
     Ignored {
-        /// What it is.
+        /// Its kind.
         kind: FileKind,
     },
-    /// Not in the worktree's subset. Whether the base commit has it is not looked up, and a
-    /// directory is not entered.
+    /// Outside of the worktree's subset. The scan does not look whether the base commit has it, and
+    /// does not enter a directory.
     Outside {
-        /// What it is.
+        /// Its kind.
         kind: FileKind,
     },
-    /// Left alone.
+    /// Skipped.
     Skipped {
-        /// What the base commit has there, if anything.
+        /// The kind that the base commit has at this path, if any.
         known: Option<Kind>,
-        /// Why.
+        /// The reason.
         reason: Skip,
     },
 }
 
-/// What a scan found in one directory.
+/// The result of a scan for one directory.
 ///
-/// Entries that are equal to the base commit by their fingerprint are counted, not listed: what a
-/// new stat cache needs of them is in [`known`](Self::known).
+/// Entries whose fingerprints show that they equal the base commit are counted, not listed. A new
+/// stat cache takes them from [`known`](Self::known).
 #[derive(Debug)]
 pub struct DirScan {
     /// The directory.
     pub path: Vec<u8>,
-    /// Whether it could be read. Unless it was, there are no entries.
+    /// Whether it could be read. If not, there are no entries.
     pub outcome: Outcome,
-    /// What should be there; `None` when the base commit has no such directory.
+    /// The entries that should be there; `None` if the base commit has no such directory.
     pub known: Option<Arc<Section>>,
-    /// Number of files and symlinks known to be unchanged.
+    /// Number of files and symlinks that are known to be unchanged.
     pub clean: usize,
     /// Number of ignored entries.
     pub ignored: usize,
-    /// The directory's own stat, taken before it was read, if it holds just the known names, each of
-    /// the known kind: what a section's
-    /// [`set_dir_fingerprint`](Section::set_dir_fingerprint) wants the trusted fingerprint of.
+    /// The directory's own stat, taken before it was read, if it has exactly the known names, each
+    /// of the known kind. A section's [`set_dir_fingerprint`](Section::set_dir_fingerprint) needs
+    /// the trusted fingerprint of this stat.
     pub exact: Option<FileStat>,
-    /// Whether the directory itself is not there. Something outside of the subset keeps it in the
-    /// tree: of what is known to be in it, just that is gone.
+    /// Whether the directory itself is missing. Content outside of the subset keeps it in the tree,
+    /// so only its known entries count as removed.
     pub absent: bool,
-    /// What is wrong with the directory's ignore files.
+    /// The faults in the directory's ignore files.
     pub warnings: Vec<IgnoreWarning>,
     listing: Arc<Listing>,
     entries: Vec<Entry>,
@@ -188,7 +189,7 @@ struct Pair {
     known: u32,
 }
 
-/// A [`State`] with the stat's index in its place.
+/// A [`State`] with the index of the stat in its place.
 #[derive(Clone, Copy, Debug)]
 enum Found {
     Suspect(Kind, u32),
@@ -218,7 +219,7 @@ impl DirScan {
         }
     }
 
-    /// The entries that are not known to be unchanged, sorted by name.
+    /// Returns the entries that are not known to be unchanged, sorted by name.
     pub fn entries(&self) -> impl Iterator<Item = (&[u8], State<'_>)> {
         self.entries.iter().map(|entry| {
             let name = match (&self.known, entry.pair.listed) {
@@ -242,7 +243,7 @@ impl DirScan {
         })
     }
 
-    /// Known directories that the selection leaves out, of which nothing is reported.
+    /// Returns the known directories that the selection leaves out. Nothing is reported about them.
     pub fn left_out(&self, select: &dyn Select) -> Vec<Vec<u8>> {
         let known = self.known.iter().flat_map(|known| known.iter());
         known
@@ -251,7 +252,7 @@ impl DirScan {
             .collect()
     }
 
-    /// Whether it is a directory that the base commit does not have, with nothing in it at all.
+    /// Returns whether it is a completely empty directory that the base commit does not have.
     pub fn is_new_and_empty(&self) -> bool {
         self.known.is_none()
             && !self.path.is_empty()
@@ -260,8 +261,8 @@ impl DirScan {
             && self.ignored == 0
     }
 
-    /// Whether everything that the base commit has in this very directory is unchanged, so that
-    /// the stat cache's section still holds. There may be new entries.
+    /// Returns whether everything that the base commit has directly in this directory is unchanged,
+    /// so that the stat cache's section is still valid. There may be new entries.
     pub fn section_holds(&self) -> bool {
         let changed = |entry: &Entry| match entry.state {
             Found::Suspect(..) | Found::Gone(_) | Found::TypeChanged(..) => true,
@@ -274,7 +275,7 @@ impl DirScan {
     }
 }
 
-/// Scans the worktree at `root` and hands each directory's result to `consume`, on this thread.
+/// Scans the worktree at `root`, and passes each directory's result to `consume` on this thread.
 ///
 /// An error of `consume` ends the scan and is returned.
 pub fn scan<E: From<ScanError>>(
@@ -293,7 +294,7 @@ pub fn scan<E: From<ScanError>>(
         for _ in 0..threads {
             scope.spawn(|| shared.work());
         }
-        // Workers leave when the queue says stop, also when `consume` fails or panics.
+        // Workers end when the queue says stop, even if `consume` fails or panics.
         let _stop = StopOnDrop(&shared);
         while let Some(result) = shared.next_result()? {
             consume(result)?;
@@ -305,13 +306,13 @@ pub fn scan<E: From<ScanError>>(
 struct Shared<'a> {
     options: &'a ScanOptions<'a>,
     device: u64,
-    /// Whether directories on that device may be known to be unchanged by their stat.
+    /// Whether the stat of a directory on the root's device shows that its names are unchanged.
     telling: bool,
     root: Arc<SafeDir>,
     queue: Mutex<Queue>,
-    /// There may be work to take.
+    /// Signals that there may be work to take.
     work: Condvar,
-    /// The result at the head may be there.
+    /// Signals that the result at the head may be there.
     ready: Condvar,
     open: OpenDirs,
 }
@@ -355,7 +356,7 @@ impl<'a> Shared<'a> {
         self.ready.notify_all();
     }
 
-    /// The result of the next directory; `None` after the last.
+    /// Returns the result of the next directory; `None` after the last.
     fn next_result(&self) -> Result<Option<DirScan>, ScanError> {
         let mut queue = lock(&self.queue);
         loop {
@@ -374,7 +375,7 @@ impl<'a> Shared<'a> {
     }
 
     fn work(&self) {
-        // A worker that panics must not leave the caller waiting; the scope hands the panic on.
+        // A worker that panics must not leave the caller waiting. The scope passes the panic on.
         struct Guard<'a, 'b>(&'a Shared<'b>);
         impl Drop for Guard<'_, '_> {
             fn drop(&mut self) {
@@ -489,8 +490,8 @@ impl<'a> Shared<'a> {
         Ok((Box::new(result), jobs.collect()))
     }
 
-    /// What is known of `dir`. Before the first commit even the root is unknown; where a section
-    /// names a directory that nothing else is known of, that is taken for a new one.
+    /// Returns the known entries of `dir`. Before the first commit even the root is unknown. A
+    /// directory that a section names, but about which nothing else is known, counts as new.
     fn known_section(&self, dir: &[u8]) -> Result<Option<Arc<Section>>, ScanError> {
         let section = self.options.known.section(dir);
         let section = section.map_err(|source| ScanError::Known {
@@ -519,7 +520,7 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// All wanted names that are on disk or known, in order.
+    /// Returns all wanted names that are on disk or known, in order.
     fn pair_up(&self, result: &DirScan) -> Vec<Pair> {
         let listing = &*result.listing;
         let order = sorted(listing);
@@ -594,7 +595,7 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// Makes entries of the pairs that are not clean; returns the directories to enter.
+    /// Makes entries of the pairs that may differ. Returns the directories to enter.
     fn classify(
         &self,
         pairs: &[Pair],
@@ -721,7 +722,7 @@ impl<'a> Shared<'a> {
 }
 
 impl DirScan {
-    /// Whether the names on disk are the known ones and of the known kinds.
+    /// Returns whether the names on disk are the known ones and of the known kinds.
     fn is_exact(&self) -> bool {
         let control = |entry: &Entry| matches!(entry.state, Found::Skipped(None, Skip::Control));
         let as_known = |entry: &Entry| {
@@ -729,20 +730,20 @@ impl DirScan {
         };
         let control = self.entries.iter().filter(|entry| control(entry)).count();
         let seen = self.clean + self.entries.len() - control;
-        // What the selection leaves out is listed but not seen, or known but not seen.
+        // Entries that the selection leaves out are listed or known, but not counted as seen.
         self.known
             .as_ref()
             .is_some_and(|known| known.len() == seen && self.listing.len() == seen + control)
             && self.entries.iter().all(as_known)
     }
 
-    /// What it counts against [`AHEAD_ENTRIES`].
+    /// Returns its weight against [`AHEAD_ENTRIES`].
     fn weight(&self) -> usize {
         self.listing.len() + self.known.as_ref().map_or(0, |known| known.len())
     }
 }
 
-/// Whether the directory's own word on an entry's kind is not enough.
+/// Returns whether the kind that the directory reports for an entry is not enough.
 fn needs_stat(listed: FileKind, known: Option<Kind>) -> bool {
     match known {
         None => listed == FileKind::Unknown,
@@ -750,7 +751,8 @@ fn needs_stat(listed: FileKind, known: Option<Kind>) -> bool {
     }
 }
 
-/// Whether an entry of the base commit can be this kind of file. Directories need no comparison.
+/// Returns whether an entry of the base commit can be this kind of file. Directories need no
+/// comparison.
 fn fits(known: Kind, kind: FileKind) -> bool {
     match known {
         Kind::File | Kind::Executable => kind == FileKind::File,
@@ -760,7 +762,8 @@ fn fits(known: Kind, kind: FileKind) -> bool {
     }
 }
 
-/// A panic of another thread ends the scan anyway, and no value here is left half changed by one.
+/// Locks a mutex. It ignores poisoning: a panic of another thread ends the scan anyway, and leaves
+/// no value half changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

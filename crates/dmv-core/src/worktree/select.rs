@@ -1,20 +1,20 @@
-//! The part of a worktree that a command was asked to look at.
+//! The part of a worktree that a command works on.
 
 use super::scan::Select;
 
-/// Some paths, each with everything under it. No paths at all: everything.
+/// Some paths, each with everything below it. Without any path it is the complete worktree.
 #[derive(Clone, Debug, Default)]
 pub struct Paths {
     paths: Vec<Vec<u8>>,
 }
 
 impl Paths {
-    /// Everything.
+    /// Returns the selection of the complete worktree.
     pub const fn all() -> Paths {
         Paths { paths: Vec::new() }
     }
 
-    /// Selects `paths`, given from the worktree's root; the root's own path is empty.
+    /// Selects `paths`, which are relative to the worktree's root. The root's own path is empty.
     pub fn new(paths: Vec<Vec<u8>>) -> Paths {
         let all = paths.iter().any(|path| path.is_empty());
         Paths {
@@ -22,13 +22,13 @@ impl Paths {
         }
     }
 
-    /// Whether the entry at `path` is one of the paths, or under one.
+    /// Returns whether the entry at `path` is one of the paths or below one.
     pub fn includes(&self, path: &[u8]) -> bool {
         self.paths.is_empty() || self.paths.iter().any(|p| is_under(path, p))
     }
 }
 
-/// Whether `path` is `dir` or below it.
+/// Returns whether `path` is `dir` or below it.
 pub fn is_under(path: &[u8], dir: &[u8]) -> bool {
     dir.is_empty()
         || path

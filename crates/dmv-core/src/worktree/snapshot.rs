@@ -1,8 +1,8 @@
-//! From files to a tree: scans the worktree, takes changed content in, and builds the directories
-//! that differ from the base tree.
+//! From files to a tree: scans the worktree, reads changed content into the store, and builds the
+//! directories that differ from the base tree.
 //!
-//! Directories are finished as soon as their files and subdirectories are; only open ones are in
-//! memory. A directory in which nothing changed keeps its id without being read.
+//! A directory is finished as soon as its files and subdirectories are; only unfinished directories
+//! are in memory. A directory without changes keeps its id and is not read.
 
 mod changes;
 
@@ -25,7 +25,7 @@ use crate::subset::Extent;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What a snapshot works from.
+/// The input of a snapshot.
 pub struct SnapshotInput<'a> {
     /// The worktree.
     pub root: &'a SafeDir,
@@ -35,11 +35,11 @@ pub struct SnapshotInput<'a> {
     pub base: Option<ObjectId>,
     /// What to scan, and how.
     pub scan: ScanOptions<'a>,
-    /// The scan's start by the worktree's file system.
+    /// The start of the scan on the clock of the worktree's file system.
     pub started: FileTime,
     /// Whether names that some systems refuse are left out.
     pub portable: bool,
-    /// Paths that nobody has changed: a switch could not make them as the base has them.
+    /// Paths that a switch could not make equal to the base. The user has not changed them.
     pub unwritten: &'a BTreeSet<Vec<u8>>,
 }
 
@@ -52,35 +52,37 @@ pub struct Problem {
     pub why: String,
 }
 
-/// What a snapshot made.
+/// The result of a snapshot.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// The tree. `None`: equal to the base.
+    /// The tree; `None` if it is equal to the base.
     pub tree: Option<TreeSummary>,
-    /// Files named in changed directories whose content or kind is new.
+    /// Number of files with new content or kind.
     pub changed_files: u64,
-    /// Files that could not be taken in; the base's version of them, if any, is kept.
+    /// Files that could not be read in. The tree keeps the base's versions, if any.
     pub problems: Vec<Problem>,
-    /// What was left out on purpose and deserves a word: special files, ignore-file errors.
+    /// Entries that were left out on purpose and should be reported: special files, errors in
+    /// ignore files.
     pub warnings: Vec<Problem>,
-    /// Of these problems the paths that a switch could not write.
+    /// The paths among the problems that a switch could not write.
     pub unwritten: Vec<Vec<u8>>,
-    /// Control directories (`.git`) that were passed by.
+    /// Control directories (`.git`) that were skipped.
     pub control: Vec<Vec<u8>>,
-    /// What is on disk and not in the worktree's subset: left out, the tree keeps what it has there.
+    /// Entries on disk outside of the worktree's subset. They are left out, and the tree keeps its
+    /// own entries there.
     pub outside: Vec<Vec<u8>>,
 }
 
-/// Why a snapshot failed as a whole.
+/// Why a snapshot failed completely.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// The worktree could not be walked.
     #[error(transparent)]
     Scan(#[from] ScanError),
-    /// Content could not be taken in.
+    /// Content could not be read in.
     #[error(transparent)]
     Ingest(#[from] IngestError),
-    /// A base object could not be read, or a new one not be made.
+    /// A base object could not be read, or a new object could not be made.
     #[error(transparent)]
     Object(#[from] ObjectError),
     /// The stat cache could not be written.
@@ -91,7 +93,7 @@ pub enum SnapshotError {
     Store(#[from] StoreError),
 }
 
-/// Takes the worktree's state into the store.
+/// Stores the worktree's state.
 pub fn snapshot(
     input: &SnapshotInput<'_>,
     writer: &StoreWriter<'_>,
@@ -149,8 +151,8 @@ fn build(
             let number = tree.enter(&dir, meta)?;
             let path: Arc<[u8]> = dir.path.as_slice().into();
             tree.note(number, &dir);
-            // Tasks are made as they are taken: in a directory of a million files all of them
-            // would be the largest thing in memory.
+            // Tasks are made as they are taken. In a directory of a million files, all of them
+            // together would be the largest item in memory.
             let mut files = Vec::new();
             let mut entries = dir.entries();
             loop {
@@ -192,16 +194,16 @@ struct Dir {
     parent: usize,
     known: Option<Arc<Section>>,
     changes: Changes<What>,
-    /// Files being read and subdirectories not finished.
+    /// Number of files being read and of subdirectories that are not finished.
     waiting: usize,
-    /// More subdirectories may come.
+    /// Whether more subdirectories may come.
     open: bool,
-    /// A new directory with nothing in it, which is content, too. Another one that nothing came of
-    /// stays out.
+    /// Whether it is a new empty directory, which counts as content, too. Any other new directory
+    /// without entries is left out.
     is_content: bool,
-    /// The directory's own stat, if the scan found just the known names in it.
+    /// The directory's own stat, if the scan found exactly the known names in it.
     exact: Option<FileStat>,
-    /// The directory is not there: see [`DirScan::absent`].
+    /// Whether the directory is missing: see [`DirScan::absent`].
     absent: bool,
 }
 
@@ -217,7 +219,7 @@ enum What {
     Dir(Box<TreeSummary>),
 }
 
-/// Why a path is not taken in that a switch could not write.
+/// The reason for leaving out a path that a switch could not write.
 const UNWRITTEN: &str = "it is of another commit, since a command could not write it";
 
 /// Stands for "no parent".
@@ -227,9 +229,9 @@ struct Builder<'a, 'c> {
     input: &'a SnapshotInput<'a>,
     cache: &'a mut CacheUpdate<'c>,
     dirs: Vec<Option<Dir>>,
-    /// Numbers of finished directories, to be used again.
+    /// Numbers of finished directories, for reuse.
     free: Vec<usize>,
-    /// The directories on the way from the root to the one being scanned.
+    /// The directories from the root to the one being scanned.
     stack: Vec<usize>,
     root: Option<TreeSummary>,
     failed: Option<SnapshotError>,
@@ -237,7 +239,7 @@ struct Builder<'a, 'c> {
 }
 
 impl Builder<'_, '_> {
-    /// Begins the directory of a scan result, after ending those that it is not under.
+    /// Begins the directory of a scan result. Ends the directories that it is not below first.
     fn enter(
         &mut self,
         scan: &DirScan,
@@ -272,7 +274,7 @@ impl Builder<'_, '_> {
         Ok(number)
     }
 
-    /// Ends the directories at `depth` and below: no more subdirectories come.
+    /// Ends the directories at `depth` and below: they get no more subdirectories.
     fn leave_to(&mut self, depth: usize, meta: &mut dyn ObjectWrite) -> Result<(), SnapshotError> {
         while self.stack.len() > depth {
             let number = self.stack.pop().expect("the stack is longer than depth");
@@ -284,7 +286,7 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    /// Notes what a scan found out about a directory as a whole.
+    /// Records what a scan found about a directory as a whole.
     fn note(&mut self, number: usize, scan: &DirScan) {
         let unread = unread(&scan.outcome);
         if let Some(why) = unread {
@@ -305,14 +307,16 @@ impl Builder<'_, '_> {
                 why,
             });
         }
-        // An empty one outside of the subset is not worth a warning: nothing is left out with it.
+        // An empty directory outside of the subset needs no warning: no content is left out with
+        // it.
         let is_content =
             scan.is_new_and_empty() && self.input.scan.subset.includes(&scan.path, true);
         let dir = self.dirs[number].as_mut().expect("entered just before");
         dir.is_content = is_content;
     }
 
-    /// Notes one entry; returns what it is if its content is wanted, which is waited for then.
+    /// Records one entry. Returns its kind if its content is wanted; the directory then waits for
+    /// that.
     fn take(
         &mut self,
         number: usize,
@@ -365,7 +369,8 @@ impl Builder<'_, '_> {
         wanted
     }
 
-    /// Whether an entry differs only because it could not be written; if so, says it.
+    /// Returns whether an entry differs only because a switch could not write it, and reports it
+    /// then.
     fn is_unwritten(&mut self, dir: &[u8], name: &[u8], state: State<'_>) -> bool {
         let unwritten = self.input.unwritten;
         if unwritten.is_empty() {
@@ -394,19 +399,19 @@ impl Builder<'_, '_> {
         !found.is_empty()
     }
 
-    /// The directory being scanned.
+    /// Returns the directory being scanned.
     fn dir(&mut self, number: usize) -> &mut Dir {
         self.dirs[number]
             .as_mut()
             .expect("it stays until it is left")
     }
 
-    /// Whether the base commit has a directory there that is not in the subset as a whole.
+    /// Returns whether the base commit has a directory there that the subset includes only in part.
     fn holds_more(&self, dir: &[u8], name: &[u8], was: Kind) -> bool {
         was == Kind::Directory && self.input.scan.subset.extent(&join(dir, name)) == Extent::Part
     }
 
-    /// Whether a new name may be taken in; if not, says so.
+    /// Returns whether a new name may be read in; reports it if not.
     fn admit(&mut self, dir: &[u8], name: &[u8]) -> bool {
         let refused = match self.input.portable {
             true => portability(name).err(),
@@ -422,7 +427,7 @@ impl Builder<'_, '_> {
         refused.is_none()
     }
 
-    /// Tells of an entry that is left alone; whether the base's entry of that name goes away.
+    /// Reports a skipped entry. Returns whether the base's entry of that name is removed.
     fn skip(&mut self, dir: &[u8], name: &[u8], known: Option<Kind>, reason: Skip) -> bool {
         let path = join(dir, name);
         match reason {
@@ -445,7 +450,7 @@ impl Builder<'_, '_> {
         false
     }
 
-    /// Takes the result for one file.
+    /// Accepts the result for one file.
     fn done(&mut self, done: Done, meta: &mut dyn ObjectWrite) -> Result<(), IngestError> {
         let dir = self.dirs[done.dir]
             .as_mut()
@@ -463,7 +468,7 @@ impl Builder<'_, '_> {
                 dir.changes.push(&done.name, what);
             }
             Err(failure) => {
-                // What was listed as removed for it is not: nothing certain is known.
+                // The file may also be listed as removed. Nothing certain is known, so drop that.
                 dir.changes.drop_all(&done.name);
                 let path = join(&dir.path, &done.name);
                 self.out.problems.push(Problem {
@@ -473,7 +478,7 @@ impl Builder<'_, '_> {
             }
         }
         if let Err(e) = self.finish_from(done.dir, meta) {
-            // The pipeline carries its own errors only; this one is picked up by `check`.
+            // The pipeline carries only its own errors. `check` returns this one.
             self.failed.get_or_insert(e);
             return Err(IngestError::Cancelled);
         }
@@ -520,7 +525,7 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    /// The directory's new tree; `None` when it is as in the base.
+    /// Returns the directory's new tree; `None` if it is equal to the base.
     fn make(
         &mut self,
         dir: Dir,
@@ -554,15 +559,15 @@ impl Builder<'_, '_> {
             };
             (name, row)
         }));
-        // Of a large directory, each is large.
+        // In a large directory, each of these is large.
         let (path, is_new) = (dir.path.clone(), base.is_none());
         drop((order, dir));
         self.cache.replace(&path, &section)?;
         Ok((changed || is_new).then_some(summary))
     }
 
-    /// The base directory with `changes`, sorted by name, applied, and whether that made a
-    /// difference.
+    /// Applies `changes`, sorted by name, to the base directory. Returns the result, and whether it
+    /// differs.
     fn merge<'n>(
         &mut self,
         base: Option<ObjectId>,
@@ -601,14 +606,14 @@ impl Builder<'_, '_> {
         Ok((builder.finish(meta)?, changed))
     }
 
-    /// Whether an entry of the base commit may be changed from here.
+    /// Returns whether this worktree may change an entry of the base commit.
     fn is_inside(&self, dir: &[u8], entry: &TreeEntry) -> bool {
         let subset = self.input.scan.subset;
         let path = RepoPath::parse(&join(dir, entry.name.as_bytes()));
         subset.is_everything() || path.is_ok_and(|path| is_wanted(subset, &path, entry))
     }
 
-    /// Adds a changed entry; whether it differs from the old one.
+    /// Adds a changed entry. Returns whether it differs from the old one.
     fn push_new(
         &mut self,
         (name, what): (&[u8], &What),
@@ -617,7 +622,7 @@ impl Builder<'_, '_> {
         meta: &mut dyn ObjectWrite,
     ) -> Result<bool, SnapshotError> {
         let Ok(name) = SafeName::new(name) else {
-            // The scan lets no other names through.
+            // The scan reports no other names.
             return Ok(false);
         };
         let attrs = None;
@@ -671,7 +676,7 @@ impl Builder<'_, '_> {
     }
 }
 
-/// Files that an entry stands for: a directory for all in it.
+/// Returns the number of files of an entry, including those below a directory.
 fn files_of(entry: &TreeEntry) -> u64 {
     match entry.kind {
         Kind::Directory => entry.files,
@@ -687,7 +692,7 @@ fn entry_kind(stat: &FileStat) -> Kind {
     }
 }
 
-/// Why a directory's entries are not known, as a clause.
+/// Returns why a directory's entries are not known, as a clause; `None` if they are.
 pub fn unread(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Read => None,
@@ -708,7 +713,7 @@ fn reason(failure: &Failure) -> String {
     }
 }
 
-/// The word for a special file.
+/// Returns the word for a special file.
 pub fn special_word(kind: FileKind) -> &'static str {
     match kind {
         FileKind::Fifo => "named pipe",

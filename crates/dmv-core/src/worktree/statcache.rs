@@ -1,8 +1,8 @@
-//! What the worktree's files looked like when they were last seen equal to the base commit.
+//! The stats of the worktree's files when they were last seen equal to the base commit.
 //!
-//! One flat file of sections, one section per directory; docs/format/statcache.md is the authority.
-//! It is derived and never synced: a file or section whose check fails counts as absent. Reading
-//! needs `&self` only, and memory for the table and one section at a time.
+//! The file consists of sections, one for each directory (docs/format/statcache.md). It is derived
+//! and never synced: a file or section whose check fails counts as absent. Reading needs only
+//! `&self`, and memory for the table and one section at a time.
 
 use super::compare_dirs;
 use crate::fsutil::{FileKind, FileStat, FileTime, Fingerprint, Listing, PathError, SafeDir};
@@ -22,18 +22,18 @@ const HEADER_BYTES: usize = 72;
 const ROW_BYTES: usize = 36;
 const TRAILER_BYTES: usize = 24;
 const WRITE_BUFFER_BYTES: usize = 256 << 10;
-/// How much older than a scan's start a file must be to be trusted.
+/// How many nanoseconds older than a scan's start a file must be to be trusted.
 pub(crate) const RACY_NANOS: u64 = 20_000_000;
-/// The same where times have whole seconds only.
+/// The same on file systems whose times have whole seconds only.
 const COARSE_RACY_NANOS: u64 = 2_000_000_000;
 
-/// Names a repository.
+/// The id of a repository.
 pub type RepoId = [u8; 16];
 
-/// Tells subsets apart: docs/format/statcache.md.
+/// Distinguishes subsets: docs/format/statcache.md.
 pub type SubsetCheck = [u8; 8];
 
-/// The check of a subset; zero for everything.
+/// Returns the check of a subset; zero for everything.
 pub fn subset_check(subset: &Subset) -> SubsetCheck {
     match subset.is_everything() {
         true => [0; 8],
@@ -41,11 +41,11 @@ pub fn subset_check(subset: &Subset) -> SubsetCheck {
     }
 }
 
-/// The fingerprint to keep for a file found equal to the base commit by a scan that started at
-/// `started` on the file system's clock: [`Fingerprint::SUSPECT`] when the file is so young that
-/// it could change again without its stat showing it.
+/// Returns the fingerprint to store for a file that a scan found equal to the base commit.
 ///
-/// `stat` must have been taken before the content was read.
+/// `started` is the scan's start on the file system's clock. The result is [`Fingerprint::SUSPECT`]
+/// if the file is so young that it could change again without a change of its stat. `stat` must
+/// have been taken before the content was read.
 pub fn trusted_fingerprint(stat: &FileStat, started: FileTime) -> Fingerprint {
     let margin = match stat.mtime.nanos {
         0 => COARSE_RACY_NANOS,
@@ -59,7 +59,7 @@ pub fn trusted_fingerprint(stat: &FileStat, started: FileTime) -> Fingerprint {
     }
 }
 
-/// All entries that the base commit's tree has in one directory, sorted by name.
+/// All entries of one directory in the base commit's tree, sorted by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Section {
     names: Vec<u8>,
@@ -79,14 +79,15 @@ struct Row {
 pub struct KnownEntry<'a> {
     /// Its name.
     pub name: &'a [u8],
-    /// What the base commit has there.
+    /// Its kind in the base commit.
     pub kind: Kind,
-    /// The stat it had when it was equal to the base commit.
+    /// The fingerprint of the file when it was equal to the base commit.
     pub fingerprint: Fingerprint,
 }
 
 impl Section {
-    /// The directory's own fingerprint at a time when it held just these names, of these kinds.
+    /// Returns the directory's own fingerprint at a time when it had exactly these names, of these
+    /// kinds.
     pub fn dir_fingerprint(&self) -> Fingerprint {
         self.dir
     }
@@ -96,17 +97,17 @@ impl Section {
         self.dir = fingerprint;
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The entry at `index`.
+    /// Returns the entry at `index`.
     pub fn get(&self, index: usize) -> KnownEntry<'_> {
         let start = match index {
             0 => 0,
@@ -120,7 +121,7 @@ impl Section {
         }
     }
 
-    /// The index of the entry of this name.
+    /// Returns the index of the entry of this name.
     pub fn position(&self, name: &[u8]) -> Option<usize> {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -134,7 +135,7 @@ impl Section {
         None
     }
 
-    /// Gives the entry at `index` another fingerprint.
+    /// Sets the fingerprint of the entry at `index`.
     pub fn set_fingerprint(&mut self, index: usize, fingerprint: Fingerprint) {
         self.entries[index].fingerprint = fingerprint;
     }
@@ -146,7 +147,7 @@ impl Section {
 
     /// Adds an entry after all others.
     ///
-    /// Panics when its name is not greater than theirs: callers take names from sorted trees.
+    /// Panics if its name is not greater than theirs. Callers take names from sorted trees.
     pub fn push(&mut self, name: &[u8], kind: Kind, fingerprint: Fingerprint) {
         if let Some(last) = self.len().checked_sub(1) {
             assert!(self.get(last).name < name, "names must rise");
@@ -165,8 +166,8 @@ impl Section {
         });
     }
 
-    /// This section with `changes`, sorted by name, applied: each adds, replaces or (`None`) drops
-    /// an entry. The directory's own fingerprint is not taken over.
+    /// Returns this section with `changes` applied, which are sorted by name. Each change adds,
+    /// replaces or (`None`) removes an entry. The result lacks the directory's own fingerprint.
     pub fn updated<'a>(
         &self,
         changes: impl IntoIterator<Item = (&'a [u8], Option<(Kind, Fingerprint)>)>,
@@ -186,7 +187,8 @@ impl Section {
         out
     }
 
-    /// The names as a directory would list them. What stands for a conflict is not known.
+    /// Returns the names as a directory would list them. The kind of file that stands for a
+    /// conflict is unknown.
     pub fn as_listing(&self) -> Listing {
         Listing::from_sorted(
             self.names.clone(),
@@ -217,7 +219,7 @@ impl Section {
         }
     }
 
-    /// Fails for bytes that `encode` would not have written.
+    /// Decodes a section. Fails for bytes that `encode` does not make.
     fn decode(bytes: &[u8], count: u32) -> Result<Section, DecodeError> {
         let mut section = Section {
             // An entry takes at least four bytes, so a wrong count cannot reserve much.
@@ -258,10 +260,10 @@ impl Section {
     }
 }
 
-/// Why a section could not be had.
+/// Why a section could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum StatCacheError {
-    /// The section's bytes are wrong; the directory's entries must be taken from the tree.
+    /// The section's bytes are wrong. The directory's entries must be taken from the tree.
     #[error("the stat cache is damaged")]
     Damaged,
     /// The file could not be read.
@@ -276,7 +278,7 @@ pub struct StatCache {
     path: Vec<u8>,
     base_tree: ObjectId,
     subset: SubsetCheck,
-    /// The table, then the paths.
+    /// The table, followed by the paths.
     table: Vec<u8>,
     rows: usize,
 }
@@ -292,8 +294,8 @@ struct TableRow<'a> {
 }
 
 impl StatCache {
-    /// Opens the stat cache `name` in `dir`; `None` when there is none, or none of this
-    /// repository, or a damaged one.
+    /// Opens the stat cache `name` in `dir`. Returns `None` if it is missing or damaged, or belongs
+    /// to another repository.
     pub fn open(dir: &SafeDir, name: &[u8], repo: &RepoId) -> Option<StatCache> {
         let (file, stat) = dir.open_file_read(name).ok()?;
         let mut header = [0; HEADER_BYTES];
@@ -384,17 +386,17 @@ impl StatCache {
         })
     }
 
-    /// The tree that the entries are those of.
+    /// Returns the tree that the entries belong to.
     pub fn base_tree(&self) -> ObjectId {
         self.base_tree
     }
 
-    /// Which of the tree's entries are listed.
+    /// Returns the check of the subset of the tree that is listed.
     pub fn subset(&self) -> SubsetCheck {
         self.subset
     }
 
-    /// The entries of the directory `dir`; `None` when the base tree has no such directory.
+    /// Returns the entries of the directory `dir`; `None` if the base tree has no such directory.
     pub fn section(&self, dir: &[u8]) -> Result<Option<Section>, StatCacheError> {
         let Some((row, bytes)) = self.read_section(dir)? else {
             return Ok(None);
@@ -433,10 +435,10 @@ impl StatCache {
     }
 }
 
-/// Writes a new stat cache. Dropped before [`finish`](Self::finish), it leaves the old one.
+/// Writes a new stat cache. If it is dropped before [`finish`](Self::finish), the old one stays.
 #[derive(Debug)]
 pub struct StatCacheWriter {
-    /// `None` once finished.
+    /// The temporary file; `None` once finished.
     temp: Option<Temp>,
     header: [u8; HEADER_BYTES],
     offset: u64,
@@ -462,7 +464,7 @@ struct NewRow {
 }
 
 impl StatCacheWriter {
-    /// Starts a stat cache in `dir`.
+    /// Begins a stat cache in `dir`.
     pub fn create(dir: &SafeDir, repo: &RepoId) -> Result<StatCacheWriter, PathError> {
         let mut header = [0; HEADER_BYTES];
         header[..8].copy_from_slice(MAGIC);
@@ -493,7 +495,7 @@ impl StatCacheWriter {
             dir: dir.into(),
             offset: self.offset,
             len: 0,
-            // No directory has more: MAX_DIR_ENTRIES is checked where it is listed.
+            // No directory has more: MAX_DIR_ENTRIES is checked when it is listed.
             entries: section.len() as u32,
             fingerprint: section.dir,
             check: check(&[&bytes]),
@@ -503,7 +505,7 @@ impl StatCacheWriter {
         result
     }
 
-    /// Adds the directory `dir` as it is in `old`; whether it is there.
+    /// Adds the directory `dir` as it is in `old`. Returns whether it is there.
     pub fn copy_section(&mut self, old: &StatCache, dir: &[u8]) -> Result<bool, StatCacheError> {
         let Some((row, bytes)) = old.read_section(dir)? else {
             return Ok(false);
@@ -530,10 +532,10 @@ impl StatCacheWriter {
         Ok(())
     }
 
-    /// Completes the file for the entries of `base_tree` in `subset` and gives it the name `name`, in place of an
-    /// older one.
+    /// Completes the file for the entries of `base_tree` in `subset`, and renames it to `name`, in
+    /// place of an older one.
     ///
-    /// Fails with `InvalidInput` when one directory was added twice.
+    /// Fails with `InvalidInput` if one directory was added twice.
     pub fn finish(
         mut self,
         name: &[u8],
@@ -600,7 +602,7 @@ impl StatCacheWriter {
 impl Drop for StatCacheWriter {
     fn drop(&mut self) {
         if let Some(Temp { dir, name, .. }) = &self.temp {
-            // It is in the way of nothing: if it stays, the next collection takes it.
+            // A file that stays does no harm: the next collection of temporary files removes it.
             let _ = dir.unlink(name);
         }
     }

@@ -7,7 +7,7 @@ fn lines(own: &str) -> Item {
     Text(format!("1\n2\n{own}\n4\n5\n6\n7\n8\n"))
 }
 
-/// Returns a text with an extra line at both ends.
+/// Returns a text whose first and last lines are changed.
 fn both() -> Item {
     text("one\n2\nbase\n4\n5\n6\n7\ntwo\n")
 }

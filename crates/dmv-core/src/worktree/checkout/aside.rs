@@ -1,9 +1,9 @@
-//! What was replaced or removed, until nobody can be writing to it any more.
+//! Replaced and removed entries, kept until no other program can be writing to them any more.
 //!
-//! Between the last look at a file and the rename that replaces it somebody may write to it, and
-//! whoever opened it before may write to it afterwards. So it is not removed at once: it gets a
-//! temporary name, is looked at again right then, and once more before it is removed for good, when
-//! all else is done. If it has changed, it goes back to its place.
+//! Between the last comparison of a file and the rename that replaces it, another program may write
+//! to the file. A program that opened it before may write to it even afterwards. So the file is not
+//! removed at once: it gets a temporary name, is compared again right then, and once more before
+//! its final removal, when everything else is done. If it has changed, it returns to its place.
 
 use super::{Refusal, Refused};
 use crate::fsutil::{FileStat, PathError, SafeDir, Untouched};
@@ -12,12 +12,12 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// Entries that are kept aside at a time.
+/// Most entries that are kept aside at a time.
 const MAX_ASIDE: usize = 4096;
-/// Bytes of files that are kept aside at a time: what replacing files needs beside them.
+/// Most bytes of files that are kept aside at a time: the extra space that replacing files needs.
 const MAX_ASIDE_BYTES: u64 = 256 << 20;
 
-/// Entries that were moved aside in the worktree at `root`. When dropped, they are removed as by
+/// Entries that were moved aside in the worktree at `root`. Dropping this removes them like
 /// [`finish`](Self::finish).
 pub struct Asides<'a> {
     root: &'a SafeDir,
@@ -33,20 +33,20 @@ struct State {
 
 /// An entry that was moved aside.
 struct Aside {
-    /// Where it was.
+    /// Its former path.
     path: Vec<u8>,
-    /// Its directory and name now.
+    /// Its present directory and name.
     dir: Vec<u8>,
     temp: Vec<u8>,
-    /// What it was then.
+    /// Its stat at that time.
     was: Untouched,
     bytes: u64,
-    /// What took its place; `None` for one that was to be removed.
+    /// The entry in its former place; `None` if it was only to be removed.
     ours: Option<Untouched>,
 }
 
 impl<'a> Asides<'a> {
-    /// None yet.
+    /// Returns an empty set.
     pub fn new(root: &'a SafeDir) -> Asides<'a> {
         Asides {
             root,
@@ -54,18 +54,18 @@ impl<'a> Asides<'a> {
         }
     }
 
-    /// Where what is removed from directories that go away waits.
+    /// Returns the directory in which entries from removed directories wait.
     pub(super) fn root(&self) -> &SafeDir {
         self.root
     }
 
-    /// Takes over what is `temp` in the directory of `path`, and gave way to `ours` there.
+    /// Takes over the entry `temp` in the directory of `path`, which `ours` has replaced there.
     pub(super) fn replaced(&self, path: &[u8], temp: Vec<u8>, was: &FileStat, ours: Untouched) {
         let dir = split_path(path).map_or(&b""[..], |(dir, _)| dir).to_vec();
         self.push(path, dir, temp, was, Some(ours));
     }
 
-    /// Takes over what is `temp` in the root, and was at `path`.
+    /// Takes over the entry `temp` in the root, which was at `path`.
     pub(super) fn removed(&self, path: &[u8], temp: Vec<u8>, was: &FileStat) {
         self.push(path, Vec::new(), temp, was, None);
     }
@@ -90,7 +90,7 @@ impl<'a> Asides<'a> {
         });
         let mut due = Vec::new();
         if state.waiting.len() > MAX_ASIDE || state.bytes > MAX_ASIDE_BYTES {
-            // The last one stays, however large: nobody has had time to write to it.
+            // The last one stays, however large: other programs have had no time to write to it.
             while state.waiting.len() > 1
                 && (state.waiting.len() > MAX_ASIDE / 2 || state.bytes > MAX_ASIDE_BYTES / 2)
             {
@@ -105,7 +105,8 @@ impl<'a> Asides<'a> {
         self.remove(due);
     }
 
-    /// Removes for good what is still as it was, and puts the rest back; says what was put back.
+    /// Removes the entries that are unchanged, and puts the others back. Returns those that were
+    /// put back.
     pub fn finish(&self) -> Vec<Refused> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let due = std::mem::take(&mut state.waiting);
@@ -120,7 +121,7 @@ impl<'a> Asides<'a> {
         due.sort_by(|a, b| a.dir.cmp(&b.dir));
         let mut refused = Vec::new();
         for group in due.chunk_by(|a, b| a.dir == b.dir) {
-            // A directory that somebody has moved takes them along; a later command removes them.
+            // If the directory was moved, its entries moved along. A later command removes them.
             let Ok(dir) = self.root.open_dir(&group[0].dir) else {
                 continue;
             };
@@ -158,7 +159,7 @@ impl<'a> Asides<'a> {
         }
     }
 
-    /// Moves what is `temp` in the root back to `path`.
+    /// Moves the entry `temp` in the root back to `path`.
     pub(super) fn bring_back(
         &self,
         root: &SafeDir,
@@ -172,7 +173,7 @@ impl<'a> Asides<'a> {
             .and_then(|dir| root.move_to(temp, &dir, name));
         match back {
             Ok(()) => Ok(None),
-            // The place is taken, or its directory is gone.
+            // The name is in use, or its directory is gone.
             Err(_) => keep_beside(root, temp, name).map(Some),
         }
     }
@@ -184,8 +185,10 @@ impl Drop for Asides<'_> {
     }
 }
 
-/// Gives `name` back to what is `temp` now, which has changed since `ours` took its place. If
-/// somebody has changed that as well, both are kept: the name that `temp` has then is returned.
+/// Gives `name` back to the entry that is called `temp` now and has changed since `ours` replaced
+/// it.
+///
+/// If `ours` was changed as well, both are kept, and the new name of `temp` is returned.
 pub(super) fn give_back(
     dir: &SafeDir,
     temp: &[u8],
@@ -194,7 +197,7 @@ pub(super) fn give_back(
 ) -> Result<Option<Vec<u8>>, PathError> {
     match dir.exchange(temp, name) {
         Ok(true) => {}
-        // Somebody has removed ours.
+        // `ours` was removed.
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             return match dir.rename_noreplace(temp, name) {
                 Ok(()) => Ok(None),
@@ -207,14 +210,14 @@ pub(super) fn give_back(
         Ok(None) => Ok(None),
         Ok(Some(stat)) if stat.untouched() == ours => dir.unlink(temp).map(|()| None),
         _ => {
-            // What came last belongs in its place. If that fails, both are there all the same.
+            // The latest version belongs in its place. If that fails, both are still there.
             let _ = dir.exchange(temp, name);
             keep_beside(dir, temp, name).map(Some)
         }
     }
 }
 
-/// Gives a file of somebody's that is called `temp` a name to be seen by, beside `name`.
+/// Gives another program's file, which is called `temp`, a visible name beside `name`.
 fn keep_beside(dir: &SafeDir, temp: &[u8], name: &[u8]) -> Result<Vec<u8>, PathError> {
     let mut number = 1;
     loop {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 type Result<T = (), E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 
-/// A blob here is its own content; one that begins with `!` cannot be had.
+/// A blob here is its own content. One that begins with `!` cannot be read.
 struct Literal;
 
 impl Content<&'static str> for Literal {
@@ -61,7 +61,7 @@ fn fingerprint(root: &Path, path: &str) -> Result<Fingerprint> {
     Ok(dir.stat(name)?.fingerprint())
 }
 
-/// Gives a file its content only while nothing has its name.
+/// Returns a file's content only while no entry has its name.
 struct Unseen<'a>(&'a Path);
 
 impl Content<&'static str> for Unseen<'_> {

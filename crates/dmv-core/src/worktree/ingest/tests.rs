@@ -1,4 +1,4 @@
-//! Facts about the pipeline as a whole.
+//! Tests of the pipeline as a whole.
 
 use super::*;
 use crate::chunker::MIN_CUT_BYTES;
@@ -17,7 +17,7 @@ fn noise(seed: u64, n: usize) -> Vec<u8> {
     (0..n).map(|_| next()).collect()
 }
 
-/// Sizes at which a file moves from one way of being read to another, each beside small ones.
+/// Sizes at which the way of reading a file changes, each beside small files.
 #[test]
 fn files_of_every_size_keep_their_own_chunks() -> Result<(), Box<dyn std::error::Error>> {
     let dir = tempfile::tempdir()?;

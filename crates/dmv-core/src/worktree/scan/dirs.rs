@@ -1,4 +1,4 @@
-//! Directories kept open for their subdirectories, a bounded number of them.
+//! A bounded number of directories that are kept open for their subdirectories.
 
 use super::lock;
 use crate::fsutil::{PathError, SafeDir};
@@ -6,10 +6,10 @@ use crate::worktree::ignore::IgnoreRules;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, Weak};
 
-/// How many are kept open.
+/// Most directories that are kept open.
 pub(super) const OPEN_DIRS: usize = 128;
 
-/// The open directories, in the order they were opened.
+/// The open directories, in the order of opening.
 #[derive(Default)]
 pub(super) struct OpenDirs(Mutex<VecDeque<Weak<Handle>>>);
 
@@ -20,12 +20,12 @@ pub(super) struct Handle {
     pub(super) path: Vec<u8>,
     pub(super) depth: usize,
     pub(super) rules: IgnoreRules,
-    /// Closed when many others were opened since.
+    /// The open directory; `None` if it was closed because many others were opened since.
     pub(super) open: Mutex<Option<Arc<SafeDir>>>,
 }
 
 impl OpenDirs {
-    /// Counts `handle` as open. The root's is not counted and never closed.
+    /// Counts `handle` as open. The root's handle is not counted and never closed.
     pub(super) fn keep(&self, handle: Handle) -> Arc<Handle> {
         let handle = Arc::new(handle);
         if handle.parent.is_some() {
@@ -34,8 +34,8 @@ impl OpenDirs {
         handle
     }
 
-    /// Puts `handle` among the open ones, and closes the longest open one if they are too many: in
-    /// a walk depth first it is the one needed last.
+    /// Adds `handle` to the open ones. If there are too many, closes the one that was opened first:
+    /// in a depth-first walk it is needed last.
     fn count(&self, handle: &Arc<Handle>) {
         let mut open = lock(&self.0);
         if open.len() >= OPEN_DIRS {
@@ -49,7 +49,8 @@ impl OpenDirs {
         open.push_back(Arc::downgrade(handle));
     }
 
-    /// The directory of `handle`, opened again from the nearest open one above if it was closed.
+    /// Returns the directory of `handle`. If it was closed, opens it again from the nearest open
+    /// directory above.
     pub(super) fn open(&self, handle: &Arc<Handle>) -> Result<Arc<SafeDir>, PathError> {
         let mut closed = Vec::new();
         let mut above = handle;

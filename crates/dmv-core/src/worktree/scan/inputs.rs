@@ -1,11 +1,11 @@
-//! What a scan asks: what should be there, and which part is looked at.
+//! The questions of a scan: which entries should be there, and which part to scan.
 
 use crate::worktree::statcache::{Section, StatCache, StatCacheError};
 
-/// What is known about the worktree's entries: the base commit's tree, with fingerprints where the
-/// stat cache has them.
+/// What is known about the worktree's entries: the base commit's tree, with fingerprints from the
+/// stat cache.
 pub trait Known: Sync {
-    /// All entries that the base commit has in the directory `dir`; `None` when it has no such
+    /// Returns all entries of the base commit in the directory `dir`; `None` if it has no such
     /// directory.
     fn section(
         &self,
@@ -22,7 +22,7 @@ impl Known for StatCache {
     }
 }
 
-/// Nothing is known: every entry is new.
+/// Knows nothing: every entry is new.
 pub struct NothingKnown;
 
 impl Known for NothingKnown {
@@ -34,20 +34,21 @@ impl Known for NothingKnown {
     }
 }
 
-/// Which part of the worktree is looked at. What is left out is not reported in any way.
+/// The part of the worktree to scan. The rest is not reported in any way.
 pub trait Select: Sync {
-    /// Whether anything in the directory `dir` may be wanted.
+    /// Returns whether anything in the directory `dir` may be wanted.
     fn enters(&self, _dir: &[u8]) -> bool {
         true
     }
 
-    /// Whether the entry `name` of `dir` is wanted. A directory that is entered must be.
+    /// Returns whether the entry `name` of `dir` is wanted. A directory that is entered must be
+    /// wanted.
     fn takes(&self, _dir: &[u8], _name: &[u8]) -> bool {
         true
     }
 }
 
-/// Selects the whole worktree.
+/// Selects the complete worktree.
 pub struct Everything;
 
 impl Select for Everything {}

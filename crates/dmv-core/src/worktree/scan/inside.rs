@@ -1,4 +1,4 @@
-//! What a scan does where the worktree has a subset only.
+//! Scanning a worktree that is limited to a subset.
 
 use super::dirs::Handle;
 use super::queue::Job;
@@ -15,7 +15,7 @@ pub(super) struct Subdir {
     /// Whether the base commit has it.
     pub(super) known: bool,
     pub(super) ignored: bool,
-    /// Whether it is not there: see [`DirScan::absent`].
+    /// Whether it is missing: see [`DirScan::absent`].
     pub(super) absent: bool,
 }
 
@@ -31,7 +31,7 @@ impl Subdir {
     }
 }
 
-/// The subset, asked about the entries of one directory.
+/// The subset's answers for the entries of one directory.
 pub(super) struct Inside<'a> {
     subset: &'a Subset,
     dir: Vec<u8>,
@@ -45,7 +45,8 @@ impl<'a> Inside<'a> {
         Inside { subset, dir, all }
     }
 
-    /// Whether an entry is in the subset or, of a directory, may hold something that is.
+    /// Returns whether the subset includes an entry or, for a directory, may include a path below
+    /// it.
     pub(super) fn takes(&self, name: &[u8], is_dir: bool) -> bool {
         if self.all {
             return true;
@@ -57,8 +58,8 @@ impl<'a> Inside<'a> {
         }
     }
 
-    /// Whether a directory of the base commit is not gone if it is not there: it may hold more than
-    /// the subset.
+    /// Returns whether a missing directory of the base commit does not count as removed, because it
+    /// may have paths outside of the subset.
     pub(super) fn keeps(&self, entry: &KnownEntry<'_>) -> bool {
         !self.all
             && entry.kind == Kind::Directory
@@ -77,7 +78,7 @@ impl Shared<'_> {
         })
     }
 
-    /// What there is to say of a directory that is not there and counts as empty.
+    /// Returns the result for a missing directory, which counts as empty.
     pub(super) fn absent_dir(
         &self,
         job: Job,
@@ -111,7 +112,7 @@ impl Shared<'_> {
         if subdirs.is_empty() {
             return (Box::new(result), Vec::new());
         }
-        // Nothing is opened below it, so it is not either, nor counted among the open ones.
+        // Nothing below it is opened, so it is neither opened nor counted among the open ones.
         let rules = match &job.parent {
             Some(parent) => parent.rules.clone(),
             None => self.options.ignore.clone(),

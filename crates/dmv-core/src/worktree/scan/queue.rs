@@ -1,28 +1,28 @@
-//! The directories of a scan in the order of their results.
+//! The directories of a scan, in the order of their results.
 
 use super::dirs::Handle;
 use super::stats::StatWork;
 use super::{DirScan, NONE, ScanError};
 use std::sync::Arc;
 
-/// Directories that workers may have read or be reading before the caller has taken them.
+/// How many directories workers may read before the caller has taken them.
 pub(super) const AHEAD_DIRS: usize = 64;
-/// Entries in directories that were read and the caller has not taken.
+/// Most entries in directories that were read and that the caller has not taken.
 const AHEAD_ENTRIES: usize = 200_000;
 
-/// A directory to be scanned.
+/// A directory to scan.
 pub(super) struct Job {
-    /// `None` for the root.
+    /// The parent; `None` for the root.
     pub(super) parent: Option<Arc<Handle>>,
     pub(super) name: Box<[u8]>,
     pub(super) known: bool,
     pub(super) ignored: bool,
-    /// Whether it is not there: see [`DirScan::absent`].
+    /// Whether it is missing: see [`DirScan::absent`].
     pub(super) absent: bool,
 }
 
-/// The directories of a scan in the order of their results, as a linked list, because the
-/// subdirectories of one become known while later ones are being read.
+/// The directories of a scan in the order of their results. It is a linked list, because the
+/// subdirectories of one directory become known while later ones are being read.
 pub(super) struct Queue {
     nodes: Vec<Node>,
     free: Vec<u32>,
@@ -48,7 +48,7 @@ enum Slot {
 }
 
 impl Queue {
-    /// A queue that begins with one directory.
+    /// Returns a queue that begins with one directory.
     pub(super) fn new(root: Job) -> Queue {
         Queue {
             nodes: vec![Node {
@@ -65,13 +65,13 @@ impl Queue {
         }
     }
 
-    /// The first directory that may be read now.
+    /// Returns the first directory that may be read now.
     pub(super) fn take_job(&mut self) -> Option<(u32, Job)> {
         let mut at = self.head;
         while at != NONE {
             let node = &mut self.nodes[at as usize];
             if matches!(node.slot, Slot::Waiting(_)) {
-                // The first one is taken always, or the bounds could stop everything.
+                // The first one is always returned. Otherwise the bounds could block the scan.
                 let room = self.ahead_dirs < AHEAD_DIRS && self.ahead_entries < AHEAD_ENTRIES;
                 if at != self.head && !room {
                     return None;
@@ -87,7 +87,7 @@ impl Queue {
         None
     }
 
-    /// Puts the result of the directory `at` in its place, and its subdirectories after it.
+    /// Stores the result of the directory `at`, and inserts its subdirectories after it.
     pub(super) fn put_result(&mut self, at: u32, result: Box<DirScan>, jobs: Vec<Job>) {
         self.ahead_entries += result.weight();
         let mut last = at;
@@ -102,7 +102,7 @@ impl Queue {
                 }
                 None => {
                     self.nodes.push(node);
-                    // Each takes more than 32 bytes: memory ends before the numbers do.
+                    // Each takes more than 32 bytes, so memory is exhausted before the numbers are.
                     (self.nodes.len() - 1) as u32
                 }
             };
@@ -112,7 +112,7 @@ impl Queue {
         self.nodes[at as usize].slot = Slot::Done(result);
     }
 
-    /// The next result in order, if it is there.
+    /// Returns the next result in order, if it is there.
     pub(super) fn pop_done(&mut self) -> Option<DirScan> {
         let node = &mut self.nodes[self.head as usize];
         match std::mem::replace(&mut node.slot, Slot::Free) {

@@ -1,21 +1,21 @@
-//! The order of a directory's names.
+//! Sorting the names of a directory.
 
 use crate::fsutil::Listing;
 use rayon::slice::ParallelSliceMut;
 
-/// Names above which a directory is sorted by all threads.
+/// Number of names above which all threads sort a directory.
 const PARALLEL_SORT: usize = 64 << 10;
 
-/// The listing's indices in the order of the names.
+/// Returns the listing's indices in the order of the names.
 pub(super) fn sorted(listing: &Listing) -> Vec<u32> {
-    // A listing holds at most MAX_DIR_ENTRIES names, fewer than 2^32.
+    // A listing has at most MAX_DIR_ENTRIES names, fewer than 2^32.
     let len = listing.len() as u32;
     let name = |i: u32| listing.name(i as usize);
     if (1..len).all(|i| name(i - 1) < name(i)) {
         return (0..len).collect();
     }
-    // Names in one directory begin alike; eight bytes from where they differ decide most
-    // comparisons. Names hold no NUL, so padding with it keeps the order.
+    // Names in one directory begin alike. Eight bytes from the first difference decide most
+    // comparisons. Names contain no NUL, so padding with NUL keeps the order.
     let common = (1..len).fold(name(0), |common, i| {
         let equal = common.iter().zip(name(i)).take_while(|(a, b)| a == b);
         &common[..equal.count()]
@@ -26,7 +26,7 @@ pub(super) fn sorted(listing: &Listing) -> Vec<u32> {
             let mut key = [0; 8];
             let used = rest.len().min(8);
             key[..used].copy_from_slice(&rest[..used]);
-            // Compared as a number, so the first byte must weigh most.
+            // Compared as a number, so the first byte must be the most significant.
             (key.iter().fold(0, |k, b| k << 8 | u64::from(*b)), i)
         })
         .collect();

@@ -8,10 +8,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
-/// Entries that a worker stats at a time when a directory is large enough to be shared.
+/// Entries that a worker stats at a time if a directory is large enough to be shared.
 pub(super) const SLICE: usize = 4096;
 
-/// The stats of a large directory, to be taken slice by slice.
+/// The stats of a large directory, taken slice by slice.
 pub(super) struct StatWork {
     dir: Arc<SafeDir>,
     listing: Arc<Listing>,
@@ -27,7 +27,7 @@ struct StatsDone {
     missing: usize,
 }
 
-/// The index of a pair, and what its stat said. Left out where it is known to be unchanged.
+/// The index of a pair, and its stat. Pairs that are known to be unchanged are left out.
 pub(super) type Stat = (u32, Result<FileStat, Errno>);
 
 impl StatWork {
@@ -52,7 +52,7 @@ impl StatWork {
         }
     }
 
-    /// Waits until every slice is done; the stats of all, in order.
+    /// Waits until every slice is done. Returns all stats, in order.
     pub(super) fn wait(&self) -> Vec<Stat> {
         let mut done = lock(&self.done);
         while done.missing > 0 {
@@ -61,12 +61,12 @@ impl StatWork {
         std::mem::take(&mut done.slices).concat()
     }
 
-    /// Whether there are slices to take.
+    /// Returns whether there are slices to take.
     pub(super) fn has_more(&self) -> bool {
         self.next.load(Ordering::Relaxed) * SLICE < self.pairs.len()
     }
 
-    /// Takes slices until there are none left.
+    /// Takes slices until none is left.
     pub(super) fn run(&self, cancel: &AtomicBool) {
         loop {
             let slice = self.next.fetch_add(1, Ordering::Relaxed);
@@ -79,7 +79,7 @@ impl StatWork {
                 slice,
                 stats: Vec::new(),
             };
-            // A cancelled slice counts as done, so that nobody waits for it; its owner looks at
+            // A cancelled slice counts as done, so that no thread waits for it. Its owner checks
             // the flag before it uses any.
             if !cancel.load(Ordering::Relaxed) {
                 let range = start..(start + SLICE).min(self.pairs.len());
@@ -91,7 +91,7 @@ impl StatWork {
     }
 }
 
-/// Counts a slice as done when dropped, after a panic too: its owner waits for it.
+/// Counts a slice as done when it is dropped, even after a panic: the owner waits for it.
 struct FinishSlice<'a> {
     work: &'a StatWork,
     slice: usize,

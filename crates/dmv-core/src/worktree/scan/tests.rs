@@ -39,7 +39,7 @@ fn options<'a>() -> ScanOptions<'a> {
     }
 }
 
-/// Everything a scan of `root` reports, one line per entry.
+/// Returns everything that a scan of `root` reports, one line per entry.
 fn lines(root: &Path, options: ScanOptions<'_>) -> Result<Vec<String>> {
     let mut out = Vec::new();
     scan::<ScanError>(&SafeDir::open_root(root)?, &options, |result| {
@@ -72,7 +72,7 @@ fn known_kind(path: &Path) -> Result<Kind> {
     })
 }
 
-/// The sections that say that everything in `root` is unchanged.
+/// Collects sections according to which everything in `root` is unchanged.
 fn remember(root: &Path, dir: &[u8], out: &mut Sections) -> Result {
     let path = root.join(crate::fsutil::os_str(dir));
     let handle = SafeDir::open_root(&path)?;
@@ -87,7 +87,7 @@ fn remember(root: &Path, dir: &[u8], out: &mut Sections) -> Result {
             _ => section.push(&name, kind, handle.stat(&name)?.fingerprint()),
         }
     }
-    // However coarse the clock, a later change shows against this.
+    // However coarse the clock is, a later change differs from this time.
     let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1);
     std::fs::File::open(&path)?.set_modified(long_ago)?;
     section.set_dir_fingerprint(handle.stat_self()?.fingerprint());
@@ -101,7 +101,7 @@ fn names(path: &Path) -> Result<BTreeSet<Vec<u8>>> {
         .collect()
 }
 
-/// What a scan should report, told the simple way.
+/// What a scan should report, computed the simple way.
 fn model(root: &Path, dir: &[u8], known: Option<&Sections>, out: &mut Vec<String>) -> Result {
     let path = root.join(crate::fsutil::os_str(dir));
     let handle = SafeDir::open_root(&path)?;
@@ -153,7 +153,8 @@ fn model(root: &Path, dir: &[u8], known: Option<&Sections>, out: &mut Vec<String
     Ok(())
 }
 
-/// Puts something at `path`, in place of whatever is there; a parent may turn out to be a file.
+/// Puts something at `path`, in place of anything that is there. A parent may turn out to be a
+/// file.
 fn put(path: &Path, what: u8) {
     let _ = std::fs::remove_dir_all(path);
     let _ = std::fs::remove_file(path);
@@ -212,7 +213,7 @@ fn what_is_unchanged_is_counted_only() -> Result {
         "[a/b]",
     ];
     assert_eq!(got, want);
-    // Zero says "read it", even if a stat should come out as zero.
+    // Zero means "must be read", even if the fingerprint of a stat should be zero.
     let mut section = Section::default();
     section.push(b"f", Kind::File, Fingerprint::SUSPECT);
     known.insert(b"a/b".to_vec(), section);
@@ -232,7 +233,7 @@ fn a_directory_that_shows_no_change_is_not_listed() -> Result {
     let temp = tempfile::tempdir()?;
     let root = SafeDir::open_root(temp.path())?;
     if !root.tells_name_changes() {
-        return Ok(()); // Then every directory is listed.
+        return Ok(()); // Every directory is listed there.
     }
     std::fs::create_dir_all(temp.path().join("d/sub"))?;
     std::fs::create_dir(temp.path().join(".dmv"))?;
@@ -259,7 +260,7 @@ fn a_directory_that_shows_no_change_is_not_listed() -> Result {
             .values()
             .all(|s| s.dir_fingerprint() != Fingerprint::SUSPECT)
     );
-    // Now only names that are known are looked at: the root's others do not show.
+    // Now only known names are examined: the other names of the root are not reported.
     let scan_known = |known: &Sections| lines(temp.path(), ScanOptions { known, ..options() });
     let quiet = [
         "[]",
@@ -279,7 +280,7 @@ fn a_directory_that_shows_no_change_is_not_listed() -> Result {
         got[4..6],
         ["g Gone { kind: File }", "new New { kind: File }"]
     );
-    // A directory that holds more or less than is known is never exact.
+    // A directory with more or fewer entries than the known ones is never exact.
     for section in known.values_mut() {
         section.set_dir_fingerprint(Fingerprint::SUSPECT);
     }
@@ -507,7 +508,7 @@ fn a_known_directory_without_a_section_is_taken_for_a_new_one() -> Result {
 fn an_unreadable_directory_says_nothing_about_its_entries() -> Result {
     use std::os::unix::fs::PermissionsExt;
     if rustix::process::geteuid().is_root() {
-        return Ok(()); // Nothing is unreadable then.
+        return Ok(()); // Nothing is unreadable for this user.
     }
     let temp = tempfile::tempdir()?;
     let closed = temp.path().join("closed");

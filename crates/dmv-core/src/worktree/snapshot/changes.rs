@@ -1,7 +1,7 @@
-//! Values by name, many of them in little memory: what a snapshot collects of a directory.
+//! Values by name, stored in little memory: what a snapshot collects about one directory.
 
-/// Names with values, in the order they came. The names lie one after the other in one buffer: a
-/// million allocations would take more than the names.
+/// Names with values, in the order of arrival. The names follow each other in one buffer, because a
+/// million allocations would take more memory than the names.
 #[derive(Debug)]
 pub(super) struct Changes<T> {
     names: Vec<u8>,
@@ -25,35 +25,35 @@ impl<T> Default for Changes<T> {
 }
 
 impl<T> Changes<T> {
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
     /// Adds a value after all others.
     pub(super) fn push(&mut self, name: &[u8], value: T) {
-        // A listing, where all names come from, holds no more.
+        // All names come from a listing, which is not larger than that.
         let start = u32::try_from(self.names.len()).expect("a directory's names fit 4 GiB");
         let len = u16::try_from(name.len()).expect("a name is short");
         self.names.extend_from_slice(name);
         self.rows.push(Row { start, len, value });
     }
 
-    /// Takes back whatever was said of `name`.
+    /// Removes all values of `name`.
     pub(super) fn drop_all(&mut self, name: &[u8]) {
         let names = &self.names;
         self.rows.retain(|row| name_of(names, row) != name);
     }
 
-    /// The name and value at `index`.
+    /// Returns the name and value at `index`.
     pub(super) fn get(&self, index: u32) -> (&[u8], &T) {
         let row = &self.rows[index as usize];
         (name_of(&self.names, row), &row.value)
     }
 
-    /// The indices in order of name; of several values of one name the last.
+    /// Returns the indices in order of name; only the last value of each name.
     pub(super) fn in_order(&self) -> Vec<u32> {
-        // Fewer than MAX_DIR_ENTRIES, twice at most.
+        // There are fewer than MAX_DIR_ENTRIES names, with two values each at most.
         let mut order: Vec<u32> = (0..self.rows.len() as u32).collect();
         order.sort_by(|a, b| self.get(*a).0.cmp(self.get(*b).0));
         order.dedup_by(|later, kept| {
