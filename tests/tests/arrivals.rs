@@ -125,7 +125,7 @@ fn files_are_there_before_the_last_byte_has_come() -> Done {
     let noted = ours.dir.path().join(".dmv/worktrees/main/switch");
     assert!(noted.exists());
 
-    // The same clone again continues, and reuses what is there.
+    // The same clone again continues, and reuses the files that are there.
     let again = ours.again()?;
     clone(&again, connect(&again, &theirs, &job)?, &job)?;
     assert_eq!(files_in(ours.dir.path())?, files_in(theirs.dir.path())?);

@@ -113,7 +113,7 @@ impl Link {
         Link::through(Plain(reader), Plain(writer))
     }
 
-    /// Does the same for streams that read or hold whole bodies: see [`Inlet`] and [`Outlet`].
+    /// Does the same for streams that read or hold complete bodies: see [`Inlet`] and [`Outlet`].
     pub fn through(
         reader: impl Inlet + Send + 'static,
         writer: impl Outlet + Send + 'static,
@@ -179,7 +179,7 @@ impl Link {
     }
 
     /// Waits until there is room for a frame of the usual size, and reserves it for the next frame.
-    /// So a sender can read that frame from the store only when it can be sent.
+    /// So a sender reads a frame from the store only once there is room to send it.
     pub fn make_room(&mut self) -> Result<(), NetError> {
         self.until_done((), |to, ()| to.wait(FRAME_TARGET_BYTES, LOOK))
     }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 /// A destination of a connection's bytes.
 pub trait Outlet: Write {
-    /// Takes bytes from the start of `part` and returns how many. An outlet may hold on to them, in
-    /// place, until they are no longer needed.
+    /// Accepts bytes from the start of `part` and returns how many. The outlet may use them in
+    /// place until it no longer needs them.
     fn write_part(&mut self, part: &Part) -> io::Result<usize>;
 }
 

@@ -28,8 +28,8 @@ const MAX_REPEATED_BYTES: u64 = 256 << 20;
 const OBJECT_COST_BYTES: u64 = 64;
 /// The number of objects that the sender may lack before the transfer fails.
 const MAX_ABSENT: usize = 64 << 10;
-/// The number of objects that arrive, or turn out absent, before the walk looks at them. The walk
-/// remembers each of them.
+/// The number of parked objects at which the walk pauses. These were requested, and the walk has
+/// not looked at the objects that they name. The walk remembers each of them.
 const MAX_PARKED: usize = 64 << 10;
 
 /// What a receiver wants, and what it has.
@@ -49,7 +49,7 @@ pub struct Goal {
 enum Phase {
     /// The receiver names haves.
     Negotiating,
-    /// The receiver takes what comes unasked.
+    /// The receiver stores what arrives unasked.
     Streaming,
     /// The receiver walks through its own store and requests the objects that it lacks.
     Asking,
@@ -376,9 +376,8 @@ impl Receiver {
     }
 }
 
-/// Finds out who is to blame for objects that contradict each other. Each object was checked when
-/// it arrived: if it can be read, its sender made it so. If it cannot be read, this side's store is
-/// damaged.
+/// Finds the cause of objects that contradict each other. Each object was checked when it arrived:
+/// if it can be read, its sender made it so. If it cannot be read, this side's store is damaged.
 fn unfit(e: ObjectError, objects: &dyn ObjectRead) -> SyncError {
     match e {
         ObjectError::Damaged { id, ty, .. } => match objects.read(ty, &id) {

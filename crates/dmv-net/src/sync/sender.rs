@@ -192,7 +192,8 @@ impl Sender {
                     self.foretell(content);
                     break;
                 };
-                // The receiver requests what is absent here, and then learns that it is absent.
+                // The receiver requests objects that are absent here, and the answer reports them
+                // as absent.
                 let is_chunk = found.ty == ObjectType::Chunk;
                 if !found.here || self.only_chunks != is_chunk {
                     continue;

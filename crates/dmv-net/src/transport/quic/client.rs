@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 /// How long to wait until the peer has received our last message and ended its stream.
 const LAST_WORD_TIME: Duration = Duration::from_secs(2);
 
-/// What it takes to dial a peer by its key.
+/// The settings of this device for dialling a peer by its key.
 #[derive(Clone, Debug)]
 pub struct Device {
     /// This device's key.

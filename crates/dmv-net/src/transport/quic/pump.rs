@@ -177,9 +177,9 @@ async fn give_out(mut stream: impl TakesBytes, mut pieces: mpsc::Receiver<Bytes>
     }
 }
 
-/// A stream that takes bytes without a copy and holds them until the other side has them.
+/// A stream that accepts bytes without a copy and holds them until the other side has them.
 pub(super) trait TakesBytes: Send + 'static {
-    /// Takes all of the bytes.
+    /// Accepts all of the bytes.
     fn take(&mut self, bytes: Bytes) -> impl Future<Output = io::Result<()>> + Send;
 }
 
