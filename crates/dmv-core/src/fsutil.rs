@@ -245,17 +245,17 @@ impl Listing {
         Listing { names, entries }
     }
 
-    /// Number of names.
+    /// Returns the number of names.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether the directory is empty.
+    /// Returns whether the directory is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The name at `index`.
+    /// Returns the name at `index`.
     pub fn name(&self, index: usize) -> &[u8] {
         let ListEntry { start, len, .. } = self.entries[index];
         &self.names[start as usize..][..usize::from(len)]

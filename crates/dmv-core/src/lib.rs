@@ -34,7 +34,8 @@
 //! std::fs::write(dir.join("take.txt"), "a first take")?;
 //!
 //! let ada = Who::new("Ada", "ada@example.org");
-//! let report = repo.commit(CommitOptions::new("First take", ada, asked("commit")), &Job::default())?;
+//! let report =
+//!     repo.commit(CommitOptions::new("First take", ada, asked("commit")), &Job::default())?;
 //! assert_eq!(report.files, 1);
 //!
 //! let mut bytes = Vec::new();

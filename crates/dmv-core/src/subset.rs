@@ -139,12 +139,12 @@ impl Subset {
         Subset::new(lines.filter(|line| !line.is_empty() && line[0] != b'#'))
     }
 
-    /// Whether every path is in it.
+    /// Returns whether every path is included.
     pub fn is_everything(&self) -> bool {
         self.patterns.is_empty()
     }
 
-    /// The patterns in order, in their canonical form.
+    /// Returns the patterns in order, in their canonical form.
     pub fn patterns(&self) -> impl Iterator<Item = &[u8]> {
         self.patterns.iter().map(Pattern::text)
     }

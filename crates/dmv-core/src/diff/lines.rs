@@ -106,7 +106,7 @@ impl<'a> Lines<'a> {
         self.ends.len()
     }
 
-    /// Whether the text is empty.
+    /// Returns whether the text is empty.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }

@@ -77,7 +77,7 @@ impl<'a> Candidate<'a> {
         Some((id, self.is_blob))
     }
 
-    /// The last `names` names of its path; `None` if it has fewer.
+    /// Returns the last `names` names of its path; `None` if it has fewer.
     fn last_names(&self, names: usize) -> Option<&'a [u8]> {
         let Some(last) = names.checked_sub(1) else {
             return Some(b"");
@@ -97,7 +97,7 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// How many names both paths end with, up to [`MAX_NAMES`].
+    /// Returns how many last names both paths have in common, up to [`MAX_NAMES`].
     fn names_shared(&self, other: &Candidate<'_>) -> u8 {
         let names = |path: &'a [u8]| path.rsplit(|b| *b == b'/').take(MAX_NAMES);
         let others = other.path.rsplit(|b| *b == b'/');

@@ -55,8 +55,10 @@ pub fn read_text(reader: &dyn ObjectRead, term: &Term) -> Result<Option<Vec<u8>>
     read_counted(reader, term, &mut 0)
 }
 
-/// Returns what is absent of the versions of the file at `path`, of which one could not be read as
-/// a text. If any version is too long, fetching the others would not help.
+/// Returns the absent content of the versions of the file at `path`, after one of them could not be
+/// read as a text.
+///
+/// Returns nothing if any version is too long: then fetching the others would not help.
 pub fn unread(
     reader: &dyn ObjectRead,
     path: &[u8],

@@ -678,7 +678,7 @@ fn arb_files() -> impl Strategy<Value = Files> {
     prop::collection::btree_map(path.prop_map(str::to_owned), arb_item(), 0..6)
 }
 
-/// The merge of one path without moves, as the guide describes it.
+/// Merges one path without moves, as the guide describes it.
 fn model(base: Option<&Item>, ours: Option<&Item>, theirs: Option<&Item>) -> Option<Item> {
     let parts = |item: &Item| match item {
         Text(content) => Some((content.clone(), false)),

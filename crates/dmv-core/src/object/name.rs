@@ -68,7 +68,7 @@ impl SafeName {
         Ok(SafeName(name.into()))
     }
 
-    /// The name's bytes.
+    /// Returns the name's bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -85,7 +85,7 @@ impl<'a> NameRef<'a> {
         Ok(NameRef(name))
     }
 
-    /// The name's bytes.
+    /// Returns the name's bytes.
     pub fn as_bytes(self) -> &'a [u8] {
         self.0
     }
@@ -213,7 +213,7 @@ fn ignorable_prefix(bytes: &[u8]) -> usize {
     }
 }
 
-/// Whether a lower-case name is `dmv~1`, `git~1` or a hashed form such as `gi7eba~1`.
+/// Returns whether a lower-case name is `dmv~1`, `git~1` or a hashed form such as `gi7eba~1`.
 fn is_short_form(name: &[u8]) -> bool {
     let Some(tilde) = name.iter().position(|b| *b == b'~') else {
         return false;
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The rules again, as docs/format/objects.md states them, without a fast path.
+    /// Checks a name by the rules as docs/format/objects.md states them, without a fast path.
     fn check_slowly(name: &[u8]) -> bool {
         let bad = |part: &[u8]| part == b".." || check_reduced(part).is_err();
         !name.is_empty()

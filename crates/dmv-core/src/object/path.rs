@@ -103,7 +103,7 @@ impl RepoPath {
         &self.0
     }
 
-    /// Whether this is the root.
+    /// Returns whether this is the root.
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
     }

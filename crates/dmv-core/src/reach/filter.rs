@@ -91,8 +91,8 @@ impl Filter {
 }
 
 impl Scope {
-    /// Returns the key under which a walk remembers a visit in this scope: the id of an object of
-    /// which all is wanted, otherwise a key of id and path.
+    /// Returns the key under which a walk remembers a visit in this scope: the id if all of the
+    /// object is wanted, otherwise a hash of id and path.
     pub(crate) fn key(&self, id: &ObjectId) -> ObjectId {
         self.key_besides(id, &[])
     }

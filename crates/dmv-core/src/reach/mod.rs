@@ -269,7 +269,7 @@ impl Reach {
         any
     }
 
-    /// Returns the commits met so far of which the filter leaves out at least one parent.
+    /// Returns the commits met so far with at least one parent that the filter leaves out.
     pub fn boundary(&self) -> BTreeSet<ObjectId> {
         self.cut.values().flatten().copied().collect()
     }

@@ -259,7 +259,7 @@ impl Store {
                 break;
             }
         }
-        // One that is gone for good is done without.
+        // An index that stays unusable is replaced by the tables of its segments.
         let unusable = self.unusable_indexes();
         if any
             && !unusable.is_empty()
@@ -325,7 +325,7 @@ impl Store {
         &*self.vfs
     }
 
-    /// The repository's id.
+    /// Returns the repository's id.
     pub fn repo_id(&self) -> FileId {
         self.repo
     }

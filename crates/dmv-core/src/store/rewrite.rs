@@ -1,6 +1,6 @@
 //! Moving needed objects out of a pack, so that the pack can be removed.
 //!
-//! Frames of which all objects stay are copied as stored, in their order. From other frames the
+//! Frames whose objects all stay are copied as stored, in their order. From other frames the
 //! objects that stay are packed again. Every object is decoded and hashed on the way, so the needed
 //! objects of a removed pack are known to be intact elsewhere.
 
@@ -20,7 +20,7 @@ impl Store {
     /// `frames` are the offsets of their frames. `stays` decides for each object there. `moved`
     /// receives the bytes of each finished frame and returns whether to continue.
     ///
-    /// Returns what is to be published; `None` if `moved` ended the work. Fails if it meets damage:
+    /// Returns the result to publish; `None` if `moved` ended the work. Fails if it meets damage:
     /// then the pack must stay.
     pub fn move_out(
         &self,
@@ -71,9 +71,10 @@ impl Store {
         incoming.finish().map(Some)
     }
 
-    /// Stores the objects of some frames, by pack and offset, unless they are listed: their index was
-    /// lost, and nothing can be added to their packs. Returns what is to be published. What is
-    /// damaged stays where it is.
+    /// Stores the objects of some frames, given by pack and offset, unless a table lists them.
+    ///
+    /// Their index was lost, and nothing can be appended to their packs. Damaged frames are
+    /// skipped. Returns the result to publish.
     pub fn store_unlisted(&self, frames: &[(FileId, u64)]) -> Result<Sealed, StoreError> {
         let mut incoming = Incoming::new(self.writer()?);
         for (pack, offset) in frames {

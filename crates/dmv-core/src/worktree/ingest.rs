@@ -5,9 +5,9 @@
 //! ```
 //!
 //! Every arrow is a bounded channel, and blocks circulate in a fixed pool of buffers. The collector
-//! (the caller's thread) puts the chunks of large files back in order, and gets one report per file.
-//! A file that changes while it is read is read again, and skipped after several attempts. It is
-//! never stored as a mixture.
+//! (the caller's thread) puts the chunks of large files back in order, and gets one report per
+//! file. A file that changes while it is read is read again, and skipped after several attempts.
+//! It is never stored as a mixture.
 
 use super::join;
 use crate::chunker::{Cutter, MAX_CUT_BYTES};

@@ -140,7 +140,7 @@ impl Section {
         self.entries[index].fingerprint = fingerprint;
     }
 
-    /// The entries in order.
+    /// Returns the entries in order.
     pub fn iter(&self) -> impl Iterator<Item = KnownEntry<'_>> {
         (0..self.len()).map(|i| self.get(i))
     }

@@ -157,8 +157,8 @@ impl Node {
     }
 }
 
-/// The bytes of a node. Those of the empty directory are known also where a partial repository has no
-/// copy of them.
+/// Returns the bytes of a node. Those of the empty directory are known even if a partial repository
+/// does not store them.
 pub(super) fn read_bytes(reader: &dyn ObjectRead, id: &ObjectId) -> Result<Arc<[u8]>, ObjectError> {
     let ty = ObjectType::Tree;
     match reader.read(ty, id)? {

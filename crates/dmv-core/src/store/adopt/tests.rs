@@ -23,7 +23,7 @@ fn repository() -> Outcome<(tempfile::TempDir, Repo)> {
     Ok((dir, repo))
 }
 
-/// A second opening: what another process finds.
+/// Opens the repository again, as another process would.
 fn afresh(dir: &tempfile::TempDir) -> Outcome<Repo> {
     Ok(Repo::open_place(Place {
         dmv: dir.path().join(DMV_DIR),

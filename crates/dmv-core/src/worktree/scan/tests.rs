@@ -101,7 +101,7 @@ fn names(path: &Path) -> Result<BTreeSet<Vec<u8>>> {
         .collect()
 }
 
-/// What a scan should report, computed the simple way.
+/// Returns what a scan should report, computed in a simple way.
 fn model(root: &Path, dir: &[u8], known: Option<&Sections>, out: &mut Vec<String>) -> Result {
     let path = root.join(crate::fsutil::os_str(dir));
     let handle = SafeDir::open_root(&path)?;
