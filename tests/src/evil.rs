@@ -167,8 +167,8 @@ pub fn server() -> Done<Place> {
     Place::with_files(11, 3, 100)
 }
 
-/// The most requests without an answer. With more of them, both sides might wait for room to write,
-/// forever.
+/// The maximum number of requests without an answer. With more of them, both sides might wait for
+/// room to write, forever.
 const MAX_OPEN_NEEDS: usize = 12;
 
 /// Does the same as [`served`] with the repository in `place`.

@@ -22,28 +22,28 @@ use serde::{Deserialize, Serialize};
 pub const LINE: &str = "dmv-sync 1\n";
 /// The protocol version that [`LINE`] names.
 pub const VERSION: u32 = 1;
-/// Maximum number of bytes that a side reads while it waits for the other side's first line.
+/// The maximum number of bytes that a side reads while it waits for the other side's first line.
 pub const MAX_LINE_BYTES: usize = 64;
-/// Maximum number of bytes of a frame after its length field. A pack record of the greatest size
-/// fits.
+/// The maximum number of bytes of a frame after its length field. A pack record of the greatest
+/// size fits.
 pub const MAX_FRAME_BYTES: usize = 4 << 20;
-/// Maximum number of bytes of a frame that holds a message, without its length field.
+/// The maximum number of bytes of a frame that holds a message, without its length field.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
-/// Maximum number of ids in one message.
+/// The maximum number of ids in one message.
 pub const MAX_IDS: usize = 4096;
-/// Maximum number of refs, updates or outcomes in one message.
+/// The maximum number of refs, updates or outcomes in one message.
 pub const MAX_REFS_IN_MESSAGE: usize = 1024;
-/// Maximum number of refs of a repository. A push must not create more.
+/// The maximum number of refs of a repository. A push must not create more.
 pub const MAX_REFS: usize = 65_536;
-/// Maximum number of bytes of a text in a message.
+/// The maximum number of bytes of a text in a message.
 pub const MAX_TEXT_BYTES: usize = 1024;
-/// Maximum number of extensions in a Hello.
+/// The maximum number of extensions in a Hello.
 pub const MAX_EXTENSIONS: usize = 64;
-/// Maximum number of [`Message::Need`] messages that may be open, which means not answered yet.
+/// The maximum number of [`Message::Need`] messages that may be open, which means not answered yet.
 pub const MAX_NEEDS: usize = 8;
-/// Maximum number of rounds of haves in one negotiation.
+/// The maximum number of rounds of haves in one negotiation.
 pub const MAX_ROUNDS: usize = 16;
-/// Maximum number of files that may wait for the server's answer to [`Message::Keep`].
+/// The maximum number of files that may wait for the server's answer to [`Message::Keep`].
 pub const MAX_KEEPS: usize = 1 << 20;
 /// The tag of the extension that says: this side knows [`Message::Keep`]. It has no value.
 pub const KEEPS: u16 = 1;
@@ -63,7 +63,7 @@ pub const LITTLE: u16 = 6;
 /// The tag of the extension in which a server says why its access is read. Its value is a
 /// [`ReadOnly`].
 pub const READ_ONLY: u16 = 7;
-/// Maximum number of bytes of chunks that a sender may send unasked to a receiver that wants
+/// The maximum number of bytes of chunks that a sender may send unasked to a receiver that wants
 /// metadata.
 pub const LITTLE_BYTES: u64 = 128 << 10;
 /// The bytes of objects that a sender puts into one frame. Only a single object may be larger.
@@ -298,8 +298,8 @@ pub struct Filter {
     /// The patterns of one or more subsets whose paths are wanted. Empty means all paths.
     #[serde(deserialize_with = "at_most::<_, _, MAX_UNION_SUBSETS>")]
     pub subsets: Vec<Vec<Vec<u8>>>,
-    /// Maximum number of commits on the shortest line from a tip; the tip counts as the first. 0
-    /// means all.
+    /// The maximum number of commits on the shortest line from a tip; the tip counts as the first.
+    /// 0 means all.
     pub depth: u32,
     /// A time in seconds since 1970. A commit with an earlier time is the last one of its line.
     pub since: Option<i64>,

@@ -10,11 +10,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// The most frames in a queue. This is more than a receiver's open requests. So a busy sender never
-/// keeps its receiver from sending a request, and the two never wait for each other.
+/// The maximum number of frames in a queue. This is more than a receiver's open requests. So a busy
+/// sender never keeps its receiver from sending a request, and the two never wait for each other.
 const MAX_ITEMS: usize = 16;
-/// The most bytes in a queue or held, unless there is only one item. This is how much memory one
-/// peer can use in each direction.
+/// The maximum number of bytes in a queue or held, unless there is only one item. This is how much
+/// memory one peer can use in each direction.
 ///
 /// QUIC holds frames until the other side acknowledges them. Two or three frames of 1 MiB fill its
 /// window, and the same number is prepared meanwhile.

@@ -11,7 +11,7 @@ use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::reach::{Detail, Filter, Reach};
 use std::collections::{BTreeSet, VecDeque};
 
-/// The most objects that the driver gets at once.
+/// The maximum number of objects that the driver gets at once.
 const PORTION: usize = 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -44,11 +44,13 @@ pub struct Found {
     pub label: String,
 }
 
-/// The most announced peers that are kept, since a network can be full of false announcements.
+/// The maximum number of announced peers that are kept, since a network can be full of false
+/// announcements.
 const MAX_FOUND: usize = 1000;
-/// The most addresses of one peer that are kept, for the same reason.
+/// The maximum number of addresses of one peer that are kept, for the same reason.
 const MAX_ADDRESSES: usize = 16;
-/// The most announcements that wait in the queue. Further ones are dropped: they are repeated.
+/// The maximum number of announcements that wait in the queue. Further ones are dropped: they are
+/// repeated.
 const QUEUE: usize = 64;
 /// The TXT attribute with the label.
 const LABEL: &str = "label";

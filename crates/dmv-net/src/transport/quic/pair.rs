@@ -178,7 +178,7 @@ pub async fn pair(
     done
 }
 
-/// The most announced devices that are remembered.
+/// The maximum number of announced devices that are remembered.
 const MAX_OTHERS: usize = 100;
 /// The labels in announcements.
 const TOLD: &str = "told";
