@@ -2,8 +2,8 @@
 //!
 //! There are two implementations: [`OsVfs`] here, and the crash simulator of the test kit, which
 //! loses or reorders data that was not synced. SQLite has its own file layer, and worktree files go
-//! through `fsutil`. The module knows nothing of packs. `store`, `worktree` (for its stat cache)
-//! and `repo` use it.
+//! through `fsutil`. The module knows nothing of packs. `store` and `repo` use it; `worktree` uses
+//! only [`start_writeback`].
 
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -25,7 +25,7 @@ const MIN_SHARE: u64 = 500_000;
 const NEAR_SHARE: u64 = 750_000;
 /// How many last names of two paths are compared to choose between files that are alike.
 const MAX_NAMES: usize = 8;
-/// Least number of pieces that a sketch keeps, however many files there are.
+/// Least capacity of a sketch in pieces, however many files there are.
 const MIN_PIECES: usize = 16;
 /// Bytes of content for each byte that is read for it, if the chunks of a file are known: only
 /// their list is read.

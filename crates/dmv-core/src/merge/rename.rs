@@ -34,7 +34,7 @@ pub(super) struct Source {
 pub(super) struct Moves {
     to: BTreeMap<RepoPath, (RepoPath, usize)>,
     from: BTreeMap<RepoPath, Kind>,
-    /// All paths of both.
+    /// The source and destination paths of all moves.
     touched: BTreeSet<RepoPath>,
 }
 

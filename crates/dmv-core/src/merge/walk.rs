@@ -1,4 +1,7 @@
 //! The walk through three trees in step that writes the merged tree.
+//!
+//! It decides each name by the algebra of `terms`, merges contents with `text`, and applies the
+//! moves that `rename` has found. It has one open directory per level in memory.
 
 use super::content::{read_counted, unread, write_blob};
 use super::rename::{Moves, Source};

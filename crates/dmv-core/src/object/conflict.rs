@@ -1,4 +1,4 @@
-//! Conflicts: the open question of a merge, stored as data.
+//! Conflicts: the open question of a merge, stored as data (docs/format/objects.md).
 
 use super::ObjectType;
 use super::codec::{DecodeError, Decoder, EncodeError, put_header, put_varint};

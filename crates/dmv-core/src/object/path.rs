@@ -1,4 +1,5 @@
-//! Paths inside a tree: names joined by `/`, relative to the root.
+//! Paths inside a tree: names joined by `/`, relative to the root. Every component has passed the
+//! checks of [`name`](super::name).
 
 use super::name::{NameError, SafeName, check_name, escape};
 use crate::limits::{MAX_PATH_BYTES, MAX_PATH_DEPTH};

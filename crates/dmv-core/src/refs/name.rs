@@ -1,4 +1,4 @@
-//! Names of branches, tags and remotes.
+//! The rules for names of branches, tags and remotes.
 
 use crate::limits::MAX_REF_BYTES;
 

@@ -1,4 +1,5 @@
-//! The tables of `refs.db` and the settings of every connection.
+//! The tables of `refs.db`, the settings of every connection, and the ways to open the database:
+//! for reading and writing, for reading beside writers, as a copy, or where nothing can be written.
 
 mod copy;
 

@@ -1,4 +1,5 @@
-//! Groups single objects into frames and appends these to packs.
+//! Groups single objects into frames and appends these to packs. Receivers and writers of metadata
+//! share it.
 
 use super::error::StoreError;
 use super::frame::{FrameBuilder, FrameEncoder};

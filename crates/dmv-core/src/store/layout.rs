@@ -1,4 +1,5 @@
-//! The fixed parts of a pack file: header, record header and trailer (docs/format/pack.md).
+//! The fixed parts of a pack file: header, record header and trailer (docs/format/pack.md). The
+//! functions work on bytes in memory; readers and writers of the store use them.
 
 use crate::hash::{check, encode_hex};
 use crate::limits::{MAX_FRAME_BYTES, MAX_OP_BYTES, MAX_SEGMENT_ENTRIES, MAX_TABLE_BYTES};

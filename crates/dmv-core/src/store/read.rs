@@ -1,4 +1,7 @@
 //! Reading objects: find the place, read the frame, hash the object, compare, return it.
+//!
+//! If the first place is damaged, other copies are tried: at the places of other tables, then at
+//! places that merged indexes hide.
 
 use super::cache::{Cache, Key};
 use super::error::StoreError;

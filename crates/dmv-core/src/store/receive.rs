@@ -1,4 +1,7 @@
 //! Receiving: checked records and objects from peers go into packs.
+//!
+//! The sessions of `dmv-net` pass them in. Checking comes before, in [`CheckedRecord`] and
+//! [`CheckedObject`].
 
 use super::checked::{CheckedObject, CheckedRecord};
 use super::error::StoreError;

@@ -1,4 +1,8 @@
 //! Rebuilding the catalogue from the packs alone.
+//!
+//! [`recover_store`] serves `dmv recover`: it scans every pack and appends new indexes where they
+//! are lost. [`add_closed_segments`] finds segments that a catalogue does not list yet, and only
+//! reads. Operations are not examined here; `refs` decodes them.
 
 use super::error::{IoContext, StoreError};
 use super::layout::{Encoding, FileId, PACK_HEADER_BYTES, PackHeader, PackKind};

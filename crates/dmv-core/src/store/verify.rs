@@ -1,4 +1,8 @@
-//! Checking packs byte by byte.
+//! Checking packs byte by byte, for `dmv verify`.
+//!
+//! [`verify_pack`] reports on one pack. `Store::damage` derives from all reports which objects are
+//! lost, and which have another intact copy. It does not know which objects are needed; `repo`
+//! does.
 
 use super::damage::is_refusal;
 use super::error::{IoContext, StoreError};

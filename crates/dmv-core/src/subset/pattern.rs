@@ -1,4 +1,7 @@
-//! One pattern of a subset, and whether it names a path.
+//! One pattern of a subset, and whether it names a path (docs/format/subset.md).
+//!
+//! A pattern without wildcards is compared by its path. Others are matched component by component,
+//! with the set of parts that may come next as a bit mask.
 
 use super::SubsetError;
 use crate::escape::escape;

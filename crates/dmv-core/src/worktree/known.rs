@@ -1,4 +1,7 @@
 //! The base commit's entries in each directory, for a scan: from the stat cache or from the tree.
+//!
+//! [`TreeKnown`] takes them from the tree, and from an older cache what is still valid. So a
+//! missing or damaged cache only costs time.
 
 use super::join;
 use super::scan::Known;

@@ -1,4 +1,4 @@
-//! Writing a directory, entry by entry in name order.
+//! Writing a directory, entry by entry in name order, with one unfinished node per level in memory.
 
 use super::TreeEntry;
 use super::node::{frame, put_child, put_entry};

@@ -83,14 +83,14 @@ fn a_job_in_two_parts_stores_nothing_twice() -> Outcome {
 fn nothing_is_named_that_no_listed_segment_has() -> Outcome {
     let (dir, repo) = repository()?;
     let is_refused = |done: Result<_, RepoError>| matches!(done, Err(RepoError::Refs(RefsError::NotStored { key, .. })) if key == "branch/main");
-    // Nowhere, and only in a job that is not published along with the name.
+    // Stored nowhere; and then stored only by a job that is not published together with the name.
     let nowhere = repo.publish(asked(), None, vec![branch(b"none")], Effect::Kept);
     assert!(is_refused(nowhere.map(drop)));
     let other = store(&repo, b"list")?;
     repo.store().preview(&other);
     let unpublished = repo.publish(asked(), None, vec![branch(b"list")], Effect::Kept);
     assert!(is_refused(unpublished.map(drop)));
-    // Taken for published by mistake: the database itself does not know the segment.
+    // The store treats it as published by mistake. The database itself does not list the segment.
     repo.store().adopt(&other);
     let mistaken = repo.publish(asked(), None, vec![branch(b"list")], Effect::Kept);
     assert!(is_refused(mistaken.map(drop)));

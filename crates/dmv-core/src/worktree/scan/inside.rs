@@ -1,4 +1,5 @@
-//! Scanning a worktree that is limited to a subset.
+//! Scanning a worktree that is limited to a subset: which entries are inside, and directories that
+//! are missing because only paths outside of the subset keep them.
 
 use super::dirs::Handle;
 use super::queue::Job;
