@@ -116,8 +116,8 @@ impl FileTime {
     }
 }
 
-/// Magic numbers of file systems that change a directory's mtime whenever a name in it is added,
-/// removed or given to another file: ext2/3/4, XFS, Btrfs, F2FS, ZFS, tmpfs.
+/// Magic numbers of file systems on which every change of a name changes the directory's mtime:
+/// ext2/3/4, XFS, Btrfs, F2FS, ZFS, tmpfs.
 const TELLING: [u64; 6] = [
     0xef53,
     0x5846_5342,
@@ -188,11 +188,9 @@ impl FileStat {
     }
 }
 
-/// Permutes the 64-bit numbers so that each input bit flips about half of the output bits: the
-/// finalizer of SplitMix64.
-///
-/// Chained calls lose no information and cost a fifth of the shortest cryptographic hash. A
-/// collision that users provoke among their own files harms only them.
+/// Mixes 64-bit numbers: each input bit flips about half of the output bits (the finalizer of
+/// SplitMix64). Chained calls lose no information and cost a fifth of the shortest cryptographic
+/// hash. A collision that users provoke among their own files harms only them.
 fn mix(x: u64) -> u64 {
     let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -200,9 +198,8 @@ fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// A digest of a stat: while it stays equal, the file has not been touched.
-///
-/// The default is [`SUSPECT`](Self::SUSPECT).
+/// A digest of a stat: while it stays equal, the file is untouched. The default is
+/// [`SUSPECT`](Self::SUSPECT).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Fingerprint(pub u64);
 
@@ -227,9 +224,7 @@ struct ListEntry {
 
 impl Listing {
     /// Returns a listing of the names that follow each other in `names`. `entries` gives the end of
-    /// each name and its kind.
-    ///
-    /// Panics if a name is longer than 64 KiB.
+    /// each name and its kind. Panics if a name is longer than 64 KiB.
     pub(crate) fn from_sorted(
         names: Vec<u8>,
         entries: impl Iterator<Item = (u32, FileKind)>,
@@ -328,9 +323,7 @@ impl SafeDir {
     }
 
     /// Opens the directory at `rel`: components joined by `/`, or an empty path for this directory.
-    ///
-    /// Fails if a component is a symlink (`ELOOP` or `ENOTDIR`), or if it is `.`, `..` or empty
-    /// (`EINVAL`).
+    /// Fails if a component is a symlink (`ELOOP` or `ENOTDIR`), `.`, `..` or empty (`EINVAL`).
     pub fn open_dir(&self, rel: &[u8]) -> Result<SafeDir, PathError> {
         if rel.is_empty() {
             return self.try_clone();
@@ -418,9 +411,7 @@ impl SafeDir {
         Ok(FileStat::from_stat(&stat))
     }
 
-    /// Returns whether a change of names in this directory is known to change the directory's stat.
-    ///
-    /// The answer depends on the file system.
+    /// Returns whether the file system is known to show a change of names in the directory's stat.
     // The type of the field differs between machines.
     #[allow(clippy::unnecessary_cast)]
     pub fn tells_name_changes(&self) -> bool {
@@ -428,10 +419,8 @@ impl SafeDir {
         magic.is_ok_and(|magic| TELLING.contains(&magic))
     }
 
-    /// Opens the regular file `name` for reading, and returns it with its stat.
-    ///
-    /// Fails with `ELOOP` for a symlink and with `EINVAL` for any other kind. A named pipe at this
-    /// path does not make the call wait.
+    /// Opens the regular file `name` for reading, and returns it with its stat. Fails with `ELOOP`
+    /// for a symlink and with `EINVAL` for any other kind. Does not wait at a named pipe.
     pub fn open_file_read(&self, name: &[u8]) -> Result<(File, FileStat), PathError> {
         let flags =
             OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
@@ -462,8 +451,7 @@ impl SafeDir {
             .map_err(|e| self.error("create directory", name, e))
     }
 
-    /// Creates the file `name`, which must not exist, for writing. It is executable if `exec` is
-    /// set, within the umask.
+    /// Creates the file `name`, which must not exist, for writing; executable if `exec` is set.
     pub fn create_new(&self, name: &[u8], exec: bool) -> Result<File, PathError> {
         self.create_errno(name, exec)
             .map_err(|e| self.error("create", name, e))
@@ -582,10 +570,9 @@ pub fn set_exec(file: &File, exec: bool) -> io::Result<()> {
     Ok(rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?)
 }
 
-/// Waits for a write to `file` that is in progress, and returns whether it could.
-///
-/// It can on ext4 only, which takes the lock that writers hold when it is asked where data is. The
-/// file's position is its beginning afterwards.
+/// Waits for a write to `file` that is in progress, and returns whether it could. It can on ext4
+/// only, which takes the lock that writers hold when it is asked where data is. The file's position
+/// is its beginning afterwards.
 pub fn wait_for_write(file: &File) -> bool {
     const EXT4: u64 = 0xef53;
     let Ok(disk) = rustix::fs::fstatfs(file) else {
@@ -600,9 +587,7 @@ pub fn wait_for_write(file: &File) -> bool {
 }
 
 /// Enlarges a pipe's buffer to a good part of a frame, so that its two ends wake each other less
-/// often.
-///
-/// Does nothing if `pipe` is no pipe or may not be larger.
+/// often. Does nothing if `pipe` is no pipe or may not be larger.
 pub fn widen_pipe(pipe: impl AsFd) {
     const ROOM_BYTES: usize = 1 << 20;
     let _ = rustix::pipe::fcntl_setpipe_size(pipe, ROOM_BYTES);

@@ -1,9 +1,9 @@
 //! Three-way merge of trees, with conflicts as data.
 //!
-//! [`merge_commits`] merges two histories, [`merge_trees`] merges three given trees. A merge always
-//! completes: what it cannot decide becomes a conflict entry that stores every side by id. The walk
-//! enters only directories that both sides changed, and reads only files that both sides changed.
-//! Nothing recurses.
+//! [`merge_commits`] merges two histories, [`merge_trees`] merges three given trees. No conflict
+//! stops a merge: what it cannot decide becomes a conflict entry that stores every side by id. The
+//! walk enters only directories that both sides changed, and reads only files that both sides
+//! changed. Nothing recurses.
 //!
 //! The room reads and writes objects through traits. It knows neither their place nor how a
 //! worktree shows a conflict. `repo` uses it. The reasons for its decisions: docs/decisions.md.

@@ -737,7 +737,7 @@ impl DirScan {
             && self.entries.iter().all(as_known)
     }
 
-    /// Returns its weight against [`AHEAD_ENTRIES`].
+    /// Returns its weight against the bound `AHEAD_ENTRIES` of the queue.
     fn weight(&self) -> usize {
         self.listing.len() + self.known.as_ref().map_or(0, |known| known.len())
     }
