@@ -451,7 +451,8 @@ impl SafeDir {
             .map_err(|e| self.error("create directory", name, e))
     }
 
-    /// Creates the file `name`, which must not exist, for writing; executable if `exec` is set.
+    /// Creates the new file `name` for writing; executable, within the umask, if `exec` is set.
+    /// Fails if the name exists.
     pub fn create_new(&self, name: &[u8], exec: bool) -> Result<File, PathError> {
         self.create_errno(name, exec)
             .map_err(|e| self.error("create", name, e))
