@@ -252,3 +252,75 @@ fn a_branch_made_on_the_way_is_one_operation() -> Outcome {
     assert!(!place.ok(&["branch"])?.contains("side"));
     Ok(())
 }
+
+/// A clone with a commit of its own, in `work/here`, of `work/there`.
+fn cloned() -> Outcome<Place> {
+    let place = Place::new()?;
+    place.ok(&["init", "there"])?;
+    place.write("there/f", "one")?;
+    place.ok(&["-C", "there", "commit", "-q", "-m", "one"])?;
+    place.ok(&["clone", "-q", "there", "here"])?;
+    Ok(place)
+}
+
+#[test]
+fn undo_passes_over_what_only_tells_of_remotes_and_says_so() -> Outcome {
+    let place = cloned()?;
+    let here = |args: &[&str]| place.ok(&[&["-C", "here"], args].concat());
+    let files = || read(&place, "here/f");
+    place.write("here/f", "two")?;
+    here(&["commit", "-q", "-m", "two"])?;
+    here(&["push", "-q"])?;
+    let said = here(&["undo"])?;
+    assert!(said.contains("passed over: dmv -C here push"), "{said}");
+    assert!(said.contains("undone: dmv -C here commit"), "{said}");
+    assert_eq!(files()?, "two");
+    assert!(here(&["status"])?.contains("modified  f"));
+    // A fetch does not end what redo can bring.
+    here(&["fetch", "-q"])?;
+    here(&["redo"])?;
+    assert!(here(&["status"])?.contains("nothing changed"));
+    // A push and a pull that were refused are nothing to take back either.
+    place.write("there/f", "three")?;
+    place.ok(&["-C", "there", "checkout", "-q", "--force", "main"])?;
+    place.write("there/f", "three")?;
+    place.ok(&["-C", "there", "commit", "-q", "-m", "three"])?;
+    place.write("here/g", "g")?;
+    here(&["commit", "-q", "-m", "four"])?;
+    place.fails(5, &["-C", "here", "push"])?;
+    place.fails(5, &["-C", "here", "pull", "--ff-only"])?;
+    let done = place.json(&["-C", "here", "undo", "--json"])?;
+    assert!(done["command"].as_str().is_some_and(|c| c.contains("four")));
+    let passed = done["passed_over"].as_array().ok_or("no list")?;
+    assert!(!passed.is_empty());
+    // By its id it can be undone.
+    let id = passed[0].as_str().ok_or("no id")?;
+    let said = here(&["undo", id])?;
+    assert!(said.contains("remote/origin/main"), "{said}");
+    here(&["redo"])?;
+    Ok(())
+}
+
+#[test]
+fn what_made_a_repository_is_not_undone() -> Outcome {
+    let place = cloned()?;
+    place.ok(&["-C", "here", "sync"])?;
+    let errors = place.fails(20, &["-C", "here", "undo"])?;
+    assert!(errors.contains("nothing to undo"), "{errors}");
+    assert_eq!(read(&place, "here/f")?, "one");
+    let all = place.records(&["-C", "here", "op", "log", "--json"])?;
+    for op in &all {
+        let id = op["id"].as_str().ok_or("no id")?;
+        let errors = place.fails(5, &["-C", "here", "undo", id])?;
+        assert!(errors.contains("made the repository"), "{errors}");
+    }
+    assert_eq!(read(&place, "here/f")?, "one");
+    place.ok(&["clone", "-q", "--bare", "there", "bare"])?;
+    place.fails(20, &["-C", "bare", "undo"])?;
+    assert!(place.ok(&["-C", "bare", "branch"])?.contains("main"));
+    // What is done in it later can be.
+    place.ok(&["-C", "here", "tag", "v1"])?;
+    place.ok(&["-C", "here", "undo"])?;
+    assert_eq!(place.ok(&["-C", "here", "tag"])?, "");
+    Ok(())
+}

@@ -36,6 +36,8 @@ pub struct Args {
 struct Document {
     id: String,
     undone: String,
+    /// Operations that were left as they are: they changed only what is known of remotes.
+    passed_over: Vec<String>,
     command: String,
     branch: Option<String>,
     commit: Option<String>,
@@ -93,6 +95,11 @@ fn document(report: &UndoReport) -> Document {
     Document {
         id: encode_hex(&report.operation.id),
         undone: encode_hex(&report.undone.id),
+        passed_over: report
+            .passed_over
+            .iter()
+            .map(|op| encode_hex(&op.id))
+            .collect(),
         command: report.undone.command.clone(),
         branch: report.head.branch().map(str::to_owned),
         commit: report.commit.map(|id| id.to_string()),
@@ -131,6 +138,17 @@ fn print(
     is_redo: bool,
 ) -> Result<(), Failure> {
     let mut out = context.ui.out();
+    if let Some(newest) = report.passed_over.first() {
+        let more = match report.passed_over.len() as u64 - 1 {
+            0 => String::new(),
+            n => format!(" and {}", count(n, "more operation", "more operations")),
+        };
+        let (command, id) = (clean(&newest.command), &encode_hex(&newest.id)[..SHORT_ID]);
+        writeln!(
+            out,
+            "passed over: {command}{more}, which changed only what is known of remotes (dmv undo {id})"
+        )?;
+    }
     match &report.again {
         Some(command) => writeln!(out, "done again: {}", clean(command))?,
         None => writeln!(out, "undone: {}", clean(&report.undone.command))?,

@@ -22,6 +22,8 @@ use std::ops::ControlFlow;
 
 /// Operations read at a time.
 const PAGE: usize = 256;
+/// Operations that a clone consists of, at most, with those of its attempts that were cut off.
+const MAX_MAKING: usize = 64;
 /// Fewest hex digits that name an operation.
 const MIN_PREFIX: usize = 4;
 
@@ -29,7 +31,7 @@ const MIN_PREFIX: usize = 4;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum UndoWhat {
     /// The last one that was made in this worktree and is in force, but for undos: so each undo goes
-    /// one further back.
+    /// one further back. What changed only what is known of remotes is passed over.
     #[default]
     Last,
     /// The last undo in this worktree, if nothing else was done since.
@@ -53,6 +55,9 @@ pub struct UndoOptions {
 pub struct UndoReport {
     /// What was taken back.
     pub undone: Operation,
+    /// Later operations that are in force and were passed over, newest first: they changed only what
+    /// is known of remotes.
+    pub passed_over: Vec<Operation>,
     /// The operation that did it.
     pub operation: Operation,
     /// Where an undo was taken back: the command that counts again.
@@ -125,12 +130,13 @@ impl Repo {
             Some(_) => Some(self.lock_worktree()?),
             None => None,
         };
+        let mut passed_over = Vec::new();
         let undone = match &options.what {
             UndoWhat::Operation(prefix) => self.find_operation(prefix)?,
-            UndoWhat::Last => self.last_operation()?,
+            UndoWhat::Last => self.last_operation(&mut passed_over)?,
             UndoWhat::LastUndo => self.last_undo()?,
         };
-        if undone.previous == [0; 16] {
+        if self.made_repository(&undone)? {
             let why = "it made the repository".to_owned();
             return Err(refused(&undone, why));
         }
@@ -172,6 +178,7 @@ impl Repo {
             commit: self.head_commit()?,
             again: self.done_again(&undone)?,
             undone,
+            passed_over,
             operation,
             files: done.files,
             bytes: done.bytes,
@@ -227,6 +234,7 @@ impl Repo {
             form: target,
             subset: &subset,
             force: false,
+            adopts: false,
             leaves: false,
             brings: Some(&brings),
             settings: &options.settings,
@@ -365,19 +373,36 @@ impl Repo {
         }
     }
 
-    /// The last operation that was made in this worktree and is in force, but for undos.
-    fn last_operation(&self) -> Result<Operation, RepoError> {
+    /// The last operation that was made in this worktree and is in force, but for undos and for what
+    /// is added to `passed_over`.
+    fn last_operation(&self, passed_over: &mut Vec<Operation>) -> Result<Operation, RepoError> {
         let mut found = None;
         self.each_own_operation(&mut |operation, is_undone| {
             if operation.undoes != 0 || is_undone {
                 return Ok(ControlFlow::Continue(()));
             }
+            if is_about_remotes(&operation) {
+                passed_over.push(operation);
+                return Ok(ControlFlow::Continue(()));
+            }
             found = Some(operation);
             Ok(ControlFlow::Break(()))
         })?;
-        found
-            .filter(|operation| operation.previous != [0; 16])
-            .ok_or(RepoError::NothingToUndo)
+        match found {
+            Some(found) if !self.made_repository(&found)? => Ok(found),
+            _ => Err(RepoError::NothingToUndo),
+        }
+    }
+
+    /// Whether an operation is one of those that made the repository: the first, and in a clone what
+    /// the same command did after it.
+    fn made_repository(&self, operation: &Operation) -> Result<bool, RepoError> {
+        let until = self
+            .refs
+            .operations_before(Some(operation.seq.saturating_add(1)), MAX_MAKING)?;
+        let is_first = |op: &Operation| op.previous == [0; 16];
+        let is_same = |op: &Operation| op.command == operation.command;
+        Ok(until.last().is_some_and(is_first) && until.iter().all(is_same))
     }
 
     /// The last undo that was made in this worktree and is in force, if all operations since were
@@ -385,7 +410,7 @@ impl Repo {
     fn last_undo(&self) -> Result<Operation, RepoError> {
         let mut found = None;
         self.each_own_operation(&mut |operation, is_undone| {
-            if operation.undoes == 0 {
+            if operation.undoes == 0 && !is_about_remotes(&operation) {
                 return Ok(ControlFlow::Break(()));
             }
             if is_undone || !self.is_undo(&operation)? {
@@ -529,6 +554,15 @@ impl Repo {
 fn worktree_of(key: &str) -> Option<&str> {
     let (name, _) = key.strip_prefix("worktree/")?.split_once('/')?;
     Some(name)
+}
+
+/// Whether an operation changed nothing but what is known of remotes: where their branches are.
+fn is_about_remotes(operation: &Operation) -> bool {
+    operation.undoes == 0
+        && operation
+            .changes
+            .iter()
+            .all(|c| c.key.starts_with("remote/"))
 }
 
 /// A key as the user calls it.
