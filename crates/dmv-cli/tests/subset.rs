@@ -94,14 +94,13 @@ fn files_outside_of_the_subset_are_told_of_and_left() -> Outcome {
     assert!(err.contains("notes.txt") && err.contains("dmv subset add new"));
     assert_eq!(place.ok(&["cat", "@:notes.txt"])?, "notes.txt");
     assert_eq!(fs::read(place.work().join("notes.txt"))?, b"mine");
-    // They would be overwritten.
-    let err = place.fails(5, &["subset", "add", "notes.txt"])?;
-    assert!(err.contains("notes.txt"), "{err}");
+    // They come in as they are.
+    place.ok(&["subset", "add", "notes.txt"])?;
     place.ok(&["subset", "add", "new"])?;
-    assert_eq!(
-        place.json(&["status", "--json"])?["changes"][0]["path"],
-        "new/file"
-    );
+    assert_eq!(fs::read(place.work().join("notes.txt"))?, b"mine");
+    let changes = &place.json(&["status", "--json"])?["changes"];
+    assert_eq!(changes[0]["path"], "new/file");
+    assert_eq!(changes[1]["path"], "notes.txt");
     let err = place.fails(20, &["restore", "media/s1"])?;
     assert!(err.contains("dmv subset add media/s1"), "{err}");
     Ok(())
@@ -328,5 +327,109 @@ fn names_that_are_one_on_this_file_system_are_refused_only_inside_the_subset() -
     place.ok(&["checkout", "main"])?;
     place.fails(20, &["checkout", "main", "--all"])?;
     place.ok(&["status", "--exit-code"])?;
+    Ok(())
+}
+
+/// A repository with a directory of some files, and a clone of that directory alone.
+fn cloned_part() -> Outcome<Place> {
+    let place = Place::new()?;
+    place.ok(&["init", "up"])?;
+    for (path, content) in [
+        ("a/x", "x\n"),
+        ("a/d/y", "y\n"),
+        ("a/d/z", "z\n"),
+        ("k", "k\n"),
+    ] {
+        place.write(format!("up/{path}"), content)?;
+    }
+    place.ok(&["-C", "up", "commit", "-q", "-m", "base"])?;
+    place.ok(&["clone", "-q", "up", "part", "--subset", "a"])?;
+    Ok(place)
+}
+
+fn pull_in_part(place: &Place) -> Outcome<String> {
+    place.ok(&["-C", "up", "commit", "-q", "-m", "moved"])?;
+    let output = place.run(&["-C", "part", "pull"])?;
+    assert_eq!(output.status.code(), Some(0));
+    Ok(String::from_utf8(output.stderr)?)
+}
+
+#[test]
+fn a_directory_of_the_subset_that_was_renamed_is_told_of_with_its_new_place() -> Outcome {
+    let place = cloned_part()?;
+    let up = place.work().join("up");
+    fs::rename(up.join("a"), up.join("b"))?;
+    let said = pull_in_part(&place)?;
+    assert!(said.contains("'a' of the worktree's subset"), "{said}");
+    assert!(said.contains("it is now at b"), "{said}");
+    assert!(said.contains("hint: dmv subset set b"), "{said}");
+    place.ok(&["-C", "part", "subset", "set", "b"])?;
+    assert!(place.work().join("part/b/d/y").exists());
+    // The same with a change in it, which makes it another directory.
+    fs::create_dir(up.join("deep"))?;
+    fs::rename(up.join("b"), up.join("deep/c"))?;
+    place.write("up/deep/c/x", "changed\n")?;
+    let said = pull_in_part(&place)?;
+    assert!(said.contains("'b' of the worktree's subset"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn a_pattern_that_matches_nothing_any_more_is_told_of_by_checkout_and_merge() -> Outcome {
+    let place = Place::with_repository()?;
+    for (path, content) in [("a/x", "x\n"), ("a/d/y", "y\n"), ("c/k", "k\n")] {
+        place.write(path, content)?;
+    }
+    place.commit("base")?;
+    place.ok(&["checkout", "-b", "moved"])?;
+    fs::create_dir(place.work().join("b"))?;
+    fs::rename(place.work().join("a"), place.work().join("b/a"))?;
+    place.write("b/a/x", "changed\n")?;
+    place.commit("moved")?;
+    place.ok(&["checkout", "main", "--subset", "a", "c"])?;
+    let done = place.json(&["checkout", "moved", "--json"])?;
+    let told = serde_json::json!([{"pattern": "a", "moved_to": "b/a"}]);
+    assert_eq!(done["emptied_patterns"], told);
+    place.ok(&["checkout", "main"])?;
+    let output = place.run(&["merge", "moved"])?;
+    let said = String::from_utf8(output.stderr)?;
+    assert!(said.contains("hint: dmv subset add b/a"), "{said}");
+    // Once is enough.
+    place.ok(&["checkout", "-b", "on"])?;
+    place.ok(&["checkout", "moved"])?;
+    place.ok(&["subset", "set", "c"])?;
+    fs::remove_dir_all(place.work().join("c"))?;
+    place.commit("gone")?;
+    place.ok(&["checkout", "main"])?;
+    place.ok(&["undo"])?;
+    Ok(())
+}
+
+#[test]
+fn a_file_that_is_there_when_the_subset_comes_to_have_its_path_counts_as_an_edit() -> Outcome {
+    let place = Place::with_repository()?;
+    for path in ["a/x", "b/f", "b/g"] {
+        place.write(path, "committed")?;
+    }
+    place.commit("base")?;
+    place.ok(&["subset", "set", "a"])?;
+    place.write("b/f", "mine")?;
+    // Each hint leads on.
+    let errors = place.fails(20, &["commit", "-m", "m", "b/f"])?;
+    assert!(errors.contains("hint: dmv subset add b/f"), "{errors}");
+    let output = place.run(&["subset", "add", "b/f"])?;
+    let said = String::from_utf8(output.stderr)?;
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("b/f: your file stays"), "{said}");
+    assert_eq!(fs::read_to_string(place.work().join("b/f"))?, "mine");
+    let status = place.json(&["status", "--json"])?;
+    assert_eq!(status["changes"][0]["path"], "b/f");
+    assert_eq!(status["changes"][0]["change"], "modified");
+    place.commit("mine")?;
+    assert_eq!(place.ok(&["cat", "@:b/f"])?, "mine");
+    // A directory in the place of a file is still in the way.
+    fs::create_dir_all(place.work().join("b/g/d"))?;
+    place.write("b/g/d/h", "mine")?;
+    place.fails(5, &["subset", "add", "b/g"])?;
     Ok(())
 }

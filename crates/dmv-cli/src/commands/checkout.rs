@@ -1,9 +1,11 @@
 //! `dmv checkout`
 
-use crate::commands::subset::{LimitArgs, patterns, shown, tell_idle};
+use crate::commands::subset::{
+    EmptiedValue, LimitArgs, patterns, shown, tell_adopted, tell_emptied, tell_idle,
+};
 use crate::context::{Context, quoted};
 use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
-use crate::format::json::{ProblemValue, problems};
+use crate::format::json::{PathValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::keeping::{OverwrittenValue, keeping, tell_overwritten};
 use dmv_core::object::name::escape;
@@ -55,6 +57,9 @@ struct Document {
     commit: String,
     subset: Vec<String>,
     idle_patterns: Vec<String>,
+    emptied_patterns: Vec<EmptiedValue>,
+    /// Files that were there already and count as edits.
+    kept: Vec<PathValue>,
     problems: Vec<ProblemValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     overwritten: Option<OverwrittenValue>,
@@ -178,6 +183,12 @@ pub fn finish(context: &Context, report: &CheckoutReport, switched: bool) -> Res
             commit: report.commit.to_string(),
             subset: patterns(&report.subset),
             idle_patterns: report.idle_patterns.iter().map(|p| shown(p)).collect(),
+            emptied_patterns: EmptiedValue::list(&report.emptied),
+            kept: report
+                .adopted
+                .iter()
+                .map(|path| PathValue::new(path))
+                .collect(),
             problems: problems(&report.refused),
             overwritten: OverwrittenValue::new(&report.overwritten),
         })?;
@@ -200,6 +211,8 @@ pub fn finish(context: &Context, report: &CheckoutReport, switched: bool) -> Res
     tell_overwritten(context, &report.overwritten);
     tell_idle(context, &report.idle_patterns);
     tell_refused(context, None, &report.refused);
+    tell_adopted(context, &report.adopted);
+    tell_emptied(context, &report.emptied, &report.subset);
     Ok(match report.refused.is_empty() {
         true => EXIT_OK,
         false => EXIT_INCOMPLETE,

@@ -1,6 +1,7 @@
 //! `dmv merge`
 
 use crate::commands::checkout::tell_refused;
+use crate::commands::subset::{EmptiedValue, tell_emptied};
 use crate::context::Context;
 use crate::error::{EXIT_CONFLICTS, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ConflictValue, ProblemValue, conflict_values, problems};
@@ -55,6 +56,7 @@ struct Document {
     bytes: u64,
     removed: u64,
     problems: Vec<ProblemValue>,
+    emptied_patterns: Vec<EmptiedValue>,
 }
 
 #[derive(Serialize)]
@@ -167,6 +169,9 @@ pub fn tell(context: &Context, report: &MergeReport, done: &str) -> Result<u8, F
     }
     warn_of_coarse(context, &report.coarse);
     tell_refused(context, None, &report.refused);
+    if !report.emptied.is_empty() {
+        tell_emptied(context, &report.emptied, &context.repo()?.subset()?);
+    }
     if let Some(first) = report.conflicts.first() {
         let path = crate::context::quoted(&first.path.to_string());
         ui.note(format_args!("hint: dmv conflicts"));
@@ -238,5 +243,6 @@ fn document(report: &MergeReport) -> Document {
         bytes: report.bytes,
         removed: report.removed,
         problems: problems(&report.refused),
+        emptied_patterns: EmptiedValue::list(&report.emptied),
     }
 }

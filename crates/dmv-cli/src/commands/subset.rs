@@ -1,12 +1,12 @@
 //! `dmv subset`, and the options that name a subset.
 
 use super::checkout::finish;
-use crate::context::Context;
+use crate::context::{Context, quoted};
 use crate::error::{EXIT_OK, Failure};
 use crate::supply::supplied;
 use dmv_core::hash::ObjectId;
-use dmv_core::object::name::escape;
-use dmv_core::repo::{Located, Repo, RepoError, blob_of, split_path};
+use dmv_core::object::name::{RepoPath, escape};
+use dmv_core::repo::{EmptiedPattern, Located, Repo, RepoError, blob_of, split_path};
 use dmv_core::subset::{Subset, Union};
 use serde::Serialize;
 use std::ffi::OsString;
@@ -118,6 +118,65 @@ pub fn tell_idle(context: &Context, patterns: &[Vec<u8>]) {
         let pattern = shown(pattern);
         let text = format_args!("nothing in the commit matches '{pattern}'");
         context.ui.warn(text);
+    }
+}
+
+/// Says which files were there already when the subset came to have their paths.
+pub fn tell_adopted(context: &Context, adopted: &[Vec<u8>]) {
+    let ui = &context.ui;
+    for path in adopted {
+        let path = escape(path);
+        ui.warn(format_args!(
+            "{path}: your file stays, and counts as an edit of what the commit has"
+        ));
+    }
+    if let Some(first) = adopted.first() {
+        let path = quoted(&String::from_utf8_lossy(first));
+        ui.note(format_args!(
+            "hint: dmv diff {path}; for the version of the commit: dmv restore {path}"
+        ));
+    }
+}
+
+/// Says which patterns of a worktree's subset have lost all that they named, and what to do.
+pub fn tell_emptied(context: &Context, emptied: &[EmptiedPattern], subset: &Subset) {
+    let ui = &context.ui;
+    for EmptiedPattern { pattern, moved_to } in emptied {
+        let pattern = shown(pattern);
+        let Some(place) = moved_to else {
+            ui.warn(format_args!(
+                "nothing in this commit matches '{pattern}' of the worktree's subset any more"
+            ));
+            ui.note(format_args!("hint: dmv ls, then dmv subset set PATTERN"));
+            continue;
+        };
+        ui.warn(format_args!(
+            "nothing in this commit matches '{pattern}' of the worktree's subset any more; it is now at {place}"
+        ));
+        let verb = match subset.patterns().count() {
+            1 => "set",
+            _ => "add",
+        };
+        let place = quoted(&place.to_string());
+        ui.note(format_args!("hint: dmv subset {verb} {place}"));
+    }
+}
+
+/// One of them, as JSON.
+#[derive(Serialize)]
+pub struct EmptiedValue {
+    pattern: String,
+    moved_to: Option<String>,
+}
+
+impl EmptiedValue {
+    /// All of a report.
+    pub fn list(emptied: &[EmptiedPattern]) -> Vec<EmptiedValue> {
+        let value = |emptied: &EmptiedPattern| EmptiedValue {
+            pattern: shown(&emptied.pattern),
+            moved_to: emptied.moved_to.as_ref().map(RepoPath::to_string),
+        };
+        emptied.iter().map(value).collect()
     }
 }
 

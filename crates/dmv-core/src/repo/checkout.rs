@@ -16,6 +16,7 @@ pub(super) mod written;
 
 use self::switch::Switch;
 use super::conflict::Form;
+use super::emptied::EmptiedPattern;
 use super::saved::{Overwritten, Return, saved_changes, saving_change, take};
 use super::unfinished::Target;
 use super::worktree::{Head, Tree, WorktreeLock, base_key, head_key, saving_key, subset_key};
@@ -29,7 +30,6 @@ use crate::object::name::RepoPath;
 use crate::refs::{Change, Effect};
 use crate::subset::Subset;
 use crate::worktree::snapshot::Problem;
-use std::ops::ControlFlow;
 
 /// What to switch to.
 #[derive(Clone, Debug)]
@@ -85,6 +85,10 @@ pub struct CheckoutReport {
     pub subset: Subset,
     /// New patterns of the subset that name nothing in the commit.
     pub idle_patterns: Vec<Vec<u8>>,
+    /// Former ones that named something before.
+    pub emptied: Vec<EmptiedPattern>,
+    /// Files of the user's that were there already and stay: they count as edits.
+    pub adopted: Vec<Vec<u8>>,
     /// Uncommitted work that was overwritten.
     pub overwritten: Overwritten,
 }
@@ -101,6 +105,8 @@ pub(super) struct SwitchTo<'a> {
     pub subset: &'a Subset,
     /// Discard uncommitted changes to tracked files.
     pub force: bool,
+    /// Leave files of the user's in place that have come into the subset: they count as edits.
+    pub adopts: bool,
     /// Whether the target does not go on from the base: conflicts that are settled and not committed
     /// would be open again for who comes back.
     pub leaves: bool,
@@ -117,6 +123,8 @@ pub(super) struct Switched {
     pub bytes: u64,
     pub removed: u64,
     pub refused: Vec<Problem>,
+    pub emptied: Vec<EmptiedPattern>,
+    pub adopted: Vec<Vec<u8>>,
     pub overwritten: Overwritten,
 }
 
@@ -184,6 +192,7 @@ impl Repo {
             form,
             subset,
             force: options.force,
+            adopts: false,
             brings: None,
             settings: &options.settings,
         };
@@ -220,6 +229,8 @@ impl Repo {
             refused: done.refused,
             subset: subset.clone(),
             idle_patterns,
+            emptied: done.emptied,
+            adopted: done.adopted,
             overwritten: done.overwritten,
         })
     }
@@ -270,6 +281,7 @@ impl Repo {
             asked: &asked,
             form: self.form_at(&commit)?,
             subset: &subset,
+            adopts: true,
             force: false,
             leaves: false,
             brings: None,
@@ -284,6 +296,8 @@ impl Repo {
             removed: done.removed,
             refused: done.refused,
             idle_patterns: self.idle_patterns(root, &tree.subset, &subset)?,
+            emptied: done.emptied,
+            adopted: done.adopted,
             subset,
             overwritten: done.overwritten,
         })
@@ -299,18 +313,8 @@ impl Repo {
     ) -> Result<Vec<Vec<u8>>, RepoError> {
         let mut idle = Vec::new();
         for (alone, text) in new.each().iter().zip(new.patterns()) {
-            let mut found = old.patterns().any(|old| old == text);
-            if !found {
-                let looked = self.list_subset(&RepoPath::root(), root, alone, &mut |_| {
-                    found = true;
-                    Ok(ControlFlow::Break(()))
-                });
-                match looked {
-                    Err(RepoError::Absent { .. }) => found = true,
-                    looked => looked?,
-                }
-            }
-            if !found {
+            let is_old = old.patterns().any(|old| old == text);
+            if !is_old && !self.matches_in(root, alone)? {
                 idle.push(text.to_vec());
             }
         }
@@ -385,7 +389,16 @@ impl Repo {
         self.end_switch();
         // A convenience for the next scan; without it files are compared by content.
         let _ = switch.remember();
+        let emptied = match tree.base_tree {
+            // Only where something went can a pattern have lost all that it named.
+            Some(base) if switch.removed > 0 && *to.subset == tree.subset => {
+                self.emptied(base, to.form.tree, to.subset)
+            }
+            _ => Vec::new(),
+        };
         Ok(Switched {
+            emptied,
+            adopted: switch.adopted.into_iter().collect(),
             files: switch.files,
             bytes: switch.bytes,
             removed: switch.removed,

@@ -6,6 +6,7 @@
 use super::checkout::{SwitchTo, Switched};
 use super::commit::advance;
 use super::conflict::{Form, list_conflicts};
+use super::emptied::EmptiedPattern;
 use super::worktree::{Head, Tree};
 use super::{Asked, ConflictAt, Repo, RepoError, Who, WorktreeSettings};
 use crate::hash::ObjectId;
@@ -89,6 +90,8 @@ pub struct MergeReport {
     pub removed: u64,
     /// Paths that could not be made as the commit has them, and why.
     pub refused: Vec<Problem>,
+    /// Patterns of the worktree's subset that named something before.
+    pub emptied: Vec<EmptiedPattern>,
 }
 
 impl MergeReport {
@@ -108,6 +111,7 @@ impl MergeReport {
             bytes: 0,
             removed: 0,
             refused: Vec::new(),
+            emptied: Vec::new(),
         }
     }
 }
@@ -441,6 +445,7 @@ impl Repo {
             form,
             subset: &tree.subset,
             force: false,
+            adopts: false,
             leaves: false,
             brings: None,
             settings: &options.settings,
@@ -459,6 +464,7 @@ impl MergeReport {
         self.bytes = done.bytes;
         self.removed = done.removed;
         self.refused = done.refused;
+        self.emptied = done.emptied;
     }
 }
 

@@ -233,6 +233,7 @@ impl Repo {
             form: self.form_with(commit, Some(record))?,
             subset: &tree.subset,
             force: false,
+            adopts: false,
             leaves: false,
             brings: None,
             settings,

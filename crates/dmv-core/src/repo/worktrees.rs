@@ -245,6 +245,7 @@ impl Repo {
             form: there.form_with(&self.read_commit(&commit)?, record)?,
             subset,
             force: false,
+            adopts: false,
             leaves: false,
             brings: brings.as_ref(),
             settings,

@@ -35,7 +35,7 @@ impl Switch<'_> {
             true => self.answers_given_up()?,
             false => BTreeSet::new(),
         };
-        let mut unshown = BTreeSet::new();
+        let (mut unshown, mut adopted) = (BTreeSet::new(), BTreeSet::new());
         let mut absent_dirs: BTreeSet<Vec<u8>> = BTreeSet::new();
         let mut above = BTreeMap::new();
         let mut overwrites: BTreeMap<Vec<u8>, Option<TreeEntry>> = BTreeMap::new();
@@ -114,6 +114,15 @@ impl Switch<'_> {
                 }
                 (_, None, None, _) => false,
             };
+            let is_kept = to.adopts
+                && !self.tree.subset.includes(bytes, false)
+                && (new.zip(stat)).is_some_and(|(new, stat)| {
+                    is_file(new) && matches!(stat.kind, FileKind::File | FileKind::Symlink)
+                });
+            if collides && is_kept && !self.form.is_side(bytes) {
+                adopted.insert(bytes.to_vec());
+                return Ok(());
+            }
             match (collides, old.is_none() && self.form.is_side(bytes)) {
                 (true, true) => unshown.insert(bytes.to_vec()),
                 (true, false) => lost.insert(bytes.to_vec()),
@@ -155,6 +164,7 @@ impl Switch<'_> {
         self.find_kept_below(&mut lost)?;
         self.find_kept_in(replaced_dirs, &mut lost)?;
         self.unshown = unshown;
+        self.adopted = adopted;
         let unbrought = overwrites.into_iter();
         let unbrought = unbrought.filter(|(path, _)| force && !self.is_brought(path));
         let overwrite = |after| Overwrite {

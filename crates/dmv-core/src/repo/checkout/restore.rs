@@ -162,6 +162,8 @@ impl Repo {
             refused,
             subset: tree.subset.clone(),
             idle_patterns: Vec::new(),
+            emptied: Vec::new(),
+            adopted: Vec::new(),
             overwritten,
         })
     }

@@ -54,6 +54,8 @@ pub(in crate::repo) struct Switch<'a> {
     pub(super) form: &'a Form,
     /// Sides of conflicts that are not shown: a file of the user's has the name.
     pub(super) unshown: BTreeSet<Vec<u8>>,
+    /// Files of the user's that stay where the subset now has a path.
+    pub(super) adopted: BTreeSet<Vec<u8>>,
     /// The paths that the worktree will have of it.
     pub(super) subset: &'a Subset,
     pub(super) job: &'a Job,
@@ -99,6 +101,7 @@ impl<'a> Switch<'a> {
             target: form.tree,
             form,
             unshown: BTreeSet::new(),
+            adopted: BTreeSet::new(),
             subset,
             job,
             dirty: BTreeMap::new(),
@@ -465,6 +468,9 @@ impl<'a> Switch<'a> {
         path: Vec<u8>,
         entry: &TreeEntry,
     ) -> Result<(), RepoError> {
+        if self.adopted.contains(&path) {
+            return Ok(());
+        }
         if self.unshown.contains(&path) {
             let why = "a file of yours has this name, so this side is not shown".to_owned();
             self.refused.push(Problem { path, why });
