@@ -21,7 +21,7 @@ use crate::worktree::cacheupdate::CacheUpdate;
 use crate::worktree::scan::{ScanOptions, Select};
 use crate::worktree::select::Paths;
 use crate::worktree::snapshot::{Problem, Snapshot, SnapshotInput, snapshot};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
@@ -383,6 +383,7 @@ impl Repo {
             return Ok(Vec::new());
         };
         let mut open = self.conflict_paths(&self.read_commit(base)?)?;
+        let settled: HashSet<&RepoPath> = settled.iter().collect();
         open.retain(|path| !settled.contains(path));
         Ok(open)
     }

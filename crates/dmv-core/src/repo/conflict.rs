@@ -21,7 +21,7 @@ use crate::object::root::{Lack, Root};
 use crate::object::tree::{Kind, TreeEntry, lookup_path};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::subset::{Extent, Subset};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -132,6 +132,8 @@ pub(super) struct Form {
     /// The tree that files are compared with.
     pub tree: ObjectId,
     pub shown: Vec<Shown>,
+    /// Paths at which sides of conflicts are shown.
+    sides: HashSet<Vec<u8>>,
     /// Conflicts at paths that this repository does not hold: what of each is missing first. They
     /// stay in `tree` as they are.
     pub unseen: Vec<Lack>,
@@ -145,6 +147,7 @@ impl Form {
             chosen: Vec::new(),
             tree,
             shown: Vec::new(),
+            sides: HashSet::new(),
             unseen: Vec::new(),
         }
     }
@@ -165,10 +168,9 @@ impl Form {
 
     /// Whether a side of a conflict is shown at `path` or, a directory, above it.
     pub fn is_side(&self, path: &[u8]) -> bool {
-        let sides = self.shown.iter().flat_map(|shown| &shown.sides);
-        sides
-            .map(|(side, _)| side.as_bytes())
-            .any(|side| crate::worktree::select::is_under(path, side))
+        let above = path.iter().enumerate().filter(|(_, b)| **b == b'/');
+        let mut ends = above.map(|(end, _)| end).chain([path.len()]);
+        !self.sides.is_empty() && ends.any(|end| self.sides.contains(&path[..end]))
     }
 }
 
@@ -339,9 +341,13 @@ impl Repo {
         let mut taken: BTreeSet<RepoPath> = edits.keys().cloned().collect();
         let (conflicts, unseen) = self.conflicts_here(commit)?;
         form.unseen = unseen;
+        let settled: HashSet<&RepoPath> = chosen.iter().map(|chosen| &chosen.path).collect();
         for at in conflicts {
-            if chosen.iter().all(|chosen| chosen.path != at.path) {
+            if !settled.contains(&at.path) {
                 let shown = self.show(at, &commit.tree, &mut taken)?;
+                let sides = shown.sides.iter();
+                form.sides
+                    .extend(sides.map(|(path, _)| path.as_bytes().to_vec()));
                 form.shown.push(shown);
             }
         }
