@@ -673,7 +673,9 @@ pub(crate) fn read_exactly(
 mod tests {
     use super::super::layout::Encoding;
     use super::*;
+    use crate::vfs::OsVfs;
     use std::io;
+    use std::sync::Mutex;
     use std::sync::atomic::AtomicUsize;
 
     /// A file in memory that counts the bytes that are read.
@@ -754,6 +756,79 @@ mod tests {
             let read = file.1.load(Ordering::Relaxed);
             assert!(read <= most, "{read} bytes of {bytes}");
             assert_eq!(table.kept.get().is_some(), most < usize::MAX);
+        }
+    }
+
+    /// What somebody does to a file between its making and its locking.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Meanwhile {
+        Nothing,
+        Removed,
+        Replaced,
+        Locked,
+    }
+
+    /// The system's files; each new one meets somebody who takes it for one that nobody registers.
+    struct Meddling(Meanwhile, Mutex<Vec<Arc<dyn VfsFile>>>);
+
+    impl Vfs for Meddling {
+        fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn VfsFile>> {
+            let file = OsVfs.open(path, how)?;
+            if how != Open::CreateNew {
+                return Ok(file);
+            }
+            match self.0 {
+                Meanwhile::Nothing => {}
+                Meanwhile::Removed => std::fs::remove_file(path)?,
+                Meanwhile::Replaced => {
+                    std::fs::remove_file(path)?;
+                    std::fs::write(path, "")?;
+                }
+                Meanwhile::Locked => {
+                    let theirs = OsVfs.open(path, Open::Append)?;
+                    assert!(theirs.try_lock()?);
+                    self.1.lock().expect("nobody panics").push(theirs);
+                }
+            }
+            Ok(file)
+        }
+
+        fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+            OsVfs.list(dir)
+        }
+
+        fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+            OsVfs.create_dir_all(dir)
+        }
+
+        fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+            OsVfs.sync_dir(dir)
+        }
+
+        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            OsVfs.rename(from, to)
+        }
+
+        fn remove(&self, path: &Path) -> io::Result<()> {
+            OsVfs.remove(path)
+        }
+    }
+
+    #[test]
+    fn an_index_that_somebody_took_before_it_was_locked_is_not_registered() {
+        use Meanwhile::*;
+        let (table, _) = table_of(&ids(100)).expect("a sound table");
+        for meanwhile in [Nothing, Removed, Replaced, Locked] {
+            let temp = tempfile::tempdir().expect("a directory");
+            let path = temp.path().join("index");
+            let vfs = Meddling(meanwhile, Mutex::default());
+            let made = write_merged(&vfs, &path, &[&table], &BadPlaces::default());
+            assert_eq!(made.is_ok(), meanwhile == Nothing, "{meanwhile:?}");
+            if let Err(e) = made {
+                let is_busy = matches!(&e, StoreError::Io { source, .. }
+                    if source.kind() == io::ErrorKind::WouldBlock);
+                assert!(is_busy, "{meanwhile:?}: {e}");
+            }
         }
     }
 
