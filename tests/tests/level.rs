@@ -5,8 +5,8 @@ use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::refs::{Change, Effect, RefsError, Turn};
 use dmv_core::repo::{
-    Head, RecoverReport, Repo, RepoError, StatusOptions, UndoOptions, UndoWhat, VerifyDepth,
-    discover, recover,
+    Head, RecoverReport, RefKind, Repo, RepoError, StatusOptions, UndoOptions, UndoWhat,
+    VerifyDepth, discover, recover,
 };
 use dmv_core::worktree::select::Paths;
 use dmv_tests::crashlab::Outcome;
@@ -522,10 +522,15 @@ fn packs_of_a_killed_command_wait_for_who_frees_space_and_are_no_damage() -> Out
     Ok(())
 }
 
-/// Leaves the last commit in the write-ahead log, as a kill does before that is written back.
-fn commit_and_die(subject: &Subject, n: u64) -> Outcome<ObjectId> {
+/// Leaves the last operation in the write-ahead log, as a kill does before that is written back: a
+/// commit of `n`, or a tag of the last one.
+fn change_and_die(subject: &Subject, n: Option<u64>) -> Outcome<Option<ObjectId>> {
     let repo = subject.open()?;
-    let id = subject.commit(&repo, n)?;
+    let id = n.map(|n| subject.commit(&repo, n)).transpose()?;
+    if id.is_none() {
+        let last = repo.head_commit()?.ok_or("no commit")?;
+        repo.create_ref(RefKind::Tag, "last", last, asked("tag"))?;
+    }
     let turn = Turn::take(&subject.dmv().join("refs.db"), Duration::from_secs(1))?;
     drop(repo);
     drop(turn);
@@ -536,49 +541,42 @@ fn commit_and_die(subject: &Subject, n: u64) -> Outcome<ObjectId> {
 
 #[test]
 fn an_older_database_beside_a_newer_write_ahead_log_is_damage() -> Outcome {
-    let subject = Subject::new()?;
-    let (db, shm) = (
-        subject.dmv().join("refs.db"),
-        subject.dmv().join("refs.db-shm"),
-    );
-    let (mut made, mut older, mut n) = (Vec::new(), Vec::new(), 0);
-    let mut refused = 0;
-    for more in [8, 1, 2, 5, 20, 40] {
-        for _ in 0..more {
-            made.push(subject.commit(&subject.open()?, n)?);
-            n += 1;
-        }
-        older.push(std::fs::read(&db)?);
-    }
-    made.push(commit_and_die(&subject, n)?);
-    let (now, wal) = (
-        std::fs::read(&db)?,
-        std::fs::read(db.with_extension("db-wal"))?,
-    );
-    for (older, is_mixed) in older.iter().zip([true, true, true, true, true, false]) {
-        std::fs::write(&db, older)?;
-        std::fs::write(db.with_extension("db-wal"), &wal)?;
-        let _ = std::fs::remove_file(&shm);
-        match Repo::open(&subject.root) {
-            Ok(_) => {
-                assert_eq!(subject.history()?, made);
-                assert_eq!(subject.check(VerifyDepth::Full)?, [""; 0]);
+    for commits in [true, false] {
+        let subject = Subject::new()?;
+        let db = subject.dmv().join("refs.db");
+        let log = subject.dmv().join("refs.db-wal");
+        let (mut made, mut older) = (Vec::new(), Vec::new());
+        for more in [8, 1, 2, 5, 20, 40] {
+            for _ in 0..more {
+                made.push(subject.commit(&subject.open()?, made.len() as u64)?);
             }
-            Err(e) => {
-                assert!(
-                    is_mixed && matches!(&e, RepoError::Refs(e) if e.is_damage()),
-                    "{e}"
-                );
-                refused += 1;
-            }
+            older.push(std::fs::read(&db)?);
         }
-        let report = subject.recover()?;
-        assert_eq!((report.found, report.kept), (vec![], vec![]));
-        assert_eq!(subject.history()?, made);
-        assert_eq!(subject.check(VerifyDepth::Full)?, [""; 0]);
-        std::fs::write(&db, &now)?;
+        made.extend(change_and_die(&subject, commits.then_some(1000))?);
+        let (now, wal) = (std::fs::read(&db)?, std::fs::read(&log)?);
+        let mut refused = 0;
+        for older in &older {
+            std::fs::write(&db, older)?;
+            std::fs::write(&log, &wal)?;
+            let _ = std::fs::remove_file(subject.dmv().join("refs.db-shm"));
+            match Repo::open(&subject.root) {
+                Ok(_) => {
+                    assert_eq!(subject.history()?, made);
+                    assert_eq!(subject.check(VerifyDepth::Full)?, [""; 0]);
+                }
+                Err(e) => {
+                    let is_damage = matches!(&e, RepoError::Refs(e) if e.is_damage());
+                    assert!(is_damage && *older != now, "{e}");
+                    refused += 1;
+                }
+            }
+            let report = subject.recover()?;
+            assert_eq!((report.found, report.kept), (vec![], vec![]));
+            assert_eq!(subject.history()?, made);
+            assert_eq!(subject.check(VerifyDepth::Full)?, [""; 0]);
+        }
+        assert!(refused > 1, "{refused}");
     }
-    assert!(refused > 1, "{refused}");
     Ok(())
 }
 

@@ -1,22 +1,32 @@
-//! Detects a database that was put beside the write-ahead log of another time.
+//! A database that was put beside the write-ahead log of another time.
 //!
-//! SQLite takes pages from the log if it has them, and from the file otherwise. It cannot detect
-//! that the file is older than the log. So each page is valid, and the tables contradict each
-//! other.
+//! SQLite takes pages from the log if it has them, and from the file if not. It cannot tell that the
+//! file is older than the log. So each page makes sense, and the tables contradict each other.
 
 use super::{Operation, Refs, RefsError, view_of};
+use crate::hash::check;
+use crate::vfs::{Open, OsVfs, Vfs, read_small};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Bytes of the write-ahead log's header. It has random numbers that change whenever the log begins
+/// again.
+const LOG_HEADER_BYTES: usize = 32;
+/// Bytes of a note: seven numbers about the file, the log's header, the check of both.
+const NOTE_BYTES: usize = 7 * 8 + LOG_HEADER_BYTES + 8;
 
 impl Refs {
-    /// Fails if the tables of the database contradict each other.
-    ///
-    /// It checks only if the write-ahead log was not empty when the database was opened. The log is
-    /// empty while no process works.
-    pub fn check_not_mixed(&self) -> Result<(), RefsError> {
-        if !self.found_log {
-            return Ok(());
-        }
+    /// Whether the database may lie beside the write-ahead log of another time. The log is empty while
+    /// no command runs. Otherwise its last writer has noted which file it belongs to.
+    pub fn may_be_mixed(&self) -> bool {
+        self.may_be_mixed
+    }
+
+    /// Refuses a database whose tables contradict each other. Reads all of it.
+    pub fn check_tables(&self) -> Result<(), RefsError> {
         let conn = self.conn();
         let _read = conn.unchecked_transaction()?;
         match is_whole(&conn)? && has_all_segments(&conn)? && fits_operations(&conn)? {
@@ -25,19 +35,74 @@ impl Refs {
         }
     }
 
-    /// Returns whether [`check_not_mixed`](Self::check_not_mixed) checks anything.
-    pub fn may_be_mixed(&self) -> bool {
-        self.found_log
+    /// Notes that the database and its write-ahead log belong together as they are now.
+    pub fn note_fit(&self) {
+        // Without the note the next command checks.
+        let _ = note(&self.path);
     }
 }
 
-/// Returns whether SQLite finds its own structures intact.
+/// Whether the write-ahead log of the database at `path` is not empty, and no note says that they
+/// belong together.
+pub(super) fn is_doubtful(path: &Path) -> bool {
+    let log = std::fs::metadata(path.with_extension("db-wal"));
+    if !log.is_ok_and(|log| log.len() > 0) {
+        return false;
+    }
+    let noted = read_small(&OsVfs, &note_of(path), NOTE_BYTES);
+    let now = state(path);
+    !matches!((noted, now), (Ok(noted), Ok(Some(now))) if noted == now)
+}
+
+fn note_of(path: &Path) -> std::path::PathBuf {
+    path.with_extension("fits")
+}
+
+fn note(path: &Path) -> io::Result<()> {
+    let Some(now) = state(path)? else {
+        return Ok(());
+    };
+    let at = note_of(path);
+    let file = match OsVfs.open(&at, Open::Append) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => OsVfs.open(&at, Open::CreateNew)?,
+        file => file?,
+    };
+    file.write_at(&now, 0)
+}
+
+/// What changes when the file is replaced or written to, or when the log begins again; `None` without
+/// a log.
+fn state(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let header = match OsVfs.open(&path.with_extension("db-wal"), Open::Read) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        log => {
+            let mut header = [0; LOG_HEADER_BYTES];
+            match log?.read_at(&mut header, 0)? {
+                LOG_HEADER_BYTES => header,
+                _ => return Ok(None),
+            }
+        }
+    };
+    let m = std::fs::metadata(path)?;
+    let times = [m.mtime(), m.mtime_nsec(), m.ctime(), m.ctime_nsec()];
+    let times = times.map(i64::cast_unsigned);
+    let mut out = Vec::with_capacity(NOTE_BYTES);
+    for number in [m.dev(), m.ino(), m.len()].into_iter().chain(times) {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+    out.extend_from_slice(&header);
+    let sum = check(&[&out]);
+    out.extend_from_slice(&sum);
+    Ok(Some(out))
+}
+
+/// Whether SQLite finds its own structures in order.
 fn is_whole(conn: &Connection) -> Result<bool, RefsError> {
     let line: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     Ok(line == "ok")
 }
 
-/// Returns whether each pack ends where its last segment does.
+/// Whether each pack ends where its last segment does.
 fn has_all_segments(conn: &Connection) -> Result<bool, RefsError> {
     let mut query = conn.prepare(
         "SELECT 1 FROM segments LEFT JOIN packs ON packs.id = segments.pack
@@ -46,7 +111,7 @@ fn has_all_segments(conn: &Connection) -> Result<bool, RefsError> {
     Ok(!query.exists([])?)
 }
 
-/// Returns whether the view is the result of the operations.
+/// Whether the view is what the operations make it.
 fn fits_operations(conn: &Connection) -> Result<bool, RefsError> {
     let mut query = conn.prepare("SELECT record FROM ops ORDER BY seq")?;
     let mut operations = Vec::new();
@@ -58,4 +123,53 @@ fn fits_operations(conn: &Connection) -> Result<bool, RefsError> {
     let view: BTreeMap<String, Vec<u8>> = rows.collect::<Result<_, _>>()?;
     let view = view.iter().map(|(key, value)| (&**key, &**value));
     Ok(view.eq(view_of(&operations)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{FileId, PackKind, SegmentRow};
+
+    #[test]
+    fn what_was_noted_is_not_checked_again() -> Result<(), Box<dyn std::error::Error>> {
+        let temp = tempfile::tempdir()?;
+        let path = temp.path().join("refs.db");
+        let writer = Refs::create(&path)?;
+        let segment = |n: u8| SegmentRow {
+            pack: FileId([n; 16]),
+            kind: PackKind::Data,
+            start: 64,
+            end: 128,
+            entries: 1,
+        };
+        writer.add_segments(&[segment(1)], &[])?;
+        let log = path.with_extension("db-wal");
+        assert!(std::fs::metadata(&log)?.len() > 0);
+        // Whoever wrote to the log has noted it, also where it only went on.
+        assert!(!Refs::open(&path)?.may_be_mixed());
+        writer.add_segments(&[segment(2)], &[])?;
+        assert!(!Refs::open(&path)?.may_be_mixed());
+        // Without the note it is checked, until somebody notes it.
+        std::fs::remove_file(note_of(&path))?;
+        let refs = Refs::open(&path)?;
+        assert!(refs.may_be_mixed());
+        refs.check_tables()?;
+        refs.note_fit();
+        assert!(!Refs::open(&path)?.may_be_mixed());
+        // A file of other times, and a note that was cut short.
+        let file = std::fs::File::options().write(true).open(&path)?;
+        file.set_modified(std::time::UNIX_EPOCH)?;
+        assert!(Refs::open(&path)?.may_be_mixed());
+        refs.note_fit();
+        assert!(!Refs::open(&path)?.may_be_mixed());
+        std::fs::write(note_of(&path), "")?;
+        assert!(Refs::open(&path)?.may_be_mixed());
+        // With an empty log there is nothing to be in doubt of.
+        let turn = writer.turn()?;
+        drop(refs);
+        writer.write_back(&turn);
+        assert_eq!(std::fs::metadata(&log)?.len(), 0);
+        assert!(!Refs::open(&path)?.may_be_mixed());
+        Ok(())
+    }
 }

@@ -58,8 +58,8 @@ pub struct Refs {
     seen: AtomicI64,
     /// Whether the write-ahead log must be written back.
     wrote: AtomicBool,
-    /// Whether the write-ahead log was not empty when the database was opened.
-    found_log: bool,
+    /// Whether the write-ahead log may not belong to this database file.
+    may_be_mixed: bool,
 }
 
 impl Refs {
@@ -74,13 +74,13 @@ impl Refs {
     pub fn open(path: &Path) -> Result<Refs, RefsError> {
         loop {
             let before = turn::file_at(path);
-            let log = std::fs::metadata(path.with_extension("db-wal"));
+            let may_be_mixed = mixed::is_doubtful(path);
             let (conn, reached) = schema::open(path)?;
             // `recover` may have replaced the database after it was opened and before its
             // write-ahead log was.
             if turn::file_at(path) == before {
                 let mut refs = Refs::over(path, conn, reached, before)?;
-                refs.found_log = log.is_ok_and(|log| log.len() > 0);
+                refs.may_be_mixed = may_be_mixed;
                 return Ok(refs);
             }
         }
@@ -97,7 +97,7 @@ impl Refs {
             seen: AtomicI64::new(schema::data_version(&conn)?),
             conn: Mutex::new(conn),
             wrote: AtomicBool::new(false),
-            found_log: false,
+            may_be_mixed: false,
             reached,
             file,
         })
@@ -184,6 +184,7 @@ impl Refs {
             if done.is_some() {
                 self.wrote.store(true, Ordering::Relaxed);
                 tx.commit()?;
+                self.note_fit();
             }
             Ok(done)
         };
@@ -193,6 +194,8 @@ impl Refs {
     /// Writes the write-ahead log back, as far as no process reads from it.
     pub fn write_back(&self, _: &Turn) {
         schema::write_back(&self.conn());
+        // The file has changed, and somebody who reads may keep the log from being emptied.
+        self.note_fit();
     }
 
     /// Adds the process that holds SQLite's own locks to the error.

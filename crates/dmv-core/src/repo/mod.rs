@@ -465,10 +465,10 @@ impl Repo {
 
 /// Refuses a database beside the write-ahead log of another time: what one table names another lacks.
 fn check_not_mixed(store: &Store, refs: &Refs) -> Result<(), RepoError> {
-    refs.check_not_mixed()?;
-    if !refs.may_be_mixed() || !store.opened_all_tables() {
+    if !refs.may_be_mixed() {
         return Ok(());
     }
+    refs.check_tables()?;
     for (key, value) in refs.with_prefix("")? {
         if let (true, Ok(id)) = (verify::names_commit(&key), <[u8; 32]>::try_from(value)) {
             // Asked anew: another command may have published it since.
@@ -477,6 +477,7 @@ fn check_not_mixed(store: &Store, refs: &Refs) -> Result<(), RepoError> {
             }
         }
     }
+    refs.note_fit();
     Ok(())
 }
 
