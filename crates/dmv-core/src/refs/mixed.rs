@@ -5,12 +5,13 @@
 
 use super::{Operation, Refs, RefsError, view_of};
 use crate::hash::check;
-use crate::vfs::{Open, OsVfs, Vfs, read_small};
 use rusqlite::Connection;
+use rustix::fs::OFlags;
 use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 /// Bytes of the write-ahead log's header. It has random numbers that change whenever the log begins
 /// again.
@@ -49,40 +50,48 @@ pub(super) fn is_doubtful(path: &Path) -> bool {
     if !log.is_ok_and(|log| log.len() > 0) {
         return false;
     }
-    let noted = read_small(&OsVfs, &note_of(path), NOTE_BYTES);
-    let now = state(path);
-    !matches!((noted, now), (Ok(noted), Ok(Some(now))) if noted == now)
+    let is_noted = || -> io::Result<bool> {
+        let mut noted = [0; NOTE_BYTES];
+        let file = unfollowed(OpenOptions::new().read(true), &note_of(path))?;
+        file.read_exact_at(&mut noted, 0)?;
+        Ok(state(path)?.is_some_and(|now| now == noted))
+    };
+    !is_noted().unwrap_or(false)
 }
 
-fn note_of(path: &Path) -> std::path::PathBuf {
+fn note_of(path: &Path) -> PathBuf {
     path.with_extension("fits")
+}
+
+/// Opens a file. Follows no symlink in its place, and does not wait for a pipe.
+fn unfollowed(how: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    how.custom_flags(flags.bits() as i32).open(path)
 }
 
 fn note(path: &Path) -> io::Result<()> {
     let Some(now) = state(path)? else {
         return Ok(());
     };
-    let at = note_of(path);
-    let file = match OsVfs.open(&at, Open::Append) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => OsVfs.open(&at, Open::CreateNew)?,
-        file => file?,
-    };
-    file.write_at(&now, 0)
+    let mut how = OpenOptions::new();
+    let file = unfollowed(how.write(true).create(true).truncate(false), &note_of(path))?;
+    file.write_all_at(&now, 0)
 }
 
 /// What changes when the file is replaced or written to, or when the log begins again; `None` without
 /// a log.
 fn state(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    let header = match OsVfs.open(&path.with_extension("db-wal"), Open::Read) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        log => {
-            let mut header = [0; LOG_HEADER_BYTES];
-            match log?.read_at(&mut header, 0)? {
-                LOG_HEADER_BYTES => header,
-                _ => return Ok(None),
-            }
+    let mut header = [0; LOG_HEADER_BYTES];
+    let log = unfollowed(
+        OpenOptions::new().read(true),
+        &path.with_extension("db-wal"),
+    );
+    match log.and_then(|log| log.read_exact_at(&mut header, 0)) {
+        Err(e) if [io::ErrorKind::NotFound, io::ErrorKind::UnexpectedEof].contains(&e.kind()) => {
+            return Ok(None);
         }
-    };
+        done => done?,
+    }
     let m = std::fs::metadata(path)?;
     let times = [m.mtime(), m.mtime_nsec(), m.ctime(), m.ctime_nsec()];
     let times = times.map(i64::cast_unsigned);

@@ -1,4 +1,4 @@
-//! A disk without room, as far as it can be made with the calls of one file failing.
+//! Single system calls of a command: those on one file fail, as on a full disk, or they are counted.
 
 // A test says aloud what it could not try.
 #![allow(clippy::print_stdout)]
@@ -128,5 +128,29 @@ fn the_copy_of_the_former_database_goes_when_the_new_one_is_whole() -> Outcome {
     place.ok(&["recover"])?;
     assert_ne!(fs::read(&former)?, first);
     place.ok(&["verify", "--full"])?;
+    Ok(())
+}
+
+/// Each of them waits for the disk: the packs of content and metadata, the operation log, the
+/// write-ahead log's header, directory and end, and two to write it back.
+#[test]
+fn a_small_commit_waits_for_the_disk_eight_times() -> Outcome {
+    if !has_strace() {
+        println!("skipped: strace is not installed");
+        return Ok(());
+    }
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    place.commit("one")?;
+    place.write("f", "two")?;
+    let calls = "trace=fsync,fdatasync,sync_file_range,syncfs,sync";
+    let told = place.dir.path().join("calls");
+    let told_text = told.to_string_lossy().into_owned();
+    let options = ["-f", "-qq", "-o", &told_text, "-e", calls];
+    let done = place.traced(&options, &["commit", "-m", "two"]).status()?;
+    assert!(done.success());
+    let told = fs::read_to_string(told)?;
+    let count = told.lines().filter(|line| line.contains("sync")).count();
+    assert!((5..=8).contains(&count), "{count}: {told}");
     Ok(())
 }
