@@ -5,8 +5,10 @@
 //! even if another process replaces a path meanwhile. Every error names its path. The module knows
 //! neither objects nor the worktree's rules. `worktree`, `refs` and `repo` use it.
 
+mod open;
 mod swap;
 
+pub use self::open::open_unfollowed;
 pub use self::swap::{Untouched, mark_time, set_permissions};
 
 use crate::escape::escape;

@@ -4,13 +4,13 @@
 //! file is older than the log. So each page makes sense, and the tables contradict each other.
 
 use super::{Operation, Refs, RefsError, view_of};
+use crate::fsutil::open_unfollowed;
 use crate::hash::check;
 use rusqlite::Connection;
-use rustix::fs::OFlags;
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Bytes of the write-ahead log's header. It has random numbers that change whenever the log begins
@@ -52,7 +52,7 @@ pub(super) fn is_doubtful(path: &Path) -> bool {
     }
     let is_noted = || -> io::Result<bool> {
         let mut noted = [0; NOTE_BYTES];
-        let file = unfollowed(OpenOptions::new().read(true), &note_of(path))?;
+        let file = open_unfollowed(OpenOptions::new().read(true), &note_of(path))?;
         file.read_exact_at(&mut noted, 0)?;
         Ok(state(path)?.is_some_and(|now| now == noted))
     };
@@ -63,18 +63,12 @@ fn note_of(path: &Path) -> PathBuf {
     path.with_extension("fits")
 }
 
-/// Opens a file. Follows no symlink in its place, and does not wait for a pipe.
-fn unfollowed(how: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    how.custom_flags(flags.bits() as i32).open(path)
-}
-
 fn note(path: &Path) -> io::Result<()> {
     let Some(now) = state(path)? else {
         return Ok(());
     };
     let mut how = OpenOptions::new();
-    let file = unfollowed(how.write(true).create(true).truncate(false), &note_of(path))?;
+    let file = open_unfollowed(how.write(true).create(true).truncate(false), &note_of(path))?;
     file.write_all_at(&now, 0)
 }
 
@@ -82,7 +76,7 @@ fn note(path: &Path) -> io::Result<()> {
 /// a log.
 fn state(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let mut header = [0; LOG_HEADER_BYTES];
-    let log = unfollowed(
+    let log = open_unfollowed(
         OpenOptions::new().read(true),
         &path.with_extension("db-wal"),
     );
