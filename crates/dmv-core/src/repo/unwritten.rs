@@ -9,7 +9,7 @@ use super::status::{SameError, same_as};
 use super::worktree::Tree;
 use super::{Repo, RepoError};
 use crate::diff::is_wanted;
-use crate::fsutil::{FileKind, FileStat, Fingerprint};
+use crate::fsutil::{FileKind, FileStat};
 use crate::hash::{ObjectId, decode_hex, encode_hex};
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
@@ -31,8 +31,6 @@ pub(super) enum Have {
     Nothing,
     /// What the commit before has there.
     Former(TreeEntry),
-    /// Something of the user's.
-    Other(Fingerprint),
 }
 
 /// A path that is not as its commit has it because that could not be written.
@@ -46,7 +44,7 @@ pub(super) struct Unwritten {
 
 impl Unwritten {
     /// What is found at `path`, where `want` should be and `former` was before; `None`: it is as it
-    /// should be, or a directory, which what is in it tells.
+    /// should be, or somebody has changed it, or a directory, which what is in it tells.
     pub fn find(
         repo: &Repo,
         tree: &Tree,
@@ -65,7 +63,8 @@ impl Unwritten {
                 {
                     Have::Former(entry)
                 }
-                _ => Have::Other(stat.fingerprint()),
+                // The user's: an edit.
+                _ => return Ok(None),
             },
         };
         Ok(Some(Unwritten { path, want, have }))
@@ -91,7 +90,6 @@ impl Unwritten {
             Have::Former(entry) => {
                 Ok(is_as((repo, tree), &self.path, Some(entry), stat)? != Some(false))
             }
-            Have::Other(print) => Ok(stat.is_some_and(|stat| stat.fingerprint() == *print)),
         }
     }
 
@@ -100,7 +98,6 @@ impl Unwritten {
         let have = match &self.have {
             Have::Nothing => "-".to_owned(),
             Have::Former(entry) => entry_text(entry),
-            Have::Other(print) => format!("{:016x}", print.0),
         };
         let path = encode_hex(self.path.as_bytes());
         format!("{want} {have} {path}\n")
@@ -116,8 +113,7 @@ impl Unwritten {
         };
         let have = match have {
             "-" => Have::Nothing,
-            text if text.contains('.') => Have::Former(parse_entry(&path, text)?),
-            text => Have::Other(Fingerprint(u64::from_str_radix(text, 16).ok()?)),
+            text => Have::Former(parse_entry(&path, text)?),
         };
         let found = Unwritten { path, want, have };
         (found.line().trim_end() == line).then_some(found)
@@ -262,11 +258,7 @@ mod tests {
             files: 0,
             attrs: None,
         };
-        for have in [
-            Have::Nothing,
-            Have::Former(entry(2, Kind::File)),
-            Have::Other(Fingerprint(7)),
-        ] {
+        for have in [Have::Nothing, Have::Former(entry(2, Kind::File))] {
             for want in [None, Some(entry(1, Kind::Executable))] {
                 let (path, have) = (path.clone(), have.clone());
                 let at = Unwritten { path, want, have };
@@ -276,7 +268,7 @@ mod tests {
                 for broken in [
                     "",
                     &line[1..],
-                    &line[..line.len() - 2],
+                    &line[..line.len() - 1],
                     &format!("{line} x"),
                 ] {
                     assert_eq!(Unwritten::parse(broken), None, "{broken}");

@@ -75,7 +75,6 @@ impl<'a> Switch<'a> {
             let entry = match at.have {
                 Have::Nothing => None,
                 Have::Former(entry) => Some(entry),
-                Have::Other(_) => continue,
             };
             let path = at.path.as_bytes().to_vec();
             self.dirty.remove(&path);
