@@ -49,6 +49,13 @@ impl Story {
             .records(&self.args(r, &["op", "log", "-n", "2", "--json"]))?;
         let is_one = is_one.get(1).is_some_and(|op| op["id"] == last);
         let known = ["commit", "checkout", "merge", "pull", "restore", "subset"];
+        // Undo passes over what is only known of remotes.
+        let now = &self.model.repos[r];
+        let is_same = (&before.head, &before.branches, &before.paths, &before.edits)
+            == (&now.head, &now.branches, &now.paths, &now.edits);
+        if is_same {
+            return Ok(());
+        }
         // What an edit has in common with where it was taken to is no edit any more.
         let stays = command.contains("commit") || before.edits == self.model.repos[r].edits;
         let is_undone = stays || command.contains("restore");
