@@ -83,6 +83,9 @@ fn prepare(root: &Path, dirs: usize, files: usize) -> Outcome<Vec<String>> {
     for path in ["gone/one", "gone/two", "to-dir", "to-file/in", "same"] {
         write(path, "first")?;
     }
+    for path in ["before/one", "before/two", "before/three"] {
+        write(path, "first")?;
+    }
     symlink("d0", root.join("link"))?;
     let parent = commit(&repo, "parent")?.commit.ok_or("a commit")?;
     write("own", "own")?;
@@ -93,6 +96,7 @@ fn prepare(root: &Path, dirs: usize, files: usize) -> Outcome<Vec<String>> {
         write(path, "second")?;
     }
     fs::remove_dir_all(root.join("gone"))?;
+    fs::rename(root.join("before"), root.join("after"))?;
     fs::remove_file(root.join("to-dir"))?;
     fs::remove_dir_all(root.join("to-file"))?;
     fs::remove_file(root.join("link"))?;
@@ -107,6 +111,9 @@ fn prepare(root: &Path, dirs: usize, files: usize) -> Outcome<Vec<String>> {
     let target = CheckoutTarget::Branch("a".into());
     repo.checkout(target, &options(false), &Job::default())?;
     for path in ["gone/one", "to-dir", "to-file/in", "link", "same", "own"] {
+        paths.push(path.into());
+    }
+    for path in ["before/one", "before/two", "after/one", "after/two"] {
         paths.push(path.into());
     }
     for path in ["new/one", "zz_new", "to-dir/in", "to-file", "d0/extra"] {

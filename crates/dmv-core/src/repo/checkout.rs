@@ -1,12 +1,13 @@
 //! Making the worktree equal to a commit, without losing what is not committed.
 //!
 //! [`check`] decides whether anything would be lost, [`seen`] tells what was there then, [`switch`]
-//! carries out, [`way`] takes away what stands in the place of something else, [`written`] notes what was written, [`remember`] writes it into the stat cache, [`restore`] puts single files back;
+//! carries out, [`way`] takes away what stands in the place of something else, [`moves`] moves files that the target has elsewhere, [`written`] notes what was written, [`remember`] writes it into the stat cache, [`restore`] puts single files back;
 //! [`coming`] does it beside a transfer.
 
 mod check;
 mod coming;
 mod left;
+mod moves;
 mod remember;
 mod restore;
 pub(super) mod seen;

@@ -10,6 +10,9 @@
 //! everything is done (`aside`), so that a program that was about to write to it loses nothing.
 //! Removed entries wait in the same way.
 //!
+//! Moving a file: an unchanged file whose content another path gets goes there (`moves`), and is
+//! compared again when it is there. It keeps its time of last change.
+//!
 //! Naming a file: in a directory that this run has created, the file is created under its name.
 //! Elsewhere it is written under a temporary name and renamed, so that a reader sees either the old
 //! file or the new one. The first way is half as fast again as the second (59,000 against 38,000
@@ -21,8 +24,10 @@
 //! ([`sync_filesystem`](crate::fsutil::sync_filesystem)).
 
 mod aside;
+mod moves;
 
 pub use self::aside::Asides;
+pub use self::moves::{Move, move_files};
 
 use self::aside::give_back;
 use super::statcache::trusted_fingerprint;

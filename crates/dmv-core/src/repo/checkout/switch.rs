@@ -25,14 +25,14 @@ use crate::repo::{
 };
 use crate::subset::{Extent, Subset};
 use crate::worktree::checkout::{
-    Asides, CheckoutError, NewFile, NewSymlink, Plan, Refusal, Refused, Removal, Report,
+    Asides, CheckoutError, Move, NewFile, NewSymlink, Plan, Refusal, Refused, Removal, Report,
     materialize,
 };
 use crate::worktree::known::entry_at;
 use crate::worktree::select::Paths;
 use crate::worktree::snapshot::Problem;
 use crate::worktree::{join, split_path};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -78,6 +78,8 @@ pub(in crate::repo) struct Switch<'a> {
     asides: Asides<'a>,
     /// Directories that were planned since plans were last carried out.
     made_dirs: BTreeSet<Vec<u8>>,
+    /// Paths that got a file that was elsewhere before.
+    pub(super) moved: BTreeSet<Vec<u8>>,
     /// Switches that were cut off, and the paths that they have left.
     pub(super) unfinished: Option<Unfinished>,
     pub(super) left: Rc<LeftPaths>,
@@ -114,6 +116,7 @@ impl<'a> Switch<'a> {
             written: Written::default(),
             asides: Asides::new(&tree.root),
             made_dirs: BTreeSet::new(),
+            moved: BTreeSet::new(),
             unfinished: None,
             left: Rc::default(),
             files: 0,
@@ -246,13 +249,15 @@ impl<'a> Switch<'a> {
             }
         }
         let put_back = self.in_the_way.clone();
+        let moves = self.plan_moves()?;
         self.clear_in_the_way()?;
-        self.clear_the_way()?;
+        self.clear_the_way(moves)?;
         let mut pending = Pending::default();
         // What differs between the commits is planned once, dirty or not.
         let mut planned = BTreeSet::new();
         self.differences().each(&mut |path, _, new| {
-            let Some(new) = new.filter(|_| !self.is_brought(path.as_bytes())) else {
+            let is_there = |path| self.is_brought(path) || self.moved.contains(path);
+            let Some(new) = new.filter(|_| !is_there(path.as_bytes())) else {
                 return Ok(());
             };
             if self.dirty.contains_key(path.as_bytes()) {
@@ -274,8 +279,10 @@ impl<'a> Switch<'a> {
         self.flush(&mut pending)
     }
 
-    /// Takes away what the target does not have, and what stands where something else will.
-    fn clear_the_way(&mut self) -> Result<(), RepoError> {
+    /// Takes away what the target does not have, by `moves` or for good, and what stands where
+    /// something else will.
+    fn clear_the_way(&mut self, moves: Vec<Move>) -> Result<(), RepoError> {
+        let moving: HashSet<&[u8]> = moves.iter().map(|one| &one.from[..]).collect();
         let mut absent = BTreeSet::new();
         let mut plan = Plan::default();
         let mut gone_dirs: BTreeSet<Vec<u8>> = BTreeSet::new();
@@ -307,6 +314,8 @@ impl<'a> Switch<'a> {
                 .is_some_and(|brings| brings.step(bytes).is_some())
             {
                 // What it gets is planned on its own.
+            } else if moving.contains(bytes) {
+                // It goes when directories have given way.
             } else if new.is_none_or(is_dir) && !old.is_some_and(is_dir) {
                 let path = bytes.to_vec();
                 match self.expected(bytes, old)? {
@@ -329,8 +338,13 @@ impl<'a> Switch<'a> {
                 there.insert(dir);
             }
         }
-        plan.remove_dirs = sorted(there);
-        self.run(plan)
+        let there = sorted(there);
+        if moves.is_empty() {
+            plan.remove_dirs = there;
+            return self.run(plan);
+        }
+        self.run(plan)?;
+        self.carry_out_moves(moves, there)
     }
 
     /// Notes the base's directories at and below `path`, as far as they are on disk: of one whose
@@ -525,7 +539,7 @@ impl<'a> Switch<'a> {
         self.run(plan)
     }
 
-    fn need_dirs(&mut self, dir: &[u8], dirs: &mut BTreeSet<Vec<u8>>) {
+    pub(super) fn need_dirs(&mut self, dir: &[u8], dirs: &mut BTreeSet<Vec<u8>>) {
         let mut dir = dir;
         while !dir.is_empty() && self.made_dirs.insert(dir.to_vec()) {
             dirs.insert(dir.to_vec());
@@ -620,7 +634,8 @@ impl<'a> Switch<'a> {
     }
 
     fn sync_written(&self) -> Result<(), RepoError> {
-        if self.written.files() > SYNC_EACH {
+        // A sync of a file that was moved may leave its names as they are.
+        if self.written.files() > SYNC_EACH || !self.moved.is_empty() {
             return Ok(sync_filesystem(&self.tree.root)?);
         }
         let mut paths = Vec::new();
