@@ -358,7 +358,7 @@ fn commits_that_only_packs_tell_of_get_branches() -> Outcome {
         lose(&subject, before, left)?;
         let report = subject.recover()?;
         let name = format!("recovered/{}", last.short(12));
-        assert_eq!(report.found, [name.clone()], "{left:?}");
+        assert_eq!(report.found, std::slice::from_ref(&name), "{left:?}");
         let repo = subject.open()?;
         let tip = repo.refs().get(&format!("branch/{name}"))?;
         assert_eq!(tip, Some(last.as_bytes().to_vec()), "{left:?}");

@@ -341,10 +341,10 @@ impl Story {
         for r in 0..DIRS.len() {
             self.verify(r)?;
         }
-        for r in 1..DIRS.len() {
+        for (r, dir) in DIRS.iter().enumerate().skip(1) {
             let branches = self.model.repos[r].branches.clone();
             for (name, id) in branches {
-                let end = format!("end-{}-{name}", DIRS[r]);
+                let end = format!("end-{dir}-{name}");
                 self.run(&self.args(r, &["branch", &end, &id]))?.is(&[0])?;
                 self.run(&self.args(r, &["push", "origin", &end]))?
                     .is(&[0])?;

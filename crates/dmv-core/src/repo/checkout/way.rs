@@ -40,13 +40,13 @@ impl Switch<'_> {
             let is_special = stat.is_some_and(|stat| is_special(&stat));
             if is_special || Repo::parse_path(&path).is_err() {
                 lost.insert(path);
-            } else if !overwrites.contains_key(&path) {
-                let overwrite = Overwrite {
-                    committed: self.clean_entry(&path)?,
-                    after: None,
-                };
-                overwrites.insert(path, overwrite);
+                continue;
             }
+            let committed = self.clean_entry(&path)?;
+            overwrites.entry(path).or_insert(Overwrite {
+                committed,
+                after: None,
+            });
         }
         Ok(lost)
     }
