@@ -366,6 +366,7 @@ fn holds_only_what_init_makes(dir: &Path, bare: bool) -> bool {
             "refs.db-shm",
             "refs.db-journal",
             "refs.lock",
+            "refs.fits",
             "slice",
             "slice.lock",
             "clone",
