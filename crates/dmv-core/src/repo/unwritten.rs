@@ -9,11 +9,11 @@ use super::status::{SameError, same_as};
 use super::worktree::Tree;
 use super::{Repo, RepoError};
 use crate::diff::is_wanted;
-use crate::fsutil::{FileKind, FileStat};
+use crate::fsutil::FileStat;
 use crate::hash::{ObjectId, decode_hex, encode_hex};
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
-use crate::repo::saved::stat_at;
+use crate::repo::saved::{obstacle, stat_at};
 use crate::vfs::{OsVfs, read_small, write_durably};
 use crate::worktree::known::entry_at;
 use std::collections::BTreeSet;
@@ -24,27 +24,19 @@ const FIRST_LINE: &str = "dmv-unwritten 1";
 /// Bytes of a file that is believed, and that is written: what a status tells path by path.
 const MAX_BYTES: usize = 256 << 20;
 
-/// What was found at a path that could not be written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Have {
-    /// Nothing.
-    Nothing,
-    /// What the commit before has there.
-    Former(TreeEntry),
-}
-
 /// A path that is not as its commit has it because that could not be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unwritten {
     pub path: RepoPath,
-    /// What should be there.
+    /// The entry that should be there.
     pub want: Option<TreeEntry>,
-    pub have: Have,
+    /// The entry of the former base, which is there instead.
+    pub have: Option<TreeEntry>,
 }
 
 impl Unwritten {
-    /// What is found at `path`, where `want` should be and `former` was before; `None`: it is as it
-    /// should be, or somebody has changed it, or a directory, which what is in it tells.
+    /// Returns a path that should have become `want` and still is as `former`. Returns `None` if it is
+    /// as it should be, or if the user has changed it meanwhile: then it is an edit.
     pub fn find(
         repo: &Repo,
         tree: &Tree,
@@ -52,25 +44,17 @@ impl Unwritten {
         (want, former): (Option<TreeEntry>, Option<TreeEntry>),
     ) -> Result<Option<Unwritten>, RepoError> {
         let stat = stat_at(tree, path.as_bytes())?;
-        let have = match stat {
-            _ if is_as((repo, tree), &path, want.as_ref(), stat)? == Some(true) => return Ok(None),
-            None => Have::Nothing,
-            Some(stat) if stat.kind == FileKind::Dir => return Ok(None),
-            Some(stat) => match former {
-                // One that cannot be read is what it was.
-                Some(entry)
-                    if is_as((repo, tree), &path, Some(&entry), Some(stat))? != Some(false) =>
-                {
-                    Have::Former(entry)
-                }
-                // The user's: an edit.
-                _ => return Ok(None),
-            },
+        let is_written = is_as((repo, tree), &path, want.as_ref(), stat)? == Some(true);
+        let at = Unwritten {
+            path,
+            want,
+            have: former,
         };
-        Ok(Some(Unwritten { path, want, have }))
+        let is_former = at.is_former(repo, tree, stat)?;
+        Ok((is_former && !is_written).then_some(at))
     }
 
-    /// Whether the path is still as it was found, and `base` still has what should be there.
+    /// Returns whether the path is still as it was found, and `base` still has what should be there.
     pub fn holds(
         &self,
         repo: &Repo,
@@ -81,24 +65,27 @@ impl Unwritten {
             (Some(base), Some(want)) => same_blob(base, want),
             (base, want) => base.is_none() && want.is_none(),
         };
-        if !as_wanted {
+        Ok(as_wanted && self.is_former(repo, tree, stat_at(tree, self.path.as_bytes())?)?)
+    }
+
+    fn is_former(
+        &self,
+        repo: &Repo,
+        tree: &Tree,
+        stat: Option<FileStat>,
+    ) -> Result<bool, RepoError> {
+        // A file in place of a directory above is the user's, and decides about the paths below.
+        if obstacle(tree, self.path.as_bytes())?.is_some() {
             return Ok(false);
         }
-        let stat = stat_at(tree, self.path.as_bytes())?;
-        match &self.have {
-            Have::Nothing => Ok(stat.is_none()),
-            Have::Former(entry) => {
-                Ok(is_as((repo, tree), &self.path, Some(entry), stat)? != Some(false))
-            }
-        }
+        // A file that cannot be read counts as unchanged.
+        let is = is_as((repo, tree), &self.path, self.have.as_ref(), stat)?;
+        Ok(is != Some(false))
     }
 
     fn line(&self) -> String {
         let want = self.want.as_ref().map_or("-".to_owned(), entry_text);
-        let have = match &self.have {
-            Have::Nothing => "-".to_owned(),
-            Have::Former(entry) => entry_text(entry),
-        };
+        let have = self.have.as_ref().map_or("-".to_owned(), entry_text);
         let path = encode_hex(self.path.as_bytes());
         format!("{want} {have} {path}\n")
     }
@@ -107,14 +94,11 @@ impl Unwritten {
         let mut words = line.split(' ');
         let (want, have, path) = (words.next()?, words.next()?, words.next()?);
         let path = RepoPath::parse(&decode_hex(path)?).ok()?;
-        let want = match want {
-            "-" => None,
-            text => Some(parse_entry(&path, text)?),
+        let parse = |text: &str| match text {
+            "-" => Some(None),
+            text => parse_entry(&path, text).map(Some),
         };
-        let have = match have {
-            "-" => Have::Nothing,
-            text => Have::Former(parse_entry(&path, text)?),
-        };
+        let (want, have) = (parse(want)?, parse(have)?);
         let found = Unwritten { path, want, have };
         (found.line().trim_end() == line).then_some(found)
     }
@@ -258,7 +242,7 @@ mod tests {
             files: 0,
             attrs: None,
         };
-        for have in [Have::Nothing, Have::Former(entry(2, Kind::File))] {
+        for have in [None, Some(entry(2, Kind::File))] {
             for want in [None, Some(entry(1, Kind::Executable))] {
                 let (path, have) = (path.clone(), have.clone());
                 let at = Unwritten { path, want, have };

@@ -13,7 +13,7 @@ use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::saved::empty_dir;
 use crate::repo::status::{SameError, same_as};
 use crate::repo::unfinished::Target;
-use crate::repo::unwritten::{Have, Unwritten};
+use crate::repo::unwritten::Unwritten;
 use crate::repo::{Repo, RepoError};
 use crate::worktree::known::entry_at;
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,10 +72,7 @@ impl<'a> Switch<'a> {
     fn left_unwritten(&mut self) -> Result<LeftPaths, RepoError> {
         let mut all = LeftPaths::new();
         for at in self.repo.unwritten(self.tree)? {
-            let entry = match at.have {
-                Have::Nothing => None,
-                Have::Former(entry) => Some(entry),
-            };
+            let entry = at.have;
             let path = at.path.as_bytes().to_vec();
             self.dirty.remove(&path);
             let (tree, begun) = (None, false);
