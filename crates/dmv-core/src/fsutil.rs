@@ -7,9 +7,11 @@
 
 mod open;
 mod swap;
+mod times;
 
 pub use self::open::open_unfollowed;
 pub use self::swap::{Untouched, mark_time, set_permissions};
+pub use self::times::{fs_now, machine_now, notice_mapped_writes, wait_for_write};
 
 use crate::escape::escape;
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags};
@@ -59,6 +61,21 @@ impl PathError {
     /// Returns the kind of the system's error.
     pub fn kind(&self) -> io::ErrorKind {
         self.source.kind()
+    }
+
+    /// Returns whether a directory could not be opened because it does not exist, is something else, or
+    /// is closed to this user. Other errors, such as a lack of memory, say nothing about its entries.
+    pub fn is_absent(&self) -> bool {
+        let of = |errno: &Errno| self.source.raw_os_error() == Some(errno.raw_os_error());
+        [
+            Errno::NOENT,
+            Errno::NOTDIR,
+            Errno::LOOP,
+            Errno::ACCESS,
+            Errno::NAMETOOLONG,
+        ]
+        .iter()
+        .any(of)
     }
 }
 
@@ -174,6 +191,11 @@ impl FileStat {
             ino: stat.st_ino as u64,
             dev: stat.st_dev as u64,
         }
+    }
+
+    /// Returns whether only its owner has any permission for it.
+    pub fn is_private(&self) -> bool {
+        self.mode & 0o077 == 0
     }
 
     /// Returns the fingerprint of this state of the file, which is never [`Fingerprint::SUSPECT`].
@@ -446,10 +468,11 @@ impl SafeDir {
             .map_err(|e| self.error("read link", name, e))
     }
 
-    /// Creates the directory `name`, which must not exist.
-    pub fn create_dir(&self, name: &[u8]) -> Result<(), PathError> {
+    /// Creates the directory `name`, which must not exist. If `private`, only its owner can use it.
+    pub fn create_dir(&self, name: &[u8], private: bool) -> Result<(), PathError> {
+        let mode = Mode::from_raw_mode(if private { 0o700 } else { 0o777 });
         component(name)
-            .and_then(|()| rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(0o777)))
+            .and_then(|()| rustix::fs::mkdirat(&self.fd, name, mode))
             .map_err(|e| self.error("create directory", name, e))
     }
 
@@ -472,6 +495,16 @@ impl SafeDir {
     /// name.
     pub fn create_temp(&self, exec: bool) -> Result<(File, Vec<u8>), PathError> {
         self.with_temp_name("create", |name| self.create_errno(name, exec))
+    }
+
+    /// Returns whether new files here are private by default, because of the umask or an ACL.
+    pub fn makes_private(&self) -> bool {
+        let Ok((file, name)) = self.create_temp(false) else {
+            return false;
+        };
+        // If this fails, a later command removes the file.
+        let _ = self.unlink(&name);
+        stat_file(&file).is_ok_and(|stat| stat.is_private())
     }
 
     /// Creates a symlink to `target` with an unpredictable temporary name, and returns the name.
@@ -573,22 +606,6 @@ pub fn set_exec(file: &File, exec: bool) -> io::Result<()> {
     Ok(rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?)
 }
 
-/// Waits for a write to `file` that is in progress, and returns whether it could. It can on ext4
-/// only, which takes the lock that writers hold when it is asked where data is. The file's position
-/// is its beginning afterwards.
-pub fn wait_for_write(file: &File) -> bool {
-    const EXT4: u64 = 0xef53;
-    let Ok(disk) = rustix::fs::fstatfs(file) else {
-        return false;
-    };
-    if disk.f_type as u64 != EXT4 {
-        return false;
-    }
-    // The answer does not matter; the file may have no data.
-    let _ = rustix::fs::seek(file, rustix::fs::SeekFrom::Data(0));
-    rustix::fs::seek(file, rustix::fs::SeekFrom::Start(0)).is_ok()
-}
-
 /// Enlarges a pipe's buffer to a good part of a frame, so that its two ends wake each other less
 /// often. Does nothing if `pipe` is no pipe or may not be larger.
 pub fn widen_pipe(pipe: impl AsFd) {
@@ -604,34 +621,6 @@ pub fn stat_file(file: &File) -> io::Result<FileStat> {
 /// Makes everything durable that was written so far to the file system of `dir`.
 pub fn sync_filesystem(dir: &SafeDir) -> Result<(), PathError> {
     rustix::fs::syncfs(dir).map_err(|e| PathError::new("sync", dir.path.clone(), e))
-}
-
-/// Returns the current time on the clock of the file system of `dir`, which may differ from this
-/// machine's clock.
-///
-/// It creates and removes a file to find out. If that fails, it returns this machine's time.
-pub fn fs_now(dir: &SafeDir) -> FileTime {
-    let ask = || {
-        let (file, name) = dir.create_temp(false)?;
-        let stat = stat_file(&file).map_err(|e| dir.error("stat", &name, e));
-        dir.unlink(&name)?;
-        stat
-    };
-    match ask() {
-        Ok(stat) => stat.mtime,
-        Err(_) => machine_now(),
-    }
-}
-
-/// Returns the current time on this machine's clock, for places where DMV must not write.
-pub fn machine_now() -> FileTime {
-    let now = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap_or_default();
-    FileTime {
-        seconds: now.as_secs() as i64,
-        nanos: now.subsec_nanos(),
-    }
 }
 
 /// Returns whether `name` is that of a temporary file. A killed command may have left such a file.
@@ -706,7 +695,7 @@ mod tests {
         let name = [b'n'; 200];
         let mut here = dir.try_clone()?;
         for _ in 0..30 {
-            here.create_dir(&name)?;
+            here.create_dir(&name, false)?;
             here = here.open_dir(&name)?;
         }
         let path = [&name[..]; 30].join(&b'/');

@@ -6,7 +6,9 @@ use super::moved::{BranchMoved, moved};
 use super::worktree::{Head, Tree};
 use super::{Repo, RepoError, Unfinished, Whose, WorktreeSettings, settle};
 use crate::chunker::{Cutter, MAX_CUT_BYTES};
-use crate::fsutil::{FileKind, FileStat, Fingerprint, PathError, SafeDir, fs_now, machine_now};
+use crate::fsutil::{
+    FileKind, FileStat, Fingerprint, PathError, SafeDir, fs_now, machine_now, notice_mapped_writes,
+};
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::ObjectType;
@@ -358,7 +360,7 @@ impl Status<'_> {
     fn skipped(&mut self, path: Vec<u8>, known: Option<Kind>, reason: Skip) {
         match reason {
             Skip::Special(kind) => {
-                let why = format!("a {} cannot be committed", special_word(kind));
+                let why = format!("a {} cannot be versioned", special_word(kind));
                 self.out.warnings.push(Problem {
                     path: path.clone(),
                     why,
@@ -368,7 +370,7 @@ impl Status<'_> {
                 }
             }
             Skip::BadName(why) => {
-                let why = format!("its name cannot be stored: {why}");
+                let why = format!("no tree can hold its name: {why}");
                 self.out.problems.push(Problem { path, why });
             }
             Skip::Unreadable(errno) => {
@@ -455,6 +457,7 @@ pub(super) fn same_as(
         return Ok(ObjectType::Chunk.id_of(&target) == entry.id);
     }
     let (mut file, _) = dir.open_file_read(name).map_err(SameError::Path)?;
+    notice_mapped_writes(&file, stat);
     let cutter = Cutter::new();
     let mut buf = Vec::new();
     let mut at = 0;

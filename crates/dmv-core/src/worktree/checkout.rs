@@ -37,11 +37,11 @@ use crate::fsutil::{
     stat_file,
 };
 use crate::vfs::start_writeback;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
 use std::io::{self, Write};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Entries of one directory that a thread handles at a time.
 const BATCH: usize = 1024;
@@ -80,6 +80,8 @@ pub struct Plan<B> {
     pub symlinks: Vec<NewSymlink>,
     /// Whether files are renamed to their names in new directories, too.
     pub rename_always: bool,
+    /// Files and directories that only their owner may read, if the plan creates them.
+    pub private: Arc<BTreeSet<Vec<u8>>>,
 }
 
 impl<B> Default for Plan<B> {
@@ -91,6 +93,7 @@ impl<B> Default for Plan<B> {
             files: Vec::new(),
             symlinks: Vec::new(),
             rename_always: false,
+            private: Arc::default(),
         }
     }
 }
@@ -173,14 +176,14 @@ pub struct Refused {
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     /// An entry is there that the plan does not know.
-    #[error("another file is in the way")]
+    #[error("something else is there")]
     Occupied,
     /// The entry there is not the one that the plan saw.
-    #[error("it has changed in the meantime")]
+    #[error("it was changed meanwhile")]
     Changed,
     /// Like [`Changed`](Self::Changed), and the new entry was changed, too. This is the path of the
     /// former version.
-    #[error("it has changed twice in the meantime; the other version is in {}", crate::object::name::escape(.0))]
+    #[error("it was changed twice meanwhile; the other version is {}", crate::object::name::escape(.0))]
     Twice(Vec<u8>),
     /// A directory to be removed is not empty.
     #[error("the directory is not empty")]
@@ -230,7 +233,11 @@ pub fn materialize<B: Sync>(
     };
     let mut report = Report::default();
     let refused = &mut report.refused;
-    let place = Place { content, asides };
+    let place = Place {
+        content,
+        asides,
+        private: &plan.private,
+    };
     let removed = run.each(
         &plan.remove,
         |r| &r.path,
@@ -243,7 +250,7 @@ pub fn materialize<B: Sync>(
             refused.push(refuse(path, why)?);
         }
     }
-    let made = run.make_dirs(&plan.make_dirs, refused)?;
+    let made = run.make_dirs(&plan.make_dirs, &plan.private, refused)?;
     report.files = run.each(
         &plan.files,
         |f| &f.path,
@@ -281,6 +288,7 @@ impl Run<'_> {
     fn make_dirs<'p>(
         &self,
         paths: &'p [Vec<u8>],
+        private: &BTreeSet<Vec<u8>>,
         refused: &mut Vec<Refused>,
     ) -> Result<HashSet<&'p [u8]>, CheckoutError> {
         let mut made = HashSet::new();
@@ -292,7 +300,7 @@ impl Run<'_> {
                     parent = Some((dir, self.root.open_dir(dir)?));
                 }
                 let (_, parent) = parent.as_ref().expect("set above");
-                make_dir(parent, name)
+                make_dir(parent, name, private.contains(path))
             });
             match result {
                 Ok(true) => {
@@ -432,8 +440,8 @@ fn remove_dir(root: &SafeDir, dir: &[u8], name: &[u8]) -> Result<(), Refusal> {
 }
 
 /// Creates a directory. Returns whether it did not exist before.
-fn make_dir(parent: &SafeDir, name: &[u8]) -> Result<bool, Refusal> {
-    match parent.create_dir(name) {
+fn make_dir(parent: &SafeDir, name: &[u8], private: bool) -> Result<bool, Refusal> {
+    match parent.create_dir(name, private) {
         Ok(()) => Ok(true),
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => match parent.stat(name)?.kind {
             FileKind::Dir => Ok(false),
@@ -480,6 +488,7 @@ fn fill<B>(
 struct Place<'a, B> {
     content: &'a dyn Content<B>,
     asides: &'a Asides<'a>,
+    private: &'a BTreeSet<Vec<u8>>,
 }
 
 impl<B> Place<'_, B> {
@@ -527,13 +536,24 @@ impl<B> Place<'_, B> {
         let (mut ours, mut is_placed) = (None, false);
         let mut finish = || {
             let stat = |file: &File| stat_file(file).map_err(|e| dir.error("stat", name, e));
+            let before = before.filter(|before| before.kind == FileKind::File);
+            let is_private = match &before {
+                Some(before) => before.is_private(),
+                None => self.private.contains(&new.path),
+            };
+            if is_private {
+                // Before the file has any content.
+                let mode = if new.exec { 0o700 } else { 0o600 };
+                set_permissions(&file, mode)
+                    .map_err(|e| dir.error("set permissions of", name, e))?;
+            }
             ours = Some(stat(&file)?);
             let written = fill(dir, name, &mut file, &new.blob, self.content, cancel)?;
             let mut complete = stat(&file)?;
             if complete.size != written {
                 return Err(Refusal::Changed);
             }
-            if let Some(before) = before.filter(|before| before.kind == FileKind::File) {
+            if let Some(before) = before {
                 keep_permissions(&file, &mut complete, before.mode, new.exec)
                     .map_err(|e| dir.error("set permissions of", name, e))?;
             }

@@ -11,7 +11,9 @@
 
 use super::join;
 use crate::chunker::{Cutter, MAX_CUT_BYTES};
-use crate::fsutil::{FileKind, FileStat, PathError, SafeDir, stat_file, wait_for_write};
+use crate::fsutil::{
+    FileKind, FileStat, PathError, SafeDir, notice_mapped_writes, stat_file, wait_for_write,
+};
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::list::{Blob, ListBuilder};
@@ -86,7 +88,7 @@ pub enum Failure {
     #[error(transparent)]
     Path(#[from] PathError),
     /// The file kept changing while it was read.
-    #[error("it changed while dmv read it")]
+    #[error("it changed while it was being read")]
     Changed,
     /// No tree can contain the symlink's target.
     #[error("its target is empty or too long")]
@@ -501,6 +503,7 @@ impl Reader<'_> {
             if before.kind != FileKind::File {
                 return self.fail(number, name, Failure::Replaced);
             }
+            notice_mapped_writes(&file, &before);
             let key = self.key();
             let small = before.size < FRAME_TARGET_BYTES as u64;
             let read = match small {

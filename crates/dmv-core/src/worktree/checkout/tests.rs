@@ -142,6 +142,7 @@ fn a_plan_is_carried_out() -> Result {
             link("new/link", "/etc/passwd"),
         ],
         rename_always: false,
+        private: Default::default(),
     };
     let report = run(root, &plan)?;
     assert_eq!(refusals(&report), [""; 0]);
@@ -201,14 +202,14 @@ fn what_the_plan_does_not_know_is_kept() -> Result {
     let report = run(root, &plan)?;
     let refused = refusals(&report);
     for (got, want) in refused.iter().zip([
-        "changed: it has changed in the meantime",
+        "changed: it was changed meanwhile",
         "full: the directory is not empty",
-        "dir-wanted: another file is in the way",
+        "dir-wanted: something else is there",
         "dir-wanted/sub: cannot open directory",
-        "changed: it has changed in the meantime",
-        "there: another file is in the way",
+        "changed: it was changed meanwhile",
+        "there: something else is there",
         "dir-wanted/f: cannot open directory",
-        "there: another file is in the way",
+        "there: something else is there",
     ]) {
         assert!(got.starts_with(want), "{got} is not {want}");
     }

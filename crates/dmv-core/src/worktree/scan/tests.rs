@@ -323,8 +323,8 @@ fn depth_beyond_open_files_and_path_lengths_is_reached() -> Result {
     let depth = OPEN_DIRS * 3;
     let mut here = SafeDir::open_root(temp.path())?;
     for _ in 0..depth {
-        here.create_dir(&name)?;
-        here.create_dir(b"z")?;
+        here.create_dir(&name, false)?;
+        here.create_dir(b"z", false)?;
         here = here.open_dir(&name)?;
     }
     let got = lines(temp.path(), options())?;
