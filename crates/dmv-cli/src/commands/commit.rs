@@ -3,9 +3,7 @@
 use crate::commands::checkout::hint_restore;
 use crate::commands::merge;
 use crate::context::{Context, quoted, unknown_path};
-use crate::error::{
-    EXIT_CONFLICTS, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OTHER, Failure,
-};
+use crate::error::{EXIT_CONFLICTS, EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::json::{PathValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::supply::supplied;
@@ -14,7 +12,7 @@ use dmv_core::repo::{
     CommitOptions, CommitReport, Head, MarkersLeft, MergeReport, PathState, Repo, RepoError, Who,
 };
 use dmv_core::worktree::select::Paths;
-use dmv_core::worktree::snapshot::Problem;
+use dmv_core::worktree::snapshot::{NotKept, Problem};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -95,7 +93,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         asked,
     };
     let watch = context.watch("committing");
-    let report = repo.commit(options, &context.job).map_err(nothing_done)?;
+    let report = repo.commit(options, &context.job)?;
     drop(watch);
     let merged = match report.moved {
         Some(_) => merge_moved(context, &repo, &report),
@@ -110,11 +108,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     }
     tell(context, &report);
     if let Some(merged) = merged? {
-        let code = merge::tell(
-            context,
-            &merged,
-            "merged with the new commits on the branch",
-        )?;
+        let code = merge::tell(context, &merged, "merged with what came meanwhile")?;
         if code != EXIT_OK {
             return Ok(code);
         }
@@ -138,7 +132,7 @@ fn merge_moved(
     report: &CommitReport,
 ) -> Result<Option<MergeReport>, Failure> {
     let name = report.head.branch().unwrap_or_default();
-    let options = merge::options(context, format!("Merge new commits on {name}"))?;
+    let options = merge::options(context, format!("Merge what came into {name} meanwhile"))?;
     let merged = supplied(context, repo, "merging", || {
         repo.merge_moved(&options, &context.job)
     });
@@ -146,27 +140,18 @@ fn merge_moved(
         (Ok(None), None) => {
             let (name, to) = (clean(name), quoted(name));
             context.ui.note(format_args!(
-                "another command moved branch {name}; to update your files: dmv checkout {to}"
+                "branch {name} was moved from elsewhere; to have its files: dmv checkout {to}"
             ));
         }
         (Err(_), Some(id)) => context.ui.warn(format_args!(
-            "your commit {} is stored, but not yet merged with branch {}, which another command \
-             moved; to merge: dmv commit",
+            "committed as {}, and not yet merged with branch {}, which was moved from elsewhere; \
+             dmv commit goes on with that",
             id.short(SHORT_ID),
             clean(name)
         )),
         _ => {}
     }
     merged
-}
-
-/// That nothing was committed is known only here.
-fn nothing_done(e: RepoError) -> Failure {
-    let mut failure = Failure::from(e);
-    if failure.exit == EXIT_INTERRUPTED {
-        failure.message = "interrupted; nothing was committed: run the same command again".into();
-    }
-    failure
 }
 
 fn author(text: &str) -> Result<Who, String> {
@@ -179,7 +164,7 @@ fn author(text: &str) -> Result<Who, String> {
             name: name.trim().to_owned(),
             email: email.trim().to_owned(),
         }),
-        None => Err("write the author as 'NAME <EMAIL>'".to_owned()),
+        None => Err("an author is written as 'Name <address>'".to_owned()),
     }
 }
 
@@ -278,6 +263,32 @@ fn print(context: &Context, report: &CommitReport, subject: &str) -> Result<(), 
     Ok(())
 }
 
+/// Says in one line what the files had that a commit does not keep.
+fn tell_not_kept(context: &Context, report: &CommitReport) {
+    let NotKept {
+        special_bits,
+        hard_links,
+    } = &report.not_kept;
+    let parts: Vec<String> = [
+        (&report.private, "private permissions"),
+        (special_bits, "setuid, setgid or sticky bits"),
+        (hard_links, "hard links"),
+    ]
+    .into_iter()
+    .filter(|((number, _), _)| *number > 0)
+    .map(|((number, first), what)| {
+        let files = count(*number, "file", "files");
+        format!("{what} of {files} ({})", escape(first))
+    })
+    .collect();
+    if !parts.is_empty() {
+        let parts = parts.join("; ");
+        context
+            .ui
+            .warn(format_args!("a commit does not keep the {parts}"));
+    }
+}
+
 fn tell(context: &Context, report: &CommitReport) {
     let ui = &context.ui;
     let line = |p: &Problem| format!("not committed: {}: {}", escape(&p.path), p.why);
@@ -292,7 +303,7 @@ fn tell(context: &Context, report: &CommitReport) {
     for MarkersLeft { path, line } in &report.edited {
         let at = line.map_or(String::new(), |line| format!(":{line}"));
         ui.warn(format_args!(
-            "not resolved: {path}{at} still has a conflict marker (<<<<<<< or >>>>>>>); your edit stays in the worktree"
+            "{path}{at}: still a conflict: a marker line (<<<<<<< or >>>>>>>) is left; the edit stays in the worktree"
         ));
     }
     let rest = report.conflicts.len() - report.edited.len();
@@ -308,6 +319,7 @@ fn tell(context: &Context, report: &CommitReport) {
         let command = quoted(&String::from_utf8_lossy(first));
         ui.note(format_args!("hint: dmv subset add {command}"));
     }
+    tell_not_kept(context, report);
     let mut control: Vec<&[u8]> = report.control.iter().map(Vec::as_slice).collect();
     // The worktree's own repository goes without saying.
     control.retain(|path| *path != b".dmv");
@@ -317,7 +329,7 @@ fn tell(context: &Context, report: &CommitReport) {
             n => format!(" and {n} more"),
         };
         ui.note(format_args!(
-            "note: dmv never commits {}{more}",
+            "note: never committed: {}{more}",
             escape(first)
         ));
     }

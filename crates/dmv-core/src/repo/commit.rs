@@ -20,7 +20,7 @@ use crate::store::{MetaWriter, Sealed, StoreWriter};
 use crate::worktree::cacheupdate::CacheUpdate;
 use crate::worktree::scan::{ScanOptions, Select};
 use crate::worktree::select::Paths;
-use crate::worktree::snapshot::{Problem, Snapshot, SnapshotInput, snapshot};
+use crate::worktree::snapshot::{NotKept, Problem, Snapshot, SnapshotInput, snapshot};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
@@ -116,6 +116,11 @@ pub struct CommitReport {
     pub problems: Vec<Problem>,
     /// Of these the ones that a command could not write: they are of another commit.
     pub unwritten: Vec<Vec<u8>>,
+    /// Files taken in that nobody but their owner may read, although others may read new files: how
+    /// many, and the first. This worktree keeps them so; a commit does not.
+    pub private: (u64, Vec<u8>),
+    /// What was taken in without something that no commit keeps.
+    pub not_kept: NotKept,
     /// Things left out on purpose that deserve a word.
     pub warnings: Vec<Problem>,
     /// Control directories that were passed by.
@@ -154,7 +159,7 @@ impl Repo {
         }
         let moved = moved(self, tree.base, &head)?;
         if let Some(found) = moved.filter(|found| options.amend || !found.forward) {
-            return Err(refused(self, &head, found));
+            return Err(refused(&head, found));
         }
         // To build on a branch that was moved would silently take its new changes back.
         let parent = tree.base;
@@ -186,6 +191,7 @@ impl Repo {
         let mut cache = CacheUpdate::new(&tree.own, self.id.0, &tree.subset, &*known);
         let writer = self.store.writer()?;
         let made = snapshot(&input, &writer, &mut cache, job)?;
+        let private = self.note_private(&tree, &made.private)?;
         let mut report = CommitReport {
             commit: None,
             head: head.clone(),
@@ -196,6 +202,8 @@ impl Repo {
             stored_bytes: 0,
             problems: Vec::new(),
             unwritten: Vec::new(),
+            private,
+            not_kept: NotKept::default(),
             warnings: Vec::new(),
             control: Vec::new(),
             conflicts: Vec::new(),
@@ -288,6 +296,21 @@ impl Repo {
             report.warnings.extend(left);
         }
         Ok(report)
+    }
+
+    /// Notes private files that were taken in, unless files are private here anyway; how many, and
+    /// the first.
+    fn note_private(&self, tree: &Tree, found: &[Vec<u8>]) -> Result<(u64, Vec<u8>), RepoError> {
+        let Some(first) = found.first() else {
+            return Ok((0, Vec::new()));
+        };
+        let mut private = self.private()?;
+        private.note_all(tree, found.iter())?;
+        self.save_private(&mut private)?;
+        Ok(match tree.own.makes_private() {
+            true => (0, Vec::new()),
+            false => (found.len() as u64, first.clone()),
+        })
     }
 
     /// How many files of the tree `old` are in `new` under another name, and nowhere else than in one
@@ -502,6 +525,7 @@ pub(super) fn advance(
 fn take_notes(report: &mut CommitReport, made: Snapshot) {
     report.problems = made.problems;
     report.unwritten = made.unwritten;
+    report.not_kept = made.not_kept;
     report.warnings.extend(made.warnings);
     report.control = made.control;
     report.outside = made.outside;

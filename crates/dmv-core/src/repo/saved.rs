@@ -85,7 +85,7 @@ pub(super) fn take(
             // Somebody said that what cannot be kept may go.
             Err(_) if matches!(keep, Keep::UpToOrNothing(_)) => continue,
             Err(_) => {
-                let (path, why) = (path.clone(), "its name cannot be stored".to_owned());
+                let (path, why) = (path.clone(), "no tree can hold its name".to_owned());
                 return Err(RepoError::NotKept { what, path, why });
             }
         };
@@ -412,7 +412,8 @@ pub(super) fn stat_at(tree: &Tree, path: &[u8]) -> Result<Option<FileStat>, Repo
     };
     match tree.root.open_dir(dir) {
         Ok(dir) => Ok(dir.stat_opt(name)?),
-        Err(_) => Ok(None),
+        Err(e) if e.is_absent() => Ok(None),
+        Err(e) => Err(e.into()),
     }
 }
 

@@ -178,6 +178,7 @@ fn is_leftover(name: &[u8]) -> bool {
     let noted = || {
         let rest = name.strip_prefix(b"switch.tmp");
         let rest = rest.or_else(|| name.strip_prefix(b"unwritten.tmp"));
+        let rest = rest.or_else(|| name.strip_prefix(b"private.tmp"));
         rest.is_some_and(|pid| !pid.is_empty() && pid.iter().all(u8::is_ascii_digit))
     };
     is_temp_name(name) || noted()
@@ -215,7 +216,7 @@ impl Repo {
             .or_else(|| self.coming.clone())
             .ok_or_else(|| RepoError::Damaged {
                 path: self.refs.path().to_owned(),
-                why: format!("{key} is missing or invalid"),
+                why: format!("{key} is missing or makes no sense"),
             })
     }
 
@@ -277,7 +278,7 @@ impl Repo {
     ) -> Result<Subset, RepoError> {
         Subset::parse(value.unwrap_or_default()).map_err(|e| RepoError::Damaged {
             path: self.refs.path().to_owned(),
-            why: format!("{} is invalid: {e}", subset_key(name)),
+            why: format!("{} makes no sense: {e}", subset_key(name)),
         })
     }
 

@@ -66,11 +66,39 @@ pub struct Snapshot {
     pub warnings: Vec<Problem>,
     /// The paths among the problems that a switch could not write.
     pub unwritten: Vec<Vec<u8>>,
+    /// Files that were read in and that only their owner may read.
+    pub private: Vec<Vec<u8>>,
+    /// Properties of files that were read in and that a commit does not keep.
+    pub not_kept: NotKept,
     /// Control directories (`.git`) that were skipped.
     pub control: Vec<Vec<u8>>,
     /// Entries on disk outside of the worktree's subset. They are left out, and the tree keeps its
     /// own entries there.
     pub outside: Vec<Vec<u8>>,
+}
+
+/// Files with properties that a commit does not keep: for each property, their number and the first.
+#[derive(Clone, Debug, Default)]
+pub struct NotKept {
+    /// A setuid, setgid or sticky bit.
+    pub special_bits: (u64, Vec<u8>),
+    /// More than one name.
+    pub hard_links: (u64, Vec<u8>),
+}
+
+impl NotKept {
+    fn note(&mut self, path: &[u8], stat: &FileStat) {
+        let has = [
+            (stat.mode & 0o7000 != 0, &mut self.special_bits),
+            (stat.nlink > 1, &mut self.hard_links),
+        ];
+        for (_, (count, first)) in has.into_iter().filter(|(has, _)| *has) {
+            if *count == 0 {
+                *first = path.to_vec();
+            }
+            *count += 1;
+        }
+    }
 }
 
 /// Why a snapshot failed completely.
@@ -140,6 +168,8 @@ fn build(
             problems: Vec::new(),
             warnings: Vec::new(),
             unwritten: Vec::new(),
+            private: Vec::new(),
+            not_kept: NotKept::default(),
             control: Vec::new(),
             outside: Vec::new(),
         },
@@ -335,7 +365,7 @@ impl Builder<'_, '_> {
                 None
             }
             State::TypeChanged { was, .. } if self.holds_more(path, name, was) => {
-                let why = "it replaced a directory that has files outside of the subset";
+                let why = "it took the place of a directory that holds more than the subset";
                 self.out.problems.push(Problem {
                     path: join(path, name),
                     why: why.to_owned(),
@@ -434,11 +464,11 @@ impl Builder<'_, '_> {
             Skip::Control => self.out.control.push(path),
             Skip::Temporary => {}
             Skip::BadName(why) => {
-                let why = format!("its name cannot be stored: {why}");
+                let why = format!("no tree can hold its name: {why}");
                 self.out.problems.push(Problem { path, why });
             }
             Skip::Special(kind) => {
-                let why = format!("a {} cannot be committed", special_word(kind));
+                let why = format!("a {} cannot be versioned", special_word(kind));
                 self.out.warnings.push(Problem { path, why });
                 return known.is_some();
             }
@@ -458,6 +488,13 @@ impl Builder<'_, '_> {
         dir.waiting -= 1;
         match done.result {
             Ok(stored) => {
+                if stored.stat.kind == FileKind::File {
+                    let path = join(&dir.path, &done.name);
+                    self.out.not_kept.note(&path, &stored.stat);
+                    if stored.stat.is_private() {
+                        self.out.private.push(path);
+                    }
+                }
                 let what = What::File {
                     kind: entry_kind(&stored.stat),
                     is_list: stored.blob.is_list,
@@ -697,7 +734,7 @@ pub fn unread(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Read => None,
         Outcome::Unreadable(e) => Some(e.source.to_string()),
-        Outcome::Vanished => Some("it was deleted while dmv read it".to_owned()),
+        Outcome::Vanished => Some("it vanished while it was being read".to_owned()),
         Outcome::OtherFileSystem => Some("it is on another file system".to_owned()),
         Outcome::TooDeep => Some("it is nested too deeply, or its path is too long".to_owned()),
     }
@@ -706,7 +743,7 @@ pub fn unread(outcome: &Outcome) -> Option<String> {
 fn reason(failure: &Failure) -> String {
     match failure {
         Failure::Path(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            "it was deleted before dmv could read it".to_owned()
+            "it vanished before it could be read".to_owned()
         }
         Failure::Path(e) => e.source.to_string(),
         other => other.to_string(),

@@ -6,7 +6,7 @@ use super::seen::{Expected, Seen};
 use super::way::{add_dirs, is_dir};
 use super::written::Written;
 use crate::diff::{Slice, diff_slices, is_wanted};
-use crate::fsutil::{FileKind, FileStat, Fingerprint, fs_now, sync_filesystem};
+use crate::fsutil::{FileKind, FileStat, FileTime, Fingerprint, fs_now, sync_filesystem};
 use crate::hash::ObjectId;
 use crate::job::{Job, Moment};
 use crate::limits::MAX_DIR_ENTRIES;
@@ -17,6 +17,7 @@ use crate::repo::conflict::Form;
 use crate::repo::files::{Counted, StoreContent};
 use crate::repo::lack::refuse;
 use crate::repo::look::blob_of;
+use crate::repo::private::Private;
 use crate::repo::saved::{Overwrites, Return, Step};
 use crate::repo::settle::find_settled;
 use crate::repo::worktree::Tree;
@@ -35,10 +36,11 @@ use crate::worktree::{join, split_path};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::ControlFlow;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Files in one plan: what bounds memory.
-const PLAN_FILES: usize = 64 << 10;
+pub(super) const PLAN_FILES: usize = 64 << 10;
 /// Directories that are remembered not to be there. One that was forgotten is looked for again.
 const MAX_ABSENT_DIRS: usize = 16 << 10;
 /// Up to this many files are synced one by one; more are synced with their file system, which
@@ -69,11 +71,15 @@ pub(in crate::repo) struct Switch<'a> {
     pub(super) in_the_way: BTreeSet<Vec<u8>>,
     /// What the scan saw of files that are as the base has them.
     pub(super) scanned: Option<Seen<'a>>,
+    /// When the scan began, on the clock of the file system.
+    pub(super) started: Option<FileTime>,
     /// What was at other paths when it was decided to overwrite them; `None`: nothing.
     pub(in crate::repo) seen: BTreeMap<Vec<u8>, Option<Fingerprint>>,
     /// What an undo brings back, and so decides about its paths.
     pub(super) brings: Option<&'a Return>,
     pub(super) written: Written,
+    /// The private paths; read from the disk when they are first needed.
+    private: Option<Private>,
     /// What was replaced and removed.
     asides: Asides<'a>,
     /// Directories that were planned since plans were last carried out.
@@ -111,9 +117,11 @@ impl<'a> Switch<'a> {
             overwrites: Overwrites::new(),
             in_the_way: BTreeSet::new(),
             scanned: None,
+            started: None,
             seen: BTreeMap::new(),
             brings: None,
             written: Written::default(),
+            private: None,
             asides: Asides::new(&tree.root),
             made_dirs: BTreeSet::new(),
             moved: BTreeSet::new(),
@@ -135,6 +143,7 @@ impl<'a> Switch<'a> {
             select: &select,
             settings: settings.clone(),
         };
+        self.started = Some(fs_now(&self.tree.own));
         let (changes, seen) = self.repo.changes_and_seen(self.tree, &options, self.job)?;
         self.scanned = Some(seen);
         self.dirty = changes
@@ -170,6 +179,7 @@ impl<'a> Switch<'a> {
         }
         match self.tree.root.open_dir(dir) {
             Ok(dir) => Ok(dir.stat_opt(name)?),
+            Err(e) if !e.is_absent() => Err(e.into()),
             Err(_) => {
                 if absent.len() >= MAX_ABSENT_DIRS {
                     absent.clear();
@@ -556,6 +566,7 @@ impl<'a> Switch<'a> {
         self.job.reached(Moment::Portion);
         // In a worktree that somebody may be at work in, a file appears when it is complete.
         plan.rename_always = self.tree.base.is_some();
+        plan.private = self.note_private(&plan)?;
         plan.remove.sort_by(|a, b| by_dir(&a.path, &b.path));
         plan.files.sort_by(|a, b| by_dir(&a.path, &b.path));
         plan.symlinks.sort_by(|a, b| by_dir(&a.path, &b.path));
@@ -566,6 +577,23 @@ impl<'a> Switch<'a> {
         let cancel = self.job.cancel_flag();
         let report = materialize(&self.tree.root, &plan, &content, 0, cancel, &self.asides);
         self.take_report(&plan, report.map_err(checkout_error)?)
+    }
+
+    /// Durably notes which entries are private among those that a plan removes. Returns all private paths.
+    pub(super) fn note_private<B>(
+        &mut self,
+        plan: &Plan<B>,
+    ) -> Result<Arc<BTreeSet<Vec<u8>>>, RepoError> {
+        let mut private = match self.private.take() {
+            Some(private) => private,
+            None => self.repo.private()?,
+        };
+        let removed = plan.remove.iter().map(|removal| &removal.path);
+        let replaced = plan.symlinks.iter().filter(|link| link.replaces.is_some());
+        let gone = removed.chain(replaced.map(|link| &link.path));
+        private.note_all(self.tree, gone.chain(&plan.remove_dirs))?;
+        self.repo.save_private(&mut private)?;
+        Ok(self.private.insert(private).paths())
     }
 
     /// Notes how a plan went.

@@ -35,10 +35,16 @@ impl Switch<'_> {
         overwrites: &mut Overwrites,
     ) -> Result<BTreeSet<Vec<u8>>, RepoError> {
         let mut lost = BTreeSet::new();
+        for root in &self.in_the_way {
+            let stat = self.stat(root, &mut BTreeSet::new())?;
+            if stat.is_some_and(|stat| self.has_come(&stat)) {
+                lost.insert(root.clone());
+            }
+        }
         for path in all_gone(self.tree, self.in_the_way.iter().cloned().collect())?.into_keys() {
             let stat = self.stat(&path, &mut BTreeSet::new())?;
-            let is_special = stat.is_some_and(|stat| is_special(&stat));
-            if is_special || Repo::parse_path(&path).is_err() {
+            let stays = stat.is_some_and(|stat| is_special(&stat) || self.has_come(&stat));
+            if stays || Repo::parse_path(&path).is_err() {
                 lost.insert(path);
                 continue;
             }
@@ -49,6 +55,11 @@ impl Switch<'_> {
             });
         }
         Ok(lost)
+    }
+
+    /// Returns whether an entry has come, or changed, since the scan: the request was not about it.
+    fn has_come(&self, stat: &FileStat) -> bool {
+        self.started.is_some_and(|started| stat.ctime > started)
     }
 
     /// Takes away what is in the way.
