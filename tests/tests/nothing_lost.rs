@@ -5,10 +5,10 @@
 //! is the number of stories, `DMV_LOST_SEED` the seed of the first one.
 
 use dmv_core::hash::ObjectId;
-use dmv_core::job::Job;
+use dmv_core::job::{Job, Moment, Probe};
 use dmv_core::repo::{
-    CheckoutOptions, CheckoutTarget, FastForward, Head, MergeOptions, RefKind, Repo, RepoError,
-    UndoOptions, UndoWhat, Who,
+    AddOptions, CheckoutOptions, CheckoutTarget, FastForward, Head, MergeOptions, RefKind, Repo,
+    RepoError, UndoOptions, UndoWhat, Who,
 };
 use dmv_core::subset::Subset;
 use dmv_core::worktree::select::is_under;
@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const BRANCHES: [&str; 2] = ["main", "side"];
 const PATHS: [&str; 8] = ["a", "b", "d/x", "d/y", "d/e/z", "i.tmp", "d/i.tmp", "l"];
@@ -462,6 +462,69 @@ fn a_forced_checkout_that_is_cut_off_loses_nothing() -> Outcome {
         assert_eq!(now, edited, "in round {round}, {done:?}");
         let back = CheckoutTarget::Branch("main".into());
         repo.checkout(back, &options, &Job::default())?;
+    }
+    Ok(())
+}
+
+#[test]
+fn an_edit_while_a_worktree_is_removed_is_kept() -> Outcome {
+    let moments = [
+        Moment::Scanned,
+        Moment::Portion,
+        Moment::Replacing,
+        Moment::Written,
+    ];
+    for (moment, force) in moments.iter().flat_map(|m| [(*m, true), (*m, false)]) {
+        let dir = fast_dir()?;
+        let (root, side) = (dir.path().join("w"), dir.path().join("side"));
+        let repo = Repo::init(&root, "main", false, asked("init"))?;
+        fs::create_dir(root.join("d"))?;
+        fs::write(root.join("d/f"), "one")?;
+        fs::write(root.join("g"), "one")?;
+        let commit = commit(&repo, "c")?.commit.ok_or("no commit")?;
+        let options = AddOptions {
+            dir: side.clone(),
+            head: Head::Commit(commit),
+            commit,
+            settings: Default::default(),
+            asked: asked("worktree add"),
+        };
+        repo.add_worktree(&options, &Job::default())?;
+        if force {
+            fs::write(side.join("g"), "uncommitted")?;
+        }
+        let (edited, is_done) = (side.join("d/f"), AtomicBool::new(false));
+        let job = Job::with_probe(Probe {
+            portion: 64,
+            at: Box::new(move |now| {
+                if now == moment && !is_done.swap(true, Ordering::Relaxed) {
+                    let _ = fs::create_dir_all(edited.parent().unwrap_or(&edited));
+                    let _ = fs::write(&edited, "edited meanwhile");
+                }
+            }),
+        });
+        let settings = Default::default();
+        let remove = |force, job: &Job| {
+            let asked = asked("worktree remove");
+            repo.remove_worktree(&side, force, &settings, asked, job)
+        };
+        let done = remove(force, &job);
+        let lost = matches!(&done, Err(RepoError::WouldLose { .. }));
+        assert!(lost, "{moment:?}, force {force}: {done:?}");
+        let now = fs::read_to_string(side.join("d/f"))?;
+        assert_eq!(now, "edited meanwhile", "{moment:?}, force {force}");
+        // The same command, by force, removes the rest; an undo brings all of it back.
+        remove(true, &Job::default())?;
+        assert!(!side.exists());
+        let options = UndoOptions {
+            what: UndoWhat::Last,
+            settings: Default::default(),
+            asked: asked("undo"),
+        };
+        repo.undo(&options, &Job::default())?;
+        assert_eq!(fs::read_to_string(side.join("d/f"))?, "edited meanwhile");
+        let g = if force { "uncommitted" } else { "one" };
+        assert_eq!(fs::read_to_string(side.join("g"))?, g, "{moment:?}");
     }
     Ok(())
 }

@@ -37,7 +37,6 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(e) => return ExitCode::from(not_parsed(&e)),
     };
-    let (name, cli) = cli;
     let (globals, command) = (cli.globals, cli.command);
     if let Some(dir) = &globals.directory
         && let Err(e) = std::env::set_current_dir(dir)
@@ -49,17 +48,14 @@ fn main() -> ExitCode {
         );
         return ExitCode::from(ui::report(&failure, globals.json));
     }
-    let context = Context::new(globals, name);
+    let context = Context::new(globals);
     let done = commands::run(&context, command).and_then(|exit| {
         context.ui.finish()?;
         Ok(exit)
     });
     ExitCode::from(match done {
         Ok(exit) => exit,
-        Err(mut failure) => {
-            if failure.is_plain_interrupt() {
-                failure.message = progress::interrupted(&context.command).to_owned();
-            }
+        Err(failure) => {
             // What was printed before it failed belongs to the output; that it cannot be written
             // would only hide the failure.
             let _ = context.ui.finish();
@@ -68,12 +64,9 @@ fn main() -> ExitCode {
     })
 }
 
-/// The name of the command, and all arguments.
-fn parse() -> Result<(String, Cli), clap::Error> {
+fn parse() -> Result<Cli, clap::Error> {
     let matches = help::command().try_get_matches()?;
-    let cli = Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut help::command()))?;
-    let name = matches.subcommand_name().unwrap_or_default();
-    Ok((name.to_owned(), cli))
+    Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut help::command()))
 }
 
 /// Prints help, the version, or what is wrong with the arguments.

@@ -172,3 +172,21 @@ fn a_checkout_that_fell_short_goes_on_goes_back_and_goes_elsewhere() -> Outcome 
     assert_eq!(fs::read_to_string(place.work().join("f"))?, "edited");
     Ok(())
 }
+
+#[test]
+fn a_worktree_that_lacks_files_is_completed_by_the_same_command() -> Outcome {
+    let place = with_a_long_side()?;
+    let add = ["worktree", "add", "../other", "side"];
+    for _ in 0..2 {
+        let output = limited(&place, &add)?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(said.contains("other restore "), "{said}");
+    }
+    place.ok(&add)?;
+    place.ok(&["-C", "../other", "status", "--exit-code"])?;
+    let long = fs::metadata(place.work().join("../other/f"))?;
+    assert_eq!(long.len(), LONG as u64);
+    place.fails(5, &add)?;
+    Ok(())
+}

@@ -90,7 +90,7 @@ fn a_directory_that_is_not_free_is_refused() -> Outcome {
     fs::create_dir_all(place.work().join("../full"))?;
     fs::write(place.work().join("../full/x"), "mine")?;
     let errors = place.fails(5, &["worktree", "add", "../full"])?;
-    assert!(errors.contains("the directory is not empty"), "{errors}");
+    assert!(errors.contains("there is something in it"), "{errors}");
     let errors = place.fails(5, &["worktree", "add", "inside"])?;
     assert!(errors.contains("inside the worktree"), "{errors}");
     assert_eq!(fs::read(place.work().join("../full/x"))?, b"mine");
@@ -316,5 +316,27 @@ fn commits_from_many_worktrees_at_once_are_all_there() -> Outcome {
         assert_eq!(status(&place, &name(n))?["clean"], json!(true));
     }
     place.ok(&["verify"])?;
+    Ok(())
+}
+
+#[test]
+fn a_moved_repository_does_not_wait_to_note_its_place() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    place.commit("one")?;
+    let moved = place.work().join("../moved");
+    fs::rename(place.work(), &moved)?;
+    fs::create_dir(place.work())?;
+    let lock = fs::File::open(moved.join(".dmv/refs.lock"))?;
+    lock.lock()?;
+    let start = std::time::Instant::now();
+    let log = place.ok(&["-C", "../moved", "log"])?;
+    assert!(log.contains("one"), "{log}");
+    // Whoever waits does so for ten seconds.
+    assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
+    lock.unlock()?;
+    let output = place.run(&["-C", "../moved", "log"])?;
+    let said = String::from_utf8(output.stderr)?;
+    assert!(said.contains("this worktree was at"), "{said}");
     Ok(())
 }

@@ -77,9 +77,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         };
         writeln!(context.ui.out(), "{} {may}", called(&peer))?;
     } else {
-        context
-            .ui
-            .note("nothing to change: the device already has this access");
+        context.ui.note("nothing to change");
     }
     Ok(EXIT_OK)
 }

@@ -6,6 +6,7 @@
 
 mod check;
 mod coming;
+mod empty;
 mod left;
 mod moves;
 mod remember;

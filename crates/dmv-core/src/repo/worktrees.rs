@@ -3,19 +3,24 @@
 //! Each has its own head, base, stat cache and lock, so that commits from several never wait for one
 //! another's data. A `.dmv` file in it names the repository; the view says where it is.
 
-use super::checkout::{SwitchTo, Switched};
+use super::checkout::{CheckoutOptions, CheckoutTarget, SwitchTo, Switched};
 use super::choices::Record;
 use super::layout::{DMV_DIR, MAIN, Place, Pointer};
-use super::saved::{Overwritten, all_gone, plan_return, saving_change, take};
+use super::saved::{Overwritten, all_gone, plan_return, saving_change, stat_at, take};
 use super::worktree::{Head, base_key, head_key, path_key, saved_key, saving_key};
 use super::{Asked, ChangeKind, Repo, RepoError, WorktreeSettings, change, set};
+use crate::fsutil::Fingerprint;
 use crate::hash::ObjectId;
 use crate::job::Job;
+use crate::object::name::escape;
 use crate::refs::{Change, Effect, check_ref_name};
 use crate::subset::Subset;
+use crate::worktree::checkout::Refusal;
 use crate::worktree::scan::{DirScan, ScanOptions, State, scan};
 use crate::worktree::select::Paths;
+use crate::worktree::snapshot::Problem;
 use crate::worktree::{Skip, join};
+use std::collections::BTreeMap;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -72,6 +77,16 @@ pub struct AddReport {
     pub refused: Vec<crate::worktree::snapshot::Problem>,
 }
 
+/// What was stored before a worktree is removed.
+#[derive(Default)]
+struct KeptFiles {
+    /// The commit that keeps it.
+    commit: Option<ObjectId>,
+    told: Overwritten,
+    /// What the uncommitted files were then.
+    seen: BTreeMap<Vec<u8>, Option<Fingerprint>>,
+}
+
 impl Repo {
     /// All worktrees by name, the repository's own first.
     pub fn worktrees(&self) -> Result<Vec<WorktreeInfo>, RepoError> {
@@ -98,7 +113,7 @@ impl Repo {
         let head = self.refs.get(&key)?.as_deref().and_then(Head::parse);
         let head = head.ok_or_else(|| RepoError::Damaged {
             path: self.refs.path().to_owned(),
-            why: format!("{key} is missing or invalid"),
+            why: format!("{key} is missing or makes no sense"),
         })?;
         let commit = match &head {
             Head::Commit(id) => Some(*id),
@@ -131,6 +146,9 @@ impl Repo {
     /// Cut off in the middle, nothing is known of it yet; the same command goes on.
     pub fn add_worktree(&self, options: &AddOptions, job: &Job) -> Result<AddReport, RepoError> {
         let dir = absolute(&options.dir)?;
+        if let Some(report) = self.continue_adding(&dir, options, job)? {
+            return Ok(report);
+        }
         let mut changes = Vec::new();
         if let Head::Branch(branch) = &options.head {
             self.refuse_taken(branch)?;
@@ -179,7 +197,7 @@ impl Repo {
         {
             return Err(RepoError::NotFree {
                 dir: dir.to_owned(),
-                why: format!("it would be inside the worktree at {}", root.display()),
+                why: format!("it would lie inside the worktree at {}", root.display()),
             });
         }
         let taken = |name: &str| Ok::<_, RepoError>(self.refs.get(&head_key(name))?.is_some());
@@ -307,7 +325,7 @@ impl Repo {
         asked: &Asked,
         settings: &WorktreeSettings,
         job: &Job,
-    ) -> Result<(Option<ObjectId>, Overwritten), RepoError> {
+    ) -> Result<KeptFiles, RepoError> {
         let tree = self.tree(settings)?;
         let paths = all_gone(&tree, self.uncommitted(settings, job)?)?;
         // What a removal that was cut off has kept is kept with the rest.
@@ -317,12 +335,25 @@ impl Repo {
         }
         let how = (REMOVING, settings.keep, asked);
         let taken = take(self, &tree, (&paths, earlier), how, job)?;
+        let mut out = KeptFiles {
+            told: taken.told,
+            ..KeptFiles::default()
+        };
+        for path in paths.into_keys() {
+            // Of a pipe, or a file that may be lost, nothing was stored.
+            let print = match taken.seen.get(&path) {
+                Some(print) => Some(*print),
+                None => stat_at(&tree, &path)?.map(|stat| stat.fingerprint()),
+            };
+            out.seen.insert(path, print);
+        }
         let Some((id, sealed)) = taken.kept else {
-            return Ok((None, taken.told));
+            return Ok(out);
         };
         let intent = vec![saving_change(self, &tree.name, id)?];
         self.publish(asked.clone(), Some(sealed), intent, Effect::Written)?;
-        Ok((Some(id), taken.told))
+        out.commit = Some(id);
+        Ok(out)
     }
 
     /// Removes a worktree's files, then calls `publish` with the commit that keeps what was in no other.
@@ -366,10 +397,13 @@ impl Repo {
                 true => there.keep_uncommitted(asked, settings, job)?,
                 false => Default::default(),
             };
-            told = kept.1;
-            empty(&info.path).map_err(io("remove", &info.path))?;
-            std::fs::remove_dir_all(&info.path).map_err(io("remove", &info.path))?;
-            publish(kept.0)?;
+            told = kept.told;
+            let stay = there.remove_all_files(settings, kept.seen, job)?;
+            if !stay.is_empty() {
+                return Err(not_removed(stay));
+            }
+            remove_root(&info.path)?;
+            publish(kept.commit)?;
         }
         match std::fs::remove_dir_all(&own) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(io("remove", &own)(e)),
@@ -444,12 +478,56 @@ impl Repo {
         Ok((path != *root && !is_same_place(&path, root)).then_some(path))
     }
 
+    /// Writes the files that could not be written when the same worktree was added. Returns `None` if
+    /// there is no such worktree, or if it lacks nothing.
+    fn continue_adding(
+        &self,
+        dir: &Path,
+        options: &AddOptions,
+        job: &Job,
+    ) -> Result<Option<AddReport>, RepoError> {
+        let Ok(info) = self.worktree_at(dir) else {
+            return Ok(None);
+        };
+        let is_same = info.head == options.head && info.commit == Some(options.commit);
+        if info.state != WorktreeState::Here || !is_same {
+            return Ok(None);
+        }
+        let there = self.beside(&info.name, &info.path, None)?;
+        if there.noted_unwritten()?.is_empty() {
+            return Ok(None);
+        }
+        let target = match &info.head {
+            Head::Branch(name) => CheckoutTarget::Branch(name.clone()),
+            Head::Commit(id) => CheckoutTarget::Commit(*id),
+        };
+        let how = CheckoutOptions {
+            subset: None,
+            force: false,
+            settings: options.settings.clone(),
+            asked: options.asked.clone(),
+        };
+        let done = there.checkout(target, &how, job)?;
+        Ok(Some(AddReport {
+            info,
+            files: done.files,
+            bytes: done.bytes,
+            refused: done.refused,
+        }))
+    }
+
     /// Notes where this worktree is now. From the repository's own, `.dmv` files of the others that
     /// still name its former place are corrected, too.
-    pub fn note_place(&self, asked: Asked) -> Result<(), RepoError> {
+    ///
+    /// Returns `false` and notes nothing if another command is changing the database: a note is not
+    /// worth waiting for.
+    pub fn note_place(&self, asked: Asked) -> Result<bool, RepoError> {
         let Some((root, name)) = &self.worktree else {
-            return Ok(());
+            return Ok(false);
         };
+        if self.refs.try_turn()?.is_none() {
+            return Ok(false);
+        }
         let path = root.as_os_str().as_bytes().to_vec();
         let changes = vec![change(&self.refs, path_key(name), Some(path))?];
         self.publish(asked, None, changes, Effect::Worktree)?;
@@ -465,7 +543,7 @@ impl Repo {
                 }
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Makes the worktree in `dir`, which was moved, or whose repository was, belong to this
@@ -558,19 +636,46 @@ pub(super) fn whole_worktree(changes: &[Change]) -> WholeWorktree {
     WholeWorktree::Moved
 }
 
-/// Removes all files of a worktree but the one that makes it a worktree: cut off, it still is one.
-fn empty(dir: &Path) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(dir)? {
-        let entry = entry?;
-        if entry.file_name() == DMV_DIR {
-            continue;
-        }
-        match entry.file_type()?.is_dir() {
-            true => std::fs::remove_dir_all(entry.path())?,
-            false => std::fs::remove_file(entry.path())?,
+/// Removes an emptied worktree directory with its `.dmv` file. Fails if other entries have appeared.
+fn remove_root(dir: &Path) -> Result<(), RepoError> {
+    let io = |source| RepoError::Io {
+        action: "remove",
+        path: dir.to_owned(),
+        source,
+    };
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(io)? {
+        let name = entry.map_err(io)?.file_name();
+        if name != DMV_DIR {
+            paths.push(name.into_vec());
         }
     }
-    Ok(())
+    if !paths.is_empty() {
+        return Err(RepoError::WouldLose {
+            what: REMOVING,
+            paths,
+        });
+    }
+    std::fs::remove_file(dir.join(DMV_DIR)).map_err(io)?;
+    match std::fs::remove_dir(dir) {
+        // A file that came at the last moment stays, in a directory that is no worktree any more.
+        Err(e) if e.kind() == std::io::ErrorKind::DirectoryNotEmpty => Ok(()),
+        removed => removed.map_err(io),
+    }
+}
+
+/// The error for files that could not be removed.
+fn not_removed(problems: Vec<Problem>) -> RepoError {
+    let changed = Refusal::Changed.to_string();
+    match problems.iter().find(|problem| problem.why != changed) {
+        Some(Problem { path, why }) => {
+            RepoError::Text(format!("cannot remove {}: {why}", escape(path)))
+        }
+        None => RepoError::WouldLose {
+            what: REMOVING,
+            paths: problems.into_iter().map(|problem| problem.path).collect(),
+        },
+    }
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, RepoError> {
@@ -608,7 +713,7 @@ pub(super) fn refuse_unless_free(dir: &Path) -> Result<(), RepoError> {
     match std::fs::read_dir(dir) {
         Ok(mut entries) => match entries.next() {
             None => Ok(()),
-            Some(_) => not_free("the directory is not empty"),
+            Some(_) => not_free("there is something in it"),
         },
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(e) => not_free(&e.to_string()),
