@@ -1,5 +1,7 @@
 //! Files that only their owner may read stay so in a worktree, although no commit says it.
 
+#![allow(clippy::print_stdout)]
+
 mod place;
 
 use place::{Outcome, Place};
