@@ -197,7 +197,7 @@ fn a_pack_that_hides_the_last_whole_copy_is_not_freed() -> Done {
     let twice = Twice::new()?;
     twice.damage(twice.named)?;
     let why = twice.drop_what_is_beside()?.ok_or("it was freed")?;
-    assert!(why.contains("the only whole copy"), "{why}");
+    assert!(why.contains("the only intact copy"), "{why}");
     twice.keeps_all()?;
     assert!(data_packs(&twice.place.again()?)?.contains(&twice.hides));
     Ok(())

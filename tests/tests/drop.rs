@@ -240,7 +240,7 @@ fn a_pack_that_somebody_writes_to_stays() -> Done {
     let freed = drop_all(&place.again()?, "**")?;
     assert_eq!((freed.freed_bytes, freed.waiting_bytes), (0, 600_000));
     let why = freed.why_not_freed.ok_or("it waits, and tells why")?;
-    assert!(why.starts_with("another command writes to "), "{why}");
+    assert!(why.starts_with("another command is writing to "), "{why}");
     drop(writer);
     assert!(drop_all(&place.again()?, "**")?.freed_bytes > 600_000);
     Ok(())

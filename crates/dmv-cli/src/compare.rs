@@ -555,7 +555,7 @@ impl FileDiff {
             Body::Text { raw, coarse, .. } => {
                 if *coarse {
                     let text = format_args!(
-                        "note: {name} was changed in too many places to find all lines that stayed"
+                        "note: {name} has too many changes; the diff may show unchanged lines as changed"
                     );
                     ui.note(text);
                 }

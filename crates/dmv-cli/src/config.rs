@@ -87,7 +87,7 @@ pub const KEYS: [Key; 14] = [
         Kind::Bool,
         Scope::Repository,
         Some("false"),
-        "whether .gitignore files count as well",
+        "also use .gitignore files: true or false",
     ),
     key(
         "ignore.file",
@@ -101,7 +101,7 @@ pub const KEYS: [Key; 14] = [
         Kind::Bool,
         Scope::Repository,
         Some("false"),
-        "whether names that other systems refuse are left out of commits",
+        "leave out files whose names other systems do not allow: true or false",
     ),
     key(
         "init.branch",
@@ -115,56 +115,56 @@ pub const KEYS: [Key; 14] = [
         Kind::Color,
         Scope::User,
         Some("auto"),
-        "when to use colours: auto, always, never",
+        "when to use colours: auto, always or never",
     ),
     key(
         "undo.keep-max-size",
         Kind::Size,
         Scope::Repository,
         Some("10GiB"),
-        "how much of what a command overwrites is kept for dmv undo without asking",
+        "how much overwritten data a command keeps for dmv undo without asking",
     ),
     key(
         "net.offline",
         Kind::Bool,
         Scope::Repository,
         Some("false"),
-        "whether remotes are not asked for content that is not here",
+        "do not fetch absent content from remotes: true or false",
     ),
     key(
         "net.relay",
         Kind::Relay,
         Scope::User,
         None,
-        "a relay for dmv:// addresses, as a URL: used where no direct way is found",
+        "the URL of a relay for dmv:// addresses, used if no direct connection is possible",
     ),
     key(
         "net.patience",
         Kind::Seconds,
         Scope::User,
         Some("300"),
-        "seconds to wait for a peer that moves next to nothing",
+        "seconds to wait for a peer that sends almost nothing",
     ),
     key(
         "ssh.command",
         Kind::Program,
         Scope::User,
         Some("ssh"),
-        "the program that makes ssh connections, with arguments",
+        "the program for ssh connections, with its arguments",
     ),
     key(
         "ssh.remote",
         Kind::Program,
         Scope::User,
         Some("dmv"),
-        "the dmv program at the other end of an ssh connection",
+        "the dmv program on the remote machine of an ssh connection",
     ),
     key(
         "safe.repositories",
         Kind::Paths,
         Scope::User,
         None,
-        "other users' repositories to be trusted like own ones; DIR/* for all below DIR",
+        "repositories of other users that you trust like your own; DIR/* for all below DIR",
     ),
 ];
 
@@ -350,7 +350,7 @@ impl Config {
         let say = |key: &Key| {
             let (file, name) = (self.file.display(), key.name);
             format!(
-                "{file} sets {name}, which a repository may not set: it is ignored (to set it \
+                "{file} sets {name}; a repository cannot set it, so dmv ignores it (to set it \
                  yourself: dmv config set --user {name} VALUE)"
             )
         };
@@ -506,7 +506,10 @@ fn bad(key: &Key, value: &str, place: &str) -> Failure {
     } else {
         format!(" in {place}")
     };
-    let message = format!("{}{place} is '{value}', not {wanted}", key.name);
+    let message = format!(
+        "'{value}' is not valid for {}{place}: use {wanted}",
+        key.name
+    );
     Failure::new("bad-setting", EXIT_OTHER, message).hint("dmv config --help")
 }
 
@@ -550,19 +553,21 @@ fn read_text(path: &Path, whose: Scope) -> Result<String, Failure> {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
         Err(e) if e.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
-            return Err(refuse("is a symlink"));
+            return Err(refuse(
+                "is a symbolic link; dmv does not read these settings through a link",
+            ));
         }
         Err(e) => return Err(Failure::file("read", path, &e)),
     };
     let fail = |e: io::Error| Failure::file("read", path, &e);
     if !file.metadata().map_err(fail)?.is_file() {
-        return Err(refuse("is no regular file"));
+        return Err(refuse("is not a regular file"));
     }
     let mut text = String::new();
     let mut file = file.take(MAX_FILE_BYTES + 1);
     file.read_to_string(&mut text).map_err(fail)?;
     match text.len() as u64 > MAX_FILE_BYTES {
-        true => Err(refuse("is longer than 1 MiB")),
+        true => Err(refuse("is larger than 1 MiB")),
         false => Ok(text),
     }
 }
@@ -592,7 +597,10 @@ fn take_turn(dir: &Path, path: &Path) -> Result<std::fs::File, Failure> {
         Ok(lock) => Ok(lock),
         Err(holder) => {
             let who = dmv_core::locks::told(&holder);
-            let message = format!("cannot change {}: it stays locked{who}", path.display());
+            let message = format!(
+                "cannot change {}: another process has locked it{who}",
+                path.display()
+            );
             Err(Failure::new("busy", EXIT_BUSY, message))
         }
     }

@@ -4,7 +4,7 @@ use crate::args::{Color, Globals};
 use crate::config::Config;
 use crate::error::{EXIT_OTHER, EXIT_PERMISSION, Failure};
 use crate::format::text::count;
-use crate::progress::Watch;
+use crate::progress::{Told, Watch, interrupted};
 use crate::ui::Ui;
 use crate::whose::{find, way_to_trust};
 use dmv_core::hash::ObjectId;
@@ -55,6 +55,8 @@ pub struct Context {
     /// The work, for whoever watches or stops it.
     pub job: Arc<Job>,
     config: OnceCell<Config>,
+    /// The name of the command.
+    pub command: String,
     /// Whether the command changes no repository.
     pub reads: Cell<bool>,
     /// Whether the user knows what the repository's file sets in vain.
@@ -63,7 +65,7 @@ pub struct Context {
 
 impl Context {
     /// Decides on colours; everything else waits until it is asked for.
-    pub fn new(globals: Globals) -> Context {
+    pub fn new(globals: Globals, command: String) -> Context {
         let config = OnceCell::new();
         let color = globals
             .color
@@ -73,6 +75,7 @@ impl Context {
             globals,
             job: Arc::new(Job::default()),
             config,
+            command,
             reads: Cell::new(false),
             warned: Cell::new(false),
         };
@@ -112,7 +115,8 @@ impl Context {
         let (place, whose) = find(self.is_named())?;
         if whose == Whose::Foreign && !self.reads.get() {
             let dmv = place.dmv.display();
-            let message = format!("{dmv} belongs to another user: it can be read, not changed");
+            let message =
+                format!("{dmv} belongs to another user: you can read it, but not change it");
             let failure = Failure::new("foreign-owner", EXIT_PERMISSION, message);
             return Err(failure.hint(way_to_trust(&place.dmv)));
         }
@@ -120,7 +124,7 @@ impl Context {
         if repo.caught_up() > 0 {
             let what = count(repo.caught_up() as u64, "operation", "operations");
             self.ui.note(format_args!(
-                "note: refs.db lacked the newest {what}; they were taken from the operation log"
+                "note: refs.db lacked the newest {what}; restored from the operation log"
             ));
         }
         if let Some(from) = repo.moved_from()?
@@ -130,12 +134,13 @@ impl Context {
             match repo.note_place(self.asked()?) {
                 Ok(false) => {}
                 Ok(true) => self.ui.note(format_args!(
-                    "note: this worktree was at {} before",
+                    "note: this worktree has moved; it was at {} before",
                     from.display()
                 )),
                 Err(e) if self.ui.verbose() => {
-                    self.ui
-                        .warn(format_args!("its new place is not noted: {e}"));
+                    self.ui.warn(format_args!(
+                        "cannot record the new place of this worktree: {e}"
+                    ));
                 }
                 Err(_) => {}
             }
@@ -210,7 +215,11 @@ impl Context {
     /// Shows progress of the job, and lets Ctrl-C stop it, until what is returned is dropped.
     pub fn watch(&self, doing: &'static str) -> Watch {
         let shown = !self.globals.quiet && !self.globals.json;
-        Watch::start(self.job.clone(), doing, shown, self.globals.json)
+        let told = Told {
+            words: interrupted(&self.command),
+            json: self.globals.json,
+        };
+        Watch::start(self.job.clone(), doing, shown, told)
     }
 
     /// Whether no remote is to be asked for what is not here.

@@ -20,7 +20,7 @@ pub fn until(text: &str) -> Result<i64, String> {
 /// The first and last second of a date, seen from `now` and in its time zone.
 fn parse(text: &str, now: &Zoned) -> Result<(i64, i64), String> {
     let text = text.trim();
-    let bad = || format!("a date is written as {FORMS}");
+    let bad = || format!("write a date as {FORMS}");
     let point = |time: Timestamp| (time.as_second(), time.as_second());
     let day = |day: Date| {
         let start = |day: Date| day.to_zoned(now.time_zone().clone());

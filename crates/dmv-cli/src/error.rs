@@ -106,6 +106,11 @@ impl Failure {
         self
     }
 
+    /// Whether it says only that the user stopped it.
+    pub fn is_plain_interrupt(&self) -> bool {
+        self.exit == EXIT_INTERRUPTED && self.message == RepoError::Cancelled.to_string()
+    }
+
     /// Whether nobody reads the output any more, which is not worth a word.
     pub fn is_broken_pipe(&self) -> bool {
         self.code == BROKEN_PIPE
@@ -160,7 +165,13 @@ impl From<NetError> for Failure {
             NetError::Repo(RepoError::NotFound(path)) => {
                 // It is not about the directory that the command was started in.
                 let message = format!("no repository at {}", path.display());
-                return Failure::new("no-repository", EXIT_NO_REPOSITORY, message);
+                let failure = Failure::new("no-repository", EXIT_NO_REPOSITORY, message);
+                return match like_ssh(&path) {
+                    Some(url) => {
+                        failure.hint(format!("this looks like an ssh address: write {url}"))
+                    }
+                    None => failure,
+                };
             }
             NetError::Repo(e) => {
                 let mut failure = Failure::from(e);
@@ -173,7 +184,7 @@ impl From<NetError> for Failure {
         };
         let mut message = e.to_string();
         if let NetError::Closed | NetError::Stalled(_) | NetError::Endless(_) = e {
-            message.push_str("; what has come is kept, and the same command goes on from there");
+            message.push_str("; received data is kept");
         }
         if let NetError::Partial { held, .. } = &e
             && let Some(words) = words(&**held)
@@ -219,9 +230,9 @@ impl From<NetError> for Failure {
 
 /// Whose store a transfer has found damaged.
 const DAMAGED_HERE: &str =
-    "; this repository is damaged, not the other one, and none of its refs moved";
+    "; the damage is in this repository, not in the remote one, and no branch or tag has moved";
 const DAMAGED_THERE: &str =
-    "; the repository there is damaged, not this one, and what has come is kept";
+    "; the damage is in the remote repository, not in this one, and received data is kept";
 
 /// The command that looks for damage where `url` leads.
 pub fn verify_there(url: &Url) -> String {
@@ -239,20 +250,42 @@ pub fn verify_there(url: &Url) -> String {
             quoted(&format!("/{path}"))
         ))
     });
-    found.unwrap_or_else(|| "dmv verify, where the other repository is".to_owned())
+    found.unwrap_or_else(|| "dmv verify, run in the other repository".to_owned())
+}
+
+/// The address that a path was perhaps meant to be: `user@host:path`, as scp writes it.
+pub fn like_ssh(path: &Path) -> Option<String> {
+    let path = path.to_str()?;
+    let colon = path.find(':')?;
+    let host = path[..colon].rsplit('/').next()?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
+    if host.is_empty() || !host.chars().all(is_plain) {
+        return None;
+    }
+    let rest = &path[colon + 1..];
+    Some(match rest.starts_with('/') {
+        true => format!("ssh://{host}{rest}"),
+        false => format!("ssh://{host}/~/{rest}"),
+    })
 }
 
 /// What to run next.
 fn net_hint(e: &NetError) -> Option<String> {
     let command = match e {
         NetError::NotLetIn { place, .. } if is_key(place) => "dmv pair",
-        NetError::Unreachable { place, .. } if is_key(place) => "dmv peers --lan",
+        NetError::Unreachable { place, .. } if is_key(place) => {
+            "dmv peers --lan, to see which devices are reachable; the same command continues"
+        }
         NetError::NotAtRelay { place, met, .. } => return Some(way_past_relay(place, *met)),
         NetError::NotLetIn { place, .. } | NetError::Unreachable { place, .. } => {
             return ssh_to(place).map(|ssh| format!("{ssh} dmv help"));
         }
+        NetError::Closed => CONTINUE,
         NetError::NoProgram { .. } => "dmv config set --user ssh.command PROGRAM",
-        NetError::Stalled(_) | NetError::Endless(_) => "dmv config set --user net.patience SECONDS",
+        NetError::Stalled(_) | NetError::Endless(_) => {
+            "run the same command again to continue; to wait longer: \
+             dmv config set --user net.patience SECONDS"
+        }
         _ => return None,
     };
     Some(command.to_owned())
@@ -264,9 +297,13 @@ fn way_past_relay(place: &str, met: bool) -> String {
     let key = place.split('@').next().unwrap_or(place);
     let other = match met {
         true => "dmv serve, on the other device, with the same net.relay",
-        false => "dmv config set --user net.relay URL, on both, of a relay that lets them in",
+        false => {
+            "dmv config set --user net.relay URL, on both devices, with a relay that gives them access"
+        }
     };
-    format!("{other}; or, without one, by the address that serve --listen prints: {key}@HOST:PORT")
+    format!(
+        "{other}; or, without a relay, use the address that 'dmv serve --listen' prints: {key}@HOST:PORT"
+    )
 }
 
 /// The command that shows whether ssh and the program at the other end work.
@@ -361,6 +398,13 @@ impl From<PairError> for Failure {
     }
 }
 
+/// Hints that several failures share.
+const NEWER: &str = "install a newer version of dmv";
+const LATER: &str = "run the same command again when the other one has ended";
+const AGAIN: &str = "run the same command again";
+const CONTINUE: &str = "run the same command again to continue";
+const FULL: &str = "free some disk space, then run the same command again";
+
 type Sorted = (&'static str, u8, Option<String>);
 
 fn hinted(code: &'static str, exit: u8, command: &str) -> Sorted {
@@ -378,7 +422,7 @@ fn sort(e: &RepoError) -> Sorted {
             ("foreign-owner", EXIT_PERMISSION, Some(hint))
         }
         RepoError::TooNew { .. } | RepoError::Object(ObjectError::TooNew { .. }) => {
-            ("too-new", EXIT_TOO_NEW, None)
+            hinted("too-new", EXIT_TOO_NEW, NEWER)
         }
         RepoError::Damaged { path, .. } => match path.file_name() {
             // What `recover` makes anew; `verify` would fail in the same way.
@@ -392,7 +436,7 @@ fn sort(e: &RepoError) -> Sorted {
         RepoError::Symlink(_) => ("symlink", EXIT_DAMAGE, None),
         RepoError::NoDatabase(_) => damaged("dmv recover"),
         RepoError::NoWorktree => ("no-worktree", EXIT_OTHER, way_to_worktree()),
-        RepoError::Busy(_) => ("busy", EXIT_BUSY, None),
+        RepoError::Busy(_) => hinted("busy", EXIT_BUSY, LATER),
         RepoError::Revision(RevisionError::Unknown(_)) => {
             hinted("unknown-revision", EXIT_OTHER, "dmv branch")
         }
@@ -418,8 +462,16 @@ fn sort(e: &RepoError) -> Sorted {
             let is_ours = ["branch", "tag"].contains(kind);
             ("no-ref", EXIT_OTHER, is_ours.then(|| format!("dmv {kind}")))
         }
-        RepoError::InUse { .. } => hinted("in-use", EXIT_REFUSED, "dmv worktree list"),
-        RepoError::WouldLose { .. } => hinted("would-lose", EXIT_REFUSED, "dmv status"),
+        RepoError::InUse { at, .. } => {
+            let at = quoted(at);
+            let hint = format!("dmv -C {at} checkout BRANCH, to switch it to another branch first");
+            ("in-use", EXIT_REFUSED, Some(hint))
+        }
+        RepoError::WouldLose { .. } => hinted(
+            "would-lose",
+            EXIT_REFUSED,
+            "dmv commit -m MESSAGE, to keep them; or dmv status, to see them",
+        ),
         RepoError::EditedByHand { paths, .. } => {
             let path = quoted(&String::from_utf8_lossy(&paths[0]));
             let hint = format!("dmv restore {path}, then resolve it again");
@@ -430,22 +482,25 @@ fn sort(e: &RepoError) -> Sorted {
             EXIT_REFUSED,
             "dmv config set undo.keep-max-size SIZE",
         ),
-        RepoError::NotKept { .. } => {
-            hinted("not-kept", EXIT_REFUSED, "dmv status; with -y it is lost")
-        }
+        RepoError::NotKept { .. } => hinted(
+            "not-kept",
+            EXIT_REFUSED,
+            "dmv status; or add -y, to overwrite it for good",
+        ),
         RepoError::Moved {
             name,
             base,
             forward,
+            ..
         } => {
             let name = quoted(name);
             let hint = match (base, forward) {
                 (Some(base), false) => format!(
-                    "dmv checkout -b NAME {}, to keep this work on a branch of its own; or dmv checkout {name}",
+                    "dmv checkout -b NAME {}, to keep your edits on a new branch; or dmv checkout {name}, to update the files",
                     base.short(12)
                 ),
                 _ => format!(
-                    "dmv checkout {name}; or, with changes to commit, dmv commit -m MESSAGE"
+                    "dmv commit -m MESSAGE, to keep your edits; or dmv checkout {name}, to update the files"
                 ),
             };
             ("branch-moved", EXIT_REFUSED, Some(hint))
@@ -474,8 +529,15 @@ fn sort(e: &RepoError) -> Sorted {
         RepoError::ChangedSince { .. } | RepoError::NotUndone { .. } => {
             hinted("not-undone", EXIT_REFUSED, "dmv op log")
         }
-        RepoError::Unfinished { .. } => hinted("unfinished", EXIT_REFUSED, "dmv status"),
-        RepoError::NotFastForward { .. } => ("not-fast-forward", EXIT_REFUSED, None),
+        RepoError::Unfinished { command } => {
+            let hint = format!("{command}, to continue; or dmv status, to see how to go back");
+            ("unfinished", EXIT_REFUSED, Some(hint))
+        }
+        RepoError::NotFastForward { .. } => hinted(
+            "not-fast-forward",
+            EXIT_REFUSED,
+            "the same command without --ff-only, to combine them in a merge commit",
+        ),
         RepoError::Mainline { commit, .. } => {
             let hint = format!("dmv revert {} --mainline 1", commit.short(12));
             ("mainline", EXIT_USAGE, Some(hint))
@@ -496,8 +558,8 @@ fn sort(e: &RepoError) -> Sorted {
         RepoError::Absent { .. } | RepoError::Lacking(_) => {
             hinted("absent", EXIT_ABSENT, "dmv get PATH")
         }
-        RepoError::Freeing(_) => ("busy", EXIT_BUSY, None),
-        RepoError::Unconfirmed => ("unconfirmed", EXIT_REFUSED, None),
+        RepoError::Freeing(_) => hinted("busy", EXIT_BUSY, LATER),
+        RepoError::Unconfirmed => hinted("unconfirmed", EXIT_REFUSED, AGAIN),
         RepoError::Store(e) => sort_store(e),
         RepoError::Refs(e) => sort_refs(e),
         RepoError::Path(e) => sort_io(&e.source, false),
@@ -527,7 +589,7 @@ fn sort_store(e: &StoreError) -> Sorted {
         StoreError::DamagedObject { .. } | StoreError::DamagedFile { .. } => damaged("dmv verify"),
         StoreError::DamagedTable { .. } => damaged("dmv recover"),
         StoreError::Catalogue { .. } => ("refs", EXIT_OTHER, None),
-        StoreError::TooNew { .. } => ("too-new", EXIT_TOO_NEW, None),
+        StoreError::TooNew { .. } => hinted("too-new", EXIT_TOO_NEW, NEWER),
         StoreError::Poisoned { .. } => hinted("poisoned", EXIT_OTHER, "dmv verify"),
         StoreError::Cancelled => ("interrupted", EXIT_INTERRUPTED, None),
         StoreError::TooLarge { .. } => ("too-large", EXIT_OTHER, None),
@@ -537,17 +599,19 @@ fn sort_store(e: &StoreError) -> Sorted {
 fn sort_refs(e: &RefsError) -> Sorted {
     match e {
         RefsError::MayCount(e) => sort_refs(e),
-        _ if e.is_busy() => ("busy", EXIT_BUSY, None),
+        _ if e.is_busy() => hinted("busy", EXIT_BUSY, LATER),
         _ if e.is_damage() => damaged("dmv recover"),
         _ if e.is_refused() => sort_unwritable(),
-        RefsError::TooNew(_) | RefsError::NewerOperation => ("too-new", EXIT_TOO_NEW, None),
-        RefsError::Moved { .. } | RefsError::PackGone(_) => ("changed-meanwhile", EXIT_BUSY, None),
+        RefsError::TooNew(_) | RefsError::NewerOperation => hinted("too-new", EXIT_TOO_NEW, NEWER),
+        RefsError::Moved { .. } | RefsError::PackGone(_) => {
+            hinted("changed-meanwhile", EXIT_BUSY, AGAIN)
+        }
         RefsError::Replaced(db) if !db.exists() => damaged("dmv recover"),
-        RefsError::Replaced(_) => ("changed-meanwhile", EXIT_BUSY, None),
+        RefsError::Replaced(_) => hinted("changed-meanwhile", EXIT_BUSY, AGAIN),
         RefsError::NotStored { .. } => damaged("dmv verify"),
         RefsError::ReadOnly(_) => sort_unwritable(),
         RefsError::Lock { source, .. } => sort_io(source, true),
-        _ if e.is_disk_full() => ("disk-full", EXIT_OTHER, None),
+        _ if e.is_disk_full() => hinted("disk-full", EXIT_OTHER, FULL),
         RefsError::Log(e) => sort_store(e),
         _ => ("refs", EXIT_OTHER, None),
     }
@@ -584,7 +648,7 @@ const ROOM_BYTES: u64 = 64 << 10;
 fn sort_io(e: &io::Error, own: bool) -> Sorted {
     match e.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            ("disk-full", EXIT_OTHER, None)
+            hinted("disk-full", EXIT_OTHER, FULL)
         }
         io::ErrorKind::FileTooLarge => hinted("file-limit", EXIT_OTHER, "ulimit -f unlimited"),
         io::ErrorKind::ReadOnlyFilesystem => ("read-only", EXIT_OTHER, None),

@@ -82,7 +82,7 @@ fn command(half: &HalfClone, dir: &Path) -> String {
 pub fn refuse(repo: &Repo, half: &HalfClone) -> Failure {
     let dir = repo.worktree_root().unwrap_or(repo.dmv_dir()).display();
     let message = format!(
-        "the clone in {dir} is not finished; it is still running, or was cut off, and what has come is kept"
+        "the clone in {dir} is incomplete: it is still running, or it was interrupted; received data is kept"
     );
     Failure::new("half-clone", EXIT_REFUSED, message).hint(go_on(repo, half))
 }

@@ -49,14 +49,14 @@ pub fn keeping<T>(
         };
         let (size, limit_text) = (bytes(size), bytes(limit));
         let question = format!(
-            "{size} of uncommitted work would be overwritten. Undo keeps at most {limit_text} \
-             (undo.keep-max-size), so this cannot be undone. Overwrite it?"
+            "This would overwrite {size} of uncommitted changes. dmv keeps at most {limit_text} for \
+             undo (undo.keep-max-size), so you could not undo it. Overwrite them?"
         );
         if !can_ask() || !ask(&question) {
             return done.map_err(|failure| {
                 failure.hint(
-                    "dmv config set undo.keep-max-size SIZE, to keep it; \
-                     with -y it is overwritten and cannot be brought back",
+                    "dmv config set undo.keep-max-size SIZE, to keep them; \
+                     or add -y, to overwrite them for good",
                 )
             });
         }
@@ -73,10 +73,10 @@ pub fn tell_overwritten(context: &Context, overwritten: &Overwritten) {
     let size = bytes(overwritten.bytes);
     match overwritten.kept {
         true => context.ui.note(format_args!(
-            "overwrote uncommitted work in {files} ({size}); to bring it back: dmv undo"
+            "overwrote uncommitted changes in {files} ({size}); to restore them: dmv undo"
         )),
         false => context.ui.warn(format_args!(
-            "overwrote uncommitted work in {files} ({size}); it was too large to keep"
+            "overwrote uncommitted changes in {files} ({size}); they were too large to keep for undo"
         )),
     }
 }

@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(e) => return ExitCode::from(not_parsed(&e)),
     };
+    let (name, cli) = cli;
     let (globals, command) = (cli.globals, cli.command);
     if let Some(dir) = &globals.directory
         && let Err(e) = std::env::set_current_dir(dir)
@@ -48,14 +49,17 @@ fn main() -> ExitCode {
         );
         return ExitCode::from(ui::report(&failure, globals.json));
     }
-    let context = Context::new(globals);
+    let context = Context::new(globals, name);
     let done = commands::run(&context, command).and_then(|exit| {
         context.ui.finish()?;
         Ok(exit)
     });
     ExitCode::from(match done {
         Ok(exit) => exit,
-        Err(failure) => {
+        Err(mut failure) => {
+            if failure.is_plain_interrupt() {
+                failure.message = progress::interrupted(&context.command).to_owned();
+            }
             // What was printed before it failed belongs to the output; that it cannot be written
             // would only hide the failure.
             let _ = context.ui.finish();
@@ -64,9 +68,12 @@ fn main() -> ExitCode {
     })
 }
 
-fn parse() -> Result<Cli, clap::Error> {
+/// The name of the command, and all arguments.
+fn parse() -> Result<(String, Cli), clap::Error> {
     let matches = help::command().try_get_matches()?;
-    Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut help::command()))
+    let cli = Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut help::command()))?;
+    let name = matches.subcommand_name().unwrap_or_default();
+    Ok((name.to_owned(), cli))
 }
 
 /// Prints help, the version, or what is wrong with the arguments.

@@ -190,7 +190,7 @@ pub fn held_paths(
     if !held.is_everything() {
         let parts: Vec<String> = held.parts().iter().map(brief).collect();
         let parts = parts.join("; and in a worktree ");
-        let text = format_args!("note: only what this repository holds: {parts}");
+        let text = format_args!("note: only the paths that this repository stores: {parts}");
         context.ui.note(text);
     }
     Ok(held)
@@ -204,7 +204,7 @@ pub fn words<'a>(slice: impl Into<Holding<'a>>) -> Option<String> {
         parts.push(format!("only {}", brief(slice.subset)));
     }
     if slice.metadata_only {
-        parts.push("no content of files".to_owned());
+        parts.push("no file content".to_owned());
     }
     if slice.boundary > 0 {
         let n = slice.boundary as u64;

@@ -1,6 +1,6 @@
 //! What the commands that talk to other repositories share.
 
-use crate::context::Context;
+use crate::context::{Context, quoted};
 use crate::error::{EXIT_BUSY, EXIT_OTHER, EXIT_PERMISSION, EXIT_REFUSED, Failure, verify_there};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::progress::Hush;
@@ -33,11 +33,19 @@ pub fn remote(context: &Context, name: Option<&str>) -> Result<Remote, Failure> 
     let name = match name {
         Some(name) => name.to_owned(),
         None => config.default_remote().ok_or_else(|| {
-            let message = match config.remotes().is_empty() {
-                true => "no remote is set",
-                false => "several remotes, and none is named",
-            };
-            fail(message.to_owned(), "dmv remote add origin URL")
+            let names: Vec<String> = config.remotes().into_iter().map(|(name, _)| name).collect();
+            if names.is_empty() {
+                return fail(
+                    "no remote is configured".to_owned(),
+                    "dmv remote add origin URL",
+                );
+            }
+            let one = |name: &String| format!("dmv {} {}", context.command, quoted(name));
+            let hint = names.iter().map(one).collect::<Vec<_>>().join(", or ");
+            fail(
+                "this repository has several remotes: name one of them".to_owned(),
+                &hint,
+            )
         })?,
     };
     let remotes = config.remotes();
@@ -76,7 +84,7 @@ fn with_client_for<T>(
     url: &Url,
     session: impl FnOnce(Client<'_>) -> Result<T, NetError>,
 ) -> Result<T, Failure> {
-    let watch = context.watch("exchanging");
+    let watch = context.watch("transferring");
     let (connection, client) = dial_for(purpose, context, repo, url)?;
     let done = session(client);
     drop(watch);
@@ -210,10 +218,14 @@ pub fn relays(context: &Context) -> Result<Vec<String>, Failure> {
 /// Says which branches a remote has no more.
 pub fn tell_gone(context: &Context, remote: &str, gone: &[String], forgotten: bool) {
     for name in gone {
-        let name = format!("{remote}/{name}");
+        let known = format!("{remote}/{name}");
         context.ui.note(match forgotten {
-            true => format!("{name} is gone there, and forgotten here"),
-            false => format!("{name} is gone there; to forget it here: dmv fetch --prune {remote}"),
+            true => format!("{remote} has deleted {name}; {known} is forgotten"),
+            false => {
+                format!(
+                    "{remote} has deleted {name}; to forget {known}: dmv fetch --prune {remote}"
+                )
+            }
         });
     }
 }
@@ -316,17 +328,17 @@ pub fn why_closed(url: &Url, told: Option<ReadOnly>) -> String {
     let path = match (url, told) {
         (Url::Path(path), _) => path,
         (_, Some(ReadOnly::Client)) => {
-            return format!("it lets this device only fetch{}", way_to_write(url));
+            return format!("it allows this device only to fetch{}", way_to_write(url));
         }
         (_, Some(ReadOnly::Server)) => return "it was started with --read-only".to_owned(),
         (_, Some(ReadOnly::Repository)) => {
-            return "nothing can be written into the repository there".to_owned();
+            return "the repository there is read-only".to_owned();
         }
-        (_, None) => return "it can only be fetched from, and does not say why".to_owned(),
+        (_, None) => return "it allows only fetch, and gives no reason".to_owned(),
     };
     match is_on_read_only_disk(path) {
         true => format!("{} is on a disk that is mounted read-only", path.display()),
-        false => format!("nothing can be written into {}", path.display()),
+        false => format!("{} is not writable", path.display()),
     }
 }
 
@@ -350,7 +362,10 @@ fn way_to_write(url: &Url) -> String {
     match url {
         #[cfg(feature = "quic")]
         Url::Quic(_) => match crate::commands::id::device_key() {
-            Ok(key) => format!(" (there: dmv trust {} --write)", key.public()),
+            Ok(key) => format!(
+                " (to allow it, run there: dmv trust {} --write)",
+                key.public()
+            ),
             Err(_) => String::new(),
         },
         _ => String::new(),
@@ -373,6 +388,8 @@ pub struct Report {
     pushed: Vec<RefMoved>,
     /// Why the other side takes nothing at all, if so.
     pub closed: Option<Closed>,
+    /// What is said in place of the sums where nothing was moved.
+    pub idle: Option<String>,
 }
 
 /// Why a remote takes nothing, and the exit code for that.
@@ -448,21 +465,29 @@ impl Report {
         let mut out = context.ui.out();
         for (moved, pushed) in &refs {
             let name = clean(name(moved));
-            let place = if *pushed { "there" } else { "here" };
+            let place = if *pushed { " on the remote" } else { "" };
             let short = |id: Option<ObjectId>| id.map(|id| id.short(SHORT_ID));
             match (moved.refused, short(moved.old), short(moved.new)) {
                 (Some(_), ..) => {
-                    let (done, why) = (done_to(moved), clean(self.why(moved)));
-                    writeln!(out, "{name}  not {done} there: {why}")?;
+                    let ((done, _), why) = (done_to(moved), clean(self.why(moved)));
+                    writeln!(out, "{name}  not {done}: {why}")?;
                 }
-                (None, Some(old), Some(new)) => writeln!(out, "{name}  {old} → {new} {place}")?,
-                (None, None, Some(new)) => writeln!(out, "{name}  new at {new} {place}")?,
+                (None, Some(old), Some(new)) => writeln!(out, "{name}  {old} → {new}{place}")?,
+                (None, None, Some(new)) => writeln!(out, "{name}  new{place}, at {new}")?,
                 (None, Some(old), None) => writeln!(
                     out,
-                    "{name}  deleted {place}; it was at {old} (to have it back: dmv undo there)"
+                    "{name}  deleted{place}, was at {old} (to restore it, run there: dmv undo)"
                 )?,
                 (None, None, None) => {}
             }
+        }
+        let is_idle = refs.iter().all(|(moved, _)| moved.refused.is_some())
+            && traffic.objects_sent + traffic.objects_received == 0;
+        if let (true, Some(idle), false) = (is_idle, &self.idle, context.ui.verbose()) {
+            if refs.is_empty() {
+                writeln!(out, "{}", clean(idle))?;
+            }
+            return Ok(());
         }
         let objects = |n| count(n, "object", "objects");
         writeln!(
@@ -486,21 +511,23 @@ pub fn name(moved: &RefMoved) -> &str {
         .map_or(&moved.key, |(_, name)| name)
 }
 
-/// What was to be done to a ref.
-pub fn done_to(moved: &RefMoved) -> &'static str {
+/// What was to be done to a ref, and the word between that and the name of the remote.
+pub fn done_to(moved: &RefMoved) -> (&'static str, &'static str) {
     match moved.new {
-        Some(_) => "moved",
-        None => "deleted",
+        Some(_) => ("pushed", "to"),
+        None => ("deleted", "on"),
     }
 }
 
 /// Why a ref stays, in words.
 fn say(moved: &RefMoved) -> &'static str {
     match (moved.refused, moved.new) {
-        (Some(Refusal::Moved), _) => "somebody else moved it meanwhile",
-        (Some(Refusal::NotForward), Some(_)) => "it has commits that are not in yours",
-        (Some(Refusal::NotForward), None) => "it has commits that no other branch or tag there has",
-        (Some(Refusal::InUse), _) => "the other repository is on it",
-        (Some(Refusal::BadName) | None, _) => "the other side does not allow it",
+        (Some(Refusal::Moved), _) => "somebody else has moved it in the meantime",
+        (Some(Refusal::NotForward), Some(_)) => {
+            "the remote branch has commits that yours does not have"
+        }
+        (Some(Refusal::NotForward), None) => "no other branch or tag there has its commits",
+        (Some(Refusal::InUse), _) => "the remote repository is on this branch",
+        (Some(Refusal::BadName) | None, _) => "the remote does not allow it",
     }
 }

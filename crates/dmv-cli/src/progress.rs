@@ -7,7 +7,6 @@ use crate::error::{EXIT_INTERRUPTED, Failure};
 use crate::format::text::{bytes, count};
 use crate::ui::{is_watched, report};
 use dmv_core::job::{Bound, Job};
-use dmv_core::repo::RepoError;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -35,9 +34,9 @@ impl Watch {
         Watch { drawing: None }
     }
 
-    /// Watches `job`; `shown`: draws its progress where a terminal is; `json`: how an end is told.
-    pub fn start(job: Arc<Job>, doing: &'static str, shown: bool, json: bool) -> Watch {
-        on_interrupt(job.clone(), Some(json));
+    /// Watches `job`; `shown`: draws its progress where a terminal is; `told`: how an end is told.
+    pub fn start(job: Arc<Job>, doing: &'static str, shown: bool, told: Told) -> Watch {
+        on_interrupt(job.clone(), Some(told));
         if !shown || !is_watched() {
             return Watch { drawing: None };
         }
@@ -70,6 +69,38 @@ impl Watch {
         Watch {
             drawing: Some((stop, thread)),
         }
+    }
+}
+
+/// How an interruption is told.
+#[derive(Clone, Copy)]
+pub struct Told {
+    /// The words.
+    pub words: &'static str,
+    /// Whether as JSON.
+    pub json: bool,
+}
+
+/// What to say when `command` is interrupted, wherever it was.
+pub fn interrupted(command: &str) -> &'static str {
+    match command {
+        "clone" | "fetch" | "get" | "sync" | "push" => {
+            "interrupted; received data is kept: run the same command again to continue"
+        }
+        "pull" => {
+            "interrupted; received data is kept: see 'dmv status', or run the same command again"
+        }
+        "checkout" | "restore" | "subset" | "merge" | "revert" | "undo" | "redo" | "worktree"
+        | "resolve" => {
+            "interrupted; some files may have changed already: 'dmv status' shows how to continue"
+        }
+        "drop" => "interrupted; run the same command again to free the rest",
+        "verify" => "interrupted; the check is incomplete: run it again",
+        "recover" => "interrupted; the packs are unchanged: run 'dmv recover' again",
+        "export" => {
+            "interrupted; the export is incomplete: run it again with a new or empty directory"
+        }
+        _ => "interrupted; run the same command again",
     }
 }
 
@@ -124,10 +155,10 @@ impl Drop for Hush {
 }
 
 /// Lets the first Ctrl-C stop the job at a safe point, and the second end the program. Where `told`
-/// says how it is told (as JSON?), the program ends after [`GRACE`] even if the job has not come to
+/// says how it is told, the program ends after [`GRACE`] even if the job has not come to
 /// such a point: a commit that was not published is as good as none, and what was written to a
 /// worktree is taken up by the next command.
-fn on_interrupt(job: Arc<Job>, told: Option<bool>) {
+fn on_interrupt(job: Arc<Job>, told: Option<Told>) {
     static ONCE: Once = Once::new();
     static ASKED: AtomicBool = AtomicBool::new(false);
     ONCE.call_once(|| {
@@ -137,10 +168,10 @@ fn on_interrupt(job: Arc<Job>, told: Option<bool>) {
                 std::process::exit(i32::from(EXIT_INTERRUPTED));
             }
             job.cancel();
-            if let Some(json) = told {
+            if let Some(told) = told {
                 std::thread::sleep(GRACE);
-                let failure = Failure::from(RepoError::Cancelled);
-                std::process::exit(i32::from(report(&failure, json)));
+                let failure = Failure::new("interrupted", EXIT_INTERRUPTED, told.words);
+                std::process::exit(i32::from(report(&failure, told.json)));
             }
         });
     });
@@ -238,7 +269,7 @@ fn line(job: &Job, doing: &str, elapsed: Duration, left: Option<f64>) -> String 
     }
     if new > 0 && new < read {
         let saved = 100.0 * (read - new) as f64 / read as f64;
-        parts.push(format!("{saved:.0}% known already"));
+        parts.push(format!("{saved:.0}% already stored"));
     }
     if let Some(left) = left {
         parts.push(format!("{} left", duration(left)));
@@ -319,7 +350,7 @@ mod tests {
         job.progress.foresee(0, Bound::AtLeast);
         let shown = shown(&job, 60_000, |_| 100, 100);
         assert!(shown.iter().all(Option::is_none));
-        let line = line(&job, "exchanging", TICK * 100, None);
+        let line = line(&job, "transferring", TICK * 100, None);
         assert!(line.contains("9.8 KiB of ≥ 58.6 KiB"), "{line}");
         assert!(!line.contains("left"), "{line}");
     }

@@ -136,7 +136,7 @@ impl<'a> Supplier<'a> {
             failure
         };
         if self.peers.is_empty() {
-            let why = "not in this repository, and no remote is set that could have it";
+            let why = "absent from this repository, and no remote is configured";
             return failure(why.to_owned()).hint("dmv remote add NAME URL");
         }
         let again = match paths.first() {
@@ -148,7 +148,7 @@ impl<'a> Supplier<'a> {
         if self.offline {
             let names: Vec<&str> = self.peers.iter().map(|p| &p.remote.name[..]).collect();
             let names = names.join(", ");
-            let why = format!("not in this repository; not asked, as told: {names}");
+            let why = format!("absent from this repository; offline: {names} was not asked");
             return failure(why).hint(match self.context.globals.offline {
                 true => again,
                 false => format!("DMV_NET_OFFLINE=false {again}"),
@@ -165,16 +165,19 @@ impl<'a> Supplier<'a> {
             }
         });
         let gone = self.peers.iter().filter_map(|peer| match &peer.state {
-            State::Gone(why) => Some(format!("{} may have it ({why})", peer.remote.name)),
+            State::Gone(why) => Some(format!(
+                "{} may have it, but did not answer ({why})",
+                peer.remote.name
+            )),
             _ => None,
         });
         let said: Vec<String> = lacking.chain(gone).collect();
-        let why = format!("not in this repository; {}", said.join("; "));
+        let why = format!("absent from this repository; {}", said.join("; "));
         let holders = self.believed_to_have_it();
         failure(why).hint(match holders.is_empty() {
             true => "dmv remote add NAME URL".to_owned(),
             // As long as none of them answers, it would fail likewise.
-            false => format!("{again}, when {} can be reached", holders.join(" or ")),
+            false => format!("{again}, when {} is reachable", holders.join(" or ")),
         })
     }
 
@@ -262,7 +265,7 @@ impl<'a> Peer<'a> {
     /// Says goodbye, or tells whoever watches why it does not answer.
     pub fn finish_telling(self, context: &Context) {
         if let State::Gone(why) = &self.state {
-            let text = format_args!("note: {} was passed over: {why}", self.remote.name);
+            let text = format_args!("note: {} was skipped: {why}", self.remote.name);
             context.ui.note(text);
         }
         self.finish();

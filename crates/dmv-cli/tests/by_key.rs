@@ -42,7 +42,7 @@ fn a_served_repository_is_cloned_and_pushed_to_by_those_who_may() -> Outcome {
     assert!(!stranger.work().join("x").exists(), "nothing is left");
     let wrong = at.replace(&key(&desk)?, &key(&stranger)?);
     let said = lap.fails(12, &["clone", &wrong, "x"])?;
-    assert!(said.contains("does not have that key"), "{said}");
+    assert!(said.contains("has another key"), "{said}");
     let (exit, said, events) = server.stop_and_hear()?;
     assert_eq!(exit, Some(0), "{said}");
     is_told(&events, &key(&lap)?, &key(&stranger)?);
@@ -73,7 +73,7 @@ fn why_a_remote_takes_nothing_is_told_as_far_as_it_says() -> Outcome {
     lap.ok(&["-C", "film", "commit", "-m", "second"])?;
     let said = lap.fails(12, &["-C", "film", "push"])?;
     let why = format!(
-        "lets this device only fetch (there: dmv trust {} --write)",
+        "allows this device only to fetch (to allow it, run there: dmv trust {} --write)",
         key(&lap)?
     );
     assert!(said.contains(&why), "{said}");
@@ -246,7 +246,10 @@ fn peers_meet_at_a_relay_of_their_own() -> Outcome {
         (&states[0]["state"], &states[1]["state"]),
         (&"reached".into(), &"silent".into())
     );
-    assert!(said.contains("peers can come through the relay"), "{said}");
+    assert!(
+        said.contains("devices can connect through the relay"),
+        "{said}"
+    );
     Ok(())
 }
 

@@ -90,7 +90,7 @@ fn dropped_files_free_space_and_come_back() -> Outcome {
     );
     assert_eq!(
         place.ok(&["-C", "film", "drop", "raw"])?,
-        "nothing of it is here\n"
+        "nothing to drop: this content is already absent\n"
     );
 
     // Away from the peer other files are as good as ever, and these are named.
@@ -176,11 +176,11 @@ fn a_pack_that_cannot_be_freed_now_is_told_with_the_reason() -> Outcome {
     assert_eq!(done["freed_bytes"], 0, "{done}");
     assert!(done["waiting_bytes"].as_u64() > Some(0), "{done}");
     let why = done["why_not_freed"].as_str().ok_or("a reason")?;
-    assert!(why.starts_with("another command writes to "), "{why}");
+    assert!(why.starts_with("another command is writing to "), "{why}");
     let output = place.run(&["-C", "film", "drop", "raw/b.mov"])?;
     let said = String::from_utf8(output.stderr)?;
     assert!(
-        said.contains("warning: some packs could not be freed: another command writes to "),
+        said.contains("warning: some packs could not be freed: another command is writing to "),
         "{said}"
     );
     // The next one frees what waits.
@@ -199,7 +199,7 @@ fn what_could_be_the_last_copy_is_not_dropped() -> Outcome {
     let said = place.fails(5, &["-C", "film", "drop", "raw"])?;
     assert!(
         said.contains(
-            "nothing was dropped: this may be the last copy of 'raw/c.mov'; nas does not keep it"
+            "nothing was dropped: this may be the last copy of 'raw/c.mov'; nas does not keep a copy"
         ),
         "{said}"
     );
@@ -215,7 +215,7 @@ fn what_could_be_the_last_copy_is_not_dropped() -> Outcome {
     let said = place.fails(5, &["-C", "film", "drop", "raw/c.mov"])?;
     assert!(said.contains("self is this repository itself"), "{said}");
     assert!(
-        said.contains("also-self did not answer (the other side: another command frees"),
+        said.contains("also-self did not answer (the remote reports: another command is freeing"),
         "{said}"
     );
     place.ok(&["-C", "film", "push", "nas"])?;
@@ -225,7 +225,7 @@ fn what_could_be_the_last_copy_is_not_dropped() -> Outcome {
     place.ok(&["-C", "nas", "remote", "add", "lap", "../lap"])?;
     let said = place.fails(5, &["-C", "nas", "drop", "raw"])?;
     assert!(
-        said.contains("last copy of 'raw/c.mov'; lap does not keep it"),
+        said.contains("last copy of 'raw/c.mov'; lap does not keep a copy"),
         "{said}"
     );
     place.ok(&["-C", "nas", "drop", "raw/a.mov"])?;
@@ -247,7 +247,7 @@ fn a_damaged_copy_and_an_absent_peer_do_not_count() -> Outcome {
     }
     place.fails(7, &["-C", "nas", "verify"])?;
     let said = place.fails(5, &["-C", "film", "drop", "raw"])?;
-    assert!(said.contains("nas does not keep it"), "{said}");
+    assert!(said.contains("nas does not keep a copy"), "{said}");
     fs::remove_dir_all(place.work().join("nas"))?;
     let said = place.fails(5, &["-C", "film", "drop", "raw"])?;
     assert!(
@@ -256,7 +256,7 @@ fn a_damaged_copy_and_an_absent_peer_do_not_count() -> Outcome {
     );
     place.ok(&["-C", "film", "remote", "remove", "nas"])?;
     let said = place.fails(5, &["-C", "film", "drop", "raw"])?;
-    assert!(said.contains("no remote is set"), "{said}");
+    assert!(said.contains("no remote is configured"), "{said}");
     assert_eq!(absent(&place, "film")?, 0);
     Ok(())
 }
@@ -313,7 +313,7 @@ fn of_a_directory_that_is_not_here_nothing_is_dropped() -> Outcome {
     place.ok(&["clone", "nas", "part", "--subset", "raw"])?;
     assert_eq!(
         place.ok(&["-C", "part", "drop", "shots"])?,
-        "nothing of it is here\n"
+        "nothing to drop: this content is already absent\n"
     );
     let done = place.json(&["-C", "part", "drop", "@:raw", "@:shots", "--json"])?;
     assert_eq!(done["files"], 2);

@@ -90,15 +90,15 @@ fn a_repositorys_settings_neither_hold_up_a_command_nor_fill_memory() -> Outcome
     };
     let made = Command::new("mkfifo").arg(&config).status()?;
     assert!(made.success());
-    fails_soon("no regular file")?;
+    fails_soon("not a regular file")?;
     fs::File::create(&config)?.set_len(64 << 30)?;
-    fails_soon("longer than")?;
+    fails_soon("larger than")?;
     std::os::unix::fs::symlink("/dev/zero", &config)?;
-    fails_soon("symlink")?;
+    fails_soon("symbolic link")?;
     let elsewhere = place.home().join("elsewhere.toml");
     fs::write(&elsewhere, "[net]\noffline = true\n")?;
     std::os::unix::fs::symlink(&elsewhere, &config)?;
-    fails_soon("symlink")?;
+    fails_soon("symbolic link")?;
     place.ok(&["status"])?;
     Ok(())
 }
@@ -315,7 +315,7 @@ fn a_shared_folder_takes_what_several_users_push() -> Outcome {
     fs::write(place.work().join("own/copy/new"), "new")?;
     by_other(&place, 0, "own", &["-C", "copy", "commit", "-m", "new"])?;
     let (_, said) = by_other(&place, 12, "own", &["-C", "copy", "push"])?;
-    assert!(said.contains("nothing can be written into"), "{said}");
+    assert!(said.contains("is not writable"), "{said}");
     let opened = Command::new("chmod")
         .args(["-R", "a+rwX"])
         .arg(&shared)

@@ -106,10 +106,13 @@ fn nothing_is_changed_where_nobody_has_it() -> Outcome {
     for command in commands {
         let args = [&["-C", "meta"], command].concat();
         let said = place.fails(6, &args)?;
-        assert!(said.contains("origin may have it (no repository"), "{said}");
+        assert!(
+            said.contains("origin may have it, but did not answer (no repository"),
+            "{said}"
+        );
         let hint = said.split("hint: ").nth(1).unwrap_or_default();
         assert!(hint.starts_with("dmv get "), "{said}");
-        assert!(hint.contains(", when origin can be reached"), "{said}");
+        assert!(hint.contains(", when origin is reachable"), "{said}");
         assert_eq!(state()?, before, "{command:?}");
         assert!(!place.work().join("out").exists(), "{command:?}");
     }
@@ -121,7 +124,7 @@ fn nothing_is_changed_where_nobody_has_it() -> Outcome {
     // Nobody is asked where that is not wanted.
     hide(&place, false)?;
     let said = place.fails(6, &["-C", "meta", "--offline", "cat", "@:text"])?;
-    assert!(said.contains("not asked, as told: origin"), "{said}");
+    assert!(said.contains("offline: origin was not asked"), "{said}");
     assert!(said.contains("hint: dmv get text\n"), "{said}");
     place.ok(&["-C", "meta", "config", "set", "net.offline", "true"])?;
     let said = place.fails(6, &["-C", "meta", "cat", "@:text"])?;
@@ -131,7 +134,7 @@ fn nothing_is_changed_where_nobody_has_it() -> Outcome {
     place.ok(&["-C", "meta", "cat", "@:text"])?;
     place.ok(&["-C", "meta", "remote", "remove", "origin"])?;
     let said = place.fails(6, &["-C", "meta", "cat", "@:large"])?;
-    assert!(said.contains("no remote is set"), "{said}");
+    assert!(said.contains("no remote is configured"), "{said}");
     Ok(())
 }
 
@@ -147,7 +150,7 @@ fn who_is_believed_to_have_it_is_named_with_the_hint() -> Outcome {
     hide(&place, true)?;
     let said = place.fails(6, &["-C", "meta", "get", "text"])?;
     assert!(said.contains("lacks does not have it"), "{said}");
-    let hint = "hint: dmv get text, when origin can be reached\n";
+    let hint = "hint: dmv get text, when origin is reachable\n";
     assert!(said.contains(hint), "{said}");
     Ok(())
 }
@@ -166,10 +169,10 @@ fn get_brings_paths_and_patterns_and_says_what_is_left() -> Outcome {
     );
     assert_eq!(
         place.ok(&["-C", "meta", "get", "shots"])?,
-        "all of it is here already\n"
+        "nothing to fetch: all of this content is already here\n"
     );
     let got = place.ok(&["-C", "meta", "get", "origin/side:text", "origin/side:large"])?;
-    assert!(got.starts_with("2 files brought (2.7 MiB)"), "{got}");
+    assert!(got.starts_with("2 files fetched (2.7 MiB)"), "{got}");
     assert_eq!(absent(&place, "meta")?, 1);
     place.fails(20, &["-C", "meta", "get", "nothing"])?;
     place.fails(2, &["-C", "meta", "get"])?;
@@ -217,9 +220,9 @@ fn what_one_remote_lacks_the_next_is_asked_for() -> Outcome {
         String::from_utf8(output.stderr)?,
     );
     assert_eq!(output.status.code(), Some(6));
-    assert!(out.starts_with("21 files brought"), "{out}");
+    assert!(out.starts_with("21 files fetched"), "{out}");
     assert!(
-        said.contains("the content of 'large' is not in this"),
+        said.contains("the content of 'large' is absent from this"),
         "{said}"
     );
     // What each of them holds says why.

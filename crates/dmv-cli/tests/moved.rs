@@ -88,12 +88,7 @@ fn a_commit_after_a_push_onto_the_branch_is_merged_with_what_came() -> Outcome {
     assert_eq!(now["commit"], done["merge"]["commit"]);
     assert_eq!(
         log(&place, "here")?,
-        [
-            "Merge what came into main meanwhile",
-            "edited",
-            "one",
-            "pushed"
-        ]
+        ["Merge new commits on main", "edited", "one", "pushed"]
     );
     // First the merge is taken back, then the commit: its edits stay, uncommitted.
     place.ok(&["-C", "here", "undo"])?;
@@ -156,7 +151,7 @@ fn a_commit_of_some_paths_says_what_stands_in_the_way_of_the_merge() -> Outcome 
     place.ok(&["-C", "there", "push"])?;
     let errors = place.fails(5, &["-C", "here", "commit", "-m", "g", "g"])?;
     assert!(
-        errors.contains("committed as") && errors.contains("in f"),
+        errors.contains("is stored, but not yet merged") && errors.contains("in f"),
         "{errors}"
     );
     assert_eq!(read(&place, "here/f")?, lines("edited"));
@@ -204,12 +199,12 @@ fn a_pull_of_a_branch_that_was_replaced_merges_nothing_unasked() -> Outcome {
     // The second time it is known already, also after a fetch.
     for _ in 0..2 {
         let errors = place.fails(5, &["-C", "there", "pull"])?;
-        assert!(errors.contains("origin/main was replaced"), "{errors}");
+        assert!(errors.contains("origin/main was rewritten"), "{errors}");
         assert!(errors.contains("pull --reset") && errors.contains("dmv merge origin/main"));
         assert_eq!(status(&place, "there")?["commit"], json!(mine));
     }
     let errors = place.fails(5, &["-C", "there", "pull", "--ff-only"])?;
-    assert!(errors.contains("origin/main was replaced"), "{errors}");
+    assert!(errors.contains("origin/main was rewritten"), "{errors}");
     // Uncommitted work that does not collide stays; what collides is never lost.
     place.write("there/new", "n\n")?;
     place.write("there/f", lines("edited"))?;
@@ -250,7 +245,7 @@ fn a_branch_that_was_set_back_is_not_up_to_date() -> Outcome {
     place.ok(&["-C", "there", "pull"])?;
     place.ok(&["-C", "here", "undo"])?;
     let errors = place.fails(5, &["-C", "there", "pull"])?;
-    assert!(errors.contains("origin/main was replaced"), "{errors}");
+    assert!(errors.contains("origin/main was rewritten"), "{errors}");
     let done = place.json(&["-C", "there", "pull", "--reset", "--json"])?;
     assert_eq!(
         done["merge"]["left"].as_array().map(Vec::len),

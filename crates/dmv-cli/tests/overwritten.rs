@@ -157,7 +157,7 @@ fn undo_of_a_restore_refuses_where_newer_edits_stand_in_the_way() -> Outcome {
     place.write("f", "second")?;
     let errors = place.fails(5, &["undo"])?;
     assert!(
-        errors.contains("would lose uncommitted work in f"),
+        errors.contains("would lose uncommitted changes in f"),
         "{errors}"
     );
     assert_eq!(
@@ -242,7 +242,7 @@ fn undo_brings_back_a_worktree_that_was_removed_by_force() -> Outcome {
     fs::write(side.join("sub/.git/HEAD"), "x")?;
     let errors = place.fails(5, &["worktree", "remove", "--force", "../side"])?;
     assert!(
-        errors.contains("cannot be kept") && side.join("new").exists(),
+        errors.contains("cannot keep it for undo") && side.join("new").exists(),
         "{errors}"
     );
     place.ok(&["-y", "worktree", "remove", "--force", "../side"])?;

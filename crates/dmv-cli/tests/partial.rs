@@ -249,7 +249,7 @@ fn what_is_not_here_is_told_of_and_not_read() -> Outcome {
     );
     assert!(text.contains("d3/f30") && !text.contains("d7"), "{text}");
     assert!(
-        note.contains("1 directory not in this repository differ: d7"),
+        note.contains("absent from this repository: d7 (1 directory)"),
         "{note}"
     );
     place.ok(&["-C", "part", "show", "@~1"])?;
@@ -290,7 +290,7 @@ fn what_a_worktree_has_beyond_the_slice_is_listed_where_it_is_here() -> Outcome 
     assert_eq!(listed("@~2")?, (10, 10.into()));
     let said = String::from_utf8(place.run(&["-C", "part", "du"])?.stderr)?;
     assert!(
-        said.contains("holds: d3; and in a worktree d3 d7"),
+        said.contains("stores: d3; and in a worktree d3 d7"),
         "{said}"
     );
     // What a worktree leaves out is here nevertheless.
@@ -344,7 +344,7 @@ fn a_clone_of_metadata_lists_and_tells_without_content() -> Outcome {
     let status = place.ok(&["-C", "meta", "status"])?;
     assert!(!status.contains("!**"), "{status}");
     for said in [
-        "by choice; to have some: dmv subset add PATH",
+        "by choice; to write some: dmv subset add PATH",
         "dmv get PATH",
     ] {
         assert!(status.contains(said), "{said}: {status}");

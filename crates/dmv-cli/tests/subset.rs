@@ -179,7 +179,7 @@ fn a_file_takes_the_place_of_a_directory_with_nothing_of_the_subset() -> Outcome
 fn a_command_inside_of_the_repository_s_directory_says_where_the_worktree_is() -> Outcome {
     let place = studio()?;
     let err = place.fails(20, &["-C", ".dmv/packs", "status"])?;
-    assert!(err.contains("has no worktree here\nhint: cd /"), "{err}");
+    assert!(err.contains("is not in one\nhint: cd /"), "{err}");
     Ok(())
 }
 

@@ -83,7 +83,7 @@ fn each_undo_goes_one_operation_back_and_each_redo_one_forward() -> Outcome {
     place.ok(&["undo"])?;
     assert_eq!(at()?, json!(commits[0]));
     let said = place.ok(&["redo"])?;
-    assert!(said.contains("done again: dmv commit"), "{said}");
+    assert!(said.contains("redone: dmv commit"), "{said}");
     assert_eq!(at()?, json!(commits[1]));
     place.ok(&["redo"])?;
     assert!(place.ok(&["tag"])?.contains("v1"));
@@ -119,7 +119,7 @@ fn undo_of_a_checkout_brings_the_files_back_and_refuses_where_work_would_be_lost
     place.write("f", "uncommitted")?;
     let errors = place.fails(5, &["undo"])?;
     assert!(
-        errors.contains("this undo would lose uncommitted work in f"),
+        errors.contains("this undo would lose uncommitted changes in f"),
         "{errors}"
     );
     assert_eq!(read(&place, "f")?, "uncommitted");
@@ -191,14 +191,11 @@ fn an_older_operation_is_undone_while_nothing_changed_again_what_it_changed() ->
     place.ok(&["undo", &operation(&place, "branch side")?])?;
     let first = operation(&place, "-m one")?;
     let errors = place.fails(5, &["undo", &first])?;
-    assert!(
-        errors.contains("branch 'main' was changed since, by operation"),
-        "{errors}"
-    );
+    assert!(errors.contains("changed branch 'main' later"), "{errors}");
     assert!(errors.contains("-m two"), "{errors}");
     let again = operation(&place, "branch side")?;
     let errors = place.fails(5, &["undo", &operation(&place, "dmv branch side")?])?;
-    assert!(errors.contains("is undone already"), "{errors} {again}");
+    assert!(errors.contains("was already undone"), "{errors} {again}");
     // Further back, one by one.
     place.ok(&["undo", &operation(&place, "-m two")?])?;
     place.fails(20, &["undo", "12"])?;
@@ -211,7 +208,7 @@ fn what_would_leave_the_worktree_on_no_branch_is_refused() -> Outcome {
     let place = Place::with_repository()?;
     place.fails(20, &["undo"])?;
     let errors = place.fails(5, &["undo", &operation(&place, "init")?])?;
-    assert!(errors.contains("it made the repository"), "{errors}");
+    assert!(errors.contains("it created the repository"), "{errors}");
     place.write("f", "one")?;
     place.commit("one")?;
     place.ok(&["branch", "side"])?;
@@ -224,7 +221,7 @@ fn what_would_leave_the_worktree_on_no_branch_is_refused() -> Outcome {
     place.ok(&["branch", "-d", "main"])?;
     let errors = place.fails(5, &["undo", &operation(&place, "checkout side")?])?;
     assert!(
-        errors.contains("branch 'main', which it left, is gone"),
+        errors.contains("branch 'main', which it left, no longer exists"),
         "{errors}"
     );
     Ok(())
@@ -238,7 +235,7 @@ fn a_branch_made_on_the_way_is_one_operation() -> Outcome {
     place.write("f", "two")?;
     place.commit("two")?;
     let said = place.ok(&["checkout", "-b", "side", "@~1"])?;
-    assert!(said.contains("branch side is new"), "{said}");
+    assert!(said.contains("created branch side"), "{said}");
     assert_eq!(read(&place, "f")?, "one");
     let status = place.json(&["status", "--json"])?;
     assert_eq!(
@@ -312,7 +309,7 @@ fn what_made_a_repository_is_not_undone() -> Outcome {
     for op in &all {
         let id = op["id"].as_str().ok_or("no id")?;
         let errors = place.fails(5, &["-C", "here", "undo", id])?;
-        assert!(errors.contains("made the repository"), "{errors}");
+        assert!(errors.contains("created the repository"), "{errors}");
     }
     assert_eq!(read(&place, "here/f")?, "one");
     place.ok(&["clone", "-q", "--bare", "there", "bare"])?;

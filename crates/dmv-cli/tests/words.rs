@@ -205,8 +205,8 @@ fn what_is_said_between_repositories() -> Outcome {
     said.title("Addresses");
     said.run(&place, "", &["clone", "nowhere"])?;
     said.run(&place, "", &["clone", "user@nas:srv/film"])?;
-    said.run(&place, "", &["clone", "ssh://unknown/srv/film"])?;
-    said.run(&place, "", &["clone", "ftp://nas/film"])?;
+    said.run(&place, "", &["clone", "ssh://unknown/srv/other"])?;
+    said.run(&place, "", &["clone", "ftp://nas/other"])?;
     said.run(&place, "", &["clone", "film"])?;
     said.title("Clone, fetch, push");
     said.run(&place, "", &["clone", "film", "copy"])?;

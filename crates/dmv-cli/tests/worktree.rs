@@ -90,7 +90,7 @@ fn a_directory_that_is_not_free_is_refused() -> Outcome {
     fs::create_dir_all(place.work().join("../full"))?;
     fs::write(place.work().join("../full/x"), "mine")?;
     let errors = place.fails(5, &["worktree", "add", "../full"])?;
-    assert!(errors.contains("there is something in it"), "{errors}");
+    assert!(errors.contains("the directory is not empty"), "{errors}");
     let errors = place.fails(5, &["worktree", "add", "inside"])?;
     assert!(errors.contains("inside the worktree"), "{errors}");
     assert_eq!(fs::read(place.work().join("../full/x"))?, b"mine");

@@ -36,7 +36,7 @@ impl fmt::Display for Holder {
                 f,
                 "process {pid} is stopped ('kill -CONT {pid}' continues it)"
             ),
-            false => write!(f, "process {pid} is at work"),
+            false => write!(f, "process {pid} is running"),
         }
     }
 }

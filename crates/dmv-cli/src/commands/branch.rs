@@ -54,7 +54,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         if let (true, Some(info)) = (context.globals.json, info) {
             record(context, info)?;
         }
-        say(context, &format!("branch {old} is now {new}"))?;
+        say(context, &format!("renamed branch {old} to {new}"))?;
     } else if let Some(name) = &args.delete {
         delete(context, &repo, kind, name)?;
     } else if let Some(name) = &args.name {
@@ -76,7 +76,7 @@ pub fn list(context: &Context, repo: &Repo, kind: RefKind) -> Result<(), Failure
     for info in &infos {
         let (id, subject) = match &info.commit {
             Some(id) => (id.short(SHORT_ID), subject(repo, id)),
-            None => ("no commit yet".to_owned(), String::new()),
+            None => ("no commits yet".to_owned(), String::new()),
         };
         let name = format!("{:<width$}", clean(&info.name));
         let green = Style::new().fg_color(Some(AnsiColor::Green.into()));
@@ -109,7 +109,7 @@ pub fn create(
     repo.create_ref(kind, name, target, context.asked()?)?;
     done(context, name, target)?;
     let (word, id) = (kind.word(), target.short(SHORT_ID));
-    say(context, &format!("{word} {name} is at {id}"))
+    say(context, &format!("created {word} {name} at {id}"))
 }
 
 /// Deletes a branch or tag.
@@ -119,7 +119,7 @@ pub fn delete(context: &Context, repo: &Repo, kind: RefKind, name: &str) -> Resu
     let (word, id) = (kind.word(), target.short(SHORT_ID));
     say(
         context,
-        &format!("{word} {name} is deleted; it was at {id} (to have it back: dmv undo)"),
+        &format!("deleted {word} {name}, which was at {id}; to restore it: dmv undo"),
     )
 }
 

@@ -30,7 +30,7 @@ pub struct Args {
 }
 
 fn range(text: &str) -> Result<Range<u64>, String> {
-    let wrong = || "a range is written as A-B, in bytes, A not above B".to_owned();
+    let wrong = || "write a range as two byte positions, such as 0-4096".to_owned();
     let (from, to) = text.split_once('-').ok_or_else(wrong)?;
     let number = |text: &str, absent| match text {
         "" => Ok(absent),
@@ -46,12 +46,13 @@ fn range(text: &str) -> Result<Range<u64>, String> {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     if !args.place.as_bytes().contains(&b':') {
-        let failure = Failure::usage("a file is named as REV:PATH");
-        return Err(failure.hint("dmv cat @:PATH"));
+        let failure = Failure::usage("cat needs a commit and a path: REV:PATH");
+        let place = quoted(&format!("@:{}", args.place.to_string_lossy()));
+        return Err(failure.hint(format!("dmv cat {place}")));
     }
     let repo = context.repo()?;
     let find = || context.place(&repo, &args.place);
-    let place = supplied(context, &repo, "looking for", find)?;
+    let place = supplied(context, &repo, "reading", find)?;
     let wrong = |what| RepoError::WrongKind {
         path: place.path.as_bytes().to_vec(),
         what,
@@ -70,7 +71,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Kind::Directory => return Err(wrong("a directory").into()),
         Kind::Conflict => unreachable!("a version of a conflict is none"),
         Kind::Symlink => {
-            let target = supplied(context, &repo, "looking at", || repo.link_target(entry))?;
+            let target = supplied(context, &repo, "reading", || repo.link_target(entry))?;
             let len = target.len() as u64;
             let range = args.range.clone().unwrap_or(0..len);
             let (from, to) = (range.start.min(len), range.end.min(len));
@@ -83,7 +84,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             let blob = blob_of(entry);
             let range = args.range.clone().unwrap_or(0..blob.size);
             let range = range.start..range.end.min(blob.size);
-            supplied(context, &repo, "looking at", || {
+            supplied(context, &repo, "reading", || {
                 repo.check_range_here(&place.path, blob, range.clone())
             })?;
             repo.cat(blob, Some(range), &mut *context.ui.out())?;
@@ -104,11 +105,11 @@ fn version(
     match found {
         Some((_, Some(term))) => Ok(entry_of(&entry.name, &term, None)),
         Some((_, None)) => {
-            let message = format!("'{path}' has nothing on the side '{side}'");
+            let message = format!("the version '{side}' of the conflict at '{path}' has no file");
             Err(Failure::new("no-such-path", EXIT_OTHER, message).hint("dmv conflicts"))
         }
         None => {
-            let message = format!("the conflict at '{path}' has no side '{side}'");
+            let message = format!("the conflict at '{path}' has no version '{side}'");
             Err(Failure::usage(message).hint("dmv conflicts"))
         }
     }

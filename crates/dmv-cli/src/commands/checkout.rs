@@ -93,7 +93,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         repo.checkout(target.clone(), &options, &context.job)
     })?;
     if let (Some(name), false) = (made, context.globals.json || context.ui.quiet()) {
-        writeln!(context.ui.out(), "branch {name} is new")?;
+        writeln!(context.ui.out(), "created branch {name}")?;
     }
     let code = finish(context, &report, true)?;
     tell_left(context, &repo, &before, &report)?;
@@ -115,7 +115,7 @@ fn tell_left(
     }
     let id = left.short(SHORT_ID);
     context.ui.warn(format_args!(
-        "commit {id}, which you have left, is on no branch; to keep it: dmv branch NAME {id}"
+        "you left commit {id}, which is on no branch; to keep it: dmv branch NAME {id}"
     ));
     Ok(())
 }

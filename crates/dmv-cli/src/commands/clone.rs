@@ -64,7 +64,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     let dir = match &args.dir {
         Some(dir) => dir.clone(),
         None => url.last_part().map(PathBuf::from).ok_or_else(|| {
-            let message = format!("{url} gives no name for the directory");
+            let message = format!("cannot derive a directory name from {url}");
             Failure::usage(message).hint("dmv clone SRC DIR")
         })?,
     };
@@ -124,12 +124,13 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
                         let dir = dir.map(|dir| format!(" {}", quoted(&dir)));
                         format!("dmv clone {source}{}{options}", dir.unwrap_or_default())
                     }
-                    None => "dmv clone --help: SRC is partial itself, ask for less".to_owned(),
+                    None => "the source is a partial repository; to clone a part of it, see: dmv clone --help".to_owned(),
                 });
             }
             if e.code == NO_SUCH_PATH {
                 e.hint = Some(
-                    "dmv clone --help, and the same command with paths that are there".to_owned(),
+                    "run it again with paths that exist in the source; see: dmv clone --help"
+                        .to_owned(),
                 );
             }
             return Err(made.give_up(e));
@@ -138,7 +139,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     let mut report = Report::default();
     report.add(summary, Vec::new());
     if start.is_none() {
-        context.ui.warn("the other repository has no commits yet");
+        context.ui.warn("the source has no commits yet");
     }
     let (files, written) = checkout.as_ref().map_or((0, 0), |c| (c.files, c.bytes));
     if let Some(checkout) = &checkout {
@@ -184,7 +185,7 @@ fn tell_left_out(context: &Context, repo: &Repo, slice: &RepoSlice) -> Result<()
         let commit = repo.read_commit(&id)?;
         let all = count(commit.tree_files, "file", "files");
         let size = bytes(commit.tree_bytes);
-        writeln!(out, "the whole commit has {all} ({size})")?;
+        writeln!(out, "the complete commit has {all} ({size})")?;
     }
     Ok(())
 }
@@ -216,7 +217,8 @@ impl Made {
         };
         let exists = |why: &str| {
             let message = format!("{} {why}", dir.display());
-            Err(Failure::new("exists", EXIT_REFUSED, message))
+            let failure = Failure::new("exists", EXIT_REFUSED, message);
+            Err(failure.hint("dmv clone SRC DIR, with another directory"))
         };
         if dmv.join("format").exists() {
             let repo = open_at(dir, Purpose::Read)?;
@@ -227,7 +229,7 @@ impl Made {
             // One that was cut off before it could note its source has nothing at all.
             let is_new = remotes.is_empty() && repo.store().table_stats().1 == 0;
             if !(same || is_new) || !is_half {
-                return exists("is a repository already");
+                return exists("is already a repository");
             }
             let now = repo.slice()?;
             let (now, asked) = (
@@ -236,7 +238,7 @@ impl Made {
             );
             let is_empty = repo.complete_commits()?.is_empty();
             if now != asked && !is_empty {
-                return exists("is a repository already, with another slice");
+                return exists("is already a clone, with other options (--subset, --meta-only)");
             }
             if is_empty {
                 half.begin(&dmv)?;
@@ -321,7 +323,9 @@ fn refuse_inside(url: &Url, dir: &Path) -> Result<(), Failure> {
         && places::is_inside(dir, &place.dmv)
     {
         let (dir, dmv) = (dir.display(), place.dmv.display());
-        let message = format!("{dir} lies inside of the repository {dmv}, whose files are its own");
+        let message = format!(
+            "{dir} is inside the repository directory {dmv}, where dmv writes only its own files"
+        );
         return Err(Failure::new("inside-repository", EXIT_REFUSED, message));
     }
     let Url::Path(source) = url else {
@@ -330,11 +334,12 @@ fn refuse_inside(url: &Url, dir: &Path) -> Result<(), Failure> {
     match places::is_inside(dir, source) {
         true => {
             let message = format!(
-                "{} lies inside of {}, the repository to be cloned",
+                "{} is inside {}, the repository that you clone",
                 dir.display(),
                 source.display()
             );
-            Err(Failure::new("inside-repository", EXIT_REFUSED, message))
+            let failure = Failure::new("inside-repository", EXIT_REFUSED, message);
+            Err(failure.hint("dmv clone SRC DIR, with another directory"))
         }
         false => Ok(()),
     }

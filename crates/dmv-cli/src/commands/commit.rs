@@ -3,7 +3,9 @@
 use crate::commands::checkout::hint_restore;
 use crate::commands::merge;
 use crate::context::{Context, quoted, unknown_path};
-use crate::error::{EXIT_CONFLICTS, EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
+use crate::error::{
+    EXIT_CONFLICTS, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OTHER, Failure,
+};
 use crate::format::json::{PathValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::supply::supplied;
@@ -93,7 +95,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         asked,
     };
     let watch = context.watch("committing");
-    let report = repo.commit(options, &context.job)?;
+    let report = repo.commit(options, &context.job).map_err(nothing_done)?;
     drop(watch);
     let merged = match report.moved {
         Some(_) => merge_moved(context, &repo, &report),
@@ -108,7 +110,11 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     }
     tell(context, &report);
     if let Some(merged) = merged? {
-        let code = merge::tell(context, &merged, "merged with what came meanwhile")?;
+        let code = merge::tell(
+            context,
+            &merged,
+            "merged with the new commits on the branch",
+        )?;
         if code != EXIT_OK {
             return Ok(code);
         }
@@ -132,7 +138,7 @@ fn merge_moved(
     report: &CommitReport,
 ) -> Result<Option<MergeReport>, Failure> {
     let name = report.head.branch().unwrap_or_default();
-    let options = merge::options(context, format!("Merge what came into {name} meanwhile"))?;
+    let options = merge::options(context, format!("Merge new commits on {name}"))?;
     let merged = supplied(context, repo, "merging", || {
         repo.merge_moved(&options, &context.job)
     });
@@ -140,18 +146,27 @@ fn merge_moved(
         (Ok(None), None) => {
             let (name, to) = (clean(name), quoted(name));
             context.ui.note(format_args!(
-                "branch {name} was moved from elsewhere; to have its files: dmv checkout {to}"
+                "another command moved branch {name}; to update your files: dmv checkout {to}"
             ));
         }
         (Err(_), Some(id)) => context.ui.warn(format_args!(
-            "committed as {}, and not yet merged with branch {}, which was moved from elsewhere; \
-             dmv commit goes on with that",
+            "your commit {} is stored, but not yet merged with branch {}, which another command \
+             moved; to merge: dmv commit",
             id.short(SHORT_ID),
             clean(name)
         )),
         _ => {}
     }
     merged
+}
+
+/// That nothing was committed is known only here.
+fn nothing_done(e: RepoError) -> Failure {
+    let mut failure = Failure::from(e);
+    if failure.exit == EXIT_INTERRUPTED {
+        failure.message = "interrupted; nothing was committed: run the same command again".into();
+    }
+    failure
 }
 
 fn author(text: &str) -> Result<Who, String> {
@@ -164,7 +179,7 @@ fn author(text: &str) -> Result<Who, String> {
             name: name.trim().to_owned(),
             email: email.trim().to_owned(),
         }),
-        None => Err("an author is written as 'Name <address>'".to_owned()),
+        None => Err("write the author as 'NAME <EMAIL>'".to_owned()),
     }
 }
 
@@ -303,7 +318,7 @@ fn tell(context: &Context, report: &CommitReport) {
     for MarkersLeft { path, line } in &report.edited {
         let at = line.map_or(String::new(), |line| format!(":{line}"));
         ui.warn(format_args!(
-            "{path}{at}: still a conflict: a marker line (<<<<<<< or >>>>>>>) is left; the edit stays in the worktree"
+            "not resolved: {path}{at} still has a conflict marker (<<<<<<< or >>>>>>>); your edit stays in the worktree"
         ));
     }
     let rest = report.conflicts.len() - report.edited.len();
@@ -329,7 +344,7 @@ fn tell(context: &Context, report: &CommitReport) {
             n => format!(" and {n} more"),
         };
         ui.note(format_args!(
-            "note: never committed: {}{more}",
+            "note: dmv never commits {}{more}",
             escape(first)
         ));
     }

@@ -84,7 +84,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             check(key, value, "")?;
             if key.scope == Scope::User && !file.user {
                 let message = format!(
-                    "a repository may not set {}: it belongs in the user's file",
+                    "a repository cannot set {}; set it in your user file",
                     key.name
                 );
                 let hint = format!("dmv config set --user {} {}", key.name, quoted(value));
@@ -176,7 +176,7 @@ impl WhichFile {
     fn path(&self) -> Result<PathBuf, Failure> {
         if self.user {
             return user_file().ok_or_else(|| {
-                let message = "neither XDG_CONFIG_HOME nor a home directory is known";
+                let message = "cannot find your user file: neither HOME nor XDG_CONFIG_HOME is set";
                 Failure::new("no-home", EXIT_OTHER, message)
             });
         }

@@ -53,7 +53,7 @@ fn of_commit(
     id: Option<dmv_core::hash::ObjectId>,
 ) -> Result<Vec<ConflictAt>, Failure> {
     Ok(match id {
-        Some(id) => supplied(context, repo, "looking at", || {
+        Some(id) => supplied(context, repo, "reading", || {
             repo.conflicts(&repo.read_commit(&id)?)
         })?,
         None => Vec::new(),

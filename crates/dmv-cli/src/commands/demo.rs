@@ -94,18 +94,18 @@ impl Tour<'_> {
         self.dmv(&["status"])?;
         self.dmv(&["commit", "-m", "first cut"])?;
 
-        self.say("Two kilobytes go into the middle of the clip, and a line into the notes.")?;
+        self.say("Insert two kilobytes into the middle of the clip, and add a line to the notes.")?;
         self.insert("media/clip.mov", EDIT_AT, &noise(EDIT_BYTES))?;
         self.write(
             "notes.txt",
             b"Scene 1: harbour, dawn\nScene 2: market, noon\n",
         )?;
         self.dmv(&["diff"])?;
-        self.say("Only what is new is stored, not the clip once more.")?;
+        self.say("dmv stores only the new data, not the complete clip again.")?;
         self.dmv(&["commit", "-m", "gulls come in later"])?;
         self.dmv(&["tag", "rough-cut"])?;
 
-        self.say("A branch tries something else; each has its own files.")?;
+        self.say("A branch for another version: each branch has its own files.")?;
         self.dmv(&["branch", "night"])?;
         self.dmv(&["checkout", "night"])?;
         self.write("notes.txt", b"Scene 1: harbour, night\n")?;
@@ -115,7 +115,7 @@ impl Tour<'_> {
         self.dmv(&["log", "night"])?;
         self.dmv(&["branch"])?;
 
-        self.say("Any state can be looked into without switching to it.")?;
+        self.say("You can look into any commit without a checkout.")?;
         self.dmv(&["ls", "-lr", "night"])?;
         self.dmv(&["cat", "night:notes.txt"])?;
         self.dmv(&["diff", "main", "night", "--stat"])?;
@@ -123,42 +123,44 @@ impl Tour<'_> {
         self.merge()?;
         self.subset()?;
 
-        self.say("A file is lost by accident, and put back.")?;
+        self.say("Delete a file by accident, and restore it.")?;
         fs::remove_file(self.dir.join("sound/cues.csv"))
             .map_err(|e| Failure::file("remove", &self.dir.join("sound/cues.csv"), &e))?;
         self.dmv(&["status"])?;
         self.dmv(&["restore", "sound"])?;
         self.dmv(&["status"])?;
 
-        self.say("What the newest state amounts to, and what all of history takes.")?;
+        self.say("The size of the newest commit, and of the complete history.")?;
         self.dmv(&["du"])?;
         self.dmv(&["stats"])?;
-        self.say("Every byte is checked against its id.")?;
+        self.say("dmv checks every byte against its id.")?;
         self.dmv(&["verify"])?;
         self.peers()?;
         self.say(
-            "Shown: commits that store only what is new, history, branches, a merge and its \
-             conflict, undo, a part of the project, restoring files, checking the repository, \
-             and a second peer.",
+            "You have seen commits that store only new data, history, branches, a merge with a \
+             conflict, undo, a subset, restored files, a check of the repository, and a second \
+             repository.",
         )?;
         Ok(0)
     }
 
     /// Two versions of a still, and an answer that is taken back and given again.
     fn merge(&self) -> Result<(), Failure> {
-        self.say("Both branches grade the same still: the merge keeps both as a conflict.")?;
+        self.say(
+            "Both branches change the same still: the merge keeps both versions as a conflict.",
+        )?;
         self.write("media/still.png", &noise(STILL_BYTES + 1))?;
         self.dmv(&["commit", "-m", "the still, warmer"])?;
         self.dmv_ending(&["merge", "night"], EXIT_CONFLICTS)?;
         self.dmv(&["conflicts"])?;
-        self.say("Each version is a file to look at; one of them, or both, is chosen.")?;
+        self.say("Look at each version, then choose one of them, or both.")?;
         self.dmv(&["show"])?;
         self.dmv(&["resolve", "media/still.png", "--both"])?;
         self.dmv(&["status"])?;
         self.dmv(&["commit", "-m", "night, and both grades of the still"])?;
         self.dmv(&["log", "--graph", "--oneline"])?;
 
-        self.say("Any of that can be taken back, and done again.")?;
+        self.say("You can undo any of this, and redo it.")?;
         self.dmv(&["undo"])?;
         self.dmv(&["redo"])?;
         self.dmv(&["op", "log", "-n", "4"])
@@ -166,14 +168,14 @@ impl Tour<'_> {
 
     /// A part of the project, and a commit from it.
     fn subset(&self) -> Result<(), Failure> {
-        self.say("The sound department needs a part of it only: the rest leaves the disk.")?;
+        self.say("The sound department needs only a part: dmv removes the other files from the worktree.")?;
         self.dmv(&["checkout", "main", "--subset", "sound", "*.txt"])?;
         self.dmv(&["status"])?;
         self.write(
             "sound/cues.csv",
             b"time,cue\n00:00:04,gulls\n00:00:09,bell\n",
         )?;
-        self.say("A commit from the part keeps everything else as it is.")?;
+        self.say("A commit from the subset keeps all other files unchanged.")?;
         self.dmv(&["commit", "-m", "a bell"])?;
         self.dmv(&["ls", "-r"])?;
         self.dmv(&["checkout", "--all"])
@@ -190,9 +192,9 @@ impl Tour<'_> {
             dir: disk.path().join("film"),
         };
         let (there, here) = (peer.dir.to_string_lossy(), self.dir.to_string_lossy());
-        self.say("A second peer: it could be a disk, another machine, or a directory as here.")?;
+        self.say("A second repository: on a disk, on another machine, or in a directory as here.")?;
         self.dmv(&["clone", &here, &there])?;
-        self.say("Two more kilobytes go into the clip there. Only what is missing comes back.")?;
+        self.say("Insert one kilobyte into the clip there. The pull transfers only the new data.")?;
         peer.insert("media/clip.mov", EDIT_AT, &noise(EDIT_BYTES / 2))?;
         peer.dmv(&["commit", "-m", "gulls once more"])?;
         self.dmv(&["remote", "add", "disk", &there])?;

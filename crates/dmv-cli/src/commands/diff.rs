@@ -73,7 +73,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             select: &paths,
             settings: context.settings()?,
         };
-        let watch = context.watch("looking at");
+        let watch = context.watch("scanning");
         let changes = repo.diff_worktree(old, &paths, &options, &context.job)?;
         let renames = Renames::new(context, repo.renames_among(&changes, &context.job)?);
         drop(watch);
@@ -119,8 +119,7 @@ fn sides(
 /// Says so where renamed files may be missing.
 pub fn tell_limited(context: &Context, found: &Found) {
     if found.is_limited {
-        let text =
-            "note: too many files were added or deleted to look for renames among all of them";
+        let text = "note: too many files were added or deleted to find all renames; some appear as deleted and added";
         context.ui.note(text);
     }
 }
@@ -172,7 +171,7 @@ pub fn each_change(
     };
     let (old, new) = (tree_of(old)?, tree_of(new)?);
     if repo.is_partial() {
-        supplied(context, repo, "looking for", || {
+        supplied(context, repo, "reading", || {
             let mut needs = Needs::new(repo, paths, with_text);
             // Never `Break`: everything is looked at.
             let _ = diff_trees(repo.objects(), old, new, &mut needs)?;
@@ -197,7 +196,9 @@ pub fn each_change(
         let (n, first) = (absent.len() as u64, escape(first.as_bytes()));
         let what = count(n, "directory", "directories");
         let all = if n == 1 { "" } else { " and others" };
-        let text = format_args!("note: {what} not in this repository differ: {first}{all}");
+        let text = format_args!(
+            "note: also changed, but absent from this repository: {first}{all} ({what})"
+        );
         context.ui.note(text);
     }
     Ok(())
@@ -213,7 +214,7 @@ fn bring_changes(
     if !repo.is_partial() {
         return Ok(());
     }
-    supplied(context, repo, "looking for", || {
+    supplied(context, repo, "reading", || {
         let everything = Paths::default();
         let mut needs = Needs::new(repo, &everything, with_text);
         for WorktreeChange { path, old, new } in changes {

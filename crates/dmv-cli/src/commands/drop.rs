@@ -51,14 +51,14 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let chosen = chosen(context, &repo, &args.paths)?;
     let freeing = repo.begin_to_free()?;
-    let watch = context.watch("looking at");
+    let watch = context.watch("scanning");
     let wanted: Vec<_> = chosen.iter().map(|chosen| chosen.wanted()).collect();
     let droppable = freeing.droppable(&wanted)?;
     drop(watch);
     if droppable.files.is_empty() {
         return finish(context, &repo, &droppable, Freed::default(), Vec::new());
     }
-    let watch = context.watch("asking");
+    let watch = context.watch("asking remotes");
     let mut peers = Peer::all(context)?;
     let asked = ask(context, &repo, &mut peers, &droppable)?;
     drop(watch);
@@ -79,7 +79,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             answer.is_ok()
         })
     };
-    let watch = context.watch("freeing");
+    let watch = context.watch("freeing space");
     let freed = freeing.drop_files(&blobs, &earlier, &mut still, &context.job)?;
     drop(watch);
     peers.into_iter().for_each(Peer::finish);
@@ -127,7 +127,7 @@ fn ask<'a>(
             Err(why) => asked.said.push(format!("{name} did not answer ({why})")),
             Ok(unkept) => {
                 if !unkept.is_empty() {
-                    asked.said.push(format!("{name} does not keep it"));
+                    asked.said.push(format!("{name} does not keep a copy"));
                 }
                 if unkept.len() < asked.unkept.len() {
                     asked.keepers.push(name);
@@ -161,7 +161,7 @@ impl Asked {
             return None;
         }
         let said = match self.said.is_empty() {
-            true => "no remote is set that could have it".to_owned(),
+            true => "no remote is configured".to_owned(),
             false => self.said.join("; "),
         };
         let what = some_of(&paths);
@@ -206,7 +206,7 @@ fn finish(
     }
     let mut out = context.ui.out();
     if document.files == 0 {
-        writeln!(out, "nothing of it is here")?;
+        writeln!(out, "nothing to drop: this content is already absent")?;
         return Ok(EXIT_OK);
     }
     let files = count(document.files, "file", "files");
@@ -218,12 +218,15 @@ fn finish(
         let waiting = bytes(freed.waiting_bytes);
         writeln!(
             out,
-            "not freed yet: {waiting}, in packs with files that stay"
+            "not freed yet: {waiting}, in packs that also contain other files"
         )?;
     }
     if freed.shared_bytes > 0 {
         let shared = bytes(freed.shared_bytes);
-        writeln!(out, "not freed: {shared} that other files or versions need")?;
+        writeln!(
+            out,
+            "not freed: {shared}, which other files or versions also use"
+        )?;
     }
     drop(out);
     if let Some(why) = &document.why_not_freed {
@@ -235,7 +238,7 @@ fn finish(
         let path = droppable.files.first().map(|(path, _)| path.to_string());
         let path = quoted(&path.unwrap_or_default());
         context.ui.note(format_args!(
-            "note: {stay} in the worktree, where dmv subset remove takes them away: {path}"
+            "note: {stay} in the worktree; to remove them there: dmv subset remove {path}"
         ));
     }
     Ok(EXIT_OK)

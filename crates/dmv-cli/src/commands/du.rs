@@ -47,7 +47,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let subset = args
         .limit
         .read_for(context, &repo, place.commit.tree, held)?;
-    let watch = context.watch("adding up");
+    let watch = context.watch("adding up sizes");
     let sum = repo.disk_use(place.wanted(&subset), &context.job)?;
     drop(watch);
     if context.globals.json {
@@ -66,7 +66,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     };
     writeln!(
         context.ui.out(),
-        "{path}: {} in {}; {} different, stored as about {}",
+        "{path}: {} in {}; {} without duplicates, about {} stored",
         bytes(sum.bytes),
         count(sum.files, "file", "files"),
         bytes(sum.unique_bytes),

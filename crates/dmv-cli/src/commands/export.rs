@@ -65,12 +65,12 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         refuse_inside(&repo, into)?;
     }
     let find = || context.place(&repo, &args.place);
-    let mut place = supplied(context, &repo, "looking for", find)?;
+    let mut place = supplied(context, &repo, "reading", find)?;
     // A conflict is written as files that can be read.
     let limit = args.limit.read(context, &repo)?.unwrap_or_default();
     let is_wanted =
         |path: &[u8]| limit.includes(path, false) && is_under(path, place.path.as_bytes());
-    place.commit.tree = supplied(context, &repo, "looking at", || {
+    place.commit.tree = supplied(context, &repo, "reading", || {
         repo.readable_tree(&place.commit, is_wanted)
     })?;
     let revision = place.revision.clone();
@@ -87,7 +87,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let to_stdout = args.tar.as_deref() == Some(Path::new("-"));
     // Before the first byte of an archive is out.
     let check = || repo.check_here(what.wanted);
-    supplied(context, &repo, "looking at", check)?;
+    supplied(context, &repo, "reading", check)?;
     if args.limit.is_given() {
         refuse_nothing(what, &args.place)?;
     }
@@ -142,7 +142,7 @@ fn refuse_nothing(what: What<'_>, place: &OsStr) -> Result<(), Failure> {
         return Ok(());
     }
     let place = escape(place.as_bytes());
-    let message = format!("nothing in {place} is in the subset, so nothing was exported");
+    let message = format!("no file in {place} matches the subset; nothing was exported");
     let hint = format!("dmv ls -r {}", quoted(&place.to_string()));
     Err(Failure::new("no-such-path", EXIT_OTHER, message).hint(hint))
 }
@@ -153,13 +153,13 @@ fn refuse_inside(repo: &Repo, into: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!(
-        "{} lies inside of the repository {}, whose files are its own",
+        "{} is inside the repository directory {}, where dmv writes only its own files",
         into.display(),
         repo.dmv_dir().display()
     );
     let failure = Failure::new("inside-repository", EXIT_REFUSED, message);
     // A path counts from the directory that -C names.
-    Err(failure.hint("dmv export REV --to /PATH, with a whole path"))
+    Err(failure.hint("dmv export REV --to /PATH, with an absolute path"))
 }
 
 /// A failed attempt leaves nothing under the final name. What is no regular file (a device, a pipe,

@@ -54,6 +54,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     })?;
     let mut report = Report::default();
     report.add(summary, Vec::new());
+    report.idle = Some(format!("nothing new from {}", remote.name));
     let names: Vec<String> = gone
         .iter()
         .map(|b| format!("{}/{b}", remote.name))
@@ -67,7 +68,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     if let (true, Some(words)) = (history != History::New, words(&slice)) {
         context
             .ui
-            .note(format_args!("note: a partial repository: {words}"));
+            .note(format_args!("note: this is a partial repository: {words}"));
     }
     Ok(EXIT_OK)
 }

@@ -95,11 +95,11 @@ impl Brought {
         }
         let mut out = context.ui.out();
         match (document.files, is_all) {
-            (0, true) => writeln!(out, "all of it is here already")?,
+            (0, true) => writeln!(out, "nothing to fetch: all of this content is already here")?,
             (0, false) => {}
             (n, _) => {
                 let files = count(n, "file", "files");
-                writeln!(out, "{files} brought ({})", bytes(document.bytes))?;
+                writeln!(out, "{files} fetched ({})", bytes(document.bytes))?;
             }
         }
         Ok(())

@@ -28,7 +28,7 @@ pub fn run(context: &Context, _args: &Args) -> Result<u8, Failure> {
 /// This device's key; made where there is none.
 pub fn device_key() -> Result<DeviceKey, Failure> {
     let dir = config::user_dir().ok_or_else(|| {
-        let message = "there is no home directory to keep the device key in";
+        let message = "cannot store the device key: neither HOME nor XDG_CONFIG_HOME is set";
         Failure::new("no-home", EXIT_OTHER, message).hint("export XDG_CONFIG_HOME=DIR")
     })?;
     Ok(DeviceKey::load_or_create(&dir.join("device-key"))?)

@@ -102,7 +102,7 @@ impl Args {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let Some((start, hidden)) = start(context, &repo, args)? else {
-        context.ui.note("no commit yet");
+        context.ui.note("no commits yet");
         return Ok(EXIT_OK);
     };
     let mut paths = Vec::new();
@@ -110,7 +110,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         paths.push(Repo::parse_path(&path)?);
     }
     if args.follow && paths.len() != 1 {
-        return Err(Failure::usage("--follow takes one file"));
+        return Err(Failure::usage("--follow needs exactly one file"));
     }
     // A file that is followed has several names.
     let followed = RefCell::new(paths.clone());
@@ -153,11 +153,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         }
     }
     if !log.boundary().is_empty() && left > 0 {
-        let text = "note: older history is not in this repository";
+        let text = "note: older commits are absent from this repository; to fetch them: dmv fetch --all-history";
         context.ui.note(text);
     }
     if printer.printed == 0 {
-        context.ui.note("no such commit");
+        context.ui.note("no matching commits");
     }
     Ok(EXIT_OK)
 }

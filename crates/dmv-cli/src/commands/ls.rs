@@ -60,7 +60,7 @@ pub fn kind_word(kind: Kind) -> &'static str {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let find = || context.place(&repo, &args.place);
-    let place = supplied(context, &repo, "looking for", find)?;
+    let place = supplied(context, &repo, "reading", find)?;
     let Some(tree) = place.located.tree() else {
         if let Located::Entry(entry) = &place.located {
             show(context, args.long, &place.path, entry)?;
@@ -68,7 +68,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         return Ok(EXIT_OK);
     };
     if args.limit.is_given() && !args.recursive {
-        return Err(Failure::usage("a subset is listed with -r").hint("dmv ls -r --subset PATTERN"));
+        return Err(Failure::usage("--subset needs -r").hint("dmv ls -r --subset PATTERN"));
     }
     // Asked for all, what is not here is not brought.
     let is_all = place.path.is_root() && args.recursive && !args.limit.is_given();
@@ -79,7 +79,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let subset = args
         .limit
         .read_for(context, &repo, place.commit.tree, held)?;
-    supplied(context, &repo, "looking for", || {
+    supplied(context, &repo, "reading", || {
         repo.check_names_here(place.wanted(&subset), args.recursive)
     })?;
     let mut failed = None;

@@ -144,7 +144,7 @@ pub fn tell(context: &Context, report: &MergeReport, done: &str) -> Result<u8, F
         };
         writeln!(out, "{done}: {on} is at {}", report.commit.short(SHORT_ID))?;
         for moved in &report.moves {
-            writeln!(out, "  followed {} -> {}", moved.from, moved.to)?;
+            writeln!(out, "  followed the rename {} -> {}", moved.from, moved.to)?;
         }
         if !report.up_to_date {
             let removed = match report.removed {
@@ -158,14 +158,14 @@ pub fn tell(context: &Context, report: &MergeReport, done: &str) -> Result<u8, F
         for path in &report.unseen {
             writeln!(
                 out,
-                "  {:<14}  {} (not in this repository)",
+                "  {:<14}  {} (absent from this repository)",
                 "conflict",
                 escape(path)
             )?;
         }
     }
     if report.moves_skipped {
-        ui.warn("too many files were added or changed to look for moved files among all of them; a file that one side moved and the other changed may be a delete/modify conflict");
+        ui.warn("too many files were added or changed to find all renames; a file that one side renamed and the other changed may be a delete/modify conflict");
     }
     warn_of_coarse(context, &report.coarse);
     tell_refused(context, None, &report.refused);
@@ -201,7 +201,7 @@ fn warn_of_coarse(context: &Context, coarse: &[RepoPath]) {
         n => format!(" (and {} more)", count(n, "file", "files")),
     };
     context.ui.warn(format_args!(
-        "{first} was changed in too many places to merge it line by line{more}; the conflict keeps all versions"
+        "{first} has too many changes to merge it line by line{more}; the conflict keeps all versions"
     ));
 }
 

@@ -69,7 +69,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let code = match told {
         Some(code) => code.clone(),
         None => Code::random().map_err(|e| {
-            Failure::new("no-randomness", EXIT_OTHER, format!("no random code: {e}"))
+            Failure::new(
+                "no-randomness",
+                EXIT_OTHER,
+                format!("cannot create a random code: {e}"),
+            )
         })?,
     };
     let asked = if args.write {
@@ -110,7 +114,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         report(context, &peer, &paired, false)?;
         if paired.gives.is_some() {
             context.ui.note(format_args!(
-                "to get its repository: dmv clone dmv://{} DIR   (while it runs: dmv serve --lan)",
+                "to clone its repository: dmv clone dmv://{} DIR (while 'dmv serve --lan' runs there)",
                 peer.key
             ));
         }
@@ -147,7 +151,7 @@ fn name_remote(context: &Context, repo: &Repo, peer: &Peer) -> Result<(), Failur
     let url = Url::Quic(PeerAddress { key, place });
     set(repo, &name, &url)?;
     context.ui.note(format_args!(
-        "to exchange with it: dmv sync {name}   (while it runs: dmv serve --lan)"
+        "to exchange commits with it: dmv sync {name} (while 'dmv serve --lan' runs there)"
     ));
     Ok(())
 }
@@ -161,7 +165,7 @@ fn say(context: &Context, shown: Option<&Code>, key: &str, event: PairEvent) {
             let _ = ready(context, shown, key, &addresses);
         }
         PairEvent::OtherCode(key, left) => context.ui.note(format_args!(
-            "device {} has another code; {left} more may be tried",
+            "device {} used a wrong code; {left} more attempts are allowed",
             key.short()
         )),
     }
@@ -188,11 +192,11 @@ fn ready(
         let at_relay = addresses.iter().find(|address| !address.contains('@'));
         if let Some(address) = at_relay.or(addresses.first()) {
             context.ui.note(format_args!(
-                "where it does not find this one: dmv pair {code} --peer {address}"
+                "if it does not find this device: dmv pair {code} --peer {address}"
             ));
         }
     } else {
-        context.ui.note("looking for the device with this code");
+        context.ui.note("searching for the device with this code");
     }
     context.ui.finish()
 }
@@ -229,8 +233,14 @@ fn report(context: &Context, peer: &Peer, paired: &Paired, let_in: bool) -> Resu
         writeln!(context.ui.out(), "it may {may} this repository")?;
     }
     match paired.gives {
-        Some(Access::Read) => writeln!(context.ui.out(), "this device may read there")?,
-        Some(Access::Write) => writeln!(context.ui.out(), "this device may read and write there")?,
+        Some(Access::Read) => writeln!(
+            context.ui.out(),
+            "this device may read the repository there"
+        )?,
+        Some(Access::Write) => writeln!(
+            context.ui.out(),
+            "this device may read and write the repository there"
+        )?,
         None => {}
     }
     Ok(())

@@ -58,8 +58,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     }
     if list.is_empty() {
         context.ui.note(match looks_around {
-            true => "nobody was found",
-            false => "no device but this one may use this repository",
+            true => "no device was found on the local network",
+            false => "no other device has access to this repository",
         });
     }
     Ok(EXIT_OK)
@@ -81,7 +81,7 @@ fn with_those_around(
     context: &Context,
     mut list: Vec<PeerValue>,
 ) -> Result<Vec<PeerValue>, Failure> {
-    let _watch = context.watch("looking around");
+    let _watch = context.watch("searching the local network");
     for found in blocking::look_around(&context.job)? {
         let key = found.key.to_string();
         let address = found

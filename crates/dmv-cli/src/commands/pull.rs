@@ -43,8 +43,8 @@ const MAX_NAMED: usize = 5;
 pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let Some(branch) = repo.head()?.branch().map(str::to_owned) else {
-        let failure = Failure::usage("no branch is checked out: into which is to be merged?");
-        return Err(failure.hint("dmv fetch"));
+        let failure = Failure::usage("no branch is checked out, so there is nothing to merge into");
+        return Err(failure.hint("dmv checkout BRANCH; or dmv fetch, to download only"));
     };
     let remote = remote(context, args.remote.as_deref())?;
     let asked = context.asked()?;
@@ -58,11 +58,12 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     })?;
     let mut report = Report::default();
     report.add(summary, Vec::new());
+    report.idle = Some(format!("nothing new from {}", remote.name));
     tell_gone(context, &remote.name, &gone, false);
     let name = format!("{}/{branch}", remote.name);
     let Some(theirs) = theirs else {
         report.print(context, &[])?;
-        let message = format!("{} has no branch {branch}", remote.name);
+        let message = format!("{} has no branch '{branch}'", remote.name);
         return Err(Failure::new("no-ref", EXIT_OTHER, message).hint("dmv push"));
     };
     let message = args
@@ -86,14 +87,15 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     };
     if let Some(old) = replaced {
         let message = format!(
-            "{name} was replaced: it no longer has commit {}, which {branch} has",
+            "{name} was rewritten: it no longer has commit {}, which your branch {branch} has",
             old.short(SHORT_ID)
         );
         if !args.ff_only {
             report.print(context, &[])?;
+            let message = format!("{message}; nothing was merged");
             let failure = Failure::new("remote-replaced", EXIT_REFUSED, message);
             return Err(failure.hint(format!(
-                "dmv pull --reset, to go to {name}; or dmv merge {name}, to keep both"
+                "dmv pull --reset, to use {name} as it is; or dmv merge {name}, to keep both"
             )));
         }
         context.ui.warn(clean(&message));
@@ -134,7 +136,7 @@ fn tell_left(context: &Context, repo: &Repo, done: &ResetReport) -> Result<(), F
         ui.note(format_args!("  and {} more", n - MAX_NAMED));
     }
     ui.note(format_args!(
-        "to bring them back: dmv undo; to have them on a branch: dmv branch NAME {}",
+        "to restore them: dmv undo; to keep them on another branch: dmv branch NAME {}",
         newest.short(SHORT_ID)
     ));
     Ok(())

@@ -89,18 +89,22 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Ok((client.finish(Vec::new()), Ok(moved)))
     })?;
     let pushed = pushed.map_err(|missing| {
-        let message = format!("there is no branch or tag '{missing}' at {}", remote.name);
+        let message = format!(
+            "{} has no branch or tag '{missing}'; nothing was pushed or deleted",
+            remote.name
+        );
         let hint = format!("dmv fetch --prune {}", quoted(&remote.name));
         Failure::new("no-ref", EXIT_OTHER, message).hint(hint)
     })?;
     let gone = deleted(&pushed);
     report.add(summary, pushed);
+    report.idle = Some(format!("already up to date with {}", remote.name));
     report.print(context, &[])?;
     for name in gone {
         // Else the next sync makes it there once more, to the user's surprise.
         if repo.ref_at(&format!("branch/{name}"))?.is_some() {
             let hint = format!("dmv branch -d {}", quoted(&name));
-            let note = format_args!("the branch {name} here stays; to delete it, too: {hint}");
+            let note = format_args!("your local branch {name} stays; to delete it, too: {hint}");
             context.ui.note(note);
         }
     }
@@ -146,9 +150,8 @@ fn wanted(repo: &Repo, names: &[String]) -> Result<Vec<(String, ObjectId)>, Fail
     let current = match (names, repo.head()?.branch()) {
         ([], Some(branch)) => vec![branch.to_owned()],
         ([], None) => {
-            return Err(Failure::usage(
-                "no branch is checked out: which is to be sent?",
-            ));
+            let failure = Failure::usage("no branch is checked out: name the branch to push");
+            return Err(failure.hint("dmv push REMOTE BRANCH"));
         }
         (names, _) => names.to_vec(),
     };
@@ -183,8 +186,8 @@ pub fn refusal(report: &Report, remote: &str) -> Result<(), Failure> {
         1 => String::new(),
         n => format!(", and {} more", n - 1),
     };
-    let (done, because) = (done_to(first), report.why(first));
-    let message = format!("{name} was not {done} at {remote}: {because}{more}");
+    let ((done, at), because) = (done_to(first), report.why(first));
+    let message = format!("{name} was not {done} {at} {remote}: {because}{more}");
     let code = match why {
         Refusal::InUse => "in-use",
         Refusal::BadName => "refused",

@@ -55,7 +55,7 @@ struct Garbage {
 /// Runs the command.
 pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
     let place = discover_lost_trusting(Path::new("."), &trust(false))?;
-    let watch = context.watch("scanning");
+    let watch = context.watch("reading packs");
     let report = recover(&place, &context.job)?;
     drop(watch);
     let text = |path: &Path| path.to_string_lossy().into_owned();
@@ -97,49 +97,50 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
         writeln!(out, "unreadable: {} in {place} at {offset}", bytes(*len))?;
     }
     for file in &report.foreign {
-        writeln!(out, "not ours: {}", clean(&file.to_string_lossy()))?;
+        writeln!(
+            out,
+            "ignored, not a file of dmv: {}",
+            clean(&file.to_string_lossy())
+        )?;
     }
     if report.relogged > 0 {
         let what = count(report.relogged as u64, "operation", "operations");
-        writeln!(
-            out,
-            "the operation log lacked operations: {what} written anew from the database"
-        )?;
+        writeln!(out, "operation log: {what} restored from the database")?;
     }
     for name in &report.kept {
         let name = clean(name);
         writeln!(
             out,
-            "kept as branch {name}: commits of a history that the newest one does not include"
+            "created branch {name} for commits of a history that the newest one does not include"
         )?;
     }
     for name in &report.found {
         let name = clean(name);
         writeln!(
             out,
-            "found, and now branch {name}: commits that the operation log does not name"
+            "created branch {name} for commits that the operation log does not name"
         )?;
     }
     for (worktree, head) in &report.heads {
         let (worktree, head) = (clean(worktree), clean(&words_of(head)));
         writeln!(
             out,
-            "what worktree {worktree} is on was lost; it is now {head}"
+            "the branch of worktree {worktree} was lost; the worktree is now on {head}"
         )?;
     }
     for path in &report.busy {
         let place = clean(&path.to_string_lossy());
         writeln!(
             out,
-            "in use: {place}; what the other command has not finished there is left to it"
+            "in use by another command: {place}; dmv left its unfinished data there alone"
         )?;
     }
     if report.format {
-        writeln!(out, "the file 'format' is written anew")?;
+        writeln!(out, "wrote the file 'format' again")?;
     }
     if let Some(former) = &report.former {
         let place = clean(&former.to_string_lossy());
-        writeln!(out, "a copy of the former database is kept as {place}")?;
+        writeln!(out, "kept a copy of the old database as {place}")?;
     }
     Ok(EXIT_OK)
 }

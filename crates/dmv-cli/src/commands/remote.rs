@@ -2,7 +2,7 @@
 
 use crate::config::{REMOTES, Scope, edit};
 use crate::context::{Context, quoted};
-use crate::error::{EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OTHER, Failure};
+use crate::error::{EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OTHER, Failure, like_ssh};
 use crate::format::text::{clean, count};
 use crate::partial::{SliceValue, words};
 use crate::peers::{dial, remote, why_closed, word_of};
@@ -93,6 +93,14 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
                 std::env::current_dir().map_err(|e| Failure::file("find", ".".as_ref(), &e))?;
             let url = Url::parse(url)?.absolute(&here);
             let text = set(&repo, name, &url)?;
+            if let Url::Path(path) = &url
+                && !path.exists()
+                && let Some(ssh) = like_ssh(path)
+            {
+                context.ui.warn(format_args!(
+                    "{text} does not exist; it looks like an ssh address: write {ssh}"
+                ));
+            }
             if context.globals.json {
                 show(context, name, &text)?;
             }
@@ -129,7 +137,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
 pub fn set(repo: &Repo, name: &str, url: &Url) -> Result<String, Failure> {
     check_ref_name(name).map_err(RepoError::from)?;
     if name.contains('/') {
-        let message = format!("'{name}' is not a valid name for a remote: it holds a '/'");
+        let message = format!("'{name}' is not a valid name for a remote: it contains a '/'");
         return Err(Failure::new("bad-name", EXIT_OTHER, message));
     }
     let text = match url {
@@ -137,7 +145,7 @@ pub fn set(repo: &Repo, name: &str, url: &Url) -> Result<String, Failure> {
         url => Some(url.to_string()),
     };
     let text = text.ok_or_else(|| {
-        let message = format!("{url} cannot be kept in the settings: it is not UTF-8");
+        let message = format!("cannot store {url} in the settings: it is not UTF-8");
         Failure::new("bad-path", EXIT_OTHER, message)
     })?;
     edit(
@@ -188,7 +196,7 @@ fn ask(context: &Context, repo: &Repo, name: Option<&str>) -> Result<u8, Failure
     let mut exit = EXIT_OK;
     for (known, url) in &remotes {
         let place = Url::parse(OsStr::new(url))?;
-        let watch = context.watch("asking");
+        let watch = context.watch("asking remotes");
         let answer = dial(context, repo, &place);
         drop(watch);
         let (_connection, client) = match answer {
@@ -247,7 +255,7 @@ fn tell_answer(
     }
     show(context, name, url)?;
     let holds = match (held, held.and_then(words)) {
-        (None, _) => "does not say whether it is partial".to_owned(),
+        (None, _) => "does not say whether it is full or partial".to_owned(),
         (Some(_), None) => "a full repository".to_owned(),
         (Some(_), Some(words)) => format!("a partial repository: {words}"),
     };

@@ -89,7 +89,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let asked = context.asked()?;
     let (report, commit) = match (has_files, &args.message) {
         (true, Some(_)) => {
-            let failure = Failure::usage("the next commit records it, with a message of its own");
+            let failure = Failure::usage(
+                "-m works only in a bare repository; here, the next commit records the resolution",
+            );
             return Err(failure.hint("dmv resolve PATH --ours, then dmv commit -m MESSAGE"));
         }
         (true, None) => {
@@ -186,7 +188,7 @@ fn print(
         match (report.open.len() as u64, commit) {
             (0, None) => writeln!(
                 out,
-                "no conflicts left; record it with: dmv commit -m MESSAGE"
+                "no conflicts left; to record the resolution: dmv commit -m MESSAGE"
             )?,
             (0, Some(_)) => writeln!(out, "no conflicts left")?,
             (n, _) => writeln!(out, "{} left", count(n, "conflict", "conflicts"))?,

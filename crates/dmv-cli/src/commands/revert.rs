@@ -36,7 +36,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         None => {
             let commit = repo.read_commit(&id)?;
             let subject = commit.message.lines().next().unwrap_or_default().to_owned();
-            format!("Revert \"{subject}\"\n\nThis takes back commit {id}.")
+            format!("Revert \"{subject}\"\n\nThis reverts commit {id}.")
         }
     };
     let options = options(context, message)?;
@@ -44,8 +44,8 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         repo.revert(id, args.mainline, &options, &context.job)
     })?;
     let done = match report.up_to_date {
-        true => "nothing to take back",
-        false => "taken back",
+        true => "nothing to revert",
+        false => "reverted",
     };
     finish(context, &report, done)
 }

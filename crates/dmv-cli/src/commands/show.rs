@@ -39,7 +39,7 @@ pub struct Document {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     if let Some((revision, path)) = args.revision.split_once(':') {
-        let failure = Failure::usage("show takes a revision, not a path in it");
+        let failure = Failure::usage("show needs a commit, not a path in a commit");
         return Err(failure.hint(format!("dmv cat {revision}:{path}")));
     }
     let repo = context.repo()?;
@@ -83,7 +83,7 @@ pub fn changes(
     if let Some(parent) = parent
         && let Err(RepoError::Absent { .. }) = repo.read_commit(&parent)
     {
-        let text = "note: the commit before is not in this repository";
+        let text = "note: changes not shown: the parent commit is absent from this repository";
         context.ui.note(text);
         return Ok(changes);
     }

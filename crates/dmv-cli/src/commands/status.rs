@@ -13,7 +13,8 @@ use anstyle::{AnsiColor, Style};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::name::escape;
 use dmv_core::repo::{
-    BranchMoved, ChangeKind, Head, PathChange, Rename, Repo, RepoSlice, StatusOptions, StatusReport,
+    BranchMoved, ChangeKind, Head, Mover, PathChange, Rename, Repo, RepoSlice, StatusOptions,
+    StatusReport, moved_clause,
 };
 use dmv_core::subset::Subset;
 use dmv_core::worktree::select::Paths;
@@ -95,7 +96,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         select: &select,
         settings: context.settings()?,
     };
-    let watch = context.watch("looking at");
+    let watch = context.watch("scanning");
     let mut report = repo.status(&options, &context.job)?;
     let renames = repo.renames(&report.changes, &context.job)?;
     drop(watch);
@@ -136,16 +137,19 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             let mut out = context.ui.out();
             writeln!(
                 out,
-                "this clone is not finished: it is still running, or was cut off"
+                "this clone is incomplete: it is still running, or it was interrupted"
             )?;
-            writeln!(out, "  to go on: {}", crate::format::text::clean(&command))?;
+            writeln!(
+                out,
+                "  to continue: {}",
+                crate::format::text::clean(&command)
+            )?;
         }
-        print(context, &report, &renames, upstream.as_ref(), &slice, clean)?;
+        let (report, upstream) = (&report, upstream.as_ref());
+        print(context, &repo, report, &renames, upstream, &slice, clean)?;
         for problem in &report.problems {
             let (path, why) = (escape(&problem.path), &problem.why);
-            context
-                .ui
-                .warn(format_args!("cannot look at {path}: {why}"));
+            context.ui.warn(format_args!("cannot read {path}: {why}"));
         }
         for warning in report.warnings.iter().filter(|_| context.ui.verbose()) {
             let (path, why) = (escape(&warning.path), &warning.why);
@@ -250,6 +254,7 @@ fn document(
 
 fn print(
     context: &Context,
+    repo: &Repo,
     report: &StatusReport,
     renames: &Renames,
     upstream: Option<&Upstream>,
@@ -260,7 +265,7 @@ fn print(
     let mut out = ui.out();
     let commit = match &report.commit {
         Some(id) => id.short(SHORT_ID),
-        None => "no commit yet".to_owned(),
+        None => "no commits yet".to_owned(),
     };
     match &report.head {
         Head::Branch(name) => writeln!(out, "on branch {}, {commit}", clean(name))?,
@@ -275,28 +280,28 @@ fn print(
             (0, behind) => writeln!(out, "{} behind {name}: dmv pull", commits(behind))?,
             (ahead, behind) => writeln!(
                 out,
-                "{} ahead of {name} and {behind} behind: dmv pull",
-                commits(ahead)
+                "you and {name} both have new commits ({ahead} here, {behind} there); to combine them: dmv pull"
             )?,
         }
     }
     if let Some(moved) = &report.moved {
-        tell_moved(&mut *out, &report.head, moved)?;
+        let by = repo.mover(&report.head)?;
+        tell_moved(&mut *out, &report.head, moved, by)?;
     }
     if let Some(cut) = &report.unfinished {
         let command = clean(&cut.command);
         writeln!(
             out,
-            "a switch was cut off: some files are of another commit or subset"
+            "a checkout was interrupted: some files are from another commit or subset"
         )?;
-        writeln!(out, "  to go on:   {command}")?;
-        writeln!(out, "  to go back: {}", go_back(&report.head))?;
+        writeln!(out, "  to continue: {command}")?;
+        writeln!(out, "  to go back:  {}", go_back(&report.head))?;
     }
     if report.subset == Subset::nothing() {
-        let text = "no files here, by choice; to have some: dmv subset add PATH";
+        let text = "this worktree has no files, by choice; to write some: dmv subset add PATH";
         writeln!(out, "{text}")?;
     } else if !report.subset.is_everything() {
-        writeln!(out, "only the subset {}", brief(&report.subset))?;
+        writeln!(out, "limited to the subset {}", brief(&report.subset))?;
     }
     if let Some(words) = words(slice) {
         writeln!(out, "partial repository: {words}")?;
@@ -304,7 +309,7 @@ fn print(
     if slice.metadata_only {
         writeln!(
             out,
-            "content is absent by choice; to bring some: dmv get PATH"
+            "file content is absent by choice; to fetch some: dmv get PATH"
         )?;
     }
     for path in &report.conflicts {
@@ -330,7 +335,7 @@ fn print(
         let word = ui.paint(color(shade), format_args!("{:<8}", change.kind.word()));
         let is_settled = report.settled.contains(&change.path);
         let note = if is_settled {
-            " (settled conflict)"
+            " (resolved conflict)"
         } else {
             ""
         };
@@ -348,7 +353,7 @@ fn print(
         writeln!(out, "nothing changed")?;
         return Ok(());
     }
-    let words = ["added", "modified", "deleted", "of another type", "renamed"];
+    let words = ["added", "modified", "deleted", "changed type", "renamed"];
     let mut parts: Vec<String> = counts
         .iter()
         .zip(words)
@@ -373,25 +378,27 @@ fn print(
 }
 
 /// What to do where the branch was moved from elsewhere.
-fn tell_moved(out: &mut impl Write, head: &Head, moved: &BranchMoved) -> Result<(), Failure> {
+fn tell_moved(
+    out: &mut impl Write,
+    head: &Head,
+    moved: &BranchMoved,
+    by: Option<Mover>,
+) -> Result<(), Failure> {
     let id = |id: Option<ObjectId>| id.map_or("no commit".to_owned(), |id| id.short(SHORT_ID));
-    let (base, tip) = (id(moved.base), id(moved.tip));
-    writeln!(
-        out,
-        "the branch was moved from elsewhere: it is at {tip}, your files come from {base}"
-    )?;
+    let base = id(moved.base);
+    let clause = moved_clause("the branch", (moved.base, moved.tip), by.as_ref());
+    writeln!(out, "{}; your files still come from {base}", clean(&clause))?;
     match moved.forward {
-        true => writeln!(out, "  to commit and merge with it: dmv commit -m MESSAGE")?,
+        true => writeln!(out, "  to keep your edits and merge: dmv commit -m MESSAGE")?,
         false => writeln!(
             out,
-            "  to keep your work on a branch of its own: dmv checkout -b NAME {base}"
+            "  to keep your edits on a new branch: dmv checkout -b NAME {base}"
         )?,
     }
-    writeln!(out, "  to have the branch's files:   {}", go_back(head))?;
+    writeln!(out, "  to update your files: {}", go_back(head))?;
     Ok(())
 }
 
-/// The command that makes the files equal to the commit that they come from.
 /// The command that makes the files those of `head`.
 pub fn go_back(head: &Head) -> String {
     match head {

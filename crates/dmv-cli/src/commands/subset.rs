@@ -199,13 +199,14 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Action::Show => return show(context, &subset),
         Action::Add { patterns } => {
             if subset.is_everything() {
-                let text = "the worktree has all paths; for fewer: dmv subset set PATTERN";
+                let text =
+                    "the worktree already has all paths; to limit it: dmv subset set PATTERN";
                 context.ui.note(format_args!("note: {text}"));
             }
             for pattern in patterns {
                 let more = subset.with(pattern.as_bytes()).map_err(bad)?;
                 if more == subset && !subset.is_everything() {
-                    tell_same(context, "the worktree has already", pattern);
+                    tell_same(context, "the subset already includes", pattern);
                 }
                 subset = more;
             }
@@ -214,7 +215,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             for pattern in patterns {
                 let less = subset.without(pattern.as_bytes()).map_err(bad)?;
                 if less == subset {
-                    tell_same(context, "the worktree does not have", pattern);
+                    tell_same(context, "the subset does not include", pattern);
                 }
                 subset = less;
             }

@@ -43,12 +43,15 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         remote(context, None)?;
     }
     let mut report = Report::default();
-    let (mut left, mut failed) = (false, Vec::new());
+    let (mut left, mut behind) = (false, false);
+    let (mut done, mut failed) = (Vec::new(), Vec::new());
     for name in &names {
         let one = remote(context, Some(name))?;
         match sync(context, &repo, &one, &mut report) {
             Ok(found) => {
                 left |= found.is_left();
+                behind |= !found.behind.is_empty();
+                done.push(name.as_str());
                 tell(context, &repo, &one, &found)?;
             }
             // It is about this repository, or the user has had enough.
@@ -72,8 +75,12 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     if failed.len() == names.len() {
         return Err(all_failed(failed));
     }
-    report.print(context, &[])?;
     let refused = !report.refused().is_empty();
+    report.idle = Some(match left || refused || behind {
+        true => "nothing was transferred".to_owned(),
+        false => format!("already up to date with {}", done.join(", ")),
+    });
+    report.print(context, &[])?;
     Ok(match left || refused || !failed.is_empty() {
         true => EXIT_INCOMPLETE,
         false => EXIT_OK,
@@ -84,7 +91,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
 fn all_failed(failed: Vec<(&String, Failure)>) -> Failure {
     let names: Vec<&str> = failed.iter().map(|(name, _)| &name[..]).collect();
     let message = format!(
-        "none of the remotes could be synced with: {}",
+        "could not sync with any of the remotes: {}",
         names.join(", ")
     );
     let exits: BTreeSet<u8> = failed.iter().map(|(_, e)| e.exit).collect();
@@ -123,18 +130,17 @@ fn tell(context: &Context, repo: &Repo, remote: &Remote, found: &Found) -> Resul
     let is_current = |branch: &String| head.branch() == Some(branch);
     let pull = format!("dmv pull {}", quoted(name));
     for branch in &found.parted {
-        let log = format!("dmv log --graph {}", quoted(&format!("{name}/{branch}")));
         let join = match is_current(branch) {
-            true => format!("; join them with: {pull}"),
-            false => String::new(),
+            true => pull.clone(),
+            false => format!("dmv checkout {}, then {pull}", quoted(branch)),
         };
         context.ui.warn(format_args!(
-            "{branch} and {name}/{branch} have parted; see them with: {log}{join}"
+            "you and {name} both have new commits on {branch}; to combine them: {join}"
         ));
     }
     for branch in found.behind.iter().filter(|branch| is_current(branch)) {
         context.ui.note(format_args!(
-            "{branch} stays behind {name}/{branch}; to bring it forward: {pull}"
+            "{branch} is behind {name}/{branch}; to update it: {pull}"
         ));
     }
     if !found.unsent.is_empty() {
@@ -142,7 +148,7 @@ fn tell(context: &Context, repo: &Repo, remote: &Remote, found: &Found) -> Resul
         let why = why_closed(&remote.url, found.read_only);
         context
             .ui
-            .warn(format_args!("not sent to {name}: {unsent}; {why}"));
+            .warn(format_args!("not pushed to {name}: {unsent}; {why}"));
     }
     Ok(())
 }

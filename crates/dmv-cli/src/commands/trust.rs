@@ -77,7 +77,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         };
         writeln!(context.ui.out(), "{} {may}", called(&peer))?;
     } else {
-        context.ui.note("nothing to change");
+        context
+            .ui
+            .note("nothing to change: the device already has this access");
     }
     Ok(EXIT_OK)
 }

@@ -150,7 +150,7 @@ fn print(
         )?;
     }
     match &report.again {
-        Some(command) => writeln!(out, "done again: {}", clean(command))?,
+        Some(command) => writeln!(out, "redone: {}", clean(command))?,
         None => writeln!(out, "undone: {}", clean(&report.undone.command))?,
     }
     let short = |id: &Option<String>| match id {
@@ -163,14 +163,17 @@ fn print(
     }
     if in_worktree {
         let at = report.commit.map(|id| id.short(SHORT_ID));
-        let at = at.unwrap_or_else(|| "no commit yet".to_owned());
+        let at = at.unwrap_or_else(|| "no commits yet".to_owned());
         match &report.head {
             Head::Branch(name) => writeln!(out, "on branch {}, {at}", clean(name))?,
             Head::Commit(_) => writeln!(out, "on commit {at}, on no branch")?,
         }
     }
     if report.kept_files {
-        writeln!(out, "files are as they were; what differs is uncommitted")?;
+        writeln!(
+            out,
+            "your files are unchanged; what differs from the commit is uncommitted"
+        )?;
     }
     if report.files + report.removed > 0 {
         let files = count(report.files, "file", "files");
@@ -178,8 +181,8 @@ fn print(
         writeln!(out, "{files} written ({size}), {removed} removed")?;
     }
     match is_redo {
-        true => writeln!(out, "to take it back: dmv undo")?,
-        false => writeln!(out, "to take this back: dmv redo")?,
+        true => writeln!(out, "to reverse it: dmv undo")?,
+        false => writeln!(out, "to reverse it: dmv redo")?,
     }
     Ok(())
 }

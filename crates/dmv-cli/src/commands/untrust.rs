@@ -47,7 +47,7 @@ fn find(repo: &Repo, text: &str) -> Result<Peer, Failure> {
     match (found.pop(), found.is_empty()) {
         (Some(peer), true) => Ok(peer),
         (Some(_), false) => {
-            let message = format!("'{text}' stands for more than one trusted device");
+            let message = format!("'{text}' matches more than one trusted device");
             Err(Failure::new("ambiguous-peer", EXIT_OTHER, message).hint("dmv peers"))
         }
         (None, _) => {

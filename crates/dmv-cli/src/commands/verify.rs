@@ -82,7 +82,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     } = match args.heal {
         true => heal::heal(context, &repo, depth)?,
         false => {
-            let _watch = context.watch("checking");
+            let _watch = context.watch("verifying");
             heal::Outcome {
                 report: repo.verify(depth, &context.job)?,
                 healed: Vec::new(),
@@ -155,7 +155,7 @@ fn print(context: &Context, report: &VerifyReport, healed: &[Healed]) -> Result<
     let mut out = context.ui.out();
     for Healed { object, from } in healed {
         let how = match from {
-            HealedFrom::Copy => "another copy of it is whole".to_owned(),
+            HealedFrom::Copy => "another copy of it is intact".to_owned(),
             HealedFrom::Worktree => "stored again from the worktree".to_owned(),
             HealedFrom::Peer(name) => format!("stored again from {}", clean(name)),
         };
@@ -172,23 +172,23 @@ fn print(context: &Context, report: &VerifyReport, healed: &[Healed]) -> Result<
             print_uses(&mut *out, item)?;
         }
     }
-    let whole = count(report.objects, "object", "objects");
+    let intact = count(report.objects, "object", "objects");
     if report.is_ok() {
         if !context.ui.quiet() {
             let read = match report.bytes {
                 0 => String::new(),
                 n => format!(", {} read", bytes(n)),
             };
-            writeln!(out, "all is well: {whole}{read}")?;
+            writeln!(out, "no damage found: {intact}{read}")?;
             if report.absent > 0 {
                 let absent = count(report.absent, "object is", "objects are");
-                writeln!(out, "{absent} named and absent by choice")?;
+                writeln!(out, "{absent} absent by choice")?;
             }
             if !report.made_good.is_empty() {
                 let places = count(report.made_good.len() as u64, "place", "places");
                 writeln!(
                     out,
-                    "{places} in packs damaged, with nothing that is not whole elsewhere"
+                    "{places} in packs damaged, but every object there has an intact copy"
                 )?;
             }
         }
@@ -196,7 +196,7 @@ fn print(context: &Context, report: &VerifyReport, healed: &[Healed]) -> Result<
     }
     writeln!(
         out,
-        "{whole} whole, {} damaged, {} missing, {} damaged in files",
+        "{intact} intact, {} damaged, {} missing, {} damaged in files",
         report.damaged.len(),
         report.missing.len(),
         count(report.files.len() as u64, "place", "places"),

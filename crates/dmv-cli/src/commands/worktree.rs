@@ -120,7 +120,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Command::List => list(context, &repo),
         Command::Remove(args) => {
             let asked = context.asked()?;
-            let done = keeping(context, &repo, "looking at", |settings| {
+            let done = keeping(context, &repo, "scanning", |settings| {
                 let (dir, asked) = (&args.dir, asked.clone());
                 repo.remove_worktree(dir, args.force, settings, asked, &context.job)
             });
@@ -130,7 +130,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         }
         Command::Repair(args) => {
             let info = repo.repair_worktree(&args.dir, context.asked()?)?;
-            tell(context, &info, "found")
+            tell(context, &info, "reconnected")
         }
     }
 }
@@ -186,7 +186,7 @@ fn add(context: &Context, repo: &Repo, args: &AddArgs) -> Result<u8, Failure> {
             on(&report.info),
         );
         let files = count(report.files, "file", "files");
-        writeln!(out, "worktree {path}, {on}")?;
+        writeln!(out, "created worktree {path}, {on}")?;
         writeln!(out, "{files} written ({})", bytes(report.bytes))?;
     }
     tell_refused(context, Some(&report.info.path), &report.refused);
@@ -198,7 +198,7 @@ fn add(context: &Context, repo: &Repo, args: &AddArgs) -> Result<u8, Failure> {
 
 fn on(info: &WorktreeInfo) -> String {
     let id = info.commit.map(|id| id.short(SHORT_ID));
-    let id = id.unwrap_or_else(|| "no commit yet".to_owned());
+    let id = id.unwrap_or_else(|| "no commits yet".to_owned());
     match &info.head {
         Head::Branch(name) => format!("on branch {}, {id}", clean(name)),
         Head::Commit(_) => format!("on commit {id}, on no branch"),
@@ -216,7 +216,7 @@ fn list(context: &Context, repo: &Repo) -> Result<u8, Failure> {
         let gone = match info.state {
             WorktreeState::Here => String::new(),
             WorktreeState::Missing => {
-                format!(" (not there; if it was deleted: dmv worktree remove {path})")
+                format!(" (missing; if you deleted it: dmv worktree remove {path})")
             }
         };
         writeln!(context.ui.out(), "{mark} {path}  {}{gone}", on(&info))?;

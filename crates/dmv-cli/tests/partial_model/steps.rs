@@ -260,7 +260,7 @@ impl Story {
         }
         let done = self.meet(r, args)?;
         if done.code == 5 {
-            let replaced = done.said.contains("was replaced");
+            let replaced = done.said.contains("was rewritten");
             assert!(
                 replaced || !self.model.repos[r].edits.is_empty(),
                 "{}",

@@ -328,7 +328,7 @@ fn names_something(said: &str) -> bool {
     let is_id = |word: &str| word.len() >= 8 && word.bytes().all(|b| b.is_ascii_hexdigit());
     let mut words = error.split(|c: char| !c.is_ascii_alphanumeric());
     error.contains(['/', '\''])
-        || error.contains("refs database")
+        || error.contains("refs.db")
         || error.contains("output")
         || words.any(is_id)
 }

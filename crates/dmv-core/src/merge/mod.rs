@@ -107,10 +107,10 @@ pub enum MergeError {
     #[error("cancelled")]
     Cancelled,
     /// Content that both sides changed is partly absent, so nothing was decided.
-    #[error("what both sides changed is not all here")]
+    #[error("some content that the merge needs is absent")]
     Lacking(Vec<Lack>),
     /// A conflict would have more sides than its format allows.
-    #[error("too many unresolved sides meet at '{path}'")]
+    #[error("the conflict at '{path}' would have too many sides")]
     TooManySides {
         /// The path of the conflict.
         path: RepoPath,

@@ -128,7 +128,7 @@ impl ObjectType {
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
     /// The object is not stored here, though another object refers to it.
-    #[error("{} {id} is not in this repository", ty.word())]
+    #[error("{} {id} is absent from this repository", ty.word())]
     Missing {
         /// The id of the object.
         id: ObjectId,
@@ -146,7 +146,7 @@ pub enum ObjectError {
         why: String,
     },
     /// The object is stored in a version that this program does not know.
-    #[error("{} {id} has a format newer than this dmv knows", ty.word())]
+    #[error("{} {id} was written by a newer dmv; this version cannot read it", ty.word())]
     TooNew {
         /// The id of the object.
         id: ObjectId,

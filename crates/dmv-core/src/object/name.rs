@@ -46,11 +46,17 @@ impl NameError {
             NameError::Empty => "a name is empty",
             NameError::TooLong => "a name is longer than 255 bytes",
             NameError::Dots => "a name is . or ..",
-            NameError::Separator => "a name holds a slash",
-            NameError::Nul => "a name holds a NUL byte",
-            NameError::Control => "a name is, to some file system, that of a control directory",
-            NameError::ShortForm => "a name is the short form of a control directory's",
-            NameError::Backslash => "a name leads elsewhere where a backslash separates",
+            NameError::Separator => "a name contains a slash",
+            NameError::Nul => "a name contains a NUL byte",
+            NameError::Control => {
+                "some file systems treat the name as a control directory, such as .dmv or .git"
+            }
+            NameError::ShortForm => {
+                "the name is the short form of a control directory, such as GIT~1"
+            }
+            NameError::Backslash => {
+                "the name leads to another directory on systems where a backslash separates names"
+            }
             NameError::PathTooLong => "a path is too long",
             NameError::PathTooDeep => "a path has too many components",
         }

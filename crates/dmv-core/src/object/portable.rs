@@ -23,16 +23,16 @@ pub fn portability(name: &[u8]) -> Result<(), &'static str> {
         return Err("begins with a dash, which programs take for an option");
     }
     if text.chars().any(char::is_control) {
-        return Err("holds a control character");
+        return Err("contains a control character");
     }
     if text.contains(['\\', ':', '<', '>', '"', '|', '?', '*']) {
-        return Err("holds a character that Windows gives a meaning");
+        return Err("contains a character that Windows does not allow");
     }
     if text.ends_with(['.', ' ']) {
         return Err("ends in a dot or a space, which Windows drops");
     }
     if text.chars().any(is_hidden) {
-        return Err("holds an invisible character");
+        return Err("contains an invisible character");
     }
     // Compare what a person sees: width, superscripts and other styles do not count.
     let seen: String = text.nfkc().flat_map(char::to_lowercase).collect();

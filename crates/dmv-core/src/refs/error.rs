@@ -10,31 +10,31 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum RefsError {
     /// SQLite reported an error.
-    #[error("refs database: {0}")]
+    #[error("the database refs.db failed: {0}")]
     Sqlite(#[from] rusqlite::Error),
     /// The content of the database is not valid.
-    #[error("refs database is damaged: {0}")]
+    #[error("the database refs.db is damaged: {0}")]
     Damaged(String),
     /// The database has a later version than this program knows.
-    #[error("refs database has version {0}; this dmv knows 1")]
+    #[error("the database refs.db has version {0}; this dmv reads version 1")]
     TooNew(i32),
     /// An operation has a later version than this program knows.
-    #[error("the operation log has an operation of a version that this dmv does not know")]
+    #[error("a newer dmv has changed this repository; this version cannot read its operation log")]
     NewerOperation,
     /// The SQLite library may corrupt the database.
-    #[error("SQLite {0} has a known corruption bug; 3.51.3 or later is needed")]
+    #[error("SQLite {0} has a known bug that damages databases; dmv needs 3.51.3 or later")]
     OldSqlite(String),
     /// A key did not have the value that the job started from.
-    #[error("{key} was changed by another command meanwhile")]
+    #[error("another command changed {key} in the meantime")]
     Moved {
         /// The key.
         key: String,
     },
     /// A pack that the job relies on was removed.
-    #[error("pack {0} was removed meanwhile; run the command again")]
+    #[error("another command removed pack {0} in the meantime; run this command again")]
     PackGone(FileId),
     /// A change names an object that is in no pack of the database's list.
-    #[error("{key} cannot be set to {}: this repository does not have it; nothing was changed", id.short(12))]
+    #[error("{key} cannot be set to {}: this repository does not have that commit; nothing was changed", id.short(12))]
     NotStored {
         /// The key.
         key: String,
@@ -53,7 +53,9 @@ pub enum RefsError {
         source: rusqlite::Error,
     },
     /// A change failed and could not be removed from the operation log again.
-    #[error("{0}; it is in the operation log all the same and may count later: 'dmv op log' tells")]
+    #[error(
+        "{0}; the operation is in the operation log and may still take effect: see 'dmv op log'"
+    )]
     MayCount(Box<RefsError>),
     /// Another process is changing the database, or was stopped while it did.
     #[error("another dmv command is changing this repository{}", locks::told(.0))]
@@ -67,7 +69,7 @@ pub enum RefsError {
         source: std::io::Error,
     },
     /// The open database is no longer that of the repository.
-    #[error("{} was replaced or removed meanwhile, so nothing was changed; run the command again", .0.display())]
+    #[error("{} was replaced or removed in the meantime; nothing was changed; run the command again", .0.display())]
     Replaced(PathBuf),
     /// The operation log has operations after the last one that the database knows, and they do not
     /// continue from it.

@@ -32,7 +32,7 @@ pub fn check_ref_name(name: &str) -> Result<(), RefNameError> {
         return fail("it is longer than 255 bytes");
     }
     if name == "@" || name.contains("@{") {
-        return fail("'@' has a meaning of its own");
+        return fail("'@' is reserved");
     }
     if name.len() == 64 && name.bytes().all(|b| b.is_ascii_hexdigit()) {
         return fail("it looks like an id");

@@ -143,7 +143,7 @@ impl Repo {
         };
         let damaged = || RepoError::Damaged {
             path: self.refs.path().to_owned(),
-            why: format!("{} makes no sense", settled_key(name)),
+            why: format!("{} is invalid", settled_key(name)),
         };
         Record::parse(value).map(Some).ok_or_else(damaged)
     }

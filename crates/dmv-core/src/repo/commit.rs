@@ -159,7 +159,7 @@ impl Repo {
         }
         let moved = moved(self, tree.base, &head)?;
         if let Some(found) = moved.filter(|found| options.amend || !found.forward) {
-            return Err(refused(&head, found));
+            return Err(refused(self, &head, found));
         }
         // To build on a branch that was moved would silently take its new changes back.
         let parent = tree.base;

@@ -265,7 +265,7 @@ impl Freeing<'_> {
         }
         // They are noted as given up; the space is freed another time.
         freed.waiting_bytes = self.bytes_of(&roots)?;
-        freed.why_not_freed = Some("other commands change the repository again and again".into());
+        freed.why_not_freed = Some("other commands keep changing the repository".into());
         Ok(freed)
     }
 
@@ -485,7 +485,7 @@ impl Freeing<'_> {
                 (Ok(()), None) => continue,
                 (Err(StoreError::Cancelled), _) => return Err(RepoError::Cancelled),
                 (Ok(()), Some(id)) => Some(format!(
-                    "{} has the only whole copy of {}, which is damaged elsewhere",
+                    "{} has the only intact copy of {}",
                     path.display(),
                     id.short(12)
                 )),
@@ -569,7 +569,7 @@ impl Freeing<'_> {
             if file.try_lock().at("lock", &path)? {
                 out.push((row, file));
             } else {
-                let why = format!("another command writes to {}", path.display());
+                let why = format!("another command is writing to {}", path.display());
                 freed.why_not_freed = Some(why);
             }
         }

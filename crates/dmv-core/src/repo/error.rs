@@ -1,5 +1,6 @@
 //! What can go wrong with a repository, sorted by what the user can do about it.
 
+use super::moved::{Mover, moved_clause};
 use crate::fsutil::PathError;
 use crate::hash::ObjectId;
 use crate::locks::{self, Holder};
@@ -18,16 +19,16 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum RepoError {
     /// No repository at or above this directory.
-    #[error("no repository at {} or above", .0.display())]
+    #[error("no dmv repository in {} or in a directory above it", .0.display())]
     NotFound(PathBuf),
     /// There is one where a new one was asked for.
-    #[error("there is already a repository at {}", .0.display())]
+    #[error("there is already a repository at {}; nothing was changed", .0.display())]
     Exists(PathBuf),
     /// The repository belongs to somebody else.
     #[error("{} belongs to another user", .0.display())]
     ForeignOwner(PathBuf),
     /// A format from the future.
-    #[error("{} has a format newer than this dmv knows: {found}", path.display())]
+    #[error("{} was written by a newer dmv ({found}); this version cannot read it", path.display())]
     TooNew {
         /// The file that says so.
         path: PathBuf,
@@ -46,16 +47,16 @@ pub enum RepoError {
     #[error("{} has packs, but its file 'format' is missing", .0.display())]
     NoFormat(PathBuf),
     /// The directory of packs is gone.
-    #[error("{} is missing, and with it all content of this repository", .0.display())]
+    #[error("{} is missing: this repository has lost all its content", .0.display())]
     NoPacks(PathBuf),
     /// A part of the repository is a symlink.
-    #[error("{} is a symlink, which is not followed", .0.display())]
+    #[error("{} is a symbolic link; dmv does not follow links inside a repository", .0.display())]
     Symlink(PathBuf),
     /// The database is gone; the packs may well be there.
-    #[error("{} is missing", .0.display())]
+    #[error("the database {} is missing", .0.display())]
     NoDatabase(PathBuf),
     /// The command needs a worktree and the repository has none here.
-    #[error("this repository has no worktree here")]
+    #[error("this command needs a worktree, and the current directory is not in one")]
     NoWorktree,
     /// Another command is changing this worktree.
     #[error("another dmv command is changing this worktree{}", locks::told(.0))]
@@ -64,7 +65,7 @@ pub enum RepoError {
     #[error("{0}")]
     Revision(#[from] RevisionError),
     /// A path that a revision does not have.
-    #[error("{} has no '{}'", revision, escape(path))]
+    #[error("'{}' does not exist in {revision}", escape(path))]
     NoSuchPath {
         /// The revision, as given.
         revision: String,
@@ -72,7 +73,7 @@ pub enum RepoError {
         path: Vec<u8>,
     },
     /// A path that cannot be one in a repository.
-    #[error("'{}' cannot be a path in a repository: {why}", escape(path))]
+    #[error("'{}' is not a valid path in a repository: {why}", escape(path))]
     BadPath {
         /// The path.
         path: Vec<u8>,
@@ -115,7 +116,7 @@ pub enum RepoError {
         at: String,
     },
     /// A directory that a worktree cannot be made in.
-    #[error("there can be no worktree in {}: {why}", dir.display())]
+    #[error("cannot create a worktree in {}: {why}", dir.display())]
     NotFree {
         /// The directory.
         dir: PathBuf,
@@ -123,10 +124,10 @@ pub enum RepoError {
         why: String,
     },
     /// No worktree of this repository is known there.
-    #[error("{} is not a worktree that this repository knows", .0.display())]
+    #[error("{} is not a worktree of this repository", .0.display())]
     NoSuchWorktree(PathBuf),
     /// The worktree that holds the repository itself.
-    #[error("{} holds the repository itself", .0.display())]
+    #[error("{} is the main worktree: it contains the repository itself", .0.display())]
     OwnWorktree(PathBuf),
     /// A worktree that was copied, so that there are two of one name.
     #[error("{} is a copy of the worktree at {}", dir.display(), at.display())]
@@ -137,7 +138,7 @@ pub enum RepoError {
         at: PathBuf,
     },
     /// The repository of a worktree is not where its `.dmv` file says.
-    #[error("the worktree {} belongs to a repository at {}, which is not there", worktree.display(), at.display())]
+    #[error("the worktree {} belongs to the repository at {}, which does not exist; the files of the worktree are unchanged", worktree.display(), at.display())]
     LostRepository {
         /// The worktree.
         worktree: PathBuf,
@@ -145,23 +146,29 @@ pub enum RepoError {
         at: PathBuf,
     },
     /// The branch was moved by somebody else since the worktree's files were last made equal to it.
-    #[error("branch '{name}' has moved since these files were checked out")]
+    #[error("{}; your files are unchanged", moved_clause(&format!("branch '{name}'"), (*base, *tip), by.as_deref()))]
     Moved {
         /// Its name.
         name: String,
         /// The commit that the files come from.
         base: Option<ObjectId>,
+        /// The commit that the branch is at.
+        tip: Option<ObjectId>,
+        /// Who moved it, if the operation log says so.
+        by: Option<Box<Mover>>,
         /// Whether the branch only went on from there.
         forward: bool,
     },
     /// A switch of the worktree was cut off, so its files are a mix of two commits or subsets.
-    #[error("'{command}' was cut off here, so the files are a mix of before and after")]
+    #[error(
+        "'{command}' was interrupted in this worktree: some files are from before and some from after it"
+    )]
     Unfinished {
         /// What goes on with it.
         command: String,
     },
     /// Doing it would lose work that is nowhere else.
-    #[error("{what} would lose uncommitted work in {}{}", escape(&paths[0]), more(paths.len()))]
+    #[error("{what} would lose uncommitted changes in {}{}; nothing was changed", escape(&paths[0]), more(paths.len()))]
     WouldLose {
         /// What was asked for.
         what: &'static str,
@@ -186,7 +193,7 @@ pub enum RepoError {
     },
     /// A command would overwrite more than is kept for an undo.
     #[error(
-        "{what} would overwrite {bytes} bytes of uncommitted work, and dmv keeps at most {limit} bytes for undo"
+        "{what} would overwrite {bytes} bytes of uncommitted changes, but dmv keeps at most {limit} bytes for undo; nothing was changed"
     )]
     TooMuchToKeep {
         /// What was asked for.
@@ -198,7 +205,7 @@ pub enum RepoError {
     },
     /// A file that a command would overwrite cannot be read as a whole, so an undo could not bring it back.
     #[error(
-        "{what} would overwrite {}, which cannot be kept for undo: {why}",
+        "{what} would overwrite {}, but dmv cannot keep it for undo: {why}; nothing was changed",
         escape(path)
     )]
     NotKept {
@@ -210,7 +217,7 @@ pub enum RepoError {
         why: String,
     },
     /// An operation's id that names none, or several.
-    #[error("{} '{id}'", if *ambiguous { "there is more than one operation" } else { "there is no operation" })]
+    #[error("{} '{id}'", if *ambiguous { "several operations start with" } else { "there is no operation" })]
     NoOperation {
         /// The id or its beginning, as given.
         id: String,
@@ -244,13 +251,15 @@ pub enum RepoError {
         why: String,
     },
     /// A branch that can only be merged, where that was not wanted.
-    #[error("branch '{name}' cannot be moved there without a merge")]
+    #[error(
+        "branch '{name}' cannot be fast-forwarded: both sides have new commits; the branch has not moved"
+    )]
     NotFastForward {
         /// Its name.
         name: String,
     },
     /// A merge commit, or one without the parent asked for: which change is meant is not clear.
-    #[error("commit {} has {parents} parents: which of them to go back to is not clear", commit.short(12))]
+    #[error("commit {} has {parents} parents: name the parent to return to", commit.short(12))]
     Mainline {
         /// The commit.
         commit: ObjectId,
@@ -258,7 +267,10 @@ pub enum RepoError {
         parents: usize,
     },
     /// A conflict would have more sides than the format holds.
-    #[error("too many unresolved sides meet at '{}'", escape(path))]
+    #[error(
+        "the conflict at '{}' would have too many sides; resolve the existing conflict first",
+        escape(path)
+    )]
     TooManySides {
         /// Where.
         path: Vec<u8>,
@@ -270,7 +282,7 @@ pub enum RepoError {
         path: Vec<u8>,
     },
     /// Names in a tree that this file system takes for one.
-    #[error("'{}' and '{}' are one name on this file system", escape(.0), escape(.1))]
+    #[error("'{}' and '{}' are the same name on this file system", escape(.0), escape(.1))]
     Collision(Vec<u8>, Vec<u8>),
     /// There is nothing to change.
     #[error("there is no commit yet")]
@@ -282,7 +294,7 @@ pub enum RepoError {
     #[error("{0}")]
     Object(ObjectError),
     /// Bytes that nobody here has.
-    #[error("{} {id} is needed and not in this repository", ty.word())]
+    #[error("{} {id} is needed, but absent from this repository", ty.word())]
     Absent {
         /// The object.
         id: ObjectId,
@@ -312,10 +324,12 @@ pub enum RepoError {
         source: std::io::Error,
     },
     /// Somebody frees space here, or counts on it that nobody does.
-    #[error("another command frees space here, or a peer counts on what is here{}", locks::told(.0))]
+    #[error("another command is freeing space, or a peer relies on objects of this repository{}", locks::told(.0))]
     Freeing(Option<Holder>),
     /// A peer that had confirmed that it keeps something is no longer there.
-    #[error("a peer that had confirmed its copies is gone")]
+    #[error(
+        "a remote that had confirmed its copies no longer answers, so dmv stopped freeing space"
+    )]
     Unconfirmed,
     /// The user asked to stop.
     #[error("interrupted")]
@@ -334,23 +348,23 @@ fn more(n: usize) -> String {
 
 fn lacking(lacks: &[Lack]) -> String {
     let Some(first) = lacks.first() else {
-        return "something is not in this repository".to_owned();
+        return "some content is absent from this repository".to_owned();
     };
     let path = match &first.path[..] {
         [] => ".".to_owned(),
         path => escape(path).to_string(),
     };
     let more = more(lacks.len());
-    format!("the content of '{path}'{more} is not in this repository")
+    format!("the content of '{path}'{more} is absent from this repository")
 }
 
 fn since(what: &str, undone: bool, by: Option<&(String, String)>) -> String {
     match by {
-        Some((by, _)) if undone => format!("is undone already, by operation {by}"),
+        Some((by, _)) if undone => format!("was already undone by operation {by}"),
         Some((by, command)) => {
-            format!("cannot be undone: {what} was changed since, by operation {by} ({command})")
+            format!("cannot be undone: operation {by} ({command}) changed {what} later")
         }
-        None => format!("cannot be undone: {what} is not as it left it"),
+        None => format!("cannot be undone: {what} has changed since"),
     }
 }
 
@@ -358,10 +372,10 @@ fn since(what: &str, undone: bool, by: Option<&(String, String)>) -> String {
 #[derive(Debug, thiserror::Error)]
 pub enum RevisionError {
     /// It names nothing.
-    #[error("there is no revision '{0}'")]
+    #[error("there is no branch, tag or commit '{0}'")]
     Unknown(String),
     /// The prefix fits several commits.
-    #[error("'{prefix}' is ambiguous: {}", list(candidates))]
+    #[error("'{prefix}' is ambiguous; it matches the commits {}", list(candidates))]
     Ambiguous {
         /// The prefix.
         prefix: String,
@@ -369,10 +383,10 @@ pub enum RevisionError {
         candidates: Vec<ObjectId>,
     },
     /// It goes back further than the history, or to a parent that is not there.
-    #[error("'{0}' goes beyond the history")]
+    #[error("'{0}' does not exist: the history has no such ancestor")]
     Beyond(String),
     /// It is not written as a revision is.
-    #[error("'{0}' is not a revision")]
+    #[error("'{0}' is not a valid revision")]
     Syntax(String),
 }
 

@@ -148,7 +148,7 @@ impl Repo {
             Some(half) => Ok(Some(half)),
             None => Err(RepoError::Damaged {
                 path,
-                why: "it does not say which clone was begun".to_owned(),
+                why: "it does not name the clone".to_owned(),
             }),
         }
     }

@@ -75,7 +75,7 @@ impl Format {
             .and_then(|l| l.strip_prefix("id "))
             .and_then(FileId::from_hex);
         let Some(id) = id else {
-            let why = "it names no repository id".to_owned();
+            let why = "it contains no repository id".to_owned();
             return Err(RepoError::Damaged { path, why });
         };
         let format = Format { id };

@@ -283,7 +283,7 @@ impl Repo {
     ) -> Result<RepoPath, RepoError> {
         dir.join(&entry.name).map_err(|e| RepoError::Damaged {
             path: self.store().packs_dir().to_owned(),
-            why: format!("directory {tree} holds a path that cannot be: {e}"),
+            why: format!("directory {tree} contains an invalid path: {e}"),
         })
     }
 
@@ -367,7 +367,7 @@ impl Repo {
         if (out.len() - start) as u64 == len {
             return Ok(());
         }
-        let why = format!("it has {} bytes where {len} are named", out.len() - start);
+        let why = format!("it has {} bytes instead of {len}", out.len() - start);
         Err(ObjectError::Damaged { id: *id, ty, why }.into())
     }
 

@@ -66,7 +66,7 @@ pub use layout::{
 };
 pub use look::{Listed, Located, PathState, Wanted, blob_of};
 pub use merge::{FastForward, MergeOptions, MergeReport};
-pub use moved::BranchMoved;
+pub use moved::{BranchMoved, Mover, moved_clause};
 pub use peers::{Access, MAX_PEER_NAME_BYTES, NotAKey, Peer, PeerKey};
 pub use recover::{RecoverReport, recover, recover_on};
 pub use rename::{Rename, Renames};

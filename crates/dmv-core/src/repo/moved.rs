@@ -11,6 +11,32 @@ use crate::history::is_ancestor;
 use crate::job::Job;
 use std::ops::ControlFlow;
 
+/// Who moved a branch last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mover {
+    /// The user, or the name of the device.
+    pub who: String,
+    /// The command.
+    pub command: String,
+}
+
+/// What happened to a branch, as a clause: who moved it from where to where, and how. `branch` is how
+/// it is called.
+pub fn moved_clause(
+    branch: &str,
+    (base, tip): (Option<ObjectId>, Option<ObjectId>),
+    by: Option<&Mover>,
+) -> String {
+    let short = |id: Option<ObjectId>| id.map_or("no commit".to_owned(), |id| id.short(12));
+    let (base, tip) = (short(base), short(tip));
+    match by {
+        Some(Mover { who, command }) => {
+            format!("'{who}' moved {branch} from {base} to {tip} ({command})")
+        }
+        None => format!("another command moved {branch} from {base} to {tip}"),
+    }
+}
+
 /// How a branch stands to the files of a worktree that is on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BranchMoved {
@@ -52,20 +78,44 @@ impl Repo {
             .map(Some)
     }
 
+    /// Who moved the branch of `head` last, as the operation log has it.
+    pub fn mover(&self, head: &Head) -> Result<Option<Mover>, RepoError> {
+        let Some(branch) = head.branch() else {
+            return Ok(None);
+        };
+        let key = format!("branch/{branch}");
+        let mut found = None;
+        self.each_operation(&mut |operation, _| {
+            if operation.changes.iter().any(|change| change.key == key) {
+                let who = operation.who.split(" <").next().unwrap_or_default();
+                found = Some(Mover {
+                    who: who.to_owned(),
+                    command: operation.command.clone(),
+                });
+                return Ok(ControlFlow::Break(()));
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(found)
+    }
+
     /// Refuses a worktree whose branch was moved.
     pub(super) fn refuse_moved(&self, tree: &Tree, head: &Head) -> Result<(), RepoError> {
         match moved(self, tree.base, head)? {
-            Some(found) => Err(refused(head, found)),
+            Some(found) => Err(refused(self, head, found)),
             None => Ok(()),
         }
     }
 }
 
 /// The error that says so.
-pub(super) fn refused(head: &Head, found: BranchMoved) -> RepoError {
+pub(super) fn refused(repo: &Repo, head: &Head, found: BranchMoved) -> RepoError {
     RepoError::Moved {
         name: head.branch().unwrap_or("the head").to_owned(),
         base: found.base,
+        tip: found.tip,
+        // A log that cannot be read is reported by a command that needs it.
+        by: repo.mover(head).unwrap_or_default().map(Box::new),
         forward: found.forward,
     }
 }

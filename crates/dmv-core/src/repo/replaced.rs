@@ -77,7 +77,7 @@ impl Repo {
         if !merge.up_to_date {
             let form = self.form_at(&theirs)?;
             let site = Site::new(tree, head, tip);
-            let what = "to reset this branch";
+            let what = "this reset";
             merge.take(self.go_to(&site, theirs, form, None, what, options, job)?);
         }
         Ok(ResetReport { merge, left })

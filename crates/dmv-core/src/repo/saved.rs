@@ -85,7 +85,7 @@ pub(super) fn take(
             // Somebody said that what cannot be kept may go.
             Err(_) if matches!(keep, Keep::UpToOrNothing(_)) => continue,
             Err(_) => {
-                let (path, why) = (path.clone(), "no tree can hold its name".to_owned());
+                let (path, why) = (path.clone(), "its name cannot be stored".to_owned());
                 return Err(RepoError::NotKept { what, path, why });
             }
         };

@@ -313,7 +313,7 @@ impl Repo {
                 let (path, expected) = (path.to_vec(), stat.fingerprint());
                 plan.remove.push(Removal { path, expected });
             } else {
-                let why = "it was changed, so it stays".to_owned();
+                let why = "it was edited, so it stays".to_owned();
                 let path = path.to_vec();
                 problems.push(Problem { path, why });
             }

@@ -122,7 +122,7 @@ impl RepoSlice {
             let id = || {
                 let hex = std::str::from_utf8(rest).ok();
                 hex.and_then(ObjectId::from_hex)
-                    .ok_or(Damaged("an id is none"))
+                    .ok_or(Damaged("an id is invalid"))
             };
             match word {
                 b"metadata-only" => slice.metadata_only = true,
@@ -135,7 +135,7 @@ impl RepoSlice {
         // One pattern per line, and each in canonical form: what this reads other than it was
         // written is found by the comparison below, as is everything that has no place here.
         slice.subset =
-            Subset::parse(&patterns.join(&b'\n')).map_err(|_| Damaged("its subset is none"))?;
+            Subset::parse(&patterns.join(&b'\n')).map_err(|_| Damaged("its subset is invalid"))?;
         slice.check_limits()?;
         match slice.encode() == bytes {
             true => Ok(slice),
@@ -216,7 +216,7 @@ impl Repo {
         change(&mut new);
         let path = self.slice_file();
         if let Err(BadSlice::Damaged(why)) = new.check_limits() {
-            let why = format!("what it is to say cannot be kept: {why}");
+            let why = format!("the new slice cannot be stored: {why}");
             return Err(RepoError::Text(format!("{}: {why}", path.display())));
         }
         let io = |action| {

@@ -360,7 +360,7 @@ impl Status<'_> {
     fn skipped(&mut self, path: Vec<u8>, known: Option<Kind>, reason: Skip) {
         match reason {
             Skip::Special(kind) => {
-                let why = format!("a {} cannot be versioned", special_word(kind));
+                let why = format!("a {} cannot be committed", special_word(kind));
                 self.out.warnings.push(Problem {
                     path: path.clone(),
                     why,
@@ -370,7 +370,7 @@ impl Status<'_> {
                 }
             }
             Skip::BadName(why) => {
-                let why = format!("no tree can hold its name: {why}");
+                let why = format!("its name cannot be stored: {why}");
                 self.out.problems.push(Problem { path, why });
             }
             Skip::Unreadable(errno) => {

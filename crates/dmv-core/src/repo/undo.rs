@@ -137,7 +137,7 @@ impl Repo {
             UndoWhat::LastUndo => self.last_undo()?,
         };
         if self.made_repository(&undone)? {
-            let why = "it made the repository".to_owned();
+            let why = "it created the repository".to_owned();
             return Err(refused(&undone, why));
         }
         let changes = self.inverse(&undone)?;
@@ -321,7 +321,7 @@ impl Repo {
             WholeWorktree::Came(name) => {
                 let all = self.worktrees()?;
                 let info = all.iter().find(|info| info.name == name);
-                let gone = || refused(undone, format!("worktree '{name}' is gone"));
+                let gone = || refused(undone, format!("worktree '{name}' no longer exists"));
                 let (info, how) = (info.ok_or_else(gone)?, (false, &options.asked));
                 self.take_down(info, how, settings, job, |_| publish())?;
             }
@@ -340,7 +340,7 @@ impl Repo {
                 switched = self.set_up(&name, &path, what, brings, how, job, publish)?;
             }
             WholeWorktree::Went(..) | WholeWorktree::Moved => {
-                let why = "it notes where a worktree is, which is so".to_owned();
+                let why = "it only records where a worktree is".to_owned();
                 return Err(refused(undone, why));
             }
         }
@@ -536,7 +536,7 @@ impl Repo {
                 return Err(RepoError::InUse { name: branch, at });
             }
             if gone && moves {
-                let why = format!("branch '{branch}', which it left, is gone");
+                let why = format!("branch '{branch}', which it left, no longer exists");
                 return Err(refused(undone, why));
             }
             if !taken.insert(branch.clone()) && moves {

@@ -216,7 +216,7 @@ impl Repo {
             .or_else(|| self.coming.clone())
             .ok_or_else(|| RepoError::Damaged {
                 path: self.refs.path().to_owned(),
-                why: format!("{key} is missing or makes no sense"),
+                why: format!("{key} is missing or invalid"),
             })
     }
 
@@ -278,7 +278,7 @@ impl Repo {
     ) -> Result<Subset, RepoError> {
         Subset::parse(value.unwrap_or_default()).map_err(|e| RepoError::Damaged {
             path: self.refs.path().to_owned(),
-            why: format!("{} makes no sense: {e}", subset_key(name)),
+            why: format!("{} is invalid: {e}", subset_key(name)),
         })
     }
 

@@ -113,7 +113,7 @@ impl Repo {
         let head = self.refs.get(&key)?.as_deref().and_then(Head::parse);
         let head = head.ok_or_else(|| RepoError::Damaged {
             path: self.refs.path().to_owned(),
-            why: format!("{key} is missing or makes no sense"),
+            why: format!("{key} is missing or invalid"),
         })?;
         let commit = match &head {
             Head::Commit(id) => Some(*id),
@@ -197,7 +197,7 @@ impl Repo {
         {
             return Err(RepoError::NotFree {
                 dir: dir.to_owned(),
-                why: format!("it would lie inside the worktree at {}", root.display()),
+                why: format!("it would be inside the worktree at {}", root.display()),
             });
         }
         let taken = |name: &str| Ok::<_, RepoError>(self.refs.get(&head_key(name))?.is_some());
@@ -713,7 +713,7 @@ pub(super) fn refuse_unless_free(dir: &Path) -> Result<(), RepoError> {
     match std::fs::read_dir(dir) {
         Ok(mut entries) => match entries.next() {
             None => Ok(()),
-            Some(_) => not_free("there is something in it"),
+            Some(_) => not_free("the directory is not empty"),
         },
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(e) => not_free(&e.to_string()),

@@ -43,7 +43,7 @@ pub enum StoreError {
         why: &'static str,
     },
     /// A file has a version that this program does not know.
-    #[error("{} has format version {version}; this dmv knows 1", path.display())]
+    #[error("{} has format version {version}; this dmv reads version 1", path.display())]
     TooNew {
         /// The file.
         path: PathBuf,
@@ -51,7 +51,7 @@ pub enum StoreError {
         version: u16,
     },
     /// An earlier write or sync of this pack failed, so nothing more is appended to it.
-    #[error("{} failed before and is not written to again", path.display())]
+    #[error("writing to {} failed before, so dmv does not write to it again", path.display())]
     Poisoned {
         /// The pack.
         path: PathBuf,

@@ -176,14 +176,14 @@ pub struct Refused {
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     /// An entry is there that the plan does not know.
-    #[error("something else is there")]
+    #[error("another file is in the way")]
     Occupied,
     /// The entry there is not the one that the plan saw.
-    #[error("it was changed meanwhile")]
+    #[error("it has changed in the meantime")]
     Changed,
     /// Like [`Changed`](Self::Changed), and the new entry was changed, too. This is the path of the
     /// former version.
-    #[error("it was changed twice meanwhile; the other version is {}", crate::object::name::escape(.0))]
+    #[error("it has changed twice in the meantime; the other version is in {}", crate::object::name::escape(.0))]
     Twice(Vec<u8>),
     /// A directory to be removed is not empty.
     #[error("the directory is not empty")]

@@ -88,7 +88,7 @@ pub enum Failure {
     #[error(transparent)]
     Path(#[from] PathError),
     /// The file kept changing while it was read.
-    #[error("it changed while it was being read")]
+    #[error("it changed while dmv read it")]
     Changed,
     /// No tree can contain the symlink's target.
     #[error("its target is empty or too long")]

@@ -66,7 +66,7 @@ pub enum ScanError {
     Cancelled,
     /// The known entries could not be read. With the base tree in place of the stat cache the scan
     /// may succeed.
-    #[error("cannot tell what {} should hold: {source}", escape(dir))]
+    #[error("cannot read the stored state of directory {}: {source}", escape(dir))]
     Known {
         /// The directory.
         dir: Vec<u8>,

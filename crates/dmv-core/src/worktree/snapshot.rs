@@ -365,7 +365,7 @@ impl Builder<'_, '_> {
                 None
             }
             State::TypeChanged { was, .. } if self.holds_more(path, name, was) => {
-                let why = "it took the place of a directory that holds more than the subset";
+                let why = "it replaced a directory that has files outside of the subset";
                 self.out.problems.push(Problem {
                     path: join(path, name),
                     why: why.to_owned(),
@@ -464,11 +464,11 @@ impl Builder<'_, '_> {
             Skip::Control => self.out.control.push(path),
             Skip::Temporary => {}
             Skip::BadName(why) => {
-                let why = format!("no tree can hold its name: {why}");
+                let why = format!("its name cannot be stored: {why}");
                 self.out.problems.push(Problem { path, why });
             }
             Skip::Special(kind) => {
-                let why = format!("a {} cannot be versioned", special_word(kind));
+                let why = format!("a {} cannot be committed", special_word(kind));
                 self.out.warnings.push(Problem { path, why });
                 return known.is_some();
             }
@@ -734,7 +734,7 @@ pub fn unread(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Read => None,
         Outcome::Unreadable(e) => Some(e.source.to_string()),
-        Outcome::Vanished => Some("it vanished while it was being read".to_owned()),
+        Outcome::Vanished => Some("it was deleted while dmv read it".to_owned()),
         Outcome::OtherFileSystem => Some("it is on another file system".to_owned()),
         Outcome::TooDeep => Some("it is nested too deeply, or its path is too long".to_owned()),
     }
@@ -743,7 +743,7 @@ pub fn unread(outcome: &Outcome) -> Option<String> {
 fn reason(failure: &Failure) -> String {
     match failure {
         Failure::Path(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            "it vanished before it could be read".to_owned()
+            "it was deleted before dmv could read it".to_owned()
         }
         Failure::Path(e) => e.source.to_string(),
         other => other.to_string(),

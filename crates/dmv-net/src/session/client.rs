@@ -71,7 +71,7 @@ impl<'r> Client<'r> {
         link.greeted(&server);
         if server.chunker != CHUNKER {
             return Err(NetError::Version(format!(
-                "its cutter is {}",
+                "it cuts files with {}",
                 server.chunker
             )));
         }
@@ -185,7 +185,7 @@ impl<'r> Client<'r> {
         files: &[(ObjectType, ObjectId)],
     ) -> Result<Vec<(ObjectType, ObjectId)>, NetError> {
         if !self.keeps {
-            return Err(NetError::Version("it cannot promise to keep".to_owned()));
+            return Err(NetError::Version("it cannot confirm its copies".to_owned()));
         }
         let mut unkept = Vec::new();
         // An empty list is sent, too: the answer shows that the connection still stands.

@@ -63,7 +63,7 @@ pub enum NetError {
         source: std::io::Error,
     },
     /// The other side refuses this user or key, or it is not the expected peer.
-    #[error("{place} does not let us in: {why}")]
+    #[error("{place} denied access: {why}")]
     NotLetIn {
         /// The address.
         place: String,
@@ -71,26 +71,26 @@ pub enum NetError {
         why: String,
     },
     /// The connection ended before the session did.
-    #[error("the connection was cut")]
+    #[error("the connection was lost")]
     Closed,
     /// The other side is silent, or nearly so, for longer than this side's patience.
-    #[error("the other side has moved next to nothing for {} s", .0.as_secs())]
+    #[error("connection lost: almost no data came for {} s", .0.as_secs())]
     Stalled(std::time::Duration),
     /// The other side has only sent [`Working`](crate::wire::Message::Working) for longer than this
     /// side accepts.
-    #[error("the other side has done nothing but work for {} s", .0.as_secs())]
+    #[error("the remote has been busy for {} s without an answer", .0.as_secs())]
     Endless(std::time::Duration),
     /// The other side does not speak the dmv protocol. The text is what it sent.
-    #[error("the other side is no dmv: it says '{}'", .0.escape_debug())]
+    #[error("the remote does not speak the dmv protocol: it says '{}'", .0.escape_debug())]
     NotDmv(String),
     /// The other side speaks another version.
-    #[error("the other side speaks another version: {0}")]
+    #[error("the remote runs an incompatible version of dmv: {0}")]
     Version(String),
     /// The other side gave up, with this code and text.
-    #[error("the other side: {1}")]
+    #[error("the remote reports: {1}")]
     Peer(Code, String),
     /// The other side broke the protocol. Nothing that it requested was done.
-    #[error("the other side broke the protocol: {0}")]
+    #[error("the remote broke the protocol: {0}")]
     Protocol(&'static str),
     /// The transfer failed.
     #[error(transparent)]
@@ -108,7 +108,7 @@ pub enum NetError {
     #[error(transparent)]
     Repo(#[from] RepoError),
     /// The address is malformed.
-    #[error("'{}' is no address of a repository: {why}", url.escape_debug())]
+    #[error("'{}' is not a repository address: {why}", url.escape_debug())]
     BadUrl {
         /// The address.
         url: String,
@@ -123,7 +123,7 @@ pub enum NetError {
 fn lacking(absent: Option<&SyncError>) -> String {
     match absent {
         Some(absent) => format!("{absent}; it is a partial repository"),
-        None => "the other side is a partial repository".to_owned(),
+        None => "the remote is a partial repository".to_owned(),
     }
 }
 

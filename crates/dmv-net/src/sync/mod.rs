@@ -46,10 +46,10 @@ pub enum SyncError {
     #[error("{0}")]
     Broken(&'static str),
     /// The peer wants a commit that this side does not offer.
-    #[error("commit {} is not offered here", .0.short(12))]
+    #[error("commit {} is not offered", .0.short(12))]
     NotOffered(ObjectId),
     /// The peer lacks wanted objects.
-    #[error("the other side does not have {} {}{}", ty.word(), id.short(12), more(*count))]
+    #[error("the remote does not have {} {}{}", ty.word(), id.short(12), more(*count))]
     Absent {
         /// One of these objects.
         id: ObjectId,
@@ -59,7 +59,7 @@ pub enum SyncError {
         count: usize,
     },
     /// Objects from the peer contradict each other.
-    #[error("the other side sent objects that do not fit together: {0}")]
+    #[error("the remote sent inconsistent objects: {0}")]
     Unfit(ObjectError),
     /// Objects of this side cannot be read.
     #[error(transparent)]

@@ -29,13 +29,15 @@ pub struct SshTarget {
 impl SshTarget {
     /// Parses the text after `ssh://`. Fails if a part is malformed; the text says which.
     pub(super) fn parse(text: &str) -> Result<SshTarget, &'static str> {
-        let slash = text.find('/').ok_or("it has no path")?;
+        let slash = text
+            .find('/')
+            .ok_or("it has no path; write ssh://HOST/PATH")?;
         let (place, path) = text.split_at(slash);
         if path.len() < 2 || path.len() > MAX_PATH_BYTES {
             return Err("its path is empty or too long");
         }
         if path.chars().any(char::is_control) {
-            return Err("its path holds a control character");
+            return Err("its path contains a control character");
         }
         let (user, place) = match place.rsplit_once('@') {
             Some((user, place)) => (Some(user), place),
@@ -48,7 +50,7 @@ impl SshTarget {
                     .ok_or("its host has no closing bracket")?;
                 let port = match port {
                     "" => None,
-                    port => Some(port.strip_prefix(':').ok_or("its port makes no sense")?),
+                    port => Some(port.strip_prefix(':').ok_or("its port is invalid")?),
                 };
                 let fits = |c: char| {
                     c.is_ascii_hexdigit() || ":.%".contains(c) || c.is_ascii_alphanumeric()
@@ -69,18 +71,18 @@ impl SshTarget {
                     .all(|c| c.is_ascii_alphanumeric() || more.contains(c))
         };
         if !word(host, "-._:%") {
-            return Err("its host makes no sense");
+            return Err("its host name is invalid");
         }
         if user.is_some_and(|user| !word(user, "-._")) {
-            return Err("its user makes no sense");
+            return Err("its user name is invalid");
         }
         let digits = |port: &str| port.bytes().all(|b| b.is_ascii_digit());
         let port = match port {
             None => None,
-            Some(port) if !digits(port) => return Err("its port makes no sense"),
+            Some(port) if !digits(port) => return Err("its port is invalid"),
             Some(port) => match port.parse() {
                 Ok(port) if port > 0 => Some(port),
-                _ => return Err("its port makes no sense"),
+                _ => return Err("its port is invalid"),
             },
         };
         Ok(SshTarget {
@@ -158,7 +160,7 @@ pub(super) fn connect(target: &SshTarget, reach: &Reach) -> Result<(Link, Helper
     let (program, first) = reach
         .ssh
         .split_first()
-        .ok_or_else(|| unreachable("no ssh program is set".to_owned()))?;
+        .ok_or_else(|| unreachable("no ssh program is configured".to_owned()))?;
     let mut child = Command::new(program)
         .args(first)
         .args(target.arguments(&reach.remote_program))
@@ -207,7 +209,7 @@ impl Helper {
             // The text in place of the protocol explains more than what was printed after it.
             NetError::NotDmv(text) => {
                 let text = text.escape_debug();
-                let why = format!("a login there must print nothing, and prints '{text}'");
+                let why = format!("a login there must print nothing, but prints '{text}'");
                 let place = self.place.clone();
                 return NetError::Unreachable { place, why };
             }
@@ -231,7 +233,7 @@ impl Helper {
         let mut why = lines.join("; ");
         if says(&[NOT_VERIFIED]) && !says(&[CHANGED, "has changed"]) {
             why.push_str(
-                " (ssh does not know this host yet, and cannot ask whether it is the right one)",
+                " (ssh does not know this host yet; connect to it once with ssh to accept its key)",
             );
         }
         let place = self.place.clone();

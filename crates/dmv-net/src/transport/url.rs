@@ -9,9 +9,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 #[cfg(feature = "quic")]
-const SCHEMES: &str = "addresses begin with dmv://, ssh:// or file://, or are paths";
+const SCHEMES: &str = "an address is a path, or starts with ssh://, dmv:// or file://";
 #[cfg(not(feature = "quic"))]
-const SCHEMES: &str = "addresses begin with ssh:// or file://, or are paths";
+const SCHEMES: &str = "an address is a path, or starts with ssh:// or file://";
 
 /// Where a repository is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Url {
             why,
         };
         if text.is_empty() || text.as_bytes().contains(&0) {
-            return Err(bad("it is empty or holds a NUL"));
+            return Err(bad("it is empty or contains a NUL byte"));
         }
         if let Some(rest) = text.as_bytes().strip_prefix(b"ssh://") {
             let rest = std::str::from_utf8(rest).map_err(|_| bad("it is not UTF-8"))?;
@@ -46,7 +46,7 @@ impl Url {
         if let Some(path) = text.as_bytes().strip_prefix(b"file://") {
             return match path.first() {
                 Some(b'/') => Ok(Url::Path(PathBuf::from(OsStr::from_bytes(path)))),
-                _ => Err(bad("a file address has three slashes")),
+                _ => Err(bad("a file address has three slashes: file:///PATH")),
             };
         }
         #[cfg(feature = "quic")]

@@ -84,7 +84,7 @@ pub fn run(
         }))?;
     }
     context.ui.note(format_args!(
-        "stopped; {} sessions were answered, {} connections turned away",
+        "stopped; {} sessions, {} refused connections",
         served.sessions, served.turned_away
     ));
     Ok(EXIT_OK)
@@ -162,21 +162,21 @@ fn report(
             }
         }
         ServeEvent::Relay { url, state } => context.ui.note(match state {
-            RelayState::Reached => format!("peers can come through the relay {url}"),
-            RelayState::Denied => format!("the relay {url} does not let this device in"),
+            RelayState::Reached => format!("devices can connect through the relay {url}"),
+            RelayState::Denied => format!("the relay {url} denies access to this device"),
             RelayState::Silent => {
-                format!("the relay {url} does not answer; it is tried again and again")
+                format!("the relay {url} does not answer; dmv keeps trying")
             }
         }),
         ServeEvent::Came(peer) => {
             if context.ui.verbose() {
-                context.ui.note(format_args!("{} comes", called(&peer)));
+                context.ui.note(format_args!("{} connected", called(&peer)));
             }
         }
         ServeEvent::TurnedAway(key) => {
             if reported.len() < MAX_REPORTED && reported.insert(key) {
                 context.ui.note(format_args!(
-                    "an unknown device was turned away; to let it in: dmv trust {key}"
+                    "refused an unknown device; to give it access: dmv trust {key}"
                 ));
             }
         }
@@ -192,7 +192,9 @@ fn report(
             match exchanged(&traffic) {
                 Some(what) => context.ui.note(format_args!("{peer} {what}")),
                 None if context.ui.verbose() && moved.is_empty() => {
-                    context.ui.note(format_args!("{peer} was here"));
+                    context
+                        .ui
+                        .note(format_args!("{peer} fetched and pushed nothing"));
                 }
                 None => {}
             }
@@ -228,7 +230,7 @@ fn announce_alone() -> Result<File, Failure> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
-            let message = "another dmv serve --lan announces this device already";
+            let message = "another 'dmv serve --lan' already announces this device";
             Err(Failure::new("busy", EXIT_BUSY, message).hint("dmv serve --listen :4712"))
         }
         Err(TryLockError::Error(e)) => Err(Failure::file("lock", &path, &e)),

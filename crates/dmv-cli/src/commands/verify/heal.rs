@@ -26,7 +26,7 @@ pub struct Outcome {
 
 /// Checks and heals, and goes on below what is healed until nothing more can be.
 pub fn heal(context: &Context, repo: &Repo, depth: VerifyDepth) -> Result<Outcome, Failure> {
-    let watch = context.watch("checking");
+    let watch = context.watch("verifying");
     let mut healing = repo.begin_to_heal(depth, &context.job)?;
     let settings = context.settings()?;
     let mut asking = Asking::new(context, repo)?;
@@ -44,7 +44,7 @@ pub fn heal(context: &Context, repo: &Repo, depth: VerifyDepth) -> Result<Outcom
     asking.ask(&mut healing, |_| true)?;
     let has_peers = !asking.peers.is_empty();
     asking.finish(&healing);
-    let watch = context.watch("checking");
+    let watch = context.watch("verifying");
     let (report, healed) = healing.finish(&context.job)?;
     drop(watch);
     Ok(Outcome {
@@ -112,7 +112,7 @@ impl<'a> Asking<'a> {
     fn finish(self, healing: &Healing<'_>) {
         let ui = &self.context.ui;
         if healing.are_files_busy() {
-            let text = "the worktree's files were not read: another command is at work there";
+            let text = "the files of the worktree were not read: another command is changing them";
             ui.note(format_args!("note: {text}"));
         }
         for Asked {
@@ -123,17 +123,19 @@ impl<'a> Asking<'a> {
         {
             let name = &peer.remote.name;
             if self.offline && !ids.is_empty() {
-                ui.note(format_args!("note: not asked, as told: {name}"));
+                ui.note(format_args!("note: offline: {name} was not asked"));
             }
             if is_damaged {
                 let there = verify_there(&peer.remote.url);
-                ui.note(format_args!("note: {name} is damaged as well: {there}"));
+                ui.note(format_args!(
+                    "note: {name} is damaged, too; to check it: {there}"
+                ));
             }
             let is_unasked = |(_, id): &(ObjectType, ObjectId)| !ids.contains(id);
             let unasked = healing.wanted().filter(is_unasked).count();
             if unasked > 0 {
                 ui.note(format_args!(
-                    "note: {name} was not asked for all: objects left out: {unasked}"
+                    "note: {name} was not asked for {unasked} of the objects"
                 ));
             }
             peer.finish_telling(self.context);

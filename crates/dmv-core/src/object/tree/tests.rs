@@ -432,7 +432,7 @@ fn a_child_that_is_not_what_its_parent_says_is_damage() {
         ),
         (
             dir(1, &first, &lie(&|c| c.id = ObjectType::Tree.id_of(b"none"))),
-            "not in this repository",
+            "absent from this repository",
         ),
     ] {
         let error = read(root).expect_err(want).to_string();

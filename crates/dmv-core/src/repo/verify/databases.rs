@@ -59,7 +59,7 @@ pub(super) fn check_heads(repo: &Repo, found: &mut Vec<String>) -> Result<(), Re
         let value = repo.refs.get(&key)?;
         if value.as_deref().and_then(Head::parse).is_none() {
             found.push(format!(
-                "refs.db: {key} is missing or makes no sense, so the branch of this worktree is not known"
+                "refs.db: {key} is missing or invalid, so the branch of this worktree is unknown"
             ));
         }
     }
@@ -117,7 +117,7 @@ fn check_operations(
                 previous = op.id;
                 operations.push(op);
             }
-            _ => found.push(format!("refs.db: operation {seq} makes no sense")),
+            _ => found.push(format!("refs.db: operation {seq} is invalid")),
         }
     }
     let Ok(log) = open_log(&repo.store, Open::Read) else {
@@ -147,7 +147,7 @@ fn check_view(operations: &[Operation], view: &BTreeMap<String, Vec<u8>>, found:
             Some(_) => found.push(format!(
                 "refs.db: {key} is not what the last operation made it"
             )),
-            None => found.push(format!("refs.db: no operation made {key}")),
+            None => found.push(format!("refs.db: no operation created {key}")),
         }
     }
     for key in made.keys() {

@@ -202,14 +202,14 @@ fn what_the_plan_does_not_know_is_kept() -> Result {
     let report = run(root, &plan)?;
     let refused = refusals(&report);
     for (got, want) in refused.iter().zip([
-        "changed: it was changed meanwhile",
+        "changed: it has changed in the meantime",
         "full: the directory is not empty",
-        "dir-wanted: something else is there",
+        "dir-wanted: another file is in the way",
         "dir-wanted/sub: cannot open directory",
-        "changed: it was changed meanwhile",
-        "there: something else is there",
+        "changed: it has changed in the meantime",
+        "there: another file is in the way",
         "dir-wanted/f: cannot open directory",
-        "there: something else is there",
+        "there: another file is in the way",
     ]) {
         assert!(got.starts_with(want), "{got} is not {want}");
     }

@@ -47,7 +47,7 @@ impl FromStr for PeerAddress {
             Err(NotAnAddress { text, why })
         };
         let Some(rest) = text.strip_prefix(SCHEME) else {
-            return fail("it does not begin with dmv://");
+            return fail("it does not start with dmv://");
         };
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         let (key, place) = match rest.split_once('@') {
@@ -55,7 +55,7 @@ impl FromStr for PeerAddress {
             None => (rest, None),
         };
         let Ok(key) = key.parse() else {
-            return fail("a key of 64 hex digits has to follow dmv://");
+            return fail("dmv:// must be followed by a key of 64 hex digits");
         };
         if let Some(place) = place
             && let Err(why) = check_place(place)
@@ -71,7 +71,7 @@ impl FromStr for PeerAddress {
 fn check_place(place: &str) -> Result<(), &'static str> {
     if let Ok(socket) = place.parse::<SocketAddr>() {
         return match socket.port() {
-            0 => Err("port 0 is none"),
+            0 => Err("port 0 is not valid"),
             _ => Ok(()),
         };
     }
@@ -79,14 +79,14 @@ fn check_place(place: &str) -> Result<(), &'static str> {
         return Err("the host's name is too long");
     }
     let Some((host, port)) = place.rsplit_once(':') else {
-        return Err("HOST:PORT has to follow the @");
+        return Err("the @ must be followed by HOST:PORT");
     };
     if port.parse::<u16>().unwrap_or(0) == 0 {
-        return Err("a port from 1 to 65535 has to follow the colon");
+        return Err("the colon must be followed by a port from 1 to 65535");
     }
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'.' || b == b'-';
     if host.is_empty() || host.starts_with('-') || !host.bytes().all(plain) {
-        return Err("the host has to be a name, an IPv4 address, or an IPv6 address in brackets");
+        return Err("the host must be a name, an IPv4 address, or an IPv6 address in brackets");
     }
     Ok(())
 }
@@ -121,7 +121,7 @@ impl FromStr for Listen {
         let one = text.parse::<SocketAddr>().or_else(|_| ip());
         one.map(|at| Listen(vec![at])).map_err(|_| NotAnAddress {
             text: text.to_owned(),
-            why: "IP:PORT, IP or :PORT is needed",
+            why: "write IP:PORT, IP or :PORT",
         })
     }
 }

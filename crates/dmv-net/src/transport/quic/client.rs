@@ -102,7 +102,7 @@ impl From<QuicError> for NetError {
         let why = e.to_string();
         match e {
             QuicError::WrongKey { peer } => {
-                let why = "whoever answers there does not have that key".to_owned();
+                let why = "the device at this address has another key".to_owned();
                 NetError::NotLetIn { place: peer, why }
             }
             QuicError::NotTrusted { peer } => {
@@ -111,7 +111,7 @@ impl From<QuicError> for NetError {
             }
             QuicError::Myself(key) => {
                 let place = format!("dmv://{key}");
-                let why = "that is this device's own key".to_owned();
+                let why = "this is the key of this device itself".to_owned();
                 NetError::NotLetIn { place, why }
             }
             QuicError::Busy { .. } => NetError::Peer(Code::Busy, why),

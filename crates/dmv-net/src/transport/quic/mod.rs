@@ -61,7 +61,7 @@ pub enum QuicError {
         met: bool,
     },
     /// A device answers but cannot prove that it has the key.
-    #[error("whoever answers at {peer} does not have that key")]
+    #[error("the device at {peer} has another key")]
     WrongKey {
         /// The address that was dialled.
         peer: String,
@@ -76,7 +76,7 @@ pub enum QuicError {
         peer: String,
     },
     /// The peer has too many connections.
-    #[error("{peer} is busy with other peers")]
+    #[error("{peer} is busy with other devices")]
     Busy {
         /// The address that was dialled.
         peer: String,

@@ -158,7 +158,7 @@ impl Node {
             why: why.to_owned(),
         };
         let id = PublicKey::from_bytes(address.key.as_bytes())
-            .map_err(|_| unreachable("no device can have this key"))?;
+            .map_err(|_| unreachable("this is not a valid key"))?;
         let places = at.iter().copied().map(TransportAddr::Ip);
         let relays = self.relays.iter().cloned().map(TransportAddr::Relay);
         let target = EndpointAddr::from_parts(id, places.chain(relays));
@@ -289,9 +289,9 @@ fn ended(peer: &str, e: &ConnectionError) -> QuicError {
                 Ok(closing::NOT_TRUSTED) => QuicError::NotTrusted { peer },
                 Ok(closing::BUSY) => QuicError::Busy { peer },
                 Ok(closing::STOPPING) => QuicError::Stopped { peer },
-                Ok(closing::IDLE) => unreachable("it waited for us too long"),
+                Ok(closing::IDLE) => unreachable("it waited too long for this device"),
                 Ok(closing::DONE) => unreachable("it ended the connection"),
-                _ => unreachable("it says that what we sent breaks the protocol"),
+                _ => unreachable("it reports that this device broke the protocol"),
             }
         }
         // This end closed it, because the other side did not prove the key. TLS names the field,
@@ -299,8 +299,11 @@ fn ended(peer: &str, e: &ConnectionError) -> QuicError {
         ConnectionError::TransportError(e) if is_about_certificate(u64::from(e.code)) => {
             QuicError::WrongKey { peer }
         }
-        ConnectionError::TimedOut => unreachable("nothing comes back"),
-        ConnectionError::Reset => unreachable("it was started anew"),
+        ConnectionError::TimedOut => {
+            let seconds = DEAD_AFTER.as_secs();
+            unreachable(&format!("connection lost: no reply for {seconds} s"))
+        }
+        ConnectionError::Reset => unreachable("it was restarted"),
         other => unreachable(&other.to_string()),
     }
 }

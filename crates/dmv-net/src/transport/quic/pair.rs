@@ -127,10 +127,10 @@ pub enum PairError {
     #[error(transparent)]
     Quic(#[from] QuicError),
     /// The codes differ, or an attacker made a guess.
-    #[error("the other device has another code")]
+    #[error("the codes of the two devices differ")]
     OtherCode,
     /// No other device was found.
-    #[error("no device to pair with was found")]
+    #[error("no other device was found to pair with")]
     Nobody,
     /// One of the two users declined.
     #[error("{0} declined")]

@@ -16,10 +16,10 @@ pub(super) const RELAY_TIME: Duration = Duration::from_secs(5);
 /// Parses the URLs that the user has set. Fails if one is malformed.
 pub(super) fn parse(urls: &[String]) -> Result<Vec<RelayUrl>, QuicError> {
     let parse = |url: &String| {
-        let bad = |why: &str| QuicError::Local(format!("'{url}' is no relay's URL: {why}"));
+        let bad = |why: &str| QuicError::Local(format!("'{url}' is not a valid relay URL: {why}"));
         // iroh uses TLS for every scheme except http, whatever the scheme is.
         if !url.starts_with("http://") && !url.starts_with("https://") {
-            return Err(bad("it begins with neither http:// nor https://"));
+            return Err(bad("it must start with http:// or https://"));
         }
         url.parse::<RelayUrl>().map_err(|e| bad(&e.to_string()))
     };
@@ -128,15 +128,15 @@ impl Node {
 
     /// Returns the error for a peer that has not answered in time, directly or through a relay.
     pub(super) fn without_answer(&self, peer: String) -> QuicError {
-        let why = "the time is up";
+        let why = "no reply in time";
         let Some(urls) = self.named_relays() else {
             let why = why.to_owned();
             return QuicError::Unreachable { peer, why };
         };
         let state = self.relay_state();
         let why = match state {
-            RelayState::Reached => format!("{why}, also through the relay {urls}"),
-            RelayState::Denied => format!("{why}; the relay {urls} does not let this device in"),
+            RelayState::Reached => format!("{why}, directly or through the relay {urls}"),
+            RelayState::Denied => format!("{why}; the relay {urls} denies access to this device"),
             RelayState::Silent => format!("{why}; the relay {urls} does not answer either"),
         };
         let met = state == RelayState::Reached;
@@ -161,7 +161,7 @@ mod tests {
         for url in ["", "relay.example.org", "ftp://x", "http://", "http://a:b/"] {
             let said = parsed(url).expect_err("no relay").to_string();
             assert!(
-                said.contains(&format!("'{url}' is no relay's URL")),
+                said.contains(&format!("'{url}' is not a valid relay URL")),
                 "{said}"
             );
         }
