@@ -215,6 +215,7 @@ impl From<NetError> for Failure {
             NetError::Sync(SyncError::Absent { .. }) | NetError::Partial { .. } => {
                 ("absent", EXIT_ABSENT)
             }
+            NetError::Listen(_) => ("listen", EXIT_OTHER),
             NetError::BadUrl { .. } => ("usage", EXIT_USAGE),
             NetError::Cancelled => ("interrupted", EXIT_INTERRUPTED),
             _ => ("protocol", EXIT_OTHER),
@@ -281,6 +282,7 @@ fn net_hint(e: &NetError) -> Option<String> {
             return ssh_to(place).map(|ssh| format!("{ssh} dmv help"));
         }
         NetError::Closed => CONTINUE,
+        NetError::Listen(_) => "dmv serve --listen IP:PORT, with a free port; port 0 takes any",
         NetError::NoProgram { .. } => "dmv config set --user ssh.command PROGRAM",
         NetError::Stalled(_) | NetError::Endless(_) => {
             "run the same command again to continue; to wait longer: \

@@ -246,3 +246,31 @@ fn an_ignored_file_in_a_directory_that_becomes_a_file_refuses_the_switch() -> Ou
     assert_eq!(fs::read_to_string(place.work().join("d"))?, "file");
     Ok(())
 }
+
+#[test]
+fn where_the_remotes_branch_was_replaced_a_push_and_a_sync_name_what_helps() -> Outcome {
+    let place = several()?;
+    commit(&place, "film", "one")?;
+    place.ok(&["clone", "film", "copy"])?;
+    place.ok(&["-C", "film", "undo"])?;
+    commit(&place, "film", "another")?;
+    commit(&place, "copy", "mine")?;
+    place.ok(&["-C", "copy", "fetch"])?;
+    let helps = "dmv pull --reset, to use origin/main as it is; or dmv merge origin/main";
+    let said = place.fails(5, &["-C", "copy", "push"])?;
+    assert!(said.contains(&format!("hint: {helps}")), "{said}");
+    let said = place.fails(3, &["-C", "copy", "sync"])?;
+    assert!(said.contains(helps), "{said}");
+    Ok(())
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() -> Outcome {
+    let place = several()?;
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    let at = taken.local_addr()?.to_string();
+    let said = place.fails(20, &["-C", "film", "serve", "--listen", &at])?;
+    assert!(said.contains(&format!("cannot listen on {at}")), "{said}");
+    assert!(said.contains("hint: dmv serve --listen"), "{said}");
+    Ok(())
+}

@@ -1,6 +1,7 @@
 //! `dmv pull`
 
 use crate::commands::merge;
+use crate::commands::push::way_past_replaced;
 use crate::context::Context;
 use crate::error::{EXIT_OTHER, EXIT_REFUSED, Failure};
 use crate::format::text::{SHORT_ID, clean, count};
@@ -94,9 +95,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
             report.print(context, &[])?;
             let message = format!("{message}; nothing was merged");
             let failure = Failure::new("remote-replaced", EXIT_REFUSED, message);
-            return Err(failure.hint(format!(
-                "dmv pull --reset, to use {name} as it is; or dmv merge {name}, to keep both"
-            )));
+            return Err(failure.hint(way_past_replaced(&remote.name, &branch)));
         }
         context.ui.warn(clean(&message));
     }

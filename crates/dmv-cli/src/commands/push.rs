@@ -108,7 +108,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             context.ui.note(note);
         }
     }
-    refusal(&report, &remote.name)?;
+    refusal(&repo, &report, &remote.name)?;
     Ok(EXIT_OK)
 }
 
@@ -176,7 +176,7 @@ fn wanted(repo: &Repo, names: &[String]) -> Result<Vec<(String, ObjectId)>, Fail
 }
 
 /// The failure for refs that the other side did not move.
-pub fn refusal(report: &Report, remote: &str) -> Result<(), Failure> {
+fn refusal(repo: &Repo, report: &Report, remote: &str) -> Result<(), Failure> {
     let refused = report.refused();
     let Some((first, why)) = refused.first().and_then(|m| Some((m, m.refused?))) else {
         return Ok(());
@@ -204,6 +204,29 @@ pub fn refusal(report: &Report, remote: &str) -> Result<(), Failure> {
             failure.hint(format!("dmv push {remote} --force --delete {name}"))
         }
         (Refusal::Moved, None) => failure.hint(format!("dmv fetch {}", quoted(remote))),
-        _ => failure.hint(format!("dmv pull {}", quoted(remote))),
+        _ => failure.hint(match was_replaced(repo, remote, first) {
+            true => way_past_replaced(remote, name),
+            false => format!("dmv pull {}", quoted(remote)),
+        }),
     })
+}
+
+/// Whether the other side's branch is known not to go on from what it was: a pull would refuse.
+fn was_replaced(repo: &Repo, remote: &str, moved: &RefMoved) -> bool {
+    let branch = moved.key.strip_prefix("branch/");
+    let both = branch.zip(moved.new.zip(moved.old));
+    both.is_some_and(|(branch, both)| is_replaced(repo, remote, branch, both))
+}
+
+/// Whether `theirs` is known to lack what the remote's branch had and `ours` has. What is not here
+/// cannot be told; then the pull says it.
+pub fn is_replaced(repo: &Repo, remote: &str, branch: &str, both: (ObjectId, ObjectId)) -> bool {
+    let found = repo.replaced_commit(remote, branch, both);
+    found.is_ok_and(|commit| commit.is_some())
+}
+
+/// What to run where a remote's branch was replaced.
+pub fn way_past_replaced(remote: &str, branch: &str) -> String {
+    let name = quoted(&format!("{remote}/{branch}"));
+    format!("dmv pull --reset, to use {name} as it is; or dmv merge {name}, to keep both")
 }

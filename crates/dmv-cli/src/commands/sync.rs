@@ -1,5 +1,6 @@
 //! `dmv sync`
 
+use crate::commands::push::{is_replaced, way_past_replaced};
 use crate::context::{Context, quoted};
 use crate::error::{
     EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_NO_REPOSITORY, EXIT_OK, EXIT_UNREACHABLE, Failure,
@@ -130,8 +131,15 @@ fn tell(context: &Context, repo: &Repo, remote: &Remote, found: &Found) -> Resul
     let is_current = |branch: &String| head.branch() == Some(branch);
     let pull = format!("dmv pull {}", quoted(name));
     for branch in &found.parted {
+        let ours = repo.ref_at(&format!("branch/{branch}"))?;
+        let theirs = repo.ref_at(&format!("remote/{name}/{branch}"))?;
+        let both = ours.zip(theirs);
+        let pull = match both.is_some_and(|both| is_replaced(repo, name, branch, both)) {
+            true => way_past_replaced(name, branch),
+            false => pull.clone(),
+        };
         let join = match is_current(branch) {
-            true => pull.clone(),
+            true => pull,
             false => format!("dmv checkout {}, then {pull}", quoted(branch)),
         };
         context.ui.warn(format_args!(

@@ -34,6 +34,9 @@ use dmv_core::store::StoreError;
 /// Every failure between peers.
 #[derive(Debug, thiserror::Error)]
 pub enum NetError {
+    /// This machine gives no socket; why, with the address.
+    #[error("{0}")]
+    Listen(String),
     /// The other side cannot be reached.
     #[error("cannot reach {place}: {why}")]
     Unreachable {

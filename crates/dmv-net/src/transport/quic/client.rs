@@ -124,7 +124,8 @@ impl From<QuicError> for NetError {
                 let why = "it has stopped serving".to_owned();
                 NetError::Unreachable { place: peer, why }
             }
-            QuicError::Bind { .. } | QuicError::Local(_) => {
+            QuicError::Bind { .. } => NetError::Listen(why),
+            QuicError::Local(_) => {
                 let place = "the network".to_owned();
                 NetError::Unreachable { place, why }
             }
