@@ -16,22 +16,22 @@ cd "$(dirname "$0")/.."
 # name | package | test program | test | variable of the count | count in tier 1 | count in tier 2 | what
 harnesses() {
   cat <<'LIST'
-kills|dmv-cli|reliability|many_kills_at_any_moment_lose_nothing|DMV_COUNT|800|10000|kill -9 of every command, at random moments and system calls
-faults|dmv-cli|reliability|every_failing_system_call_loses_nothing_and_is_named|DMV_COUNT|800|1000000|every system call of every command fails, once and for ever
-powercuts|dmv-cli|reliability|many_power_cuts_lose_nothing_that_was_acknowledged|DMV_COUNT|150|1000|power cuts of a real ext4 (root)
-flips-program|dmv-cli|reliability|many_flipped_bits_give_no_wrong_answer|DMV_COUNT|1500|20000|flipped bits under the program
-flips|dmv-tests|flips|every_flipped_bit_of_every_file_is_noticed_or_does_no_harm|DMV_COUNT|20000|400000|flipped bits under the library
-crash|dmv-tests|crash|many_outcomes_of_a_crash_in_any_operation_lose_nothing|DMV_COUNT|5000|1000000|simulated crash points
-beside|dmv-cli|beside|commits_beside_every_other_command_are_read_back_by_a_fresh_process|DMV_ROUNDS|60|2000|every command beside commits, in several processes
-stops|dmv-cli|beside|a_command_that_is_stopped_anywhere_keeps_no_reader_and_no_writer_for_long|DMV_STOPS|30|500|a process that is stopped (SIGSTOP) holds up nobody for long
-level|dmv-tests|level|after_any_damage_to_the_database_recovery_gives_every_commit|DMV_FLIPS|2000|100000|garbage in the database and the log, and older copies of them
-nothing-lost|dmv-tests|nothing_lost|whatever_a_command_overwrites_comes_back|DMV_LOST_STORIES|200|5000|random commands: what they overwrite comes back by undo
-mutator|dmv-tests|mutator|who_edits_beside_many_commands_loses_nothing|DMV_EDITS|5000|100000|a mutator edits, replaces, moves and removes files while commands write them
-cut-clones|dmv-cli|cut_clones|a_clone_that_is_cut_off_stays_within_its_limits|DMV_CUT_CLONES|200|5000|partial clones are killed at random moments, then other commands run in them
-partial|dmv-cli|partial_model|parts_of_a_repository_do_what_the_model_says|DMV_PART_STORIES|60|2000|random commands in a repository and in clones of parts of it, while the others are here or away
-interrupt|dmv-cli|interrupt|ctrl_c_ends_every_command_soon|DMV_INTERRUPTS|1|5|Ctrl-C at moments of every long command
-growth|dmv-cli|growth|memory_and_time_grow_with_a_large_amount|DMV_GROWTH|-|25000|memory and time against the amount of files
-damage|dmv-tests|damage|many_flipped_bytes_of_a_large_file_are_noticed||-|3000|flipped bytes of files of many chunks
+kills|dmv-cli|program|many_kills_at_any_moment_lose_nothing|DMV_COUNT|800|10000|kill -9 of every command, at random moments and system calls
+faults|dmv-cli|program|every_failing_system_call_loses_nothing_and_is_named|DMV_COUNT|800|1000000|every system call of every command fails, once and for ever
+powercuts|dmv-cli|program|many_power_cuts_lose_nothing_that_was_acknowledged|DMV_COUNT|150|1000|power cuts of a real ext4 (root)
+flips-program|dmv-cli|program|many_flipped_bits_give_no_wrong_answer|DMV_COUNT|1500|20000|flipped bits under the program
+flips|dmv-tests|library|every_flipped_bit_of_every_file_is_noticed_or_does_no_harm|DMV_COUNT|20000|400000|flipped bits under the library
+crash|dmv-tests|library|many_outcomes_of_a_crash_in_any_operation_lose_nothing|DMV_COUNT|5000|1000000|simulated crash points
+beside|dmv-cli|program|commits_beside_every_other_command_are_read_back_by_a_fresh_process|DMV_ROUNDS|60|2000|every command beside commits, in several processes
+stops|dmv-cli|program|a_command_that_is_stopped_anywhere_keeps_no_reader_and_no_writer_for_long|DMV_STOPS|30|500|a process that is stopped (SIGSTOP) holds up nobody for long
+level|dmv-tests|library|after_any_damage_to_the_database_recovery_gives_every_commit|DMV_FLIPS|2000|100000|garbage in the database and the log, and older copies of them
+nothing-lost|dmv-tests|library|whatever_a_command_overwrites_comes_back|DMV_LOST_STORIES|200|5000|random commands: what they overwrite comes back by undo
+mutator|dmv-tests|library|who_edits_beside_many_commands_loses_nothing|DMV_EDITS|5000|100000|a mutator edits, replaces, moves and removes files while commands write them
+cut-clones|dmv-cli|program|a_clone_that_is_cut_off_stays_within_its_limits|DMV_CUT_CLONES|200|5000|partial clones are killed at random moments, then other commands run in them
+partial|dmv-cli|program|parts_of_a_repository_do_what_the_model_says|DMV_PART_STORIES|60|2000|random commands in a repository and in clones of parts of it, while the others are here or away
+interrupt|dmv-cli|program|ctrl_c_ends_every_command_soon|DMV_INTERRUPTS|1|5|Ctrl-C at moments of every long command
+growth|dmv-cli|program|memory_and_time_grow_with_a_large_amount|DMV_GROWTH|-|25000|memory and time against the amount of files
+damage|dmv-tests|library|many_flipped_bytes_of_a_large_file_are_noticed||-|3000|flipped bytes of files of many chunks
 LIST
 }
 

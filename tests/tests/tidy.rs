@@ -154,7 +154,7 @@ const CRATES: [(&str, &[&str]); 41] = [
     ),
     ("serde_json", &[CLI]),
     ("signal_hook", &[CLI]),
-    ("snapbox", &["crates/dmv-cli/tests/words.rs"]),
+    ("snapbox", &["crates/dmv-cli/tests/program/words.rs"]),
     ("tar", &[CLI]),
     ("tempfile", &[CLI]),
     ("toml", &[CLI]),

@@ -1,0 +1,150 @@
+//! Single system calls of a command: those on one file fail, as on a full disk, or they are counted.
+
+// A test says aloud what it could not try.
+#![allow(clippy::print_stdout)]
+
+use crate::place::{Outcome, Place, has_strace};
+use std::fs;
+
+/// No write to the database's write-ahead log succeeds, with this error.
+fn without_room(place: &Place, error: &str) -> Vec<String> {
+    let wal = place.work().join(".dmv/refs.db-wal");
+    let inject = format!("inject=pwrite64,fallocate:error={error}");
+    let options = ["-f", "-qq", "-o", "/dev/null", "-e", &inject, "-P"];
+    let options = options.into_iter().map(str::to_owned);
+    options
+        .chain([wal.to_string_lossy().into_owned()])
+        .collect()
+}
+
+fn subjects(place: &Place) -> Outcome<Vec<String>> {
+    let records = place.records(&["log", "--json"])?.into_iter();
+    Ok(records
+        .map(|record| record["message"].to_string())
+        .collect())
+}
+
+#[test]
+fn a_commit_that_was_told_to_have_failed_does_not_count_later() -> Outcome {
+    if !has_strace() {
+        println!("skipped: strace is not installed");
+        return Ok(());
+    }
+    for (error, is_away) in [("ENOSPC", true), ("EIO", false)] {
+        let place = Place::with_repository()?;
+        place.write("f", "one")?;
+        place.commit("one")?;
+        let before = subjects(&place)?;
+        place.write("f", "two")?;
+        let options = without_room(&place, error);
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let failed = place.traced(&options, &["commit", "-m", "two"]).output()?;
+        let said = String::from_utf8(failed.stderr)?;
+        assert_eq!(failed.status.code(), Some(20), "{error}: {said}");
+        assert!(said.contains("cannot write to"), "{error}: {said}");
+        assert_eq!(said.contains("operation log"), !is_away, "{error}: {said}");
+        if is_away {
+            assert_eq!(subjects(&place)?, before);
+        }
+        place.ok(&["verify", "--full"])?;
+        place.write("f", "three")?;
+        place.commit("three")?;
+        place.ok(&["verify", "--full"])?;
+        place.ok(&["recover"])?;
+        assert_eq!(
+            subjects(&place)?.len(),
+            if is_away { 2 } else { 3 },
+            "{error}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn a_check_writes_nothing_that_it_needs() -> Outcome {
+    if !has_strace() {
+        println!("skipped: strace is not installed");
+        return Ok(());
+    }
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    place.commit("one")?;
+    place.write("f", "two")?;
+    // It is in the log, and not in the database.
+    let options = without_room(&place, "EIO");
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    let failed = place.traced(&options, &["commit", "-m", "two"]).status()?;
+    assert_eq!(failed.code(), Some(20));
+    let options = without_room(&place, "ENOSPC");
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    for args in [&["log"][..], &["verify", "--full"]] {
+        let done = place.traced(&options, args).output()?;
+        let said = String::from_utf8(done.stderr)?;
+        assert_eq!(done.status.code(), Some(0), "{args:?}: {said}");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_copy_of_the_former_database_goes_when_the_new_one_is_whole() -> Outcome {
+    if !has_strace() {
+        println!("skipped: strace is not installed");
+        return Ok(());
+    }
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    place.commit("one")?;
+    place.ok(&["recover"])?;
+    let former = place.work().join(".dmv/refs.former.db");
+    let first = fs::read(&former)?;
+    place.write("f", "two")?;
+    place.commit("two")?;
+    let inject = "inject=copy_file_range,sendfile,write:error=ENOSPC";
+    let fresh = place.work().join(".dmv/refs.former.new.db");
+    let fresh = fresh.to_string_lossy().into_owned();
+    let former_text = former.to_string_lossy().into_owned();
+    let options = [
+        "-f",
+        "-qq",
+        "-o",
+        "/dev/null",
+        "-e",
+        inject,
+        "-P",
+        &fresh,
+        "-P",
+        &former_text,
+    ];
+    let failed = place.traced(&options, &["recover"]).output()?;
+    assert_eq!(failed.status.code(), Some(20), "{failed:?}");
+    assert_eq!(fs::read(&former)?, first);
+    assert!(!fs::exists(&fresh)?);
+    place.ok(&["recover"])?;
+    assert_ne!(fs::read(&former)?, first);
+    place.ok(&["verify", "--full"])?;
+    Ok(())
+}
+
+/// Each of them waits for the disk: the packs of content and metadata, the operation log, the
+/// write-ahead log's header, directory and end, and two to write it back.
+#[test]
+fn a_small_commit_waits_for_the_disk_eight_times() -> Outcome {
+    if !has_strace() {
+        println!("skipped: strace is not installed");
+        return Ok(());
+    }
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    place.commit("one")?;
+    place.write("f", "two")?;
+    let calls = "trace=fsync,fdatasync,sync_file_range,syncfs,sync";
+    let told = place.dir.path().join("calls");
+    let told_text = told.to_string_lossy().into_owned();
+    let options = ["-f", "-qq", "-o", &told_text, "-e", calls];
+    let done = place.traced(&options, &["commit", "-m", "two"]).status()?;
+    assert!(done.success());
+    let told = fs::read_to_string(told)?;
+    let count = told.lines().filter(|line| line.contains("sync")).count();
+    assert!((5..=8).contains(&count), "{count}: {told}");
+    Ok(())
+}

@@ -1,0 +1,691 @@
+//! The program as a user runs it: output, exit codes, JSON.
+
+use crate::place::{Outcome, Place};
+use serde_json::Value;
+use std::error::Error;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::process::{Output, Stdio};
+
+fn noise(len: usize) -> Vec<u8> {
+    let mut state = 1u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+#[test]
+fn a_first_commit_may_hold_nothing_but_an_empty_directory() -> Outcome {
+    let place = Place::with_repository()?;
+    place.ok(&["commit", "-m", "nothing"])?;
+    assert_eq!(place.records(&["log", "--json"]).map_or(0, |l| l.len()), 0);
+    fs::create_dir(place.work().join("x"))?;
+    place.commit("an empty directory")?;
+    place.ok(&["status", "--exit-code"])?;
+    assert_eq!(place.ok(&["ls", "-r"])?, "x/\n");
+    Ok(())
+}
+
+#[test]
+fn a_first_commit_is_seen_by_status_and_log() -> Outcome {
+    let place = Place::with_repository()?;
+    let empty = place.json(&["status", "--json"])?;
+    assert_eq!(
+        (&empty["branch"], &empty["commit"]),
+        (&"main".into(), &Value::Null)
+    );
+    place.write("notes.txt", "one\n")?;
+    place.write("media/clip", noise(300_000))?;
+    let status = place.json(&["status", "--json"])?;
+    assert_eq!(status["clean"], false);
+    assert_eq!(
+        status["changes"][0],
+        serde_json::json!({"path": "media/clip", "change": "added"})
+    );
+    place.fails(1, &["status", "--exit-code"])?;
+    let done = place.json(&["commit", "-m", "first", "-m", "more", "--json"])?;
+    assert_eq!(
+        (&done["files"], &done["bytes"]),
+        (&2.into(), &300_004.into())
+    );
+    assert_eq!(done["new_bytes"], 300_004);
+    let id = done["commit"].as_str().ok_or("no id")?;
+    assert_eq!(id.len(), 64);
+    let status = place.json(&["status", "--exit-code", "--json"])?;
+    assert_eq!(
+        (&status["clean"], &status["commit"]),
+        (&true.into(), &id.into())
+    );
+    let log = place.records(&["log", "--json"])?;
+    assert_eq!((log.len(), &log[0]["id"]), (1, &id.into()));
+    assert_eq!(log[0]["message"], "first\n\nmore");
+    assert_eq!(log[0]["parents"], serde_json::json!([]));
+    assert!(
+        log[0]["author"]
+            .as_str()
+            .is_some_and(|a| a.starts_with("ada <ada@"))
+    );
+    assert!(log[0]["time"].as_str().is_some_and(|t| t.contains('T')));
+    let text = place.ok(&["log"])?;
+    assert!(
+        text.contains(&id[..12]) && text.contains("    more\n"),
+        "{text}"
+    );
+    Ok(())
+}
+
+#[test]
+fn exit_codes_tell_usage_no_repository_and_other_failures_apart() -> Outcome {
+    let place = Place::new()?;
+    place.fails(2, &["nonsense"])?;
+    place.fails(2, &["log", "-n", "x"])?;
+    let error = place.fails(10, &["status"])?;
+    assert!(
+        error.starts_with("error: ") && error.ends_with("hint: dmv init\n"),
+        "{error}"
+    );
+    let error: Value = serde_json::from_str(&place.fails(10, &["status", "--json"])?)?;
+    assert_eq!(
+        (&error["type"], &error["code"]),
+        (&"error".into(), &"no-repository".into())
+    );
+    assert_eq!(
+        (&error["exit"], &error["hint"]),
+        (&10.into(), &"dmv init".into())
+    );
+    let error: Value = serde_json::from_str(&place.fails(2, &["--json", "nonsense"])?)?;
+    assert_eq!(
+        (&error["code"], &error["exit"]),
+        (&"usage".into(), &2.into())
+    );
+    place.ok(&["init"])?;
+    place.fails(20, &["init"])?;
+    place.fails(20, &["log", "@"])?;
+    place.write("a", "a")?;
+    place.commit("a")?;
+    place.fails(20, &["log", "nowhere"])?;
+    place.fails(20, &["cat", "@:nowhere"])?;
+    place.fails(20, &["commit", "-m", "x", "nowhere"])?;
+    place.fails(20, &["commit", "-m", "x", "/etc"])?;
+    place.fails(2, &["commit"])?;
+    assert_eq!(place.ok(&["--version"])?, "dmv 0.1.0\n");
+    Ok(())
+}
+
+#[test]
+fn names_are_escaped_for_people_and_exact_for_programs() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("esc\x1b[31m\n", "1")?;
+    place.write(OsStr::from_bytes(b"caf\xe9"), "2")?;
+    place.write("cafe\u{301}", "3")?;
+    let text = place.ok(&["status"])?;
+    assert!(!text.contains('\x1b'), "{text}");
+    assert!(
+        text.contains("esc\\u{1b}[31m\\n\n") && text.contains("caf\\xe9\n"),
+        "{text}"
+    );
+    place.commit("names")?;
+    assert!(!place.ok(&["ls"])?.contains('\x1b'));
+    let records = place.records(&["ls", "--json"])?;
+    let odd: Vec<_> = records
+        .iter()
+        .filter(|r| r["path_b64"].is_string())
+        .collect();
+    assert_eq!((odd.len(), &odd[0]["path_b64"]), (1, &"Y2Fm6Q==".into()));
+    assert!(records.iter().any(|r| r["path"] == "esc\x1b[31m\n"));
+    let arg = OsStr::from_bytes(b"@:caf\xe9").to_owned();
+    assert_eq!(place.ok(&[OsString::from("cat"), arg])?, "2");
+    Ok(())
+}
+
+#[test]
+fn content_is_read_from_any_revision_whole_or_in_part() -> Outcome {
+    let place = Place::with_repository()?;
+    let clip = noise(500_000);
+    place.write("media/clip", &clip)?;
+    place.write("a.txt", "old\n")?;
+    place.commit("one")?;
+    place.write("a.txt", "new\n")?;
+    place.commit("two")?;
+    assert_eq!(place.ok(&["cat", "@~1:a.txt"])?, "old\n");
+    assert_eq!(place.ok(&["cat", "main:a.txt"])?, "new\n");
+    let part = place.run(&["cat", "@:media/clip", "--range", "70000-300001"])?;
+    assert_eq!(part.stdout, clip[70_000..300_001]);
+    let whole = place.run(&["cat", "@:media/clip"])?;
+    assert_eq!(whole.stdout, clip);
+    assert_eq!(place.ok(&["cat", "@:a.txt", "--range", "2-9"])?, "w\n");
+    place.fails(2, &["cat", "@:a.txt", "--range", "9-2"])?;
+    place.fails(20, &["cat", "@:media"])?;
+    let listed = place.records(&["ls", "-r", "--json", "@:media"])?;
+    assert_eq!(
+        (&listed[0]["path"], &listed[0]["kind"], &listed[0]["size"]),
+        (&"media/clip".into(), &"file".into(), &500_000.into())
+    );
+    let used = place.json(&["du", "--json", "@:media"])?;
+    assert_eq!(
+        (&used["bytes"], &used["files"]),
+        (&500_000.into(), &1.into())
+    );
+    Ok(())
+}
+
+#[test]
+fn nothing_to_commit_is_no_failure() -> Outcome {
+    let place = Place::with_repository()?;
+    assert_eq!(place.ok(&["commit", "-m", "x"])?, "nothing to commit\n");
+    place.write("a", "a")?;
+    place.commit("a")?;
+    let done = place.json(&["commit", "-m", "x", "--json"])?;
+    assert_eq!(
+        (&done["commit"], &done["branch"]),
+        (&Value::Null, &"main".into())
+    );
+    let done = place.json(&["commit", "-m", "x", "--allow-empty", "--json"])?;
+    assert!(done["commit"].is_string());
+    Ok(())
+}
+
+#[test]
+fn a_commit_takes_the_paths_named_as_seen_from_here() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("in/a", "1")?;
+    place.write("out/b", "1")?;
+    let from_in = |args: &[&str]| -> Result<Output, Box<dyn Error>> {
+        let mut command = place.command(args);
+        Ok(command.current_dir(place.work().join("in")).output()?)
+    };
+    assert!(from_in(&["commit", "-m", "a", "."])?.status.success());
+    let left = place.json(&["status", "--json"])?;
+    assert_eq!(left["changes"][0]["path"], "out/b");
+    assert!(from_in(&["commit", "-m", "b", "../out"])?.status.success());
+    assert_eq!(place.json(&["status", "--json"])?["clean"], true);
+    let log = |path: &str| place.records(&["log", "--json", "--", path]);
+    assert_eq!(
+        (log("in")?.len(), log("out/b")?.len(), log("no")?.len()),
+        (1, 1, 0)
+    );
+    Ok(())
+}
+
+#[test]
+fn amending_replaces_the_last_commit() -> Outcome {
+    let place = Place::with_repository()?;
+    place.fails(20, &["commit", "--amend"])?;
+    place.write("a", "1")?;
+    let first = place.commit("one")?;
+    place.write("a", "2")?;
+    let author = ["commit", "--amend", "--author", "Eve <eve@x.org>", "--json"];
+    let second = place.json(&author)?;
+    assert_ne!(second["commit"], first.as_str());
+    let log = place.records(&["log", "--json"])?;
+    assert_eq!((log.len(), &log[0]["message"]), (1, &"one".into()));
+    assert_eq!(log[0]["author"], "Eve <eve@x.org>");
+    assert_eq!(place.ok(&["cat", "@:a"])?, "2");
+    place.fails(2, &["commit", "-m", "x", "--author", "nobody"])?;
+    Ok(())
+}
+
+#[test]
+fn branches_and_tags_come_and_go() -> Outcome {
+    let place = Place::with_repository()?;
+    place.fails(20, &["branch", "early"])?;
+    place.write("a", "1")?;
+    let one = place.commit("one")?;
+    place.write("a", "2")?;
+    place.commit("two")?;
+    place.ok(&["branch", "old", "@~1"])?;
+    place.ok(&["tag", "v1", &one[..8]])?;
+    place.fails(20, &["branch", "old"])?;
+    place.fails(20, &["branch", "bad..name"])?;
+    place.fails(20, &["tag", "-d", "v2"])?;
+    place.fails(5, &["branch", "-d", "main"])?;
+    let branches = place.records(&["branch", "--json"])?;
+    let old = serde_json::json!({"name": "old", "commit": one, "current": false});
+    assert_eq!((branches.len(), &branches[1]), (2, &old));
+    assert_eq!(branches[0]["current"], true);
+    place.ok(&["branch", "-m", "main", "trunk"])?;
+    assert_eq!(place.json(&["status", "--json"])?["branch"], "trunk");
+    place.ok(&["branch", "-d", "old"])?;
+    place.ok(&["tag", "-d", "v1"])?;
+    assert_eq!(place.ok(&["tag"])?, "");
+    let operations = place.records(&["op", "log", "--json"])?;
+    assert_eq!(operations[0]["command"], "dmv tag -d v1");
+    assert_eq!(operations[0]["undone"], false);
+    Ok(())
+}
+
+#[test]
+fn checkout_refuses_what_would_be_lost() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("a", "1")?;
+    let one = place.commit("one")?;
+    place.write("a", "2")?;
+    place.commit("two")?;
+    place.ok(&["branch", "old", &one])?;
+    place.write("a", "mine")?;
+    let error: Value = serde_json::from_str(&place.fails(5, &["checkout", "old", "--json"])?)?;
+    assert_eq!(
+        (&error["code"], &error["paths"][0]["path"]),
+        (&"would-lose".into(), &"a".into())
+    );
+    place.ok(&["restore", "a"])?;
+    assert_eq!(fs::read(place.work().join("a"))?, b"2");
+    let done = place.json(&["checkout", "old", "--json"])?;
+    assert_eq!((&done["files"], &done["bytes"]), (&1.into(), &1.into()));
+    assert_eq!(fs::read(place.work().join("a"))?, b"1");
+    place.ok(&["checkout", &one])?;
+    assert_eq!(place.json(&["status", "--json"])?["branch"], Value::Null);
+    Ok(())
+}
+
+#[test]
+fn a_forced_checkout_writes_a_file_once_that_is_edited_and_differs() -> Outcome {
+    let place = Place::with_repository()?;
+    for (name, message) in [("both", "one"), ("here", "two")] {
+        fs::write(place.work().join(name), name)?;
+        place.ok(&["commit", "-m", message])?;
+    }
+    place.ok(&["branch", "former"])?;
+    fs::write(place.work().join("both"), "newer")?;
+    place.ok(&["commit", "-m", "three"])?;
+    for name in ["both", "here"] {
+        fs::write(place.work().join(name), "edited")?;
+    }
+    let done = place.json(&["--json", "checkout", "--force", "former"])?;
+    assert_eq!(done["files"], 2);
+    for name in ["both", "here"] {
+        assert_eq!(fs::read_to_string(place.work().join(name))?, name);
+    }
+    assert_eq!(place.json(&["--json", "status"])?["clean"], true);
+    Ok(())
+}
+
+#[test]
+fn a_clean_file_makes_room_for_an_empty_directory() -> Outcome {
+    let place = Place::with_repository()?;
+    let path = place.work().join("x");
+    fs::write(&path, "a file")?;
+    place.ok(&["commit", "-m", "a file"])?;
+    place.ok(&["branch", "file"])?;
+    fs::remove_file(&path)?;
+    fs::create_dir(&path)?;
+    place.ok(&["commit", "-m", "an empty directory"])?;
+    place.ok(&["checkout", "file"])?;
+    assert_eq!(fs::read_to_string(&path)?, "a file");
+    place.ok(&["checkout", "main"])?;
+    assert!(path.is_dir());
+    fs::remove_dir(&path)?;
+    place.ok(&["checkout", "--force", "file"])?;
+    fs::write(&path, "edited")?;
+    place.fails(5, &["checkout", "main"])?;
+    assert_eq!(fs::read_to_string(&path)?, "edited");
+    Ok(())
+}
+
+#[test]
+fn an_untracked_file_where_a_directory_should_come_stops_a_checkout() -> Outcome {
+    let place = Place::with_repository()?;
+    let dir = place.work().join("x");
+    fs::write(place.work().join("f"), "f")?;
+    place.ok(&["commit", "-m", "without"])?;
+    place.ok(&["branch", "without"])?;
+    fs::create_dir_all(dir.join("deep"))?;
+    fs::write(dir.join("deep/file"), "in it")?;
+    place.ok(&["commit", "-m", "with"])?;
+    place.ok(&["checkout", "without"])?;
+    assert!(!dir.exists());
+
+    fs::write(&dir, "mine")?;
+    for args in [&["checkout", "main"][..], &["checkout", "--force", "main"]] {
+        let errors = place.fails(5, args)?;
+        assert!(errors.contains("x"), "{errors}");
+        assert_eq!(fs::read_to_string(&dir)?, "mine");
+        assert_eq!(place.json(&["--json", "status"])?["branch"], "without");
+    }
+    fs::remove_file(&dir)?;
+    std::os::unix::fs::symlink(place.home(), &dir)?;
+    place.fails(5, &["checkout", "main"])?;
+    assert!(!place.home().join("deep").exists());
+
+    // What stands in place of a directory that goes away stays, and is no trouble.
+    fs::remove_file(&dir)?;
+    place.ok(&["checkout", "main"])?;
+    fs::remove_dir_all(&dir)?;
+    fs::write(&dir, "mine")?;
+    place.ok(&["checkout", "without"])?;
+    assert_eq!(fs::read_to_string(&dir)?, "mine");
+    Ok(())
+}
+
+#[test]
+fn what_took_the_place_of_a_directory_is_not_lost_to_an_empty_one() -> Outcome {
+    let place = Place::with_repository()?;
+    let dir = place.work().join("x");
+    fs::create_dir(&dir)?;
+    fs::write(place.work().join("other"), "")?;
+    place.ok(&["commit", "-m", "empty"])?;
+    place.ok(&["branch", "empty"])?;
+    fs::write(dir.join("f"), "in it")?;
+    place.ok(&["commit", "-m", "full"])?;
+    fs::remove_dir_all(&dir)?;
+    fs::write(&dir, "mine")?;
+    place.fails(5, &["checkout", "empty"])?;
+    assert_eq!(fs::read_to_string(&dir)?, "mine");
+    place.ok(&["checkout", "--force", "empty"])?;
+    assert_eq!(fs::read_dir(&dir)?.count(), 0);
+    place.ok(&["undo"])?;
+    assert_eq!(fs::read_to_string(&dir)?, "mine");
+    fs::remove_file(&dir)?;
+    std::os::unix::fs::symlink("elsewhere", &dir)?;
+    place.fails(5, &["checkout", "empty"])?;
+    assert!(dir.is_symlink());
+
+    fs::remove_file(&dir)?;
+    place.ok(&["checkout", "--force", "empty"])?;
+    fs::remove_dir(&dir)?;
+    place.ok(&["commit", "-m", "none"])?;
+    for force in [&[][..], &["--force"]] {
+        place.ok(&["checkout", "--force", "main"])?;
+        place.ok(&["checkout", "empty~1"])?;
+        fs::remove_dir(&dir)?;
+        fs::write(&dir, "mine")?;
+        place.ok(&[&["checkout", "empty"], force].concat())?;
+        assert_eq!(fs::read_to_string(&dir)?, "mine");
+        fs::remove_file(&dir)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn what_a_killed_checkout_left_is_removed_by_the_next() -> Outcome {
+    let place = Place::with_repository()?;
+    fs::create_dir(place.work().join("d"))?;
+    fs::write(place.work().join("d/f"), "f")?;
+    place.ok(&["commit", "-m", "one"])?;
+    for left in [".dmv-tmp-0123456789abcdef", "d/.dmv-tmp-fedcba9876543210"] {
+        fs::write(place.work().join(left), "half of a file")?;
+    }
+    assert_eq!(place.json(&["--json", "status"])?["clean"], true);
+    place.ok(&["checkout", "main"])?;
+    let names: Vec<_> = fs::read_dir(place.work().join("d"))?.collect();
+    assert_eq!(names.len(), 1);
+    assert!(!place.work().join(".dmv-tmp-0123456789abcdef").exists());
+    Ok(())
+}
+
+#[test]
+fn a_path_too_long_to_be_read_back_is_not_committed() -> Outcome {
+    let place = Place::with_repository()?;
+    let name = [b'n'; 250];
+    let mut dir = dmv_core::fsutil::SafeDir::open_root(&place.work())?;
+    for depth in 0..140 {
+        dir.create_dir(&name, false)?;
+        dir = dir.open_dir(&name)?;
+        if depth % 20 == 0 {
+            dir.create_new(b"file", false)?;
+        }
+    }
+    let done = place.run(&["--json", "commit", "-m", "deep"])?;
+    assert_eq!(done.status.code(), Some(3));
+    let done: Value = serde_json::from_slice(&done.stdout)?;
+    assert_eq!(done["problems"].as_array().map(Vec::len), Some(1));
+    assert_eq!(done["tree_files"], 7);
+    place.ok(&["verify"])?;
+    assert_eq!(place.ok(&["ls", "-r"])?.lines().count(), 7);
+    place.ok(&["export", "@", "--tar", "/dev/null"])?;
+    Ok(())
+}
+
+#[test]
+fn many_commands_at_once_wait_for_each_other() -> Outcome {
+    let place = Place::with_repository()?;
+    let commit = ["commit", "--allow-empty", "-m", "one of many"];
+    place.ok(&commit)?;
+    for _ in 0..3 {
+        let others = [&["status"][..], &["log"], &["verify"]];
+        let mut running = Vec::new();
+        for args in [&commit[..]; 6].into_iter().chain(others) {
+            let mut command = place.command(args);
+            command.stdout(Stdio::null()).stderr(Stdio::piped());
+            running.push(command.spawn()?);
+        }
+        for command in running {
+            let output = command.wait_with_output()?;
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(0), "{errors}");
+        }
+    }
+    assert_eq!(place.ok(&["--json", "log"])?.lines().count(), 19);
+    Ok(())
+}
+
+#[test]
+fn settings_come_from_environment_repository_and_user_in_this_order() -> Outcome {
+    let place = Place::with_repository()?;
+    let get = |vars: &[(&str, &str)]| -> Result<String, Box<dyn Error>> {
+        let mut command = place.command(&["config", "get", "user.name"]);
+        let output = command.envs(vars.iter().copied()).output()?;
+        Ok(String::from_utf8(output.stdout)?)
+    };
+    place.fails(1, &["config", "get", "user.name"])?;
+    place.ok(&["config", "set", "--user", "user.name", "User"])?;
+    assert_eq!(get(&[])?, "User\n");
+    place.ok(&["config", "set", "user.name", "Repository"])?;
+    assert_eq!(get(&[])?, "Repository\n");
+    assert_eq!(get(&[("DMV_USER_NAME", "Variable")])?, "Variable\n");
+    place.write("a", "1")?;
+    place.commit("one")?;
+    let author = place.records(&["log", "--json"])?[0]["author"].clone();
+    assert!(
+        author
+            .as_str()
+            .is_some_and(|a| a.starts_with("Repository <ada@"))
+    );
+    place.ok(&["config", "unset", "user.name"])?;
+    assert_eq!(get(&[])?, "User\n");
+    place.fails(20, &["config", "set", "no.such", "x"])?;
+    place.fails(20, &["config", "set", "ignore.git", "maybe"])?;
+    let file = place.home().join("config/dmv/config.toml");
+    assert_eq!(fs::read_to_string(file)?, "[user]\nname = \"User\"\n");
+    Ok(())
+}
+
+#[test]
+fn status_tells_where_a_moved_file_came_from() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("a/clip", noise(400_000))?;
+    place.write("note", "same size")?;
+    place.commit("one")?;
+    fs::create_dir(place.work().join("b"))?;
+    fs::rename(place.work().join("a/clip"), place.work().join("b/film"))?;
+    fs::remove_file(place.work().join("note"))?;
+    place.write("other", "size same")?;
+    let status = place.json(&["status", "--json"])?;
+    let changes = serde_json::json!([
+        {"path": "b/film", "change": "renamed", "from": "a/clip", "similarity": 100},
+        {"path": "note", "change": "deleted"},
+        {"path": "other", "change": "added"},
+    ]);
+    assert_eq!(status["changes"], changes);
+    let text = place.ok(&["status"])?;
+    assert!(text.contains("renamed   a/clip -> b/film\n"), "{text}");
+    assert!(text.ends_with("1 added, 1 deleted, 1 renamed\n"), "{text}");
+    Ok(())
+}
+
+#[test]
+fn a_diff_shows_lines_of_text_and_ranges_of_anything_else() -> Outcome {
+    let place = Place::with_repository()?;
+    let mut clip = noise(900_000);
+    place.write("clip", &clip)?;
+    place.write("t.txt", "1\n2\n3\n")?;
+    place.commit("one")?;
+    clip[400_000] ^= 1;
+    place.write("clip", &clip)?;
+    place.write("t.txt", "1\ntwo\n3\n")?;
+    let text = place.ok(&["diff", "--", "t.txt"])?;
+    assert!(
+        text.ends_with("@@ -1,3 +1,3 @@\n 1\n-2\n+two\n 3\n"),
+        "{text}"
+    );
+    let check = |args: &[&str]| -> Outcome {
+        let records = place.records(args)?;
+        assert_eq!(records.len(), 2);
+        assert_eq!(records[0]["path"], "clip");
+        assert_eq!(
+            records[0]["ranges"],
+            serde_json::json!([[400_000, 400_001]])
+        );
+        let (shared, new) = (&records[0]["shared_bytes"], &records[0]["new_bytes"]);
+        assert_eq!(
+            shared.as_u64().zip(new.as_u64()).map(|(s, n)| s + n),
+            Some(900_000)
+        );
+        assert_eq!(
+            (&records[1]["insertions"], &records[1]["deletions"]),
+            (&1.into(), &1.into())
+        );
+        Ok(())
+    };
+    check(&["diff", "--json"])?;
+    place.fails(1, &["diff", "--exit-code", "--stat"])?;
+    place.commit("two")?;
+    check(&["diff", "--json", "@~1", "@"])?;
+    check(&["diff", "--json", "@~1"])?;
+    assert_eq!(place.ok(&["diff", "--exit-code"])?, "");
+    let shown = place.json(&["show", "--json"])?;
+    assert_eq!(shown["changes"].as_array().map(Vec::len), Some(2));
+    Ok(())
+}
+
+#[test]
+fn a_reader_that_stops_early_is_no_failure() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("clip", noise(2_000_000))?;
+    place.commit("one")?;
+    let mut child = place
+        .command(&["cat", "@:clip"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    drop(child.stdout.take());
+    let output = child.wait_with_output()?;
+    assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()));
+    Ok(())
+}
+
+#[test]
+fn an_export_needs_no_worktree() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("d/a", "abc")?;
+    std::os::unix::fs::symlink("d/a", place.work().join("link"))?;
+    fs::create_dir(place.work().join("empty"))?;
+    place.commit("one")?;
+    let done = place.json(&["export", "@", "--to", "../out", "--json"])?;
+    assert_eq!((&done["files"], &done["bytes"]), (&2.into(), &6.into()));
+    let out = place.dir.path().join("out");
+    assert_eq!(fs::read(out.join("link"))?, b"abc");
+    let archive = place.run(&["export", "@", "--tar", "-"])?.stdout;
+    let mut names = Vec::new();
+    for entry in tar::Archive::new(&archive[..]).entries()? {
+        names.push(entry?.path()?.to_string_lossy().into_owned());
+    }
+    assert_eq!(names, ["d/a", "empty/", "link"]);
+    place.fails(2, &["export", "@"])?;
+    place.fails(2, &["export", "@", "--to", "a", "--tar", "b"])?;
+    Ok(())
+}
+
+#[test]
+fn an_archive_is_written_into_what_is_no_regular_file() -> Outcome {
+    use std::os::unix::fs::FileTypeExt;
+    let place = Place::with_repository()?;
+    place.write("a", "abc")?;
+    place.commit("one")?;
+    let fifo = place.dir.path().join("fifo");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from(0o600),
+        0,
+    )?;
+    let reader = std::thread::spawn({
+        let fifo = fifo.clone();
+        move || fs::read(fifo)
+    });
+    place.ok(&["export", "@", "--tar", "../fifo"])?;
+    let piped = reader.join().expect("the reader does not panic")?;
+    assert!(fs::symlink_metadata(&fifo)?.file_type().is_fifo());
+    let linked = place.dir.path().join("linked.tar");
+    fs::write(&linked, vec![1; 100_000])?;
+    std::os::unix::fs::symlink("linked.tar", place.dir.path().join("link"))?;
+    place.ok(&["export", "@", "--tar", "../link"])?;
+    assert_eq!(fs::read(linked)?, piped);
+    assert_eq!(place.run(&["export", "@", "--tar", "-"])?.stdout, piped);
+    Ok(())
+}
+
+#[test]
+fn verify_finds_damage_and_says_where() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("clip", noise(400_000))?;
+    place.commit("one")?;
+    let report = place.json(&["verify", "--full", "--json"])?;
+    assert_eq!(
+        (&report["ok"], &report["absent"]),
+        (&true.into(), &0.into())
+    );
+    let mut packs: Vec<_> = fs::read_dir(place.work().join(".dmv/packs"))?
+        .filter_map(|entry| entry.ok())
+        .filter_map(|entry| Some((entry.metadata().ok()?.len(), entry.path())))
+        .collect();
+    packs.sort();
+    let (len, largest) = packs.pop().ok_or("no pack")?;
+    let mut bytes = fs::read(&largest)?;
+    bytes[len as usize / 2] ^= 0xff;
+    fs::write(&largest, bytes)?;
+    let output = place.run(&["verify", "--json"])?;
+    assert_eq!(output.status.code(), Some(7));
+    let report: Value = serde_json::from_slice(&output.stdout)?;
+    assert_eq!(
+        (&report["ok"], &report["damaged"][0]["paths"][0]),
+        (&false.into(), &"clip".into())
+    );
+    place.fails(7, &["cat", "@:clip"])?;
+    Ok(())
+}
+
+#[test]
+fn the_tour_runs_and_leaves_nothing() -> Outcome {
+    let place = Place::new()?;
+    let temp = place.home();
+    let output = place.command(&["demo"]).env("TMPDIR", &temp).output()?;
+    let text = String::from_utf8(output.stdout)?;
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("$ dmv verify\nno damage found"), "{text}");
+    for step in [
+        "merge night",
+        "resolve media/still.png --both",
+        "undo",
+        "checkout main --subset sound",
+        "clone",
+        "pull disk",
+    ] {
+        assert!(text.contains(&format!("$ dmv {step}")), "{step}");
+    }
+    assert_eq!(fs::read_dir(temp)?.count(), 0);
+    Ok(())
+}
+
+#[test]
+fn completions_are_printed() -> Outcome {
+    let place = Place::new()?;
+    assert!(place.ok(&["completions", "bash"])?.contains("dmv"));
+    Ok(())
+}

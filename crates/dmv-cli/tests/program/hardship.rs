@@ -1,0 +1,513 @@
+//! The program cut off at any moment, and real directories brought back byte for byte.
+
+// A test says aloud with which seed it ran, and what it could not try.
+#![allow(clippy::print_stdout)]
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+/// Rounds of the kill loop in the ordinary run.
+const KILLS: u32 = 40;
+/// Bytes of the largest directory that is brought back.
+const MAX_REAL_BYTES: u64 = 40 << 20;
+
+fn dmv(dir: &Path, home: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dmv"));
+    command
+        .arg("-C")
+        .arg(dir)
+        .env_clear()
+        .env("HOME", home)
+        .env("USER", "ada")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn run(dir: &Path, home: &Path, args: &[&str]) -> Result<Output, Box<dyn Error>> {
+    let output = dmv(dir, home).args(args).output()?;
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    match output.status.code() {
+        Some(0) => Ok(output),
+        code => Err(format!("dmv {args:?} ended with {code:?}: {errors}").into()),
+    }
+}
+
+/// A small generator whose seed replays a run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn bytes(&mut self, len: usize) -> Vec<u8> {
+        (0..len).map(|_| self.next() as u8).collect()
+    }
+}
+
+fn head(dir: &Path, home: &Path) -> Result<String, Box<dyn Error>> {
+    let output = run(dir, home, &["log", "-n", "1", "--json"])?;
+    let line = String::from_utf8(output.stdout)?;
+    let record: serde_json::Value = serde_json::from_str(line.trim())?;
+    Ok(record["id"]
+        .as_str()
+        .ok_or("a record has an id")?
+        .to_owned())
+}
+
+/// `kill -9` at random moments of a commit: history stays whole, on the old or the new commit, and
+/// the next command works without a repair step.
+#[test]
+fn a_killed_commit_leaves_the_old_state_or_the_new() -> Outcome {
+    let seed = Instant::now().elapsed().subsec_nanos() as u64 ^ u64::from(std::process::id()) << 20;
+    println!("seed {seed}");
+    let mut random = Random(seed | 1);
+    let (work, home) = (TempDir::new()?, TempDir::new()?);
+    let (dir, home) = (work.path(), home.path());
+    run(dir, home, &["init"])?;
+    for n in 0..200 {
+        fs::write(dir.join(format!("{n:03}")), random.bytes(3000))?;
+    }
+    fs::write(dir.join("large"), random.bytes(4 << 20))?;
+    let started = Instant::now();
+    run(dir, home, &["commit", "-m", "first"])?;
+    let whole = started.elapsed().max(Duration::from_millis(20));
+    let mut outcomes = [0, 0];
+    for round in 0..KILLS {
+        let before = head(dir, home)?;
+        let changed = dir.join(format!("{:03}", random.next() % 200));
+        fs::write(&changed, random.bytes(5000))?;
+        let mut large = fs::read(dir.join("large"))?;
+        let at = random.next() as usize % large.len();
+        large[at] ^= 1;
+        fs::write(dir.join("large"), &large)?;
+        let mut child = dmv(dir, home).args(["commit", "-m", "killed"]).spawn()?;
+        std::thread::sleep(whole.mul_f64((random.next() % 1000) as f64 / 800.0));
+        child.kill()?;
+        child.wait()?;
+        run(dir, home, &["verify", "--full"]).map_err(|e| format!("round {round}: {e}"))?;
+        let after = head(dir, home)?;
+        let parent = run(dir, home, &["show", "--json", &after]).map(|_| ());
+        parent.map_err(|e| format!("round {round}: {e}"))?;
+        outcomes[usize::from(before != after)] += 1;
+        let shown = run(dir, home, &["cat", "@:large"])?.stdout;
+        assert!(
+            before == after || shown == large,
+            "round {round}: a mix was committed"
+        );
+    }
+    println!(
+        "old state {} times, new state {} times",
+        outcomes[0], outcomes[1]
+    );
+    run(dir, home, &["commit", "-m", "last"])?;
+    let out = work.path().join("out");
+    run(dir, home, &["export", "@", "--to", "out"])?;
+    for n in 0..200 {
+        let name = format!("{n:03}");
+        assert_eq!(
+            fs::read(dir.join(&name))?,
+            fs::read(out.join(&name))?,
+            "{name}"
+        );
+    }
+    assert_eq!(fs::read(dir.join("large"))?, fs::read(out.join("large"))?);
+    Ok(())
+}
+
+/// Files of each kind of change between the two commits of the next test.
+const SWITCHED: usize = 400;
+
+/// A worktree with the branches `main` and `other`, which differ in every way that paths can.
+fn two_branches(dir: &Path, home: &Path) -> Outcome {
+    run(dir, home, &["init"])?;
+    fs::create_dir_all(dir.join("sub"))?;
+    for n in 0..SWITCHED {
+        fs::write(dir.join(format!("changed{n}")), format!("main {n}"))?;
+        fs::write(dir.join(format!("sub/gone{n}")), format!("main {n}"))?;
+    }
+    fs::write(dir.join("place"), "a file here, a directory there")?;
+    fs::create_dir_all(dir.join("other-place"))?;
+    fs::write(dir.join("other-place/x"), "a directory here, a file there")?;
+    fs::write(dir.join("same"), "as committed")?;
+    run(dir, home, &["commit", "-m", "main"])?;
+    run(dir, home, &["branch", "other"])?;
+    run(dir, home, &["checkout", "other"])?;
+    fs::remove_dir_all(dir.join("sub"))?;
+    fs::remove_file(dir.join("place"))?;
+    fs::remove_dir_all(dir.join("other-place"))?;
+    fs::create_dir_all(dir.join("place"))?;
+    fs::create_dir_all(dir.join("new/empty"))?;
+    fs::write(dir.join("place/x"), "there")?;
+    fs::write(dir.join("other-place"), "there")?;
+    for n in 0..SWITCHED {
+        fs::write(dir.join(format!("changed{n}")), format!("other {n}"))?;
+        fs::write(dir.join(format!("new/{n}")), format!("other {n}"))?;
+    }
+    run(dir, home, &["commit", "-m", "other"])?;
+    run(dir, home, &["checkout", "main"])?;
+    Ok(())
+}
+
+/// `kill -9` in the middle of a checkout: the files are a mix, and both ways out of it end with just
+/// the files of one commit and with the user's own.
+#[test]
+fn a_checkout_cut_off_can_go_on_and_go_back() -> Outcome {
+    let (work, home) = (TempDir::new()?, TempDir::new()?);
+    let (dir, home) = (work.path(), home.path());
+    two_branches(dir, home)?;
+    let own = |dir: &Path| -> Outcome {
+        fs::write(dir.join("same"), "edited")?;
+        fs::write(dir.join("own"), "untracked")?;
+        Ok(())
+    };
+    let mut ends = BTreeMap::new();
+    for branch in ["main", "other"] {
+        run(dir, home, &["checkout", "--force", branch])?;
+        own(dir)?;
+        ends.insert(branch, contents(dir)?);
+    }
+    let mut mixes = 0;
+    for round in 0..12 {
+        run(dir, home, &["checkout", "main"])?;
+        assert!(contents(dir)? == ends["main"], "round {round}");
+        let mut child = dmv(dir, home).args(["checkout", "other"]).spawn()?;
+        // From the first removal to the last file written.
+        let mark = ["sub/gone0", "other-place/x", "place"][round % 3];
+        while dir.join(mark).is_file() && child.try_wait()?.is_none() {}
+        std::thread::sleep(Duration::from_millis(round as u64));
+        child.kill()?;
+        child.wait()?;
+        let status = run(dir, home, &["status", "--json"])?.stdout;
+        let status: serde_json::Value = serde_json::from_slice(&status)?;
+        if status["branch"] == "main" {
+            mixes += usize::from(contents(dir)? != ends["main"]);
+            let go_on = status["unfinished"]["go_on"].as_str();
+            assert!(go_on.is_some_and(|c| c.ends_with(" checkout other")));
+            assert_eq!(status["unfinished"]["go_back"], "dmv checkout main");
+            let refused = dmv(dir, home).args(["commit", "-m", "a mix"]).output()?;
+            assert_eq!(refused.status.code(), Some(5));
+        }
+        let branch = ["main", "other"][round / 3 % 2];
+        run(dir, home, &["checkout", branch])?;
+        assert!(contents(dir)? == ends[branch], "round {round}: {branch}");
+        let status = run(dir, home, &["status", "--json"])?.stdout;
+        let status: serde_json::Value = serde_json::from_slice(&status)?;
+        assert_eq!(status["unfinished"], serde_json::Value::Null);
+        assert_eq!(status["changes"].as_array().map(Vec::len), Some(2));
+    }
+    println!("{mixes} of 12 were cut off in the middle");
+    assert!(mixes > 0, "no kill hit the middle of a checkout");
+    Ok(())
+}
+
+/// The same for a change of the subset: a commit in between would take what is gone for deleted.
+#[test]
+fn a_change_of_the_subset_cut_off_can_go_on_and_go_back() -> Outcome {
+    let (work, home) = (TempDir::new()?, TempDir::new()?);
+    let (dir, home) = (work.path(), home.path());
+    two_branches(dir, home)?;
+    let all = ["same", "sub", "changed*"];
+    let subsets = [&all[..2], &[all[0], all[2]]];
+    let set = |n: usize| [&["subset", "set"], subsets[n]].concat();
+    let mut ends = Vec::new();
+    for n in [1, 0] {
+        run(dir, home, &set(n))?;
+        fs::write(dir.join("same"), "edited")?;
+        fs::write(dir.join("own"), "untracked")?;
+        ends.insert(0, contents(dir)?);
+    }
+    let mut mixes = 0;
+    for round in 0..6 {
+        run(dir, home, &set(0))?;
+        assert!(contents(dir)? == ends[0], "round {round}");
+        let mut child = dmv(dir, home).args(set(1)).spawn()?;
+        while dir.join("sub/gone0").is_file() && child.try_wait()?.is_none() {}
+        std::thread::sleep(Duration::from_millis(2 * (round as u64)));
+        child.kill()?;
+        child.wait()?;
+        let status = run(dir, home, &["status", "--json"])?.stdout;
+        let status: serde_json::Value = serde_json::from_slice(&status)?;
+        if status["subset"] == serde_json::json!(subsets[0]) {
+            mixes += usize::from(contents(dir)? != ends[0]);
+            let go_on = status["unfinished"]["go_on"].as_str();
+            assert!(go_on.is_some_and(|c| c.ends_with("subset set same 'changed*'")));
+            assert_eq!(status["unfinished"]["go_back"], "dmv checkout main");
+            let refused = dmv(dir, home).args(["commit", "-m", "a mix"]).output()?;
+            assert_eq!(refused.status.code(), Some(5));
+        }
+        let n = round / 3 % 2;
+        match (n, status["unfinished"].is_null()) {
+            (0, false) => run(dir, home, &["checkout", "main"])?,
+            _ => run(dir, home, &set(n))?,
+        };
+        assert!(contents(dir)? == ends[n], "round {round}: {n}");
+        let status = run(dir, home, &["status", "--json"])?.stdout;
+        let status: serde_json::Value = serde_json::from_slice(&status)?;
+        assert_eq!(status["unfinished"], serde_json::Value::Null);
+        assert_eq!(status["changes"].as_array().map(Vec::len), Some(1));
+    }
+    println!("{mixes} of 6 were cut off in the middle");
+    assert!(mixes > 0, "no kill hit the middle of a change");
+    Ok(())
+}
+
+/// What the user does to a file after the cut stays.
+#[test]
+fn an_edit_after_a_checkout_was_cut_off_stays() -> Outcome {
+    let (work, home) = (TempDir::new()?, TempDir::new()?);
+    let (dir, home) = (work.path(), home.path());
+    two_branches(dir, home)?;
+    let mut child = dmv(dir, home).args(["checkout", "other"]).spawn()?;
+    while dir.join("place").is_file() && child.try_wait()?.is_none() {}
+    child.kill()?;
+    child.wait()?;
+    fs::write(dir.join("changed7"), "edited")?;
+    fs::create_dir_all(dir.join("new"))?;
+    fs::write(dir.join("new/7"), "edited, too")?;
+    let refused = dmv(dir, home).args(["checkout", "other"]).output()?;
+    assert_eq!(refused.status.code(), Some(5), "edits are in the way");
+    run(dir, home, &["checkout", "main"])?;
+    assert_eq!(fs::read_to_string(dir.join("changed7"))?, "edited");
+    assert_eq!(fs::read_to_string(dir.join("new/7"))?, "edited, too");
+    let status = run(dir, home, &["status", "--json"])?.stdout;
+    let status: serde_json::Value = serde_json::from_slice(&status)?;
+    assert_eq!(
+        status["changes"],
+        serde_json::json!([
+            {"path": "changed7", "change": "modified"},
+            {"path": "new/7", "change": "added"},
+        ])
+    );
+    Ok(())
+}
+
+/// Commits that are killed before the first one is published use the same packs.
+#[test]
+fn killed_commits_do_not_pile_up_files() -> Outcome {
+    let (work, home) = (TempDir::new()?, TempDir::new()?);
+    let (dir, home) = (work.path(), home.path());
+    run(dir, home, &["init"])?;
+    let mut random = Random(11);
+    for n in 0..300 {
+        fs::write(dir.join(n.to_string()), random.bytes(3000))?;
+    }
+    fs::write(dir.join("large"), random.bytes(8 << 20))?;
+    for round in 0..20 {
+        let mut child = dmv(dir, home).args(["commit", "-m", "killed"]).spawn()?;
+        std::thread::sleep(Duration::from_millis(5 * round));
+        child.kill()?;
+        child.wait()?;
+        fs::write(
+            dir.join(".dmv/worktrees/main/.dmv-tmp-0123456789abcdef"),
+            "",
+        )?;
+    }
+    run(dir, home, &["commit", "-m", "last", "--allow-empty"])?;
+    let files = |part: &str| Ok::<_, std::io::Error>(fs::read_dir(dir.join(part))?.count());
+    let packs = files(".dmv/packs")?;
+    assert!(packs <= 3, "{packs} packs");
+    assert!(files(".dmv/worktrees/main")? <= 2);
+    run(dir, home, &["verify", "--full"])?;
+    run(dir, home, &["status", "--exit-code"])?;
+    Ok(())
+}
+
+/// A commit can be killed when it has made a pack and written nothing to it.
+#[test]
+fn a_pack_that_was_only_begun_is_taken_up() -> Outcome {
+    let (work, home) = (TempDir::new()?, TempDir::new()?);
+    let (dir, home) = (work.path(), home.path());
+    run(dir, home, &["init"])?;
+    let packs = dir.join(".dmv/packs");
+    let before = fs::read_dir(&packs)?.count();
+    for (n, bytes) in [&b""[..], b"DMVPACK"].into_iter().enumerate() {
+        fs::write(packs.join(format!("{n:032x}.pack")), bytes)?;
+    }
+    fs::write(dir.join("a"), "a")?;
+    run(dir, home, &["commit", "-m", "first"])?;
+    // One for content, one for the rest.
+    assert_eq!(fs::read_dir(&packs)?.count(), before + 2);
+    run(dir, home, &["verify", "--full"])?;
+    Ok(())
+}
+
+/// Parts of a repository that lead elsewhere are not followed, for reading or writing.
+#[test]
+fn a_part_of_a_repository_that_is_a_symlink_is_refused() -> Outcome {
+    let (work, home) = (TempDir::new()?, TempDir::new()?);
+    let (dir, home) = (work.path().join("w"), home.path());
+    fs::create_dir(&dir)?;
+    run(&dir, home, &["init"])?;
+    fs::write(dir.join("a"), "a")?;
+    run(&dir, home, &["commit", "-m", "first"])?;
+    for part in ["packs", "index", "worktrees", "refs.db"] {
+        let (own, other) = (dir.join(".dmv").join(part), work.path().join(part));
+        fs::rename(&own, &other)?;
+        std::os::unix::fs::symlink(&other, &own)?;
+        for command in ["status", "recover"] {
+            let refused = dmv(&dir, home).arg(command).output()?;
+            let errors = String::from_utf8_lossy(&refused.stderr);
+            assert_eq!(refused.status.code(), Some(7), "{command}: {errors}");
+            assert!(errors.contains("symbolic link"), "{command}: {errors}");
+        }
+        fs::remove_file(&own)?;
+        fs::rename(&other, &own)?;
+    }
+    run(&dir, home, &["status", "--exit-code"])?;
+    Ok(())
+}
+
+/// A limit on the size of files is an error like a full disk.
+#[test]
+fn a_limit_on_the_size_of_files_loses_nothing() -> Outcome {
+    let (work, home) = (TempDir::new()?, TempDir::new()?);
+    let (dir, home) = (work.path(), home.path());
+    run(dir, home, &["init"])?;
+    fs::write(dir.join("small"), "small")?;
+    run(dir, home, &["commit", "-m", "first"])?;
+    let before = head(dir, home)?;
+    fs::write(dir.join("large"), Random(7).bytes(3 << 20))?;
+    let limited = Command::new("sh")
+        .args(["-c", "ulimit -f 1000 && exec \"$0\" \"$@\""])
+        .arg(env!("CARGO_BIN_EXE_dmv"))
+        .args(["commit", "-m", "too large"])
+        .current_dir(dir)
+        .env("HOME", home)
+        .output()?;
+    let errors = String::from_utf8_lossy(&limited.stderr);
+    assert_eq!(limited.status.code(), Some(20), "{errors}");
+    assert!(
+        errors.contains(".pack") && errors.contains("hint: ulimit"),
+        "{errors}"
+    );
+    assert_eq!(head(dir, home)?, before);
+    run(dir, home, &["commit", "-m", "now"])?;
+    run(dir, home, &["verify", "--full"])?;
+    run(dir, home, &["status", "--exit-code"])?;
+    Ok(())
+}
+
+/// Paths, each with its kind and executable bit, and content or target.
+type Contents = BTreeMap<Vec<u8>, (String, Vec<u8>)>;
+
+/// What a directory holds.
+fn contents(root: &Path) -> Result<Contents, Box<dyn Error>> {
+    let mut out = BTreeMap::new();
+    let mut dirs = vec![root.to_owned()];
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(&dir)? {
+            let path = entry?.path();
+            let meta = fs::symlink_metadata(&path)?;
+            let relative = path.strip_prefix(root)?.as_os_str().as_bytes().to_vec();
+            if relative == b".dmv" {
+                continue;
+            }
+            let (kind, bytes) = if meta.is_symlink() {
+                (
+                    "symlink",
+                    fs::read_link(&path)?.as_os_str().as_bytes().to_vec(),
+                )
+            } else if meta.is_dir() {
+                dirs.push(path);
+                ("directory", Vec::new())
+            } else if meta.permissions().mode() & 0o100 != 0 {
+                ("executable", fs::read(&path)?)
+            } else {
+                ("file", fs::read(&path)?)
+            };
+            out.insert(relative, (kind.to_owned(), bytes));
+        }
+    }
+    Ok(out)
+}
+
+fn size_of(dir: &Path) -> Result<u64, Box<dyn Error>> {
+    let mut sum = 0;
+    let mut dirs = vec![dir.to_owned()];
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(dir)? {
+            let entry = entry?;
+            let meta = entry.metadata()?;
+            match meta.is_dir() {
+                true => dirs.push(entry.path()),
+                false => sum += meta.len(),
+            }
+        }
+    }
+    Ok(sum)
+}
+
+/// Copies what a user may read: directories, files and symlinks.
+fn copy(from: &Path, to: &Path) -> Outcome {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type()?;
+        if kind.is_symlink() {
+            std::os::unix::fs::symlink(fs::read_link(&source)?, &target)?;
+        } else if kind.is_dir() {
+            copy(&source, &target)?;
+        } else if kind.is_file() {
+            fs::copy(&source, &target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Directories that some Linux machine has, committed and exported.
+#[test]
+fn real_directories_come_back_byte_for_byte() -> Outcome {
+    let candidates = [
+        "/etc/ssl",
+        "/usr/share/zoneinfo",
+        "/usr/share/perl",
+        "/usr/include/linux",
+    ];
+    let mut tried = 0;
+    for source in candidates.map(PathBuf::from) {
+        if !source.is_dir() || size_of(&source).map_or(true, |bytes| bytes > MAX_REAL_BYTES) {
+            println!("skipped: {} is not there, or too large", source.display());
+            continue;
+        }
+        let (work, home) = (TempDir::new()?, TempDir::new()?);
+        let dir = work.path().join("work");
+        if let Err(e) = copy(&source, &dir) {
+            println!("skipped: {} cannot be copied: {e}", source.display());
+            continue;
+        }
+        run(&dir, home.path(), &["init"])?;
+        run(&dir, home.path(), &["commit", "-m", "all of it"])?;
+        run(&dir, home.path(), &["export", "@", "--to", "../out"])?;
+        let (had, got) = (contents(&dir)?, contents(&work.path().join("out"))?);
+        assert_eq!(had.len(), got.len(), "{}", source.display());
+        for (path, content) in &had {
+            let name = String::from_utf8_lossy(path);
+            assert!(
+                got.get(path) == Some(content),
+                "{}/{name} differs",
+                source.display()
+            );
+        }
+        let status = run(&dir, home.path(), &["status", "--exit-code"]);
+        assert!(status.is_ok(), "{}: {:?}", source.display(), status.err());
+        tried += 1;
+    }
+    println!("{tried} directories came back");
+    Ok(())
+}

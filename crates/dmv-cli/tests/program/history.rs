@@ -1,0 +1,207 @@
+//! Looking at history: renames, graphs, the commits of a path.
+
+use crate::place::{Outcome, Place};
+use serde_json::{Value, json};
+use std::fs;
+
+const LINES: &str = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\n";
+
+fn renamed<'a>(changes: &'a Value, path: &str) -> Outcome<&'a Value> {
+    let all = changes.as_array().ok_or("no list")?;
+    let found = all.iter().find(|change| change["path"] == path);
+    Ok(found.ok_or("no such change")?)
+}
+
+#[test]
+fn a_file_that_was_moved_and_edited_is_told_with_how_much_is_the_same() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("notes.txt", LINES)?;
+    place.write("film", vec![7; 300_000])?;
+    place.commit("one")?;
+    fs::create_dir(place.work().join("sub"))?;
+    fs::rename(place.work().join("film"), place.work().join("sub/film"))?;
+    fs::remove_file(place.work().join("notes.txt"))?;
+    place.write("sub/text.txt", format!("{LINES}eleven\n"))?;
+    let want = |change: &Value| {
+        let percent = change["similarity"].as_u64().unwrap_or_default();
+        assert_eq!(change["change"], json!("renamed"));
+        assert_eq!(change["from"], json!("notes.txt"));
+        assert!((80..95).contains(&percent), "{change}");
+    };
+    let status = place.json(&["status", "--json"])?;
+    assert_eq!(status["changes"].as_array().map(Vec::len), Some(2));
+    want(renamed(&status["changes"], "sub/text.txt")?);
+    assert_eq!(
+        renamed(&status["changes"], "sub/film")?["similarity"],
+        json!(100)
+    );
+    let text = place.ok(&["status"])?;
+    assert!(text.contains("notes.txt -> sub/text.txt (8"), "{text}");
+    want(renamed(
+        &json!(place.records(&["diff", "--json"])?),
+        "sub/text.txt",
+    )?);
+    place.commit("two")?;
+    let between = json!(place.records(&["diff", "@~1", "@", "--json"])?);
+    want(renamed(&between, "sub/text.txt")?);
+    let diff = place.ok(&["diff", "@~1", "@"])?;
+    assert!(
+        diff.contains("--- a/notes.txt\n+++ b/sub/text.txt\n"),
+        "{diff}"
+    );
+    assert!(
+        diff.contains("+eleven\n") && !diff.contains("+one\n"),
+        "{diff}"
+    );
+    let stat = place.ok(&["show", "--stat"])?;
+    assert!(stat.contains("film -> sub/film |"), "{stat}");
+    assert!(stat.contains("% the same) | +1 -0"), "{stat}");
+    // Half is the least.
+    place.write("sub/text.txt", "something else altogether\n")?;
+    fs::rename(
+        place.work().join("sub/text.txt"),
+        place.work().join("third"),
+    )?;
+    let changes = place.json(&["status", "--json"])?["changes"].clone();
+    assert_eq!(renamed(&changes, "third")?["change"], json!("added"));
+    Ok(())
+}
+
+/// Messages of the commits that a log shows.
+fn messages(place: &Place, args: &[&str]) -> Outcome<Vec<String>> {
+    let args = [&["log", "--json"], args].concat();
+    let records = place.records(&args)?;
+    let message = |record: &Value| record["message"].as_str().unwrap_or_default().to_owned();
+    Ok(records.iter().map(message).collect())
+}
+
+#[test]
+fn log_of_a_path_tells_its_commits_and_follow_goes_on_where_it_was_before() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("d/old.txt", LINES)?;
+    place.write("other", "x")?;
+    place.commit("made")?;
+    place.write("other", "y")?;
+    place.commit("elsewhere")?;
+    place.write("d/old.txt", format!("{LINES}eleven\n"))?;
+    place.commit("edited")?;
+    fs::create_dir(place.work().join("e"))?;
+    fs::remove_file(place.work().join("d/old.txt"))?;
+    place.write("e/new.txt", format!("{LINES}eleven\ntwelve\n"))?;
+    place.commit("moved")?;
+    place.write("other", "z")?;
+    place.commit("elsewhere again")?;
+    assert_eq!(messages(&place, &["--", "e/new.txt"])?, ["moved"]);
+    assert_eq!(messages(&place, &["--", "d"])?, ["moved", "edited", "made"]);
+    assert_eq!(messages(&place, &["--", "d/old.txt", "other"])?.len(), 5);
+    assert_eq!(
+        messages(&place, &["--follow", "--", "e/new.txt"])?,
+        ["moved", "edited", "made"]
+    );
+    assert_eq!(
+        messages(&place, &["--follow", "-n", "2", "--", "e/new.txt"])?.len(),
+        2
+    );
+    assert_eq!(messages(&place, &["--author", "nobody"])?.len(), 0);
+    assert_eq!(messages(&place, &["--author", "ada", "--", "e"])?.len(), 1);
+    place.fails(2, &["log", "--follow"])?;
+    place.fails(2, &["log", "--follow", "--", "d", "e"])?;
+    Ok(())
+}
+
+#[test]
+fn a_graph_is_drawn_beside_the_commits() -> Outcome {
+    let place = Place::with_repository()?;
+    for n in ["one", "two"] {
+        place.write("f", n)?;
+        place.commit(n)?;
+    }
+    let graph = place.ok(&["log", "--graph"])?;
+    let starts: Vec<String> = graph
+        .lines()
+        .map(|line| line.chars().take(3).collect())
+        .collect();
+    assert_eq!(
+        starts,
+        [
+            "○ c", "│ A", "│ D", "│", "│  ", "│", "○ c", "  A", "  D", "", "   ", ""
+        ]
+    );
+    Ok(())
+}
+
+fn subjects(place: &Place, args: &[&str]) -> Outcome<Vec<String>> {
+    let shown = place.ok(&[&["log", "--oneline"], args].concat())?;
+    let subject = |line: &str| line.rsplit(' ').next().unwrap_or_default().to_owned();
+    Ok(shown.lines().map(subject).collect())
+}
+
+#[test]
+fn a_log_is_limited_by_dates_words_and_ranges() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("a", "1")?;
+    place.commit("first")?;
+    place.ok(&["branch", "side"])?;
+    place.write("a", "2")?;
+    place.commit("second")?;
+    place.ok(&["checkout", "side"])?;
+    place.write("b", "1")?;
+    place.ok(&["commit", "-m", "third", "--author", "Bob <b@x>"])?;
+    place.ok(&["merge", "main", "-m", "fourth"])?;
+    assert_eq!(
+        subjects(&place, &[])?,
+        ["fourth", "third", "second", "first"],
+    );
+    assert_eq!(subjects(&place, &["main..side"])?, ["fourth", "third"]);
+    assert_eq!(subjects(&place, &["main.."])?, ["fourth", "third"]);
+    assert_eq!(subjects(&place, &["--no-merges", "main.."])?, ["third"]);
+    assert_eq!(subjects(&place, &["side..main"])?, [""; 0]);
+    assert_eq!(subjects(&place, &["--grep", "ir"])?, ["third", "first"]);
+    assert_eq!(subjects(&place, &["--author", "Bob"])?, ["third"]);
+    for since in ["yesterday", "today", "1 day ago", "2 weeks", "2020-02-29"] {
+        assert_eq!(subjects(&place, &["--since", since])?.len(), 4, "{since}");
+        let until = subjects(&place, &["--until", since])?.len();
+        assert_eq!(until, if since == "today" { 4 } else { 0 }, "{since}");
+    }
+    let err = place.fails(2, &["log", "--since", "some day"])?;
+    assert!(err.contains("2 weeks ago"), "{err}");
+    place.fails(20, &["log", "main..nowhere"])?;
+    let (range, two) = (
+        place.ok(&["diff", "main..side"])?,
+        place.ok(&["diff", "main", "side"])?,
+    );
+    assert_eq!(range, two);
+    assert_eq!(place.ok(&["log", "--", "nowhere"])?, "");
+    Ok(())
+}
+
+#[test]
+fn a_log_lists_the_files_of_each_commit() -> Outcome {
+    let place = Place::with_repository()?;
+    let text: String = (0..50).map(|n| format!("{n}\n")).collect();
+    place.write("a", &text)?;
+    place.write("z", "1\n")?;
+    place.commit("first")?;
+    fs::rename(place.work().join("a"), place.work().join("b"))?;
+    place.write("b", text + "more\n")?;
+    place.write("z", "2\n")?;
+    place.commit("moved")?;
+    let shown = place.ok(&["log", "--stat"])?;
+    assert!(
+        shown.contains(" a -> b (96 % the same) | +1 -0\n"),
+        "{shown}"
+    );
+    assert!(shown.contains(" z | +1 -1\n") && shown.contains(" 2 files changed"));
+    let shown = place.ok(&["log", "-p", "-n", "1", "--", "z"])?;
+    assert!(shown.contains("\n-1\n+2\n") && !shown.contains("renamed"));
+    let followed = place.records(&["log", "--follow", "--stat", "--json", "--", "b"])?;
+    assert_eq!(followed[0]["changes"][0]["from"], "a");
+    assert_eq!(followed[1]["changes"][0]["path"], "a");
+    assert_eq!(followed[0]["changes"].as_array().map(Vec::len), Some(1));
+    place.fails(2, &["log", "--stat", "--graph"])?;
+    // Without a worktree paths are from the root.
+    let dmv = place.work().join(".dmv");
+    let dmv = dmv.to_str().ok_or("path")?;
+    assert!(place.ok(&["-C", dmv, "log", "--", "z"])?.contains("moved"));
+    Ok(())
+}

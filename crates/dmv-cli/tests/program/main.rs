@@ -1,0 +1,45 @@
+//! The program, run as a user runs it: one module for each subject.
+
+mod again;
+mod beside;
+#[cfg(feature = "quic")]
+mod by_key;
+mod calls;
+mod cli;
+mod cut_clones;
+mod drop;
+mod foreign;
+mod get;
+mod growth;
+mod hardship;
+mod heal;
+mod history;
+mod hostile;
+mod interrupt;
+#[cfg(feature = "quic")]
+mod lan;
+mod loss;
+mod mapped;
+mod merge;
+mod model;
+mod moved;
+mod networks;
+mod overwritten;
+mod partial;
+mod partial_model;
+mod peers;
+mod place;
+mod private;
+mod refusals;
+mod reliability;
+mod renamed;
+mod resolve;
+mod settle;
+mod subset;
+#[cfg(feature = "quic")]
+mod trust;
+mod undo;
+mod unwritten;
+#[cfg(feature = "quic")]
+mod words;
+mod worktree;

@@ -1,0 +1,483 @@
+//! What commands overwrite on request comes back by undo.
+
+use crate::place::{Outcome, Place};
+use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+fn read(place: &Place, path: &str) -> Outcome<String> {
+    Ok(fs::read_to_string(place.work().join(path))?)
+}
+
+fn exists(place: &Place, path: &str) -> bool {
+    fs::symlink_metadata(place.work().join(path)).is_ok()
+}
+
+/// The paths that differ from the commit, with how.
+fn changes(place: &Place) -> Outcome<Vec<(String, String)>> {
+    let status = place.json(&["status", "--json"])?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let all = status["changes"].as_array().ok_or("no changes")?.iter();
+    Ok(all
+        .map(|change| (text(&change["path"]), text(&change["change"])))
+        .collect())
+}
+
+#[test]
+fn undo_brings_back_what_restore_has_overwritten() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    place.write("gone", "g")?;
+    place.write("script", "#!/bin/sh\n")?;
+    symlink("f", place.work().join("link"))?;
+    let one = place.commit("one")?;
+    place.write("f", "edited")?;
+    fs::remove_file(place.work().join("gone"))?;
+    let script = place.work().join("script");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    fs::remove_file(place.work().join("link"))?;
+    symlink("elsewhere", place.work().join("link"))?;
+    place.write("new", "untracked")?;
+    let before = changes(&place)?;
+    let told = place.json(&["restore", ".", "--json"])?;
+    assert_eq!(
+        told["overwritten"],
+        json!({"files": 3, "bytes": "edited".len() + 10 + "elsewhere".len(), "kept": true})
+    );
+    assert_eq!(read(&place, "f")?, "one");
+    assert_eq!(changes(&place)?, [("new".into(), "added".into())]);
+    let undone = place.json(&["undo", "--json"])?;
+    assert_eq!(undone["command"], "dmv restore . --json");
+    assert_eq!(undone["commit"], json!(one));
+    assert_eq!(read(&place, "f")?, "edited");
+    assert!(!exists(&place, "gone"));
+    assert!(fs::metadata(&script)?.permissions().mode() & 0o100 != 0);
+    assert_eq!(
+        fs::read_link(place.work().join("link"))?.to_str(),
+        Some("elsewhere")
+    );
+    assert_eq!(changes(&place)?, before);
+    // And forward again.
+    place.ok(&["redo"])?;
+    assert_eq!(read(&place, "f")?, "one");
+    assert_eq!(changes(&place)?, [("new".into(), "added".into())]);
+    place.ok(&["undo"])?;
+    assert_eq!(changes(&place)?, before);
+    place.ok(&["verify", "--full"])?;
+    Ok(())
+}
+
+#[test]
+fn a_restore_from_another_commit_is_undone_also_over_untracked_and_ignored_files() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("d/f", "one")?;
+    place.write("later-untracked", "one")?;
+    place.write("later-ignored", "one")?;
+    let one = place.commit("one")?;
+    fs::remove_file(place.work().join("later-untracked"))?;
+    fs::remove_file(place.work().join("later-ignored"))?;
+    place.write("d/f", "two")?;
+    place.write(".dmvignore", "later-ignored\n")?;
+    place.commit("two")?;
+    place.write("later-untracked", "mine")?;
+    place.write("later-ignored", "mine as well")?;
+    place.ok(&[
+        "restore",
+        "--from",
+        &one,
+        "d",
+        "later-untracked",
+        "later-ignored",
+    ])?;
+    assert_eq!(read(&place, "later-ignored")?, "one");
+    assert_eq!(read(&place, "d/f")?, "one");
+    place.ok(&["undo"])?;
+    assert_eq!(read(&place, "d/f")?, "two");
+    assert_eq!(read(&place, "later-untracked")?, "mine");
+    assert_eq!(read(&place, "later-ignored")?, "mine as well");
+    assert_eq!(
+        changes(&place)?,
+        [("later-untracked".into(), "added".into())]
+    );
+    Ok(())
+}
+
+#[test]
+fn undo_of_a_forced_checkout_brings_back_the_files_that_it_overwrote() -> Outcome {
+    let place = Place::with_repository()?;
+    for name in ["both", "same", "only-main", "deleted"] {
+        place.write(name, "one")?;
+    }
+    place.commit("one")?;
+    place.ok(&["checkout", "-b", "side"])?;
+    place.write("both", "side")?;
+    place.write("deleted", "side")?;
+    fs::remove_file(place.work().join("only-main"))?;
+    place.commit("side")?;
+    place.ok(&["checkout", "main"])?;
+    place.write("both", "edited both")?;
+    place.write("same", "edited same")?;
+    place.write("only-main", "edited only-main")?;
+    fs::remove_file(place.work().join("deleted"))?;
+    place.write("new", "untracked")?;
+    let before = changes(&place)?;
+    place.fails(5, &["checkout", "side"])?;
+    let told = place.json(&["checkout", "--force", "side", "--json"])?;
+    assert_eq!(told["overwritten"]["files"], 3);
+    assert_eq!(changes(&place)?, [("new".into(), "added".into())]);
+    assert!(!exists(&place, "only-main"));
+    let undone = place.json(&["undo", "--json"])?;
+    assert_eq!(undone["branch"], "main");
+    assert_eq!(changes(&place)?, before);
+    for name in ["both", "same", "only-main"] {
+        assert_eq!(read(&place, name)?, format!("edited {name}"));
+    }
+    place.ok(&["redo"])?;
+    assert_eq!(changes(&place)?, [("new".into(), "added".into())]);
+    assert_eq!(read(&place, "both")?, "side");
+    place.ok(&["undo"])?;
+    assert_eq!(changes(&place)?, before);
+    // The log tells of one checkout.
+    let log = place.ok(&["op", "log"])?;
+    assert_eq!(log.matches("checkout --force").count(), 1, "{log}");
+    Ok(())
+}
+
+#[test]
+fn undo_of_a_restore_refuses_where_newer_edits_stand_in_the_way() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    place.write("g", "one")?;
+    place.commit("one")?;
+    place.write("f", "first")?;
+    place.write("g", "first")?;
+    place.ok(&["restore", "."])?;
+    place.write("f", "second")?;
+    let errors = place.fails(5, &["undo"])?;
+    assert!(
+        errors.contains("would lose uncommitted changes in f"),
+        "{errors}"
+    );
+    assert_eq!(
+        (read(&place, "f")?, read(&place, "g")?),
+        ("second".into(), "one".into())
+    );
+    place.ok(&["restore", "f"])?;
+    place.ok(&["undo"])?;
+    assert_eq!(read(&place, "f")?, "second");
+    place.ok(&["redo"])?;
+    place.ok(&["undo"])?;
+    place.write("f", "one")?;
+    place.ok(&["undo"])?;
+    assert_eq!(
+        (read(&place, "f")?, read(&place, "g")?),
+        ("first".into(), "first".into())
+    );
+    Ok(())
+}
+
+#[test]
+fn more_than_is_kept_is_overwritten_only_after_a_yes() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    place.commit("one")?;
+    place.write("f", "x".repeat(2000))?;
+    place.ok(&["config", "set", "undo.keep-max-size", "1.5KB"])?;
+    let errors = place.fails(5, &["restore", "f"])?;
+    assert!(
+        errors.contains("undo.keep-max-size") && errors.contains("-y"),
+        "{errors}"
+    );
+    assert_eq!(read(&place, "f")?.len(), 2000);
+    let errors = place.fails(5, &["checkout", "--force", "main"])?;
+    assert!(errors.contains("undo.keep-max-size"), "{errors}");
+    let told = place.json(&["-y", "restore", "f", "--json"])?;
+    assert_eq!(told["overwritten"]["kept"], false);
+    assert_eq!(read(&place, "f")?, "one");
+    place.write("f", "x".repeat(1400))?;
+    place.ok(&["restore", "f"])?;
+    place.ok(&["undo"])?;
+    assert_eq!(read(&place, "f")?.len(), 1400);
+    place.fails(20, &["config", "set", "undo.keep-max-size", "much"])?;
+    Ok(())
+}
+
+#[test]
+fn undo_brings_back_a_worktree_that_was_removed_by_force() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    place.write("d/a", "one")?;
+    place.write("x", "one")?;
+    place.write(".dmvignore", "*.tmp\n")?;
+    place.commit("one")?;
+    place.ok(&["worktree", "add", "../side"])?;
+    let side = place.work().join("../side");
+    fs::write(side.join("f"), "edited")?;
+    fs::write(side.join("new"), "untracked")?;
+    fs::create_dir_all(side.join("cache.tmp/deep"))?;
+    fs::write(side.join("cache.tmp/deep/file"), "ignored")?;
+    // A file in place of a directory, and the reverse.
+    fs::remove_dir_all(side.join("d"))?;
+    fs::write(side.join("d"), "file")?;
+    fs::remove_file(side.join("x"))?;
+    fs::create_dir(side.join("x"))?;
+    fs::write(side.join("x/y"), "dir")?;
+    place.ok(&["worktree", "remove", "--force", "../side"])?;
+    assert!(!side.exists());
+    place.ok(&["verify", "--full"])?;
+    place.ok(&["undo"])?;
+    for (path, content) in [
+        ("f", "edited"),
+        ("new", "untracked"),
+        ("cache.tmp/deep/file", "ignored"),
+        ("d", "file"),
+        ("x/y", "dir"),
+    ] {
+        assert_eq!(fs::read_to_string(side.join(path))?, content, "{path}");
+    }
+    // What cannot be kept is removed only after a yes.
+    fs::create_dir_all(side.join("sub/.git"))?;
+    fs::write(side.join("sub/.git/HEAD"), "x")?;
+    let errors = place.fails(5, &["worktree", "remove", "--force", "../side"])?;
+    assert!(
+        errors.contains("cannot keep it for undo") && side.join("new").exists(),
+        "{errors}"
+    );
+    place.ok(&["-y", "worktree", "remove", "--force", "../side"])?;
+    assert!(!side.exists());
+    Ok(())
+}
+
+/// A repository with what the user puts in the place of a directory and of files: the changes.
+fn with_swapped_places(place: &Place) -> Outcome<Vec<(String, String)>> {
+    for path in ["d/x", "d/sub/y", "f", "l/z", "to-link/w"] {
+        place.write(path, "one")?;
+    }
+    symlink("d", place.work().join("s"))?;
+    place.write(".dmvignore", "*.tmp\n")?;
+    place.commit("one")?;
+    place.ok(&["branch", "one"])?;
+    place.write("d/x", "two")?;
+    place.write("f", "two")?;
+    place.commit("two")?;
+    let work = place.work();
+    for (dir, file) in [("d", "mine in d's place"), ("l", "and in l's")] {
+        fs::remove_dir_all(work.join(dir))?;
+        place.write(dir, file)?;
+    }
+    fs::remove_dir_all(work.join("to-link"))?;
+    symlink("/nowhere", work.join("to-link"))?;
+    for file in ["f", "s"] {
+        fs::remove_file(work.join(file))?;
+    }
+    place.write("f/new", "mine below f")?;
+    place.write("f/deep/ignored.tmp", "ignored")?;
+    fs::create_dir(work.join("f/empty"))?;
+    place.write("s/inside", "mine below s")?;
+    changes(place)
+}
+
+fn assert_swapped(place: &Place, before: &[(String, String)]) -> Outcome {
+    assert_eq!(changes(place)?, before);
+    assert_eq!(read(place, "d")?, "mine in d's place");
+    assert_eq!(read(place, "l")?, "and in l's");
+    assert_eq!(read(place, "f/new")?, "mine below f");
+    assert_eq!(read(place, "f/deep/ignored.tmp")?, "ignored");
+    assert_eq!(read(place, "s/inside")?, "mine below s");
+    let link = fs::read_link(place.work().join("to-link"))?;
+    assert_eq!(link.to_str(), Some("/nowhere"));
+    assert!(place.work().join("f/empty").is_dir());
+    Ok(())
+}
+
+#[test]
+fn a_restore_gives_back_files_and_directories_that_swapped_places() -> Outcome {
+    let place = Place::with_repository()?;
+    let before = with_swapped_places(&place)?;
+    let told = place.json(&["restore", ".", "--json"])?;
+    assert_eq!(told["problems"], json!([]));
+    assert_eq!(told["overwritten"]["files"], 6);
+    assert_eq!(changes(&place)?, []);
+    assert_eq!(read(&place, "d/x")?, "two");
+    assert_eq!(fs::read_link(place.work().join("s"))?.to_str(), Some("d"));
+    place.ok(&["undo"])?;
+    assert_swapped(&place, &before)?;
+    place.ok(&["redo"])?;
+    assert_eq!(changes(&place)?, []);
+    place.ok(&["undo"])?;
+    assert_swapped(&place, &before)?;
+    // One file of a directory alone, and from another commit.
+    place.ok(&["restore", "--from", "one", "d/x", "f"])?;
+    assert_eq!(read(&place, "d/x")?, "one");
+    assert_eq!(read(&place, "f")?, "one");
+    assert!(!exists(&place, "d/sub"));
+    place.ok(&["undo"])?;
+    assert_swapped(&place, &before)?;
+    place.ok(&["verify", "--full"])?;
+    Ok(())
+}
+
+#[test]
+fn a_restore_from_a_commit_where_a_directory_is_a_file_replaces_it() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("d", "a file")?;
+    place.write("f/x", "in a directory")?;
+    place.commit("one")?;
+    place.ok(&["branch", "one"])?;
+    fs::remove_file(place.work().join("d"))?;
+    fs::remove_dir_all(place.work().join("f"))?;
+    place.write("d/x", "in a directory")?;
+    place.write("d/sub/y", "too")?;
+    place.write("f", "a file")?;
+    place.commit("two")?;
+    place.ok(&["restore", "--from", "one", "."])?;
+    assert_eq!(read(&place, "d")?, "a file");
+    assert_eq!(read(&place, "f/x")?, "in a directory");
+    place.ok(&["undo"])?;
+    assert_eq!(changes(&place)?, []);
+    place.ok(&["redo"])?;
+    assert_eq!(read(&place, "d")?, "a file");
+    place.ok(&["undo"])?;
+    assert_eq!(changes(&place)?, []);
+    // With something of the user's in it, too.
+    place.write("d/sub/y", "edited")?;
+    place.write("d/new", "mine")?;
+    let before = changes(&place)?;
+    place.ok(&["restore", "--from", "one", "d"])?;
+    assert_eq!(read(&place, "d")?, "a file");
+    place.ok(&["undo"])?;
+    assert_eq!(changes(&place)?, before);
+    assert_eq!(read(&place, "d/new")?, "mine");
+    assert_eq!(read(&place, "d/sub/y")?, "edited");
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_kept_in_a_directory_stops_the_file_in_its_place() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    place.commit("one")?;
+    fs::remove_file(place.work().join("f"))?;
+    place.write("f/sub/.git/HEAD", "another repository")?;
+    place.write("f/x", "mine")?;
+    for args in [
+        &["restore", "f"][..],
+        &["-y", "restore", "f"],
+        &["checkout", "--force", "main"],
+    ] {
+        let errors = place.fails(5, args)?;
+        assert!(errors.contains("f/sub/.git"), "{errors}");
+        assert_eq!(read(&place, "f/sub/.git/HEAD")?, "another repository");
+        assert_eq!(read(&place, "f/x")?, "mine");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_forced_checkout_gives_back_files_and_directories_that_swapped_places() -> Outcome {
+    let place = Place::with_repository()?;
+    let before = with_swapped_places(&place)?;
+    for target in ["main", "one"] {
+        place.fails(5, &["checkout", "one"])?;
+        let told = place.json(&["checkout", "--force", target, "--json"])?;
+        assert_eq!(told["problems"], json!([]), "to {target}");
+        assert_eq!(told["overwritten"]["files"], 6, "to {target}");
+        assert_eq!(changes(&place)?, [], "to {target}");
+        let text = if target == "main" { "two" } else { "one" };
+        assert_eq!(
+            (read(&place, "d/x")?, read(&place, "f")?),
+            (text.into(), text.into())
+        );
+        place.ok(&["undo"])?;
+        assert_swapped(&place, &before)?;
+        place.ok(&["redo"])?;
+        assert_eq!(changes(&place)?, [], "to {target}");
+        place.ok(&["undo"])?;
+        assert_swapped(&place, &before)?;
+    }
+    place.ok(&["verify", "--full"])?;
+    Ok(())
+}
+
+#[test]
+fn a_forced_checkout_to_where_a_directory_is_a_file_takes_what_was_changed() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("d/x", "one")?;
+    place.write("e/x", "one")?;
+    place.commit("one")?;
+    place.ok(&["checkout", "-b", "side"])?;
+    fs::remove_dir_all(place.work().join("d"))?;
+    fs::remove_dir_all(place.work().join("e"))?;
+    place.write("d", "a file")?;
+    place.write("e", "a file")?;
+    place.commit("side")?;
+    place.ok(&["checkout", "main"])?;
+    place.write("d/x", "edited")?;
+    fs::remove_dir_all(place.work().join("e"))?;
+    place.write("e", "mine")?;
+    let before = changes(&place)?;
+    place.fails(5, &["checkout", "side"])?;
+    place.ok(&["checkout", "--force", "side"])?;
+    assert_eq!(
+        (read(&place, "d")?, read(&place, "e")?),
+        ("a file".into(), "a file".into())
+    );
+    place.ok(&["undo"])?;
+    assert_eq!(changes(&place)?, before);
+    assert_eq!(
+        (read(&place, "d/x")?, read(&place, "e")?),
+        ("edited".into(), "mine".into())
+    );
+    place.ok(&["redo"])?;
+    assert_eq!(changes(&place)?, []);
+    place.ok(&["undo"])?;
+    // An untracked file in the way is nobody's but the user's.
+    place.write("d/new", "untracked")?;
+    let errors = place.fails(5, &["checkout", "--force", "side"])?;
+    assert!(errors.contains("d"), "{errors}");
+    assert_eq!(read(&place, "d/x")?, "edited");
+    Ok(())
+}
+
+#[test]
+fn a_commit_that_is_on_no_branch_is_named_when_it_is_left() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    let one = place.commit("one")?;
+    place.ok(&["checkout", &one])?;
+    place.write("f", "two")?;
+    let two = place.commit("two")?;
+    let said = |args: &[&str]| -> Outcome<String> {
+        let output = place.run(args)?;
+        assert!(output.status.success());
+        Ok(String::from_utf8(output.stderr)?)
+    };
+    let hint = format!("dmv branch NAME {}", &two[..12]);
+    let text = said(&["checkout", "main"])?;
+    assert!(text.contains(&hint), "{text}");
+    place.ok(&["branch", "kept", &two])?;
+    place.ok(&["checkout", &two])?;
+    assert!(!said(&["checkout", "main"])?.contains("on no branch"));
+    Ok(())
+}
+
+#[test]
+fn a_commit_counts_files_in_directories_and_moved_ones_once() -> Outcome {
+    let place = Place::with_repository()?;
+    for n in 0..30 {
+        place.write(format!("d/sub{}/{n}", n % 3), format!("file {n}"))?;
+    }
+    place.write("other", "x")?;
+    place.commit("made")?;
+    let files = |message: &str| -> Outcome<Value> {
+        Ok(place.json(&["commit", "-m", message, "--json"])?["files"].clone())
+    };
+    fs::rename(place.work().join("d/sub0"), place.work().join("moved"))?;
+    assert_eq!(files("moved")?, 10);
+    fs::remove_dir_all(place.work().join("d"))?;
+    assert_eq!(files("gone")?, 20);
+    fs::remove_dir_all(place.work().join("moved"))?;
+    place.write("moved", "a file")?;
+    assert_eq!(files("a file in its place")?, 11);
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! Where a test of the program runs it, and how.
+
+pub mod running;
+pub mod several;
+
+use serde_json::Value;
+use std::error::Error;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
+/// A directory with a worktree and a home of its own.
+pub struct Place {
+    /// Removed with the test.
+    pub dir: TempDir,
+    /// What the program finds in its environment besides its home.
+    pub env: Vec<(&'static str, OsString)>,
+}
+
+impl Place {
+    /// A directory for a worktree, empty.
+    pub fn new() -> Result<Place, Box<dyn Error>> {
+        let place = Place {
+            dir: TempDir::new()?,
+            env: Vec::new(),
+        };
+        fs::create_dir_all(place.work())?;
+        fs::create_dir_all(place.home())?;
+        Ok(place)
+    }
+
+    /// A new repository in it.
+    pub fn with_repository() -> Result<Place, Box<dyn Error>> {
+        let place = Place::new()?;
+        place.ok(&["init"])?;
+        Ok(place)
+    }
+
+    /// The worktree.
+    pub fn work(&self) -> PathBuf {
+        self.dir.path().join("work")
+    }
+
+    /// The home of whoever runs the program.
+    pub fn home(&self) -> PathBuf {
+        self.dir.path().join("home")
+    }
+
+    /// The program in the worktree, with no environment but this home and [`Place::env`].
+    pub fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
+        self.command_of(env!("CARGO_BIN_EXE_dmv"), args)
+    }
+
+    /// The program under strace with these options.
+    pub fn traced(&self, options: &[&str], args: &[&str]) -> Command {
+        let program = [env!("CARGO_BIN_EXE_dmv")];
+        let mut command = self.command_of("strace", &[options, &program, args].concat());
+        command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+        command
+    }
+
+    fn command_of<S: AsRef<OsStr>>(&self, program: &str, args: &[S]) -> Command {
+        let mut command = Command::new(program);
+        command
+            .args(args)
+            .current_dir(self.work())
+            .env_clear()
+            .env("HOME", self.home())
+            .env("XDG_CONFIG_HOME", self.home().join("config"))
+            .env("USER", "ada")
+            .env("NO_COLOR", "1")
+            .envs(self.env.iter().cloned())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs it.
+    pub fn run<S: AsRef<OsStr>>(&self, args: &[S]) -> Result<Output, Box<dyn Error>> {
+        Ok(self.command(args).output()?)
+    }
+
+    /// Runs a command that has to succeed, and returns what it printed.
+    pub fn ok<S: AsRef<OsStr>>(&self, args: &[S]) -> Result<String, Box<dyn Error>> {
+        let output = self.run(args)?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{:?}: {errors}", shown(args));
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Runs a command that has to end with `exit`, and returns what it said on the side.
+    pub fn fails<S: AsRef<OsStr>>(&self, exit: i32, args: &[S]) -> Result<String, Box<dyn Error>> {
+        let output = self.run(args)?;
+        let errors = String::from_utf8(output.stderr)?;
+        let code = output.status.code();
+        assert_eq!(code, Some(exit), "{:?}: {errors}", shown(args));
+        Ok(errors)
+    }
+
+    /// Runs a command that has to succeed, and reads the one document it prints.
+    pub fn json<S: AsRef<OsStr>>(&self, args: &[S]) -> Result<Value, Box<dyn Error>> {
+        Ok(serde_json::from_str(&self.ok(args)?)?)
+    }
+
+    /// The same for JSON Lines.
+    pub fn records<S: AsRef<OsStr>>(&self, args: &[S]) -> Result<Vec<Value>, Box<dyn Error>> {
+        let text = self.ok(args)?;
+        Ok(text
+            .lines()
+            .map(serde_json::from_str)
+            .collect::<Result<_, _>>()?)
+    }
+
+    /// Writes a file of the worktree, and the directories above it.
+    pub fn write(&self, path: impl AsRef<OsStr>, content: impl AsRef<[u8]>) -> Outcome {
+        let path = self.work().join(path.as_ref());
+        fs::create_dir_all(path.parent().ok_or("no parent")?)?;
+        Ok(fs::write(path, content)?)
+    }
+
+    /// Commits everything and returns the id.
+    pub fn commit(&self, message: &str) -> Result<String, Box<dyn Error>> {
+        let done = self.json(&["commit", "-m", message, "--json"])?;
+        Ok(done["commit"]
+            .as_str()
+            .ok_or("nothing to commit")?
+            .to_owned())
+    }
+}
+
+fn shown<S: AsRef<OsStr>>(args: &[S]) -> Vec<&OsStr> {
+    args.iter().map(AsRef::as_ref).collect()
+}
+
+/// Whether strace can be used here.
+pub fn has_strace() -> bool {
+    let found = Command::new("strace").arg("-V").output();
+    found.is_ok_and(|output| output.status.success())
+}

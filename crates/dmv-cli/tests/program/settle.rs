@@ -1,0 +1,168 @@
+//! Settling conflicts that no file of the worktree stands for: outside of its subset, and where
+//! there is no worktree.
+
+use crate::place::{Outcome, Place};
+use serde_json::Value;
+use std::fs;
+
+/// Two branches that have changed the same three files, merged in a worktree that has none of them.
+fn merged_outside() -> Outcome<Place> {
+    let place = Place::with_repository()?;
+    for path in ["media/m", "code/a.c", "code/logo.png", "code/k"] {
+        place.write(path, format!("\0{path}"))?;
+    }
+    place.write("code/a.c", "1\n2\n3\n")?;
+    place.commit("base")?;
+    place.ok(&["branch", "side"])?;
+    place.write("code/a.c", "1\nours\n3\n")?;
+    place.write("code/logo.png", "\0ours")?;
+    fs::remove_file(place.work().join("code/k"))?;
+    place.commit("ours")?;
+    place.ok(&["checkout", "side"])?;
+    place.write("code/a.c", "1\ntheirs\n3\n")?;
+    place.write("code/logo.png", "\0theirs")?;
+    place.write("code/k", "\0theirs")?;
+    place.commit("theirs")?;
+    place.ok(&["checkout", "main", "--subset", "media"])?;
+    place.fails(4, &["merge", "side"])?;
+    Ok(place)
+}
+
+fn paths(place: &Place, key: &str) -> Outcome<Vec<String>> {
+    let status = place.json(&["status", "--json"])?;
+    let all = status[key].as_array().ok_or("no list")?;
+    let text = |value: &Value| value["path"].as_str().unwrap_or_default().to_owned();
+    Ok(all.iter().map(text).collect())
+}
+
+fn has_code(place: &Place) -> bool {
+    place.work().join("code").exists()
+}
+
+#[test]
+fn a_conflict_outside_of_the_subset_is_settled_without_a_file() -> Outcome {
+    let place = merged_outside()?;
+    place.ok(&["resolve", "code/a.c", "--theirs"])?;
+    let diff = place.ok(&["diff", "--", "code"])?;
+    assert!(diff.contains("+theirs"), "{diff}");
+    place.ok(&["resolve", "code/logo.png", "--both"])?;
+    assert_eq!(paths(&place, "conflicts")?, ["code/k"]);
+    assert_eq!(paths(&place, "settled")?, ["code/a.c", "code/logo.png"]);
+    let changes = ["code/a.c", "code/logo-theirs.png", "code/logo.png"];
+    assert_eq!(paths(&place, "changes")?, changes);
+    assert_eq!(place.records(&["conflicts", "--json"])?.len(), 1);
+    // Chosen again, taken back, and taken back again.
+    place.ok(&["resolve", "code/logo.png", "--ours"])?;
+    assert_eq!(paths(&place, "changes")?, ["code/a.c", "code/logo.png"]);
+    place.ok(&["undo"])?;
+    assert_eq!(paths(&place, "changes")?, changes);
+    place.ok(&["undo"])?;
+    place.ok(&["resolve", "--all", "--ours"])?;
+    assert!(!has_code(&place));
+    place.ok(&["verify", "--full"])?;
+    let done = place.json(&["commit", "-m", "settled", "--json"])?;
+    assert_eq!(done["resolved"].as_array().map(Vec::len), Some(3));
+    assert_eq!(place.ok(&["cat", "@:code/a.c"])?, "1\nours\n3\n");
+    assert_eq!(
+        place.ok(&["ls", "-r"])?,
+        "code/a.c\ncode/logo.png\nmedia/m\n"
+    );
+    place.ok(&["status", "--exit-code"])?;
+    assert!(!has_code(&place));
+    // The commit back: the choices count again.
+    place.ok(&["undo"])?;
+    assert_eq!(paths(&place, "settled")?.len(), 3);
+    Ok(())
+}
+
+#[test]
+fn a_commit_of_some_paths_takes_only_their_choices() -> Outcome {
+    let place = merged_outside()?;
+    place.ok(&["resolve", "--all", "--both"])?;
+    let both = place.json(&["commit", "-m", "logo", "code/logo.png", "--json"])?;
+    assert_eq!(both["conflicts"].as_array().map(Vec::len), Some(2));
+    assert_eq!(place.ok(&["cat", "@:code/logo-theirs.png"])?, "\0theirs");
+    assert!(!place.ok(&["ls", "-r"])?.contains("a-theirs.c"));
+    assert_eq!(paths(&place, "settled")?, ["code/a.c", "code/k"]);
+    assert_eq!(paths(&place, "conflicts")?, [""; 0]);
+    place.commit("the rest")?;
+    assert_eq!(place.ok(&["cat", "@:code/a-theirs.c"])?, "1\ntheirs\n3\n");
+    place.ok(&["status", "--exit-code"])?;
+    Ok(())
+}
+
+#[test]
+fn a_choice_comes_into_the_subset_and_can_be_put_back() -> Outcome {
+    let place = merged_outside()?;
+    let mine = place.dir.path().join("mine");
+    fs::write(&mine, "mine")?;
+    let mine = mine.to_str().ok_or("path")?;
+    place.fails(20, &["resolve", "code", "--with", mine])?;
+    let err = place.fails(20, &["resolve", "code/k", "--with", "/"])?;
+    assert!(err.contains("not a file"), "{err}");
+    place.ok(&["resolve", "code/k", "--with", mine])?;
+    place.ok(&["subset", "add", "code"])?;
+    assert_eq!(fs::read(place.work().join("code/k"))?, b"mine");
+    assert_eq!(paths(&place, "conflicts")?, ["code/a.c", "code/logo.png"]);
+    // Another choice there rewrites the file, an edit by hand is not overwritten.
+    place.ok(&["resolve", "code/k", "--theirs"])?;
+    assert_eq!(fs::read(place.work().join("code/k"))?, b"\0theirs");
+    place.write("code/k", "by hand")?;
+    place.fails(5, &["resolve", "code/k", "--ours"])?;
+    place.write("code/k", "\0theirs")?;
+    place.ok(&["restore", "code/k"])?;
+    assert_eq!(paths(&place, "conflicts")?.len(), 3);
+    assert!(place.work().join("code/k.theirs").exists());
+    assert!(!place.work().join("code/k").exists());
+    place.ok(&["undo"])?;
+    assert_eq!(fs::read(place.work().join("code/k"))?, b"\0theirs");
+    place.ok(&["subset", "remove", "code"])?;
+    assert!(!has_code(&place));
+    place.ok(&["restore", "code/k"])?;
+    assert_eq!(paths(&place, "conflicts")?.len(), 3);
+    Ok(())
+}
+
+#[test]
+fn a_choice_counts_where_the_conflict_is_and_rests_elsewhere() -> Outcome {
+    let place = merged_outside()?;
+    place.ok(&["resolve", "--all", "--theirs"])?;
+    place.ok(&["branch", "copy"])?;
+    place.ok(&["checkout", "side"])?;
+    place.ok(&["status", "--exit-code"])?;
+    place.ok(&["checkout", "copy"])?;
+    assert_eq!(paths(&place, "settled")?.len(), 3);
+    // A worktree of its own has none of them, and one that comes back has its own again.
+    let other = place.dir.path().join("other");
+    let other = other.to_str().ok_or("path")?;
+    place.ok(&["worktree", "add", other, "main"])?;
+    let there = |args: &[&str]| place.ok(&[&["-C", other], args].concat());
+    assert_eq!(there(&["conflicts"])?.lines().count(), 4);
+    there(&["subset", "set", "media"])?;
+    there(&["resolve", "code/a.c", "--base"])?;
+    assert!(there(&["status"])?.contains("1 modified, 2 conflicts"));
+    place.ok(&["worktree", "remove", other])?;
+    place.ok(&["undo"])?;
+    assert!(there(&["status"])?.contains("1 modified, 2 conflicts"));
+    Ok(())
+}
+
+#[test]
+fn without_a_worktree_a_choice_is_committed_at_once() -> Outcome {
+    let place = merged_outside()?;
+    let bare = place.dir.path().join("bare");
+    let bare = bare.to_str().ok_or("path")?;
+    place.ok(&["clone", "--bare", ".", bare])?;
+    let there = |args: &[&str]| place.ok(&[&["-C", bare], args].concat());
+    there(&["resolve", "code/k", "--theirs", "-m", "k stays"])?;
+    assert!(there(&["log", "-n", "1"])?.contains("k stays"));
+    let done = there(&["resolve", "--all", "--ours", "--json"])?;
+    assert!(done.contains("\"conflicts\":[]"), "{done}");
+    assert_eq!(there(&["conflicts", "--json"])?, "");
+    assert_eq!(there(&["cat", "@:code/logo.png"])?, "\0ours");
+    there(&["undo"])?;
+    assert_eq!(there(&["conflicts"])?.lines().count(), 3);
+    there(&["verify"])?;
+    place.fails(2, &["resolve", "code/k", "--ours", "-m", "here"])?;
+    Ok(())
+}

@@ -1,0 +1,321 @@
+//! Undo, and the operations it takes back, as a user types them.
+
+use crate::place::{Outcome, Place};
+use serde_json::{Value, json};
+use std::fs;
+
+/// The id of the newest operation whose command line contains `text`.
+fn operation(place: &Place, text: &str) -> Outcome<String> {
+    let all = place.records(&["op", "log", "--json"])?;
+    let command = |op: &Value| op["command"].as_str().unwrap_or_default().contains(text);
+    let found = all.iter().find(|op| command(op)).ok_or("no operation")?;
+    Ok(found["id"].as_str().ok_or("no id")?.to_owned())
+}
+
+fn read(place: &Place, path: &str) -> Outcome<String> {
+    Ok(fs::read_to_string(place.work().join(path))?)
+}
+
+#[test]
+fn undo_of_a_commit_leaves_its_edits_and_redo_commits_them_again() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    let one = place.commit("one")?;
+    place.write("f", "two")?;
+    let two = place.commit("two")?;
+    let undone = place.json(&["undo", "--json"])?;
+    assert_eq!(
+        (&undone["commit"], &undone["uncommitted"]),
+        (&json!(one), &json!(true))
+    );
+    assert_eq!(undone["refs"][0]["from"], json!(two));
+    assert_eq!(read(&place, "f")?, "two");
+    let status = place.json(&["status", "--json"])?;
+    assert_eq!(status["changes"][0]["change"], "modified");
+    assert_eq!(status["moved"], json!(false));
+    let redone = place.json(&["redo", "--json"])?;
+    assert_eq!(redone["commit"], json!(two));
+    assert_eq!(place.json(&["status", "--json"])?["clean"], json!(true));
+    let log = place.records(&["op", "log", "--json"])?;
+    let undone: Vec<bool> = log.iter().filter_map(|op| op["undone"].as_bool()).collect();
+    assert_eq!(undone, [false, true, false, false, false]);
+    Ok(())
+}
+
+#[test]
+fn undo_of_the_first_commit_leaves_a_branch_without_one() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    place.commit("one")?;
+    assert_eq!(place.json(&["undo", "--json"])?["commit"], Value::Null);
+    assert_eq!(
+        place.json(&["status", "--json"])?["changes"][0]["change"],
+        "added"
+    );
+    place.fails(20, &["undo"])?;
+    place.ok(&["redo"])?;
+    assert_eq!(place.json(&["status", "--json"])?["clean"], json!(true));
+    Ok(())
+}
+
+#[test]
+fn each_undo_goes_one_operation_back_and_each_redo_one_forward() -> Outcome {
+    let place = Place::with_repository()?;
+    let mut commits = Vec::new();
+    for text in ["one", "two", "three"] {
+        place.write("f", text)?;
+        commits.push(place.commit(text)?);
+    }
+    let at = || {
+        Ok::<_, Box<dyn std::error::Error>>(place.json(&["status", "--json"])?["commit"].clone())
+    };
+    place.fails(20, &["redo"])?;
+    place.ok(&["undo"])?;
+    assert_eq!(at()?, json!(commits[1]));
+    place.ok(&["tag", "v1"])?;
+    let errors = place.fails(20, &["redo"])?;
+    assert!(errors.contains("nothing to redo"), "{errors}");
+    // The tag, then the second commit: what was undone before it is passed over.
+    place.ok(&["undo"])?;
+    assert_eq!(at()?, json!(commits[1]));
+    place.ok(&["undo"])?;
+    assert_eq!(at()?, json!(commits[0]));
+    let said = place.ok(&["redo"])?;
+    assert!(said.contains("redone: dmv commit"), "{said}");
+    assert_eq!(at()?, json!(commits[1]));
+    place.ok(&["redo"])?;
+    assert!(place.ok(&["tag"])?.contains("v1"));
+    place.fails(20, &["redo"])?;
+    // Back and forth as often as one likes.
+    for _ in 0..3 {
+        place.ok(&["undo"])?;
+        place.ok(&["undo"])?;
+        assert_eq!(at()?, json!(commits[0]));
+        place.ok(&["redo"])?;
+        place.ok(&["redo"])?;
+        assert_eq!(at()?, json!(commits[1]));
+    }
+    assert_eq!(read(&place, "f")?, "three");
+    // An undo can be undone by its id, as any operation.
+    place.ok(&["undo", &operation(&place, "tag v1")?])?;
+    place.ok(&["undo", &operation(&place, "dmv undo")?])?;
+    assert!(place.ok(&["tag"])?.contains("v1"));
+    Ok(())
+}
+
+#[test]
+fn undo_of_a_checkout_brings_the_files_back_and_refuses_where_work_would_be_lost() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    place.commit("one")?;
+    place.ok(&["branch", "side"])?;
+    place.ok(&["checkout", "side"])?;
+    place.write("f", "two")?;
+    place.write("only-here", "x")?;
+    place.commit("two")?;
+    place.ok(&["checkout", "main"])?;
+    place.write("f", "uncommitted")?;
+    let errors = place.fails(5, &["undo"])?;
+    assert!(
+        errors.contains("this undo would lose uncommitted changes in f"),
+        "{errors}"
+    );
+    assert_eq!(read(&place, "f")?, "uncommitted");
+    place.write("f", "one")?;
+    place.write("new", "kept")?;
+    let undone = place.json(&["undo", "--json"])?;
+    assert_eq!(
+        (&undone["branch"], &undone["files"]),
+        (&json!("side"), &json!(2))
+    );
+    assert_eq!(
+        (read(&place, "f")?, read(&place, "new")?),
+        ("two".into(), "kept".into())
+    );
+    place.ok(&["redo"])?;
+    assert_eq!(read(&place, "f")?, "one");
+    assert!(!place.work().join("only-here").exists());
+    Ok(())
+}
+
+#[test]
+fn branches_tags_and_amends_come_back() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    let one = place.commit("one")?;
+    let names = |kind: &str| -> Outcome<Vec<(String, String)>> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let all = place.records(&[kind, "--json"])?;
+        Ok(all
+            .iter()
+            .map(|r| (text(&r["name"]), text(&r["commit"])))
+            .collect())
+    };
+    place.ok(&["branch", "side"])?;
+    place.ok(&["tag", "v1"])?;
+    let before = (names("branch")?, names("tag")?);
+    for command in [
+        &["branch", "-d", "side"][..],
+        &["branch", "-m", "side", "other"],
+        &["branch", "-m", "main", "trunk"],
+        &["tag", "-d", "v1"],
+        &["tag", "v2"],
+        &["branch", "another"],
+        &["commit", "--amend", "-m", "better words"],
+    ] {
+        place.ok(command)?;
+        assert_ne!((names("branch")?, names("tag")?), before, "{command:?}");
+        place.ok(&["undo"])?;
+        assert_eq!((names("branch")?, names("tag")?), before, "{command:?}");
+    }
+    let status = place.json(&["status", "--json"])?;
+    assert_eq!(
+        (&status["branch"], &status["commit"]),
+        (&json!("main"), &json!(one))
+    );
+    assert_eq!(status["clean"], json!(true));
+    Ok(())
+}
+
+#[test]
+fn an_older_operation_is_undone_while_nothing_changed_again_what_it_changed() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    place.commit("one")?;
+    place.ok(&["branch", "side"])?;
+    place.ok(&["tag", "v1"])?;
+    place.write("f", "two")?;
+    place.commit("two")?;
+    place.ok(&["undo", &operation(&place, "branch side")?])?;
+    let first = operation(&place, "-m one")?;
+    let errors = place.fails(5, &["undo", &first])?;
+    assert!(errors.contains("changed branch 'main' later"), "{errors}");
+    assert!(errors.contains("-m two"), "{errors}");
+    let again = operation(&place, "branch side")?;
+    let errors = place.fails(5, &["undo", &operation(&place, "dmv branch side")?])?;
+    assert!(errors.contains("was already undone"), "{errors} {again}");
+    // Further back, one by one.
+    place.ok(&["undo", &operation(&place, "-m two")?])?;
+    place.fails(20, &["undo", "12"])?;
+    place.fails(20, &["undo", "ffffffff"])?;
+    Ok(())
+}
+
+#[test]
+fn what_would_leave_the_worktree_on_no_branch_is_refused() -> Outcome {
+    let place = Place::with_repository()?;
+    place.fails(20, &["undo"])?;
+    let errors = place.fails(5, &["undo", &operation(&place, "init")?])?;
+    assert!(errors.contains("it created the repository"), "{errors}");
+    place.write("f", "one")?;
+    place.commit("one")?;
+    place.ok(&["branch", "side"])?;
+    place.ok(&["checkout", "side"])?;
+    let errors = place.fails(5, &["undo", &operation(&place, "branch side")?])?;
+    assert!(
+        errors.contains("branch 'side' is checked out at"),
+        "{errors}"
+    );
+    place.ok(&["branch", "-d", "main"])?;
+    let errors = place.fails(5, &["undo", &operation(&place, "checkout side")?])?;
+    assert!(
+        errors.contains("branch 'main', which it left, no longer exists"),
+        "{errors}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_branch_made_on_the_way_is_one_operation() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    let one = place.commit("one")?;
+    place.write("f", "two")?;
+    place.commit("two")?;
+    let said = place.ok(&["checkout", "-b", "side", "@~1"])?;
+    assert!(said.contains("created branch side"), "{said}");
+    assert_eq!(read(&place, "f")?, "one");
+    let status = place.json(&["status", "--json"])?;
+    assert_eq!(
+        (&status["branch"], &status["commit"]),
+        (&json!("side"), &json!(one))
+    );
+    // One that exists stays, and so do the files.
+    place.fails(20, &["checkout", "-b", "main"])?;
+    place.ok(&["undo"])?;
+    assert_eq!(read(&place, "f")?, "two");
+    assert!(!place.ok(&["branch"])?.contains("side"));
+    Ok(())
+}
+
+/// A clone with a commit of its own, in `work/here`, of `work/there`.
+fn cloned() -> Outcome<Place> {
+    let place = Place::new()?;
+    place.ok(&["init", "there"])?;
+    place.write("there/f", "one")?;
+    place.ok(&["-C", "there", "commit", "-q", "-m", "one"])?;
+    place.ok(&["clone", "-q", "there", "here"])?;
+    Ok(place)
+}
+
+#[test]
+fn undo_passes_over_what_only_tells_of_remotes_and_says_so() -> Outcome {
+    let place = cloned()?;
+    let here = |args: &[&str]| place.ok(&[&["-C", "here"], args].concat());
+    let files = || read(&place, "here/f");
+    place.write("here/f", "two")?;
+    here(&["commit", "-q", "-m", "two"])?;
+    here(&["push", "-q"])?;
+    let said = here(&["undo"])?;
+    assert!(said.contains("passed over: dmv -C here push"), "{said}");
+    assert!(said.contains("undone: dmv -C here commit"), "{said}");
+    assert_eq!(files()?, "two");
+    assert!(here(&["status"])?.contains("modified  f"));
+    // A fetch does not end what redo can bring.
+    here(&["fetch", "-q"])?;
+    here(&["redo"])?;
+    assert!(here(&["status"])?.contains("nothing changed"));
+    // A push and a pull that were refused are nothing to take back either.
+    place.write("there/f", "three")?;
+    place.ok(&["-C", "there", "checkout", "-q", "--force", "main"])?;
+    place.write("there/f", "three")?;
+    place.ok(&["-C", "there", "commit", "-q", "-m", "three"])?;
+    place.write("here/g", "g")?;
+    here(&["commit", "-q", "-m", "four"])?;
+    place.fails(5, &["-C", "here", "push"])?;
+    place.fails(5, &["-C", "here", "pull", "--ff-only"])?;
+    let done = place.json(&["-C", "here", "undo", "--json"])?;
+    assert!(done["command"].as_str().is_some_and(|c| c.contains("four")));
+    let passed = done["passed_over"].as_array().ok_or("no list")?;
+    assert!(!passed.is_empty());
+    // By its id it can be undone.
+    let id = passed[0].as_str().ok_or("no id")?;
+    let said = here(&["undo", id])?;
+    assert!(said.contains("remote/origin/main"), "{said}");
+    here(&["redo"])?;
+    Ok(())
+}
+
+#[test]
+fn what_made_a_repository_is_not_undone() -> Outcome {
+    let place = cloned()?;
+    place.ok(&["-C", "here", "sync"])?;
+    let errors = place.fails(20, &["-C", "here", "undo"])?;
+    assert!(errors.contains("nothing to undo"), "{errors}");
+    assert_eq!(read(&place, "here/f")?, "one");
+    let all = place.records(&["-C", "here", "op", "log", "--json"])?;
+    for op in &all {
+        let id = op["id"].as_str().ok_or("no id")?;
+        let errors = place.fails(5, &["-C", "here", "undo", id])?;
+        assert!(errors.contains("created the repository"), "{errors}");
+    }
+    assert_eq!(read(&place, "here/f")?, "one");
+    place.ok(&["clone", "-q", "--bare", "there", "bare"])?;
+    place.fails(20, &["-C", "bare", "undo"])?;
+    assert!(place.ok(&["-C", "bare", "branch"])?.contains("main"));
+    // What is done in it later can be.
+    place.ok(&["-C", "here", "tag", "v1"])?;
+    place.ok(&["-C", "here", "undo"])?;
+    assert_eq!(place.ok(&["-C", "here", "tag"])?, "");
+    Ok(())
+}

@@ -1,0 +1,257 @@
+//! The words of the program, so that a change of them shows up in review: the help of every command,
+//! and what is said in the most frequent failures. CONTRIBUTING.md says how to write them anew.
+
+use crate::place::several::{commit, several};
+use crate::place::{Outcome, Place};
+use snapbox::{assert_data_eq, file};
+use std::fs;
+
+/// Where the options that every help repeats begin.
+const GLOBAL: &str = "Options for every command:\n";
+
+/// Commands, and what they printed.
+#[derive(Default)]
+struct Transcript(String);
+
+impl Transcript {
+    /// Says what the commands below are about.
+    fn title(&mut self, text: &str) {
+        self.0 += &format!("# {text}\n");
+    }
+
+    /// Runs a command in a directory below the worktree.
+    fn run(&mut self, place: &Place, dir: &str, args: &[&str]) -> Outcome {
+        let done = place
+            .command(args)
+            .current_dir(place.work().join(dir))
+            .output()?;
+        let (out, err) = (
+            String::from_utf8(done.stdout)?,
+            String::from_utf8(done.stderr)?,
+        );
+        let quoted = |arg: &&str| match arg.contains(' ') {
+            true => format!("'{arg}'"),
+            false => (*arg).to_owned(),
+        };
+        let args: Vec<String> = args.iter().map(quoted).collect();
+        let exit = match done.status.code() {
+            Some(0) => String::new(),
+            Some(exit) => format!("[exit {exit}]\n"),
+            None => "[killed]\n".to_owned(),
+        };
+        let text = format!("$ dmv {}\n{out}{err}{exit}\n", args.join(" "));
+        self.0 += &neutral(place, &text);
+        Ok(())
+    }
+}
+
+/// The text without what differs from run to run: directories, ids, times.
+fn neutral(place: &Place, text: &str) -> String {
+    let text = text.replace(&place.work().display().to_string(), "/work");
+    let text = text.replace(&place.dir.path().display().to_string(), "");
+    let mut out = String::new();
+    for line in text.split_inclusive('\n') {
+        let mut rest = line;
+        while let Some(at) = rest.find(|c: char| c.is_ascii_hexdigit()) {
+            let len = rest[at..].find(|c: char| !c.is_ascii_hexdigit());
+            let (digits, after) = rest[at..].split_at(len.unwrap_or(rest.len() - at));
+            let is_id = digits.len() >= 12;
+            out += &rest[..at];
+            out += if is_id { "[ID]" } else { digits };
+            rest = after;
+        }
+        out += rest;
+    }
+    out
+}
+
+/// The names in a list of commands: each stands alone in front of its line.
+fn listed(help: &str) -> Vec<String> {
+    let name = |line: &str| {
+        let rest = line.strip_prefix("  ")?;
+        let (name, about) = rest.split_once("  ")?;
+        let is_name = name.chars().all(|c| c.is_ascii_lowercase());
+        (is_name && !about.is_empty() && name != "help").then(|| name.to_owned())
+    };
+    let lines = help.lines().take_while(|line| *line != "Options:");
+    lines.filter_map(name).collect()
+}
+
+#[test]
+fn the_help_of_every_command() -> Outcome {
+    let place = Place::new()?;
+    let overview = place.ok(&["help"])?;
+    let mut text = format!("$ dmv help\n{overview}\n");
+    for command in listed(&overview) {
+        let help = place.ok(&[&command, "--help"])?;
+        assert!(help.contains("Example:\n  dmv "), "{help}");
+        text += &format!("$ dmv {command} --help\n{}\n", own(&help));
+        if !help.contains("\nCommands:\n") {
+            continue;
+        }
+        for below in listed(&help) {
+            let help = place.ok(&[&command, &below, "--help"])?;
+            text += &format!("$ dmv {command} {below} --help\n{}\n", own(&help));
+        }
+    }
+    assert_data_eq!(text, file!["words/help.txt"].raw());
+    Ok(())
+}
+
+/// The help without the options that every command has.
+fn own(help: &str) -> String {
+    let Some((before, after)) = help.split_once(GLOBAL) else {
+        return help.to_owned();
+    };
+    let after = after.split_once("\n\n").map_or("", |(_, after)| after);
+    format!("{before}{after}")
+}
+
+#[test]
+fn every_line_of_help_is_short_and_no_riddle() -> Outcome {
+    let help = fs::read_to_string("tests/program/words/help.txt")?;
+    for line in help.lines() {
+        assert!(line.chars().count() <= 120, "{line}");
+        for word in [" brought", " whoever", " nobody", "Of a ", "parted"] {
+            assert!(!line.contains(word), "{word} in: {line}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_said_in_a_repository() -> Outcome {
+    let place = Place::new()?;
+    let mut said = Transcript::default();
+    said.title("Commands that there are not");
+    for name in ["stash", "reset", "comit", "frobnicate"] {
+        said.run(&place, "", &[name])?;
+    }
+    said.run(&place, "", &["remote", "rm", "nas"])?;
+    said.title("No repository, or one already");
+    said.run(&place, "", &["status"])?;
+    place.ok(&["init", "."])?;
+    said.run(&place, "", &["init"])?;
+    said.run(&place, "", &["log", "main"])?;
+    said.run(&place, "", &["undo", "1234"])?;
+    said.title("Commits");
+    place.write("notes.txt", "one\n")?;
+    said.run(&place, "", &["commit"])?;
+    said.run(&place, "", &["commit", "-m", "x", "nothing.txt"])?;
+    said.run(&place, "", &["commit", "-m", "first"])?;
+    said.run(&place, "", &["commit", "-m", "again"])?;
+    said.run(&place, "", &["commit", "-m", "x", "../elsewhere"])?;
+    said.title("Revisions and paths");
+    said.run(&place, "", &["checkout", "nope"])?;
+    said.run(&place, "", &["show", "@~9"])?;
+    said.run(&place, "", &["show", "@:notes.txt"])?;
+    said.run(&place, "", &["log", "notes.txt"])?;
+    said.run(&place, "", &["cat", "notes.txt"])?;
+    said.run(&place, "", &["cat", "@:nope.txt"])?;
+    said.run(&place, "", &["restore", "nope.txt"])?;
+    said.title("Branches");
+    said.run(&place, "", &["branch", "main"])?;
+    said.run(&place, "", &["branch", "a b"])?;
+    said.run(&place, "", &["branch", "-d", "main"])?;
+    said.run(&place, "", &["branch", "-d", "nope"])?;
+    place.ok(&["checkout", "-b", "side"])?;
+    place.write("notes.txt", "side\n")?;
+    place.ok(&["commit", "-m", "side"])?;
+    said.title("Uncommitted work in the way");
+    place.write("notes.txt", "edited\n")?;
+    said.run(&place, "", &["checkout", "main"])?;
+    said.run(&place, "", &["checkout", "main", "--force"])?;
+    said.title("A merge with a conflict");
+    place.write("notes.txt", "main\n")?;
+    place.ok(&["commit", "-m", "main"])?;
+    said.run(&place, "", &["merge", "side", "--ff-only"])?;
+    said.run(&place, "", &["merge", "side"])?;
+    said.run(&place, "", &["status"])?;
+    said.run(&place, "", &["resolve", "nope.txt", "--ours"])?;
+    said.run(&place, "", &["resolve", "notes.txt", "--theirs"])?;
+    said.run(&place, "", &["commit", "-m", "resolved"])?;
+    said.title("Undo and redo");
+    said.run(&place, "", &["undo"])?;
+    said.run(&place, "", &["redo"])?;
+    said.run(&place, "", &["redo"])?;
+    said.run(&place, "", &["revert", "@"])?;
+    said.title("Worktrees and subsets");
+    said.run(&place, "", &["worktree", "add", "../other", "main"])?;
+    place.ok(&["worktree", "add", "../other"])?;
+    said.run(&place, "", &["worktree", "remove", "."])?;
+    said.run(&place, "", &["worktree", "remove", "nope"])?;
+    said.run(&place, "", &["checkout", "side", "--subset", "nothing"])?;
+    said.run(&place, "", &["status"])?;
+    said.run(&place, "", &["commit", "-m", "x", "notes.txt"])?;
+    said.title("Settings");
+    said.run(&place, "", &["config", "get", "user.nme"])?;
+    said.run(&place, "", &["config", "set", "color.ui", "blue"])?;
+    said.run(&place, "", &["config", "set", "ssh.command", "ssh -4"])?;
+    said.title("Without a remote");
+    said.run(&place, "", &["push"])?;
+    said.run(&place, "", &["drop", "@:notes.txt"])?;
+    assert_data_eq!(said.0, file!["words/repository.txt"].raw());
+    Ok(())
+}
+
+#[test]
+fn what_is_said_between_repositories() -> Outcome {
+    let place = several()?;
+    let mut said = Transcript::default();
+    said.title("Addresses");
+    said.run(&place, "", &["clone", "nowhere"])?;
+    said.run(&place, "", &["clone", "user@nas:srv/film"])?;
+    said.run(&place, "", &["clone", "ssh://unknown/srv/other"])?;
+    said.run(&place, "", &["clone", "ftp://nas/other"])?;
+    said.run(&place, "", &["clone", "film"])?;
+    said.title("Clone, fetch, push");
+    said.run(&place, "", &["clone", "film", "copy"])?;
+    said.run(&place, "copy", &["fetch"])?;
+    said.run(&place, "copy", &["push"])?;
+    commit(&place, "film", "new")?;
+    said.run(&place, "copy", &["fetch"])?;
+    said.run(&place, "copy", &["status"])?;
+    commit(&place, "copy", "other")?;
+    said.run(&place, "copy", &["status"])?;
+    said.run(&place, "copy", &["push"])?;
+    said.run(&place, "copy", &["push", "origin", "nope"])?;
+    said.run(&place, "copy", &["push", "--delete", "nope"])?;
+    said.run(&place, "copy", &["pull", "--ff-only"])?;
+    said.run(&place, "copy", &["sync"])?;
+    said.run(&place, "copy", &["pull"])?;
+    said.run(&place, "copy", &["push"])?;
+    said.title("The branch was moved by a push");
+    said.run(&place, "film", &["status"])?;
+    said.run(&place, "film", &["merge", "main"])?;
+    said.title("The remote's branch was replaced");
+    place.ok(&["-C", "film", "checkout", "main"])?;
+    place.ok(&["-C", "film", "commit", "--amend", "-m", "amended"])?;
+    said.run(&place, "copy", &["pull"])?;
+    said.run(&place, "copy", &["pull", "--reset"])?;
+    said.title("Several remotes");
+    place.ok(&["-C", "copy", "remote", "remove", "origin"])?;
+    place.ok(&["-C", "copy", "remote", "add", "nas", "ssh://unknown/film"])?;
+    place.ok(&["-C", "copy", "remote", "add", "usb", "../film"])?;
+    said.run(&place, "copy", &["push"])?;
+    said.run(&place, "copy", &["push", "nope"])?;
+    said.run(&place, "copy", &["remote", "add", "usb", "../film"])?;
+    said.run(&place, "copy", &["sync"])?;
+    said.title("A partial repository");
+    said.run(&place, "", &["clone", "film", "part", "--subset", "nope"])?;
+    said.run(&place, "", &["clone", "film", "meta", "--meta-only"])?;
+    said.run(&place, "meta", &["status"])?;
+    said.run(&place, "meta", &["--offline", "cat", "@:shots/1"])?;
+    fs::rename(place.work().join("film"), place.work().join("moved"))?;
+    said.run(&place, "meta", &["cat", "@:shots/1"])?;
+    said.run(&place, "meta", &["fetch"])?;
+    fs::rename(place.work().join("moved"), place.work().join("film"))?;
+    said.run(&place, "meta", &["get", "shots/1"])?;
+    said.run(&place, "meta", &["get", "shots/1"])?;
+    said.run(&place, "meta", &["drop", "shots/1"])?;
+    said.title("Devices");
+    said.run(&place, "film", &["peers"])?;
+    said.run(&place, "film", &["trust", "12"])?;
+    said.run(&place, "film", &["untrust", "laptop"])?;
+    assert_data_eq!(said.0, file!["words/exchange.txt"].raw());
+    Ok(())
+}

@@ -1,0 +1,340 @@
+//! Several worktrees on one repository.
+
+use crate::place::{Outcome, Place};
+use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::Stdio;
+
+const WORKTREES: usize = 5;
+const COMMITS: usize = 6;
+
+fn repository() -> Outcome<Place> {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    place.commit("one")?;
+    Ok(place)
+}
+
+fn status(place: &Place, dir: &str) -> Outcome<Value> {
+    place.json(&["-C", dir, "status", "--json"])
+}
+
+#[test]
+fn a_worktree_has_a_branch_of_its_own_and_shares_what_is_stored() -> Outcome {
+    let place = repository()?;
+    let added = place.json(&["worktree", "add", "../side", "--json"])?;
+    assert_eq!(
+        (&added["branch"], &added["files"]),
+        (&json!("side"), &json!(1))
+    );
+    fs::write(place.work().join("../side/f"), "two")?;
+    place.ok(&["-C", "../side", "commit", "-m", "two"])?;
+    assert_eq!(place.ok(&["cat", "side:f"])?, "two");
+    assert_eq!(place.ok(&["cat", "main:f"])?, "one");
+    assert_eq!(place.json(&["status", "--json"])?["clean"], json!(true));
+    let list = place.records(&["-C", "../side", "worktree", "list", "--json"])?;
+    let names: Vec<&Value> = list.iter().map(|w| &w["name"]).collect();
+    assert_eq!(names, [&json!("main"), &json!("side")]);
+    assert_eq!(
+        (&list[0]["current"], &list[1]["current"]),
+        (&json!(false), &json!(true))
+    );
+    // A commit, on no branch; an existing branch; an empty directory.
+    place.ok(&["branch", "other"])?;
+    fs::create_dir(place.work().join("../empty"))?;
+    place.ok(&["worktree", "add", "../empty", "other"])?;
+    assert_eq!(status(&place, "../empty")?["branch"], json!("other"));
+    place.ok(&["worktree", "add", "--detach", "../old", "side"])?;
+    assert_eq!(status(&place, "../old")?["branch"], Value::Null);
+    place.ok(&["verify"])?;
+    Ok(())
+}
+
+#[test]
+fn two_worktrees_are_never_on_one_branch_by_accident() -> Outcome {
+    let place = repository()?;
+    place.ok(&["worktree", "add", "../side"])?;
+    for command in [
+        &["checkout", "side"][..],
+        &["worktree", "add", "../more", "side"],
+        &["worktree", "add", "../more", "main"],
+        &["-C", "../side", "checkout", "main"],
+        &["branch", "-d", "side"],
+    ] {
+        let errors = place.fails(5, command)?;
+        assert!(
+            errors.contains("is checked out at"),
+            "{command:?}: {errors}"
+        );
+    }
+    assert!(!place.work().join("../more").exists());
+    // By undo neither.
+    place.ok(&["-C", "../side", "checkout", "@~0"])?;
+    place.ok(&["checkout", "side"])?;
+    place.fails(5, &["-C", "../side", "undo"])?;
+    // A renamed branch takes its worktree along.
+    place.ok(&["-C", "../side", "branch", "-m", "side", "renamed"])?;
+    assert_eq!(
+        place.json(&["status", "--json"])?["branch"],
+        json!("renamed")
+    );
+    Ok(())
+}
+
+#[test]
+fn a_directory_that_is_not_free_is_refused() -> Outcome {
+    let place = repository()?;
+    fs::create_dir_all(place.work().join("../full"))?;
+    fs::write(place.work().join("../full/x"), "mine")?;
+    let errors = place.fails(5, &["worktree", "add", "../full"])?;
+    assert!(errors.contains("the directory is not empty"), "{errors}");
+    let errors = place.fails(5, &["worktree", "add", "inside"])?;
+    assert!(errors.contains("inside the worktree"), "{errors}");
+    assert_eq!(fs::read(place.work().join("../full/x"))?, b"mine");
+    place.fails(20, &["worktree", "add", "../new", "nonsense"])?;
+    Ok(())
+}
+
+#[test]
+fn a_worktree_is_removed_only_when_nothing_is_lost() -> Outcome {
+    let place = repository()?;
+    place.write(".dmvignore", "*.tmp\n")?;
+    place.commit("ignore")?;
+    place.ok(&["worktree", "add", "../side"])?;
+    let side = place.work().join("../side");
+    for (path, content) in [("f", "edited"), ("untracked", "x"), ("a.tmp", "ignored")] {
+        let before = fs::read(side.join(path)).ok();
+        fs::write(side.join(path), content)?;
+        let errors = place.fails(5, &["worktree", "remove", "../side"])?;
+        assert!(errors.contains(path), "{errors}");
+        match before {
+            Some(bytes) => fs::write(side.join(path), bytes)?,
+            None => fs::remove_file(side.join(path))?,
+        }
+    }
+    fs::create_dir_all(side.join("sub/.git"))?;
+    place.fails(5, &["worktree", "remove", "../side"])?;
+    fs::remove_dir_all(side.join("sub"))?;
+    fs::write(side.join("untracked"), "x")?;
+    // What a symlink points at is not the worktree's.
+    fs::create_dir(place.work().join("../precious"))?;
+    fs::write(place.work().join("../precious/x"), "x")?;
+    symlink(place.work().join("../precious"), side.join("link"))?;
+    place.ok(&["worktree", "remove", "--force", "../side"])?;
+    assert!(!side.exists() && place.work().join("../precious/x").exists());
+    assert_eq!(place.records(&["branch", "--json"])?.len(), 2);
+    place.fails(5, &["worktree", "remove", "."])?;
+    place.fails(20, &["worktree", "remove", "../nowhere"])?;
+    Ok(())
+}
+
+/// As after a removal that was cut off.
+#[test]
+fn a_worktree_that_lacks_files_is_removed() -> Outcome {
+    let place = repository()?;
+    place.ok(&["worktree", "add", "../side"])?;
+    let side = place.work().join("../side");
+    fs::remove_file(side.join("f"))?;
+    place.ok(&["worktree", "remove", "../side"])?;
+    assert!(!side.exists());
+    Ok(())
+}
+
+#[test]
+fn adding_and_removing_a_worktree_are_undone() -> Outcome {
+    let place = repository()?;
+    let side = place.work().join("../side");
+    place.ok(&["worktree", "add", "../side"])?;
+    fs::write(side.join("untracked"), "x")?;
+    place.fails(5, &["undo"])?;
+    fs::remove_file(side.join("untracked"))?;
+    place.ok(&["undo"])?;
+    assert!(!side.exists());
+    assert_eq!(place.records(&["branch", "--json"])?.len(), 1);
+    place.ok(&["redo"])?;
+    assert_eq!(fs::read(side.join("f"))?, b"one");
+    place.ok(&["worktree", "remove", "../side"])?;
+    fs::create_dir(&side)?;
+    fs::write(side.join("mine"), "x")?;
+    place.fails(5, &["undo"])?;
+    fs::remove_file(side.join("mine"))?;
+    place.ok(&["undo"])?;
+    assert_eq!(status(&place, "../side")?["clean"], json!(true));
+    Ok(())
+}
+
+#[test]
+fn what_was_moved_by_hand_is_found_again() -> Outcome {
+    let place = repository()?;
+    let at = |name: &str| place.work().join("..").join(name);
+    place.ok(&["worktree", "add", "../side"])?;
+    fs::rename(at("side"), at("moved"))?;
+    assert_eq!(
+        place.records(&["worktree", "list", "--json"])?[1]["missing"],
+        json!(true)
+    );
+    assert_eq!(status(&place, "../moved")?["clean"], json!(true));
+    assert_eq!(
+        place.records(&["worktree", "list", "--json"])?[1]["missing"],
+        json!(false)
+    );
+    // That it was noted is nothing to undo.
+    place.fails(20, &["-C", "../moved", "undo"])?;
+    // The repository moves, the worktree's file names its old place.
+    fs::rename(place.work(), at("elsewhere"))?;
+    fs::create_dir(place.work())?;
+    let errors = place.fails(10, &["-C", "../moved", "status"])?;
+    assert!(errors.contains("worktree repair"), "{errors}");
+    place.ok(&["-C", "../elsewhere", "status"])?;
+    assert_eq!(status(&place, "../moved")?["clean"], json!(true));
+    // Both at once.
+    fs::rename(at("elsewhere"), at("third"))?;
+    fs::rename(at("moved"), at("side"))?;
+    place.ok(&["-C", "../third", "worktree", "repair", "../side"])?;
+    assert_eq!(status(&place, "../side")?["clean"], json!(true));
+    // Deleted by hand.
+    fs::remove_dir_all(at("side"))?;
+    place.ok(&["-C", "../third", "worktree", "remove", "../side"])?;
+    assert_eq!(
+        place
+            .records(&["-C", "../third", "worktree", "list", "--json"])?
+            .len(),
+        1
+    );
+    Ok(())
+}
+
+#[test]
+fn a_worktree_that_was_moved_keeps_its_subset_and_its_changes() -> Outcome {
+    let place = repository()?;
+    place.write("media/m", "1")?;
+    place.write("text/t", "1")?;
+    place.commit("more")?;
+    let at = |name: &str| place.work().join("..").join(name);
+    place.ok(&["worktree", "add", "../side"])?;
+    place.ok(&["-C", "../side", "subset", "set", "media"])?;
+    place.ok(&["subset", "set", "text"])?;
+    fs::write(at("side/media/m"), "2")?;
+    fs::write(at("work/text/t"), "2")?;
+    fs::rename(at("side"), at("side2"))?;
+    fs::rename(place.work(), at("work2"))?;
+    fs::create_dir(place.work())?;
+    // Both at once: neither knows where the other is.
+    place.ok(&["-C", "../work2", "worktree", "repair", "../side2"])?;
+    for (dir, subset, path) in [
+        ("../work2", "text", "text/t"),
+        ("../side2", "media", "media/m"),
+    ] {
+        let status = status(&place, dir)?;
+        assert_eq!(status["subset"], json!([subset]));
+        let changes = json!([{"path": path, "change": "modified"}]);
+        assert_eq!(status["changes"], changes);
+        place.ok(&["-C", dir, "commit", "-m", "moved"])?;
+        let out = place.ok(&["-C", dir, "subset", "clear"])?;
+        assert!(out.contains("written"), "{out}");
+        place.ok(&["-C", dir, "status", "--exit-code"])?;
+        place.ok(&["-C", dir, "undo"])?;
+        let log = place.ok(&["-C", dir, "ls", "-r"])?;
+        assert!(log.contains("media/m") && log.contains("text/t"));
+    }
+    assert!(!at("side2/text").exists() && !at("work2/media").exists());
+    Ok(())
+}
+
+#[test]
+fn a_copy_of_a_worktree_is_refused() -> Outcome {
+    let place = repository()?;
+    let at = |name: &str| place.work().join("..").join(name);
+    place.ok(&["worktree", "add", "../side"])?;
+    fs::create_dir(at("copy"))?;
+    fs::copy(at("side/.dmv"), at("copy/.dmv"))?;
+    let errors = place.fails(5, &["-C", "../copy", "status"])?;
+    assert!(errors.contains("is a copy of the worktree at"), "{errors}");
+    fs::write(at("copy/.dmv"), "repository /nowhere\nworktree ../../x\n")?;
+    place.fails(7, &["-C", "../copy", "status"])?;
+    Ok(())
+}
+
+#[test]
+fn undo_elsewhere_moves_the_branch_back_and_leaves_the_files() -> Outcome {
+    let place = repository()?;
+    place.ok(&["worktree", "add", "../side"])?;
+    let file = place.work().join("../side/f");
+    fs::write(&file, "two")?;
+    place.ok(&["-C", "../side", "commit", "-m", "two"])?;
+    // Without an id, only what was done here.
+    let log = place.records(&["op", "log", "--json", "-n", "1"])?;
+    let id = log[0]["id"].as_str().ok_or("no id")?;
+    place.ok(&["undo", id])?;
+    assert_eq!(fs::read(&file)?, b"two");
+    let there = status(&place, "../side")?;
+    assert_eq!(there["moved"], json!(true));
+    fs::write(&file, "three")?;
+    place.fails(5, &["-C", "../side", "commit", "-m", "three"])?;
+    place.ok(&["redo"])?;
+    place.ok(&["-C", "../side", "commit", "-m", "three"])?;
+    // What it did to that worktree alone is undone there.
+    place.ok(&["-C", "../side", "checkout", "@~1"])?;
+    let log = place.records(&["op", "log", "--json", "-n", "1"])?;
+    let errors = place.fails(5, &["undo", log[0]["id"].as_str().ok_or("no id")?])?;
+    assert!(errors.contains("undo it there"), "{errors}");
+    Ok(())
+}
+
+#[test]
+fn commits_from_many_worktrees_at_once_are_all_there() -> Outcome {
+    let place = repository()?;
+    let name = |n: usize| format!("../w{n}");
+    for n in 0..WORKTREES {
+        place.ok(&["worktree", "add", &name(n)])?;
+    }
+    for round in 0..COMMITS {
+        let mut running = Vec::new();
+        for n in 0..WORKTREES {
+            let dir = place.work().join(name(n));
+            // Some bytes are the same everywhere: nobody may rely on what another has not published.
+            fs::write(dir.join("shared"), vec![round as u8; 100_000])?;
+            fs::write(dir.join("own"), format!("{n} {round}"))?;
+            let message = format!("round {round}");
+            let dir = name(n);
+            let args = ["-C", &dir, "commit", "-m", &message];
+            running.push(place.command(&args).stdout(Stdio::null()).spawn()?);
+        }
+        for mut child in running {
+            assert_eq!(child.wait()?.code(), Some(0));
+        }
+    }
+    for n in 0..WORKTREES {
+        let branch = format!("w{n}");
+        let log = place.records(&["log", &branch, "--json"])?;
+        assert_eq!(log.len(), COMMITS + 1, "{branch}");
+        let own = place.ok(&["cat", &format!("{branch}:own")])?;
+        assert_eq!(own, format!("{n} {}", COMMITS - 1));
+        assert_eq!(status(&place, &name(n))?["clean"], json!(true));
+    }
+    place.ok(&["verify"])?;
+    Ok(())
+}
+
+#[test]
+fn a_moved_repository_does_not_wait_to_note_its_place() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    place.commit("one")?;
+    let moved = place.work().join("../moved");
+    fs::rename(place.work(), &moved)?;
+    fs::create_dir(place.work())?;
+    let lock = fs::File::open(moved.join(".dmv/refs.lock"))?;
+    lock.lock()?;
+    let start = std::time::Instant::now();
+    let log = place.ok(&["-C", "../moved", "log"])?;
+    assert!(log.contains("one"), "{log}");
+    // Whoever waits does so for ten seconds.
+    assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
+    lock.unlock()?;
+    let output = place.run(&["-C", "../moved", "log"])?;
+    let said = String::from_utf8(output.stderr)?;
+    assert!(said.contains("this worktree has moved"), "{said}");
+    Ok(())
+}

@@ -1,0 +1,21 @@
+//! The library and the parts together: one module for each subject.
+
+mod arrivals;
+mod copies;
+mod crash;
+mod damage;
+mod drop;
+mod drop_packs;
+mod flips;
+mod hostile;
+mod hostile_objects;
+mod level;
+mod merge;
+mod model;
+mod mutator;
+mod nothing_lost;
+mod peers;
+mod quic;
+mod statcache;
+mod subset;
+mod undo;

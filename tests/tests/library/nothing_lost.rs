@@ -1,0 +1,530 @@
+//! Random worktrees and random commands: whatever a command overwrites or removes is in a commit,
+//! or `undo` restores it.
+//!
+//! `DMV_LOST_STORIES=500 cargo test -p dmv-tests --test library -- nothing_lost::` runs many: `DMV_LOST_STORIES`
+//! is the number of stories, `DMV_LOST_SEED` the seed of the first one.
+
+use dmv_core::hash::ObjectId;
+use dmv_core::job::{Job, Moment, Probe};
+use dmv_core::repo::{
+    AddOptions, CheckoutOptions, CheckoutTarget, FastForward, Head, MergeOptions, RefKind, Repo,
+    RepoError, UndoOptions, UndoWhat, Who,
+};
+use dmv_core::subset::Subset;
+use dmv_core::worktree::select::is_under;
+use dmv_core::worktree::snapshot::Problem;
+use dmv_tests::crashlab::Outcome;
+use dmv_tests::rng::Rng;
+use dmv_tests::scratch::{Files, Item, asked, commit, fast_dir, files_in, files_of};
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const BRANCHES: [&str; 2] = ["main", "side"];
+const PATHS: [&str; 8] = ["a", "b", "d/x", "d/y", "d/e/z", "i.tmp", "d/i.tmp", "l"];
+const STEPS: usize = 40;
+
+struct Subject {
+    root: PathBuf,
+    rng: Rng,
+    commits: Vec<ObjectId>,
+    /// The commits that have been read.
+    read: BTreeSet<ObjectId>,
+    /// The content of all commits, by path.
+    committed: BTreeSet<(Vec<u8>, Vec<u8>)>,
+    /// The steps so far, for the message of a failure.
+    told: Vec<String>,
+}
+
+/// Returns a file as bytes that distinguish it from others.
+fn bytes_of(item: &Item) -> Vec<u8> {
+    match item {
+        Item::File(content, exec) => [&content[..], if *exec { b"+x" } else { b"" }].concat(),
+        Item::Symlink(target) => [b"-> ", &target[..]].concat(),
+        Item::EmptyDir => Vec::new(),
+    }
+}
+
+/// Returns files as the message of a failure shows them.
+fn shown(files: &Files) -> Vec<String> {
+    let line = |(path, item): (&Vec<u8>, &Item)| {
+        let (path, bytes) = (path.escape_ascii(), bytes_of(item));
+        format!("{path}={}", bytes.escape_ascii())
+    };
+    files.iter().map(line).collect()
+}
+
+/// Returns whether `before` has a file at `path` and `after` has the same one.
+fn is_kept(path: &[u8], before: &Files, after: &Files) -> bool {
+    before.contains_key(path) && before.get(path) == after.get(path)
+}
+
+impl Subject {
+    fn files(&self) -> Outcome<Files> {
+        let mut files = files_in(&self.root)?;
+        files.retain(|_, item| *item != Item::EmptyDir);
+        Ok(files)
+    }
+
+    fn pick<T: Copy>(&mut self, list: &[T]) -> T {
+        list[self.rng.below(list.len() as u64) as usize]
+    }
+
+    /// Puts a random entry at a random path, and removes what is in the way.
+    fn edit(&mut self) -> Outcome {
+        let name = self.pick(&PATHS);
+        let path = self.root.join(name);
+        if let Ok(stat) = fs::symlink_metadata(&path) {
+            match stat.is_dir() {
+                true => fs::remove_dir_all(&path)?,
+                false => fs::remove_file(&path)?,
+            }
+        }
+        if self.rng.one_in(4) {
+            return Ok(());
+        }
+        // A file gives way where a directory is needed.
+        let mut dir = self.root.clone();
+        for part in name
+            .split('/')
+            .rev()
+            .skip(1)
+            .collect::<Vec<_>>()
+            .iter()
+            .rev()
+        {
+            dir.push(part);
+            if fs::symlink_metadata(&dir).is_ok_and(|stat| !stat.is_dir()) {
+                fs::remove_file(&dir)?;
+            }
+        }
+        fs::create_dir_all(&dir)?;
+        match self.rng.below(8) {
+            0 => symlink(format!("to{}", self.rng.below(3)), &path)?,
+            1 if name == "d/e/z" => {
+                let dir = self.root.join("d/e");
+                fs::remove_dir_all(&dir)?;
+                fs::write(dir, format!("in place {}", self.rng.below(3)))?;
+            }
+            n => {
+                fs::write(&path, format!("{}", self.rng.below(4)))?;
+                let mode = if n == 2 { 0o755 } else { 0o644 };
+                fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn options(&self, force: bool, subset: Option<Subset>) -> CheckoutOptions {
+        CheckoutOptions {
+            subset,
+            force,
+            settings: Default::default(),
+            asked: asked("checkout"),
+        }
+    }
+
+    fn merging(&self) -> MergeOptions {
+        MergeOptions {
+            message: "merge".into(),
+            committer: Who {
+                name: "Test".into(),
+                email: String::new(),
+            },
+            settings: Default::default(),
+            asked: asked("merge"),
+        }
+    }
+
+    fn undo(&mut self, repo: &Repo, what: UndoWhat) -> Result<(), RepoError> {
+        let options = UndoOptions {
+            what,
+            settings: Default::default(),
+            asked: asked("undo"),
+        };
+        let report = repo.undo(&options, &Job::default())?;
+        let told = self.told.join("\n");
+        // The sides of a conflict give way to the user's files each time they would be written.
+        let is_side = |problem: &Problem| problem.why.contains("this side is not shown");
+        let refused: Vec<_> = report.refused.iter().filter(|p| !is_side(p)).collect();
+        assert!(refused.is_empty(), "{refused:?}\n{told}");
+        Ok(())
+    }
+
+    /// Runs a random command. Returns its name and result.
+    fn command(&mut self, repo: &Repo) -> (String, Result<(), RepoError>) {
+        let job = Job::default();
+        let branch = self.pick(&BRANCHES).to_owned();
+        let of = self.pick(&self.commits.clone());
+        let path = self
+            .pick(&["", "a", "b", "d", "d/x", "i.tmp", "l"])
+            .as_bytes()
+            .to_vec();
+        let force = self.rng.one_in(2);
+        let settings = Default::default();
+        match self.rng.below(12) {
+            0..=2 => {
+                let target = match self.rng.one_in(3) {
+                    true => CheckoutTarget::Commit(of),
+                    false => CheckoutTarget::Branch(branch.clone()),
+                };
+                let name = format!("checkout {target:?}, force {force}");
+                let options = self.options(force, None);
+                (name, repo.checkout(target, &options, &job).map(drop))
+            }
+            3..=6 => {
+                let from = self.rng.one_in(2).then_some(of);
+                let name = format!("restore {from:?} {}", String::from_utf8_lossy(&path));
+                let paths = [path];
+                let done = repo.restore(from, &paths, &settings, asked("restore"), &job);
+                (name, done.map(drop))
+            }
+            7 => {
+                let patterns: &[&[u8]] = match self.rng.below(3) {
+                    0 => &[b"d"],
+                    1 => &[b"a", b"l"],
+                    _ => &[b"**"],
+                };
+                let done = Subset::new(patterns.iter().copied())
+                    .map_err(|e| RepoError::Text(e.to_string()));
+                let name = format!("subset {patterns:?}");
+                let done = done
+                    .and_then(|subset| repo.set_subset(subset, &settings, asked("subset"), &job));
+                (name, done.map(drop))
+            }
+            8 => {
+                let done = repo.merge(of, FastForward::Auto, &self.merging(), &job);
+                (format!("merge {of}"), done.map(drop))
+            }
+            9 => {
+                let done = repo.revert(of, None, &self.merging(), &job);
+                (format!("revert {of}"), done.map(drop))
+            }
+            10 => {
+                let done = repo.reset_branch(of, &self.merging(), &job);
+                (format!("reset {of}"), done.map(drop))
+            }
+            _ => {
+                let done = commit(repo, "c");
+                if let Ok(report) = &done
+                    && let Some(id) = report.commit
+                {
+                    self.commits.push(id);
+                }
+                ("commit".into(), done.map(drop))
+            }
+        }
+    }
+
+    fn note_commits(&mut self, repo: &Repo) -> Outcome {
+        self.commits.extend(repo.head_commit()?);
+        self.commits.sort();
+        self.commits.dedup();
+        for id in self.commits.clone() {
+            if self.read.insert(id) {
+                let files = files_of(repo, &id)?;
+                self.told.push(format!("  {id} has {:?}", shown(&files)));
+                for (path, item) in files {
+                    self.committed.insert((path, bytes_of(&item)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that each file of `before` is still there, or there again, or in a commit.
+    fn check_kept(&self, before: &Files, after: &Files, what: &str) {
+        for (path, item) in before {
+            let is_committed = self.committed.contains(&(path.clone(), bytes_of(item)));
+            assert!(
+                after.get(path) == Some(item) || is_committed,
+                "{what}: {} is lost\n{}",
+                String::from_utf8_lossy(path),
+                self.told.join("\n")
+            );
+        }
+    }
+
+    /// Moves the entry at `path` out of the worktree.
+    fn move_away(&self, path: &[u8]) -> Outcome {
+        let path = self.root.join(String::from_utf8_lossy(path).as_ref());
+        let away = tempfile::tempdir_in(self.root.parent().ok_or("no parent")?)?;
+        Ok(fs::rename(path, away.keep().join("moved"))?)
+    }
+
+    /// Returns whether `path` is a directory now and was one in `before`.
+    fn is_kept_dir(&self, path: &[u8], before: &Files) -> bool {
+        let prefix = [path, b"/"].concat();
+        let was_dir = before.keys().any(|file| file.starts_with(&prefix));
+        let path = self.root.join(String::from_utf8_lossy(path).as_ref());
+        was_dir && path.is_dir()
+    }
+
+    fn step(&mut self) -> Outcome {
+        for _ in 0..self.rng.below(4) {
+            self.edit()?;
+        }
+        let repo = Repo::open(&self.root)?;
+        let before = self.files()?;
+        let last = repo.refs().last_operation()?;
+        let (name, done) = self.command(&repo);
+        self.told.push(format!("{name}: {done:?}"));
+        self.note_commits(&repo)?;
+        let after = self.files()?;
+        if let Err(e) = done {
+            // The command was refused: it must have changed nothing.
+            assert_eq!(before, after, "{name}: {e}\n{}", self.told.join("\n"));
+            return Ok(());
+        }
+        if repo.refs().last_operation()? == last {
+            self.check_kept(&before, &after, &name);
+            return Ok(());
+        }
+        // The repository has everything that a command writes, including conflicts in the form that
+        // files show.
+        for (path, item) in &after {
+            if before.get(path) != Some(item) {
+                self.committed.insert((path.clone(), bytes_of(item)));
+            }
+        }
+        let (from, to) = (shown(&before), shown(&after));
+        self.told.push(format!("  from {from:?}\n  to {to:?}"));
+        let undone = self.undo(&repo, UndoWhat::Last);
+        if let Err(RepoError::WouldLose { paths, .. }) = &undone
+            && paths
+                .iter()
+                .all(|path| self.is_kept_dir(path, &before) || is_kept(path, &before, &after))
+        {
+            // The user had already put a directory in the place of a file, or a file in the place
+            // of a directory. Once this is out of the way, all other files are restored.
+            assert_eq!(self.files()?, after);
+            let mut rest = before;
+            for path in paths {
+                self.move_away(path)?;
+                rest.retain(|other, _| !is_under(other, path));
+            }
+            self.told.push(format!("moved away {paths:?}"));
+            let undone = self.undo(&repo, UndoWhat::Last);
+            assert!(undone.is_ok(), "{undone:?}\n{}", self.told.join("\n"));
+            self.check_kept(&rest, &self.files()?, "undo with a clear way");
+            return Ok(());
+        }
+        assert!(undone.is_ok(), "{undone:?}\n{}", self.told.join("\n"));
+        let back = self.files()?;
+        self.check_kept(&before, &back, "undo");
+        // The repository has everything that an undo has just restored.
+        for (path, item) in &back {
+            if after.get(path) != Some(item) {
+                self.committed.insert((path.clone(), bytes_of(item)));
+            }
+        }
+        let redone = self.undo(&repo, UndoWhat::LastUndo);
+        assert!(redone.is_ok(), "{redone:?}\n{}", self.told.join("\n"));
+        let again = self.files()?;
+        assert_eq!(after, again, "redo\n{}", self.told.join("\n"));
+        // Further undos and redos, until one is refused.
+        if self.rng.one_in(3) {
+            let mut states = vec![again];
+            while states.len() < 5 && self.undo(&repo, UndoWhat::Last).is_ok() {
+                states.push(self.files()?);
+            }
+            self.told.push(format!("{} undos", states.len() - 1));
+            while states.len() > 1 && self.rng.below(5) > 0 {
+                let redone = self.undo(&repo, UndoWhat::LastUndo);
+                // Files that were edited between the commands differ from their state at that time.
+                if let Err(RepoError::WouldLose { .. }) = redone {
+                    break;
+                }
+                assert!(redone.is_ok(), "{redone:?}\n{}", self.told.join("\n"));
+                let (was, now) = (states.pop(), self.files()?);
+                let before = states.last().or(was.as_ref()).ok_or("no state")?;
+                self.check_kept(before, &now, "redo after redo");
+                self.told.push("redo".into());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn story(seed: u64) -> Outcome {
+    let dir = fast_dir()?;
+    let root = dir.path().join("w");
+    let repo = Repo::init(&root, "main", false, asked("init"))?;
+    fs::write(root.join(".dmvignore"), "*.tmp\n")?;
+    let mut subject = Subject {
+        root,
+        rng: Rng::new(seed),
+        commits: Vec::new(),
+        read: BTreeSet::new(),
+        committed: BTreeSet::new(),
+        told: Vec::new(),
+    };
+    for n in 0..3 {
+        for _ in 0..6 {
+            subject.edit()?;
+        }
+        subject.commits.extend(commit(&repo, "c")?.commit);
+        if n == 1 {
+            let id = subject.commits[1];
+            repo.create_ref(RefKind::Branch, "side", id, asked("branch"))?;
+        }
+    }
+    assert!(matches!(repo.head()?, Head::Branch(_)));
+    drop(repo);
+    for _ in 0..STEPS {
+        subject.step()?;
+    }
+    Ok(())
+}
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    let value = std::env::var(name)
+        .ok()
+        .and_then(|value| value.parse().ok());
+    value.unwrap_or(otherwise)
+}
+
+#[test]
+fn whatever_a_command_overwrites_comes_back() -> Outcome {
+    let first = number("DMV_LOST_SEED", 1);
+    for seed in first..first + number("DMV_LOST_STORIES", 4) {
+        match std::panic::catch_unwind(|| story(seed).map_err(|e| e.to_string())) {
+            Ok(Ok(())) => {}
+            Ok(Err(e)) => return Err(format!("DMV_LOST_SEED={seed}: {e}").into()),
+            Err(_) => return Err(format!("DMV_LOST_SEED={seed} DMV_LOST_STORIES=1 panics").into()),
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_forced_checkout_that_is_cut_off_loses_nothing() -> Outcome {
+    const FILES: usize = 400;
+    let dir = fast_dir()?;
+    let root = dir.path().join("w");
+    let repo = Repo::init(&root, "main", false, asked("init"))?;
+    let write = |text: &str| -> Outcome {
+        for n in 0..FILES {
+            fs::create_dir_all(root.join(format!("d{}", n % 20)))?;
+            fs::write(root.join(format!("d{}/{n}", n % 20)), format!("{text} {n}"))?;
+        }
+        Ok(())
+    };
+    write("one")?;
+    let one = commit(&repo, "one")?.commit.ok_or("no commit")?;
+    repo.create_ref(RefKind::Branch, "side", one, asked("branch"))?;
+    write("two")?;
+    commit(&repo, "two")?;
+    let options = CheckoutOptions {
+        subset: None,
+        force: true,
+        settings: Default::default(),
+        asked: asked("checkout --force side"),
+    };
+    let target = || CheckoutTarget::Branch("side".into());
+    let undo = || {
+        let options = UndoOptions {
+            what: UndoWhat::Last,
+            settings: Default::default(),
+            asked: asked("undo"),
+        };
+        repo.undo(&options, &Job::default())
+    };
+    for round in 0..12u64 {
+        write(&format!("edited {round}"))?;
+        let edited = files_in(&root)?;
+        let job = Job::default();
+        let done = std::thread::scope(|scope| {
+            let checkout = scope.spawn(|| repo.checkout(target(), &options, &job));
+            // The counter counts files that are stored first, and files that are written.
+            while job.progress.files.load(Ordering::Relaxed) < 60 * round && !checkout.is_finished()
+            {
+                std::thread::yield_now();
+            }
+            job.cancel();
+            checkout.join()
+        });
+        let done = done.map_err(|_| "the checkout panicked")?;
+        if round % 2 == 1 {
+            // If the checkout runs again, it reuses what it has stored. A single undo restores
+            // everything.
+            if done.is_err() {
+                repo.checkout(target(), &options, &Job::default())?;
+            }
+            assert!(matches!(repo.head()?, Head::Branch(name) if name == "side"));
+            undo()?;
+        } else if files_in(&root)? != edited || done.is_ok() {
+            undo()?;
+        }
+        let now = files_in(&root)?;
+        assert_eq!(now, edited, "in round {round}, {done:?}");
+        let back = CheckoutTarget::Branch("main".into());
+        repo.checkout(back, &options, &Job::default())?;
+    }
+    Ok(())
+}
+
+#[test]
+fn an_edit_while_a_worktree_is_removed_is_kept() -> Outcome {
+    let moments = [
+        Moment::Scanned,
+        Moment::Portion,
+        Moment::Replacing,
+        Moment::Written,
+    ];
+    for (moment, force) in moments.iter().flat_map(|m| [(*m, true), (*m, false)]) {
+        let dir = fast_dir()?;
+        let (root, side) = (dir.path().join("w"), dir.path().join("side"));
+        let repo = Repo::init(&root, "main", false, asked("init"))?;
+        fs::create_dir(root.join("d"))?;
+        fs::write(root.join("d/f"), "one")?;
+        fs::write(root.join("g"), "one")?;
+        let commit = commit(&repo, "c")?.commit.ok_or("no commit")?;
+        let options = AddOptions {
+            dir: side.clone(),
+            head: Head::Commit(commit),
+            commit,
+            settings: Default::default(),
+            asked: asked("worktree add"),
+        };
+        repo.add_worktree(&options, &Job::default())?;
+        if force {
+            fs::write(side.join("g"), "uncommitted")?;
+        }
+        let (edited, is_done) = (side.join("d/f"), AtomicBool::new(false));
+        let job = Job::with_probe(Probe {
+            portion: 64,
+            at: Box::new(move |now| {
+                if now == moment && !is_done.swap(true, Ordering::Relaxed) {
+                    let _ = fs::create_dir_all(edited.parent().unwrap_or(&edited));
+                    let _ = fs::write(&edited, "edited meanwhile");
+                }
+            }),
+        });
+        let settings = Default::default();
+        let remove = |force, job: &Job| {
+            let asked = asked("worktree remove");
+            repo.remove_worktree(&side, force, &settings, asked, job)
+        };
+        let done = remove(force, &job);
+        let lost = matches!(&done, Err(RepoError::WouldLose { .. }));
+        assert!(lost, "{moment:?}, force {force}: {done:?}");
+        let now = fs::read_to_string(side.join("d/f"))?;
+        assert_eq!(now, "edited meanwhile", "{moment:?}, force {force}");
+        // The same command, by force, removes the rest; an undo brings all of it back.
+        remove(true, &Job::default())?;
+        assert!(!side.exists());
+        let options = UndoOptions {
+            what: UndoWhat::Last,
+            settings: Default::default(),
+            asked: asked("undo"),
+        };
+        repo.undo(&options, &Job::default())?;
+        assert_eq!(fs::read_to_string(side.join("d/f"))?, "edited meanwhile");
+        let g = if force { "uncommitted" } else { "one" };
+        assert_eq!(fs::read_to_string(side.join("g"))?, g, "{moment:?}");
+    }
+    Ok(())
+}
