@@ -243,6 +243,16 @@ fn moments(root: &Path, command: Command) -> Outcome<usize> {
     Ok(count.load(Ordering::Relaxed))
 }
 
+/// The commit of what `command` overwrote on request: a restore takes that into the repository.
+fn saved_by(repo: &Repo, command: Command) -> Outcome<Vec<ObjectId>> {
+    if command != Command::Restore {
+        return Ok(Vec::new());
+    }
+    let id = repo.refs().get("worktree/main/saved")?;
+    let id = id.and_then(|id| <[u8; 32]>::try_from(id).ok());
+    Ok(id.map(ObjectId::from_bytes).into_iter().collect())
+}
+
 /// Makes one change at one moment of one command, and checks the result.
 fn change_at(
     root: &Path,
@@ -270,7 +280,8 @@ fn change_at(
     drop(repo);
     let repo = Repo::open(root)?;
     let mutator = mutator.lock().map_err(|_| "poisoned")?;
-    let lost = mutator.0.lost(&repo, &[])?;
+    let saved = saved_by(&repo, command)?;
+    let lost = mutator.0.lost(&repo, &saved)?;
     assert!(lost.is_empty(), "{what}: lost");
     check_tokens_count(root, &what)?;
     let names = files_in(root)?;
@@ -448,12 +459,14 @@ fn rounds(root: &Path, work: &AtWork, mutator: &Mutex<Mutator>, edits: u64) -> O
             false => check_tokens_count(root, &format!("round {round}, {command:?}"))?,
         }
         let repo = Repo::open(root)?;
+        let saved = saved_by(&repo, command)?;
         let kept = CheckoutTarget::NewBranch(format!("kept-{round}"), head(&repo)?);
         repo.checkout(kept, &options(false), &Job::default())?;
         let before = commit(&repo, "kept")?.commit.ok_or("a commit")?;
         let mut mutator = mutator.lock().map_err(|_| "poisoned")?;
         let mut commits = vec![before];
         commits.extend(repo.read_commit(&before)?.parents);
+        commits.extend(&saved);
         let lost = mutator.lost(&repo, &commits)?;
         let shown: Vec<_> = lost
             .iter()
