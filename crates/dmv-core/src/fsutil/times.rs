@@ -2,6 +2,7 @@
 
 use super::{FileStat, FileTime, SafeDir, stat_file};
 use std::fs::File;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Returns the current time on the clock of the file system of `dir`, which may differ from this
 /// machine's clock.
@@ -48,6 +49,17 @@ pub fn wait_for_write(file: &File) -> bool {
     rustix::fs::seek(file, rustix::fs::SeekFrom::Start(0)).is_ok()
 }
 
+/// How much [`notice_mapped_writes`] may cost in one second, as KiB that are sent to the disk: 35 ms
+/// on the machine of docs/benchmarks.md.
+const BUDGET_KIB: u64 = 64 << 10;
+/// The cost of a file besides its content, in KiB.
+const FILE_KIB: u64 = 256;
+/// The cost of the largest file that is looked at, in KiB.
+const LARGEST_KIB: u64 = 256 << 10;
+
+/// The second in which something was spent last, and below, how many KiB in it.
+static SPENT: AtomicU64 = AtomicU64::new(0);
+
 /// Makes the next write to `file` through a memory map change its times, if the file system can.
 ///
 /// Call it after `stat` was taken and before the file is read. A later write then changes the stat.
@@ -55,13 +67,16 @@ pub fn wait_for_write(file: &File) -> bool {
 /// Linux updates the times at the first write to a clean page. Further writes to the dirty page change
 /// nothing until the system starts to write the page to the disk, up to 35 seconds later by default.
 /// This function starts that, for files that were changed a short time ago.
+///
+/// Sending 100,000 small files to the disk would take seconds. So the cost is limited: of many
+/// files that changed just now, as after a copy, only the first are looked at.
 pub fn notice_mapped_writes(file: &File, stat: &FileStat) {
     const WRITTEN_BACK_SECONDS: i64 = 120;
     const PAGE: u64 = 4096;
     let now = machine_now();
     // Programs can set the mtime back, but not the ctime.
     let age = now.seconds.saturating_sub(stat.ctime.seconds);
-    if age > WRITTEN_BACK_SECONDS {
+    if age > WRITTEN_BACK_SECONDS || !spend(&SPENT, now.seconds as u64, stat.size / 1024) {
         return;
     }
     // For two partial pages at a time: the system writes both and keeps both in memory.
@@ -71,5 +86,42 @@ pub fn notice_mapped_writes(file: &File, stat: &FileStat) {
         // If it fails, such writes stay unseen.
         let _ = rustix::fs::fadvise(file, from, len, rustix::fs::Advice::DontNeed);
         at += 2 * PAGE;
+    }
+}
+
+/// Spends what a file of `size_kib` costs, if the budget of this second allows it. The first file of
+/// a second may cost more than the budget.
+fn spend(spent: &AtomicU64, second: u64, size_kib: u64) -> bool {
+    let cost = size_kib.saturating_add(FILE_KIB);
+    let second = (second & u64::from(u32::MAX)) << 32;
+    cost <= LARGEST_KIB
+        && spent
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
+                let before = if last >> 32 == second >> 32 {
+                    last & u64::from(u32::MAX)
+                } else {
+                    0
+                };
+                let after = before + cost;
+                (before == 0 || after <= BUDGET_KIB).then_some(second | after)
+            })
+            .is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_second_has_a_budget_for_mapped_writes() {
+        let spent = AtomicU64::new(0);
+        let files = |second| (0..1000).filter(|_| spend(&spent, second, 0)).count();
+        assert_eq!((files(7), files(7), files(8)), (256, 0, 256));
+        // A larger file only as the first one, and none that would take too long.
+        assert!(!spend(&spent, 9, LARGEST_KIB));
+        assert!(spend(&spent, 9, LARGEST_KIB - FILE_KIB));
+        assert!(!spend(&spent, 9, 0));
+        assert!(spend(&spent, 10, 0));
+        assert!(!spend(&spent, 10, u64::MAX));
     }
 }
