@@ -19,7 +19,7 @@ pub struct Args {
     /// Create the branch NAME
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// Start the branch at this commit [default: @]
+    /// Start the branch at this commit (default: @)
     #[arg(value_name = "REV", requires = "name")]
     revision: Option<String>,
     /// Delete the branch NAME; its commits stay, and 'dmv undo' restores it

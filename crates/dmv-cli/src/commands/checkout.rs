@@ -32,7 +32,7 @@ use std::path::Path;
                   dmv checkout --all"
 )]
 pub struct Args {
-    /// The branch or revision to switch to [default: @]
+    /// The branch or revision to switch to (default: @)
     #[arg(value_name = "REV", required_unless_present_any = ["limit", "all", "new_branch"])]
     revision: Option<String>,
     #[command(flatten)]

@@ -28,7 +28,7 @@ use std::ops::ControlFlow;
     after_help = "Example:\n  dmv diff\n  dmv diff v1.0 @ --stat\n  dmv diff @~2 -- media/scene4"
 )]
 pub struct Args {
-    /// The old commit [default: @]; A..B means the same as A B
+    /// The old commit (default: @); A..B means the same as A B
     #[arg(value_name = "A")]
     old: Option<String>,
     /// The new commit [default: the worktree]

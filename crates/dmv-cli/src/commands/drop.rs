@@ -29,7 +29,7 @@ use std::io::Write;
                   Exit code 5: this may be the last copy of a file, so nothing was dropped."
 )]
 pub struct Args {
-    /// Files, directories or wildcard patterns, in the commit REV [default: @]
+    /// Files, directories or wildcard patterns, in the commit REV (default: @)
     #[arg(value_name = "[REV:]PATH", required = true)]
     paths: Vec<OsString>,
 }

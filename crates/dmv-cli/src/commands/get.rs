@@ -22,7 +22,7 @@ use std::io::Write;
                   Exit code 6: the reachable remotes do not have all of it; dmv fetched and kept what they have."
 )]
 pub struct Args {
-    /// Files, directories or wildcard patterns, in the commit REV [default: @]
+    /// Files, directories or wildcard patterns, in the commit REV (default: @)
     #[arg(value_name = "[REV:]PATH", required = true)]
     paths: Vec<OsString>,
 }

@@ -34,7 +34,7 @@ use std::io::Write;
                   dmv log --since '2 weeks ago' --author ada\n  dmv log --follow -- media/film.mov"
 )]
 pub struct Args {
-    /// Start at this commit [default: @]
+    /// Start at this commit (default: @)
     #[arg(value_name = "REV|A..B")]
     revision: Option<String>,
     /// List at most N commits

@@ -13,7 +13,7 @@ use std::ffi::OsString;
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv restore media/scene4\n  dmv restore --from @~3 notes.txt")]
 pub struct Args {
-    /// Restore from this commit [default: @]
+    /// Restore from this commit (default: @)
     #[arg(long, value_name = "REV")]
     from: Option<String>,
     /// The files and directories to restore

@@ -12,7 +12,7 @@ pub struct Args {
     /// Create the tag NAME
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// The commit to tag [default: @]
+    /// The commit to tag (default: @)
     #[arg(value_name = "REV", requires = "name")]
     revision: Option<String>,
     /// Delete the tag NAME
