@@ -11,6 +11,7 @@ mod name;
 mod named;
 mod operation;
 mod schema;
+mod source;
 mod turn;
 
 pub use error::RefsError;

@@ -271,21 +271,7 @@ impl Repo {
         worktree: Option<(PathBuf, String)>,
     ) -> Result<Repo, RepoError> {
         let refs = Arc::new(refs);
-        let source = {
-            let refs = refs.clone();
-            Box::new(move |id| refs.pack(id).ok().flatten())
-        };
-        let store = Store::open(vfs.clone(), &dmv, id, refs.catalogue()?, source)?;
-        let newer = refs.clone();
-        store.set_newer(Box::new(move |unusable| match unusable {
-            [] => newer.newer_catalogue().ok().flatten(),
-            some => newer.catalogue_without(some).ok(),
-        }));
-        let merged = refs.clone();
-        store.set_merged(Box::new(move || {
-            let segments = merged.merged_segments();
-            segments.map_err(|e| StoreError::Catalogue { why: e.to_string() })
-        }));
+        let store = Store::open(vfs.clone(), &dmv, id, refs.catalogue()?, refs.clone())?;
         let unusable = store.unusable_indexes();
         if !unusable.is_empty() {
             store.load(refs.catalogue_without(&unusable)?)?;

@@ -12,8 +12,8 @@ use crate::job::Job;
 use crate::locks;
 use crate::refs::{Operation, Refs, RefsError, Turn, newest_chain};
 use crate::store::{
-    Catalogue, FileId, LogPack, PACK_HEADER_BYTES, Store, StoreError, add_closed_segments,
-    recover_store, repository_of,
+    Catalogue, FileId, LogPack, NoSource, PACK_HEADER_BYTES, Store, StoreError,
+    add_closed_segments, recover_store, repository_of,
 };
 use crate::vfs::{Open, OsVfs, Vfs};
 use heads::mend_heads;
@@ -107,7 +107,7 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
     let objects = OnceCell::new();
     let store = || {
         if objects.get().is_none() {
-            let (vfs, none) = (vfs.clone(), Box::new(|_| None));
+            let (vfs, none) = (vfs.clone(), Arc::new(NoSource));
             let store = Store::open(vfs, dmv, format.id, catalogue.clone(), none)?;
             let _ = objects.set(store);
         }

@@ -13,19 +13,10 @@ use crate::object::ObjectType;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
-/// Returns the segments whose own tables are not in use, because merged indexes replace them.
-pub type MergedSource = Box<dyn Fn() -> Result<Vec<SegmentRow>, StoreError> + Send + Sync>;
-
 /// A table is read completely if more than one in this number of its entries is looked for.
 const WORTH_WALKING: usize = 64;
 
 impl Store {
-    /// Sets the function through which the store learns which segments have unused tables.
-    pub fn set_merged(&self, merged: MergedSource) {
-        // The first one stays for the store's whole life.
-        let _ = self.merged.set(merged);
-    }
-
     /// Reads an object whose places in tables in use are damaged, from a hidden copy. Returns
     /// whether it succeeded.
     pub(super) fn read_hidden(
@@ -96,10 +87,7 @@ impl Store {
         &self,
         visit: &mut dyn FnMut(&Table) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        let Some(merged) = self.merged.get() else {
-            return Ok(());
-        };
-        for segment in merged()? {
+        for segment in self.source.merged_segments()? {
             // The caller is here because of damage, so there may be more of it.
             let Ok(table) = self.open_segment(&segment) else {
                 continue;

@@ -173,7 +173,7 @@ impl Vfs for OneFile {
 mod tests {
     use super::*;
     use crate::object::{ObjectType, ObjectWrite};
-    use crate::store::{Catalogue, LogPack, MetaWriter, Store, StoreWriter};
+    use crate::store::{Catalogue, LogPack, MetaWriter, NoSource, Store, StoreWriter};
     use crate::vfs::OsVfs;
     use proptest::prelude::*;
 
@@ -185,9 +185,8 @@ mod tests {
         let (packs, repo) = (dir.path().join("packs"), FileId([9; 16]));
         std::fs::create_dir_all(&packs)?;
         LogPack::create(&OsVfs, &packs, repo)?;
-        let source = Box::new(|_| None);
         let empty = Catalogue::default();
-        let store = Store::open(Arc::new(OsVfs), dir.path(), repo, empty, source)?;
+        let store = Store::open(Arc::new(OsVfs), dir.path(), repo, empty, Arc::new(NoSource))?;
         let fill = |writer: StoreWriter<'_>, from: u32| -> Outcome {
             let mut meta = MetaWriter::new(&writer);
             for n in from..from + 40 {

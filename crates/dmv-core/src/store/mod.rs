@@ -8,6 +8,7 @@
 mod adopt;
 mod arrivals;
 mod cache;
+mod catalogue;
 mod checked;
 mod copies;
 mod damage;
@@ -30,8 +31,8 @@ mod table;
 mod verify;
 mod write;
 
+pub use catalogue::{Catalogue, CatalogueSource, IndexRow, NoSource, PackRow, SegmentRow};
 pub use checked::{CheckedObject, CheckedRecord};
-pub use copies::MergedSource;
 pub use damage::BadPlaces;
 pub(crate) use error::IoContext;
 pub use error::StoreError;
@@ -65,66 +66,8 @@ pub(crate) const DAMAGED_FILE: &str = "damaged";
 /// Number of tables of about one size at which they are merged, and the ratio between sizes.
 pub const MERGE_TABLES: usize = 8;
 
-/// A pack in the catalogue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PackRow {
-    /// Its id, which names its file.
-    pub id: FileId,
-    /// The kind of its objects.
-    pub kind: PackKind,
-    /// Offset of the end of its last committed segment. The bytes after it belong to no committed
-    /// job.
-    pub len: u64,
-    /// Whether a sync of it failed once. It is read, but never written to again.
-    pub poisoned: bool,
-}
-
-/// A committed segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SegmentRow {
-    /// Its pack.
-    pub pack: FileId,
-    /// The kind of the pack.
-    pub kind: PackKind,
-    /// Offset of its first record.
-    pub start: u64,
-    /// Offset after its trailer.
-    pub end: u64,
-    /// Number of objects in its table.
-    pub entries: u32,
-}
-
-/// A merged index file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IndexRow {
-    /// Its id, which names its file.
-    pub id: FileId,
-    /// Number of objects in it.
-    pub entries: u32,
-}
-
-/// What the store may read, and where it may append.
-#[derive(Clone, Debug, Default)]
-pub struct Catalogue {
-    /// All packs in use.
-    pub packs: Vec<PackRow>,
-    /// Segments whose own tables are in use.
-    pub segments: Vec<SegmentRow>,
-    /// Merged index files in use.
-    pub indexes: Vec<IndexRow>,
-}
-
 /// How often in a row the store asks for the catalogue while another process keeps changing it.
 const REFRESHES: usize = 3;
-
-/// Reads the current row of one pack. This is the only question that a writer asks back.
-pub type RowSource = Box<dyn Fn(FileId) -> Option<PackRow> + Send + Sync>;
-
-/// Returns the catalogue if another process has changed it since the last call.
-///
-/// If merged index files are given, it always returns the catalogue, with the segments' own tables
-/// in their place.
-pub type NewerSource = Box<dyn Fn(&[FileId]) -> Option<Catalogue> + Send + Sync>;
 
 /// The packs and tables of one repository.
 pub struct Store {
@@ -139,7 +82,7 @@ pub struct Store {
     previews: RwLock<Vec<Weak<Table>>>,
     /// The budget for tables in memory.
     room: Room,
-    source: RowSource,
+    source: Arc<dyn CatalogueSource>,
     cache: FrameCache,
     meta_reads: AtomicU64,
     /// Frames that a check has found damaged.
@@ -151,8 +94,6 @@ pub struct Store {
     unusable: RwLock<Vec<FileId>>,
     /// Set once all tables have been checked, because an object was not found.
     tables_checked: OnceLock<()>,
-    newer: OnceLock<NewerSource>,
-    merged: OnceLock<MergedSource>,
     /// Held while a newer catalogue is loaded. Otherwise a thread could treat an object as absent
     /// that another thread is about to find.
     refreshing: Mutex<()>,
@@ -166,7 +107,7 @@ pub struct Store {
 
 impl Store {
     /// Returns a store over `dmv_dir/packs` and `dmv_dir/index`, with the packs and tables that
-    /// `catalogue` lists.
+    /// `catalogue` lists. `source` tells it later what other processes have changed there.
     ///
     /// A damaged table is no error here. Its objects seem absent, and a request for an absent
     /// object then reports the damage.
@@ -175,7 +116,7 @@ impl Store {
         dmv_dir: &Path,
         repo: FileId,
         catalogue: Catalogue,
-        source: RowSource,
+        source: Arc<dyn CatalogueSource>,
     ) -> Result<Store, StoreError> {
         let damaged_path = dmv_dir.join(DAMAGED_FILE);
         let store = Store {
@@ -195,8 +136,6 @@ impl Store {
             broken: RwLock::default(),
             unusable: RwLock::default(),
             tables_checked: OnceLock::new(),
-            newer: OnceLock::new(),
-            merged: OnceLock::new(),
             refreshing: Mutex::default(),
             loads: AtomicU64::new(0),
             arrivals: Arc::default(),
@@ -235,12 +174,6 @@ impl Store {
         Ok(())
     }
 
-    /// Sets the function through which the store learns what other processes have stored meanwhile.
-    pub fn set_newer(&self, newer: NewerSource) {
-        // The first one stays for the store's whole life.
-        let _ = self.newer.set(newer);
-    }
-
     /// Loads what other processes have stored. Returns whether there was anything.
     pub fn refresh(&self) -> Result<bool, StoreError> {
         let _one = self
@@ -250,7 +183,9 @@ impl Store {
         let mut any = false;
         // An index may be merged away after the catalogue was read and before the index is opened.
         for _ in 0..REFRESHES {
-            let Some(catalogue) = self.newer.get().and_then(|newer| newer(&[])) else {
+            // If the catalogue cannot be read, the store goes on with what it knows. A job that
+            // needs the database will say what is wrong with it.
+            let Ok(Some(catalogue)) = self.source.newer_catalogue() else {
                 break;
             };
             self.load(catalogue)?;
@@ -263,7 +198,7 @@ impl Store {
         let unusable = self.unusable_indexes();
         if any
             && !unusable.is_empty()
-            && let Some(catalogue) = self.newer.get().and_then(|newer| newer(&unusable))
+            && let Ok(catalogue) = self.source.catalogue_without(&unusable)
         {
             self.load(catalogue)?;
         }
@@ -354,10 +289,6 @@ impl Store {
         let fits =
             |p: &&PackRow| p.kind == kind && !p.poisoned && p.len <= crate::limits::PACK_FULL_BYTES;
         read(&self.rows).iter().filter(fits).map(|p| p.id).collect()
-    }
-
-    fn fresh_row(&self, id: FileId) -> Result<Option<PackRow>, StoreError> {
-        Ok((self.source)(id))
     }
 
     fn pack_file(&self, id: FileId) -> Result<Arc<dyn VfsFile>, StoreError> {

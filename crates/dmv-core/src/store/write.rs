@@ -488,7 +488,7 @@ impl<'s> StoreWriter<'s> {
             // A process that publishes or removes the pack holds its lock until then, so the answer
             // stays true. Names are never used again.
             if !file.try_lock().at("lock", &path)?
-                || self.store.fresh_row(id)?.is_some()
+                || self.store.source.pack(id)?.is_some()
                 || self.store.vfs().open(&path, Open::Read).is_err()
             {
                 continue;
@@ -536,7 +536,7 @@ impl<'s> StoreWriter<'s> {
             }
             // Its committed length is certain only now: the previous holder of the lock has
             // published.
-            let Some(row) = self.store.fresh_row(id)? else {
+            let Some(row) = self.store.source.pack(id)? else {
                 continue;
             };
             if row.poisoned || row.len > PACK_FULL_BYTES {

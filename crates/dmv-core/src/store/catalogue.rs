@@ -1,0 +1,95 @@
+//! The catalogue: which packs, segments and merged indexes are in use, and who knows it.
+//!
+//! The values are plain data. Another room keeps the catalogue and answers questions about its
+//! present state through [`CatalogueSource`]; the store knows nothing of that room.
+
+use super::StoreError;
+use super::layout::{FileId, PackKind};
+
+/// A pack in the catalogue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackRow {
+    /// Its id, which names its file.
+    pub id: FileId,
+    /// The kind of its objects.
+    pub kind: PackKind,
+    /// Offset of the end of its last committed segment. The bytes after it belong to no committed
+    /// job.
+    pub len: u64,
+    /// Whether a sync of it failed once. It is read, but never written to again.
+    pub poisoned: bool,
+}
+
+/// A committed segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentRow {
+    /// Its pack.
+    pub pack: FileId,
+    /// The kind of the pack.
+    pub kind: PackKind,
+    /// Offset of its first record.
+    pub start: u64,
+    /// Offset after its trailer.
+    pub end: u64,
+    /// Number of objects in its table.
+    pub entries: u32,
+}
+
+/// A merged index file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexRow {
+    /// Its id, which names its file.
+    pub id: FileId,
+    /// Number of objects in it.
+    pub entries: u32,
+}
+
+/// What the store may read, and where it may append.
+#[derive(Clone, Debug, Default)]
+pub struct Catalogue {
+    /// All packs in use.
+    pub packs: Vec<PackRow>,
+    /// Segments whose own tables are in use.
+    pub segments: Vec<SegmentRow>,
+    /// Merged index files in use.
+    pub indexes: Vec<IndexRow>,
+}
+
+/// Answers what the catalogue holds now, also after other processes have changed it.
+///
+/// The store asks; it never changes the catalogue.
+pub trait CatalogueSource: Send + Sync {
+    /// Returns the current row of one pack; `None` if the catalogue does not list it.
+    fn pack(&self, id: FileId) -> Result<Option<PackRow>, StoreError>;
+
+    /// Returns the catalogue if another process has changed it since the last call.
+    fn newer_catalogue(&self) -> Result<Option<Catalogue>, StoreError>;
+
+    /// Returns the catalogue with the segments' own tables in place of some merged indexes.
+    fn catalogue_without(&self, indexes: &[FileId]) -> Result<Catalogue, StoreError>;
+
+    /// Returns the segments whose own tables are not in use, because merged indexes replace them.
+    fn merged_segments(&self) -> Result<Vec<SegmentRow>, StoreError>;
+}
+
+/// The source of a catalogue that nothing changes while the store is open: a repository without a
+/// database. It lists no pack, so a writer begins new ones.
+pub struct NoSource;
+
+impl CatalogueSource for NoSource {
+    fn pack(&self, _: FileId) -> Result<Option<PackRow>, StoreError> {
+        Ok(None)
+    }
+
+    fn newer_catalogue(&self) -> Result<Option<Catalogue>, StoreError> {
+        Ok(None)
+    }
+
+    fn catalogue_without(&self, _: &[FileId]) -> Result<Catalogue, StoreError> {
+        Ok(Catalogue::default())
+    }
+
+    fn merged_segments(&self) -> Result<Vec<SegmentRow>, StoreError> {
+        Ok(Vec::new())
+    }
+}
