@@ -1,6 +1,9 @@
 //! Objects that a transfer of this process is writing, for a second store of the same repository
 //! that reads them as they arrive.
 //!
+//! The writing store has [`Arrivals`]; its writers record in them what they have written. A
+//! [`Following`] is the reading store's end of them. [`OpenArrivals`] ends them.
+//!
 //! They are neither durable nor in the catalogue yet, so they may only be read. Each is verified
 //! when it is read, like any other. The exception are objects of records that were handed over in
 //! memory: these were verified in this process.
@@ -67,18 +70,14 @@ impl Arrivals {
         }
     }
 
-    /// Begins to record what is written.
-    pub(super) fn begin(&self) {
+    /// Begins to record what is written, for a store that reads it with the value returned.
+    pub(super) fn begin(self: &Arc<Arrivals>) -> (Following, OpenArrivals) {
         self.lock().is_followed = true;
-    }
-
-    /// Returns whether more may come.
-    pub(super) fn is_followed(&self) -> bool {
-        self.lock().is_followed
+        (Following(self.clone()), OpenArrivals(self.clone()))
     }
 
     /// Ends the arrivals. Waiting readers find what the catalogue has, or nothing.
-    pub(super) fn end(&self) {
+    fn end(&self) {
         self.change(|state| {
             state.is_followed = false;
             state.open = HashMap::new();
@@ -105,14 +104,6 @@ impl Arrivals {
         });
     }
 
-    /// Returns the record at `place`, if it was written recently and its objects were checked
-    /// before.
-    pub(super) fn handed(&self, place: (FileId, u64)) -> Option<Arc<CheckedRecord>> {
-        let state = self.lock();
-        let found = state.handed.iter().rfind(|(at, _)| *at == place);
-        found.map(|(_, record)| record.clone())
-    }
-
     /// Records that a table knows these objects from now on.
     pub(super) fn closed(&self, table: &Arc<Table>, entries: &[Entry]) {
         self.change(|state| {
@@ -130,15 +121,20 @@ impl Arrivals {
             state.closed.clear();
         });
     }
+}
 
-    /// Returns the number of events so far, for [`wait`](Self::wait).
-    pub(super) fn version(&self) -> u64 {
-        self.lock().version
+/// A store's view of the objects that the jobs of another store are writing.
+pub(super) struct Following(Arc<Arrivals>);
+
+impl Following {
+    /// Returns whether more objects may come.
+    pub(super) fn expects_more(&self) -> bool {
+        self.0.lock().is_followed
     }
 
-    /// Returns the place of an object that has not been published.
+    /// Returns the place of an object that the other store has not published.
     pub(super) fn locate(&self, id: &ObjectId) -> Result<Option<(FileId, Place)>, StoreError> {
-        let state = self.lock();
+        let state = self.0.lock();
         if let Some(found) = state.open.get(id) {
             return Ok(Some(*found));
         }
@@ -153,13 +149,49 @@ impl Arrivals {
         Ok(None)
     }
 
+    /// Returns the record at `place`, if it was written recently and its objects were checked
+    /// before.
+    pub(super) fn handed(&self, place: (FileId, u64)) -> Option<Arc<CheckedRecord>> {
+        let state = self.0.lock();
+        let found = state.handed.iter().rfind(|(at, _)| *at == place);
+        found.map(|(_, record)| record.clone())
+    }
+
+    /// Returns what `find` finds. Calls it again for each arrival, until no more can come.
+    pub(super) fn find_or_wait<T>(
+        &self,
+        find: impl Fn() -> Result<Option<T>, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        loop {
+            // Before the search: what arrives during it counts as news.
+            let version = self.0.lock().version;
+            if let Some(found) = find()? {
+                return Ok(Some(found));
+            }
+            if !self.wait(version) {
+                return Ok(None);
+            }
+        }
+    }
+
     /// Waits until there are more events than `version`. Returns `false` if there will be none.
-    pub(super) fn wait(&self, version: u64) -> bool {
-        let mut state = self.lock();
+    fn wait(&self, version: u64) -> bool {
+        let mut state = self.0.lock();
         while state.is_followed && state.version == version {
-            let woken = self.more.wait(state);
+            let woken = self.0.more.wait(state);
             state = woken.unwrap_or_else(PoisonError::into_inner);
         }
         state.version != version
+    }
+}
+
+/// While it lives, readers that follow a store wait for objects that they do not find.
+///
+/// Dropping it ends their waiting, also when the thread that brings the objects panics.
+pub struct OpenArrivals(Arc<Arrivals>);
+
+impl Drop for OpenArrivals {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }

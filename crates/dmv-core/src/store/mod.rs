@@ -31,6 +31,7 @@ mod table;
 mod verify;
 mod write;
 
+pub use arrivals::OpenArrivals;
 pub use catalogue::{Catalogue, CatalogueSource, IndexRow, NoSource, PackRow, SegmentRow};
 pub use checked::{CheckedObject, CheckedRecord};
 pub use damage::BadPlaces;
@@ -52,7 +53,7 @@ use crate::hash::ObjectId;
 use crate::memory::Room;
 use crate::object::ObjectType;
 use crate::vfs::{Open, Vfs, VfsFile};
-use arrivals::Arrivals;
+use arrivals::{Arrivals, Following};
 use read::FrameCache;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -102,7 +103,7 @@ pub struct Store {
     /// The objects that this store's own jobs are writing.
     arrivals: Arc<Arrivals>,
     /// The objects that the jobs of another store of the same repository are writing.
-    following: OnceLock<Arc<Arrivals>>,
+    following: Option<Following>,
 }
 
 impl Store {
@@ -139,7 +140,7 @@ impl Store {
             refreshing: Mutex::default(),
             loads: AtomicU64::new(0),
             arrivals: Arc::default(),
-            following: OnceLock::new(),
+            following: None,
             vfs,
         };
         store.load(catalogue)?;
@@ -208,24 +209,17 @@ impl Store {
     /// Makes this store also read what the jobs of `other`, a store of the same repository, have
     /// written and not published.
     ///
-    /// A read of an object that neither store has then waits, until `other` calls
-    /// [`end_arrivals`](Self::end_arrivals).
-    pub fn follow(&self, other: &Store) {
-        other.arrivals.begin();
-        // A store follows one other store, for its whole life.
-        let _ = self.following.set(other.arrivals.clone());
+    /// A read of an object that neither store has then waits, until the value returned is dropped.
+    pub fn follow(&mut self, other: &Store) -> OpenArrivals {
+        let (following, open) = other.arrivals.begin();
+        self.following = Some(following);
+        open
     }
 
     /// Returns whether more objects may come from the store that this one follows.
     pub fn is_being_filled(&self) -> bool {
-        self.following
-            .get()
-            .is_some_and(|other| other.is_followed())
-    }
-
-    /// Tells the stores that follow this one that nothing more will come.
-    pub fn end_arrivals(&self) {
-        self.arrivals.end();
+        let following = self.following.as_ref();
+        following.is_some_and(|following| following.expects_more())
     }
 
     /// Returns the merged index files that are missing or do not open. The tables of their segments
@@ -360,27 +354,29 @@ impl Store {
     /// Returns the place of `id`. Also finds objects that another process has stored meanwhile, and
     /// waits for objects that may still come from the store that this one follows.
     fn locate_anew(&self, id: &ObjectId) -> Result<Option<(FileId, Place)>, StoreError> {
-        loop {
-            let followed = self.following.get();
-            let version = followed.map(|arrivals| arrivals.version());
-            let loads = self.loads.load(Ordering::Acquire);
-            if let Some(found) = self.locate(id)? {
-                return Ok(Some(found));
-            }
-            if let Some(found) = followed.map_or(Ok(None), |arrivals| arrivals.locate(id))? {
-                return Ok(Some(found));
-            }
-            self.refresh()?;
-            if self.loads.load(Ordering::Acquire) != loads
-                && let Some(found) = self.locate(id)?
-            {
-                return Ok(Some(found));
-            }
-            match followed.zip(version) {
-                Some((arrivals, version)) if arrivals.wait(version) => {}
-                _ => return Ok(None),
-            }
+        match &self.following {
+            Some(following) => following.find_or_wait(|| self.locate_now(id)),
+            None => self.locate_now(id),
         }
+    }
+
+    /// Returns the place of `id` in the catalogue as it was loaded, among the arrivals, or else in
+    /// the newest catalogue.
+    fn locate_now(&self, id: &ObjectId) -> Result<Option<(FileId, Place)>, StoreError> {
+        let loads = self.loads.load(Ordering::Acquire);
+        if let Some(found) = self.locate(id)? {
+            return Ok(Some(found));
+        }
+        if let Some(following) = &self.following
+            && let Some(found) = following.locate(id)?
+        {
+            return Ok(Some(found));
+        }
+        self.refresh()?;
+        if self.loads.load(Ordering::Acquire) == loads {
+            return Ok(None);
+        }
+        self.locate(id)
     }
 
     fn locate(&self, id: &ObjectId) -> Result<Option<(FileId, Place)>, StoreError> {

@@ -186,7 +186,7 @@ impl Store {
         };
         let start = out.len();
         let key = (pack, place.offset);
-        if let Some(record) = self.following.get().and_then(|other| other.handed(key))
+        if let Some(record) = self.following.as_ref().and_then(|other| other.handed(key))
             && let Some(bytes) = record.object(place.ordinal, ty, id)
         {
             out.extend_from_slice(bytes);

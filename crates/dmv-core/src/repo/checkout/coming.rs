@@ -4,22 +4,12 @@ use super::{CheckoutOptions, CheckoutReport};
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::repo::{Head, Place, Repo, RepoError};
-use crate::store::Store;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 /// How often somebody who waits for the files looks whether the job was cancelled.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// Ends the waiting of whoever follows a store, also when its thread panics.
-struct Bringing<'s>(&'s Store);
-
-impl Drop for Bringing<'_> {
-    fn drop(&mut self) {
-        self.0.end_arrivals();
-    }
-}
 
 impl Repo {
     /// Runs `bring`, which has to take in `commit` with everything that it needs, and meanwhile
@@ -42,13 +32,12 @@ impl Repo {
             worktree: self.worktree.clone(),
         };
         // A store of its own: who brings must not wait for what it brings.
-        let reader = Repo::open_place_on(place, self.vfs.clone())?;
+        let mut reader = Repo::open_place_on(place, self.vfs.clone())?;
+        let arrivals = reader.store.follow(&self.store);
         let own_job = Job::default();
         let (tell, told) = channel::<()>();
         let (report, reported) = channel();
         std::thread::scope(|scope| {
-            let bringing = Bringing(&self.store);
-            reader.store.follow(&self.store);
             let (reader, own_job) = (&reader, &own_job);
             scope.spawn(move || {
                 let is_there = || match told.recv() {
@@ -62,7 +51,8 @@ impl Repo {
                 let _ = report.send(done);
             });
             let brought = bring();
-            drop(bringing);
+            // It belongs to this closure, so the waiting ends also when `bring` panics.
+            drop(arrivals);
             let brought = match brought {
                 Ok(brought) => brought,
                 Err(e) => {
