@@ -1,5 +1,6 @@
-//! Groups single objects into frames and appends these to packs. Receivers and writers of metadata
-//! share it.
+//! Groups single objects into frames and appends these to packs. [`Incoming`](super::Incoming) and
+//! [`MetaWriter`] share it. Both, and the reading of files, encode a frame and append it with
+//! [`StoreWriter::append`].
 
 use super::error::StoreError;
 use super::frame::{FrameBuilder, FrameEncoder};
@@ -18,14 +19,18 @@ pub(super) struct Framer {
 }
 
 impl Framer {
-    /// Adds one object, which the caller has claimed. Appends the frame first if it is full.
+    /// Adds one object, unless `writer` need not store it. Appends the frame first if it is full.
+    /// Returns whether the object is new.
     pub fn add(
         &mut self,
         writer: &StoreWriter<'_>,
         id: ObjectId,
         ty: ObjectType,
         bytes: &[u8],
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
+        if !writer.claim(&id)? {
+            return Ok(false);
+        }
         let (kind, builder) = match ty {
             ObjectType::Chunk => (PackKind::Data, &mut self.data),
             _ => (PackKind::Meta, &mut self.meta),
@@ -34,7 +39,7 @@ impl Framer {
             append(writer, kind, &mut self.encoder, builder)?;
         }
         builder.push(id, ty, bytes);
-        Ok(())
+        Ok(true)
     }
 
     /// Appends the frames that are still buffered.
@@ -83,9 +88,7 @@ impl ObjectWrite for MetaWriter<'_> {
             return Err(StoreError::TooLarge { ty, bytes }.into());
         }
         let id = ty.id_of(bytes);
-        if self.writer.claim(&id)? {
-            self.framer.add(self.writer, id, ty, bytes)?;
-        }
+        self.framer.add(self.writer, id, ty, bytes)?;
         Ok(id)
     }
 }

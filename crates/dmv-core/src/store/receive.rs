@@ -44,12 +44,8 @@ impl<'s> Incoming<'s> {
 
     /// Adds an object to the frame that is being filled. Returns whether it is new.
     pub fn add_object(&mut self, object: &CheckedObject) -> Result<bool, StoreError> {
-        if !self.writer.claim(&object.id())? {
-            return Ok(false);
-        }
         let (id, ty, bytes) = (object.id(), object.ty(), object.as_bytes());
-        self.framer.add(&self.writer, id, ty, bytes)?;
-        Ok(true)
+        self.framer.add(&self.writer, id, ty, bytes)
     }
 
     /// Makes everything durable. Nothing names the objects yet.

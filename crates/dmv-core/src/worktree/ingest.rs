@@ -19,7 +19,7 @@ use crate::job::Job;
 use crate::object::list::{Blob, ListBuilder};
 use crate::object::{ObjectError, ObjectType, ObjectWrite};
 use crate::store::{
-    FRAME_TARGET_BYTES, FrameBuilder, FrameEncoder, FrameObject, PackKind, StoreError, StoreWriter,
+    FRAME_TARGET_BYTES, FrameEncoder, FrameObject, PackKind, StoreError, StoreWriter,
 };
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use std::collections::{BTreeMap, HashMap};
@@ -724,7 +724,7 @@ fn hash_blocks(
     job: &Job,
 ) {
     let mut encoder = FrameEncoder::default();
-    let mut picked = FrameBuilder::default();
+    let mut picked = Vec::new();
     for block in blocks {
         let result = hash_block(&block, writer, &mut encoder, &mut picked, job);
         let failed = result.is_err();
@@ -744,7 +744,7 @@ fn hash_block(
     block: &Block,
     writer: &StoreWriter<'_>,
     encoder: &mut FrameEncoder,
-    picked: &mut FrameBuilder,
+    picked: &mut Vec<u8>,
     job: &Job,
 ) -> Result<Vec<(ObjectId, u32)>, StoreError> {
     let mut chunks = Vec::with_capacity(block.cuts.len());
@@ -772,17 +772,17 @@ fn hash_block(
         &job.progress.new_bytes,
         fresh.iter().map(|o| u64::from(o.len)).sum(),
     );
-    if fresh.len() == block.cuts.len() {
-        writer.append(PackKind::Data, encoder, &block.buf[..at], &fresh)?;
-        return Ok(chunks);
-    }
-    picked.clear();
-    for (object, &from) in fresh.iter().zip(&fresh_at) {
+    let raw = if fresh.len() == block.cuts.len() {
+        &block.buf[..at]
+    } else {
+        picked.clear();
+        for (object, &from) in fresh.iter().zip(&fresh_at) {
+            let bytes = &block.buf[from..from + object.len as usize];
+            picked.extend_from_slice(bytes);
+        }
         picked
-            .raw
-            .extend_from_slice(&block.buf[from..from + object.len as usize]);
-    }
-    writer.append(PackKind::Data, encoder, &picked.raw, &fresh)?;
+    };
+    writer.append(PackKind::Data, encoder, raw, &fresh)?;
     Ok(chunks)
 }
 
