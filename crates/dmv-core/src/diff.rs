@@ -500,7 +500,7 @@ mod tests {
         let old = put(&mem, &all)?.0;
         all.insert("015000".to_owned(), Item::File(255));
         let new = put(&mem, &all)?.0;
-        mem.reset_counters();
+        mem.reset_reads();
         assert_eq!(changes(&mem, Some(old), Some(new))?.len(), 1);
         assert!(mem.reads() <= 6, "{} reads", mem.reads());
         Ok(())
@@ -513,7 +513,7 @@ mod tests {
         let new = put(&mem, &files((0..10_400).chain(20_000..30_000)))?.0;
         let both = [(old, new), (new, old)];
         for (old, new) in both {
-            mem.reset_counters();
+            mem.reset_reads();
             assert_eq!(changes(&mem, Some(old), Some(new))?.len(), 400);
             // 400 names are about three nodes. The two nodes around them and the paths come in
             // addition.
@@ -528,7 +528,7 @@ mod tests {
         let same = Item::Dir(files(0..100));
         let old = put(&mem, &dir([("a", same.clone()), ("b", Item::File(1))]))?.0;
         let new = put(&mem, &dir([("a", same), ("b", Item::File(2))]))?.0;
-        mem.reset_counters();
+        mem.reset_reads();
         assert_eq!(changes(&mem, Some(old), Some(new))?.len(), 1);
         assert_eq!(mem.reads(), 2);
         assert_eq!(changes(&mem, Some(old), Some(old))?, vec![]);

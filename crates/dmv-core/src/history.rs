@@ -513,7 +513,7 @@ mod tests {
         let mut h = History::default();
         let line = h.line(&[], 100)?;
         let other = h.line(&[line[79]], 10)?[9];
-        h.mem.reset_counters();
+        h.mem.reset_reads();
         assert!(!h.is_ancestor(other, line[99])?);
         assert!(h.mem.reads() <= 14, "{} reads", h.mem.reads());
         Ok(())
@@ -524,7 +524,7 @@ mod tests {
         let mut h = History::default();
         let line = h.line(&[], 100)?;
         let (a, b) = (h.commit(&[line[99]])?, h.line(&[line[98]], 3)?[2]);
-        h.mem.reset_counters();
+        h.mem.reset_reads();
         assert_eq!(h.bases(a, b)?, [line[98]]);
         assert!(h.mem.reads() <= 20, "{} reads", h.mem.reads());
         Ok(())

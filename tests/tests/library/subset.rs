@@ -362,7 +362,7 @@ fn cost_in_one(dirs: usize) -> Result<[Cost; 4], Box<dyn std::error::Error>> {
     };
     let cost = |repo: &Repo| Cost {
         bytes: vfs.take(),
-        nodes: repo.store().meta_reads(),
+        nodes: repo.store().metadata_requests(),
     };
     let one = format!("d{:05}", dirs / 2);
     let part = subset(&[&one]);

@@ -348,7 +348,7 @@ mod tests {
         let (old, new) = (tree(&mem, &old, ""), tree(&mem, &new, ""));
         let one = Subset::new([&b"d007"[..]]).expect("sound");
         let count = |from: &Subset, to: &Subset, old, new| {
-            mem.reset_counters();
+            mem.reset_reads();
             let (from, to) = (
                 Slice {
                     tree: old,

@@ -449,7 +449,7 @@ mod tests {
         let mut history = History::default();
         let ids = line(&mut history, 250)?;
         let path = RepoPath::parse(b"d/f").expect("a path");
-        history.mem.reset_counters();
+        history.mem.reset_reads();
         let mut log = PathLog::new(&history.mem, &ids[249..], std::slice::from_ref(&path))?;
         for _ in 0..10 {
             log.advance::<ObjectError>(None)?;

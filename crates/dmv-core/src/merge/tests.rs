@@ -170,7 +170,7 @@ impl Lab {
             ours: self.tree(ours)?,
             theirs: self.tree(theirs)?,
         };
-        self.mem.reset_counters();
+        self.mem.reset_reads();
         merge_trees(&self.mem, &mut &self.mem, trees, &self.never)
     }
 

@@ -496,7 +496,7 @@ mod tests {
             middle + len,
             last,
         ] {
-            objects.reset_counters();
+            objects.reset_reads();
             let mut found = BlobChunks::starting_at(&objects, blob, offset);
             let skipped = all.iter().filter(|(at, _, len)| at + len > offset);
             let first = found.next().and_then(Result::ok);

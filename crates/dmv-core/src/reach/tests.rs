@@ -240,7 +240,7 @@ fn a_change_of_one_file_reads_a_few_nodes() -> Outcome {
     files.insert((3, 3), 9);
     files.insert((4, 100_000), 11);
     let second = put_commit(&mem, &[first], &put_tree(&mem, &files)?, 2)?;
-    mem.reset_counters();
+    mem.reset_reads();
     let found = found(&mut Reach::new([second], [first], Detail::All), &mem)?;
     let trees = found.iter().filter(|o| o.0 == ObjectType::Tree).count();
     assert!(trees <= 5 && found.len() <= 14, "{found:?}");
@@ -303,7 +303,7 @@ fn a_tree_that_doubles_at_every_level_is_walked_node_by_node() -> Outcome {
     };
     let first = put_commit(&mem, &[], &bomb(1)?, 1)?;
     let second = put_commit(&mem, &[first], &bomb(2)?, 2)?;
-    mem.reset_counters();
+    mem.reset_reads();
     let found = found(&mut Reach::new([second], [], Detail::All), &mem)?;
     assert_eq!(found, closure(&mem, &[second])?);
     Ok(())

@@ -176,7 +176,7 @@ impl Form {
 
 impl ObjectRead for Repo {
     fn read(&self, ty: ObjectType, id: &ObjectId) -> Result<Option<Arc<[u8]>>, ObjectError> {
-        if self.made.new_puts() > 0
+        if !self.made.is_empty()
             && let Some(bytes) = self.made.read(ty, id)?
         {
             return Ok(Some(bytes));
@@ -186,7 +186,7 @@ impl ObjectRead for Repo {
 
     // Walks ask this of every chunk of a transfer: its bytes stay unread.
     fn holds(&self, ty: ObjectType, id: &ObjectId) -> Result<bool, ObjectError> {
-        Ok((self.made.new_puts() > 0 && self.made.holds(ty, id)?) || self.store.holds(ty, id)?)
+        Ok((!self.made.is_empty() && self.made.holds(ty, id)?) || self.store.holds(ty, id)?)
     }
 }
 

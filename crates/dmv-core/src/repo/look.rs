@@ -355,9 +355,9 @@ impl Repo {
     ) -> Result<(), RepoError> {
         let start = out.len();
         let ty = ObjectType::Chunk;
-        let made = match self.made.new_puts() {
-            0 => None,
-            _ => self.made.read(ty, id)?,
+        let made = match self.made.is_empty() {
+            true => None,
+            false => self.made.read(ty, id)?,
         };
         if let Some(bytes) = made {
             out.extend_from_slice(&bytes);

@@ -85,7 +85,7 @@ pub struct Store {
     room: Room,
     source: Arc<dyn CatalogueSource>,
     cache: FrameCache,
-    meta_reads: AtomicU64,
+    metadata_requests: AtomicU64,
     /// Frames that a check has found damaged.
     bad: RwLock<BadPlaces>,
     damaged_path: PathBuf,
@@ -131,7 +131,7 @@ impl Store {
             room: Room::for_tables(),
             source,
             cache: FrameCache::default(),
-            meta_reads: AtomicU64::new(0),
+            metadata_requests: AtomicU64::new(0),
             bad: RwLock::new(BadPlaces::load(&*vfs, &damaged_path)),
             damaged_path,
             broken: RwLock::default(),
@@ -416,8 +416,8 @@ impl Store {
 
     /// Returns how many objects other than chunks were requested since the store was opened. Work
     /// on a part of a repository costs this many tree nodes, lists and commits.
-    pub fn meta_reads(&self) -> u64 {
-        self.meta_reads.load(Ordering::Relaxed)
+    pub fn metadata_requests(&self) -> u64 {
+        self.metadata_requests.load(Ordering::Relaxed)
     }
 
     /// Returns whether the store has `id`, even if another process stored it after this store was

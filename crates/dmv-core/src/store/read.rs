@@ -76,7 +76,7 @@ impl Store {
         out: &mut Vec<u8>,
     ) -> Result<bool, StoreError> {
         if ty != ObjectType::Chunk {
-            self.meta_reads.fetch_add(1, Ordering::Relaxed);
+            self.metadata_requests.fetch_add(1, Ordering::Relaxed);
         }
         // Another thread may load a newer catalogue meanwhile.
         let loads = self.loads.load(Ordering::Acquire);

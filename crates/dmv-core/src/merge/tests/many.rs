@@ -23,7 +23,7 @@ fn reads_of_crossing(count: usize) -> Result<u64, MergeError> {
     let ours = merge_all(tips.clone())?;
     tips.reverse();
     let theirs = merge_all(tips)?;
-    lab.mem.reset_counters();
+    lab.mem.reset_reads();
     let (mem, never) = (&lab.mem, &lab.never);
     merge_commits(mem, &mut &lab.mem, &ours.0, &theirs.0, never)?;
     Ok(mem.reads())

@@ -334,7 +334,7 @@ fn a_slice_of_a_large_tree_reads_nodes_of_the_slice() -> Outcome {
         paths: Union::of([subset(&["007", "350"])]),
         ..Filter::default()
     };
-    mem.reset_counters();
+    mem.reset_reads();
     let mut reach = Reach::filtered([first], [], Detail::Metadata, filter);
     let trees = found(&mut reach, &mem)?.into_iter();
     let trees = trees.filter(|o| o.0 == ObjectType::Tree).count();

@@ -267,7 +267,7 @@ fn a_slice_moves_what_it_holds_and_reads_no_more() -> Outcome {
         filter,
         ..goal(&tip, &[], &ours)
     };
-    theirs.reset_counters();
+    theirs.reset_reads();
     let mut dice = Dice(5);
     let run = transfer(&theirs, &ours, goal, Trouble::default(), &mut dice)?;
     assert!(run.done && run.round_trips == 1, "{run:?}");
