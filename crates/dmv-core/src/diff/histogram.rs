@@ -437,9 +437,10 @@ fn myers_middle(
     });
     let ahead = forward.max_by_key(|(sum, ..)| *sum).unwrap_or_default();
     let behind = backward.min_by_key(|(sum, ..)| *sum).unwrap_or_default();
-    Ok(match n + m - behind.0 < ahead.0 {
-        true => clamped(ahead.1, ahead.2),
-        false => clamped(behind.1, behind.2),
+    Ok(if n + m - behind.0 < ahead.0 {
+        clamped(ahead.1, ahead.2)
+    } else {
+        clamped(behind.1, behind.2)
     })
 }
 
@@ -452,19 +453,17 @@ fn widen(
     at: &impl Fn(i64) -> usize,
     beyond: i64,
 ) -> (i64, i64) {
-    let min = match min > low {
-        true => {
-            way[at(min - 2)] = beyond;
-            min - 1
-        }
-        false => min + 1,
+    let min = if min > low {
+        way[at(min - 2)] = beyond;
+        min - 1
+    } else {
+        min + 1
     };
-    let max = match max < high {
-        true => {
-            way[at(max + 2)] = beyond;
-            max + 1
-        }
-        false => max - 1,
+    let max = if max < high {
+        way[at(max + 2)] = beyond;
+        max + 1
+    } else {
+        max - 1
     };
     (min, max)
 }

@@ -389,9 +389,12 @@ mod tests {
 
     /// Returns `count` lines. Those for which `own` is true carry the name `side`.
     fn text(count: usize, side: &str, own: impl Fn(usize) -> bool) -> Vec<u8> {
-        let line = |n: usize| match own(n) {
-            true => format!("{side} {n}\n"),
-            false => format!("line {n}\n"),
+        let line = |n: usize| {
+            if own(n) {
+                format!("{side} {n}\n")
+            } else {
+                format!("line {n}\n")
+            }
         };
         (0..count).map(line).collect::<String>().into_bytes()
     }

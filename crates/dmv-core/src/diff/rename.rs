@@ -57,9 +57,10 @@ impl<'a> Candidate<'a> {
             id: Some(entry.id),
             is_blob: entry.kind.is_blob(),
             equal_only: false,
-            read_bytes: match entry.size <= MAX_MERGE_TEXT_BYTES {
-                true => entry.size,
-                false => entry.size / CONTENT_PER_LIST,
+            read_bytes: if entry.size <= MAX_MERGE_TEXT_BYTES {
+                entry.size
+            } else {
+                entry.size / CONTENT_PER_LIST
             },
         }
     }

@@ -193,9 +193,10 @@ impl Walk<'_> {
             dir.map(|e| e.id)
         };
         let (old, new) = (content(old.as_ref()), content(new.as_ref()));
-        match (old.is_some() || new.is_some()) && visitor.enter(&path, [old, new]) {
-            true => self.descend(&path, old, new, visitor),
-            false => Ok(ControlFlow::Continue(())),
+        if (old.is_some() || new.is_some()) && visitor.enter(&path, [old, new]) {
+            self.descend(&path, old, new, visitor)
+        } else {
+            Ok(ControlFlow::Continue(()))
         }
     }
 }

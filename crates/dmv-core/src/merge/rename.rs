@@ -231,9 +231,10 @@ impl Search<'_> {
     }
 
     fn go_on(&self) -> Result<(), MergeError> {
-        match self.cancel.load(Ordering::Relaxed) {
-            true => Err(MergeError::Cancelled),
-            false => Ok(()),
+        if self.cancel.load(Ordering::Relaxed) {
+            Err(MergeError::Cancelled)
+        } else {
+            Ok(())
         }
     }
 

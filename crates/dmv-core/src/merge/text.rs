@@ -296,9 +296,12 @@ mod tests {
     #[test]
     fn scattered_changes_of_a_long_text_are_merged() {
         let side = |mark: &str, at: usize| {
-            let line = |n: usize| match n % 20 == at {
-                true => format!("{mark} {n}\n"),
-                false => format!("{n}\n"),
+            let line = |n: usize| {
+                if n % 20 == at {
+                    format!("{mark} {n}\n")
+                } else {
+                    format!("{n}\n")
+                }
             };
             (0..20_000).map(line).collect::<String>()
         };

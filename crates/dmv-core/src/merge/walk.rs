@@ -251,9 +251,10 @@ impl<'a, 'w> Walk<'a, 'w> {
         // Both sides settled one conflict, in different ways. The sum of terms could be a version
         // that neither of them has. The new conflict asks which of their answers is right.
         let settled_twice = is_open(&base) && !is_open(&ours) && !is_open(&theirs);
-        let terms = match settled_twice {
-            true => Terms::asked_again(start, one, other),
-            false => Terms::merge(start, one, other),
+        let terms = if settled_twice {
+            Terms::asked_again(start, one, other)
+        } else {
+            Terms::merge(start, one, other)
         };
         let agreed = match (terms.agreed(), terms.three()) {
             (Some(value), _) => Some(value),
@@ -317,9 +318,10 @@ impl<'a, 'w> Walk<'a, 'w> {
             return Ok(None);
         }
         // If the sides differ, one equals the base, because there are only two kinds of file.
-        let kind = match ours.kind == base.kind {
-            true => theirs.kind,
-            false => ours.kind,
+        let kind = if ours.kind == base.kind {
+            theirs.kind
+        } else {
+            ours.kind
         };
         let content = |term: &Term| (term.id, term.is_list);
         let merged = match () {

@@ -112,9 +112,10 @@ pub struct Blob {
 impl Blob {
     /// Returns the type of the object that `id` names.
     pub fn ty(&self) -> ObjectType {
-        match self.is_list {
-            true => ObjectType::List,
-            false => ObjectType::Chunk,
+        if self.is_list {
+            ObjectType::List
+        } else {
+            ObjectType::Chunk
         }
     }
 }
@@ -191,9 +192,10 @@ impl ListBuilder {
             self.open.push(Vec::new());
         }
         self.open[level].push(entry);
-        match ends_after(self.open[level].len(), entry.id.low_u32()) {
-            true => self.close(level, objects),
-            false => Ok(()),
+        if ends_after(self.open[level].len(), entry.id.low_u32()) {
+            self.close(level, objects)
+        } else {
+            Ok(())
         }
     }
 

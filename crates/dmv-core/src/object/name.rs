@@ -150,9 +150,10 @@ pub fn check_name(name: &[u8]) -> Result<(), NameError> {
         return Ok(());
     }
     if seen & BAD != 0 {
-        return Err(match name.contains(&b'/') {
-            true => NameError::Separator,
-            false => NameError::Nul,
+        return Err(if name.contains(&b'/') {
+            NameError::Separator
+        } else {
+            NameError::Nul
         });
     }
     if name == b"." || name == b".." {
@@ -163,9 +164,10 @@ pub fn check_name(name: &[u8]) -> Result<(), NameError> {
     }
     // `\` is an ordinary byte here, but a separator on other systems.
     let leads_elsewhere = |part: &[u8]| part == b".." || check_reduced(part).is_err();
-    match name.split(|b| *b == b'\\').any(leads_elsewhere) {
-        true => Err(NameError::Backslash),
-        false => Ok(()),
+    if name.split(|b| *b == b'\\').any(leads_elsewhere) {
+        Err(NameError::Backslash)
+    } else {
+        Ok(())
     }
 }
 

@@ -167,9 +167,10 @@ impl Reach {
         detail: Detail,
         filter: Filter,
     ) -> Reach {
-        let detail = match filter.metadata_only {
-            true => detail.min(Detail::Metadata),
-            false => detail,
+        let detail = if filter.metadata_only {
+            detail.min(Detail::Metadata)
+        } else {
+            detail
         };
         let tip = |id| Item::Commit { id, distance: 1 };
         Reach {
@@ -700,13 +701,14 @@ fn check_tree(id: &ObjectId, node: &Node, said: Said) -> Result<(), ObjectError>
         }
         Said::Node(level, said) => node.level() == level && totals == said,
     };
-    match fits {
-        true => Ok(()),
-        false => Err(damaged(
+    if fits {
+        Ok(())
+    } else {
+        Err(damaged(
             ObjectType::Tree,
             id,
             "it is not what the object above says",
-        )),
+        ))
     }
 }
 
@@ -715,13 +717,14 @@ fn check_list(id: &ObjectId, node: &ListNode, said: Said) -> Result<(), ObjectEr
         Said::Root(bytes, _) => node.size() == bytes && node.entries.len() >= 2,
         Said::Node(level, said) => node.level == level && node.size() == said.bytes,
     };
-    match fits {
-        true => Ok(()),
-        false => Err(damaged(
+    if fits {
+        Ok(())
+    } else {
+        Err(damaged(
             ObjectType::List,
             id,
             "it is not what the object above says",
-        )),
+        ))
     }
 }
 

@@ -125,9 +125,10 @@ impl Drop for Seen {
 
 /// Returns the bytes of the budget for this number of ids.
 fn room_of(ids: usize) -> usize {
-    match ids > LEAST {
-        true => ids / USED_OF_EIGHT * 8 * PLACE_BYTES,
-        false => 0,
+    if ids > LEAST {
+        ids / USED_OF_EIGHT * 8 * PLACE_BYTES
+    } else {
+        0
     }
 }
 

@@ -30,9 +30,10 @@ impl Refs {
     pub fn check_tables(&self) -> Result<(), RefsError> {
         let conn = self.conn();
         let _read = conn.unchecked_transaction()?;
-        match is_whole(&conn)? && has_all_segments(&conn)? && fits_operations(&conn)? {
-            true => Ok(()),
-            false => Err(RefsError::mixed()),
+        if is_whole(&conn)? && has_all_segments(&conn)? && fits_operations(&conn)? {
+            Ok(())
+        } else {
+            Err(RefsError::mixed())
         }
     }
 

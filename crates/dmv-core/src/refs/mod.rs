@@ -166,9 +166,10 @@ impl Refs {
     /// Fails if the open file is no longer the repository's database. A change published in it
     /// would be lost.
     fn check_in_place(&self, turn: Turn) -> Result<Turn, RefsError> {
-        match turn::file_at(&self.path) == self.file {
-            true => Ok(turn),
-            false => Err(RefsError::Replaced(self.path.clone())),
+        if turn::file_at(&self.path) == self.file {
+            Ok(turn)
+        } else {
+            Err(RefsError::Replaced(self.path.clone()))
         }
     }
 
@@ -390,9 +391,10 @@ impl Refs {
         // If its pages had no room, neither transaction can reappear later. After a failed sync,
         // for example, it may, and then the log must have its operation.
         let is_away = e.is_disk_full() && second.is_disk_full() && log.take_back(at).is_ok();
-        match is_away {
-            true => e,
-            false => RefsError::MayCount(Box::new(e)),
+        if is_away {
+            e
+        } else {
+            RefsError::MayCount(Box::new(e))
         }
     }
 

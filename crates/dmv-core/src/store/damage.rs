@@ -88,9 +88,10 @@ impl Store {
             return Ok(());
         }
         let path = self.damaged_path();
-        let kept = match found.is_empty() {
-            true => self.vfs.remove(&path),
-            false => crate::vfs::write_durably(&*self.vfs, &path, found.text().as_bytes()),
+        let kept = if found.is_empty() {
+            self.vfs.remove(&path)
+        } else {
+            crate::vfs::write_durably(&*self.vfs, &path, found.text().as_bytes())
         };
         *write(&self.bad) = found;
         match kept {

@@ -57,9 +57,12 @@ pub fn recover_store(
     }
     let mut before = 0;
     for name in names {
-        let mut read = |bytes: u64| match progress(before + bytes, total) {
-            true => Ok(()),
-            false => Err(StoreError::Cancelled),
+        let mut read = |bytes: u64| {
+            if progress(before + bytes, total) {
+                Ok(())
+            } else {
+                Err(StoreError::Cancelled)
+            }
         };
         let path = packs_dir.join(&name);
         let Some(id) = name.strip_suffix(".pack").and_then(FileId::from_hex) else {

@@ -156,9 +156,10 @@ pub struct Placed {
 impl Placed {
     /// Returns the fingerprint for the stat cache after a run that ended at `ended`.
     pub fn fingerprint(&self, ended: FileTime) -> Fingerprint {
-        match self.touched {
-            true => Fingerprint::SUSPECT,
-            false => trusted_fingerprint(&self.stat, ended),
+        if self.touched {
+            Fingerprint::SUSPECT
+        } else {
+            trusted_fingerprint(&self.stat, ended)
         }
     }
 }
@@ -278,9 +279,10 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn check_cancel(&self) -> Result<(), CheckoutError> {
-        match self.cancel.load(Ordering::Relaxed) {
-            true => Err(CheckoutError::Cancelled),
-            false => Ok(()),
+        if self.cancel.load(Ordering::Relaxed) {
+            Err(CheckoutError::Cancelled)
+        } else {
+            Ok(())
         }
     }
 
@@ -526,12 +528,13 @@ impl<B> Place<'_, B> {
     ) -> Result<Placed, Refusal> {
         let before = check_replaced(dir, name, new.replaces)?;
         let direct = fresh && before.is_none();
-        let (mut file, created) = match direct {
-            true => (
+        let (mut file, created) = if direct {
+            (
                 dir.create_growing(name, new.exec).map_err(occupied)?,
                 name.to_vec(),
-            ),
-            false => dir.create_temp(new.exec)?,
+            )
+        } else {
+            dir.create_temp(new.exec)?
         };
         let (mut ours, mut is_placed) = (None, false);
         let mut finish = || {
@@ -640,9 +643,10 @@ impl<B> Place<'_, B> {
 /// Gives a new file, whose stat is `new`, the permissions of the file that it replaces, except for
 /// the executable bit.
 fn keep_permissions(file: &File, new: &mut FileStat, before: u32, exec: bool) -> io::Result<()> {
-    let mode = match exec {
-        true => before | 0o100 | (before & 0o444) >> 2,
-        false => before & !0o111,
+    let mode = if exec {
+        before | 0o100 | (before & 0o444) >> 2
+    } else {
+        before & !0o111
     };
     if mode & 0o777 != new.mode & 0o777 {
         set_permissions(file, mode)?;

@@ -337,9 +337,10 @@ impl Ingest<'_> {
     ) -> Result<(), IngestError> {
         let result = content.and_then(|(blob, stat)| {
             // Whatever goes wrong, chunks of another file must never pass as those of this one.
-            match blob.size == stat.size || stat.kind != FileKind::File {
-                true => Ok(Stored { blob, stat }),
-                false => Err(Failure::Changed),
+            if blob.size == stat.size || stat.kind != FileKind::File {
+                Ok(Stored { blob, stat })
+            } else {
+                Err(Failure::Changed)
             }
         });
         self.pending -= 1;
@@ -506,9 +507,10 @@ impl Reader<'_> {
             notice_mapped_writes(&file, &before);
             let key = self.key();
             let small = before.size < FRAME_TARGET_BYTES as u64;
-            let read = match small {
-                true => self.read_small(&file, &before)?,
-                false => self.read_large(&file, key)?,
+            let read = if small {
+                self.read_small(&file, &before)?
+            } else {
+                self.read_large(&file, key)?
             };
             let (number_of_part, chunks, outcome) = match read {
                 Ok(read) => {
@@ -686,9 +688,10 @@ fn settles_in(stat: &FileStat, now: SystemTime, waited: bool) -> Option<Duration
         return None;
     }
     let mib = u32::try_from(stat.size >> 20).unwrap_or(u32::MAX);
-    let settle = match waited {
-        true => SETTLE,
-        false => SETTLE_MAX.min(SETTLE + SETTLE_PER_MIB.saturating_mul(mib)),
+    let settle = if waited {
+        SETTLE
+    } else {
+        SETTLE_MAX.min(SETTLE + SETTLE_PER_MIB.saturating_mul(mib))
     };
     let now = now.duration_since(UNIX_EPOCH).ok()?;
     let changed = Duration::new(u64::try_from(stat.mtime.seconds).ok()?, stat.mtime.nanos);

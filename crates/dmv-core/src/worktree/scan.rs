@@ -394,9 +394,10 @@ impl<'a> Shared<'a> {
                 queue = lock(&self.queue);
             } else if let Some((node, job)) = queue.take_job() {
                 drop(queue);
-                let result = match self.options.cancel.load(Ordering::Relaxed) {
-                    true => Err(ScanError::Cancelled),
-                    false => self.scan_dir(job),
+                let result = if self.options.cancel.load(Ordering::Relaxed) {
+                    Err(ScanError::Cancelled)
+                } else {
+                    self.scan_dir(job)
                 };
                 match result {
                     Ok((result, jobs)) => {
@@ -424,9 +425,10 @@ impl<'a> Shared<'a> {
             None => (&b""[..], 0, self.options.ignore),
         };
         let path = join(parent_path, &job.name);
-        let known = match job.known {
-            false => None,
-            true => self.known_section(&path)?,
+        let known = if job.known {
+            self.known_section(&path)?
+        } else {
+            None
         };
         let give_up = |path, outcome, known| {
             let result = DirScan::empty(path, outcome, known);
@@ -514,9 +516,10 @@ impl<'a> Shared<'a> {
             .map(|i| listing.name(i))
             .filter(|name| rules.is_ignore_file(name))
             .collect();
-        match files.is_empty() {
-            true => rules.clone(),
-            false => rules.enter(dir, &result.path, &files, &mut result.warnings),
+        if files.is_empty() {
+            rules.clone()
+        } else {
+            rules.enter(dir, &result.path, &files, &mut result.warnings)
         }
     }
 
@@ -589,9 +592,10 @@ impl<'a> Shared<'a> {
         self.work.notify_all();
         work.run(self.options.cancel);
         let stats = work.wait();
-        match self.options.cancel.load(Ordering::Relaxed) {
-            true => Err(ScanError::Cancelled),
-            false => Ok(stats),
+        if self.options.cancel.load(Ordering::Relaxed) {
+            Err(ScanError::Cancelled)
+        } else {
+            Ok(stats)
         }
     }
 
@@ -624,12 +628,11 @@ impl<'a> Shared<'a> {
             let mut push = |state| result.entries.push(Entry { pair: *pair, state });
             if pair.listed == NONE {
                 let entry = entry.expect("a pair has one side at least");
-                match inside.keeps(&entry) {
-                    true => {
-                        push(Found::Dir(true));
-                        subdirs.extend(self.absent_subdir(&result.path, entry.name));
-                    }
-                    false => push(Found::Gone(entry.kind)),
+                if inside.keeps(&entry) {
+                    push(Found::Dir(true));
+                    subdirs.extend(self.absent_subdir(&result.path, entry.name));
+                } else {
+                    push(Found::Gone(entry.kind))
                 }
                 continue;
             }

@@ -443,9 +443,10 @@ impl Builder<'_, '_> {
 
     /// Returns whether a new name may be read in; reports it if not.
     fn admit(&mut self, dir: &[u8], name: &[u8]) -> bool {
-        let refused = match self.input.portable {
-            true => portability(name).err(),
-            false => None,
+        let refused = if self.input.portable {
+            portability(name).err()
+        } else {
+            None
         };
         if let Some(why) = refused {
             let why = format!("its name is not portable: {why}");
@@ -548,9 +549,10 @@ impl Builder<'_, '_> {
                 (Some(Some(parent)), made) => {
                     parent.waiting -= 1;
                     if let Some(tree) = made {
-                        let what = match absent && tree.entries == 0 {
-                            true => What::Gone,
-                            false => What::Dir(Box::new(tree)),
+                        let what = if absent && tree.entries == 0 {
+                            What::Gone
+                        } else {
+                            What::Dir(Box::new(tree))
                         };
                         parent.changes.push(&name, what);
                     }

@@ -35,9 +35,10 @@ pub type SubsetCheck = [u8; 8];
 
 /// Returns the check of a subset; zero for everything.
 pub fn subset_check(subset: &Subset) -> SubsetCheck {
-    match subset.is_everything() {
-        true => [0; 8],
-        false => check(&[&subset.text()]),
+    if subset.is_everything() {
+        [0; 8]
+    } else {
+        check(&[&subset.text()])
     }
 }
 

@@ -201,8 +201,9 @@ pub fn sketch_of(
         }
         content.extend_from_slice(&bytes);
     }
-    Ok(Some(match is_short {
-        true => sketcher.of_content(&content),
-        false => sketcher.finish(),
+    Ok(Some(if is_short {
+        sketcher.of_content(&content)
+    } else {
+        sketcher.finish()
     }))
 }

@@ -70,9 +70,10 @@ impl Content<&'static str> for Unseen<'_> {
         blob: &&'static str,
         sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
     ) -> Result<(), BoxError> {
-        match self.0.join("new/f").exists() {
-            true => Err("it has its name already".into()),
-            false => Ok(sink(blob.as_bytes())?),
+        if self.0.join("new/f").exists() {
+            Err("it has its name already".into())
+        } else {
+            Ok(sink(blob.as_bytes())?)
         }
     }
 }

@@ -53,9 +53,10 @@ impl<'a> Inside<'a> {
             return true;
         }
         let path = join(&self.dir, name);
-        match is_dir {
-            true => self.subset.extent(&path) != Extent::None,
-            false => self.subset.includes(&path, false),
+        if is_dir {
+            self.subset.extent(&path) != Extent::None
+        } else {
+            self.subset.includes(&path, false)
         }
     }
 
@@ -96,12 +97,11 @@ impl Shared<'_> {
             if !self.options.select.takes(&result.path, entry.name) {
                 continue;
             }
-            let state = match inside.keeps(&entry) {
-                true => {
-                    subdirs.extend(self.absent_subdir(&result.path, entry.name));
-                    Found::Dir(true)
-                }
-                false => Found::Gone(entry.kind),
+            let state = if inside.keeps(&entry) {
+                subdirs.extend(self.absent_subdir(&result.path, entry.name));
+                Found::Dir(true)
+            } else {
+                Found::Gone(entry.kind)
             };
             let pair = Pair {
                 listed: NONE,
