@@ -5,7 +5,9 @@
 //! reads. Operations are not examined here; `refs` decodes them.
 
 use super::error::{IoContext, StoreError};
-use super::layout::{Encoding, FileId, PACK_HEADER_BYTES, PackHeader, PackKind};
+use super::layout::{
+    Encoding, FileId, LayoutError, PACK_HEADER_BYTES, PackHeader, PackKind, TRAILER_BYTES,
+};
 use super::scan::{Found, checked_payload, entries_of, record_at, scan};
 use super::table::{Entry, MAX_GAPS, Table, gaps_of};
 use super::write::{OpenPack, after_cut_records};
@@ -84,6 +86,8 @@ pub fn recover_store(
     Ok(out)
 }
 
+/// Adds to `out` what one file in `packs/` holds. Returns its row; `None` if it is not a pack of this
+/// repository.
 fn recover_pack(
     vfs: &dyn Vfs,
     path: &Path,
@@ -94,40 +98,13 @@ fn recover_pack(
 ) -> Result<Option<PackRow>, StoreError> {
     let file = vfs.open(path, Open::Append).at("open", path)?;
     let len = file.len().at("measure", path)?;
-    let mut header = vec![0; PACK_HEADER_BYTES as usize];
-    let n = file.read_at(&mut header, 0).at("read", path)?;
-    let kind = match PackHeader::decode(&header[..n]) {
-        Ok(header) if header.repo != repo || header.kind == PackKind::Log => return Ok(None),
-        Ok(header) => Some(header.kind),
-        // The header is unfinished or damaged: the records show the kind.
-        Err(super::layout::LayoutError::Bad(_)) => None,
-        Err(super::layout::LayoutError::TooNew(version)) => {
-            return Err(StoreError::TooNew {
-                path: path.to_owned(),
-                version,
-            });
-        }
+    let kind = match kind_in_header(&*file, path, repo)? {
+        HeaderKind::OfPack(kind) => Some(kind),
+        HeaderKind::Damaged => None,
+        HeaderKind::Foreign => return Ok(None),
     };
     if !file.try_lock().at("lock", path)? {
-        out.busy.push(path.to_owned());
-        let from = PACK_HEADER_BYTES;
-        let Some(Closed {
-            kind,
-            segments,
-            unlisted,
-        }) = closed_segments(vfs, path, id, repo, from)?
-        else {
-            return Ok(None);
-        };
-        out.unlisted.extend(unlisted.iter().map(|at| (id, *at)));
-        let len = segments.last().map_or(PACK_HEADER_BYTES, |s| s.end);
-        out.catalogue.segments.extend(segments);
-        return Ok(Some(PackRow {
-            id,
-            kind,
-            len,
-            poisoned: false,
-        }));
+        return take_busy_pack(vfs, path, id, repo, out);
     }
     let kind = match kind {
         Some(kind) => kind,
@@ -142,98 +119,232 @@ fn recover_pack(
             kind
         }
     };
-    let (mut frames, mut gaps) = (Vec::new(), Vec::new());
-    // The gaps that earlier writers recorded: a truncated raw frame looks like one with other
-    // bytes.
-    let mut dead: Vec<(u64, u64)> = Vec::new();
-    let mut segments: Vec<SegmentRow> = Vec::new();
-    let mut tables = Vec::new();
-    let mut covered: HashSet<u64> = HashSet::new();
-    scan(&*file, path, PACK_HEADER_BYTES, len, &mut |at, found| {
-        // Scanning skips payloads. They are read when an index is checked, at the trailer that ends
-        // it, or after the scan.
-        read(at)?;
-        match found {
-            Found::Frame(_) => frames.push(at),
-            Found::Trailer(trailer) => {
-                let end = at + super::layout::TRAILER_BYTES as u64;
-                if let Some((table, named)) = good_table(path, &file, id, end, read)? {
-                    let (start, entries) = (trailer.start, table.entries());
-                    segments.push(SegmentRow {
-                        pack: id,
-                        kind,
-                        start,
-                        end,
-                        entries,
-                    });
-                    tables.push(table);
-                    covered.extend(named);
-                }
-            }
-            Found::Garbage(to) => {
-                out.garbage.push((path.to_owned(), at, to - at));
-                gaps.push((at, to));
-            }
-            Found::Index(header) => match checked_payload(&*file, path, at, &header)? {
-                Some(payload) => dead.extend(gaps_of(&payload)),
-                None => gaps.push((at, at + header.record_len())),
-            },
-            Found::Operation(_) => {}
-        }
-        Ok(())
-    })?;
-    let mut lost_index = Vec::new();
-    for at in frames {
-        if covered.contains(&at) || dead.iter().any(|gap| gap.0 <= at && at < gap.1) {
-            continue;
-        }
-        let Some((Found::Frame(table), _)) = record_at(&*file, path, at, len)? else {
-            continue;
-        };
-        read(at)?;
-        let intact = entries_of(&*file, path, at, &table, &|_| None)?;
-        if intact.is_empty() {
-            gaps.push((at, at + table.header.record_len()));
-        }
-        for entry in intact {
-            let known = tables.iter().map(|t| t.lookup(&entry.id, &Room::none()));
-            if known
-                .collect::<Result<Vec<_>, _>>()?
-                .iter()
-                .all(Option::is_none)
-            {
-                lost_index.push(entry);
-            }
-        }
-    }
-    let previous_end = segments.last().map_or(0, |s| s.end);
-    let first = lost_index.iter().map(|e| e.place.offset).min();
-    let start = previous_end
-        .max(PACK_HEADER_BYTES)
-        .min(first.unwrap_or(len));
-    let end = after_cut_records(&*file, path, len, &mut gaps)?;
-    gaps.retain(|gap| gap.0 >= start);
-    gaps.truncate(MAX_GAPS);
-    let mut pack = OpenPack::resume(id, path.to_owned(), file.clone(), end, start, previous_end);
-    pack.gaps = gaps;
-    for entry in lost_index {
-        out.reindexed += 1;
-        if pack.entries.len() == MAX_SEGMENT_ENTRIES {
-            segments.extend(pack.write_segment(kind)?.map(|(row, _)| row));
-        }
-        pack.entries.push(entry);
-    }
-    segments.extend(pack.write_segment(kind)?.map(|(row, _)| row));
-    file.sync().at("sync", path)?;
-    // The rest is a torn tail, which the next writer examines.
-    let len = segments.last().map_or(PACK_HEADER_BYTES, |s| s.end);
-    out.catalogue.segments.extend(segments);
-    Ok(Some(PackRow {
+    let pack = LockedPack {
         id,
         kind,
+        path,
+        file: &file,
         len,
+    };
+    let mut content = pack.scan(&mut out.garbage, read)?;
+    let lost_index = pack.entries_without_index(&mut content, read)?;
+    out.reindexed += lost_index.len() as u64;
+    let segments = pack.write_lost_indexes(content, lost_index)?;
+    // The rest is a torn tail, which the next writer examines.
+    let row = row_of(id, kind, &segments);
+    out.catalogue.segments.extend(segments);
+    Ok(Some(row))
+}
+
+/// Returns the row of a pack that ends with the last of `segments`.
+fn row_of(id: FileId, kind: PackKind, segments: &[SegmentRow]) -> PackRow {
+    PackRow {
+        id,
+        kind,
+        len: segments.last().map_or(PACK_HEADER_BYTES, |s| s.end),
         poisoned: false,
-    }))
+    }
+}
+
+/// What the header of a file in `packs/` says.
+enum HeaderKind {
+    OfPack(PackKind),
+    /// It is unfinished or damaged: the records show the kind.
+    Damaged,
+    /// The file is a log pack, or belongs to another repository.
+    Foreign,
+}
+
+fn kind_in_header(file: &dyn VfsFile, path: &Path, repo: FileId) -> Result<HeaderKind, StoreError> {
+    let mut header = vec![0; PACK_HEADER_BYTES as usize];
+    let n = file.read_at(&mut header, 0).at("read", path)?;
+    match PackHeader::decode(&header[..n]) {
+        Ok(header) if header.repo != repo || header.kind == PackKind::Log => {
+            Ok(HeaderKind::Foreign)
+        }
+        Ok(header) => Ok(HeaderKind::OfPack(header.kind)),
+        Err(LayoutError::Bad(_)) => Ok(HeaderKind::Damaged),
+        Err(LayoutError::TooNew(version)) => Err(StoreError::TooNew {
+            path: path.to_owned(),
+            version,
+        }),
+    }
+}
+
+/// Takes the closed segments of a pack that another process has locked.
+fn take_busy_pack(
+    vfs: &dyn Vfs,
+    path: &Path,
+    id: FileId,
+    repo: FileId,
+    out: &mut RecoveredStore,
+) -> Result<Option<PackRow>, StoreError> {
+    out.busy.push(path.to_owned());
+    let Some(closed) = closed_segments(vfs, path, id, repo, PACK_HEADER_BYTES)? else {
+        return Ok(None);
+    };
+    out.unlisted
+        .extend(closed.unlisted.iter().map(|at| (id, *at)));
+    let row = row_of(id, closed.kind, &closed.segments);
+    out.catalogue.segments.extend(closed.segments);
+    Ok(Some(row))
+}
+
+/// A pack that no other process is writing to.
+struct LockedPack<'p> {
+    id: FileId,
+    kind: PackKind,
+    path: &'p Path,
+    file: &'p Arc<dyn VfsFile>,
+    len: u64,
+}
+
+/// What a scan of a pack finds.
+#[derive(Default)]
+struct PackContent {
+    /// Offsets of frames.
+    frames: Vec<u64>,
+    /// Stretches without usable records.
+    gaps: Vec<(u64, u64)>,
+    /// The gaps that earlier writers recorded: a truncated raw frame looks like one with other
+    /// bytes.
+    recorded_gaps: Vec<(u64, u64)>,
+    /// Segments with an intact table.
+    segments: Vec<SegmentRow>,
+    /// Their tables.
+    tables: Vec<Table>,
+    /// Offsets of frames in these tables.
+    covered: HashSet<u64>,
+}
+
+impl PackContent {
+    fn is_listed(&self, frame: u64) -> bool {
+        let is_in_gap = |gap: &(u64, u64)| gap.0 <= frame && frame < gap.1;
+        self.covered.contains(&frame) || self.recorded_gaps.iter().any(is_in_gap)
+    }
+
+    fn is_in_a_table(&self, entry: &Entry) -> Result<bool, StoreError> {
+        for table in &self.tables {
+            if table.lookup(&entry.id, &Room::none())?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl LockedPack<'_> {
+    /// Finds frames, gaps and segments with intact tables.
+    fn scan(
+        &self,
+        garbage: &mut Vec<(PathBuf, u64, u64)>,
+        read: &mut dyn FnMut(u64) -> Result<(), StoreError>,
+    ) -> Result<PackContent, StoreError> {
+        let (file, path) = (self.file, self.path);
+        let mut content = PackContent::default();
+        scan(
+            &**file,
+            path,
+            PACK_HEADER_BYTES,
+            self.len,
+            &mut |at, found| {
+                // Scanning skips payloads. They are read when an index is checked, at the trailer that
+                // ends it, or after the scan.
+                read(at)?;
+                match found {
+                    Found::Frame(_) => content.frames.push(at),
+                    Found::Trailer(trailer) => {
+                        let end = at + TRAILER_BYTES as u64;
+                        if let Some((table, named)) = good_table(path, file, self.id, end, read)? {
+                            content.segments.push(SegmentRow {
+                                pack: self.id,
+                                kind: self.kind,
+                                start: trailer.start,
+                                end,
+                                entries: table.entries(),
+                            });
+                            content.tables.push(table);
+                            content.covered.extend(named);
+                        }
+                    }
+                    Found::Garbage(to) => {
+                        garbage.push((path.to_owned(), at, to - at));
+                        content.gaps.push((at, to));
+                    }
+                    Found::Index(header) => match checked_payload(&**file, path, at, &header)? {
+                        Some(payload) => content.recorded_gaps.extend(gaps_of(&payload)),
+                        None => content.gaps.push((at, at + header.record_len())),
+                    },
+                    Found::Operation(_) => {}
+                }
+                Ok(())
+            },
+        )?;
+        Ok(content)
+    }
+
+    /// Returns the intact objects of frames that no intact table lists. Frames without any are
+    /// gaps.
+    fn entries_without_index(
+        &self,
+        content: &mut PackContent,
+        read: &mut dyn FnMut(u64) -> Result<(), StoreError>,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let mut lost_index = Vec::new();
+        for at in std::mem::take(&mut content.frames) {
+            if content.is_listed(at) {
+                continue;
+            }
+            let record = record_at(&**self.file, self.path, at, self.len)?;
+            let Some((Found::Frame(table), _)) = record else {
+                continue;
+            };
+            read(at)?;
+            let intact = entries_of(&**self.file, self.path, at, &table, &|_| None)?;
+            if intact.is_empty() {
+                content.gaps.push((at, at + table.header.record_len()));
+            }
+            for entry in intact {
+                if !content.is_in_a_table(&entry)? {
+                    lost_index.push(entry);
+                }
+            }
+        }
+        Ok(lost_index)
+    }
+
+    /// Appends indexes over `lost_index`. Returns all segments of the pack.
+    fn write_lost_indexes(
+        &self,
+        content: PackContent,
+        lost_index: Vec<Entry>,
+    ) -> Result<Vec<SegmentRow>, StoreError> {
+        let PackContent {
+            mut gaps,
+            mut segments,
+            ..
+        } = content;
+        let previous_end = segments.last().map_or(0, |s| s.end);
+        let first = lost_index.iter().map(|e| e.place.offset).min();
+        let start = previous_end
+            .max(PACK_HEADER_BYTES)
+            .min(first.unwrap_or(self.len));
+        let end = after_cut_records(&**self.file, self.path, self.len, &mut gaps)?;
+        gaps.retain(|gap| gap.0 >= start);
+        gaps.truncate(MAX_GAPS);
+        let (path, file) = (self.path.to_owned(), self.file.clone());
+        let mut pack = OpenPack::resume(self.id, path, file, end, start, previous_end);
+        pack.gaps = gaps;
+        for entry in lost_index {
+            if pack.entries.len() == MAX_SEGMENT_ENTRIES {
+                segments.extend(pack.write_segment(self.kind)?.map(|(row, _)| row));
+            }
+            pack.entries.push(entry);
+        }
+        segments.extend(pack.write_segment(self.kind)?.map(|(row, _)| row));
+        self.file.sync().at("sync", self.path)?;
+        Ok(segments)
+    }
 }
 
 /// Updates `catalogue` to the present packs: adds segments that were closed since, and packs that
@@ -342,7 +453,7 @@ fn closed_segments(
             }
             _ => return Ok(()),
         };
-        let end = at + super::layout::TRAILER_BYTES as u64;
+        let end = at + TRAILER_BYTES as u64;
         if let Some((table, named)) = good_table(path, &file, id, end, &mut |_| Ok(()))? {
             segments.push(SegmentRow {
                 pack: id,
