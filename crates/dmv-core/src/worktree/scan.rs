@@ -6,6 +6,7 @@
 //! workers may run ahead. The scan opens nothing except directories and ignore files, never follows
 //! symlinks, and reads no content. An entry whose stat shows nothing certain is [`State::Suspect`].
 
+mod classify;
 mod dirs;
 mod inputs;
 mod inside;
@@ -17,17 +18,17 @@ mod tests;
 
 pub use self::inputs::{Everything, Known, NothingKnown, Select};
 
+use self::classify::classify;
 use self::dirs::{Handle, OpenDirs};
-use self::inside::{Inside, Subdir};
 use self::queue::{Job, Queue};
 use self::sort::sorted;
 use self::stats::{SLICE, Stat, StatWork, stat_pairs};
 use super::ignore::{IgnoreRules, IgnoreWarning};
 use super::statcache::Section;
-use super::{Skip, join, refused_name};
+use super::{Skip, join};
 use crate::fsutil::{FileKind, FileStat, Listing, PathError, SafeDir};
 use crate::limits::{MAX_DIR_ENTRIES, MAX_PATH_BYTES, MAX_PATH_DEPTH};
-use crate::object::name::{NameError, escape};
+use crate::object::name::escape;
 use crate::object::tree::Kind;
 use crate::subset::Subset;
 use rustix::io::Errno;
@@ -470,7 +471,14 @@ impl<'a> Shared<'a> {
         let rules = self.enter_rules(rules, &dir, &mut result);
         let pairs = Arc::new(self.pair_up(&result));
         let stats = self.stat(&dir, &result, &pairs)?;
-        let subdirs = self.classify(&pairs, stats, &rules, job.ignored, &mut result);
+        let subdirs = classify(
+            self.options,
+            &rules,
+            job.ignored,
+            &pairs,
+            stats,
+            &mut result,
+        );
         if self.telling && stat.dev == self.device && result.is_exact() {
             result.exact = Some(stat);
         }
@@ -598,130 +606,6 @@ impl<'a> Shared<'a> {
             Ok(stats)
         }
     }
-
-    /// Makes entries of the pairs that may differ. Returns the directories to enter.
-    fn classify(
-        &self,
-        pairs: &[Pair],
-        stats: Vec<Stat>,
-        rules: &IgnoreRules,
-        ignored_above: bool,
-        result: &mut DirScan,
-    ) -> Vec<Subdir> {
-        let inside = Inside::new(self.options.subset, &result.path);
-        let listing = result.listing.clone();
-        let known_section = result.known.clone();
-        let mut subdirs = Vec::new();
-        let mut stats = stats.into_iter().peekable();
-        let mut path = match &result.path[..] {
-            b"" => Vec::new(),
-            dir => [dir, b"/"].concat(),
-        };
-        let dir_len = path.len();
-        let depth = path.iter().filter(|b| **b == b'/').count();
-        for (i, pair) in pairs.iter().enumerate() {
-            let entry = match &known_section {
-                Some(section) if pair.known != NONE => Some(section.get(pair.known as usize)),
-                _ => None,
-            };
-            let known = entry.map(|entry| entry.kind);
-            let mut push = |state| result.entries.push(Entry { pair: *pair, state });
-            if pair.listed == NONE {
-                let entry = entry.expect("a pair has one side at least");
-                if inside.keeps(&entry) {
-                    push(Found::Dir(true));
-                    subdirs.extend(self.absent_subdir(&result.path, entry.name));
-                } else {
-                    push(Found::Gone(entry.kind))
-                }
-                continue;
-            }
-            let name = listing.name(pair.listed as usize);
-            if let Some(reason) = refused_name(name) {
-                push(Found::Skipped(known, reason));
-                continue;
-            }
-            // No command could read such an entry back.
-            let refused = match () {
-                _ if dir_len + name.len() > MAX_PATH_BYTES => Some(NameError::PathTooLong),
-                _ if depth >= MAX_PATH_DEPTH => Some(NameError::PathTooDeep),
-                _ => None,
-            };
-            if let Some(why) = refused {
-                push(Found::Skipped(known, Skip::BadName(why)));
-                continue;
-            }
-            let mut kind = listing.kind(pair.listed as usize);
-            let mut stat = None;
-            if needs_stat(kind, known) {
-                match stats.next_if(|(index, _)| *index as usize == i) {
-                    None => {
-                        result.clean += 1;
-                        continue;
-                    }
-                    Some((_, Ok(found))) => (kind, stat) = (found.kind, Some(found)),
-                    Some((_, Err(Errno::NOENT))) => {
-                        if let Some(known) = known {
-                            push(Found::Gone(known));
-                        }
-                        continue;
-                    }
-                    Some((_, Err(errno))) => {
-                        let reason = Skip::Unreadable(errno.raw_os_error());
-                        push(Found::Skipped(known, reason));
-                        continue;
-                    }
-                }
-            }
-            if !matches!(kind, FileKind::File | FileKind::Symlink | FileKind::Dir) {
-                push(Found::Skipped(known, Skip::Special(kind)));
-                continue;
-            }
-            let is_dir = kind == FileKind::Dir;
-            let mut ignored = ignored_above;
-            if !ignored && !rules.is_empty() && (known.is_none() || is_dir) {
-                path.truncate(dir_len);
-                path.extend_from_slice(name);
-                ignored = rules.ignores(&path, is_dir);
-            }
-            let state = match (known, stat) {
-                (None, _) if ignored => {
-                    result.ignored += 1;
-                    if self.options.list_ignored {
-                        push(Found::Ignored(kind));
-                    }
-                    continue;
-                }
-                (None, _) if !inside.takes(name, is_dir) => {
-                    push(Found::Outside(kind));
-                    continue;
-                }
-                (None, _) if is_dir => Found::Dir(false),
-                (None, _) => Found::New(kind),
-                (Some(Kind::Directory), _) if is_dir => Found::Dir(true),
-                (Some(known), Some(stat)) if fits(known, kind) => {
-                    result.stats.push(stat);
-                    // MAX_DIR_ENTRIES is below 2^32.
-                    Found::Suspect(known, result.stats.len() as u32 - 1)
-                }
-                (Some(known), _) => Found::TypeChanged(known, kind),
-            };
-            push(state);
-            if is_dir {
-                path.truncate(dir_len);
-                path.extend_from_slice(name);
-                if self.options.select.enters(&path) {
-                    subdirs.push(Subdir {
-                        name: name.into(),
-                        known: known == Some(Kind::Directory),
-                        ignored,
-                        absent: false,
-                    });
-                }
-            }
-        }
-        subdirs
-    }
 }
 
 impl DirScan {
@@ -743,25 +627,6 @@ impl DirScan {
     /// Returns its weight against the bound `AHEAD_ENTRIES` of the queue.
     fn weight(&self) -> usize {
         self.listing.len() + self.known.as_ref().map_or(0, |known| known.len())
-    }
-}
-
-/// Returns whether the kind that the directory reports for an entry is not enough.
-fn needs_stat(listed: FileKind, known: Option<Kind>) -> bool {
-    match known {
-        None => listed == FileKind::Unknown,
-        Some(known) => listed == FileKind::Unknown || fits(known, listed),
-    }
-}
-
-/// Returns whether an entry of the base commit can be this kind of file. Directories need no
-/// comparison.
-fn fits(known: Kind, kind: FileKind) -> bool {
-    match known {
-        Kind::File | Kind::Executable => kind == FileKind::File,
-        Kind::Symlink => kind == FileKind::Symlink,
-        Kind::Conflict => matches!(kind, FileKind::File | FileKind::Symlink),
-        Kind::Directory => false,
     }
 }
 

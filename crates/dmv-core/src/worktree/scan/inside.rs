@@ -3,7 +3,7 @@
 
 use super::dirs::Handle;
 use super::queue::Job;
-use super::{DirScan, Entry, Found, NONE, Outcome, Pair, Shared};
+use super::{DirScan, Entry, Found, NONE, Outcome, Pair, ScanOptions, Shared};
 use crate::object::tree::Kind;
 use crate::subset::{Extent, Subset};
 use crate::worktree::join;
@@ -21,6 +21,17 @@ pub(super) struct Subdir {
 }
 
 impl Subdir {
+    /// Returns a missing subdirectory of `dir`, if the selection wants it.
+    pub(super) fn absent(options: &ScanOptions<'_>, dir: &[u8], name: &[u8]) -> Option<Subdir> {
+        let is_entered = options.select.enters(&join(dir, name));
+        is_entered.then(|| Subdir {
+            name: name.into(),
+            known: true,
+            ignored: false,
+            absent: true,
+        })
+    }
+
     pub(super) fn job(self, parent: Arc<Handle>) -> Job {
         Job {
             parent: Some(parent),
@@ -70,16 +81,6 @@ impl<'a> Inside<'a> {
 }
 
 impl Shared<'_> {
-    pub(super) fn absent_subdir(&self, dir: &[u8], name: &[u8]) -> Option<Subdir> {
-        let entered = self.options.select.enters(&join(dir, name));
-        entered.then(|| Subdir {
-            name: name.into(),
-            known: true,
-            ignored: false,
-            absent: true,
-        })
-    }
-
     /// Returns the result for a missing directory, which counts as empty.
     pub(super) fn absent_dir(
         &self,
@@ -98,7 +99,7 @@ impl Shared<'_> {
                 continue;
             }
             let state = if inside.keeps(&entry) {
-                subdirs.extend(self.absent_subdir(&result.path, entry.name));
+                subdirs.extend(Subdir::absent(self.options, &result.path, entry.name));
                 Found::Dir(true)
             } else {
                 Found::Gone(entry.kind)

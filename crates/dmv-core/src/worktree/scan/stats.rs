@@ -1,6 +1,7 @@
 //! Stats of a directory's entries, in slices that any worker can take.
 
-use super::{NONE, Pair, lock, needs_stat, wait};
+use super::classify::needs_stat;
+use super::{NONE, Pair, lock, wait};
 use crate::fsutil::{FileStat, Fingerprint, Listing, SafeDir};
 use crate::worktree::statcache::Section;
 use rustix::io::Errno;
