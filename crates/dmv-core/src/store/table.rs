@@ -543,32 +543,8 @@ pub fn write_merged(
         Ok(())
     })?;
     let n = u32::try_from(ids).expect("merged tables stay far below 4 Gi entries");
-    let mut out = Vec::with_capacity(WALK_BYTES * 2);
-    out.extend_from_slice(INDEX_MAGIC);
-    out.extend_from_slice(&INDEX_VERSION.to_le_bytes());
-    let p = u16::try_from(packs.len()).expect("a merge covers few packs");
-    out.extend_from_slice(&p.to_le_bytes());
-    out.extend_from_slice(&n.to_le_bytes());
-    out.push(bits);
-    out.extend_from_slice(&[0; 7]);
-    packs.iter().for_each(|id| out.extend_from_slice(&id.0));
-    let mut sum = 0;
-    for count in counts {
-        sum += count;
-        out.extend_from_slice(&sum.to_le_bytes());
-    }
-    let file = vfs.open(path, Open::CreateNew).at("create", path)?;
-    // A process that gets the lock later knows that this one no longer intends to register the
-    // file.
-    let is_ours = file.try_lock().at("lock", path)? && file.is_at(path).at("find", path)?;
-    if !is_ours {
-        // Before this process got the lock, another one treated the file as unregistered.
-        return Err(StoreError::Io {
-            action: "lock",
-            path: path.to_owned(),
-            source: std::io::ErrorKind::WouldBlock.into(),
-        });
-    }
+    let mut out = merged_head(&packs, n, bits, &counts);
+    let file = create_locked(vfs, path)?;
     let mut hasher = crate::hash::Check::default();
     let mut at = 0u64;
     let mut flush = |out: &mut Vec<u8>| -> Result<(), StoreError> {
@@ -593,6 +569,42 @@ pub fn write_merged(
     file.write_at(&hasher.finish(), at).at("write", path)?;
     file.sync().at("sync", path)?;
     Ok((n, file))
+}
+
+/// Returns everything before the entries of a merged index file. `counts` are the numbers of entries
+/// in each slot of the fan-out.
+fn merged_head(packs: &[FileId], entries: u32, bits: u8, counts: &[u32]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(WALK_BYTES * 2);
+    out.extend_from_slice(INDEX_MAGIC);
+    out.extend_from_slice(&INDEX_VERSION.to_le_bytes());
+    let p = u16::try_from(packs.len()).expect("a merge covers few packs");
+    out.extend_from_slice(&p.to_le_bytes());
+    out.extend_from_slice(&entries.to_le_bytes());
+    out.push(bits);
+    out.extend_from_slice(&[0; 7]);
+    packs.iter().for_each(|id| out.extend_from_slice(&id.0));
+    let mut sum = 0;
+    for count in counts {
+        sum += count;
+        out.extend_from_slice(&sum.to_le_bytes());
+    }
+    out
+}
+
+/// Creates an index file and locks it. A process that gets the lock later knows that this one no
+/// longer intends to register the file.
+fn create_locked(vfs: &dyn Vfs, path: &Path) -> Result<Arc<dyn VfsFile>, StoreError> {
+    let file = vfs.open(path, Open::CreateNew).at("create", path)?;
+    let is_ours = file.try_lock().at("lock", path)? && file.is_at(path).at("find", path)?;
+    if !is_ours {
+        // Before this process got the lock, another one treated the file as unregistered.
+        return Err(StoreError::Io {
+            action: "lock",
+            path: path.to_owned(),
+            source: std::io::ErrorKind::WouldBlock.into(),
+        });
+    }
+    Ok(file)
 }
 
 /// Visits the union of `tables` in order of id, with intact copies rather than `bad` ones.

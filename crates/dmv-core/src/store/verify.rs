@@ -6,12 +6,14 @@
 
 use super::damage::is_refusal;
 use super::error::{IoContext, StoreError};
+use super::frame::FrameTable;
 use super::layout::FileId;
 use super::scan::{Found, checked_payload, entries_of, scan};
 use super::table::{Entry, Place, gaps_of};
 use super::{BadPlaces, PackRow, Store};
 use crate::hash::ObjectId;
 use crate::object::ObjectType;
+use crate::vfs::VfsFile;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 
@@ -60,28 +62,9 @@ pub fn verify_pack(
     scan(&*file, &path, 0, end, &mut |at, found| {
         match found {
             Found::Frame(table) => {
-                let prefix = |t: &super::frame::FrameTable| store.base_bytes(t, at).ok();
-                let entries = entries_of(&*file, &path, at, &table, &prefix);
-                let entries = if_readable(entries)?;
                 let to = at + table.header.record_len();
-                match &entries {
-                    None => holes.push((at, to, "cannot be read")),
-                    Some(none) if none.is_empty() => {
-                        holes.push((at, to, "frame payload does not decode"));
-                    }
-                    Some(_) => {
-                        report.frames.insert(at, table.header.count);
-                    }
-                }
-                for entry in entries.into_iter().flatten() {
-                    // A table that fails here is in the report on tables. A known id is not enough:
-                    // wrong bytes may be the right ones of another object.
-                    if !matches!(store.is_placed(&entry.id, row.id, entry.place), Ok(true)) {
-                        let number = (at, entry.place.ordinal);
-                        report.unplaced.insert(number, entry.id);
-                    }
-                    report.objects += u64::from(matches!(store.pack_of(&entry.id), Ok(Some(_))));
-                }
+                let why = report.add_frame(store, row.id, &*file, at, &table)?;
+                holes.extend(why.map(|why| (at, to, why)));
                 report.bytes += table.header.record_len();
             }
             Found::Garbage(to) => holes.push((at, to, "bytes that are no intact record")),
@@ -116,6 +99,35 @@ fn if_readable<T>(read: Result<T, StoreError>) -> Result<Option<T>, StoreError> 
 }
 
 impl PackReport {
+    /// Checks the objects of the frame at `at` in pack `id`. Returns what is wrong with the frame.
+    fn add_frame(
+        &mut self,
+        store: &Store,
+        id: FileId,
+        file: &dyn VfsFile,
+        at: u64,
+        table: &FrameTable,
+    ) -> Result<Option<&'static str>, StoreError> {
+        let prefix = |table: &FrameTable| store.base_bytes(table, at).ok();
+        let entries = entries_of(file, &store.pack_path(id), at, table, &prefix);
+        let Some(entries) = if_readable(entries)? else {
+            return Ok(Some("cannot be read"));
+        };
+        if entries.is_empty() {
+            return Ok(Some("frame payload does not decode"));
+        }
+        self.frames.insert(at, table.header.count);
+        for entry in entries {
+            // A table that fails here is in the report on tables. A known id is not enough: wrong
+            // bytes may be the right ones of another object.
+            if !matches!(store.is_placed(&entry.id, id, entry.place), Ok(true)) {
+                self.unplaced.insert((at, entry.place.ordinal), entry.id);
+            }
+            self.objects += u64::from(matches!(store.pack_of(&entry.id), Ok(Some(_))));
+        }
+        Ok(None)
+    }
+
     fn is_whole(&self, place: Place) -> bool {
         let count = self.frames.get(&place.offset).copied().unwrap_or(0);
         place.ordinal < count && !self.unplaced.contains_key(&(place.offset, place.ordinal))
