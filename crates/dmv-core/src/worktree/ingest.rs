@@ -9,6 +9,9 @@
 //! file. A file that changes while it is read is read again, and skipped after several attempts.
 //! It is never stored as a mixture.
 
+mod settle;
+
+use self::settle::{SETTLE_FROM_BYTES, settle};
 use super::join;
 use crate::chunker::{Cutter, MAX_CUT_BYTES};
 use crate::fsutil::{
@@ -27,7 +30,6 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Bytes of a block's buffer: one frame, and the chunk that is still growing.
 const BLOCK_BYTES: usize = FRAME_TARGET_BYTES + MAX_CUT_BYTES;
@@ -41,17 +43,6 @@ const TASKS: usize = 64;
 pub const TASK_FILES: usize = 128;
 /// How often a file that keeps changing is read before it is skipped.
 const ATTEMPTS: u32 = 3;
-
-/// Size in bytes from which a file that has just changed is left alone for a moment.
-///
-/// A single write changes a file's times when it begins, and nothing when it ends. Reading such a
-/// file at once stored a mixture of two versions in 4 of 100 cases (1 MB, a program that rewrites
-/// it in place).
-const SETTLE_FROM_BYTES: u64 = 128 << 10;
-/// The length of that moment, and what is added for larger writes.
-const SETTLE: Duration = Duration::from_millis(20);
-const SETTLE_PER_MIB: Duration = Duration::from_millis(2);
-const SETTLE_MAX: Duration = Duration::from_millis(500);
 
 /// Files of one directory that are to be read in.
 pub struct Task {
@@ -488,17 +479,10 @@ impl Reader<'_> {
                 Err(e) => return self.fail(number, name, e.into()),
             };
             if before.size >= SETTLE_FROM_BYTES {
-                let waited = wait_for_write(&file);
-                before = stat_file(&file).unwrap_or(before);
-                if let Some(wait) = settles_in(&before, SystemTime::now(), waited) {
-                    std::thread::sleep(wait);
-                    before = stat_file(&file).unwrap_or(before);
-                    if settles_in(&before, SystemTime::now(), waited).is_some() {
-                        if last {
-                            return self.fail(number, name, Failure::Changed);
-                        }
-                        continue;
-                    }
+                match settle(&file, before) {
+                    Some(settled) => before = settled,
+                    None if last => return self.fail(number, name, Failure::Changed),
+                    None => continue,
                 }
             }
             if before.kind != FileKind::File {
@@ -677,28 +661,6 @@ struct ReadFile {
 
 /// An error comes with the number of the part in which it occurred.
 type ReadResult = Result<ReadFile, (u32, io::Error)>;
-
-/// Returns how long to wait until a write to the file that may be in progress is over.
-///
-/// `now` is this machine's clock. If the file system has another clock, the wait may be omitted or
-/// needless, but it is never longer than [`SETTLE_MAX`]. `waited` means that a write that had begun
-/// is over, so that only writes within one tick of the file system's clock are in doubt.
-fn settles_in(stat: &FileStat, now: SystemTime, waited: bool) -> Option<Duration> {
-    if stat.size < SETTLE_FROM_BYTES {
-        return None;
-    }
-    let mib = u32::try_from(stat.size >> 20).unwrap_or(u32::MAX);
-    let settle = if waited {
-        SETTLE
-    } else {
-        SETTLE_MAX.min(SETTLE + SETTLE_PER_MIB.saturating_mul(mib))
-    };
-    let now = now.duration_since(UNIX_EPOCH).ok()?;
-    let changed = Duration::new(u64::try_from(stat.mtime.seconds).ok()?, stat.mtime.nanos);
-    // A time in the future shows nothing.
-    let left = settle.checked_sub(now.checked_sub(changed)?)?;
-    (!left.is_zero()).then_some(left)
-}
 
 fn same_file(a: &FileStat, b: &FileStat) -> bool {
     a.fingerprint() == b.fingerprint() && a.dev == b.dev

@@ -441,19 +441,7 @@ impl<'a> Shared<'a> {
         if job.absent {
             return Ok(self.absent_dir(job, path, depth, known));
         }
-        let opened = self.open_job(&job).and_then(|dir| {
-            let stat = dir.stat_self()?;
-            let other = self.options.one_file_system && stat.dev != self.device;
-            let telling = self.telling && stat.dev == self.device;
-            let listing = match &known {
-                _ if other => None,
-                Some(known) if telling && known.dir_fingerprint() == stat.fingerprint() => {
-                    Some(known.as_listing())
-                }
-                _ => Some(dir.list(MAX_DIR_ENTRIES)?),
-            };
-            Ok((dir, stat, listing))
-        });
+        let opened = self.open_and_list(&job, known.as_deref());
         let (dir, stat, listing) = match opened {
             Ok((dir, stat, Some(listing))) => (dir, stat, listing),
             Ok((_, _, None)) => return give_up(path, Outcome::OtherFileSystem, known),
@@ -516,6 +504,30 @@ impl<'a> Shared<'a> {
             None => Ok(self.root.clone()),
             Some(parent) => Ok(Arc::new(self.open.open(parent)?.open_dir(&job.name)?)),
         }
+    }
+
+    /// Opens a directory and lists it. Instead of the listing, returns `None` for one on another
+    /// file system that is to be skipped.
+    fn open_and_list(
+        &self,
+        job: &Job,
+        known: Option<&Section>,
+    ) -> Result<(Arc<SafeDir>, FileStat, Option<Listing>), PathError> {
+        let dir = self.open_job(job)?;
+        let stat = dir.stat_self()?;
+        let is_elsewhere = stat.dev != self.device;
+        let listing = match known {
+            _ if self.options.one_file_system && is_elsewhere => None,
+            Some(known)
+                if self.telling
+                    && !is_elsewhere
+                    && known.dir_fingerprint() == stat.fingerprint() =>
+            {
+                Some(known.as_listing())
+            }
+            _ => Some(dir.list(MAX_DIR_ENTRIES)?),
+        };
+        Ok((dir, stat, listing))
     }
 
     fn enter_rules(&self, rules: &IgnoreRules, dir: &SafeDir, result: &mut DirScan) -> IgnoreRules {

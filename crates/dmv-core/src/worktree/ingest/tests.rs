@@ -1,10 +1,12 @@
 //! Tests of the pipeline as a whole.
 
+use super::settle::{SETTLE, SETTLE_MAX, settles_in};
 use super::*;
 use crate::chunker::MIN_CUT_BYTES;
 use crate::object::list::BlobChunks;
 use crate::repo::{Asked, Repo};
 use crate::store::MetaWriter;
+use std::time::{Duration, UNIX_EPOCH};
 
 fn noise(seed: u64, n: usize) -> Vec<u8> {
     let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
