@@ -662,28 +662,6 @@ fn verify_finds_damage_and_says_where() -> Outcome {
 }
 
 #[test]
-fn the_tour_runs_and_leaves_nothing() -> Outcome {
-    let place = Place::new()?;
-    let temp = place.home();
-    let output = place.command(&["demo"]).env("TMPDIR", &temp).output()?;
-    let text = String::from_utf8(output.stdout)?;
-    assert_eq!(output.status.code(), Some(0), "{text}");
-    assert!(text.contains("$ dmv verify\nno damage found"), "{text}");
-    for step in [
-        "merge night",
-        "resolve media/still.png --both",
-        "undo",
-        "checkout main --subset sound",
-        "clone",
-        "pull disk",
-    ] {
-        assert!(text.contains(&format!("$ dmv {step}")), "{step}");
-    }
-    assert_eq!(fs::read_dir(temp)?.count(), 0);
-    Ok(())
-}
-
-#[test]
 fn completions_are_printed() -> Outcome {
     let place = Place::new()?;
     assert!(place.ok(&["completions", "bash"])?.contains("dmv"));

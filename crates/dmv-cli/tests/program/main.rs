@@ -7,6 +7,7 @@ mod by_key;
 mod calls;
 mod cli;
 mod cut_clones;
+mod demo;
 mod drop;
 mod foreign;
 mod get;
