@@ -10,7 +10,7 @@ mod code;
 mod pages;
 
 use code::{code_of, dependencies, lines_with, module_of, paths_in, rooms_named, without_tests};
-use pages::{anchors, links, named_files, resolve};
+use pages::{anchors, links, named_files, named_tests, resolve};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -65,7 +65,7 @@ const ROOMS: [(&str, &[&str]); 19] = [
 const ROOM_EXCEPTIONS: [(&str, &str, &str); 0] = [];
 
 /// Each outside crate, and the files that may name it. A directory ends with a slash.
-const CRATES: [(&str, &[&str]); 41] = [
+const CRATES: [(&str, &[&str]); 42] = [
     (
         "blake3",
         &[
@@ -143,6 +143,7 @@ const CRATES: [(&str, &[&str]); 41] = [
     ("data_encoding", &[CLI]),
     ("indicatif", &[CLI]),
     ("jiff", &[CLI]),
+    ("mimalloc", &["crates/dmv-cli/src/main.rs"]),
     ("postcard", &["crates/dmv-net/src/wire.rs"]),
     (
         "serde",
@@ -509,7 +510,14 @@ fn pages_and_files_that_are_named_exist() {
     for (file, text) in &files {
         let tops: &[&str] = match file.rsplit('.').next() {
             Some("rs") if !file.starts_with("tests/tests/tidy") => &["docs/"],
-            Some("md") => &["docs/", "crates/", "benches/", "fuzz/"],
+            Some("md") => &[
+                "docs/",
+                "crates/",
+                "benches/",
+                "fuzz/",
+                "tests/",
+                "packaging/",
+            ],
             _ => continue,
         };
         // The change log mentions files that were removed later.
@@ -519,6 +527,28 @@ fn pages_and_files_that_are_named_exist() {
         for (line, path) in named_files(text, tops) {
             if !root().join(&path).exists() {
                 complaints.push(format!("{file}:{line}: {path} does not exist"));
+            }
+        }
+    }
+    pass(complaints);
+}
+
+#[test]
+fn tests_that_pages_name_exist() {
+    let files = tree();
+    let code = files.iter().filter(|(file, _)| file.ends_with(".rs"));
+    let tests: BTreeSet<&str> = code
+        .flat_map(|(_, text)| text.lines())
+        .filter_map(|line| line.trim_start().strip_prefix("fn "))
+        .filter_map(|rest| rest.split(['(', '<']).next())
+        .collect();
+    let mut complaints = Vec::new();
+    // The change log may mention tests that were renamed later.
+    let is_page = |file: &str| file.ends_with(".md") && file != "CHANGELOG.md";
+    for (file, page) in files.iter().filter(|(file, _)| is_page(file)) {
+        for (line, name) in named_tests(page) {
+            if !tests.contains(name.as_str()) {
+                complaints.push(format!("{file}:{line}: there is no function '{name}'"));
             }
         }
     }

@@ -29,6 +29,12 @@ use error::{EXIT_USAGE, Failure};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+/// In place of the allocator of musl: docs/decisions.md, "a static program with an allocator of its
+/// own".
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // A write beyond the limit on the size of files (`ulimit -f`) then fails instead of killing.
     // Without the handler that is still safe, only rude.

@@ -28,6 +28,22 @@ pub fn named_files(text: &str, tops: &[&str]) -> Vec<(usize, String)> {
     out
 }
 
+/// Returns the words in code spans of a page that look like the name of a test: four words or more,
+/// with underscores between them. A path before the name (`sync::tests::name`) does not belong to it.
+pub fn named_tests(page: &str) -> Vec<(usize, String)> {
+    let mut out = Vec::new();
+    for (n, line) in page.lines().enumerate() {
+        for span in line.split('`').skip(1).step_by(2) {
+            let name = span.rsplit([':', ' ']).next().unwrap_or_default();
+            let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+            if name.matches('_').count() >= 3 && name.chars().all(is_word) {
+                out.push((n + 1, name.to_owned()));
+            }
+        }
+    }
+    out
+}
+
 /// Returns the targets of a page's Markdown links outside of code, with their lines.
 pub fn links(page: &str) -> Vec<(usize, String)> {
     let mut out = Vec::new();
@@ -91,4 +107,13 @@ fn files_are_found_where_a_text_names_them() {
     let found = named_files(text, &["docs/"]);
     let found: Vec<&str> = found.iter().map(|(_, path)| path.as_str()).collect();
     assert_eq!(found, ["docs/format/pack.md", "docs/x-y.md", "docs/a"]);
+}
+
+#[test]
+fn names_of_tests_are_found_in_code_spans() {
+    let page = "`a_b_c_d` and `x::one_two_three_four`, not x_x_x_x\n`run -- it_is_run_here` `a_b` `A_B_C_D`";
+    let found = named_tests(page);
+    let names: Vec<&str> = found.iter().map(|(_, name)| name.as_str()).collect();
+    assert_eq!(names, ["a_b_c_d", "one_two_three_four", "it_is_run_here"]);
+    assert_eq!(found[2].0, 2);
 }
