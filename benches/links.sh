@@ -4,17 +4,17 @@
 set -euo pipefail
 
 usage() {
-    echo "usage: benches/links.sh [-r REPS] [-d DIR] [-b DMV] [-t MS] [-l LOSS] [-n FILES] [WORK...]" >&2
+    echo "usage: benches/links.sh [-r REPS] [-d DIR] [-b DMV] [-t MS] [-l LOSS] [-n FILES] [-f FILES] [WORK...]" >&2
     echo "  -t: milliseconds that a packet takes each way (100); -l: percent that get lost (0)" >&2
-    echo "  -n: files of 1 KiB in the repository (100000)" >&2
+    echo "  -n: files of 1 KiB in the repository (100000); -f: in the one that is cloned (1000)" >&2
     echo "  WORK: fetch nothing push clone, by default all" >&2
     exit 2
 }
 
-reps=5 base=${TMPDIR:-/tmp} delay=100 loss=0 files=100000
+reps=5 base=${TMPDIR:-/tmp} delay=100 loss=0 files=100000 few=1000
 here=$(dirname "$(readlink -f "$0")")
 dmv=$here/../target/release/dmv
-while getopts r:d:b:t:l:n: option; do
+while getopts r:d:b:t:l:n:f: option; do
     case $option in
         r) reps=$OPTARG ;;
         d) base=$OPTARG ;;
@@ -22,6 +22,7 @@ while getopts r:d:b:t:l:n: option; do
         t) delay=$OPTARG ;;
         l) loss=$OPTARG ;;
         n) files=$OPTARG ;;
+        f) few=$OPTARG ;;
         *) usage ;;
     esac
 done
@@ -147,7 +148,7 @@ make_repositories() {
     "$dmv" -q clone --bare "$top/dmv-work" "$top/dmv-new"
     git clone -q --bare --no-local "$top/git-work" "$top/git-new"
     # Not a file of the worktrees is needed again; deleting them now would slow down what follows.
-    make_files "$top/few" 1000
+    make_files "$top/few" "$few"
     "$dmv" -q init "$top/few"
     "$dmv" -q -C "$top/few" commit -m few
     "$dmv" -q clone --bare "$top/few" "$top/dmv-few"

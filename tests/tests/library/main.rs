@@ -10,6 +10,7 @@ mod flips;
 mod hostile;
 mod hostile_objects;
 mod level;
+mod lineage;
 mod merge;
 mod model;
 mod mutator;

@@ -125,6 +125,19 @@ fn the_copy_of_the_former_database_goes_when_the_new_one_is_whole() -> Outcome {
     Ok(())
 }
 
+/// Runs a command. Returns how often it waited for the disk, and the calls.
+fn waits_for_the_disk(place: &Place, args: &[&str]) -> Outcome<(usize, String)> {
+    let calls = "trace=fsync,fdatasync,sync_file_range,syncfs,sync";
+    let told = place.dir.path().join("calls");
+    let told_text = told.to_string_lossy().into_owned();
+    let options = ["-f", "-qq", "-o", &told_text, "-e", calls];
+    let done = place.traced(&options, args).status()?;
+    assert!(done.success());
+    let told = fs::read_to_string(told)?;
+    let count = told.lines().filter(|line| line.contains("sync")).count();
+    Ok((count, told))
+}
+
 /// Each of them waits for the disk: the packs of content and metadata, the operation log, the
 /// write-ahead log's header, directory and end, and two to write it back.
 #[test]
@@ -137,14 +150,30 @@ fn a_small_commit_waits_for_the_disk_eight_times() -> Outcome {
     place.write("f", "one")?;
     place.commit("one")?;
     place.write("f", "two")?;
-    let calls = "trace=fsync,fdatasync,sync_file_range,syncfs,sync";
-    let told = place.dir.path().join("calls");
-    let told_text = told.to_string_lossy().into_owned();
-    let options = ["-f", "-qq", "-o", &told_text, "-e", calls];
-    let done = place.traced(&options, &["commit", "-m", "two"]).status()?;
-    assert!(done.success());
-    let told = fs::read_to_string(told)?;
-    let count = told.lines().filter(|line| line.contains("sync")).count();
+    let (count, told) = waits_for_the_disk(&place, &["commit", "-m", "two"])?;
     assert!((5..=8).contains(&count), "{count}: {told}");
+    Ok(())
+}
+
+/// All changes of a commit are one batch: a thousand files wait for the disk as often as one does.
+#[test]
+fn a_commit_of_a_thousand_files_waits_for_the_disk_eight_times() -> Outcome {
+    if !has_strace() {
+        println!("skipped: strace is not installed");
+        return Ok(());
+    }
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    place.commit("one")?;
+    for n in 0..1000 {
+        place.write(format!("many/f{n}"), format!("{n}"))?;
+    }
+    for step in ["created", "deleted"] {
+        let (count, told) = waits_for_the_disk(&place, &["commit", "-m", step])?;
+        assert!((5..=8).contains(&count), "{step}: {count}: {told}");
+        if step == "created" {
+            fs::remove_dir_all(place.work().join("many"))?;
+        }
+    }
     Ok(())
 }
