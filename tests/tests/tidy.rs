@@ -6,62 +6,23 @@
 
 #[path = "tidy/code.rs"]
 mod code;
+#[path = "tidy/floors.rs"]
+mod floors;
 #[path = "tidy/pages.rs"]
 mod pages;
 
 use code::{code_of, dependencies, lines_with, module_of, paths_in, rooms_named, without_tests};
+use floors::{Room, drawing, rooms, unused};
 use pages::{anchors, links, named_files, named_tests, resolve};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The rooms of `dmv-core`, from the lowest floor up, and the rooms that each may use.
-const ROOMS: [(&str, &[&str]); 19] = [
-    // Floor 0: knows nothing of objects.
-    ("limits", &[]),
-    ("memory", &[]),
-    ("hash", &[]),
-    ("job", &[]),
-    ("locks", &[]),
-    ("vfs", &[]),
-    ("escape", &[]),
-    ("fsutil", &["escape"]),
-    // Floor 1: bytes and ids.
-    ("object", &["escape", "hash", "limits"]),
-    // Floor 2: stores objects. `refs` uses `store`.
-    ("chunker", &[]),
-    ("store", &["hash", "limits", "memory", "object", "vfs"]),
-    (
-        "refs",
-        &["fsutil", "hash", "limits", "locks", "object", "store"],
-    ),
-    ("subset", &["escape", "limits"]),
-    // Floor 3: reads objects through a trait.
-    ("history", &["hash", "object"]),
-    ("diff", &["hash", "limits", "object", "subset"]),
-    (
-        "merge",
-        &["chunker", "diff", "hash", "history", "limits", "object"],
-    ),
-    ("reach", &["hash", "limits", "memory", "object", "subset"]),
-    // Floor 4: files.
-    (
-        "worktree",
-        &[
-            "chunker", "diff", "fsutil", "hash", "job", "limits", "object", "store", "subset",
-            "vfs",
-        ],
-    ),
-    // Floor 5: the facade.
-    (
-        "repo",
-        &[
-            "chunker", "diff", "fsutil", "hash", "history", "job", "limits", "locks", "merge",
-            "object", "reach", "refs", "store", "subset", "vfs", "worktree",
-        ],
-    ),
-];
+/// The page with the tables of rooms.
+const ROOMS_PAGE: &str = "ARCHITECTURE.md";
+/// The crates that have rooms.
+const CRATES_OF_ROOMS: [&str; 2] = ["dmv-core", "dmv-net"];
 
-/// Known violations of the table: file, room, reason. A test fails if one of them no longer exists.
+/// Known violations of the tables: file, room, reason. A test fails if one of them no longer exists.
 const ROOM_EXCEPTIONS: [(&str, &str, &str); 0] = [];
 
 /// Each outside crate, and the files that may name it. A directory ends with a slash.
@@ -237,21 +198,34 @@ fn pass(complaints: Vec<String>) {
 
 // ---- The rules. Each takes a path and a text, and returns complaints.
 
-fn check_rooms(file: &str, code: &str, allowed: &[(&str, &[&str])]) -> Vec<(String, String)> {
-    let module = module_of(file);
-    let Some(own) = module.first() else {
+/// Returns what a file uses: the room that it belongs to, and each place with a room or crate.
+fn uses<'a>(file: &'a str, code: &str) -> Option<(&'a str, Vec<(usize, String)>)> {
+    let own = *module_of(file).first()?;
+    let mut used = rooms_named(file, code);
+    let other = paths_in(code).into_iter().filter_map(|named| {
+        let name = named.parts[0].replace('_', "-");
+        CRATES_OF_ROOMS
+            .contains(&&*name)
+            .then_some((named.line, name))
+    });
+    used.extend(other);
+    used.retain(|(_, room)| room != own);
+    Some((own, used))
+}
+
+fn check_rooms(file: &str, code: &str, allowed: &[Room]) -> Vec<(String, String)> {
+    let Some((own, used)) = uses(file, code) else {
         return Vec::new();
     };
-    let Some((_, may)) = allowed.iter().find(|(room, _)| room == own) else {
-        let text = format!("{file}: '{own}' is not a room; add it to ROOMS and ARCHITECTURE.md");
+    let Some(room) = allowed.iter().find(|room| room.name == own) else {
+        let text = format!("{file}: '{own}' is no room; add it to the table in {ROOMS_PAGE}");
         return vec![(own.to_string(), text)];
     };
-    rooms_named(file, code)
-        .into_iter()
-        .filter(|(_, room)| room != own && !may.contains(&room.as_str()))
-        .map(|(line, room)| {
-            let text = format!("{file}:{line}: '{own}' may not use '{room}'");
-            (room, text)
+    used.into_iter()
+        .filter(|(_, used)| !room.may.contains(used))
+        .map(|(line, used)| {
+            let text = format!("{file}:{line}: '{own}' may not use '{used}' ({ROOMS_PAGE})");
+            (used, text)
         })
         .collect()
 }
@@ -334,22 +308,37 @@ fn rust(files: &BTreeMap<String, String>, tests: bool) -> Vec<(&str, String)> {
     out
 }
 
+/// Returns the rooms of a crate by the table in the page.
+fn rooms_of(files: &BTreeMap<String, String>, krate: &str) -> Vec<Room> {
+    rooms(&files[ROOMS_PAGE], krate).unwrap_or_else(|complaints| {
+        panic!("\n{ROOMS_PAGE}:{}\n", complaints.join("\n{ROOMS_PAGE}:"))
+    })
+}
+
 #[test]
 fn rooms_use_lower_floors_only() {
     let files = tree();
+    let code = rust(&files, false);
     let mut complaints = Vec::new();
     let mut excused = BTreeSet::new();
-    for (file, code) in rust(&files, false) {
-        if !file.starts_with("crates/dmv-core/src/") {
-            continue;
-        }
-        for (room, complaint) in check_rooms(file, &code, &ROOMS) {
-            let known = |(f, r, _): &&(&str, &str, &str)| *f == file && *r == room;
-            match ROOM_EXCEPTIONS.iter().find(known) {
-                Some((f, r, _)) => drop(excused.insert((*f, *r))),
-                None => complaints.push(complaint),
+    for krate in CRATES_OF_ROOMS {
+        let rooms = rooms_of(&files, krate);
+        let inside = format!("crates/{krate}/src/");
+        let mut used = BTreeSet::new();
+        for (file, code) in code.iter().filter(|(file, _)| file.starts_with(&inside)) {
+            for (room, complaint) in check_rooms(file, code, &rooms) {
+                let known = |(f, r, _): &&(&str, &str, &str)| f == file && *r == room;
+                match ROOM_EXCEPTIONS.iter().find(known) {
+                    Some((f, r, _)) => drop(excused.insert((*f, *r))),
+                    None => complaints.push(complaint),
+                }
+            }
+            if let Some((own, places)) = uses(file, code) {
+                used.extend(places.into_iter().map(|(_, room)| (own.to_owned(), room)));
             }
         }
+        let stale = unused(&rooms, &used).into_iter();
+        complaints.extend(stale.map(|text| format!("{ROOMS_PAGE}:{text}")));
     }
     for (file, room, _) in ROOM_EXCEPTIONS {
         if !excused.contains(&(file, room)) {
@@ -362,21 +351,38 @@ fn rooms_use_lower_floors_only() {
 }
 
 #[test]
-fn the_table_of_rooms_is_that_of_the_crate_and_has_no_circle() {
+fn tables_drawing_and_crates_have_the_same_rooms() {
     let files = tree();
-    let lib = code_of(&files["crates/dmv-core/src/lib.rs"]);
-    let declared: BTreeSet<&str> = lib
-        .lines()
-        .filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'))
-        .collect();
-    let listed: BTreeSet<&str> = ROOMS.iter().map(|(room, _)| *room).collect();
-    assert_eq!(listed, declared);
-    for (n, (room, may)) in ROOMS.iter().enumerate() {
-        for below in *may {
-            let stands_before = ROOMS[..n].iter().any(|(name, _)| name == below);
-            assert!(stands_before, "'{room}' uses '{below}', which is not below");
+    let mut complaints = Vec::new();
+    for krate in CRATES_OF_ROOMS {
+        let rooms = rooms_of(&files, krate);
+        let file = format!("crates/{krate}/src/lib.rs");
+        let (lib, code) = (&files[&file], code_of(&files[&file]));
+        let declared: BTreeSet<&str> = code
+            .lines()
+            .filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'))
+            .collect();
+        for room in &rooms {
+            let (line, name) = (room.line, &*room.name);
+            if !declared.contains(name) {
+                complaints.push(format!("{ROOMS_PAGE}:{line}: {file} has no room '{name}'"));
+            }
         }
+        for name in declared {
+            if !rooms.iter().any(|room| room.name == name) {
+                complaints.push(format!(
+                    "{file}: '{name}' has no row in the table of {ROOMS_PAGE}"
+                ));
+            }
+            let mut page = lib.lines().filter(|line| line.starts_with("//!"));
+            if !page.any(|line| line.contains(&format!("`{name}`"))) {
+                complaints.push(format!("{file}: its first lines do not name '{name}'"));
+            }
+        }
+        let drawn = drawing(&files[ROOMS_PAGE], krate, &rooms).check(&rooms);
+        complaints.extend(drawn.iter().map(|text| format!("{ROOMS_PAGE}: {text}")));
     }
+    pass(complaints);
 }
 
 #[test]
@@ -600,7 +606,16 @@ fn no_line_ends_in_spaces() {
 
 #[test]
 fn a_room_on_a_higher_floor_is_a_complaint() {
-    let rooms: [(&str, &[&str]); 3] = [("low", &[]), ("mid", &["low"]), ("high", &["mid"])];
+    let room = |name: &str, may: &[&str]| Room {
+        line: 1,
+        name: name.to_owned(),
+        may: may.iter().map(|used| (*used).to_owned()).collect(),
+    };
+    let rooms = [
+        room("low", &[]),
+        room("mid", &["low"]),
+        room("high", &["mid", "dmv-core"]),
+    ];
     let check = |file: &str, code: &str| check_rooms(&format!("x/src/{file}"), code, &rooms);
     assert_eq!(
         check("mid/a.rs", "use crate::low::x; use crate::mid::y;").len(),
@@ -617,6 +632,9 @@ fn a_room_on_a_higher_floor_is_a_complaint() {
     assert_eq!(check("mid/mod.rs", "use super::high;").len(), 1);
     assert_eq!(check("mid/a.rs", "use super::super::high;").len(), 1);
     assert_eq!(check("new.rs", "").len(), 1);
+    assert_eq!(check("high.rs", "use dmv_core::{a, b};").len(), 0);
+    assert_eq!(check("low.rs", "use dmv_core::{a, b};").len(), 2);
+    assert_eq!(check("lib.rs", "pub mod low;").len(), 0);
 }
 
 #[test]

@@ -1,11 +1,10 @@
 //! DMV's library: content-addressed versioning for data of any size.
 //!
-//! Each module is a *room* on one of five floors and uses lower floors only. `ARCHITECTURE.md` has
+//! Each module is a *room* on one of six floors and uses lower floors only. `ARCHITECTURE.md` has
 //! the complete rules. The floors, bottom-up:
 //!
-//! - [`hash`], [`limits`], [`memory`], [`escape`], [`job`], [`locks`], [`fsutil`] and [`vfs`] know
-//!   nothing of DMV's objects.
-//! - [`object`] defines the bytes and ids of objects.
+//! - [`hash`], [`limits`], [`memory`], [`escape`] and [`job`] know nothing of DMV's objects.
+//! - [`object`] defines the bytes and ids of objects. [`fsutil`], [`locks`] and [`vfs`] reach files.
 //! - [`chunker`], [`store`] and [`refs`] store them; [`subset`] selects paths.
 //! - [`history`], [`diff`], [`merge`] and [`reach`] read them through [`object::ObjectRead`].
 //! - [`worktree`] compares them with files.
