@@ -62,24 +62,8 @@ const CRATES: [(&str, &[&str]); 42] = [
             "crates/dmv-net/src/transport/quic/pair.rs",
         ],
     ),
-    (
-        "rustix",
-        &[
-            "crates/dmv-core/src/fsutil.rs",
-            "crates/dmv-core/src/fsutil/",
-            "crates/dmv-core/src/vfs.rs",
-            // It asks on which file system a database lies.
-            "crates/dmv-core/src/refs/schema.rs",
-            // It asks who owns a repository.
-            "crates/dmv-core/src/repo/layout.rs",
-            // Error numbers only.
-            "crates/dmv-core/src/worktree/scan.rs",
-            "crates/dmv-core/src/worktree/scan/",
-            // It asks who owns a key file.
-            "crates/dmv-net/src/identity.rs",
-            CLI,
-        ],
-    ),
+    // SYSTEM lists the files.
+    ("rustix", &["crates/"]),
     ("thiserror", &["crates/"]),
     ("tokio", &["crates/dmv-net/"]),
     (
@@ -128,6 +112,46 @@ const CRATES: [(&str, &[&str]); 42] = [
     ("dmv_cli", &[]),
 ];
 const CLI: &str = "crates/dmv-cli/";
+
+/// The room that hides the operating system.
+const PLATFORM: &str = "crates/dmv-core/src/platform/";
+
+/// Other files that name `std::os` or `rustix`, with the reason. A directory ends with a slash. A test
+/// fails if one no longer does.
+const SYSTEM: [(&str, &str); 17] = [
+    (
+        "crates/dmv-core/src/repo/",
+        "paths and stats that it does not take from 'platform' yet",
+    ),
+    ("crates/dmv-net/src/identity.rs", "its owner and mode"),
+    ("crates/dmv-cli/src/commands/cat.rs", ARGUMENTS),
+    ("crates/dmv-cli/src/commands/export.rs", ARGUMENTS),
+    ("crates/dmv-cli/src/commands/pair.rs", HOST),
+    ("crates/dmv-cli/src/commands/resolve.rs", ARGUMENTS),
+    ("crates/dmv-cli/src/commands/serve.rs", STREAMS),
+    ("crates/dmv-cli/src/commands/serve/by_key.rs", HOST),
+    ("crates/dmv-cli/src/commands/subset.rs", ARGUMENTS),
+    ("crates/dmv-cli/src/commands/worktree.rs", ARGUMENTS),
+    (
+        "crates/dmv-cli/src/config.rs",
+        "settings are not read through a link",
+    ),
+    ("crates/dmv-cli/src/context.rs", HOST),
+    (
+        "crates/dmv-cli/src/error.rs",
+        "it looks for the reason of a failed write",
+    ),
+    ("crates/dmv-cli/src/partial.rs", ARGUMENTS),
+    (
+        "crates/dmv-cli/src/peers.rs",
+        "it asks how a disk is mounted",
+    ),
+    ("crates/dmv-cli/src/places.rs", ARGUMENTS),
+    ("crates/dmv-cli/src/ui.rs", STREAMS),
+];
+const ARGUMENTS: &str = "bytes of arguments and paths";
+const HOST: &str = "names of the user and the machine";
+const STREAMS: &str = "standard streams without a buffer";
 
 /// Files with `unsafe` code, with the reason.
 const UNSAFE: [(&str, &str); 0] = [];
@@ -228,6 +252,46 @@ fn check_rooms(file: &str, code: &str, allowed: &[Room]) -> Vec<(String, String)
             (used, text)
         })
         .collect()
+}
+
+/// Returns the lines that name what only one operating system has.
+fn lines_of_one_system(code: &str) -> Vec<usize> {
+    let is_one = |parts: &[String]| {
+        parts[0] == "rustix" || parts.len() > 1 && parts[0] == "std" && parts[1] == "os"
+    };
+    let mut lines: Vec<usize> = paths_in(code)
+        .into_iter()
+        .filter(|named| is_one(&named.parts))
+        .map(|named| named.line)
+        .collect();
+    lines.dedup();
+    lines
+}
+
+/// Complains about what only one operating system has outside of the platform room and of `known`,
+/// and about each of `known` that has nothing of the kind.
+fn check_systems(code: &[(&str, String)], known: &[(&str, &str)]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let mut excused = BTreeSet::new();
+    for (file, code) in code {
+        let place = known.iter().find(|(place, _)| in_list(file, &[place]));
+        for line in lines_of_one_system(code) {
+            match place {
+                Some((place, _)) => drop(excused.insert(*place)),
+                None if file.starts_with(PLATFORM) => {}
+                None => complaints.push(format!(
+                    "{file}:{line}: only one system has this; call a function of {PLATFORM}"
+                )),
+            }
+        }
+    }
+    for (place, _) in known {
+        if !excused.contains(place) {
+            let text = "has nothing of only one system: take it off SYSTEM";
+            complaints.push(format!("{place} {text}"));
+        }
+    }
+    complaints
 }
 
 fn check_crates(file: &str, code: &str) -> Vec<String> {
@@ -383,6 +447,14 @@ fn tables_drawing_and_crates_have_the_same_rooms() {
         complaints.extend(drawn.iter().map(|text| format!("{ROOMS_PAGE}: {text}")));
     }
     pass(complaints);
+}
+
+#[test]
+fn only_the_platform_room_knows_the_operating_system() {
+    let files = tree();
+    let mut code = rust(&files, false);
+    code.retain(|(file, _)| file.starts_with("crates/"));
+    pass(check_systems(&code, &SYSTEM));
 }
 
 #[test]
@@ -635,6 +707,29 @@ fn a_room_on_a_higher_floor_is_a_complaint() {
     assert_eq!(check("high.rs", "use dmv_core::{a, b};").len(), 0);
     assert_eq!(check("low.rs", "use dmv_core::{a, b};").len(), 2);
     assert_eq!(check("lib.rs", "pub mod low;").len(), 0);
+}
+
+#[test]
+fn what_one_system_has_is_a_complaint_outside_of_the_platform_room() {
+    let code = "use std::os::unix::ffi::OsStrExt;\nuse std::ffi::OsStr;\nrustix::fs::open();";
+    assert_eq!(lines_of_one_system(code), [1, 3]);
+    assert_eq!(lines_of_one_system("use std::{fs, os::fd::AsFd};"), [1]);
+    assert!(lines_of_one_system("use std::fs; os::f(); my_rustix::f();").is_empty());
+    let files = [
+        ("crates/dmv-core/src/platform/unix/a.rs", code.to_owned()),
+        ("crates/dmv-core/src/vfs.rs", code.to_owned()),
+        ("crates/dmv-core/src/repo/a.rs", code.to_owned()),
+        ("crates/dmv-core/src/repo/b.rs", String::new()),
+    ];
+    let repo = ("crates/dmv-core/src/repo/", "");
+    assert_eq!(check_systems(&files, &[]).len(), 4);
+    assert_eq!(check_systems(&files, &[repo]).len(), 2);
+    assert_eq!(
+        check_systems(&files, &[repo, ("crates/dmv-core/src/vfs.rs", "")]).len(),
+        0
+    );
+    let stale = check_systems(&files[3..], &[repo]);
+    assert_eq!(stale.len(), 1, "{stale:?}");
 }
 
 #[test]

@@ -2,42 +2,35 @@
 //!
 //! A [`SafeDir`] is an open directory. Every path below it is opened from that handle, one
 //! component at a time and without following symlinks. So an operation cannot leave the directory,
-//! even if another process replaces a path meanwhile. Every error names its path. The module knows
-//! neither objects nor the worktree's rules. `worktree`, `refs` and `repo` use it.
+//! even if another process replaces a path meanwhile. Every error names its path. The system's calls
+//! are in `platform`. The module knows neither objects nor the worktree's rules. `worktree`, `refs`
+//! and `repo` use it.
 
-mod open;
 mod swap;
 mod times;
 
-pub use self::open::open_unfollowed;
-pub use self::swap::{Untouched, mark_time, set_permissions};
+pub use self::swap::{Untouched, mark_time};
 pub use self::times::{fs_now, machine_now, notice_mapped_writes, wait_for_write};
 
+pub use crate::platform::{
+    FileKind, FileStat, FileTime, name_of as os_str, open_unfollowed, set_exec, set_permissions,
+    stat_of as stat_file,
+};
+
 use crate::escape::escape;
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags};
-use rustix::io::Errno;
-use std::ffi::OsStr;
+use crate::platform::{self, Cause, Dir, SystemError};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Size of the buffer that directory entries are read into.
-const LIST_BUFFER_BYTES: usize = 64 << 10;
 /// Bytes of names that one [`Listing`] can hold.
 const MAX_LISTING_BYTES: usize = u32::MAX as usize;
 /// Prefix of the names of temporary files; sixteen hex digits follow.
 const TEMP_PREFIX: &[u8] = b".dmv-tmp-";
-/// How often an operation on a busy path, or with a temporary name in use, is tried again.
+/// How often an operation is tried again because its temporary name is in use.
 const RETRIES: usize = 32;
-
-const OPEN_DIR: OFlags = OFlags::RDONLY
-    .union(OFlags::DIRECTORY)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
 
 /// A failed file operation: what was attempted, on which path, and why it failed.
 #[derive(Debug, thiserror::Error)]
@@ -66,61 +59,15 @@ impl PathError {
     /// Returns whether a directory could not be opened because it does not exist, is something else, or
     /// is closed to this user. Other errors, such as a lack of memory, say nothing about its entries.
     pub fn is_absent(&self) -> bool {
-        let of = |errno: &Errno| self.source.raw_os_error() == Some(errno.raw_os_error());
-        [
-            Errno::NOENT,
-            Errno::NOTDIR,
-            Errno::LOOP,
-            Errno::ACCESS,
-            Errno::NAMETOOLONG,
-        ]
-        .iter()
-        .any(of)
+        matches!(
+            platform::cause_of(&self.source),
+            Cause::Absent
+                | Cause::NotDirectory
+                | Cause::Symlink
+                | Cause::Denied
+                | Cause::NameTooLong
+        )
     }
-}
-
-/// What a directory entry is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum FileKind {
-    /// A regular file.
-    File = 1,
-    /// A symbolic link.
-    Symlink = 2,
-    /// A directory.
-    Dir = 3,
-    /// A named pipe.
-    Fifo = 4,
-    /// A socket.
-    Socket = 5,
-    /// A block or character device.
-    Device = 6,
-    /// Not reported by the file system; a stat shows the kind.
-    Unknown = 7,
-}
-
-impl From<rustix::fs::FileType> for FileKind {
-    fn from(ty: rustix::fs::FileType) -> FileKind {
-        use rustix::fs::FileType as T;
-        match ty {
-            T::RegularFile => FileKind::File,
-            T::Symlink => FileKind::Symlink,
-            T::Directory => FileKind::Dir,
-            T::Fifo => FileKind::Fifo,
-            T::Socket => FileKind::Socket,
-            T::CharacterDevice | T::BlockDevice => FileKind::Device,
-            T::Unknown => FileKind::Unknown,
-        }
-    }
-}
-
-/// A point in time on the clock of some file system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FileTime {
-    /// Seconds since 1970.
-    pub seconds: i64,
-    /// Nanoseconds in that second, below 10^9.
-    pub nanos: u32,
 }
 
 impl FileTime {
@@ -135,64 +82,7 @@ impl FileTime {
     }
 }
 
-/// Magic numbers of file systems on which every change of a name changes the directory's mtime:
-/// ext2/3/4, XFS, Btrfs, F2FS, ZFS, tmpfs.
-const TELLING: [u64; 6] = [
-    0xef53,
-    0x5846_5342,
-    0x9123_683e,
-    0xf2f5_2010,
-    0x2fc1_2fc1,
-    0x0102_1994,
-];
-
-/// The parts of an entry's stat that DMV uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileStat {
-    /// What the entry is.
-    pub kind: FileKind,
-    /// Whether its owner may execute it.
-    pub exec: bool,
-    /// Its permissions: the lowest twelve bits of its mode.
-    pub mode: u32,
-    /// Number of names (hard links) that the file has.
-    pub nlink: u32,
-    /// Size in bytes.
-    pub size: u64,
-    /// Time of the last change of its content.
-    pub mtime: FileTime,
-    /// Time of the last change of its content or attributes. No program can set it.
-    pub ctime: FileTime,
-    /// Inode number.
-    pub ino: u64,
-    /// Device number of its file system.
-    pub dev: u64,
-}
-
 impl FileStat {
-    // The widths of the fields differ between machines, so some casts have no effect on some of
-    // them.
-    #[allow(clippy::unnecessary_cast)]
-    fn from_stat(stat: &rustix::fs::Stat) -> FileStat {
-        FileStat {
-            kind: rustix::fs::FileType::from_raw_mode(stat.st_mode).into(),
-            exec: stat.st_mode & 0o100 != 0,
-            mode: stat.st_mode as u32 & 0o7777,
-            nlink: stat.st_nlink as u32,
-            size: stat.st_size as u64,
-            mtime: FileTime {
-                seconds: stat.st_mtime as i64,
-                nanos: stat.st_mtime_nsec as u32,
-            },
-            ctime: FileTime {
-                seconds: stat.st_ctime as i64,
-                nanos: stat.st_ctime_nsec as u32,
-            },
-            ino: stat.st_ino as u64,
-            dev: stat.st_dev as u64,
-        }
-    }
-
     /// Returns whether only its owner has any permission for it.
     pub fn is_private(&self) -> bool {
         self.mode & 0o077 == 0
@@ -291,12 +181,12 @@ impl Listing {
     }
 
     /// Adds a name. Fails with `E2BIG` if the names together exceed 4 GiB.
-    pub fn push(&mut self, name: &[u8], kind: FileKind) -> io::Result<()> {
+    pub fn push(&mut self, name: &[u8], kind: FileKind) -> Result<(), SystemError> {
         if self.names.len() + name.len() > MAX_LISTING_BYTES {
-            return Err(Errno::TOOBIG.into());
+            return Err(SystemError::TOO_BIG);
         }
         let start = self.names.len() as u32;
-        let len = u16::try_from(name.len()).map_err(|_| Errno::NAMETOOLONG)?;
+        let len = u16::try_from(name.len()).map_err(|_| SystemError::NAME_TOO_LONG)?;
         self.names.extend_from_slice(name);
         self.entries.push(ListEntry { start, len, kind });
         Ok(())
@@ -306,7 +196,7 @@ impl Listing {
 /// An open directory.
 #[derive(Debug)]
 pub struct SafeDir {
-    fd: OwnedFd,
+    handle: Dir,
     /// The path, for messages only. Nothing is opened by it.
     path: Vec<u8>,
 }
@@ -315,14 +205,10 @@ impl SafeDir {
     /// Opens the directory at `path`. Follows symlinks on the way, because the caller trusts the
     /// path.
     pub fn open_root(path: &Path) -> Result<SafeDir, PathError> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let bytes = path.as_os_str().as_bytes();
-        let fd = rustix::fs::open(path, flags, Mode::empty())
-            .map_err(|e| PathError::new("open directory", bytes, e))?;
-        Ok(SafeDir {
-            fd,
-            path: bytes.to_vec(),
-        })
+        let bytes = platform::bytes_of(path);
+        let handle = Dir::open(path).map_err(|e| PathError::new("open directory", bytes, e))?;
+        let path = bytes.to_vec();
+        Ok(SafeDir { handle, path })
     }
 
     /// Returns the path by which the directory was opened, for messages.
@@ -340,10 +226,9 @@ impl SafeDir {
     /// The directory is opened again, because a duplicated handle would share the position in the
     /// list of names.
     pub fn try_clone(&self) -> Result<SafeDir, PathError> {
-        let fd = rustix::fs::openat(&self.fd, c".", OPEN_DIR, Mode::empty())
-            .map_err(|e| PathError::new("reopen", self.path.clone(), e))?;
+        let handle = self.handle.reopen().map_err(|e| self.own("reopen", e))?;
         let path = self.path.clone();
-        Ok(SafeDir { fd, path })
+        Ok(SafeDir { handle, path })
     }
 
     /// Opens the directory at `rel`: components joined by `/`, or an empty path for this directory.
@@ -352,109 +237,67 @@ impl SafeDir {
         if rel.is_empty() {
             return self.try_clone();
         }
-        let fd = self
-            .open_below(rel)
+        let handle = rel
+            .split(|b| *b == b'/')
+            .try_for_each(component)
+            .and_then(|()| self.handle.open_dir(rel))
             .map_err(|e| self.error("open directory", rel, e))?;
         let path = self.path_of(rel);
-        Ok(SafeDir { fd, path })
-    }
-
-    fn open_below(&self, rel: &[u8]) -> Result<OwnedFd, Errno> {
-        let mut components = rel.split(|b| *b == b'/');
-        components.clone().try_for_each(component)?;
-        if !rel.contains(&b'/') {
-            return rustix::fs::openat(&self.fd, rel, OPEN_DIR, Mode::empty());
-        }
-        let beneath =
-            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        for _ in 0..RETRIES {
-            match rustix::fs::openat2(&self.fd, rel, OPEN_DIR, Mode::empty(), beneath) {
-                // A rename took place during the lookup, so the kernel cannot guarantee the path.
-                Err(Errno::AGAIN) => continue,
-                // The call does not exist here, or the path is too long for it: go component by
-                // component.
-                Err(Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::NAMETOOLONG) => break,
-                other => return other,
-            }
-        }
-        let first = components.next().expect("split yields at least one part");
-        let mut fd = rustix::fs::openat(&self.fd, first, OPEN_DIR, Mode::empty())?;
-        for name in components {
-            fd = rustix::fs::openat(&fd, name, OPEN_DIR, Mode::empty())?;
-        }
-        Ok(fd)
+        Ok(SafeDir { handle, path })
     }
 
     /// Reads the names in the directory, without `.` and `..`. Fails with `E2BIG` if there are more
     /// than `limit`.
     pub fn list(&self, limit: u64) -> Result<Listing, PathError> {
-        let fail = |e: io::Error| PathError::new("read directory", self.path.clone(), e);
         let mut listing = Listing::default();
-        rustix::fs::seek(&self.fd, rustix::fs::SeekFrom::Start(0)).map_err(|e| fail(e.into()))?;
-        let mut buffer = Vec::with_capacity(LIST_BUFFER_BYTES);
-        let mut entries = rustix::fs::RawDir::new(&self.fd, buffer.spare_capacity_mut());
-        while let Some(entry) = entries.next() {
-            let entry = entry.map_err(|e| fail(e.into()))?;
-            let name = entry.file_name().to_bytes();
-            if name == b"." || name == b".." {
-                continue;
-            }
-            if listing.len() as u64 >= limit {
-                return Err(fail(Errno::TOOBIG.into()));
-            }
-            listing.push(name, entry.file_type().into()).map_err(fail)?;
-        }
+        let push = |name: &[u8], kind| match listing.len() as u64 >= limit {
+            true => Err(SystemError::TOO_BIG),
+            false => listing.push(name, kind),
+        };
+        self.handle
+            .each_name(push)
+            .map_err(|e| self.own("read directory", e))?;
         Ok(listing)
     }
 
     /// Returns the stat of the entry `name`, without following a symlink.
     pub fn stat(&self, name: &[u8]) -> Result<FileStat, PathError> {
-        self.stat_errno(name)
-            .map_err(|e| self.error("stat", name, e))
+        self.try_stat(name).map_err(|e| self.error("stat", name, e))
     }
 
     /// Like [`stat`](Self::stat), but returns `None` if the entry does not exist.
     pub fn stat_opt(&self, name: &[u8]) -> Result<Option<FileStat>, PathError> {
-        match self.stat_errno(name) {
+        match self.try_stat(name) {
             Ok(stat) => Ok(Some(stat)),
-            Err(Errno::NOENT) => Ok(None),
+            Err(e) if e.cause() == Cause::Absent => Ok(None),
             Err(e) => Err(self.error("stat", name, e)),
         }
     }
 
-    pub(crate) fn stat_errno(&self, name: &[u8]) -> Result<FileStat, Errno> {
+    /// Like [`stat`](Self::stat), without the path in an error.
+    pub(crate) fn try_stat(&self, name: &[u8]) -> Result<FileStat, SystemError> {
         component(name)?;
-        let stat = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        Ok(FileStat::from_stat(&stat))
+        self.handle.stat_of(name)
     }
 
     /// Returns the stat of the directory itself.
     pub fn stat_self(&self) -> Result<FileStat, PathError> {
-        let stat = rustix::fs::fstat(&self.fd)
-            .map_err(|e| PathError::new("stat", self.path.clone(), e))?;
-        Ok(FileStat::from_stat(&stat))
+        self.handle.stat().map_err(|e| self.own("stat", e))
     }
 
     /// Returns whether the file system is known to show a change of names in the directory's stat.
-    // The type of the field differs between machines.
-    #[allow(clippy::unnecessary_cast)]
     pub fn tells_name_changes(&self) -> bool {
-        let magic = rustix::fs::fstatfs(&self.fd).map(|fs| fs.f_type as u64 & 0xffff_ffff);
-        magic.is_ok_and(|magic| TELLING.contains(&magic))
+        self.handle.tells_name_changes()
     }
 
     /// Opens the regular file `name` for reading, and returns it with its stat. Fails with `ELOOP`
     /// for a symlink and with `EINVAL` for any other kind. Does not wait at a named pipe.
     pub fn open_file_read(&self, name: &[u8]) -> Result<(File, FileStat), PathError> {
-        let flags =
-            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         let open = || {
             component(name)?;
-            let fd = rustix::fs::openat(&self.fd, name, flags, Mode::empty())?;
-            let stat = FileStat::from_stat(&rustix::fs::fstat(&fd)?);
-            match stat.kind {
-                FileKind::File => Ok((File::from(fd), stat)),
-                _ => Err(Errno::INVAL),
+            match self.handle.open_file(name)? {
+                (file, stat) if stat.kind == FileKind::File => Ok((file, stat)),
+                _ => Err(SystemError::INVALID),
             }
         };
         open().map_err(|e| self.error("open", name, e))
@@ -463,38 +306,29 @@ impl SafeDir {
     /// Returns the target of the symlink `name`, as bytes.
     pub fn readlink(&self, name: &[u8]) -> Result<Vec<u8>, PathError> {
         component(name)
-            .and_then(|()| rustix::fs::readlinkat(&self.fd, name, Vec::new()))
-            .map(std::ffi::CString::into_bytes)
+            .and_then(|()| self.handle.read_link(name))
             .map_err(|e| self.error("read link", name, e))
     }
 
     /// Creates the directory `name`, which must not exist. If `private`, only its owner can use it.
     pub fn create_dir(&self, name: &[u8], private: bool) -> Result<(), PathError> {
-        let mode = Mode::from_raw_mode(if private { 0o700 } else { 0o777 });
         component(name)
-            .and_then(|()| rustix::fs::mkdirat(&self.fd, name, mode))
+            .and_then(|()| self.handle.create_dir(name, private))
             .map_err(|e| self.error("create directory", name, e))
     }
 
     /// Creates the new file `name` for writing; executable, within the umask, if `exec` is set.
     /// Fails if the name exists.
     pub fn create_new(&self, name: &[u8], exec: bool) -> Result<File, PathError> {
-        self.create_errno(name, exec)
+        component(name)
+            .and_then(|()| self.handle.create_file(name, exec))
             .map_err(|e| self.error("create", name, e))
-    }
-
-    fn create_errno(&self, name: &[u8], exec: bool) -> Result<File, Errno> {
-        component(name)?;
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(if exec { 0o777 } else { 0o666 });
-        rustix::fs::openat(&self.fd, name, flags, mode).map(File::from)
     }
 
     /// Creates a file with an unpredictable temporary name, for writing. Returns the file and its
     /// name.
     pub fn create_temp(&self, exec: bool) -> Result<(File, Vec<u8>), PathError> {
-        self.with_temp_name("create", |name| self.create_errno(name, exec))
+        self.with_temp_name("create", |name| self.handle.create_file(name, exec))
     }
 
     /// Returns whether new files here are private by default, because of the umask or an ACL.
@@ -510,7 +344,7 @@ impl SafeDir {
     /// Creates a symlink to `target` with an unpredictable temporary name, and returns the name.
     pub fn symlink_temp(&self, target: &[u8]) -> Result<Vec<u8>, PathError> {
         self.with_temp_name("create symlink", |name| {
-            rustix::fs::symlinkat(target, &self.fd, name)
+            self.handle.create_symlink(target, name)
         })
         .map(|((), name)| name)
     }
@@ -518,14 +352,14 @@ impl SafeDir {
     fn with_temp_name<T>(
         &self,
         op: &'static str,
-        create: impl Fn(&[u8]) -> Result<T, Errno>,
+        create: impl Fn(&[u8]) -> Result<T, SystemError>,
     ) -> Result<(T, Vec<u8>), PathError> {
         let mut tries = 0;
         loop {
             let name = temp_name();
             match create(&name) {
                 Ok(made) => return Ok((made, name)),
-                Err(Errno::EXIST) if tries < RETRIES => tries += 1,
+                Err(e) if e.cause() == Cause::Exists && tries < RETRIES => tries += 1,
                 Err(e) => return Err(self.error(op, &name, e)),
             }
         }
@@ -535,7 +369,7 @@ impl SafeDir {
     pub fn rename(&self, from: &[u8], to: &[u8]) -> Result<(), PathError> {
         component(from)
             .and_then(|()| component(to))
-            .and_then(|()| rustix::fs::renameat(&self.fd, from, &self.fd, to))
+            .and_then(|()| self.handle.rename(from, to))
             .map_err(|e| self.error("rename to", to, e))
     }
 
@@ -547,10 +381,10 @@ impl SafeDir {
         let rename = || {
             component(from)?;
             component(to)?;
-            match rustix::fs::renameat_with(&self.fd, from, &self.fd, to, RenameFlags::NOREPLACE) {
-                Err(Errno::NOSYS | Errno::INVAL) => {
-                    rustix::fs::linkat(&self.fd, from, &self.fd, to, AtFlags::empty())?;
-                    rustix::fs::unlinkat(&self.fd, from, AtFlags::empty())
+            match self.handle.rename_new(from, &self.handle, to) {
+                Err(e) if e.cause() == Cause::Unsupported => {
+                    self.handle.hard_link(from, to)?;
+                    self.handle.remove_file(from)
                 }
                 other => other,
             }
@@ -561,21 +395,21 @@ impl SafeDir {
     /// Removes the entry `name`, which is not a directory.
     pub fn unlink(&self, name: &[u8]) -> Result<(), PathError> {
         component(name)
-            .and_then(|()| rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()))
+            .and_then(|()| self.handle.remove_file(name))
             .map_err(|e| self.error("remove", name, e))
     }
 
     /// Removes the empty directory `name`.
     pub fn remove_dir(&self, name: &[u8]) -> Result<(), PathError> {
         component(name)
-            .and_then(|()| rustix::fs::unlinkat(&self.fd, name, AtFlags::REMOVEDIR))
+            .and_then(|()| self.handle.remove_dir(name))
             .map_err(|e| self.error("remove directory", name, e))
     }
 
     /// Creates the symlink `name`, which must not exist, to `target`.
     pub fn symlink(&self, target: &[u8], name: &[u8]) -> Result<(), PathError> {
         component(name)
-            .and_then(|()| rustix::fs::symlinkat(target, &self.fd, name))
+            .and_then(|()| self.handle.create_symlink(target, name))
             .map_err(|e| self.error("create symlink", name, e))
     }
 
@@ -587,40 +421,23 @@ impl SafeDir {
     ) -> PathError {
         PathError::new(op, self.path_of(name), e)
     }
-}
 
-impl AsFd for SafeDir {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+    /// Returns an error for the directory itself.
+    fn own(&self, op: &'static str, e: SystemError) -> PathError {
+        PathError::new(op, self.path.clone(), e)
     }
-}
-
-/// Makes an open file executable for every user who may read it, or for none.
-pub fn set_exec(file: &File, exec: bool) -> io::Result<()> {
-    let mode = rustix::fs::fstat(file)?.st_mode & 0o777;
-    let mode = if exec {
-        mode | (mode & 0o444) >> 2
-    } else {
-        mode & !0o111
-    };
-    Ok(rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?)
 }
 
 /// Enlarges a pipe's buffer to a good part of a frame, so that its two ends wake each other less
 /// often. Does nothing if `pipe` is no pipe or may not be larger.
-pub fn widen_pipe(pipe: impl AsFd) {
+pub fn widen_pipe(pipe: impl platform::AsHandle) {
     const ROOM_BYTES: usize = 1 << 20;
-    let _ = rustix::pipe::fcntl_setpipe_size(pipe, ROOM_BYTES);
-}
-
-/// Returns the stat of an open file.
-pub fn stat_file(file: &File) -> io::Result<FileStat> {
-    Ok(FileStat::from_stat(&rustix::fs::fstat(file)?))
+    platform::widen_pipe(pipe, ROOM_BYTES);
 }
 
 /// Makes everything durable that was written so far to the file system of `dir`.
 pub fn sync_filesystem(dir: &SafeDir) -> Result<(), PathError> {
-    rustix::fs::syncfs(dir).map_err(|e| PathError::new("sync", dir.path.clone(), e))
+    dir.handle.sync_filesystem().map_err(|e| dir.own("sync", e))
 }
 
 /// Returns whether `name` is that of a temporary file. A killed command may have left such a file.
@@ -641,17 +458,12 @@ pub fn temp_name() -> Vec<u8> {
 }
 
 /// Checks that `name` is a single component and leads nowhere else.
-fn component(name: &[u8]) -> Result<(), Errno> {
+fn component(name: &[u8]) -> Result<(), SystemError> {
     match name {
-        b"" | b"." | b".." => Err(Errno::INVAL),
-        _ if name.contains(&b'/') => Err(Errno::INVAL),
+        b"" | b"." | b".." => Err(SystemError::INVALID),
+        _ if name.contains(&b'/') => Err(SystemError::INVALID),
         _ => Ok(()),
     }
-}
-
-/// Returns `name` as the standard library's type.
-pub fn os_str(name: &[u8]) -> &OsStr {
-    OsStr::from_bytes(name)
 }
 
 #[cfg(test)]
@@ -705,8 +517,9 @@ mod tests {
 
     #[test]
     fn pipes_are_refused_without_waiting() -> Result<(), PathError> {
-        let (_temp, dir) = root();
-        rustix::fs::mkfifoat(&dir, "p", Mode::from_raw_mode(0o600)).expect("a pipe");
+        let (temp, dir) = root();
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mkfifoat(rustix::fs::CWD, temp.path().join("p"), mode).expect("a pipe");
         assert!(dir.open_file_read(b"p").is_err());
         assert_eq!(dir.stat(b"p")?.kind, FileKind::Fifo);
         Ok(())

@@ -3,7 +3,8 @@
 //! Each module is a *room* on one of six floors and uses lower floors only. `ARCHITECTURE.md` has
 //! the complete rules. The floors, bottom-up:
 //!
-//! - [`hash`], [`limits`], [`memory`], [`escape`] and [`job`] know nothing of DMV's objects.
+//! - [`hash`], [`limits`], [`memory`], [`escape`] and [`job`] know nothing of DMV's objects;
+//!   [`platform`] hides the operating system.
 //! - [`object`] defines the bytes and ids of objects. [`fsutil`], [`locks`] and [`vfs`] reach files.
 //! - [`chunker`], [`store`] and [`refs`] store them; [`subset`] selects paths.
 //! - [`history`], [`diff`], [`merge`] and [`reach`] read them through [`object::ObjectRead`].
@@ -56,6 +57,7 @@ pub mod locks;
 pub mod memory;
 pub mod merge;
 pub mod object;
+pub mod platform;
 pub mod reach;
 pub mod refs;
 pub mod repo;

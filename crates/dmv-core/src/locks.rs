@@ -3,11 +3,13 @@
 //! A lock is an `flock` on a file that exists only for it. The system releases it when its process
 //! dies. The module knows nothing of repositories. `refs` and `repo` use it.
 
+pub use crate::platform::{Holder, holder_of};
+
+use crate::platform::{stat_at, stat_of};
 use std::fmt;
 use std::fs::{File, TryLockError};
 use std::hash::{BuildHasher, Hasher};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -18,15 +20,6 @@ const STOPPED_PATIENCE: Duration = Duration::from_secs(2);
 /// The longest pause between two attempts. Pauses are short and random, so that each of several
 /// waiting processes gets its turn.
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
-
-/// The process that holds a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Holder {
-    /// Its process id.
-    pub pid: u32,
-    /// Whether the process is stopped (Ctrl-Z, SIGSTOP).
-    pub is_stopped: bool,
-}
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,9 +52,9 @@ pub fn try_take(path: &Path) -> io::Result<Option<File>> {
         Err(TryLockError::Error(e)) => return Err(e),
     }
     // A file that was removed meanwhile excludes no other process.
-    let is_there = std::fs::metadata(path).is_ok_and(|now| {
-        file.metadata()
-            .is_ok_and(|own| (own.dev(), own.ino()) == (now.dev(), now.ino()))
+    let is_there = stat_at(path).is_ok_and(|now| {
+        let own = stat_of(&file);
+        own.is_ok_and(|own| own.inode() == now.inode())
     });
     Ok(is_there.then_some(file))
 }
@@ -119,74 +112,6 @@ fn jitter(pause: Duration) -> Duration {
     pause / 2 * (random % 64) as u32 / 64
 }
 
-/// Returns the process that holds a lock on one of `files`, from `/proc/locks`.
-///
-/// An exclusive lock is preferred to a shared one, and another process to this one. Returns `None`
-/// if the system does not show it.
-pub fn holder_of(files: &[&Path]) -> Option<Holder> {
-    let known = std::fs::read_to_string("/proc/locks").ok()?;
-    let inodes: Vec<(u64, u64)> = files
-        .iter()
-        .filter_map(|file| std::fs::metadata(file).ok())
-        .map(|stat| (stat.dev(), stat.ino()))
-        .collect();
-    let mut found: Vec<(bool, bool, u32)> = known
-        .lines()
-        .filter_map(Held::parse)
-        .filter(|held| inodes.iter().any(|(dev, ino)| held.is_on(*dev, *ino)))
-        .map(|held| (held.pid == std::process::id(), !held.is_write, held.pid))
-        .collect();
-    found.sort_unstable();
-    let (_, _, pid) = *found.first()?;
-    let is_stopped = is_stopped(pid);
-    Some(Holder { pid, is_stopped })
-}
-
-/// One line of `/proc/locks`.
-struct Held {
-    is_write: bool,
-    pid: u32,
-    dev: (u64, u64),
-    ino: u64,
-}
-
-impl Held {
-    /// Parses a line like `1: FLOCK  ADVISORY  WRITE 3568 fd:00:2531452 0 EOF`. Lines of waiting
-    /// processes have an arrow and give `None`.
-    fn parse(line: &str) -> Option<Held> {
-        let mut words = line.split_ascii_whitespace().skip(1);
-        let (kind, _, access) = (words.next()?, words.next()?, words.next()?);
-        if kind == "->" {
-            return None;
-        }
-        let pid = words.next()?.parse().ok()?;
-        let mut place = words.next()?.split(':');
-        let mut hex = || u64::from_str_radix(place.next()?, 16).ok();
-        let dev = (hex()?, hex()?);
-        let ino = place.next()?.parse().ok()?;
-        let is_write = access == "WRITE";
-        Some(Held {
-            is_write,
-            pid,
-            dev,
-            ino,
-        })
-    }
-
-    fn is_on(&self, dev: u64, ino: u64) -> bool {
-        let major = ((dev >> 8) & 0xfff) | ((dev >> 32) & !0xfff);
-        let minor = (dev & 0xff) | ((dev >> 12) & 0xffff_ff00);
-        self.ino == ino && self.dev == (major, minor)
-    }
-}
-
-fn is_stopped(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The process name in front is in parentheses and may contain anything.
-    let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start());
-    state.is_some_and(|state| state.starts_with(['T', 't']))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,15 +165,5 @@ mod tests {
         std::fs::remove_file(&path)?;
         assert!(try_take(&path)?.is_some());
         Ok(())
-    }
-
-    #[test]
-    fn the_systems_list_is_understood() {
-        let line = "2: POSIX  ADVISORY  WRITE 3568 fd:01:2531452 120 120";
-        let held = Held::parse(line).expect("a line");
-        assert!(held.is_write && held.pid == 3568 && held.is_on(0xfd01, 2_531_452));
-        assert!(!held.is_on(0xfd02, 2_531_452));
-        assert!(Held::parse("2: -> FLOCK  ADVISORY  WRITE 9 fd:01:5 0 EOF").is_none());
-        assert!(Held::parse("").is_none());
     }
 }

@@ -5,9 +5,11 @@
 //! through `fsutil`. The module knows nothing of packs. `store` and `repo` use it; `worktree` uses
 //! only [`start_writeback`].
 
+pub use crate::platform::start_writeback;
+
+use crate::platform;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -76,17 +78,22 @@ pub struct OsVfs;
 impl Vfs for OsVfs {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn VfsFile>> {
         let mut options = OpenOptions::new();
-        options
-            .read(true)
-            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
+        options.read(true);
         match how {
-            Open::Read => &mut options,
-            Open::Append => options.write(true),
-            Open::CreateNew => options.write(true).create_new(true).mode(0o644),
-        };
-        let file = options.open(path)?;
-        if how == Open::CreateNew {
-            share(&file, path);
+            Open::Read => {}
+            Open::Append => {
+                options.write(true);
+            }
+            Open::CreateNew => {
+                options.write(true).create_new(true);
+                platform::readable_by_all(&mut options);
+            }
+        }
+        let file = platform::open_unfollowed_waiting(&mut options, path)?;
+        if let (Open::CreateNew, Some(dir)) = (how, path.parent()) {
+            // So that the other users of a shared repository can append to its packs. If it fails,
+            // they begin packs of their own.
+            let _ = platform::share_like_directory(&file, dir);
         }
         Ok(Arc::new(OsFile(file)))
     }
@@ -105,7 +112,7 @@ impl Vfs for OsVfs {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        File::open(dir)?.sync_all()
+        platform::sync_dir(dir)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -157,29 +164,13 @@ impl Vfs for ReadingVfs {
     }
 }
 
-/// Lets every user who may write to the file's directory write to the new file, so that the other
-/// users of a shared repository can append to its packs.
-fn share(file: &File, path: &Path) {
-    use std::os::unix::fs::PermissionsExt;
-    const OTHERS_WRITE: u32 = 0o022;
-    let mode = |m: std::fs::Metadata| m.permissions().mode();
-    let dir = path.parent().and_then(|dir| std::fs::metadata(dir).ok());
-    let extra = dir.map_or(0, mode) & OTHERS_WRITE;
-    if extra != 0
-        && let Ok(own) = file.metadata().map(mode)
-    {
-        // If this fails, other users begin packs of their own.
-        let _ = file.set_permissions(std::fs::Permissions::from_mode(own | extra));
-    }
-}
-
 struct OsFile(File);
 
 impl VfsFile for OsFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut done = 0;
         while done < buf.len() {
-            match self.0.read_at(&mut buf[done..], offset + done as u64) {
+            match platform::read_at(&self.0, &mut buf[done..], offset + done as u64) {
                 Ok(0) => break,
                 Ok(n) => done += n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -190,7 +181,7 @@ impl VfsFile for OsFile {
     }
 
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-        self.0.write_all_at(data, offset)
+        platform::write_all_at(&self.0, data, offset)
     }
 
     fn len(&self) -> io::Result<u64> {
@@ -218,23 +209,13 @@ impl VfsFile for OsFile {
     }
 
     fn is_at(&self, path: &Path) -> io::Result<bool> {
-        use std::os::unix::fs::MetadataExt;
-        let named = match std::fs::symlink_metadata(path) {
+        let named = match platform::stat_at_unfollowed(path) {
             Ok(named) => named,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(e) => return Err(e),
         };
-        let own = self.0.metadata()?;
-        Ok((own.dev(), own.ino()) == (named.dev(), named.ino()))
+        Ok(platform::stat_of(&self.0)?.inode() == named.inode())
     }
-}
-
-/// Asks the system to start writing `len` bytes from `offset` of a file to the medium.
-pub fn start_writeback(file: &File, offset: u64, len: u64) {
-    // `DONTNEED` makes Linux start to write the range's dirty pages; pages that are still dirty
-    // stay cached. A failure only loses the early start.
-    let len = std::num::NonZeroU64::new(len);
-    let _ = rustix::fs::fadvise(file, offset, len, rustix::fs::Advice::DontNeed);
 }
 
 /// Reads a complete small file. Fails if it has more than `limit` bytes.

@@ -3,8 +3,7 @@
 //! `worktree` uses these operations when it writes files.
 
 use super::{FileKind, FileStat, FileTime, PathError, SafeDir, component};
-use rustix::fs::{AtFlags, RenameFlags, Timespec, Timestamps};
-use rustix::io::Errno;
+use crate::platform::{self, Cause};
 use std::fs::File;
 use std::io;
 
@@ -42,11 +41,11 @@ impl SafeDir {
         let exchange = || {
             component(a)?;
             component(b)?;
-            rustix::fs::renameat_with(&self.fd, a, &self.fd, b, RenameFlags::EXCHANGE)
+            self.handle.exchange(a, b)
         };
         match exchange() {
             Ok(()) => Ok(true),
-            Err(Errno::NOSYS | Errno::INVAL) => Ok(false),
+            Err(e) if e.cause() == Cause::Unsupported => Ok(false),
             Err(e) => Err(self.error("exchange", b, e)),
         }
     }
@@ -55,11 +54,11 @@ impl SafeDir {
     /// name. Returns `None` if this is impossible in one step.
     pub fn move_aside(&self, name: &[u8], dir: &SafeDir) -> Result<Option<Vec<u8>>, PathError> {
         component(name).map_err(|e| self.error("move", name, e))?;
+        let is_impossible = |why| matches!(why, Cause::Unsupported | Cause::OtherFileSystem);
         let moved = dir.with_temp_name("move", |temp| {
-            let flags = RenameFlags::NOREPLACE;
-            match rustix::fs::renameat_with(&self.fd, name, &dir.fd, temp, flags) {
+            match self.handle.rename_new(name, &dir.handle, temp) {
                 Ok(()) => Ok(true),
-                Err(Errno::NOSYS | Errno::INVAL | Errno::XDEV) => Ok(false),
+                Err(e) if is_impossible(e.cause()) => Ok(false),
                 Err(e) => Err(e),
             }
         });
@@ -72,10 +71,9 @@ impl SafeDir {
 
     /// Moves the entry `name` to `dir` as `to`. Fails with `EEXIST` if that name is in use.
     pub fn move_to(&self, name: &[u8], dir: &SafeDir, to: &[u8]) -> Result<(), PathError> {
-        let flags = RenameFlags::NOREPLACE;
         component(name)
             .and_then(|()| component(to))
-            .and_then(|()| rustix::fs::renameat_with(&self.fd, name, &dir.fd, to, flags))
+            .and_then(|()| self.handle.rename_new(name, &dir.handle, to))
             .map_err(|e| dir.error("rename to", to, e))
     }
 
@@ -84,9 +82,7 @@ impl SafeDir {
     pub fn create_growing(&self, name: &[u8], exec: bool) -> Result<File, PathError> {
         let file = self.create_new(name, exec)?;
         // Appending does not overwrite bytes that another process writes into the file meanwhile.
-        let append = rustix::fs::fcntl_getfl(&file)
-            .and_then(|flags| rustix::fs::fcntl_setfl(&file, flags | rustix::fs::OFlags::APPEND));
-        match append {
+        match platform::append_only(&file) {
             Ok(()) => Ok(file),
             Err(e) => Err(self.error("open", name, e)),
         }
@@ -94,10 +90,8 @@ impl SafeDir {
 
     /// Returns whether the entry `name` is still the file (inode and device) that `stat` describes.
     pub fn is_same_file(&self, name: &[u8], stat: &FileStat) -> bool {
-        let at = component(name)
-            .and_then(|()| rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW))
-            .map(|stat| FileStat::from_stat(&stat));
-        at.is_ok_and(|at| (at.ino, at.dev) == (stat.ino, stat.dev))
+        self.try_stat(name)
+            .is_ok_and(|at| at.inode() == stat.inode())
     }
 }
 
@@ -113,22 +107,6 @@ pub fn mark_time(file: &File, stat: &FileStat, odd: u64) -> io::Result<FileTime>
         // From 1 to 999, and different from `part`.
         nanos: whole + odd + u32::from(odd >= part),
     };
-    let times = Timestamps {
-        last_access: Timespec {
-            tv_sec: 0,
-            tv_nsec: rustix::fs::UTIME_OMIT as _,
-        },
-        last_modification: Timespec {
-            tv_sec: mtime.seconds as _,
-            tv_nsec: mtime.nanos as _,
-        },
-    };
-    rustix::fs::futimens(file, &times)?;
+    platform::set_modified(file, mtime)?;
     Ok(mtime)
-}
-
-/// Gives a file the permissions `mode`, without setuid, setgid and sticky bits.
-pub fn set_permissions(file: &File, mode: u32) -> io::Result<()> {
-    let mode = rustix::fs::Mode::from_raw_mode(mode & 0o777);
-    Ok(rustix::fs::fchmod(file, mode)?)
 }

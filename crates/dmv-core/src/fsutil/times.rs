@@ -1,6 +1,9 @@
 //! Clocks, and writes to a file that its times do not show.
 
+pub use crate::platform::wait_for_write;
+
 use super::{FileStat, FileTime, SafeDir, stat_file};
+use crate::platform;
 use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -32,23 +35,6 @@ pub fn machine_now() -> FileTime {
     }
 }
 
-/// Waits for a write to `file` that is in progress, and returns whether it could.
-///
-/// It can on ext4 only, which takes the lock that writers hold when it is asked where data is. The
-/// file's position is its beginning afterwards.
-pub fn wait_for_write(file: &File) -> bool {
-    const EXT4: u64 = 0xef53;
-    let Ok(disk) = rustix::fs::fstatfs(file) else {
-        return false;
-    };
-    if disk.f_type as u64 != EXT4 {
-        return false;
-    }
-    // The answer does not matter; the file may have no data.
-    let _ = rustix::fs::seek(file, rustix::fs::SeekFrom::Data(0));
-    rustix::fs::seek(file, rustix::fs::SeekFrom::Start(0)).is_ok()
-}
-
 /// How much [`notice_mapped_writes`] may cost in one second, as KiB that are sent to the disk: 35 ms
 /// on the machine of docs/benchmarks.md.
 const BUDGET_KIB: u64 = 64 << 10;
@@ -64,29 +50,20 @@ static SPENT: AtomicU64 = AtomicU64::new(0);
 ///
 /// Call it after `stat` was taken and before the file is read. A later write then changes the stat.
 ///
-/// Linux updates the times at the first write to a clean page. Further writes to the dirty page change
-/// nothing until the system starts to write the page to the disk, up to 35 seconds later by default.
-/// This function starts that, for files that were changed a short time ago.
+/// Linux changes the times again only after it has started to write the page to the disk, up to 35
+/// seconds later by default. This function starts that, for files that were changed a short time ago.
 ///
 /// Sending 100,000 small files to the disk would take seconds. So the cost is limited: of many
 /// files that changed just now, as after a copy, only the first are looked at.
 pub fn notice_mapped_writes(file: &File, stat: &FileStat) {
     const WRITTEN_BACK_SECONDS: i64 = 120;
-    const PAGE: u64 = 4096;
     let now = machine_now();
     // Programs can set the mtime back, but not the ctime.
     let age = now.seconds.saturating_sub(stat.ctime.seconds);
     if age > WRITTEN_BACK_SECONDS || !spend(&SPENT, now.seconds as u64, stat.size / 1024) {
         return;
     }
-    // For two partial pages at a time: the system writes both and keeps both in memory.
-    let mut at = 0;
-    while at < stat.size {
-        let (from, len) = (at + 1, std::num::NonZeroU64::new(PAGE));
-        // If it fails, such writes stay unseen.
-        let _ = rustix::fs::fadvise(file, from, len, rustix::fs::Advice::DontNeed);
-        at += 2 * PAGE;
-    }
+    platform::write_mapped_pages_back(file, stat.size);
 }
 
 /// Spends what a file of `size_kib` costs, if the budget of this second allows it. The first file of

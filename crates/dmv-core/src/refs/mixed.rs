@@ -6,11 +6,11 @@
 use super::{Operation, Refs, RefsError, view_of};
 use crate::fsutil::open_unfollowed;
 use crate::hash::check;
+use crate::platform::{read_exact_at, stat_at, write_all_at};
 use rusqlite::Connection;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Bytes of the write-ahead log's header. It has random numbers that change whenever the log begins
@@ -54,7 +54,7 @@ pub(super) fn is_doubtful(path: &Path) -> bool {
     let is_noted = || -> io::Result<bool> {
         let mut noted = [0; NOTE_BYTES];
         let file = open_unfollowed(OpenOptions::new().read(true), &note_of(path))?;
-        file.read_exact_at(&mut noted, 0)?;
+        read_exact_at(&file, &mut noted, 0)?;
         Ok(state(path)?.is_some_and(|now| now == noted))
     };
     !is_noted().unwrap_or(false)
@@ -70,7 +70,7 @@ fn note(path: &Path) -> io::Result<()> {
     };
     let mut how = OpenOptions::new();
     let file = open_unfollowed(how.write(true).create(true).truncate(false), &note_of(path))?;
-    file.write_all_at(&now, 0)
+    write_all_at(&file, &now, 0)
 }
 
 /// What changes when the file is replaced or written to, or when the log begins again; `None` without
@@ -81,17 +81,18 @@ fn state(path: &Path) -> io::Result<Option<Vec<u8>>> {
         OpenOptions::new().read(true),
         &path.with_extension("db-wal"),
     );
-    match log.and_then(|log| log.read_exact_at(&mut header, 0)) {
+    match log.and_then(|log| read_exact_at(&log, &mut header, 0)) {
         Err(e) if [io::ErrorKind::NotFound, io::ErrorKind::UnexpectedEof].contains(&e.kind()) => {
             return Ok(None);
         }
         done => done?,
     }
-    let m = std::fs::metadata(path)?;
-    let times = [m.mtime(), m.mtime_nsec(), m.ctime(), m.ctime_nsec()];
-    let times = times.map(i64::cast_unsigned);
+    let stat = stat_at(path)?;
+    let times = [stat.mtime, stat.ctime];
+    let times = times.map(|time| [time.seconds.cast_unsigned(), time.nanos.into()]);
     let mut out = Vec::with_capacity(NOTE_BYTES);
-    for number in [m.dev(), m.ino(), m.len()].into_iter().chain(times) {
+    let numbers = [stat.dev, stat.ino, stat.size];
+    for number in numbers.into_iter().chain(times.into_iter().flatten()) {
         out.extend_from_slice(&number.to_le_bytes());
     }
     out.extend_from_slice(&header);

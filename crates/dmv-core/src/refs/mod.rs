@@ -22,6 +22,7 @@ pub use operation::{Change, Effect, Made, Operation, Timestamp, newest_chain, vi
 pub use turn::Turn;
 
 use crate::locks;
+use crate::platform::Inode;
 use crate::store::{
     Catalogue, FileId, IndexRow, LogPack, Merged, PackKind, PackRow, SegmentRow, StoreError,
 };
@@ -54,7 +55,7 @@ pub struct Refs {
     conn: Mutex<Connection>,
     reached: Reached,
     /// The open file: device and inode.
-    file: Option<(u64, u64)>,
+    file: Option<Inode>,
     /// The database's data version at the last time its catalogue was known to be read.
     seen: AtomicI64,
     /// Whether the write-ahead log must be written back.
@@ -91,7 +92,7 @@ impl Refs {
         path: &Path,
         conn: Connection,
         reached: Reached,
-        file: Option<(u64, u64)>,
+        file: Option<Inode>,
     ) -> Result<Refs, RefsError> {
         Ok(Refs {
             path: path.to_owned(),

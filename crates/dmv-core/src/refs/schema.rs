@@ -5,6 +5,9 @@ mod copy;
 
 use super::RefsError;
 use crate::locks::{self, Holder};
+use crate::platform::{
+    FileTime, LOCKLESS_SQLITE, bytes_of, is_network_disk, is_read_only_disk, may_write, stat_at,
+};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use std::io::Read;
@@ -22,18 +25,6 @@ const MIN_SQLITE: i32 = 3_051_003;
 const OPENING: Duration = Duration::from_secs(3);
 /// How often this wait asks whether the other process is stopped.
 const TRY: Duration = Duration::from_millis(100);
-/// File systems on which SQLite's shared memory does not work, by statfs magic: NFS, SMB1, CIFS,
-/// SMB2, AFS, 9P, Ceph.
-const NETWORK_FS: [u64; 7] = [
-    0x6969,
-    0x517b,
-    0xff53_4d42,
-    0xfe53_4d42,
-    0x5346_414f,
-    0x0102_1997,
-    0x00c3_6400,
-];
-
 const SCHEMA: &str = "
 CREATE TABLE meta(key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE view(key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
@@ -195,8 +186,8 @@ fn copy(path: &Path) -> Result<Copy, RefsError> {
 #[derive(PartialEq, Eq)]
 struct State {
     len: u64,
-    times: [i64; 4],
-    inode: u64,
+    times: [FileTime; 2],
+    ino: u64,
     /// Whether a process has it open: then there is shared memory beside it.
     in_use: bool,
     /// Whether a journal or log beside it is not empty.
@@ -205,17 +196,16 @@ struct State {
 
 impl State {
     fn of(path: &Path) -> Option<State> {
-        use std::os::unix::fs::MetadataExt;
         let beside = |extension: &str| std::fs::metadata(path.with_extension(extension));
         let has_log = ["db-wal", "db-journal"]
             .iter()
             .any(|extension| beside(extension).is_ok_and(|m| m.len() > 0));
         let in_use = beside("db-shm").is_ok();
-        let m = std::fs::metadata(path).ok()?;
+        let stat = stat_at(path).ok()?;
         Some(State {
-            len: m.len(),
-            times: [m.mtime(), m.mtime_nsec(), m.ctime(), m.ctime_nsec()],
-            inode: m.ino(),
+            len: stat.size,
+            times: [stat.mtime, stat.ctime],
+            ino: stat.ino,
             in_use,
             has_log,
         })
@@ -224,9 +214,8 @@ impl State {
 
 /// Returns whether this user may not write to the database or create files beside it.
 fn is_closed_to_us(path: &Path) -> bool {
-    let may_write = |path: &Path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
     let may_change = may_write(path) && path.parent().is_some_and(may_write);
-    !may_change && !on_read_only(path)
+    !may_change && !is_read_only_disk(path)
 }
 
 /// Opens the database in a thread of its own. If another process has locked what SQLite needs
@@ -261,7 +250,7 @@ fn open_in_time(path: &Path) -> Result<Connection, RefsError> {
 fn open_writable(path: &Path) -> Result<Connection, RefsError> {
     // SQLite itself would try for ten seconds to get the shared memory, or open for reading
     // although writing was requested.
-    if on_read_only(path) || is_closed_to_us(path) {
+    if is_read_only_disk(path) || is_closed_to_us(path) {
         return Err(RefsError::ReadOnly(path.to_owned()));
     }
     let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -291,7 +280,13 @@ pub(super) fn write_back(conn: &Connection) {
 fn open_reading(path: &Path) -> Result<Connection, RefsError> {
     let wal = path.with_extension("db-wal");
     let waits = std::fs::metadata(&wal).is_ok_and(|m| m.len() > 0);
-    let how = if waits { WITH_LOG } else { "immutable=1" };
+    // The write-ahead log was left by a killed command. Locks need a writable file, so reading it uses
+    // none. `locking_mode` exclusive puts the index of the log into memory. No process can write
+    // meanwhile.
+    let how = match waits {
+        true => format!("vfs={LOCKLESS_SQLITE}"),
+        false => "immutable=1".to_owned(),
+    };
     let uri = format!("file:{}?{how}", uri_path(path));
     let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_URI
@@ -305,13 +300,7 @@ fn open_reading(path: &Path) -> Result<Connection, RefsError> {
     Ok(conn)
 }
 
-/// How to read a database whose write-ahead log was left by a killed command. Locks need a writable
-/// file, so it uses none. `locking_mode` exclusive puts the index of the log into memory. No
-/// process can write meanwhile.
-const WITH_LOG: &str = "vfs=unix-none";
-
 fn uri_path(path: &Path) -> String {
-    use std::os::unix::ffi::OsStrExt;
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"/._-".contains(&b);
     let encode = |&b: &u8| {
         if plain(b) {
@@ -320,7 +309,7 @@ fn uri_path(path: &Path) -> String {
             format!("%{b:02x}")
         }
     };
-    path.as_os_str().as_bytes().iter().map(encode).collect()
+    bytes_of(path).iter().map(encode).collect()
 }
 
 fn configure(conn: &Connection, path: &Path, immutable: bool) -> Result<(), RefsError> {
@@ -339,23 +328,15 @@ fn configure(conn: &Connection, path: &Path, immutable: bool) -> Result<(), Refs
         let dir = path.parent().unwrap_or(path);
         // SQLite's write-ahead log needs shared memory, which network file systems lack. The
         // rollback journal is slower but safe there.
-        let mode = if on_network(dir) { "DELETE" } else { "WAL" };
+        let mode = if is_network_disk(dir) {
+            "DELETE"
+        } else {
+            "WAL"
+        };
         conn.pragma_update(None, "journal_mode", mode)?;
         conn.pragma_update(None, "synchronous", "FULL")?;
     }
     Ok(())
-}
-
-fn on_read_only(db: &Path) -> bool {
-    let disk = rustix::fs::statvfs(db);
-    disk.is_ok_and(|disk| disk.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
-}
-
-fn on_network(dir: &Path) -> bool {
-    let Ok(dir) = std::fs::File::open(dir) else {
-        return false;
-    };
-    rustix::fs::fstatfs(&dir).is_ok_and(|s| NETWORK_FS.contains(&(s.f_type as u64 & 0xffff_ffff)))
 }
 
 /// Returns a number that changes when another connection changes the database.

@@ -6,8 +6,8 @@
 
 use super::RefsError;
 use crate::locks;
+use crate::platform::{Inode, stat_at};
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -47,8 +47,7 @@ fn unlockable(file: &Path, source: std::io::Error) -> RefsError {
     }
 }
 
-/// Returns device and inode of the file at `path`.
-pub(super) fn file_at(path: &Path) -> Option<(u64, u64)> {
-    let stat = std::fs::metadata(path).ok()?;
-    Some((stat.dev(), stat.ino()))
+/// Returns which file is at `path`.
+pub(super) fn file_at(path: &Path) -> Option<Inode> {
+    Some(stat_at(path).ok()?.inode())
 }

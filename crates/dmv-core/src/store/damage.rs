@@ -5,6 +5,7 @@
 //! reading is as safe, and the next `verify` writes it again.
 
 use super::{FileId, Place, Store, StoreError, read, write};
+use crate::platform::{Cause, cause_of};
 use crate::store::error::IoContext;
 use crate::vfs::{Open, Vfs, read_small};
 use std::collections::BTreeSet;
@@ -118,15 +119,13 @@ impl Store {
     }
 }
 
-/// The error number of a failing medium.
-const EIO: i32 = 5;
-
 /// Returns whether the system refused access, which says nothing about the bytes.
 pub(super) fn is_refusal(e: &std::io::Error) -> bool {
     use std::io::ErrorKind::{NotFound, UnexpectedEof};
     // The error of a failing disk is damage like any other.
     !matches!(e.kind(), NotFound | UnexpectedEof)
-        && e.raw_os_error().is_some_and(|errno| errno != EIO)
+        && e.raw_os_error().is_some()
+        && cause_of(e) != Cause::BadMedium
 }
 
 #[cfg(test)]

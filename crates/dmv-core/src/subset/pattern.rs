@@ -6,9 +6,8 @@
 use super::SubsetError;
 use crate::escape::escape;
 use crate::limits::{MAX_NAME_BYTES, MAX_PATH_BYTES, MAX_SUBSET_GLOB_PARTS};
+use crate::platform::name_of;
 use globset::{GlobBuilder, GlobMatcher};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// The pattern that names every path.
@@ -282,7 +281,7 @@ impl Part {
     fn fits(&self, name: &[u8]) -> bool {
         match self {
             Part::Name(own) => **own == *name,
-            Part::Glob(glob) => glob.is_match(Path::new(OsStr::from_bytes(name))),
+            Part::Glob(glob) => glob.is_match(Path::new(name_of(name))),
             Part::AnyDepth => true,
         }
     }

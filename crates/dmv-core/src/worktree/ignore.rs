@@ -9,11 +9,11 @@
 use crate::fsutil::{SafeDir, os_str};
 use crate::limits::MAX_IGNORE_BYTES;
 use crate::object::name::escape;
+use crate::platform::bytes_of;
 use ::ignore::gitignore::{Gitignore, GitignoreBuilder};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ impl IgnoreRules {
         };
         let mut warnings = Vec::new();
         if let Some(path) = global {
-            let name = path.as_os_str().as_bytes();
+            let name = bytes_of(path);
             let mut builder = Builder::new(&mut warnings);
             match File::open(path) {
                 Ok(file) => builder.add(name, Ok(file)),

@@ -30,8 +30,8 @@ use crate::fsutil::{FileKind, FileStat, Listing, PathError, SafeDir};
 use crate::limits::{MAX_DIR_ENTRIES, MAX_PATH_BYTES, MAX_PATH_DEPTH};
 use crate::object::name::escape;
 use crate::object::tree::Kind;
+use crate::platform::{Cause, cause_of};
 use crate::subset::Subset;
-use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -446,9 +446,9 @@ impl<'a> Shared<'a> {
             Ok((dir, stat, Some(listing))) => (dir, stat, listing),
             Ok((_, _, None)) => return give_up(path, Outcome::OtherFileSystem, known),
             Err(e) => {
-                let outcome = match Errno::from_io_error(&e.source) {
-                    Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Outcome::Vanished,
-                    Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => return Err(e.into()),
+                let outcome = match cause_of(&e.source) {
+                    Cause::Absent | Cause::NotDirectory | Cause::Symlink => Outcome::Vanished,
+                    Cause::TooManyFiles | Cause::NoMemory => return Err(e.into()),
                     _ => Outcome::Unreadable(e),
                 };
                 return give_up(path, outcome, known);

@@ -10,11 +10,11 @@ use crate::hash::{ObjectId, check};
 use crate::limits::{MAX_DIR_ENTRIES, MAX_NAME_BYTES};
 use crate::object::codec::{DecodeError, Decoder, put_bytes, put_varint};
 use crate::object::tree::Kind;
+use crate::platform::{read_exact_at, write_all_at};
 use crate::subset::Subset;
 use std::cmp::Ordering;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::FileExt;
 
 const MAGIC: &[u8; 8] = b"DMVSTAT\n";
 const VERSION: u16 = 2;
@@ -300,7 +300,7 @@ impl StatCache {
     pub fn open(dir: &SafeDir, name: &[u8], repo: &RepoId) -> Option<StatCache> {
         let (file, stat) = dir.open_file_read(name).ok()?;
         let mut header = [0; HEADER_BYTES];
-        file.read_exact_at(&mut header, 0).ok()?;
+        read_exact_at(&file, &mut header, 0).ok()?;
         let (mut base_tree, mut rest) = ([0; 32], &header[..]);
         base_tree.copy_from_slice(&header[32..64]);
         let subset = *header.last_chunk()?;
@@ -313,7 +313,7 @@ impl StatCache {
         }
         let trailer_start = stat.size.checked_sub(TRAILER_BYTES as u64)?;
         let mut trailer = [0; TRAILER_BYTES];
-        file.read_exact_at(&mut trailer, trailer_start).ok()?;
+        read_exact_at(&file, &mut trailer, trailer_start).ok()?;
         let mut rest = &trailer[..];
         let table_start = u64::from_le_bytes(*take(&mut rest)?);
         let rows = u32::from_le_bytes(*take(&mut rest)?) as usize;
@@ -326,7 +326,7 @@ impl StatCache {
             return None;
         }
         let mut table = vec![0; table_bytes];
-        file.read_exact_at(&mut table, table_start).ok()?;
+        read_exact_at(&file, &mut table, table_start).ok()?;
         if check(&[&header, &table, &trailer[..16]]) != trailer[16..] {
             return None;
         }
@@ -413,7 +413,7 @@ impl StatCache {
             return Ok(None);
         };
         let mut bytes = vec![0; row.len as usize];
-        match self.file.read_exact_at(&mut bytes, row.offset) {
+        match read_exact_at(&self.file, &mut bytes, row.offset) {
             Ok(()) if check(&[&bytes]) == row.check => Ok(Some((row, bytes))),
             Ok(()) => Err(StatCacheError::Damaged),
             Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Err(StatCacheError::Damaged),
@@ -583,7 +583,7 @@ impl StatCacheWriter {
         let temp = self.temp.as_mut().expect("taken only here, at the end");
         temp.out
             .flush()
-            .and_then(|()| temp.out.get_ref().write_all_at(&self.header, 0))
+            .and_then(|()| write_all_at(temp.out.get_ref(), &self.header, 0))
             .map_err(|e| temp.dir.error("write", &temp.name, e))?;
         temp.dir.rename(&temp.name, name)?;
         self.temp = None;

@@ -4,8 +4,8 @@
 use super::quic::{NotAnAddress, PeerAddress};
 use super::ssh::SshTarget;
 use crate::session::NetError;
+use dmv_core::platform::{bytes_of, name_of};
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 #[cfg(feature = "quic")]
@@ -36,21 +36,21 @@ impl Url {
             url: text.to_string_lossy().into_owned(),
             why,
         };
-        if text.is_empty() || text.as_bytes().contains(&0) {
+        if text.is_empty() || bytes_of(text).contains(&0) {
             return Err(bad("it is empty or contains a NUL byte"));
         }
-        if let Some(rest) = text.as_bytes().strip_prefix(b"ssh://") {
+        if let Some(rest) = bytes_of(text).strip_prefix(b"ssh://") {
             let rest = std::str::from_utf8(rest).map_err(|_| bad("it is not UTF-8"))?;
             return SshTarget::parse(rest).map(Url::Ssh).map_err(bad);
         }
-        if let Some(path) = text.as_bytes().strip_prefix(b"file://") {
+        if let Some(path) = bytes_of(text).strip_prefix(b"file://") {
             return match path.first() {
-                Some(b'/') => Ok(Url::Path(PathBuf::from(OsStr::from_bytes(path)))),
+                Some(b'/') => Ok(Url::Path(PathBuf::from(name_of(path)))),
                 _ => Err(bad("a file address has three slashes: file:///PATH")),
             };
         }
         #[cfg(feature = "quic")]
-        if text.as_bytes().starts_with(b"dmv://") {
+        if bytes_of(text).starts_with(b"dmv://") {
             let text = text.to_str().ok_or_else(|| bad("it is not UTF-8"))?;
             return text
                 .parse()

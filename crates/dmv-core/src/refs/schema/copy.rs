@@ -5,13 +5,11 @@
 //! They are copied, and the copy is read, because the other process may continue at any time.
 
 use super::open_reading;
-use crate::fsutil::temp_name;
+use crate::fsutil::{os_str, temp_name};
 use crate::refs::RefsError;
 use rusqlite::Connection;
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
 /// How often files that change during the copy are copied again.
@@ -19,10 +17,7 @@ const TRIES: usize = 5;
 
 /// Opens a copy of the present database and its write-ahead log.
 pub(super) fn open(path: &Path) -> Result<Connection, RefsError> {
-    let dir = path
-        .parent()
-        .unwrap_or(path)
-        .join(OsString::from_vec(temp_name()));
+    let dir = path.parent().unwrap_or(path).join(os_str(&temp_name()));
     let trouble = |source| RefsError::Lock {
         path: dir.clone(),
         source,

@@ -9,10 +9,10 @@ use crate::fsutil::{FileKind, FileStat, Listing};
 use crate::limits::{MAX_PATH_BYTES, MAX_PATH_DEPTH};
 use crate::object::name::NameError;
 use crate::object::tree::Kind;
+use crate::platform::{Cause, SystemError};
 use crate::worktree::ignore::IgnoreRules;
 use crate::worktree::statcache::{KnownEntry, Section};
 use crate::worktree::{Skip, refused_name};
-use rustix::io::Errno;
 use std::iter::Peekable;
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ enum OnDisk {
     /// It is gone since the directory was listed.
     Vanished,
     /// It cannot be examined.
-    Unreadable(Errno),
+    Unreadable(SystemError),
 }
 
 impl Classifier<'_> {
@@ -111,8 +111,8 @@ impl Classifier<'_> {
                 return None;
             }
             OnDisk::Vanished => return known.map(Found::Gone),
-            OnDisk::Unreadable(errno) => {
-                let reason = Skip::Unreadable(errno.raw_os_error());
+            OnDisk::Unreadable(e) => {
+                let reason = Skip::Unreadable(e.code());
                 return Some(Found::Skipped(known, reason));
             }
             OnDisk::Present(kind, stat) => (kind, stat),
@@ -173,8 +173,8 @@ impl Classifier<'_> {
         match self.stats.next_if(|(index, _)| *index as usize == number) {
             None => OnDisk::Unchanged,
             Some((_, Ok(stat))) => OnDisk::Present(stat.kind, Some(stat)),
-            Some((_, Err(Errno::NOENT))) => OnDisk::Vanished,
-            Some((_, Err(errno))) => OnDisk::Unreadable(errno),
+            Some((_, Err(e))) if e.cause() == Cause::Absent => OnDisk::Vanished,
+            Some((_, Err(e))) => OnDisk::Unreadable(e),
         }
     }
 

@@ -3,8 +3,8 @@
 use super::classify::needs_stat;
 use super::{NONE, Pair, lock, wait};
 use crate::fsutil::{FileStat, Fingerprint, Listing, SafeDir};
+use crate::platform::SystemError;
 use crate::worktree::statcache::Section;
-use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -29,7 +29,7 @@ struct StatsDone {
 }
 
 /// The index of a pair, and its stat. Pairs that are known to be unchanged are left out.
-pub(super) type Stat = (u32, Result<FileStat, Errno>);
+pub(super) type Stat = (u32, Result<FileStat, SystemError>);
 
 impl StatWork {
     pub(super) fn new(
@@ -130,7 +130,7 @@ pub(super) fn stat_pairs(
         if !needs_stat(listing.kind(pair.listed as usize), entry.map(|e| e.kind)) {
             continue;
         }
-        let stat = dir.stat_errno(listing.name(pair.listed as usize));
+        let stat = dir.try_stat(listing.name(pair.listed as usize));
         let clean = match (&stat, entry) {
             (Ok(stat), Some(entry)) => {
                 entry.fingerprint != Fingerprint::SUSPECT && entry.fingerprint == stat.fingerprint()

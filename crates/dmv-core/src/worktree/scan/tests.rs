@@ -441,9 +441,8 @@ fn what_no_tree_may_hold_is_skipped() -> Result {
         std::fs::create_dir_all(temp.path().join(dir))?;
     }
     std::fs::write(temp.path().join(".dmv-tmp-0123456789abcdef"), "")?;
-    let dir = SafeDir::open_root(temp.path())?;
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
-    rustix::fs::mkfifoat(&dir, "pipe", mode)?;
+    rustix::fs::mkfifoat(rustix::fs::CWD, temp.path().join("pipe"), mode)?;
     let got = lines(temp.path(), options())?;
     let want = [
         "[]",

@@ -1,0 +1,30 @@
+//! File systems, and what this user may do with paths on them.
+
+use super::system;
+use std::io;
+use std::path::Path;
+
+/// The name of SQLite's file layer for this system that takes no locks.
+pub const LOCKLESS_SQLITE: &str = system::LOCKLESS_SQLITE;
+
+/// Returns whether the directory is on a network file system, where processes on different machines
+/// share no memory.
+pub fn is_network_disk(dir: &Path) -> bool {
+    system::is_network_disk(dir)
+}
+
+/// Returns whether the file system of `path` is mounted for reading only.
+pub fn is_read_only_disk(path: &Path) -> bool {
+    system::is_read_only_disk(path)
+}
+
+/// Returns whether this user may write to the file, or create files in the directory, at `path`.
+pub fn may_write(path: &Path) -> bool {
+    system::may_write(path)
+}
+
+/// Returns whether the entry at `path` belongs to this user, without following a symlink. To the
+/// administrator, every entry does.
+pub fn is_own(path: &Path) -> io::Result<bool> {
+    system::is_own(path)
+}

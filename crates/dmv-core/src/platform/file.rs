@@ -1,0 +1,109 @@
+//! Single files, open or by path.
+
+use super::{FileStat, FileTime, system};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::Path;
+
+/// Opens a file that another user may have replaced. Fails if a symlink is in its place, and does not
+/// wait for the other end of a pipe.
+pub fn open_unfollowed(how: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    system::open_unfollowed(how, path)
+}
+
+/// Like [`open_unfollowed`], but waits if a pipe is in the file's place.
+pub fn open_unfollowed_waiting(how: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    system::open_unfollowed_waiting(how, path)
+}
+
+/// Lets every user read a file that `how` creates, within the umask, and only its owner write to it.
+pub fn readable_by_all(how: &mut OpenOptions) {
+    system::readable_by_all(how);
+}
+
+/// Lets the other users who may write to a file's directory write to the file.
+pub fn share_like_directory(file: &File, dir: &Path) -> io::Result<()> {
+    system::share_like_directory(file, dir)
+}
+
+/// Returns the stat of an open file.
+#[inline]
+pub fn stat_of(file: &File) -> io::Result<FileStat> {
+    system::stat_of(file)
+}
+
+/// Returns the stat of the file at `path`. Follows symlinks.
+pub fn stat_at(path: &Path) -> io::Result<FileStat> {
+    system::stat_at(path)
+}
+
+/// Returns the stat of the entry at `path`, without following a symlink there.
+pub fn stat_at_unfollowed(path: &Path) -> io::Result<FileStat> {
+    system::stat_at_unfollowed(path)
+}
+
+/// Makes an open file executable for every user who may read it, or for none.
+pub fn set_exec(file: &File, exec: bool) -> io::Result<()> {
+    system::set_exec(file, exec)
+}
+
+/// Gives a file the permissions `mode`, without setuid, setgid and sticky bits.
+pub fn set_permissions(file: &File, mode: u32) -> io::Result<()> {
+    system::set_permissions(file, mode)
+}
+
+/// Sets the mtime of a file, and leaves the time of its last access.
+pub fn set_modified(file: &File, mtime: FileTime) -> io::Result<()> {
+    system::set_modified(file, mtime)
+}
+
+/// Makes every later write to `file` go to its end.
+pub fn append_only(file: &File) -> io::Result<()> {
+    system::append_only(file)
+}
+
+/// Reads bytes at `offset`, and returns how many. Zero bytes mean the end of the file.
+#[inline]
+pub fn read_at(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+    system::read_at(file, buf, offset)
+}
+
+/// Fills `buf` from `offset`. Fails with `UnexpectedEof` if the file ends before.
+#[inline]
+pub fn read_exact_at(file: &File, buf: &mut [u8], offset: u64) -> io::Result<()> {
+    system::read_exact_at(file, buf, offset)
+}
+
+/// Writes all of `data` at `offset`.
+#[inline]
+pub fn write_all_at(file: &File, data: &[u8], offset: u64) -> io::Result<()> {
+    system::write_all_at(file, data, offset)
+}
+
+/// Makes the names in a directory durable.
+pub fn sync_dir(dir: &Path) -> io::Result<()> {
+    system::sync_dir(dir)
+}
+
+/// Asks the system to start writing `len` bytes from `offset` of a file to the medium. If the system
+/// cannot, it does nothing.
+pub fn start_writeback(file: &File, offset: u64, len: u64) {
+    system::start_writeback(file, offset, len);
+}
+
+/// Asks the system to write a file of `size` bytes to the medium in such a way that the next write
+/// through a memory map changes the file's times. If the system cannot, it does nothing.
+pub fn write_mapped_pages_back(file: &File, size: u64) {
+    system::write_mapped_pages_back(file, size);
+}
+
+/// Waits for a write to `file` that is in progress, and returns whether it could. Sets the file's
+/// position to its beginning.
+pub fn wait_for_write(file: &File) -> bool {
+    system::wait_for_write(file)
+}
+
+/// Enlarges a pipe's buffer to `bytes`. Does nothing if `pipe` is no pipe or may not be larger.
+pub fn widen_pipe(pipe: impl system::AsHandle, bytes: usize) {
+    system::widen_pipe(pipe, bytes);
+}

@@ -1,0 +1,22 @@
+//! Names of files as bytes.
+
+use super::system;
+use std::ffi::{OsStr, OsString};
+
+/// Returns the bytes of a name or path, as DMV stores them.
+#[inline]
+pub fn bytes_of(name: &(impl AsRef<OsStr> + ?Sized)) -> &[u8] {
+    system::bytes_of(name.as_ref())
+}
+
+/// Returns the name or path with these bytes.
+#[inline]
+pub fn name_of(bytes: &[u8]) -> &OsStr {
+    system::name_of(bytes)
+}
+
+/// Like [`name_of`], for bytes that the caller owns.
+#[inline]
+pub fn string_of(bytes: Vec<u8>) -> OsString {
+    system::string_of(bytes)
+}

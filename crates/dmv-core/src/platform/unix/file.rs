@@ -1,0 +1,136 @@
+//! Single files, by file descriptors and the standard library.
+
+use super::disk::magic;
+use super::stat::{from_metadata, from_stat};
+use crate::platform::{FileStat, FileTime};
+use rustix::fs::{Advice, Mode, OFlags, SeekFrom, Timespec, Timestamps};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::io;
+use std::num::NonZeroU64;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+pub fn open_unfollowed(how: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    how.custom_flags(flags.bits() as i32).open(path)
+}
+
+pub fn open_unfollowed_waiting(how: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    how.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)
+}
+
+pub fn readable_by_all(how: &mut OpenOptions) {
+    how.mode(0o644);
+}
+
+pub fn share_like_directory(file: &File, dir: &Path) -> io::Result<()> {
+    const OTHERS_WRITE: u32 = 0o022;
+    let mode = |meta: Metadata| meta.permissions().mode();
+    let extra = mode(std::fs::metadata(dir)?) & OTHERS_WRITE;
+    if extra != 0 {
+        let own = mode(file.metadata()?);
+        file.set_permissions(Permissions::from_mode(own | extra))?;
+    }
+    Ok(())
+}
+
+#[inline]
+pub fn stat_of(file: &File) -> io::Result<FileStat> {
+    Ok(from_stat(&rustix::fs::fstat(file)?))
+}
+
+pub fn stat_at(path: &Path) -> io::Result<FileStat> {
+    Ok(from_metadata(&std::fs::metadata(path)?))
+}
+
+pub fn stat_at_unfollowed(path: &Path) -> io::Result<FileStat> {
+    Ok(from_metadata(&std::fs::symlink_metadata(path)?))
+}
+
+pub fn set_exec(file: &File, exec: bool) -> io::Result<()> {
+    let mode = rustix::fs::fstat(file)?.st_mode & 0o777;
+    let mode = if exec {
+        mode | (mode & 0o444) >> 2
+    } else {
+        mode & !0o111
+    };
+    Ok(rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?)
+}
+
+pub fn set_permissions(file: &File, mode: u32) -> io::Result<()> {
+    let mode = Mode::from_raw_mode(mode & 0o777);
+    Ok(rustix::fs::fchmod(file, mode)?)
+}
+
+pub fn set_modified(file: &File, mtime: FileTime) -> io::Result<()> {
+    let times = Timestamps {
+        last_access: Timespec {
+            tv_sec: 0,
+            tv_nsec: rustix::fs::UTIME_OMIT as _,
+        },
+        last_modification: Timespec {
+            tv_sec: mtime.seconds as _,
+            tv_nsec: mtime.nanos as _,
+        },
+    };
+    Ok(rustix::fs::futimens(file, &times)?)
+}
+
+pub fn append_only(file: &File) -> io::Result<()> {
+    let flags = rustix::fs::fcntl_getfl(file)?;
+    Ok(rustix::fs::fcntl_setfl(file, flags | OFlags::APPEND)?)
+}
+
+#[inline]
+pub fn read_at(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+    file.read_at(buf, offset)
+}
+
+#[inline]
+pub fn read_exact_at(file: &File, buf: &mut [u8], offset: u64) -> io::Result<()> {
+    file.read_exact_at(buf, offset)
+}
+
+#[inline]
+pub fn write_all_at(file: &File, data: &[u8], offset: u64) -> io::Result<()> {
+    file.write_all_at(data, offset)
+}
+
+pub fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+pub fn start_writeback(file: &File, offset: u64, len: u64) {
+    // `DONTNEED` makes Linux start to write the range's dirty pages; pages that are still dirty
+    // stay cached. A failure only loses the early start.
+    let _ = rustix::fs::fadvise(file, offset, NonZeroU64::new(len), Advice::DontNeed);
+}
+
+/// Linux updates a file's times at the first write to a clean page. Further writes to the dirty page
+/// change nothing until the system starts to write the page to the disk, up to 35 seconds later by
+/// default. This starts it.
+pub fn write_mapped_pages_back(file: &File, size: u64) {
+    const PAGE: u64 = 4096;
+    // For two partial pages at a time: the system writes both and keeps both in memory.
+    let mut at = 0;
+    while at < size {
+        start_writeback(file, at + 1, PAGE);
+        at += 2 * PAGE;
+    }
+}
+
+/// Works on ext4 only, which takes the lock that writers hold when it is asked where data is.
+pub fn wait_for_write(file: &File) -> bool {
+    const EXT4: u64 = 0xef53;
+    if magic(file) != Some(EXT4) {
+        return false;
+    }
+    // The answer does not matter; the file may have no data.
+    let _ = rustix::fs::seek(file, SeekFrom::Data(0));
+    rustix::fs::seek(file, SeekFrom::Start(0)).is_ok()
+}
+
+pub fn widen_pipe(pipe: impl AsFd, bytes: usize) {
+    let _ = rustix::pipe::fcntl_setpipe_size(pipe, bytes);
+}

@@ -1,0 +1,19 @@
+//! Names are bytes already.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+#[inline]
+pub fn bytes_of(name: &OsStr) -> &[u8] {
+    name.as_bytes()
+}
+
+#[inline]
+pub fn name_of(bytes: &[u8]) -> &OsStr {
+    OsStr::from_bytes(bytes)
+}
+
+#[inline]
+pub fn string_of(bytes: Vec<u8>) -> OsString {
+    OsString::from_vec(bytes)
+}
