@@ -8,17 +8,15 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use dmv_benches::corpus::{self, Content, TreeShape};
+use dmv_benches::corpus::{self, Content, SEED, TreeShape};
 use dmv_benches::files;
 use dmv_benches::measure::Conditions;
 use dmv_benches::peers::{self, Found, PEERS, Peer};
-use dmv_benches::report::{self, Record};
 use dmv_benches::runner;
 use dmv_benches::session::{Bench, DataSet, Event, Kind, Op};
+use dmv_benches::size;
+use dmv_benches::tables::{self, Record};
 use dmv_benches::trash::Trash;
-
-/// Seed of every corpus.
-const SEED: u64 = 2017;
 
 /// Times DMV and other tools on the same data.
 ///
@@ -133,6 +131,10 @@ fn run(
                 eprintln!("{text}");
                 return Ok(());
             }
+            Event::Skipped { op, why } => {
+                eprintln!("skipped: {op}: {why}");
+                return Ok(());
+            }
             Event::Measured(record) => *record,
         };
         let Record { tool, op, rep, .. } = &record;
@@ -152,6 +154,7 @@ fn run(
         conditions: Conditions {
             base: base.to_owned(),
             prime_bytes: (cli.prime_gib * f64::from(1 << 30)) as usize,
+            warm: true,
         },
         trash: Trash::new(base.join("trash"), cli.keep_free_gib << 30)?,
         dmv,
@@ -193,7 +196,7 @@ fn run(
     troubles.extend(bench.wrong_checkouts);
     print_notes(tools);
     for name in names {
-        println!("{}", report::tables(&records, &name));
+        println!("{}", tables::tables(&records, &name));
     }
     Ok(troubles)
 }
@@ -381,16 +384,9 @@ impl FromStr for Size {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Size> {
-        let (digits, shift) = match text.char_indices().last() {
-            Some((at, 'K')) => (&text[..at], 10),
-            Some((at, 'M')) => (&text[..at], 20),
-            Some((at, 'G')) => (&text[..at], 30),
-            _ => (text, 0),
-        };
-        let number: u64 = digits.parse().context("a size is a number and K, M or G")?;
         Ok(Size {
             text: text.to_owned(),
-            bytes: number.checked_mul(1 << shift).context("size too large")?,
+            bytes: size::parse_bytes(text)?,
         })
     }
 }
@@ -452,23 +448,6 @@ fn positive(digits: &str) -> Result<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_powers_of_1024() -> Result<()> {
-        for (text, bytes) in [
-            ("0", 0),
-            ("7", 7),
-            ("2K", 2048),
-            ("3M", 3 << 20),
-            ("8G", 8 << 30),
-        ] {
-            assert_eq!(text.parse::<Size>()?.bytes, bytes);
-        }
-        for bad in ["", "K", "1T", "-1", "1.5G", "99999999999G"] {
-            assert!(bad.parse::<Size>().is_err(), "{bad}");
-        }
-        Ok(())
-    }
 
     #[test]
     fn command_line_is_consistent() {

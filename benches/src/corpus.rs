@@ -23,6 +23,8 @@ pub enum Content {
     Zeros,
 }
 
+/// Seed of every corpus that other tools are compared on.
+pub const SEED: u64 = 2017;
 /// Bytes made at a time.
 const BLOCK_BYTES: usize = 64 << 10;
 /// Bytes handed to one `write`.

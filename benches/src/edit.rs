@@ -40,6 +40,37 @@ pub fn insert_near_start(path: &Path, seed: u64) -> Result<()> {
     edit().with_context(|| format!("insert into {}", path.display()))
 }
 
+/// Overwrites a 1,024th of the file (at least a byte) a quarter from its start, in place.
+pub fn overwrite_a_1024th(path: &Path, seed: u64) -> Result<()> {
+    let edit = || -> io::Result<()> {
+        let mut file = OpenOptions::new().read(true).write(true).open(path)?;
+        let len = file.metadata()?.len();
+        let at = SeekFrom::Start(len / 4);
+        let mut old = [0];
+        file.seek(at)?;
+        file.read_exact(&mut old)?;
+        let mut new = random((len / 1024).max(1), seed);
+        // A single random byte could be the old one, and nothing would have changed.
+        new[0] = !old[0];
+        file.seek(at)?;
+        file.write_all(&new)
+    };
+    edit().with_context(|| format!("overwrite in {}", path.display()))
+}
+
+/// Changes the byte at `offset`, in place.
+pub fn change_byte(path: &Path, offset: u64) -> Result<()> {
+    let edit = || -> io::Result<()> {
+        let mut file = OpenOptions::new().read(true).write(true).open(path)?;
+        let mut byte = [0];
+        file.seek(SeekFrom::Start(offset))?;
+        file.read_exact(&mut byte)?;
+        file.seek(SeekFrom::Start(offset))?;
+        file.write_all(&[!byte[0]])
+    };
+    edit().with_context(|| format!("change a byte of {}", path.display()))
+}
+
 /// Appends 1 % of the length (at least 10 bytes).
 pub fn append_one_percent(path: &Path, seed: u64) -> Result<()> {
     let edit = || -> io::Result<()> {
@@ -89,6 +120,29 @@ mod tests {
             assert_eq!(new.len(), len + (len / 100).max(10));
             assert!(new[..len] == old);
         }
+        Ok(())
+    }
+
+    #[test]
+    fn edits_of_the_scaling_experiments_always_change_something() -> Result<()> {
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("f");
+        for len in [1, 2, 1024, 100_000] {
+            for seed in 0..40 {
+                let old = random(len, seed);
+                fs::write(&path, &old)?;
+                overwrite_a_1024th(&path, seed)?;
+                let new = fs::read(&path)?;
+                let (at, n) = ((len / 4) as usize, (len / 1024).max(1) as usize);
+                assert!(new[at] != old[at] && new[..at] == old[..at]);
+                assert_eq!(new[at + n..], old[at + n..], "{len}");
+            }
+        }
+        fs::write(&path, [7; 1024])?;
+        change_byte(&path, 256)?;
+        let new = fs::read(&path)?;
+        let changed: Vec<usize> = (0..1024).filter(|at| new[*at] != 7).collect();
+        assert_eq!(changed, [256]);
         Ok(())
     }
 }

@@ -19,6 +19,9 @@ pub struct Conditions {
     pub base: PathBuf,
     /// Bytes of memory to touch and free before each step.
     pub prime_bytes: usize,
+    /// Whether what a step reads is read before it. Pointless for data that the page cache cannot
+    /// hold: it would only push itself out again.
+    pub warm: bool,
 }
 
 /// A step's outcome with what surrounds it.
@@ -39,7 +42,7 @@ impl Conditions {
         let base = File::open(&self.base).context("scratch directory")?;
         let sync = || rustix::fs::syncfs(&base).context("flush the file system");
         prime(self.prime_bytes);
-        for input in inputs.iter().filter(|path| path.exists()) {
+        for input in inputs.iter().filter(|path| self.warm && path.exists()) {
             read_through(input)?;
         }
         sync()?;

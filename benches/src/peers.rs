@@ -57,6 +57,8 @@ pub struct Peer {
     pub durable_commits: bool,
     /// Whether it keeps empty directories.
     pub empty_directories: bool,
+    /// Whether a file that changed a little takes its whole length again.
+    pub stores_whole_files: bool,
     /// The largest file it is given, because it holds files in memory whole.
     pub largest_file: Option<u64>,
 }
@@ -89,6 +91,7 @@ const PLAIN: Peer = Peer {
     after_checkout: None,
     durable_commits: false,
     empty_directories: true,
+    stores_whole_files: false,
     largest_file: None,
 };
 
@@ -123,6 +126,7 @@ const GIT: Peer = Peer {
     }),
     after_checkout: Some(&["git", "worktree", "prune"]),
     empty_directories: false,
+    stores_whole_files: true,
     ..PLAIN
 };
 
@@ -156,6 +160,7 @@ pub const PEERS: &[Peer] = &[
         init: &[&["mkdir", "{R}"]],
         commit: &[&["cp", "-a", "{W}", "{R}/c{N}"]],
         checkout: &[&["cp", "-a", "{R}/c{N}", "{D}"]],
+        stores_whole_files: true,
         ..PLAIN
     },
     GIT,

@@ -3,6 +3,8 @@
 //! Only the tool's own commands are timed. Everything else (copying the input, editing it,
 //! sizing the repository, comparing a checkout with its source) happens between the steps.
 
+mod scaling;
+
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,8 +14,9 @@ use clap::ValueEnum;
 
 use crate::measure::{Conditions, Measured};
 use crate::peers::{Branching, Peer, Places, Words};
-use crate::report::Record;
 use crate::runner::{CommandLine, Step, run_apart};
+use crate::scaling::Point;
+use crate::tables::Record;
 use crate::trash::Trash;
 use crate::usage::{Usage, usage};
 use crate::{edit, files};
@@ -72,12 +75,21 @@ pub enum Kind {
     },
     /// Commit each in turn on the same path, then check out the last.
     Versions(Vec<PathBuf>),
+    /// One point of an experiment about growth.
+    Scaling(Point),
 }
 
 /// What a session tells while it runs.
 pub enum Event {
     /// A step was measured; it may have failed.
     Measured(Box<Record>),
+    /// A step was left out.
+    Skipped {
+        /// The operation.
+        op: &'static str,
+        /// Why.
+        why: String,
+    },
     /// Something the user should know.
     Note(String),
 }
@@ -197,6 +209,7 @@ impl Session<'_, '_> {
             Kind::Micro { master } => self.micro(master),
             Kind::Branches { master } => self.branches(master),
             Kind::Versions(versions) => self.versions(versions),
+            Kind::Scaling(point) => self.scaling(*point),
         }
     }
 

@@ -13,6 +13,22 @@ use anyhow::{Context, Result};
 /// Trees of at most this many inodes are deleted at once.
 const SMALL_INODES: u64 = 500;
 
+/// Space on a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes.
+    pub bytes: u64,
+    /// Files and directories.
+    pub inodes: u64,
+}
+
+impl Room {
+    /// Whether `free` has at least as much.
+    pub fn fits_in(self, free: Room) -> bool {
+        self.bytes <= free.bytes && self.inodes <= free.inodes
+    }
+}
+
 /// A directory on the same file system that trees are renamed into.
 pub struct Trash {
     dir: PathBuf,
@@ -55,9 +71,16 @@ impl Trash {
 
     /// Empties the trash if space is short; true if it did, which disturbs what follows.
     pub fn make_room(&mut self) -> Result<bool> {
-        let stat = rustix::fs::statvfs(&self.dir)
-            .with_context(|| format!("free space of {}", self.dir.display()))?;
-        if !self.held || stat.f_bavail.saturating_mul(stat.f_frsize) >= self.keep_free_bytes {
+        let need = Room {
+            bytes: self.keep_free_bytes,
+            inodes: 0,
+        };
+        self.make_room_for(need)
+    }
+
+    /// Empties the trash if less than `need` is free; true if it did.
+    pub fn make_room_for(&mut self, need: Room) -> Result<bool> {
+        if !self.held || need.fits_in(self.free()?) {
             return Ok(false);
         }
         for entry in fs::read_dir(&self.dir)? {
@@ -67,6 +90,21 @@ impl Trash {
         self.held = false;
         self.emptied = Some(Instant::now());
         Ok(true)
+    }
+
+    /// What is free on the file system, for a user without privileges.
+    pub fn free(&self) -> Result<Room> {
+        let stat = rustix::fs::statvfs(&self.dir)
+            .with_context(|| format!("free space of {}", self.dir.display()))?;
+        Ok(Room {
+            bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
+            // File systems without a fixed number of inodes report none at all.
+            inodes: if stat.f_files == 0 {
+                u64::MAX
+            } else {
+                stat.f_favail
+            },
+        })
     }
 
     /// Seconds since a large tree was deleted; `None` if none was.

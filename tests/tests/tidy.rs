@@ -26,7 +26,7 @@ const CRATES_OF_ROOMS: [&str; 2] = ["dmv-core", "dmv-net"];
 const ROOM_EXCEPTIONS: [(&str, &str, &str); 0] = [];
 
 /// Each outside crate, and the files that may name it. A directory ends with a slash.
-const CRATES: [(&str, &[&str]); 42] = [
+const CRATES: [(&str, &[&str]); 43] = [
     (
         "blake3",
         &[
@@ -89,6 +89,8 @@ const CRATES: [(&str, &[&str]); 42] = [
     ("indicatif", &[CLI]),
     ("jiff", &[CLI]),
     ("mimalloc", &["crates/dmv-cli/src/main.rs"]),
+    // Plots of the benchmarks; no part of the program.
+    ("plotters", &["benches/src/plot.rs"]),
     ("postcard", &["crates/dmv-net/src/wire.rs"]),
     (
         "serde",

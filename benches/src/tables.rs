@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
+use crate::results::median;
 use crate::usage::Usage;
 
 /// The tool that ratios are formed to; where it has no part, the first that has.
@@ -226,17 +227,6 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// The middle of `sorted`, between the middle two if there are two.
-fn median(sorted: &[f64]) -> Option<f64> {
-    let n = sorted.len();
-    let upper = sorted.get(n / 2)?;
-    Some(if n % 2 == 1 {
-        *upper
-    } else {
-        (sorted[n / 2 - 1] + upper) / 2.0
-    })
-}
-
 /// About three digits.
 fn number(x: f64) -> String {
     match x.abs() {
@@ -343,13 +333,6 @@ mod tests {
             text.contains("| tool | first | status | checkout |"),
             "{text}"
         );
-    }
-
-    #[test]
-    fn median_of_an_even_count_lies_between() {
-        assert_eq!(median(&[1.0, 2.0, 4.0, 9.0]), Some(3.0));
-        assert_eq!(median(&[7.0]), Some(7.0));
-        assert_eq!(median(&[]), None);
     }
 
     #[test]
