@@ -2,7 +2,7 @@
 //! them.
 //!
 //! Each rule is a function from text to complaints. One test runs it on the source tree, and
-//! another on snippets below. Rules for code ignore comments and strings.
+//! another on snippets. Rules for code ignore comments and strings.
 
 #[path = "tidy/code.rs"]
 mod code;
@@ -10,6 +10,8 @@ mod code;
 mod floors;
 #[path = "tidy/pages.rs"]
 mod pages;
+#[path = "tidy/snippets.rs"]
+mod snippets;
 
 use code::{code_of, dependencies, lines_with, module_of, paths_in, rooms_named, without_tests};
 use floors::{Room, drawing, rooms, unused};
@@ -48,7 +50,7 @@ const CRATES: [(&str, &[&str]); 43] = [
         "crossbeam_channel",
         &[
             "crates/dmv-core/src/worktree/ingest.rs",
-            "crates/dmv-core/src/repo/files.rs",
+            "crates/dmv-core/src/repo/files/stored.rs",
         ],
     ),
     ("rayon", &["crates/dmv-core/src/worktree/scan/sort.rs"]),
@@ -416,6 +418,58 @@ fn rooms_use_lower_floors_only() {
     pass(complaints);
 }
 
+/// Returns what a file of `repo` uses of `repo`, with lines: the rooms; or the facade, which is
+/// everything that is named in no room.
+fn uses_within_repo(file: &str, code: &str, rooms: &[Room]) -> Vec<(usize, String)> {
+    let depth = module_of(file).len();
+    let mut out = Vec::new();
+    for named in paths_in(code) {
+        let supers = named.parts.iter().take_while(|p| *p == "super").count();
+        let part = match named.parts[0].as_str() {
+            "crate" if named.parts.get(1).is_some_and(|room| room == "repo") => named.parts.get(2),
+            // `repo` itself is the first name of the module.
+            "super" if supers + 1 == depth => named.parts.get(supers),
+            _ => None,
+        };
+        if let Some(part) = part {
+            let is_room = rooms.iter().any(|room| room.name == *part);
+            let part = if is_room { part } else { "facade" };
+            out.push((named.line, part.to_owned()));
+        }
+    }
+    out
+}
+
+#[test]
+fn the_rooms_of_repo_use_the_rooms_before_them_and_not_the_facade() {
+    let files = tree();
+    let rooms = rooms_of(&files, "dmv-core/src/repo");
+    let (mut complaints, mut used) = (Vec::new(), BTreeSet::new());
+    for (file, code) in rust(&files, false) {
+        let Some(inner) = file.strip_prefix("crates/dmv-core/src/repo/") else {
+            continue;
+        };
+        let Some((own, _)) = inner.split_once('/').filter(|(own, _)| *own != "facade") else {
+            continue;
+        };
+        let Some(room) = rooms.iter().find(|room| room.name == own) else {
+            complaints.push(format!(
+                "{file}: '{own}' has no row in the table of {ROOMS_PAGE}"
+            ));
+            continue;
+        };
+        for (line, other) in uses_within_repo(file, &code, &rooms) {
+            if other != own && !room.may.contains(&other) {
+                complaints.push(format!("{file}:{line}: '{own}' may not use '{other}'"));
+            }
+            used.insert((own.to_owned(), other));
+        }
+    }
+    let stale = unused(&rooms, &used).into_iter();
+    complaints.extend(stale.map(|text| format!("{ROOMS_PAGE}:{text}")));
+    pass(complaints);
+}
+
 #[test]
 fn tables_drawing_and_crates_have_the_same_rooms() {
     let files = tree();
@@ -673,106 +727,5 @@ fn no_line_ends_in_spaces() {
             .iter()
             .flat_map(|(file, text)| check_spaces(file, text))
             .collect(),
-    );
-}
-
-// ---- The rules on made-up snippets.
-
-#[test]
-fn a_room_on_a_higher_floor_is_a_complaint() {
-    let room = |name: &str, may: &[&str]| Room {
-        line: 1,
-        name: name.to_owned(),
-        may: may.iter().map(|used| (*used).to_owned()).collect(),
-    };
-    let rooms = [
-        room("low", &[]),
-        room("mid", &["low"]),
-        room("high", &["mid", "dmv-core"]),
-    ];
-    let check = |file: &str, code: &str| check_rooms(&format!("x/src/{file}"), code, &rooms);
-    assert_eq!(
-        check("mid/a.rs", "use crate::low::x; use crate::mid::y;").len(),
-        0
-    );
-    assert_eq!(check("mid/a.rs", "use super::b;").len(), 0);
-    assert_eq!(check("mid/a.rs", "use crate::high::x;").len(), 1);
-    assert_eq!(
-        check("mid/a.rs", "use crate::{low::x, high::{y, z}};").len(),
-        2
-    );
-    assert_eq!(check("mid/a.rs", "fn f() { crate::high::x() }").len(), 1);
-    assert_eq!(check("low.rs", "use super::mid;").len(), 1);
-    assert_eq!(check("mid/mod.rs", "use super::high;").len(), 1);
-    assert_eq!(check("mid/a.rs", "use super::super::high;").len(), 1);
-    assert_eq!(check("new.rs", "").len(), 1);
-    assert_eq!(check("high.rs", "use dmv_core::{a, b};").len(), 0);
-    assert_eq!(check("low.rs", "use dmv_core::{a, b};").len(), 2);
-    assert_eq!(check("lib.rs", "pub mod low;").len(), 0);
-}
-
-#[test]
-fn what_one_system_has_is_a_complaint_outside_of_the_platform_room() {
-    let code = "use std::os::unix::ffi::OsStrExt;\nuse std::ffi::OsStr;\nrustix::fs::open();";
-    assert_eq!(lines_of_one_system(code), [1, 3]);
-    assert_eq!(lines_of_one_system("use std::{fs, os::fd::AsFd};"), [1]);
-    assert!(lines_of_one_system("use std::fs; os::f(); my_rustix::f();").is_empty());
-    let files = [
-        ("crates/dmv-core/src/platform/unix/a.rs", code.to_owned()),
-        ("crates/dmv-core/src/vfs.rs", code.to_owned()),
-        ("crates/dmv-core/src/repo/a.rs", code.to_owned()),
-        ("crates/dmv-core/src/repo/b.rs", String::new()),
-    ];
-    let repo = ("crates/dmv-core/src/repo/", "");
-    assert_eq!(check_systems(&files, &[]).len(), 4);
-    assert_eq!(check_systems(&files, &[repo]).len(), 2);
-    assert_eq!(
-        check_systems(&files, &[repo, ("crates/dmv-core/src/vfs.rs", "")]).len(),
-        0
-    );
-    let stale = check_systems(&files[3..], &[repo]);
-    assert_eq!(stale.len(), 1, "{stale:?}");
-}
-
-#[test]
-fn a_crate_outside_of_its_room_is_a_complaint() {
-    let check = |file: &str, code: &str| check_crates(&format!("crates/dmv-core/src/{file}"), code);
-    assert_eq!(check("hash.rs", "use blake3::Hasher;").len(), 0);
-    assert_eq!(check("store/read.rs", "use blake3::Hasher;").len(), 1);
-    assert_eq!(
-        check("store/read.rs", "fn f() { ::blake3::hash(b) }").len(),
-        1
-    );
-    assert_eq!(
-        check("worktree/scan.rs", "use super::ignore::Rules;").len(),
-        0
-    );
-    assert_eq!(check("worktree/scan.rs", "use ignore::Walk;").len(), 1);
-    assert_eq!(check("repo/mod.rs", "use tokio;").len(), 1);
-    assert_eq!(
-        check("refs/schema.rs", "use rusqlite::Connection;").len(),
-        0
-    );
-}
-
-#[test]
-fn spaces_at_the_end_of_a_line_are_a_complaint() {
-    assert!(check_spaces("f", "a\n\nb\n").is_empty());
-    assert_eq!(check_spaces("f", "a \nb\t\nc\r\nd").len(), 4);
-}
-
-#[test]
-fn links_and_headings_are_read_as_a_web_site_reads_them() {
-    let page = "# A b: c!\n[x](y.md#z) `[no](no.md)`\n```\n[no](no.md)\n# no\n```\n## D `e`\n";
-    assert_eq!(links(page), [(2, "y.md#z".to_owned())]);
-    let found: Vec<String> = anchors(page).into_iter().collect();
-    assert_eq!(found, ["a-b-c", "d-e"]);
-    assert_eq!(resolve("docs/a/b.md", "../c.md"), "docs/c.md");
-    assert_eq!(resolve("a.md", "./b/c.md"), "b/c.md");
-    let files = BTreeMap::from([("a.md".to_owned(), "# One\n".to_owned())]);
-    assert!(check_links("a.md", "[x](#one) [y](https://z)", &files).is_empty());
-    assert_eq!(
-        check_links("a.md", "[x](#two) [y](none.md)", &files).len(),
-        2
     );
 }

@@ -1,7 +1,7 @@
 //! Compares how far the database and the log pack are.
 //!
 //! The row `log` of the table `meta` is the length of the log pack after the last operation that
-//! the database knows. `repo::level` examines what comes after it.
+//! the database knows. `repo::base::level` examines what comes after it.
 
 use super::{
     Operation, Refs, RefsError, Turn, file_id, index_row, newest, pack_row, put_operation,

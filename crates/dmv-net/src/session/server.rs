@@ -15,7 +15,7 @@ use crate::wire::{
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
-use dmv_core::repo::{Asked, Keeper, Offered, RefMoved, RefUpdate, Refusal, Repo};
+use dmv_core::repo::{Asked, Offered, RefMoved, RefUpdate, Refusal, Repo};
 use std::collections::BTreeSet;
 
 /// What a client may do.
@@ -129,7 +129,7 @@ fn answer(
             Ok(Message::Keep(files, last)) => {
                 let keeper = match &mut keeper {
                     Some(keeper) => keeper,
-                    none => none.insert(Keeper::new(repo)?),
+                    none => none.insert(repo.keeper()?),
                 };
                 if keeper.waiting() + files.len() > MAX_KEEPS {
                     return Err(NetError::Protocol("too many files to keep"));

@@ -1,0 +1,209 @@
+//! Branches and tags: list, create, delete, rename.
+
+use crate::hash::ObjectId;
+use crate::refs::{Change, Effect, check_ref_name};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::head::Head;
+use crate::repo::base::keys::{head_key, path_key};
+use crate::repo::base::publish::{Asked, change, set};
+use crate::repo::base::{publish, worktree};
+
+/// Branch or tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefKind {
+    /// A branch: moves with commits.
+    Branch,
+    /// A tag: stays.
+    Tag,
+}
+
+impl RefKind {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            RefKind::Branch => "branch",
+            RefKind::Tag => "tag",
+        }
+    }
+
+    fn key(self, name: &str) -> String {
+        format!("{}/{name}", self.word())
+    }
+}
+
+/// One branch or tag.
+#[derive(Clone, Debug)]
+pub struct RefInfo {
+    /// Its name.
+    pub name: String,
+    /// The commit; `None` for the current branch before its first commit.
+    pub commit: Option<ObjectId>,
+    /// Whether the worktree is on it.
+    pub current: bool,
+}
+
+/// All branches or tags, by name.
+pub(in crate::repo) fn list_refs(repo: &Handle, kind: RefKind) -> Result<Vec<RefInfo>, RepoError> {
+    let head = worktree::head(repo)?;
+    let current = head.branch().filter(|_| kind == RefKind::Branch);
+    let prefix = kind.key("");
+    let mut out = Vec::new();
+    for (key, _) in repo.refs.with_prefix(&prefix)? {
+        let name = key[prefix.len()..].to_owned();
+        let commit = worktree::ref_id(repo, &key)?;
+        out.push(RefInfo {
+            current: current == Some(name.as_str()),
+            name,
+            commit,
+        });
+    }
+    if let Some(name) = current.filter(|name| out.iter().all(|info| info.name != *name)) {
+        out.insert(
+            0,
+            RefInfo {
+                name: name.to_owned(),
+                commit: None,
+                current: true,
+            },
+        );
+    }
+    Ok(out)
+}
+
+/// Makes a branch or tag at `target`.
+pub(in crate::repo) fn create_ref(
+    repo: &Handle,
+    kind: RefKind,
+    name: &str,
+    target: ObjectId,
+    asked: Asked,
+) -> Result<(), RepoError> {
+    let new = new_ref(repo, kind, name, target)?;
+    publish::publish(repo, asked, None, vec![new], Effect::Kept)?;
+    Ok(())
+}
+
+/// The change that makes a branch or tag.
+pub(in crate::repo) fn new_ref(
+    repo: &Handle,
+    kind: RefKind,
+    name: &str,
+    target: ObjectId,
+) -> Result<Change, RepoError> {
+    check_ref_name(name)?;
+    let key = kind.key(name);
+    match repo.refs.get(&key)? {
+        None => Ok(set(key, target.as_bytes().to_vec())),
+        Some(_) => Err(RepoError::RefExists {
+            kind: kind.word(),
+            name: name.to_owned(),
+        }),
+    }
+}
+
+/// Deletes a branch or tag and returns the commit it named. A branch that a worktree is on
+/// stays.
+pub(in crate::repo) fn delete_ref(
+    repo: &Handle,
+    kind: RefKind,
+    name: &str,
+    asked: Asked,
+) -> Result<ObjectId, RepoError> {
+    let key = kind.key(name);
+    let missing = || RepoError::NoRef {
+        kind: kind.word(),
+        name: name.to_owned(),
+    };
+    let target = worktree::ref_id(repo, &key)?.ok_or_else(missing)?;
+    if kind == RefKind::Branch {
+        refuse_in_use(repo, name)?;
+    }
+    publish::publish(
+        repo,
+        asked,
+        None,
+        vec![change(&repo.refs, key, None)?],
+        Effect::Kept,
+    )?;
+    Ok(target)
+}
+
+/// Renames a branch; worktrees that are on it stay on it.
+pub(in crate::repo) fn rename_branch(
+    repo: &Handle,
+    old: &str,
+    new: &str,
+    asked: Asked,
+) -> Result<(), RepoError> {
+    check_ref_name(new)?;
+    let (old_key, new_key) = (RefKind::Branch.key(old), RefKind::Branch.key(new));
+    let missing = || RepoError::NoRef {
+        kind: "branch",
+        name: old.to_owned(),
+    };
+    let on_it = worktrees_on(repo, old)?;
+    let target = repo.refs.get(&old_key)?;
+    if target.is_none() && on_it.is_empty() {
+        return Err(missing());
+    }
+    if old == new || repo.refs.get(&new_key)?.is_some() {
+        return Err(RepoError::RefExists {
+            kind: "branch",
+            name: new.to_owned(),
+        });
+    }
+    let mut changes: Vec<Change> = Vec::new();
+    if let Some(target) = target {
+        changes.push(Change {
+            key: old_key,
+            old: Some(target.clone()),
+            new: None,
+        });
+        changes.push(set(new_key, target));
+    }
+    for worktree in on_it {
+        let head = Head::Branch(new.to_owned()).value();
+        changes.push(change(&repo.refs, head_key(&worktree), Some(head))?);
+    }
+    publish::publish(repo, asked, None, changes, Effect::Kept)?;
+    Ok(())
+}
+
+/// Names of the worktrees that are on a branch.
+pub(in crate::repo) fn worktrees_on(repo: &Handle, branch: &str) -> Result<Vec<String>, RepoError> {
+    let head = Head::Branch(branch.to_owned()).value();
+    let mut out = Vec::new();
+    for (key, value) in repo.refs.with_prefix("worktree/")? {
+        let name = key
+            .strip_prefix("worktree/")
+            .and_then(|k| k.strip_suffix("/head"));
+        out.extend(name.filter(|_| value == head).map(str::to_owned));
+    }
+    Ok(out)
+}
+
+/// Refuses a branch that a worktree is on, or that a clone of a bare repository would be on.
+fn refuse_in_use(repo: &Handle, branch: &str) -> Result<(), RepoError> {
+    match worktrees_on(repo, branch)?.first() {
+        Some(worktree) => in_use(repo, branch, worktree),
+        None => Ok(()),
+    }
+}
+
+/// Refuses to let a second worktree be on a branch.
+pub(in crate::repo) fn refuse_taken(repo: &Handle, branch: &str) -> Result<(), RepoError> {
+    for worktree in worktrees_on(repo, branch)? {
+        if repo.refs.get(&path_key(&worktree))?.is_some() {
+            return in_use(repo, branch, &worktree);
+        }
+    }
+    Ok(())
+}
+
+fn in_use(repo: &Handle, branch: &str, worktree: &str) -> Result<(), RepoError> {
+    Err(RepoError::InUse {
+        name: branch.to_owned(),
+        at: worktree::worktree_path(repo, worktree)?,
+    })
+}

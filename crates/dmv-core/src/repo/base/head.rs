@@ -1,0 +1,37 @@
+//! What a worktree is on: a branch or a commit.
+
+use crate::hash::ObjectId;
+
+/// What a worktree is on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Head {
+    /// A branch, by name; it may have no commit yet.
+    Branch(String),
+    /// A commit, with no branch.
+    Commit(ObjectId),
+}
+
+impl Head {
+    /// The branch's name, if it is on one.
+    pub fn branch(&self) -> Option<&str> {
+        match self {
+            Head::Branch(name) => Some(name),
+            Head::Commit(_) => None,
+        }
+    }
+
+    pub(in crate::repo) fn value(&self) -> Vec<u8> {
+        match self {
+            Head::Branch(name) => format!("branch/{name}").into_bytes(),
+            Head::Commit(id) => id.to_string().into_bytes(),
+        }
+    }
+
+    pub(in crate::repo) fn parse(value: &[u8]) -> Option<Head> {
+        let text = std::str::from_utf8(value).ok()?;
+        match text.strip_prefix("branch/") {
+            Some(name) => Some(Head::Branch(name.to_owned())),
+            None => ObjectId::from_hex(text).map(Head::Commit),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Making a new repository.
+
+use crate::refs::{Effect, Refs};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::layout::{DMV_DIR, Format, REFS_FILE};
+use crate::repo::base::publish::{Asked, set};
+use crate::repo::base::{keys, layout, open, publish};
+use crate::store::{FileId, LogPack};
+use crate::vfs::{OsVfs, Vfs};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Makes a repository in `dir` (which is made where it is missing), on a branch without commits.
+pub(in crate::repo) fn init(
+    dir: &Path,
+    branch: &str,
+    bare: bool,
+    asked: Asked,
+) -> Result<Handle, RepoError> {
+    crate::refs::check_ref_name(branch)?;
+    let dir = std::path::absolute(dir).map_err(|source| RepoError::Io {
+        action: "find",
+        path: dir.to_owned(),
+        source,
+    })?;
+    let dmv = if bare { dir.clone() } else { dir.join(DMV_DIR) };
+    if dmv.join("format").exists() {
+        return Err(RepoError::Exists(dmv));
+    }
+    if layout::holds_packs(&dmv) {
+        // No interrupted attempt: these are somebody's commits.
+        return Err(RepoError::NoFormat(dmv));
+    }
+    let io = |action, path: &Path| {
+        let path = path.to_owned();
+        move |source| RepoError::Io {
+            action,
+            path,
+            source,
+        }
+    };
+    let vfs: Arc<dyn Vfs> = Arc::new(OsVfs);
+    let packs = dmv.join("packs");
+    let worktrees = dmv.join("worktrees");
+    let own = match bare {
+        true => worktrees,
+        false => worktrees.join(layout::MAIN),
+    };
+    for part in [&packs, &dmv.join("index"), &own] {
+        vfs.create_dir_all(part).map_err(io("create", part))?;
+    }
+    let db = dmv.join(REFS_FILE);
+    // What an interrupted attempt left holds nothing: `format` is written last.
+    let files = [
+        db.clone(),
+        db.with_extension("db-wal"),
+        db.with_extension("db-shm"),
+        db.with_extension("db-journal"),
+    ];
+    // Its log pack, too: two of them would look like somebody's commits.
+    for left in files.into_iter().chain(layout::packs_in(&dmv)) {
+        let _ = std::fs::remove_file(left);
+    }
+    let id = FileId::random();
+    LogPack::create(&*vfs, &packs, id)?;
+    let refs = Refs::create(&db)?;
+    vfs.sync_dir(&dmv).map_err(io("sync", &dmv))?;
+    let worktree = (!bare).then(|| (dir.clone(), layout::MAIN.to_owned()));
+    let repo = open::assemble(dmv, id, vfs, refs, worktree)?;
+    let head = keys::head_key(layout::MAIN);
+    let mut changes = vec![set(head, format!("branch/{branch}").into_bytes())];
+    if !bare {
+        use std::os::unix::ffi::OsStrExt;
+        let path = dir.as_os_str().as_bytes().to_vec();
+        changes.push(set(keys::path_key(layout::MAIN), path));
+    }
+    publish::publish(&repo, asked, None, changes, Effect::Kept)?;
+    Format { id }.write(&repo.dmv)?;
+    repo.vfs.sync_dir(&dir).map_err(io("sync", &dir))?;
+    Ok(repo)
+}

@@ -1,0 +1,76 @@
+//! The keys of the view: which names something has there, and which keys name commits
+//! (docs/format/layout.md, "The view").
+
+use crate::hash::ObjectId;
+
+/// Whether a key of the view has the id of a commit as its value.
+pub(in crate::repo) fn names_commit(key: &str) -> bool {
+    let is_ref = ["branch/", "tag/", "remote/"]
+        .iter()
+        .any(|prefix| key.starts_with(prefix));
+    let of_worktree = ["/base", "/saved", "/saving"]
+        .iter()
+        .any(|end| key.ends_with(end));
+    is_ref || key.starts_with("worktree/") && of_worktree
+}
+
+/// The trees that a key of the view names if it holds a worktree's choices.
+pub(in crate::repo) fn names_choices(key: &str, value: &[u8]) -> Option<Record> {
+    let is_record = key.starts_with("worktree/") && key.ends_with("/settled");
+    is_record.then(|| Record::parse(value))?
+}
+
+pub(in crate::repo) fn head_key(name: &str) -> String {
+    format!("worktree/{name}/head")
+}
+
+pub(in crate::repo) fn base_key(name: &str) -> String {
+    format!("worktree/{name}/base")
+}
+
+pub(in crate::repo) fn path_key(name: &str) -> String {
+    format!("worktree/{name}/path")
+}
+
+pub(in crate::repo) fn subset_key(name: &str) -> String {
+    format!("worktree/{name}/subset")
+}
+
+pub(in crate::repo) fn settled_key(name: &str) -> String {
+    format!("worktree/{name}/settled")
+}
+
+/// The commit that keeps what the last command has overwritten: see `saved`.
+pub(in crate::repo) fn saved_key(name: &str) -> String {
+    format!("worktree/{name}/saved")
+}
+
+/// The same of a command that has not finished.
+pub(in crate::repo) fn saving_key(name: &str) -> String {
+    format!("worktree/{name}/saving")
+}
+
+/// The value of `worktree/NAME/settled`: choices for conflicts without files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::repo) struct Record {
+    /// The base's tree when they were made.
+    pub from: ObjectId,
+    /// That tree with what was chosen.
+    pub to: ObjectId,
+}
+
+impl Record {
+    /// The value in the view.
+    pub fn value(&self) -> Vec<u8> {
+        [&self.from.as_bytes()[..], self.to.as_bytes()].concat()
+    }
+
+    /// What a value says; `None`: it is none of these.
+    pub fn parse(value: &[u8]) -> Option<Record> {
+        let (from, to) = value.split_first_chunk::<32>()?;
+        Some(Record {
+            from: ObjectId::from_bytes(*from),
+            to: ObjectId::from_bytes(to.try_into().ok()?),
+        })
+    }
+}

@@ -1,0 +1,404 @@
+//! Where things lie under `.dmv`, and the `format` file (docs/format/layout.md).
+
+use crate::chunker::CHUNKER;
+use crate::fsutil::{os_str, temp_name};
+use crate::repo::base::error::RepoError;
+use crate::store::FileId;
+use crate::vfs::{OsVfs, read_small, write_durably, write_durably_by};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+pub(in crate::repo) const CLONE_FILE: &str = "clone";
+
+/// Whether a clone was begun in the repository's directory `dmv`, and not ended.
+pub(in crate::repo) fn is_begun(dmv: &Path) -> bool {
+    dmv.join(CLONE_FILE).exists()
+}
+
+/// The repository's directory in a worktree.
+pub const DMV_DIR: &str = ".dmv";
+
+/// The repository's own settings file, for whoever reads configuration.
+pub const CONFIG_FILE: &str = "config.toml";
+
+const FORMAT_FILE: &str = "format";
+
+const FORMAT_LINE: &str = "dmv-repository 1";
+
+/// Bytes of a `format` or worktree pointer file, generously.
+const SMALL_FILE_BYTES: usize = 64 << 10;
+
+/// What the `format` file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Format {
+    /// The repository's id.
+    pub id: FileId,
+}
+
+impl Format {
+    fn text(&self) -> String {
+        format!("{FORMAT_LINE}\nid {}\nchunker {CHUNKER}\n", self.id)
+    }
+
+    /// Writes the file of a new repository. It comes last: a directory without it is none.
+    pub fn write(&self, dmv: &Path) -> Result<(), RepoError> {
+        let path = dmv.join(FORMAT_FILE);
+        write_durably(&OsVfs, &path, self.text().as_bytes()).map_err(|source| RepoError::Io {
+            action: "write",
+            path,
+            source,
+        })
+    }
+
+    /// Reads and checks the file.
+    pub fn read(dmv: &Path) -> Result<Format, RepoError> {
+        let path = dmv.join(FORMAT_FILE);
+        let bytes =
+            read_small(&OsVfs, &path, SMALL_FILE_BYTES).map_err(|source| RepoError::Io {
+                action: "read",
+                path: path.clone(),
+                source,
+            })?;
+        let text = String::from_utf8_lossy(&bytes);
+        let mut lines = text.lines();
+        let first = lines.next().unwrap_or_default();
+        let too_new = |found: &str| RepoError::TooNew {
+            path: path.clone(),
+            found: found.into(),
+        };
+        if first != FORMAT_LINE {
+            let version = first
+                .strip_prefix("dmv-repository ")
+                .and_then(|v| v.parse::<u32>().ok());
+            return Err(match version {
+                Some(_) => too_new(first),
+                None => {
+                    let why = "it does not begin with 'dmv-repository'".to_owned();
+                    RepoError::Damaged {
+                        path: path.clone(),
+                        why,
+                    }
+                }
+            });
+        }
+        let id = lines
+            .next()
+            .and_then(|l| l.strip_prefix("id "))
+            .and_then(FileId::from_hex);
+        let Some(id) = id else {
+            let why = "it contains no repository id".to_owned();
+            return Err(RepoError::Damaged { path, why });
+        };
+        let format = Format { id };
+        if text != format.text() {
+            let chunker = lines.next().unwrap_or_default();
+            return Err(too_new(chunker));
+        }
+        Ok(format)
+    }
+}
+
+/// A worktree found on disk, and the repository it belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The repository's directory.
+    pub dmv: PathBuf,
+    /// The worktree's root and its name in the repository, if there is one.
+    pub worktree: Option<(PathBuf, String)>,
+}
+
+/// Whether `dir` holds a repository's files itself.
+fn is_store(dir: &Path) -> bool {
+    dir.join(FORMAT_FILE).is_file() && dir.join("packs").is_dir()
+}
+
+/// Whether `dir` holds packs with committed data: more than the log pack, which an attempt to make
+/// a repository leaves when it is cut off.
+pub fn holds_packs(dir: &Path) -> bool {
+    packs_in(dir).count() > 1
+}
+
+/// The pack files under `dir`.
+pub fn packs_in(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = std::fs::read_dir(dir.join("packs"));
+    let paths = entries.into_iter().flatten().flatten().map(|e| e.path());
+    paths.filter(|path| path.extension().is_some_and(|e| e == "pack"))
+}
+
+/// The repository at or above `start` for whoever mends it: as [`discover`] finds it, or one that
+/// lost its `format` file.
+pub fn discover_lost(start: &Path) -> Result<Place, RepoError> {
+    discover_lost_trusting(start, &Trust::NONE)
+}
+
+/// The same, also for repositories of other users as far as `trust` goes.
+pub fn discover_lost_trusting(start: &Path, trust: &Trust<'_>) -> Result<Place, RepoError> {
+    match discover_trusting(start, trust) {
+        Err(RepoError::NoFormat(dmv)) => {
+            trust.check(&dmv, false)?;
+            let root = dmv.parent().map(Path::to_owned);
+            let worktree = root.map(|root| (root, MAIN.to_owned()));
+            Ok(Place { dmv, worktree })
+        }
+        found => found.map(|(place, _)| place),
+    }
+}
+
+/// Whose a repository is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// The user's own, or one that the user trusts like an own one.
+    Own,
+    /// Another user's. It may be read; nothing is written into it, and its settings do not count.
+    Foreign,
+}
+
+/// Which repositories of other users are opened.
+#[derive(Clone, Copy)]
+pub struct Trust<'a> {
+    /// The user has named the directory, which is consent to read a repository that is exactly there.
+    pub named: bool,
+    /// Whether the user trusts this repository directory like an own one.
+    pub is_safe: &'a dyn Fn(&Path) -> bool,
+}
+
+impl Trust<'_> {
+    /// Own repositories alone.
+    pub const NONE: Trust<'static> = Trust {
+        named: false,
+        is_safe: &|_| false,
+    };
+
+    /// Whose the repository directory or worktree file at `path` is. Refuses another user's, unless it
+    /// is `here`, in the directory that was named.
+    fn check(&self, path: &Path, here: bool) -> Result<Whose, RepoError> {
+        match owner(path)? {
+            Whose::Own => Ok(Whose::Own),
+            Whose::Foreign if (self.is_safe)(path) => Ok(Whose::Own),
+            Whose::Foreign if self.named && here => Ok(Whose::Foreign),
+            Whose::Foreign => Err(RepoError::ForeignOwner(path.to_owned())),
+        }
+    }
+}
+
+/// Finds the repository that `start` is in: a `.dmv` directory there or above, or a bare one.
+///
+/// Refuses one of another user, who could have put it above the directory on purpose.
+pub fn discover(start: &Path) -> Result<Place, RepoError> {
+    discover_trusting(start, &Trust::NONE).map(|(place, _)| place)
+}
+
+/// The same, also for repositories of other users as far as `trust` goes.
+pub fn discover_trusting(start: &Path, trust: &Trust<'_>) -> Result<(Place, Whose), RepoError> {
+    let start = std::path::absolute(start).map_err(|source| RepoError::Io {
+        action: "find",
+        path: start.to_owned(),
+        source,
+    })?;
+    for dir in start.ancestors() {
+        let here = dir == start;
+        let dmv = dir.join(DMV_DIR);
+        // A symlink is not followed: what is inside a worktree does not choose its repository.
+        let found = std::fs::symlink_metadata(&dmv);
+        let format = dmv.join(FORMAT_FILE);
+        let is_there = || {
+            format.try_exists().map_err(|source| RepoError::Io {
+                action: "inspect",
+                path: format.clone(),
+                source,
+            })
+        };
+        if found.as_ref().is_ok_and(|m| m.is_dir()) && is_there()? {
+            let whose = trust.check(&dmv, here)?;
+            let worktree = Some((dir.to_owned(), MAIN.to_owned()));
+            return Ok((Place { dmv, worktree }, whose));
+        }
+        if found.as_ref().is_ok_and(|m| m.is_dir()) && holds_packs(&dmv) {
+            return Err(RepoError::NoFormat(dmv));
+        }
+        if found.is_ok_and(|m| m.is_file()) {
+            return pointed(dir, &dmv, trust, here);
+        }
+        if is_store(dir) {
+            let whose = trust.check(dir, here)?;
+            // Inside `.dmv` of a worktree the store works, the worktree does not.
+            let (dmv, worktree) = (dir.to_owned(), None);
+            return Ok((Place { dmv, worktree }, whose));
+        }
+    }
+    Err(RepoError::NotFound(start))
+}
+
+/// The name of the worktree that a repository was made in.
+pub const MAIN: &str = "main";
+
+/// The `.dmv` file of a further worktree: two lines, the repository and the worktree's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pointer {
+    /// The repository's directory.
+    pub repository: PathBuf,
+    /// The worktree's name in it.
+    pub worktree: String,
+}
+
+impl Pointer {
+    /// Reads a `.dmv` file of the user's own.
+    pub fn read(file: &Path) -> Result<Pointer, RepoError> {
+        Trust::NONE.check(file, false)?;
+        Pointer::read_any(file)
+    }
+
+    /// Reads a `.dmv` file, whosever it is.
+    fn read_any(file: &Path) -> Result<Pointer, RepoError> {
+        let bytes = read_small(&OsVfs, file, SMALL_FILE_BYTES).map_err(|source| RepoError::Io {
+            action: "read",
+            path: file.to_owned(),
+            source,
+        })?;
+        Pointer::parse(&bytes).ok_or_else(|| RepoError::Damaged {
+            path: file.to_owned(),
+            why: "it does not name a repository and a worktree".to_owned(),
+        })
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Pointer> {
+        let rest = bytes.strip_prefix(b"repository ")?;
+        let end = rest.iter().position(|b| *b == b'\n')?;
+        let (path, rest) = rest.split_at(end);
+        let name = rest.strip_prefix(b"\nworktree ")?.strip_suffix(b"\n")?;
+        let name = std::str::from_utf8(name).ok()?;
+        // The name becomes part of a path.
+        let one_part = crate::refs::check_ref_name(name).is_ok() && !name.contains('/');
+        // The first worktree has the repository in it and no such file: another directory that
+        // claims to be it would have its own files committed as that one's.
+        let is_further = name != MAIN;
+        let repository = PathBuf::from(std::ffi::OsStr::from_bytes(path));
+        (one_part && is_further && repository.is_absolute()).then(|| Pointer {
+            repository,
+            worktree: name.to_owned(),
+        })
+    }
+
+    /// Writes the file, whole or not at all.
+    pub fn write(&self, file: &Path) -> Result<(), RepoError> {
+        let path = self.repository.as_os_str().as_bytes();
+        let name = self.worktree.as_bytes();
+        let bytes = [b"repository ", path, b"\nworktree ", name, b"\n"].concat();
+        if Pointer::parse(&bytes).as_ref() != Some(self) {
+            return Err(RepoError::Text(format!(
+                "a worktree cannot belong to a repository at {}: its path has a line break",
+                self.repository.display()
+            )));
+        }
+        // Among the user's files: what a cut leaves has a name that no commit takes.
+        let temp = file.with_file_name(os_str(&temp_name()));
+        write_durably_by(&OsVfs, file, &temp, &bytes).map_err(|source| RepoError::Io {
+            action: "write",
+            path: file.to_owned(),
+            source,
+        })
+    }
+}
+
+fn pointed(
+    root: &Path,
+    file: &Path,
+    trust: &Trust<'_>,
+    here: bool,
+) -> Result<(Place, Whose), RepoError> {
+    let whose = trust.check(file, here)?;
+    let pointer = Pointer::read_any(file)?;
+    let dmv = pointer.repository;
+    if !is_store(&dmv) {
+        return Err(RepoError::LostRepository {
+            worktree: root.to_owned(),
+            at: dmv,
+        });
+    }
+    // Somebody else's file does not make one's own repository writable from there.
+    let whose = match trust.check(&dmv, here)? {
+        Whose::Own => whose,
+        Whose::Foreign => Whose::Foreign,
+    };
+    let worktree = Some((root.to_owned(), pointer.worktree));
+    Ok((Place { dmv, worktree }, whose))
+}
+
+/// Refuses a repository whose parts are symlinks: a copied or unpacked one could lead what is
+/// written anywhere.
+pub fn check_parts(dmv: &Path) -> Result<(), RepoError> {
+    for part in ["packs", "index", "worktrees", REFS_FILE] {
+        let path = dmv.join(part);
+        if std::fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_symlink()) {
+            return Err(RepoError::Symlink(path));
+        }
+    }
+    Ok(())
+}
+
+/// Whose a file or directory is. To root everything is its own.
+fn owner(path: &Path) -> Result<Whose, RepoError> {
+    use std::os::unix::fs::MetadataExt;
+    let meta = std::fs::symlink_metadata(path).map_err(|source| RepoError::Io {
+        action: "inspect",
+        path: path.to_owned(),
+        source,
+    })?;
+    let me = rustix::process::geteuid();
+    match me.is_root() || meta.uid() == me.as_raw() {
+        true => Ok(Whose::Own),
+        false => Ok(Whose::Foreign),
+    }
+}
+
+pub(in crate::repo) const REFS_FILE: &str = "refs.db";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pointer_names_an_absolute_path_and_one_name_and_nothing_else() {
+        let good = b"repository /a/b \xff\nworktree side\n";
+        let pointer = Pointer::parse(good).expect("it is well-formed");
+        assert_eq!(pointer.repository.as_os_str().as_bytes(), b"/a/b \xff");
+        assert_eq!(pointer.worktree, "side");
+        let bad: [&[u8]; 9] = [
+            b"repository /a\nworktree main\n",
+            b"",
+            b"repository /a\n",
+            b"repository a\nworktree side\n",
+            b"repository /a\nworktree side",
+            b"repository /a\nworktree ..\n",
+            b"repository /a\nworktree a/b\n",
+            b"repository /a\nworktree side\nmore\n",
+            b"worktree side\nrepository /a\n",
+        ];
+        for bytes in bad {
+            assert_eq!(Pointer::parse(bytes), None, "{}", bytes.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn what_a_pointer_cut_off_leaves_is_never_committed() -> Result<(), Box<dyn std::error::Error>>
+    {
+        let dir = tempfile::tempdir()?;
+        let file = dir.path().join(".dmv");
+        // Nothing can take its place: as after a cut before the rename.
+        std::fs::create_dir(&file)?;
+        let pointer = Pointer {
+            repository: "/a".into(),
+            worktree: "side".into(),
+        };
+        assert!(pointer.write(&file).is_err());
+        let mut left = 0;
+        for entry in std::fs::read_dir(dir.path())? {
+            let name = entry?.file_name();
+            let is_temporary = crate::fsutil::is_temp_name(name.as_bytes());
+            assert!(name == ".dmv" || is_temporary, "{name:?}");
+            left += u32::from(is_temporary);
+        }
+        assert_eq!(left, 1);
+        Ok(())
+    }
+}

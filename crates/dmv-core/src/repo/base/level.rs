@@ -1,0 +1,169 @@
+//! Keeping the database where the log pack is (docs/format/layout.md, "The log pack and the database").
+//!
+//! The database knows how long the log pack was after its own last operation. A log pack that is
+//! longer has operations which the database lost: an older `refs.db` was put back, or a command was
+//! killed between its record and its commit. They are taken over before anything else is published.
+
+use crate::hash::ObjectId;
+use crate::refs::{Operation, Refs, RefsError, Turn};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::keeping::try_keep;
+use crate::repo::base::keys::names_commit;
+use crate::store::{LogPack, Store, StoreError, add_closed_segments};
+use crate::vfs::Open;
+use std::collections::HashMap;
+
+/// Takes operations over that the database lacks; returns how many there were.
+///
+/// [`RefsError::OtherLog`]: what the log pack has does not follow what the database knows, or packs
+/// lack what it names; then nothing is changed. [`RepoError::Freeing`]: what it names may be in packs
+/// that somebody uses while another frees space.
+pub(in crate::repo) fn catch_up(
+    store: &Store,
+    refs: &Refs,
+    turn: &Turn,
+) -> Result<usize, RepoError> {
+    let level = refs.level()?;
+    let log = LogPack::open(store.vfs(), store.packs_dir(), store.repo_id(), Open::Read)?;
+    let end = log.len()?;
+    if level.log_end == Some(end) {
+        return Ok(0);
+    }
+    if level.log_end.is_some_and(|known| known > end) {
+        return Err(RefsError::LogBehind(log.path().to_owned()).into());
+    }
+    let other = || RefsError::OtherLog(refs.path().to_owned());
+    // What another process has synced counts; what it has not may be lost.
+    log.sync()?;
+    let found = decoded(log.operations_within(level.log_end.unwrap_or(0), end)?)?;
+    let last = level.last.as_ref();
+    let found = match (level.log_end, last) {
+        // A database of an earlier dmv: what follows its last operation is new.
+        (None, Some(last)) => {
+            let at = found.iter().rposition(|op| op.id == last.id);
+            found[at.ok_or_else(other)? + 1..].to_vec()
+        }
+        _ => found,
+    };
+    let mut new = Vec::new();
+    for operation in found {
+        if !refs.knows(&operation)? {
+            new.push(operation);
+        }
+    }
+    let last_id = last.map_or([0; 16], |op| op.id);
+    let chain = following(last_id, new).ok_or_else(other)?;
+    if chain.is_empty() {
+        refs.roll_forward(turn, &[], &[], end)?;
+        return Ok(0);
+    }
+    // A job may have taken up a pack that the killed command left. Without the right to keep, it
+    // cannot be told from one that is being removed.
+    let kept = try_keep(refs.path().parent().unwrap_or(refs.path()))?;
+    let (mut catalogue, packs) = (refs.catalogue()?, store.packs_dir());
+    let is_kept = kept.is_ok();
+    let segments =
+        add_closed_segments(store.vfs(), packs, store.repo_id(), &mut catalogue, is_kept)?;
+    store.load(catalogue)?;
+    for id in chain.iter().flat_map(commits_of) {
+        if store.pack_of(&id)?.is_none() {
+            return Err(kept.err().unwrap_or_else(|| other().into()));
+        }
+    }
+    refs.roll_forward(turn, &segments, &chain, end)?;
+    Ok(chain.len())
+}
+
+/// The operations among `payloads`; those that do not decode were cut off.
+pub(in crate::repo) fn decoded(payloads: Vec<Vec<u8>>) -> Result<Vec<Operation>, RepoError> {
+    let mut known = Vec::new();
+    for bytes in payloads {
+        match Operation::decode(&bytes) {
+            Ok(operation) => known.push(operation),
+            // Without it the view would be an older one than the user left.
+            Err(e) if e.is_too_new() => return Err(RefsError::NewerOperation.into()),
+            Err(_) => {}
+        }
+    }
+    Ok(known)
+}
+
+/// The operations from the one after `last` to the newest of `found`, if that is where the newest
+/// comes from. Those that nobody built on drop out.
+fn following(last: [u8; 16], found: Vec<Operation>) -> Option<Vec<Operation>> {
+    let mut by_id: HashMap<[u8; 16], Operation> = HashMap::new();
+    let mut next = found.last().map_or(last, |op| op.id);
+    by_id.extend(found.into_iter().map(|op| (op.id, op)));
+    let mut chain = Vec::new();
+    while next != last {
+        let operation = by_id.remove(&next)?;
+        next = operation.previous;
+        chain.push(operation);
+    }
+    chain.reverse();
+    Some(chain)
+}
+
+/// The commits that an operation makes refs name.
+pub(in crate::repo) fn commits_of(
+    operation: &Operation,
+) -> impl Iterator<Item = ObjectId> + use<'_> {
+    let named = operation.changes.iter().filter(|c| names_commit(&c.key));
+    let values = named.filter_map(|change| change.new.as_deref());
+    values.filter_map(|value| Some(ObjectId::from_bytes(value.try_into().ok()?)))
+}
+
+/// What a log pack that is gone means: it can be written anew from the database.
+pub(in crate::repo) fn open_log(store: &Store, how: Open) -> Result<LogPack, RepoError> {
+    match LogPack::open(store.vfs(), store.packs_dir(), store.repo_id(), how) {
+        Err(StoreError::Io { source, path, .. })
+            if source.kind() == std::io::ErrorKind::NotFound =>
+        {
+            Err(RefsError::LogBehind(path).into())
+        }
+        other => Ok(other?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::refs::Timestamp;
+
+    fn operation(seq: u64, id: u8, previous: u8) -> Operation {
+        Operation {
+            seq,
+            id: [id; 16],
+            previous: [previous; 16],
+            time: Timestamp {
+                seconds: 0,
+                nanos: 0,
+                tz_minutes: 0,
+            },
+            who: String::new(),
+            command: String::new(),
+            undoes: 0,
+            made: None,
+            changes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_follows_the_last_operation_is_taken_and_nothing_else() {
+        let ids = |found: &[(u64, u8, u8)]| {
+            let found = found
+                .iter()
+                .map(|(seq, id, prev)| operation(*seq, *id, *prev));
+            let chain = following([2; 16], found.collect())?;
+            Some(chain.iter().map(|op| op.id[0]).collect::<Vec<_>>())
+        };
+        assert_eq!(ids(&[]), Some(vec![]));
+        assert_eq!(ids(&[(3, 3, 2), (4, 4, 3)]), Some(vec![3, 4]));
+        // 9 was left by a command that failed.
+        assert_eq!(ids(&[(3, 9, 2), (3, 3, 2)]), Some(vec![3]));
+        assert_eq!(ids(&[(3, 3, 1)]), None);
+        assert_eq!(ids(&[(3, 3, 2), (4, 4, 9)]), None);
+        // A circle ends.
+        assert_eq!(ids(&[(3, 3, 4), (4, 4, 3)]), None);
+    }
+}

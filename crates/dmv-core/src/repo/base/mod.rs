@@ -1,0 +1,25 @@
+//! The ground that all rooms of `repo` stand on: the open repository, its layout, the view and the
+//! commit point.
+//!
+//! It knows commits by their ids only, and no file of a worktree. Every other room uses it.
+
+pub(in crate::repo) mod branch;
+pub(in crate::repo) mod change;
+pub(in crate::repo) mod error;
+pub(in crate::repo) mod handle;
+pub(in crate::repo) mod head;
+pub(in crate::repo) mod init;
+pub(in crate::repo) mod keeping;
+pub(in crate::repo) mod keys;
+pub(in crate::repo) mod layout;
+pub(in crate::repo) mod level;
+pub(in crate::repo) mod lock;
+pub(in crate::repo) mod moved;
+pub(in crate::repo) mod named;
+pub(in crate::repo) mod objects;
+pub(in crate::repo) mod open;
+pub(in crate::repo) mod path;
+pub(in crate::repo) mod publish;
+pub(in crate::repo) mod slice;
+pub(in crate::repo) mod stamp;
+pub(in crate::repo) mod worktree;

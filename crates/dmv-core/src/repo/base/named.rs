@@ -1,0 +1,67 @@
+//! The last check before the commit point: every object that a change names is stored, and stays so.
+//!
+//! A commit that no segment of the catalogue has would be lost with this process, and every command
+//! after it would fail. So the place of each is looked up, and the database confirms it in the
+//! transaction that moves the view.
+
+use crate::hash::ObjectId;
+use crate::refs::{Change, NamedPlace, RefsError};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::head::Head;
+use crate::repo::base::keys::Record;
+use crate::store::Sealed;
+
+/// Where the objects lie that `changes` give to refs and worktrees.
+pub(in crate::repo) fn places_named(
+    repo: &Handle,
+    changes: &[Change],
+    sealed: Option<&Sealed>,
+) -> Result<Vec<NamedPlace>, RepoError> {
+    let mut places: Vec<NamedPlace> = Vec::new();
+    for change in changes {
+        for id in ids_of(change) {
+            if places.iter().any(|named| named.id == id) {
+                continue;
+            }
+            let key = change.key.clone();
+            match repo.store.place_to_name(&id, sealed)? {
+                Some((pack, place)) => places.push(NamedPlace {
+                    key,
+                    id,
+                    pack,
+                    offset: place.offset,
+                }),
+                None => return Err(RefsError::NotStored { key, id }.into()),
+            }
+        }
+    }
+    Ok(places)
+}
+
+/// The objects that a change of the view names. None of them may be absent by choice: they are
+/// commits, and the roots of trees.
+fn ids_of(change: &Change) -> Vec<ObjectId> {
+    let Some(value) = &change.new else {
+        return Vec::new();
+    };
+    let key = &change.key[..];
+    let of_worktree = key.strip_prefix("worktree/");
+    let part = of_worktree.and_then(|rest| rest.rsplit_once('/'));
+    match (key.split_once('/'), part) {
+        (Some(("branch" | "tag" | "remote", _)), _)
+        | (_, Some((_, "base" | "saved" | "saving"))) => {
+            let id = <[u8; 32]>::try_from(&value[..]);
+            Vec::from_iter(id.ok().map(ObjectId::from_bytes))
+        }
+        (_, Some((_, "head"))) => match Head::parse(value) {
+            Some(Head::Commit(id)) => vec![id],
+            _ => Vec::new(),
+        },
+        (_, Some((_, "settled"))) => {
+            let record = Record::parse(value);
+            record.map_or(Vec::new(), |record| vec![record.from, record.to])
+        }
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,108 @@
+//! Opening a repository: its parts are put together and checked against each other.
+
+use crate::hash::ObjectId;
+use crate::object::mem::MemObjects;
+use crate::refs::{Refs, RefsError};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::layout::{Format, Place, REFS_FILE, Whose};
+use crate::repo::base::{keys, layout, level};
+use crate::store::{FileId, Store};
+use crate::vfs::{Open, ReadingVfs, Vfs};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+/// Opens a repository whose packs and indexes lie in `vfs`.
+pub(in crate::repo) fn open(place: Place, vfs: Arc<dyn Vfs>) -> Result<Handle, RepoError> {
+    layout::check_parts(&place.dmv)?;
+    let format = Format::read(&place.dmv)?;
+    let db = place.dmv.join(REFS_FILE);
+    if !db.exists() {
+        return Err(RepoError::NoDatabase(db));
+    }
+    let refs = Refs::open(&db)?;
+    assemble(place.dmv, format.id, vfs, refs, place.worktree)
+}
+
+/// Opens another user's repository: nothing is written into it, not even a lock.
+pub(in crate::repo) fn open_to_read(place: Place) -> Result<Handle, RepoError> {
+    layout::check_parts(&place.dmv)?;
+    let format = Format::read(&place.dmv)?;
+    let refs = Refs::open_to_read(&place.dmv.join(REFS_FILE))?;
+    let vfs = Arc::new(ReadingVfs);
+    let mut repo = assemble(place.dmv, format.id, vfs, refs, place.worktree)?;
+    repo.whose = Whose::Foreign;
+    Ok(repo)
+}
+
+/// Puts the parts of a repository together, and takes over what the database has lost.
+pub(in crate::repo) fn assemble(
+    dmv: PathBuf,
+    id: FileId,
+    vfs: Arc<dyn Vfs>,
+    refs: Refs,
+    worktree: Option<(PathBuf, String)>,
+) -> Result<Handle, RepoError> {
+    let refs = Arc::new(refs);
+    let store = Store::open(vfs.clone(), &dmv, id, refs.catalogue()?, refs.clone())?;
+    let unusable = store.unusable_indexes();
+    if !unusable.is_empty() {
+        store.load(refs.catalogue_without(&unusable)?)?;
+        // The next commit merges again. Until then every opening does this once more.
+        let _ = refs.forget_indexes(&unusable);
+    }
+    check_not_mixed(&store, &refs)?;
+    let caught_up = catch_up_if_free(&store, &refs);
+    Ok(Handle {
+        dmv,
+        id,
+        vfs,
+        store,
+        made: MemObjects::new(),
+        refs,
+        log: Mutex::new(None),
+        worktree,
+        coming: None,
+        whose: Whose::Own,
+        caught_up,
+    })
+}
+
+/// Refuses a database beside the write-ahead log of another time: what one table names another lacks.
+fn check_not_mixed(store: &Store, refs: &Refs) -> Result<(), RepoError> {
+    if !refs.may_be_mixed() {
+        return Ok(());
+    }
+    refs.check_tables()?;
+    for (key, value) in refs.with_prefix("")? {
+        if let (true, Ok(id)) = (keys::names_commit(&key), <[u8; 32]>::try_from(value)) {
+            // Asked anew: another command may have published it since.
+            if !store.has(&ObjectId::from_bytes(id))? && store.opened_all_tables() {
+                return Err(RefsError::mixed().into());
+            }
+        }
+    }
+    refs.note_fit();
+    Ok(())
+}
+
+/// Takes over what the database lost, as long as nobody else is changing it: whoever is has perhaps
+/// written an operation and not committed it yet.
+fn catch_up_if_free(store: &Store, refs: &Refs) -> usize {
+    let is_level = || -> Result<bool, RepoError> {
+        let log = level::open_log(store, Open::Read)?;
+        Ok(refs.level()?.log_end == Some(log.len()?))
+    };
+    if refs.is_read_only() || refs.is_copy() || is_level().unwrap_or(true) {
+        return 0;
+    }
+    // Where that fails, publishing fails in the same way and says why. Until then all can be read.
+    let Ok(Some(turn)) = refs.try_turn() else {
+        return 0;
+    };
+    let done = level::catch_up(store, refs, &turn).unwrap_or(0);
+    if let Ok(catalogue) = refs.catalogue() {
+        let _ = store.load(catalogue);
+    }
+    done
+}

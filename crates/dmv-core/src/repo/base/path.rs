@@ -1,0 +1,16 @@
+//! Paths as a user writes them.
+
+use crate::object::name::RepoPath;
+use crate::repo::base::error::RepoError;
+
+/// Parses a path as given by a user: `.` and trailing slashes mean what they look like.
+pub(in crate::repo) fn parse_path(path: &[u8]) -> Result<RepoPath, RepoError> {
+    let parts = path
+        .split(|b| *b == b'/')
+        .filter(|part| !part.is_empty() && *part != b".");
+    let joined = parts.collect::<Vec<_>>().join(&b'/');
+    RepoPath::parse(&joined).map_err(|e| RepoError::BadPath {
+        path: path.to_vec(),
+        why: e.to_string(),
+    })
+}

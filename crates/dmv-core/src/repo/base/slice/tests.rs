@@ -1,0 +1,179 @@
+use super::*;
+use crate::refs::Timestamp;
+use crate::repo::{Asked, Repo};
+use proptest::prelude::*;
+
+fn asked() -> Asked {
+    Asked {
+        time: Timestamp {
+            seconds: 0,
+            nanos: 0,
+            tz_minutes: 0,
+        },
+        who: "test".to_owned(),
+        command: "test".to_owned(),
+    }
+}
+
+fn id(n: u8) -> ObjectId {
+    ObjectId::from_bytes([n; 32])
+}
+
+fn subset(patterns: &[&str]) -> Subset {
+    Subset::new(patterns.iter().map(|p| p.as_bytes())).expect("sound patterns")
+}
+
+fn repo() -> (tempfile::TempDir, Repo) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let repo = Repo::init(dir.path(), "main", false, asked()).expect("a new repository");
+    (dir, repo)
+}
+
+fn any_slice() -> impl Strategy<Value = RepoSlice> {
+    let pattern = prop::sample::select(vec![
+        "a", "b/c/", "*.png", "!a/x", "!**", "**", "\\#a", " b ", "a\\ ", "[!a]*", "\\!c", "/*x",
+    ]);
+    let ids = || prop::collection::btree_set(any::<u8>().prop_map(id), 0..4);
+    (
+        prop::collection::vec(pattern, 0..4),
+        any::<bool>(),
+        ids(),
+        ids(),
+    )
+        .prop_map(|(patterns, metadata_only, boundary, dropped)| RepoSlice {
+            subset: subset(&patterns),
+            metadata_only,
+            boundary,
+            dropped,
+        })
+}
+
+proptest! {
+    #[test]
+    fn a_slice_reads_back_and_no_byte_of_it_may_change(
+        slice in any_slice(), at in any::<prop::sample::Index>(), bit in 0..8u32,
+    ) {
+        let bytes = slice.encode();
+        prop_assert_eq!(RepoSlice::decode(&bytes), Ok(slice));
+        let mut wrong = bytes.clone();
+        wrong[at.index(bytes.len())] ^= 1 << bit;
+        prop_assert!(RepoSlice::decode(&wrong).is_err());
+        prop_assert!(RepoSlice::decode(&bytes[..at.index(bytes.len())]).is_err());
+    }
+
+    #[test]
+    fn any_bytes_are_refused_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        prop_assert!(RepoSlice::decode(&bytes).is_err());
+        let begun = [&b"dmv-slice 1\n"[..], &bytes].concat();
+        prop_assert!(RepoSlice::decode(&begun).is_err());
+    }
+}
+
+#[test]
+fn what_may_be_absent_follows_the_table_of_the_format() {
+    use ObjectType::{Chunk, Commit, Conflict, List, Tree};
+    let slice = RepoSlice {
+        subset: subset(&["a/b", "c/d.png"]),
+        metadata_only: false,
+        boundary: [id(1)].into(),
+        dropped: [id(2)].into(),
+    };
+    assert!(slice.may_lack_parents(&id(1)) && !slice.may_lack_parents(&id(2)));
+    let asks: [(ObjectType, &str, bool); 15] = [
+        (Commit, "x", false),
+        (Tree, "", false),
+        (Tree, "a", false),
+        (Tree, "a/b/c", false),
+        (Tree, "a/x", true),
+        (Tree, "x", true),
+        (Conflict, "a", false),
+        (Conflict, "a/b/x", false),
+        (Conflict, "a/x", true),
+        (List, "a/b/x", false),
+        (List, "a/x", true),
+        (Chunk, "c/d.png", false),
+        (Chunk, "c/e.png", true),
+        (Chunk, "a/b", false),
+        (Chunk, "a", true),
+    ];
+    for (ty, path, may) in asks {
+        assert_eq!(
+            slice.may_lack(ty, path.as_bytes(), Some(&id(9))),
+            may,
+            "{ty:?} {path}"
+        );
+    }
+    assert!(slice.may_lack(Chunk, b"a/b/x", Some(&id(2))));
+    assert!(slice.may_lack(List, b"a/b/x", Some(&id(2))));
+    let bare = RepoSlice {
+        metadata_only: true,
+        ..slice
+    };
+    assert!(bare.may_lack(Chunk, b"a/b/x", Some(&id(9))));
+    assert!(!bare.may_lack(List, b"a/b/x", Some(&id(9))));
+    let full = RepoSlice::default();
+    for ty in [Commit, Tree, Conflict, List, Chunk] {
+        assert!(!full.may_lack(ty, b"any", Some(&id(2))));
+    }
+}
+
+#[test]
+fn concurrent_changes_lose_nothing() -> Result<(), RepoError> {
+    let (dir, repo) = repo();
+    assert!(repo.slice()?.is_everything());
+    std::thread::scope(|scope| {
+        for thread in 0..4u8 {
+            let dir = dir.path();
+            scope.spawn(move || {
+                let repo = Repo::open(dir).expect("it was made above");
+                for n in 0..8 {
+                    let dropped = id(thread * 8 + n);
+                    repo.change_slice(|slice| slice.dropped.extend([dropped]))
+                        .expect("each gets its turn");
+                }
+            });
+        }
+    });
+    assert_eq!(repo.slice()?.dropped.len(), 32);
+    repo.change_slice(|slice| *slice = RepoSlice::default())?;
+    assert!(!slice_file(&repo.handle).exists());
+    Ok(())
+}
+
+#[test]
+fn a_damaged_file_is_an_error_and_stays() -> Result<(), RepoError> {
+    let (_dir, repo) = repo();
+    repo.change_slice(|slice| slice.subset = subset(&["a"]))?;
+    let whole = std::fs::read(slice_file(&repo.handle)).expect("it was written");
+    let broken = [&whole[..whole.len() - 4], b"000\n"].concat();
+    std::fs::write(slice_file(&repo.handle), &broken).expect("a file can be written");
+    assert!(matches!(repo.slice(), Err(RepoError::Damaged { .. })));
+    let changed = repo.change_slice(|slice| slice.metadata_only = true);
+    assert!(matches!(changed, Err(RepoError::Damaged { .. })));
+    assert_eq!(
+        std::fs::read(slice_file(&repo.handle)).expect("it is there"),
+        broken
+    );
+    std::fs::write(slice_file(&repo.handle), b"dmv-slice 2\nx").expect("a file can be written");
+    assert!(matches!(repo.slice(), Err(RepoError::TooNew { .. })));
+    let large = vec![b'x'; MAX_BYTES + 1];
+    std::fs::write(slice_file(&repo.handle), large).expect("a file can be written");
+    assert!(matches!(repo.slice(), Err(RepoError::Io { .. })));
+    Ok(())
+}
+
+#[test]
+fn too_many_lines_are_refused_and_change_nothing() -> Result<(), RepoError> {
+    let (_dir, repo) = repo();
+    let many = |n: usize| -> BTreeSet<ObjectId> {
+        (0..n as u64)
+            .map(|n| ObjectType::Chunk.id_of(&n.to_le_bytes()))
+            .collect()
+    };
+    repo.change_slice(|slice| slice.boundary = many(MAX_SLICE_BOUNDARY))?;
+    assert_eq!(repo.slice()?.boundary.len(), MAX_SLICE_BOUNDARY);
+    let more = repo.change_slice(|slice| slice.boundary = many(MAX_SLICE_BOUNDARY + 1));
+    assert!(matches!(more, Err(RepoError::Text(_))), "{more:?}");
+    assert_eq!(repo.slice()?.boundary.len(), MAX_SLICE_BOUNDARY);
+    Ok(())
+}

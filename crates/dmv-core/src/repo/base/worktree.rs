@@ -1,0 +1,207 @@
+//! The worktree of an open repository: where it is, what it is on, its lock and stat cache.
+
+use crate::fsutil::{SafeDir, is_temp_name};
+use crate::hash::ObjectId;
+use crate::limits::MAX_DIR_ENTRIES;
+use crate::locks;
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::head::Head;
+use crate::repo::base::keys::{base_key, head_key, path_key, subset_key};
+use crate::repo::base::lock::{lock_file, unlockable};
+use crate::repo::base::{layout, slice};
+use crate::subset::Subset;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// What a user can set about how files are taken in.
+#[derive(Clone, Debug, Default)]
+pub struct WorktreeSettings {
+    /// Whether `.gitignore` files count, too.
+    pub git_ignore: bool,
+    /// The user's own ignore file.
+    pub global_ignore: Option<PathBuf>,
+    /// Whether names that other systems refuse are left out.
+    pub portable_names: bool,
+    /// How much of what a command overwrites is kept for an undo.
+    pub keep: Keep,
+}
+
+/// How much of what a command overwrites on request is kept, so that an undo can bring it back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keep {
+    /// All of it.
+    #[default]
+    All,
+    /// All of it; a command that overwrites more bytes is refused.
+    UpTo(u64),
+    /// All of it, or nothing where there are more bytes.
+    UpToOrNothing(u64),
+}
+
+/// Whether a file in a worktree's own directory is one that was to be renamed.
+fn is_leftover(name: &[u8]) -> bool {
+    let noted = || {
+        let rest = name.strip_prefix(b"switch.tmp");
+        let rest = rest.or_else(|| name.strip_prefix(b"unwritten.tmp"));
+        let rest = rest.or_else(|| name.strip_prefix(b"private.tmp"));
+        rest.is_some_and(|pid| !pid.is_empty() && pid.iter().all(u8::is_ascii_digit))
+    };
+    is_temp_name(name) || noted()
+}
+
+/// Held while a command changes a worktree.
+pub(in crate::repo) struct WorktreeLock {
+    _file: File,
+}
+
+/// The worktree's root, if this is one.
+pub(in crate::repo) fn worktree_root(repo: &Handle) -> Option<&Path> {
+    repo.worktree.as_ref().map(|(root, _)| root.as_path())
+}
+
+pub(in crate::repo) fn worktree_name(repo: &Handle) -> Result<&str, RepoError> {
+    repo.worktree
+        .as_ref()
+        .map(|(_, name)| name.as_str())
+        .ok_or(RepoError::NoWorktree)
+}
+
+/// What the worktree is on; in a bare repository, what a clone would be on.
+pub(in crate::repo) fn head(repo: &Handle) -> Result<Head, RepoError> {
+    let name = repo
+        .worktree
+        .as_ref()
+        .map_or(layout::MAIN, |(_, name)| name);
+    let key = head_key(name);
+    let value = repo.refs.get(&key)?;
+    value
+        .as_deref()
+        .and_then(Head::parse)
+        .or_else(|| repo.coming.clone())
+        .ok_or_else(|| RepoError::Damaged {
+            path: repo.refs.path().to_owned(),
+            why: format!("{key} is missing or invalid"),
+        })
+}
+
+/// The commit that the worktree is on; `None` before the first.
+pub(in crate::repo) fn head_commit(repo: &Handle) -> Result<Option<ObjectId>, RepoError> {
+    match head(repo)? {
+        Head::Commit(id) => Ok(Some(id)),
+        Head::Branch(name) => ref_id(repo, &format!("branch/{name}")),
+    }
+}
+
+/// The commit that the worktree's files were last made equal to.
+pub(in crate::repo) fn base_commit(repo: &Handle) -> Result<Option<ObjectId>, RepoError> {
+    ref_id(repo, &base_key(worktree_name(repo)?))
+}
+
+pub(in crate::repo) fn ref_id(repo: &Handle, key: &str) -> Result<Option<ObjectId>, RepoError> {
+    let Some(value) = repo.refs.get(key)? else {
+        return Ok(None);
+    };
+    id_value(repo, key, &value).map(Some)
+}
+
+/// The id that is the value of `key`.
+pub(in crate::repo) fn id_value(
+    repo: &Handle,
+    key: &str,
+    value: &[u8],
+) -> Result<ObjectId, RepoError> {
+    let bytes: [u8; 32] = value.try_into().map_err(|_| RepoError::Damaged {
+        path: repo.refs.path().to_owned(),
+        why: format!("{key} is not an id"),
+    })?;
+    Ok(ObjectId::from_bytes(bytes))
+}
+
+/// Where a worktree was last known to be, for messages.
+pub(in crate::repo) fn worktree_path(repo: &Handle, name: &str) -> Result<String, RepoError> {
+    let path = repo.refs.get(&path_key(name))?.unwrap_or_default();
+    Ok(String::from_utf8_lossy(&path).into_owned())
+}
+
+/// The paths of a commit that the worktree has. One that has no files yet is going to have those
+/// that the repository holds: nobody has asked for more.
+pub(in crate::repo) fn subset(repo: &Handle) -> Result<Subset, RepoError> {
+    let name = worktree_name(repo)?;
+    let value = repo.refs.get(&subset_key(name))?;
+    if value.is_none() && slice::is_partial(repo) && base_commit(repo)?.is_none() {
+        let slice = slice::slice(repo)?;
+        return Ok(match slice.metadata_only {
+            true => Subset::nothing(),
+            false => slice.subset,
+        });
+    }
+    subset_value(repo, name, value.as_deref())
+}
+
+/// What the view's value for the subset of the worktree `name` means.
+pub(in crate::repo) fn subset_value(
+    repo: &Handle,
+    name: &str,
+    value: Option<&[u8]>,
+) -> Result<Subset, RepoError> {
+    Subset::parse(value.unwrap_or_default()).map_err(|e| RepoError::Damaged {
+        path: repo.refs.path().to_owned(),
+        why: format!("{} is invalid: {e}", subset_key(name)),
+    })
+}
+
+pub(in crate::repo) fn own_dir(repo: &Handle) -> Result<PathBuf, RepoError> {
+    let dir = repo.dmv.join("worktrees").join(worktree_name(repo)?);
+    if !dir.is_dir() && !repo.refs.is_read_only() {
+        std::fs::create_dir_all(&dir).map_err(|source| RepoError::Io {
+            action: "create",
+            path: dir.clone(),
+            source,
+        })?;
+    }
+    Ok(dir)
+}
+
+/// Waits for other commands on this worktree, some seconds at most.
+pub(in crate::repo) fn lock_worktree(repo: &Handle) -> Result<WorktreeLock, RepoError> {
+    repo.check_own()?;
+    let file = lock_file(&own_dir(repo)?.join("lock"))?;
+    // What others have committed until now.
+    repo.store.refresh()?;
+    tidy_own_dir(repo);
+    Ok(WorktreeLock { _file: file })
+}
+
+/// [`lock_worktree`](Self::lock_worktree), where there is one.
+pub(in crate::repo) fn lock_if_worktree(repo: &Handle) -> Result<Option<WorktreeLock>, RepoError> {
+    match worktree_root(repo) {
+        Some(_) => lock_worktree(repo).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Removes temporary files of commands that were killed from the worktree's own directory.
+///
+/// With its lock held they are nobody's; a `status` without the lock may have one for a while,
+/// and gives it up in any case.
+fn tidy_own_dir(repo: &Handle) {
+    let Ok(own) = own_dir(repo).and_then(|dir| Ok(SafeDir::open_root(&dir)?)) else {
+        return;
+    };
+    let Ok(listing) = own.list(MAX_DIR_ENTRIES) else {
+        return;
+    };
+    for (name, _) in listing.iter().filter(|(name, _)| is_leftover(name)) {
+        // If it stays, no harm.
+        let _ = own.unlink(name);
+    }
+}
+
+/// The worktree's lock, unless another command has it.
+pub(in crate::repo) fn try_lock_worktree(repo: &Handle) -> Result<Option<WorktreeLock>, RepoError> {
+    repo.check_own()?;
+    let path = own_dir(repo)?.join("lock");
+    let file = locks::try_take(&path).map_err(|source| unlockable(&path, source))?;
+    Ok(file.map(|file| WorktreeLock { _file: file }))
+}

@@ -1,0 +1,358 @@
+//! Choices for conflicts that no file of the worktree can tell: those outside of its subset.
+//!
+//! The view keeps them as two trees: the base's as it was when the choices were made, and the same
+//! with what was chosen in place of the conflicts (docs/format/layout.md, "The view"). A choice
+//! counts as long as the base has that very conflict at that path; otherwise it rests.
+
+use crate::diff::{diff_trees, entries_in};
+use crate::fsutil::{FileKind, SafeDir};
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::merge::{Edits, edit_tree, entry_of};
+use crate::object::conflict::Term;
+use crate::object::name::RepoPath;
+use crate::object::tree::{Kind, TreeEntry, lookup_path};
+use crate::object::{ObjectError, ObjectWrite};
+use crate::repo::base::change::ChangeKind;
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::keys::{Record, settled_key};
+use crate::repo::base::{path, worktree};
+use crate::repo::conflict::at::ConflictAt;
+use crate::repo::conflict::choice::Choice;
+use crate::repo::conflict::names::{last_name, stem_and_ending};
+use crate::store::{MetaWriter, StoreWriter};
+use crate::subset::Subset;
+use crate::worktree::ingest::{Done, Task, with_ingest};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// What was chosen for one conflict.
+#[derive(Clone, Debug)]
+pub(in crate::repo) struct Chosen {
+    pub path: RepoPath,
+    /// The conflict's entry.
+    pub conflict: TreeEntry,
+    /// What is there from now on.
+    pub entry: Option<TreeEntry>,
+    /// Further versions, in the same directory. One may belong to several conflicts.
+    pub beside: Vec<(RepoPath, TreeEntry)>,
+}
+
+impl Chosen {
+    /// What it changes of the tree that has the conflict.
+    pub fn edits(&self) -> impl Iterator<Item = (RepoPath, Option<TreeEntry>)> + '_ {
+        let beside = self.beside.iter();
+        let beside = beside.map(|(path, entry)| (path.clone(), Some(entry.clone())));
+        std::iter::once((self.path.clone(), self.entry.clone())).chain(beside)
+    }
+
+    /// The same as changes of paths against the commit.
+    pub fn changes(&self) -> impl Iterator<Item = (&RepoPath, ChangeKind)> {
+        let kind = match self.entry {
+            Some(_) => ChangeKind::Modified,
+            None => ChangeKind::Deleted,
+        };
+        let beside = self.beside.iter();
+        let beside = beside.map(|(path, _)| (path, ChangeKind::Added));
+        std::iter::once((&self.path, kind)).chain(beside)
+    }
+}
+
+/// Conflicts, with the paths that hold what was chosen.
+pub(in crate::repo) type Settlements = Vec<(RepoPath, Vec<RepoPath>)>;
+
+/// What some choices change of the tree that has the conflicts.
+pub(in crate::repo) fn edits_of(chosen: &[Chosen]) -> Edits {
+    chosen.iter().flat_map(Chosen::edits).collect()
+}
+
+/// Whether `name` is one that [`ConflictAt::wanted`] gives to a further version of the conflict at
+/// `path`.
+fn is_version(path: &RepoPath, name: &[u8]) -> bool {
+    let (stem, ending) = stem_and_ending(path);
+    let Some(name) = name.strip_suffix(ending) else {
+        return false;
+    };
+    let Some(dash) = name.iter().rposition(|b| *b == b'-') else {
+        return false;
+    };
+    let (begin, label) = (&name[..dash], &name[dash + 1..]);
+    let number = [&b"theirs"[..], b"side"].map(|word| label.strip_prefix(word));
+    let is_label = number
+        .iter()
+        .flatten()
+        .any(|number| number.iter().all(u8::is_ascii_digit));
+    // A long stem is cut.
+    is_label && (begin == stem || begin.len() >= SURE_STEM_BYTES && stem.starts_with(begin))
+}
+
+/// Bytes of a stem that are always in the names of further versions.
+const SURE_STEM_BYTES: usize = 40;
+
+/// What is wrong with a choice of something else.
+pub(in crate::repo) fn no_file() -> std::io::Error {
+    std::io::Error::other("it is not a file")
+}
+
+/// The record of this worktree.
+pub(in crate::repo) fn record(repo: &Handle) -> Result<Option<Record>, RepoError> {
+    let Ok(name) = worktree::worktree_name(repo) else {
+        return Ok(None);
+    };
+    let value = repo.refs.get(&settled_key(name))?;
+    record_value(repo, name, value.as_deref())
+}
+
+/// What the view's value for the record of the worktree `name` means.
+pub(in crate::repo) fn record_value(
+    repo: &Handle,
+    name: &str,
+    value: Option<&[u8]>,
+) -> Result<Option<Record>, RepoError> {
+    let Some(value) = value else {
+        return Ok(None);
+    };
+    let damaged = || RepoError::Damaged {
+        path: repo.refs.path().to_owned(),
+        why: format!("{} is invalid", settled_key(name)),
+    };
+    Record::parse(value).map(Some).ok_or_else(damaged)
+}
+
+/// A record of choices for conflicts of the tree `from`.
+pub(in crate::repo) fn record_of(
+    repo: &Handle,
+    from: ObjectId,
+    chosen: &[Chosen],
+    writer: &mut dyn ObjectWrite,
+) -> Result<Option<Record>, RepoError> {
+    if chosen.is_empty() {
+        return Ok(None);
+    }
+    let to = edit_tree(repo.objects(), writer, from, &edits_of(chosen))?.id;
+    Ok(Some(Record { from, to }))
+}
+
+/// The choices of a record that count for a base with the tree `base`, in path order.
+pub(in crate::repo) fn chosen(
+    repo: &Handle,
+    record: Option<Record>,
+    base: &ObjectId,
+) -> Result<Vec<Chosen>, RepoError> {
+    let Some(Record { from, to }) = record else {
+        return Ok(Vec::new());
+    };
+    let mut conflicts: BTreeMap<RepoPath, TreeEntry> = BTreeMap::new();
+    let mut note = |path: &RepoPath, old: Option<&TreeEntry>, _: Option<&TreeEntry>| {
+        if let Some(old) = old.filter(|old| old.kind == Kind::Conflict) {
+            conflicts.insert(path.clone(), old.clone());
+        }
+        Ok::<_, ObjectError>(ControlFlow::Continue(()))
+    };
+    // Never `Break`: `note` takes everything.
+    let _ = diff_trees(repo.objects(), Some(from), Some(to), &mut note)?;
+    let mut out = Vec::new();
+    let mut added = BTreeMap::new();
+    for (path, conflict) in conflicts {
+        let now = lookup_path(repo.objects(), base, &path)?;
+        if !now.is_some_and(|now| now.same_content(&conflict)) {
+            continue;
+        }
+        let entry = lookup_path(repo.objects(), &to, &path)?;
+        let dir = path.parent().unwrap_or_default();
+        if !added.contains_key(&dir) {
+            added.insert(dir.clone(), new_names(repo, &dir, &from, &to)?);
+        }
+        let mut beside = Vec::new();
+        for new in &added[&dir] {
+            if is_version(&path, new.name.as_bytes()) {
+                let at = crate::worktree::join(dir.as_bytes(), new.name.as_bytes());
+                beside.push((path::parse_path(&at)?, new.clone()));
+            }
+        }
+        out.push(Chosen {
+            path,
+            conflict,
+            entry,
+            beside,
+        });
+    }
+    Ok(out)
+}
+
+/// Entries of a directory that `to` has and `from` has not.
+fn new_names(
+    repo: &Handle,
+    dir: &RepoPath,
+    from: &ObjectId,
+    to: &ObjectId,
+) -> Result<Vec<TreeEntry>, RepoError> {
+    let old = dir_entries(repo, from, dir)?;
+    let old: BTreeSet<_> = old.into_iter().map(|entry| entry.name).collect();
+    let mut new = dir_entries(repo, to, dir)?;
+    new.retain(|entry| !old.contains(&entry.name));
+    Ok(new)
+}
+
+fn dir_entries(
+    repo: &Handle,
+    root: &ObjectId,
+    dir: &RepoPath,
+) -> Result<Vec<TreeEntry>, RepoError> {
+    let tree = match dir.is_root() {
+        true => Some(*root),
+        false => lookup_path(repo.objects(), root, dir)?
+            .filter(|entry| entry.kind == Kind::Directory)
+            .map(|entry| entry.id),
+    };
+    match tree {
+        Some(tree) => {
+            let all = Subset::everything();
+            Ok(entries_in(repo.objects(), &tree, &all, dir)?)
+        }
+        None => Ok(Vec::new()),
+    }
+}
+
+/// What is to stand in place of the conflicts `these` of the tree `stored`, besides the choices
+/// `others`; and for each of `these` the paths that hold what was chosen.
+///
+/// `file` is the content of [`Choice::With`]. `is_free` says whether a further version can have
+/// a name that the tree does not have.
+pub(in crate::repo) fn choose(
+    repo: &Handle,
+    stored: ObjectId,
+    (others, these): (&[Chosen], &[ConflictAt]),
+    (choice, file): (&Choice, Option<Term>),
+    is_free: &dyn Fn(&RepoPath) -> bool,
+) -> Result<(Edits, Settlements), RepoError> {
+    let mut edits = edits_of(others);
+    let mut settled = Vec::new();
+    for at in these {
+        let wanted = match file {
+            Some(term) => vec![(at.path.clone(), term)],
+            None => at.wanted(choice, &|path, _| {
+                let in_tree = lookup_path(repo.objects(), &stored, path)?.is_some();
+                Ok(!in_tree && !edits.contains_key(path) && is_free(path))
+            })?,
+        };
+        edits.insert(at.path.clone(), None);
+        for (path, term) in &wanted {
+            let entry = entry_of(&last_name(path), term, None);
+            edits.insert(path.clone(), Some(entry));
+        }
+        let paths = wanted.into_iter().map(|(path, _)| path);
+        settled.push((at.path.clone(), paths.collect()));
+    }
+    Ok((edits, settled))
+}
+
+/// Takes the file of a choice into the store, if it is one.
+pub(in crate::repo) fn take_chosen_file<'s>(
+    repo: &'s Handle,
+    choice: &Choice,
+    writer: &StoreWriter<'s>,
+    job: &Job,
+) -> Result<Option<Term>, RepoError> {
+    let Choice::With(file) = choice else {
+        return Ok(None);
+    };
+    let mut meta = MetaWriter::new(writer);
+    let term = take_in(repo, file, writer, &mut meta, job)?;
+    meta.flush()?;
+    Ok(Some(term))
+}
+
+/// Takes a file of the user's into the store.
+fn take_in(
+    _repo: &Handle,
+    file: &Path,
+    writer: &StoreWriter<'_>,
+    meta: &mut MetaWriter<'_>,
+    job: &Job,
+) -> Result<Term, RepoError> {
+    let io = |source| RepoError::Io {
+        action: "read",
+        path: file.to_owned(),
+        source,
+    };
+    let real = std::fs::canonicalize(file).map_err(io)?;
+    let stat = std::fs::metadata(&real).map_err(io)?;
+    let (Some(dir), Some(name), true) = (real.parent(), real.file_name(), stat.is_file()) else {
+        return Err(io(no_file()));
+    };
+    let root = SafeDir::open_root(dir)?;
+    let task = Task {
+        dir: 0,
+        path: Vec::new().into(),
+        files: vec![(name.as_bytes().into(), FileKind::File)],
+    };
+    let mut found = None;
+    with_ingest(&root, writer, job, |ingest| {
+        let mut keep = |done: Done, _: &mut dyn ObjectWrite| {
+            found = Some(done.result);
+            Ok(())
+        };
+        ingest.submit(task, meta, &mut keep)?;
+        ingest.finish(meta, &mut keep)
+    })?;
+    let stored = match found {
+        Some(Ok(stored)) => stored,
+        Some(Err(e)) => return Err(io(std::io::Error::other(e.to_string()))),
+        None => return Err(RepoError::Cancelled),
+    };
+    let kind = match stored.stat.exec {
+        true => Kind::Executable,
+        false => Kind::File,
+    };
+    Ok(Term {
+        kind,
+        is_list: stored.blob.is_list,
+        id: stored.blob.id,
+        size: stored.blob.size,
+        files: 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_reads_back_and_anything_else_is_none() {
+        let record = Record {
+            from: ObjectId::from_bytes([1; 32]),
+            to: ObjectId::from_bytes([2; 32]),
+        };
+        let value = record.value();
+        assert_eq!(Record::parse(&value), Some(record));
+        assert_eq!(Record::parse(&value[1..]), None);
+        assert_eq!(Record::parse(&[&value[..], b"x"].concat()), None);
+        assert_eq!(Record::parse(b""), None);
+    }
+
+    #[test]
+    fn a_version_has_the_name_of_its_conflict() -> Result<(), RepoError> {
+        let long = "x".repeat(250);
+        for (path, name, is_one) in [
+            ("a/shot.png", "shot-theirs.png", true),
+            ("a/shot.png", "shot-theirs2.png", true),
+            ("shot.png", "shot-side3.png", true),
+            ("shot", "shot-theirs", true),
+            (&long, &format!("{}-theirs", &long[..248]), true),
+            ("shot.png", "shot-theirs", false),
+            ("shot.png", "shots-theirs.png", false),
+            ("shot.png", "sho-theirs.png", false),
+            ("shot.png", "shot-old.png", false),
+            ("shot.png", "shot-theirs-x.png", false),
+            ("shot.png", "shottheirs.png", false),
+        ] {
+            let path = crate::repo::base::path::parse_path(path.as_bytes())?;
+            assert_eq!(is_version(&path, name.as_bytes()), is_one, "{path} {name}");
+        }
+        Ok(())
+    }
+}

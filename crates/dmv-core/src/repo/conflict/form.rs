@@ -1,0 +1,267 @@
+//! How a worktree shows the conflicts of a commit.
+//!
+//! A commit keeps a conflict as an entry of its tree. Files come from the **form** of the commit: the tree
+//! in which readable files replace each conflict. The form depends on the commit alone and is made in
+//! memory when it is needed, so status, checkout and commit work with plain trees.
+//! docs/guide/conflicts.md shows what it looks like.
+
+use crate::hash::ObjectId;
+use crate::merge::{Marked, edit_tree, entry_of, marked_text, read_text, unread, write_blob};
+use crate::object::commit::Commit;
+use crate::object::conflict::Term;
+use crate::object::list::Blob;
+use crate::object::name::RepoPath;
+use crate::object::root::Lack;
+use crate::object::tree::{Kind, TreeEntry, lookup_path};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::keys::Record;
+use crate::repo::conflict::at::ConflictAt;
+use crate::repo::conflict::choices::{Chosen, edits_of};
+use crate::repo::conflict::names::{beside, last_name};
+use crate::repo::conflict::{at, choices};
+use crate::repo::look::entries;
+use crate::repo::look::lack::refuse;
+use crate::subset::{Extent, Subset};
+use std::collections::{BTreeSet, HashSet};
+use std::sync::atomic::AtomicBool;
+
+/// How a conflict is shown.
+#[derive(Clone, Debug)]
+pub(in crate::repo) struct Shown {
+    pub at: ConflictAt,
+    /// What is at the conflict's own path: marked text, or what ours has.
+    pub entry: Option<TreeEntry>,
+    /// The text with its markers, if that is what is there.
+    pub marked: Option<Marked>,
+    /// The sides beside it.
+    pub sides: Vec<(RepoPath, TreeEntry)>,
+    /// What is not here of what may be texts: how it is shown cannot be told without.
+    pub lacks: Vec<Lack>,
+}
+
+impl Shown {
+    /// Whether a subset has all that the conflict is shown as, and can become.
+    pub fn is_all_in(&self, subset: &Subset) -> bool {
+        let is_in = |path: &RepoPath, kind: Kind| match kind {
+            Kind::Directory => subset.extent(path.as_bytes()) == Extent::All,
+            _ => subset.includes(path.as_bytes(), false),
+        };
+        let sides = self.sides.iter();
+        let mut sides = sides.map(|(path, entry)| (path, entry.kind));
+        is_in(&self.at.path, Kind::File)
+            && sides.all(|(path, kind)| is_in(path, kind) && is_in(&self.at.path, kind))
+    }
+}
+
+/// A commit's tree as a worktree has it.
+#[derive(Clone, Debug)]
+pub(in crate::repo) struct Form {
+    /// The tree that the commit names.
+    pub stored: ObjectId,
+    /// Choices for its conflicts that count already, without files: what was chosen is in `tree`.
+    pub chosen: Vec<Chosen>,
+    /// The tree that files are compared with.
+    pub tree: ObjectId,
+    pub shown: Vec<Shown>,
+    /// Paths at which sides of conflicts are shown.
+    sides: HashSet<Vec<u8>>,
+    /// Conflicts at paths that this repository does not hold: what of each is missing first. They
+    /// stay in `tree` as they are.
+    pub unseen: Vec<Lack>,
+}
+
+impl Form {
+    /// That of a tree without conflicts.
+    pub fn plain(tree: ObjectId) -> Form {
+        Form {
+            stored: tree,
+            chosen: Vec::new(),
+            tree,
+            shown: Vec::new(),
+            sides: HashSet::new(),
+            unseen: Vec::new(),
+        }
+    }
+
+    /// Whether the commit has conflicts, open or not.
+    pub fn has_conflicts(&self) -> bool {
+        !self.shown.is_empty() || !self.chosen.is_empty()
+    }
+
+    /// Fails with [`RepoError::Lacking`] if it cannot be told how some conflict is shown whose path
+    /// is `wanted`.
+    pub fn check_known(&self, wanted: impl Fn(&[u8]) -> bool) -> Result<(), RepoError> {
+        let is_in = |shown: &&Shown| wanted(shown.at.path.as_bytes());
+        let lacks = self.shown.iter().filter(is_in).flat_map(|s| &s.lacks);
+        let unseen = self.unseen.iter().filter(|lack| wanted(&lack.path));
+        refuse(lacks.chain(unseen).cloned().collect())
+    }
+
+    /// Whether a side of a conflict is shown at `path` or, a directory, above it.
+    pub fn is_side(&self, path: &[u8]) -> bool {
+        let above = path.iter().enumerate().filter(|(_, b)| **b == b'/');
+        let mut ends = above.map(|(end, _)| end).chain([path.len()]);
+        !self.sides.is_empty() && ends.any(|end| self.sides.contains(&path[..end]))
+    }
+}
+
+/// The form of the commit `id` in this worktree.
+pub(in crate::repo) fn form_at(repo: &Handle, id: &ObjectId) -> Result<Form, RepoError> {
+    form_with(
+        repo,
+        &entries::read_commit(repo, id)?,
+        choices::record(repo)?,
+    )
+}
+
+/// The form of a commit in a worktree that has a record of choices.
+pub(in crate::repo) fn form_with(
+    repo: &Handle,
+    commit: &Commit,
+    record: Option<Record>,
+) -> Result<Form, RepoError> {
+    let chosen = choices::chosen(repo, record, &commit.tree)?;
+    form_of(repo, commit, chosen)
+}
+
+/// The tree of a commit with each conflict as files: what an export writes of `wanted` paths.
+pub(in crate::repo) fn readable_tree(
+    repo: &Handle,
+    commit: &Commit,
+    wanted: impl Fn(&[u8]) -> bool,
+) -> Result<ObjectId, RepoError> {
+    let form = form_of(repo, commit, Vec::new())?;
+    form.check_known(wanted)?;
+    Ok(form.tree)
+}
+
+/// The form of a commit with some choices. Its objects that are not stored are kept in memory.
+pub(in crate::repo) fn form_of(
+    repo: &Handle,
+    commit: &Commit,
+    chosen: Vec<Chosen>,
+) -> Result<Form, RepoError> {
+    let mut form = Form::plain(commit.tree);
+    let mut edits = edits_of(&chosen);
+    let mut taken: BTreeSet<RepoPath> = edits.keys().cloned().collect();
+    let (conflicts, unseen) = at::conflicts_here(repo, commit)?;
+    form.unseen = unseen;
+    let settled: HashSet<&RepoPath> = chosen.iter().map(|chosen| &chosen.path).collect();
+    for at in conflicts {
+        if !settled.contains(&at.path) {
+            let shown = show(repo, at, &commit.tree, &mut taken)?;
+            let sides = shown.sides.iter();
+            form.sides
+                .extend(sides.map(|(path, _)| path.as_bytes().to_vec()));
+            form.shown.push(shown);
+        }
+    }
+    form.chosen = chosen;
+    if form.shown.is_empty() && edits.is_empty() {
+        return Ok(form);
+    }
+    for shown in &form.shown {
+        edits.insert(shown.at.path.clone(), shown.entry.clone());
+        for (path, entry) in &shown.sides {
+            edits.insert(path.clone(), Some(entry.clone()));
+        }
+    }
+    let made = edit_tree(repo.objects(), &mut &repo.made, commit.tree, &edits)?;
+    form.tree = made.id;
+    Ok(form)
+}
+
+fn show(
+    repo: &Handle,
+    at: ConflictAt,
+    tree: &ObjectId,
+    taken: &mut BTreeSet<RepoPath>,
+) -> Result<Shown, RepoError> {
+    let name = last_name(&at.path);
+    let mut sides = Vec::new();
+    for (label, term) in at.versions() {
+        let Some(term) = term else { continue };
+        let path = free_name(repo, &at.path, &label, tree, taken)?;
+        let entry = entry_of(&last_name(&path), &term, None);
+        sides.push((path, entry));
+    }
+    let mut lacks = Vec::new();
+    let marked = marked(repo, &at, &mut lacks)?;
+    let ours = at.ours().filter(|ours| ours.kind != Kind::Directory);
+    let entry = match &marked {
+        Some(marked) => {
+            let Blob { id, is_list, size } = write_blob(&marked.text, &mut &repo.made)?;
+            ours.map(|ours| Term {
+                id,
+                is_list,
+                size,
+                ..ours
+            })
+        }
+        None => ours,
+    };
+    Ok(Shown {
+        entry: entry.map(|term| entry_of(&name, &term, None)),
+        at,
+        marked,
+        sides,
+        lacks,
+    })
+}
+
+/// The text that base and sides make together, if all of them are texts and differ. What would
+/// have to be looked at and is not here is added to `lacks`.
+fn marked(
+    repo: &Handle,
+    at: &ConflictAt,
+    lacks: &mut Vec<Lack>,
+) -> Result<Option<Marked>, RepoError> {
+    let ([base], [Some(ours), Some(theirs)]) = (&at.conflict.bases[..], &at.conflict.sides[..])
+    else {
+        return Ok(None);
+    };
+    let mut texts = [Vec::new(), Vec::new(), Vec::new()];
+    for (text, term) in texts.iter_mut().zip([*base, Some(*ours), Some(*theirs)]) {
+        let Some(term) = term else { continue };
+        if !term.kind.is_blob() {
+            return Ok(None);
+        }
+        match read_text(repo.objects(), &term)? {
+            Some(content) => *text = content,
+            None => {
+                let path = at.path.as_bytes();
+                lacks.extend(unread(repo.objects(), path, &at.texts())?);
+                return Ok(None);
+            }
+        }
+    }
+    // A form is made in one go; how long that takes has its bound in the comparison.
+    let never = AtomicBool::new(false);
+    let made = marked_text(&texts[0], &texts[1], &texts[2], &never);
+    let made = made.map_err(|_| RepoError::Cancelled)?;
+    Ok((made.regions > 0).then_some(made))
+}
+
+/// A name beside `path` that the tree does not have.
+fn free_name(
+    repo: &Handle,
+    path: &RepoPath,
+    label: &str,
+    tree: &ObjectId,
+    taken: &mut BTreeSet<RepoPath>,
+) -> Result<RepoPath, RepoError> {
+    for n in 1u32.. {
+        let ending = match n {
+            1 => format!(".{label}"),
+            n => format!(".{label}.{n}"),
+        };
+        let path = beside(path, &ending)?;
+        let free = !taken.contains(&path) && lookup_path(repo, tree, &path)?.is_none();
+        if free {
+            taken.insert(path.clone());
+            return Ok(path);
+        }
+    }
+    unreachable!("a directory has fewer names than numbers")
+}

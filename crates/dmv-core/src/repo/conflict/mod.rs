@@ -1,0 +1,10 @@
+//! The conflicts of commits: which there are, how files show them, which choices settle them.
+//!
+//! Uses `base` and `look`. It reads files of a worktree, and writes none.
+
+pub(in crate::repo) mod at;
+pub(in crate::repo) mod choice;
+pub(in crate::repo) mod choices;
+pub(in crate::repo) mod form;
+pub(in crate::repo) mod names;
+pub(in crate::repo) mod settle;

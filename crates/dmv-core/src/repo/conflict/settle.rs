@@ -1,0 +1,286 @@
+//! Where the conflicts of a worktree's base stand: what a person has done to their files so far.
+//!
+//! For what is in the subset nothing is noted anywhere: the files tell. A conflict is **open** while
+//! its file is as the form shows it, or still has marker lines. It is **settled** when the file was
+//! changed and no marker is left, or deleted, or, where there are no markers, when none of the sides
+//! beside it is left. Outside of the subset, and only there, a choice settles it (see `choices`).
+
+use crate::fsutil::SafeDir;
+use crate::hash::ObjectId;
+use crate::limits::MAX_MERGE_TEXT_BYTES;
+use crate::merge::{Edits, edit_tree};
+use crate::object::ObjectWrite;
+use crate::object::name::RepoPath;
+use crate::object::tree::{Kind, TreeEntry, TreeSummary, lookup_path};
+use crate::repo::base::change::{ChangeKind, PathChange};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::conflict::at::ConflictAt;
+use crate::repo::conflict::choices::Chosen;
+use crate::repo::conflict::form::{Form, Shown};
+use crate::repo::conflict::names::last_name;
+use crate::repo::look::content;
+use crate::repo::look::entries::blob_of;
+use crate::worktree::scan::Select;
+use crate::worktree::split_path;
+use std::collections::BTreeMap;
+use std::io::Read;
+
+/// Two sides, the base, and the markers between them.
+const MAX_MARKED_BYTES: u64 = 4 * MAX_MERGE_TEXT_BYTES;
+
+/// A conflict whose file was edited and still has marker lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MarkersLeft {
+    /// Where it is.
+    pub path: RepoPath,
+    /// The number of the first marker line, from 1; `None`: the file is too long to be looked at.
+    pub line: Option<u64>,
+}
+
+/// The conflicts of a commit in the making.
+#[derive(Debug, Default)]
+pub(in crate::repo) struct Settled {
+    /// Those that are carried on.
+    pub open: Vec<ConflictAt>,
+    /// Of these, the ones whose file was edited and has markers left.
+    pub edited: Vec<MarkersLeft>,
+    /// Those that are settled.
+    pub settled: Vec<RepoPath>,
+    /// Files beside settled conflicts that nobody has touched.
+    pub leftover: Vec<(RepoPath, TreeEntry)>,
+    /// Choices that the commit does not take: they go on to count.
+    pub waiting: Vec<Chosen>,
+}
+
+/// A worktree against its base.
+#[derive(Debug, Default)]
+pub(in crate::repo) struct Told {
+    pub changes: Vec<PathChange>,
+    /// Conflicts that are not settled, and those that are.
+    pub open: Vec<Vec<u8>>,
+    pub settled: Vec<Vec<u8>>,
+}
+
+/// Changes as a scan against the form of the base found them, told against the base itself.
+pub(in crate::repo) fn explain(root: &SafeDir, form: &Form, changes: Vec<PathChange>) -> Told {
+    let unseen = form.unseen.iter().map(|lack| lack.path.clone());
+    if form.shown.is_empty() && form.chosen.is_empty() {
+        return Told {
+            changes,
+            open: unseen.collect(),
+            ..Told::default()
+        };
+    }
+    let mut found: BTreeMap<Vec<u8>, ChangeKind> =
+        changes.into_iter().map(|c| (c.path, c.kind)).collect();
+    let (mut open, mut settled) = (Vec::new(), Vec::new());
+    for shown in &form.shown {
+        let path = shown.at.path.as_bytes();
+        match find_settled(root, shown, &found) {
+            Some(kind) => {
+                found.insert(path.to_vec(), kind);
+                settled.push(path.to_vec());
+            }
+            None => open.push(path.to_vec()),
+        }
+    }
+    for (path, kind) in form.chosen.iter().flat_map(Chosen::changes) {
+        let path = path.as_bytes().to_vec();
+        let kind = match (kind, found.remove(&path)) {
+            (kind, None) => kind,
+            (ChangeKind::Added, Some(ChangeKind::Deleted)) => continue,
+            (ChangeKind::Added, Some(_)) => ChangeKind::Added,
+            (_, Some(ChangeKind::Deleted)) => ChangeKind::Deleted,
+            (_, Some(_)) => ChangeKind::Modified,
+        };
+        found.insert(path, kind);
+    }
+    open.extend(unseen);
+    open.sort_by(|a, b| crate::worktree::compare_dirs(a, b));
+    settled.extend(form.chosen.iter().map(|c| c.path.as_bytes().to_vec()));
+    let told = |(path, kind): (Vec<u8>, ChangeKind)| {
+        // What is beside a conflict is not in the commit: it cannot be missed, only be new.
+        let kind = match (form.is_side(&path), kind) {
+            (true, ChangeKind::Deleted) => return None,
+            (true, _) => ChangeKind::Added,
+            (false, kind) => kind,
+        };
+        Some(PathChange { path, kind })
+    };
+    let mut changes: Vec<PathChange> = found.into_iter().filter_map(told).collect();
+    changes.sort_by(|a, b| crate::worktree::compare_dirs(&a.path, &b.path));
+    settled.sort_by(|a, b| crate::worktree::compare_dirs(a, b));
+    Told {
+        changes,
+        open,
+        settled,
+    }
+}
+
+/// How the path of a conflict differs from its commit, if the conflict is settled.
+pub(in crate::repo) fn find_settled(
+    root: &SafeDir,
+    shown: &Shown,
+    changes: &BTreeMap<Vec<u8>, ChangeKind>,
+) -> Option<ChangeKind> {
+    let path = shown.at.path.as_bytes();
+    match changes.get(path) {
+        Some(ChangeKind::Deleted) => Some(ChangeKind::Deleted),
+        Some(_) if has_markers(root, shown) => None,
+        Some(_) => Some(ChangeKind::Modified),
+        None if shown.marked.is_some() || shown.sides.is_empty() => None,
+        None => {
+            let left = |(side, entry): &(RepoPath, TreeEntry)| match entry.kind {
+                Kind::Directory => stat_of(root, side.as_bytes()).is_some(),
+                _ => !changes.contains_key(side.as_bytes()),
+            };
+            let is_settled = !shown.sides.iter().any(left);
+            is_settled.then_some(match shown.entry {
+                Some(_) => ChangeKind::Modified,
+                None => ChangeKind::Deleted,
+            })
+        }
+    }
+}
+
+/// Whether a conflict's file on disk has marker lines.
+fn has_markers(root: &SafeDir, shown: &Shown) -> bool {
+    let (Some(marked), Some((dir, name))) = (&shown.marked, split_path(shown.at.path.as_bytes()))
+    else {
+        return false;
+    };
+    let opened = root.open_dir(dir).and_then(|dir| dir.open_file_read(name));
+    let Ok((file, stat)) = opened else {
+        return false;
+    };
+    let mut text = Vec::new();
+    let read = file.take(MAX_MARKED_BYTES).read_to_end(&mut text);
+    // What cannot be looked at is not taken for settled.
+    stat.size > MAX_MARKED_BYTES || read.is_err() || marked.is_marked(&text)
+}
+
+/// The stat of what is at `path`, if anything is.
+pub(in crate::repo) fn stat_of(root: &SafeDir, path: &[u8]) -> Option<crate::fsutil::FileStat> {
+    let (dir, name) = split_path(path)?;
+    root.open_dir(dir).ok()?.stat_opt(name).ok()?
+}
+
+/// What is to be committed, from the tree `made` of a worktree whose base has the form `form`:
+/// open conflicts are entries again, and the untouched files beside them are left out.
+///
+/// `made` has to be readable.
+pub(in crate::repo) fn take_back(
+    repo: &Handle,
+    form: &Form,
+    made: ObjectId,
+    select: &dyn Select,
+    writer: &mut dyn ObjectWrite,
+) -> Result<(TreeSummary, Settled), RepoError> {
+    let mut out = Settled::default();
+    let mut edits = take_chosen(repo, form, made, select, &mut out)?;
+    for shown in &form.shown {
+        let path = &shown.at.path;
+        let now = lookup_path(repo.objects(), &made, path)?;
+        let mut untouched = Vec::new();
+        for (side, entry) in &shown.sides {
+            // What else has that name is the user's.
+            if let Some(there) = lookup_path(repo.objects(), &made, side)?
+                && there.same_content(entry)
+            {
+                edits.insert(side.clone(), None);
+                untouched.push((side.clone(), entry.clone()));
+            }
+        }
+        let is_same = match (&now, &shown.entry) {
+            (Some(now), Some(entry)) => now.same_content(entry),
+            (now, entry) => now.is_none() && entry.is_none(),
+        };
+        let left = match &now {
+            Some(now) if !is_same => markers_left(repo, shown, now)?,
+            _ => None,
+        };
+        let is_open = match is_same {
+            true => shown.marked.is_some() || !untouched.is_empty() || shown.sides.is_empty(),
+            false => left.is_some(),
+        };
+        if !is_open {
+            out.settled.push(path.clone());
+            out.leftover.extend(untouched);
+            continue;
+        }
+        edits.insert(path.clone(), Some(conflict_entry(&shown.at)));
+        out.open.push(shown.at.clone());
+        out.edited.extend(left);
+    }
+    let tree = edit_tree(repo.objects(), writer, made, &edits)?;
+    Ok((tree, out))
+}
+
+/// Takes the choices for conflicts at selected paths into `out`, and returns what they change of
+/// the tree `made`, which has all of them. What they do not change is written anew, too: it may
+/// be in memory only.
+fn take_chosen(
+    repo: &Handle,
+    form: &Form,
+    made: ObjectId,
+    select: &dyn Select,
+    out: &mut Settled,
+) -> Result<Edits, RepoError> {
+    let mut edits = Edits::new();
+    let is_selected = |chosen: &&Chosen| {
+        let path = chosen.path.as_bytes();
+        split_path(path).is_some_and(|(dir, name)| select.takes(dir, name))
+    };
+    let (taken, waiting): (Vec<&Chosen>, Vec<&Chosen>) = form.chosen.iter().partition(is_selected);
+    for chosen in waiting {
+        edits.insert(chosen.path.clone(), Some(chosen.conflict.clone()));
+        for (path, entry) in &chosen.beside {
+            let now = lookup_path(repo.objects(), &made, path)?;
+            edits.insert(path.clone(), now.filter(|now| !now.same_content(entry)));
+        }
+        out.waiting.push(chosen.clone());
+    }
+    for chosen in taken {
+        for (path, _) in chosen.edits() {
+            let now = lookup_path(repo.objects(), &made, &path)?;
+            edits.insert(path, now);
+        }
+        out.settled.push(chosen.path.clone());
+    }
+    Ok(edits)
+}
+
+/// The marker lines of a conflict's file, if there are any.
+fn markers_left(
+    repo: &Handle,
+    shown: &Shown,
+    now: &TreeEntry,
+) -> Result<Option<MarkersLeft>, RepoError> {
+    let Some(marked) = shown.marked.as_ref().filter(|_| now.kind.is_blob()) else {
+        return Ok(None);
+    };
+    let left = |line| MarkersLeft {
+        path: shown.at.path.clone(),
+        line,
+    };
+    if now.size > MAX_MARKED_BYTES {
+        return Ok(Some(left(None)));
+    }
+    let mut text = Vec::new();
+    content::cat(repo, blob_of(now), None, &mut text)?;
+    Ok(marked.marker_line(&text).map(|line| left(Some(line))))
+}
+
+/// The entry of a conflict.
+pub(in crate::repo) fn conflict_entry(at: &ConflictAt) -> TreeEntry {
+    TreeEntry {
+        name: last_name(&at.path),
+        kind: Kind::Conflict,
+        is_list: false,
+        id: at.id,
+        size: 0,
+        files: 0,
+        attrs: None,
+    }
+}

@@ -1,0 +1,92 @@
+//! A checkout beside the transfer that brings what it needs.
+
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::head::Head;
+use crate::repo::base::layout::Place;
+use crate::repo::base::{open, worktree};
+use crate::repo::files::checkout;
+use crate::repo::files::checkout::{CheckoutOptions, CheckoutReport};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// How often somebody who waits for the files looks whether the job was cancelled.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Runs `bring`, which has to take in `commit` with everything that it needs, and meanwhile
+/// writes its files, as far as they have come. Then the worktree is on `head`, as after
+/// [`checkout`](Repo::checkout).
+pub(in crate::repo) fn checkout_while<T, E: From<RepoError>>(
+    repo: &Handle,
+    (head, commit): (Head, ObjectId),
+    go_on: &str,
+    options: &CheckoutOptions,
+    job: &Job,
+    bring: impl FnOnce() -> Result<T, E>,
+) -> Result<(T, CheckoutReport), E> {
+    let place = Place {
+        dmv: repo.dmv.clone(),
+        worktree: repo.worktree.clone(),
+    };
+    // A store of its own: who brings must not wait for what it brings.
+    let mut reader = open::open(place, repo.vfs.clone())?;
+    let arrivals = reader.store.follow(&repo.store);
+    let own_job = Job::default();
+    let (tell, told) = channel::<()>();
+    let (report, reported) = channel();
+    std::thread::scope(|scope| {
+        let (reader, own_job) = (&reader, &own_job);
+        scope.spawn(move || {
+            let is_there = || match told.recv() {
+                Ok(()) => Ok(None),
+                Err(_) => Err(RepoError::Cancelled),
+            };
+            let done = worktree::lock_worktree(reader).and_then(|lock| {
+                checkout::checkout_locked(
+                    reader,
+                    &lock,
+                    (head, commit),
+                    go_on,
+                    options,
+                    own_job,
+                    is_there,
+                )
+            });
+            // Nobody waits for it where `bring` has failed.
+            let _ = report.send(done);
+        });
+        let brought = bring();
+        // It belongs to this closure, so the waiting ends also when `bring` panics.
+        drop(arrivals);
+        let brought = match brought {
+            Ok(brought) => brought,
+            Err(e) => {
+                own_job.cancel();
+                // With all files written, it waits to hear whether they may count.
+                drop(tell);
+                return Err(e);
+            }
+        };
+        let _ = tell.send(());
+        loop {
+            match reported.recv_timeout(LOOK) {
+                Ok(report) => return Ok((brought, report?)),
+                Err(RecvTimeoutError::Disconnected) => return Err(RepoError::Cancelled.into()),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if job.is_cancelled() {
+                own_job.cancel();
+            }
+            let (ours, theirs) = (&job.progress, &own_job.progress);
+            for (to, from) in [
+                (&ours.files, &theirs.files),
+                (&ours.total_files, &theirs.total_files),
+            ] {
+                to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+        }
+    })
+}

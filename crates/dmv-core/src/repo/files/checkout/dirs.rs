@@ -1,0 +1,47 @@
+//! Directories that a switch makes, removes or passes through.
+
+use crate::fsutil::FileKind;
+use crate::limits::MAX_DIR_ENTRIES;
+use crate::object::tree::{Kind, TreeEntry};
+use crate::repo::base::error::RepoError;
+use crate::repo::files::open_worktree::Tree;
+use crate::worktree::{join, split_path};
+use std::collections::BTreeSet;
+
+/// Adds the directory at `path`, if there is one, and all below it.
+pub(in crate::repo) fn add_dirs(
+    tree: &Tree,
+    path: Vec<u8>,
+    out: &mut BTreeSet<Vec<u8>>,
+) -> Result<(), RepoError> {
+    let mut dirs = vec![path];
+    while let Some(dir) = dirs.pop() {
+        let Ok(opened) = tree.root.open_dir(&dir) else {
+            continue;
+        };
+        for (name, kind) in opened.list(MAX_DIR_ENTRIES)?.iter() {
+            if kind == FileKind::Dir {
+                dirs.push(join(&dir, name));
+            }
+        }
+        out.insert(dir);
+    }
+    Ok(())
+}
+
+/// Whether an entry is a directory.
+pub(in crate::repo) fn is_dir(entry: &TreeEntry) -> bool {
+    entry.kind == Kind::Directory
+}
+
+pub(in crate::repo) fn sorted(dirs: BTreeSet<Vec<u8>>) -> Vec<Vec<u8>> {
+    let mut out: Vec<Vec<u8>> = dirs.into_iter().collect();
+    out.sort_by(|a, b| crate::worktree::compare_dirs(a, b));
+    out
+}
+
+/// Files of one directory together.
+pub(in crate::repo) fn by_dir(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+    let key = |path: &[u8]| split_path(path).map(|(d, n)| (d.to_vec(), n.to_vec()));
+    key(a).cmp(&key(b))
+}

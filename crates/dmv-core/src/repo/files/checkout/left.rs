@@ -1,0 +1,224 @@
+//! What switches that were cut off have left in the worktree.
+//!
+//! A path that is as such a switch would have made it counts as that switch's, not as the user's:
+//! its content is committed, and the user asked for it. Everything else stays what it was.
+
+use crate::diff::{Slice, diff_slices, is_wanted};
+use crate::fsutil::{FileKind, FileStat};
+use crate::object::ObjectError;
+use crate::object::name::RepoPath;
+use crate::object::tree::{Kind, TreeEntry};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::files::checkout::span::{Differences, Left, LeftPaths};
+use crate::repo::files::checkout::switch::Switch;
+use crate::repo::files::same::{SameError, same_as};
+use crate::repo::files::saved::empty_dir;
+use crate::repo::files::unfinished::Target;
+use crate::repo::files::unwritten::Unwritten;
+use crate::repo::files::{unfinished, unwritten};
+use crate::worktree::known::entry_at;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+impl<'a> Switch<'a> {
+    /// Takes from the dirty paths those that switches have left which were cut off, or could not
+    /// write them.
+    pub(in crate::repo) fn find_left(&mut self) -> Result<(), RepoError> {
+        let (base, subset) = (self.tree.base_tree, &self.tree.subset);
+        let mut all = self.left_unwritten()?;
+        let Some(unfinished) = unfinished::unfinished(self.repo, base, subset)? else {
+            self.left = Rc::new(all);
+            return Ok(());
+        };
+        let mut absent = BTreeSet::new();
+        for path in self.dirty.keys().cloned().collect::<Vec<_>>() {
+            for target in unfinished.targets.iter().rev() {
+                if let Some(left) = self.left_by(target, &path, &mut absent)? {
+                    self.dirty.remove(&path);
+                    all.insert(path, left);
+                    break;
+                }
+            }
+        }
+        // What is outside of the worktree's subset is not told among the dirty paths.
+        for target in unfinished.targets.iter().rev() {
+            for path in self.outside_paths(target)? {
+                if !all.contains_key(&path)
+                    && let Some(left) = self.left_by(target, &path, &mut absent)?
+                {
+                    all.insert(path, left);
+                }
+            }
+        }
+        self.left = Rc::new(all);
+        self.unfinished = Some(unfinished);
+        Ok(())
+    }
+
+    /// What could not be written, as far as the user has not changed it.
+    fn left_unwritten(&mut self) -> Result<LeftPaths, RepoError> {
+        let mut all = LeftPaths::new();
+        for at in unwritten::unwritten(self.repo, self.tree)? {
+            let entry = at.have;
+            let path = at.path.as_bytes().to_vec();
+            self.dirty.remove(&path);
+            let (tree, begun) = (None, false);
+            all.insert(path, Left { tree, entry, begun });
+        }
+        Ok(all)
+    }
+
+    /// What could not be written by this switch, and what could not before and is still so.
+    pub(in crate::repo) fn unwritten_now(&self) -> Result<Vec<Unwritten>, RepoError> {
+        let mut found: BTreeMap<RepoPath, Unwritten> = BTreeMap::new();
+        for problem in &self.refused {
+            let path = &problem.path;
+            let is_own = self.subset.includes(path, false) && !self.is_brought(path);
+            let is_side = self.unshown.contains(path) || self.form.is_side(path);
+            let Ok(at) = RepoPath::parse(path) else {
+                continue;
+            };
+            let want = self.target_entry(path)?;
+            let is_file = |entry: &TreeEntry| entry.kind.is_blob() || entry.kind == Kind::Symlink;
+            if !is_own || is_side || !want.as_ref().is_none_or(is_file) {
+                continue;
+            }
+            let former = match self.left.get(path) {
+                Some(left) => left.entry.clone(),
+                None => self.base_entry(path)?,
+            };
+            let former = former.filter(is_file);
+            let at = Unwritten::find(self.repo, self.tree, at, (want, former))?;
+            found.extend(at.map(|at| (at.path.clone(), at)));
+        }
+        for at in unwritten::noted_unwritten(self.repo)? {
+            let want = self.target_entry(at.path.as_bytes())?;
+            if !found.contains_key(&at.path) && at.holds(self.repo, self.tree, want.as_ref())? {
+                found.insert(at.path.clone(), at);
+            }
+        }
+        Ok(found.into_values().collect())
+    }
+
+    /// Paths of a target that the worktree's subset leaves out.
+    fn outside_paths(&self, target: &Target) -> Result<Vec<Vec<u8>>, RepoError> {
+        let mut out = Vec::new();
+        if self.tree.subset.is_everything() {
+            return Ok(out);
+        }
+        let old = Slice {
+            tree: Some(target.tree),
+            subset: &self.tree.subset,
+        };
+        let new = Slice {
+            subset: &target.subset,
+            ..old
+        };
+        let mut note = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
+            if old.is_none() && new.is_some() {
+                out.push(path.as_bytes().to_vec());
+            }
+            Ok::<_, ObjectError>(ControlFlow::Continue(()))
+        };
+        match diff_slices(self.repo.objects(), old, new, &mut note) {
+            // A tree that was never published may be gone. Then nothing is known of it.
+            Err(ObjectError::Missing { .. }) | Ok(_) => Ok(out),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn left_by(
+        &self,
+        target: &Target,
+        path: &[u8],
+        absent: &mut BTreeSet<Vec<u8>>,
+    ) -> Result<Option<Left>, RepoError> {
+        // A merge's tree that was never published may be gone. Then nothing is known of it.
+        let Some(entry) = known_entry(self.repo, target, path)? else {
+            return Ok(None);
+        };
+        let tree = Some(target.tree);
+        let base = self.base_entry(path)?;
+        let same = |a: &TreeEntry| entry.as_ref().is_some_and(|b| b.same_content(a));
+        if base.as_ref().map_or(entry.is_none(), same) {
+            return Ok(None); // The switch had nothing to do here.
+        }
+        let stat = self.stat(path, absent)?;
+        let is_dir = |e: &TreeEntry| e.kind == Kind::Directory;
+        let begun = match (&entry, &stat) {
+            (None, None) => false,
+            // A file that gave way to a directory, or the reverse: only the first half was done.
+            (Some(new), None) if base.is_some_and(|old| is_dir(&old) != is_dir(new)) => {
+                let (entry, begun) = (None, false);
+                return Ok(Some(Left { tree, entry, begun }));
+            }
+            (Some(entry), Some(stat)) if self.is_whole(path, entry, stat)? => false,
+            (Some(entry), Some(stat)) if self.is_begun(path, entry, stat)? => true,
+            _ => return Ok(None),
+        };
+        Ok(Some(Left { tree, entry, begun }))
+    }
+
+    fn is_whole(&self, path: &[u8], entry: &TreeEntry, stat: &FileStat) -> Result<bool, RepoError> {
+        if entry.kind == Kind::Directory {
+            return Ok(stat.kind == FileKind::Dir);
+        }
+        match same_as(self.repo, &self.tree.root, path, entry, stat) {
+            Ok(same) => Ok(same),
+            Err(SameError::Path(_)) => Ok(false),
+            Err(SameError::Repo(e)) => Err(e),
+        }
+    }
+
+    /// What was last put at `path`: by the base's checkout, or by one that was cut off.
+    pub(in crate::repo) fn tracked(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
+        if let Some(left) = self.left.get(path) {
+            return Ok(left.entry.clone());
+        }
+        if let Some(entry) = self.base_entry(path)? {
+            return Ok(Some(entry));
+        }
+        // A directory that is there for what is in it.
+        let prefix = [path, b"/"].concat();
+        match self.left.range(prefix.clone()..).next() {
+            Some((below, left)) if below.starts_with(&prefix) => match left.tree {
+                Some(tree) => Ok(entry_at(self.repo.objects(), &tree, path)?),
+                None => {
+                    let dir = RepoPath::parse(path).ok();
+                    let is_there = left.entry.is_some();
+                    Ok(dir.filter(|_| is_there).map(|dir| empty_dir(&dir)))
+                }
+            },
+            _ => Ok(None),
+        }
+    }
+
+    /// What the target is compared with: the files as the base and switches that were cut off have
+    /// left them.
+    pub(in crate::repo) fn differences(&self) -> Differences<'a> {
+        Differences {
+            span: self.span(),
+            left: self.left.clone(),
+        }
+    }
+}
+
+/// What a target has at `path`; `None` when its tree is not stored.
+fn known_entry(
+    repo: &Handle,
+    target: &Target,
+    path: &[u8],
+) -> Result<Option<Option<TreeEntry>>, RepoError> {
+    let Ok(at) = RepoPath::parse(path) else {
+        return Ok(None);
+    };
+    match entry_at(repo.objects(), &target.tree, path) {
+        Ok(entry) => Ok(Some(
+            entry.filter(|entry| is_wanted(&target.subset, &at, entry)),
+        )),
+        Err(ObjectError::Missing { .. }) => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}

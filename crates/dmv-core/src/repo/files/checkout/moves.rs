@@ -1,0 +1,126 @@
+//! Files that the target has at another path: they are moved, not written again.
+
+use crate::fsutil::fs_now;
+use crate::hash::ObjectId;
+use crate::job::{Job, Moment};
+use crate::object::tree::{Kind, TreeEntry};
+use crate::repo::base::error::RepoError;
+use crate::repo::files::checkout::dirs::sorted;
+use crate::repo::files::checkout::switch::{Switch, checkout_error};
+use crate::repo::files::seen::Expected;
+use crate::worktree::checkout::{Move, Plan, Removal, move_files};
+use crate::worktree::split_path;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+/// Files that a switch moves at most: what bounds memory. Others are written.
+const MAX_MOVES: usize = 32 << 10;
+
+/// What two files have to have in common: root of the content, whether that is a list, executable.
+type Same = (ObjectId, bool, bool);
+
+fn same_of(entry: &TreeEntry) -> Option<Same> {
+    let is_file = matches!(entry.kind, Kind::File | Kind::Executable);
+    is_file.then_some((entry.id, entry.is_list, entry.kind == Kind::Executable))
+}
+
+impl Switch<'_> {
+    /// Finds files that go, are as the base has them, and come again at paths where nothing is.
+    pub(in crate::repo) fn plan_moves(&mut self) -> Result<Vec<Move>, RepoError> {
+        // What was overwritten, or comes back, is put in its place one by one.
+        let brings = self.brings.is_some_and(|brings| !brings.steps.is_empty());
+        if self.tree.base.is_none() || brings || !self.in_the_way.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut gone: HashMap<Same, VecDeque<Vec<u8>>> = HashMap::new();
+        let (mut count, mut come) = (0, Vec::new());
+        self.differences().each(&mut |path, old, new| {
+            match (old, new) {
+                (Some(old), None) if count < MAX_MOVES => {
+                    if let Some(same) = same_of(old) {
+                        count += 1;
+                        gone.entry(same)
+                            .or_default()
+                            .push_back(path.as_bytes().to_vec());
+                    }
+                }
+                (None, Some(new)) if come.len() < MAX_MOVES => {
+                    come.extend(same_of(new).map(|same| (path.as_bytes().to_vec(), same)));
+                }
+                _ => {}
+            }
+            Ok(())
+        })?;
+        if gone.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (mut moves, mut absent) = (Vec::new(), BTreeSet::new());
+        for (to, same) in come {
+            let Some(sources) = gone.get_mut(&same) else {
+                continue;
+            };
+            let is_taken = self.unshown.contains(&to) || self.is_of_others(&to);
+            if is_taken || self.stat(&to, &mut absent)?.is_some() {
+                continue;
+            }
+            while let Some(from) = sources.pop_front() {
+                if self.is_of_others(&from) {
+                    continue;
+                }
+                if let Expected::This(expected) = self.expected(&from, None)? {
+                    moves.push(Move { from, to, expected });
+                    break;
+                }
+            }
+        }
+        Ok(moves)
+    }
+
+    /// Whether the path is not as the base has it.
+    fn is_of_others(&self, path: &[u8]) -> bool {
+        self.dirty.contains_key(path) || self.left.contains_key(path)
+    }
+
+    /// Moves files, then takes away the directories that they leave. One that cannot be moved is
+    /// removed here, and written where it goes.
+    pub(in crate::repo) fn carry_out_moves(
+        &mut self,
+        moves: Vec<Move>,
+        gone_dirs: Vec<Vec<u8>>,
+    ) -> Result<(), RepoError> {
+        let mut dirs = BTreeSet::new();
+        for one in &moves {
+            let dir = split_path(&one.to).map_or(&b""[..], |(dir, _)| dir);
+            self.need_dirs(dir, &mut dirs);
+        }
+        self.run(Plan {
+            make_dirs: sorted(dirs),
+            ..Plan::default()
+        })?;
+        let (job, root) = (self.job, &self.tree.root);
+        let reached = || job.reached(Moment::Replacing);
+        let placed = move_files(root, &moves, job.cancel_flag(), &reached);
+        let placed = placed.map_err(checkout_error)?;
+        let ended = fs_now(&self.tree.own);
+        let mut rest = Plan {
+            remove_dirs: gone_dirs,
+            ..Plan::default()
+        };
+        for (Move { from, to, expected }, placed) in moves.into_iter().zip(placed) {
+            let (Some(placed), Some((dir, name))) = (placed, split_path(&to)) else {
+                let path = from;
+                rest.remove.push(Removal { path, expected });
+                continue;
+            };
+            let print = (name, placed.fingerprint(ended));
+            self.written
+                .note(&self.tree.own, dir, std::iter::once(print));
+            self.files += 1;
+            self.removed += 1;
+            self.bytes += placed.stat.size;
+            Job::add(&job.progress.files, 1);
+            Job::add(&job.progress.bytes, placed.stat.size);
+            self.moved.insert(to);
+        }
+        self.run(rest)
+    }
+}

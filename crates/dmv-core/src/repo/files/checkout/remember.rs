@@ -1,0 +1,70 @@
+//! What the stat cache says after a checkout.
+
+use crate::fsutil::Fingerprint;
+use crate::repo::base::change::ChangeKind;
+use crate::repo::files::checkout::switch::Switch;
+use crate::repo::files::checkout::written::Written;
+use crate::worktree::cacheupdate::CacheUpdate;
+use crate::worktree::join;
+use crate::worktree::known::TreeKnown;
+use crate::worktree::scan::Known;
+use crate::worktree::statcache::Section;
+use std::collections::BTreeMap;
+
+impl Switch<'_> {
+    /// Writes the stat cache for the target.
+    pub(in crate::repo) fn remember(
+        &mut self,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        self.written.sort();
+        let tree = TreeKnown::new(
+            self.repo.objects(),
+            Some(self.target),
+            self.tree.cache.as_ref(),
+            self.subset,
+        );
+        let known = Remembered {
+            tree,
+            written: &self.written,
+            dirty: &self.dirty,
+        };
+        let mut cache = CacheUpdate::new(&self.tree.own, self.repo.id.0, self.subset, &known);
+        cache.keep_all_under(Vec::new());
+        cache.finish(&self.target, true)
+    }
+}
+
+/// What the stat cache may say after a checkout.
+struct Remembered<'a> {
+    tree: TreeKnown<'a>,
+    written: &'a Written,
+    dirty: &'a BTreeMap<Vec<u8>, ChangeKind>,
+}
+
+impl Known for Remembered<'_> {
+    fn section(
+        &self,
+        dir: &[u8],
+    ) -> Result<Option<Section>, Box<dyn std::error::Error + Send + Sync>> {
+        let Some(mut section) = self.tree.section(dir)? else {
+            return Ok(None);
+        };
+        let mut any = false;
+        let entries = match self.dirty.is_empty() {
+            true => 0,
+            false => section.len(),
+        };
+        for index in 0..entries {
+            if self.dirty.contains_key(&join(dir, section.get(index).name)) {
+                section.set_fingerprint(index, Fingerprint::SUSPECT);
+                any = true;
+            }
+        }
+        any |= self.written.apply(dir, &mut section)?;
+        if any {
+            // It was the fingerprint of the directory as it was.
+            section.set_dir_fingerprint(Fingerprint::SUSPECT);
+        }
+        Ok(Some(section))
+    }
+}

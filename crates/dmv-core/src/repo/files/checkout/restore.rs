@@ -1,0 +1,363 @@
+//! Putting single files back.
+
+use crate::diff::is_wanted;
+use crate::fsutil::FileKind;
+use crate::hash::ObjectId;
+use crate::job::{Job, Moment};
+use crate::object::name::RepoPath;
+use crate::object::tree::{Kind, TreeEntry};
+use crate::refs::Effect;
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::keys::settled_key;
+use crate::repo::base::publish::{Asked, change};
+use crate::repo::base::worktree::{Keep, WorktreeSettings};
+use crate::repo::base::{path, publish, worktree};
+use crate::repo::conflict::choices::Chosen;
+use crate::repo::conflict::form::Form;
+use crate::repo::conflict::settle::stat_of;
+use crate::repo::conflict::{choices, form};
+use crate::repo::files::checkout::CheckoutReport;
+use crate::repo::files::checkout::switch::{Pending, Switch};
+use crate::repo::files::saved::{
+    Overwrite, Overwrites, Overwritten, obstacle, saved_changes, take,
+};
+use crate::repo::files::seen::Expected;
+use crate::repo::files::{open_worktree, untouched, unwritten};
+use crate::repo::look::{entries, lack};
+use crate::store::{MetaWriter, Sealed};
+use crate::subset::Subset;
+use crate::worktree::checkout::{Plan, Removal};
+use crate::worktree::known::entry_at;
+use crate::worktree::select::is_under;
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+/// Puts the files at `paths` back as the commit `from` (the worktree's own without it) has
+/// them. Files that the commit does not have stay. Where content is not here, nothing is written
+/// ([`RepoError::Lacking`]).
+pub(in crate::repo) fn restore(
+    repo: &Handle,
+    from: Option<ObjectId>,
+    paths: &[Vec<u8>],
+    settings: &WorktreeSettings,
+    asked: Asked,
+    job: &Job,
+) -> Result<CheckoutReport, RepoError> {
+    let _lock = worktree::lock_worktree(repo)?;
+    let tree = open_worktree::open(repo, settings)?;
+    let commit = from.or(tree.base).ok_or(RepoError::NoCommit)?;
+    let is_base = from.is_none() || from == tree.base;
+    let (dropped, kept) = match &tree.form {
+        Some(form) if is_base => split(form.chosen.clone(), paths),
+        _ => Default::default(),
+    };
+    let form = form::form_of(repo, &entries::read_commit(repo, &commit)?, kept)?;
+    let root = form.tree;
+    let mut switch = Switch::new(repo, &tree, &form, &tree.subset, job);
+    switch.find_dirty(settings)?;
+    job.reached(Moment::Scanned);
+    let mut wanted = Vec::new();
+    // What settled a conflict by a choice, and can be had again.
+    let mut removed = Vec::new();
+    let asked_for = |path: &[u8]| paths.iter().any(|dir| is_under(path, dir));
+    for path in paths {
+        let parsed = path::parse_path(path)?;
+        if parsed.is_root() {
+            collect(repo, &parsed, root, &tree.subset, &mut wanted)?;
+            continue;
+        }
+        let found = entry_at(repo.objects(), &root, parsed.as_bytes())?;
+        // A conflict is its own file and those beside it.
+        let shown = form.shown.iter().find(|shown| shown.at.path == parsed);
+        if let Some(shown) = shown {
+            for (path, entry) in &shown.sides {
+                match entry.kind {
+                    _ if !is_wanted(&tree.subset, path, entry) => {}
+                    Kind::Directory => {
+                        collect(repo, path, entry.id, &tree.subset, &mut wanted)?;
+                    }
+                    _ => wanted.push((path.clone(), entry.clone())),
+                }
+            }
+            if found.is_none() {
+                let stat = stat_of(&tree.root, parsed.as_bytes());
+                if let Some(stat) = stat
+                    && untouched::side_at(repo, &tree, shown, &stat).is_some()
+                {
+                    removed.push(parsed);
+                }
+                continue;
+            }
+        }
+        let found = found.ok_or_else(|| RepoError::NoSuchPath {
+            revision: commit.short(12),
+            path: path.clone(),
+        })?;
+        if !is_wanted(&tree.subset, &parsed, &found) {
+            if dropped.iter().any(|c| is_under(c.path.as_bytes(), path)) {
+                continue;
+            }
+            return Err(RepoError::OutsideSubset(path.clone()));
+        }
+        match found.kind {
+            Kind::Directory => collect(repo, &parsed, found.id, &tree.subset, &mut wanted)?,
+            _ => wanted.push((parsed, found)),
+        }
+    }
+    let gone = dropped.iter().flat_map(Chosen::edits);
+    let gone: Vec<_> = gone
+        .filter_map(|(path, entry)| Some((path, entry?)))
+        .collect();
+    let gone = not_in(repo, &root, gone)?;
+    let moves = switch.moves(wanted)?;
+    let mut overwrites = switch.overwrites_of(&moves)?;
+    let lost = switch.overwrite_in_the_way(&mut overwrites)?;
+    if !lost.is_empty() {
+        let (what, paths) = (WHAT, lost.into_iter().collect());
+        return Err(RepoError::WouldLose { what, paths });
+    }
+    for path in removed.iter().chain(gone.iter().map(|(path, _)| path)) {
+        let overwrite = Overwrite {
+            committed: None,
+            after: None,
+        };
+        overwrites.insert(path.as_bytes().to_vec(), overwrite);
+    }
+    let how = (WHAT, settings.keep, &asked);
+    let settled = match dropped.is_empty() {
+        true => None,
+        false => Some(&form),
+    };
+    let overwritten = keep_and_publish(repo, &mut switch, overwrites, settled, how, job)?;
+    for path in &removed {
+        switch.remove_file(path)?;
+    }
+    switch.clear_in_the_way()?;
+    switch.put_back(moves)?;
+    switch.sync()?;
+    let stay = untouched::remove_untouched(repo, &tree, &gone, job)?;
+    switch.refused.extend(stay);
+    let refused: BTreeSet<&[u8]> = switch.refused.iter().map(|p| &p.path[..]).collect();
+    let mut unwritten = unwritten::noted_unwritten(repo)?;
+    let before = unwritten.len();
+    unwritten.retain(|at| {
+        let path = at.path.as_bytes();
+        !asked_for(path) || refused.contains(path)
+    });
+    if unwritten.len() < before {
+        unwritten::note_unwritten(repo, &unwritten)?;
+    }
+    if is_base {
+        let _ = switch.remember();
+    }
+    let Switch {
+        files,
+        bytes,
+        removed,
+        refused,
+        ..
+    } = switch;
+    Ok(CheckoutReport {
+        head: worktree::head(repo)?,
+        commit,
+        files,
+        bytes,
+        removed,
+        refused,
+        subset: tree.subset.clone(),
+        idle_patterns: Vec::new(),
+        emptied: Vec::new(),
+        adopted: Vec::new(),
+        overwritten,
+    })
+}
+
+/// Those of `entries` that a tree has nothing in place of.
+fn not_in(
+    repo: &Handle,
+    root: &ObjectId,
+    entries: Vec<(RepoPath, TreeEntry)>,
+) -> Result<Vec<(RepoPath, TreeEntry)>, RepoError> {
+    let mut out = Vec::new();
+    for (path, entry) in entries {
+        if entry_at(repo.objects(), root, path.as_bytes())?.is_none() {
+            out.push((path, entry));
+        }
+    }
+    Ok(out)
+}
+
+/// Takes what is about to be overwritten into the repository; returns the commit that keeps it, to
+/// be published before anything is touched.
+pub(in crate::repo) fn keep_for(
+    repo: &Handle,
+    switch: &mut Switch<'_>,
+    overwrites: Overwrites,
+    how: (&'static str, Keep, &Asked),
+    job: &Job,
+) -> Result<(Option<(ObjectId, Sealed)>, Overwritten), RepoError> {
+    if overwrites.is_empty() {
+        return Ok(Default::default());
+    }
+    let taken = take(repo, switch.tree, (&overwrites, None), how, job)?;
+    for (path, overwrite) in overwrites {
+        // What the scan saw of a file as it is committed counts, not what came since.
+        if overwrite.committed.is_some() {
+            continue;
+        }
+        let seen = taken.seen.get(&path).copied();
+        switch.seen.insert(path, seen);
+    }
+    if let Some((_, sealed)) = &taken.kept {
+        repo.store.preview(sealed);
+    }
+    Ok((taken.kept, taken.told))
+}
+
+/// Takes what is about to be overwritten into the repository and publishes that; with `settled`,
+/// also that the choices of this form, which are a part of those that were made, are all there are.
+pub(in crate::repo) fn keep_and_publish(
+    repo: &Handle,
+    switch: &mut Switch<'_>,
+    overwrites: Overwrites,
+    settled: Option<&Form>,
+    (what, keep, asked): (&'static str, Keep, &Asked),
+    job: &Job,
+) -> Result<Overwritten, RepoError> {
+    let name = switch.tree.name.clone();
+    let (kept, told) = keep_for(repo, switch, overwrites, (what, keep, asked), job)?;
+    let (mut changes, mut stored) = (Vec::new(), None);
+    if let Some((id, sealed)) = kept {
+        changes.extend(saved_changes(repo, &name, id)?);
+        stored = Some(sealed);
+    }
+    if let Some(form) = settled {
+        let writer = match &stored {
+            Some(before) => repo.store.writer_after(before)?,
+            None => repo.store.writer()?,
+        };
+        let mut meta = MetaWriter::new(&writer);
+        let record = choices::record_of(repo, form.stored, &form.chosen, &mut meta)?;
+        meta.flush()?;
+        drop(meta);
+        let sealed = publish::seal(repo, writer)?;
+        stored = Some(match stored {
+            Some(before) => before.join(sealed),
+            None => sealed,
+        });
+        let value = record.map(|record| record.value());
+        changes.push(change(&repo.refs, settled_key(&name), value)?);
+    }
+    if !changes.is_empty() {
+        publish::publish(repo, asked.clone(), stored, changes, Effect::Written)?;
+    }
+    Ok(told)
+}
+
+fn collect(
+    repo: &Handle,
+    at: &RepoPath,
+    tree: ObjectId,
+    subset: &Subset,
+    out: &mut Vec<(RepoPath, TreeEntry)>,
+) -> Result<(), RepoError> {
+    entries::list_subset(repo, at, tree, subset, &mut |listed| {
+        out.push((listed.path, listed.entry));
+        Ok(ControlFlow::Continue(()))
+    })
+}
+
+/// Choices for conflicts at or under `paths`, and all others.
+fn split(chosen: Vec<Chosen>, paths: &[Vec<u8>]) -> (Vec<Chosen>, Vec<Chosen>) {
+    let is_named = |chosen: &Chosen| {
+        let path = chosen.path.as_bytes();
+        paths.iter().any(|dir| is_under(path, dir))
+    };
+    chosen.into_iter().partition(is_named)
+}
+
+impl Switch<'_> {
+    /// Of the entries that are wanted those that are not there; notes what is in the way. Refuses
+    /// where content is not here.
+    fn moves(
+        &mut self,
+        wanted: Vec<(RepoPath, TreeEntry)>,
+    ) -> Result<Vec<(Vec<u8>, TreeEntry)>, RepoError> {
+        let mut absent = BTreeSet::new();
+        let mut moves = Vec::new();
+        for (path, entry) in wanted {
+            let bytes = path.as_bytes().to_vec();
+            if let Some(stat) = self.stat(&bytes, &mut absent)? {
+                match (stat.kind == FileKind::Dir, entry.kind == Kind::Directory) {
+                    (true, true) => continue,
+                    (false, false) => {}
+                    _ => {
+                        self.in_the_way.insert(bytes.clone());
+                    }
+                }
+                // As the base has it, and the base has what is wanted: nothing to do.
+                let clean = self.clean_entry(&bytes)?;
+                if clean.is_some_and(|have| have.same_content(&entry)) {
+                    continue;
+                }
+            } else if let Some(above) = obstacle(self.tree, &bytes)? {
+                self.in_the_way.insert(above);
+            }
+            moves.push((bytes, entry));
+        }
+        let needed = moves.iter().map(|(path, entry)| (&path[..], entry));
+        lack::check_entries_here(self.repo, needed)?;
+        Ok(moves)
+    }
+
+    /// What the base has at a path where nothing was changed.
+    pub(in crate::repo) fn clean_entry(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
+        match self.dirty.contains_key(path) {
+            true => Ok(None),
+            false => self.base_entry(path),
+        }
+    }
+
+    fn overwrites_of(&self, moves: &[(Vec<u8>, TreeEntry)]) -> Result<Overwrites, RepoError> {
+        let mut overwrites = Overwrites::new();
+        for (path, entry) in moves {
+            let overwrite = Overwrite {
+                committed: self.clean_entry(path)?,
+                after: Some(entry.clone()),
+            };
+            overwrites.insert(path.clone(), overwrite);
+        }
+        Ok(overwrites)
+    }
+
+    /// Removes what is at `path`, unless it is a directory or has changed.
+    fn remove_file(&mut self, path: &RepoPath) -> Result<(), RepoError> {
+        let path = path.as_bytes();
+        match stat_of(&self.tree.root, path) {
+            Some(stat) if stat.kind != FileKind::Dir => {}
+            _ => return Ok(()),
+        }
+        let mut plan = Plan::default();
+        match self.expected(path, None)? {
+            Expected::This(expected) => plan.remove.push(Removal {
+                path: path.to_vec(),
+                expected,
+            }),
+            Expected::Nothing | Expected::Other => self.refuse_changed(path.to_vec()),
+        }
+        self.run(plan)
+    }
+
+    /// Writes entries over whatever files are there.
+    fn put_back(&mut self, moves: Vec<(Vec<u8>, TreeEntry)>) -> Result<(), RepoError> {
+        let mut pending = Pending::default();
+        for (path, entry) in moves {
+            self.add(&mut pending, path, &entry)?;
+        }
+        self.flush(&mut pending)
+    }
+}
+
+/// What is being done, for messages that refuse it.
+const WHAT: &str = "this restore";

@@ -1,0 +1,103 @@
+//! What a switch has to change: the differences between two slices of trees, and what switches that
+//! were cut off have left.
+
+use crate::diff::{Slice, diff_slices, is_wanted};
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::object::name::RepoPath;
+use crate::object::tree::{TreeEntry, lookup_path};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+pub(in crate::repo) type Visit<'v> =
+    dyn FnMut(&RepoPath, Option<&TreeEntry>, Option<&TreeEntry>) -> Result<(), RepoError> + 'v;
+
+/// From the base's slice to the target's.
+pub(in crate::repo) struct Span<'a> {
+    pub(in crate::repo) repo: &'a Handle,
+    pub(in crate::repo) old: Slice<'a>,
+    pub(in crate::repo) new: Slice<'a>,
+    pub(in crate::repo) job: &'a Job,
+}
+
+impl Span<'_> {
+    /// What the target has at `path`, if the worktree will have it or something below it.
+    pub(in crate::repo) fn new_entry(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
+        entry_in(self.repo, self.new, path)
+    }
+
+    /// Visits what differs.
+    pub(in crate::repo) fn each(&self, visit: &mut Visit<'_>) -> Result<(), RepoError> {
+        let mut visitor = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
+            if self.job.is_cancelled() {
+                return Err(RepoError::Cancelled);
+            }
+            visit(path, old, new)?;
+            Ok::<_, RepoError>(ControlFlow::Continue(()))
+        };
+        // The visitor never breaks off.
+        diff_slices(self.repo.objects(), self.old, self.new, &mut visitor).map(|_| ())
+    }
+}
+
+/// What a slice has at `path`.
+pub(in crate::repo) fn entry_in(
+    repo: &Handle,
+    slice: Slice<'_>,
+    path: &[u8],
+) -> Result<Option<TreeEntry>, RepoError> {
+    let (Some(tree), Ok(path)) = (slice.tree, RepoPath::parse(path)) else {
+        return Ok(None);
+    };
+    let found = lookup_path(repo.objects(), &tree, &path)?;
+    Ok(found.filter(|entry| is_wanted(slice.subset, &path, entry)))
+}
+
+/// A path as a switch that was cut off has left it.
+pub(in crate::repo) struct Left {
+    /// The tree that the switch was on its way to; `None`: it has ended and could not write this.
+    pub(in crate::repo) tree: Option<ObjectId>,
+    /// What it would have there; `None`: the switch removed it.
+    pub(in crate::repo) entry: Option<TreeEntry>,
+    /// The file ends early: it was being written.
+    pub(in crate::repo) begun: bool,
+}
+
+/// By path.
+pub(in crate::repo) type LeftPaths = BTreeMap<Vec<u8>, Left>;
+
+/// See [`Switch::differences`].
+pub(in crate::repo) struct Differences<'a> {
+    pub(in crate::repo) span: Span<'a>,
+    pub(in crate::repo) left: Rc<LeftPaths>,
+}
+
+impl Differences<'_> {
+    /// Visits all paths that have to change.
+    pub(in crate::repo) fn each(&self, visit: &mut Visit<'_>) -> Result<(), RepoError> {
+        let left = &self.left;
+        self.span.each(&mut |path, old, new| {
+            let left = left.get(path.as_bytes());
+            // Gone, and it should be. The directory that it was in may still be there.
+            let is_gone = left.is_some_and(|left| left.entry.is_none()) && new.is_none();
+            match left.is_none() || is_gone {
+                true => visit(path, old, new),
+                false => Ok(()),
+            }
+        })?;
+        for (path, left) in left.iter() {
+            let new = self.span.new_entry(path)?;
+            let done = match (&left.entry, &new) {
+                (Some(old), Some(new)) => old.same_content(new),
+                (old, new) => old.is_none() && new.is_none(),
+            };
+            if let (false, Ok(path)) = (done && !left.begun, RepoPath::parse(path)) {
+                visit(&path, left.entry.as_ref(), new.as_ref())?;
+            }
+        }
+        Ok(())
+    }
+}

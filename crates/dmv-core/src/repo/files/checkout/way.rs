@@ -1,0 +1,92 @@
+//! What stands where something else is to be put: a file where a directory is wanted, or the reverse.
+//!
+//! It cannot give way as the new entry takes its name, so it goes before anything is written. Like
+//! all that is overwritten it has been taken into the repository by then.
+
+use crate::fsutil::{FileKind, FileStat};
+use crate::object::tree::Kind;
+use crate::repo::base::error::RepoError;
+use crate::repo::base::path;
+use crate::repo::files::checkout::dirs::{add_dirs, is_dir, sorted};
+use crate::repo::files::checkout::switch::Switch;
+use crate::repo::files::saved::{Overwrite, Overwrites, all_gone};
+use crate::repo::files::seen::Expected;
+use crate::worktree::checkout::{Plan, Removal};
+use std::collections::BTreeSet;
+
+impl Switch<'_> {
+    /// Whether a file at `path` stands in the place of a directory that was put there.
+    pub(in crate::repo) fn is_in_place_of_dir(&self, path: &[u8]) -> Result<bool, RepoError> {
+        let tracked = self.tracked(path)?;
+        Ok(tracked.is_some_and(|entry| entry.kind == Kind::Directory))
+    }
+
+    /// Whether an undo takes away what is at `path`, or puts a directory there.
+    pub(in crate::repo) fn gives_way(&self, path: &[u8]) -> bool {
+        let step = self.brings.and_then(|brings| brings.step(path));
+        step.is_some_and(|step| step.to.as_ref().is_none_or(is_dir))
+    }
+
+    /// Adds what is in the way to what is overwritten. What cannot be kept there, such as another
+    /// repository, is returned: nothing may go then.
+    pub(in crate::repo) fn overwrite_in_the_way(
+        &self,
+        overwrites: &mut Overwrites,
+    ) -> Result<BTreeSet<Vec<u8>>, RepoError> {
+        let mut lost = BTreeSet::new();
+        for root in &self.in_the_way {
+            let stat = self.stat(root, &mut BTreeSet::new())?;
+            if stat.is_some_and(|stat| self.has_come(&stat)) {
+                lost.insert(root.clone());
+            }
+        }
+        for path in all_gone(self.tree, self.in_the_way.iter().cloned().collect())?.into_keys() {
+            let stat = self.stat(&path, &mut BTreeSet::new())?;
+            let stays = stat.is_some_and(|stat| is_special(&stat) || self.has_come(&stat));
+            if stays || path::parse_path(&path).is_err() {
+                lost.insert(path);
+                continue;
+            }
+            let committed = self.clean_entry(&path)?;
+            overwrites.entry(path).or_insert(Overwrite {
+                committed,
+                after: None,
+            });
+        }
+        Ok(lost)
+    }
+
+    /// Returns whether an entry has come, or changed, since the scan: the request was not about it.
+    fn has_come(&self, stat: &FileStat) -> bool {
+        self.started.is_some_and(|started| stat.ctime > started)
+    }
+
+    /// Takes away what is in the way.
+    pub(in crate::repo) fn clear_in_the_way(&mut self) -> Result<(), RepoError> {
+        let roots = std::mem::take(&mut self.in_the_way);
+        let mut plan = Plan::default();
+        for path in all_gone(self.tree, roots.iter().cloned().collect())?.into_keys() {
+            let stat = self.stat(&path, &mut BTreeSet::new())?;
+            if stat.is_none_or(|stat| stat.kind == FileKind::Dir) {
+                continue;
+            }
+            match self.expected(&path, None)? {
+                Expected::This(expected) => plan.remove.push(Removal { path, expected }),
+                Expected::Nothing | Expected::Other => self.refuse_changed(path),
+            }
+        }
+        let mut dirs = BTreeSet::new();
+        for root in roots {
+            add_dirs(self.tree, root, &mut dirs)?;
+        }
+        plan.remove_dirs = sorted(dirs);
+        self.run(plan)
+    }
+}
+
+fn is_special(stat: &FileStat) -> bool {
+    !matches!(
+        stat.kind,
+        FileKind::File | FileKind::Symlink | FileKind::Dir
+    )
+}

@@ -1,0 +1,247 @@
+//! Fingerprints of the files that a checkout has written, until the stat cache takes them.
+//!
+//! They are needed in the order of directories when all files are durable, and there may be
+//! millions. What would take much memory goes to a temporary file without a name.
+
+use crate::fsutil::{Fingerprint, PathError, SafeDir};
+use crate::hash::check;
+use crate::limits::MAX_NAME_BYTES;
+use crate::object::codec::{DecodeError, Decoder, put_bytes};
+use crate::worktree::statcache::Section;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Bytes that are kept in memory.
+const KEPT_BYTES: usize = 1 << 20;
+
+/// What was written, run by run: a run is some files of one directory.
+#[derive(Debug, Default)]
+pub(in crate::repo) struct Written {
+    files: usize,
+    runs: Vec<Run>,
+    /// The last runs; what came before them is in `file`.
+    kept: Vec<u8>,
+    file: Option<Spill>,
+    filed_bytes: u64,
+    /// The file could not be made or written: what was noted is forgotten, and nothing else is noted.
+    is_lost: bool,
+}
+
+/// A file without a name, open twice.
+#[derive(Debug)]
+struct Spill {
+    to: File,
+    from: File,
+}
+
+/// Where a run is. Directories are told apart when it is read.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    dir_check: u64,
+    offset: u64,
+    len: u32,
+}
+
+impl Run {
+    fn check_of(dir: &[u8]) -> u64 {
+        u64::from_le_bytes(check(&[dir]))
+    }
+}
+
+/// Takes the directory, name and fingerprint of a file.
+type Visit<'v> = dyn FnMut(&[u8], &[u8], Fingerprint) + 'v;
+
+impl Written {
+    /// How many files were noted.
+    pub(in crate::repo) fn files(&self) -> usize {
+        self.files
+    }
+
+    /// Notes files of one directory. `own` is where a temporary file may be made.
+    ///
+    /// A failure costs time, since files without a fingerprint are compared by content.
+    pub(in crate::repo) fn note<'f>(
+        &mut self,
+        own: &SafeDir,
+        dir: &[u8],
+        files: impl Iterator<Item = (&'f [u8], Fingerprint)>,
+    ) {
+        let from = self.kept.len();
+        put_bytes(&mut self.kept, dir);
+        for (name, print) in files {
+            put_bytes(&mut self.kept, name);
+            self.kept.extend_from_slice(&print.0.to_le_bytes());
+            self.files += 1;
+        }
+        let run = Run {
+            dir_check: Run::check_of(dir),
+            offset: self.filed_bytes + from as u64,
+            // A plan has far fewer files than would make this longer.
+            len: u32::try_from(self.kept.len() - from).unwrap_or(0),
+        };
+        match self.is_lost || run.len == 0 {
+            true => self.kept.truncate(from),
+            false => self.runs.push(run),
+        }
+        if self.kept.len() >= KEPT_BYTES && self.spill(own).is_err() {
+            *self = Written {
+                files: self.files,
+                is_lost: true,
+                ..Written::default()
+            };
+        }
+    }
+
+    fn spill(&mut self, own: &SafeDir) -> Result<(), PathError> {
+        if self.file.is_none() {
+            let (to, name) = own.create_temp(false)?;
+            let from = own.open_file_read(&name);
+            own.unlink(&name)?;
+            let (from, _) = from?;
+            self.file = Some(Spill { to, from });
+        }
+        let Some(file) = &self.file else {
+            return Ok(());
+        };
+        file.to
+            .write_all_at(&self.kept, self.filed_bytes)
+            .map_err(|e| PathError::new("write", own.path_of(b"a temporary file"), e))?;
+        self.filed_bytes += self.kept.len() as u64;
+        self.kept.clear();
+        Ok(())
+    }
+
+    /// Groups the runs, so that those of a directory are found.
+    pub(in crate::repo) fn sort(&mut self) {
+        // Stable: of a file that was written twice, the last fingerprint counts.
+        self.runs.sort_by_key(|run| run.dir_check);
+    }
+
+    /// Gives the entries of the directory `dir` that were written their fingerprints. After
+    /// [`sort`](Self::sort). Returns whether there were any.
+    pub(in crate::repo) fn apply(
+        &self,
+        dir: &[u8],
+        section: &mut Section,
+    ) -> Result<bool, WrittenError> {
+        let mut any = false;
+        let of = Run::check_of(dir);
+        let from = self.runs.partition_point(|run| run.dir_check < of);
+        for run in self.runs[from..].iter().take_while(|r| r.dir_check == of) {
+            self.read(*run, &mut |found, name, print| {
+                if let (true, Some(index)) = (found == dir, section.position(name)) {
+                    section.set_fingerprint(index, print);
+                    any = true;
+                }
+            })?;
+        }
+        Ok(any)
+    }
+
+    /// Visits all files.
+    pub(in crate::repo) fn each(&self, visit: &mut Visit<'_>) -> Result<(), WrittenError> {
+        self.runs.iter().try_for_each(|run| self.read(*run, visit))
+    }
+
+    fn read(&self, run: Run, visit: &mut Visit<'_>) -> Result<(), WrittenError> {
+        let filed;
+        let bytes = match run.offset.checked_sub(self.filed_bytes) {
+            Some(at) => self.kept.get(at as usize..at as usize + run.len as usize),
+            None => {
+                let mut bytes = vec![0; run.len as usize];
+                let file = self.file.as_ref().ok_or(io::ErrorKind::NotFound);
+                let file = file.map_err(io::Error::from)?;
+                file.from.read_exact_at(&mut bytes, run.offset)?;
+                filed = bytes;
+                Some(&filed[..])
+            }
+        };
+        let mut input = Decoder::new(bytes.unwrap_or_default());
+        let dir = input.bytes(u32::MAX as usize, "a path")?;
+        while input.remaining() > 0 {
+            let name = input.bytes(MAX_NAME_BYTES, "a name")?;
+            visit(dir, name, Fingerprint(input.u64()?));
+        }
+        Ok(())
+    }
+}
+
+/// Why what was written cannot be told.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::repo) enum WrittenError {
+    /// The temporary file cannot be read.
+    #[error("cannot read a temporary file: {0}")]
+    Io(#[from] io::Error),
+    /// It holds something else.
+    #[error("a temporary file is damaged: {0}")]
+    Damaged(#[from] DecodeError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::tree::Kind;
+
+    type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+    fn name(n: usize) -> Vec<u8> {
+        format!("{n:07}").into_bytes()
+    }
+
+    #[test]
+    fn what_is_noted_in_runs_is_found_by_directory_from_memory_and_from_the_file() -> Outcome {
+        let temp = tempfile::tempdir()?;
+        let own = SafeDir::open_root(temp.path())?;
+        let mut written = Written::default();
+        let dirs: [&[u8]; 3] = [b"", b"a", b"a/b"];
+        for from in (0..300_000).step_by(1000) {
+            let prints: Vec<_> = (from..from + 1000)
+                .map(|n| (name(n), Fingerprint(n as u64)))
+                .collect();
+            let rows = prints.iter().map(|(name, print)| (&name[..], *print));
+            written.note(&own, dirs[from / 1000 % 3], rows);
+        }
+        let again = [(&b"0000000"[..], Fingerprint(9))];
+        written.note(&own, b"", again.into_iter());
+        assert!(written.file.is_some() && !written.kept.is_empty());
+        assert!(written.kept.capacity() < 2 * KEPT_BYTES + (64 << 10));
+        assert_eq!(written.files(), 300_001);
+        assert_eq!(std::fs::read_dir(temp.path())?.count(), 0, "it has no name");
+        written.sort();
+        for (at, dir) in dirs.iter().enumerate() {
+            let mut section = Section::default();
+            let mut want = Section::default();
+            for n in 0..300_000 {
+                section.push(&name(n), Kind::File, Fingerprint::SUSPECT);
+                let print = match (n, n / 1000 % 3 == at) {
+                    (0, true) => Fingerprint(9),
+                    (n, true) => Fingerprint(n as u64),
+                    (_, false) => Fingerprint::SUSPECT,
+                };
+                want.push(&name(n), Kind::File, print);
+            }
+            written.apply(dir, &mut section)?;
+            assert!(section == want, "of {dir:?}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn where_no_file_can_be_made_all_is_forgotten_but_the_number() -> Outcome {
+        let temp = tempfile::tempdir()?;
+        let own = SafeDir::open_root(temp.path())?;
+        std::fs::remove_dir(temp.path())?;
+        let mut written = Written::default();
+        let long = vec![b'n'; 250];
+        for _ in 0..2 {
+            let files = (0..20_000).map(|_| (&long[..], Fingerprint(1)));
+            written.note(&own, b"d", files);
+        }
+        assert_eq!((written.files(), written.kept.len()), (40_000, 0));
+        let mut seen = 0;
+        written.each(&mut |_, _, _| seen += 1)?;
+        assert_eq!(seen, 0);
+        Ok(())
+    }
+}

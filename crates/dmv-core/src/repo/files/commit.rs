@@ -1,0 +1,546 @@
+//! Committing: the worktree's state, or a part of it, becomes a new commit.
+
+use crate::diff;
+use crate::fsutil::fs_now;
+use crate::hash::ObjectId;
+use crate::history::load_commit;
+use crate::job::Job;
+use crate::object::commit::{Commit, Person};
+use crate::object::name::RepoPath;
+use crate::object::tree::{TreeEntry, TreeSummary, put_empty_tree};
+use crate::object::{ObjectError, ObjectType, ObjectWrite};
+use crate::refs::{Change, Effect, Timestamp};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::head::Head;
+use crate::repo::base::keys::{base_key, settled_key};
+use crate::repo::base::moved::BranchMoved;
+use crate::repo::base::publish::{Asked, change};
+use crate::repo::base::worktree::WorktreeSettings;
+use crate::repo::base::{keys, publish, worktree};
+use crate::repo::conflict::at::list_conflicts;
+use crate::repo::conflict::choices::Chosen;
+use crate::repo::conflict::settle::MarkersLeft;
+use crate::repo::conflict::{at, choices, settle};
+use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::{dropped, open_worktree, private, unfinished, untouched, unwritten};
+use crate::repo::look::entries;
+use crate::repo::look::moved::{moved, refused};
+use crate::store::{MetaWriter, Sealed, StoreWriter};
+use crate::worktree::cacheupdate::CacheUpdate;
+use crate::worktree::scan::{ScanOptions, Select};
+use crate::worktree::select::Paths;
+use crate::worktree::snapshot::{NotKept, Problem, Snapshot, SnapshotInput, snapshot};
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+
+/// Removed or added files that a commit looks for moved ones among.
+const MAX_PAIRED: usize = 256 << 10;
+
+/// A name and an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Who {
+    /// The person's name.
+    pub name: String,
+    /// Their e-mail address; may be empty.
+    pub email: String,
+}
+
+impl Who {
+    /// A person.
+    pub fn new(name: impl Into<String>, email: impl Into<String>) -> Who {
+        Who {
+            name: name.into(),
+            email: email.into(),
+        }
+    }
+
+    pub(in crate::repo) fn at(&self, time: Timestamp) -> Person {
+        Person {
+            name: self.name.clone(),
+            email: self.email.clone(),
+            seconds: time.seconds,
+            nanos: time.nanos,
+            tz_minutes: time.tz_minutes,
+        }
+    }
+}
+
+/// What to commit.
+pub struct CommitOptions<'a> {
+    /// The message.
+    pub message: Option<String>,
+    /// Who wrote the change.
+    pub author: Option<Who>,
+    /// Who commits.
+    pub committer: Who,
+    /// The part of the worktree to take.
+    pub select: &'a dyn Select,
+    /// Replace the last commit instead of following it.
+    pub amend: bool,
+    /// Commit even when nothing changed.
+    pub allow_empty: bool,
+    /// How files are taken in.
+    pub settings: WorktreeSettings,
+    /// For the operation log.
+    pub asked: Asked,
+}
+
+static ALL: Paths = Paths::all();
+
+impl CommitOptions<'static> {
+    /// A commit of all changes, with the default settings.
+    pub fn new(message: impl Into<String>, committer: Who, asked: Asked) -> Self {
+        CommitOptions {
+            message: Some(message.into()),
+            author: None,
+            committer,
+            select: &ALL,
+            amend: false,
+            allow_empty: false,
+            settings: WorktreeSettings::default(),
+            asked,
+        }
+    }
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub struct CommitReport {
+    /// The new commit; `None`: there was nothing to commit.
+    pub commit: Option<ObjectId>,
+    /// What the worktree is on.
+    pub head: Head,
+    /// Files that differ from the commit before.
+    pub files: u64,
+    /// Files and bytes in the whole tree.
+    pub tree_files: u64,
+    /// Bytes in the whole tree.
+    pub bytes: u64,
+    /// Bytes of content that the store did not have.
+    pub new_bytes: u64,
+    /// Bytes appended to packs.
+    pub stored_bytes: u64,
+    /// Files left as they were before, and why.
+    pub problems: Vec<Problem>,
+    /// Of these the ones that a command could not write: they are of another commit.
+    pub unwritten: Vec<Vec<u8>>,
+    /// Files taken in that nobody but their owner may read, although others may read new files: how
+    /// many, and the first. This worktree keeps them so; a commit does not.
+    pub private: (u64, Vec<u8>),
+    /// What was taken in without something that no commit keeps.
+    pub not_kept: NotKept,
+    /// Things left out on purpose that deserve a word.
+    pub warnings: Vec<Problem>,
+    /// Control directories that were passed by.
+    pub control: Vec<Vec<u8>>,
+    /// Conflicts of the base that are carried on.
+    pub conflicts: Vec<RepoPath>,
+    /// Of these, the ones whose file was edited and still has marker lines: the edit stays in the
+    /// worktree, uncommitted.
+    pub edited: Vec<MarkersLeft>,
+    /// Conflicts that this commit settles.
+    pub settled: Vec<RepoPath>,
+    /// Files beside them that are to go.
+    leftover: Vec<(RepoPath, TreeEntry)>,
+    /// Choices without files that this commit does not take.
+    waiting: Vec<Chosen>,
+    /// What is on disk and not in the worktree's subset: not taken. A directory stands for all in it.
+    pub outside: Vec<Vec<u8>>,
+    /// The branch was moved from elsewhere: the commit follows the one that the files come from, and
+    /// is on no branch before [`merge_moved`](Repo::merge_moved).
+    pub moved: Option<BranchMoved>,
+}
+
+/// Commits the worktree's changes.
+pub(in crate::repo) fn commit(
+    repo: &Handle,
+    options: CommitOptions<'_>,
+    job: &Job,
+) -> Result<CommitReport, RepoError> {
+    let _lock = worktree::lock_worktree(repo)?;
+    let tree = open_worktree::open(repo, &options.settings)?;
+    let head = worktree::head(repo)?;
+    let tip = worktree::head_commit(repo)?;
+    if options.amend && tip.is_none() {
+        return Err(RepoError::NoCommit);
+    }
+    let moved = moved(repo, tree.base, &head)?;
+    if let Some(found) = moved.filter(|found| options.amend || !found.forward) {
+        return Err(refused(repo, &head, found));
+    }
+    // To build on a branch that was moved would silently take its new changes back.
+    let parent = tree.base;
+    if let Some(unfinished) = unfinished::unfinished(repo, tree.base_tree, &tree.subset)? {
+        // A mix of two commits is not what anybody has made.
+        return Err(RepoError::Unfinished {
+            command: unfinished.command,
+        });
+    }
+    let known = tree.known(repo);
+    let input = SnapshotInput {
+        root: &tree.root,
+        reader: repo.objects(),
+        base: tree.base_tree,
+        scan: ScanOptions {
+            known: &*known,
+            ignore: &tree.ignore,
+            select: options.select,
+            subset: &tree.subset,
+            list_ignored: false,
+            one_file_system: false,
+            threads: 0,
+            cancel: job.cancel_flag(),
+        },
+        started: fs_now(&tree.own),
+        portable: options.settings.portable_names,
+        unwritten: &unwritten::unwritten_paths(repo, &tree)?,
+    };
+    let mut cache = CacheUpdate::new(&tree.own, repo.id.0, &tree.subset, &*known);
+    let writer = repo.store.writer()?;
+    let made = snapshot(&input, &writer, &mut cache, job)?;
+    let private = note_private(repo, &tree, &made.private)?;
+    let mut report = CommitReport {
+        commit: None,
+        head: head.clone(),
+        files: made.changed_files,
+        tree_files: 0,
+        bytes: 0,
+        new_bytes: job.progress.new_bytes.load(Ordering::Relaxed),
+        stored_bytes: 0,
+        problems: Vec::new(),
+        unwritten: Vec::new(),
+        private,
+        not_kept: NotKept::default(),
+        warnings: Vec::new(),
+        control: Vec::new(),
+        conflicts: Vec::new(),
+        edited: Vec::new(),
+        settled: Vec::new(),
+        leftover: Vec::new(),
+        waiting: Vec::new(),
+        outside: Vec::new(),
+        moved,
+    };
+    let (writer, before, made_tree) =
+        without_forms(repo, &tree, &made, options.select, writer, &mut report)?;
+    let summary = summary(repo, made_tree, tree.base)?;
+    report.tree_files = summary.map_or(0, |s| s.files);
+    report.bytes = summary.map_or(0, |s| s.bytes);
+    let stored = tree.form.as_ref().map(|form| form.stored);
+    let nothing =
+        made_tree.is_none_or(|t| stored == Some(t.id)) && !options.allow_empty && !options.amend;
+    // Empty directories are content, too.
+    let first_and_empty =
+        parent.is_none() && made.tree.is_none_or(|tree| tree.entries == 0) && !options.allow_empty;
+    let form_id = made.tree.map(|tree| tree.id).or(tree.base_tree);
+    if nothing || first_and_empty {
+        report.files = 0;
+        if let Some(tree_id) = form_id {
+            // Files that were only touched need not be read next time. The cache is a
+            // convenience: failing to write it is not failing to commit.
+            let _ = cache.finish(&tree_id, !tree.cache_fits());
+        }
+        take_notes(&mut report, made);
+        return Ok(report);
+    }
+    let mut meta = MetaWriter::new(&writer);
+    let summary = match summary {
+        Some(summary) => summary,
+        None => {
+            let id = put_empty_tree(&mut meta)?;
+            TreeSummary {
+                id,
+                bytes: 0,
+                files: 0,
+                entries: 0,
+            }
+        }
+    };
+    let record = record_after(repo, &tree, &report, &mut meta)?;
+    let open = still_open(repo, &tree, &report.settled)?;
+    let commit = new_commit(repo, &options, parent, &summary, &open)?;
+    let bytes = commit
+        .encode()
+        .map_err(|e| RepoError::Text(e.to_string()))?;
+    let id = meta.put(ObjectType::Commit, &bytes)?;
+    meta.flush()?;
+    if job.is_cancelled() {
+        return Err(RepoError::Cancelled);
+    }
+    let sealed = publish::seal(repo, writer)?;
+    let sealed = match before {
+        Some(before) => before.join(sealed),
+        None => sealed,
+    };
+    report.stored_bytes = sealed.stored_bytes;
+    let mut changes = advance(&tree, &head, tip, id);
+    if moved.is_some() {
+        changes.retain(|change| change.key == base_key(&tree.name));
+    }
+    changes.extend(record);
+    publish::publish(repo, options.asked, Some(sealed), changes, Effect::Kept)?;
+    let _ = cache.finish(&form_id.unwrap_or(summary.id), true);
+    // Made already; without this another drop may give the content up again, where others have it.
+    let _ = dropped::committed_again(repo, stored, summary.id);
+    report.commit = Some(id);
+    if let Head::Commit(_) = head {
+        report.head = Head::Commit(id);
+    }
+    take_notes(&mut report, made);
+    if let Some(form) = tree.form.as_ref().filter(|form| form.has_conflicts()) {
+        // The scan counted files beside conflicts, too.
+        let changed = diff::changes(repo.objects(), Some(form.stored), Some(summary.id))?;
+        report.files = changed.len() as u64;
+    }
+    if let Some(base) = stored {
+        report.files -= moved_files(repo, base, summary.id)?.min(report.files);
+    }
+    let leftover = std::mem::take(&mut report.leftover);
+    if !leftover.is_empty() {
+        let left = untouched::remove_untouched(repo, &tree, &leftover, job)?;
+        report.warnings.extend(left);
+    }
+    Ok(report)
+}
+
+/// Notes private files that were taken in, unless files are private here anyway; how many, and
+/// the first.
+fn note_private(
+    repo: &Handle,
+    tree: &Tree,
+    found: &[Vec<u8>],
+) -> Result<(u64, Vec<u8>), RepoError> {
+    let Some(first) = found.first() else {
+        return Ok((0, Vec::new()));
+    };
+    let mut private = private::private(repo)?;
+    private.note_all(tree, found.iter())?;
+    private::save_private(repo, &mut private)?;
+    Ok(match tree.own.makes_private() {
+        true => (0, Vec::new()),
+        false => (found.len() as u64, first.clone()),
+    })
+}
+
+/// How many files of the tree `old` are in `new` under another name, and nowhere else than in one
+/// of the two: each counts as one change.
+fn moved_files(repo: &Handle, old: ObjectId, new: ObjectId) -> Result<u64, RepoError> {
+    let mut gone: HashMap<ObjectId, u64> = HashMap::new();
+    let mut come: HashMap<ObjectId, u64> = HashMap::new();
+    let mut note = |_: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
+        let (list, entry) = match (old, new) {
+            (Some(old), None) => (&mut gone, old),
+            (None, Some(new)) => (&mut come, new),
+            _ => return Ok(ControlFlow::Continue(())),
+        };
+        if entry.kind.is_blob() && entry.size > 0 {
+            *list.entry(entry.id).or_default() += 1;
+        }
+        // To pair more is not worth its memory: they count as removed and added.
+        Ok::<_, ObjectError>(match gone.len().max(come.len()) < MAX_PAIRED {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        })
+    };
+    let ended = diff::diff_trees(repo.objects(), Some(old), Some(new), &mut note)?;
+    if ended.is_break() {
+        return Ok(0);
+    }
+    let pairs = gone
+        .iter()
+        .map(|(id, n)| *n.min(come.get(id).unwrap_or(&0)));
+    Ok(pairs.sum())
+}
+
+/// The tree to commit: what the files made, with open conflicts as entries again. What the files
+/// made has to be read for that, so it is sealed first and another writer goes on.
+fn without_forms<'s>(
+    repo: &'s Handle,
+    tree: &Tree,
+    made: &Snapshot,
+    select: &dyn Select,
+    writer: StoreWriter<'s>,
+    report: &mut CommitReport,
+) -> Result<(StoreWriter<'s>, Option<Sealed>, Option<TreeSummary>), RepoError> {
+    let Some(form) = tree.form.as_ref().filter(|form| form.has_conflicts()) else {
+        return Ok((writer, None, made.tree));
+    };
+    let files = match made.tree {
+        Some(files) => files.id,
+        None if form.chosen.is_empty() => {
+            let open = form.shown.iter().map(|shown| shown.at.path.clone());
+            report.conflicts = open.collect();
+            return Ok((writer, None, None));
+        }
+        None => form.tree,
+    };
+    let sealed = publish::seal(repo, writer)?;
+    repo.store.preview(&sealed);
+    let writer = repo.store.writer_after(&sealed)?;
+    let mut meta = MetaWriter::new(&writer);
+    let (summary, settled) = settle::take_back(repo, form, files, select, &mut meta)?;
+    meta.flush()?;
+    drop(meta);
+    let open = settled.open.into_iter().map(|at| at.path);
+    let waiting = settled.waiting.iter().map(|chosen| chosen.path.clone());
+    report.conflicts = open.chain(waiting).collect();
+    report.edited = settled.edited;
+    report.settled = settled.settled;
+    report.leftover = settled.leftover;
+    report.waiting = settled.waiting;
+    Ok((writer, Some(sealed), Some(summary)))
+}
+
+/// What becomes of the record of choices when a commit has taken some.
+fn record_after(
+    repo: &Handle,
+    tree: &Tree,
+    report: &CommitReport,
+    writer: &mut dyn ObjectWrite,
+) -> Result<Option<Change>, RepoError> {
+    let Some(form) = &tree.form else {
+        return Ok(None);
+    };
+    if report.waiting.len() == form.chosen.len() {
+        return Ok(None);
+    }
+    let record = choices::record_of(repo, form.stored, &report.waiting, writer)?;
+    let value = record.map(|record| record.value());
+    Ok(Some(change(&repo.refs, settled_key(&tree.name), value)?))
+}
+
+/// Paths of the base's conflicts but for those that are settled.
+fn still_open(
+    repo: &Handle,
+    tree: &Tree,
+    settled: &[RepoPath],
+) -> Result<Vec<RepoPath>, RepoError> {
+    let Some(base) = &tree.base else {
+        return Ok(Vec::new());
+    };
+    let mut open = at::conflict_paths(repo, &entries::read_commit(repo, base)?)?;
+    let settled: HashSet<&RepoPath> = settled.iter().collect();
+    open.retain(|path| !settled.contains(path));
+    Ok(open)
+}
+
+/// Id and totals of the tree that a commit would have; `None` for nothing at all.
+fn summary(
+    repo: &Handle,
+    made: Option<TreeSummary>,
+    base: Option<ObjectId>,
+) -> Result<Option<TreeSummary>, RepoError> {
+    match (made, base) {
+        (Some(tree), _) => Ok(Some(tree)),
+        (None, Some(base)) => {
+            let commit = load_commit(repo.objects(), &base)?;
+            let (id, bytes, files) = (commit.tree, commit.tree_bytes, commit.tree_files);
+            Ok(Some(TreeSummary {
+                id,
+                bytes,
+                files,
+                entries: 0,
+            }))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+/// The generation of a commit with these parents.
+pub(in crate::repo) fn generation(repo: &Handle, parents: &[ObjectId]) -> Result<u64, RepoError> {
+    let mut generation = 0;
+    for parent in parents {
+        generation = generation.max(load_commit(repo.objects(), parent)?.generation);
+    }
+    Ok(generation + 1)
+}
+
+fn new_commit(
+    repo: &Handle,
+    options: &CommitOptions<'_>,
+    parent: Option<ObjectId>,
+    tree: &TreeSummary,
+    open: &[RepoPath],
+) -> Result<Commit, RepoError> {
+    let time = options.asked.time;
+    let committer = options.committer.at(time);
+    let mut author = options
+        .author
+        .as_ref()
+        .unwrap_or(&options.committer)
+        .at(time);
+    let mut message = options.message.clone().unwrap_or_default();
+    let mut parents = Vec::from_iter(parent);
+    let mut extras = Vec::new();
+    if let (true, Some(parent)) = (options.amend, parent) {
+        let before = load_commit(repo.objects(), &parent)?;
+        parents = before.parents;
+        extras = before.extras;
+        if options.author.is_none() {
+            author = before.author;
+        }
+        if options.message.is_none() {
+            message = before.message;
+        }
+    }
+    list_conflicts(&mut extras, open);
+    let generation = generation(repo, &parents)?;
+    Ok(Commit {
+        tree: tree.id,
+        tree_bytes: tree.bytes,
+        tree_files: tree.files,
+        parents,
+        generation,
+        author,
+        committer,
+        message,
+        extras,
+        signature: None,
+    })
+}
+
+/// What a new commit of a worktree changes in the view: its base, and its branch or head.
+///
+/// From what was read at the beginning: an undo elsewhere does not wait for our lock.
+pub(in crate::repo) fn advance(
+    tree: &Tree,
+    head: &Head,
+    parent: Option<ObjectId>,
+    id: ObjectId,
+) -> Vec<Change> {
+    let value = |id: ObjectId| id.as_bytes().to_vec();
+    let base = Change {
+        key: base_key(&tree.name),
+        old: tree.base.map(value),
+        new: Some(value(id)),
+    };
+    let moved = match head {
+        Head::Branch(name) => Change {
+            key: format!("branch/{name}"),
+            old: parent.map(value),
+            new: Some(value(id)),
+        },
+        Head::Commit(_) => Change {
+            key: keys::head_key(&tree.name),
+            old: Some(head.value()),
+            new: Some(Head::Commit(id).value()),
+        },
+    };
+    let subset = tree.has_implied_subset.then(|| Change {
+        key: keys::subset_key(&tree.name),
+        old: None,
+        new: Some(tree.subset.text()),
+    });
+    [base, moved].into_iter().chain(subset).collect()
+}
+
+fn take_notes(report: &mut CommitReport, made: Snapshot) {
+    report.problems = made.problems;
+    report.unwritten = made.unwritten;
+    report.not_kept = made.not_kept;
+    report.warnings.extend(made.warnings);
+    report.control = made.control;
+    report.outside = made.outside;
+}

@@ -1,0 +1,209 @@
+//! What differs between a commit and the worktree, with what each has.
+
+use crate::chunker::{Cutter, MAX_CUT_BYTES};
+use crate::diff::{Slice, diff_slices};
+use crate::fsutil::{FileKind, FileStat, SafeDir};
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::merge::Edits;
+use crate::object::ObjectType;
+use crate::object::name::RepoPath;
+use crate::object::tree::{Kind, TreeEntry, lookup_path};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::{change, path, worktree};
+use crate::repo::conflict::choices;
+use crate::repo::conflict::choices::edits_of;
+use crate::repo::files::same::{SameError, same_as};
+use crate::repo::files::status;
+use crate::repo::files::status::StatusOptions;
+use crate::repo::look::entries;
+use crate::subset::Subset;
+use crate::worktree::select::Paths;
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+
+/// What a path has on the worktree's side.
+#[derive(Clone, Debug)]
+pub enum WorktreeSide {
+    /// The file or symlink on disk is as this entry of the commit it comes from.
+    Entry(TreeEntry),
+    /// The file or symlink on disk is as nothing that is committed; an empty directory also is one.
+    Disk(FileStat),
+}
+
+/// A path that differs between a commit and the worktree.
+#[derive(Clone, Debug)]
+pub struct WorktreeChange {
+    /// Where.
+    pub path: RepoPath,
+    /// What the commit has.
+    pub old: Option<TreeEntry>,
+    /// What the worktree has.
+    pub new: Option<WorktreeSide>,
+}
+
+/// Compares the commit `from` with the worktree, in path order.
+pub(in crate::repo) fn diff_worktree(
+    repo: &Handle,
+    from: Option<ObjectId>,
+    paths: &Paths,
+    options: &StatusOptions<'_>,
+    job: &Job,
+) -> Result<Vec<WorktreeChange>, RepoError> {
+    let tree_of = |commit: Option<ObjectId>| match commit {
+        Some(id) => entries::read_commit(repo, &id).map(|commit| Some(commit.tree)),
+        None => Ok(None),
+    };
+    let status = status::status(repo, options, job)?;
+    let (old_tree, base_tree) = (tree_of(from)?, tree_of(worktree::base_commit(repo)?)?);
+    let slice = |tree| Slice {
+        tree,
+        subset: &status.subset,
+    };
+    let mut found: BTreeMap<RepoPath, (Option<TreeEntry>, Option<WorktreeSide>)> = BTreeMap::new();
+    let mut note = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
+        if paths.includes(path.as_bytes()) {
+            // Where a file and a directory change places, two changes have one path.
+            let slot = found.entry(path.clone()).or_default();
+            slot.0 = slot.0.take().or(old.cloned());
+            slot.1 = slot.1.take().or(new.cloned().map(WorktreeSide::Entry));
+        }
+        Ok::<_, RepoError>(ControlFlow::Continue(()))
+    };
+    // Never `Break`: `note` takes everything.
+    let _ = diff_slices(repo.objects(), slice(old_tree), slice(base_tree), &mut note)?;
+    let outside = chosen_outside(repo, base_tree, &status.subset)?;
+    let root = SafeDir::open_root(worktree::worktree_root(repo).ok_or(RepoError::NoWorktree)?)?;
+    for change in &status.changes {
+        if !paths.includes(&change.path) {
+            continue;
+        }
+        let path = path::parse_path(&change.path)?;
+        let old = match old_tree {
+            Some(tree) => lookup_path(repo.objects(), &tree, &path)?,
+            None => None,
+        };
+        if let Some(chosen) = outside.get(&path) {
+            let same = |old: &TreeEntry| chosen.as_ref().is_some_and(|c| c.same_content(old));
+            if !old.as_ref().is_some_and(same) {
+                found.insert(path, (old, chosen.clone().map(WorktreeSide::Entry)));
+            }
+            continue;
+        }
+        let old = old.filter(|e| e.kind != Kind::Directory || e.size == 0 && e.files == 0);
+        let stat = stat_below(&root, path.as_bytes());
+        let is_empty_dir = stat.as_ref().is_some_and(|s| s.kind == FileKind::Dir);
+        // Of a directory that is not empty, what is in it tells.
+        let stat = stat.filter(|s| s.kind != FileKind::Dir || is_listed(change, s));
+        if let (Some(entry), Some(stat)) = (&old, &stat) {
+            let same = match is_empty_dir {
+                true => entry.kind == Kind::Directory,
+                false => match same_as(repo, &root, path.as_bytes(), entry, stat) {
+                    Ok(same) => same,
+                    Err(SameError::Path(_)) => false,
+                    Err(SameError::Repo(e)) => return Err(e),
+                },
+            };
+            if same {
+                found.remove(&path);
+                continue;
+            }
+        }
+        match (old, stat) {
+            (None, None) => {
+                found.remove(&path);
+            }
+            (old, stat) => {
+                found.insert(path, (old, stat.map(WorktreeSide::Disk)));
+            }
+        }
+    }
+    Ok(found
+        .into_iter()
+        .filter(|(_, (old, new))| old.is_some() || new.is_some())
+        .map(|(path, (old, new))| WorktreeChange { path, old, new })
+        .collect())
+}
+
+/// What choices put at paths that the worktree does not have.
+fn chosen_outside(
+    repo: &Handle,
+    base_tree: Option<ObjectId>,
+    subset: &Subset,
+) -> Result<Edits, RepoError> {
+    let Some(tree) = base_tree else {
+        return Ok(Edits::new());
+    };
+    let mut edits = edits_of(&choices::chosen(repo, choices::record(repo)?, &tree)?);
+    edits.retain(|path, _| !subset.includes(path.as_bytes(), false));
+    Ok(edits)
+}
+
+/// Opens a file of the worktree without following symlinks.
+pub(in crate::repo) fn open_worktree_file(
+    repo: &Handle,
+    path: &RepoPath,
+) -> Result<std::fs::File, RepoError> {
+    let (dir, name) = below(repo, path)?;
+    Ok(dir.open_file_read(&name)?.0)
+}
+
+/// The target of a symlink in the worktree.
+pub(in crate::repo) fn worktree_link(repo: &Handle, path: &RepoPath) -> Result<Vec<u8>, RepoError> {
+    let (dir, name) = below(repo, path)?;
+    Ok(dir.readlink(&name)?)
+}
+
+/// The stat of a path in the worktree, without following symlinks.
+pub(in crate::repo) fn stat_worktree(
+    repo: &Handle,
+    path: &RepoPath,
+) -> Result<FileStat, RepoError> {
+    let (dir, name) = below(repo, path)?;
+    Ok(dir.stat(&name)?)
+}
+
+fn below(repo: &Handle, path: &RepoPath) -> Result<(SafeDir, Vec<u8>), RepoError> {
+    let root = SafeDir::open_root(worktree::worktree_root(repo).ok_or(RepoError::NoWorktree)?)?;
+    let dir = root.open_dir(path.parent().unwrap_or_default().as_bytes())?;
+    Ok((dir, path.file_name().unwrap_or_default().to_vec()))
+}
+
+/// Whether a status change about a directory on disk speaks of the directory itself.
+fn is_listed(change: &change::PathChange, stat: &FileStat) -> bool {
+    stat.kind == FileKind::Dir && change.kind == change::ChangeKind::Added
+}
+
+fn stat_below(root: &SafeDir, path: &[u8]) -> Option<FileStat> {
+    let (dir, name) = match path.iter().rposition(|b| *b == b'/') {
+        Some(at) => (&path[..at], &path[at + 1..]),
+        None => (&b""[..], path),
+    };
+    root.open_dir(dir).ok()?.stat_opt(name).ok()?
+}
+
+/// The chunks that `content` would be stored as: `(offset, chunk, length)`. None for no bytes.
+pub fn chunks_of(mut content: impl Read, job: &Job) -> io::Result<Vec<(u64, ObjectId, u64)>> {
+    let cutter = Cutter::new();
+    let mut out = Vec::new();
+    let (mut buf, mut at, mut offset) = (Vec::new(), 0, 0u64);
+    loop {
+        // The cut may depend on the byte after the chunk, so more than the longest chunk is read.
+        if buf.len() - at <= MAX_CUT_BYTES {
+            buf.drain(..at);
+            at = 0;
+            let want = 4 * MAX_CUT_BYTES - buf.len();
+            content.by_ref().take(want as u64).read_to_end(&mut buf)?;
+        }
+        if at == buf.len() || job.is_cancelled() {
+            return Ok(out);
+        }
+        let cut = cutter.cut(&buf[at..]);
+        let id = ObjectType::Chunk.id_of(&buf[at..at + cut]);
+        out.push((offset, id, cut as u64));
+        at += cut;
+        offset += cut as u64;
+    }
+}

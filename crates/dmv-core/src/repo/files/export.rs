@@ -1,0 +1,227 @@
+//! Files out of a commit, without a worktree.
+
+use crate::fsutil::SafeDir;
+use crate::job::Job;
+use crate::object::list::Blob;
+use crate::object::name::RepoPath;
+use crate::object::tree::{Kind, TreeEntry};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::files::stored;
+use crate::repo::files::stored::StoreContent;
+use crate::repo::look::entries::{Wanted, blob_of};
+use crate::repo::look::{content, entries};
+use crate::store::FileId;
+use crate::worktree::checkout::{
+    Asides, CheckoutError, NewFile, NewSymlink, Plan, Refusal, materialize,
+};
+use crate::worktree::compare_dirs;
+use crate::worktree::snapshot::Problem;
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+/// Files in one plan: what bounds memory.
+const PLAN_FILES: usize = 64 << 10;
+
+/// What an export wrote.
+#[derive(Debug, Default)]
+pub struct ExportReport {
+    /// Files and symlinks.
+    pub files: u64,
+    /// Bytes of files.
+    pub bytes: u64,
+    /// What could not be written, and why.
+    pub refused: Vec<Problem>,
+}
+
+/// Writes what is wanted of a commit into the directory `to`.
+pub(in crate::repo) fn export(
+    repo: &Handle,
+    wanted: Wanted<'_>,
+    to: &Path,
+    job: &Job,
+) -> Result<ExportReport, RepoError> {
+    let to = std::path::absolute(to).map_err(|source| RepoError::Io {
+        action: "find",
+        path: to.to_owned(),
+        source,
+    })?;
+    let io = |action, path: &Path| {
+        let path = path.to_owned();
+        move |source| RepoError::Io {
+            action,
+            path,
+            source,
+        }
+    };
+    if to.exists() {
+        let mut entries = std::fs::read_dir(&to).map_err(io("list", &to))?;
+        if entries.next().is_some() {
+            let source = std::io::Error::from(std::io::ErrorKind::DirectoryNotEmpty);
+            return Err(RepoError::Io {
+                action: "export to",
+                path: to,
+                source,
+            });
+        }
+        return export_into(repo, wanted, &SafeDir::open_root(&to)?, true, job);
+    }
+    let (Some(parent), Some(name)) = (to.parent(), to.file_name()) else {
+        return Err(io("create", &to)(std::io::ErrorKind::InvalidInput.into()));
+    };
+    std::fs::create_dir_all(parent).map_err(io("create", parent))?;
+    let mut temp_name = name.to_owned();
+    temp_name.push(format!(".{}.partial", &FileId::random().to_string()[..8]));
+    let temp = parent.join(temp_name);
+    std::fs::create_dir(&temp).map_err(io("create", &temp))?;
+    let done = export_into(repo, wanted, &SafeDir::open_root(&temp)?, false, job);
+    match done {
+        Ok(report) => {
+            std::fs::rename(&temp, &to).map_err(io("rename", &temp))?;
+            Ok(report)
+        }
+        Err(e) => {
+            // The export's own error matters more than one of tidying up after it.
+            let _ = std::fs::remove_dir_all(&temp);
+            Err(e)
+        }
+    }
+}
+
+fn export_into(
+    repo: &Handle,
+    wanted: Wanted<'_>,
+    root: &SafeDir,
+    rename_always: bool,
+    job: &Job,
+) -> Result<ExportReport, RepoError> {
+    let mut export = Export {
+        repo: repo,
+        root,
+        rename_always,
+        job,
+        plan: Plan::default(),
+        dirs: BTreeSet::new(),
+        last_dir: RepoPath::root(),
+        report: ExportReport::default(),
+    };
+    let (bytes, files) = wanted.totals();
+    job.progress.total_bytes.store(bytes, Ordering::Relaxed);
+    job.progress.total_files.store(files, Ordering::Relaxed);
+    entries::list_wanted(repo, wanted, &mut |listed| {
+        export.add(listed.path, &listed.entry)?;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    export.flush()?;
+    Ok(export.report)
+}
+
+struct Export<'a> {
+    repo: &'a Handle,
+    root: &'a SafeDir,
+    /// Nobody would rename the whole once it is complete, so each file is.
+    rename_always: bool,
+    job: &'a Job,
+    plan: Plan<Blob>,
+    dirs: BTreeSet<Vec<u8>>,
+    last_dir: RepoPath,
+    report: ExportReport,
+}
+
+impl Export<'_> {
+    fn add(&mut self, path: RepoPath, entry: &TreeEntry) -> Result<(), RepoError> {
+        if self.job.is_cancelled() {
+            return Err(RepoError::Cancelled);
+        }
+        let parent = path.parent().unwrap_or_default();
+        if parent != self.last_dir {
+            self.need(&parent);
+            self.last_dir = parent;
+        }
+        let bytes = path.as_bytes().to_vec();
+        let replaces = None;
+        match entry.kind {
+            Kind::Directory => self.need(&path),
+            Kind::Symlink => {
+                let target = content::link_target(self.repo, entry)?;
+                self.plan.symlinks.push(NewSymlink {
+                    path: bytes,
+                    target,
+                    replaces,
+                });
+            }
+            Kind::File | Kind::Executable => {
+                let exec = entry.kind == Kind::Executable;
+                let blob = blob_of(entry);
+                self.plan.files.push(NewFile {
+                    path: bytes,
+                    exec,
+                    blob,
+                    replaces,
+                });
+            }
+            Kind::Conflict => {
+                let why = "it is an unresolved conflict".to_owned();
+                self.report.refused.push(Problem { path: bytes, why });
+            }
+        }
+        match self.plan.files.len() >= PLAN_FILES {
+            true => self.flush(),
+            false => Ok(()),
+        }
+    }
+
+    fn need(&mut self, dir: &RepoPath) {
+        let mut dir = dir.clone();
+        while !dir.is_root() && self.dirs.insert(dir.as_bytes().to_vec()) {
+            dir.pop();
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), RepoError> {
+        let mut plan = std::mem::take(&mut self.plan);
+        plan.rename_always = self.rename_always;
+        plan.make_dirs = std::mem::take(&mut self.dirs).into_iter().collect();
+        plan.make_dirs.sort_by(|a, b| compare_dirs(a, b));
+        self.last_dir = RepoPath::root();
+        let content = stored::Counted {
+            inner: StoreContent(self.repo),
+            job: self.job,
+        };
+        let asides = Asides::new(self.root);
+        let cancel = self.job.cancel_flag();
+        let report = materialize(self.root, &plan, &content, 0, cancel, &asides);
+        let report = report.map_err(|e| match e {
+            CheckoutError::Cancelled => RepoError::Cancelled,
+            CheckoutError::Disk(e) => RepoError::Path(e),
+        })?;
+        for placed in report.files.iter().chain(&report.symlinks).flatten() {
+            self.report.files += 1;
+            self.report.bytes += placed.stat.size;
+        }
+        for refused in report.refused {
+            match refused.why {
+                Refusal::Content(e) => match e.downcast::<RepoError>() {
+                    Ok(e) => return Err(*e),
+                    Err(e) => {
+                        let why = e.to_string();
+                        self.report.refused.push(Problem {
+                            path: refused.path,
+                            why,
+                        });
+                    }
+                },
+                why => {
+                    let why = why.to_string();
+                    self.report.refused.push(Problem {
+                        path: refused.path,
+                        why,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,23 @@
+//! The worktree: what differs, and making it equal to a commit; commits from it and exports.
+//!
+//! Uses `base`, `look` and `conflict`. `verbs` and `upkeep` use it.
+
+pub(in crate::repo) mod checkout;
+pub(in crate::repo) mod commit;
+pub(in crate::repo) mod diff;
+pub(in crate::repo) mod dropped;
+pub(in crate::repo) mod emptied;
+pub(in crate::repo) mod export;
+pub(in crate::repo) mod open_worktree;
+pub(in crate::repo) mod path_state;
+pub(in crate::repo) mod private;
+pub(in crate::repo) mod rename;
+pub(in crate::repo) mod same;
+pub(in crate::repo) mod saved;
+pub(in crate::repo) mod seen;
+pub(in crate::repo) mod status;
+pub(in crate::repo) mod stored;
+pub(in crate::repo) mod unfinished;
+pub(in crate::repo) mod untouched;
+pub(in crate::repo) mod unwritten;
+pub(in crate::repo) mod worktrees;

@@ -1,0 +1,119 @@
+//! A worktree at work: its root, base, subset, ignore rules and stat cache, opened together.
+
+use crate::fsutil::SafeDir;
+use crate::hash::ObjectId;
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::keys::subset_key;
+use crate::repo::base::worktree;
+use crate::repo::base::worktree::WorktreeSettings;
+use crate::repo::conflict::form;
+use crate::repo::conflict::form::Form;
+use crate::subset::Subset;
+use crate::worktree::cacheupdate::STAT_NAME;
+use crate::worktree::ignore::IgnoreRules;
+use crate::worktree::known::TreeKnown;
+use crate::worktree::scan::Known;
+use crate::worktree::statcache::{StatCache, subset_check};
+
+/// A worktree at work.
+pub(in crate::repo) struct Tree {
+    pub root: SafeDir,
+    pub name: String,
+    /// Its own directory under `.dmv`.
+    pub own: SafeDir,
+    pub ignore: IgnoreRules,
+    /// The commit whose tree the files were last made equal to.
+    pub base: Option<ObjectId>,
+    /// The tree that the files are compared with: that commit's, in its form.
+    pub base_tree: Option<ObjectId>,
+    /// How that form shows conflicts.
+    pub form: Option<Form>,
+    pub cache: Option<StatCache>,
+    /// The paths of a commit that the worktree has.
+    pub subset: Subset,
+    /// Nobody has chosen that subset: the first commit of the worktree makes it last.
+    pub has_implied_subset: bool,
+    pub ignore_warnings: Vec<String>,
+}
+
+impl Tree {
+    /// Whether the stat cache is of the base tree and the subset, so that it alone tells what is known.
+    pub fn cache_fits(&self) -> bool {
+        match (&self.cache, self.base_tree) {
+            (Some(cache), Some(tree)) => {
+                cache.base_tree() == tree && cache.subset() == subset_check(&self.subset)
+            }
+            _ => false,
+        }
+    }
+
+    /// What the base has, for a scan.
+    pub fn known<'a>(&'a self, repo: &'a Handle) -> Box<dyn Known + 'a> {
+        match &self.cache {
+            Some(cache) if self.cache_fits() => Box::new(ByCache {
+                cache,
+                tree: TreeKnown::new(repo.objects(), self.base_tree, None, &self.subset),
+            }),
+            older => Box::new(TreeKnown::new(
+                repo.objects(),
+                self.base_tree,
+                older.as_ref(),
+                &self.subset,
+            )),
+        }
+    }
+}
+
+/// The stat cache, with the tree behind it for a section that is damaged or not there.
+struct ByCache<'a> {
+    cache: &'a StatCache,
+    tree: TreeKnown<'a>,
+}
+
+impl Known for ByCache<'_> {
+    fn section(
+        &self,
+        dir: &[u8],
+    ) -> Result<Option<crate::worktree::statcache::Section>, Box<dyn std::error::Error + Send + Sync>>
+    {
+        match self.cache.section(dir) {
+            Ok(Some(section)) => Ok(Some(section)),
+            // The cache is derived: what it lacks says nothing about the directory.
+            Ok(None) | Err(_) => self.tree.section(dir),
+        }
+    }
+}
+
+/// Opens the worktree as it is recorded.
+pub(in crate::repo) fn open(repo: &Handle, settings: &WorktreeSettings) -> Result<Tree, RepoError> {
+    let root = SafeDir::open_root(worktree::worktree_root(repo).ok_or(RepoError::NoWorktree)?)?;
+    let own = SafeDir::open_root(&worktree::own_dir(repo)?)?;
+    let base = worktree::base_commit(repo)?;
+    let form = base.map(|id| form::form_at(repo, &id)).transpose()?;
+    let base_tree = form.as_ref().map(|form| form.tree);
+    let cache = StatCache::open(&own, STAT_NAME, &repo.id.0);
+    let (ignore, warnings) =
+        IgnoreRules::new(settings.global_ignore.as_deref(), settings.git_ignore);
+    let ignore_warnings = warnings.iter().map(|w| w.to_string()).collect();
+    let name = worktree::worktree_name(repo)?.to_owned();
+    let subset = worktree::subset(repo)?;
+    if let Some(form) = &form {
+        form.check_known(|path| subset.includes(path, false))?;
+    }
+    Ok(Tree {
+        root,
+        has_implied_subset: base.is_none()
+            && !subset.is_everything()
+            && repo.refs.get(&subset_key(&name))?.is_none(),
+        subset,
+        name,
+        own,
+        ignore,
+        base,
+        base_tree,
+        form,
+        cache,
+        ignore_warnings,
+    })
+}

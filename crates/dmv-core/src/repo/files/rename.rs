@@ -1,0 +1,408 @@
+//! Files that were moved: between two commits, or from a commit to the worktree.
+
+use crate::chunker::{Cutter, MAX_CUT_BYTES};
+use crate::diff::rename::{Candidate, Contents, Pair, Side, Sketch, Sketcher, pair, sketch_of};
+use crate::diff::{DiffVisitor, diff_trees};
+use crate::fsutil::FileKind;
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::limits::{MAX_MERGE_TEXT_BYTES, MAX_RENAME_PATHS};
+use crate::object::ObjectType;
+use crate::object::list::BlobChunks;
+use crate::object::name::RepoPath;
+use crate::object::tree::{TreeEntry, lookup_path};
+use crate::repo::base::change::{ChangeKind, PathChange};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::{objects, path, worktree};
+use crate::repo::files::diff;
+use crate::repo::files::diff::{WorktreeChange, WorktreeSide, chunks_of};
+use crate::repo::look::entries;
+use crate::repo::look::entries::blob_of;
+use crate::worktree::select::Paths;
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt;
+
+/// Files of one size and one beginning whose ends are looked at for one file.
+const MAX_ALIKE: usize = 16;
+
+/// A file that is gone in one place and new in another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rename {
+    /// Where it was.
+    pub from: Vec<u8>,
+    /// Where it is.
+    pub to: Vec<u8>,
+    /// What it was.
+    pub entry: TreeEntry,
+    /// How much of it is the same, in percent; 100: all of it.
+    pub percent: u8,
+}
+
+/// Files that were moved.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Renames {
+    /// Each file is in one of them at most.
+    pub list: Vec<Rename>,
+    /// Whether there was too much to look at all of it, so that some may be missing.
+    pub is_limited: bool,
+}
+
+/// A file that is gone.
+struct Gone {
+    path: Vec<u8>,
+    entry: TreeEntry,
+}
+
+/// A file that is new, and where its content is.
+struct New {
+    path: Vec<u8>,
+    size: u64,
+    /// The id of its content, as far as that can be told cheaply.
+    id: Option<ObjectId>,
+    /// The entry of a commit, or else it is on disk.
+    entry: Option<TreeEntry>,
+}
+
+/// Files that came or went, as far as they are here.
+struct Collect<'a> {
+    repo: &'a Handle,
+    paths: &'a Paths,
+    job: &'a Job,
+    from: Vec<Gone>,
+    to: Vec<New>,
+    is_limited: bool,
+}
+
+impl DiffVisitor for Collect<'_> {
+    type Error = RepoError;
+
+    fn enter(&mut self, _: &RepoPath, sides: [Option<ObjectId>; 2]) -> bool {
+        objects::holds_trees(self.repo, sides)
+    }
+
+    fn change(
+        &mut self,
+        path: &RepoPath,
+        old: Option<&TreeEntry>,
+        new: Option<&TreeEntry>,
+    ) -> Result<ControlFlow<()>, RepoError> {
+        if self.job.is_cancelled() {
+            return Err(RepoError::Cancelled);
+        }
+        if !self.paths.includes(path.as_bytes()) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let is_full = match (old, new) {
+            (Some(_), None) => self.from.len() >= MAX_RENAME_PATHS,
+            (None, Some(_)) => self.to.len() >= MAX_RENAME_PATHS,
+            _ => return Ok(ControlFlow::Continue(())),
+        };
+        self.is_limited |= is_full;
+        if is_full {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let path = path.as_bytes().to_vec();
+        match (old, new) {
+            (Some(entry), _) => {
+                let entry = entry.clone();
+                self.from.push(Gone { path, entry });
+            }
+            (None, Some(entry)) => self.to.push(of_tree(path, entry)),
+            (None, None) => {}
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// Renames among the changes of the worktree against its base.
+pub(in crate::repo) fn renames(
+    repo: &Handle,
+    changes: &[PathChange],
+    job: &Job,
+) -> Result<Renames, RepoError> {
+    let of = |kind| changes.iter().filter(move |change| change.kind == kind);
+    let most = MAX_RENAME_PATHS;
+    let any = |kind| of(kind).next().is_some();
+    let (true, true, Some(base)) = (
+        any(ChangeKind::Deleted),
+        any(ChangeKind::Added),
+        worktree::base_commit(repo)?,
+    ) else {
+        return Ok(Renames::default());
+    };
+    let tree = entries::read_commit(repo, &base)?.tree;
+    let mut gone = Vec::new();
+    for change in of(ChangeKind::Deleted).take(most) {
+        go_on(job)?;
+        let path = path::parse_path(&change.path)?;
+        if let Some(entry) = lookup_path(repo.objects(), &tree, &path)? {
+            let path = change.path.clone();
+            gone.push(Gone { path, entry });
+        }
+    }
+    let mut new = Vec::new();
+    for change in of(ChangeKind::Added).take(most) {
+        go_on(job)?;
+        // What cannot be looked at is just not known to have been moved.
+        let path = path::parse_path(&change.path)?;
+        let stat = diff::stat_worktree(repo, &path).ok();
+        if let Some(stat) = stat.filter(|stat| stat.kind == FileKind::File) {
+            new.push(New {
+                path: change.path.clone(),
+                size: stat.size,
+                id: None,
+                entry: None,
+            });
+        }
+    }
+    let kinds = [ChangeKind::Deleted, ChangeKind::Added];
+    let is_limited = kinds.into_iter().any(|kind| of(kind).count() > most);
+    pair_files(repo, gone, new, is_limited, job)
+}
+
+/// Renames among what differs between a commit and the worktree.
+pub(in crate::repo) fn renames_among(
+    repo: &Handle,
+    changes: &[WorktreeChange],
+    job: &Job,
+) -> Result<Renames, RepoError> {
+    let (mut gone, mut new) = (Vec::new(), Vec::new());
+    for change in changes {
+        let path = change.path.as_bytes().to_vec();
+        match (&change.old, &change.new) {
+            (Some(entry), None) => {
+                let entry = entry.clone();
+                gone.push(Gone { path, entry });
+            }
+            (None, Some(WorktreeSide::Entry(entry))) => new.push(of_tree(path, entry)),
+            (None, Some(WorktreeSide::Disk(stat))) if stat.kind == FileKind::File => {
+                new.push(New {
+                    path,
+                    size: stat.size,
+                    id: None,
+                    entry: None,
+                });
+            }
+            _ => {}
+        }
+    }
+    let is_limited = gone.len().max(new.len()) > MAX_RENAME_PATHS;
+    gone.truncate(MAX_RENAME_PATHS);
+    new.truncate(MAX_RENAME_PATHS);
+    pair_files(repo, gone, new, is_limited, job)
+}
+
+/// Renames under `paths` from one tree to another.
+pub(in crate::repo) fn renames_between(
+    repo: &Handle,
+    old: Option<ObjectId>,
+    new: Option<ObjectId>,
+    paths: &Paths,
+    job: &Job,
+) -> Result<Renames, RepoError> {
+    let mut collect = Collect {
+        repo: repo,
+        paths,
+        job,
+        from: Vec::new(),
+        to: Vec::new(),
+        is_limited: false,
+    };
+    // Never `Break`: what is too much is passed over.
+    let _ = diff_trees(repo.objects(), old, new, &mut collect)?;
+    pair_files(repo, collect.from, collect.to, collect.is_limited, job)
+}
+
+/// Where the file at `path` in the tree `new` was in the tree `old`, if it was moved.
+pub(in crate::repo) fn path_before(
+    repo: &Handle,
+    old: &ObjectId,
+    new: &ObjectId,
+    path: &RepoPath,
+    job: &Job,
+) -> Result<Option<RepoPath>, RepoError> {
+    let all = Paths::default();
+    let renames = renames_between(repo, Some(*old), Some(*new), &all, job)?;
+    let found = renames.list.into_iter().find(|r| r.to == path.as_bytes());
+    found
+        .map(|rename| path::parse_path(&rename.from))
+        .transpose()
+}
+
+fn pair_files(
+    repo: &Handle,
+    mut gone: Vec<Gone>,
+    mut new: Vec<New>,
+    is_limited: bool,
+    job: &Job,
+) -> Result<Renames, RepoError> {
+    gone.retain(|file| file.entry.kind.is_blob());
+    new.retain(|file| file.entry.as_ref().is_none_or(|e| e.kind.is_blob()));
+    if gone.is_empty() || new.is_empty() {
+        return Ok(Renames::default());
+    }
+    know_by_ends(repo, &gone, &mut new, job)?;
+    let before: Vec<Candidate<'_>> = gone
+        .iter()
+        .map(|file| Candidate::of_entry(&file.path, &file.entry))
+        .collect();
+    let after: Vec<Candidate<'_>> = new
+        .iter()
+        .map(|file| match &file.entry {
+            Some(entry) => Candidate::of_entry(&file.path, entry),
+            None => Candidate {
+                path: &file.path,
+                size: file.size,
+                id: file.id,
+                is_blob: true,
+                equal_only: false,
+                read_bytes: file.size,
+            },
+        })
+        .collect();
+    let mut read = Read {
+        repo: repo,
+        gone: &gone,
+        new: &new,
+        job,
+    };
+    let pairs = pair(&before, &after, &mut read)?;
+    let rename = |pair: Pair| Rename {
+        from: gone[pair.from].path.clone(),
+        to: new[pair.to].path.clone(),
+        entry: gone[pair.from].entry.clone(),
+        percent: pair.percent,
+    };
+    Ok(Renames {
+        list: pairs.list.into_iter().map(rename).collect(),
+        is_limited: is_limited || pairs.is_limited,
+    })
+}
+
+/// What a file on disk consists of, unless that cannot be read.
+fn sketch_on_disk(repo: &Handle, file: &New, sketcher: Sketcher, job: &Job) -> Option<Sketch> {
+    let path = RepoPath::parse(&file.path).ok()?;
+    let opened = diff::open_worktree_file(repo, &path).ok()?;
+    if file.size > MAX_MERGE_TEXT_BYTES {
+        let chunks = chunks_of(opened, job).ok()?;
+        return Some(sketcher.of_chunks(chunks.into_iter().map(|(_, id, len)| (id, len))));
+    }
+    let mut content = Vec::new();
+    opened.take(file.size).read_to_end(&mut content).ok()?;
+    Some(sketcher.of_content(&content))
+}
+
+/// Tells the content of files on disk that have the size, the first and the last chunk of one
+/// that is gone.
+fn know_by_ends(repo: &Handle, gone: &[Gone], new: &mut [New], job: &Job) -> Result<(), RepoError> {
+    let sizes: HashSet<u64> = new
+        .iter()
+        .filter(|file| file.entry.is_none())
+        .map(|file| file.size)
+        .collect();
+    let mut by_start: HashMap<(u64, ObjectId), Vec<&TreeEntry>> = HashMap::new();
+    let mut known = HashSet::new();
+    for Gone { entry, .. } in gone {
+        if entry.size == 0 || !sizes.contains(&entry.size) || !known.insert(entry.id) {
+            continue;
+        }
+        go_on(job)?;
+        let first = BlobChunks::new(repo.objects(), blob_of(entry)).next();
+        if let Some((_, id, _)) = first.transpose()? {
+            by_start.entry((entry.size, id)).or_default().push(entry);
+        }
+    }
+    let wanted: HashSet<u64> = by_start.keys().map(|(size, _)| *size).collect();
+    for file in new.iter_mut().filter(|file| file.entry.is_none()) {
+        go_on(job)?;
+        if !wanted.contains(&file.size) {
+            continue;
+        }
+        let Some((opened, first)) = first_chunk(repo, &file.path) else {
+            continue;
+        };
+        let alike = by_start.get(&(file.size, first));
+        for entry in alike.into_iter().flatten().take(MAX_ALIKE) {
+            if ends_alike(repo, &opened, entry)? {
+                file.id = Some(entry.id);
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Opens a file and hashes its first chunk.
+fn first_chunk(repo: &Handle, path: &[u8]) -> Option<(File, ObjectId)> {
+    let file = diff::open_worktree_file(repo, &RepoPath::parse(path).ok()?).ok()?;
+    let mut start = Vec::new();
+    let most = MAX_CUT_BYTES as u64 + 1;
+    (&file).take(most).read_to_end(&mut start).ok()?;
+    let cut = Cutter::new().cut(&start);
+    Some((file, ObjectType::Chunk.id_of(&start[..cut])))
+}
+
+/// Whether the file's last chunk is that of `entry`.
+fn ends_alike(repo: &Handle, file: &File, entry: &TreeEntry) -> Result<bool, RepoError> {
+    let blob = blob_of(entry);
+    let last = BlobChunks::starting_at(repo.objects(), blob, entry.size - 1).next();
+    let Some((offset, id, len)) = last.transpose()? else {
+        return Ok(false);
+    };
+    let mut end = vec![0; len as usize];
+    let read: io::Result<()> = file.read_exact_at(&mut end, offset);
+    Ok(read.is_ok() && ObjectType::Chunk.id_of(&end) == id)
+}
+
+fn go_on(job: &Job) -> Result<(), RepoError> {
+    match job.is_cancelled() {
+        true => Err(RepoError::Cancelled),
+        false => Ok(()),
+    }
+}
+
+/// Reads what is compared.
+struct Read<'a> {
+    repo: &'a Handle,
+    gone: &'a [Gone],
+    new: &'a [New],
+    job: &'a Job,
+}
+
+impl Contents for Read<'_> {
+    type Error = RepoError;
+
+    fn sketch(
+        &mut self,
+        side: Side,
+        n: usize,
+        sketcher: Sketcher,
+    ) -> Result<Option<Sketch>, RepoError> {
+        let entry = match side {
+            Side::Gone => Some(&self.gone[n].entry),
+            Side::New => self.new[n].entry.as_ref(),
+        };
+        let objects = self.repo.objects();
+        Ok(match entry {
+            Some(entry) => sketch_of(objects, blob_of(entry), sketcher, &mut 0)?,
+            None => sketch_on_disk(self.repo, &self.new[n], sketcher, self.job),
+        })
+    }
+
+    fn go_on(&mut self) -> Result<(), RepoError> {
+        go_on(self.job)
+    }
+}
+
+fn of_tree(path: Vec<u8>, entry: &TreeEntry) -> New {
+    New {
+        path,
+        size: entry.size,
+        id: Some(entry.id),
+        entry: Some(entry.clone()),
+    }
+}

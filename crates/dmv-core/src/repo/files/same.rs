@@ -1,0 +1,75 @@
+//! Whether a file of the worktree is as an entry of a tree says, byte for byte.
+
+use crate::chunker::{Cutter, MAX_CUT_BYTES};
+use crate::fsutil::{FileKind, FileStat, PathError, SafeDir, notice_mapped_writes};
+use crate::object::ObjectType;
+use crate::object::list::BlobChunks;
+use crate::object::tree::{Kind, TreeEntry};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::look::entries::blob_of;
+use std::io::Read;
+
+/// Why two contents could not be compared.
+pub(in crate::repo) enum SameError {
+    /// The file could not be read.
+    Path(PathError),
+    /// The repository could not be read.
+    Repo(RepoError),
+}
+
+impl<E: Into<RepoError>> From<E> for SameError {
+    fn from(e: E) -> SameError {
+        SameError::Repo(e.into())
+    }
+}
+
+/// Whether the file at `path` holds what `entry` says. Stops at the first chunk that differs.
+pub(in crate::repo) fn same_as(
+    repo: &Handle,
+    root: &SafeDir,
+    path: &[u8],
+    entry: &TreeEntry,
+    stat: &FileStat,
+) -> Result<bool, SameError> {
+    let kind = match (stat.kind, stat.exec) {
+        (FileKind::Symlink, _) => Kind::Symlink,
+        (FileKind::File, true) => Kind::Executable,
+        (FileKind::File, false) => Kind::File,
+        _ => return Ok(false),
+    };
+    if kind != entry.kind || stat.size != entry.size {
+        return Ok(false);
+    }
+    let (dir, name) = match path.iter().rposition(|b| *b == b'/') {
+        Some(at) => (&path[..at], &path[at + 1..]),
+        None => (&b""[..], path),
+    };
+    let dir = root.open_dir(dir).map_err(SameError::Path)?;
+    if kind == Kind::Symlink {
+        let target = dir.readlink(name).map_err(SameError::Path)?;
+        return Ok(ObjectType::Chunk.id_of(&target) == entry.id);
+    }
+    let (mut file, _) = dir.open_file_read(name).map_err(SameError::Path)?;
+    notice_mapped_writes(&file, stat);
+    let cutter = Cutter::new();
+    let mut buf = Vec::new();
+    let mut at = 0;
+    for chunk in BlobChunks::new(repo.objects(), blob_of(entry)) {
+        let (_, id, len) = chunk?;
+        // The cut may depend on the byte after the chunk, so more than the longest chunk is read.
+        if buf.len() - at <= MAX_CUT_BYTES {
+            buf.drain(..at);
+            at = 0;
+            let want = 4 * MAX_CUT_BYTES - buf.len();
+            let read = file.by_ref().take(want as u64).read_to_end(&mut buf);
+            read.map_err(|e| SameError::Path(PathError::new("read", path, e)))?;
+        }
+        let cut = cutter.cut(&buf[at..]);
+        if cut as u64 != len || ObjectType::Chunk.id_of(&buf[at..at + cut]) != id {
+            return Ok(false);
+        }
+        at += cut;
+    }
+    Ok(at == buf.len())
+}

@@ -1,0 +1,572 @@
+//! What commands overwrite on request.
+//!
+//! Before a file is touched, its bytes are taken into the repository. A commit that the view names
+//! keeps them, so that an undo can bring them back (docs/format/layout.md, "Overwritten files").
+//! What is not yet published is never overwritten: a crash loses nothing.
+
+use crate::diff::diff_trees;
+use crate::fsutil::{FileKind, FileStat, Fingerprint};
+use crate::hash::ObjectId;
+use crate::history::load_commit;
+use crate::job::Job;
+use crate::limits::MAX_DIR_ENTRIES;
+use crate::merge::{Edits, edit_tree};
+use crate::object::commit::{Commit, Person};
+use crate::object::name::RepoPath;
+use crate::object::tree::{Kind, TreeEntry, TreeSummary, empty_tree_id, put_empty_tree};
+use crate::object::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
+use crate::refs::{Change, Timestamp};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::keys::{saved_key, saving_key};
+use crate::repo::base::publish::{Asked, change};
+use crate::repo::base::worktree::Keep;
+use crate::repo::base::{path, publish};
+use crate::repo::conflict::names::last_name;
+use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::same::{SameError, same_as};
+use crate::repo::look::lack;
+use crate::store::{MetaWriter, Sealed, StoreWriter};
+use crate::worktree::ingest::{Done, TASK_FILES, Task, with_ingest};
+use crate::worktree::{join, split_path};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+/// How a command changes a path on request.
+#[derive(Clone, Debug)]
+pub(in crate::repo) struct Overwrite {
+    /// What is there, if it is known to be committed; otherwise the disk is read.
+    pub committed: Option<TreeEntry>,
+    /// What the command leaves there.
+    pub after: Option<TreeEntry>,
+}
+
+/// Paths that a command overwrites or removes, or where it puts something that the user had removed.
+pub(in crate::repo) type Overwrites = BTreeMap<Vec<u8>, Overwrite>;
+
+/// What a command has overwritten, as told to the user.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overwritten {
+    /// Files and symlinks that no commit had.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Whether an undo can bring them back. They were too large to keep if not.
+    pub kept: bool,
+}
+
+/// What was taken in before it is overwritten.
+pub(in crate::repo) struct Taken {
+    /// The commit that keeps it, with what was stored for it; `None`: nothing is kept.
+    pub kept: Option<(ObjectId, Sealed)>,
+    /// What each file was when it was read: only this may be overwritten.
+    pub seen: BTreeMap<Vec<u8>, Fingerprint>,
+    pub told: Overwritten,
+}
+
+/// Takes what is at `paths` into the store, durably. Touches nothing in the worktree.
+///
+/// `what` is what asks for it, for the message that refuses. `earlier` is what the same command has
+/// taken in when it was cut off: what it has overwritten is kept with the rest.
+pub(in crate::repo) fn take(
+    repo: &Handle,
+    tree: &Tree,
+    (paths, earlier): (&Overwrites, Option<ObjectId>),
+    (what, keep, asked): (&'static str, Keep, &Asked),
+    job: &Job,
+) -> Result<Taken, RepoError> {
+    let (mut before, mut after) = match earlier {
+        Some(id) => overwritten_by(repo, tree, id, paths)?,
+        None => Default::default(),
+    };
+    let mut read = Vec::new();
+    let mut taken = Taken {
+        kept: None,
+        seen: BTreeMap::new(),
+        told: Overwritten::default(),
+    };
+    for (path, overwrite) in paths {
+        let parsed = match path::parse_path(path) {
+            Ok(parsed) => parsed,
+            // Somebody said that what cannot be kept may go.
+            Err(_) if matches!(keep, Keep::UpToOrNothing(_)) => continue,
+            Err(_) => {
+                let (path, why) = (path.clone(), "its name cannot be stored".to_owned());
+                return Err(RepoError::NotKept { what, path, why });
+            }
+        };
+        let stat = stat_at(tree, path)?;
+        match (&overwrite.committed, stat) {
+            (_, None) => {}
+            (_, Some(stat)) if stat.kind == FileKind::Dir => {
+                // Of one that is not empty, what is in it tells.
+                let prefix = [&path[..], b"/"].concat();
+                let mut below = paths.range(prefix.clone()..);
+                if below
+                    .next()
+                    .is_none_or(|(below, _)| !below.starts_with(&prefix))
+                {
+                    before.insert(parsed.clone(), Some(empty_dir(&parsed)));
+                }
+            }
+            (Some(entry), Some(stat)) => {
+                taken.seen.insert(path.clone(), stat.fingerprint());
+                before.insert(parsed, Some(entry.clone()));
+            }
+            (None, Some(stat)) if matches!(stat.kind, FileKind::File | FileKind::Symlink) => {
+                taken.told.files += 1;
+                taken.told.bytes += stat.size;
+                taken.seen.insert(path.clone(), stat.fingerprint());
+                read.push((parsed, stat.kind));
+            }
+            // A pipe or a socket holds nothing.
+            (None, Some(_)) => {}
+        }
+    }
+    match keep {
+        Keep::UpTo(limit) if taken.told.bytes > limit => {
+            let bytes = taken.told.bytes;
+            return Err(RepoError::TooMuchToKeep { what, bytes, limit });
+        }
+        Keep::UpToOrNothing(limit) if taken.told.bytes > limit => return Ok(taken),
+        _ => {}
+    }
+    taken.told.kept = true;
+    let writer = repo.store.writer()?;
+    let mut meta = MetaWriter::new(&writer);
+    let seen = &mut taken.seen;
+    ingest(
+        tree,
+        (what, read),
+        (&writer, &mut meta),
+        job,
+        |path, entry, stat| {
+            seen.insert(path.as_bytes().to_vec(), stat.fingerprint());
+            before.insert(path, Some(entry));
+        },
+    )?;
+    for (path, overwrite) in paths {
+        if let Some(entry) = &overwrite.after {
+            after.insert(path::parse_path(path)?, Some(entry.clone()));
+        }
+    }
+    let id = put_commits(repo, &before, &after, asked, &mut meta)?;
+    meta.flush()?;
+    drop(meta);
+    taken.kept = Some((id, publish::seal(repo, writer)?));
+    Ok(taken)
+}
+
+/// What a command that was cut off has overwritten, but for `paths`: before and after.
+fn overwritten_by(
+    repo: &Handle,
+    tree: &Tree,
+    id: ObjectId,
+    paths: &Overwrites,
+) -> Result<(Edits, Edits), RepoError> {
+    let (mut before, mut after) = (Edits::new(), Edits::new());
+    for (path, (old, new)) in sides(repo, (id, false))? {
+        let there = stat_at(tree, &path)?;
+        // What was in the way has given way to a directory.
+        let gave_way = new.is_none() && there.is_some_and(|stat| stat.kind == FileKind::Dir);
+        let is_done = gave_way || is_as(repo, tree, &path, new.as_ref(), there.as_ref())?;
+        if !paths.contains_key(&path) && is_done {
+            let path = path::parse_path(&path)?;
+            before.extend(old.map(|old| (path.clone(), Some(old))));
+            after.extend(new.map(|new| (path, Some(new))));
+        }
+    }
+    Ok((before, after))
+}
+
+/// Reads files into the store; `note` gets what each is.
+fn ingest<'s>(
+    tree: &Tree,
+    (what, mut files): (&'static str, Vec<(RepoPath, FileKind)>),
+    (writer, meta): (&StoreWriter<'s>, &mut MetaWriter<'_>),
+    job: &Job,
+    mut note: impl FnMut(RepoPath, TreeEntry, FileStat),
+) -> Result<(), RepoError> {
+    if files.is_empty() {
+        return Ok(());
+    }
+    let dir_of = |path: &RepoPath| path.parent().unwrap_or_default();
+    files.sort_by_cached_key(|(path, _)| (dir_of(path), path.clone()));
+    let dirs: Vec<&[(RepoPath, FileKind)]> = files
+        .chunk_by(|(a, _), (b, _)| dir_of(a) == dir_of(b))
+        .flat_map(|same| same.chunks(TASK_FILES))
+        .collect();
+    let mut failed = None;
+    let mut found = Vec::new();
+    with_ingest(&tree.root, writer, job, |ingest| {
+        let mut keep = |done: Done, _: &mut dyn ObjectWrite| {
+            match done.result {
+                Ok(stored) => found.push((done.dir, done.name, stored)),
+                Err(e) => {
+                    failed.get_or_insert((done.dir, done.name, e.to_string()));
+                }
+            }
+            Ok(())
+        };
+        for (number, files) in dirs.iter().enumerate() {
+            let name = |(path, kind): &(RepoPath, FileKind)| {
+                (path.file_name().unwrap_or_default().into(), *kind)
+            };
+            let task = Task {
+                dir: number,
+                path: dir_of(&files[0].0).as_bytes().into(),
+                files: files.iter().map(name).collect(),
+            };
+            ingest.submit(task, meta, &mut keep)?;
+        }
+        ingest.finish(meta, &mut keep)
+    })?;
+    let path_of = |number: usize, name: &[u8]| join(dir_of(&dirs[number][0].0).as_bytes(), name);
+    if let Some((number, name, why)) = failed {
+        let path = path_of(number, &name);
+        return Err(RepoError::NotKept { what, path, why });
+    }
+    for (number, name, stored) in found {
+        let path = path::parse_path(&path_of(number, &name))?;
+        let entry = TreeEntry {
+            name: last_name(&path),
+            kind: match (stored.stat.kind, stored.stat.exec) {
+                (FileKind::Symlink, _) => Kind::Symlink,
+                (_, true) => Kind::Executable,
+                (_, false) => Kind::File,
+            },
+            is_list: stored.blob.is_list,
+            id: stored.blob.id,
+            size: stored.blob.size,
+            files: 0,
+            attrs: None,
+        };
+        note(path, entry, stored.stat);
+    }
+    Ok(())
+}
+
+/// The entry of a directory with nothing in it.
+pub(in crate::repo) fn empty_dir(path: &RepoPath) -> TreeEntry {
+    TreeEntry {
+        name: last_name(path),
+        kind: Kind::Directory,
+        is_list: false,
+        id: empty_tree_id(),
+        size: 0,
+        files: 0,
+        attrs: None,
+    }
+}
+
+/// Stores two commits: of what was there, with one of what the command leaves there as its parent.
+fn put_commits(
+    repo: &Handle,
+    before: &Edits,
+    after: &Edits,
+    asked: &Asked,
+    meta: &mut MetaWriter<'_>,
+) -> Result<ObjectId, RepoError> {
+    // It is read as the tree to edit.
+    let empty = put_empty_tree(&mut &repo.made)?;
+    let mut parent = None;
+    for edits in [after, before] {
+        for entry in edits.values().flatten() {
+            store_made(repo, entry, meta)?;
+        }
+        let tree = edit_tree(repo.objects(), meta, empty, edits)?;
+        let commit = commit_of(tree, parent, asked);
+        let bytes = commit
+            .encode()
+            .map_err(|e| RepoError::Text(e.to_string()))?;
+        parent = Some(meta.put(ObjectType::Commit, &bytes)?);
+    }
+    Ok(parent.expect("two commits were made"))
+}
+
+fn commit_of(tree: TreeSummary, parent: Option<ObjectId>, asked: &Asked) -> Commit {
+    let Timestamp {
+        seconds,
+        nanos,
+        tz_minutes,
+    } = asked.time;
+    let (name, email) = match asked
+        .who
+        .strip_suffix('>')
+        .and_then(|who| who.split_once(" <"))
+    {
+        Some((name, email)) => (name.to_owned(), email.to_owned()),
+        None => (asked.who.clone(), String::new()),
+    };
+    let person = Person {
+        name,
+        email,
+        seconds,
+        nanos,
+        tz_minutes,
+    };
+    Commit {
+        tree: tree.id,
+        tree_bytes: tree.bytes,
+        tree_files: tree.files,
+        generation: 1 + u64::from(parent.is_some()),
+        message: match parent {
+            Some(_) => format!("Overwritten by: {}", asked.command),
+            None => format!("Written by: {}", asked.command),
+        },
+        parents: parent.into_iter().collect(),
+        author: person.clone(),
+        committer: person,
+        extras: Vec::new(),
+        signature: None,
+    }
+}
+
+/// Stores what an entry names and only memory has: conflicts as they appear in files.
+fn store_made(
+    repo: &Handle,
+    entry: &TreeEntry,
+    meta: &mut MetaWriter<'_>,
+) -> Result<(), RepoError> {
+    let ty = match (entry.kind, entry.is_list) {
+        (Kind::Directory, _) => ObjectType::Tree,
+        (Kind::Conflict, _) => ObjectType::Conflict,
+        (_, true) => ObjectType::List,
+        (_, false) => ObjectType::Chunk,
+    };
+    let mut stack = vec![(ty, entry.id)];
+    while let Some((ty, id)) = stack.pop() {
+        if let Some(bytes) = repo.made.read(ty, &id)? {
+            meta.put(ty, &bytes)?;
+            let links = ty.links(&bytes);
+            stack.extend(links.map_err(|e| ObjectError::undecodable(ty, &id, e))?);
+        }
+    }
+    Ok(())
+}
+
+/// The changes of the view with which a command says that it overwrote what `id` keeps.
+pub(in crate::repo) fn saved_changes(
+    repo: &Handle,
+    name: &str,
+    id: ObjectId,
+) -> Result<Vec<Change>, RepoError> {
+    let value = |id: ObjectId| Some(id.as_bytes().to_vec());
+    let mut changes = vec![change(&repo.refs, saved_key(name), value(id))?];
+    let done = change(&repo.refs, saving_key(name), None)?;
+    changes.extend(done.old.is_some().then_some(done));
+    Ok(changes)
+}
+
+/// The change with which a command says that it is about to overwrite what `id` keeps.
+pub(in crate::repo) fn saving_change(
+    repo: &Handle,
+    name: &str,
+    id: ObjectId,
+) -> Result<Change, RepoError> {
+    let value = Some(id.as_bytes().to_vec());
+    Ok(change(&repo.refs, saving_key(name), value)?)
+}
+
+/// Adds to `out` all files and empty directories below the directory `path`, as gone.
+fn add_below(tree: &Tree, path: Vec<u8>, out: &mut Overwrites) -> Result<(), RepoError> {
+    let gone = Overwrite {
+        committed: None,
+        after: None,
+    };
+    let mut dirs = vec![path];
+    while let Some(dir) = dirs.pop() {
+        let listing = tree.root.open_dir(&dir)?.list(MAX_DIR_ENTRIES)?;
+        if listing.is_empty() {
+            out.insert(dir.clone(), gone.clone());
+        }
+        for (name, kind) in listing.iter() {
+            let path = join(&dir, name);
+            match kind {
+                FileKind::Dir => dirs.push(path),
+                _ => {
+                    out.insert(path, gone.clone());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// All that goes when the entries at `paths` go, each with all that is in it.
+pub(in crate::repo) fn all_gone(tree: &Tree, paths: Vec<Vec<u8>>) -> Result<Overwrites, RepoError> {
+    let mut out = Overwrites::new();
+    for path in paths {
+        let Some(stat) = stat_at(tree, &path)? else {
+            continue;
+        };
+        if stat.kind == FileKind::Dir {
+            add_below(tree, path, &mut out)?;
+        } else {
+            let gone = Overwrite {
+                committed: None,
+                after: None,
+            };
+            out.insert(path, gone);
+        }
+    }
+    Ok(out)
+}
+
+/// What is at a path of the worktree, if anything is. What is above it may be missing.
+pub(in crate::repo) fn stat_at(tree: &Tree, path: &[u8]) -> Result<Option<FileStat>, RepoError> {
+    let Some((dir, name)) = split_path(path) else {
+        return Ok(None);
+    };
+    match tree.root.open_dir(dir) {
+        Ok(dir) => Ok(dir.stat_opt(name)?),
+        Err(e) if e.is_absent() => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// A path that gets back what it had.
+#[derive(Clone, Debug)]
+pub(in crate::repo) struct Step {
+    pub path: Vec<u8>,
+    /// What is there now.
+    pub there: Option<FileStat>,
+    /// What was there, and will be.
+    pub to: Option<TreeEntry>,
+}
+
+/// What was overwritten, on its way back: or, for a redo, forward again.
+#[derive(Debug, Default)]
+pub(in crate::repo) struct Return {
+    /// In path order.
+    pub steps: Vec<Step>,
+}
+
+impl Return {
+    /// What becomes of a path, if it is one of those that change.
+    pub fn step(&self, path: &[u8]) -> Option<&Step> {
+        let found = self.steps.binary_search_by(|step| step.path[..].cmp(path));
+        found.ok().map(|at| &self.steps[at])
+    }
+
+    /// Whether it decides about a path: also what it puts above or below it does.
+    pub fn has(&self, path: &[u8]) -> bool {
+        let above = path.iter().enumerate().filter(|(_, b)| **b == b'/');
+        let is_file_above = |end: usize| {
+            let found = self.step(&path[..end]).and_then(|step| step.to.as_ref());
+            found.is_some_and(|entry| entry.kind != Kind::Directory)
+        };
+        let prefix = [path, b"/"].concat();
+        let from = self.steps.partition_point(|step| step.path < prefix);
+        let below = self.steps[from..].iter();
+        let mut below = below.take_while(|step| step.path.starts_with(&prefix));
+        self.step(path).is_some()
+            || above.map(|(end, _)| end).any(is_file_above)
+            || below.any(|step| step.to.is_some())
+    }
+}
+
+/// What a path had, and what it gets.
+type Sides = (Option<TreeEntry>, Option<TreeEntry>);
+
+/// The paths that the commit `id` keeps: from what the command left there to what was there before
+/// (`back`), or the reverse.
+fn sides(
+    repo: &Handle,
+    (id, back): (ObjectId, bool),
+) -> Result<BTreeMap<Vec<u8>, Sides>, RepoError> {
+    let mut found: BTreeMap<Vec<u8>, Sides> = BTreeMap::new();
+    let kept = load_commit(repo.objects(), &id)?;
+    let [written] = kept.parents[..] else {
+        return Ok(found);
+    };
+    let written = load_commit(repo.objects(), &written)?;
+    let (from, to) = match back {
+        true => (written.tree, kept.tree),
+        false => (kept.tree, written.tree),
+    };
+    let mut note = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
+        let sides = found.entry(path.as_bytes().to_vec()).or_default();
+        sides.0 = sides.0.take().or(old.cloned());
+        sides.1 = sides.1.take().or(new.cloned());
+        Ok::<_, ObjectError>(ControlFlow::Continue(()))
+    };
+    // Never `Break`: `note` takes everything.
+    let _ = diff_trees(repo.objects(), Some(from), Some(to), &mut note)?;
+    Ok(found)
+}
+
+/// Finds what has to change for the files that the commit `id` keeps to be as they were before the
+/// command that overwrote them (`back`), or as it left them.
+///
+/// Refuses where a file is neither: somebody has changed it since.
+pub(in crate::repo) fn plan_return(
+    repo: &Handle,
+    tree: &Tree,
+    (id, back): (ObjectId, bool),
+    what: &'static str,
+) -> Result<Return, RepoError> {
+    let found = sides(repo, (id, back))?;
+    let mut out = Return::default();
+    let mut lost = BTreeSet::new();
+    for (path, (old, new)) in &found {
+        let there = stat_at(tree, path)?;
+        let as_old = is_as(repo, tree, path, old.as_ref(), there.as_ref())?;
+        // The switch that goes with it tells whether a directory goes away with what is in it.
+        let is_dir = there.is_some_and(|stat| stat.kind == FileKind::Dir);
+        let as_old = as_old || old.is_none() && is_dir;
+        if !as_old && !is_as(repo, tree, path, new.as_ref(), there.as_ref())? {
+            lost.insert(path.clone());
+        }
+        if let (Some(_), None) = (new, there) {
+            lost.extend(obstacle(tree, path)?.filter(|above| !found.contains_key(above)));
+        }
+        out.steps.push(Step {
+            path: path.clone(),
+            there,
+            to: new.clone(),
+        });
+    }
+    if !lost.is_empty() {
+        let paths = lost.into_iter().collect();
+        return Err(RepoError::WouldLose { what, paths });
+    }
+    let needed = out.steps.iter();
+    let needed = needed.filter_map(|step| Some((&step.path[..], step.to.as_ref()?)));
+    lack::check_entries_here(repo, needed)?;
+    Ok(out)
+}
+
+/// Whether a path has what an entry says, or nothing for none.
+fn is_as(
+    repo: &Handle,
+    tree: &Tree,
+    path: &[u8],
+    entry: Option<&TreeEntry>,
+    there: Option<&FileStat>,
+) -> Result<bool, RepoError> {
+    match (entry, there) {
+        (None, None) => Ok(true),
+        (Some(entry), Some(stat)) if entry.kind == Kind::Directory => {
+            Ok(stat.kind == FileKind::Dir)
+        }
+        (Some(entry), Some(stat)) => match same_as(repo, &tree.root, path, entry, stat) {
+            Ok(same) => Ok(same),
+            Err(SameError::Path(_)) => Ok(false),
+            Err(SameError::Repo(e)) => Err(e),
+        },
+        _ => Ok(false),
+    }
+}
+
+/// What stands above a path and is no directory.
+pub(in crate::repo) fn obstacle(tree: &Tree, path: &[u8]) -> Result<Option<Vec<u8>>, RepoError> {
+    for (end, _) in path.iter().enumerate().filter(|(_, b)| **b == b'/') {
+        match stat_at(tree, &path[..end])? {
+            Some(stat) if stat.kind == FileKind::Dir => {}
+            Some(_) => return Ok(Some(path[..end].to_vec())),
+            None => return Ok(None),
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,83 @@
+//! What a scan saw of the files that are as the base has them.
+//!
+//! Its answers are read from the stat cache, and what the cache did not know from a [`Written`]: memory
+//! does not grow with the number of files.
+
+use crate::fsutil::{FileTime, Fingerprint};
+use crate::object::tree::Kind;
+use crate::repo::base::error::RepoError;
+use crate::repo::files::checkout::written::Written;
+use crate::worktree::scan::{Known, ScanError};
+use crate::worktree::split_path;
+use crate::worktree::statcache::Section;
+
+/// What has to be at a path before it is replaced or removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::repo) enum Expected {
+    /// Nothing.
+    Nothing,
+    /// This.
+    This(Fingerprint),
+    /// Something else is there already.
+    Other,
+}
+
+/// What a scan saw of the files that are as the base has them.
+pub(in crate::repo) struct Seen<'a> {
+    pub(in crate::repo) known: Box<dyn Known + 'a>,
+    /// Files that were compared by content: the cache says nothing of them.
+    pub(in crate::repo) compared: Written,
+    /// The sections of the directory that was last asked for, and of those above it.
+    open: Vec<(Vec<u8>, Option<Section>)>,
+    pub(in crate::repo) now: Option<FileTime>,
+    pub(in crate::repo) waits: u32,
+}
+
+impl<'a> Seen<'a> {
+    /// `compared` is what the scan against `known` found equal by content.
+    pub(in crate::repo) fn new(known: Box<dyn Known + 'a>, mut compared: Written) -> Seen<'a> {
+        compared.sort();
+        Seen {
+            known,
+            compared,
+            open: Vec::new(),
+            now: None,
+            waits: 0,
+        }
+    }
+
+    /// The fingerprint that the file at `path` was accepted by; `None`: the base has none there.
+    pub(in crate::repo) fn accepted(
+        &mut self,
+        path: &[u8],
+    ) -> Result<Option<Fingerprint>, RepoError> {
+        let Some((dir, name)) = split_path(path) else {
+            return Ok(None);
+        };
+        let is_above = |above: &[u8]| {
+            let rest = dir.strip_prefix(above);
+            above.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+        };
+        while self.open.last().is_some_and(|(above, _)| !is_above(above)) {
+            self.open.pop();
+        }
+        if self.open.last().is_none_or(|(last, _)| last != dir) {
+            let mut section = self.known.section(dir).map_err(|source| {
+                RepoError::from(ScanError::Known {
+                    dir: dir.to_vec(),
+                    source,
+                })
+            })?;
+            if let Some(section) = &mut section {
+                // Without it files are compared by content again.
+                let _ = self.compared.apply(dir, section);
+            }
+            self.open.push((dir.to_vec(), section));
+        }
+        let section = self.open.last().and_then(|(_, section)| section.as_ref());
+        Ok(section.and_then(|section| {
+            let entry = section.get(section.position(name)?);
+            (entry.kind != Kind::Directory).then_some(entry.fingerprint)
+        }))
+    }
+}

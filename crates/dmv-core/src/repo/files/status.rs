@@ -1,0 +1,382 @@
+//! What differs between the worktree and the commit it is on.
+
+use crate::fsutil::{FileKind, FileStat, Fingerprint, SafeDir, fs_now, machine_now};
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::object::tree::Kind;
+use crate::repo::base::change::{ChangeKind, PathChange};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::head::Head;
+use crate::repo::base::layout::Whose;
+use crate::repo::base::moved::BranchMoved;
+use crate::repo::base::worktree;
+use crate::repo::base::worktree::WorktreeSettings;
+use crate::repo::conflict::settle;
+use crate::repo::files::checkout::written::Written;
+use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::same::{SameError, same_as};
+use crate::repo::files::seen::Seen;
+use crate::repo::files::unfinished::Unfinished;
+use crate::repo::files::{open_worktree, unfinished, unwritten};
+use crate::repo::look::moved::moved;
+use crate::subset::Subset;
+use crate::worktree::cacheupdate::CacheUpdate;
+use crate::worktree::known::{each_known_dir, entry_at};
+use crate::worktree::scan::{DirScan, Known, ScanOptions, Select, State, scan};
+use crate::worktree::snapshot::{Problem, special_word, unread};
+use crate::worktree::statcache::trusted_fingerprint;
+use crate::worktree::{Skip, join, split_path};
+
+/// What to look at.
+pub struct StatusOptions<'a> {
+    /// The part of the worktree.
+    pub select: &'a dyn Select,
+    /// How files are taken in.
+    pub settings: WorktreeSettings,
+}
+
+/// The worktree against its commit.
+#[derive(Debug)]
+pub struct StatusReport {
+    /// What the worktree is on.
+    pub head: Head,
+    /// The commit, if there is one yet.
+    pub commit: Option<ObjectId>,
+    /// How that commit stands to the one that the files come from, if it is another: the branch was
+    /// moved from elsewhere.
+    pub moved: Option<BranchMoved>,
+    /// A switch to another commit that was cut off, if there was one since the last that ended.
+    pub unfinished: Option<Unfinished>,
+    /// Paths that differ, in path order.
+    pub changes: Vec<PathChange>,
+    /// Paths that differ because a command could not write them, and nobody has changed them since.
+    pub unwritten: Vec<Vec<u8>>,
+    /// The paths of a commit that the worktree has.
+    pub subset: Subset,
+    /// What is on disk and not in the subset, in path order. A directory stands for all in it.
+    pub outside: Vec<Vec<u8>>,
+    /// Conflicts in the commit that are not settled.
+    pub conflicts: Vec<Vec<u8>>,
+    /// Conflicts in the commit that are settled, by files or by choices; they are among the changes.
+    pub settled: Vec<Vec<u8>>,
+    /// What could not be looked at.
+    pub problems: Vec<Problem>,
+    /// What is never versioned: special files.
+    pub warnings: Vec<Problem>,
+}
+
+/// Compares the worktree with the commit that its files come from.
+pub(in crate::repo) fn status(
+    repo: &Handle,
+    options: &StatusOptions<'_>,
+    job: &Job,
+) -> Result<StatusReport, RepoError> {
+    // A reader that cannot lock only forgoes to remember.
+    let lock = match repo.refs.is_read_only() {
+        true => None,
+        false => worktree::try_lock_worktree(repo).unwrap_or(None),
+    };
+    let tree = open_worktree::open(repo, &options.settings)?;
+    let known = tree.known(repo);
+    let (mut out, cache) = survey(repo, &tree, &*known, options, job, None)?;
+    if let Some(form) = &tree.form {
+        let changes = std::mem::take(&mut out.changes);
+        let told = settle::explain(&tree.root, form, changes);
+        (out.changes, out.conflicts, out.settled) = (told.changes, told.open, told.settled);
+    }
+    let unwritten = unwritten::unwritten_paths(repo, &tree)?;
+    let differs = |change: &PathChange| unwritten.contains(&change.path);
+    let of_others = out.changes.extract_if(.., |change| differs(change));
+    out.unwritten = of_others.map(|change| change.path).collect();
+    if let (Some(_lock), Some(cache), Some(tree_id)) = (lock, cache, tree.base_tree) {
+        // Remembering is a convenience: on a full disk the answer is the same.
+        let _ = cache.finish(&tree_id, !tree.cache_fits());
+    }
+    Ok(out)
+}
+
+/// The paths that differ from the base's form, for commands that hold the worktree's lock. Removes
+/// temporary files that a checkout has left when it was killed.
+pub(in crate::repo) fn changes_of(
+    repo: &Handle,
+    tree: &Tree,
+    options: &StatusOptions<'_>,
+    job: &Job,
+) -> Result<Vec<PathChange>, RepoError> {
+    let known = tree.known(repo);
+    let mut compared = Written::default();
+    let told = survey(repo, tree, &*known, options, job, Some(&mut compared))?;
+    Ok(told.0.changes)
+}
+
+/// The same, with what was seen of all other files.
+pub(in crate::repo) fn changes_and_seen<'a>(
+    repo: &'a Handle,
+    tree: &'a Tree,
+    options: &StatusOptions<'_>,
+    job: &Job,
+) -> Result<(Vec<PathChange>, Seen<'a>), RepoError> {
+    let known = tree.known(repo);
+    let mut compared = Written::default();
+    let told = survey(repo, tree, &*known, options, job, Some(&mut compared))?;
+    let changes = told.0.changes;
+    Ok((changes, Seen::new(known, compared)))
+}
+
+/// For commands that hold the lock, leftovers of others are removed, and `compared` gets the
+/// fingerprints of files that turned out equal.
+fn survey<'a>(
+    repo: &'a Handle,
+    tree: &'a Tree,
+    known: &'a dyn Known,
+    options: &StatusOptions<'_>,
+    job: &Job,
+    compared: Option<&'a mut Written>,
+) -> Result<(StatusReport, Option<CacheUpdate<'a>>), RepoError> {
+    let (head, commit) = (worktree::head(repo)?, worktree::head_commit(repo)?);
+    let mut status = Status {
+        repo: repo,
+        base: tree.base_tree,
+        root: &tree.root,
+        known,
+        cache: CacheUpdate::new(&tree.own, repo.id.0, &tree.subset, known),
+        cache_failed: repo.whose == Whose::Foreign,
+        own: &tree.own,
+        compared,
+        started: match repo.whose {
+            Whose::Own => fs_now(&tree.own),
+            Whose::Foreign => machine_now(),
+        },
+        out: StatusReport {
+            moved: moved(repo, tree.base, &head)?,
+            unfinished: unfinished::unfinished(repo, tree.base_tree, &tree.subset)?,
+            head,
+            commit,
+            changes: Vec::new(),
+            unwritten: Vec::new(),
+            subset: tree.subset.clone(),
+            outside: Vec::new(),
+            conflicts: Vec::new(),
+            settled: Vec::new(),
+            problems: Vec::new(),
+            warnings: Vec::new(),
+        },
+    };
+    for why in &tree.ignore_warnings {
+        status.out.warnings.push(Problem {
+            path: Vec::new(),
+            why: why.clone(),
+        });
+    }
+    let scan_options = ScanOptions {
+        known,
+        ignore: &tree.ignore,
+        select: options.select,
+        subset: &tree.subset,
+        list_ignored: false,
+        one_file_system: false,
+        threads: 0,
+        cancel: job.cancel_flag(),
+    };
+    scan(&tree.root, &scan_options, |dir| {
+        status.dir(dir, options.select)
+    })?;
+    let Status {
+        mut out,
+        cache,
+        cache_failed,
+        ..
+    } = status;
+    out.outside
+        .sort_by(|a, b| crate::worktree::compare_dirs(a, b));
+    out.changes
+        .sort_by(|a, b| crate::worktree::compare_dirs(&a.path, &b.path));
+    Ok((out, (!cache_failed).then_some(cache)))
+}
+
+struct Status<'a> {
+    repo: &'a Handle,
+    base: Option<ObjectId>,
+    root: &'a SafeDir,
+    known: &'a dyn Known,
+    cache: CacheUpdate<'a>,
+    /// The cache cannot be written: what is learnt is not remembered.
+    cache_failed: bool,
+    own: &'a SafeDir,
+    /// Where files are noted that turned out equal, for a command that holds the lock.
+    compared: Option<&'a mut Written>,
+    started: crate::fsutil::FileTime,
+    out: StatusReport,
+}
+
+impl Status<'_> {
+    fn dir(&mut self, scan: DirScan, select: &dyn Select) -> Result<(), RepoError> {
+        if let Some(why) = unread(&scan.outcome) {
+            self.out.problems.push(Problem {
+                path: scan.path.clone(),
+                why,
+            });
+            self.cache.keep_all_under(scan.path);
+            return Ok(());
+        }
+        for dir in scan.left_out(select) {
+            self.cache.keep_all_under(dir);
+        }
+        for warning in &scan.warnings {
+            let why = warning.to_string();
+            self.out.warnings.push(Problem {
+                path: scan.path.clone(),
+                why,
+            });
+        }
+        let mut refreshed: Vec<(Vec<u8>, Kind, Fingerprint)> = Vec::new();
+        let mut equal = Vec::new();
+        for (name, state) in scan.entries() {
+            let path = join(&scan.path, name);
+            match state {
+                State::Suspect { kind, stat } => match self.compare(&path, kind, stat)? {
+                    Some(true) => {
+                        let fingerprint = trusted_fingerprint(stat, self.started);
+                        equal.push((name, fingerprint));
+                        if fingerprint != Fingerprint::SUSPECT {
+                            refreshed.push((name.to_vec(), kind, fingerprint));
+                        }
+                    }
+                    Some(false) => self.change(path, ChangeKind::Modified),
+                    None => {}
+                },
+                State::New { .. } => self.change(path, ChangeKind::Added),
+                State::Gone {
+                    kind: Kind::Directory,
+                } => {
+                    self.gone_dir(&path)?;
+                    // It may come back as it was.
+                    self.cache.keep_all_under(path);
+                }
+                State::Gone { .. } => self.change(path, ChangeKind::Deleted),
+                State::TypeChanged { was, now } => {
+                    if was == Kind::Directory {
+                        self.gone_dir(&path)?;
+                        self.cache.keep_all_under(path.clone());
+                    }
+                    match (was, now) {
+                        (Kind::Directory, _) => self.change(path, ChangeKind::Added),
+                        (_, FileKind::Dir) => self.change(path, ChangeKind::Deleted),
+                        _ => self.change(path, ChangeKind::Type),
+                    }
+                }
+                State::Dir { known } => {
+                    if known && !select.enters(&path) {
+                        self.cache.keep_all_under(path);
+                    }
+                }
+                State::Ignored { .. } => {}
+                State::Outside { .. } => self.out.outside.push(path),
+                State::Skipped { known, reason } => self.skipped(path, known, reason),
+            }
+        }
+        if let (Some(compared), false) = (&mut self.compared, equal.is_empty()) {
+            compared.note(self.own, &scan.path, equal.into_iter());
+        }
+        if scan.is_new_and_empty() {
+            match self.out.subset.includes(&scan.path, true) {
+                true => self.change(scan.path.clone(), ChangeKind::Added),
+                false => self.out.outside.push(scan.path.clone()),
+            }
+        }
+        let Some(known) = scan.known else {
+            return Ok(());
+        };
+        let rows = refreshed
+            .iter()
+            .map(|(name, kind, print)| (&**name, Some((*kind, *print))));
+        let (dir, exact) = (scan.path.into(), scan.exact);
+        if !self.cache_failed {
+            let kept = self.cache.refresh(dir, &known, rows, exact, self.started);
+            self.cache_failed = kept.is_err();
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, path: Vec<u8>, kind: ChangeKind) {
+        self.out.changes.push(PathChange { path, kind });
+    }
+
+    /// Everything that the commit has in a directory that is gone.
+    fn gone_dir(&mut self, dir: &[u8]) -> Result<(), RepoError> {
+        let visited = each_known_dir(self.known, dir, &mut |dir, section| {
+            if section.is_empty() {
+                self.change(dir.to_vec(), ChangeKind::Deleted);
+            }
+            for entry in section.iter().filter(|e| e.kind != Kind::Directory) {
+                self.change(join(dir, entry.name), ChangeKind::Deleted);
+            }
+            Ok(())
+        });
+        visited.map_err(|source| {
+            RepoError::from(crate::worktree::scan::ScanError::Known {
+                dir: dir.to_vec(),
+                source,
+            })
+        })
+    }
+
+    fn skipped(&mut self, path: Vec<u8>, known: Option<Kind>, reason: Skip) {
+        match reason {
+            Skip::Special(kind) => {
+                let why = format!("a {} cannot be committed", special_word(kind));
+                self.out.warnings.push(Problem {
+                    path: path.clone(),
+                    why,
+                });
+                if known.is_some() {
+                    self.change(path, ChangeKind::Deleted);
+                }
+            }
+            Skip::BadName(why) => {
+                let why = format!("its name cannot be stored: {why}");
+                self.out.problems.push(Problem { path, why });
+            }
+            Skip::Unreadable(errno) => {
+                let why = std::io::Error::from_raw_os_error(errno).to_string();
+                self.out.problems.push(Problem { path, why });
+            }
+            Skip::Temporary if self.compared.is_some() => {
+                // Whoever made it is gone, for it had the worktree's lock. If it stays, no harm.
+                let _ = split_path(&path)
+                    .map(|(dir, name)| self.root.open_dir(dir).and_then(|dir| dir.unlink(name)));
+            }
+            Skip::Control | Skip::Temporary => {}
+        }
+    }
+
+    /// Whether a file is as the commit has it; `None` when it cannot be told.
+    fn compare(
+        &mut self,
+        path: &[u8],
+        kind: Kind,
+        stat: &FileStat,
+    ) -> Result<Option<bool>, RepoError> {
+        let Some(base) = self.base else {
+            return Ok(Some(false));
+        };
+        let Some(entry) = entry_at(self.repo.objects(), &base, path)? else {
+            return Ok(Some(false));
+        };
+        if kind == Kind::Conflict {
+            return Ok(Some(false));
+        }
+        match same_as(self.repo, self.root, path, &entry, stat) {
+            Ok(same) => Ok(Some(same)),
+            Err(SameError::Path(e)) => {
+                self.out.problems.push(Problem {
+                    path: path.to_vec(),
+                    why: e.source.to_string(),
+                });
+                Ok(None)
+            }
+            Err(SameError::Repo(e)) => Err(e),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Gives the bytes of stored files to the engine that writes them into a worktree.
+
+use crate::job::{Job, Moment};
+use crate::object::list::{Blob, BlobChunks};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::worktree::checkout::Content;
+use crossbeam_channel::bounded;
+use std::error::Error;
+use std::io;
+
+/// Files from this size on are read and verified by one thread while another writes.
+const PREFETCH_FROM_BYTES: u64 = 4 << 20;
+
+/// Bytes handed from one to the other at a time.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// Batches between the two.
+const BATCHES: usize = 4;
+
+type Emit<'e> = dyn FnMut(&mut Vec<u8>) -> Result<(), Box<dyn Error + Send + Sync>> + 'e;
+
+/// The store as a source of file content. Every chunk is verified before it is handed out.
+pub(in crate::repo) struct StoreContent<'a>(pub &'a Handle);
+
+impl StoreContent<'_> {
+    fn pump(&self, blob: Blob, emit: &mut Emit<'_>) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let mut batch = Vec::new();
+        for chunk in BlobChunks::new(self.0.objects(), blob) {
+            let (_, id, len) = chunk.map_err(RepoError::from)?;
+            crate::repo::look::content::read_chunk(self.0, &id, len, &mut batch)?;
+            if batch.len() >= BATCH_BYTES {
+                emit(&mut batch)?;
+                batch.clear();
+            }
+        }
+        if batch.is_empty() {
+            Ok(())
+        } else {
+            emit(&mut batch)
+        }
+    }
+}
+
+impl Content<Blob> for StoreContent<'_> {
+    fn write_blob(
+        &self,
+        blob: &Blob,
+        sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+        if blob.size < PREFETCH_FROM_BYTES {
+            return self.pump(*blob, &mut |batch| Ok(sink(batch)?));
+        }
+        let (full_in, full_out) = bounded::<Vec<u8>>(BATCHES);
+        let (free_in, free_out) = bounded::<Vec<u8>>(BATCHES + 1);
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(move || {
+                self.pump(*blob, &mut |batch| {
+                    let next = free_out.try_recv().unwrap_or_default();
+                    let full = std::mem::replace(batch, next);
+                    // The writer has given up: its own error tells why.
+                    full_in
+                        .send(full)
+                        .map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+                    Ok(())
+                })
+            });
+            let mut written = Ok(());
+            for batch in &full_out {
+                written = sink(&batch);
+                if written.is_err() {
+                    break;
+                }
+                let _ = free_in.try_send(batch);
+            }
+            drop(full_out);
+            let read = reader.join().expect("the reader does not panic");
+            written?;
+            read
+        })
+    }
+}
+
+/// Counts what is written, for whoever watches.
+pub(in crate::repo) struct Counted<'a> {
+    pub inner: StoreContent<'a>,
+    pub job: &'a Job,
+}
+
+impl Content<Blob> for Counted<'_> {
+    fn write_blob(
+        &self,
+        blob: &Blob,
+        sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let progress = &self.job.progress;
+        self.inner.write_blob(blob, &mut |bytes| {
+            sink(bytes)?;
+            Job::add(&progress.bytes, bytes.len() as u64);
+            Ok(())
+        })?;
+        Job::add(&progress.files, 1);
+        Ok(())
+    }
+
+    fn replacing(&self) {
+        self.job.reached(Moment::Replacing);
+    }
+}

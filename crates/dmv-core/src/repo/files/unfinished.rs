@@ -1,0 +1,183 @@
+//! Which switches of the worktree were cut off: a small file beside the stat cache.
+//!
+//! It is durable before a switch touches the first file and goes when the view has moved. As long
+//! as it is there, files may be as its trees have them instead of the base
+//! (docs/format/layout.md, "A switch under way").
+
+use crate::hash::ObjectId;
+use crate::limits::MAX_SUBSET_BYTES;
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::worktree;
+use crate::subset::Subset;
+use crate::vfs::{OsVfs, read_small, write_durably};
+use std::path::PathBuf;
+
+const SWITCH_FILE: &str = "switch";
+
+const FIRST_LINE: &[u8] = b"dmv-switch 2";
+
+/// Targets kept. Of more switches in a row that were cut off, the oldest are forgotten: what they
+/// left counts as the user's.
+const MAX_TARGETS: usize = 16;
+
+/// Bytes of a file that is believed, generously.
+const MAX_BYTES: usize = (MAX_TARGETS + 1) * (2 * MAX_SUBSET_BYTES);
+
+/// Characters kept of the command.
+const MAX_COMMAND: usize = 1000;
+
+/// What a switch makes the files equal to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The tree.
+    pub tree: ObjectId,
+    /// The paths of it.
+    pub subset: Subset,
+}
+
+/// Switches that were cut off and not gone on with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unfinished {
+    /// What they were on their way to, the last one last; never empty in a report.
+    pub targets: Vec<Target>,
+    /// The command that would go on with the last one.
+    pub command: String,
+}
+
+impl Unfinished {
+    fn text(&self) -> Vec<u8> {
+        let mut out = [FIRST_LINE, b"\ncommand ", self.command.as_bytes(), b"\n"].concat();
+        for Target { tree, subset } in &self.targets {
+            out.extend_from_slice(format!("tree {tree}\n").as_bytes());
+            for pattern in subset.text().split(|b| *b == b'\n') {
+                // One that has everything has no patterns.
+                if !subset.is_everything() {
+                    out.extend([b"only ", pattern, b"\n"].concat());
+                }
+            }
+        }
+        out
+    }
+
+    fn parse(text: &[u8]) -> Option<Unfinished> {
+        let text = text.strip_suffix(b"\n")?;
+        let mut lines = text.split(|b| *b == b'\n');
+        if lines.next()? != FIRST_LINE {
+            return None;
+        }
+        let command = lines.next()?.strip_prefix(b"command ")?;
+        let command = String::from_utf8_lossy(command).into_owned();
+        let mut found: Vec<(ObjectId, Vec<&[u8]>)> = Vec::new();
+        for line in lines {
+            if let Some(pattern) = line.strip_prefix(b"only ") {
+                found.last_mut()?.1.push(pattern);
+                continue;
+            }
+            let tree = std::str::from_utf8(line.strip_prefix(b"tree ")?).ok()?;
+            found.push((ObjectId::from_hex(tree)?, Vec::new()));
+        }
+        let target = |(tree, patterns): (ObjectId, Vec<&[u8]>)| {
+            let subset = Subset::parse(&patterns.join(&b'\n')).ok()?;
+            Some(Target { tree, subset })
+        };
+        let targets = found.into_iter().map(target).collect::<Option<Vec<_>>>()?;
+        (!targets.is_empty()).then_some(Unfinished { targets, command })
+    }
+}
+
+fn switch_file(repo: &Handle) -> Result<PathBuf, RepoError> {
+    Ok(worktree::own_dir(repo)?.join(SWITCH_FILE))
+}
+
+/// What was cut off in this worktree, whose files come from the tree `base` and are in `subset`.
+///
+/// A file that makes no sense tells nothing: what it would have vouched for counts as the user's.
+pub(in crate::repo) fn unfinished(
+    repo: &Handle,
+    base: Option<ObjectId>,
+    subset: &Subset,
+) -> Result<Option<Unfinished>, RepoError> {
+    let Ok(bytes) = read_small(&OsVfs, &switch_file(repo)?, MAX_BYTES) else {
+        return Ok(None);
+    };
+    // The last one has arrived; only the file was not removed any more.
+    let has_arrived = |found: &Unfinished| {
+        let last = found.targets.last();
+        last.is_some_and(|last| Some(last.tree) == base && last.subset == *subset)
+    };
+    Ok(Unfinished::parse(&bytes).filter(|found| !has_arrived(found)))
+}
+
+/// Notes durably that files are about to become as `target` has them.
+pub(in crate::repo) fn begin_switch(
+    repo: &Handle,
+    before: Option<&Unfinished>,
+    target: Target,
+    command: &str,
+) -> Result<(), RepoError> {
+    let mut noted = before.cloned().unwrap_or_default();
+    noted.targets.retain(|other| *other != target);
+    noted.targets.push(target);
+    let surplus = noted.targets.len().saturating_sub(MAX_TARGETS);
+    noted.targets.drain(..surplus);
+    noted.command = command
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(MAX_COMMAND)
+        .collect();
+    let path = switch_file(repo)?;
+    write_durably(&OsVfs, &path, &noted.text()).map_err(|source| RepoError::Io {
+        action: "write",
+        path,
+        source,
+    })
+}
+
+/// Forgets what was cut off: the files are as the view says.
+pub(in crate::repo) fn end_switch(repo: &Handle) {
+    if let Ok(path) = switch_file(repo) {
+        // If it stays, the base tree and the subset tell that it is out of date.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_reads_back_and_anything_else_is_none() -> Result<(), Box<dyn std::error::Error>> {
+        let target = |n: u8, patterns: &[&[u8]]| {
+            Ok::<_, crate::subset::SubsetError>(Target {
+                tree: ObjectId::from_bytes([n; 32]),
+                subset: Subset::new(patterns.iter().copied())?,
+            })
+        };
+        let mut noted = Unfinished {
+            targets: vec![
+                target(1, &[b"**"])?,
+                target(2, &[b"a b", b"\xff", b"!*.x"])?,
+                target(3, &[b"!**"])?,
+            ],
+            command: "dmv checkout 'a b'".to_owned(),
+        };
+        noted.targets[2].subset = Subset::nothing();
+        let text = noted.text();
+        assert_eq!(Unfinished::parse(&text), Some(noted));
+        let shown = String::from_utf8_lossy(&text).into_owned();
+        for broken in [
+            "",
+            "dmv-switch 1\ncommand x\n",
+            "dmv-switch 2\ncommand x\n",
+            &shown.replace("tree 01", "tree 1"),
+            &shown.replace("command", "tree"),
+            &shown.replace("command dmv checkout 'a b'\n", ""),
+            &shown.replace("only a b", "only ../b"),
+            shown.trim_end(),
+        ] {
+            assert_eq!(Unfinished::parse(broken.as_bytes()), None, "{broken}");
+        }
+        Ok(())
+    }
+}

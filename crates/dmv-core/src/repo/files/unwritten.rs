@@ -1,0 +1,269 @@
+//! Paths that a switch could not make as its target has them: a small file beside the stat cache.
+//!
+//! What is there is of the commit before, and nobody has put it there since. So it is no edit: a
+//! commit does not take it, `status` tells it by itself, and the next switch takes it on from there
+//! (docs/format/layout.md, "Paths that were not written").
+
+use crate::diff::is_wanted;
+use crate::fsutil::FileStat;
+use crate::hash::{ObjectId, decode_hex, encode_hex};
+use crate::object::name::RepoPath;
+use crate::object::tree::{Kind, TreeEntry};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::worktree;
+use crate::repo::conflict::names::last_name;
+use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::same::{SameError, same_as};
+use crate::repo::files::saved::{obstacle, stat_at};
+use crate::vfs::{OsVfs, read_small, write_durably};
+use crate::worktree::known::entry_at;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+const UNWRITTEN_FILE: &str = "unwritten";
+
+const FIRST_LINE: &str = "dmv-unwritten 1";
+
+/// Bytes of a file that is believed, and that is written: what a status tells path by path.
+const MAX_BYTES: usize = 256 << 20;
+
+/// A path that is not as its commit has it because that could not be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::repo) struct Unwritten {
+    pub path: RepoPath,
+    /// The entry that should be there.
+    pub want: Option<TreeEntry>,
+    /// The entry of the former base, which is there instead.
+    pub have: Option<TreeEntry>,
+}
+
+impl Unwritten {
+    /// Returns a path that should have become `want` and still is as `former`. Returns `None` if it is
+    /// as it should be, or if the user has changed it meanwhile: then it is an edit.
+    pub fn find(
+        repo: &Handle,
+        tree: &Tree,
+        path: RepoPath,
+        (want, former): (Option<TreeEntry>, Option<TreeEntry>),
+    ) -> Result<Option<Unwritten>, RepoError> {
+        let stat = stat_at(tree, path.as_bytes())?;
+        let is_written = is_as((repo, tree), &path, want.as_ref(), stat)? == Some(true);
+        let at = Unwritten {
+            path,
+            want,
+            have: former,
+        };
+        let is_former = at.is_former(repo, tree, stat)?;
+        Ok((is_former && !is_written).then_some(at))
+    }
+
+    /// Returns whether the path is still as it was found, and `base` still has what should be there.
+    pub fn holds(
+        &self,
+        repo: &Handle,
+        tree: &Tree,
+        base: Option<&TreeEntry>,
+    ) -> Result<bool, RepoError> {
+        let as_wanted = match (base, &self.want) {
+            (Some(base), Some(want)) => same_blob(base, want),
+            (base, want) => base.is_none() && want.is_none(),
+        };
+        Ok(as_wanted && self.is_former(repo, tree, stat_at(tree, self.path.as_bytes())?)?)
+    }
+
+    fn is_former(
+        &self,
+        repo: &Handle,
+        tree: &Tree,
+        stat: Option<FileStat>,
+    ) -> Result<bool, RepoError> {
+        // A file in place of a directory above is the user's, and decides about the paths below.
+        if obstacle(tree, self.path.as_bytes())?.is_some() {
+            return Ok(false);
+        }
+        // A file that cannot be read counts as unchanged.
+        let is = is_as((repo, tree), &self.path, self.have.as_ref(), stat)?;
+        Ok(is != Some(false))
+    }
+
+    fn line(&self) -> String {
+        let want = self.want.as_ref().map_or("-".to_owned(), entry_text);
+        let have = self.have.as_ref().map_or("-".to_owned(), entry_text);
+        let path = encode_hex(self.path.as_bytes());
+        format!("{want} {have} {path}\n")
+    }
+
+    fn parse(line: &str) -> Option<Unwritten> {
+        let mut words = line.split(' ');
+        let (want, have, path) = (words.next()?, words.next()?, words.next()?);
+        let path = RepoPath::parse(&decode_hex(path)?).ok()?;
+        let parse = |text: &str| match text {
+            "-" => Some(None),
+            text => parse_entry(&path, text).map(Some),
+        };
+        let (want, have) = (parse(want)?, parse(have)?);
+        let found = Unwritten { path, want, have };
+        (found.line().trim_end() == line).then_some(found)
+    }
+}
+
+/// Kind, whether it is a list, size and id.
+fn entry_text(entry: &TreeEntry) -> String {
+    let (kind, is_list) = (entry.kind as u8, u8::from(entry.is_list));
+    format!("{kind}.{is_list}.{}.{}", entry.size, entry.id)
+}
+
+fn parse_entry(path: &RepoPath, text: &str) -> Option<TreeEntry> {
+    let mut parts = text.split('.');
+    let kind = Kind::from_number(parts.next()?.parse().ok()?)?;
+    let is_list = parts.next()? == "1";
+    let size = parts.next()?.parse().ok()?;
+    Some(TreeEntry {
+        name: last_name(path),
+        kind,
+        is_list,
+        id: ObjectId::from_hex(parts.next()?)?,
+        size,
+        files: 0,
+        attrs: None,
+    })
+}
+
+fn same_blob(a: &TreeEntry, b: &TreeEntry) -> bool {
+    (a.kind, a.is_list, a.id) == (b.kind, b.is_list, b.id)
+}
+
+/// Whether a path has what an entry says, or nothing for none; `None`: the file cannot be read.
+fn is_as(
+    (repo, tree): (&Handle, &Tree),
+    path: &RepoPath,
+    entry: Option<&TreeEntry>,
+    stat: Option<FileStat>,
+) -> Result<Option<bool>, RepoError> {
+    let (Some(entry), Some(stat)) = (entry, stat) else {
+        return Ok(Some(entry.is_none() && stat.is_none()));
+    };
+    match same_as(repo, &tree.root, path.as_bytes(), entry, &stat) {
+        Ok(same) => Ok(Some(same)),
+        Err(SameError::Path(_)) => Ok(None),
+        Err(SameError::Repo(e)) => Err(e),
+    }
+}
+
+fn unwritten_file(repo: &Handle) -> Result<PathBuf, RepoError> {
+    Ok(worktree::own_dir(repo)?.join(UNWRITTEN_FILE))
+}
+
+/// What was noted in this worktree. A file that makes no sense tells nothing.
+pub(in crate::repo) fn noted_unwritten(repo: &Handle) -> Result<Vec<Unwritten>, RepoError> {
+    let Ok(bytes) = read_small(&OsVfs, &unwritten_file(repo)?, MAX_BYTES) else {
+        return Ok(Vec::new());
+    };
+    let parse = |text: &str| {
+        let rest = text.strip_prefix(FIRST_LINE)?.strip_prefix('\n')?;
+        rest.lines().map(Unwritten::parse).collect::<Option<_>>()
+    };
+    let text = std::str::from_utf8(&bytes).ok();
+    Ok(text.and_then(parse).unwrap_or_default())
+}
+
+/// What of it still holds, by path.
+pub(in crate::repo) fn unwritten(repo: &Handle, tree: &Tree) -> Result<Vec<Unwritten>, RepoError> {
+    let mut found = noted_unwritten(repo)?;
+    let mut error = None;
+    found.retain(|at| {
+        let holds = base_blob(repo, tree, &at.path).and_then(|base| {
+            // What is outside of the subset is nobody's business here.
+            let wanted = tree.subset.includes(at.path.as_bytes(), false);
+            Ok(wanted && at.holds(repo, tree, base.as_ref())?)
+        });
+        holds.unwrap_or_else(|e| {
+            error.get_or_insert(e);
+            false
+        })
+    });
+    error.map_or(Ok(found), Err)
+}
+
+/// The paths of that which still holds.
+pub(in crate::repo) fn unwritten_paths(
+    repo: &Handle,
+    tree: &Tree,
+) -> Result<BTreeSet<Vec<u8>>, RepoError> {
+    let found = unwritten(repo, tree)?.into_iter();
+    Ok(found.map(|at| at.path.as_bytes().to_vec()).collect())
+}
+
+fn base_blob(repo: &Handle, tree: &Tree, path: &RepoPath) -> Result<Option<TreeEntry>, RepoError> {
+    let Some(base) = tree.base_tree else {
+        return Ok(None);
+    };
+    let found = entry_at(repo.objects(), &base, path.as_bytes())?;
+    Ok(found.filter(|entry| is_wanted(&tree.subset, path, entry)))
+}
+
+/// Notes durably what could not be written, in place of what was noted before.
+pub(in crate::repo) fn note_unwritten(repo: &Handle, list: &[Unwritten]) -> Result<(), RepoError> {
+    let path = unwritten_file(repo)?;
+    if list.is_empty() {
+        return match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(failed(path)(e)),
+            _ => Ok(()),
+        };
+    }
+    let mut text = format!("{FIRST_LINE}\n");
+    for at in list {
+        let line = at.line();
+        if text.len() + line.len() > MAX_BYTES {
+            break;
+        }
+        text.push_str(&line);
+    }
+    write_durably(&OsVfs, &path, text.as_bytes()).map_err(failed(path))
+}
+
+fn failed(path: PathBuf) -> impl FnOnce(std::io::Error) -> RepoError {
+    move |source| RepoError::Io {
+        action: "write",
+        path,
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_reads_back_and_anything_else_is_none() -> Result<(), Box<dyn std::error::Error>> {
+        let path = RepoPath::parse(b"d/a b\n\xff")?;
+        let entry = |n: u8, kind: Kind| TreeEntry {
+            name: last_name(&path),
+            kind,
+            is_list: n == 2,
+            id: ObjectId::from_bytes([n; 32]),
+            size: u64::from(n),
+            files: 0,
+            attrs: None,
+        };
+        for have in [None, Some(entry(2, Kind::File))] {
+            for want in [None, Some(entry(1, Kind::Executable))] {
+                let (path, have) = (path.clone(), have.clone());
+                let at = Unwritten { path, want, have };
+                let line = at.line();
+                let line = line.trim_end();
+                assert_eq!(Unwritten::parse(line), Some(at));
+                for broken in [
+                    "",
+                    &line[1..],
+                    &line[..line.len() - 1],
+                    &format!("{line} x"),
+                ] {
+                    assert_eq!(Unwritten::parse(broken), None, "{broken}");
+                }
+            }
+        }
+        Ok(())
+    }
+}

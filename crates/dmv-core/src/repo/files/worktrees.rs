@@ -1,0 +1,745 @@
+//! Further worktrees on one store: add, list, remove, and find again after a move.
+//!
+//! Each has its own head, base, stat cache and lock, so that commits from several never wait for one
+//! another's data. A `.dmv` file in it names the repository; the view says where it is.
+
+use crate::fsutil::Fingerprint;
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::object::name::escape;
+use crate::refs::{Change, Effect, check_ref_name};
+use crate::repo::base::change::ChangeKind;
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::head::Head;
+use crate::repo::base::keys::{Record, base_key, head_key, path_key, saved_key, saving_key};
+use crate::repo::base::layout::{DMV_DIR, MAIN, Place, Pointer};
+use crate::repo::base::publish::{Asked, change, set};
+use crate::repo::base::worktree::WorktreeSettings;
+use crate::repo::base::{branch, layout, open, publish, worktree};
+use crate::repo::conflict::form;
+use crate::repo::files::checkout::target::{SwitchTo, Switched};
+use crate::repo::files::checkout::{CheckoutOptions, CheckoutTarget, empty};
+use crate::repo::files::saved::{Overwritten, all_gone, plan_return, saving_change, stat_at, take};
+use crate::repo::files::{checkout, open_worktree, status, unwritten};
+use crate::repo::look::entries;
+use crate::subset::Subset;
+use crate::worktree::checkout::Refusal;
+use crate::worktree::scan::{DirScan, ScanOptions, State, scan};
+use crate::worktree::select::Paths;
+use crate::worktree::snapshot::Problem;
+use crate::worktree::{Skip, join};
+use std::collections::BTreeMap;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// Whether a worktree is where it was last known to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorktreeState {
+    /// It is.
+    Here,
+    /// Nothing of it is there: it was deleted, or moved and not used since.
+    Missing,
+}
+
+/// One worktree of a repository.
+#[derive(Clone, Debug)]
+pub struct WorktreeInfo {
+    /// Its name in the repository.
+    pub name: String,
+    /// Where it is, or was.
+    pub path: PathBuf,
+    /// What it is on.
+    pub head: Head,
+    /// That commit, if there is one.
+    pub commit: Option<ObjectId>,
+    /// Whether it is the one that the repository was opened in.
+    pub current: bool,
+    /// Whether it is there.
+    pub state: WorktreeState,
+}
+
+/// Where to add a worktree, and on what.
+pub struct AddOptions {
+    /// Its directory: missing, empty, or left by an attempt that was cut off.
+    pub dir: PathBuf,
+    /// What it will be on.
+    pub head: Head,
+    /// The commit; a branch that is not there is made at it.
+    pub commit: ObjectId,
+    /// How files are taken in.
+    pub settings: WorktreeSettings,
+    /// For the operation log.
+    pub asked: Asked,
+}
+
+/// A worktree that was added.
+#[derive(Debug)]
+pub struct AddReport {
+    /// The worktree.
+    pub info: WorktreeInfo,
+    /// Files and symlinks written.
+    pub files: u64,
+    /// Bytes written.
+    pub bytes: u64,
+    /// Paths that could not be written, and why.
+    pub refused: Vec<crate::worktree::snapshot::Problem>,
+}
+
+/// What was stored before a worktree is removed.
+#[derive(Default)]
+struct KeptFiles {
+    /// The commit that keeps it.
+    commit: Option<ObjectId>,
+    told: Overwritten,
+    /// What the uncommitted files were then.
+    seen: BTreeMap<Vec<u8>, Option<Fingerprint>>,
+}
+
+/// All worktrees by name, the repository's own first.
+pub(in crate::repo) fn worktrees(repo: &Handle) -> Result<Vec<WorktreeInfo>, RepoError> {
+    let mut out = Vec::new();
+    for (key, value) in repo.refs.with_prefix("worktree/")? {
+        let name = key.strip_prefix("worktree/");
+        let Some(name) = name.and_then(|rest| rest.strip_suffix("/path")) else {
+            continue;
+        };
+        out.push(worktree_info(
+            repo,
+            name,
+            PathBuf::from(std::ffi::OsString::from_vec(value)),
+        )?);
+    }
+    out.sort_by_key(|info| info.name != MAIN);
+    Ok(out)
+}
+
+fn worktree_info(repo: &Handle, name: &str, path: PathBuf) -> Result<WorktreeInfo, RepoError> {
+    let current = worktree::worktree_name(repo).is_ok_and(|here| here == name);
+    let path = match (current, worktree::worktree_root(repo), repo.dmv.parent()) {
+        (true, Some(root), _) => root.to_owned(),
+        (false, _, Some(root)) if name == MAIN => root.to_owned(),
+        _ => path,
+    };
+    let key = head_key(name);
+    let head = repo.refs.get(&key)?.as_deref().and_then(Head::parse);
+    let head = head.ok_or_else(|| RepoError::Damaged {
+        path: repo.refs.path().to_owned(),
+        why: format!("{key} is missing or invalid"),
+    })?;
+    let commit = match &head {
+        Head::Commit(id) => Some(*id),
+        Head::Branch(branch) => worktree::ref_id(repo, &format!("branch/{branch}"))?,
+    };
+    let is_here = name == MAIN || is_pointed_from(repo, &path, name);
+    Ok(WorktreeInfo {
+        name: name.to_owned(),
+        path,
+        head,
+        commit,
+        current,
+        state: match is_here {
+            true => WorktreeState::Here,
+            false => WorktreeState::Missing,
+        },
+    })
+}
+
+/// Whether the directory's `.dmv` file names this repository and that worktree.
+fn is_pointed_from(repo: &Handle, dir: &Path, name: &str) -> bool {
+    Pointer::read(&dir.join(DMV_DIR)).is_ok_and(|pointer| {
+        pointer.worktree == name && is_same_place(&pointer.repository, &repo.dmv)
+    })
+}
+
+/// Makes a worktree in a directory of its own, on a branch that no other worktree is on, or on
+/// a commit.
+pub(in crate::repo) fn add_worktree(
+    repo: &Handle,
+    options: &AddOptions,
+    job: &Job,
+) -> Result<AddReport, RepoError> {
+    let dir = absolute(&options.dir)?;
+    if let Some(report) = continue_adding(repo, &dir, options, job)? {
+        return Ok(report);
+    }
+    let mut changes = Vec::new();
+    if let Head::Branch(branch) = &options.head {
+        branch::refuse_taken(repo, branch)?;
+        let key = format!("branch/{branch}");
+        match worktree::ref_id(repo, &key)? {
+            None => {
+                check_ref_name(branch)?;
+                changes.push(set(key, options.commit.as_bytes().to_vec()));
+            }
+            Some(id) if id == options.commit => {}
+            Some(_) => {
+                let name = branch.clone();
+                return Err(RepoError::RefExists {
+                    kind: "branch",
+                    name,
+                });
+            }
+        }
+    }
+    let name = name_for(repo, &dir)?;
+    changes.extend([
+        set(head_key(&name), options.head.value()),
+        set(path_key(&name), dir.as_os_str().as_bytes().to_vec()),
+        set(base_key(&name), options.commit.as_bytes().to_vec()),
+    ]);
+    let (asked, settings) = (&options.asked, &options.settings);
+    let what = (options.commit, &Subset::everything(), None);
+    let made = set_up(
+        repo,
+        &name,
+        &dir,
+        what,
+        None,
+        (asked, settings),
+        job,
+        || {
+            publish::publish(repo, asked.clone(), None, changes, Effect::Worktree)?;
+            Ok(())
+        },
+    )?;
+    Ok(AddReport {
+        info: worktree_info(repo, &name, dir)?,
+        files: made.files,
+        bytes: made.bytes,
+        refused: made.refused,
+    })
+}
+
+/// A name for a worktree in `dir` that no other has, or the one that an attempt which was cut
+/// off has given it. Refuses a directory that is not free.
+fn name_for(repo: &Handle, dir: &Path) -> Result<String, RepoError> {
+    let above = dir.parent().unwrap_or(dir);
+    if let Ok(place) = layout::discover(above)
+        && let Some((root, _)) = place.worktree
+    {
+        return Err(RepoError::NotFree {
+            dir: dir.to_owned(),
+            why: format!("it would be inside the worktree at {}", root.display()),
+        });
+    }
+    let taken = |name: &str| Ok::<_, RepoError>(repo.refs.get(&head_key(name))?.is_some());
+    if let Ok(pointer) = Pointer::read(&dir.join(DMV_DIR))
+        && is_same_place(&pointer.repository, &repo.dmv)
+        && !taken(&pointer.worktree)?
+    {
+        return Ok(pointer.worktree);
+    }
+    refuse_unless_free(dir)?;
+    let base: String = dir.file_name().unwrap_or_default().to_string_lossy().into();
+    let good = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+    let base: String = base
+        .chars()
+        .take(60)
+        .map(|c| if good(c) { c } else { '-' })
+        .collect();
+    let base = match check_ref_name(&base) {
+        Ok(()) => base,
+        Err(_) => "worktree".to_owned(),
+    };
+    let mut name = base.clone();
+    let mut n = 1;
+    while name == MAIN || taken(&name)? {
+        n += 1;
+        name = format!("{base}-{n}");
+    }
+    Ok(name)
+}
+
+/// Makes the directory of a worktree with the files of a commit in a subset, and with choices for
+/// its conflicts, then calls `publish`. `brings` is what comes back that no commit of a branch has.
+#[expect(clippy::too_many_arguments, reason = "two callers, one step of both")]
+pub(in crate::repo) fn set_up(
+    repo: &Handle,
+    name: &str,
+    dir: &Path,
+    (commit, subset, record): (ObjectId, &Subset, Option<Record>),
+    brings: Option<(ObjectId, bool)>,
+    (asked, settings): (&Asked, &WorktreeSettings),
+    job: &Job,
+    publish: impl FnOnce() -> Result<(), RepoError>,
+) -> Result<Switched, RepoError> {
+    repo.check_own()?;
+    std::fs::create_dir_all(dir).map_err(|source| RepoError::Io {
+        action: "create",
+        path: dir.to_owned(),
+        source,
+    })?;
+    let pointer = Pointer {
+        repository: absolute(&repo.dmv)?,
+        worktree: name.to_owned(),
+    };
+    pointer.write(&dir.join(DMV_DIR))?;
+    let there = beside(repo, name, dir, Some(Head::Commit(commit)))?;
+    let _lock = worktree::lock_worktree(&there)?;
+    let tree = open_worktree::open(&there, settings)?;
+    let brings = brings.map(|kept| plan_return(&there, &tree, kept, "adding this worktree"));
+    let brings = brings.transpose()?;
+    let to = SwitchTo {
+        what: "adding this worktree",
+        asked,
+        form: form::form_with(&there, &entries::read_commit(repo, &commit)?, record)?,
+        subset,
+        force: false,
+        adopts: false,
+        leaves: false,
+        brings: brings.as_ref(),
+        settings,
+    };
+    checkout::switch_files(&there, &tree, &to, job, |_| publish())
+}
+
+/// This repository as seen from another worktree; `coming` is what one that is not yet in the
+/// view will be on.
+fn beside(
+    repo: &Handle,
+    name: &str,
+    dir: &Path,
+    coming: Option<Head>,
+) -> Result<Handle, RepoError> {
+    let place = Place {
+        dmv: repo.dmv.clone(),
+        worktree: Some((dir.to_owned(), name.to_owned())),
+    };
+    let mut there = open::open(place, repo.vfs.clone())?;
+    there.coming = coming;
+    there.whose = repo.whose;
+    Ok(there)
+}
+
+/// Removes a worktree with its files, and returns what it was. Its branch stays.
+pub(in crate::repo) fn remove_worktree(
+    repo: &Handle,
+    dir: &Path,
+    force: bool,
+    settings: &WorktreeSettings,
+    asked: Asked,
+    job: &Job,
+) -> Result<(WorktreeInfo, Overwritten), RepoError> {
+    let info = worktree_at(repo, dir)?;
+    let told = take_down(repo, &info, (force, &asked), settings, job, |kept| {
+        let saved = saved_key(&info.name);
+        let keys = repo.refs.with_prefix(&format!("worktree/{}/", info.name))?;
+        let gone = |(key, value): (String, Vec<u8>)| Change {
+            key,
+            old: Some(value),
+            new: None,
+        };
+        let mut changes: Vec<Change> = keys.into_iter().map(gone).collect();
+        if let Some(id) = kept {
+            // What it names is reachable as long as the name is there.
+            changes.retain(|change| change.key != saved);
+            let value = Some(id.as_bytes().to_vec());
+            changes.push(change(&repo.refs, saved.clone(), value)?);
+        }
+        publish::publish(repo, asked.clone(), None, changes, Effect::Worktree)?;
+        Ok(())
+    })?;
+    Ok((info, told))
+}
+
+/// Takes all that is in no commit into the repository, and says so in the view.
+fn keep_uncommitted(
+    repo: &Handle,
+    asked: &Asked,
+    settings: &WorktreeSettings,
+    job: &Job,
+) -> Result<KeptFiles, RepoError> {
+    let tree = open_worktree::open(repo, settings)?;
+    let paths = all_gone(&tree, uncommitted(repo, settings, job)?)?;
+    // What a removal that was cut off has kept is kept with the rest.
+    let earlier = worktree::ref_id(repo, &saving_key(&tree.name))?;
+    if paths.is_empty() && earlier.is_none() {
+        return Ok(Default::default());
+    }
+    let how = (REMOVING, settings.keep, asked);
+    let taken = take(repo, &tree, (&paths, earlier), how, job)?;
+    let mut out = KeptFiles {
+        told: taken.told,
+        ..KeptFiles::default()
+    };
+    for path in paths.into_keys() {
+        // Of a pipe, or a file that may be lost, nothing was stored.
+        let print = match taken.seen.get(&path) {
+            Some(print) => Some(*print),
+            None => stat_at(&tree, &path)?.map(|stat| stat.fingerprint()),
+        };
+        out.seen.insert(path, print);
+    }
+    let Some((id, sealed)) = taken.kept else {
+        return Ok(out);
+    };
+    let intent = vec![saving_change(repo, &tree.name, id)?];
+    publish::publish(repo, asked.clone(), Some(sealed), intent, Effect::Written)?;
+    out.commit = Some(id);
+    Ok(out)
+}
+
+/// Removes a worktree's files, then calls `publish` with the commit that keeps what was in no other.
+pub(in crate::repo) fn take_down(
+    repo: &Handle,
+    info: &WorktreeInfo,
+    (force, asked): (bool, &Asked),
+    settings: &WorktreeSettings,
+    job: &Job,
+    publish: impl FnOnce(Option<ObjectId>) -> Result<(), RepoError>,
+) -> Result<Overwritten, RepoError> {
+    let mut told = Overwritten::default();
+    if info.name == MAIN {
+        return Err(RepoError::OwnWorktree(info.path.clone()));
+    }
+    let own = repo.dmv.join("worktrees").join(&info.name);
+    let io = |action, path: &Path| {
+        let path = path.to_owned();
+        move |source| RepoError::Io {
+            action,
+            path,
+            source,
+        }
+    };
+    if info.state == WorktreeState::Missing {
+        publish(None)?;
+    } else {
+        let there = beside(repo, &info.name, &info.path, None)?;
+        let _lock = worktree::lock_worktree(&there)?;
+        let lost = match force {
+            true => Vec::new(),
+            false => uncommitted(&there, settings, job)?,
+        };
+        if !lost.is_empty() {
+            return Err(RepoError::WouldLose {
+                what: REMOVING,
+                paths: lost,
+            });
+        }
+        let kept = match force {
+            true => keep_uncommitted(&there, asked, settings, job)?,
+            false => Default::default(),
+        };
+        told = kept.told;
+        let stay = empty::remove_all_files(&there, settings, kept.seen, job)?;
+        if !stay.is_empty() {
+            return Err(not_removed(stay));
+        }
+        remove_root(&info.path)?;
+        publish(kept.commit)?;
+    }
+    match std::fs::remove_dir_all(&own) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(io("remove", &own)(e)),
+        _ => Ok(told),
+    }
+}
+
+/// Everything that is on disk and in no commit.
+fn uncommitted(
+    repo: &Handle,
+    settings: &WorktreeSettings,
+    job: &Job,
+) -> Result<Vec<Vec<u8>>, RepoError> {
+    let select = Paths::default();
+    let tree = open_worktree::open(repo, settings)?;
+    let options = status::StatusOptions {
+        select: &select,
+        settings: settings.clone(),
+    };
+    let changes = status::changes_of(repo, &tree, &options, job)?;
+    // What is missing is in the commit: a removal that was cut off leaves such files, too.
+    let changes = changes
+        .into_iter()
+        .filter(|c| c.kind != ChangeKind::Deleted);
+    let mut lost: Vec<Vec<u8>> = changes.map(|change| change.path).collect();
+    let known = tree.known(repo);
+    let options = ScanOptions {
+        known: &*known,
+        ignore: &tree.ignore,
+        select: &select,
+        subset: &tree.subset,
+        list_ignored: true,
+        one_file_system: false,
+        threads: 0,
+        cancel: job.cancel_flag(),
+    };
+    scan(&tree.root, &options, |dir: DirScan| {
+        for (name, state) in dir.entries() {
+            let path = join(&dir.path, name);
+            let own = path == DMV_DIR.as_bytes();
+            match state {
+                State::Ignored { .. } | State::Outside { .. } => lost.push(path),
+                State::Skipped { reason, .. } if !own && !matches!(reason, Skip::Temporary) => {
+                    lost.push(path);
+                }
+                _ => {}
+            }
+        }
+        Ok::<_, RepoError>(())
+    })?;
+    Ok(lost)
+}
+
+/// The worktree in `dir`, or that was there.
+fn worktree_at(repo: &Handle, dir: &Path) -> Result<WorktreeInfo, RepoError> {
+    let wanted = absolute(dir)?;
+    let mut all = worktrees(repo)?.into_iter();
+    all.find(|info| info.path == wanted || is_same_place(&info.path, &wanted))
+        .ok_or(RepoError::NoSuchWorktree(wanted))
+}
+
+/// Where this worktree was before it was moved here by hand; `None` if it is where the view
+/// says.
+pub(in crate::repo) fn moved_from(repo: &Handle) -> Result<Option<PathBuf>, RepoError> {
+    let Some((root, name)) = &repo.worktree else {
+        return Ok(None);
+    };
+    let Some(path) = repo.refs.get(&path_key(name))? else {
+        return Ok(None);
+    };
+    let path = PathBuf::from(std::ffi::OsString::from_vec(path));
+    Ok((path != *root && !is_same_place(&path, root)).then_some(path))
+}
+
+/// Writes the files that could not be written when the same worktree was added. Returns `None` if
+/// there is no such worktree, or if it lacks nothing.
+fn continue_adding(
+    repo: &Handle,
+    dir: &Path,
+    options: &AddOptions,
+    job: &Job,
+) -> Result<Option<AddReport>, RepoError> {
+    let Ok(info) = worktree_at(repo, dir) else {
+        return Ok(None);
+    };
+    let is_same = info.head == options.head && info.commit == Some(options.commit);
+    if info.state != WorktreeState::Here || !is_same {
+        return Ok(None);
+    }
+    let there = beside(repo, &info.name, &info.path, None)?;
+    if unwritten::noted_unwritten(&there)?.is_empty() {
+        return Ok(None);
+    }
+    let target = match &info.head {
+        Head::Branch(name) => CheckoutTarget::Branch(name.clone()),
+        Head::Commit(id) => CheckoutTarget::Commit(*id),
+    };
+    let how = CheckoutOptions {
+        subset: None,
+        force: false,
+        settings: options.settings.clone(),
+        asked: options.asked.clone(),
+    };
+    let done = checkout::checkout(&there, target, &how, job)?;
+    Ok(Some(AddReport {
+        info,
+        files: done.files,
+        bytes: done.bytes,
+        refused: done.refused,
+    }))
+}
+
+/// Notes where this worktree is now. From the repository's own, `.dmv` files of the others that
+/// still name its former place are corrected, too.
+pub(in crate::repo) fn note_place(repo: &Handle, asked: Asked) -> Result<bool, RepoError> {
+    let Some((root, name)) = &repo.worktree else {
+        return Ok(false);
+    };
+    if repo.refs.try_turn()?.is_none() {
+        return Ok(false);
+    }
+    let path = root.as_os_str().as_bytes().to_vec();
+    let changes = vec![change(&repo.refs, path_key(name), Some(path))?];
+    publish::publish(repo, asked, None, changes, Effect::Worktree)?;
+    if name == MAIN {
+        for info in worktrees(repo)? {
+            let file = info.path.join(DMV_DIR);
+            if let Ok(pointer) = Pointer::read(&file)
+                && info.name != MAIN
+                && pointer.worktree == info.name
+                && !pointer.repository.exists()
+            {
+                point_here(repo, &info.path, &info.name)?;
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Makes the worktree in `dir`, which was moved, or whose repository was, belong to this
+/// repository again.
+pub(in crate::repo) fn repair_worktree(
+    repo: &Handle,
+    dir: &Path,
+    asked: Asked,
+) -> Result<WorktreeInfo, RepoError> {
+    let dir = absolute(dir)?;
+    let pointer = Pointer::read(&dir.join(DMV_DIR))?;
+    let name = pointer.worktree;
+    let key = path_key(&name);
+    if repo.refs.get(&key)?.is_none() {
+        return Err(RepoError::NoSuchWorktree(dir));
+    }
+    if pointer.repository.exists() && !is_same_place(&pointer.repository, &repo.dmv) {
+        return Err(RepoError::NoSuchWorktree(dir));
+    }
+    refuse_copy(repo, &dir, &name)?;
+    point_here(repo, &dir, &name)?;
+    let path = dir.as_os_str().as_bytes().to_vec();
+    let changes = vec![change(&repo.refs, key, Some(path))?];
+    if changes.iter().any(|c| c.old != c.new) {
+        publish::publish(repo, asked, None, changes, Effect::Worktree)?;
+    }
+    worktree_info(repo, &name, dir)
+}
+
+fn point_here(repo: &Handle, dir: &Path, name: &str) -> Result<(), RepoError> {
+    let pointer = Pointer {
+        repository: absolute(&repo.dmv)?,
+        worktree: name.to_owned(),
+    };
+    pointer.write(&dir.join(DMV_DIR))
+}
+
+/// Refuses a further worktree that the view does not know, or that is a copy of one.
+pub(in crate::repo) fn check_place(repo: &Handle) -> Result<(), RepoError> {
+    let Some((root, name)) = repo.worktree.as_ref().filter(|(_, name)| name != MAIN) else {
+        return Ok(());
+    };
+    match repo.refs.get(&path_key(name))? {
+        Some(path) if path == root.as_os_str().as_bytes() => Ok(()),
+        Some(_) => refuse_copy(repo, root, name),
+        None => Err(RepoError::NoSuchWorktree(root.clone())),
+    }
+}
+
+fn refuse_copy(repo: &Handle, dir: &Path, name: &str) -> Result<(), RepoError> {
+    let at = repo.refs.get(&path_key(name))?.unwrap_or_default();
+    let at = PathBuf::from(std::ffi::OsString::from_vec(at));
+    match !is_same_place(&at, dir) && is_pointed_from(repo, &at, name) {
+        true => Err(RepoError::WorktreeCopy {
+            dir: dir.to_owned(),
+            at,
+        }),
+        false => Ok(()),
+    }
+}
+
+/// What is being done, for messages that refuse it.
+const REMOVING: &str = "removing this worktree";
+
+/// What an operation did to a whole worktree, if it did.
+pub(in crate::repo) enum WholeWorktree {
+    /// It came: name.
+    Came(String),
+    /// It went: name, path, commit.
+    Went(String, PathBuf, Option<Vec<u8>>),
+    /// It only moved.
+    Moved,
+}
+
+/// What `changes` of [`Effect::Worktree`] did.
+pub(in crate::repo) fn whole_worktree(changes: &[Change]) -> WholeWorktree {
+    for change in changes {
+        let name = change.key.strip_prefix("worktree/");
+        let Some(name) = name.and_then(|rest| rest.strip_suffix("/head")) else {
+            continue;
+        };
+        let old = |key: String| {
+            let found = changes.iter().find(|change| change.key == key);
+            found.and_then(|change| change.old.clone())
+        };
+        if change.old.is_none() {
+            return WholeWorktree::Came(name.to_owned());
+        }
+        let path = old(path_key(name)).unwrap_or_default();
+        let path = PathBuf::from(std::ffi::OsString::from_vec(path));
+        return WholeWorktree::Went(name.to_owned(), path, old(base_key(name)));
+    }
+    WholeWorktree::Moved
+}
+
+/// Removes an emptied worktree directory with its `.dmv` file. Fails if other entries have appeared.
+fn remove_root(dir: &Path) -> Result<(), RepoError> {
+    let io = |source| RepoError::Io {
+        action: "remove",
+        path: dir.to_owned(),
+        source,
+    };
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(io)? {
+        let name = entry.map_err(io)?.file_name();
+        if name != DMV_DIR {
+            paths.push(name.into_vec());
+        }
+    }
+    if !paths.is_empty() {
+        return Err(RepoError::WouldLose {
+            what: REMOVING,
+            paths,
+        });
+    }
+    std::fs::remove_file(dir.join(DMV_DIR)).map_err(io)?;
+    match std::fs::remove_dir(dir) {
+        // A file that came at the last moment stays, in a directory that is no worktree any more.
+        Err(e) if e.kind() == std::io::ErrorKind::DirectoryNotEmpty => Ok(()),
+        removed => removed.map_err(io),
+    }
+}
+
+/// The error for files that could not be removed.
+fn not_removed(problems: Vec<Problem>) -> RepoError {
+    let changed = Refusal::Changed.to_string();
+    match problems.iter().find(|problem| problem.why != changed) {
+        Some(Problem { path, why }) => {
+            RepoError::Text(format!("cannot remove {}: {why}", escape(path)))
+        }
+        None => RepoError::WouldLose {
+            what: REMOVING,
+            paths: problems.into_iter().map(|problem| problem.path).collect(),
+        },
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, RepoError> {
+    let io = |source| RepoError::Io {
+        action: "find",
+        path: path.to_owned(),
+        source,
+    };
+    let path = std::path::absolute(path).map_err(io)?;
+    // Without `..` and symlinks, as far as it is there.
+    let mut rest = Vec::new();
+    for above in path.ancestors() {
+        if let Ok(real) = std::fs::canonicalize(above) {
+            return Ok(rest.iter().rev().fold(real, |path, part| path.join(part)));
+        }
+        rest.extend(above.file_name().map(std::ffi::OsStr::to_owned));
+    }
+    Ok(path)
+}
+
+fn is_same_place(a: &Path, b: &Path) -> bool {
+    match (std::fs::canonicalize(a), std::fs::canonicalize(b)) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => false,
+    }
+}
+
+pub(in crate::repo) fn refuse_unless_free(dir: &Path) -> Result<(), RepoError> {
+    let not_free = |why: &str| {
+        Err(RepoError::NotFree {
+            dir: dir.to_owned(),
+            why: why.to_owned(),
+        })
+    };
+    match std::fs::read_dir(dir) {
+        Ok(mut entries) => match entries.next() {
+            None => Ok(()),
+            Some(_) => not_free("the directory is not empty"),
+        },
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(e) => not_free(&e.to_string()),
+    }
+}

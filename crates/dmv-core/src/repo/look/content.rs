@@ -1,0 +1,99 @@
+//! Reading the content of files in commits.
+
+use crate::hash::ObjectId;
+use crate::object::list::{Blob, BlobChunks};
+use crate::object::name::RepoPath;
+use crate::object::tree::{Kind, TreeEntry};
+use crate::object::{ObjectError, ObjectRead, ObjectType};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::look::entries::{Located, blob_of};
+use crate::repo::look::{entries, revision};
+use std::io::Write;
+use std::ops::Range;
+
+/// Writes the bytes in `range` of the file at `path` in the commit that `revision` names.
+pub(in crate::repo) fn read_file(
+    repo: &Handle,
+    revision: &str,
+    path: &RepoPath,
+    range: Option<Range<u64>>,
+    out: &mut dyn Write,
+) -> Result<u64, RepoError> {
+    let commit = entries::read_commit(repo, &revision::resolve_revision(repo, revision)?)?;
+    match entries::locate(repo, revision, &commit, path)? {
+        Located::Entry(e) if matches!(e.kind, Kind::File | Kind::Executable) => {
+            cat(repo, blob_of(&e), range, out)
+        }
+        _ => Err(RepoError::NoSuchPath {
+            revision: revision.to_owned(),
+            path: path.as_bytes().to_vec(),
+        }),
+    }
+}
+
+/// Writes a file's bytes in `range` to `out`, reading only the chunks that hold them.
+pub(in crate::repo) fn cat(
+    repo: &Handle,
+    blob: Blob,
+    range: Option<Range<u64>>,
+    out: &mut dyn Write,
+) -> Result<u64, RepoError> {
+    let range = range.unwrap_or(0..blob.size);
+    let end = range.end.min(blob.size);
+    let mut written = 0;
+    let mut bytes = Vec::new();
+    if range.start >= end {
+        return Ok(0);
+    }
+    for chunk in BlobChunks::starting_at(repo.objects(), blob, range.start) {
+        let (offset, id, len) = chunk?;
+        if offset >= end {
+            break;
+        }
+        bytes.clear();
+        read_chunk(repo, &id, len, &mut bytes)?;
+        let from = range.start.saturating_sub(offset) as usize;
+        let to = (end - offset).min(bytes.len() as u64) as usize;
+        out.write_all(&bytes[from..to])
+            .map_err(|source| RepoError::Io {
+                action: "write to",
+                path: "output".into(),
+                source,
+            })?;
+        written += (to - from) as u64;
+    }
+    Ok(written)
+}
+
+/// Appends a chunk's verified bytes, which must be as many as whoever names it says.
+pub(in crate::repo) fn read_chunk(
+    repo: &Handle,
+    id: &ObjectId,
+    len: u64,
+    out: &mut Vec<u8>,
+) -> Result<(), RepoError> {
+    let start = out.len();
+    let ty = ObjectType::Chunk;
+    let made = match repo.made.is_empty() {
+        true => None,
+        false => repo.made.read(ty, id)?,
+    };
+    if let Some(bytes) = made {
+        out.extend_from_slice(&bytes);
+    } else if !repo.store.read_into(ty, id, out)? {
+        return Err(RepoError::Absent { id: *id, ty });
+    }
+    if (out.len() - start) as u64 == len {
+        return Ok(());
+    }
+    let why = format!("it has {} bytes instead of {len}", out.len() - start);
+    Err(ObjectError::Damaged { id: *id, ty, why }.into())
+}
+
+/// A symlink's target.
+pub(in crate::repo) fn link_target(repo: &Handle, entry: &TreeEntry) -> Result<Vec<u8>, RepoError> {
+    let mut out = Vec::new();
+    read_chunk(repo, &entry.id, entry.size, &mut out)?;
+    Ok(out)
+}

@@ -1,0 +1,220 @@
+//! Looking into commits: what is at a path, and lists of paths.
+
+use crate::diff::entries_in;
+use crate::hash::ObjectId;
+use crate::history::load_commit;
+use crate::object::commit::Commit;
+use crate::object::list::Blob;
+use crate::object::name::RepoPath;
+use crate::object::tree::{Kind, TreeEntry, TreeIter, lookup_path};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::path;
+use crate::subset::{Extent, PathSet};
+use std::ops::ControlFlow;
+
+/// A place in a commit: the root, or an entry.
+#[derive(Clone, Debug)]
+pub enum Located {
+    /// The root directory.
+    Root {
+        /// Its tree.
+        tree: ObjectId,
+        /// Bytes under it.
+        bytes: u64,
+        /// Files under it.
+        files: u64,
+    },
+    /// Something below.
+    Entry(TreeEntry),
+}
+
+impl Located {
+    /// The tree, if this is a directory.
+    pub fn tree(&self) -> Option<ObjectId> {
+        match self {
+            Located::Root { tree, .. } => Some(*tree),
+            Located::Entry(e) => (e.kind == Kind::Directory).then_some(e.id),
+        }
+    }
+}
+
+/// What of a commit is wanted: a place in it, and there the paths in a subset.
+#[derive(Clone, Copy)]
+pub struct Wanted<'a> {
+    /// The place's path from the commit's root, where the subset's patterns begin.
+    pub path: &'a RepoPath,
+    /// What is there.
+    pub located: &'a Located,
+    /// The paths.
+    pub subset: &'a dyn PathSet,
+}
+
+impl Wanted<'_> {
+    /// Bytes and files of it, as far as they are known without looking at each.
+    pub fn totals(&self) -> (u64, u64) {
+        match self.located {
+            _ if !self.subset.is_everything() => (0, 0),
+            Located::Root { bytes, files, .. } => (*bytes, *files),
+            Located::Entry(entry) => (entry.size, entry.file_count()),
+        }
+    }
+}
+
+/// One line of a listing.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// Path from the root of the commit.
+    pub path: RepoPath,
+    /// The entry.
+    pub entry: TreeEntry,
+}
+
+/// Reads a commit.
+pub(in crate::repo) fn read_commit(repo: &Handle, id: &ObjectId) -> Result<Commit, RepoError> {
+    Ok(load_commit(repo.objects(), id)?)
+}
+
+/// What a commit has at `path`; `revision` is for the message when it has nothing.
+pub(in crate::repo) fn locate(
+    repo: &Handle,
+    revision: &str,
+    commit: &Commit,
+    path: &RepoPath,
+) -> Result<Located, RepoError> {
+    if path.is_root() {
+        let (tree, bytes, files) = (commit.tree, commit.tree_bytes, commit.tree_files);
+        return Ok(Located::Root { tree, bytes, files });
+    }
+    let found = lookup_path(repo.objects(), &commit.tree, path)?;
+    found
+        .map(Located::Entry)
+        .ok_or_else(|| RepoError::NoSuchPath {
+            revision: revision.to_owned(),
+            path: path.as_bytes().to_vec(),
+        })
+}
+
+/// Visits what is in the directory `tree`, whose path is `at`, in path order.
+pub(in crate::repo) fn list(
+    repo: &Handle,
+    at: &RepoPath,
+    tree: ObjectId,
+    deep: bool,
+    visit: &mut dyn FnMut(Listed) -> Result<ControlFlow<()>, RepoError>,
+) -> Result<(), RepoError> {
+    let mut stack = vec![(at.clone(), TreeIter::new(repo.objects(), tree))];
+    while let Some((path, iter)) = stack.last_mut() {
+        let Some(entry) = iter.next().transpose()? else {
+            stack.pop();
+            continue;
+        };
+        let path = path_in(repo, path, tree, &entry)?;
+        let empty = entry.id == crate::object::tree::empty_tree_id();
+        if deep && entry.kind == Kind::Directory && !empty {
+            stack.push((path, TreeIter::new(repo.objects(), entry.id)));
+        } else if visit(Listed { path, entry })?.is_break() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Visits what is in the directory `tree`, whose path is `at`, and in `subset`, in path order:
+/// files and empty directories. What the subset leaves out is not read.
+pub(in crate::repo) fn list_subset(
+    repo: &Handle,
+    at: &RepoPath,
+    tree: ObjectId,
+    subset: &dyn PathSet,
+    visit: &mut dyn FnMut(Listed) -> Result<ControlFlow<()>, RepoError>,
+) -> Result<(), RepoError> {
+    let mut stack = Vec::new();
+    let mut next = Some((at.clone(), tree));
+    let mut flow = ControlFlow::Continue(());
+    loop {
+        if let Some((dir, tree)) = next.take() {
+            match subset.extent(dir.as_bytes()) {
+                Extent::None => {}
+                Extent::All => list(repo, &dir, tree, true, &mut |listed| {
+                    flow = visit(listed)?;
+                    Ok(flow)
+                })?,
+                Extent::Part => {
+                    let entries = entries_in(repo.objects(), &tree, subset, &dir)?;
+                    stack.push((dir, entries.into_iter()));
+                }
+            }
+        }
+        let Some((dir, entries)) = stack.last_mut().filter(|_| flow.is_continue()) else {
+            return Ok(());
+        };
+        let Some(entry) = entries.next() else {
+            stack.pop();
+            continue;
+        };
+        let path = path_in(repo, dir, tree, &entry)?;
+        let is_empty = entry.id == crate::object::tree::empty_tree_id();
+        if entry.kind != Kind::Directory {
+            flow = visit(Listed { path, entry })?;
+        } else if !is_empty {
+            next = Some((path, entry.id));
+        } else if subset.includes(path.as_bytes(), true) {
+            flow = visit(Listed { path, entry })?;
+        }
+    }
+}
+
+/// Visits the files and empty directories of what is wanted, in path order. Paths begin at the
+/// place; that of a place that is a file is its name.
+pub(in crate::repo) fn list_wanted(
+    repo: &Handle,
+    wanted: Wanted<'_>,
+    visit: &mut dyn FnMut(Listed) -> Result<ControlFlow<()>, RepoError>,
+) -> Result<(), RepoError> {
+    let Wanted {
+        path: at,
+        located,
+        subset,
+    } = wanted;
+    if let Some(tree) = located.tree() {
+        if at.is_root() {
+            return list_subset(repo, at, tree, subset, visit);
+        }
+        return list_subset(repo, at, tree, subset, &mut |Listed { path, entry }| {
+            let names = path.components().skip(at.depth());
+            let below = names.collect::<Vec<_>>().join(&b'/');
+            let path = path::parse_path(&below)?;
+            visit(Listed { path, entry })
+        });
+    }
+    if let Located::Entry(entry) = located
+        && subset.includes(at.as_bytes(), false)
+    {
+        let (path, entry) = (RepoPath::from(&entry.name), entry.clone());
+        // It is the only one.
+        let _ = visit(Listed { path, entry })?;
+    }
+    Ok(())
+}
+
+pub(in crate::repo) fn path_in(
+    repo: &Handle,
+    dir: &RepoPath,
+    tree: ObjectId,
+    entry: &TreeEntry,
+) -> Result<RepoPath, RepoError> {
+    dir.join(&entry.name).map_err(|e| RepoError::Damaged {
+        path: repo.store().packs_dir().to_owned(),
+        why: format!("directory {tree} contains an invalid path: {e}"),
+    })
+}
+
+/// A file's content, as its tree entry names it.
+pub fn blob_of(entry: &TreeEntry) -> Blob {
+    Blob {
+        id: entry.id,
+        is_list: entry.is_list,
+        size: entry.size,
+    }
+}

@@ -1,0 +1,272 @@
+//! What a command will need and this repository does not hold: found out before anything is
+//! changed, all of it at once, so that it can be brought together and the command run again.
+//!
+//! In a repository that holds everything nothing is looked for.
+
+use crate::diff::{entries_in, is_wanted};
+use crate::merge::read_conflict;
+use crate::object::list::{Blob, BlobChunks};
+use crate::object::name::RepoPath;
+use crate::object::root::{Lack, Root, has_blob};
+use crate::object::tree::{Kind, TreeEntry, TreeIter, empty_tree_id};
+use crate::object::{ObjectError, ObjectRead, ObjectType};
+use crate::reach::Reach;
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::slice;
+use crate::repo::look::entries::{Located, Wanted, blob_of};
+use crate::subset::{Extent, PathSet};
+use std::ops::Range;
+
+/// How far to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LackOf {
+    /// What tells names: of directories that are not here nothing but that.
+    Names,
+    /// Directories that are not here, with all that is wanted of what is under them.
+    Trees,
+    /// And the lists of files in those that are here.
+    Lists,
+    /// And the content of files in those that are here.
+    Content,
+}
+
+/// Whether everything under `root` is here.
+pub(in crate::repo) fn has_root(repo: &Handle, root: Root) -> Result<bool, RepoError> {
+    if let Root::Blob(blob) = root {
+        return Ok(has_blob(repo, blob)?);
+    }
+    let mut reach = Reach::under([root]);
+    while let Some(found) = reach.next(repo)? {
+        if !found.here {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// What is not here of what is wanted. Of a directory that is not here and wanted as a whole
+/// everything is one lack; of one that is wanted in part only the next piece of it is known.
+pub(in crate::repo) fn lacking(
+    repo: &Handle,
+    wanted: Wanted<'_>,
+    of: LackOf,
+) -> Result<Vec<Lack>, RepoError> {
+    let mut search = Search {
+        repo: repo,
+        subset: wanted.subset,
+        of,
+        stack: Vec::new(),
+        found: Vec::new(),
+    };
+    match wanted.located {
+        Located::Root { tree, bytes, files } => {
+            let (tree, bytes, files) = (*tree, *bytes, *files);
+            search.add(wanted.path, Root::Directory { tree, bytes, files });
+        }
+        Located::Entry(entry) if is_wanted(wanted.subset, wanted.path, entry) => {
+            search.enter(wanted.path, entry)?;
+        }
+        Located::Entry(_) => {}
+    }
+    search.run()
+}
+
+/// Refuses with [`RepoError::Lacking`] if something of `wanted` is known to be missing.
+pub(in crate::repo) fn check_here(repo: &Handle, wanted: Wanted<'_>) -> Result<(), RepoError> {
+    match slice::is_partial(repo) {
+        true => refuse(lacking(repo, wanted, LackOf::Content)?),
+        false => Ok(()),
+    }
+}
+
+/// The same for the names in a directory, or, `deep`, for all names below.
+pub(in crate::repo) fn check_names_here(
+    repo: &Handle,
+    wanted: Wanted<'_>,
+    deep: bool,
+) -> Result<(), RepoError> {
+    if !slice::is_partial(repo) {
+        return Ok(());
+    }
+    if deep {
+        return refuse(lacking(repo, wanted, LackOf::Names)?);
+    }
+    let names = wanted.located.tree().map(|tree| TreeIter::new(repo, tree));
+    for entry in names.into_iter().flatten() {
+        // What is absent is a failure that names it.
+        entry?;
+    }
+    Ok(())
+}
+
+/// The same for the content of single entries.
+pub(in crate::repo) fn check_entries_here<'e>(
+    repo: &Handle,
+    entries: impl IntoIterator<Item = (&'e [u8], &'e TreeEntry)>,
+) -> Result<(), RepoError> {
+    if !slice::is_partial(repo) {
+        return Ok(());
+    }
+    let mut lacks = Vec::new();
+    for (path, entry) in entries {
+        lacks.extend(lack_at(repo, path, entry)?);
+    }
+    refuse(lacks)
+}
+
+/// The same for the bytes of the file at `path` in a range.
+pub(in crate::repo) fn check_range_here(
+    repo: &Handle,
+    path: &RepoPath,
+    blob: Blob,
+    range: Range<u64>,
+) -> Result<(), RepoError> {
+    if range.is_empty() || !slice::is_partial(repo) {
+        return Ok(());
+    }
+    let lack = |root| Lack {
+        path: path.as_bytes().to_vec(),
+        root,
+    };
+    if range.start == 0 && range.end >= blob.size {
+        // As a file, and not piece by piece: what has been dropped then is held again.
+        let root = Root::Blob(blob);
+        let is_here = has_blob(repo, blob)?;
+        return refuse((!is_here).then(|| lack(root)).into_iter().collect());
+    }
+    let lack = |ty, id| lack(Root::Object(ty, id));
+    let mut lacks = Vec::new();
+    for chunk in BlobChunks::starting_at(repo, blob, range.start) {
+        match chunk {
+            Ok((offset, ..)) if offset >= range.end => break,
+            Ok((_, id, _)) if repo.holds(ObjectType::Chunk, &id)? => {}
+            Ok((_, id, _)) => lacks.push(lack(ObjectType::Chunk, id)),
+            Err(ObjectError::Missing { id, ty }) => lacks.push(lack(ty, id)),
+            Err(e) => return Err(e.into()),
+        }
+    }
+    refuse(lacks)
+}
+
+/// What is not here of a file's or symlink's content.
+pub(in crate::repo) fn lack_at(
+    repo: &Handle,
+    path: &[u8],
+    entry: &TreeEntry,
+) -> Result<Option<Lack>, RepoError> {
+    let root = Root::of(entry);
+    let is_here = match root {
+        Root::Blob(blob) => has_blob(repo, blob)?,
+        _ => true,
+    };
+    let path = path.to_vec();
+    Ok((!is_here).then_some(Lack { path, root }))
+}
+
+/// Nothing where nothing is lacking.
+pub(in crate::repo) fn refuse(lacks: Vec<Lack>) -> Result<(), RepoError> {
+    match lacks.is_empty() {
+        true => Ok(()),
+        false => Err(RepoError::Lacking(lacks)),
+    }
+}
+
+struct Search<'a> {
+    repo: &'a Handle,
+    subset: &'a dyn PathSet,
+    of: LackOf,
+    /// Directories to be looked into.
+    stack: Vec<(RepoPath, Root)>,
+    found: Vec<Lack>,
+}
+
+impl Search<'_> {
+    fn run(mut self) -> Result<Vec<Lack>, RepoError> {
+        while let Some((dir, root)) = self.stack.pop() {
+            let extent = self.subset.extent(dir.as_bytes());
+            if extent == Extent::None || root.id() == empty_tree_id() {
+                continue;
+            }
+            if !self.repo.holds(ObjectType::Tree, &root.id())? {
+                let part = Root::Object(ObjectType::Tree, root.id());
+                let whole = extent == Extent::All && self.of != LackOf::Names;
+                self.lack(&dir, if whole { root } else { part });
+                continue;
+            }
+            let entries = match entries_in(self.repo, &root.id(), self.subset, &dir) {
+                // A node of a large directory. The others are asked for when it is here.
+                Err(ObjectError::Missing { id, ty }) => {
+                    self.lack(&dir, Root::Object(ty, id));
+                    continue;
+                }
+                entries => entries?,
+            };
+            let from = self.stack.len();
+            for entry in entries {
+                if let Ok(path) = dir.join(&entry.name) {
+                    self.enter(&path, &entry)?;
+                }
+            }
+            self.stack[from..].reverse();
+        }
+        Ok(self.found)
+    }
+
+    fn add(&mut self, path: &RepoPath, root: Root) {
+        self.stack.push((path.clone(), root));
+    }
+
+    fn lack(&mut self, path: &RepoPath, root: Root) {
+        let path = path.as_bytes().to_vec();
+        self.found.push(Lack { path, root });
+    }
+
+    fn enter(&mut self, path: &RepoPath, entry: &TreeEntry) -> Result<(), RepoError> {
+        match entry.kind {
+            Kind::Directory => self.add(path, Root::of(entry)),
+            _ if matches!(self.of, LackOf::Names | LackOf::Trees) => {}
+            _ if self.of == LackOf::Lists => self.enter_lists(path, entry)?,
+            Kind::Conflict => self.enter_conflict(path, entry)?,
+            _ => {
+                let lack = lack_at(self.repo, path.as_bytes(), entry)?;
+                self.found.extend(lack);
+            }
+        }
+        Ok(())
+    }
+
+    /// Of a file whose lists are not all here, the first of those.
+    fn enter_lists(&mut self, path: &RepoPath, entry: &TreeEntry) -> Result<(), RepoError> {
+        if !entry.kind.is_blob() {
+            return Ok(());
+        }
+        for chunk in BlobChunks::new(self.repo, blob_of(entry)) {
+            match chunk {
+                Ok(_) => {}
+                Err(ObjectError::Missing { id, ty }) => {
+                    self.lack(path, Root::Object(ty, id));
+                    return Ok(());
+                }
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// A conflict is shown as all its versions.
+    fn enter_conflict(&mut self, path: &RepoPath, entry: &TreeEntry) -> Result<(), RepoError> {
+        if !self.repo.holds(ObjectType::Conflict, &entry.id)? {
+            self.lack(path, Root::of(entry));
+            return Ok(());
+        }
+        let conflict = read_conflict(self.repo, &entry.id)?;
+        for term in conflict.bases.iter().chain(&conflict.sides).flatten() {
+            let term = crate::merge::entry_of(&entry.name, term, None);
+            if term.kind != Kind::Conflict {
+                self.enter(path, &term)?;
+            }
+        }
+        Ok(())
+    }
+}

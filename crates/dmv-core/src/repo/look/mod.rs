@@ -1,0 +1,12 @@
+//! Looking into commits and history, without a worktree and without changing anything.
+//!
+//! Uses `base`. `conflict`, `files`, `verbs`, `peers` and `upkeep` use it.
+
+pub(in crate::repo) mod content;
+pub(in crate::repo) mod entries;
+pub(in crate::repo) mod history;
+pub(in crate::repo) mod lack;
+pub(in crate::repo) mod moved;
+pub(in crate::repo) mod operations;
+pub(in crate::repo) mod revision;
+pub(in crate::repo) mod stats;

@@ -1,0 +1,92 @@
+//! Whether the branch of a worktree was moved from elsewhere, and by whom: by a push, or from another
+//! worktree.
+
+use crate::hash::ObjectId;
+use crate::history::is_ancestor;
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::head::Head;
+use crate::repo::base::moved::{BranchMoved, Mover};
+use crate::repo::base::worktree;
+use crate::repo::look::operations;
+use std::ops::ControlFlow;
+
+/// Whether the branch that the worktree is on was moved from elsewhere.
+pub(in crate::repo) fn branch_moved(repo: &Handle) -> Result<Option<BranchMoved>, RepoError> {
+    moved(repo, worktree::base_commit(repo)?, &worktree::head(repo)?)
+}
+
+/// How the branch stands to `base`, if it is not at it.
+pub(in crate::repo) fn moved(
+    repo: &Handle,
+    base: Option<ObjectId>,
+    head: &Head,
+) -> Result<Option<BranchMoved>, RepoError> {
+    let tip = match head {
+        Head::Commit(id) => Some(*id),
+        Head::Branch(name) => worktree::ref_id(repo, &format!("branch/{name}"))?,
+    };
+    if base == tip {
+        return Ok(None);
+    }
+    let forward = match (head, base, tip) {
+        (Head::Branch(_), None, Some(_)) => true,
+        (Head::Branch(name), Some(base), Some(tip)) => {
+            is_ancestor(repo.objects(), &base, &tip)? || !was_at(repo, name, &base)?
+        }
+        _ => false,
+    };
+    Ok(Some(BranchMoved { base, tip, forward }))
+}
+
+/// Whether a branch was ever at a commit. A commit of a worktree whose branch had been moved was not,
+/// until it is merged.
+fn was_at(repo: &Handle, branch: &str, commit: &ObjectId) -> Result<bool, RepoError> {
+    let key = format!("branch/{branch}");
+    let mut found = false;
+    operations::each_operation(repo, &mut |operation, _| {
+        let mut changes = operation.changes.iter().filter(|change| change.key == key);
+        found = changes.any(|change| {
+            let values = change.old.iter().chain(&change.new);
+            values.into_iter().any(|value| value == commit.as_bytes())
+        });
+        Ok(match found {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        })
+    })?;
+    Ok(found)
+}
+
+/// Who moved the branch of `head` last, as the operation log has it.
+pub(in crate::repo) fn mover(repo: &Handle, head: &Head) -> Result<Option<Mover>, RepoError> {
+    let Some(branch) = head.branch() else {
+        return Ok(None);
+    };
+    let key = format!("branch/{branch}");
+    let mut found = None;
+    operations::each_operation(repo, &mut |operation, _| {
+        if operation.changes.iter().any(|change| change.key == key) {
+            let who = operation.who.split(" <").next().unwrap_or_default();
+            found = Some(Mover {
+                who: who.to_owned(),
+                command: operation.command.clone(),
+            });
+            return Ok(ControlFlow::Break(()));
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(found)
+}
+
+/// The error that says so.
+pub(in crate::repo) fn refused(repo: &Handle, head: &Head, found: BranchMoved) -> RepoError {
+    RepoError::Moved {
+        name: head.branch().unwrap_or("the head").to_owned(),
+        base: found.base,
+        tip: found.tip,
+        // A log that cannot be read is reported by a command that needs it.
+        by: mover(repo, head).unwrap_or_default().map(Box::new),
+        forward: found.forward,
+    }
+}

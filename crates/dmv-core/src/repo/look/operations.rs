@@ -1,0 +1,56 @@
+//! The operation log, newest operation first.
+
+use crate::refs::Operation;
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+/// Operations read at a time.
+const PAGE: usize = 256;
+
+/// Visits operations, newest first, and whether each has been undone. What only says that a
+/// command was about to overwrite files is passed over when the command has gone on.
+pub(in crate::repo) fn each_operation(
+    repo: &Handle,
+    visit: &mut dyn FnMut(Operation, bool) -> Result<ControlFlow<()>, RepoError>,
+) -> Result<(), RepoError> {
+    let mut undone: HashSet<u64> = HashSet::new();
+    let mut before = None;
+    loop {
+        let page = repo.refs.operations_before(before, PAGE)?;
+        let Some(oldest) = page.last() else {
+            return Ok(());
+        };
+        before = Some(oldest.seq);
+        for operation in page {
+            let is_undone = undone.remove(&operation.seq);
+            // What takes an undo back restores what that had taken back.
+            if operation.undoes != 0 && !is_undone {
+                undone.insert(operation.undoes);
+            }
+            if is_over(repo, &operation)? {
+                continue;
+            }
+            if visit(operation, is_undone)?.is_break() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Whether an operation only said what a command was about to overwrite, and the command has gone
+/// on: that is an operation of its own.
+fn is_over(repo: &Handle, operation: &Operation) -> Result<bool, RepoError> {
+    if !is_intent(operation) {
+        return Ok(false);
+    }
+    let change = &operation.changes[0];
+    Ok(repo.refs.get(&change.key)? != change.new)
+}
+
+/// Whether an operation only says what a command was about to overwrite.
+pub(in crate::repo) fn is_intent(operation: &Operation) -> bool {
+    let is_saving = |key: &str| key.starts_with("worktree/") && key.ends_with("/saving");
+    matches!(&operation.changes[..], [only] if is_saving(&only.key))
+}

@@ -1,0 +1,103 @@
+//! Revisions: the ways to name a commit.
+
+use crate::hash::ObjectId;
+use crate::history::load_commit;
+use crate::object::ObjectType;
+use crate::repo::base::error::{RepoError, RevisionError};
+use crate::repo::base::handle::Handle;
+use crate::repo::base::worktree;
+
+/// Fewest hex digits that name an object.
+const MIN_PREFIX: usize = 4;
+
+/// Splits `REV:PATH`; the revision is `@` where it is empty, the path is absent without a colon.
+pub fn split_path(text: &[u8]) -> (String, Option<&[u8]>) {
+    match text.iter().position(|b| *b == b':') {
+        Some(at) => {
+            let revision = String::from_utf8_lossy(&text[..at]).into_owned();
+            let revision = if revision.is_empty() {
+                "@".to_owned()
+            } else {
+                revision
+            };
+            (revision, Some(&text[at + 1..]))
+        }
+        None => (String::from_utf8_lossy(text).into_owned(), None),
+    }
+}
+
+/// The commit that `text` names: a branch, tag or remote branch, an id or its prefix, `@` for
+/// what the worktree is on; then any number of `~n` and `^n`.
+pub(in crate::repo) fn resolve_revision(repo: &Handle, text: &str) -> Result<ObjectId, RepoError> {
+    let end = text.find(['~', '^']).unwrap_or(text.len());
+    let (name, steps) = text.split_at(end);
+    let mut id = resolve_name(repo, name)?;
+    let mut steps = steps.chars().peekable();
+    while let Some(kind) = steps.next() {
+        let mut digits = String::new();
+        while let Some(digit) = steps.next_if(|c| c.is_ascii_digit()) {
+            digits.push(digit);
+        }
+        let n = match digits.as_str() {
+            "" => 1,
+            digits => digits
+                .parse::<u64>()
+                .map_err(|_| RevisionError::Syntax(text.to_owned()))?,
+        };
+        if kind != '~' && kind != '^' {
+            return Err(RevisionError::Syntax(text.to_owned()).into());
+        }
+        let beyond = || RevisionError::Beyond(text.to_owned());
+        if kind == '~' {
+            for _ in 0..n {
+                id = *load_commit(repo.objects(), &id)?
+                    .parents
+                    .first()
+                    .ok_or_else(beyond)?;
+            }
+        } else if n > 0 {
+            let parents = load_commit(repo.objects(), &id)?.parents;
+            id = *parents.get(n as usize - 1).ok_or_else(beyond)?;
+        }
+    }
+    Ok(id)
+}
+
+fn resolve_name(repo: &Handle, name: &str) -> Result<ObjectId, RepoError> {
+    if name == "@" {
+        return worktree::head_commit(repo)?.ok_or(RepoError::NoCommit);
+    }
+    for key in [
+        format!("branch/{name}"),
+        format!("tag/{name}"),
+        format!("remote/{name}"),
+    ] {
+        if let Some(id) = worktree::ref_id(repo, &key)? {
+            return Ok(id);
+        }
+    }
+    let hex = name.to_ascii_lowercase();
+    if hex.len() < MIN_PREFIX || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Err(RevisionError::Unknown(name.to_owned()).into());
+    }
+    let found = repo.store.with_prefix(&hex, 1000)?;
+    let mut commits: Vec<ObjectId> = found
+        .iter()
+        .filter(|(_, ty)| *ty == ObjectType::Commit)
+        .map(|(id, _)| *id)
+        .collect();
+    commits.sort();
+    match commits.as_slice() {
+        [] => Err(RevisionError::Unknown(name.to_owned()).into()),
+        [one] => Ok(*one),
+        _ => {
+            commits.truncate(8);
+            let prefix = name.to_owned();
+            Err(RevisionError::Ambiguous {
+                prefix,
+                candidates: commits,
+            }
+            .into())
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! How much there is: logical, unique and stored bytes.
+
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::object::ObjectType;
+use crate::object::list::BlobChunks;
+use crate::object::tree::Kind;
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::worktree;
+use crate::repo::look::entries;
+use crate::repo::look::entries::{Wanted, blob_of};
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+/// What a directory or file amounts to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskUse {
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// Bytes of different chunks among them.
+    pub unique_bytes: u64,
+    /// What the unique bytes take in packs, estimated by the compression of the whole store.
+    pub stored_bytes: u64,
+    /// Number of files.
+    pub files: u64,
+}
+
+/// What the whole store amounts to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreStats {
+    /// Commits stored.
+    pub commits: u64,
+    /// Tree nodes stored.
+    pub trees: u64,
+    /// List nodes stored.
+    pub lists: u64,
+    /// Chunks stored.
+    pub chunks: u64,
+    /// Pack files, with the log.
+    pub packs: u64,
+    /// Bytes in data packs.
+    pub data_bytes: u64,
+    /// Bytes in metadata packs.
+    pub meta_bytes: u64,
+    /// Bytes of everything under `.dmv`.
+    pub disk_bytes: u64,
+    /// Files under `.dmv`.
+    pub disk_files: u64,
+    /// Index tables in use.
+    pub tables: u64,
+    /// Bytes of the newest commit's tree.
+    pub head_bytes: u64,
+    /// Files of the newest commit's tree.
+    pub head_files: u64,
+}
+
+/// Adds up what is wanted of a commit. Metadata is read, content is not.
+pub(in crate::repo) fn disk_use(
+    repo: &Handle,
+    wanted: Wanted<'_>,
+    job: &Job,
+) -> Result<DiskUse, RepoError> {
+    let mut seen: HashSet<ObjectId> = HashSet::new();
+    let mut sum = DiskUse::default();
+    let mut add = |entry: &crate::object::tree::TreeEntry| -> Result<(), RepoError> {
+        if job.is_cancelled() {
+            return Err(RepoError::Cancelled);
+        }
+        sum.files += u64::from(entry.kind != Kind::Directory);
+        sum.bytes += entry.size;
+        if !entry.kind.is_blob() && entry.kind != Kind::Symlink {
+            return Ok(());
+        }
+        for chunk in BlobChunks::new(repo.objects(), blob_of(entry)) {
+            let (_, id, len) = chunk?;
+            if seen.insert(id) {
+                sum.unique_bytes += len;
+            }
+        }
+        Ok(())
+    };
+    entries::list_wanted(repo, wanted, &mut |listed| {
+        add(&listed.entry)?;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    let (raw, stored) = compression(repo)?;
+    sum.stored_bytes = match raw {
+        0 => sum.unique_bytes,
+        raw => (u128::from(sum.unique_bytes) * u128::from(stored) / u128::from(raw)) as u64,
+    };
+    Ok(sum)
+}
+
+/// Raw and stored bytes of the frames in data packs.
+fn compression(repo: &Handle) -> Result<(u64, u64), RepoError> {
+    let (mut raw, mut stored) = (0, 0);
+    repo.store.for_each_frame(&mut |r, s| {
+        raw += r;
+        stored += s;
+    })?;
+    Ok((raw, stored))
+}
+
+/// Counts what the store holds.
+pub(in crate::repo) fn store_stats(repo: &Handle) -> Result<StoreStats, RepoError> {
+    let mut out = StoreStats::default();
+    repo.store.for_each_object(&mut |_, ty, _| {
+        *match ty {
+            ObjectType::Chunk => &mut out.chunks,
+            ObjectType::List => &mut out.lists,
+            ObjectType::Tree => &mut out.trees,
+            ObjectType::Commit => &mut out.commits,
+            ObjectType::Conflict => return Ok(()),
+        } += 1;
+        Ok(())
+    })?;
+    for pack in repo.store.packs() {
+        match pack.kind {
+            crate::store::PackKind::Data => out.data_bytes += pack.len,
+            _ => out.meta_bytes += pack.len,
+        }
+        out.packs += 1;
+    }
+    out.packs += 1;
+    out.tables = repo.store.table_stats().0 as u64;
+    let mut dirs = vec![repo.dmv.clone()];
+    while let Some(dir) = dirs.pop() {
+        let io = |source| RepoError::Io {
+            action: "list",
+            path: dir.clone(),
+            source,
+        };
+        for entry in std::fs::read_dir(&dir).map_err(io)? {
+            let entry = entry.map_err(io)?;
+            let meta = entry.metadata().map_err(io)?;
+            match meta.is_dir() {
+                true => dirs.push(entry.path()),
+                false => {
+                    out.disk_files += 1;
+                    out.disk_bytes += meta.len();
+                }
+            }
+        }
+    }
+    if let Some(head) = worktree::head_commit(repo)? {
+        let commit = entries::read_commit(repo, &head)?;
+        out.head_bytes = commit.tree_bytes;
+        out.head_files = commit.tree_files;
+    }
+    Ok(out)
+}

@@ -1,0 +1,301 @@
+//! Who may use this repository from elsewhere: the allow-list of keys.
+//!
+//! It is part of the view, so that a change of it is an operation like any other. Whoever answers
+//! peers asks here before a byte of theirs is read (docs/trust.md). Nothing here knows a network.
+
+use crate::hash::{ID_BYTES, decode_hex, encode_hex};
+use crate::refs::Effect;
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::publish;
+use crate::repo::base::publish::{Asked, change};
+use std::fmt;
+use std::str::FromStr;
+
+/// The longest name of a peer.
+pub const MAX_PEER_NAME_BYTES: usize = 64;
+
+/// The public key of a device: what a peer is known by. Written as 64 hex digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PeerKey([u8; ID_BYTES]);
+
+impl PeerKey {
+    /// Wraps the bytes of a public key.
+    pub const fn from_bytes(bytes: [u8; ID_BYTES]) -> PeerKey {
+        PeerKey(bytes)
+    }
+
+    /// The key's bytes.
+    pub const fn as_bytes(&self) -> &[u8; ID_BYTES] {
+        &self.0
+    }
+
+    /// The first twelve digits: enough to tell a few peers apart, never enough to trust one.
+    pub fn short(&self) -> String {
+        encode_hex(&self.0[..6])
+    }
+}
+
+impl fmt::Display for PeerKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&encode_hex(&self.0))
+    }
+}
+
+impl fmt::Debug for PeerKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.short())
+    }
+}
+
+/// Text that is no key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a key is 64 hex digits")]
+pub struct NotAKey;
+
+impl FromStr for PeerKey {
+    type Err = NotAKey;
+
+    fn from_str(text: &str) -> Result<PeerKey, NotAKey> {
+        let bytes = decode_hex(text).and_then(|bytes| bytes.try_into().ok());
+        bytes.map(PeerKey).ok_or(NotAKey)
+    }
+}
+
+/// What a peer may do. Who may write may read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Access {
+    /// Fetch.
+    Read,
+    /// Fetch and push.
+    Write,
+}
+
+impl Access {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Access::Read => "read",
+            Access::Write => "write",
+        }
+    }
+}
+
+/// A peer on the allow-list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its key.
+    pub key: PeerKey,
+    /// What the user calls it; may be empty.
+    pub name: String,
+    /// What it may do.
+    pub access: Access,
+}
+
+/// The allow-list, by key.
+pub(in crate::repo) fn peers(repo: &Handle) -> Result<Vec<Peer>, RepoError> {
+    let rows = repo.refs.with_prefix(PREFIX)?;
+    let peer = |(key, value): (String, Vec<u8>)| decode(&key, &value);
+    Ok(rows.into_iter().filter_map(peer).collect())
+}
+
+/// What is known about one key; `None`: it may do nothing.
+pub(in crate::repo) fn peer(repo: &Handle, key: &PeerKey) -> Result<Option<Peer>, RepoError> {
+    let name = view_key(key);
+    let value = repo.refs.get(&name)?;
+    Ok(value.and_then(|value| decode(&name, &value)))
+}
+
+/// Lets `peer` in, or changes its name or access. Returns whether that changed anything.
+pub(in crate::repo) fn trust(repo: &Handle, peer: &Peer, asked: Asked) -> Result<bool, RepoError> {
+    check_name(&peer.name)?;
+    let change = change(&repo.refs, view_key(&peer.key), Some(encode(peer)))?;
+    if change.old == change.new {
+        return Ok(false);
+    }
+    publish::publish(repo, asked, None, vec![change], Effect::Kept)?;
+    Ok(true)
+}
+
+/// Takes a peer off the allow-list; `None`: it was not on it.
+pub(in crate::repo) fn untrust(
+    repo: &Handle,
+    key: &PeerKey,
+    asked: Asked,
+) -> Result<Option<Peer>, RepoError> {
+    let Some(peer) = peer(repo, key)? else {
+        return Ok(None);
+    };
+    let change = change(&repo.refs, view_key(key), None)?;
+    publish::publish(repo, asked, None, vec![change], Effect::Kept)?;
+    Ok(Some(peer))
+}
+
+const PREFIX: &str = "peer/";
+
+fn view_key(key: &PeerKey) -> String {
+    format!("{PREFIX}{key}")
+}
+
+/// Refuses names that are long or could disturb a terminal.
+fn check_name(name: &str) -> Result<(), RepoError> {
+    let bad = if name.len() > MAX_PEER_NAME_BYTES {
+        "is longer than 64 bytes"
+    } else if name.chars().any(char::is_control) {
+        "contains a control character"
+    } else {
+        return Ok(());
+    };
+    let name = name.escape_debug();
+    Err(RepoError::Text(format!(
+        "the name '{name}' of a peer {bad}"
+    )))
+}
+
+/// The value in the view. Layout: docs/format/layout.md, "The view".
+fn encode(peer: &Peer) -> Vec<u8> {
+    format!("{} {}", peer.access.word(), peer.name).into_bytes()
+}
+
+/// `None`: a value that this program would not write. It lets nobody in.
+fn decode(key: &str, value: &[u8]) -> Option<Peer> {
+    let key = key.strip_prefix(PREFIX)?.parse().ok()?;
+    let (word, name) = std::str::from_utf8(value).ok()?.split_once(' ')?;
+    let access = [Access::Read, Access::Write]
+        .into_iter()
+        .find(|access| access.word() == word)?;
+    check_name(name).ok()?;
+    let name = name.to_owned();
+    Some(Peer { key, name, access })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::Job;
+    use crate::refs::Timestamp;
+    use crate::repo::Repo;
+    use crate::repo::VerifyDepth;
+
+    fn asked(command: &str) -> Asked {
+        Asked {
+            time: Timestamp {
+                seconds: 1_700_000_000,
+                nanos: 0,
+                tz_minutes: 0,
+            },
+            who: "t <t@example.org>".into(),
+            command: command.into(),
+        }
+    }
+
+    fn peer(byte: u8, name: &str, access: Access) -> Peer {
+        Peer {
+            key: PeerKey::from_bytes([byte; 32]),
+            name: name.into(),
+            access,
+        }
+    }
+
+    #[test]
+    fn a_key_is_read_back_from_its_text_alone() {
+        let key = PeerKey::from_bytes([0xa5; 32]);
+        assert_eq!(key.to_string().parse(), Ok(key));
+        assert_eq!(key.to_string().to_uppercase().parse(), Ok(key));
+        for bad in [
+            "",
+            "a5",
+            &"a5".repeat(31),
+            &"a5".repeat(33),
+            &"g5".repeat(32),
+        ] {
+            assert_eq!(bad.parse::<PeerKey>(), Err(NotAKey), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_allow_list_says_what_was_said_last() -> Result<(), RepoError> {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let repo = Repo::init(dir.path(), "main", false, asked("init"))?;
+        let (a, b) = (
+            peer(1, "NAS under the desk", Access::Read),
+            peer(2, "", Access::Write),
+        );
+        assert!(repo.peers()?.is_empty());
+        assert!(repo.trust(&a, asked("trust"))?);
+        assert!(repo.trust(&b, asked("trust"))?);
+        assert!(!repo.trust(&b, asked("trust"))?, "nothing to change");
+        assert_eq!(repo.peers()?, [a.clone(), b.clone()]);
+
+        let more = peer(1, "nas", Access::Write);
+        assert!(repo.trust(&more, asked("trust"))?);
+        assert_eq!(repo.peer(&a.key)?, Some(more.clone()));
+        assert_eq!(repo.untrust(&a.key, asked("untrust"))?, Some(more));
+        assert_eq!(repo.untrust(&a.key, asked("untrust"))?, None);
+        assert_eq!(repo.peer(&a.key)?, None);
+        assert_eq!(repo.peers()?, [b]);
+        Ok(())
+    }
+
+    #[test]
+    fn names_that_disturb_a_terminal_are_refused() -> Result<(), RepoError> {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let repo = Repo::init(dir.path(), "main", false, asked("init"))?;
+        for bad in ["\u{1b}[2J", "a\nb", &"x".repeat(65)] {
+            let refused = repo.trust(&peer(1, bad, Access::Read), asked("trust"));
+            assert!(matches!(refused, Err(RepoError::Text(_))), "{bad:?}");
+        }
+        assert!(repo.trust(&peer(1, &"x".repeat(64), Access::Read), asked("trust"))?);
+        Ok(())
+    }
+
+    #[test]
+    fn a_value_from_elsewhere_lets_nobody_in() {
+        let key = view_key(&PeerKey::from_bytes([1; 32]));
+        let good = peer(1, "a b", Access::Read);
+        assert_eq!(decode(&key, b"read a b"), Some(good));
+        for bad in [
+            &b""[..],
+            b"read",
+            b"admin x",
+            b"Write x",
+            b" write x",
+            b"write \xff",
+            b"write \x1b",
+        ] {
+            assert_eq!(decode(&key, bad), None, "{bad:?}");
+        }
+        assert_eq!(decode("peer/abc", b"read x"), None);
+    }
+
+    /// An entry of the list can be as long as an id; it names no commit all the same.
+    #[test]
+    fn verify_looks_for_no_commit_behind_a_peer() -> Result<(), RepoError> {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let repo = Repo::init(dir.path(), "main", false, asked("init"))?;
+        let peer = peer(1, &"x".repeat(27), Access::Read);
+        assert_eq!(encode(&peer).len(), 32);
+        repo.trust(&peer, asked("trust"))?;
+        let report = repo.verify(VerifyDepth::Full, &Job::default())?;
+        assert!(report.missing.is_empty(), "{:?}", report.missing);
+        Ok(())
+    }
+
+    /// Whoever was let in or put out stays so when the database is lost.
+    #[test]
+    fn the_allow_list_survives_the_loss_of_the_database() -> Result<(), RepoError> {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let repo = Repo::init(dir.path(), "main", false, asked("init"))?;
+        let (a, b) = (peer(1, "a", Access::Write), peer(2, "b", Access::Read));
+        repo.trust(&a, asked("trust"))?;
+        repo.trust(&b, asked("trust"))?;
+        repo.untrust(&a.key, asked("untrust"))?;
+        drop(repo);
+        crate::repo::recover(
+            &crate::repo::discover(dir.path())?,
+            &crate::job::Job::default(),
+        )?;
+        assert_eq!(Repo::open(dir.path())?.peers()?, [b]);
+        Ok(())
+    }
+}

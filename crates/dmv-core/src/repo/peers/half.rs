@@ -1,0 +1,188 @@
+//! A clone that is not finished: the file `clone` (docs/format/clone.md).
+//!
+//! It is durable before anything else of the new repository is there. As long as it is there and the
+//! view names no commit, the repository is a half-made clone: only the clone itself goes on with it.
+
+use crate::hash::{check, encode_hex};
+use crate::limits::MAX_SUBSET_BYTES;
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::layout::CLONE_FILE;
+use crate::repo::look::history;
+use crate::subset::Subset;
+use crate::vfs::{OsVfs, Vfs, read_small, write_durably};
+use std::io::ErrorKind;
+use std::path::Path;
+
+const FIRST_LINE: &str = "dmv-clone 1";
+
+/// Bytes of a text in it: an address or a branch's name.
+const MAX_TEXT_BYTES: usize = 8192;
+
+/// Bytes of a file that is believed: a subset's patterns may each be one byte long.
+const MAX_BYTES: usize = 512 + 2 * MAX_TEXT_BYTES + 16 * MAX_SUBSET_BYTES;
+
+/// What a clone was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HalfClone {
+    /// Where it comes from; empty where that cannot be kept in a line.
+    pub source: String,
+    /// The branch or tag to begin with, if one was named.
+    pub branch: Option<String>,
+    /// Without a worktree.
+    pub bare: bool,
+    /// Without content.
+    pub metadata_only: bool,
+    /// So many commits back.
+    pub depth: Option<u32>,
+    /// Only history since then, in seconds since 1970.
+    pub since: Option<i64>,
+    /// The paths.
+    pub subset: Subset,
+}
+
+impl HalfClone {
+    /// Notes durably that a clone begins in the repository's directory `dmv`, which is made.
+    pub fn begin(&self, dmv: &Path) -> Result<(), RepoError> {
+        let path = dmv.join(CLONE_FILE);
+        let io = |action| {
+            let path = path.clone();
+            move |source| RepoError::Io {
+                action,
+                path,
+                source,
+            }
+        };
+        OsVfs.create_dir_all(dmv).map_err(io("create"))?;
+        write_durably(&OsVfs, &path, &self.encode()).map_err(io("write"))
+    }
+
+    /// The file's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = format!("{FIRST_LINE}\n").into_bytes();
+        let mut line = |word: &str, text: &[u8]| {
+            out.extend([word.as_bytes(), b" ", text, b"\n"].concat());
+        };
+        if fits(&self.source) {
+            line("source", self.source.as_bytes());
+        }
+        if let Some(branch) = self.branch.as_ref().filter(|branch| fits(branch)) {
+            line("branch", branch.as_bytes());
+        }
+        if let Some(depth) = self.depth {
+            line("depth", depth.to_string().as_bytes());
+        }
+        if let Some(since) = self.since {
+            line("since", since.to_string().as_bytes());
+        }
+        for pattern in self.subset.patterns() {
+            line("subset", pattern);
+        }
+        for (word, is_set) in [("bare", self.bare), ("metadata-only", self.metadata_only)] {
+            if is_set {
+                out.extend([word.as_bytes(), b"\n"].concat());
+            }
+        }
+        let check = encode_hex(&check(&[&out]));
+        out.extend_from_slice(format!("check {check}\n").as_bytes());
+        out
+    }
+
+    /// What the file's bytes say; `None`: they are not what [`encode`](Self::encode) writes.
+    pub fn decode(bytes: &[u8]) -> Option<HalfClone> {
+        let mut lines = bytes.split(|b| *b == b'\n');
+        if lines.next() != Some(FIRST_LINE.as_bytes()) {
+            return None;
+        }
+        let (mut half, mut patterns) = (HalfClone::default(), Vec::new());
+        for line in lines {
+            let (word, rest) = match line.iter().position(|b| *b == b' ') {
+                Some(at) => (&line[..at], &line[at + 1..]),
+                None => (line, &[][..]),
+            };
+            let text = std::str::from_utf8(rest);
+            match word {
+                b"source" => half.source = text.ok()?.to_owned(),
+                b"branch" => half.branch = Some(text.ok()?.to_owned()),
+                b"depth" => half.depth = Some(text.ok()?.parse().ok()?),
+                b"since" => half.since = Some(text.ok()?.parse().ok()?),
+                b"subset" => patterns.push(rest),
+                b"bare" => half.bare = true,
+                b"metadata-only" => half.metadata_only = true,
+                _ => {}
+            }
+        }
+        half.subset = Subset::parse(&patterns.join(&b'\n')).ok()?;
+        (half.encode() == bytes).then_some(half)
+    }
+}
+
+/// Whether a text can stand in a line.
+fn fits(text: &str) -> bool {
+    !text.is_empty() && text.len() <= MAX_TEXT_BYTES && !text.contains('\n')
+}
+
+/// What a clone that is not finished was asked for; `None`: this is no half-made clone.
+pub(in crate::repo) fn half_clone(repo: &Handle) -> Result<Option<HalfClone>, RepoError> {
+    let path = repo.dmv_dir().join(CLONE_FILE);
+    let bytes = match read_small(&OsVfs, &path, MAX_BYTES) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(source) => {
+            let action = "read";
+            return Err(RepoError::Io {
+                action,
+                path,
+                source,
+            });
+        }
+    };
+    if !history::complete_commits(repo)?.is_empty() {
+        // All has come. Only the file was not removed any more.
+        end_clone(repo);
+        return Ok(None);
+    }
+    match HalfClone::decode(&bytes) {
+        Some(half) => Ok(Some(half)),
+        None => Err(RepoError::Damaged {
+            path,
+            why: "it does not name the clone".to_owned(),
+        }),
+    }
+}
+
+/// Forgets that a clone was begun: the view names what came.
+pub(in crate::repo) fn end_clone(repo: &Handle) {
+    // If it stays, the view tells that it is out of date.
+    let _ = std::fs::remove_file(repo.dmv_dir().join(CLONE_FILE));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_reads_back_and_anything_else_is_none() -> Result<(), Box<dyn std::error::Error>> {
+        let plain = HalfClone::default();
+        let full = HalfClone {
+            source: "ssh://ada@nas/srv/a film.dmv".to_owned(),
+            branch: Some("main".to_owned()),
+            bare: true,
+            metadata_only: true,
+            depth: Some(3),
+            since: Some(-1),
+            subset: Subset::new([&b"a b"[..], b"!\xff"])?,
+        };
+        for half in [&plain, &full] {
+            assert_eq!(HalfClone::decode(&half.encode()).as_ref(), Some(half));
+        }
+        let bytes = full.encode();
+        for at in 0..bytes.len() {
+            let mut other = bytes.clone();
+            other[at] ^= 1;
+            assert_eq!(HalfClone::decode(&other), None, "byte {at}");
+            assert_eq!(HalfClone::decode(&bytes[..at]), None, "{at} bytes");
+        }
+        Ok(())
+    }
+}

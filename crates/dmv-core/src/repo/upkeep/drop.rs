@@ -1,0 +1,557 @@
+//! Giving up bytes that others hold: `drop`.
+//!
+//! First it is noted durably which files are given up, then packs go that hold nothing but what only
+//! such files need. A crash in between leaves bytes that are noted as given up, which harms nobody.
+//! Where enough of a pack is given up, what is needed of it is moved into another one, and it goes as
+//! well. Of packs where that does not pay, the space waits.
+
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::object::list::{Blob, BlobChunks, ListNode};
+use crate::object::name::RepoPath;
+use crate::object::root::has_blob;
+use crate::object::{ObjectError, ObjectRead, ObjectType};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::keeping::Exclusive;
+use crate::repo::base::keys::{Record, names_choices, names_commit};
+use crate::repo::base::{keeping, publish, slice};
+use crate::repo::files::dropped;
+use crate::repo::look::entries::Wanted;
+use crate::store::{FileId, IoContext, Mark, Marks, PackKind, PackRow, StoreError};
+use crate::vfs::{Open, VfsFile};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::mem::take;
+use std::sync::Arc;
+
+/// How often marking begins anew because other commands commit meanwhile.
+const TRIES: usize = 3;
+
+/// Operations read at a time.
+const PAGE: usize = 256;
+
+/// A pack is rewritten if at least one part in so many of it is given up. Each byte freed then costs
+/// at most three that are copied.
+const WORTH_REWRITING: u64 = 4;
+
+/// Files whose content can be given up.
+#[derive(Debug, Default)]
+pub struct Droppable {
+    /// Files that were chosen, with their content. Content may come more than once.
+    pub files: Vec<(RepoPath, Blob)>,
+    /// Files that were chosen and whose content is not here.
+    pub absent: u64,
+    /// Content that was given up before and that is here in whole or in part: it waits to be freed,
+    /// or has come again.
+    pub earlier: Vec<(ObjectType, ObjectId)>,
+}
+
+/// What became of the space.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Freed {
+    /// Bytes of packs that are gone, less what was stored again to make that possible.
+    pub freed_bytes: u64,
+    /// Bytes of content that nothing needs any more and that share packs with what is needed.
+    pub waiting_bytes: u64,
+    /// Bytes of content that other files need as well.
+    pub shared_bytes: u64,
+    /// Why a pack that is worth it was not freed, if that failed.
+    pub why_not_freed: Option<String>,
+}
+
+/// A pack, and its lock.
+type Locked = (PackRow, Arc<dyn VfsFile>);
+
+/// The right to free space in a repository; nobody else frees there, and no peer counts on it.
+pub struct Freeing<'r> {
+    repo: &'r Handle,
+    _exclusive: Exclusive,
+}
+
+/// Begins to free space. [`RepoError::Freeing`]: somebody else does, or a peer counts on what is
+/// here.
+pub(in crate::repo) fn begin_to_free(repo: &Handle) -> Result<Freeing<'_>, RepoError> {
+    let exclusive = keeping::keep_exclusively(repo)?;
+    Ok(Freeing {
+        repo: repo,
+        _exclusive: exclusive,
+    })
+}
+
+impl Freeing<'_> {
+    /// What can be given up of what is wanted, and what was given up earlier.
+    pub fn droppable(&self, wanted: &[Wanted<'_>]) -> Result<Droppable, RepoError> {
+        let mut out = Droppable::default();
+        for wanted in wanted {
+            dropped::each_file(self.repo, *wanted, &mut |path, blob| {
+                match has_blob(self.repo, blob)? {
+                    true => out.files.push((path.clone(), blob)),
+                    false => out.absent += 1,
+                }
+                Ok(())
+            })?;
+        }
+        let chosen: BTreeSet<ObjectId> = out.files.iter().map(|(_, blob)| blob.id).collect();
+        for id in slice::slice(self.repo)?.dropped {
+            if !chosen.contains(&id)
+                && let Some(ty) = self.type_of(&id)?
+                && self.has_chunks((ty, id))?
+            {
+                out.earlier.push((ty, id));
+            }
+        }
+        Ok(out)
+    }
+
+    /// Whether any bytes of a file's content are here.
+    fn has_chunks(&self, (ty, id): (ObjectType, ObjectId)) -> Result<bool, RepoError> {
+        let mut any = false;
+        each_chunk(self.repo, &BTreeMap::from([(id, ty)]), &mut |chunk, _| {
+            any = any || self.repo.holds(ObjectType::Chunk, chunk)?;
+            Ok(())
+        })?;
+        Ok(any)
+    }
+
+    /// What is stored as the root of a file's content, if it is.
+    fn type_of(&self, id: &ObjectId) -> Result<Option<ObjectType>, RepoError> {
+        for ty in [ObjectType::List, ObjectType::Chunk] {
+            if self.repo.holds(ty, id)? {
+                return Ok(Some(ty));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Gives up `files`, and frees what only they and `earlier` ones need: all of these must have
+    /// just been confirmed by peers that keep them. `still`: asked once more, just before.
+    pub fn drop_files(
+        &self,
+        files: &[Blob],
+        earlier: &[(ObjectType, ObjectId)],
+        still: &mut dyn FnMut() -> bool,
+        job: &Job,
+    ) -> Result<Freed, RepoError> {
+        let mut roots: BTreeMap<ObjectId, ObjectType> =
+            earlier.iter().map(|(ty, id)| (*id, *ty)).collect();
+        roots.extend(files.iter().map(|blob| (blob.id, blob.ty())));
+        let mut freed = Freed::default();
+        for _ in 0..TRIES {
+            self.repo.store().refresh()?;
+            // A pack whose index is damaged would seem to hold nothing that is needed.
+            self.repo.store().check_tables()?;
+            let last = self.repo.refs().last_operation()?;
+            let mut plan = self.plan(&roots, job)?;
+            if !still() {
+                return Err(RepoError::Unconfirmed);
+            }
+            let ids = files.iter().map(|blob| blob.id);
+            slice::change_slice(self.repo, |slice| slice.dropped.extend(ids))?;
+            freed.why_not_freed = plan.why_not.take();
+            if self.carry_out(&mut plan, last, &mut freed, job)? {
+                freed.waiting_bytes = plan.chunks.values().sum();
+                freed.shared_bytes = plan.shared_bytes;
+                return Ok(freed);
+            }
+        }
+        // They are noted as given up; the space is freed another time.
+        freed.waiting_bytes = self.bytes_of(&roots)?;
+        freed.why_not_freed = Some("other commands keep changing the repository".into());
+        Ok(freed)
+    }
+
+    /// Frees what a plan says, as far as locks are free, and takes it off the plan. `false`: something
+    /// was committed meanwhile, so another plan is needed.
+    fn carry_out(
+        &self,
+        plan: &mut Plan,
+        last: u64,
+        freed: &mut Freed,
+        job: &Job,
+    ) -> Result<bool, RepoError> {
+        let packs = self.lock(take(&mut plan.packs), freed)?;
+        let Some(bytes) = self.free(&packs, last)? else {
+            return Ok(false);
+        };
+        freed.freed_bytes += bytes;
+        for (row, _) in &packs {
+            plan.chunks.remove(&row.id);
+        }
+        // One after the other: there may be little room to move things to.
+        let rewrite = take(&mut plan.rewrite);
+        let leaving: HashSet<FileId> = rewrite.iter().map(|row| row.id).collect();
+        for row in rewrite {
+            let packs = self.lock(vec![row], freed)?;
+            if packs.is_empty() {
+                continue;
+            }
+            let moved_bytes = match self.move_out(plan, &row, &leaving, job) {
+                Ok(moved_bytes) => moved_bytes,
+                Err(RepoError::Cancelled) => return Err(RepoError::Cancelled),
+                // No room, or damage. The pack stays, and what could be freed is free.
+                Err(e) => {
+                    freed.why_not_freed = Some(e.to_string());
+                    continue;
+                }
+            };
+            let Some(bytes) = self.free(&packs, last)? else {
+                return Ok(false);
+            };
+            freed.freed_bytes += bytes.saturating_sub(moved_bytes);
+            plan.chunks.remove(&row.id);
+        }
+        Ok(true)
+    }
+
+    /// Stores elsewhere what is needed of a pack, whose lock is held: in none that is `leaving`, since
+    /// the plan may know an object that is in several of them from one alone. Returns bytes stored.
+    fn move_out(
+        &self,
+        plan: &Plan,
+        row: &PackRow,
+        leaving: &HashSet<FileId>,
+        job: &Job,
+    ) -> Result<u64, RepoError> {
+        let store = self.repo.store();
+        let mut frames = BTreeSet::new();
+        plan.given_up.each(&mut |id, pack, place, marked| {
+            if pack == row.id && plan.stays(id, marked)? {
+                frames.insert(place.offset);
+            }
+            Ok(())
+        })?;
+        let stays = |id: &ObjectId| plan.stays(id, plan.given_up.has(id)?);
+        let moved = store.move_out(row.id, leaving, &frames, &stays, &mut |bytes| {
+            Job::add(&job.progress.bytes, bytes);
+            !job.is_cancelled()
+        });
+        let sealed = moved.and_then(|sealed| sealed.ok_or(StoreError::Cancelled));
+        let sealed = publish::noting_failed_sync(self.repo, sealed)?;
+        let before = self.packs_len()?;
+        publish::keep(self.repo, sealed)?;
+        let stored_bytes = self.packs_len()?.saturating_sub(before);
+        // Nothing may go that is not elsewhere, whatever went wrong.
+        plan.given_up.each(&mut |id, pack, place, marked| {
+            let is_lost =
+                pack == row.id && plan.stays(id, marked)? && !store.has_outside(id, leaving)?;
+            match is_lost {
+                true => Err(StoreError::DamagedFile {
+                    path: store.pack_path(row.id),
+                    offset: place.offset,
+                    why: "an object could not be copied",
+                }),
+                false => Ok(()),
+            }
+        })?;
+        Ok(stored_bytes)
+    }
+
+    fn packs_len(&self) -> Result<u64, RepoError> {
+        let packs = self.repo.refs().catalogue()?.packs;
+        Ok(packs.iter().map(|pack| pack.len).sum())
+    }
+
+    fn bytes_of(&self, roots: &BTreeMap<ObjectId, ObjectType>) -> Result<u64, RepoError> {
+        let mut bytes = 0;
+        let mut marks = self.repo.store().marks();
+        each_chunk(self.repo, roots, &mut |id, len| {
+            bytes += if marks.mark(id)? == Mark::New { len } else { 0 };
+            Ok(())
+        })?;
+        Ok(bytes)
+    }
+
+    /// Finds the packs of chunks that hold nothing but what only `roots` need.
+    fn plan(&self, roots: &BTreeMap<ObjectId, ObjectType>, job: &Job) -> Result<Plan, RepoError> {
+        let repo = self.repo;
+        let mut given_up = repo.store().marks();
+        each_chunk(repo, roots, &mut |id, _| {
+            given_up.mark(id)?;
+            Ok(())
+        })?;
+        let needed = self.mark_needed(&given_up, roots, job)?;
+        let mut plan = Plan {
+            packs: Vec::new(),
+            rewrite: Vec::new(),
+            why_not: None,
+            chunks: HashMap::new(),
+            shared_bytes: 0,
+            given_up,
+            needed,
+        };
+        let mut kept: BTreeSet<FileId> = BTreeSet::new();
+        plan.given_up.each(&mut |id, pack, _, marked| {
+            if plan.stays(id, marked)? {
+                kept.insert(pack);
+            }
+            Ok(())
+        })?;
+        let mut counted = plan.given_up.blank();
+        each_chunk(repo, roots, &mut |id, len| {
+            if counted.mark(id)? != Mark::New {
+                return Ok(());
+            }
+            if plan.needed.has(id)? {
+                plan.shared_bytes += len;
+            } else {
+                for pack in plan.given_up.packs_of(id)? {
+                    *plan.chunks.entry(pack).or_default() += len;
+                }
+            }
+            Ok(())
+        })?;
+        for row in repo.store().packs() {
+            let waits = plan.chunks.get(&row.id).copied().unwrap_or_default();
+            match row.kind {
+                PackKind::Data if !kept.contains(&row.id) => plan.packs.push(row),
+                PackKind::Data if waits >= row.len / WORTH_REWRITING => plan.rewrite.push(row),
+                _ => {}
+            }
+        }
+        plan.rewrite
+            .sort_by_key(|row| Reverse(plan.chunks.get(&row.id).copied()));
+        if plan.packs.is_empty() && plan.rewrite.is_empty() {
+            return Ok(plan);
+        }
+        if let Some(why) = self.why_indexes_must_stay(job)? {
+            (plan.packs, plan.rewrite) = (Vec::new(), Vec::new());
+            plan.why_not = Some(why);
+        }
+        self.leave_last_copies(&mut plan, job)?;
+        Ok(plan)
+    }
+
+    /// Why no merged index may go, as each does with the first of its packs: a segment's own table is
+    /// damaged, so nobody would find what it holds.
+    fn why_indexes_must_stay(&self, job: &Job) -> Result<Option<String>, RepoError> {
+        for segment in self.repo.refs().merged_segments()? {
+            if job.is_cancelled() {
+                return Err(RepoError::Cancelled);
+            }
+            if let Err(e) = self.repo.store().check_own_table(&segment) {
+                return Ok(Some(e.to_string()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes packs off the plan that hold something needed which tables name elsewhere alone, and
+    /// which is not whole there.
+    fn leave_last_copies(&self, plan: &mut Plan, job: &Job) -> Result<(), RepoError> {
+        let (packs, rewrite) = (take(&mut plan.packs), take(&mut plan.rewrite));
+        for row in packs {
+            if self.may_go(plan, row.id, job)? {
+                plan.packs.push(row);
+            }
+        }
+        for row in rewrite {
+            if self.may_go(plan, row.id, job)? {
+                plan.rewrite.push(row);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether everything that is needed, and that a merged index hides in this pack, is whole in
+    /// another. If not, the plan says why.
+    fn may_go(&self, plan: &mut Plan, pack: FileId, job: &Job) -> Result<bool, RepoError> {
+        let store = self.repo.store();
+        for segment in self.repo.refs().segments_of(pack)? {
+            let mut last = None;
+            let walked = store.each_of_segment(&segment, &mut |id, place| {
+                if job.is_cancelled() {
+                    return Err(StoreError::Cancelled);
+                }
+                let stays = last.is_none() && plan.stays(id, plan.given_up.has(id)?)?;
+                if stays
+                    && !plan.given_up.is_placed(id, pack, place)?
+                    && !store.is_whole_outside(id, pack)?
+                {
+                    last = Some(*id);
+                }
+                Ok(())
+            });
+            let path = store.pack_path(pack);
+            plan.why_not = match (walked, last) {
+                (Ok(()), None) => continue,
+                (Err(StoreError::Cancelled), _) => return Err(RepoError::Cancelled),
+                (Ok(()), Some(id)) => Some(format!(
+                    "{} has the only intact copy of {}",
+                    path.display(),
+                    id.short(12)
+                )),
+                (Err(e), _) => Some(e.to_string()),
+            };
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Marks what everything but `roots` needs: of all commits that refs, worktrees and the log of
+    /// operations name, and that they descend from.
+    fn mark_needed(
+        &self,
+        given_up: &Marks,
+        roots: &BTreeMap<ObjectId, ObjectType>,
+        job: &Job,
+    ) -> Result<Marks, RepoError> {
+        let mut needed = given_up.blank();
+        let mut stack: Vec<(ObjectType, ObjectId)> = self.named()?.into_iter().collect();
+        while let Some((ty, id)) = stack.pop() {
+            if job.is_cancelled() {
+                return Err(RepoError::Cancelled);
+            }
+            // What is absent needs nothing that is here, but for what is found on other ways.
+            if needed.mark(&id)? != Mark::New || ty == ObjectType::Chunk {
+                continue;
+            }
+            let Some(bytes) = self.repo.store().read(ty, &id)? else {
+                continue;
+            };
+            let links = ty.links(&bytes);
+            let links = links.map_err(|e| ObjectError::undecodable(ty, &id, e))?;
+            // The same bytes may be a given-up file and a part of another.
+            let names_files = matches!(ty, ObjectType::Tree | ObjectType::Conflict);
+            let is_given_up = |(ty, id): &(ObjectType, ObjectId)| roots.get(id) == Some(ty);
+            stack.extend(
+                links
+                    .into_iter()
+                    .filter(|link| !(names_files && is_given_up(link))),
+            );
+        }
+        Ok(needed)
+    }
+
+    /// The commits and trees that the view and the log of operations name.
+    fn named(&self) -> Result<BTreeSet<(ObjectType, ObjectId)>, RepoError> {
+        let refs = self.repo.refs();
+        let mut named = BTreeSet::new();
+        let mut note = |key: &str, value: &[u8]| {
+            if let Some(Record { from, to }) = names_choices(key, value) {
+                named.extend([from, to].map(|tree| (ObjectType::Tree, tree)));
+            } else if let (true, Ok(bytes)) = (names_commit(key), <[u8; 32]>::try_from(value)) {
+                named.insert((ObjectType::Commit, ObjectId::from_bytes(bytes)));
+            }
+        };
+        for (key, value) in refs.with_prefix("")? {
+            note(&key, &value);
+        }
+        let mut before = None;
+        loop {
+            let page = refs.operations_before(before, PAGE)?;
+            let Some(oldest) = page.last() else {
+                return Ok(named);
+            };
+            before = Some(oldest.seq);
+            for change in page.iter().flat_map(|operation| &operation.changes) {
+                for value in change.old.iter().chain(&change.new) {
+                    note(&change.key, value);
+                }
+            }
+        }
+    }
+
+    /// Takes the locks of packs; those that somebody is writing to are left out, and it is noted.
+    fn lock(&self, rows: Vec<PackRow>, freed: &mut Freed) -> Result<Vec<Locked>, RepoError> {
+        let mut out = Vec::new();
+        for row in rows {
+            let path = self.repo.store().pack_path(row.id);
+            let file = self.repo.vfs.open(&path, Open::Append).at("open", &path)?;
+            if file.try_lock().at("lock", &path)? {
+                out.push((row, file));
+            } else {
+                let why = format!("another command is writing to {}", path.display());
+                freed.why_not_freed = Some(why);
+            }
+        }
+        Ok(out)
+    }
+
+    /// Takes packs, whose locks are held, out of the repository. Returns their bytes; `None`:
+    /// something was committed meanwhile, so nothing was done.
+    fn free(&self, packs: &[Locked], last: u64) -> Result<Option<u64>, RepoError> {
+        if packs.is_empty() {
+            return Ok(Some(0));
+        }
+        let store = self.repo.store();
+        let rows: Vec<PackRow> = packs.iter().map(|(row, _)| *row).collect();
+        let Some(indexes) = self.repo.refs().remove_packs(&rows, last)? else {
+            return Ok(None);
+        };
+        // From here on nobody finds them. A crash leaves files that the next job takes up again.
+        let mut bytes = 0;
+        for (row, file) in packs {
+            let path = store.pack_path(row.id);
+            bytes += file.len().at("measure", &path)?;
+            self.repo.vfs.remove(&path).at("remove", &path)?;
+        }
+        let dir = store.packs_dir();
+        self.repo.vfs.sync_dir(dir).at("sync", dir)?;
+        store.remove_indexes(&indexes);
+        store.load(self.repo.refs().catalogue()?)?;
+        publish::merge_tables(self.repo);
+        Ok(Some(bytes))
+    }
+}
+
+struct Plan {
+    /// What can go.
+    packs: Vec<PackRow>,
+    /// What can go once the rest of it is moved, the most worthwhile first.
+    rewrite: Vec<PackRow>,
+    /// Why a pack that could go stays all the same.
+    why_not: Option<String>,
+    /// Bytes of chunks that nothing needs any more, by their pack.
+    chunks: HashMap<FileId, u64>,
+    shared_bytes: u64,
+    /// Chunks of what is given up.
+    given_up: Marks,
+    /// What everything else needs.
+    needed: Marks,
+}
+
+impl Plan {
+    /// Whether an object is to stay. What nothing names stays: it may be another job's.
+    fn stays(&self, id: &ObjectId, given_up: bool) -> Result<bool, StoreError> {
+        Ok(!given_up || self.needed.has(id)?)
+    }
+}
+
+/// Visits the chunks under `roots` with their lengths, as far as lists are here.
+fn each_chunk(
+    repo: &Handle,
+    roots: &BTreeMap<ObjectId, ObjectType>,
+    visit: &mut dyn FnMut(&ObjectId, u64) -> Result<(), RepoError>,
+) -> Result<(), RepoError> {
+    for (id, ty) in roots {
+        if *ty == ObjectType::Chunk {
+            let len = match repo.read(*ty, id).map_err(RepoError::from) {
+                // Others have it whole, and here it need not be any more.
+                Err(RepoError::Object(ObjectError::Damaged { .. })) => 0,
+                read => read?.map_or(0, |bytes| bytes.len() as u64),
+            };
+            visit(id, len)?;
+            continue;
+        }
+        let Some(bytes) = repo.read(*ty, id)? else {
+            continue;
+        };
+        let node = ListNode::decode(&bytes);
+        let blob = Blob {
+            id: *id,
+            is_list: true,
+            size: node
+                .map_err(|e| ObjectError::undecodable(*ty, id, e))?
+                .size(),
+        };
+        for chunk in BlobChunks::new(repo.objects(), blob) {
+            match chunk {
+                Ok((_, id, len)) => visit(&id, len)?,
+                Err(ObjectError::Missing { .. }) => break,
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+    Ok(())
+}

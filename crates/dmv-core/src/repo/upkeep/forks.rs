@@ -1,0 +1,74 @@
+//! Keeping what a history that did not become the newest has: an older `refs.db` that was put back
+//! and built on leaves two, and `recover` goes on from one of them.
+
+use crate::hash::ObjectId;
+use crate::refs::{Effect, Operation};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::level::commits_of;
+use crate::repo::base::publish;
+use crate::repo::base::publish::{Asked, set};
+use crate::repo::look::entries;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+/// Makes a branch for each newest commit that only operations beside `chain` name; returns their names.
+///
+/// Whatever an operation of `chain` names is within reach already. So are ancestors of such a commit.
+pub(in crate::repo) fn keep_lost(
+    repo: &Handle,
+    found: &[Operation],
+    chain: &[Operation],
+) -> Result<Vec<String>, RepoError> {
+    let counts: HashSet<[u8; 16]> = chain.iter().map(|op| op.id).collect();
+    let named: HashSet<ObjectId> = chain.iter().flat_map(commits_of).collect();
+    let lost: Vec<&Operation> = found.iter().filter(|op| !counts.contains(&op.id)).collect();
+    let mut kept: BTreeMap<ObjectId, String> = BTreeMap::new();
+    for operation in &lost {
+        for change in &operation.changes {
+            let id = change.new.as_deref().and_then(|id| id.try_into().ok());
+            let Some(id) = id.map(ObjectId::from_bytes) else {
+                continue;
+            };
+            let name = match change.key.split_once('/') {
+                Some(("branch" | "tag", name)) => name,
+                // Another repository has what its refs name; a base is some branch's commit.
+                Some(("worktree", rest)) if rest.ends_with("/base") => "worktree",
+                _ => continue,
+            };
+            if kept.get(&id).is_none_or(|known| known == "worktree") {
+                kept.insert(id, name.to_owned());
+            }
+        }
+    }
+    let mut parents = BTreeSet::new();
+    for id in kept.keys() {
+        // One that is not here cannot be kept.
+        if let Ok(commit) = entries::read_commit(repo, id) {
+            parents.extend(commit.parents);
+        } else {
+            parents.insert(*id);
+        }
+    }
+    kept.retain(|id, _| !parents.contains(id) && !named.contains(id));
+    let (Some(last), false) = (lost.last(), kept.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let asked = Asked {
+        time: last.time,
+        who: last.who.clone(),
+        command: "dmv recover".to_owned(),
+    };
+    let (mut names, mut changes) = (Vec::new(), Vec::new());
+    for (id, name) in kept {
+        let name = format!("recovered/{}-{name}", id.short(12));
+        let key = format!("branch/{name}");
+        if repo.refs.get(&key)?.is_none() && crate::refs::check_ref_name(&name).is_ok() {
+            changes.push(set(key, id.as_bytes().to_vec()));
+            names.push(name);
+        }
+    }
+    if !changes.is_empty() {
+        publish::publish(repo, asked, None, changes, Effect::Kept)?;
+    }
+    Ok(names)
+}

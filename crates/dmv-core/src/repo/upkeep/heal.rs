@@ -1,0 +1,293 @@
+//! Storing damaged and missing objects again, from the files of the worktree and from peers.
+
+use crate::fsutil::fs_now;
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::object::{ObjectError, ObjectRead, ObjectType};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::worktree::WorktreeSettings;
+use crate::repo::base::{objects, publish, worktree};
+use crate::repo::files::open_worktree;
+use crate::repo::upkeep::verify;
+use crate::repo::upkeep::verify::history::Walk;
+use crate::repo::upkeep::verify::{Damaged, VerifyDepth, VerifyReport, unnamed, uses};
+use crate::worktree::cacheupdate::CacheUpdate;
+use crate::worktree::known::TreeKnown;
+use crate::worktree::scan::{Known, ScanOptions};
+use crate::worktree::select::Paths;
+use crate::worktree::snapshot::{SnapshotInput, snapshot};
+use crate::worktree::statcache::Section;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+/// An object that is whole again.
+#[derive(Clone, Debug)]
+pub struct Healed {
+    /// Which, and what needs it.
+    pub object: Damaged,
+    /// Where its bytes were whole.
+    pub from: HealedFrom,
+}
+
+/// Where the bytes of a damaged object were whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HealedFrom {
+    /// Elsewhere in this repository.
+    Copy,
+    /// In the files of the worktree.
+    Worktree,
+    /// At this peer.
+    Peer(String),
+}
+
+/// Storing again what is damaged or missing, step by step: what lies below an object that cannot be
+/// read is not known before that is whole again.
+pub struct Healing<'r> {
+    repo: &'r Handle,
+    depth: VerifyDepth,
+    /// What was found at first, as long as nothing has been stored.
+    report: VerifyReport,
+    walk: Walk,
+    /// What is not whole yet.
+    wanted: BTreeMap<ObjectId, ObjectType>,
+    /// What the files of the worktree were read for.
+    sought: HashSet<ObjectId>,
+    /// Whether they could not be read because another command was at work on them.
+    are_files_busy: bool,
+    healed: Vec<Healed>,
+}
+
+/// Checks the repository, and begins to heal what is wrong.
+pub(in crate::repo) fn begin_to_heal<'r>(
+    repo: &'r Handle,
+    depth: VerifyDepth,
+    job: &Job,
+) -> Result<Healing<'r>, RepoError> {
+    renew_indexes(repo, &[])?;
+    let (report, walk) = verify::check(repo, depth, job)?;
+    let copies: Vec<ObjectId> = report.copies.iter().map(|object| object.id).collect();
+    renew_indexes(repo, &copies)?;
+    // What tables still name where it is damaged can be read, but it is as it was before.
+    let renewed = report.copies.iter().filter(|object| {
+        let place = repo.store.has_outside(&object.id, &HashSet::new());
+        place.unwrap_or(false)
+    });
+    let copies = renewed.map(|object| Healed {
+        object: object.clone(),
+        from: HealedFrom::Copy,
+    });
+    let mut healing = Healing {
+        repo: repo,
+        depth,
+        walk,
+        wanted: BTreeMap::new(),
+        sought: HashSet::new(),
+        are_files_busy: false,
+        healed: copies.collect(),
+        report,
+    };
+    let found = healing.report.damaged.iter().chain(&healing.report.missing);
+    let wanted = found.map(|object| (object.id, object.ty));
+    // What is as it was stored and makes no sense is not to be had otherwise.
+    healing.wanted = wanted
+        .filter(|(id, ty)| !objects::is_whole(repo, *ty, id))
+        .collect();
+    Ok(healing)
+}
+
+/// Puts merged index files out of use that are damaged, or that hide whole copies of damaged
+/// objects: the next ones name these. One stays whose segments cannot all be found without it:
+/// what it names soundly would be lost to readers, and they find hidden copies as it is.
+fn renew_indexes(repo: &Handle, copies: &[ObjectId]) -> Result<(), RepoError> {
+    let mut poor = Vec::new();
+    for index in repo.store.poor_indexes(copies) {
+        let segments = repo.refs.segments_merged_in(index)?;
+        if repo.store.have_own_tables(&segments) {
+            poor.push(index);
+        }
+    }
+    if poor.is_empty() {
+        return Ok(());
+    }
+    repo.refs.forget_indexes(&poor)?;
+    repo.store.load(repo.refs.catalogue()?)?;
+    repo.store.remove_indexes(&poor);
+    publish::merge_tables(repo);
+    Ok(())
+}
+
+impl Healing<'_> {
+    /// What is not whole yet, as far as is known.
+    pub fn wanted(&self) -> impl Iterator<Item = (ObjectType, ObjectId)> {
+        self.wanted.iter().map(|(id, ty)| (*ty, *id))
+    }
+
+    /// The repository's objects without those that are damaged, for whoever brings these.
+    pub fn objects(&self) -> impl ObjectRead {
+        Sound(self.repo)
+    }
+
+    /// Stores again what the worktree's files have; whether that was anything.
+    ///
+    /// Every file is read, as for a first commit, but only objects that are wanted are stored. The
+    /// damaged bytes stay in their packs, and are not asked for any more.
+    pub fn from_worktree(
+        &mut self,
+        settings: &WorktreeSettings,
+        job: &Job,
+    ) -> Result<bool, RepoError> {
+        let is_new = self.wanted.keys().any(|id| !self.sought.contains(id));
+        if !is_new || worktree::worktree_root(self.repo).is_none() {
+            return Ok(false);
+        }
+        let wanted: HashSet<ObjectId> = self.wanted.keys().copied().collect();
+        job.begin_part();
+        let read = store_again(self.repo, wanted.clone(), settings, job);
+        self.are_files_busy = matches!(read, Err(RepoError::Busy(_)));
+        match read {
+            Ok(true) => self.sought.extend(wanted),
+            // Peers may have it all the same.
+            Ok(false) | Err(RepoError::Busy(_)) => {}
+            Err(e) => return Err(e),
+        }
+        self.look_again(&HealedFrom::Worktree, job)
+    }
+
+    /// Whether the worktree's files were left out because another command is at work on them.
+    pub fn are_files_busy(&self) -> bool {
+        self.are_files_busy
+    }
+
+    /// Takes note of what `peer` has brought; whether that was anything.
+    pub fn came_from(&mut self, peer: &str, job: &Job) -> Result<bool, RepoError> {
+        self.look_again(&HealedFrom::Peer(peer.to_owned()), job)
+    }
+
+    /// Looks what is whole by now, and below it.
+    fn look_again(&mut self, from: &HealedFrom, job: &Job) -> Result<bool, RepoError> {
+        let is_whole = |id: &ObjectId, ty: &mut ObjectType| objects::is_whole(self.repo, *ty, id);
+        let whole: Vec<_> = self.wanted.extract_if(.., is_whole).collect();
+        self.walk
+            .is_whole_now(&whole.iter().map(|(id, _)| *id).collect());
+        self.walk.run(self.repo, job)?;
+        let below = self.walk.missing.iter();
+        self.wanted.extend(below.map(|(id, ty)| (*id, *ty)));
+        let any = !whole.is_empty();
+        self.healed.extend(whole.into_iter().map(|object| Healed {
+            object: unnamed(object),
+            from: from.clone(),
+        }));
+        Ok(any)
+    }
+
+    /// Checks once more, if anything was stored. Returns what is wrong now, and what was healed.
+    pub fn finish(mut self, job: &Job) -> Result<(VerifyReport, Vec<Healed>), RepoError> {
+        let is_stored = |healed: &Healed| healed.from != HealedFrom::Copy;
+        if self.healed.iter().any(is_stored) {
+            job.begin_part();
+            (self.report, _) = verify::check(self.repo, self.depth, job)?;
+        }
+        let report = &mut self.report;
+        let (froms, mut healed): (Vec<_>, Vec<_>) = self
+            .healed
+            .into_iter()
+            .map(|healed| (healed.from, healed.object))
+            .unzip();
+        uses::name_uses(
+            self.repo,
+            &mut [&mut report.damaged, &mut report.missing, &mut healed],
+            job,
+        )?;
+        let healed = healed.into_iter().zip(froms);
+        let healed = healed.map(|(object, from)| Healed { object, from });
+        Ok((self.report, healed.collect()))
+    }
+}
+
+/// A repository's objects, but for those that a check has found damaged.
+struct Sound<'r>(&'r Handle);
+
+impl Sound<'_> {
+    fn has(&self, id: &ObjectId) -> Result<bool, ObjectError> {
+        Ok(self.0.store.has_outside(id, &HashSet::new())?)
+    }
+}
+
+impl ObjectRead for Sound<'_> {
+    fn read(&self, ty: ObjectType, id: &ObjectId) -> Result<Option<Arc<[u8]>>, ObjectError> {
+        match self.has(id)? {
+            true => self.0.store.read(ty, id),
+            false => Ok(None),
+        }
+    }
+
+    fn holds(&self, ty: ObjectType, id: &ObjectId) -> Result<bool, ObjectError> {
+        Ok(self.has(id)? && self.0.store.holds(ty, id)?)
+    }
+}
+
+/// Stores the objects of `wanted` that the worktree's files make; whether these could be read.
+fn store_again(
+    repo: &Handle,
+    wanted: HashSet<ObjectId>,
+    settings: &WorktreeSettings,
+    job: &Job,
+) -> Result<bool, RepoError> {
+    let _lock = worktree::lock_worktree(repo)?;
+    let tree = match open_worktree::open(repo, settings) {
+        Ok(tree) => tree,
+        // The commit that the worktree is on is among the damage: no file can bring it back.
+        Err(RepoError::Object(_) | RepoError::Absent { .. }) => return Ok(false),
+        Err(e) => return Err(e),
+    };
+    let known = Unvouched(TreeKnown::new(
+        repo.objects(),
+        tree.base_tree,
+        None,
+        &tree.subset,
+    ));
+    let input = SnapshotInput {
+        root: &tree.root,
+        reader: repo.objects(),
+        base: None,
+        scan: ScanOptions {
+            known: &known,
+            ignore: &tree.ignore,
+            select: &Paths::default(),
+            subset: &tree.subset,
+            list_ignored: false,
+            one_file_system: false,
+            threads: 0,
+            cancel: job.cancel_flag(),
+        },
+        started: fs_now(&tree.own),
+        portable: false,
+        unwritten: &BTreeSet::new(),
+    };
+    let mut cache = CacheUpdate::new(&tree.own, repo.id.0, &tree.subset, &known);
+    let writer = repo.store.mender(wanted)?;
+    // What it says of files that could not be read is not asked for here.
+    snapshot(&input, &writer, &mut cache, job)?;
+    let sealed = publish::seal(repo, writer)?;
+    if !sealed.segments.is_empty() {
+        repo.refs.add_segments(&sealed.segments, &sealed.relied)?;
+        repo.store.adopt(&sealed);
+    }
+    Ok(true)
+}
+
+/// What the base has, with nothing vouched for, so that every file is read.
+struct Unvouched<'a>(TreeKnown<'a>);
+
+impl Known for Unvouched<'_> {
+    fn section(
+        &self,
+        dir: &[u8],
+    ) -> Result<Option<Section>, Box<dyn std::error::Error + Send + Sync>> {
+        // A directory that cannot be read may be one of those that are wanted: then none of its files
+        // is known, and all are read.
+        let known = self.0.section(dir).unwrap_or(None);
+        Ok(Some(known.unwrap_or_default()))
+    }
+}

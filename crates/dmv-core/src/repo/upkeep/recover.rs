@@ -1,0 +1,435 @@
+//! Rebuilding the databases from the packs.
+
+pub(in crate::repo) mod heads;
+pub(in crate::repo) mod unnamed;
+
+use crate::job::Job;
+use crate::locks;
+use crate::refs::{Operation, Refs, RefsError, Turn, newest_chain};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::head::Head;
+use crate::repo::base::keeping::keep_unopened;
+use crate::repo::base::layout::{Format, Place, REFS_FILE, check_parts};
+use crate::repo::base::level::{commits_of, decoded};
+use crate::repo::base::{layout, open, publish, slice};
+use crate::repo::upkeep::forks::keep_lost;
+use crate::repo::upkeep::recover::heads::mend_heads;
+use crate::repo::upkeep::recover::unnamed::{Search, Told, branches_for};
+use crate::store::{
+    Catalogue, FileId, LogPack, NoSource, PACK_HEADER_BYTES, Store, StoreError,
+    add_closed_segments, recover_store, repository_of,
+};
+use crate::vfs::{Open, OsVfs, Vfs};
+use std::cell::OnceCell;
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What was brought back.
+#[derive(Debug, Default)]
+pub struct RecoverReport {
+    /// Branches, tags and other refs.
+    pub refs: usize,
+    /// Operations in the log.
+    pub operations: usize,
+    /// Packs scanned.
+    pub packs: usize,
+    /// Objects in intact indexes.
+    pub objects: u64,
+    /// Objects whose index was lost and that are indexed again.
+    pub reindexed: u64,
+    /// Stretches of packs that hold nothing intact: file, offset, bytes.
+    pub garbage: Vec<(PathBuf, u64, u64)>,
+    /// Files in `packs/` that belong to nobody here.
+    pub foreign: Vec<PathBuf>,
+    /// Whether the `format` file was lost or damaged, and was written anew.
+    pub format: bool,
+    /// Where a copy of the former database is.
+    pub former: Option<PathBuf>,
+    /// Packs that another process is writing to: what it has not closed yet is left to it.
+    pub busy: Vec<PathBuf>,
+    /// Operations that only the database had and that were written into the log pack.
+    pub relogged: usize,
+    /// Branches made for commits of a history that the newest operations do not come from.
+    pub kept: Vec<String>,
+    /// Branches made for commits that only the packs still tell of.
+    pub found: Vec<String>,
+    /// What worktrees are on, by name, where that was not known any more.
+    pub heads: Vec<(String, Head)>,
+}
+
+/// Rebuilds `refs.db` of the repository at `place` from its packs, also beside other commands.
+///
+/// Where the database opens, its content is replaced in one transaction, so whoever has it open sees
+/// the new one. Where it is lost or damaged, a new one takes its place in one rename, and whoever
+/// still has the former one open cannot publish into it. A copy of the former one is kept. Packs only
+/// gain index records, the log pack only operations that the database alone had. A crash at any
+/// point leaves what was there before, or what is there afterwards.
+pub fn recover(place: &Place, job: &Job) -> Result<RecoverReport, RepoError> {
+    recover_on(place, Arc::new(OsVfs), job)
+}
+
+/// The same, with packs that lie in `vfs`.
+pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<RecoverReport, RepoError> {
+    let dmv = &place.dmv;
+    check_parts(dmv)?;
+    let packs = dmv.join("packs");
+    let is_gone = |e: io::Error| e.kind() == io::ErrorKind::NotFound;
+    if vfs.list(&packs).is_err_and(is_gone) {
+        return Err(RepoError::NoPacks(packs));
+    }
+    let (format, is_lost) = read_or_rebuild(dmv, &*vfs, &packs)?;
+    // Packs that are being removed would come back without their files.
+    let _kept = keep_unopened(dmv)?;
+    let store = recover_store(&*vfs, &packs, format.id, &mut |read, all| {
+        job.progress.bytes.store(read, Ordering::Relaxed);
+        job.progress.total_bytes.store(all, Ordering::Relaxed);
+        !job.is_cancelled()
+    })?;
+    let unlisted = store.unlisted;
+    let mut report = RecoverReport {
+        reindexed: store.reindexed,
+        garbage: store.garbage,
+        foreign: store.foreign,
+        busy: store.busy,
+        ..Default::default()
+    };
+    let db = dmv.join(REFS_FILE);
+    let turn = Turn::take(&db, locks::PATIENCE)?;
+    // From here on nobody publishes. What was published since the scan is in the packs and the log.
+    let mut catalogue = store.catalogue;
+    add_closed_segments(&*vfs, &packs, format.id, &mut catalogue, true)?;
+    report.former = keep_former(dmv)?;
+    let former = open_former(&db)?;
+    let known = former.as_ref().map(|refs| refs.readable_operations());
+    let log = open_or_create(&*vfs, &packs, format.id)?;
+    let told = told_by(former.as_ref(), &log)?;
+    let objects = OnceCell::new();
+    let store = || {
+        if objects.get().is_none() {
+            let (vfs, none) = (vfs.clone(), Arc::new(NoSource));
+            let store = Store::open(vfs, dmv, format.id, catalogue.clone(), none)?;
+            let _ = objects.set(store);
+        }
+        Ok::<&Store, RepoError>(objects.get().expect("it was just set"))
+    };
+    let found = brought_together(&log, known.unwrap_or_default(), &|operation| {
+        for commit in commits_of(operation) {
+            if store()?.pack_of(&commit)?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    })?;
+    report.relogged = found.relogged;
+    let mut operations = newest_chain(found.operations.clone());
+    // What a clone that was cut off has brought is the clone's.
+    if told != Told::Everything && !layout::is_begun(dmv) {
+        let search = Search {
+            store: store()?,
+            told,
+            is_partial: slice::is_there(dmv),
+            job,
+        };
+        let tips = search.tips(&found.operations)?;
+        let (made, names) = branches_for(&tips, &operations);
+        for operation in made {
+            // As each that counts, they are in the log first. After a crash here they are found there.
+            log.append(&operation.encode())?;
+            operations.push(operation);
+        }
+        report.found = names;
+    }
+    let poisoned = former.as_ref().map(|refs| refs.poisoned());
+    for pack in poisoned.unwrap_or_default() {
+        let row = catalogue.packs.iter_mut().find(|row| row.id == pack);
+        row.into_iter().for_each(|row| row.poisoned = true);
+    }
+    let end = log.len()?;
+    if !former.is_some_and(|refs| rebuild_in_place(&refs, &turn, &catalogue, &operations, end)) {
+        replace(dmv, &catalogue, &operations, end)?;
+    }
+    if is_lost {
+        // Last, as when a repository is made: without it this is none.
+        format.write(dmv)?;
+        report.format = true;
+    }
+    remove_merged_indexes(dmv);
+    sync_directory(dmv)?;
+    drop(turn);
+    report.packs = catalogue.packs.len();
+    report.operations = operations.len();
+    report.objects = catalogue
+        .segments
+        .iter()
+        .map(|s| u64::from(s.entries))
+        .sum();
+    // What it notes is not done in a worktree, whose undo would take it back.
+    let bare = Place {
+        worktree: None,
+        ..place.clone()
+    };
+    let repo = open::open(bare, vfs)?;
+    if !unlisted.is_empty() {
+        let sealed = repo.store.store_unlisted(&unlisted)?;
+        let segments = sealed.segments.iter();
+        report.reindexed += segments.map(|row| u64::from(row.entries)).sum::<u64>();
+        publish::keep(&repo, sealed)?;
+    }
+    report.kept = keep_lost(&repo, &found.operations, &operations)?;
+    report.heads = mend_heads(&repo, place)?;
+    for prefix in ["branch/", "tag/", "remote/"] {
+        report.refs += repo.refs.with_prefix(prefix)?.len();
+    }
+    Ok(report)
+}
+
+/// Replaces the content of a database; `false` where it is damaged or cannot be written, so that
+/// another one has to take its place.
+fn rebuild_in_place(
+    refs: &Refs,
+    turn: &Turn,
+    catalogue: &Catalogue,
+    operations: &[Operation],
+    end: u64,
+) -> bool {
+    let is_sound = || refs.integrity().is_ok_and(|found| found.is_empty());
+    let done = is_sound() && refs.rebuild(turn, catalogue, operations, end).is_ok() && is_sound();
+    refs.write_back(turn);
+    done
+}
+
+/// The database as it is, if it opens. One of a later dmv stays as it is.
+fn open_former(db: &Path) -> Result<Option<Refs>, RepoError> {
+    if !db.exists() {
+        return Ok(None);
+    }
+    match Refs::open(db) {
+        Ok(refs) => Ok(Some(refs)),
+        Err(e @ RefsError::TooNew(_)) => Err(e.into()),
+        Err(e) if e.is_damage() => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
+
+fn open_or_create(vfs: &dyn Vfs, packs: &Path, id: FileId) -> Result<LogPack, RepoError> {
+    let log = match LogPack::open(vfs, packs, id, Open::Append) {
+        Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            LogPack::create(vfs, packs, id)?
+        }
+        log => log?,
+    };
+    log.sync()?;
+    Ok(log)
+}
+
+/// How much a database and a log tell of what there was.
+fn told_by(former: Option<&Refs>, log: &LogPack) -> Result<Told, RepoError> {
+    let is_sound = |refs: &&Refs| refs.integrity().is_ok_and(|found| found.is_empty());
+    let level = former.filter(is_sound).and_then(|refs| refs.level().ok());
+    Ok(match level.filter(|level| level.last.is_some()) {
+        Some(level) => {
+            let end = level.log_end.unwrap_or(PACK_HEADER_BYTES);
+            match end <= log.len()? && !log.has_gaps(end)? {
+                true => Told::Everything,
+                false => Told::Perhaps,
+            }
+        }
+        None if log.is_empty()? || log.has_gaps(PACK_HEADER_BYTES)? => Told::NotAll,
+        None => Told::Perhaps,
+    })
+}
+
+/// The operations of a log and a database.
+struct Found {
+    operations: Vec<Operation>,
+    /// How many of them were written into the log once more.
+    relogged: usize,
+}
+
+/// Brings what only the database has into the log, so that the log alone is the whole truth.
+///
+/// From the first operation that the log lacks on, all of the database's are appended: the newest
+/// must come last. `is_whole`: whether the packs have what an operation names. An operation of a
+/// damaged row would not have it.
+fn brought_together(
+    log: &LogPack,
+    known: Vec<Operation>,
+    is_whole: &dyn Fn(&Operation) -> Result<bool, RepoError>,
+) -> Result<Found, RepoError> {
+    let mut operations = decoded(log.operations()?)?;
+    let logged: HashSet<[u8; 16]> = operations.iter().map(|op| op.id).collect();
+    let is_logged = |op: &Operation| logged.contains(&op.id);
+    // One that has nothing in common with the log is another repository's.
+    let is_ours = logged.is_empty() || known.iter().any(is_logged);
+    let missing = known.iter().position(|op| !is_logged(op));
+    let mut relogged = 0;
+    if let Some(first) = missing.filter(|_| is_ours) {
+        let mut lacking = Vec::new();
+        for operation in &known[first..] {
+            if logged.is_empty() || is_logged(operation) || is_whole(operation)? {
+                lacking.push(operation.clone());
+            }
+        }
+        // Only ones that the log has already: nothing is missing.
+        if lacking.iter().any(|op| !is_logged(op)) {
+            for operation in lacking {
+                log.append(&operation.encode())?;
+                operations.push(operation);
+                relogged += 1;
+            }
+        }
+    }
+    Ok(Found {
+        operations,
+        relogged,
+    })
+}
+
+/// Puts a new database in the place of one that is gone or damaged.
+fn replace(
+    dmv: &Path,
+    catalogue: &Catalogue,
+    operations: &[Operation],
+    log_end: u64,
+) -> Result<(), RepoError> {
+    let (fresh, db) = (dmv.join("recovering.db"), dmv.join(REFS_FILE));
+    remove_database(&fresh);
+    let refs = Refs::create(&fresh)?;
+    refs.rebuild(&refs.turn()?, catalogue, operations, log_end)?;
+    // Closing writes the log file back into the database, so that one file is all there is.
+    drop(refs);
+    for left in &with_companions(&fresh)[1..] {
+        let _ = std::fs::remove_file(left);
+    }
+    let _ = std::fs::remove_file(fresh.with_extension("lock"));
+    std::fs::File::open(&fresh)
+        .and_then(|file| file.sync_all())
+        .map_err(|source| RepoError::Io {
+            action: "sync",
+            path: fresh.clone(),
+            source,
+        })?;
+    // What a former one left there must not be taken for this one's.
+    for left in &with_companions(&db)[1..] {
+        let _ = std::fs::remove_file(left);
+    }
+    std::fs::rename(&fresh, &db).map_err(|source| RepoError::Io {
+        action: "rename",
+        path: fresh,
+        source,
+    })
+}
+
+/// Copies the database as it is, with the log file that belongs to it; where the copy is. The copy of
+/// an earlier one goes only when this is whole.
+fn keep_former(dmv: &Path) -> Result<Option<PathBuf>, RepoError> {
+    let (db, former) = (dmv.join(REFS_FILE), dmv.join("refs.former.db"));
+    if !db.exists() {
+        return Ok(None);
+    }
+    let fresh = dmv.join("refs.former.new.db");
+    remove_database(&fresh);
+    let copied = with_companions(&db)
+        .iter()
+        .zip(with_companions(&fresh))
+        .take(2)
+        .try_for_each(|(from, to)| copy_durably(from, &to));
+    if let Err(e) = copied {
+        remove_database(&fresh);
+        return Err(e);
+    }
+    // A log that another database left must not be taken for this one's.
+    remove_database(&former);
+    for (from, to) in with_companions(&fresh).iter().zip(with_companions(&former)) {
+        match std::fs::rename(from, to) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                return Err(RepoError::Io {
+                    action: "rename",
+                    path: from.clone(),
+                    source,
+                });
+            }
+            _ => {}
+        }
+    }
+    Ok(Some(former))
+}
+
+/// Copies a file, if it is there.
+fn copy_durably(from: &Path, to: &Path) -> Result<(), RepoError> {
+    let copied = || match std::fs::copy(from, to) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(e) => Err(e),
+        Ok(_) => std::fs::File::open(to)?.sync_all(),
+    };
+    copied().map_err(|source| RepoError::Io {
+        action: "copy",
+        path: from.to_owned(),
+        source,
+    })
+}
+
+/// The database names no merged index any more; what lies there is nobody's, unless somebody is
+/// about to register it.
+fn remove_merged_indexes(dmv: &Path) {
+    let Ok(entries) = std::fs::read_dir(dmv.join("index")) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let file = std::fs::File::open(entry.path());
+        if file.is_ok_and(|file| file.try_lock().is_ok()) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+fn sync_directory(dmv: &Path) -> Result<(), RepoError> {
+    let io = |source| RepoError::Io {
+        action: "sync",
+        path: dmv.to_owned(),
+        source,
+    };
+    std::fs::File::open(dmv)
+        .and_then(|dir| dir.sync_all())
+        .map_err(io)
+}
+
+/// What the `format` file says, or would say if it were there and whole; and whether it is not.
+fn read_or_rebuild(dmv: &Path, vfs: &dyn Vfs, packs: &Path) -> Result<(Format, bool), RepoError> {
+    let error = match Format::read(dmv) {
+        Ok(format) => return Ok((format, false)),
+        Err(e @ RepoError::TooNew { .. }) => return Err(e),
+        Err(RepoError::Io { source, .. }) if source.kind() != io::ErrorKind::NotFound => {
+            let (action, path) = ("read", dmv.join("format"));
+            return Err(RepoError::Io {
+                action,
+                path,
+                source,
+            });
+        }
+        Err(e) => e,
+    };
+    match repository_of(vfs, packs)? {
+        Some(id) => Ok((Format { id }, true)),
+        // Nothing tells what it was.
+        None => Err(error),
+    }
+}
+
+fn with_companions(db: &Path) -> [PathBuf; 3] {
+    [
+        db.to_owned(),
+        db.with_extension("db-wal"),
+        db.with_extension("db-shm"),
+    ]
+}
+
+fn remove_database(db: &Path) {
+    for file in with_companions(db) {
+        // Nothing there is the usual case; anything worse shows when the new file is made.
+        let _ = std::fs::remove_file(file);
+    }
+}

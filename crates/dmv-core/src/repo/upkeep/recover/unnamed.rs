@@ -1,0 +1,207 @@
+//! Commits that no operation names, where the operation log or its end may be lost together with the
+//! database: the packs alone tell of them.
+
+use crate::hash::ObjectId;
+use crate::history::load_commit;
+use crate::job::Job;
+use crate::object::commit::{Commit, Person};
+use crate::object::{ObjectRead, ObjectType};
+use crate::refs::{Effect, Made, NewOperation, Operation, view_of};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::head::Head;
+use crate::repo::base::publish::set;
+use crate::repo::upkeep::recover::heads::now;
+use crate::store::{Mark, Marks, Store, StoreError};
+use std::collections::BTreeSet;
+
+/// How much the operations that were found tell of what there was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::repo) enum Told {
+    /// The database and the log confirm each other.
+    Everything,
+    /// No loss shows, but nothing says that the last one found was the last one.
+    Perhaps,
+    /// Something was lost.
+    NotAll,
+}
+
+/// The commits that neither an operation names nor another commit follows, with all that they need.
+pub(in crate::repo) struct Search<'s> {
+    pub store: &'s Store,
+    pub told: Told,
+    /// Whether objects may be absent by choice.
+    pub is_partial: bool,
+    pub job: &'s Job,
+}
+
+/// A commit to be given a branch.
+pub(in crate::repo) struct Tip {
+    id: ObjectId,
+    committer: Person,
+}
+
+/// Branches that one operation makes at most.
+const MOST_BRANCHES: usize = 1000;
+
+impl Search<'_> {
+    /// The newest commits of each history that no operation of `found` leads to.
+    ///
+    /// Where something was lost, damaged ones count as well: nobody else may have them. Else one that
+    /// is not whole was left by a command that was killed.
+    pub fn tips(&self, found: &[Operation]) -> Result<Vec<Tip>, RepoError> {
+        let mut reached = self.store.marks();
+        for id in found.iter().flat_map(ids_in) {
+            self.mark_history(id, &mut reached)?;
+        }
+        let mut followed = reached.blank();
+        self.each_unnamed(&reached, &mut |_, commit| {
+            for parent in &commit.parents {
+                followed.mark(parent)?;
+            }
+            Ok(())
+        })?;
+        let mut tips: Vec<Tip> = Vec::new();
+        self.each_unnamed(&reached, &mut |id, commit| {
+            if !followed.has(id)? {
+                tips.push(Tip {
+                    id: *id,
+                    committer: commit.committer,
+                });
+            }
+            Ok(())
+        })?;
+        tips.sort_by_key(|tip| tip.id);
+        tips.dedup_by_key(|tip| tip.id);
+        if self.told == Told::Perhaps {
+            let mut whole = Vec::new();
+            for tip in tips {
+                if self.is_whole(tip.id, &reached)? {
+                    whole.push(tip);
+                }
+            }
+            tips = whole;
+        }
+        Ok(tips)
+    }
+
+    fn check_cancelled(&self) -> Result<(), StoreError> {
+        match self.job.is_cancelled() {
+            true => Err(StoreError::Cancelled),
+            false => Ok(()),
+        }
+    }
+
+    /// Marks a commit and its ancestors.
+    fn mark_history(&self, id: ObjectId, reached: &mut Marks) -> Result<(), StoreError> {
+        let mut stack = vec![id];
+        while let Some(id) = stack.pop() {
+            self.check_cancelled()?;
+            // What is damaged leads nowhere.
+            if reached.mark(&id)? == Mark::New
+                && let Ok(commit) = load_commit(self.store, &id)
+            {
+                stack.extend(commit.parents);
+            }
+        }
+        Ok(())
+    }
+
+    /// Visits the commits that are not marked, whose tree is here. One that is stored twice comes twice.
+    fn each_unnamed(
+        &self,
+        reached: &Marks,
+        visit: &mut dyn FnMut(&ObjectId, Commit) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        reached.each(&mut |id, _, place, is_marked| {
+            self.check_cancelled()?;
+            if is_marked || place.ty != ObjectType::Commit {
+                return Ok(());
+            }
+            let Ok(commit) = load_commit(self.store, id) else {
+                return Ok(());
+            };
+            match self.store.pack_of(&commit.tree)? {
+                Some(_) => visit(id, commit),
+                None => Ok(()),
+            }
+        })
+    }
+
+    /// Whether all that a commit needs is stored, as far as history is not marked.
+    fn is_whole(&self, id: ObjectId, reached: &Marks) -> Result<bool, RepoError> {
+        let mut seen = reached.blank();
+        let mut stack = vec![(ObjectType::Commit, id)];
+        while let Some((ty, id)) = stack.pop() {
+            self.check_cancelled()?;
+            if ty == ObjectType::Commit && reached.has(&id)? {
+                continue;
+            }
+            match seen.mark(&id)? {
+                Mark::Absent if !self.is_partial => return Ok(false),
+                Mark::New if ty != ObjectType::Chunk => {}
+                _ => continue,
+            }
+            let bytes = self.store.read(ty, &id).ok().flatten();
+            match bytes.and_then(|bytes| ty.links(&bytes).ok()) {
+                Some(links) => stack.extend(links),
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Every object that an operation names: what the view had is not lost when it was taken off it.
+fn ids_in(operation: &Operation) -> impl Iterator<Item = ObjectId> + use<'_> {
+    let values = operation.changes.iter().flat_map(|c| [&c.old, &c.new]);
+    values.flatten().filter_map(|value| match &value[..] {
+        text if text.len() == 64 => match Head::parse(text) {
+            Some(Head::Commit(id)) => Some(id),
+            _ => None,
+        },
+        bytes => Some(ObjectId::from_bytes(bytes.try_into().ok()?)),
+    })
+}
+
+/// The operations that give `tips` branches, after those of `chain`; and the branches' names.
+pub(in crate::repo) fn branches_for(
+    tips: &[Tip],
+    chain: &[Operation],
+) -> (Vec<Operation>, Vec<String>) {
+    let view = view_of(chain);
+    let (mut made, mut names): (Vec<Operation>, BTreeSet<String>) = Default::default();
+    for some in tips.chunks(MOST_BRANCHES) {
+        let mut changes = Vec::new();
+        for tip in some {
+            let short = format!("recovered/{}", tip.id.short(12));
+            let is_taken = view.contains_key(&*key_of(&short)) || names.contains(&short);
+            let name = match is_taken {
+                true => format!("recovered/{}", tip.id),
+                false => short,
+            };
+            changes.push(set(key_of(&name), tip.id.as_bytes().to_vec()));
+            names.insert(name);
+        }
+        let newest = some.iter().map(|tip| &tip.committer);
+        let newest = newest.max_by_key(|person| person.seconds);
+        let who = newest.map_or_else(String::new, |p| format!("{} <{}>", p.name, p.email));
+        let new = NewOperation {
+            time: now(),
+            who,
+            command: "dmv recover".to_owned(),
+            undoes: 0,
+            // In no worktree, so that no undo there takes it back.
+            made: Made {
+                worktree: String::new(),
+                effect: Effect::Kept,
+            },
+            changes,
+        };
+        made.push(Operation::after(made.last().or(chain.last()), new));
+    }
+    (made, names.into_iter().collect())
+}
+
+fn key_of(name: &str) -> String {
+    format!("branch/{name}")
+}

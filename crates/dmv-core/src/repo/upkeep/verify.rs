@@ -1,0 +1,170 @@
+//! Checking a repository: every byte of the packs, every object that history names.
+
+pub(in crate::repo) mod databases;
+pub(in crate::repo) mod history;
+pub(in crate::repo) mod uses;
+
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::object::ObjectType;
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::upkeep::verify::history::Walk;
+use crate::store::{FileId, PackReport, StoreError, verify_pack};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::Ordering;
+
+/// How thorough a check is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum VerifyDepth {
+    /// Index tables, and everything that history names is stored; file content is not read.
+    Quick,
+    /// All of that, and every byte of every pack.
+    Normal,
+    /// All of that, and the databases.
+    Full,
+}
+
+/// A damaged or lost object, and where it is used.
+#[derive(Clone, Debug)]
+pub struct Damaged {
+    /// The object.
+    pub id: ObjectId,
+    /// Its type.
+    pub ty: ObjectType,
+    /// Paths in some commit that need it, a few of them.
+    pub paths: Vec<Vec<u8>>,
+    /// The commits where these were found; of a commit, those that descend from it at once.
+    pub commits: Vec<ObjectId>,
+    /// Of a commit: the keys of the view that name it.
+    pub refs: Vec<String>,
+}
+
+/// What a check found.
+#[derive(Debug, Default)]
+pub struct VerifyReport {
+    /// Objects that are whole.
+    pub objects: u64,
+    /// Bytes of packs read.
+    pub bytes: u64,
+    /// Objects whose stored bytes are wrong.
+    pub damaged: Vec<Damaged>,
+    /// Objects that history names and the store does not have.
+    pub missing: Vec<Damaged>,
+    /// Objects with a damaged copy and a whole one, which is what is read.
+    pub copies: Vec<Damaged>,
+    /// Files of the repository that are damaged, as sentences.
+    pub files: Vec<String>,
+    /// Damaged places in packs where nothing lies that is not whole elsewhere, as sentences.
+    pub made_good: Vec<String>,
+    /// Objects that are absent by choice, as far as what is here names them; a chunk counts once for
+    /// each list or directory that names it.
+    pub absent: u64,
+}
+
+impl VerifyReport {
+    /// Whether nothing is wrong.
+    pub fn is_ok(&self) -> bool {
+        self.damaged.is_empty() && self.missing.is_empty() && self.files.is_empty()
+    }
+}
+
+/// Checks the repository and says what is wrong.
+pub(in crate::repo) fn verify(
+    repo: &Handle,
+    depth: VerifyDepth,
+    job: &Job,
+) -> Result<VerifyReport, RepoError> {
+    let (mut report, _) = check(repo, depth, job)?;
+    uses::name_uses(repo, &mut [&mut report.damaged, &mut report.missing], job)?;
+    Ok(report)
+}
+
+/// The same without saying what is affected; with the walk over history, which can go on where
+/// something is healed.
+pub(in crate::repo) fn check(
+    repo: &Handle,
+    depth: VerifyDepth,
+    job: &Job,
+) -> Result<(VerifyReport, Walk), RepoError> {
+    repo.store.check_readable()?;
+    let mut report = VerifyReport {
+        files: repo.store.damaged_tables(),
+        ..Default::default()
+    };
+    if depth >= VerifyDepth::Normal {
+        verify_packs(repo, &mut report, job)?;
+    } else {
+        report.objects = repo.store.table_stats().1;
+    }
+    databases::check_log(repo, &mut report.files)?;
+    databases::check_heads(repo, &mut report.files)?;
+    if depth == VerifyDepth::Full {
+        databases::check(repo, &mut report.files)?;
+    }
+    let bad = report.damaged.iter().map(|damaged| damaged.id).collect();
+    let mut walk = Walk::new(repo, bad, !report.files.is_empty())?;
+    walk.run(repo, job)?;
+    let named = |found: &BTreeMap<ObjectId, ObjectType>| {
+        let found = found.iter().map(|(id, ty)| unnamed((*id, *ty)));
+        found.collect::<Vec<Damaged>>()
+    };
+    report.damaged.extend(named(&walk.damaged));
+    report.missing = named(&walk.missing);
+    report.absent = walk.absent();
+    report.damaged.sort_by_key(|d| d.id);
+    report.damaged.dedup_by_key(|d| d.id);
+    Ok((report, walk))
+}
+
+fn verify_packs(repo: &Handle, report: &mut VerifyReport, job: &Job) -> Result<(), RepoError> {
+    let packs = repo.store.packs();
+    let total = packs.iter().map(|p| p.len).sum();
+    job.progress.total_bytes.store(total, Ordering::Relaxed);
+    let mut reports: HashMap<FileId, PackReport> = HashMap::new();
+    let mut before = 0;
+    for row in &packs {
+        let pack = verify_pack(&repo.store, row, &mut |bytes| {
+            job.progress.bytes.store(before + bytes, Ordering::Relaxed);
+            !job.is_cancelled()
+        });
+        let pack = match pack {
+            Ok(pack) => pack,
+            Err(e @ (StoreError::Io { .. } | StoreError::DamagedFile { .. })) => {
+                report.files.push(e.to_string());
+                PackReport::default()
+            }
+            Err(e) => return Err(e.into()),
+        };
+        before += row.len;
+        report.objects += pack.objects;
+        report.bytes += pack.bytes;
+        reports.insert(row.id, pack);
+    }
+    let damage = repo.store.damage(&reports)?;
+    for row in &packs {
+        let path = repo.store.pack_path(row.id);
+        for (from, to, why) in &reports[&row.id].damage {
+            let place = format!("{} at {from}: {why}", path.display());
+            match damage.is_made_good(row.id, *from, *to) {
+                true => report.made_good.push(place),
+                false => report.files.push(place),
+            }
+        }
+    }
+    report.damaged.extend(damage.lost.into_iter().map(unnamed));
+    report.copies.extend(damage.copies.into_iter().map(unnamed));
+    // On a read-only disk the next check finds them again.
+    let _ = repo.store.remember_bad(damage.bad);
+    Ok(())
+}
+
+pub(in crate::repo) fn unnamed((id, ty): (ObjectId, ObjectType)) -> Damaged {
+    Damaged {
+        id,
+        ty,
+        paths: Vec::new(),
+        commits: Vec::new(),
+        refs: Vec::new(),
+    }
+}

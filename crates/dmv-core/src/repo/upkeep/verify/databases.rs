@@ -1,0 +1,201 @@
+//! Comparing `refs.db` with the log pack and the packs, from which it can be made anew.
+
+use crate::refs::{Operation, RefsError, view_of};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::head::Head;
+use crate::repo::base::keys::head_key;
+use crate::repo::base::layout::MAIN;
+use crate::repo::base::level::{catch_up, decoded, open_log};
+use crate::store::{FileId, PackKind, PackRow, SegmentRow};
+use crate::vfs::Open;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// Checks that the log pack is there and as long as the database left it.
+///
+/// A command that is at work may have written an operation which it has not committed yet: what is
+/// beyond is looked at when it is this one's turn, and taken over as any other command would.
+pub(in crate::repo) fn check_log(repo: &Handle, found: &mut Vec<String>) -> Result<(), RepoError> {
+    let known = repo.refs.level()?.log_end;
+    let log = match open_log(&repo.store, Open::Read) {
+        Err(RepoError::Refs(e @ RefsError::LogBehind(_))) => {
+            found.push(said(&e));
+            return Ok(());
+        }
+        log => log?,
+    };
+    if !log.is_header_intact()? {
+        found.push("the operation log's header is damaged".into());
+    }
+    // The database was read first: it never knows more than the log pack has.
+    let Some(known) = known else {
+        return Ok(());
+    };
+    if log.len()? < known {
+        let path = log.path().to_owned();
+        found.push(said(&RefsError::LogBehind(path)));
+        return Ok(());
+    }
+    if log.len()? == known || repo.refs.is_read_only() || repo.refs.is_copy() {
+        return Ok(());
+    }
+    let turn = repo.refs.turn().map_err(RepoError::from);
+    match turn.and_then(|turn| catch_up(&repo.store, &repo.refs, &turn)) {
+        Err(RepoError::Refs(e)) if e.is_damage() => found.push(said(&e)),
+        // Who is at work is no sign of damage. What cannot be written now waits for the next command.
+        Err(RepoError::Refs(RefsError::Busy(_)) | RepoError::Freeing(_)) => {}
+        Err(RepoError::Refs(RefsError::Disk { .. } | RefsError::Lock { .. })) => {}
+        Err(RepoError::Io { .. }) => {}
+        other => drop(other?),
+    }
+    Ok(())
+}
+
+/// Checks that each worktree is on something: a repository is made with that, and nothing takes it away.
+pub(in crate::repo) fn check_heads(
+    repo: &Handle,
+    found: &mut Vec<String>,
+) -> Result<(), RepoError> {
+    let view = repo.refs.with_prefix("worktree/")?;
+    let mut names = BTreeSet::from([MAIN]);
+    names.extend(view.iter().filter_map(|(key, _)| worktree_of(key)));
+    for name in names {
+        let key = head_key(name);
+        let value = repo.refs.get(&key)?;
+        if value.as_deref().and_then(Head::parse).is_none() {
+            found.push(format!(
+                "refs.db: {key} is missing or invalid, so the branch of this worktree is unknown"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The name of the worktree whose place `key` is.
+fn worktree_of(key: &str) -> Option<&str> {
+    key.strip_prefix("worktree/")?.strip_suffix("/path")
+}
+
+fn said(e: &RefsError) -> String {
+    e.to_string().replace("; nothing was changed", "")
+}
+
+/// Checks the database: its file, and its rows against the log pack and the packs.
+pub(in crate::repo) fn check(repo: &Handle, found: &mut Vec<String>) -> Result<(), RepoError> {
+    let before = found.len();
+    let lines = repo.refs.integrity()?;
+    found.extend(lines.into_iter().map(|line| format!("refs.db: {line}")));
+    if found.len() > before {
+        // Its rows are not to be relied on, and may not even be readable.
+        return Ok(());
+    }
+    let rows = repo.refs.rows()?;
+    let operations = check_operations(repo, &rows.operations, found)?;
+    check_view(&operations, &rows.view, found);
+    check_catalogue(repo, &rows.packs, &rows.segments, found);
+    let used: HashSet<FileId> = rows.indexes.iter().map(|row| row.id).collect();
+    let lost = rows.merged.iter().filter(|id| !used.contains(id)).count();
+    if lost > 0 {
+        found.push(format!(
+            "refs.db: {lost} segments count as merged into an index that is not listed"
+        ));
+    }
+    Ok(())
+}
+
+/// Compares the database's operations with the log pack's; returns them.
+fn check_operations(
+    repo: &Handle,
+    records: &[(u64, Vec<u8>)],
+    found: &mut Vec<String>,
+) -> Result<Vec<Operation>, RepoError> {
+    let mut operations = Vec::new();
+    let mut previous = [0; 16];
+    for (seq, record) in records {
+        match Operation::decode(record) {
+            Ok(op) if op.seq == *seq => {
+                if op.previous != previous {
+                    found.push(format!(
+                        "refs.db: operation {seq} does not follow the one before"
+                    ));
+                }
+                previous = op.id;
+                operations.push(op);
+            }
+            _ => found.push(format!("refs.db: operation {seq} is invalid")),
+        }
+    }
+    let Ok(log) = open_log(&repo.store, Open::Read) else {
+        // That was said.
+        return Ok(operations);
+    };
+    // The log is read after the database, so what the database has must be there.
+    let logged = decoded(log.operations()?)?;
+    let logged: HashMap<[u8; 16], &Operation> = logged.iter().map(|op| (op.id, op)).collect();
+    let lacking = |op: &&Operation| logged.get(&op.id) != Some(op);
+    let lost: Vec<u64> = operations.iter().filter(lacking).map(|op| op.seq).collect();
+    if let Some(first) = lost.first() {
+        let count = lost.len();
+        found.push(format!(
+            "{count} operations in refs.db are not in the operation log, or differ there, from number {first} on"
+        ));
+    }
+    Ok(operations)
+}
+
+/// Compares the view with what the operations make of it.
+fn check_view(operations: &[Operation], view: &BTreeMap<String, Vec<u8>>, found: &mut Vec<String>) {
+    let mut made = view_of(operations);
+    for (key, value) in view {
+        match made.remove(&**key) {
+            Some(right) if right == &**value => {}
+            Some(_) => found.push(format!(
+                "refs.db: {key} is not what the last operation made it"
+            )),
+            None => found.push(format!("refs.db: no operation created {key}")),
+        }
+    }
+    for key in made.keys() {
+        found.push(format!("refs.db: {key} is missing"));
+    }
+}
+
+/// Compares the catalogue with the packs.
+fn check_catalogue(
+    repo: &Handle,
+    packs: &[PackRow],
+    segments: &[SegmentRow],
+    found: &mut Vec<String>,
+) {
+    let mut ends: BTreeMap<FileId, u64> = BTreeMap::new();
+    let kinds: HashMap<FileId, PackKind> = packs.iter().map(|row| (row.id, row.kind)).collect();
+    for row in segments {
+        let end = ends.entry(row.pack).or_default();
+        *end = row.end.max(*end);
+        let kind = kinds.get(&row.pack);
+        if kind.is_none() && repo.refs.pack(row.pack).is_ok_and(|now| now.is_none()) {
+            found.push(format!(
+                "refs.db: pack {} has segments and no row",
+                row.pack
+            ));
+        }
+        if kind.is_some_and(|kind| *kind != row.kind) || !repo.store.has_segment(row) {
+            // A pack that was removed meanwhile is no damage.
+            if repo.refs.pack(row.pack).is_ok_and(|now| now.is_some()) {
+                let (pack, end) = (row.pack, row.end);
+                found.push(format!(
+                    "refs.db: pack {pack} has no such segment as the one that ends at {end}"
+                ));
+            }
+        }
+    }
+    for row in packs {
+        let end = ends.get(&row.id).copied();
+        if end.is_some_and(|end| end != row.len) {
+            found.push(format!(
+                "refs.db: pack {} does not end at {}",
+                row.id, row.len
+            ));
+        }
+    }
+}

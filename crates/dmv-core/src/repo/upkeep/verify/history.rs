@@ -1,0 +1,302 @@
+//! The walk over everything that history names and this repository's slice calls for.
+
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::object::commit::Commit;
+use crate::object::conflict::Conflict;
+use crate::object::list::ListNode;
+use crate::object::name::NameError;
+use crate::object::tree::{Kind, Node};
+use crate::object::{ObjectError, ObjectRead, ObjectType};
+use crate::reach::Filter;
+use crate::reach::filter::Scope;
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::keys::names_commit;
+use crate::repo::base::slice;
+use crate::subset::Union;
+use std::collections::{BTreeMap, HashSet};
+
+/// An object that is called for, and as what.
+struct Item {
+    ty: ObjectType,
+    id: ObjectId,
+    scope: Scope,
+}
+
+impl Item {
+    fn new(ty: ObjectType, id: ObjectId) -> Item {
+        let scope = Scope::All;
+        Item { ty, id, scope }
+    }
+}
+
+/// What an object refers to.
+#[derive(Default)]
+struct Below {
+    called_for: Vec<Item>,
+    /// What may be absent by choice.
+    others: Vec<(ObjectType, ObjectId)>,
+}
+
+impl Below {
+    fn add(&mut self, ty: ObjectType, id: ObjectId, scope: Option<Scope>) {
+        match scope {
+            Some(scope) => self.called_for.push(Item { ty, id, scope }),
+            None => self.others.push((ty, id)),
+        }
+    }
+}
+
+/// A walk over everything that the view names and the slice calls for, once each. It notes what is not
+/// there, and can go on below it once it is.
+pub(in crate::repo) struct Walk {
+    filter: Filter,
+    seen: HashSet<ObjectId>,
+    stack: Vec<Item>,
+    /// What could not be read, but for chunks: nothing lies below those.
+    stopped: Vec<Item>,
+    /// What a check has found damaged before the walk.
+    bad: HashSet<ObjectId>,
+    /// A table is damaged: what it hides counts as missing.
+    is_blind: bool,
+    /// Named and not stored.
+    pub missing: BTreeMap<ObjectId, ObjectType>,
+    /// Stored, and not to be read.
+    pub damaged: BTreeMap<ObjectId, ObjectType>,
+    absent: HashSet<ObjectId>,
+    absent_chunks: u64,
+    /// Lists of files that were given up.
+    given_up: HashSet<ObjectId>,
+}
+
+impl Walk {
+    /// Begins at what the view names.
+    pub fn new(repo: &Handle, bad: HashSet<ObjectId>, is_blind: bool) -> Result<Walk, RepoError> {
+        let slice = slice::slice(repo)?;
+        let filter = Filter {
+            paths: Union::of([slice.subset]),
+            metadata_only: slice.metadata_only,
+            shallow: slice.boundary,
+            dropped: slice.dropped,
+            ..Filter::default()
+        };
+        let mut stack = Vec::new();
+        for (key, value) in repo.refs.with_prefix("")? {
+            if let (true, Ok(bytes)) = (names_commit(&key), <[u8; 32]>::try_from(value)) {
+                let id = ObjectId::from_bytes(bytes);
+                stack.push(Item::new(ObjectType::Commit, id));
+            }
+        }
+        Ok(Walk {
+            filter,
+            seen: HashSet::new(),
+            stack,
+            stopped: Vec::new(),
+            bad,
+            is_blind,
+            missing: BTreeMap::new(),
+            damaged: BTreeMap::new(),
+            absent: HashSet::new(),
+            absent_chunks: 0,
+            given_up: HashSet::new(),
+        })
+    }
+
+    /// How much is named and absent by choice, as far as the walk has come.
+    pub fn absent(&self) -> u64 {
+        // What one place does not call for may be called for by another.
+        let absent = self.absent.iter();
+        let by_choice = absent.filter(|id| !self.missing.contains_key(id));
+        self.absent_chunks + by_choice.count() as u64
+    }
+
+    /// Takes note that some objects are whole now: the walk goes on below them.
+    pub fn is_whole_now(&mut self, healed: &HashSet<ObjectId>) {
+        self.missing.retain(|id, _| !healed.contains(id));
+        self.damaged.retain(|id, _| !healed.contains(id));
+        self.bad.retain(|id| !healed.contains(id));
+        let goes_on = |item: &mut Item| healed.contains(&item.id);
+        for item in self.stopped.extract_if(.., goes_on) {
+            self.seen.remove(&item.scope.key(&item.id));
+            self.stack.push(item);
+        }
+    }
+
+    /// Goes on as far as it can.
+    pub fn run(&mut self, repo: &Handle, job: &Job) -> Result<(), RepoError> {
+        while let Some(item) = self.stack.pop() {
+            if job.is_cancelled() {
+                return Err(RepoError::Cancelled);
+            }
+            let (ty, id) = (item.ty, item.id);
+            // Chunks are many and have nothing below them: asking twice costs less than remembering.
+            if ty == ObjectType::Chunk {
+                if !self.bad.contains(&id) && !self.is_stored(repo, &id)? {
+                    self.missing.insert(id, ty);
+                }
+                continue;
+            }
+            if !self.seen.insert(item.scope.key(&id)) {
+                continue;
+            }
+            if self.bad.contains(&id) {
+                self.stopped.push(item);
+                continue;
+            }
+            match references(repo, &self.filter, &item) {
+                Ok(Some(below)) => {
+                    self.stack.extend(below.called_for);
+                    for (ty, id) in below.others {
+                        self.count_absent(repo, ty, id)?;
+                    }
+                    continue;
+                }
+                Ok(None) => self.missing.insert(id, ty),
+                Err(ObjectError::Damaged { id, ty, .. }) => self.damaged.insert(id, ty),
+                // A damaged table is in the report already; what it hides counts as missing.
+                Err(ObjectError::Store(_)) if self.is_blind => self.missing.insert(id, ty),
+                Err(e) => return Err(e.into()),
+            };
+            self.stopped.push(item);
+        }
+        Ok(())
+    }
+
+    /// Counts an object, and what is under it, as far as that is absent by choice.
+    fn count_absent(
+        &mut self,
+        repo: &Handle,
+        ty: ObjectType,
+        id: ObjectId,
+    ) -> Result<(), RepoError> {
+        if ty == ObjectType::Chunk {
+            self.absent_chunks += u64::from(!self.is_stored(repo, &id)?);
+        } else if self.absent.contains(&id) || self.given_up.contains(&id) {
+            // It has been counted.
+        } else if !self.is_stored(repo, &id)? {
+            self.absent.insert(id);
+        } else if ty == ObjectType::List {
+            self.given_up.insert(id);
+            self.count_absent_chunks(repo, id)?;
+        }
+        Ok(())
+    }
+
+    /// Counts the chunks under a list that are not stored, as far as lists are.
+    fn count_absent_chunks(&mut self, repo: &Handle, list: ObjectId) -> Result<(), RepoError> {
+        let mut stack = vec![list];
+        while let Some(id) = stack.pop() {
+            // A list that is damaged is in the report, by the check of its pack.
+            let Ok(Some(bytes)) = repo.store.read(ObjectType::List, &id) else {
+                continue;
+            };
+            for (ty, id) in ObjectType::List.links(&bytes).unwrap_or_default() {
+                match ty {
+                    ObjectType::List => stack.push(id),
+                    _ => self.absent_chunks += u64::from(!self.is_stored(repo, &id)?),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_stored(&self, repo: &Handle, id: &ObjectId) -> Result<bool, RepoError> {
+        let found = match repo.store.pack_of(id) {
+            Err(_) if self.is_blind => None,
+            found => found?,
+        };
+        Ok(found.is_some() || repo.store.has(id).unwrap_or(false))
+    }
+}
+
+/// What an object refers to; `None` when it is not stored.
+fn references(repo: &Handle, filter: &Filter, item: &Item) -> Result<Option<Below>, ObjectError> {
+    let Item { ty, id, scope } = item;
+    let Some(bytes) = repo.store.read(*ty, id)? else {
+        return Ok(None);
+    };
+    let undecodable = |e| ObjectError::undecodable(*ty, id, e);
+    let damaged = |e: NameError| ObjectError::Damaged {
+        id: *id,
+        ty: *ty,
+        why: e.why().to_owned(),
+    };
+    let mut below = Below::default();
+    match ty {
+        ObjectType::Chunk => {}
+        ObjectType::Commit => {
+            let commit = Commit::decode(&bytes).map_err(undecodable)?;
+            let goes_on = !filter.shallow.contains(id);
+            for parent in commit.parents {
+                let scope = goes_on.then_some(Scope::All);
+                below.add(ObjectType::Commit, parent, scope);
+            }
+            below.add(ObjectType::Tree, commit.tree, filter.root());
+        }
+        ObjectType::List => {
+            let node = ListNode::decode(&bytes).map_err(undecodable)?;
+            let (ty, is_wanted) = match node.level {
+                0 => (ObjectType::Chunk, !filter.metadata_only),
+                _ => (ObjectType::List, true),
+            };
+            for entry in &node.entries {
+                below.add(ty, entry.id, is_wanted.then_some(Scope::All));
+            }
+        }
+        ObjectType::Tree => match Node::decode(&bytes).map_err(undecodable)? {
+            Node::Inner { children, .. } => {
+                for child in children {
+                    below.add(ObjectType::Tree, child.id, Some(scope.clone()));
+                }
+            }
+            Node::Leaf(entries) => {
+                for entry in entries {
+                    let scope = filter.below(scope, &entry).map_err(damaged)?;
+                    target(
+                        filter,
+                        &mut below,
+                        entry.kind,
+                        entry.is_list,
+                        entry.id,
+                        scope,
+                    );
+                }
+            }
+        },
+        ObjectType::Conflict => {
+            let conflict = Conflict::decode(&bytes).map_err(undecodable)?;
+            for term in conflict.bases.iter().chain(&conflict.sides).flatten() {
+                let scope = filter.side(scope, term.kind);
+                target(filter, &mut below, term.kind, term.is_list, term.id, scope);
+            }
+        }
+    }
+    Ok(Some(below))
+}
+
+/// Adds what an entry or a side of a conflict stands for.
+fn target(
+    filter: &Filter,
+    below: &mut Below,
+    kind: Kind,
+    is_list: bool,
+    id: ObjectId,
+    scope: Option<Scope>,
+) {
+    let is_held = |ty| {
+        let left_out = ty == ObjectType::Chunk && filter.metadata_only;
+        !left_out && !filter.dropped.contains(&id)
+    };
+    match kind {
+        Kind::Directory => below.add(ObjectType::Tree, id, scope),
+        Kind::Conflict => below.add(ObjectType::Conflict, id, scope),
+        _ => {
+            let ty = match is_list {
+                true => ObjectType::List,
+                false => ObjectType::Chunk,
+            };
+            below.add(ty, id, scope.filter(|_| is_held(ty)));
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What damage affects: the paths and commits that need an object.
+
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::object::name::RepoPath;
+use crate::object::tree::Node;
+use crate::object::{ObjectRead, ObjectType};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::keys::{Record, names_choices, names_commit};
+use crate::repo::look::entries;
+use crate::repo::upkeep::verify::Damaged;
+use std::collections::{HashMap, HashSet};
+
+/// Most paths, commits and refs told of one object.
+const MAX_USES: usize = 8;
+
+/// Says of damaged objects what needs them. Only done when there are any.
+pub(in crate::repo) fn name_uses(
+    repo: &Handle,
+    lists: &mut [&mut Vec<Damaged>],
+    job: &Job,
+) -> Result<(), RepoError> {
+    let all = lists.iter().flat_map(|list| list.iter());
+    let wanted = all.map(|damaged| (damaged.id, damaged.clone()));
+    let mut search = Search {
+        repo: repo,
+        wanted: wanted.collect(),
+        seen: HashSet::new(),
+    };
+    if search.wanted.is_empty() {
+        return Ok(());
+    }
+    search.run(job)?;
+    for damaged in lists.iter_mut().flat_map(|list| list.iter_mut()) {
+        if let Some(found) = search.wanted.get(&damaged.id) {
+            *damaged = found.clone();
+        }
+    }
+    Ok(())
+}
+
+struct Search<'r> {
+    repo: &'r Handle,
+    wanted: HashMap<ObjectId, Damaged>,
+    /// Trees and lists that have been looked through, and where.
+    seen: HashSet<(RepoPath, ObjectId)>,
+}
+
+impl Search<'_> {
+    fn run(&mut self, job: &Job) -> Result<(), RepoError> {
+        let (mut commits, mut seen) = (Vec::new(), HashSet::new());
+        for (key, value) in self.repo.refs.with_prefix("")? {
+            if let Some(Record { to, .. }) = names_choices(&key, &value) {
+                self.look_through(to, None);
+            }
+            if let (true, Ok(bytes)) = (names_commit(&key), <[u8; 32]>::try_from(value)) {
+                let id = ObjectId::from_bytes(bytes);
+                if let Some(damaged) = self.wanted.get_mut(&id) {
+                    note(&mut damaged.refs, key);
+                }
+                commits.push(id);
+            }
+        }
+        while let Some(id) = commits.pop() {
+            if job.is_cancelled() {
+                return Err(RepoError::Cancelled);
+            }
+            if !seen.insert(id) {
+                continue;
+            }
+            // What cannot be read ends the search there: it is in the report by its own id.
+            let Ok(commit) = entries::read_commit(self.repo, &id) else {
+                continue;
+            };
+            for parent in &commit.parents {
+                if let Some(damaged) = self.wanted.get_mut(parent) {
+                    note(&mut damaged.commits, id);
+                }
+            }
+            commits.extend(commit.parents);
+            self.look_through(commit.tree, Some(id));
+        }
+        Ok(())
+    }
+
+    /// Looks through a root directory, but for what has been looked through at the same place.
+    fn look_through(&mut self, tree: ObjectId, commit: Option<ObjectId>) {
+        let mut stack = vec![(RepoPath::root(), ObjectType::Tree, tree)];
+        while let Some((path, ty, id)) = stack.pop() {
+            if let Some(damaged) = self.wanted.get_mut(&id) {
+                note(&mut damaged.paths, path.as_bytes().to_vec());
+                if let Some(commit) = commit {
+                    note(&mut damaged.commits, commit);
+                }
+            }
+            if ty == ObjectType::Chunk || !self.seen.insert((path.clone(), id)) {
+                continue;
+            }
+            let Ok(Some(bytes)) = self.repo.read(ty, &id) else {
+                continue;
+            };
+            let links = ty.links(&bytes).unwrap_or_default().into_iter();
+            let node = (ty == ObjectType::Tree).then(|| Node::decode(&bytes));
+            match node {
+                Some(Ok(Node::Leaf(entries))) => {
+                    for (entry, (ty, id)) in entries.iter().zip(links) {
+                        stack.extend(path.join(&entry.name).map(|path| (path, ty, id)));
+                    }
+                }
+                _ => stack.extend(links.map(|(ty, id)| (path.clone(), ty, id))),
+            }
+        }
+    }
+}
+
+/// Adds to a list what it does not have, while it is short.
+fn note<T: PartialEq>(list: &mut Vec<T>, item: T) {
+    if list.len() < MAX_USES && !list.contains(&item) {
+        list.push(item);
+    }
+}

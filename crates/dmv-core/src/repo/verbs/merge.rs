@@ -1,0 +1,496 @@
+//! Merging another history into this one, and taking a commit back.
+//!
+//! Both make a tree from three, write a commit of it, make the worktree equal to it and move the
+//! branch, as one operation. What is in conflict is part of the commit.
+
+use crate::hash::ObjectId;
+use crate::history::is_ancestor;
+use crate::job::Job;
+use crate::merge::{MergeError, Merged, Moved, Trees, merge_commits, merge_trees};
+use crate::object::commit::Commit;
+use crate::object::name::RepoPath;
+use crate::object::tree::put_empty_tree;
+use crate::object::{ObjectType, ObjectWrite};
+use crate::refs::{Change, Effect};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::head::Head;
+use crate::repo::base::publish::Asked;
+use crate::repo::base::worktree::WorktreeSettings;
+use crate::repo::base::{path, publish, slice, worktree};
+use crate::repo::conflict::at::{ConflictAt, list_conflicts};
+use crate::repo::conflict::form::Form;
+use crate::repo::conflict::{at, choices, form};
+use crate::repo::files::checkout::target::{SwitchTo, Switched};
+use crate::repo::files::commit::{Who, advance};
+use crate::repo::files::emptied::EmptiedPattern;
+use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::{checkout, commit, open_worktree};
+use crate::repo::look::{entries, moved};
+use crate::store::{MetaWriter, Sealed};
+use crate::worktree::snapshot::Problem;
+use std::collections::BTreeSet;
+
+/// Whether a branch may simply be moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FastForward {
+    /// Where nothing is to be merged.
+    #[default]
+    Auto,
+    /// Never: there is always a merge commit.
+    Never,
+    /// Always: what would need a merge commit is refused.
+    Only,
+}
+
+/// How to merge or revert.
+pub struct MergeOptions {
+    /// The message of the commit.
+    pub message: String,
+    /// Who commits.
+    pub committer: Who,
+    /// How files are taken in.
+    pub settings: WorktreeSettings,
+    /// For the operation log.
+    pub asked: Asked,
+}
+
+impl MergeOptions {
+    /// A merge or revert with the default settings.
+    pub fn new(message: impl Into<String>, committer: Who, asked: Asked) -> MergeOptions {
+        MergeOptions {
+            message: message.into(),
+            committer,
+            settings: WorktreeSettings::default(),
+            asked,
+        }
+    }
+}
+
+/// What a merge or revert did.
+#[derive(Debug)]
+pub struct MergeReport {
+    /// What the branch is on now: the new commit, or the one it was moved to, or the one it was on
+    /// where there was nothing to do.
+    pub commit: ObjectId,
+    /// What the worktree is on.
+    pub head: Head,
+    /// Whether the branch was only moved.
+    pub fast_forward: bool,
+    /// Whether there was nothing to do.
+    pub up_to_date: bool,
+    /// All conflicts of a new commit.
+    pub conflicts: Vec<ConflictAt>,
+    /// Paths of those that lie outside of what this repository holds.
+    pub unseen: Vec<Vec<u8>>,
+    /// Moves of one side that the other side's changes went along with.
+    pub moves: Vec<Moved>,
+    /// Whether there was too much to look for moves among all of it.
+    pub moves_skipped: bool,
+    /// Where texts are in conflict that differ too much to tell all changes apart.
+    pub coarse: Vec<RepoPath>,
+    /// Bytes of file content that had to be read to merge.
+    pub content_bytes: u64,
+    /// Files and symlinks written.
+    pub files: u64,
+    /// Bytes written.
+    pub bytes: u64,
+    /// Files and symlinks removed.
+    pub removed: u64,
+    /// Paths that could not be made as the commit has them, and why.
+    pub refused: Vec<Problem>,
+    /// Patterns of the worktree's subset that named something before.
+    pub emptied: Vec<EmptiedPattern>,
+}
+
+impl MergeReport {
+    pub(in crate::repo) fn new(commit: ObjectId, head: Head) -> MergeReport {
+        MergeReport {
+            commit,
+            head,
+            fast_forward: false,
+            up_to_date: false,
+            conflicts: Vec::new(),
+            unseen: Vec::new(),
+            moves: Vec::new(),
+            moves_skipped: false,
+            coarse: Vec::new(),
+            content_bytes: 0,
+            files: 0,
+            bytes: 0,
+            removed: 0,
+            refused: Vec::new(),
+            emptied: Vec::new(),
+        }
+    }
+}
+
+/// Where a merge happens. A bare repository has no files to change.
+pub(in crate::repo) struct Site {
+    tree: Option<Tree>,
+    head: Head,
+    pub(in crate::repo) ours: Option<ObjectId>,
+    /// What the branch is at: `ours`, unless it was moved from elsewhere.
+    tip: Option<ObjectId>,
+}
+
+impl Site {
+    pub(in crate::repo) fn new(tree: Option<Tree>, head: Head, ours: Option<ObjectId>) -> Site {
+        Site {
+            tree,
+            head,
+            ours,
+            tip: ours,
+        }
+    }
+
+    /// A worktree with a commit that is not on its branch, which is at `tip`.
+    pub(in crate::repo) fn moved(
+        tree: Tree,
+        head: Head,
+        (ours, tip): (ObjectId, ObjectId),
+    ) -> Site {
+        Site {
+            tree: Some(tree),
+            head,
+            ours: Some(ours),
+            tip: Some(tip),
+        }
+    }
+}
+
+/// A commit that is stored and not published.
+pub(in crate::repo) struct Made {
+    id: ObjectId,
+    commit: Commit,
+    merged: Merged,
+    pub(in crate::repo) sealed: Sealed,
+}
+
+/// Merges the commit `theirs` into what the worktree is on.
+pub(in crate::repo) fn merge(
+    repo: &Handle,
+    theirs: ObjectId,
+    fast_forward: FastForward,
+    options: &MergeOptions,
+    job: &Job,
+) -> Result<MergeReport, RepoError> {
+    let _lock = worktree::lock_if_worktree(repo)?;
+    let site = site(repo, &options.settings)?;
+    entries::read_commit(repo, &theirs)?;
+    let Some(ours) = site.ours else {
+        return go_forward(repo, &site, theirs, options, job);
+    };
+    let objects = repo.objects();
+    if is_ancestor(objects, &theirs, &ours)? {
+        let mut report = MergeReport::new(ours, site.head);
+        report.up_to_date = true;
+        return Ok(report);
+    }
+    if fast_forward != FastForward::Never && is_ancestor(objects, &ours, &theirs)? {
+        return go_forward(repo, &site, theirs, options, job);
+    }
+    if fast_forward == FastForward::Only {
+        let name = site.head.branch().unwrap_or("the head").to_owned();
+        return Err(RepoError::NotFastForward { name });
+    }
+    merge_commits_at(repo, &site, (ours, theirs), options, job)
+}
+
+/// Merges two commits of which neither is an ancestor of the other.
+pub(in crate::repo) fn merge_commits_at(
+    repo: &Handle,
+    site: &Site,
+    (ours, theirs): (ObjectId, ObjectId),
+    options: &MergeOptions,
+    job: &Job,
+) -> Result<MergeReport, RepoError> {
+    let (our_commit, their_commit) = (
+        entries::read_commit(repo, &ours)?,
+        entries::read_commit(repo, &theirs)?,
+    );
+    let inherited = paths_of(repo, [&our_commit, &their_commit])?;
+    let (objects, cancel) = (repo.objects(), job.cancel_flag());
+    let mut merge =
+        |writer: &mut dyn ObjectWrite| merge_commits(objects, writer, &ours, &theirs, cancel);
+    let made = make(repo, &mut merge, inherited, vec![ours, theirs], options)?;
+    land(repo, site, made, "this merge", options, job)
+}
+
+/// Commits the reverse of what `commit` did to its parent.
+pub(in crate::repo) fn revert(
+    repo: &Handle,
+    commit: ObjectId,
+    mainline: Option<usize>,
+    options: &MergeOptions,
+    job: &Job,
+) -> Result<MergeReport, RepoError> {
+    let _lock = worktree::lock_if_worktree(repo)?;
+    let site = site(repo, &options.settings)?;
+    let ours = site.ours.ok_or(RepoError::NoCommit)?;
+    let (undone, head) = (
+        entries::read_commit(repo, &commit)?,
+        entries::read_commit(repo, &ours)?,
+    );
+    let parent = match (mainline, &undone.parents[..]) {
+        (None, []) => None,
+        (None, [only]) => Some(*only),
+        (Some(n), parents) if n >= 1 && n <= parents.len() => Some(parents[n - 1]),
+        (_, parents) => {
+            let parents = parents.len();
+            return Err(RepoError::Mainline { commit, parents });
+        }
+    };
+    let before = parent
+        .map(|id| entries::read_commit(repo, &id))
+        .transpose()?;
+    let mut inherited = paths_of(repo, [&undone, &head])?;
+    let theirs = match &before {
+        Some(before) => {
+            inherited.extend(at::conflict_paths(repo, before)?);
+            before.tree
+        }
+        None => put_empty_tree(&mut &repo.made)?,
+    };
+    let trees = Trees {
+        base: Some(undone.tree),
+        ours: head.tree,
+        theirs,
+    };
+    let (objects, cancel) = (repo.objects(), job.cancel_flag());
+    let mut merge = |writer: &mut dyn ObjectWrite| merge_trees(objects, writer, trees, cancel);
+    let made = make(repo, &mut merge, inherited, vec![ours], options)?;
+    if made.commit.tree == head.tree {
+        let mut report = MergeReport::new(ours, site.head);
+        report.up_to_date = true;
+        return Ok(report);
+    }
+    land(repo, &site, made, "this revert", options, job)
+}
+
+pub(in crate::repo) fn site(repo: &Handle, settings: &WorktreeSettings) -> Result<Site, RepoError> {
+    let (head, ours) = (worktree::head(repo)?, worktree::head_commit(repo)?);
+    let tree = match worktree::worktree_root(repo) {
+        Some(_) => Some(open_worktree::open(repo, settings)?),
+        None => None,
+    };
+    if let Some(tree) = &tree {
+        refuse_moved(repo, tree, &head)?;
+    }
+    Ok(Site::new(tree, head, ours))
+}
+
+fn go_forward(
+    repo: &Handle,
+    site: &Site,
+    theirs: ObjectId,
+    options: &MergeOptions,
+    job: &Job,
+) -> Result<MergeReport, RepoError> {
+    let form = form::form_at(repo, &theirs)?;
+    let done = go_to(repo, site, theirs, form, None, "this merge", options, job)?;
+    let mut report = MergeReport::new(theirs, moved(&site.head, theirs));
+    report.fast_forward = true;
+    report.take(done);
+    Ok(report)
+}
+
+fn paths_of(repo: &Handle, commits: [&Commit; 2]) -> Result<BTreeSet<RepoPath>, RepoError> {
+    let mut paths = BTreeSet::new();
+    for commit in commits {
+        paths.extend(at::conflict_paths(repo, commit)?);
+    }
+    Ok(paths)
+}
+
+/// Stores a merged tree and a commit of it. `inherited`: where the sides have conflicts already.
+pub(in crate::repo) fn make(
+    repo: &Handle,
+    merge: &mut dyn FnMut(&mut dyn ObjectWrite) -> Result<Merged, MergeError>,
+    inherited: BTreeSet<RepoPath>,
+    parents: Vec<ObjectId>,
+    options: &MergeOptions,
+) -> Result<Made, RepoError> {
+    let writer = repo.store.writer()?;
+    let mut meta = MetaWriter::new(&writer);
+    let merged = merge(&mut meta)?;
+    let mut paths: BTreeSet<RepoPath> = merged.conflicts.iter().map(|c| c.path.clone()).collect();
+    if inherited.is_empty() {
+        let (id, commit) = put_commit(repo, &merged, &paths, parents, options, &mut meta)?;
+        meta.flush()?;
+        let sealed = publish::seal(repo, writer)?;
+        return Ok(Made {
+            id,
+            commit,
+            merged,
+            sealed,
+        });
+    }
+    // Which of the old conflicts are in the merged tree has to be looked up in it.
+    meta.flush()?;
+    let first = publish::seal(repo, writer)?;
+    repo.store.preview(&first);
+    for path in inherited {
+        let mut now = vec![path.clone()];
+        for Moved { from, to } in &merged.moves {
+            if path.starts_with(from) {
+                let rest = &path.as_bytes()[from.as_bytes().len()..];
+                now.push(path::parse_path(&[to.as_bytes(), rest].concat())?);
+            }
+        }
+        for path in now {
+            match at::conflict_at(repo, &merged.tree.id, path.clone()) {
+                Ok(found) => paths.extend(found.map(|at| at.path)),
+                // It lies where nothing was merged, so it is as it was.
+                Err(RepoError::Absent { .. }) if slice::is_partial(repo) => {
+                    paths.insert(path);
+                }
+                Err(e) => return Err(e),
+            }
+        }
+    }
+    let writer = repo.store.writer_after(&first)?;
+    let mut meta = MetaWriter::new(&writer);
+    let (id, commit) = put_commit(repo, &merged, &paths, parents, options, &mut meta)?;
+    meta.flush()?;
+    let sealed = first.join(publish::seal(repo, writer)?);
+    Ok(Made {
+        id,
+        commit,
+        merged,
+        sealed,
+    })
+}
+
+fn put_commit(
+    repo: &Handle,
+    merged: &Merged,
+    conflicts: &BTreeSet<RepoPath>,
+    parents: Vec<ObjectId>,
+    options: &MergeOptions,
+    writer: &mut dyn ObjectWrite,
+) -> Result<(ObjectId, Commit), RepoError> {
+    let person = options.committer.at(options.asked.time);
+    let mut extras = Vec::new();
+    let paths: Vec<RepoPath> = conflicts.iter().cloned().collect();
+    list_conflicts(&mut extras, &paths);
+    let commit = Commit {
+        tree: merged.tree.id,
+        tree_bytes: merged.tree.bytes,
+        tree_files: merged.tree.files,
+        generation: commit::generation(repo, &parents)?,
+        parents,
+        author: person.clone(),
+        committer: person,
+        message: options.message.clone(),
+        extras,
+        signature: None,
+    };
+    let bytes = commit
+        .encode()
+        .map_err(|e| RepoError::Text(e.to_string()))?;
+    Ok((writer.put(ObjectType::Commit, &bytes)?, commit))
+}
+
+/// Makes the worktree equal to a new commit, and publishes it.
+pub(in crate::repo) fn land(
+    repo: &Handle,
+    site: &Site,
+    made: Made,
+    what: &'static str,
+    options: &MergeOptions,
+    job: &Job,
+) -> Result<MergeReport, RepoError> {
+    let Made {
+        id,
+        commit,
+        merged,
+        sealed,
+    } = made;
+    // It is read before it is published.
+    repo.store.preview(&sealed);
+    let mut report = MergeReport::new(id, moved(&site.head, id));
+    let (conflicts, unseen) = at::conflicts_here(repo, &commit)?;
+    report.conflicts = conflicts;
+    report.unseen = unseen.into_iter().map(|lack| lack.path).collect();
+    report.moves = merged.moves;
+    report.moves_skipped = merged.moves_skipped;
+    report.coarse = merged.coarse;
+    report.content_bytes = merged.content_bytes;
+    let form = form::form_with(repo, &commit, choices::record(repo)?)?;
+    let done = go_to(repo, site, id, form, Some(sealed), what, options, job)?;
+    report.take(done);
+    Ok(report)
+}
+
+#[expect(clippy::too_many_arguments, reason = "few callers, one step of each")]
+pub(in crate::repo) fn go_to(
+    repo: &Handle,
+    site: &Site,
+    commit: ObjectId,
+    form: Form,
+    sealed: Option<Sealed>,
+    what: &'static str,
+    options: &MergeOptions,
+    job: &Job,
+) -> Result<Switched, RepoError> {
+    let asked = options.asked.clone();
+    if job.is_cancelled() {
+        return Err(RepoError::Cancelled);
+    }
+    let Some(tree) = &site.tree else {
+        let Head::Branch(name) = &site.head else {
+            return Err(RepoError::NoWorktree);
+        };
+        let change = Change {
+            key: format!("branch/{name}"),
+            old: site.tip.map(|id| id.as_bytes().to_vec()),
+            new: Some(commit.as_bytes().to_vec()),
+        };
+        publish::publish(repo, asked, sealed, vec![change], Effect::Kept)?;
+        return Ok(Switched::default());
+    };
+    let mut changes = advance(tree, &site.head, site.tip, commit);
+    let to = SwitchTo {
+        what,
+        asked: &options.asked,
+        form,
+        subset: &tree.subset,
+        force: false,
+        adopts: false,
+        leaves: false,
+        brings: None,
+        settings: &options.settings,
+    };
+    checkout::switch_files(repo, tree, &to, job, |saved| {
+        changes.extend(saved);
+        publish::publish(repo, asked, sealed, changes, Effect::Written)?;
+        Ok(())
+    })
+}
+
+impl MergeReport {
+    pub(in crate::repo) fn take(&mut self, done: Switched) {
+        self.files = done.files;
+        self.bytes = done.bytes;
+        self.removed = done.removed;
+        self.refused = done.refused;
+        self.emptied = done.emptied;
+    }
+}
+
+/// The head after a commit.
+fn moved(head: &Head, commit: ObjectId) -> Head {
+    match head {
+        Head::Branch(name) => Head::Branch(name.clone()),
+        Head::Commit(_) => Head::Commit(commit),
+    }
+}
+
+/// Refuses a worktree whose branch was moved.
+fn refuse_moved(repo: &Handle, tree: &Tree, head: &Head) -> Result<(), RepoError> {
+    match moved::moved(repo, tree.base, head)? {
+        Some(found) => Err(moved::refused(repo, head, found)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,417 @@
+//! Settling conflicts: the files of a worktree are made what was chosen; the next commit records it.
+
+pub(in crate::repo) mod steps;
+
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::merge::{Merged, edit_tree, entry_of};
+use crate::object::ObjectWrite;
+use crate::object::commit::Commit;
+use crate::object::conflict::Term;
+use crate::object::name::RepoPath;
+use crate::object::root::Lack;
+use crate::refs::Effect;
+use crate::repo::base::change::{ChangeKind, PathChange};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::keys::{Record, settled_key};
+use crate::repo::base::publish::{Asked, change};
+use crate::repo::base::worktree::WorktreeSettings;
+use crate::repo::base::{path, publish, slice, worktree};
+use crate::repo::conflict::at::ConflictAt;
+use crate::repo::conflict::choice::Choice;
+use crate::repo::conflict::choices::Chosen;
+use crate::repo::conflict::form::{Form, Shown};
+use crate::repo::conflict::names::{last_name, stem_and_ending};
+use crate::repo::conflict::settle::stat_of;
+use crate::repo::conflict::{at, choices, form, settle};
+use crate::repo::files::checkout::restore;
+use crate::repo::files::checkout::switch::Switch;
+use crate::repo::files::checkout::target::SwitchTo;
+use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::saved::saved_changes;
+use crate::repo::files::status::StatusOptions;
+use crate::repo::files::{checkout, open_worktree, status};
+use crate::repo::look::entries::{Located, Wanted};
+use crate::repo::look::lack::{LackOf, refuse};
+use crate::repo::look::{entries, lack};
+use crate::repo::verbs::merge;
+use crate::repo::verbs::merge::{MergeOptions, MergeReport};
+use crate::repo::verbs::resolve::steps::Steps;
+use crate::store::{MetaWriter, Sealed};
+use crate::subset::Subset;
+use crate::worktree::select::{Paths, is_under};
+use crate::worktree::snapshot::Problem;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a resolve did.
+#[derive(Debug, Default)]
+pub struct ResolveReport {
+    /// The conflicts, with the paths that hold what was chosen; none where it is deleted.
+    pub settled: Vec<(RepoPath, Vec<RepoPath>)>,
+    /// Conflicts of the worktree that are still open.
+    pub open: Vec<Vec<u8>>,
+    /// Files that stay because somebody changed them.
+    pub kept: Vec<Problem>,
+}
+
+/// Settles the conflicts at or under `paths` in the worktree.
+pub(in crate::repo) fn resolve_conflicts(
+    repo: &Handle,
+    paths: &[Vec<u8>],
+    choice: &Choice,
+    settings: &WorktreeSettings,
+    asked: Asked,
+    job: &Job,
+) -> Result<ResolveReport, RepoError> {
+    let _lock = worktree::lock_worktree(repo)?;
+    let mut tree = open_worktree::open(repo, settings)?;
+    let base = tree.base.ok_or(RepoError::NoCommit)?;
+    let commit = entries::read_commit(repo, &base)?;
+    let (all, unseen) = at::conflicts_here(repo, &commit)?;
+    refuse(under(unseen, paths))?;
+    let these = choose(all, paths, choice)?;
+    let form = tree.form.take().unwrap_or(Form::plain(commit.tree));
+    let all_in = form.shown.iter().filter(|s| s.is_all_in(&tree.subset));
+    let all_in: BTreeMap<&RepoPath, &Shown> = all_in.map(|s| (&s.at.path, s)).collect();
+    let (mut with_file, mut without) = (Vec::new(), Vec::new());
+    for at in these {
+        match all_in.get(&at.path) {
+            Some(shown) => with_file.push(*shown),
+            None => without.push(at),
+        }
+    }
+    check_choice_here(repo, &with_file, choice)?;
+    let mut switch = Switch::new(repo, &tree, &form, &tree.subset, job);
+    switch.find_dirty(settings)?;
+    let open: BTreeSet<Vec<u8>> = open_of(&tree, &form, switch.dirty.clone())
+        .into_iter()
+        .collect();
+    let (file, stored) = match with_file.is_empty() {
+        true => (None, None),
+        false => chosen_file(repo, choice, job)?,
+    };
+    let mut report = ResolveReport::default();
+    let mut steps = Steps::new(repo, &tree, &form, &switch.dirty);
+    for shown in with_file {
+        let path = &shown.at.path;
+        let is_open = open.contains(path.as_bytes());
+        let made = steps.settle(shown, is_open, (choice, file))?;
+        report.settled.push((path.clone(), made));
+    }
+    report.kept.append(&mut steps.kept);
+    if !steps.lost.is_empty() {
+        let settled = steps.lost.iter().all(|path| !open.contains(path));
+        let paths = steps.lost.into_iter().collect();
+        return Err(RepoError::EditedByHand { paths, settled });
+    }
+    let (moves, overwrites) = steps.finish();
+    let how = (WHAT, settings.keep, &asked);
+    let (kept, _) = restore::keep_for(repo, &mut switch, overwrites, how, job)?;
+    let kept = kept.map(|(id, sealed)| match stored {
+        Some(stored) => (id, stored.join(sealed)),
+        None => (id, sealed),
+    });
+    if !without.is_empty() {
+        let place = (&tree, &form, &commit);
+        keep_choice(
+            repo,
+            place,
+            &without,
+            (choice, kept),
+            settings,
+            &asked,
+            &mut report,
+            job,
+        )?;
+    } else if let Some((id, sealed)) = kept {
+        let changes = saved_changes(repo, &tree.name, id)?;
+        publish::publish(repo, asked.clone(), Some(sealed), changes, Effect::Written)?;
+    }
+    switch.bring_all(&moves)?;
+    report.kept.append(&mut switch.refused);
+    report.settled.sort();
+    let tree = open_worktree::open(repo, settings)?;
+    let changes = changes_by_path(repo, &tree, settings, job)?;
+    if let Some(form) = &tree.form {
+        report.open = open_of(&tree, form, changes);
+    }
+    Ok(report)
+}
+
+/// The file of a choice, with what was stored for it.
+fn chosen_file(
+    repo: &Handle,
+    choice: &Choice,
+    job: &Job,
+) -> Result<(Option<Term>, Option<Sealed>), RepoError> {
+    let writer = repo.store.writer()?;
+    let Some(file) = choices::take_chosen_file(repo, choice, &writer, job)? else {
+        return Ok((None, None));
+    };
+    let sealed = publish::seal(repo, writer)?;
+    repo.store.preview(&sealed);
+    Ok((Some(file), Some(sealed)))
+}
+
+fn changes_by_path(
+    repo: &Handle,
+    tree: &Tree,
+    settings: &WorktreeSettings,
+    job: &Job,
+) -> Result<BTreeMap<Vec<u8>, ChangeKind>, RepoError> {
+    let select = Paths::default();
+    let options = StatusOptions {
+        select: &select,
+        settings: settings.clone(),
+    };
+    let changes = status::changes_of(repo, tree, &options, job)?.into_iter();
+    let by_path = changes.map(|PathChange { path, kind }| (path, kind));
+    Ok(by_path.collect())
+}
+
+/// Keeps a choice for conflicts that have no file, and publishes that, together with what is kept
+/// of files that others are settled by.
+#[expect(clippy::too_many_arguments, reason = "one step of its only caller")]
+fn keep_choice(
+    repo: &Handle,
+    (tree, form, commit): (&Tree, &Form, &Commit),
+    these: &[ConflictAt],
+    (choice, kept): (&Choice, Option<(ObjectId, Sealed)>),
+    settings: &WorktreeSettings,
+    asked: &Asked,
+    report: &mut ResolveReport,
+    job: &Job,
+) -> Result<(), RepoError> {
+    let (again, others): (Vec<Chosen>, Vec<Chosen>) = form
+        .chosen
+        .iter()
+        .cloned()
+        .partition(|chosen| these.iter().any(|at| at.path == chosen.path));
+    let former: BTreeSet<&RepoPath> = again
+        .iter()
+        .flat_map(|chosen| &chosen.beside)
+        .map(|(path, _)| path)
+        .collect();
+    let is_free =
+        |path: &RepoPath| former.contains(path) || stat_of(&tree.root, path.as_bytes()).is_none();
+    let writer = match &kept {
+        Some((_, before)) => repo.store.writer_after(before)?,
+        None => repo.store.writer()?,
+    };
+    let file = choices::take_chosen_file(repo, choice, &writer, job)?;
+    let (edits, settled) = choices::choose(
+        repo,
+        form.stored,
+        (&others, these),
+        (choice, file),
+        &is_free,
+    )?;
+    let mut meta = MetaWriter::new(&writer);
+    let to = edit_tree(repo.objects(), &mut meta, form.stored, &edits)?.id;
+    meta.flush()?;
+    drop(meta);
+    let sealed = publish::seal(repo, writer)?;
+    // It is read before it is published.
+    repo.store.preview(&sealed);
+    let record = Record {
+        from: form.stored,
+        to,
+    };
+    let switch_to = SwitchTo {
+        what: WHAT,
+        asked,
+        form: form::form_with(repo, commit, Some(record))?,
+        subset: &tree.subset,
+        force: false,
+        adopts: false,
+        leaves: false,
+        brings: None,
+        settings,
+    };
+    let key = settled_key(&tree.name);
+    let done = checkout::switch_files(repo, tree, &switch_to, job, |saved| {
+        let mut changes = vec![change(&repo.refs, key, Some(record.value()))?];
+        changes.extend(saved);
+        let sealed = match kept {
+            Some((id, before)) => {
+                changes.extend(saved_changes(repo, &tree.name, id)?);
+                before.join(sealed)
+            }
+            None => sealed,
+        };
+        publish::publish(repo, asked.clone(), Some(sealed), changes, Effect::Written)?;
+        Ok(())
+    })?;
+    report.kept.extend(done.refused);
+    report.settled.extend(settled);
+    Ok(())
+}
+
+/// Settles the conflicts at or under `paths` where there is no worktree: the choice is committed
+/// at once.
+pub(in crate::repo) fn resolve_in_commit(
+    repo: &Handle,
+    paths: &[Vec<u8>],
+    choice: &Choice,
+    options: &MergeOptions,
+    job: &Job,
+) -> Result<(ResolveReport, MergeReport), RepoError> {
+    let site = merge::site(repo, &options.settings)?;
+    let head = site.ours.ok_or(RepoError::NoCommit)?;
+    let commit = entries::read_commit(repo, &head)?;
+    let (all, unseen) = at::conflicts_here(repo, &commit)?;
+    refuse(under(unseen, paths))?;
+    let inherited = at::conflict_paths(repo, &commit)?.into_iter().collect();
+    let these = choose(all, paths, choice)?;
+    let writer = repo.store.writer()?;
+    let file = choices::take_chosen_file(repo, choice, &writer, job)?;
+    let sealed = publish::seal(repo, writer)?;
+    repo.store.preview(&sealed);
+    let (edits, settled) =
+        choices::choose(repo, commit.tree, (&[], &these), (choice, file), &|_| true)?;
+    let mut merge = |writer: &mut dyn ObjectWrite| {
+        let tree = edit_tree(repo.objects(), writer, commit.tree, &edits)?;
+        Ok(Merged::of_tree(tree))
+    };
+    let mut made = merge::make(repo, &mut merge, inherited, vec![head], options)?;
+    made.sealed = sealed.join(made.sealed);
+    let done = merge::land(repo, &site, made, WHAT, options, job)?;
+    let open = done.conflicts.iter();
+    let report = ResolveReport {
+        settled,
+        open: open.map(|at| at.path.as_bytes().to_vec()).collect(),
+        kept: Vec::new(),
+    };
+    Ok((report, done))
+}
+
+/// Refuses with [`RepoError::Lacking`] if what is chosen is not here.
+fn check_choice_here(repo: &Handle, chosen: &[&Shown], choice: &Choice) -> Result<(), RepoError> {
+    if !slice::is_partial(repo) {
+        return Ok(());
+    }
+    let mut lacks = Vec::new();
+    for Shown { at, .. } in chosen {
+        let terms = match choice {
+            Choice::Ours => vec![at.ours()],
+            Choice::Theirs => vec![at.theirs()],
+            Choice::Base => vec![at.base()],
+            Choice::Both => at.conflict.sides.clone(),
+            Choice::With(_) => Vec::new(),
+        };
+        for term in terms.iter().flatten() {
+            let entry = entry_of(&last_name(&at.path), term, None);
+            let wanted = Wanted {
+                path: &at.path,
+                located: &Located::Entry(entry),
+                subset: &Subset::everything(),
+            };
+            lacks.extend(lack::lacking(repo, wanted, LackOf::Content)?);
+        }
+    }
+    match lacks.is_empty() {
+        true => Ok(()),
+        false => Err(RepoError::Lacking(lacks)),
+    }
+}
+
+impl ConflictAt {
+    /// What a choice puts where; nothing for [`Choice::With`], whose file is not known here.
+    ///
+    /// `is_free` says whether a further version can have a name.
+    pub(in crate::repo) fn wanted(
+        &self,
+        choice: &Choice,
+        is_free: &dyn Fn(&RepoPath, &Term) -> Result<bool, RepoError>,
+    ) -> Result<Vec<(RepoPath, Term)>, RepoError> {
+        let here = |term: Option<Term>| Vec::from_iter(term.map(|t| (self.path.clone(), t)));
+        let mut wanted = match choice {
+            Choice::Ours => here(self.ours()),
+            Choice::Theirs => here(self.theirs()),
+            Choice::Base => here(self.base()),
+            Choice::With(_) => Vec::new(),
+            Choice::Both => {
+                let mut all = Vec::new();
+                let sides = &self.conflict.sides;
+                for (n, side) in sides.iter().enumerate() {
+                    let Some(side) = side else { continue };
+                    let is_free = |path: &RepoPath| is_free(path, side);
+                    let path = match n {
+                        0 => self.path.clone(),
+                        n if n + 1 == sides.len() => self.version_name("theirs", &is_free)?,
+                        n => self.version_name(&format!("side{}", n + 1), &is_free)?,
+                    };
+                    all.push((path, *side));
+                }
+                all
+            }
+        };
+        // One version alone has the name to itself.
+        if let [(path, _)] = &mut wanted[..] {
+            *path = self.path.clone();
+        }
+        Ok(wanted)
+    }
+
+    /// A name for another version of a file, before its ending: `shot-theirs.png`. Nothing has it.
+    fn version_name(
+        &self,
+        label: &str,
+        is_free: &dyn Fn(&RepoPath) -> Result<bool, RepoError>,
+    ) -> Result<RepoPath, RepoError> {
+        let (stem, ending) = stem_and_ending(&self.path);
+        let dir = self.path.parent().unwrap_or_default();
+        for n in 1u32.. {
+            let number = if n > 1 { n.to_string() } else { String::new() };
+            let middle = format!("-{label}{number}");
+            let room = crate::limits::MAX_NAME_BYTES - (middle.len() + ending.len()).min(200);
+            let stem = &stem[..stem.len().min(room)];
+            let name = [stem, middle.as_bytes(), ending].concat();
+            let path = path::parse_path(&crate::worktree::join(dir.as_bytes(), &name))?;
+            if is_free(&path)? {
+                return Ok(path);
+            }
+        }
+        unreachable!("a directory has fewer names than numbers")
+    }
+}
+
+/// The conflicts of a worktree that are not settled.
+fn open_of(tree: &Tree, form: &Form, changes: BTreeMap<Vec<u8>, ChangeKind>) -> Vec<Vec<u8>> {
+    let changes = changes.into_iter();
+    let changes = changes.map(|(path, kind)| PathChange { path, kind });
+    settle::explain(&tree.root, form, changes.collect()).open
+}
+
+/// What is being done, for messages that refuse it.
+const WHAT: &str = "this resolve";
+
+/// What is missing of the conflicts at or under any of `paths`.
+fn under(mut lacks: Vec<Lack>, paths: &[Vec<u8>]) -> Vec<Lack> {
+    lacks.retain(|lack| paths.iter().any(|path| is_under(&lack.path, path)));
+    lacks
+}
+
+/// Of `all` the conflicts at or under each of `paths`.
+fn choose(
+    all: Vec<ConflictAt>,
+    paths: &[Vec<u8>],
+    choice: &Choice,
+) -> Result<Vec<ConflictAt>, RepoError> {
+    let is_at = |at: &ConflictAt, path: &[u8]| is_under(at.path.as_bytes(), path);
+    for path in paths {
+        if !all.iter().any(|at| is_at(at, path)) {
+            return Err(RepoError::NoConflict { path: path.clone() });
+        }
+    }
+    let mut these = all;
+    these.retain(|at| paths.iter().any(|path| is_at(at, path)));
+    if let (Choice::With(_), [_, _, ..]) = (choice, &these[..]) {
+        return Err(RepoError::WrongKind {
+            path: paths.first().cloned().unwrap_or_default(),
+            what: "more than one conflict, and a file can settle only one",
+        });
+    }
+    Ok(these)
+}

@@ -1,0 +1,283 @@
+//! What settling conflicts changes of the files, found before anything is touched.
+
+use crate::fsutil::{FileKind, FileStat};
+use crate::merge::entry_of;
+use crate::object::conflict::Term;
+use crate::object::name::RepoPath;
+use crate::object::tree::{Kind, TreeEntry, empty_tree_id, lookup_path};
+use crate::repo::base::change::ChangeKind;
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::conflict::at::ConflictAt;
+use crate::repo::conflict::choice::Choice;
+use crate::repo::conflict::form::{Form, Shown};
+use crate::repo::conflict::names::last_name;
+use crate::repo::conflict::settle::stat_of;
+use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::same::same_as;
+use crate::repo::files::saved::{Overwrite, Overwrites, Return, Step, all_gone};
+use crate::repo::files::untouched;
+use crate::repo::look::entries;
+use crate::worktree::snapshot::Problem;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+/// A path that changes.
+struct Planned {
+    there: Option<FileStat>,
+    before: Option<TreeEntry>,
+    after: Option<TreeEntry>,
+}
+
+/// The changes for some conflicts.
+pub(in crate::repo) struct Steps<'a> {
+    repo: &'a Handle,
+    tree: &'a Tree,
+    form: &'a Form,
+    /// What differs from the form.
+    dirty: &'a BTreeMap<Vec<u8>, ChangeKind>,
+    planned: BTreeMap<Vec<u8>, Planned>,
+    /// Work of the user's that is in the way.
+    pub lost: BTreeSet<Vec<u8>>,
+    /// Files beside conflicts that stay.
+    pub kept: Vec<Problem>,
+}
+
+impl<'a> Steps<'a> {
+    pub fn new(
+        repo: &'a Handle,
+        tree: &'a Tree,
+        form: &'a Form,
+        dirty: &'a BTreeMap<Vec<u8>, ChangeKind>,
+    ) -> Steps<'a> {
+        Steps {
+            repo,
+            tree,
+            form,
+            dirty,
+            planned: BTreeMap::new(),
+            lost: BTreeSet::new(),
+            kept: Vec::new(),
+        }
+    }
+
+    /// Plans the choice for one conflict, and returns where what was chosen will be. `file` is the
+    /// content of [`Choice::With`].
+    pub fn settle(
+        &mut self,
+        shown: &Shown,
+        is_open: bool,
+        (choice, file): (&Choice, Option<Term>),
+    ) -> Result<Vec<RepoPath>, RepoError> {
+        let at = &shown.at;
+        let wanted = match file {
+            Some(term) => vec![(at.path.clone(), term)],
+            None => at.wanted(choice, &|path, term| self.is_free(path, term))?,
+        };
+        let mut beside = shown.sides.clone();
+        if !is_open {
+            beside.extend(self.left_beside(at)?);
+        }
+        let is_cleared = self.clear(shown)?;
+        for (path, entry) in beside {
+            if !wanted.iter().any(|(wanted, _)| *wanted == path) {
+                self.take_away(&path, &entry)?;
+            }
+        }
+        for (path, term) in &wanted {
+            let entry = entry_of(&last_name(path), term, None);
+            self.put(path, &entry, is_cleared && *path == at.path)?;
+        }
+        Ok(wanted.into_iter().map(|(path, _)| path).collect())
+    }
+
+    /// Everything that is going to change.
+    pub fn finish(self) -> (Return, Overwrites) {
+        let (mut moves, mut overwrites) = (Return::default(), Overwrites::new());
+        for (path, planned) in self.planned {
+            let Planned {
+                there,
+                before,
+                after,
+            } = planned;
+            if let (Some(before), Some(after)) = (&before, &after)
+                && before.same_content(after)
+            {
+                continue;
+            }
+            let to = after.clone();
+            moves.steps.push(Step {
+                path: path.clone(),
+                there,
+                to,
+            });
+            let committed = before;
+            overwrites.insert(path, Overwrite { committed, after });
+        }
+        (moves, overwrites)
+    }
+
+    /// Plans that what is at a conflict's own path goes, if it is known what it is: what the conflict
+    /// is shown as, or one of its versions. Returns whether it is a directory that goes.
+    fn clear(&mut self, shown: &Shown) -> Result<bool, RepoError> {
+        let (at, path) = (&shown.at, shown.at.path.as_bytes());
+        let Some(stat) = stat_of(&self.tree.root, path) else {
+            return Ok(false);
+        };
+        if stat.kind == FileKind::Dir {
+            let terms = at.conflict.sides.iter().chain(&at.conflict.bases);
+            for term in terms.flatten() {
+                if self.has_exactly(&at.path, term)? {
+                    let entry = entry_of(&last_name(&at.path), term, None);
+                    self.take_away(&at.path, &entry)?;
+                    return Ok(true);
+                }
+            }
+            self.lost.insert(path.to_vec());
+            return Ok(false);
+        }
+        let known = match self.dirty.contains_key(path) {
+            true => untouched::side_at(self.repo, self.tree, shown, &stat),
+            false => shown.entry.clone(),
+        };
+        match known {
+            Some(entry) => self.goes(path, stat, entry),
+            None => drop(self.lost.insert(path.to_vec())),
+        }
+        Ok(false)
+    }
+
+    fn goes(&mut self, path: &[u8], stat: FileStat, entry: TreeEntry) {
+        let planned = Planned {
+            there: Some(stat),
+            before: Some(entry),
+            after: None,
+        };
+        self.planned.insert(path.to_vec(), planned);
+    }
+
+    /// Plans that an entry goes; what is not as it says stays.
+    fn take_away(&mut self, path: &RepoPath, entry: &TreeEntry) -> Result<(), RepoError> {
+        for (path, entry) in all_of(self.repo, path, entry)? {
+            let path = path.as_bytes();
+            let Some(stat) = stat_of(&self.tree.root, path) else {
+                continue;
+            };
+            let is_dir = entry.kind == Kind::Directory && stat.kind == FileKind::Dir;
+            let same = same_as(self.repo, &self.tree.root, path, &entry, &stat);
+            // What cannot be read is somebody's.
+            if is_dir || matches!(same, Ok(true)) {
+                self.goes(path, stat, entry);
+            } else {
+                let why = "it was changed, so it stays".to_owned();
+                let path = path.to_vec();
+                self.kept.push(Problem { path, why });
+            }
+        }
+        Ok(())
+    }
+
+    /// Plans that an entry comes. With `is_cleared`, what is there is a directory that goes.
+    fn put(
+        &mut self,
+        path: &RepoPath,
+        entry: &TreeEntry,
+        is_cleared: bool,
+    ) -> Result<(), RepoError> {
+        for (path, entry) in all_of(self.repo, path, entry)? {
+            let path = path.as_bytes();
+            if let Some(planned) = self.planned.get_mut(path) {
+                planned.after = Some(entry);
+                continue;
+            }
+            if let Some(stat) = stat_of(&self.tree.root, path).filter(|_| !is_cleared) {
+                let is_dir = entry.kind == Kind::Directory && stat.kind == FileKind::Dir;
+                let same = same_as(self.repo, &self.tree.root, path, &entry, &stat);
+                if !is_dir && !matches!(same, Ok(true)) {
+                    self.lost.insert(path.to_vec());
+                }
+                continue;
+            }
+            let planned = Planned {
+                there: None,
+                before: None,
+                after: Some(entry),
+            };
+            self.planned.insert(path.to_vec(), planned);
+        }
+        Ok(())
+    }
+
+    /// Whether a further version can be put at `path`: nothing is there, or that version already.
+    fn is_free(&self, path: &RepoPath, term: &Term) -> Result<bool, RepoError> {
+        for tree in [self.form.stored, self.form.tree] {
+            if lookup_path(self.repo.objects(), &tree, path)?.is_some() {
+                return Ok(false);
+            }
+        }
+        let is_there = stat_of(&self.tree.root, path.as_bytes()).is_some();
+        Ok(!is_there || self.has_exactly(path, term)?)
+    }
+
+    /// Whether the worktree has at `path` what a version of a conflict is, and nothing more.
+    fn has_exactly(&self, path: &RepoPath, term: &Term) -> Result<bool, RepoError> {
+        let entry = entry_of(&last_name(path), term, None);
+        let Some(stat) = stat_of(&self.tree.root, path.as_bytes()) else {
+            return Ok(false);
+        };
+        if (entry.kind == Kind::Directory) != (stat.kind == FileKind::Dir) {
+            return Ok(false);
+        }
+        let all = all_of(self.repo, path, &entry)?;
+        if stat.kind == FileKind::Dir {
+            let there = all_gone(self.tree, vec![path.as_bytes().to_vec()])?;
+            let known: BTreeSet<&[u8]> = all.iter().map(|(path, _)| path.as_bytes()).collect();
+            if !there.keys().map(Vec::as_slice).eq(known) {
+                return Ok(false);
+            }
+        }
+        Ok(all.iter().all(|(path, entry)| {
+            let (root, path) = (&self.tree.root, path.as_bytes());
+            let stat = stat_of(root, path);
+            stat.is_some_and(|stat| match entry.kind {
+                Kind::Directory => stat.kind == FileKind::Dir,
+                // What cannot be read is somebody's.
+                _ => matches!(same_as(self.repo, root, path, entry, &stat), Ok(true)),
+            })
+        }))
+    }
+
+    /// What is beside a conflict that was settled by [`Choice::Both`]; none if it was not, or if
+    /// somebody has changed one of the versions since.
+    fn left_beside(&self, at: &ConflictAt) -> Result<Vec<(RepoPath, TreeEntry)>, RepoError> {
+        let all = at.wanted(&Choice::Both, &|path, term| self.is_free(path, term))?;
+        let mut out = Vec::new();
+        for (path, term) in all {
+            if !self.has_exactly(&path, &term)? {
+                return Ok(Vec::new());
+            }
+            if path != at.path {
+                let entry = entry_of(&last_name(&path), &term, None);
+                out.push((path, entry));
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// The files and empty directories of an entry.
+fn all_of(
+    repo: &Handle,
+    path: &RepoPath,
+    entry: &TreeEntry,
+) -> Result<Vec<(RepoPath, TreeEntry)>, RepoError> {
+    if entry.kind != Kind::Directory || entry.id == empty_tree_id() {
+        return Ok(vec![(path.clone(), entry.clone())]);
+    }
+    let mut out = Vec::new();
+    entries::list(repo, path, entry.id, true, &mut |listed| {
+        out.push((listed.path, listed.entry));
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(out)
+}

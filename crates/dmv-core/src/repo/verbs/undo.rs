@@ -1,0 +1,578 @@
+//! Taking operations back.
+//!
+//! An operation is undone by another one that puts the old values of its keys back; they must still
+//! have its new ones. Files follow as the operation's [`Effect`] tells. Its own undo is no exception.
+
+use crate::hash::{ObjectId, encode_hex};
+use crate::job::Job;
+use crate::object::tree::put_empty_tree;
+use crate::refs::{Change, Effect, Operation};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::head::Head;
+use crate::repo::base::keys::{
+    base_key, head_key, path_key, saved_key, saving_key, settled_key, subset_key,
+};
+use crate::repo::base::publish::Asked;
+use crate::repo::base::worktree::WorktreeSettings;
+use crate::repo::base::{branch, publish, worktree};
+use crate::repo::conflict::form::Form;
+use crate::repo::conflict::{choices, form};
+use crate::repo::files::checkout::target::{SwitchTo, Switched};
+use crate::repo::files::saved::{Return, plan_return};
+use crate::repo::files::worktrees::{WholeWorktree, refuse_unless_free, whole_worktree};
+use crate::repo::files::{checkout, open_worktree, worktrees};
+use crate::repo::look::entries;
+use crate::repo::look::operations::{each_operation, is_intent};
+use crate::store::MetaWriter;
+use crate::worktree::snapshot::Problem;
+use std::collections::{BTreeSet, HashSet};
+use std::ops::ControlFlow;
+
+/// Operations that a clone consists of, at most, with those of its attempts that were cut off.
+const MAX_MAKING: usize = 64;
+
+/// Fewest hex digits that name an operation.
+const MIN_PREFIX: usize = 4;
+
+/// Which operation to take back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum UndoWhat {
+    /// The last one that was made in this worktree and is in force, but for undos: so each undo goes
+    /// one further back. What changed only what is known of remotes is passed over.
+    #[default]
+    Last,
+    /// The last undo in this worktree, if nothing else was done since.
+    LastUndo,
+    /// Any one, by the first digits of its id.
+    Operation(String),
+}
+
+/// What to take back, and how.
+pub struct UndoOptions {
+    /// The operation.
+    pub what: UndoWhat,
+    /// How files are taken in.
+    pub settings: WorktreeSettings,
+    /// For the operation log.
+    pub asked: Asked,
+}
+
+/// What an undo did.
+#[derive(Debug)]
+pub struct UndoReport {
+    /// What was taken back.
+    pub undone: Operation,
+    /// Later operations that are in force and were passed over, newest first: they changed only what
+    /// is known of remotes.
+    pub passed_over: Vec<Operation>,
+    /// The operation that did it.
+    pub operation: Operation,
+    /// Where an undo was taken back: the command that counts again.
+    pub again: Option<String>,
+    /// What the worktree is on now.
+    pub head: Head,
+    /// Its commit, if there is one.
+    pub commit: Option<ObjectId>,
+    /// Whether the files stayed as they were while their base went back: what the undone commits
+    /// had taken in is uncommitted now.
+    pub kept_files: bool,
+    /// Files and symlinks written.
+    pub files: u64,
+    /// Bytes written.
+    pub bytes: u64,
+    /// Files and symlinks removed.
+    pub removed: u64,
+    /// Paths that could not be made as they were, and why.
+    pub refused: Vec<Problem>,
+}
+
+/// Takes one operation back, which is an operation of its own.
+pub(in crate::repo) fn undo(
+    repo: &Handle,
+    options: &UndoOptions,
+    job: &Job,
+) -> Result<UndoReport, RepoError> {
+    let _lock = match repo.worktree {
+        Some(_) => Some(worktree::lock_worktree(repo)?),
+        None => None,
+    };
+    let mut passed_over = Vec::new();
+    let undone = match &options.what {
+        UndoWhat::Operation(prefix) => find_operation(repo, prefix)?,
+        UndoWhat::Last => last_operation(repo, &mut passed_over)?,
+        UndoWhat::LastUndo => last_undo(repo)?,
+    };
+    if made_repository(repo, &undone)? {
+        let why = "it created the repository".to_owned();
+        return Err(refused(&undone, why));
+    }
+    let changes = inverse(repo, &undone)?;
+    check_unchanged(repo, &undone, &changes)?;
+    check_heads(repo, &undone, &changes)?;
+    let own_base = worktree::worktree_name(repo)
+        .map(base_key)
+        .unwrap_or_default();
+    let own_subset = worktree::worktree_name(repo)
+        .map(subset_key)
+        .unwrap_or_default();
+    let own_settled = worktree::worktree_name(repo)
+        .map(settled_key)
+        .unwrap_or_default();
+    let own_saved = worktree::worktree_name(repo)
+        .map(saved_key)
+        .unwrap_or_default();
+    let own_saving = worktree::worktree_name(repo)
+        .map(saving_key)
+        .unwrap_or_default();
+    let own = [
+        &own_base,
+        &own_subset,
+        &own_settled,
+        &own_saved,
+        &own_saving,
+    ];
+    let about_files = |c: &Change| own.contains(&&c.key);
+    let effect = undone.effect();
+    let mut done = Switched::default();
+    let operation = match changes.iter().any(about_files) {
+        _ if effect == Effect::Worktree => {
+            let (made, switched) = undo_worktree(repo, &undone, changes, options, job)?;
+            done = switched;
+            made
+        }
+        true if effect == Effect::Written => {
+            let (made, switched) = undo_files(repo, &undone, changes, options, job)?;
+            done = switched;
+            made
+        }
+        _ => publish::publish_undo(
+            repo,
+            options.asked.clone(),
+            None,
+            changes,
+            effect,
+            undone.seq,
+        )?,
+    };
+    let moved_base = operation.changes.iter().any(|c| c.key == own_base);
+    Ok(UndoReport {
+        kept_files: effect == Effect::Kept && moved_base,
+        head: worktree::head(repo)?,
+        commit: worktree::head_commit(repo)?,
+        again: done_again(repo, &undone)?,
+        undone,
+        passed_over,
+        operation,
+        files: done.files,
+        bytes: done.bytes,
+        removed: done.removed,
+        refused: done.refused,
+    })
+}
+
+/// Makes the files equal to the base (nothing without one) and subset that `changes` lead to, and
+/// publishes them.
+fn undo_files(
+    repo: &Handle,
+    undone: &Operation,
+    changes: Vec<Change>,
+    options: &UndoOptions,
+    job: &Job,
+) -> Result<(Operation, Switched), RepoError> {
+    let tree = open_worktree::open(repo, &options.settings)?;
+    let after = |key: &str| match changes.iter().find(|change| change.key == key) {
+        Some(change) => Ok(change.new.clone()),
+        None => repo.refs.get(key),
+    };
+    let subset = after(&subset_key(&tree.name))?;
+    let subset = worktree::subset_value(repo, &tree.name, subset.as_deref())?;
+    let record = after(&settled_key(&tree.name))?;
+    let record = choices::record_value(repo, &tree.name, record.as_deref())?;
+    let kept = kept_by(repo, undone, &changes, &tree.name)?;
+    let brings = match kept {
+        Some(kept) => plan_return(repo, &tree, kept, WHAT)?,
+        None => Return::default(),
+    };
+    let mut sealed = None;
+    let target = match after(&base_key(&tree.name))? {
+        Some(value) => {
+            let id = worktree::id_value(repo, &base_key(&tree.name), &value)?;
+            form::form_with(repo, &entries::read_commit(repo, &id)?, record)?
+        }
+        None => {
+            let writer = repo.store.writer()?;
+            let mut meta = MetaWriter::new(&writer);
+            let empty = put_empty_tree(&mut meta)?;
+            meta.flush()?;
+            let done = publish::seal(repo, writer)?;
+            // It is read before it is published.
+            repo.store.preview(&done);
+            sealed = Some(done);
+            Form::plain(empty)
+        }
+    };
+    let to = SwitchTo {
+        what: WHAT,
+        asked: &options.asked,
+        form: target,
+        subset: &subset,
+        force: false,
+        adopts: false,
+        leaves: false,
+        brings: Some(&brings),
+        settings: &options.settings,
+    };
+    let mut operation = None;
+    let switched = checkout::switch_files(repo, &tree, &to, job, |_| {
+        let asked = options.asked.clone();
+        let effect = Effect::Written;
+        let done = publish::publish_undo(repo, asked, sealed, changes, effect, undone.seq)?;
+        operation = Some(done);
+        Ok(())
+    })?;
+    let operation = operation.expect("what was switched was published");
+    Ok((operation, switched))
+}
+
+/// The commit that keeps what an operation has overwritten, and whether to undo the operation is to
+/// bring that back: to undo an undo is the reverse.
+fn kept_by(
+    repo: &Handle,
+    undone: &Operation,
+    changes: &[Change],
+    worktree: &str,
+) -> Result<Option<(ObjectId, bool)>, RepoError> {
+    let back = !is_undo(repo, undone)?;
+    for key in [saved_key(worktree), saving_key(worktree)] {
+        if let Some(change) = changes.iter().find(|change| change.key == key) {
+            let value = if back { &change.old } else { &change.new };
+            let id = value
+                .as_deref()
+                .map(|value| worktree::id_value(repo, &key, value));
+            return Ok(id.transpose()?.map(|id| (id, back)));
+        }
+    }
+    Ok(None)
+}
+
+/// The command that counts again once an undo has been taken back.
+fn done_again(repo: &Handle, undone: &Operation) -> Result<Option<String>, RepoError> {
+    if !is_undo(repo, undone)? {
+        return Ok(None);
+    }
+    let (mut command, mut next) = (None, undone.undoes);
+    while next != 0 {
+        let found = operation_at(repo, next)?;
+        next = found.as_ref().map_or(0, |op| op.undoes);
+        command = found.map(|op| op.command).or(command);
+    }
+    Ok(command)
+}
+
+fn operation_at(repo: &Handle, seq: u64) -> Result<Option<Operation>, RepoError> {
+    let mut found = repo.refs.operations_before(Some(seq + 1), 1)?;
+    Ok(found.pop().filter(|op| op.seq == seq))
+}
+
+/// Whether an operation takes another one back, and so does not do it again.
+fn is_undo(repo: &Handle, operation: &Operation) -> Result<bool, RepoError> {
+    let (mut is_undo, mut next) = (false, operation.undoes);
+    while next != 0 {
+        is_undo = !is_undo;
+        // One that is not in the log any more counts as no undo.
+        next = operation_at(repo, next)?.map_or(0, |op| op.undoes);
+    }
+    Ok(is_undo)
+}
+
+/// Removes a worktree that came, or makes one again that went.
+fn undo_worktree(
+    repo: &Handle,
+    undone: &Operation,
+    changes: Vec<Change>,
+    options: &UndoOptions,
+    job: &Job,
+) -> Result<(Operation, Switched), RepoError> {
+    let settings = &options.settings;
+    let mut operation = None;
+    let mut publish = || {
+        let (asked, changes) = (options.asked.clone(), changes.clone());
+        let done = publish::publish_undo(repo, asked, None, changes, Effect::Worktree, undone.seq)?;
+        operation = Some(done);
+        Ok(())
+    };
+    let mut switched = Switched::default();
+    match whole_worktree(&undone.changes) {
+        WholeWorktree::Came(name) => {
+            let all = worktrees::worktrees(repo)?;
+            let info = all.iter().find(|info| info.name == name);
+            let gone = || refused(undone, format!("worktree '{name}' no longer exists"));
+            let (info, how) = (info.ok_or_else(gone)?, (false, &options.asked));
+            worktrees::take_down(repo, info, how, settings, job, |_| publish())?;
+        }
+        WholeWorktree::Went(name, path, Some(base)) => {
+            let commit = worktree::id_value(repo, &base_key(&name), &base)?;
+            refuse_unless_free(&path)?;
+            let how = (&options.asked, settings);
+            let former = |key: String| {
+                let found = undone.changes.iter().find(|change| change.key == key);
+                found.and_then(|change| change.old.as_deref())
+            };
+            let subset = worktree::subset_value(repo, &name, former(subset_key(&name)))?;
+            let record = choices::record_value(repo, &name, former(settled_key(&name)))?;
+            let what = (commit, &subset, record);
+            let brings = kept_by(repo, undone, &changes, &name)?;
+            switched = worktrees::set_up(repo, &name, &path, what, brings, how, job, publish)?;
+        }
+        WholeWorktree::Went(..) | WholeWorktree::Moved => {
+            let why = "it only records where a worktree is".to_owned();
+            return Err(refused(undone, why));
+        }
+    }
+    let operation = operation.expect("what was done was published");
+    Ok((operation, switched))
+}
+
+/// The operation whose id begins with `prefix`.
+fn find_operation(repo: &Handle, prefix: &str) -> Result<Operation, RepoError> {
+    let hex = prefix.to_ascii_lowercase();
+    let is_prefix = hex.len() >= MIN_PREFIX && hex.bytes().all(|b| b.is_ascii_hexdigit());
+    let mut found: Vec<Operation> = Vec::new();
+    if is_prefix {
+        each_operation(repo, &mut |operation, _| {
+            if encode_hex(&operation.id).starts_with(&hex) {
+                found.push(operation);
+            }
+            Ok(match found.len() {
+                0 | 1 => ControlFlow::Continue(()),
+                _ => ControlFlow::Break(()),
+            })
+        })?;
+    }
+    match (found.pop(), found.is_empty()) {
+        (Some(one), true) => Ok(one),
+        (found, _) => Err(RepoError::NoOperation {
+            id: prefix.to_owned(),
+            ambiguous: found.is_some(),
+        }),
+    }
+}
+
+/// The last operation that was made in this worktree and is in force, but for undos and for what
+/// is added to `passed_over`.
+fn last_operation(repo: &Handle, passed_over: &mut Vec<Operation>) -> Result<Operation, RepoError> {
+    let mut found = None;
+    each_own_operation(repo, &mut |operation, is_undone| {
+        if operation.undoes != 0 || is_undone {
+            return Ok(ControlFlow::Continue(()));
+        }
+        if is_about_remotes(&operation) {
+            passed_over.push(operation);
+            return Ok(ControlFlow::Continue(()));
+        }
+        found = Some(operation);
+        Ok(ControlFlow::Break(()))
+    })?;
+    match found {
+        Some(found) if !made_repository(repo, &found)? => Ok(found),
+        _ => Err(RepoError::NothingToUndo),
+    }
+}
+
+/// Whether an operation is one of those that made the repository: the first, and in a clone what
+/// the same command did after it.
+fn made_repository(repo: &Handle, operation: &Operation) -> Result<bool, RepoError> {
+    let until = repo
+        .refs
+        .operations_before(Some(operation.seq.saturating_add(1)), MAX_MAKING)?;
+    let is_first = |op: &Operation| op.previous == [0; 16];
+    let is_same = |op: &Operation| op.command == operation.command;
+    Ok(until.last().is_some_and(is_first) && until.iter().all(is_same))
+}
+
+/// The last undo that was made in this worktree and is in force, if all operations since were
+/// undos and redos.
+fn last_undo(repo: &Handle) -> Result<Operation, RepoError> {
+    let mut found = None;
+    each_own_operation(repo, &mut |operation, is_undone| {
+        if operation.undoes == 0 && !is_about_remotes(&operation) {
+            return Ok(ControlFlow::Break(()));
+        }
+        if is_undone || !is_undo(repo, &operation)? {
+            return Ok(ControlFlow::Continue(()));
+        }
+        found = Some(operation);
+        Ok(ControlFlow::Break(()))
+    })?;
+    found.ok_or(RepoError::NothingToRedo)
+}
+
+/// Visits the operations that somebody made in this worktree, newest first, and whether each has
+/// been undone.
+fn each_own_operation(
+    repo: &Handle,
+    visit: &mut dyn FnMut(Operation, bool) -> Result<ControlFlow<()>, RepoError>,
+) -> Result<(), RepoError> {
+    let here = worktree::worktree_name(repo).unwrap_or_default();
+    each_operation(repo, &mut |operation, is_undone| {
+        let is_note = operation.effect() == Effect::Worktree
+            && matches!(whole_worktree(&operation.changes), WholeWorktree::Moved);
+        match operation.worktree() != here || is_note {
+            true => Ok(ControlFlow::Continue(())),
+            false => visit(operation, is_undone),
+        }
+    })
+}
+
+/// The changes that take `operation` back from here.
+fn inverse(repo: &Handle, operation: &Operation) -> Result<Vec<Change>, RepoError> {
+    let here = worktree::worktree_name(repo).unwrap_or_default();
+    let changed: HashSet<&str> = operation.changes.iter().map(|c| c.key.as_str()).collect();
+    let is_ours = |key: &str| {
+        let Some(worktree) = worktree_of(key).filter(|name| *name != here) else {
+            return true;
+        };
+        // Another worktree's files are its own business. That it follows a branch to another
+        // name is not about files.
+        match operation.effect() {
+            Effect::Kept => !changed.contains(&*base_key(worktree)),
+            Effect::Written => false,
+            Effect::Worktree => true,
+        }
+    };
+    // That a command was about to overwrite something is over when it has done so.
+    let is_over = |key: &str| key.ends_with("/saving") && !is_intent(operation);
+    let changes = operation.changes.iter();
+    let changes = changes.filter(|c| is_ours(&c.key) && !is_over(&c.key));
+    let changes: Vec<Change> = changes
+        .map(|change| Change {
+            key: change.key.clone(),
+            old: change.new.clone(),
+            new: change.old.clone(),
+        })
+        .collect();
+    if !changes.is_empty() {
+        return Ok(changes);
+    }
+    let at = worktree::worktree_path(repo, operation.worktree())?;
+    let why = format!("it changed only the worktree at {at}; undo it there");
+    Err(refused(operation, why))
+}
+
+/// Refuses when something that `undone` changed is no longer as it left it.
+fn check_unchanged(repo: &Handle, undone: &Operation, changes: &[Change]) -> Result<(), RepoError> {
+    for change in changes {
+        if repo.refs.get(&change.key)? == change.old {
+            continue;
+        }
+        let mut by = None;
+        each_operation(repo, &mut |later, _| {
+            if later.seq <= undone.seq {
+                return Ok(ControlFlow::Break(()));
+            }
+            if later.changes.iter().all(|c| c.key != change.key) {
+                return Ok(ControlFlow::Continue(()));
+            }
+            by = Some(later);
+            Ok(ControlFlow::Break(()))
+        })?;
+        return Err(RepoError::ChangedSince {
+            operation: short(undone),
+            what: spoken(&change.key),
+            undone: by.as_ref().is_some_and(|later| later.undoes == undone.seq),
+            by: by.map(|later| (short(&later), later.command)),
+        });
+    }
+    Ok(())
+}
+
+/// Refuses what would leave a worktree on a branch that is gone, or two on one branch.
+fn check_heads(repo: &Handle, undone: &Operation, changes: &[Change]) -> Result<(), RepoError> {
+    let after = |key: &str| match changes.iter().find(|change| change.key == key) {
+        Some(change) => Ok(change.new.clone()),
+        None => repo.refs.get(key),
+    };
+    let mut taken: BTreeSet<String> = BTreeSet::new();
+    let mut heads = Vec::new();
+    let known = repo.refs.with_prefix("worktree/")?;
+    let known = known.iter().map(|(key, _)| key.as_str());
+    let keys: BTreeSet<&str> = known
+        .chain(changes.iter().map(|c| c.key.as_str()))
+        .collect();
+    for key in keys {
+        let name = worktree_of(key).filter(|name| key == head_key(name));
+        let head = after(key)?.as_deref().and_then(Head::parse);
+        if let (Some(name), Some(Head::Branch(branch))) = (name, head)
+                // A bare repository's own has none, and no files.
+                && after(&path_key(name))?.is_some()
+        {
+            let moves = changes.iter().any(|change| change.key == key);
+            heads.push((moves, name.to_owned(), branch));
+        }
+    }
+    // Those that stay where they are come first.
+    heads.sort();
+    for (moves, worktree, branch) in heads {
+        let key = format!("branch/{branch}");
+        let gone = after(&key)?.is_none() && after(&base_key(&worktree))?.is_some();
+        let goes = changes.iter().any(|change| change.key == key);
+        if gone && goes {
+            let at = worktree::worktree_path(repo, &worktree)?;
+            return Err(RepoError::InUse { name: branch, at });
+        }
+        if gone && moves {
+            let why = format!("branch '{branch}', which it left, no longer exists");
+            return Err(refused(undone, why));
+        }
+        if !taken.insert(branch.clone()) && moves {
+            let others = branch::worktrees_on(repo, &branch)?;
+            let other = others.into_iter().find(|name| *name != worktree);
+            let at = worktree::worktree_path(repo, &other.unwrap_or_default())?;
+            return Err(RepoError::InUse { name: branch, at });
+        }
+    }
+    Ok(())
+}
+
+/// The worktree that a key is about.
+fn worktree_of(key: &str) -> Option<&str> {
+    let (name, _) = key.strip_prefix("worktree/")?.split_once('/')?;
+    Some(name)
+}
+
+/// Whether an operation changed nothing but what is known of remotes: where their branches are.
+fn is_about_remotes(operation: &Operation) -> bool {
+    operation.undoes == 0
+        && operation
+            .changes
+            .iter()
+            .all(|c| c.key.starts_with("remote/"))
+}
+
+/// A key as the user calls it.
+fn spoken(key: &str) -> String {
+    match key.split_once('/') {
+        Some(("worktree", rest)) => {
+            let name = rest.split('/').next().unwrap_or_default();
+            format!("worktree '{name}'")
+        }
+        Some(("remote", name)) => format!("remote branch '{name}'"),
+        Some((kind, name)) => format!("{kind} '{name}'"),
+        None => key.to_owned(),
+    }
+}
+
+/// What is being done, for messages that refuse it.
+const WHAT: &str = "this undo";
+
+fn short(operation: &Operation) -> String {
+    encode_hex(&operation.id)[..12].to_owned()
+}
+
+fn refused(operation: &Operation, why: String) -> RepoError {
+    RepoError::NotUndone {
+        operation: short(operation),
+        why,
+    }
+}
