@@ -30,6 +30,7 @@ pub use base::moved::{BranchMoved, Mover, moved_clause};
 pub use base::publish::Asked;
 pub use base::slice::{BadSlice, RepoSlice};
 pub use base::stamp::Stamp;
+pub use base::vacancy::{Vacancy, dmv_dir_in, is_inside};
 pub use base::worktree::{Keep, WorktreeSettings};
 pub use conflict::at::ConflictAt;
 pub use conflict::choice::Choice;

@@ -21,7 +21,7 @@ pub const DMV_DIR: &str = ".dmv";
 /// The repository's own settings file, for whoever reads configuration.
 pub const CONFIG_FILE: &str = "config.toml";
 
-const FORMAT_FILE: &str = "format";
+pub(in crate::repo) const FORMAT_FILE: &str = "format";
 
 const FORMAT_LINE: &str = "dmv-repository 1";
 

@@ -1,0 +1,117 @@
+//! Whether a directory can become a repository: what it holds before one is made in it.
+
+use crate::repo::base::layout::{DMV_DIR, FORMAT_FILE};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// What a directory holds in which a repository is to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vacancy {
+    /// Nothing: there is no such directory.
+    Missing,
+    /// Nothing, or only what making a repository or a clone leaves when it is cut off.
+    Free,
+    /// A repository.
+    Repository,
+    /// Other files.
+    Taken,
+}
+
+impl Vacancy {
+    /// Looks at `dir`. `bare`: the directory itself is to become the repository.
+    pub fn of(dir: &Path, bare: bool) -> Vacancy {
+        if dmv_dir_in(dir, bare).join(FORMAT_FILE).exists() {
+            Vacancy::Repository
+        } else if !dir.exists() {
+            Vacancy::Missing
+        } else if holds_only_what_init_makes(dir, bare) {
+            Vacancy::Free
+        } else {
+            Vacancy::Taken
+        }
+    }
+}
+
+/// Returns the repository's directory of a repository that is made in `dir`.
+pub fn dmv_dir_in(dir: &Path, bare: bool) -> PathBuf {
+    if bare {
+        dir.to_owned()
+    } else {
+        dir.join(DMV_DIR)
+    }
+}
+
+/// Returns whether a directory is empty, apart from what making a repository leaves when it is cut
+/// off.
+fn holds_only_what_init_makes(dir: &Path, bare: bool) -> bool {
+    let parts: &[&str] = if bare {
+        &[
+            "packs",
+            "index",
+            "worktrees",
+            "refs.db",
+            "refs.db-wal",
+            "refs.db-shm",
+            "refs.db-journal",
+            "refs.lock",
+            "refs.fits",
+            "slice",
+            "slice.lock",
+            "clone",
+        ]
+    } else {
+        &[DMV_DIR]
+    };
+    let is_part = |name: &OsStr| {
+        // `format` is written last, under another name first.
+        let is_format = bare && name.as_encoded_bytes().starts_with(b"format.tmp");
+        is_format || parts.iter().any(|part| name == *part)
+    };
+    std::fs::read_dir(dir)
+        .is_ok_and(|mut entries| entries.all(|entry| entry.is_ok_and(|e| is_part(&e.file_name()))))
+}
+
+/// Returns whether `path`, which need not exist, lies at or below the directory `dir`. Follows
+/// symlinks.
+pub fn is_inside(path: &Path, dir: &Path) -> bool {
+    let (Ok(path), Ok(dir)) = (std::path::absolute(path), std::fs::canonicalize(dir)) else {
+        return false;
+    };
+    // The part of the path that exists has a real place.
+    let there = path
+        .ancestors()
+        .find_map(|above| std::fs::canonicalize(above).ok());
+    there.is_some_and(|there| there.starts_with(dir))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::repo::{Asked, HalfClone, Repo};
+
+    #[test]
+    fn what_a_cut_leaves_is_free_and_any_other_file_takes_the_place()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let temp = tempfile::tempdir()?;
+        for bare in [false, true] {
+            let dir = temp.path().join(format!("bare-{bare}"));
+            assert_eq!(Vacancy::of(&dir, bare), Vacancy::Missing);
+            std::fs::create_dir(&dir)?;
+            assert_eq!(Vacancy::of(&dir, bare), Vacancy::Free);
+            HalfClone::default().begin(&dmv_dir_in(&dir, bare))?;
+            assert_eq!(Vacancy::of(&dir, bare), Vacancy::Free);
+            let asked = Asked::new("a", "b", std::time::SystemTime::now());
+            let repo = Repo::init(&dir, "main", bare, asked)?;
+            repo.change_slice(|slice| slice.metadata_only = true)?;
+            drop(repo);
+            assert_eq!(Vacancy::of(&dir, bare), Vacancy::Repository);
+            // As after a cut just before the end: everything is there but the last file.
+            let format = dmv_dir_in(&dir, bare).join(FORMAT_FILE);
+            std::fs::rename(&format, format.with_extension("tmp"))?;
+            assert_eq!(Vacancy::of(&dir, bare), Vacancy::Free);
+            std::fs::write(dir.join("notes.txt"), "mine")?;
+            assert_eq!(Vacancy::of(&dir, bare), Vacancy::Taken);
+        }
+        Ok(())
+    }
+}
