@@ -20,7 +20,7 @@ use dmv_net::identity::DeviceKey;
 use dmv_net::session::{Client, Link, serve};
 use dmv_net::transport::quic::blocking::serve_repository;
 use dmv_net::transport::quic::{Device, Limits, Listen, ServeEvent, ServeOptions};
-use dmv_net::transport::{Purpose, Reach, Url, connect};
+use dmv_net::transport::{Reach, Url, connect};
 use dmv_net::wire::Access;
 use std::io::{self, Write};
 use std::net::{TcpListener, TcpStream};
@@ -154,14 +154,11 @@ fn over_quic(served: &Repo, at: &Path, client: impl FnOnce(Link) -> Outcome) -> 
             .map_err(|e| e.to_string())
     });
     let reach = Reach {
-        purpose: Purpose::Read,
-        asked: asked("ask"),
-        ssh: Vec::new(),
-        remote_program: String::new(),
         device: Some(Device {
             key,
             relays: Vec::new(),
         }),
+        ..Reach::new(asked("ask"))
     };
     let mut connection = connect(&Url::Quic(ready.recv()?), &reach)?;
     let done = client(connection.take_link()?);

@@ -9,9 +9,11 @@
 //!   store, and moves refs at the end.
 //! - `identity`: the key that names this device (docs/trust.md).
 //! - [`transport`]: addresses, and connections to them.
+//! - [`ops`]: complete commands between repositories, such as [`ops::clone`] and [`ops::pull`].
 
 #[cfg(feature = "quic")]
 pub mod identity;
+pub mod ops;
 pub mod session;
 pub mod sync;
 pub mod transport;

@@ -313,9 +313,10 @@ impl Filter {
     pub fn of(filter: &reach::Filter) -> Filter {
         let patterns = |subset: &Subset| subset.patterns().map(<[u8]>::to_vec).collect();
         Filter {
-            subsets: match filter.paths.is_everything() {
-                true => Vec::new(),
-                false => filter.paths.parts().iter().map(patterns).collect(),
+            subsets: if filter.paths.is_everything() {
+                Vec::new()
+            } else {
+                filter.paths.parts().iter().map(patterns).collect()
             },
             depth: filter.depth,
             since: filter.since,
@@ -331,14 +332,15 @@ impl Filter {
             subset.map_err(|_| WireError("a filter with patterns that make no sense"))
         };
         Ok(reach::Filter {
-            paths: match self.subsets.is_empty() {
-                true => Union::default(),
-                false => Union::of(
+            paths: if self.subsets.is_empty() {
+                Union::default()
+            } else {
+                Union::of(
                     self.subsets
                         .iter()
                         .map(subset)
                         .collect::<Result<Vec<_>, _>>()?,
-                ),
+                )
             },
             metadata_only: self.metadata_only,
             depth: self.depth,
@@ -601,9 +603,10 @@ impl Message {
         if !rest.is_empty() {
             return Err(WireError("message has bytes after its end"));
         }
-        match message.is_within_limits() {
-            true => Ok(message),
-            false => Err(WireError("message exceeds a limit")),
+        if message.is_within_limits() {
+            Ok(message)
+        } else {
+            Err(WireError("message exceeds a limit"))
         }
     }
 

@@ -15,6 +15,7 @@ mod merge;
 mod model;
 mod mutator;
 mod nothing_lost;
+mod ops;
 mod peers;
 mod quic;
 mod statcache;

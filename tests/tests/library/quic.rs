@@ -91,13 +91,11 @@ impl Drop for Server {
 fn dial(address: &PeerAddress, key: &DeviceKey) -> Result<Connection, NetError> {
     let reach = Reach {
         purpose: Purpose::Write,
-        asked: asked("fetch"),
-        ssh: Vec::new(),
-        remote_program: String::new(),
         device: Some(Device {
             key: key.clone(),
             relays: Vec::new(),
         }),
+        ..Reach::new(asked("fetch"))
     };
     connect(&Url::Quic(address.clone()), &reach)
 }

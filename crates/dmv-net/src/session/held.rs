@@ -22,9 +22,10 @@ impl PeerSlice {
     /// Reads the summary in a Hello. Returns `None` if there is none or if it is malformed.
     pub fn read(hello: &Hello) -> Option<PeerSlice> {
         let held = hello.held()?;
-        let subset = match held.subset.is_empty() {
-            true => Subset::everything(),
-            false => Subset::new(held.subset.iter().map(Vec::as_slice)).ok()?,
+        let subset = if held.subset.is_empty() {
+            Subset::everything()
+        } else {
+            Subset::new(held.subset.iter().map(Vec::as_slice)).ok()?
         };
         Some(PeerSlice {
             subset,

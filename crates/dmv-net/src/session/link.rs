@@ -291,9 +291,10 @@ impl Link {
 
     fn is_cancelled(&self) -> Result<(), NetError> {
         let cancelled = self.cancel.as_ref();
-        match cancelled.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
-            true => Err(NetError::Cancelled),
-            false => Ok(()),
+        if cancelled.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
+            Err(NetError::Cancelled)
+        } else {
+            Ok(())
         }
     }
 
@@ -385,17 +386,19 @@ fn read_frames(mut reader: impl Inlet, to: &Giver<Result<Frame, NetError>>, sign
             Ok(Some(frame)) if is_working(&frame) => {
                 in_a_row += 1;
                 signs.came_working(&frame);
-                match in_a_row > MAX_WORKING {
-                    true => Err(NetError::Protocol("nothing but that it works")),
-                    false => Ok(()),
+                if in_a_row > MAX_WORKING {
+                    Err(NetError::Protocol("nothing but that it works"))
+                } else {
+                    Ok(())
                 }
             }
             Ok(Some(frame)) => {
                 in_a_row = 0;
                 let bytes = frame.wire_len() as usize;
-                match to.give_patiently(Ok(frame), bytes) {
-                    true => Ok(()),
-                    false => return,
+                if to.give_patiently(Ok(frame), bytes) {
+                    Ok(())
+                } else {
+                    return;
                 }
             }
             Ok(None) => return,

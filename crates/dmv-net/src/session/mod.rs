@@ -121,6 +121,9 @@ pub enum NetError {
     /// The user interrupted the command.
     #[error("interrupted")]
     Cancelled,
+    /// The program that called a command cannot supply what a connection needs.
+    #[error(transparent)]
+    Caller(Box<dyn std::error::Error + Send + Sync>),
 }
 
 fn lacking(absent: Option<&SyncError>) -> String {

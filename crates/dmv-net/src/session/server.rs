@@ -198,43 +198,76 @@ fn push(
     if access < Access::Write {
         return Ok(vec![Outcome::Refused; updates.len()]);
     }
-    // With more refs than this, no client could fetch: its limit is the same.
-    let mut room = MAX_REFS.saturating_sub(repo.offered()?.refs.len());
-    let mut keys = BTreeSet::new();
     // The transfer relies on objects that are stored already. They must stay until refs name them.
     let _kept = repo.keep_all()?;
-    let mut outcomes = Vec::new();
-    // Updates that are refused anyway need no transfer.
-    let mut tried = Vec::new();
-    for update in updates {
-        let update = RefUpdate {
-            key: update.key.clone(),
-            old: update.old.map(ObjectId::from_bytes),
-            new: update.new.map(ObjectId::from_bytes),
-            force: update.force,
-        };
-        if !keys.insert(update.key.clone()) {
-            return Err(NetError::Protocol("a ref twice in one push"));
-        }
-        if update.old.is_none() && update.new.is_none() {
-            outcomes.push(Some(Outcome::Refused));
-            continue;
-        }
-        let refusal = repo.judge(&update, std::slice::from_ref(&update))?;
-        let mut refused = refusal.map(|why| outcome(Some(why)));
-        if refused.is_none() && update.old.is_none() {
-            match room.checked_sub(1) {
-                Some(left) => room = left,
-                None => refused = Some(Outcome::Refused),
+    let Judged { tried, outcomes } = Judged::of(repo, updates)?;
+    receive_for(repo, link, &tried, job)?;
+    let moved = repo.accept_push(&tried, asked)?;
+    let mut results = moved.iter().map(|moved| outcome(moved.refused));
+    let outcomes = outcomes
+        .into_iter()
+        .map(|known| known.or_else(|| results.next()).unwrap_or(Outcome::Refused))
+        .collect();
+    drop(results);
+    served.moved.extend(moved);
+    Ok(outcomes)
+}
+
+/// The updates of a push, judged before anything is transferred.
+#[derive(Default)]
+struct Judged {
+    /// The updates that are not refused. Only these need a transfer.
+    tried: Vec<RefUpdate>,
+    /// For each update of the push its outcome, if it is refused.
+    outcomes: Vec<Option<Outcome>>,
+}
+
+impl Judged {
+    fn of(repo: &Repo, updates: &[Update]) -> Result<Judged, NetError> {
+        // With more refs than this, no client could fetch: its limit is the same.
+        let mut room = MAX_REFS.saturating_sub(repo.offered()?.refs.len());
+        let mut keys = BTreeSet::new();
+        let mut judged = Judged::default();
+        for update in updates {
+            let update = RefUpdate {
+                key: update.key.clone(),
+                old: update.old.map(ObjectId::from_bytes),
+                new: update.new.map(ObjectId::from_bytes),
+                force: update.force,
+            };
+            if !keys.insert(update.key.clone()) {
+                return Err(NetError::Protocol("a ref twice in one push"));
+            }
+            if update.old.is_none() && update.new.is_none() {
+                judged.outcomes.push(Some(Outcome::Refused));
+                continue;
+            }
+            let refusal = repo.judge(&update, std::slice::from_ref(&update))?;
+            let mut refused = refusal.map(|why| outcome(Some(why)));
+            if refused.is_none() && update.old.is_none() {
+                match room.checked_sub(1) {
+                    Some(left) => room = left,
+                    None => refused = Some(Outcome::Refused),
+                }
+            }
+            judged.outcomes.push(refused);
+            if refused.is_none() {
+                judged.tried.push(update);
             }
         }
-        outcomes.push(refused);
-        if refused.is_none() {
-            tried.push(update);
-        }
+        Ok(judged)
     }
+}
+
+/// Receives what the new commits of `updates` need.
+fn receive_for(
+    repo: &Repo,
+    link: &mut Link,
+    updates: &[RefUpdate],
+    job: &Job,
+) -> Result<(), NetError> {
     let complete = repo.complete_commits()?;
-    let mut tips: Vec<ObjectId> = tried.iter().filter_map(|update| update.new).collect();
+    let mut tips: Vec<ObjectId> = updates.iter().filter_map(|update| update.new).collect();
     tips.sort_unstable();
     tips.dedup();
     tips.retain(|tip| !complete.contains(tip));
@@ -248,15 +281,7 @@ fn push(
         };
         transfer::receive(repo, link, goal, job)?;
     }
-    let moved = repo.accept_push(&tried, asked)?;
-    let mut results = moved.iter().map(|moved| outcome(moved.refused));
-    let outcomes = outcomes
-        .into_iter()
-        .map(|known| known.or_else(|| results.next()).unwrap_or(Outcome::Refused))
-        .collect();
-    drop(results);
-    served.moved.extend(moved);
-    Ok(outcomes)
+    Ok(())
 }
 
 fn outcome(refused: Option<Refusal>) -> Outcome {

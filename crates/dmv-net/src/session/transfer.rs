@@ -302,11 +302,11 @@ impl Giving<'_> {
     }
 
     fn flush(&mut self) -> Result<(), NetError> {
-        match self.body.is_empty() {
-            true => Ok(()),
-            false => self
-                .link
-                .send(Frame::Objects(std::mem::take(&mut self.body))),
+        if self.body.is_empty() {
+            Ok(())
+        } else {
+            self.link
+                .send(Frame::Objects(std::mem::take(&mut self.body)))
         }
     }
 }

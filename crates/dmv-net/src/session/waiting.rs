@@ -164,9 +164,10 @@ impl Waiting {
             return Err(NetError::Stalled(patience));
         }
         let longest = patience.saturating_mul(LONGEST);
-        match self.spent > longest {
-            true => Err(NetError::Endless(longest)),
-            false => Ok(()),
+        if self.spent > longest {
+            Err(NetError::Endless(longest))
+        } else {
+            Ok(())
         }
     }
 }

@@ -254,9 +254,10 @@ impl Receiver {
             self.has_chunks = true;
             self.ahead = self.ahead.saturating_sub(len);
         }
-        match welcome {
-            true => Ok(()),
-            false => Err(SyncError::Broken("an object that was not asked for")),
+        if welcome {
+            Ok(())
+        } else {
+            Err(SyncError::Broken("an object that was not asked for"))
         }
     }
 
@@ -270,13 +271,15 @@ impl Receiver {
     /// repeats too much.
     pub fn noted(&mut self, objects: u64, bytes: u64, new: bool) -> Result<(), SyncError> {
         let bytes = bytes + objects * OBJECT_COST_BYTES;
-        match new {
-            true => self.new_bytes += bytes,
-            false => self.repeated_bytes += bytes,
+        if new {
+            self.new_bytes += bytes
+        } else {
+            self.repeated_bytes += bytes
         }
-        match self.repeated_bytes > self.new_bytes + MAX_REPEATED_BYTES {
-            true => Err(SyncError::Broken("the same objects over and over")),
-            false => Ok(()),
+        if self.repeated_bytes > self.new_bytes + MAX_REPEATED_BYTES {
+            Err(SyncError::Broken("the same objects over and over"))
+        } else {
+            Ok(())
         }
     }
 
@@ -318,10 +321,7 @@ impl Receiver {
         }
         // Parked objects may lead to more objects.
         let is_all = is_over && self.reach.parked() == 0;
-        self.bound = Some(match is_all {
-            true => Bound::Exact,
-            false => Bound::AtLeast,
-        });
+        self.bound = Some(if is_all { Bound::Exact } else { Bound::AtLeast });
         if !need.is_empty() {
             if self.open_needs == 0 {
                 self.round_trips += 1;

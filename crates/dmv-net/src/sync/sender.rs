@@ -155,9 +155,10 @@ impl Sender {
             // Chunks come last: a receiver that has the trees can write files while their content
             // arrives.
             let metadata = walk(detail.min(Detail::Metadata));
-            self.reach = Some(match filter.metadata_only {
-                true => metadata,
-                false => metadata.counting(),
+            self.reach = Some(if filter.metadata_only {
+                metadata
+            } else {
+                metadata.counting()
             });
             let may_give = detail == Detail::Metadata && self.gives_little;
             let chunks = detail == Detail::All || may_give;
@@ -244,9 +245,10 @@ impl Sender {
         };
         let (mut here, mut absent) = (Vec::new(), Vec::new());
         for (ty, id) in need {
-            match objects.holds(ty, &id)? {
-                true => here.push((ty, id)),
-                false => absent.push((ty, id)),
+            if objects.holds(ty, &id)? {
+                here.push((ty, id))
+            } else {
+                absent.push((ty, id))
             }
         }
         self.out.push_back(Output::Objects(here));

@@ -14,8 +14,9 @@ pub use path::{Purpose, open_at};
 pub use ssh::SshTarget;
 pub use url::Url;
 
-use crate::session::{Link, NetError};
+use crate::session::{Link, NetError, PATIENCE};
 use dmv_core::repo::Asked;
+use std::time::Duration;
 
 /// What a transport needs in addition to the address.
 #[derive(Clone, Debug)]
@@ -28,9 +29,26 @@ pub struct Reach {
     pub ssh: Vec<String>,
     /// The program to run at the other end of an ssh connection.
     pub remote_program: String,
+    /// How long to wait for a peer that sends almost nothing.
+    pub patience: Duration,
     /// This device's key and relays, for peers that are dialled by key.
     #[cfg(feature = "quic")]
     pub device: Option<quic::Device>,
+}
+
+impl Reach {
+    /// Returns the default settings of a connection for reading, without a device key.
+    pub fn new(asked: Asked) -> Reach {
+        Reach {
+            asked,
+            purpose: Purpose::Read,
+            ssh: vec!["ssh".to_owned()],
+            remote_program: "dmv".to_owned(),
+            patience: PATIENCE,
+            #[cfg(feature = "quic")]
+            device: None,
+        }
+    }
 }
 
 /// A connection, and the helper that keeps it up.

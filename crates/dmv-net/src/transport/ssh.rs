@@ -126,9 +126,10 @@ impl std::fmt::Display for SshTarget {
         if let Some(user) = &self.user {
             write!(f, "{user}@")?;
         }
-        match self.host.contains(':') {
-            true => write!(f, "[{}]", self.host)?,
-            false => write!(f, "{}", self.host)?,
+        if self.host.contains(':') {
+            write!(f, "[{}]", self.host)?
+        } else {
+            write!(f, "{}", self.host)?
         }
         if let Some(port) = self.port {
             write!(f, ":{port}")?;
@@ -237,9 +238,10 @@ impl Helper {
             );
         }
         let place = self.place.clone();
-        match says(&[NOT_VERIFIED, CHANGED, "Permission denied"]) {
-            true => NetError::NotLetIn { place, why },
-            false => NetError::Unreachable { place, why },
+        if says(&[NOT_VERIFIED, CHANGED, "Permission denied"]) {
+            NetError::NotLetIn { place, why }
+        } else {
+            NetError::Unreachable { place, why }
         }
     }
 }

@@ -83,9 +83,10 @@ pub fn serve_repository(
         event(ServeEvent::Ready(node.own_addresses()));
         tell_relay(state);
         let label = &answers.options.label;
-        let ear = match answers.options.lan {
-            true => Some(Ear::open(LanService::Repository, &node, Some(label))?),
-            false => None,
+        let ear = if answers.options.lan {
+            Some(Ear::open(LanService::Repository, &node, Some(label))?)
+        } else {
+            None
         };
         let follow = async {
             match ear {

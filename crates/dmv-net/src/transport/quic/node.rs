@@ -255,9 +255,10 @@ fn where_to(listen: Option<&Listen>) -> String {
 async fn resolve(place: &str) -> Result<Vec<SocketAddr>, String> {
     let found = tokio::net::lookup_host(place).await;
     let found: Vec<SocketAddr> = found.map_err(|e| e.to_string())?.collect();
-    match found.is_empty() {
-        true => Err("the name has no address".to_owned()),
-        false => Ok(found),
+    if found.is_empty() {
+        Err("the name has no address".to_owned())
+    } else {
+        Ok(found)
     }
 }
 

@@ -206,9 +206,10 @@ enum Talk {
 impl Meeting<'_> {
     async fn run(mut self, event: &impl Fn(PairEvent)) -> Result<Paired, PairError> {
         let role = if self.options.told { TOLD } else { SHOWS };
-        let mut ear = match self.options.lan {
-            true => Some(Ear::open(Service::Pairing, self.node, Some(role))?),
-            false => None,
+        let mut ear = if self.options.lan {
+            Some(Ear::open(Service::Pairing, self.node, Some(role))?)
+        } else {
+            None
         };
         event(PairEvent::Ready(self.node.own_addresses()));
         let mut end = Instant::now() + self.options.time;
@@ -432,9 +433,10 @@ impl Meeting<'_> {
         // drops data in transit.
         let _ = send.finish();
         let goodbye = async {
-            match connection.was_dialled() {
-                true => drop(send.stopped().await),
-                false => drop(connection.conn.closed().await),
+            if connection.was_dialled() {
+                drop(send.stopped().await)
+            } else {
+                drop(connection.conn.closed().await)
             }
         };
         let _ = timeout(EXCHANGE_TIME, goodbye).await;

@@ -60,37 +60,38 @@ async fn take_in(
     let mut filled = 0;
     loop {
         tokio::select! {
-            // Bytes that have arrived are read first. The piece is handed over when there are no
-            // more.
-            biased;
-            read = stream.read(&mut piece[filled..]), if filled < piece.len() => match read {
-                Ok(n @ 1..) => filled += n,
-                end => {
-                    piece.truncate(filled);
-                    // The reader may be gone.
-                    if filled > 0 {
-                        let _ = pieces.send(Ok(piece)).await;
+                    // Bytes that have arrived are read first. The piece is handed over when there are no
+                    // more.
+                    biased;
+                    read = stream.read(&mut piece[filled..]), if filled < piece.len() => match read {
+                        Ok(n @ 1..) => filled += n,
+                        end => {
+                            piece.truncate(filled);
+                            // The reader may be gone.
+                            if filled > 0 {
+                                let _ = pieces.send(Ok(piece)).await;
+                            }
+                            let _ = pieces.send(end.map(|_| Vec::new())).await;
+                            return;
+                        }
+                    },
+                    room = pieces.reserve(), if filled > 0 => {
+                        let Ok(room) = room else {
+                            return;
+                        };
+                        let next = emptied.try_recv().unwrap_or_default();
+                        let mut full = std::mem::replace(&mut piece, next);
+                        let len = if filled == full.len() {
+        PIECE_BYTES.min(2 * filled)
+        } else {
+        full.len()
+        };
+                        full.truncate(filled);
+                        room.send(Ok(full));
+                        piece.resize(len, 0);
+                        filled = 0;
                     }
-                    let _ = pieces.send(end.map(|_| Vec::new())).await;
-                    return;
                 }
-            },
-            room = pieces.reserve(), if filled > 0 => {
-                let Ok(room) = room else {
-                    return;
-                };
-                let next = emptied.try_recv().unwrap_or_default();
-                let mut full = std::mem::replace(&mut piece, next);
-                let len = match filled == full.len() {
-                    true => PIECE_BYTES.min(2 * filled),
-                    false => full.len(),
-                };
-                full.truncate(filled);
-                room.send(Ok(full));
-                piece.resize(len, 0);
-                filled = 0;
-            }
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use super::{Limits, Listen, PeerAddress, RelayState, Service, Timed};
 use crate::session::{self, Grant, Link, NetError, Served};
 use crate::wire::ReadOnly;
 use dmv_core::job::Job;
-use dmv_core::repo::{Access, Asked, Peer, PeerKey, Place, Repo, RepoError, Stamp};
+use dmv_core::repo::{Access, Asked, Peer, PeerKey, Place, Repo, RepoError, Stamp, Vacancy};
 use iroh::endpoint::{RecvStream, SendStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::runtime::Handle;
@@ -73,10 +73,12 @@ impl Answers {
     }
 
     fn session(&self, peer: &Peer, access: Access, link: Link, job: &Job) -> Ended {
-        let opened = match self.place.dmv.join("format").exists() {
-            true if access == Access::Read => self.readers.open(&self.place),
-            true => Repo::open_place(self.place.clone()).map(Arc::new),
-            false => Err(RepoError::NotFound(self.place.dmv.clone())),
+        let opened = if Vacancy::of(&self.place.dmv, true) != Vacancy::Repository {
+            Err(RepoError::NotFound(self.place.dmv.clone()))
+        } else if access == Access::Read {
+            self.readers.open(&self.place)
+        } else {
+            Repo::open_place(self.place.clone()).map(Arc::new)
         };
         let repo = match opened {
             Ok(repo) => repo,
@@ -126,9 +128,10 @@ type Ended = Result<Served, NetError>;
 impl Service for Answers {
     fn access(&self, key: &PeerKey) -> Option<Access> {
         let access = self.find(key)?.access;
-        Some(match self.options.read_only {
-            true => Access::Read,
-            false => access,
+        Some(if self.options.read_only {
+            Access::Read
+        } else {
+            access
         })
     }
 

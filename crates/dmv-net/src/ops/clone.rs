@@ -1,0 +1,487 @@
+//! Clone: make a repository that copies another one, or a part of it.
+//!
+//! A clone may be cut off at any moment. So a new repository first records durably what it is asked
+//! for (docs/format/clone.md), and then holds it as its slice, before anything is transferred. The
+//! same clone into the same directory continues. A clone that fails before it has received anything
+//! removes what it made.
+
+use super::caller::Caller;
+use super::dial::{SessionError, session};
+use super::error::CloneError;
+use super::refs::{tip_at, tips};
+use crate::session::{Client, History, NetError, Summary};
+use crate::transport::{Purpose, Url, open_at};
+use dmv_core::hash::ObjectId;
+use dmv_core::job::Job;
+use dmv_core::object::name::RepoPath;
+use dmv_core::repo::{
+    Asked, CheckoutOptions, CheckoutReport, HalfClone, Head, Offered, OwnBranches, Repo, RepoError,
+    RepoSlice, Vacancy, WorktreeSettings, discover, dmv_dir_in, is_inside,
+};
+use dmv_core::subset::Subset;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+/// The name of the remote that a clone records its source as.
+const ORIGIN: &str = "origin";
+/// The branch that a clone is on until it knows the branches of its source.
+const FIRST_BRANCH: &str = "main";
+/// Digits of a commit's id in a failure.
+const SHORT_ID: usize = 12;
+
+/// What to clone.
+#[derive(Clone, Debug)]
+pub struct CloneOptions {
+    /// The repository to copy. A path is absolute, so that the clone finds it from any directory.
+    pub source: Url,
+    /// The new directory.
+    pub dir: PathBuf,
+    /// The branch or tag to check out. `None`: the branch that the source is on.
+    pub branch: Option<String>,
+    /// Whether `dir` itself becomes the repository, with all branches and without a worktree.
+    pub bare: bool,
+    /// The paths to store and to check out.
+    pub subset: Subset,
+    /// Whether to store no file content and to write no files.
+    pub metadata_only: bool,
+    /// How far back.
+    pub history: History,
+    /// How files are compared and written.
+    pub settings: WorktreeSettings,
+    /// The command that continues an interrupted checkout of a branch or commit. DMV records it in
+    /// the worktree.
+    pub go_on: fn(&Head) -> String,
+    /// For the operation log.
+    pub asked: Asked,
+}
+
+impl CloneOptions {
+    /// Returns the options of a complete clone with a worktree.
+    pub fn new(source: Url, dir: impl Into<PathBuf>, asked: Asked) -> CloneOptions {
+        CloneOptions {
+            source,
+            dir: dir.into(),
+            branch: None,
+            bare: false,
+            subset: Subset::everything(),
+            metadata_only: false,
+            history: History::New,
+            settings: WorktreeSettings::default(),
+            go_on: checkout_command,
+            asked,
+        }
+    }
+
+    /// Returns what the repository is to store.
+    fn slice(&self) -> RepoSlice {
+        RepoSlice {
+            subset: self.subset.clone(),
+            metadata_only: self.metadata_only,
+            ..RepoSlice::default()
+        }
+    }
+
+    /// Returns the record of what the clone is asked for.
+    fn half(&self) -> HalfClone {
+        HalfClone {
+            source: self.source.to_string(),
+            branch: self.branch.clone(),
+            bare: self.bare,
+            metadata_only: self.metadata_only,
+            depth: match self.history {
+                History::Depth(depth) => Some(depth),
+                _ => None,
+            },
+            since: match self.history {
+                History::Since(time) => Some(time),
+                _ => None,
+            },
+            subset: self.subset.clone(),
+        }
+    }
+
+    fn checkout(&self) -> CheckoutOptions {
+        CheckoutOptions {
+            subset: if self.metadata_only {
+                Some(Subset::nothing())
+            } else {
+                (!self.subset.is_everything()).then(|| self.subset.clone())
+            },
+            settings: self.settings.clone(),
+            ..CheckoutOptions::new(self.asked.clone())
+        }
+    }
+}
+
+fn checkout_command(head: &Head) -> String {
+    match head {
+        Head::Branch(name) => format!("dmv checkout {name}"),
+        Head::Commit(id) => format!("dmv checkout {}", id.short(SHORT_ID)),
+    }
+}
+
+/// What a clone did.
+pub struct CloneReport {
+    /// The new repository.
+    pub repo: Repo,
+    /// What was transferred, and the refs that the clone has.
+    pub summary: Summary,
+    /// The branch or commit that it is on. `None`: the source has no commits.
+    pub head: Option<Head>,
+    /// What was written; `None` without a worktree or without commits.
+    pub written: Option<CheckoutReport>,
+}
+
+/// Clones a repository, or continues a clone that was interrupted.
+///
+/// The program that calls this keeps the address of the source. One that records it in the new
+/// repository uses the three steps of this function: [`CloneDir::look`], [`CloneDir::begin`] and
+/// [`StartedClone::run`].
+pub fn clone(
+    options: &CloneOptions,
+    caller: &dyn Caller,
+    job: &Job,
+) -> Result<CloneReport, CloneError> {
+    let dir = CloneDir::look(options)?;
+    let half = match dir.found() {
+        Some(repo) => repo.half_clone()?,
+        None => None,
+    };
+    let recorded = match half {
+        None => Recorded::Nothing,
+        Some(half) if half.source == options.source.to_string() => Recorded::ThisSource,
+        Some(_) => Recorded::Another,
+    };
+    dir.begin(options, recorded)?.run(options, caller, job)
+}
+
+/// A directory that a clone may be made in.
+pub struct CloneDir {
+    dmv: PathBuf,
+    state: DirState,
+}
+
+enum DirState {
+    /// There is no such directory.
+    Missing,
+    /// It is empty, or it has what a clone leaves that is cut off at once.
+    Free,
+    /// It has a repository, perhaps an unfinished clone.
+    Found(Box<Repo>),
+}
+
+impl CloneDir {
+    /// Looks at the source and the directory. Changes nothing.
+    ///
+    /// Fails if the source is a path without a repository, if the directory has other files, or if
+    /// it lies inside of a repository's own files.
+    pub fn look(options: &CloneOptions) -> Result<CloneDir, CloneError> {
+        if let Url::Path(path) = &options.source {
+            open_at(path, Purpose::Read).map_err(|e| CloneError::Source(e.into()))?;
+        }
+        refuse_inside(&options.source, &options.dir)?;
+        let dir = options.dir.clone();
+        let state = match Vacancy::of(&dir, options.bare) {
+            Vacancy::Missing => DirState::Missing,
+            Vacancy::Free => DirState::Free,
+            Vacancy::Repository => DirState::Found(Box::new(open_at(&dir, Purpose::Read)?)),
+            Vacancy::Taken => return Err(CloneError::NotEmpty(dir)),
+        };
+        Ok(CloneDir {
+            dmv: dmv_dir_in(&dir, options.bare),
+            state,
+        })
+    }
+
+    /// Returns the repository in the directory, if there is one.
+    pub fn found(&self) -> Option<&Repo> {
+        match &self.state {
+            DirState::Found(repo) => Some(repo),
+            _ => None,
+        }
+    }
+
+    /// Makes the repository, or continues with the one that an interrupted clone has left.
+    /// `recorded`: the source of the repository that was [found](Self::found).
+    pub fn begin(
+        self,
+        options: &CloneOptions,
+        recorded: Recorded,
+    ) -> Result<StartedClone, CloneError> {
+        let dmv = self.dmv;
+        let (repo, made) = match self.state {
+            DirState::Found(repo) => {
+                check_continues(&repo, options, recorded)?;
+                if repo.complete_commits()?.is_empty() {
+                    options.half().begin(&dmv)?;
+                }
+                (*repo, None)
+            }
+            DirState::Missing => (init(&dmv, options)?, Some(options.dir.clone())),
+            DirState::Free => (init(&dmv, options)?, Some(dmv)),
+        };
+        let slice = options.slice();
+        repo.change_slice(|now| {
+            (now.subset, now.metadata_only) = (slice.subset, slice.metadata_only);
+        })?;
+        Ok(StartedClone { repo, made })
+    }
+}
+
+/// What the program has recorded as the source of a repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    /// No source. The repository may have been cut off before its source was recorded.
+    Nothing,
+    /// The source that is to be cloned.
+    ThisSource,
+    /// Other remotes.
+    Another,
+}
+
+/// Makes the repository of a clone. First records what the clone is asked for.
+fn init(dmv: &Path, options: &CloneOptions) -> Result<Repo, RepoError> {
+    options.half().begin(dmv)?;
+    let asked = options.asked.clone();
+    Repo::init(&options.dir, FIRST_BRANCH, options.bare, asked)
+}
+
+/// Fails unless `repo` is an unfinished clone of the same source and slice, or a bare one.
+fn check_continues(
+    repo: &Repo,
+    options: &CloneOptions,
+    recorded: Recorded,
+) -> Result<(), CloneError> {
+    let is_half = options.bare || repo.base_commit()?.is_none();
+    let is_same = match recorded {
+        Recorded::ThisSource => true,
+        // Cut off before its source was recorded, it has no objects at all.
+        Recorded::Nothing => has_no_objects(repo),
+        Recorded::Another => false,
+    };
+    if !is_same || !is_half {
+        return Err(CloneError::IsRepository(options.dir.clone()));
+    }
+    let now = repo.slice()?;
+    let is_other = now.subset != options.subset || now.metadata_only != options.metadata_only;
+    if is_other && !repo.complete_commits()?.is_empty() {
+        return Err(CloneError::OtherSlice(options.dir.clone()));
+    }
+    Ok(())
+}
+
+fn has_no_objects(repo: &Repo) -> bool {
+    repo.store().table_stats().1 == 0
+}
+
+/// Refuses a clone into the files of a repository, or into the repository that it is a clone of.
+fn refuse_inside(source: &Url, dir: &Path) -> Result<(), CloneError> {
+    let above = dir.parent().filter(|above| *above != Path::new(""));
+    if let Ok(place) = discover(above.unwrap_or(Path::new(".")))
+        && is_inside(dir, &place.dmv)
+    {
+        return Err(CloneError::InsideRepository {
+            dir: dir.to_owned(),
+            dmv: place.dmv,
+        });
+    }
+    match source {
+        Url::Path(path) if is_inside(dir, path) => Err(CloneError::InsideSource {
+            dir: dir.to_owned(),
+            source_dir: path.clone(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// A clone whose repository is made, and that has received nothing in this run.
+pub struct StartedClone {
+    repo: Repo,
+    /// The directory that this run has made, to be removed if the clone comes to nothing.
+    made: Option<PathBuf>,
+}
+
+impl StartedClone {
+    /// Returns the new repository.
+    pub fn repo(&self) -> &Repo {
+        &self.repo
+    }
+
+    /// Receives the commits, and writes the files while their content arrives.
+    ///
+    /// If this fails before anything was received, it removes what this clone has made.
+    pub fn run(
+        self,
+        options: &CloneOptions,
+        caller: &dyn Caller,
+        job: &Job,
+    ) -> Result<CloneReport, CloneError> {
+        let (repo, url) = (&self.repo, &options.source);
+        let done = session(repo, url, Purpose::Read, caller, job, |client| {
+            receive(repo, options, client, job)
+        });
+        match done {
+            Ok(received) => Ok(CloneReport {
+                repo: self.repo,
+                summary: received.summary,
+                head: received.head,
+                written: received.written,
+            }),
+            Err(e) => {
+                self.give_up(&e);
+                Err(e.into())
+            }
+        }
+    }
+
+    /// Removes what was made for nothing. Received objects stay, for the next try.
+    fn give_up(self, e: &SessionError) {
+        // Objects for a subset that names nothing are of no use for another subset.
+        let names_nothing = matches!(e.source, NetError::Repo(RepoError::NoSuchPath { .. }));
+        let is_useless = names_nothing || has_no_objects(&self.repo);
+        if let (Some(made), true) = (self.made, is_useless) {
+            drop(self.repo);
+            // If this fails, a repository without commits remains, which does no harm.
+            let _ = std::fs::remove_dir_all(made);
+        }
+    }
+}
+
+/// What a session has received.
+struct Received {
+    summary: Summary,
+    head: Option<Head>,
+    written: Option<CheckoutReport>,
+}
+
+fn receive(
+    repo: &Repo,
+    options: &CloneOptions,
+    client: Client<'_>,
+    job: &Job,
+) -> Result<Received, NetError> {
+    let start = Start::of(&client.offered, options.branch.as_deref())?;
+    let Some(start) = start else {
+        let summary = receive_history(repo, options, client, None)?;
+        return Ok(Received {
+            summary,
+            head: None,
+            written: None,
+        });
+    };
+    let head = Some(start.head.clone());
+    if options.bare {
+        let summary = receive_history(repo, options, client, Some(&start))?;
+        let written = None;
+        return Ok(Received {
+            summary,
+            head,
+            written,
+        });
+    }
+    let go_on = (options.go_on)(&start.head);
+    let target = (start.head.clone(), start.commit);
+    let bring = || receive_history(repo, options, client, Some(&start));
+    let (summary, report) = repo.checkout_while(target, &go_on, &options.checkout(), job, bring)?;
+    Ok(Received {
+        summary,
+        head,
+        written: Some(report),
+    })
+}
+
+/// Receives all commits, and then records the refs. From then on the repository is a finished clone.
+fn receive_history(
+    repo: &Repo,
+    options: &CloneOptions,
+    mut client: Client<'_>,
+    start: Option<&Start>,
+) -> Result<Summary, NetError> {
+    client.fetch_history(&tips(&client.offered), options.history)?;
+    if let Some(start) = start {
+        refuse_nothing(repo, &options.subset, start)?;
+    }
+    let ours = own_branches(&client.offered, start, options.bare);
+    let refs = repo.note_remote(ORIGIN, &client.offered, &ours, &options.asked)?;
+    repo.end_clone();
+    Ok(client.finish(refs))
+}
+
+/// The branch or commit that a clone begins with.
+struct Start {
+    head: Head,
+    commit: ObjectId,
+}
+
+impl Start {
+    /// Returns where to begin: at the branch or tag `name`, or at the branch that the source is on.
+    /// `None`: the source has no commits.
+    fn of(there: &Offered, name: Option<&str>) -> Result<Option<Start>, RepoError> {
+        let branch = |name: &str| {
+            let commit = tip_at(there, &format!("branch/{name}"))?;
+            let head = Head::Branch(name.to_owned());
+            Some(Start { head, commit })
+        };
+        let Some(name) = name else {
+            let first = there
+                .refs
+                .iter()
+                .find_map(|(key, _)| key.strip_prefix("branch/"));
+            let usual = there.head.as_deref().and_then(branch);
+            return Ok(usual.or_else(|| first.and_then(branch)));
+        };
+        let tag = || {
+            let commit = tip_at(there, &format!("tag/{name}"))?;
+            let head = Head::Commit(commit);
+            Some(Start { head, commit })
+        };
+        match branch(name).or_else(tag) {
+            Some(start) => Ok(Some(start)),
+            None => Err(RepoError::NoRef {
+                kind: "branch or tag",
+                name: name.to_owned(),
+            }),
+        }
+    }
+}
+
+/// Refuses a subset that names nothing at all in the commit that the clone begins with.
+fn refuse_nothing(repo: &Repo, subset: &Subset, start: &Start) -> Result<(), RepoError> {
+    if subset.is_everything() {
+        return Ok(());
+    }
+    let tree = repo.read_commit(&start.commit)?.tree;
+    let mut found = false;
+    repo.list_subset(&RepoPath::root(), tree, subset, &mut |_| {
+        found = true;
+        Ok(ControlFlow::Break(()))
+    })?;
+    if found {
+        return Ok(());
+    }
+    let patterns: Vec<&[u8]> = subset.patterns().collect();
+    Err(RepoError::NoSuchPath {
+        revision: match &start.head {
+            Head::Branch(name) => name.clone(),
+            Head::Commit(id) => id.short(SHORT_ID),
+        },
+        path: patterns.join(&b' '),
+    })
+}
+
+/// Returns the branches that the clone has as its own: the first one, or all in a bare clone.
+fn own_branches(there: &Offered, start: Option<&Start>, bare: bool) -> OwnBranches {
+    let branches = there.refs.iter().filter_map(|(key, id)| {
+        let name = key.strip_prefix("branch/")?;
+        Some((name.to_owned(), *id))
+    });
+    let head = start.map(|start| start.head.clone());
+    let first = head.as_ref().and_then(Head::branch);
+    OwnBranches {
+        make: branches
+            .filter(|(name, _)| bare || Some(name.as_str()) == first)
+            .collect(),
+        head: head.clone(),
+        forget: Vec::new(),
+    }
+}

@@ -1,0 +1,130 @@
+//! The connection to a peer, and a session over it.
+
+use super::caller::{Caller, Step};
+use crate::session::{Client, NetError, PeerSlice};
+use crate::transport::{Connection, Purpose, Reach, Url, connect};
+use crate::wire::Code;
+use dmv_core::job::Job;
+use dmv_core::repo::Repo;
+use std::time::{Duration, Instant};
+
+/// A session with a peer failed, or there was none.
+#[derive(Debug, thiserror::Error)]
+#[error("{source}")]
+pub struct SessionError {
+    /// The peer's address.
+    pub url: Url,
+    /// Whether the peer has answered.
+    pub answered: bool,
+    /// What the peer stores, if it has said so.
+    pub held: Option<PeerSlice>,
+    /// The failure.
+    pub source: NetError,
+}
+
+/// How long to try again to reach a peer that serves too many others.
+const BUSY_TIME: Duration = Duration::from_secs(600);
+/// How often a waiting command checks whether its job was cancelled.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Connects to `url` and exchanges greetings. Waits for a turn if the peer serves too many others.
+pub fn dial<'r>(
+    repo: &'r Repo,
+    url: &Url,
+    purpose: Purpose,
+    caller: &dyn Caller,
+    job: &'r Job,
+) -> Result<(Connection, Client<'r>), NetError> {
+    let end = Instant::now() + BUSY_TIME;
+    let mut has_told = false;
+    loop {
+        match dial_once(repo, url, purpose, caller, job) {
+            Err(e) if is_crowded(url, &e) && Instant::now() < end => {
+                if !has_told {
+                    caller.began(Step::Wait(&e, BUSY_TIME));
+                    has_told = true;
+                }
+            }
+            done => return done,
+        }
+        pause(job)?;
+    }
+}
+
+/// Waits before the next try. The time differs between processes, so that those which wait do not
+/// all come back at one moment.
+fn pause(job: &Job) -> Result<(), NetError> {
+    let until = Instant::now() + LOOK * (2 + std::process::id() % 8);
+    while Instant::now() < until {
+        if job.is_cancelled() {
+            return Err(NetError::Cancelled);
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
+/// Returns whether a peer at another device refuses because it serves too many others.
+fn is_crowded(url: &Url, e: &NetError) -> bool {
+    match url {
+        #[cfg(feature = "quic")]
+        Url::Quic(_) => matches!(e, NetError::Peer(Code::Busy, _)),
+        _ => {
+            let _ = (e, Code::Busy);
+            false
+        }
+    }
+}
+
+fn dial_once<'r>(
+    repo: &'r Repo,
+    url: &Url,
+    purpose: Purpose,
+    caller: &dyn Caller,
+    job: &'r Job,
+) -> Result<(Connection, Client<'r>), NetError> {
+    let reach = caller.reach(url, purpose)?;
+    caller.began(Step::Dial(url));
+    let greeted = greet(repo, url, &reach, job);
+    caller.began(Step::Dialled);
+    greeted
+}
+
+fn greet<'r>(
+    repo: &'r Repo,
+    url: &Url,
+    reach: &Reach,
+    job: &'r Job,
+) -> Result<(Connection, Client<'r>), NetError> {
+    let mut connection = connect(url, reach)?;
+    let greeted = connection.take_link().and_then(|mut link| {
+        link.be_patient(reach.patience);
+        Client::connect(repo, link, job)
+    });
+    match greeted {
+        Ok(client) => Ok((connection, client)),
+        Err(e) => Err(connection.explain(e)),
+    }
+}
+
+/// Runs `work` on a connection to `url`, which ends afterwards.
+pub(super) fn session<T>(
+    repo: &Repo,
+    url: &Url,
+    purpose: Purpose,
+    caller: &dyn Caller,
+    job: &Job,
+    work: impl FnOnce(Client<'_>) -> Result<T, NetError>,
+) -> Result<T, SessionError> {
+    caller.began(Step::Transfer);
+    let failed = |source, answered, held| SessionError {
+        url: url.clone(),
+        answered,
+        held,
+        source,
+    };
+    let dialled = dial(repo, url, purpose, caller, job);
+    let (connection, client) = dialled.map_err(|e| failed(e, false, None))?;
+    let held = client.held.clone();
+    work(client).map_err(|e| failed(connection.explain(e), true, held))
+}

@@ -1,0 +1,79 @@
+//! Fetch: receive the commits that a remote offers, and record its branches.
+
+use super::caller::{Caller, Remote};
+use super::dial::session;
+use super::error::OpsError;
+use super::refs::tips;
+use crate::session::{History, Summary};
+use crate::transport::Purpose;
+use dmv_core::job::Job;
+use dmv_core::repo::{Asked, Offered, OwnBranches, Repo};
+
+/// What to fetch.
+#[derive(Clone, Debug)]
+pub struct FetchOptions {
+    /// The remote.
+    pub remote: Remote,
+    /// How far back.
+    pub history: History,
+    /// Whether to forget branches that the remote has deleted.
+    pub prune: bool,
+    /// For the operation log.
+    pub asked: Asked,
+}
+
+impl FetchOptions {
+    /// Returns the options of a fetch of all new commits, which forgets nothing.
+    pub fn new(remote: Remote, asked: Asked) -> FetchOptions {
+        FetchOptions {
+            remote,
+            history: History::New,
+            prune: false,
+            asked,
+        }
+    }
+}
+
+/// What a fetch did.
+#[derive(Clone, Debug)]
+pub struct FetchReport {
+    /// What was transferred, and the refs that changed here.
+    pub summary: Summary,
+    /// The refs that the remote offers.
+    pub offered: Offered,
+    /// Branches that the remote has deleted. With `prune`, this repository has forgotten them.
+    pub gone: Vec<String>,
+}
+
+/// Fetches from a remote. Local branches and files stay unchanged.
+pub fn fetch(
+    repo: &Repo,
+    options: &FetchOptions,
+    caller: &dyn Caller,
+    job: &Job,
+) -> Result<FetchReport, OpsError> {
+    let remote = &options.remote;
+    let report = session(
+        repo,
+        &remote.url,
+        Purpose::Read,
+        caller,
+        job,
+        |mut client| {
+            client.fetch_history(&tips(&client.offered), options.history)?;
+            let offered = client.offered.clone();
+            let gone = repo.gone_from(&remote.name, &offered)?;
+            let mut ours = OwnBranches::default();
+            if options.prune {
+                ours.forget.clone_from(&gone);
+            }
+            let refs = repo.note_remote(&remote.name, &offered, &ours, &options.asked)?;
+            Ok(FetchReport {
+                summary: client.finish(refs),
+                offered,
+                gone,
+            })
+        },
+    )?;
+    Ok(report)
+}

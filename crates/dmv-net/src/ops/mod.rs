@@ -1,0 +1,51 @@
+//! Complete commands between repositories: clone, fetch, pull, push, sync, and fetching content
+//! that a command lacks.
+//!
+//! Each command is a function. It takes the open repository, its options, the [`Caller`] and a
+//! [`Job`](dmv_core::job::Job), and it returns a report. This room decides what a command does,
+//! in which order, and what it leaves behind if it fails. It prints nothing and knows no exit codes.
+//! It may use `session`, `transport` and `wire`. The program uses it; [`Network`] is all that
+//! another program needs.
+//!
+//! ```no_run
+//! use dmv_core::{Asked, Job, Repo};
+//! use dmv_net::ops::{FetchOptions, Network, Remote, fetch};
+//! use dmv_net::transport::Url;
+//! use std::time::SystemTime;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let repo = Repo::open("film".as_ref())?;
+//! let asked = Asked::new("Ada <ada@example.org>", "my-program", SystemTime::now());
+//! let remote = Remote::new("origin", Url::parse("ssh://nas/srv/film".as_ref())?);
+//! let options = FetchOptions::new(remote, asked.clone());
+//! let report = fetch(&repo, &options, &Network::new(asked), &Job::default())?;
+//! println!("received {} objects", report.summary.traffic.objects_received);
+//! # Ok(())
+//! # }
+//! ```
+
+mod absent;
+mod caller;
+mod clone;
+mod dial;
+mod error;
+mod fetch;
+mod peer;
+mod pull;
+mod push;
+mod refs;
+mod supply;
+mod sync;
+
+pub use absent::{Absent, AskedPeer, Said};
+pub use caller::{Caller, Network, Remote, Remotes, Step};
+pub use clone::{CloneDir, CloneOptions, CloneReport, Recorded, StartedClone, clone};
+pub use dial::{SessionError, dial};
+pub use error::{CloneError, OpsError};
+pub use fetch::{FetchOptions, FetchReport, fetch};
+pub use peer::{NoAnswer, Peer, Skipped};
+pub use pull::{Integrate, PullOptions, PullOutcome, PullReport, pull};
+pub use push::{PushOptions, PushReport, push};
+pub use refs::RefTip;
+pub use supply::{Supplied, Suppliers, supplied};
+pub use sync::{SyncOptions, SyncReport, sync};

@@ -1,0 +1,182 @@
+//! Push: send branches and tags to a remote, or delete them there.
+
+use super::caller::{Caller, Remote};
+use super::dial::session;
+use super::error::OpsError;
+use super::refs::{RefTip, Standing, moved_there, standing, tip_at, update};
+use crate::session::{Client, NetError, Summary};
+use crate::transport::Purpose;
+use crate::wire::ReadOnly;
+use dmv_core::job::Job;
+use dmv_core::repo::{Asked, Offered, OwnBranches, RefMoved, RefUpdate, Refusal, Repo, RepoError};
+
+/// What to push.
+#[derive(Clone, Debug)]
+pub struct PushOptions {
+    /// The remote.
+    pub remote: Remote,
+    /// The branches and tags to send.
+    pub refs: Vec<RefTip>,
+    /// Names of branches and tags to delete on the remote.
+    pub delete: Vec<String>,
+    /// Whether the remote may lose commits.
+    pub force: bool,
+    /// For the operation log.
+    pub asked: Asked,
+}
+
+impl PushOptions {
+    /// Returns the options of a push of `refs` that deletes nothing and loses no commit.
+    pub fn new(remote: Remote, refs: Vec<RefTip>, asked: Asked) -> PushOptions {
+        PushOptions {
+            remote,
+            refs,
+            delete: Vec::new(),
+            force: false,
+            asked,
+        }
+    }
+}
+
+/// What a push did.
+#[derive(Clone, Debug)]
+pub struct PushReport {
+    /// What was transferred.
+    pub summary: Summary,
+    /// The result for each branch and tag that was not on the remote already.
+    pub moved: Vec<RefMoved>,
+    /// Whether the remote accepts pushes.
+    pub may_push: bool,
+    /// Why it accepts none, if it says so.
+    pub read_only: Option<ReadOnly>,
+}
+
+impl PushReport {
+    /// Returns the names of the branches that the push has deleted.
+    pub fn deleted(&self) -> Vec<String> {
+        deleted(&self.moved)
+    }
+}
+
+/// Sends branches and tags, and deletes others.
+///
+/// If the remote does not have a name that is to be deleted, this changes nothing and fails with
+/// [`OpsError::NoSuchRef`].
+pub fn push(
+    repo: &Repo,
+    options: &PushOptions,
+    caller: &dyn Caller,
+    job: &Job,
+) -> Result<PushReport, OpsError> {
+    let url = &options.remote.url;
+    let pushed = session(repo, url, Purpose::Write, caller, job, |client| {
+        let deletions = deletions(&client.offered, &options.delete, options.force);
+        match deletions {
+            Ok(deletions) => Ok(Ok(push_to(repo, options, client, &deletions)?)),
+            Err(name) => {
+                client.finish(Vec::new());
+                Ok(Err(name))
+            }
+        }
+    })?;
+    pushed.map_err(|name| OpsError::NoSuchRef {
+        remote: options.remote.name.clone(),
+        name,
+    })
+}
+
+fn push_to(
+    repo: &Repo,
+    options: &PushOptions,
+    mut client: Client<'_>,
+    deletions: &[RefUpdate],
+) -> Result<PushReport, NetError> {
+    let Plan {
+        updates,
+        there_already,
+        refused: mut moved,
+    } = Plan::new(repo, options, &client.offered)?;
+    if !updates.is_empty() {
+        moved.extend(client.push(&updates)?);
+    }
+    if !deletions.is_empty() {
+        // After the other refs have moved: the commits that those name now are not lost.
+        moved.extend(client.push(deletions)?);
+    }
+    let mut there = moved_there(&moved);
+    there.refs.extend(there_already);
+    let gone = OwnBranches {
+        forget: deleted(&moved),
+        ..OwnBranches::default()
+    };
+    repo.note_remote(&options.remote.name, &there, &gone, &options.asked)?;
+    Ok(PushReport {
+        may_push: client.may_push(),
+        read_only: client.read_only,
+        summary: client.finish(Vec::new()),
+        moved,
+    })
+}
+
+/// What a push has to do for each ref. This repository decides with the commits that it has. If the
+/// server knows more, it refuses.
+#[derive(Default)]
+struct Plan {
+    updates: Vec<RefUpdate>,
+    /// Refs that the server has already. An interrupted push may have moved them there without a
+    /// note of it here.
+    there_already: Vec<(String, dmv_core::hash::ObjectId)>,
+    refused: Vec<RefMoved>,
+}
+
+impl Plan {
+    fn new(repo: &Repo, options: &PushOptions, offered: &Offered) -> Result<Plan, RepoError> {
+        let mut plan = Plan::default();
+        for tip in &options.refs {
+            let old = tip_at(offered, &tip.key);
+            match standing(repo, tip.commit, old)? {
+                Standing::Same => plan.there_already.push((tip.key.clone(), tip.commit)),
+                Standing::Ahead => plan.updates.push(update(tip, old, options.force)),
+                _ if options.force => plan.updates.push(update(tip, old, true)),
+                Standing::Behind | Standing::Diverged => plan.refused.push(RefMoved {
+                    key: tip.key.clone(),
+                    old,
+                    new: Some(tip.commit),
+                    refused: Some(Refusal::NotForward),
+                }),
+            }
+        }
+        Ok(plan)
+    }
+}
+
+/// Returns the updates that delete `names` as the server has them, or the name that it does not
+/// have.
+fn deletions(there: &Offered, names: &[String], force: bool) -> Result<Vec<RefUpdate>, String> {
+    let mut out: Vec<RefUpdate> = Vec::new();
+    for name in names {
+        let keys = [format!("branch/{name}"), format!("tag/{name}")];
+        let found = keys
+            .into_iter()
+            .find_map(|key| tip_at(there, &key).map(|id| (key, id)));
+        let (key, old) = found.ok_or_else(|| name.clone())?;
+        if out.iter().all(|update| update.key != key) {
+            out.push(RefUpdate {
+                key,
+                old: Some(old),
+                new: None,
+                force,
+            });
+        }
+    }
+    Ok(out)
+}
+
+fn deleted(moved: &[RefMoved]) -> Vec<String> {
+    let gone = moved
+        .iter()
+        .filter(|moved| moved.new.is_none() && moved.refused.is_none());
+    gone.filter_map(|moved| moved.key.strip_prefix("branch/"))
+        .map(str::to_owned)
+        .collect()
+}

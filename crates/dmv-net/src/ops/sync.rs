@@ -1,0 +1,153 @@
+//! Sync: fetch from a remote, then push every branch and tag that is ahead of it.
+
+use super::caller::{Caller, Remote};
+use super::dial::session;
+use super::error::OpsError;
+use super::refs::{RefTip, Standing, moved_there, standing, tip_at, tips, update};
+use crate::session::{Client, NetError, Summary};
+use crate::transport::Purpose;
+use crate::wire::ReadOnly;
+use dmv_core::job::Job;
+use dmv_core::repo::{Asked, Offered, RefKind, RefMoved, RefUpdate, Repo, RepoError};
+
+/// What to sync with.
+#[derive(Clone, Debug)]
+pub struct SyncOptions {
+    /// The remote.
+    pub remote: Remote,
+    /// For the operation log.
+    pub asked: Asked,
+}
+
+impl SyncOptions {
+    /// Returns the options of a sync with `remote`.
+    pub fn new(remote: Remote, asked: Asked) -> SyncOptions {
+        SyncOptions { remote, asked }
+    }
+}
+
+/// What a sync did, and what it left as it was.
+#[derive(Clone, Debug)]
+pub struct SyncReport {
+    /// What was transferred, and the refs that changed here.
+    pub summary: Summary,
+    /// The result for each branch and tag that was pushed.
+    pub pushed: Vec<RefMoved>,
+    /// Branches with commits on both sides that the other side lacks.
+    pub diverged: Vec<String>,
+    /// Branches for which the remote has more commits.
+    pub behind: Vec<String>,
+    /// Branches and tags that were not pushed, because the remote accepts no push.
+    pub unsent: Vec<String>,
+    /// Why the remote accepts no push, if it says so.
+    pub read_only: Option<ReadOnly>,
+    /// Branches that the remote has deleted.
+    pub gone: Vec<String>,
+}
+
+impl SyncReport {
+    /// Returns whether the user has to do something that a pull does not do.
+    pub fn is_left(&self) -> bool {
+        !self.diverged.is_empty() || !self.unsent.is_empty()
+    }
+}
+
+/// Exchanges commits with one remote, in both directions. Local branches do not move.
+pub fn sync(
+    repo: &Repo,
+    options: &SyncOptions,
+    caller: &dyn Caller,
+    job: &Job,
+) -> Result<SyncReport, OpsError> {
+    let url = &options.remote.url;
+    let report = session(repo, url, Purpose::Write, caller, job, |client| {
+        sync_with(repo, options, client)
+    })?;
+    Ok(report)
+}
+
+fn sync_with(
+    repo: &Repo,
+    options: &SyncOptions,
+    mut client: Client<'_>,
+) -> Result<SyncReport, NetError> {
+    client.fetch(&tips(&client.offered))?;
+    let Plan {
+        mut updates,
+        diverged,
+        behind,
+    } = Plan::new(repo, &client.offered)?;
+    let (mut unsent, mut read_only) = (Vec::new(), None);
+    if !client.may_push() {
+        let keys = updates.drain(..).map(|update| update.key);
+        let names = keys.filter_map(|key| Some(key.split_once('/')?.1.to_owned()));
+        unsent = names.collect();
+        read_only = client.read_only;
+    }
+    let pushed = if updates.is_empty() {
+        Ok(Vec::new())
+    } else {
+        client.push(&updates)
+    };
+    // Also if the push has failed: what was fetched is recorded.
+    let there = with_pushed(&client.offered, pushed.as_deref().unwrap_or_default());
+    let remote = &options.remote.name;
+    let gone = repo.gone_from(remote, &there)?;
+    let refs = repo.note_remote(remote, &there, &Default::default(), &options.asked)?;
+    Ok(SyncReport {
+        pushed: pushed?,
+        summary: client.finish(refs),
+        diverged,
+        behind,
+        unsent,
+        read_only,
+        gone,
+    })
+}
+
+/// Returns the refs of a server after a push.
+fn with_pushed(offered: &Offered, pushed: &[RefMoved]) -> Offered {
+    let mut there = offered.clone();
+    for (key, id) in moved_there(pushed).refs {
+        there.refs.retain(|(known, _)| *known != key);
+        there.refs.push((key, id));
+    }
+    there
+}
+
+/// What a sync has to push, and the branches that it cannot make equal.
+#[derive(Default)]
+struct Plan {
+    updates: Vec<RefUpdate>,
+    diverged: Vec<String>,
+    behind: Vec<String>,
+}
+
+impl Plan {
+    fn new(repo: &Repo, offered: &Offered) -> Result<Plan, RepoError> {
+        let mut plan = Plan::default();
+        for info in repo.list_refs(RefKind::Branch)? {
+            let Some(id) = info.commit else {
+                continue;
+            };
+            let tip = RefTip::branch(&info.name, id);
+            let theirs = tip_at(offered, &tip.key);
+            match standing(repo, id, theirs)? {
+                Standing::Ahead => plan.updates.push(update(&tip, theirs, false)),
+                Standing::Diverged => plan.diverged.push(info.name),
+                Standing::Behind => plan.behind.push(info.name),
+                Standing::Same => {}
+            }
+        }
+        for info in repo.list_refs(RefKind::Tag)? {
+            let Some(id) = info.commit else {
+                continue;
+            };
+            let tip = RefTip::tag(&info.name, id);
+            if tip_at(offered, &tip.key).is_none() {
+                plan.updates.push(update(&tip, None, false));
+            }
+        }
+        Ok(plan)
+    }
+}
