@@ -1,13 +1,15 @@
 //! How two states of one path differ: lines of text, or ranges of bytes.
 
+mod chunks;
 mod unified;
 
 use crate::conflict::ConflictTold;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::format::json::{PathValue, base64_unless_text};
 use crate::format::text::{bytes, count, lines};
 use anstyle::{AnsiColor, Style};
+use chunks::{ByChunks, ChunkAt};
 use dmv_core::diff::lines::{Cancelled, Edits, Lines, Numbers, edits};
 use dmv_core::fsutil::{FileKind, FileStat};
 use dmv_core::hash::ObjectId;
@@ -20,8 +22,8 @@ use dmv_core::object::tree::{Kind, TreeEntry};
 use dmv_core::object::{ObjectError, ObjectType};
 use dmv_core::repo::{Rename, Repo, RepoError, WorktreeSide, blob_of, chunks_of};
 use serde::Serialize;
-use std::collections::{HashMap, HashSet};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 
 /// Files above this size are compared by chunks, whatever they hold.
 const MAX_TEXT_BYTES: u64 = 4 << 20;
@@ -39,6 +41,29 @@ pub enum Side<'a> {
     Entry(&'a TreeEntry),
     /// It is on disk, and as no commit has it.
     Disk(&'a FileStat),
+}
+
+/// A part of one state of a path.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    side: Side<'a>,
+    start: u64,
+    end: u64,
+}
+
+impl<'a> Part<'a> {
+    fn of(side: Side<'a>, range: Range<u64>) -> Part<'a> {
+        let (start, end) = (range.start, range.end);
+        Part { side, start, end }
+    }
+
+    fn len(&self) -> u64 {
+        self.end - self.start
+    }
+
+    fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
 }
 
 impl<'a> Side<'a> {
@@ -231,7 +256,7 @@ impl<'a> Comparer<'a> {
             (a, b) if a == b || is_plain(a) && is_plain(b) => "modified",
             _ => "type",
         };
-        let word = |kind: Option<Kind>| kind.map(crate::commands::ls::kind_word);
+        let word = |kind: Option<Kind>| kind.map(crate::format::text::kind_word);
         Ok(FileDiff {
             path_value: PathValue::new(path.as_bytes()),
             path: path.clone(),
@@ -363,75 +388,45 @@ impl<'a> Comparer<'a> {
             });
         }
         let (a, b) = (self.chunks(path, old)?, self.chunks(path, new)?);
-        let in_new: HashSet<ObjectId> = b.iter().map(|(_, id, _)| *id).collect();
-        let mut places: HashMap<ObjectId, Vec<usize>> = HashMap::new();
-        for (index, (_, id, _)) in a.iter().enumerate() {
-            places.entry(*id).or_default().push(index);
-        }
-        let removed = a.iter().filter(|(_, id, _)| !in_new.contains(id));
-        let removed_bytes = removed.map(|(_, _, len)| len).sum();
-        let (mut shared_bytes, mut new_bytes) = (0, 0);
+        let chunks = ByChunks::of(&a, &b, old.size().unwrap_or(0));
         let mut ranges = Vec::new();
-        // The chunk of the old state that follows what was last found shared.
-        let mut after = 0;
-        let mut index = 0;
-        while index < b.len() {
-            let (start, id, len) = b[index];
-            if let Some(places) = places.get(&id) {
-                shared_bytes += len;
-                let next = places.partition_point(|place| *place < after);
-                after = places.get(next).or(places.last()).map_or(after, |p| p + 1);
-                index += 1;
-                continue;
-            }
-            let mut end = start;
-            while index < b.len() && !places.contains_key(&b[index].1) {
-                end += b[index].2;
-                index += 1;
-            }
-            new_bytes += end - start;
-            let old_start = a.get(after).map_or(old.size().unwrap_or(0), |c| c.0);
-            let run = a[after..]
-                .iter()
-                .take_while(|(_, id, _)| !in_new.contains(id));
-            let old_end = old_start + run.map(|(_, _, len)| len).sum::<u64>();
-            let range = match exact {
-                true => self.narrow(path, (old, old_start, old_end), (new, start, end))?,
-                false => (start, end),
+        for differs in chunks.differing {
+            let range = if exact {
+                let (from, to) = (Part::of(old, differs.old), Part::of(new, differs.new));
+                self.narrow(path, from, to)?
+            } else {
+                (differs.new.start, differs.new.end)
             };
             if range.0 < range.1 {
                 ranges.push(range);
             }
         }
         Ok(Body::Bytes {
-            shared_bytes,
-            new_bytes,
-            removed_bytes,
+            shared_bytes: chunks.shared_bytes,
+            new_bytes: chunks.new_bytes,
+            removed_bytes: chunks.removed_bytes,
             ranges,
         })
     }
 
     /// Leaves out of a range of the new state the bytes at both ends that the old one has as well.
-    fn narrow(
-        &self,
-        path: &RepoPath,
-        (old, old_start, old_end): (Side<'_>, u64, u64),
-        (new, start, end): (Side<'_>, u64, u64),
-    ) -> Result<(u64, u64), Failure> {
-        if old_start == old_end || (old_end - old_start) + (end - start) > MAX_NARROWED_BYTES {
+    fn narrow(&self, path: &RepoPath, old: Part<'_>, new: Part<'_>) -> Result<(u64, u64), Failure> {
+        let (start, end) = (new.start, new.end);
+        if old.is_empty() || old.len() + new.len() > MAX_NARROWED_BYTES {
             return Ok((start, end));
         }
-        for (side, range) in [(old, old_start..old_end), (new, start..end)] {
-            if let Side::Entry(entry) = side
+        for part in [old, new] {
+            if let Side::Entry(entry) = part.side
                 && let Err(RepoError::Lacking(_)) =
-                    self.repo.check_range_here(path, blob_of(entry), range)
+                    self.repo
+                        .check_range_here(path, blob_of(entry), part.start..part.end)
             {
                 // Not worth bringing.
                 return Ok((start, end));
             }
         }
-        let a = self.read_range(path, old, old_start, old_end)?;
-        let b = self.read_range(path, new, start, end)?;
+        let a = self.read_range(path, old.side, old.start, old.end)?;
+        let b = self.read_range(path, new.side, start, end)?;
         let ahead = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
         let (a, b) = (&a[ahead..], &b[ahead..]);
         let behind = a.iter().rev().zip(b.iter().rev());
@@ -439,11 +434,7 @@ impl<'a> Comparer<'a> {
         Ok((start + ahead as u64, end - behind as u64))
     }
 
-    fn chunks(
-        &self,
-        path: &RepoPath,
-        side: Side<'_>,
-    ) -> Result<Vec<(u64, ObjectId, u64)>, Failure> {
+    fn chunks(&self, path: &RepoPath, side: Side<'_>) -> Result<Vec<ChunkAt>, Failure> {
         match side {
             Side::Entry(entry) if entry.kind.is_blob() || entry.kind == Kind::Symlink => {
                 let chunks = BlobChunks::new(self.repo.objects(), blob_of(entry));
@@ -523,7 +514,7 @@ fn compare_lines(texts: &[Lines<'_>; 2], job: &Job) -> Result<Edits, RepoError> 
 
 fn unreadable(path: &RepoPath, e: &io::Error) -> Failure {
     let message = format!("cannot read {}: {e}", escape(path.as_bytes()));
-    Failure::new("io", crate::error::EXIT_OTHER, message)
+    Failure::new("io", crate::failure::EXIT_OTHER, message)
 }
 
 impl FileDiff {
@@ -566,9 +557,10 @@ impl FileDiff {
                 if self.change == "added" {
                     return Ok(());
                 }
-                let shown = match ui.verbose() {
-                    true => ranges.len(),
-                    false => ranges.len().min(MAX_RANGES_SHOWN),
+                let shown = if ui.verbose() {
+                    ranges.len()
+                } else {
+                    ranges.len().min(MAX_RANGES_SHOWN)
                 };
                 for (from, to) in &ranges[..shown] {
                     writeln!(ui.out(), "  bytes {from}-{to} ({})", bytes(to - from))?;

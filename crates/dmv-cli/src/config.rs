@@ -3,7 +3,7 @@
 //! A repository may be somebody else's: an unpacked archive, a shared disk. Its file is read as such.
 //! Only a few settings count there ([`Scope`]), and it cannot make this program wait or fill memory.
 
-use crate::error::{EXIT_BUSY, EXIT_OTHER, Failure};
+use crate::failure::{EXIT_BUSY, EXIT_OTHER, Failure};
 use dmv_core::refs::check_ref_name;
 use dmv_core::repo::DMV_DIR;
 use dmv_net::transport::Url;
@@ -246,9 +246,10 @@ impl Config {
             path.map_or(Ok(Table::new()), |path| read_table(path, whose))
         };
         let dmv = repository.and_then(Path::parent).unwrap_or(Path::new(""));
-        let directory = match dmv.file_name().is_some_and(|name| name == DMV_DIR) {
-            true => dmv.parent().unwrap_or(dmv),
-            false => dmv,
+        let directory = if dmv.file_name().is_some_and(|name| name == DMV_DIR) {
+            dmv.parent().unwrap_or(dmv)
+        } else {
+            dmv
         };
         Ok(Config {
             repository: read(repository, Scope::Repository)?,
@@ -566,9 +567,10 @@ fn read_text(path: &Path, whose: Scope) -> Result<String, Failure> {
     let mut text = String::new();
     let mut file = file.take(MAX_FILE_BYTES + 1);
     file.read_to_string(&mut text).map_err(fail)?;
-    match text.len() as u64 > MAX_FILE_BYTES {
-        true => Err(refuse("is larger than 1 MiB")),
-        false => Ok(text),
+    if text.len() as u64 > MAX_FILE_BYTES {
+        Err(refuse("is larger than 1 MiB"))
+    } else {
+        Ok(text)
     }
 }
 

@@ -1,9 +1,8 @@
 //! How a conflict is told where a commit has one: its kind, its versions, and where they come from.
 
-use crate::commands::ls::kind_word;
 use crate::context::Context;
-use crate::error::Failure;
-use crate::format::text::{SHORT_ID, bytes};
+use crate::failure::Failure;
+use crate::format::text::{SHORT_ID, bytes, kind_word};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::TreeEntry;

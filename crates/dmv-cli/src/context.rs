@@ -1,9 +1,9 @@
 //! What every command gets: options, settings, output, the job that Ctrl-C stops.
 
-use crate::args::{Color, Globals};
 use crate::config::Config;
-use crate::error::{EXIT_OTHER, EXIT_PERMISSION, Failure};
-use crate::format::text::count;
+use crate::failure::{EXIT_OTHER, EXIT_PERMISSION, Failure};
+use crate::format::text::{count, quoted};
+use crate::globals::{Color, Globals};
 use crate::progress::{Told, Watch, interrupted};
 use crate::ui::Ui;
 use crate::whose::{find, way_to_trust};
@@ -263,9 +263,10 @@ impl Context {
         repo.resolve(text).map_err(|e| {
             let unknown = matches!(e, RepoError::Revision(_));
             let failure = Failure::from(e);
-            match unknown && std::fs::symlink_metadata(text).is_ok() {
-                true => failure.hint(format!("dmv {command} -- {}", quoted(text))),
-                false => failure,
+            if unknown && std::fs::symlink_metadata(text).is_ok() {
+                failure.hint(format!("dmv {command} -- {}", quoted(text)))
+            } else {
+                failure
             }
         })
     }
@@ -412,16 +413,6 @@ fn command_line(args: impl Iterator<Item = OsString>) -> String {
         out.push_str(&quoted(&arg.to_string_lossy()));
     }
     out
-}
-
-/// `text` as one word of a shell.
-pub fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_./:=@~^+,%".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
-    }
 }
 
 /// The name that this user's number has on this machine, where no variable tells it.

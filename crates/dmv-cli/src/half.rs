@@ -1,37 +1,9 @@
 //! Clones that are not finished: which command goes on with one.
 
-use crate::commands::subset::patterns;
-use crate::context::quoted;
-use crate::error::{EXIT_REFUSED, Failure};
-use dmv_core::repo::{HalfClone, Repo, RepoSlice};
-use dmv_net::session::History;
-use dmv_net::transport::Url;
+use crate::failure::{EXIT_REFUSED, Failure};
+use crate::format::text::{patterns, quoted};
+use dmv_core::repo::{HalfClone, Repo};
 use std::path::Path;
-
-/// What a clone is asked for, to be noted.
-pub fn asked_for(
-    url: &Url,
-    branch: Option<&str>,
-    bare: bool,
-    what: (&RepoSlice, History),
-) -> HalfClone {
-    let (slice, history) = what;
-    HalfClone {
-        source: url.to_string(),
-        branch: branch.map(str::to_owned),
-        bare,
-        metadata_only: slice.metadata_only,
-        depth: match history {
-            History::Depth(depth) => Some(depth),
-            _ => None,
-        },
-        since: match history {
-            History::Since(time) => Some(time),
-            _ => None,
-        },
-        subset: slice.subset.clone(),
-    }
-}
 
 /// The command that goes on with a half-made clone, from any directory.
 pub fn go_on(repo: &Repo, half: &HalfClone) -> String {
@@ -46,9 +18,10 @@ fn command(half: &HalfClone, dir: &Path) -> String {
         out.push(' ');
         out.push_str(text);
     };
-    match half.source.is_empty() {
-        true => add("SRC"),
-        false => add(&quoted(&half.source)),
+    if half.source.is_empty() {
+        add("SRC")
+    } else {
+        add(&quoted(&half.source))
     }
     add(&quoted(&dir.to_string_lossy()));
     if half.bare {

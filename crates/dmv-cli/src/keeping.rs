@@ -1,7 +1,7 @@
 //! What a command is about to overwrite: whether it is kept for an undo, and what is said of it.
 
 use crate::context::Context;
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::format::text::{bytes, count};
 use crate::supply::supplied;
 use crate::ui::{ask, can_ask};
@@ -71,12 +71,13 @@ pub fn tell_overwritten(context: &Context, overwritten: &Overwritten) {
     }
     let files = count(overwritten.files, "file", "files");
     let size = bytes(overwritten.bytes);
-    match overwritten.kept {
-        true => context.ui.note(format_args!(
+    if overwritten.kept {
+        context.ui.note(format_args!(
             "overwrote uncommitted changes in {files} ({size}); to restore them: dmv undo"
-        )),
-        false => context.ui.warn(format_args!(
+        ))
+    } else {
+        context.ui.warn(format_args!(
             "overwrote uncommitted changes in {files} ({size}); they were too large to keep for undo"
-        )),
+        ))
     }
 }

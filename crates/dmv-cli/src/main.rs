@@ -7,25 +7,32 @@ mod config;
 mod conflict;
 mod context;
 mod date;
+#[cfg(feature = "quic")]
+mod device;
 mod error;
+mod failure;
 mod format;
+mod globals;
 mod graph;
 mod half;
+mod headline;
 mod help;
 mod keeping;
+mod limit;
 mod partial;
 mod peers;
 mod places;
 mod progress;
 mod supply;
+mod traffic;
 mod ui;
 mod whose;
 
 use args::Cli;
-use clap::FromArgMatches;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, FromArgMatches};
 use context::Context;
-use error::{EXIT_USAGE, Failure};
+use failure::{EXIT_USAGE, Failure};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -50,13 +57,13 @@ fn main() -> ExitCode {
     {
         let failure = Failure::new(
             "no-directory",
-            error::EXIT_OTHER,
+            failure::EXIT_OTHER,
             format!("cannot change to {}: {e}", dir.display()),
         );
         return ExitCode::from(ui::report(&failure, globals.json));
     }
     let context = Context::new(globals, name);
-    let done = commands::run(&context, command).and_then(|exit| {
+    let done = commands::run(&context, command, Cli::command).and_then(|exit| {
         context.ui.finish()?;
         Ok(exit)
     });

@@ -1,12 +1,12 @@
 //! Partial repositories: the options that make one, and how one is told of.
 
-use crate::commands::subset::patterns;
-use crate::context::{Context, quoted};
-use crate::error::Failure;
-use crate::format::text::count;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::format::text::{count, patterns, quoted};
 use dmv_core::object::commit::Commit;
 use dmv_core::repo::{LackOf, Located, Repo, RepoError, RepoSlice};
-use dmv_core::subset::{Subset, Union};
+use dmv_core::subset::{Subset, SubsetError, Union};
+use dmv_net::ops::CloneOptions;
 use dmv_net::session::{History, PeerSlice};
 use serde::Serialize;
 use std::ffi::OsString;
@@ -53,24 +53,14 @@ pub struct SliceArgs {
 }
 
 impl SliceArgs {
-    /// What the clone is to hold; where history ends turns out on the way.
-    pub fn read(&self) -> Result<(RepoSlice, History), Failure> {
+    /// Asks for that in a clone.
+    pub fn apply(&self, options: &mut CloneOptions) -> Result<(), Failure> {
         let subset = Subset::new(self.subset.iter().map(|p| p.as_bytes()));
-        let subset = subset.map_err(|e| Failure::usage(e.to_string()).hint("dmv subset --help"))?;
-        let slice = RepoSlice {
-            subset,
-            metadata_only: self.meta_only,
-            ..RepoSlice::default()
-        };
-        Ok((slice, self.history.read()))
-    }
-}
-
-/// The paths that the worktree of a new clone has; `None`: all.
-pub fn worktree_subset(slice: &RepoSlice) -> Option<Subset> {
-    match slice.metadata_only {
-        true => Some(Subset::nothing()),
-        false => (!slice.subset.is_everything()).then(|| slice.subset.clone()),
+        let bad = |e: SubsetError| Failure::usage(e.to_string()).hint("dmv subset --help");
+        options.subset = subset.map_err(bad)?;
+        options.metadata_only = self.meta_only;
+        options.history = self.history.read();
+        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Paths and patterns that name files of commits: `PATH`, `*.mov`, `REV:PATH`.
 
 use crate::context::Context;
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::supply::supplied;
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::RepoPath;
@@ -10,19 +10,6 @@ use dmv_core::repo::{Located, Repo, RepoError, Wanted, split_path};
 use dmv_core::subset::Subset;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-
-/// Whether `path`, which need not be there, lies at or below the directory `dir`, links followed.
-pub fn is_inside(path: &Path, dir: &Path) -> bool {
-    let (Ok(path), Ok(dir)) = (std::path::absolute(path), std::fs::canonicalize(dir)) else {
-        return false;
-    };
-    // Of what is there, its real place.
-    let there = path
-        .ancestors()
-        .find_map(|above| std::fs::canonicalize(above).ok());
-    there.is_some_and(|there| there.starts_with(dir))
-}
 
 /// Some paths of one commit.
 pub struct Chosen {
@@ -138,9 +125,11 @@ fn pattern(
     // A pattern without a slash means any depth, from where it was given.
     let dir = path.parent().unwrap_or_default();
     let name = path.file_name().unwrap_or_default();
-    Ok(match given.text.contains(&b'/') {
-        true => [b"/", path.as_bytes()].concat(),
-        false if dir.is_root() => name.to_vec(),
-        false => [b"/", dir.as_bytes(), b"/**/", name].concat(),
+    Ok(if given.text.contains(&b'/') {
+        [b"/", path.as_bytes()].concat()
+    } else if dir.is_root() {
+        name.to_vec()
+    } else {
+        [b"/", dir.as_bytes(), b"/**/", name].concat()
     })
 }

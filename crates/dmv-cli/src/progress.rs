@@ -3,7 +3,7 @@
 //! A short command pays nothing for either: no thread is started unless somebody watches, and
 //! nothing is drawn before [`FIRST`].
 
-use crate::error::{EXIT_INTERRUPTED, Failure};
+use crate::failure::{EXIT_INTERRUPTED, Failure};
 use crate::format::text::{bytes, count};
 use crate::ui::{is_watched, report};
 use dmv_core::job::{Bound, Job};

@@ -1,9 +1,9 @@
 //! Output: data to standard output, everything else to standard error.
 
-use crate::args::Color;
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::format::json::PathValue;
 use crate::format::text::clean;
+use crate::globals::Color;
 use anstyle::Style;
 use dmv_core::escape::{escape, is_hidden};
 use serde::Serialize;

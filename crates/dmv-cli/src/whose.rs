@@ -2,7 +2,7 @@
 //! somebody else's that is only read.
 
 use crate::config::{self, safe_repositories};
-use crate::context::quoted;
+use crate::format::text::quoted;
 use dmv_core::repo::{DMV_DIR, Place, RepoError, Trust, Whose, discover_trusting};
 use std::path::{Path, PathBuf};
 
@@ -46,16 +46,18 @@ fn covers(entry: &Path, real: &Path) -> bool {
         return false;
     }
     let is_below = entry.file_name().is_some_and(|name| name == "*");
-    let dir = match is_below {
-        true => entry.parent().unwrap_or(entry),
-        false => entry,
+    let dir = if is_below {
+        entry.parent().unwrap_or(entry)
+    } else {
+        entry
     };
     let Ok(dir) = std::fs::canonicalize(dir) else {
         return false;
     };
-    match is_below {
-        true => real != dir && real.starts_with(&dir),
-        false => real == dir,
+    if is_below {
+        real != dir && real.starts_with(&dir)
+    } else {
+        real == dir
     }
 }
 

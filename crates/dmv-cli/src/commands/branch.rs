@@ -1,7 +1,7 @@
 //! `dmv branch`
 
 use crate::context::Context;
-use crate::error::{EXIT_OK, Failure};
+use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::{SHORT_ID, clean};
 use anstyle::{AnsiColor, Style};
 use dmv_core::hash::ObjectId;
@@ -80,9 +80,10 @@ pub fn list(context: &Context, repo: &Repo, kind: RefKind) -> Result<(), Failure
         };
         let name = format!("{:<width$}", clean(&info.name));
         let green = Style::new().fg_color(Some(AnsiColor::Green.into()));
-        let (mark, name) = match info.current {
-            true => ("*", context.ui.paint(green, name)),
-            false => (" ", name),
+        let (mark, name) = if info.current {
+            ("*", context.ui.paint(green, name))
+        } else {
+            (" ", name)
         };
         let line = format!("{mark} {name}  {id}  {subject}");
         writeln!(context.ui.out(), "{}", line.trim_end())?;
@@ -129,9 +130,10 @@ fn done(context: &Context, name: &str, target: ObjectId) -> Result<(), Failure> 
         commit: Some(target),
         current: false,
     };
-    match context.globals.json {
-        true => record(context, &info),
-        false => Ok(()),
+    if context.globals.json {
+        record(context, &info)
+    } else {
+        Ok(())
     }
 }
 

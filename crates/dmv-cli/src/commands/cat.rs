@@ -1,7 +1,8 @@
 //! `dmv cat`
 
-use crate::context::{Context, PlaceIn, quoted};
-use crate::error::{EXIT_OK, EXIT_OTHER, Failure};
+use crate::context::{Context, PlaceIn};
+use crate::failure::{EXIT_OK, EXIT_OTHER, Failure};
+use crate::format::text::quoted;
 use crate::supply::supplied;
 use dmv_core::merge::entry_of;
 use dmv_core::object::name::RepoPath;

@@ -1,13 +1,11 @@
 //! `dmv checkout`
 
-use crate::commands::subset::{
-    EmptiedValue, LimitArgs, patterns, shown, tell_adopted, tell_emptied, tell_idle,
-};
-use crate::context::{Context, quoted};
-use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
+use crate::context::Context;
+use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{PathValue, ProblemValue, problems};
-use crate::format::text::{SHORT_ID, bytes, clean, count};
+use crate::format::text::{SHORT_ID, bytes, clean, count, patterns, quoted, shown};
 use crate::keeping::{OverwrittenValue, keeping, tell_overwritten};
+use crate::limit::{EmptiedValue, LimitArgs, tell_adopted, tell_emptied, tell_idle};
 use dmv_core::object::name::escape;
 use dmv_core::repo::{
     CheckoutOptions, CheckoutReport, CheckoutTarget, Head, RefKind, Repo, RepoError, RevisionError,
@@ -73,9 +71,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Some(name) => CheckoutTarget::NewBranch(name.clone(), repo.resolve(revision)?),
         None => target(context, &repo, revision)?,
     };
-    let subset = match args.all {
-        true => Some(Subset::everything()),
-        false => args.limit.read(context, &repo)?,
+    let subset = if args.all {
+        Some(Subset::everything())
+    } else {
+        args.limit.read(context, &repo)?
     };
     let mut options = CheckoutOptions {
         subset,
@@ -213,8 +212,9 @@ pub fn finish(context: &Context, report: &CheckoutReport, switched: bool) -> Res
     tell_refused(context, None, &report.refused);
     tell_adopted(context, &report.adopted);
     tell_emptied(context, &report.emptied, &report.subset);
-    Ok(match report.refused.is_empty() {
-        true => EXIT_OK,
-        false => EXIT_INCOMPLETE,
+    Ok(if report.refused.is_empty() {
+        EXIT_OK
+    } else {
+        EXIT_INCOMPLETE
     })
 }

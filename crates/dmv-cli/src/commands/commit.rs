@@ -2,12 +2,12 @@
 
 use crate::commands::checkout::hint_restore;
 use crate::commands::merge;
-use crate::context::{Context, quoted, unknown_path};
-use crate::error::{
+use crate::context::{Context, unknown_path};
+use crate::failure::{
     EXIT_CONFLICTS, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OTHER, Failure,
 };
 use crate::format::json::{PathValue, ProblemValue, problems};
-use crate::format::text::{SHORT_ID, bytes, clean, count};
+use crate::format::text::{SHORT_ID, bytes, clean, count, quoted};
 use crate::supply::supplied;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::repo::{
@@ -185,15 +185,17 @@ fn author(text: &str) -> Result<Who, String> {
 
 fn message(args: &Args) -> Result<Option<String>, Failure> {
     let Some(file) = &args.file else {
-        return Ok(match args.message.is_empty() {
-            true => None,
-            false => Some(args.message.join("\n\n")),
+        return Ok(if args.message.is_empty() {
+            None
+        } else {
+            Some(args.message.join("\n\n"))
         });
     };
     let mut bytes = Vec::new();
-    let read = match file.as_os_str() == "-" {
-        true => std::io::stdin().read_to_end(&mut bytes).map(drop),
-        false => std::fs::read(file).map(|read| bytes = read),
+    let read = if file.as_os_str() == "-" {
+        std::io::stdin().read_to_end(&mut bytes).map(drop)
+    } else {
+        std::fs::read(file).map(|read| bytes = read)
     };
     read.map_err(|e| Failure::file("read", file, &e))?;
     let text = String::from_utf8(bytes).map_err(|_| {

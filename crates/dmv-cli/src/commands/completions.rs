@@ -1,9 +1,7 @@
 //! `dmv completions`
 
-use crate::args::Cli;
 use crate::context::Context;
-use crate::error::{EXIT_OK, Failure};
-use clap::CommandFactory;
+use crate::failure::{EXIT_OK, Failure};
 use clap_complete::Shell;
 use std::io::Write;
 
@@ -19,10 +17,10 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+pub fn run(context: &Context, args: &Args, mut program: clap::Command) -> Result<u8, Failure> {
     // The generator panics where it cannot write, which memory never does.
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "dmv", &mut script);
+    clap_complete::generate(args.shell, &mut program, "dmv", &mut script);
     context.ui.out().write_all(&script)?;
     Ok(EXIT_OK)
 }

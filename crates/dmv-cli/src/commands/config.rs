@@ -3,9 +3,9 @@
 use crate::config::{
     KEYS, Key, Kind, Origin, Scope, check, edit, find, list_of, user_file, variable,
 };
-use crate::context::{Context, quoted};
-use crate::error::{EXIT_DIFFERS, EXIT_NO_REPOSITORY, EXIT_OK, EXIT_OTHER, Failure};
-use crate::format::text::clean;
+use crate::context::Context;
+use crate::failure::{EXIT_DIFFERS, EXIT_NO_REPOSITORY, EXIT_OK, EXIT_OTHER, Failure};
+use crate::format::text::{clean, quoted};
 use crate::whose::find_own;
 use dmv_core::repo::CONFIG_FILE;
 use serde::Serialize;
@@ -167,9 +167,10 @@ fn settings_help() -> String {
 
 impl WhichFile {
     fn whose(&self) -> Scope {
-        match self.user {
-            true => Scope::User,
-            false => Scope::Repository,
+        if self.user {
+            Scope::User
+        } else {
+            Scope::Repository
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::merge::list;
 use crate::context::Context;
-use crate::error::{EXIT_OK, Failure};
+use crate::failure::{EXIT_OK, Failure};
 use crate::format::json::conflict_values;
 use crate::supply::supplied;
 use dmv_core::repo::{ConflictAt, Repo, StatusOptions};

@@ -1,7 +1,8 @@
 //! `dmv demo`
 
-use crate::context::{Context, quoted};
-use crate::error::{EXIT_CONFLICTS, EXIT_OK, EXIT_OTHER, Failure};
+use crate::context::Context;
+use crate::failure::{EXIT_CONFLICTS, EXIT_OK, EXIT_OTHER, Failure};
+use crate::format::text::quoted;
 use crate::progress::Watch;
 use anstyle::Style;
 use dmv_core::repo::RepoError;
@@ -223,9 +224,10 @@ impl Tour<'_> {
         writeln!(self.context.ui.out(), "\n$ dmv {}", words.join(" "))?;
         self.context.ui.finish()?;
         // By environment, not by option: the operation log shows commands as they were given.
-        let (on, off) = match self.context.ui.colored() {
-            true => ("CLICOLOR_FORCE", "NO_COLOR"),
-            false => ("NO_COLOR", "CLICOLOR_FORCE"),
+        let (on, off) = if self.context.ui.colored() {
+            ("CLICOLOR_FORCE", "NO_COLOR")
+        } else {
+            ("NO_COLOR", "CLICOLOR_FORCE")
         };
         let status = Command::new(&self.program)
             .env(on, "1")

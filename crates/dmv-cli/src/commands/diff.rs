@@ -2,7 +2,7 @@
 
 use crate::compare::{Comparer, Side, Totals, lacks};
 use crate::context::Context;
-use crate::error::{EXIT_DIFFERS, EXIT_OK, Failure};
+use crate::failure::{EXIT_DIFFERS, EXIT_OK, Failure};
 use crate::format::text::count;
 use crate::supply::supplied;
 use dmv_core::diff::{DiffVisitor, diff_trees};
@@ -66,8 +66,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         }
     };
     if let Some(new) = new {
-        let sides = (old, Some(new));
-        each_change(context, &repo, sides, &paths, !args.stat, &mut show)?;
+        let states = States {
+            old,
+            new: Some(new),
+        };
+        each_change(context, &repo, states, &paths, !args.stat, &mut show)?;
     } else {
         let options = StatusOptions {
             select: &paths,
@@ -92,9 +95,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     if args.stat && !context.globals.json && !totals.is_empty() {
         totals.print(context)?;
     }
-    Ok(match args.exit_code && !totals.is_empty() {
-        true => EXIT_DIFFERS,
-        false => EXIT_OK,
+    Ok(if args.exit_code && !totals.is_empty() {
+        EXIT_DIFFERS
+    } else {
+        EXIT_OK
     })
 }
 
@@ -154,13 +158,21 @@ impl Renames {
     }
 }
 
+/// Two commits that are compared; `None`: the empty state before the first one.
+pub struct States {
+    /// The old state.
+    pub old: Option<ObjectId>,
+    /// The new state.
+    pub new: Option<ObjectId>,
+}
+
 /// Visits what differs between two commits under `paths`. What is needed and not here is brought:
 /// content, if lines are wanted (`with_text`), and directories that were asked for by path; others
 /// are named.
 pub fn each_change(
     context: &Context,
     repo: &Repo,
-    (old, new): (Option<ObjectId>, Option<ObjectId>),
+    states: States,
     paths: &Paths,
     with_text: bool,
     show: &mut Show<'_>,
@@ -169,7 +181,7 @@ pub fn each_change(
         Some(id) => repo.read_commit(&id).map(|commit| Some(commit.tree)),
         None => Ok(None),
     };
-    let (old, new) = (tree_of(old)?, tree_of(new)?);
+    let (old, new) = (tree_of(states.old)?, tree_of(states.new)?);
     if repo.is_partial() {
         supplied(context, repo, "reading", || {
             let mut needs = Needs::new(repo, paths, with_text);
@@ -253,9 +265,10 @@ impl<'a> Needs<'a> {
     }
 
     fn answer(self) -> Result<(), RepoError> {
-        match self.lacks.is_empty() {
-            true => Ok(()),
-            false => Err(RepoError::Lacking(self.lacks)),
+        if self.lacks.is_empty() {
+            Ok(())
+        } else {
+            Err(RepoError::Lacking(self.lacks))
         }
     }
 }

@@ -1,14 +1,16 @@
 //! `dmv drop`
 
-use crate::context::{Context, quoted};
-use crate::error::{EXIT_OK, EXIT_REFUSED, Failure};
-use crate::format::text::{bytes, clean, count};
+use crate::context::Context;
+use crate::failure::{EXIT_OK, EXIT_REFUSED, Failure};
+use crate::format::text::{bytes, clean, count, quoted};
+use crate::peers::{Call, remotes, why_silent};
 use crate::places::chosen;
-use crate::supply::{Peer, some_of};
+use crate::supply::some_of;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
 use dmv_core::object::list::Blob;
 use dmv_core::repo::{Droppable, Freed, Repo};
+use dmv_net::ops::Peer;
 use dmv_net::session::NetError;
 use dmv_net::transport::{Purpose, Url, open_at};
 use serde::Serialize;
@@ -59,11 +61,12 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         return finish(context, &repo, &droppable, Freed::default(), Vec::new());
     }
     let watch = context.watch("asking remotes");
-    let mut peers = Peer::all(context)?;
+    let call = Call::new(context);
+    let mut peers = Peer::all(remotes(context)?, &repo, &call, &context.job);
     let asked = ask(context, &repo, &mut peers, &droppable)?;
     drop(watch);
     if let Some(failure) = asked.refusal(&droppable) {
-        peers.into_iter().for_each(Peer::finish);
+        end(peers);
         return Err(failure);
     }
     let unkept: BTreeSet<ObjectId> = asked.unkept.iter().map(|(_, id)| *id).collect();
@@ -74,16 +77,18 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         let mut keepers = peers
             .iter_mut()
             .filter(|peer| asked.keepers.contains(&peer.remote.name));
-        keepers.all(|peer| {
-            let answer = peer.ask(context, &repo, |client| client.unkept(&[]));
-            answer.is_ok()
-        })
+        keepers.all(|peer| peer.ask(|client| client.unkept(&[])).is_some())
     };
     let watch = context.watch("freeing space");
     let freed = freeing.drop_files(&blobs, &earlier, &mut still, &context.job)?;
     drop(watch);
-    peers.into_iter().for_each(Peer::finish);
+    end(peers);
     finish(context, &repo, &droppable, freed, asked.keepers)
+}
+
+/// Ends all connections. That somebody did not answer has been said already.
+fn end(peers: Vec<Peer<'_>>) {
+    peers.into_iter().for_each(|peer| drop(peer.finish()));
 }
 
 /// What peers said.
@@ -96,10 +101,10 @@ struct Asked {
     said: Vec<String>,
 }
 
-fn ask<'a>(
-    context: &'a Context,
-    repo: &'a Repo,
-    peers: &mut [Peer<'a>],
+fn ask(
+    context: &Context,
+    repo: &Repo,
+    peers: &mut [Peer<'_>],
     droppable: &Droppable,
 ) -> Result<Asked, Failure> {
     let files = droppable.files.iter().map(|(_, blob)| (blob.id, blob.ty()));
@@ -119,13 +124,16 @@ fn ask<'a>(
             asked.said.push(format!("{name} is this repository itself"));
             continue;
         }
-        let answer = peer.ask(context, repo, |client| client.unkept(&asked.unkept));
+        let answer = peer.ask(|client| client.unkept(&asked.unkept));
         if context.job.is_cancelled() {
             return Err(NetError::Cancelled.into());
         }
         match answer {
-            Err(why) => asked.said.push(format!("{name} did not answer ({why})")),
-            Ok(unkept) => {
+            None => {
+                let why = peer.no_answer().map(why_silent).unwrap_or_default();
+                asked.said.push(format!("{name} did not answer ({why})"));
+            }
+            Some(unkept) => {
                 if !unkept.is_empty() {
                     asked.said.push(format!("{name} does not keep a copy"));
                 }
@@ -160,15 +168,17 @@ impl Asked {
         if paths.is_empty() {
             return None;
         }
-        let said = match self.said.is_empty() {
-            true => "no remote is configured".to_owned(),
-            false => self.said.join("; "),
+        let said = if self.said.is_empty() {
+            "no remote is configured".to_owned()
+        } else {
+            self.said.join("; ")
         };
         let what = some_of(&paths);
         let message = format!("nothing was dropped: this may be the last copy of {what}; {said}");
-        let hint = match self.said.is_empty() {
-            true => "dmv remote add NAME URL",
-            false => "dmv push",
+        let hint = if self.said.is_empty() {
+            "dmv remote add NAME URL"
+        } else {
+            "dmv push"
         };
         let mut failure = Failure::new("last-copy", EXIT_REFUSED, message).hint(hint);
         failure.paths = paths;

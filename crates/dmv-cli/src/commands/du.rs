@@ -1,10 +1,10 @@
 //! `dmv du`
 
-use crate::commands::subset::LimitArgs;
 use crate::context::Context;
-use crate::error::{EXIT_OK, Failure};
+use crate::failure::{EXIT_OK, Failure};
 use crate::format::json::PathValue;
 use crate::format::text::{bytes, count};
+use crate::limit::LimitArgs;
 use crate::partial::held_paths;
 use dmv_core::object::name::escape;
 use dmv_core::repo::LackOf;
@@ -40,9 +40,10 @@ struct Document {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let place = context.place(&repo, &args.place)?;
-    let held = match args.limit.is_given() {
-        true => Union::default(),
-        false => held_paths(context, &repo, &place.commit, LackOf::Lists)?,
+    let held = if args.limit.is_given() {
+        Union::default()
+    } else {
+        held_paths(context, &repo, &place.commit, LackOf::Lists)?
     };
     let subset = args
         .limit
@@ -60,9 +61,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         })?;
         return Ok(EXIT_OK);
     }
-    let path = match place.path.is_root() {
-        true => ".".to_owned(),
-        false => escape(place.path.as_bytes()).to_string(),
+    let path = if place.path.is_root() {
+        ".".to_owned()
+    } else {
+        escape(place.path.as_bytes()).to_string()
     };
     writeln!(
         context.ui.out(),

@@ -1,18 +1,17 @@
 //! `dmv export`
 
-use crate::commands::subset::LimitArgs;
-use crate::context::{Context, quoted};
-use crate::error::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, EXIT_REFUSED, Failure};
+use crate::context::Context;
+use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, EXIT_REFUSED, Failure};
 use crate::format::json::{ProblemValue, problems};
-use crate::format::text::{bytes, count};
-use crate::places::is_inside;
+use crate::format::text::{bytes, count, quoted};
+use crate::limit::LimitArgs;
 use crate::supply::supplied;
 use dmv_core::fsutil::{os_str, temp_name};
 use dmv_core::job::Job;
 use dmv_core::object::list::Blob;
 use dmv_core::object::name::escape;
 use dmv_core::object::tree::{Kind, TreeEntry};
-use dmv_core::repo::{Repo, RepoError, Wanted, blob_of};
+use dmv_core::repo::{Repo, RepoError, Wanted, blob_of, is_inside};
 use dmv_core::subset::Union;
 use dmv_core::worktree::select::is_under;
 use dmv_core::worktree::snapshot::Problem;
@@ -58,6 +57,12 @@ struct Done {
     refused: Vec<Problem>,
 }
 
+impl Args {
+    fn to_stdout(&self) -> bool {
+        self.to.is_none() && self.tar.as_deref() == Some(Path::new("-"))
+    }
+}
+
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
@@ -84,7 +89,6 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         time: u64::try_from(place.commit.committer.seconds).unwrap_or(0),
         job: &context.job,
     };
-    let to_stdout = args.tar.as_deref() == Some(Path::new("-"));
     // Before the first byte of an archive is out.
     let check = || repo.check_here(what.wanted);
     supplied(context, &repo, "reading", check)?;
@@ -92,23 +96,33 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         refuse_nothing(what, &args.place)?;
     }
     let watch = context.watch("exporting");
-    let done = match (&args.to, &args.tar) {
+    let done = write(context, what, args)?;
+    drop(watch);
+    tell(context, &done, args.to_stdout())
+}
+
+/// Writes the files, or the archive.
+fn write(context: &Context, what: What<'_>, args: &Args) -> Result<Done, Failure> {
+    match (&args.to, &args.tar) {
         (Some(dir), _) => {
-            let report = repo.export(what.wanted, dir, &context.job)?;
-            Done {
+            let report = what.repo.export(what.wanted, dir, what.job)?;
+            Ok(Done {
                 files: report.files,
                 bytes: report.bytes,
                 refused: report.refused,
-            }
+            })
         }
-        (None, Some(_)) if to_stdout => {
+        (None, Some(_)) if args.to_stdout() => {
             let mut out = context.ui.out();
-            archive(what, &mut *out).map_err(Failure::incomplete_output)?
+            archive(what, &mut *out).map_err(Failure::incomplete_output)
         }
-        (None, Some(file)) => archive_file(what, file)?,
-        (None, None) => return Err(Failure::usage("--to or --tar is needed")),
-    };
-    drop(watch);
+        (None, Some(file)) => archive_file(what, file),
+        (None, None) => Err(Failure::usage("--to or --tar is needed")),
+    }
+}
+
+/// Says what was exported, and what was not. `to_stdout`: the output is the archive.
+fn tell(context: &Context, done: &Done, to_stdout: bool) -> Result<u8, Failure> {
     for problem in &done.refused {
         let (path, why) = (escape(&problem.path), &problem.why);
         context.ui.warn(format_args!("not exported: {path}: {why}"));
@@ -125,9 +139,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             .ui
             .note(format_args!("{files} exported, {}", bytes(done.bytes)));
     }
-    Ok(match done.refused.is_empty() {
-        true => EXIT_OK,
-        false => EXIT_INCOMPLETE,
+    Ok(if done.refused.is_empty() {
+        EXIT_OK
+    } else {
+        EXIT_INCOMPLETE
     })
 }
 
@@ -325,9 +340,10 @@ impl Read for Content<'_> {
             self.at = 0;
             let end = self.next.saturating_add(WINDOW_BYTES).min(self.blob.size);
             let range = Some(self.next..end);
-            let read = match self.job.is_cancelled() {
-                true => Err(RepoError::Cancelled),
-                false => self.repo.cat(self.blob, range, &mut self.window),
+            let read = if self.job.is_cancelled() {
+                Err(RepoError::Cancelled)
+            } else {
+                self.repo.cat(self.blob, range, &mut self.window)
             };
             match read {
                 Ok(read) => Job::add(&self.job.progress.bytes, read),

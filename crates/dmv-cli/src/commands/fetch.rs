@@ -1,10 +1,12 @@
 //! `dmv fetch`
 
 use crate::context::Context;
-use crate::error::{EXIT_OK, Failure};
+use crate::failure::{EXIT_OK, Failure};
 use crate::partial::{HistoryArgs, told_slice, words};
-use crate::peers::{Report, remote, tell_gone, tips, with_client};
-use dmv_core::repo::OwnBranches;
+use crate::peers::{Call, remote, tell_gone};
+use crate::supply::ops_failure;
+use crate::traffic::Report;
+use dmv_net::ops::{self, FetchOptions, FetchReport};
 use dmv_net::session::History;
 use serde_json::json;
 
@@ -37,21 +39,17 @@ pub struct Args {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let remote = remote(context, args.remote.as_deref())?;
-    let history = match args.all_history {
-        true => History::All,
-        false => args.history.read(),
+    let history = if args.all_history {
+        History::All
+    } else {
+        args.history.read()
     };
-    let asked = context.asked()?;
-    let (summary, gone) = with_client(context, &repo, &remote.url, |mut client| {
-        client.fetch_history(&tips(&client.offered), history)?;
-        let gone = repo.gone_from(&remote.name, &client.offered)?;
-        let ours = OwnBranches {
-            forget: if args.prune { gone.clone() } else { Vec::new() },
-            ..Default::default()
-        };
-        let refs = repo.note_remote(&remote.name, &client.offered, &ours, &asked)?;
-        Ok((client.finish(refs), gone))
-    })?;
+    let mut options = FetchOptions::new(remote.clone(), context.asked()?);
+    (options.history, options.prune) = (history, args.prune);
+    let call = Call::new(context);
+    let done = ops::fetch(&repo, &options, &call, &context.job);
+    drop(call);
+    let FetchReport { summary, gone, .. } = done.map_err(|e| ops_failure(context, e))?;
     let mut report = Report::default();
     report.add(summary, Vec::new());
     report.idle = Some(format!("nothing new from {}", remote.name));

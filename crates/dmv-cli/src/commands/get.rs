@@ -1,12 +1,14 @@
 //! `dmv get`
 
 use crate::context::Context;
-use crate::error::{EXIT_OK, Failure};
+use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::{bytes, count};
+use crate::peers::{Call, tell_skipped};
 use crate::places::chosen;
-use crate::supply::Supplier;
+use crate::supply::{absent_failure, ops_failure};
 use dmv_core::object::root::{Lack, Root};
 use dmv_core::repo::LackOf;
+use dmv_net::ops::Suppliers;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -38,7 +40,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let mut brought = Brought::default();
     let mut left = Vec::new();
-    let mut supplier = Supplier::new(context, &repo)?;
+    let call = Call::new(context);
+    let mut suppliers = Suppliers::new(&repo, &call, &context.job)?;
     for chosen in chosen(context, &repo, &args.paths)? {
         // A directory that is wanted in part shows what it holds when it has come.
         loop {
@@ -46,7 +49,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             if lacks.is_empty() {
                 break;
             }
-            let failed = supplier.bring(lacks.clone())?;
+            let failed = suppliers.fetch(lacks.clone());
+            call.rest();
+            let failed = failed.map_err(|e| ops_failure(context, e))?;
             brought.note(&lacks, &failed);
             if !failed.is_empty() {
                 left.extend(failed);
@@ -57,9 +62,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     }
     brought.print(context, left.is_empty())?;
     if !left.is_empty() {
-        return Err(supplier.failure(&left));
+        return Err(absent_failure(context, &suppliers.absent(left)));
     }
-    supplier.finish();
+    tell_skipped(context, suppliers.finish());
     Ok(EXIT_OK)
 }
 

@@ -1,9 +1,8 @@
 //! `dmv id`
 
-use crate::config;
 use crate::context::Context;
-use crate::error::{EXIT_OK, EXIT_OTHER, Failure};
-use dmv_net::identity::DeviceKey;
+use crate::device::device_key;
+use crate::failure::{EXIT_OK, Failure};
 use std::io::Write;
 
 /// Print the public key of this device
@@ -23,13 +22,4 @@ pub fn run(context: &Context, _args: &Args) -> Result<u8, Failure> {
         writeln!(context.ui.out(), "{key}")?;
     }
     Ok(EXIT_OK)
-}
-
-/// This device's key; made where there is none.
-pub fn device_key() -> Result<DeviceKey, Failure> {
-    let dir = config::user_dir().ok_or_else(|| {
-        let message = "cannot store the device key: neither HOME nor XDG_CONFIG_HOME is set";
-        Failure::new("no-home", EXIT_OTHER, message).hint("export XDG_CONFIG_HOME=DIR")
-    })?;
-    Ok(DeviceKey::load_or_create(&dir.join("device-key"))?)
 }

@@ -1,7 +1,7 @@
 //! `dmv init`
 
 use crate::context::Context;
-use crate::error::{EXIT_OK, Failure};
+use crate::failure::{EXIT_OK, Failure};
 use dmv_core::repo::Repo;
 use serde_json::json;
 use std::io::Write;

@@ -1,19 +1,18 @@
 //! `dmv log`
 
-use super::show::{Detail, Document, changes};
+use super::show::{Detail, Document, Shown, changes};
 use crate::compare::FileDiff;
 use crate::context::Context;
-use crate::error::{EXIT_OK, Failure};
+use crate::failure::{EXIT_OK, Failure};
 use crate::format::json::CommitValue;
-use crate::format::text::{self, SHORT_ID, clean, raw_person};
+use crate::format::text::raw_person;
 use crate::graph::Graph;
-use crate::ui::Ui;
-use anstyle::{AnsiColor, Style};
+use crate::headline::{header, line, names};
 use dmv_core::hash::ObjectId;
 use dmv_core::history::paths::{Moved, PathLog, Visited};
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::RepoPath;
-use dmv_core::repo::{Head, RefKind, Repo, RepoError};
+use dmv_core::repo::{Repo, RepoError};
 use dmv_core::worktree::select::Paths;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -117,18 +116,20 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let mut printer = Printer {
         context,
         repo: &repo,
-        names: match context.globals.json {
-            true => HashMap::new(),
-            false => names(&repo)?,
+        names: if context.globals.json {
+            HashMap::new()
+        } else {
+            names(&repo)?
         },
         graph: (args.graph && !context.globals.json).then(Graph::default),
         oneline: args.oneline,
         detail: args.detail(),
         printed: 0,
     };
-    let mut left = match hidden.contains(&start) {
-        true => 0,
-        false => args.max_count.unwrap_or(u64::MAX),
+    let mut left = if hidden.contains(&start) {
+        0
+    } else {
+        args.max_count.unwrap_or(u64::MAX)
     };
     let mut log = PathLog::new(repo.objects(), &[start], &paths)?;
     log.hide(hidden);
@@ -138,10 +139,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Ok(before)
     };
     while left > 0 {
-        let moved: Option<&mut Moved<'_, RepoError>> = match args.follow {
-            true => Some(&mut moved),
-            false => None,
-        };
+        let moved: Option<&mut Moved<'_, RepoError>> =
+            if args.follow { Some(&mut moved) } else { None };
         let Some(visited) = log.advance(moved)? else {
             break;
         };
@@ -205,9 +204,10 @@ impl Printer<'_> {
                 }),
             };
         }
-        let text = match self.oneline {
-            true => line(ui, id, commit, self.names.get(id)),
-            false => header(ui, id, commit, self.names.get(id)),
+        let text = if self.oneline {
+            line(ui, id, commit, self.names.get(id))
+        } else {
+            header(ui, id, commit, self.names.get(id))
         };
         if self.graph.is_some() {
             return self.draw(visited, &text);
@@ -235,8 +235,11 @@ impl Printer<'_> {
             return Ok(Vec::new());
         }
         let paths = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
-        let commit = (&visited.id, &visited.commit);
-        changes(self.context, self.repo, commit, &Paths::new(paths), detail)
+        let shown = Shown {
+            id: &visited.id,
+            commit: &visited.commit,
+        };
+        changes(self.context, self.repo, shown, &Paths::new(paths), detail)
     }
 
     /// Prints a commit beside its place in the graph.
@@ -276,60 +279,4 @@ impl Printer<'_> {
         }
         Ok(())
     }
-}
-
-/// A commit's id, names and the first line of its message.
-fn line(ui: &Ui, id: &ObjectId, commit: &Commit, names: Option<&Vec<String>>) -> String {
-    let subject = commit.message.lines().next().unwrap_or_default();
-    format!("{} {}\n", title(ui, "", id, names), clean(subject))
-}
-
-/// A commit's id and names.
-fn title(ui: &Ui, word: &str, id: &ObjectId, names: Option<&Vec<String>>) -> String {
-    let shown = match ui.verbose() {
-        true => id.to_string(),
-        false => id.short(SHORT_ID),
-    };
-    let yellow = Style::new().fg_color(Some(AnsiColor::Yellow.into()));
-    let mut out = ui.paint(yellow, format_args!("{word}{shown}"));
-    if let Some(names) = names {
-        out += &format!(" ({})", clean(&names.join(", ")));
-    }
-    out
-}
-
-/// A commit's id, author, time and message, in lines.
-pub fn header(ui: &Ui, id: &ObjectId, commit: &Commit, names: Option<&Vec<String>>) -> String {
-    let mut out = title(ui, "commit ", id, names) + "\n";
-    if commit.parents.len() > 1 {
-        let parents: Vec<String> = commit.parents.iter().map(|p| p.short(SHORT_ID)).collect();
-        out += &format!("Merge:  {}\n", parents.join(" "));
-    }
-    let author = &commit.author;
-    out += &format!("Author: {}\n", text::person(author));
-    let when = text::time(author.seconds, author.tz_minutes);
-    out += &format!("Date:   {when}\n\n");
-    for line in text::lines(&commit.message).lines() {
-        out += &format!("    {line}\n");
-    }
-    out
-}
-
-/// The names that commits have: branches, tags, and what the worktree is on.
-pub fn names(repo: &Repo) -> Result<HashMap<ObjectId, Vec<String>>, Failure> {
-    let mut out: HashMap<ObjectId, Vec<String>> = HashMap::new();
-    if let Head::Commit(id) = repo.head()? {
-        out.entry(id).or_default().push("@".to_owned());
-    }
-    for (kind, prefix) in [(RefKind::Branch, ""), (RefKind::Tag, "tag ")] {
-        for info in repo.list_refs(kind)? {
-            let mark = if info.current { "@ = " } else { prefix };
-            if let Some(id) = info.commit {
-                out.entry(id)
-                    .or_default()
-                    .push(format!("{mark}{}", info.name));
-            }
-        }
-    }
-    Ok(out)
 }

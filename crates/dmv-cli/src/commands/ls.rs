@@ -1,10 +1,10 @@
 //! `dmv ls`
 
-use crate::commands::subset::LimitArgs;
 use crate::context::Context;
-use crate::error::{EXIT_OK, Failure};
+use crate::failure::{EXIT_OK, Failure};
 use crate::format::json::PathValue;
-use crate::format::text::{SHORT_ID, bytes};
+use crate::format::text::{SHORT_ID, bytes, kind_word};
+use crate::limit::LimitArgs;
 use crate::partial::held_paths;
 use crate::supply::supplied;
 use anstyle::{AnsiColor, Style};
@@ -45,17 +45,6 @@ struct Record {
     id: String,
 }
 
-/// The word for a kind.
-pub fn kind_word(kind: Kind) -> &'static str {
-    match kind {
-        Kind::File => "file",
-        Kind::Executable => "executable",
-        Kind::Symlink => "symlink",
-        Kind::Directory => "directory",
-        Kind::Conflict => "conflict",
-    }
-}
-
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
@@ -72,9 +61,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     }
     // Asked for all, what is not here is not brought.
     let is_all = place.path.is_root() && args.recursive && !args.limit.is_given();
-    let held = match is_all {
-        true => held_paths(context, &repo, &place.commit, LackOf::Names)?,
-        false => Union::default(),
+    let held = if is_all {
+        held_paths(context, &repo, &place.commit, LackOf::Names)?
+    } else {
+        Union::default()
     };
     let subset = args
         .limit
@@ -94,9 +84,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             },
         )
     };
-    match subset.is_everything() {
-        false => repo.list_subset(&place.path, tree, &subset, &mut visit)?,
-        true => repo.list(&place.path, tree, args.recursive, &mut visit)?,
+    if subset.is_everything() {
+        repo.list(&place.path, tree, args.recursive, &mut visit)?
+    } else {
+        repo.list_subset(&place.path, tree, &subset, &mut visit)?
     }
     match failed {
         Some(failure) => Err(failure),

@@ -1,9 +1,7 @@
 //! `dmv man`, for whoever packages it.
 
-use crate::args::Cli;
 use crate::context::Context;
-use crate::error::{EXIT_OK, Failure};
-use clap::CommandFactory;
+use crate::failure::{EXIT_OK, Failure};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -17,16 +15,15 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
-    let mut command = Cli::command();
-    command.build();
+pub fn run(context: &Context, args: &Args, mut program: clap::Command) -> Result<u8, Failure> {
+    program.build();
     if let Some(dir) = &args.to {
         std::fs::create_dir_all(dir).map_err(|e| Failure::file("create", dir, &e))?;
-        clap_mangen::generate_to(command, dir).map_err(|e| Failure::file("write", dir, &e))?;
+        clap_mangen::generate_to(program, dir).map_err(|e| Failure::file("write", dir, &e))?;
         return Ok(EXIT_OK);
     }
     let mut page = Vec::new();
-    clap_mangen::Man::new(command).render(&mut page)?;
+    clap_mangen::Man::new(program).render(&mut page)?;
     context.ui.out().write_all(&page)?;
     Ok(EXIT_OK)
 }

@@ -1,11 +1,11 @@
 //! `dmv merge`
 
 use crate::commands::checkout::tell_refused;
-use crate::commands::subset::{EmptiedValue, tell_emptied};
 use crate::context::Context;
-use crate::error::{EXIT_CONFLICTS, EXIT_INCOMPLETE, EXIT_OK, Failure};
+use crate::failure::{EXIT_CONFLICTS, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ConflictValue, ProblemValue, conflict_values, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
+use crate::limit::{EmptiedValue, tell_emptied};
 use crate::supply::supplied;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::name::{RepoPath, escape};
@@ -106,12 +106,12 @@ pub fn options(context: &Context, message: String) -> Result<MergeOptions, Failu
 
 fn default_message(repo: &Repo, revision: &str, id: &ObjectId) -> Result<String, RepoError> {
     let is_branch = |info: &dmv_core::repo::RefInfo| info.name == revision;
-    let what = match repo.list_refs(RefKind::Branch)?.iter().any(is_branch) {
-        true => format!("branch '{revision}'"),
-        false if revision.len() <= 64 && !id.to_string().starts_with(revision) => {
-            format!("'{revision}'")
-        }
-        false => format!("commit {}", id.short(SHORT_ID)),
+    let what = if repo.list_refs(RefKind::Branch)?.iter().any(is_branch) {
+        format!("branch '{revision}'")
+    } else if revision.len() <= 64 && !id.to_string().starts_with(revision) {
+        format!("'{revision}'")
+    } else {
+        format!("commit {}", id.short(SHORT_ID))
     };
     let into = match repo.head()? {
         Head::Branch(name) => format!(" into {name}"),
@@ -173,7 +173,7 @@ pub fn tell(context: &Context, report: &MergeReport, done: &str) -> Result<u8, F
         tell_emptied(context, &report.emptied, &context.repo()?.subset()?);
     }
     if let Some(first) = report.conflicts.first() {
-        let path = crate::context::quoted(&first.path.to_string());
+        let path = crate::format::text::quoted(&first.path.to_string());
         ui.note(format_args!("hint: dmv conflicts"));
         ui.note(format_args!(
             "hint: dmv resolve {path} --ours|--theirs|--base|--both|--with FILE"

@@ -1,4 +1,4 @@
-//! One file for each command.
+//! One file for each command, and the list of all of them.
 
 pub mod branch;
 pub mod cat;
@@ -47,12 +47,69 @@ pub mod untrust;
 pub mod verify;
 pub mod worktree;
 
-use crate::args::Command;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::failure::Failure;
+use clap::Subcommand;
 
-/// Runs a command and returns the exit code.
-pub fn run(context: &Context, command: Command) -> Result<u8, Failure> {
+/// The commands. Their help is that of their arguments.
+#[derive(Subcommand)]
+pub enum Command {
+    Init(init::Args),
+    Clone(clone::Args),
+    Status(status::Args),
+    Commit(commit::Args),
+    Log(log::Args),
+    Show(show::Args),
+    Diff(diff::Args),
+    Ls(ls::Args),
+    Cat(cat::Args),
+    Du(du::Args),
+    Stats(stats::Args),
+    Checkout(checkout::Args),
+    Subset(subset::Args),
+    Restore(restore::Args),
+    Branch(branch::Args),
+    Tag(tag::Args),
+    Worktree(worktree::Args),
+    Undo(undo::Args),
+    Redo(redo::Args),
+    Merge(merge::Args),
+    Conflicts(conflicts::Args),
+    Resolve(resolve::Args),
+    Revert(revert::Args),
+    Op(op::Args),
+    Remote(remote::Args),
+    Fetch(fetch::Args),
+    Pull(pull::Args),
+    Push(push::Args),
+    Sync(sync::Args),
+    Get(get::Args),
+    Drop(drop::Args),
+    Serve(serve::Args),
+    Export(export::Args),
+    Verify(verify::Args),
+    Recover(recover::Args),
+    #[cfg(feature = "quic")]
+    Id(id::Args),
+    #[cfg(feature = "quic")]
+    Pair(pair::Args),
+    Trust(trust::Args),
+    Untrust(untrust::Args),
+    Peers(peers::Args),
+    Config(config::Args),
+    Demo(demo::Args),
+    Completions(completions::Args),
+    #[command(hide = true)]
+    Man(man::Args),
+}
+
+/// Runs a command and returns the exit code. `program` makes the description of the command line,
+/// for the commands that print it in another form.
+pub fn run(
+    context: &Context,
+    command: Command,
+    program: fn() -> clap::Command,
+) -> Result<u8, Failure> {
     context.reads.set(only_reads(&command));
     match command {
         Command::Init(args) => init::run(context, args),
@@ -99,8 +156,8 @@ pub fn run(context: &Context, command: Command) -> Result<u8, Failure> {
         Command::Peers(args) => peers::run(context, &args),
         Command::Config(args) => config::run(context, &args),
         Command::Demo(args) => demo::run(context, &args),
-        Command::Completions(args) => completions::run(context, &args),
-        Command::Man(args) => man::run(context, &args),
+        Command::Completions(args) => completions::run(context, &args, program()),
+        Command::Man(args) => man::run(context, &args, program()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `dmv op`
 
 use crate::context::Context;
-use crate::error::{EXIT_OK, Failure};
+use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::{clean, rfc3339, time};
 use dmv_core::hash::encode_hex;
 use dmv_core::refs::Operation;

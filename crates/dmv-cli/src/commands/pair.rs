@@ -1,10 +1,10 @@
 //! `dmv pair`
 
-use super::id::device_key;
 use super::remote::set;
 use super::trust::{PeerValue, called};
 use crate::context::Context;
-use crate::error::{EXIT_NO_REPOSITORY, EXIT_OK, EXIT_OTHER, Failure};
+use crate::device::device_key;
+use crate::failure::{EXIT_NO_REPOSITORY, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::text::clean;
 use crate::peers::relays;
 use crate::ui;
@@ -57,6 +57,17 @@ pub struct Args {
     wait: u64,
 }
 
+impl Args {
+    /// What the other device may do.
+    fn access(&self) -> Access {
+        if self.write {
+            Access::Write
+        } else {
+            Access::Read
+        }
+    }
+}
+
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = match context.repo_as_it_is() {
@@ -68,19 +79,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let told = args.code.as_ref().or(args.given.as_ref());
     let code = match told {
         Some(code) => code.clone(),
-        None => Code::random().map_err(|e| {
-            Failure::new(
-                "no-randomness",
-                EXIT_OTHER,
-                format!("cannot create a random code: {e}"),
-            )
-        })?,
+        None => new_code()?,
     };
-    let asked = if args.write {
-        Access::Write
-    } else {
-        Access::Read
-    };
+    let asked = args.access();
     let options = PairOptions {
         code: code.clone(),
         told: told.is_some(),
@@ -110,29 +111,47 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         name: args.name.clone().unwrap_or(paired.name.clone()),
         access: asked,
     };
-    let Some(repo) = repo else {
-        report(context, &peer, &paired, false)?;
-        if paired.gives.is_some() {
-            context.ui.note(format_args!(
-                "to clone its repository: dmv clone dmv://{} DIR (while 'dmv serve --lan' runs there)",
-                peer.key
-            ));
-        }
-        return Ok(EXIT_OK);
-    };
+    match repo {
+        Some(repo) => let_in(context, &repo, peer, &paired)?,
+        None => tell_met(context, &peer, &paired)?,
+    }
+    Ok(EXIT_OK)
+}
+
+fn new_code() -> Result<Code, Failure> {
+    Code::random().map_err(|e| {
+        let message = format!("cannot create a random code: {e}");
+        Failure::new("no-randomness", EXIT_OTHER, message)
+    })
+}
+
+/// Says who was met, outside of any repository.
+fn tell_met(context: &Context, peer: &Peer, paired: &Paired) -> Result<(), Failure> {
+    report(context, peer, paired, false)?;
+    if paired.gives.is_some() {
+        context.ui.note(format_args!(
+            "to clone its repository: dmv clone dmv://{} DIR (while 'dmv serve --lan' runs there)",
+            peer.key
+        ));
+    }
+    Ok(())
+}
+
+/// Gives the other device access to the repository, and makes it a remote if it gives access, too.
+fn let_in(context: &Context, repo: &Repo, peer: Peer, paired: &Paired) -> Result<(), Failure> {
     // Whoever may write already is not cut back by the way.
     let known = repo.peer(&peer.key)?;
-    let access = known.map_or(asked, |known| known.access.max(asked));
+    let access = known.map_or(peer.access, |known| known.access.max(peer.access));
     let peer = Peer { access, ..peer };
     let mut log = context.asked()?;
     // Without the code.
     log.command = format!("dmv pair with {}", called(&peer));
     repo.trust(&peer, log)?;
-    report(context, &peer, &paired, true)?;
+    report(context, &peer, paired, true)?;
     if paired.gives.is_some() {
-        name_remote(context, &repo, &peer)?;
+        name_remote(context, repo, &peer)?;
     }
-    Ok(EXIT_OK)
+    Ok(())
 }
 
 /// Makes the other device a remote, unless it is one.

@@ -2,7 +2,7 @@
 
 use super::trust::PeerValue;
 use crate::context::Context;
-use crate::error::{EXIT_NO_REPOSITORY, EXIT_OK, Failure};
+use crate::failure::{EXIT_NO_REPOSITORY, EXIT_OK, Failure};
 use crate::format::text::clean;
 use dmv_core::repo::Peer;
 #[cfg(feature = "quic")]
@@ -39,9 +39,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let value = |peer: &Peer| PeerValue::new(peer, address(peer));
     let list: Vec<PeerValue> = trusted.iter().map(value).collect();
     #[cfg(feature = "quic")]
-    let list = match looks_around {
-        true => with_those_around(context, list)?,
-        false => list,
+    let list = if looks_around {
+        with_those_around(context, list)?
+    } else {
+        list
     };
     for peer in &list {
         if context.globals.json {
@@ -57,9 +58,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         writeln!(context.ui.out(), "{}", line.trim_end())?;
     }
     if list.is_empty() {
-        context.ui.note(match looks_around {
-            true => "no device was found on the local network",
-            false => "no other device has access to this repository",
+        context.ui.note(if looks_around {
+            "no device was found on the local network"
+        } else {
+            "no other device has access to this repository"
         });
     }
     Ok(EXIT_OK)

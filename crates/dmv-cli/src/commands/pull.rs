@@ -3,12 +3,14 @@
 use crate::commands::merge;
 use crate::commands::push::way_past_replaced;
 use crate::context::Context;
-use crate::error::{EXIT_OTHER, EXIT_REFUSED, Failure};
+use crate::failure::{EXIT_OTHER, EXIT_REFUSED, Failure};
 use crate::format::text::{SHORT_ID, clean, count};
-use crate::peers::{Report, remote, tell_gone, tips, with_client};
-use crate::supply::supplied;
+use crate::peers::{Call, remote, tell_gone, tell_skipped};
+use crate::supply::ops_failure;
+use crate::traffic::Report;
 use dmv_core::hash::ObjectId;
-use dmv_core::repo::{FastForward, MergeReport, Repo, ResetReport};
+use dmv_core::repo::{MergeReport, Repo, ResetReport};
+use dmv_net::ops::{self, Integrate, PullOptions, PullOutcome, PullReport};
 
 /// Fetch from a remote and merge into the current branch
 ///
@@ -48,72 +50,77 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         return Err(failure.hint("dmv checkout BRANCH; or dmv fetch, to download only"));
     };
     let remote = remote(context, args.remote.as_deref())?;
-    let asked = context.asked()?;
-    let (summary, theirs, gone) = with_client(context, &repo, &remote.url, |mut client| {
-        client.fetch(&tips(&client.offered))?;
-        let ours = Default::default();
-        let gone = repo.gone_from(&remote.name, &client.offered)?;
-        let refs = repo.note_remote(&remote.name, &client.offered, &ours, &asked)?;
-        let theirs = crate::peers::offered(&client.offered, &format!("branch/{branch}"));
-        Ok((client.finish(refs), theirs, gone))
-    })?;
-    let mut report = Report::default();
-    report.add(summary, Vec::new());
-    report.idle = Some(format!("nothing new from {}", remote.name));
-    tell_gone(context, &remote.name, &gone, false);
     let name = format!("{}/{branch}", remote.name);
-    let Some(theirs) = theirs else {
-        report.print(context, &[])?;
-        let message = format!("{} has no branch '{branch}'", remote.name);
-        return Err(Failure::new("no-ref", EXIT_OTHER, message).hint("dmv push"));
+    let message = args.message.clone();
+    let message = message.unwrap_or_else(|| format!("Merge '{name}' into {branch}"));
+    let mut options = PullOptions::new(remote, branch, merge::options(context, message)?);
+    options.integrate = match (args.reset, args.ff_only) {
+        (true, _) => Integrate::Reset,
+        (_, true) => Integrate::FastForward,
+        _ => Integrate::Merge,
     };
-    let message = args
-        .message
-        .unwrap_or_else(|| format!("Merge '{name}' into {branch}"));
-    let options = merge::options(context, message)?;
-    if args.reset {
-        let done = supplied(context, &repo, "resetting", || {
-            repo.reset_branch(theirs, &options, &context.job)
-        })?;
-        let mut value = merge::value(&done.merge)?;
-        value["left"] = done.left.iter().map(ObjectId::to_string).collect();
-        report.print(context, &[("merge", value)])?;
-        let code = merge::tell(context, &done.merge, reset_word(&done.merge))?;
-        tell_left(context, &repo, &done)?;
-        return Ok(code);
+    let doing = if args.reset { "resetting" } else { "merging" };
+    let call = Call::to(context, doing);
+    let done = ops::pull(&repo, &options, &call, &context.job);
+    drop(call);
+    let done = done.map_err(|e| ops_failure(context, e))?;
+    tell(context, &repo, &options, done)
+}
+
+/// Says what a pull did, and what it refused.
+fn tell(
+    context: &Context,
+    repo: &Repo,
+    options: &PullOptions,
+    done: PullReport,
+) -> Result<u8, Failure> {
+    let (remote, branch) = (&options.remote.name, &options.branch);
+    let mut report = Report::default();
+    report.add(done.fetched.summary, Vec::new());
+    report.idle = Some(format!("nothing new from {remote}"));
+    tell_gone(context, remote, &done.fetched.gone, false);
+    let rewritten = done.rewritten.map(|old| {
+        let old = old.short(SHORT_ID);
+        format!(
+            "{remote}/{branch} was rewritten: it no longer has commit {old}, which your branch {branch} has"
+        )
+    });
+    if let (Some(message), Integrate::FastForward) = (&rewritten, options.integrate) {
+        context.ui.warn(clean(message));
     }
-    let replaced = match repo.head_commit()? {
-        Some(ours) => repo.replaced_commit(&remote.name, &branch, (ours, theirs))?,
-        None => None,
-    };
-    if let Some(old) = replaced {
-        let message = format!(
-            "{name} was rewritten: it no longer has commit {}, which your branch {branch} has",
-            old.short(SHORT_ID)
-        );
-        if !args.ff_only {
+    tell_skipped(context, done.skipped);
+    match done.outcome.map_err(|e| ops_failure(context, e))? {
+        PullOutcome::NoBranch => {
             report.print(context, &[])?;
-            let message = format!("{message}; nothing was merged");
-            let failure = Failure::new("remote-replaced", EXIT_REFUSED, message);
-            return Err(failure.hint(way_past_replaced(&remote.name, &branch)));
+            let message = format!("{remote} has no branch '{branch}'");
+            Err(Failure::new("no-ref", EXIT_OTHER, message).hint("dmv push"))
         }
-        context.ui.warn(clean(&message));
+        PullOutcome::Refused => {
+            report.print(context, &[])?;
+            let message = format!("{}; nothing was merged", rewritten.unwrap_or_default());
+            let failure = Failure::new("remote-replaced", EXIT_REFUSED, message);
+            Err(failure.hint(way_past_replaced(remote, branch)))
+        }
+        PullOutcome::Reset(done) => {
+            let mut value = merge::value(&done.merge)?;
+            value["left"] = done.left.iter().map(ObjectId::to_string).collect();
+            report.print(context, &[("merge", value)])?;
+            let code = merge::tell(context, &done.merge, reset_word(&done.merge))?;
+            tell_left(context, repo, &done)?;
+            Ok(code)
+        }
+        PullOutcome::Merged(merged) => {
+            report.print(context, &[("merge", merge::value(&merged)?)])?;
+            merge::tell(context, &merged, merge::word(&merged))
+        }
     }
-    let how = match args.ff_only {
-        true => FastForward::Only,
-        false => FastForward::Auto,
-    };
-    let merged = supplied(context, &repo, "merging", || {
-        repo.merge(theirs, how, &options, &context.job)
-    })?;
-    report.print(context, &[("merge", merge::value(&merged)?)])?;
-    merge::tell(context, &merged, merge::word(&merged))
 }
 
 fn reset_word(report: &MergeReport) -> &'static str {
-    match report.up_to_date {
-        true => "already up to date",
-        false => "reset",
+    if report.up_to_date {
+        "already up to date"
+    } else {
+        "reset"
     }
 }
 

@@ -1,13 +1,14 @@
 //! `dmv push`
 
-use crate::context::{Context, quoted};
-use crate::error::{EXIT_OK, EXIT_OTHER, EXIT_REFUSED, Failure};
-use crate::peers::{
-    Report, Standing, closed, done_to, name, now_there, offered, remote, standing, update,
-    with_client_to_push,
-};
+use crate::context::Context;
+use crate::failure::{EXIT_OK, EXIT_REFUSED, Failure};
+use crate::format::text::quoted;
+use crate::peers::{Call, closed, remote};
+use crate::supply::ops_failure;
+use crate::traffic::{Report, done_to, name};
 use dmv_core::hash::ObjectId;
-use dmv_core::repo::{Offered, OwnBranches, RefMoved, RefUpdate, Refusal, Repo, RepoError};
+use dmv_core::repo::{RefMoved, Refusal, Repo, RepoError};
+use dmv_net::ops::{self, PushOptions, RefTip};
 
 /// Send branches and tags to a remote
 ///
@@ -41,63 +42,22 @@ pub struct Args {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let remote = remote(context, args.remote.as_deref())?;
-    let wanted = match args.branches.is_empty() && !args.delete.is_empty() {
-        true => Vec::new(),
-        false => wanted(&repo, &args.branches)?,
+    let refs = if args.branches.is_empty() && !args.delete.is_empty() {
+        Vec::new()
+    } else {
+        wanted(&repo, &args.branches)?
     };
-    // Judged with what is here; where the other side knows better it refuses.
+    let mut options = PushOptions::new(remote.clone(), refs, context.asked()?);
+    options.delete.clone_from(&args.delete);
+    options.force = args.force;
+    let call = Call::new(context);
+    let done = ops::push(&repo, &options, &call, &context.job);
+    drop(call);
+    let done = done.map_err(|e| ops_failure(context, e))?;
+    let gone = done.deleted();
     let mut report = Report::default();
-    let asked = context.asked()?;
-    let (summary, pushed) = with_client_to_push(context, &repo, &remote.url, |mut client| {
-        report.closed = (!client.may_push()).then(|| closed(&remote.url, client.read_only));
-        let deletions = match deletions(&client.offered, &args.delete, args.force) {
-            Ok(deletions) => deletions,
-            Err(missing) => return Ok((client.finish(Vec::new()), Err(missing))),
-        };
-        let (mut updates, mut moved) = (Vec::new(), Vec::new());
-        // A push that was cut off may have moved them there, and not noted it here.
-        let mut there_already = Vec::new();
-        for (key, new) in &wanted {
-            let old = offered(&client.offered, key);
-            let stands = standing(&repo, *new, old)?;
-            match stands {
-                Standing::Same => there_already.push((key.clone(), *new)),
-                Standing::Ahead => updates.push(update(key, old, *new, args.force)),
-                _ if args.force => updates.push(update(key, old, *new, true)),
-                Standing::Behind | Standing::Parted => moved.push(RefMoved {
-                    key: key.clone(),
-                    old,
-                    new: Some(*new),
-                    refused: Some(Refusal::NotForward),
-                }),
-            }
-        }
-        if !updates.is_empty() {
-            moved.extend(client.push(&updates)?);
-        }
-        if !deletions.is_empty() {
-            // When the others have moved: what they name now is not lost.
-            moved.extend(client.push(&deletions)?);
-        }
-        let mut there = now_there(&moved);
-        there.refs.extend(there_already);
-        let gone = OwnBranches {
-            forget: deleted(&moved),
-            ..OwnBranches::default()
-        };
-        repo.note_remote(&remote.name, &there, &gone, &asked)?;
-        Ok((client.finish(Vec::new()), Ok(moved)))
-    })?;
-    let pushed = pushed.map_err(|missing| {
-        let message = format!(
-            "{} has no branch or tag '{missing}'; nothing was pushed or deleted",
-            remote.name
-        );
-        let hint = format!("dmv fetch --prune {}", quoted(&remote.name));
-        Failure::new("no-ref", EXIT_OTHER, message).hint(hint)
-    })?;
-    let gone = deleted(&pushed);
-    report.add(summary, pushed);
+    report.closed = (!done.may_push).then(|| closed(&remote.url, done.read_only));
+    report.add(done.summary, done.moved);
     report.idle = Some(format!("already up to date with {}", remote.name));
     report.print(context, &[])?;
     for name in gone {
@@ -112,40 +72,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     Ok(EXIT_OK)
 }
 
-/// What takes the named branches or tags away, as the other side has them; or the name that it does
-/// not have.
-fn deletions(there: &Offered, names: &[String], force: bool) -> Result<Vec<RefUpdate>, String> {
-    let mut out: Vec<RefUpdate> = Vec::new();
-    for name in names {
-        let keys = [format!("branch/{name}"), format!("tag/{name}")];
-        let found = keys
-            .into_iter()
-            .find_map(|key| offered(there, &key).map(|id| (key, id)));
-        let (key, old) = found.ok_or_else(|| name.clone())?;
-        if out.iter().all(|update| update.key != key) {
-            out.push(RefUpdate {
-                key,
-                old: Some(old),
-                new: None,
-                force,
-            });
-        }
-    }
-    Ok(out)
-}
-
-/// Names of the branches that are gone from the other side.
-fn deleted(moved: &[RefMoved]) -> Vec<String> {
-    let gone = moved
-        .iter()
-        .filter(|moved| moved.new.is_none() && moved.refused.is_none());
-    gone.filter_map(|moved| moved.key.strip_prefix("branch/"))
-        .map(str::to_owned)
-        .collect()
-}
-
-/// Keys and commits of the branches or tags named; of the current branch without any.
-fn wanted(repo: &Repo, names: &[String]) -> Result<Vec<(String, ObjectId)>, Failure> {
+/// The branches or tags named; without any, the current branch.
+fn wanted(repo: &Repo, names: &[String]) -> Result<Vec<RefTip>, Failure> {
     let mut out = Vec::new();
     let current = match (names, repo.head()?.branch()) {
         ([], Some(branch)) => vec![branch.to_owned()],
@@ -158,10 +86,10 @@ fn wanted(repo: &Repo, names: &[String]) -> Result<Vec<(String, ObjectId)>, Fail
     for name in current {
         let branch = repo.ref_at(&format!("branch/{name}"))?;
         let found = match branch {
-            Some(id) => Some((format!("branch/{name}"), id)),
+            Some(id) => Some(RefTip::branch(&name, id)),
             None => repo
                 .ref_at(&format!("tag/{name}"))?
-                .map(|id| (format!("tag/{name}"), id)),
+                .map(|id| RefTip::tag(&name, id)),
         };
         out.push(match found {
             Some(found) => found,
@@ -204,9 +132,10 @@ fn refusal(repo: &Repo, report: &Report, remote: &str) -> Result<(), Failure> {
             failure.hint(format!("dmv push {remote} --force --delete {name}"))
         }
         (Refusal::Moved, None) => failure.hint(format!("dmv fetch {}", quoted(remote))),
-        _ => failure.hint(match was_replaced(repo, remote, first) {
-            true => way_past_replaced(remote, name),
-            false => format!("dmv pull {}", quoted(remote)),
+        _ => failure.hint(if was_replaced(repo, remote, first) {
+            way_past_replaced(remote, name)
+        } else {
+            format!("dmv pull {}", quoted(remote))
         }),
     })
 }
@@ -214,14 +143,22 @@ fn refusal(repo: &Repo, report: &Report, remote: &str) -> Result<(), Failure> {
 /// Whether the other side's branch is known not to go on from what it was: a pull would refuse.
 fn was_replaced(repo: &Repo, remote: &str, moved: &RefMoved) -> bool {
     let branch = moved.key.strip_prefix("branch/");
-    let both = branch.zip(moved.new.zip(moved.old));
-    both.is_some_and(|(branch, both)| is_replaced(repo, remote, branch, both))
+    let (Some(branch), Some(ours), Some(theirs)) = (branch, moved.new, moved.old) else {
+        return false;
+    };
+    is_replaced(repo, remote, branch, ours, theirs)
 }
 
 /// Whether `theirs` is known to lack what the remote's branch had and `ours` has. What is not here
 /// cannot be told; then the pull says it.
-pub fn is_replaced(repo: &Repo, remote: &str, branch: &str, both: (ObjectId, ObjectId)) -> bool {
-    let found = repo.replaced_commit(remote, branch, both);
+pub fn is_replaced(
+    repo: &Repo,
+    remote: &str,
+    branch: &str,
+    ours: ObjectId,
+    theirs: ObjectId,
+) -> bool {
+    let found = repo.replaced_commit(remote, branch, (ours, theirs));
     found.is_ok_and(|commit| commit.is_some())
 }
 

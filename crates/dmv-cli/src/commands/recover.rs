@@ -1,13 +1,13 @@
 //! `dmv recover`
 
 use crate::context::Context;
-use crate::error::{EXIT_OK, Failure};
+use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::whose::trust;
-use dmv_core::repo::{Head, discover_lost_trusting, recover};
+use dmv_core::repo::{Head, RecoverReport, discover_lost_trusting, recover};
 use serde::Serialize;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Rebuild damaged or lost databases from the packs
 ///
@@ -58,31 +58,44 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
     let watch = context.watch("reading packs");
     let report = recover(&place, &context.job)?;
     drop(watch);
-    let text = |path: &Path| path.to_string_lossy().into_owned();
     if context.globals.json {
-        let garbage = |(file, offset, bytes): &(std::path::PathBuf, u64, u64)| Garbage {
-            file: text(file),
-            offset: *offset,
-            bytes: *bytes,
-        };
-        context.ui.json(&Document {
-            refs: report.refs,
-            operations: report.operations,
-            packs: report.packs,
-            objects: report.objects,
-            reindexed: report.reindexed,
-            garbage: report.garbage.iter().map(garbage).collect(),
-            foreign: report.foreign.iter().map(|path| text(path)).collect(),
-            former: report.former.as_deref().map(text),
-            format: report.format,
-            busy: report.busy.iter().map(|path| text(path)).collect(),
-            relogged: report.relogged,
-            kept: report.kept,
-            found: report.found,
-            heads: report.heads.into_iter().map(head_of).collect(),
-        })?;
-        return Ok(EXIT_OK);
+        context.ui.json(&document(report))?;
+    } else {
+        print(context, &report)?;
     }
+    Ok(EXIT_OK)
+}
+
+fn document(report: RecoverReport) -> Document {
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let garbage = |(file, offset, bytes): &(PathBuf, u64, u64)| Garbage {
+        file: text(file),
+        offset: *offset,
+        bytes: *bytes,
+    };
+    Document {
+        refs: report.refs,
+        operations: report.operations,
+        packs: report.packs,
+        objects: report.objects,
+        reindexed: report.reindexed,
+        garbage: report.garbage.iter().map(garbage).collect(),
+        foreign: report.foreign.iter().map(|path| text(path)).collect(),
+        former: report.former.as_deref().map(text),
+        format: report.format,
+        busy: report.busy.iter().map(|path| text(path)).collect(),
+        relogged: report.relogged,
+        kept: report.kept,
+        found: report.found,
+        heads: report
+            .heads
+            .into_iter()
+            .map(|(worktree, head)| head_of(worktree, head))
+            .collect(),
+    }
+}
+
+fn print(context: &Context, report: &RecoverReport) -> Result<(), Failure> {
     let mut out = context.ui.out();
     writeln!(
         out,
@@ -92,21 +105,38 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
         count(report.operations as u64, "operation", "operations"),
         count(report.objects, "object", "objects"),
     )?;
+    let place = |path: &Path| clean(&path.to_string_lossy());
     for (file, offset, len) in &report.garbage {
-        let place = clean(&file.to_string_lossy());
-        writeln!(out, "unreadable: {} in {place} at {offset}", bytes(*len))?;
+        let (len, place) = (bytes(*len), place(file));
+        writeln!(out, "unreadable: {len} in {place} at {offset}")?;
     }
     for file in &report.foreign {
-        writeln!(
-            out,
-            "ignored, not a file of dmv: {}",
-            clean(&file.to_string_lossy())
-        )?;
+        writeln!(out, "ignored, not a file of dmv: {}", place(file))?;
     }
     if report.relogged > 0 {
         let what = count(report.relogged as u64, "operation", "operations");
         writeln!(out, "operation log: {what} restored from the database")?;
     }
+    print_refs(&mut *out, report)?;
+    for path in &report.busy {
+        writeln!(
+            out,
+            "in use by another command: {}; dmv left its unfinished data there alone",
+            place(path)
+        )?;
+    }
+    if report.format {
+        writeln!(out, "wrote the file 'format' again")?;
+    }
+    if let Some(former) = &report.former {
+        let place = place(former);
+        writeln!(out, "kept a copy of the old database as {place}")?;
+    }
+    Ok(())
+}
+
+/// The branches that were made, and the worktrees whose branch was lost.
+fn print_refs(out: &mut impl Write, report: &RecoverReport) -> Result<(), Failure> {
     for name in &report.kept {
         let name = clean(name);
         writeln!(
@@ -128,24 +158,10 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
             "the branch of worktree {worktree} was lost; the worktree is now on {head}"
         )?;
     }
-    for path in &report.busy {
-        let place = clean(&path.to_string_lossy());
-        writeln!(
-            out,
-            "in use by another command: {place}; dmv left its unfinished data there alone"
-        )?;
-    }
-    if report.format {
-        writeln!(out, "wrote the file 'format' again")?;
-    }
-    if let Some(former) = &report.former {
-        let place = clean(&former.to_string_lossy());
-        writeln!(out, "kept a copy of the old database as {place}")?;
-    }
-    Ok(EXIT_OK)
+    Ok(())
 }
 
-fn head_of((worktree, head): (String, Head)) -> HeadOf {
+fn head_of(worktree: String, head: Head) -> HeadOf {
     let head = match head {
         Head::Branch(name) => name,
         Head::Commit(id) => id.to_string(),

@@ -2,7 +2,7 @@
 
 use crate::commands::undo;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::failure::Failure;
 use dmv_core::repo::UndoWhat;
 
 /// Repeat the operation that the last 'dmv undo' reversed

@@ -1,15 +1,17 @@
 //! `dmv remote`
 
 use crate::config::{REMOTES, Scope, edit};
-use crate::context::{Context, quoted};
-use crate::error::{EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OTHER, Failure, like_ssh};
-use crate::format::text::{clean, count};
+use crate::context::Context;
+use crate::error::like_ssh;
+use crate::failure::{EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OTHER, Failure};
+use crate::format::text::{clean, count, quoted};
 use crate::partial::{SliceValue, words};
-use crate::peers::{dial, remote, why_closed, word_of};
+use crate::peers::{Call, remote, why_closed, word_of};
 use dmv_core::refs::check_ref_name;
 use dmv_core::repo::{CONFIG_FILE, Repo, RepoError};
+use dmv_net::ops::{Remote, dial};
 use dmv_net::session::{Client, PeerSlice};
-use dmv_net::transport::Url;
+use dmv_net::transport::{Purpose, Url};
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -195,11 +197,12 @@ fn ask(context: &Context, repo: &Repo, name: Option<&str>) -> Result<u8, Failure
     }
     let mut exit = EXIT_OK;
     for (known, url) in &remotes {
-        let place = Url::parse(OsStr::new(url))?;
+        let remote = Remote::new(known, Url::parse(OsStr::new(url))?);
         let watch = context.watch("asking remotes");
-        let answer = dial(context, repo, &place);
+        let call = Call::new(context);
+        let answer = dial(repo, &remote.url, Purpose::Read, &call, &context.job);
         drop(watch);
-        let (_connection, client) = match answer {
+        let (_connection, client) = match answer.map_err(Failure::from) {
             Ok(open) => open,
             Err(e) if name.is_some() || e.exit == EXIT_INTERRUPTED => return Err(e),
             Err(e) => {
@@ -208,7 +211,7 @@ fn ask(context: &Context, repo: &Repo, name: Option<&str>) -> Result<u8, Failure
                 continue;
             }
         };
-        tell_answer(context, known, (url, &place), &client)?;
+        tell_answer(context, &remote, url, &client)?;
         client.finish(Vec::new());
     }
     Ok(exit)
@@ -228,12 +231,14 @@ fn tell_silent(context: &Context, name: &str, url: &str, why: String) -> Result<
     })
 }
 
+/// `url`: the address as the settings have it.
 fn tell_answer(
     context: &Context,
-    name: &str,
-    (url, place): (&str, &Url),
+    remote: &Remote,
+    url: &str,
     client: &Client<'_>,
 ) -> Result<(), Failure> {
+    let name = &remote.name[..];
     let refs = &client.offered.refs;
     let branches = refs.iter().filter(|(key, _)| key.starts_with("branch/"));
     let branches = branches.count();
@@ -261,9 +266,10 @@ fn tell_answer(
     };
     let branches = count(branches as u64, "branch", "branches");
     let tags = count(tags as u64, "tag", "tags");
-    let access = match client.may_push() {
-        true => "fetch and push".to_owned(),
-        false => format!("fetch only: {}", why_closed(place, client.read_only)),
+    let access = if client.may_push() {
+        "fetch and push".to_owned()
+    } else {
+        format!("fetch only: {}", why_closed(&remote.url, client.read_only))
     };
     let mut out = context.ui.out();
     let (holds, access) = (clean(&holds), clean(&access));

@@ -1,7 +1,7 @@
 //! `dmv resolve`
 
 use crate::context::Context;
-use crate::error::{EXIT_OK, EXIT_OTHER, Failure};
+use crate::failure::{EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::json::{PathValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, count};
 use crate::supply::supplied;
@@ -78,9 +78,10 @@ struct Resolved {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
     let has_files = repo.worktree_root().is_some();
-    let paths = match args.all {
-        true => vec![Vec::new()],
-        false => context.paths(&repo, &args.paths)?,
+    let paths = if args.all {
+        vec![Vec::new()]
+    } else {
+        context.paths(&repo, &args.paths)?
     };
     let (choice, word) = choice(args);
     if let Choice::With(file) = &choice {
@@ -180,9 +181,10 @@ fn print(
         let mut out = ui.out();
         for (path, files) in &report.settled {
             let files: Vec<String> = files.iter().map(RepoPath::to_string).collect();
-            match files.is_empty() {
-                true => writeln!(out, "resolved {path}: deleted")?,
-                false => writeln!(out, "resolved {path}: {}", files.join(", "))?,
+            if files.is_empty() {
+                writeln!(out, "resolved {path}: deleted")?
+            } else {
+                writeln!(out, "resolved {path}: {}", files.join(", "))?
             }
         }
         match (report.open.len() as u64, commit) {

@@ -2,7 +2,7 @@
 
 use super::checkout::finish;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::keeping::keeping;
 use std::ffi::OsString;
 

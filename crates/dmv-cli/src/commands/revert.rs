@@ -2,7 +2,7 @@
 
 use super::merge::{finish, options};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::failure::Failure;
 use crate::supply::supplied;
 
 /// Create a commit that reverses another commit
@@ -43,9 +43,10 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     let report = supplied(context, &repo, "reverting", || {
         repo.revert(id, args.mainline, &options, &context.job)
     })?;
-    let done = match report.up_to_date {
-        true => "nothing to revert",
-        false => "reverted",
+    let done = if report.up_to_date {
+        "nothing to revert"
+    } else {
+        "reverted"
     };
     finish(context, &report, done)
 }

@@ -1,7 +1,7 @@
 //! `dmv serve`
 
 use crate::context::Context;
-use crate::error::{EXIT_OK, Failure};
+use crate::failure::{EXIT_OK, Failure};
 use dmv_core::fsutil::widen_pipe;
 use dmv_net::session::{Grant, Link, refuse, serve};
 use dmv_net::transport::{Purpose, open_at};
@@ -76,9 +76,10 @@ fn stdio(context: &Context, path: &Path, read_only: bool) -> Result<u8, Failure>
     let mut link = Link::over(input, raw(std::io::stdout().as_fd())?);
     link.be_patient(context.config()?.seconds("net.patience")?);
     let asked = context.asked()?;
-    let purpose = match read_only {
-        true => Purpose::Read,
-        false => Purpose::Write,
+    let purpose = if read_only {
+        Purpose::Read
+    } else {
+        Purpose::Write
     };
     let repo = match open_at(path, purpose) {
         Ok(repo) => repo,

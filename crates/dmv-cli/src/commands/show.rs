@@ -1,11 +1,11 @@
 //! `dmv show`
 
-use super::diff::each_change;
-use super::log::{header, names};
+use super::diff::{States, each_change};
 use crate::compare::{Comparer, FileDiff, Side, Totals};
 use crate::context::Context;
-use crate::error::{EXIT_OK, Failure};
+use crate::failure::{EXIT_OK, Failure};
 use crate::format::json::CommitValue;
+use crate::headline::{header, names};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::commit::Commit;
 use dmv_core::object::name::RepoPath;
@@ -49,11 +49,16 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         let text = header(&context.ui, &id, &commit, names(&repo)?.get(&id));
         writeln!(context.ui.out(), "{text}")?;
     }
-    let detail = match args.stat {
-        true => Detail::Stat,
-        false => Detail::Full,
+    let detail = if args.stat {
+        Detail::Stat
+    } else {
+        Detail::Full
     };
-    let changes = changes(context, &repo, (&id, &commit), &Paths::default(), detail)?;
+    let shown = Shown {
+        id: &id,
+        commit: &commit,
+    };
+    let changes = changes(context, &repo, shown, &Paths::default(), detail)?;
     if context.globals.json {
         let commit = CommitValue::new(&id, &commit);
         context.ui.json(&Document { commit, changes })?;
@@ -70,16 +75,25 @@ pub enum Detail {
     Full,
 }
 
+/// A commit that is shown.
+#[derive(Clone, Copy)]
+pub struct Shown<'a> {
+    /// Its id.
+    pub id: &'a ObjectId,
+    /// What it says.
+    pub commit: &'a Commit,
+}
+
 /// Shows what a commit changed under `paths` against its first parent; for JSON it is returned.
 pub fn changes(
     context: &Context,
     repo: &Repo,
-    (id, commit): (&ObjectId, &Commit),
+    shown: Shown<'_>,
     paths: &Paths,
     detail: Detail,
 ) -> Result<Vec<FileDiff>, Failure> {
     let mut changes = Vec::new();
-    let parent = commit.parents.first().copied();
+    let parent = shown.commit.parents.first().copied();
     if let Some(parent) = parent
         && let Err(RepoError::Absent { .. }) = repo.read_commit(&parent)
     {
@@ -88,7 +102,7 @@ pub fn changes(
         return Ok(changes);
     }
     let with_text = detail == Detail::Full;
-    let comparer = Comparer::new(context, repo, with_text, Some(commit))?;
+    let comparer = Comparer::new(context, repo, with_text, Some(shown.commit))?;
     let mut totals = Totals::default();
     let mut show = |path: &RepoPath, renamed: Option<&Rename>, old: Side<'_>, new: Side<'_>| {
         let diff = comparer.compare(path, renamed, old, new)?;
@@ -100,8 +114,11 @@ pub fn changes(
         }
         Ok(())
     };
-    let sides = (parent, Some(*id));
-    each_change(context, repo, sides, paths, with_text, &mut show)?;
+    let states = States {
+        old: parent,
+        new: Some(*shown.id),
+    };
+    each_change(context, repo, states, paths, with_text, &mut show)?;
     if detail == Detail::Stat && !context.globals.json {
         totals.print(context)?;
     }

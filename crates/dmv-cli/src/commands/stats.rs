@@ -1,7 +1,7 @@
 //! `dmv stats`
 
 use crate::context::Context;
-use crate::error::{EXIT_OK, Failure};
+use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::bytes;
 use crate::partial::{SliceValue, told_slice, words};
 use serde::Serialize;

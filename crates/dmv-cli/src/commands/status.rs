@@ -1,12 +1,11 @@
 //! `dmv status`
 
 use crate::commands::checkout::hint_restore;
-use crate::commands::subset::patterns;
 use crate::compare::share;
-use crate::context::{Context, quoted};
-use crate::error::{EXIT_DIFFERS, EXIT_INCOMPLETE, EXIT_OK, Failure};
+use crate::context::Context;
+use crate::failure::{EXIT_DIFFERS, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{PathValue, ProblemValue, base64_unless_text, problems};
-use crate::format::text::{SHORT_ID, clean, count};
+use crate::format::text::{SHORT_ID, clean, count, patterns, quoted};
 use crate::half::go_on;
 use crate::partial::{SliceValue, brief, told_slice, words};
 use anstyle::{AnsiColor, Style};
@@ -92,8 +91,52 @@ struct ChangeValue {
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo_as_it_is()?;
     let select = Paths::new(context.paths_to_look_at(&repo, &args.paths, None)?);
+    let (report, renames) = look(context, &repo, &select)?;
+    let is_clean = report.changes.is_empty()
+        && report.conflicts.is_empty()
+        && report.outside.is_empty()
+        && report.unwritten.is_empty();
+    let found = Found {
+        upstream: upstream(context, &repo, &report)?,
+        slice: told_slice(context, &repo),
+        report,
+        renames,
+        is_clean,
+    };
+    let half = repo.half_clone()?.map(|half| go_on(&repo, &half));
+    if context.globals.json {
+        context.ui.json(&document(&found, half))?;
+    } else {
+        if let Some(command) = half {
+            print_half(context, &command)?;
+        }
+        print(context, &repo, &found)?;
+        tell_problems(context, &found.report);
+    }
+    Ok(match (found.report.problems.is_empty(), is_clean) {
+        (false, _) => EXIT_INCOMPLETE,
+        (true, false) if args.exit_code => EXIT_DIFFERS,
+        _ => EXIT_OK,
+    })
+}
+
+/// What a status has found out.
+struct Found {
+    report: StatusReport,
+    renames: Renames,
+    upstream: Option<Upstream>,
+    slice: RepoSlice,
+    is_clean: bool,
+}
+
+/// Looks at the worktree, as far as `select` goes.
+fn look(
+    context: &Context,
+    repo: &Repo,
+    select: &Paths,
+) -> Result<(StatusReport, Renames), Failure> {
     let options = StatusOptions {
-        select: &select,
+        select,
         settings: context.settings()?,
     };
     let watch = context.watch("scanning");
@@ -121,46 +164,30 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     ] {
         paths.retain(|path| select.includes(path));
     }
-    let clean = report.changes.is_empty()
-        && report.conflicts.is_empty()
-        && report.outside.is_empty()
-        && report.unwritten.is_empty();
-    let upstream = upstream(context, &repo, &report)?;
-    let slice = told_slice(context, &repo);
-    let half = repo.half_clone()?.map(|half| go_on(&repo, &half));
-    if context.globals.json {
-        let mut document = document(&report, &renames, upstream, &slice, clean);
-        document.half_clone = half;
-        context.ui.json(&document)?;
-    } else {
-        if let Some(command) = half {
-            let mut out = context.ui.out();
-            writeln!(
-                out,
-                "this clone is incomplete: it is still running, or it was interrupted"
-            )?;
-            writeln!(
-                out,
-                "  to continue: {}",
-                crate::format::text::clean(&command)
-            )?;
-        }
-        let (report, upstream) = (&report, upstream.as_ref());
-        print(context, &repo, report, &renames, upstream, &slice, clean)?;
-        for problem in &report.problems {
-            let (path, why) = (escape(&problem.path), &problem.why);
-            context.ui.warn(format_args!("cannot read {path}: {why}"));
-        }
-        for warning in report.warnings.iter().filter(|_| context.ui.verbose()) {
-            let (path, why) = (escape(&warning.path), &warning.why);
-            context.ui.warn(format_args!("{path}: {why}"));
-        }
+    Ok((report, renames))
+}
+
+/// Says how to go on with a clone that is not finished.
+fn print_half(context: &Context, command: &str) -> Result<(), Failure> {
+    let mut out = context.ui.out();
+    writeln!(
+        out,
+        "this clone is incomplete: it is still running, or it was interrupted"
+    )?;
+    writeln!(out, "  to continue: {}", clean(command))?;
+    Ok(())
+}
+
+/// Says which paths could not be looked at.
+fn tell_problems(context: &Context, report: &StatusReport) {
+    for problem in &report.problems {
+        let (path, why) = (escape(&problem.path), &problem.why);
+        context.ui.warn(format_args!("cannot read {path}: {why}"));
     }
-    Ok(match (report.problems.is_empty(), clean) {
-        (false, _) => EXIT_INCOMPLETE,
-        (true, false) if args.exit_code => EXIT_DIFFERS,
-        _ => EXIT_OK,
-    })
+    for warning in report.warnings.iter().filter(|_| context.ui.verbose()) {
+        let (path, why) = (escape(&warning.path), &warning.why);
+        context.ui.warn(format_args!("{path}: {why}"));
+    }
 }
 
 /// Files that were moved, by their new paths.
@@ -189,9 +216,10 @@ fn upstream(
     let Some(theirs) = repo.ref_at(&format!("remote/{name}"))? else {
         return Ok(None);
     };
-    let (ahead, behind) = match ours == theirs {
-        true => (0, 0),
-        false => repo.distance(ours, theirs)?,
+    let (ahead, behind) = if ours == theirs {
+        (0, 0)
+    } else {
+        repo.distance(ours, theirs)?
     };
     Ok(Some(Upstream {
         name,
@@ -200,15 +228,11 @@ fn upstream(
     }))
 }
 
-fn document(
-    report: &StatusReport,
-    renames: &Renames,
-    upstream: Option<Upstream>,
-    slice: &RepoSlice,
-    clean: bool,
-) -> Document {
+/// `half`: the command that goes on with a clone that is not finished.
+fn document(found: &Found, half: Option<String>) -> Document {
+    let report = &found.report;
     let change = |change: &PathChange| {
-        let from = origin(renames, change);
+        let from = origin(&found.renames, change);
         ChangeValue {
             path: PathValue::new(&change.path),
             change: from.map_or(change.kind.word(), |_| "renamed"),
@@ -220,7 +244,7 @@ fn document(
     Document {
         branch: report.head.branch().map(str::to_owned),
         commit: report.commit.map(|id| id.to_string()),
-        clean,
+        clean: found.is_clean,
         moved: report.moved.is_some(),
         base: match &report.moved {
             Some(moved) => moved.base.map(|id| id.to_string()),
@@ -230,10 +254,10 @@ fn document(
             go_on: cut.command.clone(),
             go_back: go_back(&report.head),
         }),
-        half_clone: None,
-        upstream,
+        half_clone: half,
+        upstream: found.upstream.clone(),
         subset: patterns(&report.subset),
-        partial: SliceValue::new(slice),
+        partial: SliceValue::new(&found.slice),
         outside: report.outside.iter().map(|p| PathValue::new(p)).collect(),
         changes: report.changes.iter().map(change).collect(),
         not_written: report
@@ -252,17 +276,32 @@ fn document(
     }
 }
 
-fn print(
-    context: &Context,
-    repo: &Repo,
-    report: &StatusReport,
-    renames: &Renames,
-    upstream: Option<&Upstream>,
-    slice: &RepoSlice,
-    is_clean: bool,
-) -> Result<(), Failure> {
-    let ui = &context.ui;
-    let mut out = ui.out();
+fn print(context: &Context, repo: &Repo, found: &Found) -> Result<(), Failure> {
+    let Found { report, slice, .. } = found;
+    let mut out = context.ui.out();
+    print_head(&mut *out, report)?;
+    if let Some(upstream) = &found.upstream {
+        print_upstream(&mut *out, upstream)?;
+    }
+    if let Some(moved) = &report.moved {
+        let by = repo.mover(&report.head)?;
+        tell_moved(&mut *out, &report.head, moved, by)?;
+    }
+    print_unfinished(&mut *out, report)?;
+    print_limits(&mut *out, report, slice)?;
+    let counts = print_paths(context, &mut *out, found)?;
+    if found.is_clean {
+        writeln!(out, "nothing changed")?;
+        return Ok(());
+    }
+    writeln!(out, "{}", sums(report, &counts).join(", "))?;
+    drop(out);
+    let first = report.unwritten.first();
+    hint_restore(context, None, first.map(|path| &path[..]));
+    Ok(())
+}
+
+fn print_head(out: &mut impl Write, report: &StatusReport) -> Result<(), Failure> {
     let commit = match &report.commit {
         Some(id) => id.short(SHORT_ID),
         None => "no commits yet".to_owned(),
@@ -271,32 +310,45 @@ fn print(
         Head::Branch(name) => writeln!(out, "on branch {}, {commit}", clean(name))?,
         Head::Commit(_) => writeln!(out, "on commit {commit}, on no branch")?,
     }
-    if let Some(upstream) = upstream {
-        let name = clean(&upstream.name);
-        let commits = |n: usize| count(n as u64, "commit", "commits");
-        match (upstream.ahead, upstream.behind) {
-            (0, 0) => {}
-            (ahead, 0) => writeln!(out, "{} ahead of {name}: dmv push", commits(ahead))?,
-            (0, behind) => writeln!(out, "{} behind {name}: dmv pull", commits(behind))?,
-            (ahead, behind) => writeln!(
-                out,
-                "you and {name} both have new commits ({ahead} here, {behind} there); to combine them: dmv pull"
-            )?,
-        }
-    }
-    if let Some(moved) = &report.moved {
-        let by = repo.mover(&report.head)?;
-        tell_moved(&mut *out, &report.head, moved, by)?;
-    }
-    if let Some(cut) = &report.unfinished {
-        let command = clean(&cut.command);
-        writeln!(
+    Ok(())
+}
+
+fn print_upstream(out: &mut impl Write, upstream: &Upstream) -> Result<(), Failure> {
+    let name = clean(&upstream.name);
+    let commits = |n: usize| count(n as u64, "commit", "commits");
+    match (upstream.ahead, upstream.behind) {
+        (0, 0) => {}
+        (ahead, 0) => writeln!(out, "{} ahead of {name}: dmv push", commits(ahead))?,
+        (0, behind) => writeln!(out, "{} behind {name}: dmv pull", commits(behind))?,
+        (ahead, behind) => writeln!(
             out,
-            "a checkout was interrupted: some files are from another commit or subset"
-        )?;
-        writeln!(out, "  to continue: {command}")?;
-        writeln!(out, "  to go back:  {}", go_back(&report.head))?;
+            "you and {name} both have new commits ({ahead} here, {behind} there); to combine them: dmv pull"
+        )?,
     }
+    Ok(())
+}
+
+/// What to do where a checkout was interrupted.
+fn print_unfinished(out: &mut impl Write, report: &StatusReport) -> Result<(), Failure> {
+    let Some(cut) = &report.unfinished else {
+        return Ok(());
+    };
+    let command = clean(&cut.command);
+    writeln!(
+        out,
+        "a checkout was interrupted: some files are from another commit or subset"
+    )?;
+    writeln!(out, "  to continue: {command}")?;
+    writeln!(out, "  to go back:  {}", go_back(&report.head))?;
+    Ok(())
+}
+
+/// What the worktree and the repository are limited to.
+fn print_limits(
+    out: &mut impl Write,
+    report: &StatusReport,
+    slice: &RepoSlice,
+) -> Result<(), Failure> {
     if report.subset == Subset::nothing() {
         let text = "this worktree has no files, by choice; to write some: dmv subset add PATH";
         writeln!(out, "{text}")?;
@@ -312,26 +364,42 @@ fn print(
             "file content is absent by choice; to fetch some: dmv get PATH"
         )?;
     }
+    Ok(())
+}
+
+/// How many changes there are of each kind.
+#[derive(Default)]
+struct Counts {
+    added: u64,
+    modified: u64,
+    deleted: u64,
+    retyped: u64,
+    renamed: u64,
+}
+
+/// One line for each path. Returns how many changes there are.
+fn print_paths(context: &Context, out: &mut impl Write, found: &Found) -> Result<Counts, Failure> {
+    let (ui, report) = (&context.ui, &found.report);
     for path in &report.conflicts {
         let mark = ui.paint(color(AnsiColor::Red), "conflict");
         writeln!(out, "  {mark}  {}", escape(path))?;
     }
-    let mut counts = [0u64; 5];
+    let mut counts = Counts::default();
     for change in &report.changes {
-        if let Some(from) = origin(renames, change) {
-            counts[4] += 1;
+        if let Some(from) = origin(&found.renames, change) {
+            counts.renamed += 1;
             let word = ui.paint(color(AnsiColor::Cyan), "renamed ");
             let (old, new) = (escape(&from.from), escape(&change.path));
             writeln!(out, "  {word}  {old} -> {new}{}", share(from))?;
             continue;
         }
-        let (index, shade) = match change.kind {
-            ChangeKind::Added => (0, AnsiColor::Green),
-            ChangeKind::Modified => (1, AnsiColor::Yellow),
-            ChangeKind::Deleted => (2, AnsiColor::Red),
-            ChangeKind::Type => (3, AnsiColor::Magenta),
+        let (count, shade) = match change.kind {
+            ChangeKind::Added => (&mut counts.added, AnsiColor::Green),
+            ChangeKind::Modified => (&mut counts.modified, AnsiColor::Yellow),
+            ChangeKind::Deleted => (&mut counts.deleted, AnsiColor::Red),
+            ChangeKind::Type => (&mut counts.retyped, AnsiColor::Magenta),
         };
-        counts[index] += 1;
+        *count += 1;
         let word = ui.paint(color(shade), format_args!("{:<8}", change.kind.word()));
         let is_settled = report.settled.contains(&change.path);
         let note = if is_settled {
@@ -349,32 +417,27 @@ fn print(
         let word = ui.paint(color(AnsiColor::Red), "outside ");
         writeln!(out, "  {word}  {}", escape(path))?;
     }
-    if is_clean {
-        writeln!(out, "nothing changed")?;
-        return Ok(());
-    }
-    let words = ["added", "modified", "deleted", "changed type", "renamed"];
-    let mut parts: Vec<String> = counts
-        .iter()
-        .zip(words)
-        .filter(|(n, _)| **n > 0)
-        .map(|(n, word)| format!("{n} {word}"))
-        .collect();
-    if !report.unwritten.is_empty() {
-        parts.push(format!("{} not written", report.unwritten.len()));
-    }
-    if !report.outside.is_empty() {
-        parts.push(format!("{} outside of the subset", report.outside.len()));
-    }
+    Ok(counts)
+}
+
+/// How many paths there are of each sort, in words.
+fn sums(report: &StatusReport, counts: &Counts) -> Vec<String> {
+    let sums = [
+        (counts.added, "added"),
+        (counts.modified, "modified"),
+        (counts.deleted, "deleted"),
+        (counts.retyped, "changed type"),
+        (counts.renamed, "renamed"),
+        (report.unwritten.len() as u64, "not written"),
+        (report.outside.len() as u64, "outside of the subset"),
+    ];
+    let some = sums.into_iter().filter(|(n, _)| *n > 0);
+    let mut parts: Vec<String> = some.map(|(n, word)| format!("{n} {word}")).collect();
     if !report.conflicts.is_empty() {
         let n = report.conflicts.len() as u64;
         parts.push(count(n, "conflict", "conflicts"));
     }
-    writeln!(out, "{}", parts.join(", "))?;
-    drop(out);
-    let first = report.unwritten.first();
-    hint_restore(context, None, first.map(|path| &path[..]));
-    Ok(())
+    parts
 }
 
 /// What to do where the branch was moved from elsewhere.
@@ -388,12 +451,13 @@ fn tell_moved(
     let base = id(moved.base);
     let clause = moved_clause("the branch", (moved.base, moved.tip), by.as_ref());
     writeln!(out, "{}; your files still come from {base}", clean(&clause))?;
-    match moved.forward {
-        true => writeln!(out, "  to keep your edits and merge: dmv commit -m MESSAGE")?,
-        false => writeln!(
+    if moved.forward {
+        writeln!(out, "  to keep your edits and merge: dmv commit -m MESSAGE")?
+    } else {
+        writeln!(
             out,
             "  to keep your edits on a new branch: dmv checkout -b NAME {base}"
-        )?,
+        )?
     }
     writeln!(out, "  to update your files: {}", go_back(head))?;
     Ok(())

@@ -1,18 +1,16 @@
-//! `dmv subset`, and the options that name a subset.
+//! `dmv subset`
 
 use super::checkout::finish;
-use crate::context::{Context, quoted};
-use crate::error::{EXIT_OK, Failure};
+use crate::context::Context;
+use crate::failure::{EXIT_OK, Failure};
+use crate::format::text::{patterns, shown};
+use crate::limit::{bad, of, read_file};
 use crate::supply::supplied;
-use dmv_core::hash::ObjectId;
-use dmv_core::object::name::{RepoPath, escape};
-use dmv_core::repo::{EmptiedPattern, Located, Repo, RepoError, blob_of, split_path};
-use dmv_core::subset::{Subset, Union};
+use dmv_core::subset::Subset;
 use serde::Serialize;
 use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 /// Choose which paths are in the worktree
 ///
@@ -61,123 +59,6 @@ enum Action {
     },
     /// Remove the limit: write all files
     Clear,
-}
-
-/// The options that name a subset.
-#[derive(clap::Args)]
-#[group(id = "limit", multiple = false)]
-pub struct LimitArgs {
-    /// Use only these paths: files or directories from the root, or wildcards; ! excludes
-    #[arg(long, value_name = "PATTERN", num_args = 1..)]
-    subset: Vec<OsString>,
-    /// Read the patterns from FILE, or from REV:PATH: one per line, # starts a comment
-    #[arg(long, value_name = "FILE")]
-    subset_file: Option<OsString>,
-}
-
-impl LimitArgs {
-    /// The subset that is asked for, if one is.
-    pub fn read(&self, context: &Context, repo: &Repo) -> Result<Option<Subset>, Failure> {
-        match &self.subset_file {
-            Some(file) => read_file(context, repo, file).map(Some),
-            None if self.subset.is_empty() => Ok(None),
-            None => of(&self.subset).map(Some),
-        }
-    }
-}
-
-impl LimitArgs {
-    /// As [`read`](Self::read), `default` where none is; says which patterns name nothing in `tree`.
-    pub fn read_for(
-        &self,
-        context: &Context,
-        repo: &Repo,
-        tree: ObjectId,
-        default: Union,
-    ) -> Result<Union, Failure> {
-        let subset = match self.read(context, repo)? {
-            Some(subset) => subset,
-            None => return Ok(default),
-        };
-        tell_idle(
-            context,
-            &repo.idle_patterns(tree, &Subset::everything(), &subset)?,
-        );
-        Ok(Union::of([subset]))
-    }
-
-    /// Whether a subset is asked for.
-    pub fn is_given(&self) -> bool {
-        !self.subset.is_empty() || self.subset_file.is_some()
-    }
-}
-
-/// Says which patterns name nothing.
-pub fn tell_idle(context: &Context, patterns: &[Vec<u8>]) {
-    for pattern in patterns {
-        let pattern = shown(pattern);
-        let text = format_args!("nothing in the commit matches '{pattern}'");
-        context.ui.warn(text);
-    }
-}
-
-/// Says which files were there already when the subset came to have their paths.
-pub fn tell_adopted(context: &Context, adopted: &[Vec<u8>]) {
-    let ui = &context.ui;
-    for path in adopted {
-        let path = escape(path);
-        ui.warn(format_args!(
-            "{path}: your file stays, and counts as an edit of what the commit has"
-        ));
-    }
-    if let Some(first) = adopted.first() {
-        let path = quoted(&String::from_utf8_lossy(first));
-        ui.note(format_args!(
-            "hint: dmv diff {path}; for the version of the commit: dmv restore {path}"
-        ));
-    }
-}
-
-/// Says which patterns of a worktree's subset have lost all that they named, and what to do.
-pub fn tell_emptied(context: &Context, emptied: &[EmptiedPattern], subset: &Subset) {
-    let ui = &context.ui;
-    for EmptiedPattern { pattern, moved_to } in emptied {
-        let pattern = shown(pattern);
-        let Some(place) = moved_to else {
-            ui.warn(format_args!(
-                "nothing in this commit matches '{pattern}' of the worktree's subset any more"
-            ));
-            ui.note(format_args!("hint: dmv ls, then dmv subset set PATTERN"));
-            continue;
-        };
-        ui.warn(format_args!(
-            "nothing in this commit matches '{pattern}' of the worktree's subset any more; it is now at {place}"
-        ));
-        let verb = match subset.patterns().count() {
-            1 => "set",
-            _ => "add",
-        };
-        let place = quoted(&place.to_string());
-        ui.note(format_args!("hint: dmv subset {verb} {place}"));
-    }
-}
-
-/// One of them, as JSON.
-#[derive(Serialize)]
-pub struct EmptiedValue {
-    pattern: String,
-    moved_to: Option<String>,
-}
-
-impl EmptiedValue {
-    /// All of a report.
-    pub fn list(emptied: &[EmptiedPattern]) -> Vec<EmptiedValue> {
-        let value = |emptied: &EmptiedPattern| EmptiedValue {
-            pattern: shown(&emptied.pattern),
-            moved_to: emptied.moved_to.as_ref().map(RepoPath::to_string),
-        };
-        emptied.iter().map(value).collect()
-    }
 }
 
 /// Says that a pattern changes nothing, and why.
@@ -253,50 +134,4 @@ fn show(context: &Context, subset: &Subset) -> Result<u8, Failure> {
         ui.note(format_args!("the worktree has all paths"));
     }
     Ok(EXIT_OK)
-}
-
-/// The patterns of a subset, for JSON. None: all paths.
-pub fn patterns(subset: &Subset) -> Vec<String> {
-    subset.patterns().map(shown).collect()
-}
-
-/// A pattern as it is shown. It could be typed again unless it has invisible or broken characters.
-pub fn shown(pattern: &[u8]) -> String {
-    match std::str::from_utf8(pattern) {
-        Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
-        _ => escape(pattern).to_string(),
-    }
-}
-
-fn of(patterns: &[OsString]) -> Result<Subset, Failure> {
-    Subset::new(patterns.iter().map(|p| p.as_bytes())).map_err(bad)
-}
-
-/// The patterns in a file on disk, or in the file that `REV:PATH` names.
-fn read_file(context: &Context, repo: &Repo, arg: &OsString) -> Result<Subset, Failure> {
-    let mut text = Vec::new();
-    let path = Path::new(arg);
-    let limit = dmv_core::limits::MAX_SUBSET_BYTES as u64 * 2 + 1;
-    if path.exists() || split_path(arg.as_bytes()).1.is_none() {
-        let file = std::fs::File::open(path);
-        file.and_then(|file| file.take(limit).read_to_end(&mut text))
-            .map_err(|e| Failure::file("read", path, &e))?;
-    } else {
-        let place = context.place(repo, arg)?;
-        match &place.located {
-            Located::Entry(entry) if entry.kind.is_blob() => {
-                repo.cat(blob_of(entry), Some(0..limit), &mut text)?;
-            }
-            _ => {
-                let path = place.path.as_bytes().to_vec();
-                let what = "not a file";
-                return Err(RepoError::WrongKind { path, what }.into());
-            }
-        }
-    }
-    Subset::parse(&text).map_err(bad)
-}
-
-fn bad(e: dmv_core::subset::SubsetError) -> Failure {
-    Failure::usage(e.to_string()).hint("dmv subset --help")
 }

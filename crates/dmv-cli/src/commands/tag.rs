@@ -2,7 +2,7 @@
 
 use super::branch::{create, delete, list};
 use crate::context::Context;
-use crate::error::{EXIT_OK, Failure};
+use crate::failure::{EXIT_OK, Failure};
 use dmv_core::repo::RefKind;
 
 /// List, create or delete tags

@@ -1,7 +1,7 @@
 //! `dmv trust`
 
 use crate::context::Context;
-use crate::error::{EXIT_OK, Failure};
+use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::clean;
 use dmv_core::repo::{Access, Peer, PeerKey};
 use serde::Serialize;

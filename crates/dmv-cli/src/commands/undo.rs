@@ -2,7 +2,7 @@
 
 use crate::commands::checkout::tell_refused;
 use crate::context::Context;
-use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
+use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::supply::supplied;
@@ -85,9 +85,10 @@ pub fn take_back(context: &Context, what: UndoWhat) -> Result<u8, Failure> {
         print(context, &report, repo.worktree_root().is_some(), is_redo)?;
     }
     tell_refused(context, None, &report.refused);
-    Ok(match report.refused.is_empty() {
-        true => EXIT_OK,
-        false => EXIT_INCOMPLETE,
+    Ok(if report.refused.is_empty() {
+        EXIT_OK
+    } else {
+        EXIT_INCOMPLETE
     })
 }
 
@@ -180,9 +181,10 @@ fn print(
         let (size, removed) = (bytes(report.bytes), report.removed);
         writeln!(out, "{files} written ({size}), {removed} removed")?;
     }
-    match is_redo {
-        true => writeln!(out, "to reverse it: dmv undo")?,
-        false => writeln!(out, "to reverse it: dmv redo")?,
+    if is_redo {
+        writeln!(out, "to reverse it: dmv undo")?
+    } else {
+        writeln!(out, "to reverse it: dmv redo")?
     }
     Ok(())
 }

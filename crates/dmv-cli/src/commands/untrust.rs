@@ -2,7 +2,7 @@
 
 use super::trust::{PeerValue, called};
 use crate::context::Context;
-use crate::error::{EXIT_OK, EXIT_OTHER, Failure};
+use crate::failure::{EXIT_OK, EXIT_OTHER, Failure};
 use dmv_core::repo::{Peer, Repo};
 use std::io::Write;
 

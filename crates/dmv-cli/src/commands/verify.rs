@@ -3,7 +3,7 @@
 mod heal;
 
 use crate::context::Context;
-use crate::error::{EXIT_DAMAGE, EXIT_OK, Failure};
+use crate::failure::{EXIT_DAMAGE, EXIT_OK, Failure};
 use crate::format::text::SHORT_ID;
 use crate::format::text::{bytes, clean, count};
 use dmv_core::object::name::escape;
@@ -79,15 +79,14 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         report,
         healed,
         has_peers,
-    } = match args.heal {
-        true => heal::heal(context, &repo, depth)?,
-        false => {
-            let _watch = context.watch("verifying");
-            heal::Outcome {
-                report: repo.verify(depth, &context.job)?,
-                healed: Vec::new(),
-                has_peers: true,
-            }
+    } = if args.heal {
+        heal::heal(context, &repo, depth)?
+    } else {
+        let _watch = context.watch("verifying");
+        heal::Outcome {
+            report: repo.verify(depth, &context.job)?,
+            healed: Vec::new(),
+            has_peers: true,
         }
     };
     if context.globals.json {
@@ -145,9 +144,10 @@ fn print_uses(out: &mut impl Write, object: &Damaged) -> std::io::Result<()> {
         writeln!(out, "  needed by {}", clean(key))?;
     }
     let commits: Vec<String> = object.commits.iter().map(|id| id.short(SHORT_ID)).collect();
-    match commits.is_empty() {
-        true => Ok(()),
-        false => writeln!(out, "  in the history of {}", commits.join(", ")),
+    if commits.is_empty() {
+        Ok(())
+    } else {
+        writeln!(out, "  in the history of {}", commits.join(", "))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::commands::checkout::tell_refused;
 use crate::context::Context;
-use crate::error::{EXIT_INCOMPLETE, EXIT_OK, Failure};
+use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::keeping::{keeping, tell_overwritten};
@@ -190,9 +190,10 @@ fn add(context: &Context, repo: &Repo, args: &AddArgs) -> Result<u8, Failure> {
         writeln!(out, "{files} written ({})", bytes(report.bytes))?;
     }
     tell_refused(context, Some(&report.info.path), &report.refused);
-    Ok(match report.refused.is_empty() {
-        true => EXIT_OK,
-        false => EXIT_INCOMPLETE,
+    Ok(if report.refused.is_empty() {
+        EXIT_OK
+    } else {
+        EXIT_INCOMPLETE
     })
 }
 

@@ -90,9 +90,12 @@ mod tests {
     #[test]
     fn edits_near_each_other_are_one_hunk() {
         let text = |own: &[usize]| -> String {
-            let line = |n: usize| match own.contains(&n) {
-                true => format!("new {n}\n"),
-                false => format!("{n}\n"),
+            let line = |n: usize| {
+                if own.contains(&n) {
+                    format!("new {n}\n")
+                } else {
+                    format!("{n}\n")
+                }
             };
             (1..=20).map(line).collect()
         };

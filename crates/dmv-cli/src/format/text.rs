@@ -2,6 +2,8 @@
 
 use dmv_core::object::commit::Person;
 use dmv_core::object::name::escape;
+use dmv_core::object::tree::Kind;
+use dmv_core::subset::Subset;
 use jiff::Zoned;
 use jiff::tz::Offset;
 
@@ -78,6 +80,40 @@ pub fn rfc3339(seconds: i64, nanos: u32, tz_minutes: i16) -> String {
         Some(time) => time.strftime("%Y-%m-%dT%H:%M:%S%.f%:z").to_string(),
         // Beyond the years that RFC 3339 can write.
         None => format!("@{seconds}"),
+    }
+}
+
+/// `text` as one word of a shell.
+pub fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:=@~^+,%".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
+/// The patterns of a subset, for JSON. None: all paths.
+pub fn patterns(subset: &Subset) -> Vec<String> {
+    subset.patterns().map(shown).collect()
+}
+
+/// A pattern as it is shown. It could be typed again unless it has invisible or broken characters.
+pub fn shown(pattern: &[u8]) -> String {
+    match std::str::from_utf8(pattern) {
+        Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
+        _ => escape(pattern).to_string(),
+    }
+}
+
+/// The word for a kind.
+pub fn kind_word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::File => "file",
+        Kind::Executable => "executable",
+        Kind::Symlink => "symlink",
+        Kind::Directory => "directory",
+        Kind::Conflict => "conflict",
     }
 }
 

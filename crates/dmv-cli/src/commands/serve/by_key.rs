@@ -1,10 +1,10 @@
 //! Serving over QUIC: the process that waits for peers, and what it says meanwhile.
 
-use crate::commands::id::device_key;
 use crate::commands::trust::called;
 use crate::config::user_dir;
 use crate::context::{Context, now};
-use crate::error::{EXIT_BUSY, EXIT_OK, Failure};
+use crate::device::device_key;
+use crate::failure::{EXIT_BUSY, EXIT_OK, Failure};
 use crate::format::text::{bytes, count};
 use crate::peers::relays;
 use crate::whose::find_own;
@@ -30,15 +30,15 @@ pub fn run(
 ) -> Result<u8, Failure> {
     let place = find_own()?;
     let key = device_key()?;
-    let _announcing = match lan {
-        true => Some(announce_alone()?),
-        false => None,
-    };
+    let _announcing = if lan { Some(announce_alone()?) } else { None };
     let (say, hear) = channel();
     let options = ServeOptions {
-        listen: listen.unwrap_or_else(|| match lan {
-            true => Listen::everywhere(0),
-            false => Listen::loopback(),
+        listen: listen.unwrap_or_else(|| {
+            if lan {
+                Listen::everywhere(0)
+            } else {
+                Listen::loopback()
+            }
         }),
         lan,
         label: rustix::system::uname()

@@ -1,11 +1,13 @@
 //! `dmv verify --heal`: what is damaged or missing is stored again, from the worktree and from peers.
 
 use crate::context::Context;
-use crate::error::{Failure, verify_there};
-use crate::supply::Peer;
+use crate::error::verify_there;
+use crate::failure::Failure;
+use crate::peers::{Call, remotes, tell_skipped};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
 use dmv_core::repo::{Healed, Healing, Repo, VerifyDepth, VerifyReport};
+use dmv_net::ops::Peer;
 use dmv_net::session::NetError;
 use dmv_net::wire::Code;
 use std::collections::HashSet;
@@ -29,7 +31,8 @@ pub fn heal(context: &Context, repo: &Repo, depth: VerifyDepth) -> Result<Outcom
     let watch = context.watch("verifying");
     let mut healing = repo.begin_to_heal(depth, &context.job)?;
     let settings = context.settings()?;
-    let mut asking = Asking::new(context, repo)?;
+    let call = Call::new(context);
+    let mut asking = Asking::new(context, repo, &call)?;
     drop(watch);
     // What is above tells what is below: only then is content asked for, since files may have it.
     loop {
@@ -57,7 +60,6 @@ pub fn heal(context: &Context, repo: &Repo, depth: VerifyDepth) -> Result<Outcom
 /// The remotes, and what each was asked for.
 struct Asking<'a> {
     context: &'a Context,
-    repo: &'a Repo,
     offline: bool,
     peers: Vec<Asked<'a>>,
 }
@@ -70,13 +72,16 @@ struct Asked<'a> {
 }
 
 impl<'a> Asking<'a> {
-    fn new(context: &'a Context, repo: &'a Repo) -> Result<Asking<'a>, Failure> {
-        let peers = Peer::all(context)?.into_iter();
+    fn new(
+        context: &'a Context,
+        repo: &'a Repo,
+        call: &'a Call<'a>,
+    ) -> Result<Asking<'a>, Failure> {
+        let peers = Peer::all(remotes(context)?, repo, call, &context.job);
         Ok(Asking {
             context,
-            repo,
             offline: context.is_offline()?,
-            peers: peers.map(Asked::new).collect(),
+            peers: peers.into_iter().map(Asked::new).collect(),
         })
     }
 
@@ -97,7 +102,7 @@ impl<'a> Asking<'a> {
                 }
                 let watch = self.context.watch("fetching");
                 self.context.job.begin_part();
-                asked.bring(self.context, self.repo, wanted, healing);
+                asked.bring(self.context, wanted, healing);
                 drop(watch);
                 if self.context.job.is_cancelled() {
                     return Err(NetError::Cancelled.into());
@@ -138,7 +143,7 @@ impl<'a> Asking<'a> {
                     "note: {name} was not asked for {unasked} of the objects"
                 ));
             }
-            peer.finish_telling(self.context);
+            tell_skipped(self.context, peer.finish());
         }
     }
 }
@@ -156,15 +161,14 @@ impl<'a> Asked<'a> {
     /// there were no tries for counts as not asked for.
     fn bring(
         &mut self,
-        context: &'a Context,
-        repo: &'a Repo,
+        context: &Context,
         wanted: Vec<(ObjectType, ObjectId)>,
         healing: &Healing<'_>,
     ) {
         let (mut left, mut tries) = (vec![wanted], MAX_TRIES);
         while let Some(mut wanted) = left.pop() {
             let mut is_damaged = false;
-            let _ = self.peer.ask(context, repo, |client| {
+            let _ = self.peer.ask(|client| {
                 let brought = client.bring_again(wanted.clone(), &healing.objects());
                 brought.inspect_err(|e| is_damaged = matches!(e, NetError::Peer(Code::Damaged, _)))
             });

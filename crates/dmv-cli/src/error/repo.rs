@@ -1,0 +1,373 @@
+//! Code, exit code and hint of each error of a repository.
+
+use crate::failure::{
+    EXIT_ABSENT, EXIT_BUSY, EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_NO_REPOSITORY, EXIT_OTHER,
+    EXIT_PERMISSION, EXIT_REFUSED, EXIT_TOO_NEW, EXIT_USAGE,
+};
+use crate::format::text::quoted;
+use crate::whose::{find_own, way_to_read, way_to_trust};
+use dmv_core::object::{ObjectError, ObjectType};
+use dmv_core::refs::RefsError;
+use dmv_core::repo::{DMV_DIR, RepoError, RevisionError};
+use dmv_core::store::StoreError;
+use std::io;
+
+/// Hints that several failures share.
+const NEWER: &str = "install a newer version of dmv";
+const LATER: &str = "run the same command again when the other one has ended";
+const AGAIN: &str = "run the same command again";
+/// The hint where a transfer was cut off.
+pub const CONTINUE: &str = "run the same command again to continue";
+const FULL: &str = "free some disk space, then run the same command again";
+
+/// A code, an exit code and a hint.
+pub type Sorted = (&'static str, u8, Option<String>);
+
+/// With a command to run.
+pub fn hinted(code: &'static str, exit: u8, command: &str) -> Sorted {
+    (code, exit, Some(command.to_owned()))
+}
+
+/// Code, exit code and hint of an error.
+pub fn sort(e: &RepoError) -> Sorted {
+    match e {
+        RepoError::NotFound(..)
+        | RepoError::Exists(..)
+        | RepoError::ForeignOwner(..)
+        | RepoError::NoFormat(..)
+        | RepoError::NoPacks(..)
+        | RepoError::Symlink(..)
+        | RepoError::NoDatabase(..)
+        | RepoError::NoWorktree
+        | RepoError::LostRepository { .. }
+        | RepoError::Busy(..)
+        | RepoError::Freeing(..) => sort_place(e),
+        RepoError::TooNew { .. }
+        | RepoError::Damaged { .. }
+        | RepoError::Object(..)
+        | RepoError::Store(..)
+        | RepoError::Refs(..)
+        | RepoError::Path(..)
+        | RepoError::Io { .. }
+        | RepoError::Cancelled => sort_stored(e),
+        RepoError::Revision(..)
+        | RepoError::NoSuchPath { .. }
+        | RepoError::BadPath { .. }
+        | RepoError::WrongKind { .. }
+        | RepoError::RefName(..)
+        | RepoError::RefExists { .. }
+        | RepoError::NoRef { .. }
+        | RepoError::NoOperation { .. }
+        | RepoError::NoSuchWorktree(..)
+        | RepoError::Collision(..)
+        | RepoError::OutsideSubset(..)
+        | RepoError::NoCommit
+        | RepoError::Text(..) => sort_name(e),
+        RepoError::InUse { .. }
+        | RepoError::WouldLose { .. }
+        | RepoError::EditedByHand { .. }
+        | RepoError::TooMuchToKeep { .. }
+        | RepoError::NotKept { .. }
+        | RepoError::Moved { .. }
+        | RepoError::NotFree { .. }
+        | RepoError::OwnWorktree(..)
+        | RepoError::WorktreeCopy { .. }
+        | RepoError::Unfinished { .. }
+        | RepoError::Unconfirmed => sort_refusal(e),
+        RepoError::NothingToUndo
+        | RepoError::NothingToRedo
+        | RepoError::ChangedSince { .. }
+        | RepoError::NotUndone { .. }
+        | RepoError::NotFastForward { .. }
+        | RepoError::Mainline { .. }
+        | RepoError::TooManySides { .. }
+        | RepoError::NoConflict { .. } => sort_verb(e),
+        RepoError::Absent { .. } | RepoError::Lacking(..) => sort_absent(e),
+    }
+}
+
+/// Of an error that its group does not know.
+const OTHER: Sorted = ("other", EXIT_OTHER, None);
+
+/// Errors of finding and opening a repository.
+fn sort_place(e: &RepoError) -> Sorted {
+    match e {
+        RepoError::NotFound(_) => hinted("no-repository", EXIT_NO_REPOSITORY, "dmv init"),
+        RepoError::Exists(_) => hinted("exists", EXIT_OTHER, "dmv status"),
+        RepoError::ForeignOwner(dmv) => {
+            let (read, trust) = (way_to_read(dmv), way_to_trust(dmv));
+            let hint = format!("to read it: {read}; to trust it: {trust}");
+            ("foreign-owner", EXIT_PERMISSION, Some(hint))
+        }
+        RepoError::NoFormat(_) => damaged("dmv recover"),
+        RepoError::NoPacks(_) => damaged("dmv clone SOURCE DIR"),
+        RepoError::Symlink(_) => ("symlink", EXIT_DAMAGE, None),
+        RepoError::NoDatabase(_) => damaged("dmv recover"),
+        RepoError::NoWorktree => ("no-worktree", EXIT_OTHER, way_to_worktree()),
+        RepoError::LostRepository { worktree, .. } => {
+            let hint = format!("dmv -C REPOSITORY worktree repair {}", worktree.display());
+            ("lost-repository", EXIT_NO_REPOSITORY, Some(hint))
+        }
+        RepoError::Busy(_) => hinted("busy", EXIT_BUSY, LATER),
+        RepoError::Freeing(_) => hinted("busy", EXIT_BUSY, LATER),
+        _ => OTHER,
+    }
+}
+
+/// Errors of what is stored: damage, disks, later formats.
+fn sort_stored(e: &RepoError) -> Sorted {
+    match e {
+        RepoError::TooNew { .. } | RepoError::Object(ObjectError::TooNew { .. }) => {
+            hinted("too-new", EXIT_TOO_NEW, NEWER)
+        }
+        RepoError::Damaged { path, .. } => match path.file_name() {
+            // What `recover` makes anew; `verify` would fail in the same way.
+            Some(name) if name == "format" || name == "refs.db" => damaged("dmv recover"),
+            Some(name) if name == DMV_DIR => ("damaged", EXIT_DAMAGE, None),
+            _ => damaged("dmv verify"),
+        },
+        RepoError::Object(_) => damaged("dmv verify"),
+        RepoError::Store(e) => sort_store(e),
+        RepoError::Refs(e) => sort_refs(e),
+        RepoError::Path(e) => sort_io(&e.source, false),
+        RepoError::Io { source, .. } => sort_io(source, true),
+        RepoError::Cancelled => ("interrupted", EXIT_INTERRUPTED, None),
+        _ => OTHER,
+    }
+}
+
+/// Names that mean nothing here, or that cannot be given.
+fn sort_name(e: &RepoError) -> Sorted {
+    match e {
+        RepoError::Revision(RevisionError::Unknown(_)) => {
+            hinted("unknown-revision", EXIT_OTHER, "dmv branch")
+        }
+        RepoError::Revision(RevisionError::Ambiguous { candidates, .. }) => {
+            let hint = candidates
+                .first()
+                .map(|id| format!("dmv show {}", id.short(16)));
+            ("ambiguous-revision", EXIT_OTHER, hint)
+        }
+        RepoError::Revision(_) => hinted("bad-revision", EXIT_OTHER, "dmv log"),
+        RepoError::NoSuchPath { revision, .. } => {
+            let hint = format!("dmv ls -r {revision}");
+            ("no-such-path", EXIT_OTHER, Some(hint))
+        }
+        RepoError::BadPath { .. } => ("bad-path", EXIT_OTHER, None),
+        RepoError::WrongKind { .. } => ("wrong-kind", EXIT_OTHER, None),
+        RepoError::RefName(_) => ("bad-name", EXIT_OTHER, None),
+        RepoError::RefExists { kind, .. } => {
+            ("ref-exists", EXIT_OTHER, Some(format!("dmv {kind}")))
+        }
+        RepoError::NoRef { kind, .. } => {
+            // One that another repository was to have is not listed here.
+            let is_ours = ["branch", "tag"].contains(kind);
+            ("no-ref", EXIT_OTHER, is_ours.then(|| format!("dmv {kind}")))
+        }
+        RepoError::NoOperation { .. } => hinted("no-operation", EXIT_OTHER, "dmv op log"),
+        RepoError::NoSuchWorktree(_) => hinted("no-such-worktree", EXIT_OTHER, "dmv worktree list"),
+        RepoError::Collision(..) => ("name-collision", EXIT_OTHER, None),
+        RepoError::OutsideSubset(path) => {
+            let path = quoted(&String::from_utf8_lossy(path));
+            let hint = format!("dmv subset add {path}");
+            ("outside-subset", EXIT_OTHER, Some(hint))
+        }
+        RepoError::NoCommit => hinted("no-commit", EXIT_OTHER, "dmv commit -m MESSAGE"),
+        RepoError::Text(_) => ("bad-text", EXIT_OTHER, None),
+
+        _ => OTHER,
+    }
+}
+
+/// Refusals, because something could be lost.
+fn sort_refusal(e: &RepoError) -> Sorted {
+    match e {
+        RepoError::InUse { at, .. } => {
+            let at = quoted(at);
+            let hint = format!("dmv -C {at} checkout BRANCH, to switch it to another branch first");
+            ("in-use", EXIT_REFUSED, Some(hint))
+        }
+        RepoError::WouldLose { .. } => hinted(
+            "would-lose",
+            EXIT_REFUSED,
+            "dmv commit -m MESSAGE, to keep them; or dmv status, to see them",
+        ),
+        RepoError::EditedByHand { paths, .. } => {
+            let path = quoted(&String::from_utf8_lossy(&paths[0]));
+            let hint = format!("dmv restore {path}, then resolve it again");
+            ("would-lose", EXIT_REFUSED, Some(hint))
+        }
+        RepoError::TooMuchToKeep { .. } => hinted(
+            "too-much-to-keep",
+            EXIT_REFUSED,
+            "dmv config set undo.keep-max-size SIZE",
+        ),
+        RepoError::NotKept { .. } => hinted(
+            "not-kept",
+            EXIT_REFUSED,
+            "dmv status; or add -y, to overwrite it for good",
+        ),
+        RepoError::Moved {
+            name,
+            base,
+            forward,
+            ..
+        } => {
+            let name = quoted(name);
+            let hint = match (base, forward) {
+                (Some(base), false) => format!(
+                    "dmv checkout -b NAME {}, to keep your edits on a new branch; or dmv checkout {name}, to update the files",
+                    base.short(12)
+                ),
+                _ => format!(
+                    "dmv commit -m MESSAGE, to keep your edits; or dmv checkout {name}, to update the files"
+                ),
+            };
+            ("branch-moved", EXIT_REFUSED, Some(hint))
+        }
+        RepoError::NotFree { .. } => ("not-free", EXIT_REFUSED, None),
+        RepoError::OwnWorktree(_) => hinted("own-worktree", EXIT_REFUSED, "dmv worktree list"),
+        RepoError::WorktreeCopy { at, .. } => {
+            let hint = format!("dmv -C {} worktree add DIR", at.display());
+            ("worktree-copy", EXIT_REFUSED, Some(hint))
+        }
+        RepoError::Unfinished { command } => {
+            let hint = format!("{command}, to continue; or dmv status, to see how to go back");
+            ("unfinished", EXIT_REFUSED, Some(hint))
+        }
+        RepoError::Unconfirmed => hinted("unconfirmed", EXIT_REFUSED, AGAIN),
+        _ => OTHER,
+    }
+}
+
+/// What a merge or an undo cannot do.
+fn sort_verb(e: &RepoError) -> Sorted {
+    match e {
+        RepoError::NothingToUndo => hinted("nothing-to-undo", EXIT_OTHER, "dmv op log"),
+        RepoError::NothingToRedo => hinted("nothing-to-redo", EXIT_OTHER, "dmv op log"),
+        RepoError::ChangedSince {
+            by: Some((id, _)), ..
+        } => (
+            "changed-since",
+            EXIT_REFUSED,
+            Some(format!("dmv undo {id}")),
+        ),
+        RepoError::ChangedSince { .. } | RepoError::NotUndone { .. } => {
+            hinted("not-undone", EXIT_REFUSED, "dmv op log")
+        }
+        RepoError::NotFastForward { .. } => hinted(
+            "not-fast-forward",
+            EXIT_REFUSED,
+            "the same command without --ff-only, to combine them in a merge commit",
+        ),
+        RepoError::Mainline { commit, .. } => {
+            let hint = format!("dmv revert {} --mainline 1", commit.short(12));
+            ("mainline", EXIT_USAGE, Some(hint))
+        }
+        RepoError::TooManySides { .. } => hinted("too-many-sides", EXIT_OTHER, "dmv conflicts"),
+        RepoError::NoConflict { .. } => hinted("no-conflict", EXIT_OTHER, "dmv conflicts"),
+        _ => OTHER,
+    }
+}
+
+/// Objects that this repository does not store.
+fn sort_absent(e: &RepoError) -> Sorted {
+    match e {
+        RepoError::Absent {
+            ty: ObjectType::Commit,
+            ..
+        } => hinted("absent", EXIT_ABSENT, "dmv fetch --all-history"),
+        RepoError::Absent { .. } | RepoError::Lacking(_) => {
+            hinted("absent", EXIT_ABSENT, "dmv get PATH")
+        }
+        _ => OTHER,
+    }
+}
+
+/// The command that leads out of the `.dmv` directory of a worktree, if that is where we are.
+fn way_to_worktree() -> Option<String> {
+    let place = find_own().ok()?;
+    let is_inside = place.dmv.file_name().is_some_and(|name| name == DMV_DIR);
+    let root = place.dmv.parent().filter(|_| is_inside)?;
+    Some(format!("cd {}", quoted(&root.to_string_lossy())))
+}
+
+fn damaged(hint: &str) -> Sorted {
+    hinted("damaged", EXIT_DAMAGE, hint)
+}
+
+fn sort_store(e: &StoreError) -> Sorted {
+    match e {
+        StoreError::Io { source, .. } | StoreError::SyncFailed { source, .. } => {
+            sort_io(source, true)
+        }
+        StoreError::DamagedObject { .. } | StoreError::DamagedFile { .. } => damaged("dmv verify"),
+        StoreError::DamagedTable { .. } => damaged("dmv recover"),
+        StoreError::Catalogue { .. } => ("refs", EXIT_OTHER, None),
+        StoreError::TooNew { .. } => hinted("too-new", EXIT_TOO_NEW, NEWER),
+        StoreError::Poisoned { .. } => hinted("poisoned", EXIT_OTHER, "dmv verify"),
+        StoreError::Cancelled => ("interrupted", EXIT_INTERRUPTED, None),
+        StoreError::TooLarge { .. } => ("too-large", EXIT_OTHER, None),
+    }
+}
+
+fn sort_refs(e: &RefsError) -> Sorted {
+    match e {
+        RefsError::MayCount(e) => sort_refs(e),
+        _ if e.is_busy() => hinted("busy", EXIT_BUSY, LATER),
+        _ if e.is_damage() => damaged("dmv recover"),
+        _ if e.is_refused() => sort_unwritable(),
+        RefsError::TooNew(_) | RefsError::NewerOperation => hinted("too-new", EXIT_TOO_NEW, NEWER),
+        RefsError::Moved { .. } | RefsError::PackGone(_) => {
+            hinted("changed-meanwhile", EXIT_BUSY, AGAIN)
+        }
+        RefsError::Replaced(db) if !db.exists() => damaged("dmv recover"),
+        RefsError::Replaced(_) => hinted("changed-meanwhile", EXIT_BUSY, AGAIN),
+        RefsError::NotStored { .. } => damaged("dmv verify"),
+        RefsError::ReadOnly(_) => sort_unwritable(),
+        RefsError::Lock { source, .. } => sort_io(source, true),
+        _ if e.is_disk_full() => hinted("disk-full", EXIT_OTHER, FULL),
+        RefsError::Log(e) => sort_store(e),
+        _ => ("refs", EXIT_OTHER, None),
+    }
+}
+
+/// A database that cannot be written to, by what the system says about writing beside it.
+fn sort_unwritable() -> Sorted {
+    match why_unwritable() {
+        Some(e) => sort_io(&e, true),
+        None => ("refs", EXIT_OTHER, None),
+    }
+}
+
+/// Why nothing can be written into the repository: SQLite does not tell. The system is asked, and
+/// nothing is written to find out.
+pub fn why_unwritable() -> Option<io::Error> {
+    use rustix::fs::{Access, access, statvfs};
+    let place = find_own().ok()?;
+    // On a file system that is mounted read-only it says so, whatever the permissions are.
+    if let Err(e) = access(&place.dmv, Access::WRITE_OK | Access::EXEC_OK) {
+        return Some(e.into());
+    }
+    let disk = statvfs(&place.dmv).ok()?;
+    let room = disk.f_bavail.saturating_mul(disk.f_frsize);
+    let has_files = disk.f_files == 0 || disk.f_favail > 0;
+    let is_full = room < ROOM_BYTES || !has_files;
+    is_full.then(|| io::ErrorKind::StorageFull.into())
+}
+
+/// As much as SQLite needs to open a database for writing.
+const ROOM_BYTES: u64 = 64 << 10;
+
+/// `own`: it is a file of the repository, where a permission is the user's to set.
+pub fn sort_io(e: &io::Error, own: bool) -> Sorted {
+    match e.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            hinted("disk-full", EXIT_OTHER, FULL)
+        }
+        io::ErrorKind::FileTooLarge => hinted("file-limit", EXIT_OTHER, "ulimit -f unlimited"),
+        io::ErrorKind::ReadOnlyFilesystem => ("read-only", EXIT_OTHER, None),
+        io::ErrorKind::PermissionDenied if own => ("permission", EXIT_PERMISSION, None),
+        _ => ("io", EXIT_OTHER, None),
+    }
+}

@@ -1,0 +1,217 @@
+//! What a command that talked to other repositories has moved, as text and as JSON.
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::format::text::{SHORT_ID, bytes, clean, count};
+use crate::peers::Closed;
+use dmv_core::hash::ObjectId;
+use dmv_core::repo::{RefMoved, Refusal};
+use dmv_net::session::Summary;
+use serde::Serialize;
+use std::io::Write;
+
+/// Why a ref stays, as a word for programs.
+fn word(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::Moved => "moved",
+        Refusal::NotForward => "not-forward",
+        Refusal::BadName => "refused",
+        Refusal::InUse => "in-use",
+    }
+}
+
+#[derive(Serialize)]
+struct RefValue {
+    name: String,
+    old: Option<String>,
+    new: Option<String>,
+    pushed: bool,
+    refused: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct Document {
+    objects_sent: u64,
+    objects_received: u64,
+    bytes_sent: u64,
+    bytes_received: u64,
+    round_trips: u64,
+    refs: Vec<RefValue>,
+}
+
+/// What a command that talked to others has done.
+#[derive(Default)]
+pub struct Report {
+    summary: Summary,
+    pushed: Vec<RefMoved>,
+    /// Why the other side takes nothing at all, if so.
+    pub closed: Option<Closed>,
+    /// What is said in place of the sums where nothing was moved.
+    pub idle: Option<String>,
+}
+
+impl Report {
+    /// Adds what happened in one session: refs moved here and there.
+    pub fn add(&mut self, summary: Summary, pushed: Vec<RefMoved>) {
+        let (sum, more) = (&mut self.summary.traffic, summary.traffic);
+        sum.bytes_sent += more.bytes_sent;
+        sum.bytes_received += more.bytes_received;
+        sum.objects_sent += more.objects_sent;
+        sum.objects_received += more.objects_received;
+        sum.round_trips += more.round_trips;
+        self.summary.refs.extend(summary.refs);
+        self.pushed.extend(pushed);
+    }
+
+    /// The refs that the other side did not move.
+    pub fn refused(&self) -> Vec<&RefMoved> {
+        let all = self.pushed.iter();
+        all.filter(|moved| moved.refused.is_some()).collect()
+    }
+
+    /// Why a ref stays, in words.
+    pub fn why(&self, moved: &RefMoved) -> &str {
+        match (&self.closed, moved.refused) {
+            (Some(closed), Some(Refusal::BadName)) => &closed.why,
+            _ => say(moved),
+        }
+    }
+
+    /// Prints the transfer summary; with `extra` fields in JSON.
+    pub fn print(
+        &self,
+        context: &Context,
+        extra: &[(&str, serde_json::Value)],
+    ) -> Result<(), Failure> {
+        if context.globals.json {
+            return context.ui.json(&self.document(extra)?);
+        }
+        if context.ui.quiet() {
+            return Ok(());
+        }
+        let mut out = context.ui.out();
+        for moved in self.moved() {
+            self.print_ref(&mut *out, &moved)?;
+        }
+        if let (true, Some(idle), false) = (self.is_idle(), &self.idle, context.ui.verbose()) {
+            if self.moved().next().is_none() {
+                writeln!(out, "{}", clean(idle))?;
+            }
+            return Ok(());
+        }
+        self.print_sums(&mut *out)
+    }
+
+    /// The refs that moved here, and then those of the other side.
+    fn moved(&self) -> impl Iterator<Item = MovedAt<'_>> {
+        let here = self.summary.refs.iter();
+        let here = here.map(|moved| MovedAt {
+            moved,
+            there: false,
+        });
+        let there = self.pushed.iter();
+        here.chain(there.map(|moved| MovedAt { moved, there: true }))
+    }
+
+    /// Whether nothing was moved, here or there.
+    fn is_idle(&self) -> bool {
+        let traffic = &self.summary.traffic;
+        self.moved().all(|at| at.moved.refused.is_some())
+            && traffic.objects_sent + traffic.objects_received == 0
+    }
+
+    fn document(&self, extra: &[(&str, serde_json::Value)]) -> Result<serde_json::Value, Failure> {
+        let traffic = &self.summary.traffic;
+        let value = |at: MovedAt<'_>| RefValue {
+            name: name(at.moved).to_owned(),
+            old: at.moved.old.map(|id| id.to_string()),
+            new: at.moved.new.map(|id| id.to_string()),
+            pushed: at.there,
+            refused: at.moved.refused.map(word),
+        };
+        let document = serde_json::to_value(Document {
+            objects_sent: traffic.objects_sent,
+            objects_received: traffic.objects_received,
+            bytes_sent: traffic.bytes_sent,
+            bytes_received: traffic.bytes_received,
+            round_trips: traffic.round_trips,
+            refs: self.moved().map(value).collect(),
+        });
+        let mut document = document.map_err(std::io::Error::from)?;
+        for (key, value) in extra {
+            document[*key] = value.clone();
+        }
+        Ok(document)
+    }
+
+    fn print_ref(&self, out: &mut impl Write, at: &MovedAt<'_>) -> Result<(), Failure> {
+        let moved = at.moved;
+        let name = clean(name(moved));
+        let place = if at.there { " on the remote" } else { "" };
+        let short = |id: Option<ObjectId>| id.map(|id| id.short(SHORT_ID));
+        match (moved.refused, short(moved.old), short(moved.new)) {
+            (Some(_), ..) => {
+                let ((done, _), why) = (done_to(moved), clean(self.why(moved)));
+                writeln!(out, "{name}  not {done}: {why}")?;
+            }
+            (None, Some(old), Some(new)) => writeln!(out, "{name}  {old} → {new}{place}")?,
+            (None, None, Some(new)) => writeln!(out, "{name}  new{place}, at {new}")?,
+            (None, Some(old), None) => writeln!(
+                out,
+                "{name}  deleted{place}, was at {old} (to restore it, run there: dmv undo)"
+            )?,
+            (None, None, None) => {}
+        }
+        Ok(())
+    }
+
+    fn print_sums(&self, out: &mut impl Write) -> Result<(), Failure> {
+        let traffic = &self.summary.traffic;
+        let objects = |n| count(n, "object", "objects");
+        writeln!(
+            out,
+            "received {} ({}), sent {} ({}), {}",
+            objects(traffic.objects_received),
+            bytes(traffic.bytes_received),
+            objects(traffic.objects_sent),
+            bytes(traffic.bytes_sent),
+            count(traffic.round_trips, "round trip", "round trips"),
+        )?;
+        Ok(())
+    }
+}
+
+/// A ref that moved or was to move, and whether at the other side.
+struct MovedAt<'a> {
+    moved: &'a RefMoved,
+    there: bool,
+}
+
+/// A ref's name as a user types it.
+pub fn name(moved: &RefMoved) -> &str {
+    moved
+        .key
+        .split_once('/')
+        .map_or(&moved.key, |(_, name)| name)
+}
+
+/// What was to be done to a ref, and the word between that and the name of the remote.
+pub fn done_to(moved: &RefMoved) -> (&'static str, &'static str) {
+    match moved.new {
+        Some(_) => ("pushed", "to"),
+        None => ("deleted", "on"),
+    }
+}
+
+/// Why a ref stays, in words.
+fn say(moved: &RefMoved) -> &'static str {
+    match (moved.refused, moved.new) {
+        (Some(Refusal::Moved), _) => "somebody else has moved it in the meantime",
+        (Some(Refusal::NotForward), Some(_)) => {
+            "the remote branch has commits that yours does not have"
+        }
+        (Some(Refusal::NotForward), None) => "no other branch or tag there has its commits",
+        (Some(Refusal::InUse), _) => "the remote repository is on this branch",
+        (Some(Refusal::BadName) | None, _) => "the remote does not allow it",
+    }
+}
