@@ -6,7 +6,7 @@ use crate::error::{net_failure, verify_there};
 use crate::failure::{EXIT_OTHER, EXIT_PERMISSION, EXIT_REFUSED, Failure};
 use crate::format::text::quoted;
 use crate::progress::{Hush, Watch};
-use dmv_net::ops::{Caller, NoAnswer, Remote, Remotes, SessionError, Skipped, Step};
+use dmv_net::ops::{Caller, NoAnswer, Remote, Remotes, SessionError, SilentPeer, Step};
 use dmv_net::session::NetError;
 use dmv_net::transport::{Purpose, Reach, Url};
 use dmv_net::wire::{Code, ReadOnly};
@@ -172,8 +172,8 @@ pub fn why_silent(why: &NoAnswer) -> String {
 }
 
 /// Says who did not answer, and why.
-pub fn tell_skipped(context: &Context, skipped: impl IntoIterator<Item = Skipped>) {
-    for Skipped { name, why } in skipped {
+pub fn tell_skipped(context: &Context, skipped: impl IntoIterator<Item = SilentPeer>) {
+    for SilentPeer { name, why } in skipped {
         let why = why_silent(&why);
         let text = format_args!("note: {name} was skipped: {why}");
         context.ui.note(text);

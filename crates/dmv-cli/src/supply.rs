@@ -8,7 +8,7 @@ use crate::peers::{Call, no_such_ref, session_failure, tell_skipped, why_silent}
 use dmv_core::object::name::escape;
 use dmv_core::object::root::Lack;
 use dmv_core::repo::{Repo, RepoError};
-use dmv_net::ops::{self, Absent, AskedPeer, OpsError, Said};
+use dmv_net::ops::{self, Absent, Answer, OpsError, PeerAnswer};
 
 /// Paths that a message names.
 const MAX_PATHS_NAMED: usize = 3;
@@ -73,15 +73,15 @@ fn why_absent(absent: &Absent) -> String {
         return format!("; offline: {} was not asked", names.join(", "));
     }
     let (mut lacking, mut gone) = (Vec::new(), Vec::new());
-    for AskedPeer { name, said, .. } in &absent.peers {
-        match said {
-            Said::HasNot(held) => {
+    for PeerAnswer { name, answer, .. } in &absent.peers {
+        match answer {
+            Answer::Lacks(held) => {
                 let holds = held.as_deref().and_then(words);
                 let holds = holds.map(|words| format!(" (a partial repository: {words})"));
                 let holds = holds.unwrap_or_default();
                 lacking.push(format!("{name} does not have it{holds}"));
             }
-            Said::Nothing(why) => {
+            Answer::Missing(why) => {
                 let why = why_silent(why);
                 gone.push(format!("{name} may have it, but did not answer ({why})"));
             }
@@ -121,8 +121,9 @@ fn way_to_have(context: &Context, absent: &Absent, paths: &[Vec<u8>]) -> String 
 /// them if there is none such.
 fn believed_to_have_it(absent: &Absent) -> Vec<&str> {
     let gone = absent.peers.iter();
-    let gone = gone.filter(|peer| matches!(peer.said, Said::Nothing(_)));
-    let (known, others): (Vec<&AskedPeer>, Vec<&AskedPeer>) = gone.partition(|peer| peer.is_known);
+    let gone = gone.filter(|peer| matches!(peer.answer, Answer::Missing(_)));
+    let (known, others): (Vec<&PeerAnswer>, Vec<&PeerAnswer>) =
+        gone.partition(|peer| peer.is_known);
     let some = if known.is_empty() { others } else { known };
     some.into_iter().map(|peer| &peer.name[..]).collect()
 }

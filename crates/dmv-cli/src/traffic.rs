@@ -103,14 +103,14 @@ impl Report {
     }
 
     /// The refs that moved here, and then those of the other side.
-    fn moved(&self) -> impl Iterator<Item = MovedAt<'_>> {
+    fn moved(&self) -> impl Iterator<Item = RefMove<'_>> {
         let here = self.summary.refs.iter();
-        let here = here.map(|moved| MovedAt {
+        let here = here.map(|moved| RefMove {
             moved,
             there: false,
         });
         let there = self.pushed.iter();
-        here.chain(there.map(|moved| MovedAt { moved, there: true }))
+        here.chain(there.map(|moved| RefMove { moved, there: true }))
     }
 
     /// Whether nothing was moved, here or there.
@@ -122,7 +122,7 @@ impl Report {
 
     fn document(&self, extra: &[(&str, serde_json::Value)]) -> Result<serde_json::Value, Failure> {
         let traffic = &self.summary.traffic;
-        let value = |at: MovedAt<'_>| RefValue {
+        let value = |at: RefMove<'_>| RefValue {
             name: name(at.moved).to_owned(),
             old: at.moved.old.map(|id| id.to_string()),
             new: at.moved.new.map(|id| id.to_string()),
@@ -144,7 +144,7 @@ impl Report {
         Ok(document)
     }
 
-    fn print_ref(&self, out: &mut impl Write, at: &MovedAt<'_>) -> Result<(), Failure> {
+    fn print_ref(&self, out: &mut impl Write, at: &RefMove<'_>) -> Result<(), Failure> {
         let moved = at.moved;
         let name = clean(name(moved));
         let place = if at.there { " on the remote" } else { "" };
@@ -182,7 +182,7 @@ impl Report {
 }
 
 /// A ref that moved or was to move, and whether at the other side.
-struct MovedAt<'a> {
+struct RefMove<'a> {
     moved: &'a RefMoved,
     there: bool,
 }

@@ -1,12 +1,12 @@
 //! Complete commands between repositories, called as a library: no program, no settings file.
 
 use dmv_core::job::Job;
-use dmv_core::object::root::{Lack, Root};
+use dmv_core::object::root::Lack;
 use dmv_core::repo::{LackOf, MergeOptions, Repo, RepoError, Wanted, Who};
 use dmv_core::subset::Subset;
 use dmv_net::ops::{
-    Caller, CloneDir, CloneError, CloneOptions, CloneReport, FetchOptions, Network, OpsError,
-    PullOptions, PullOutcome, PushOptions, Recorded, RefTip, Remote, Remotes, Step, SyncOptions,
+    Caller, CloneDir, CloneError, CloneOptions, CloneReport, FetchOptions, KnownSource, Network,
+    OpsError, PullOptions, PullOutcome, PushOptions, RefTip, Remote, Remotes, Step, SyncOptions,
     clone, fetch, pull, push, supplied, sync,
 };
 use dmv_net::session::{History, NetError};
@@ -251,7 +251,7 @@ fn a_clone_goes_on_where_it_was_cut_off_and_only_there() -> Done {
         let mut options = options(&theirs, &dir);
         options.bare = bare;
         // As after a kill: it is recorded what was asked for, and nothing has come.
-        drop(CloneDir::look(&options)?.begin(&options, Recorded::Nothing)?);
+        drop(CloneDir::look(&options)?.begin(&options, KnownSource::Nothing)?);
         let half = Repo::open(&dir)?
             .half_clone()?
             .ok_or("no half-made clone")?;

@@ -13,7 +13,7 @@ use crate::peers::{Call, session_failure};
 use crate::traffic::Report;
 use dmv_core::repo::{CONFIG_FILE, Head, Repo, RepoSlice};
 use dmv_net::ops::{
-    CloneDir, CloneError, CloneOptions, CloneReport, Recorded, SessionError, StartedClone,
+    CloneDir, CloneError, CloneOptions, CloneReport, KnownSource, NewClone, SessionError,
 };
 use dmv_net::transport::Url;
 use serde_json::json;
@@ -84,11 +84,11 @@ fn options(context: &Context, args: &Args) -> Result<CloneOptions, Failure> {
 }
 
 /// Makes the repository, or takes up what an earlier clone left, and records the remote.
-fn begin(options: &CloneOptions) -> Result<StartedClone, Failure> {
+fn begin(options: &CloneOptions) -> Result<NewClone, Failure> {
     let dir = CloneDir::look(options).map_err(not_made)?;
     let recorded = match dir.found() {
         Some(repo) => recorded(repo, &options.source)?,
-        None => Recorded::Nothing,
+        None => KnownSource::Nothing,
     };
     let started = dir.begin(options, recorded).map_err(not_made)?;
     set(started.repo(), ORIGIN, &options.source)?;
@@ -96,14 +96,14 @@ fn begin(options: &CloneOptions) -> Result<StartedClone, Failure> {
 }
 
 /// What the settings of a repository say about where it comes from.
-fn recorded(repo: &Repo, source: &Url) -> Result<Recorded, Failure> {
+fn recorded(repo: &Repo, source: &Url) -> Result<KnownSource, Failure> {
     let remotes = Config::load(Some(&repo.dmv_dir().join(CONFIG_FILE)))?.remotes();
     Ok(if remotes.is_empty() {
-        Recorded::Nothing
+        KnownSource::Nothing
     } else if remotes.contains(&(ORIGIN.to_owned(), source.to_string())) {
-        Recorded::ThisSource
+        KnownSource::ThisSource
     } else {
-        Recorded::Another
+        KnownSource::Another
     })
 }
 

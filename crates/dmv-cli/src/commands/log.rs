@@ -1,6 +1,6 @@
 //! `dmv log`
 
-use super::show::{Detail, Document, Shown, changes};
+use super::show::{CommitAt, Detail, Document, changes};
 use crate::compare::FileDiff;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
@@ -235,7 +235,7 @@ impl Printer<'_> {
             return Ok(Vec::new());
         }
         let paths = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
-        let shown = Shown {
+        let shown = CommitAt {
             id: &visited.id,
             commit: &visited.commit,
         };

@@ -54,7 +54,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     } else {
         Detail::Full
     };
-    let shown = Shown {
+    let shown = CommitAt {
         id: &id,
         commit: &commit,
     };
@@ -77,7 +77,7 @@ pub enum Detail {
 
 /// A commit that is shown.
 #[derive(Clone, Copy)]
-pub struct Shown<'a> {
+pub struct CommitAt<'a> {
     /// Its id.
     pub id: &'a ObjectId,
     /// What it says.
@@ -88,7 +88,7 @@ pub struct Shown<'a> {
 pub fn changes(
     context: &Context,
     repo: &Repo,
-    shown: Shown<'_>,
+    shown: CommitAt<'_>,
     paths: &Paths,
     detail: Detail,
 ) -> Result<Vec<FileDiff>, Failure> {

@@ -96,7 +96,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         && report.conflicts.is_empty()
         && report.outside.is_empty()
         && report.unwritten.is_empty();
-    let found = Found {
+    let found = Overview {
         upstream: upstream(context, &repo, &report)?,
         slice: told_slice(context, &repo),
         report,
@@ -121,7 +121,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
 }
 
 /// What a status has found out.
-struct Found {
+struct Overview {
     report: StatusReport,
     renames: Renames,
     upstream: Option<Upstream>,
@@ -229,7 +229,7 @@ fn upstream(
 }
 
 /// `half`: the command that goes on with a clone that is not finished.
-fn document(found: &Found, half: Option<String>) -> Document {
+fn document(found: &Overview, half: Option<String>) -> Document {
     let report = &found.report;
     let change = |change: &PathChange| {
         let from = origin(&found.renames, change);
@@ -276,8 +276,8 @@ fn document(found: &Found, half: Option<String>) -> Document {
     }
 }
 
-fn print(context: &Context, repo: &Repo, found: &Found) -> Result<(), Failure> {
-    let Found { report, slice, .. } = found;
+fn print(context: &Context, repo: &Repo, found: &Overview) -> Result<(), Failure> {
+    let Overview { report, slice, .. } = found;
     let mut out = context.ui.out();
     print_head(&mut *out, report)?;
     if let Some(upstream) = &found.upstream {
@@ -378,7 +378,11 @@ struct Counts {
 }
 
 /// One line for each path. Returns how many changes there are.
-fn print_paths(context: &Context, out: &mut impl Write, found: &Found) -> Result<Counts, Failure> {
+fn print_paths(
+    context: &Context,
+    out: &mut impl Write,
+    found: &Overview,
+) -> Result<Counts, Failure> {
     let (ui, report) = (&context.ui, &found.report);
     for path in &report.conflicts {
         let mark = ui.paint(color(AnsiColor::Red), "conflict");

@@ -1,4 +1,4 @@
-//! Content that a command lacks and that no remote has given, with what each remote said.
+//! Content that a command lacks and that no remote has given, with the answer of each remote.
 
 use super::peer::NoAnswer;
 use crate::session::PeerSlice;
@@ -12,27 +12,27 @@ pub struct Absent {
     /// Whether no remote was to be asked.
     pub offline: bool,
     /// The remotes, those first that cost least to ask.
-    pub peers: Vec<AskedPeer>,
+    pub peers: Vec<PeerAnswer>,
 }
 
-/// A remote that was asked for content.
+/// What one remote answered.
 #[derive(Debug)]
-pub struct AskedPeer {
+pub struct PeerAnswer {
     /// The remote's name.
     pub name: String,
-    /// What it said.
-    pub said: Said,
+    /// Its answer.
+    pub answer: Answer,
     /// Whether this repository has fetched from it or pushed to it before.
     pub is_known: bool,
 }
 
-/// What a remote said.
+/// An answer to a request for content.
 #[derive(Debug)]
-pub enum Said {
+pub enum Answer {
     /// It does not have the content. With what it stores, if it has said so.
-    HasNot(Option<Box<PeerSlice>>),
+    Lacks(Option<Box<PeerSlice>>),
     /// It did not answer, for this reason.
-    Nothing(NoAnswer),
+    Missing(NoAnswer),
 }
 
 impl std::fmt::Display for Absent {
@@ -42,9 +42,9 @@ impl std::fmt::Display for Absent {
             write!(f, "; offline: no remote was asked")?;
         }
         for peer in self.peers.iter().filter(|_| !self.offline) {
-            match &peer.said {
-                Said::HasNot(_) => write!(f, "; {} does not have them", peer.name)?,
-                Said::Nothing(why) => {
+            match &peer.answer {
+                Answer::Lacks(_) => write!(f, "; {} does not have them", peer.name)?,
+                Answer::Missing(why) => {
                     write!(f, "; {} did not answer ({})", peer.name, why.error())?;
                 }
             }

@@ -136,7 +136,7 @@ pub struct CloneReport {
 ///
 /// The program that calls this keeps the address of the source. One that records it in the new
 /// repository uses the three steps of this function: [`CloneDir::look`], [`CloneDir::begin`] and
-/// [`StartedClone::run`].
+/// [`NewClone::run`].
 pub fn clone(
     options: &CloneOptions,
     caller: &dyn Caller,
@@ -147,12 +147,12 @@ pub fn clone(
         Some(repo) => repo.half_clone()?,
         None => None,
     };
-    let recorded = match half {
-        None => Recorded::Nothing,
-        Some(half) if half.source == options.source.to_string() => Recorded::ThisSource,
-        Some(_) => Recorded::Another,
+    let source = match half {
+        None => KnownSource::Nothing,
+        Some(half) if half.source == options.source.to_string() => KnownSource::ThisSource,
+        Some(_) => KnownSource::Another,
     };
-    dir.begin(options, recorded)?.run(options, caller, job)
+    dir.begin(options, source)?.run(options, caller, job)
 }
 
 /// A directory that a clone may be made in.
@@ -202,16 +202,16 @@ impl CloneDir {
     }
 
     /// Makes the repository, or continues with the one that an interrupted clone has left.
-    /// `recorded`: the source of the repository that was [found](Self::found).
+    /// `source`: the source of the repository that was [found](Self::found).
     pub fn begin(
         self,
         options: &CloneOptions,
-        recorded: Recorded,
-    ) -> Result<StartedClone, CloneError> {
+        source: KnownSource,
+    ) -> Result<NewClone, CloneError> {
         let dmv = self.dmv;
         let (repo, made) = match self.state {
             DirState::Found(repo) => {
-                check_continues(&repo, options, recorded)?;
+                check_continues(&repo, options, source)?;
                 if repo.complete_commits()?.is_empty() {
                     options.half().begin(&dmv)?;
                 }
@@ -224,13 +224,13 @@ impl CloneDir {
         repo.change_slice(|now| {
             (now.subset, now.metadata_only) = (slice.subset, slice.metadata_only);
         })?;
-        Ok(StartedClone { repo, made })
+        Ok(NewClone { repo, made })
     }
 }
 
 /// What the program has recorded as the source of a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recorded {
+pub enum KnownSource {
     /// No source. The repository may have been cut off before its source was recorded.
     Nothing,
     /// The source that is to be cloned.
@@ -250,14 +250,14 @@ fn init(dmv: &Path, options: &CloneOptions) -> Result<Repo, RepoError> {
 fn check_continues(
     repo: &Repo,
     options: &CloneOptions,
-    recorded: Recorded,
+    source: KnownSource,
 ) -> Result<(), CloneError> {
     let is_half = options.bare || repo.base_commit()?.is_none();
-    let is_same = match recorded {
-        Recorded::ThisSource => true,
+    let is_same = match source {
+        KnownSource::ThisSource => true,
         // Cut off before its source was recorded, it has no objects at all.
-        Recorded::Nothing => has_no_objects(repo),
-        Recorded::Another => false,
+        KnownSource::Nothing => has_no_objects(repo),
+        KnownSource::Another => false,
     };
     if !is_same || !is_half {
         return Err(CloneError::IsRepository(options.dir.clone()));
@@ -295,13 +295,13 @@ fn refuse_inside(source: &Url, dir: &Path) -> Result<(), CloneError> {
 }
 
 /// A clone whose repository is made, and that has received nothing in this run.
-pub struct StartedClone {
+pub struct NewClone {
     repo: Repo,
     /// The directory that this run has made, to be removed if the clone comes to nothing.
     made: Option<PathBuf>,
 }
 
-impl StartedClone {
+impl NewClone {
     /// Returns the new repository.
     pub fn repo(&self) -> &Repo {
         &self.repo
@@ -348,7 +348,7 @@ impl StartedClone {
 }
 
 /// What a session has received.
-struct Received {
+struct Outcome {
     summary: Summary,
     head: Option<Head>,
     written: Option<CheckoutReport>,
@@ -359,34 +359,27 @@ fn receive(
     options: &CloneOptions,
     client: Client<'_>,
     job: &Job,
-) -> Result<Received, NetError> {
+) -> Result<Outcome, NetError> {
     let start = Start::of(&client.offered, options.branch.as_deref())?;
-    let Some(start) = start else {
-        let summary = receive_history(repo, options, client, None)?;
-        return Ok(Received {
-            summary,
-            head: None,
-            written: None,
-        });
+    let head = start.as_ref().map(|start| start.head.clone());
+    let (summary, written) = match &start {
+        Some(start) if !options.bare => {
+            let target = (start.head.clone(), start.commit);
+            let go_on = (options.go_on)(&start.head);
+            let bring = || receive_history(repo, options, client, Some(start));
+            let (summary, report) =
+                repo.checkout_while(target, &go_on, &options.checkout(), job, bring)?;
+            (summary, Some(report))
+        }
+        start => {
+            let summary = receive_history(repo, options, client, start.as_ref())?;
+            (summary, None)
+        }
     };
-    let head = Some(start.head.clone());
-    if options.bare {
-        let summary = receive_history(repo, options, client, Some(&start))?;
-        let written = None;
-        return Ok(Received {
-            summary,
-            head,
-            written,
-        });
-    }
-    let go_on = (options.go_on)(&start.head);
-    let target = (start.head.clone(), start.commit);
-    let bring = || receive_history(repo, options, client, Some(&start));
-    let (summary, report) = repo.checkout_while(target, &go_on, &options.checkout(), job, bring)?;
-    Ok(Received {
+    Ok(Outcome {
         summary,
         head,
-        written: Some(report),
+        written,
     })
 }
 

@@ -115,13 +115,15 @@ pub(super) fn session<T>(
     caller: &dyn Caller,
     job: &Job,
     work: impl FnOnce(Client<'_>) -> Result<T, NetError>,
-) -> Result<T, SessionError> {
+) -> Result<T, Box<SessionError>> {
     caller.began(Step::Transfer);
-    let failed = |source, answered, held| SessionError {
-        url: url.clone(),
-        answered,
-        held,
-        source,
+    let failed = |source, answered, held| {
+        Box::new(SessionError {
+            url: url.clone(),
+            answered,
+            held,
+            source,
+        })
     };
     let dialled = dial(repo, url, purpose, caller, job);
     let (connection, client) = dialled.map_err(|e| failed(e, false, None))?;

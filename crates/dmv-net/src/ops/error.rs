@@ -31,12 +31,6 @@ pub enum OpsError {
     Net(#[from] NetError),
 }
 
-impl From<SessionError> for OpsError {
-    fn from(e: SessionError) -> OpsError {
-        OpsError::Session(Box::new(e))
-    }
-}
-
 /// Why there is no clone.
 #[derive(Debug, thiserror::Error)]
 pub enum CloneError {
@@ -74,10 +68,4 @@ pub enum CloneError {
     /// The new repository failed.
     #[error(transparent)]
     Repo(#[from] RepoError),
-}
-
-impl From<SessionError> for CloneError {
-    fn from(e: SessionError) -> CloneError {
-        CloneError::Session(Box::new(e))
-    }
 }

@@ -48,7 +48,7 @@ impl NoAnswer {
 
 /// A remote that was not asked, or not to the end, because it did not answer.
 #[derive(Debug)]
-pub struct Skipped {
+pub struct SilentPeer {
     /// The remote's name.
     pub name: String,
     /// Why it did not answer.
@@ -135,11 +135,6 @@ impl<'a> Peer<'a> {
         }
     }
 
-    /// Returns whether this peer was asked or tried.
-    pub fn was_asked(&self) -> bool {
-        !matches!(self.state, State::Unasked)
-    }
-
     /// Returns what the peer stores, if it is connected and has said so.
     pub fn held(&self) -> Option<&PeerSlice> {
         match &self.state {
@@ -156,7 +151,7 @@ impl<'a> Peer<'a> {
     }
 
     /// Ends the connection. Returns the peer if it did not answer.
-    pub fn finish(self) -> Option<Skipped> {
+    pub fn finish(self) -> Option<SilentPeer> {
         match self.state {
             State::Unasked => None,
             State::Open(open) => {
@@ -164,7 +159,7 @@ impl<'a> Peer<'a> {
                 client.finish(Vec::new());
                 None
             }
-            State::Gone(why) => Some(Skipped {
+            State::Gone(why) => Some(SilentPeer {
                 name: self.remote.name,
                 why,
             }),

@@ -3,7 +3,7 @@
 use super::caller::{Caller, Remote};
 use super::error::OpsError;
 use super::fetch::{FetchOptions, FetchReport, fetch};
-use super::peer::Skipped;
+use super::peer::SilentPeer;
 use super::refs::tip_at;
 use super::supply::supplied;
 use dmv_core::hash::ObjectId;
@@ -53,7 +53,7 @@ pub struct PullReport {
     /// A commit of the current branch that the remote's branch had once and has no more.
     pub rewritten: Option<ObjectId>,
     /// Remotes that did not answer when the merge lacked content.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SilentPeer>,
     /// What became of the current branch.
     pub outcome: Result<PullOutcome, OpsError>,
 }

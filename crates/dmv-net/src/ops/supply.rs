@@ -3,10 +3,10 @@
 //! The library finds out what a command lacks before it changes anything. Then all of it is fetched
 //! at once, and the command runs again.
 
-use super::absent::{Absent, AskedPeer, Said};
+use super::absent::{Absent, Answer, PeerAnswer};
 use super::caller::{Caller, Step};
 use super::error::OpsError;
-use super::peer::{Peer, Skipped};
+use super::peer::{Peer, SilentPeer};
 use crate::session::NetError;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
@@ -15,11 +15,11 @@ use dmv_core::repo::{Repo, RepoError};
 
 /// How the work of [`supplied`] ended.
 #[derive(Debug)]
-pub struct Supplied<T> {
+pub struct SupplyReport<T> {
     /// What the work returned, with everything that it needed.
     pub done: Result<T, RepoError>,
     /// Remotes that did not answer.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SilentPeer>,
 }
 
 /// Runs `work`. If it lacks content, fetches this from the caller's remotes and runs it again.
@@ -30,7 +30,7 @@ pub fn supplied<T>(
     caller: &dyn Caller,
     job: &Job,
     mut work: impl FnMut() -> Result<T, RepoError>,
-) -> Result<Supplied<T>, OpsError> {
+) -> Result<SupplyReport<T>, OpsError> {
     let mut known = None;
     loop {
         caller.began(Step::Work);
@@ -43,7 +43,7 @@ pub fn supplied<T>(
             }],
             done => {
                 let skipped = known.map_or_else(Vec::new, Suppliers::finish);
-                return Ok(Supplied { done, skipped });
+                return Ok(SupplyReport { done, skipped });
             }
         };
         let mut suppliers = match known.take() {
@@ -111,13 +111,13 @@ impl<'a> Suppliers<'a> {
         Ok(left)
     }
 
-    /// Says of each remote why it has not given `lacks`. Ends all connections.
+    /// Returns why no remote has given `lacks`. Ends all connections.
     pub fn absent(self, lacks: Vec<Lack>) -> Absent {
         let repo = self.repo;
-        let asked = |peer: Peer<'_>| AskedPeer {
+        let asked = |peer: Peer<'_>| PeerAnswer {
             name: peer.remote.name.clone(),
             is_known: is_known(repo, &peer.remote.name),
-            said: said_by(peer),
+            answer: answer_of(peer),
         };
         Absent {
             lacks,
@@ -127,7 +127,7 @@ impl<'a> Suppliers<'a> {
     }
 
     /// Ends all connections. Returns the remotes that did not answer.
-    pub fn finish(self) -> Vec<Skipped> {
+    pub fn finish(self) -> Vec<SilentPeer> {
         self.peers.into_iter().filter_map(Peer::finish).collect()
     }
 }
@@ -148,10 +148,10 @@ fn is_known(repo: &Repo, remote: &str) -> bool {
     noted.is_ok_and(|noted| !noted.is_empty())
 }
 
-fn said_by(peer: Peer<'_>) -> Said {
+fn answer_of(peer: Peer<'_>) -> Answer {
     let held = peer.held().cloned().map(Box::new);
     match peer.finish() {
-        Some(skipped) => Said::Nothing(skipped.why),
-        None => Said::HasNot(held),
+        Some(skipped) => Answer::Missing(skipped.why),
+        None => Answer::Lacks(held),
     }
 }

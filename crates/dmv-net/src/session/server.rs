@@ -200,7 +200,7 @@ fn push(
     }
     // The transfer relies on objects that are stored already. They must stay until refs name them.
     let _kept = repo.keep_all()?;
-    let Judged { tried, outcomes } = Judged::of(repo, updates)?;
+    let Verdicts { tried, outcomes } = Verdicts::of(repo, updates)?;
     receive_for(repo, link, &tried, job)?;
     let moved = repo.accept_push(&tried, asked)?;
     let mut results = moved.iter().map(|moved| outcome(moved.refused));
@@ -213,21 +213,21 @@ fn push(
     Ok(outcomes)
 }
 
-/// The updates of a push, judged before anything is transferred.
+/// The updates of a push, verdicts before anything is transferred.
 #[derive(Default)]
-struct Judged {
+struct Verdicts {
     /// The updates that are not refused. Only these need a transfer.
     tried: Vec<RefUpdate>,
     /// For each update of the push its outcome, if it is refused.
     outcomes: Vec<Option<Outcome>>,
 }
 
-impl Judged {
-    fn of(repo: &Repo, updates: &[Update]) -> Result<Judged, NetError> {
+impl Verdicts {
+    fn of(repo: &Repo, updates: &[Update]) -> Result<Verdicts, NetError> {
         // With more refs than this, no client could fetch: its limit is the same.
         let mut room = MAX_REFS.saturating_sub(repo.offered()?.refs.len());
         let mut keys = BTreeSet::new();
-        let mut judged = Judged::default();
+        let mut verdicts = Verdicts::default();
         for update in updates {
             let update = RefUpdate {
                 key: update.key.clone(),
@@ -239,7 +239,7 @@ impl Judged {
                 return Err(NetError::Protocol("a ref twice in one push"));
             }
             if update.old.is_none() && update.new.is_none() {
-                judged.outcomes.push(Some(Outcome::Refused));
+                verdicts.outcomes.push(Some(Outcome::Refused));
                 continue;
             }
             let refusal = repo.judge(&update, std::slice::from_ref(&update))?;
@@ -250,12 +250,12 @@ impl Judged {
                     None => refused = Some(Outcome::Refused),
                 }
             }
-            judged.outcomes.push(refused);
+            verdicts.outcomes.push(refused);
             if refused.is_none() {
-                judged.tried.push(update);
+                verdicts.tried.push(update);
             }
         }
-        Ok(judged)
+        Ok(verdicts)
     }
 }
 
