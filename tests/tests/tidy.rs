@@ -4,6 +4,8 @@
 //! Each rule is a function from text to complaints. One test runs it on the source tree, and
 //! another on snippets. Rules for code ignore comments and strings.
 
+#[path = "tidy/circles.rs"]
+mod circles;
 #[path = "tidy/code.rs"]
 mod code;
 #[path = "tidy/floors.rs"]
@@ -23,6 +25,8 @@ use std::path::{Path, PathBuf};
 const ROOMS_PAGE: &str = "ARCHITECTURE.md";
 /// The crates that have rooms.
 const CRATES_OF_ROOMS: [&str; 2] = ["dmv-core", "dmv-net"];
+/// The crates in which no modules use each other in a circle.
+const CRATES_WITHOUT_CIRCLES: [&str; 2] = ["dmv-net", "dmv-cli"];
 
 /// Known violations of the tables: file, room, reason. A test fails if one of them no longer exists.
 const ROOM_EXCEPTIONS: [(&str, &str, &str); 0] = [];
@@ -511,6 +515,23 @@ fn only_the_platform_room_knows_the_operating_system() {
     let mut code = rust(&files, false);
     code.retain(|(file, _)| file.starts_with("crates/"));
     pass(check_systems(&code, &SYSTEM));
+}
+
+#[test]
+fn no_modules_use_each_other_in_a_circle() {
+    let files = tree();
+    let code = rust(&files, false);
+    for name in CRATES_WITHOUT_CIRCLES {
+        let own = |(file, _): &&(&str, String)| file.starts_with(&format!("crates/{name}/src/"));
+        let own: Vec<(&str, &str)> = code
+            .iter()
+            .filter(own)
+            .map(|(file, code)| (*file, code.as_str()))
+            .collect();
+        assert!(own.len() > 10, "{name} has few files");
+        let found = circles::circle(&circles::arrows(&own));
+        assert_eq!(found, None, "a circle in {name}");
+    }
 }
 
 #[test]
