@@ -1,5 +1,6 @@
 //! Making a new repository.
 
+use crate::platform::bytes_of;
 use crate::refs::{Effect, Refs};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
@@ -71,8 +72,7 @@ pub(in crate::repo) fn init(
     let head = keys::head_key(layout::MAIN);
     let mut changes = vec![set(head, format!("branch/{branch}").into_bytes())];
     if !bare {
-        use std::os::unix::ffi::OsStrExt;
-        let path = dir.as_os_str().as_bytes().to_vec();
+        let path = bytes_of(&dir).to_vec();
         changes.push(set(keys::path_key(layout::MAIN), path));
     }
     publish::publish(&repo, asked, None, changes, Effect::Kept)?;

@@ -2,10 +2,10 @@
 
 use crate::chunker::CHUNKER;
 use crate::fsutil::{os_str, temp_name};
+use crate::platform::{self, bytes_of, name_of};
 use crate::repo::base::error::RepoError;
 use crate::store::FileId;
 use crate::vfs::{OsVfs, read_small, write_durably, write_durably_by};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 pub(in crate::repo) const CLONE_FILE: &str = "clone";
@@ -272,7 +272,7 @@ impl Pointer {
         // The first worktree has the repository in it and no such file: another directory that
         // claims to be it would have its own files committed as that one's.
         let is_further = name != MAIN;
-        let repository = PathBuf::from(std::ffi::OsStr::from_bytes(path));
+        let repository = PathBuf::from(name_of(path));
         (one_part && is_further && repository.is_absolute()).then(|| Pointer {
             repository,
             worktree: name.to_owned(),
@@ -281,7 +281,7 @@ impl Pointer {
 
     /// Writes the file, whole or not at all.
     pub fn write(&self, file: &Path) -> Result<(), RepoError> {
-        let path = self.repository.as_os_str().as_bytes();
+        let path = bytes_of(&self.repository);
         let name = self.worktree.as_bytes();
         let bytes = [b"repository ", path, b"\nworktree ", name, b"\n"].concat();
         if Pointer::parse(&bytes).as_ref() != Some(self) {
@@ -338,17 +338,12 @@ pub fn check_parts(dmv: &Path) -> Result<(), RepoError> {
 
 /// Whose a file or directory is. To root everything is its own.
 fn owner(path: &Path) -> Result<Whose, RepoError> {
-    use std::os::unix::fs::MetadataExt;
-    let meta = std::fs::symlink_metadata(path).map_err(|source| RepoError::Io {
+    let is_own = platform::is_own(path).map_err(|source| RepoError::Io {
         action: "inspect",
         path: path.to_owned(),
         source,
     })?;
-    let me = rustix::process::geteuid();
-    match me.is_root() || meta.uid() == me.as_raw() {
-        true => Ok(Whose::Own),
-        false => Ok(Whose::Foreign),
-    }
+    Ok(if is_own { Whose::Own } else { Whose::Foreign })
 }
 
 pub(in crate::repo) const REFS_FILE: &str = "refs.db";
@@ -361,7 +356,7 @@ mod tests {
     fn a_pointer_names_an_absolute_path_and_one_name_and_nothing_else() {
         let good = b"repository /a/b \xff\nworktree side\n";
         let pointer = Pointer::parse(good).expect("it is well-formed");
-        assert_eq!(pointer.repository.as_os_str().as_bytes(), b"/a/b \xff");
+        assert_eq!(bytes_of(&pointer.repository), b"/a/b \xff");
         assert_eq!(pointer.worktree, "side");
         let bad: [&[u8]; 9] = [
             b"repository /a\nworktree main\n",
@@ -394,7 +389,7 @@ mod tests {
         let mut left = 0;
         for entry in std::fs::read_dir(dir.path())? {
             let name = entry?.file_name();
-            let is_temporary = crate::fsutil::is_temp_name(name.as_bytes());
+            let is_temporary = crate::fsutil::is_temp_name(bytes_of(&name));
             assert!(name == ".dmv" || is_temporary, "{name:?}");
             left += u32::from(is_temporary);
         }

@@ -1,9 +1,9 @@
 //! Whether anybody else has changed a repository since it was opened.
 
+use crate::platform::{FileTime, Inode, stat_at};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::layout::REFS_FILE;
 use crate::store::DAMAGED_FILE;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// What shows that: as long as it is the same, opening the repository once more finds nothing new.
@@ -18,19 +18,19 @@ pub struct Stamp {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::repo) struct Files {
     /// Which file the database is: a recovery puts another in its place.
-    database: (u64, u64),
+    database: Inode,
     /// Which file names the damage that is known, and when it was written.
-    damaged: Option<(u64, u64, i64, i64)>,
+    damaged: Option<(Inode, u64, FileTime)>,
 }
 
 impl Files {
     pub(in crate::repo) fn of(dmv: &Path) -> Option<Files> {
-        let found = |name| std::fs::metadata(dmv.join(name)).ok();
+        let found = |name| stat_at(&dmv.join(name)).ok();
         let database = found(REFS_FILE)?;
         let damaged = found(DAMAGED_FILE);
         Some(Files {
-            database: (database.dev(), database.ino()),
-            damaged: damaged.map(|m| (m.ino(), m.len(), m.mtime(), m.mtime_nsec())),
+            database: database.inode(),
+            damaged: damaged.map(|m| (m.inode(), m.size, m.mtime)),
         })
     }
 }

@@ -13,6 +13,7 @@ use crate::object::conflict::Term;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, lookup_path};
 use crate::object::{ObjectError, ObjectWrite};
+use crate::platform::bytes_of;
 use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
@@ -26,7 +27,6 @@ use crate::subset::Subset;
 use crate::worktree::ingest::{Done, Task, with_ingest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// What was chosen for one conflict.
@@ -288,7 +288,7 @@ fn take_in(
     let task = Task {
         dir: 0,
         path: Vec::new().into(),
-        files: vec![(name.as_bytes().into(), FileKind::File)],
+        files: vec![(bytes_of(name).into(), FileKind::File)],
     };
     let mut found = None;
     with_ingest(&root, writer, job, |ingest| {

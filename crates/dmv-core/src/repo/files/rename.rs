@@ -11,6 +11,7 @@ use crate::object::ObjectType;
 use crate::object::list::BlobChunks;
 use crate::object::name::RepoPath;
 use crate::object::tree::{TreeEntry, lookup_path};
+use crate::platform::read_exact_at;
 use crate::repo::base::change::{ChangeKind, PathChange};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
@@ -24,7 +25,6 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::ops::ControlFlow;
-use std::os::unix::fs::FileExt;
 
 /// Files of one size and one beginning whose ends are looked at for one file.
 const MAX_ALIKE: usize = 16;
@@ -354,7 +354,7 @@ fn ends_alike(repo: &Handle, file: &File, entry: &TreeEntry) -> Result<bool, Rep
         return Ok(false);
     };
     let mut end = vec![0; len as usize];
-    let read: io::Result<()> = file.read_exact_at(&mut end, offset);
+    let read: io::Result<()> = read_exact_at(file, &mut end, offset);
     Ok(read.is_ok() && ObjectType::Chunk.id_of(&end) == id)
 }
 

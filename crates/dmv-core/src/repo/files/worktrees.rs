@@ -7,6 +7,7 @@ use crate::fsutil::Fingerprint;
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::name::escape;
+use crate::platform::{bytes_of, string_of};
 use crate::refs::{Change, Effect, check_ref_name};
 use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::RepoError;
@@ -30,7 +31,6 @@ use crate::worktree::select::Paths;
 use crate::worktree::snapshot::Problem;
 use crate::worktree::{Skip, join};
 use std::collections::BTreeMap;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// Whether a worktree is where it was last known to be.
@@ -104,11 +104,7 @@ pub(in crate::repo) fn worktrees(repo: &Handle) -> Result<Vec<WorktreeInfo>, Rep
         let Some(name) = name.and_then(|rest| rest.strip_suffix("/path")) else {
             continue;
         };
-        out.push(worktree_info(
-            repo,
-            name,
-            PathBuf::from(std::ffi::OsString::from_vec(value)),
-        )?);
+        out.push(worktree_info(repo, name, PathBuf::from(string_of(value)))?);
     }
     out.sort_by_key(|info| info.name != MAIN);
     Ok(out)
@@ -185,7 +181,7 @@ pub(in crate::repo) fn add_worktree(
     let name = name_for(repo, &dir)?;
     changes.extend([
         set(head_key(&name), options.head.value()),
-        set(path_key(&name), dir.as_os_str().as_bytes().to_vec()),
+        set(path_key(&name), bytes_of(&dir).to_vec()),
         set(base_key(&name), options.commit.as_bytes().to_vec()),
     ]);
     let (asked, settings) = (&options.asked, &options.settings);
@@ -498,7 +494,7 @@ pub(in crate::repo) fn moved_from(repo: &Handle) -> Result<Option<PathBuf>, Repo
     let Some(path) = repo.refs.get(&path_key(name))? else {
         return Ok(None);
     };
-    let path = PathBuf::from(std::ffi::OsString::from_vec(path));
+    let path = PathBuf::from(string_of(path));
     Ok((path != *root && !is_same_place(&path, root)).then_some(path))
 }
 
@@ -549,7 +545,7 @@ pub(in crate::repo) fn note_place(repo: &Handle, asked: Asked) -> Result<bool, R
     if repo.refs.try_turn()?.is_none() {
         return Ok(false);
     }
-    let path = root.as_os_str().as_bytes().to_vec();
+    let path = bytes_of(&root).to_vec();
     let changes = vec![change(&repo.refs, path_key(name), Some(path))?];
     publish::publish(repo, asked, None, changes, Effect::Worktree)?;
     if name == MAIN {
@@ -586,7 +582,7 @@ pub(in crate::repo) fn repair_worktree(
     }
     refuse_copy(repo, &dir, &name)?;
     point_here(repo, &dir, &name)?;
-    let path = dir.as_os_str().as_bytes().to_vec();
+    let path = bytes_of(&dir).to_vec();
     let changes = vec![change(&repo.refs, key, Some(path))?];
     if changes.iter().any(|c| c.old != c.new) {
         publish::publish(repo, asked, None, changes, Effect::Worktree)?;
@@ -608,7 +604,7 @@ pub(in crate::repo) fn check_place(repo: &Handle) -> Result<(), RepoError> {
         return Ok(());
     };
     match repo.refs.get(&path_key(name))? {
-        Some(path) if path == root.as_os_str().as_bytes() => Ok(()),
+        Some(path) if path == bytes_of(&root) => Ok(()),
         Some(_) => refuse_copy(repo, root, name),
         None => Err(RepoError::NoSuchWorktree(root.clone())),
     }
@@ -616,7 +612,7 @@ pub(in crate::repo) fn check_place(repo: &Handle) -> Result<(), RepoError> {
 
 fn refuse_copy(repo: &Handle, dir: &Path, name: &str) -> Result<(), RepoError> {
     let at = repo.refs.get(&path_key(name))?.unwrap_or_default();
-    let at = PathBuf::from(std::ffi::OsString::from_vec(at));
+    let at = PathBuf::from(string_of(at));
     match !is_same_place(&at, dir) && is_pointed_from(repo, &at, name) {
         true => Err(RepoError::WorktreeCopy {
             dir: dir.to_owned(),
@@ -654,7 +650,7 @@ pub(in crate::repo) fn whole_worktree(changes: &[Change]) -> WholeWorktree {
             return WholeWorktree::Came(name.to_owned());
         }
         let path = old(path_key(name)).unwrap_or_default();
-        let path = PathBuf::from(std::ffi::OsString::from_vec(path));
+        let path = PathBuf::from(string_of(path));
         return WholeWorktree::Went(name.to_owned(), path, old(base_key(name)));
     }
     WholeWorktree::Moved
@@ -671,7 +667,7 @@ fn remove_root(dir: &Path) -> Result<(), RepoError> {
     for entry in std::fs::read_dir(dir).map_err(io)? {
         let name = entry.map_err(io)?.file_name();
         if name != DMV_DIR {
-            paths.push(name.into_vec());
+            paths.push(bytes_of(&name).to_vec());
         }
     }
     if !paths.is_empty() {

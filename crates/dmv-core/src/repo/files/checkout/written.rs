@@ -7,10 +7,10 @@ use crate::fsutil::{Fingerprint, PathError, SafeDir};
 use crate::hash::check;
 use crate::limits::MAX_NAME_BYTES;
 use crate::object::codec::{DecodeError, Decoder, put_bytes};
+use crate::platform::{read_exact_at, write_all_at};
 use crate::worktree::statcache::Section;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
 /// Bytes that are kept in memory.
 const KEPT_BYTES: usize = 1 << 20;
@@ -104,8 +104,7 @@ impl Written {
         let Some(file) = &self.file else {
             return Ok(());
         };
-        file.to
-            .write_all_at(&self.kept, self.filed_bytes)
+        write_all_at(&file.to, &self.kept, self.filed_bytes)
             .map_err(|e| PathError::new("write", own.path_of(b"a temporary file"), e))?;
         self.filed_bytes += self.kept.len() as u64;
         self.kept.clear();
@@ -152,7 +151,7 @@ impl Written {
                 let mut bytes = vec![0; run.len as usize];
                 let file = self.file.as_ref().ok_or(io::ErrorKind::NotFound);
                 let file = file.map_err(io::Error::from)?;
-                file.from.read_exact_at(&mut bytes, run.offset)?;
+                read_exact_at(&file.from, &mut bytes, run.offset)?;
                 filed = bytes;
                 Some(&filed[..])
             }

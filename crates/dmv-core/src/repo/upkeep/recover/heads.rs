@@ -3,6 +3,7 @@
 use crate::fsutil::{SafeDir, machine_now};
 use crate::hash::ObjectId;
 use crate::history::{Ancestors, load_commit};
+use crate::platform::bytes_of;
 use crate::refs::{Change, Effect, Timestamp};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
@@ -14,7 +15,6 @@ use crate::repo::base::{publish, slice, worktree};
 use crate::subset::Subset;
 use crate::worktree::cacheupdate::STAT_NAME;
 use crate::worktree::statcache::{StatCache, subset_check};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Writes down what the repository's own worktree is on, and the one at `place`, where that is not
@@ -75,7 +75,7 @@ fn changes_for(
             }
         }
         if repo.refs.get(&path_key(name))?.is_none() {
-            let path = root.as_os_str().as_bytes().to_vec();
+            let path = bytes_of(&root).to_vec();
             changes.push(set(path_key(name), path));
         }
     }
