@@ -5,11 +5,12 @@
 
 use dmv_core::fsutil::SafeDir;
 use dmv_core::hash::check;
+use dmv_core::store::RepositoryId;
 use dmv_core::worktree::statcache::StatCache;
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 
-const REPO: [u8; 16] = [7; 16];
+const REPO: RepositoryId = RepositoryId::from_bytes([7; 16]);
 const HEADER: usize = 64;
 const ROW: usize = 36;
 const TRAILER: usize = 24;
@@ -42,7 +43,7 @@ fn mend(file: &mut [u8]) {
     file[..8].copy_from_slice(b"DMVSTAT\n");
     file[8..10].copy_from_slice(&1u16.to_le_bytes());
     file[10..16].fill(0);
-    file[16..32].copy_from_slice(&REPO);
+    file[16..32].copy_from_slice(REPO.as_bytes());
     let end = file.len() - TRAILER;
     let number = |file: &[u8], at: usize, len: usize| {
         let mut bytes = [0; 8];

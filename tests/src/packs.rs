@@ -7,11 +7,11 @@ use crate::scratch::commit;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
 use dmv_core::repo::Repo;
-use dmv_core::store::{Catalogue, CheckedObject, FileId, Incoming, PackKind};
+use dmv_core::store::{Catalogue, CheckedObject, Incoming, PackId, PackKind};
 use std::collections::{BTreeSet, HashSet};
 
 /// Returns the ids of the data packs.
-pub fn data_packs(repo: &Repo) -> Done<BTreeSet<FileId>> {
+pub fn data_packs(repo: &Repo) -> Done<BTreeSet<PackId>> {
     let packs = repo.refs().catalogue()?.packs.into_iter();
     let data = packs.filter(|row| row.kind == PackKind::Data);
     Ok(data.map(|row| row.id).collect())
@@ -20,9 +20,9 @@ pub fn data_packs(repo: &Repo) -> Done<BTreeSet<FileId>> {
 /// Stores chunks once more in one new pack, each batch in a segment of its own. Returns the pack.
 ///
 /// This acts like another process, since a pack stays locked while its writer lives.
-pub fn store_again(place: &Place, batches: &[Vec<ObjectId>]) -> Done<FileId> {
+pub fn store_again(place: &Place, batches: &[Vec<ObjectId>]) -> Done<PackId> {
     let repo = place.again()?;
-    let known: HashSet<FileId> = repo.store().packs().iter().map(|row| row.id).collect();
+    let known: HashSet<PackId> = repo.store().packs().iter().map(|row| row.id).collect();
     // With the known packs locked, the writer must begin a new pack.
     let mut locks = Vec::new();
     for id in &known {
@@ -47,7 +47,7 @@ pub fn store_again(place: &Place, batches: &[Vec<ObjectId>]) -> Done<FileId> {
 }
 
 /// Removes a pack whose objects are all in other packs.
-pub fn take_away(repo: &Repo, pack: FileId) -> Done {
+pub fn take_away(repo: &Repo, pack: PackId) -> Done {
     let row = repo.refs().pack(pack)?.ok_or("it is known")?;
     let last = repo.refs().last_operation()?;
     let indexes = repo.refs().remove_packs(&[row], last)?.ok_or("in vain")?;
@@ -93,7 +93,7 @@ pub fn small_files(place: &Place, names: &[&str], rng: &mut Rng) -> Done<Vec<Obj
 
 /// Flips a bit of the object with content `bytes` in `pack`, if the pack stores it uncompressed.
 /// Returns `false` if it does not, or if the bytes occur twice.
-pub fn damage_copy(repo: &Repo, pack: FileId, bytes: &[u8]) -> Done<bool> {
+pub fn damage_copy(repo: &Repo, pack: PackId, bytes: &[u8]) -> Done<bool> {
     let path = repo.store().pack_path(pack);
     let mut all = std::fs::read(&path)?;
     let windows = all.windows(bytes.len()).enumerate();

@@ -64,7 +64,7 @@ const CRATES: [(&str, &[&str]); 43] = [
         "getrandom",
         &[
             "crates/dmv-core/src/fsutil.rs",
-            "crates/dmv-core/src/store/layout.rs",
+            "crates/dmv-core/src/store/ids.rs",
             "crates/dmv-net/src/transport/quic/pair.rs",
         ],
     ),

@@ -8,6 +8,7 @@
 use dmv_core::fsutil::{FileKind, Fingerprint, SafeDir};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::tree::Kind;
+use dmv_core::store::RepositoryId;
 use dmv_core::subset::Subset;
 use dmv_core::worktree::ignore::IgnoreRules;
 use dmv_core::worktree::join;
@@ -22,6 +23,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 const RUNS: usize = 5;
+const REPO: RepositoryId = RepositoryId::from_bytes([1; 16]);
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -46,7 +48,7 @@ fn main() {
     write_cache(&root, &cache_dir);
     let size = std::fs::metadata(base.join("stat")).unwrap().len();
     println!("{} files, stat cache {size} bytes", dirs * files);
-    let open = || StatCache::open(&cache_dir, b"stat", &[1; 16]).unwrap();
+    let open = || StatCache::open(&cache_dir, b"stat", &REPO).unwrap();
     for threads in [0, 1, 2, 4] {
         report(&format!("scan, threads {threads}"), || {
             assert_eq!(run(&root, &open(), threads), dirs * files);
@@ -107,7 +109,7 @@ fn stat_all(root: &SafeDir, dirs: impl Iterator<Item = usize>, files: usize) {
 
 fn write_cache(root: &SafeDir, cache_dir: &SafeDir) {
     let base = ObjectId::from_bytes([2; 32]);
-    let mut writer = StatCacheWriter::create(cache_dir, &[1; 16]).unwrap();
+    let mut writer = StatCacheWriter::create(cache_dir, &REPO).unwrap();
     let rules = IgnoreRules::default();
     let cancel = AtomicBool::new(false);
     let options = options(&NothingKnown, &rules, &cancel, 0);

@@ -6,7 +6,7 @@ use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
 use dmv_core::object::list::Blob;
 use dmv_core::repo::VerifyDepth;
-use dmv_core::store::FileId;
+use dmv_core::store::PackId;
 use dmv_tests::drops::{Contents, contents, drop_blobs, dropped, keeps_all_but};
 use dmv_tests::packs::{damage_copy, data_packs, merge, small_files, store_again, take_away};
 use dmv_tests::peers::{Done, Place};
@@ -18,8 +18,8 @@ struct Twice {
     place: Place,
     contents: Contents,
     x: ObjectId,
-    named: FileId,
-    hides: FileId,
+    named: PackId,
+    hides: PackId,
     /// The other objects in `hides`.
     beside: Vec<ObjectId>,
 }
@@ -52,14 +52,14 @@ impl Twice {
         })
     }
 
-    fn damage(&self, pack: FileId) -> Done {
+    fn damage(&self, pack: PackId) -> Done {
         let (_, bytes) = &self.contents[&self.x];
         assert!(damage_copy(&self.place.again()?, pack, bytes)?);
         Ok(())
     }
 
     /// Damages the header of the frame with `x`, so that it is no longer a record.
-    fn damage_header(&self, pack: FileId) -> Done {
+    fn damage_header(&self, pack: PackId) -> Done {
         let path = self.place.again()?.store().pack_path(pack);
         let mut bytes = std::fs::read(&path)?;
         let (_, content) = &self.contents[&self.x];
@@ -70,7 +70,7 @@ impl Twice {
     }
 
     /// Cuts off the table of a pack's last segment.
-    fn cut_last_table(&self, pack: FileId) -> Done {
+    fn cut_last_table(&self, pack: PackId) -> Done {
         let path = self.place.again()?.store().pack_path(pack);
         let bytes = std::fs::read(&path)?;
         let index = last(&bytes, b"DMVr\x02").ok_or("an index")?;

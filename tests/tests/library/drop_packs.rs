@@ -5,7 +5,7 @@ use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
 use dmv_core::object::list::{Blob, BlobChunks};
 use dmv_core::repo::{Place as RepoPlace, Repo};
-use dmv_core::store::FileId;
+use dmv_core::store::PackId;
 use dmv_tests::drops::{Contents, contents, drop_blobs, droppable, dropped, keeps_all_but};
 use dmv_tests::packs::{
     damage_copy, data_packs, merge, merge_some, small_files, store_again, take_away,
@@ -290,7 +290,7 @@ fn what_is_needed_outlives_a_drop_by_its_one_whole_copy() -> Done {
         let (place, goes) = packs_at_random(seed)?;
         let repo = place.again()?;
         let mut contents = contents(&repo)?;
-        let mut packs: BTreeMap<ObjectId, Vec<FileId>> = BTreeMap::new();
+        let mut packs: BTreeMap<ObjectId, Vec<PackId>> = BTreeMap::new();
         for row in repo.store().packs() {
             for segment in repo.refs().segments_of(row.id)? {
                 repo.store().each_of_segment(&segment, &mut |id, _| {
@@ -330,7 +330,7 @@ fn wastes_little(repo: &Repo, contents: &Contents, dropped: &BTreeSet<ObjectId>)
             }
         }
     }
-    let mut wasted: HashMap<FileId, u64> = HashMap::new();
+    let mut wasted: HashMap<PackId, u64> = HashMap::new();
     repo.store().for_each_object(&mut |id, ty, pack| {
         if ty == ObjectType::Chunk && !needed.contains(&id) {
             let mut bytes = Vec::new();

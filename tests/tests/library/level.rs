@@ -659,7 +659,7 @@ fn a_changed_value_in_the_database_is_noticed_and_mended() -> Outcome {
     let right = rows()?;
     let packs = subject.open()?.refs().catalogue()?.packs;
     let ids = made.iter().map(|id| id.as_bytes().to_vec());
-    let packs = packs.iter().map(|row| row.id.0.to_vec());
+    let packs = packs.iter().map(|row| row.id.as_bytes().to_vec());
     let mut tried = 0;
     for needle in ids.chain(packs) {
         for at in places(&good, &needle) {

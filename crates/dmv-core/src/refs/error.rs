@@ -3,7 +3,7 @@
 use crate::hash::ObjectId;
 use crate::locks::{self, Holder};
 use crate::object::codec::DecodeError;
-use crate::store::{FileId, StoreError};
+use crate::store::{PackId, StoreError};
 use std::path::PathBuf;
 
 /// An error of refs.
@@ -32,7 +32,7 @@ pub enum RefsError {
     },
     /// A pack that the job relies on was removed.
     #[error("another command removed pack {0} in the meantime; run this command again")]
-    PackGone(FileId),
+    PackGone(PackId),
     /// A change names an object that is in no pack of the database's list.
     #[error("{key} cannot be set to {}: this repository does not have that commit; nothing was changed", id.short(12))]
     NotStored {

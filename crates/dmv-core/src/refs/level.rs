@@ -4,10 +4,10 @@
 //! the database knows. `repo::base::level` examines what comes after it.
 
 use super::{
-    Operation, Refs, RefsError, Turn, file_id, index_row, newest, pack_row, put_operation,
-    put_segment, put_segments, segment_row, set,
+    Operation, Refs, RefsError, Turn, index_row, newest, pack_row, put_operation, put_segment,
+    put_segments, segment_row, set,
 };
-use crate::store::{Catalogue, FileId, IndexRow, LogPack, PackRow, SegmentRow};
+use crate::store::{Catalogue, IndexId, IndexRow, LogPack, PackId, PackRow, SegmentRow};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -79,7 +79,7 @@ impl Refs {
             for pack in &catalogue.packs {
                 tx.execute(
                     "INSERT INTO packs VALUES(?1, ?2, ?3, ?4)",
-                    params![pack.id.0, pack.kind as u8, pack.len as i64, pack.poisoned],
+                    params![pack.id, pack.kind as u8, pack.len as i64, pack.poisoned],
                 )?;
             }
             for segment in &catalogue.segments {
@@ -107,7 +107,7 @@ impl Refs {
     }
 
     /// Returns the packs that must not be written to, as far as the database is readable.
-    pub fn poisoned(&self) -> Vec<FileId> {
+    pub fn poisoned(&self) -> Vec<PackId> {
         let packs = self.catalogue().map(|known| known.packs);
         let packs = packs.unwrap_or_default().into_iter();
         packs.filter(|row| row.poisoned).map(|row| row.id).collect()
@@ -128,7 +128,7 @@ pub struct Rows {
     /// Merged indexes.
     pub indexes: Vec<IndexRow>,
     /// The merged index of each segment that has one.
-    pub merged: Vec<FileId>,
+    pub merged: Vec<IndexId>,
 }
 
 impl Refs {
@@ -157,7 +157,7 @@ impl Refs {
                 .query_map([], index_row)?
                 .collect::<Result<_, _>>()?,
             merged: merged
-                .query_map([], |row| file_id(row, 0))?
+                .query_map([], |row| row.get(0))?
                 .collect::<Result<_, _>>()?,
         })
     }

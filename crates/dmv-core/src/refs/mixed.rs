@@ -133,7 +133,7 @@ fn fits_operations(conn: &Connection) -> Result<bool, RefsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{FileId, PackKind, SegmentRow};
+    use crate::store::{PackId, PackKind, SegmentRow};
 
     #[test]
     fn what_was_noted_is_not_checked_again() -> Result<(), Box<dyn std::error::Error>> {
@@ -141,7 +141,7 @@ mod tests {
         let path = temp.path().join("refs.db");
         let writer = Refs::create(&path)?;
         let segment = |n: u8| SegmentRow {
-            pack: FileId([n; 16]),
+            pack: PackId::from_bytes([n; 16]),
             kind: PackKind::Data,
             start: 64,
             end: 128,

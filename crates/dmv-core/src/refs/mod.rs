@@ -5,6 +5,7 @@
 //! values, not what a branch means. `repo` uses it.
 
 mod error;
+mod ids;
 mod level;
 mod mixed;
 mod name;
@@ -24,7 +25,8 @@ pub use turn::Turn;
 use crate::locks;
 use crate::platform::Inode;
 use crate::store::{
-    Catalogue, FileId, IndexRow, LogPack, Merged, PackKind, PackRow, SegmentRow, StoreError,
+    Catalogue, IndexId, IndexRow, LogPack, Merged, PackId, PackKind, PackRow, SegmentRow,
+    StoreError,
 };
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 use schema::Reached;
@@ -242,7 +244,7 @@ impl Refs {
 
     /// Like [`catalogue`](Self::catalogue), with the segments' own tables in place of some merged
     /// indexes.
-    pub fn catalogue_without(&self, indexes: &[FileId]) -> Result<Catalogue, RefsError> {
+    pub fn catalogue_without(&self, indexes: &[IndexId]) -> Result<Catalogue, RefsError> {
         let conn = self.conn();
         // One state of all three tables.
         let _read = conn.unchecked_transaction()?;
@@ -252,10 +254,10 @@ impl Refs {
             "SELECT pack, kind, start, end, entries FROM segments WHERE merged IS ?1",
         )?;
         let mut segments: Vec<SegmentRow> = query
-            .query_map([None::<[u8; 16]>], segment_row)?
+            .query_map([None::<IndexId>], segment_row)?
             .collect::<Result<_, _>>()?;
         for id in indexes {
-            for row in query.query_map([id.0], segment_row)? {
+            for row in query.query_map([id], segment_row)? {
                 segments.push(row?);
             }
         }
@@ -282,24 +284,24 @@ impl Refs {
     }
 
     /// Returns the segments that one merged index replaces.
-    pub fn segments_merged_in(&self, index: FileId) -> Result<Vec<SegmentRow>, RefsError> {
+    pub fn segments_merged_in(&self, index: IndexId) -> Result<Vec<SegmentRow>, RefsError> {
         let conn = self.conn();
         let mut query = conn.prepare_cached(
             "SELECT pack, kind, start, end, entries FROM segments WHERE merged = ?1",
         )?;
         Ok(query
-            .query_map([index.0], segment_row)?
+            .query_map([index], segment_row)?
             .collect::<Result<_, _>>()?)
     }
 
     /// Returns the segments of a pack.
-    pub fn segments_of(&self, pack: FileId) -> Result<Vec<SegmentRow>, RefsError> {
+    pub fn segments_of(&self, pack: PackId) -> Result<Vec<SegmentRow>, RefsError> {
         let conn = self.conn();
         let mut query = conn.prepare_cached(
             "SELECT pack, kind, start, end, entries FROM segments WHERE pack = ?1",
         )?;
         Ok(query
-            .query_map([pack.0], segment_row)?
+            .query_map([pack], segment_row)?
             .collect::<Result<_, _>>()?)
     }
 
@@ -319,7 +321,7 @@ impl Refs {
     }
 
     /// Stops using merged indexes: their segments' own tables are in use again.
-    pub fn forget_indexes(&self, indexes: &[FileId]) -> Result<(), RefsError> {
+    pub fn forget_indexes(&self, indexes: &[IndexId]) -> Result<(), RefsError> {
         let turn = self.turn()?;
         self.write(&turn, |tx| {
             for id in indexes {
@@ -331,11 +333,11 @@ impl Refs {
     }
 
     /// Returns the current row of one pack.
-    pub fn pack(&self, id: FileId) -> Result<Option<PackRow>, RefsError> {
+    pub fn pack(&self, id: PackId) -> Result<Option<PackRow>, RefsError> {
         let conn = self.conn();
         let mut query =
             conn.prepare_cached("SELECT id, kind, len, poisoned FROM packs WHERE id = ?1")?;
-        Ok(query.query_row([id.0], pack_row).optional()?)
+        Ok(query.query_row([id], pack_row).optional()?)
     }
 
     /// Makes `segments` and the changes of the view visible together, or neither. This is the
@@ -352,7 +354,7 @@ impl Refs {
         &self,
         operation: NewOperation,
         segments: &[SegmentRow],
-        relied: &[FileId],
+        relied: &[PackId],
         named: &[NamedPlace],
         log: &LogPack,
     ) -> Result<Operation, RefsError> {
@@ -403,7 +405,7 @@ impl Refs {
     pub fn add_segments(
         &self,
         segments: &[SegmentRow],
-        relied: &[FileId],
+        relied: &[PackId],
     ) -> Result<(), RefsError> {
         let turn = self.turn()?;
         self.write(&turn, |tx| {
@@ -427,16 +429,16 @@ impl Refs {
         &self,
         packs: &[PackRow],
         last: u64,
-    ) -> Result<Option<Vec<FileId>>, RefsError> {
+    ) -> Result<Option<Vec<IndexId>>, RefsError> {
         let turn = self.turn()?;
         self.write(&turn, |tx| remove_packs(tx, packs, last))
     }
 
     /// Records that a pack must not be written to again.
-    pub fn poison(&self, pack: FileId) -> Result<(), RefsError> {
+    pub fn poison(&self, pack: PackId) -> Result<(), RefsError> {
         let turn = self.turn()?;
         self.write(&turn, |tx| {
-            tx.execute("UPDATE packs SET poisoned = 1 WHERE id = ?1", [pack.0])?;
+            tx.execute("UPDATE packs SET poisoned = 1 WHERE id = ?1", [pack])?;
             Ok(Some(()))
         })?;
         Ok(())
@@ -518,19 +520,19 @@ fn newest(conn: &Connection) -> Result<Option<Operation>, RefsError> {
 }
 
 /// Puts the tables of a merged index's segments back into use.
-fn unmerge(tx: &Transaction, index: FileId) -> Result<(), RefsError> {
+fn unmerge(tx: &Transaction, index: IndexId) -> Result<(), RefsError> {
     tx.execute(
         "UPDATE segments SET merged = NULL WHERE merged = ?1",
-        [index.0],
+        [index],
     )?;
-    tx.execute("DELETE FROM indexes WHERE id = ?1", [index.0])?;
+    tx.execute("DELETE FROM indexes WHERE id = ?1", [index])?;
     Ok(())
 }
 
-fn check_packs(tx: &Transaction, relied: &[FileId]) -> Result<(), RefsError> {
+fn check_packs(tx: &Transaction, relied: &[PackId]) -> Result<(), RefsError> {
     let mut query = tx.prepare_cached("SELECT 1 FROM packs WHERE id = ?1")?;
     for id in relied {
-        if !query.exists([id.0])? {
+        if !query.exists([id])? {
             return Err(RefsError::PackGone(*id));
         }
     }
@@ -541,20 +543,20 @@ fn remove_packs(
     tx: &Transaction,
     packs: &[PackRow],
     last: u64,
-) -> Result<Option<Vec<FileId>>, RefsError> {
+) -> Result<Option<Vec<IndexId>>, RefsError> {
     if last_operation(tx)? != last {
         return Ok(None);
     }
     let mut unmerged = Vec::new();
     for pack in packs {
         let mut query = tx.prepare_cached("SELECT 1 FROM packs WHERE id = ?1 AND len = ?2")?;
-        if !query.exists(params![pack.id.0, pack.len as i64])? {
+        if !query.exists(params![pack.id, pack.len as i64])? {
             return Ok(None);
         }
         let mut query = tx.prepare_cached(
             "SELECT DISTINCT merged FROM segments WHERE pack = ?1 AND merged IS NOT NULL",
         )?;
-        for index in query.query_map([pack.id.0], |row| file_id(row, 0))? {
+        for index in query.query_map([pack.id], |row| row.get(0))? {
             unmerged.push(index?);
         }
     }
@@ -564,8 +566,8 @@ fn remove_packs(
         unmerge(tx, *index)?;
     }
     for pack in packs {
-        tx.execute("DELETE FROM segments WHERE pack = ?1", [pack.id.0])?;
-        tx.execute("DELETE FROM packs WHERE id = ?1", [pack.id.0])?;
+        tx.execute("DELETE FROM segments WHERE pack = ?1", [pack.id])?;
+        tx.execute("DELETE FROM packs WHERE id = ?1", [pack.id])?;
     }
     Ok(Some(unmerged))
 }
@@ -574,7 +576,7 @@ fn put_merged(tx: &Transaction, merged: &Merged) -> Result<Option<()>, RefsError
     for segment in &merged.segments {
         let changed = tx.execute(
             "UPDATE segments SET merged = ?3 WHERE pack = ?1 AND end = ?2 AND merged IS NULL",
-            params![segment.pack.0, segment.end as i64, merged.id.0],
+            params![segment.pack, segment.end as i64, merged.id],
         )?;
         if changed != 1 {
             return Ok(None);
@@ -583,15 +585,15 @@ fn put_merged(tx: &Transaction, merged: &Merged) -> Result<Option<()>, RefsError
     for index in &merged.indexes {
         tx.execute(
             "UPDATE segments SET merged = ?2 WHERE merged = ?1",
-            params![index.0, merged.id.0],
+            params![index, merged.id],
         )?;
-        if tx.execute("DELETE FROM indexes WHERE id = ?1", [index.0])? != 1 {
+        if tx.execute("DELETE FROM indexes WHERE id = ?1", [index])? != 1 {
             return Ok(None);
         }
     }
     tx.execute(
         "INSERT INTO indexes VALUES(?1, ?2)",
-        params![merged.id.0, merged.entries],
+        params![merged.id, merged.entries],
     )?;
     Ok(Some(()))
 }
@@ -601,7 +603,7 @@ fn put_segments(tx: &Transaction, segments: &[SegmentRow]) -> Result<(), RefsErr
         tx.execute(
             "INSERT INTO packs VALUES(?1, ?2, ?3, 0)
              ON CONFLICT(id) DO UPDATE SET len = max(len, excluded.len)",
-            params![segment.pack.0, segment.kind as u8, segment.end as i64],
+            params![segment.pack, segment.kind as u8, segment.end as i64],
         )?;
         put_segment(tx, segment)?;
     }
@@ -615,7 +617,7 @@ fn put_segment(tx: &Transaction, segment: &SegmentRow) -> Result<(), RefsError> 
         "INSERT INTO segments(pack, end, start, kind, entries) VALUES(?1, ?2, ?3, ?4, ?5)
          ON CONFLICT(pack, end) DO NOTHING",
         params![
-            segment.pack.0,
+            segment.pack,
             segment.end as i64,
             segment.start as i64,
             segment.kind as u8,
@@ -664,10 +666,6 @@ fn set(tx: &Transaction, key: &str, value: Option<&[u8]>) -> Result<(), RefsErro
     Ok(())
 }
 
-fn file_id(row: &Row, column: usize) -> rusqlite::Result<FileId> {
-    row.get(column).map(FileId)
-}
-
 fn pack_kind(row: &Row, column: usize) -> rusqlite::Result<PackKind> {
     let n: u8 = row.get(column)?;
     PackKind::from_number(n).ok_or(rusqlite::Error::IntegralValueOutOfRange(column, n.into()))
@@ -675,7 +673,7 @@ fn pack_kind(row: &Row, column: usize) -> rusqlite::Result<PackKind> {
 
 fn index_row(row: &Row) -> rusqlite::Result<IndexRow> {
     Ok(IndexRow {
-        id: file_id(row, 0)?,
+        id: row.get(0)?,
         entries: row.get(1)?,
     })
 }
@@ -687,7 +685,7 @@ fn offset(row: &Row, column: usize) -> rusqlite::Result<u64> {
 }
 
 fn pack_row(row: &Row) -> rusqlite::Result<PackRow> {
-    let (id, kind) = (file_id(row, 0)?, pack_kind(row, 1)?);
+    let (id, kind) = (row.get(0)?, pack_kind(row, 1)?);
     Ok(PackRow {
         id,
         kind,
@@ -698,7 +696,7 @@ fn pack_row(row: &Row) -> rusqlite::Result<PackRow> {
 
 fn segment_row(row: &Row) -> rusqlite::Result<SegmentRow> {
     Ok(SegmentRow {
-        pack: file_id(row, 0)?,
+        pack: row.get(0)?,
         kind: pack_kind(row, 1)?,
         start: offset(row, 2)?,
         end: offset(row, 3)?,
@@ -716,7 +714,7 @@ mod tests {
         let path = temp.path().join("refs.db");
         let refs = Refs::create(&path)?;
         refs.conn().pragma_update(None, "max_page_count", 1)?;
-        let pack = FileId::random();
+        let pack = PackId::random();
         let segments: Vec<SegmentRow> = (0..2000)
             .map(|n| SegmentRow {
                 pack,

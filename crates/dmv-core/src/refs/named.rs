@@ -2,7 +2,7 @@
 
 use super::RefsError;
 use crate::hash::ObjectId;
-use crate::store::FileId;
+use crate::store::PackId;
 use rusqlite::{OptionalExtension, Transaction, params};
 
 /// An object that a change of the view names.
@@ -13,7 +13,7 @@ pub struct NamedPlace {
     /// The id of the object.
     pub id: ObjectId,
     /// The pack that contains it.
-    pub pack: FileId,
+    pub pack: PackId,
     /// Offset of its record in the pack.
     pub offset: u64,
 }
@@ -26,7 +26,7 @@ pub(super) fn check_named(tx: &Transaction, named: &[NamedPlace]) -> Result<(), 
     for place in named {
         let offset = i64::try_from(place.offset).unwrap_or(i64::MAX);
         let start: Option<i64> = query
-            .query_row(params![place.pack.0, offset], |row| row.get(0))
+            .query_row(params![place.pack, offset], |row| row.get(0))
             .optional()?;
         if start.is_none_or(|start| start > offset) {
             return Err(RefsError::NotStored {

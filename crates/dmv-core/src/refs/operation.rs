@@ -6,7 +6,7 @@
 use super::NewOperation;
 use crate::limits::{MAX_OP_BYTES, MAX_OP_CHANGES, MAX_PATH_BYTES};
 use crate::object::codec::{DecodeError, Decoder, put_bytes, put_varint};
-use crate::store::FileId;
+use crate::store::random_bytes;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -121,7 +121,7 @@ impl Operation {
         changes.sort_by(|a, b| a.key.cmp(&b.key));
         Operation {
             seq: last.map_or(1, |op| op.seq + 1),
-            id: FileId::random().0,
+            id: random_bytes(),
             previous: last.map_or([0; 16], |op| op.id),
             time: new.time,
             who: clip(&new.who),

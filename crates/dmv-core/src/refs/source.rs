@@ -1,10 +1,10 @@
 //! What the store asks the catalogue.
 
 use super::Refs;
-use crate::store::{Catalogue, CatalogueSource, FileId, PackRow, SegmentRow, StoreError};
+use crate::store::{Catalogue, CatalogueSource, IndexId, PackId, PackRow, SegmentRow, StoreError};
 
 impl CatalogueSource for Refs {
-    fn pack(&self, id: FileId) -> Result<Option<PackRow>, StoreError> {
+    fn pack(&self, id: PackId) -> Result<Option<PackRow>, StoreError> {
         Refs::pack(self, id).map_err(unreadable)
     }
 
@@ -12,7 +12,7 @@ impl CatalogueSource for Refs {
         Refs::newer_catalogue(self).map_err(unreadable)
     }
 
-    fn catalogue_without(&self, indexes: &[FileId]) -> Result<Catalogue, StoreError> {
+    fn catalogue_without(&self, indexes: &[IndexId]) -> Result<Catalogue, StoreError> {
         Refs::catalogue_without(self, indexes).map_err(unreadable)
     }
 

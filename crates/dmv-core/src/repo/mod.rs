@@ -65,7 +65,7 @@ pub use verbs::undo::{UndoOptions, UndoReport, UndoWhat};
 
 use crate::object::ObjectRead;
 use crate::refs::Refs;
-use crate::store::{FileId, Store};
+use crate::store::{RepositoryId, Store};
 use crate::vfs::{OsVfs, Vfs};
 use base::handle::Handle;
 use std::path::Path;
@@ -131,7 +131,7 @@ impl Repo {
     }
 
     /// The repository's id.
-    pub fn id(&self) -> FileId {
+    pub fn id(&self) -> RepositoryId {
         self.handle.id
     }
 

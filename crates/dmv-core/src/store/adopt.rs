@@ -4,7 +4,7 @@
 //! has made to write its files. Such a *preview* lasts as long as the job's [`Sealed`], and only
 //! reads use it. If the job fails, no later job counts its objects as stored.
 
-use super::{FileId, PackRow, Place, Sealed, Store, StoreError, read, write};
+use super::{PackId, PackRow, Place, Sealed, Store, StoreError, read, write};
 use crate::hash::ObjectId;
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl Store {
         &self,
         id: &ObjectId,
         sealed: Option<&Sealed>,
-    ) -> Result<Option<(FileId, Place)>, StoreError> {
+    ) -> Result<Option<(PackId, Place)>, StoreError> {
         for table in sealed.iter().flat_map(|sealed| &sealed.tables) {
             if let Some(found) = table.lookup(id, &self.room)? {
                 return Ok(Some(found));
@@ -64,7 +64,7 @@ impl Store {
     pub(super) fn locate_in_previews(
         &self,
         id: &ObjectId,
-    ) -> Result<Option<(FileId, Place)>, StoreError> {
+    ) -> Result<Option<(PackId, Place)>, StoreError> {
         for table in read(&self.previews).iter() {
             let Some(table) = table.upgrade() else {
                 continue;

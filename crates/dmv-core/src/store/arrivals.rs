@@ -10,7 +10,7 @@
 
 use super::checked::CheckedRecord;
 use super::error::StoreError;
-use super::layout::FileId;
+use super::ids::PackId;
 use super::table::{Entry, Place, Table};
 use crate::hash::ObjectId;
 use crate::memory::Room;
@@ -33,18 +33,18 @@ struct State {
     /// Whether another store follows.
     is_followed: bool,
     /// Objects of open segments.
-    open: HashMap<ObjectId, (FileId, Place)>,
+    open: HashMap<ObjectId, (PackId, Place)>,
     /// Tables of closed segments.
     closed: Vec<Arc<Table>>,
     /// The newest records with their packs and offsets, and the memory that they take.
-    handed: VecDeque<((FileId, u64), Arc<CheckedRecord>)>,
+    handed: VecDeque<((PackId, u64), Arc<CheckedRecord>)>,
     handed_bytes: usize,
     /// A counter that grows with every event.
     version: u64,
 }
 
 impl State {
-    fn keep(&mut self, place: (FileId, u64), record: Arc<CheckedRecord>) {
+    fn keep(&mut self, place: (PackId, u64), record: Arc<CheckedRecord>) {
         self.handed_bytes += record.size();
         self.handed.push_back((place, record));
         while self.handed_bytes > HANDED_BYTES
@@ -91,7 +91,7 @@ impl Arrivals {
     /// readers.
     pub(super) fn wrote(
         &self,
-        place: (FileId, u64),
+        place: (PackId, u64),
         entries: impl Iterator<Item = Entry>,
         checked: Option<Arc<CheckedRecord>>,
     ) {
@@ -133,7 +133,7 @@ impl Following {
     }
 
     /// Returns the place of an object that the other store has not published.
-    pub(super) fn locate(&self, id: &ObjectId) -> Result<Option<(FileId, Place)>, StoreError> {
+    pub(super) fn locate(&self, id: &ObjectId) -> Result<Option<(PackId, Place)>, StoreError> {
         let state = self.0.lock();
         if let Some(found) = state.open.get(id) {
             return Ok(Some(*found));
@@ -151,7 +151,7 @@ impl Following {
 
     /// Returns the record at `place`, if it was written recently and its objects were checked
     /// before.
-    pub(super) fn handed(&self, place: (FileId, u64)) -> Option<Arc<CheckedRecord>> {
+    pub(super) fn handed(&self, place: (PackId, u64)) -> Option<Arc<CheckedRecord>> {
         let state = self.0.lock();
         let found = state.handed.iter().rfind(|(at, _)| *at == place);
         found.map(|(_, record)| record.clone())

@@ -3,13 +3,13 @@
 //! Frames have a few hundred bytes to 2 MiB, so the same memory fits thousands of them or a
 //! handful. Every step takes at most logarithmic time.
 
-use super::layout::FileId;
+use super::ids::PackId;
 use crate::memory::Room;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The key of a record: its pack and offset.
-pub(super) type Key = (FileId, u64);
+pub(super) type Key = (PackId, u64);
 
 /// A cache of values of records that drops the least recently used ones first.
 pub(super) struct Cache<V>(Mutex<Lru<V>>);
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     fn key(n: u64) -> Key {
-        (FileId([0; 16]), n)
+        (PackId::from_bytes([0; 16]), n)
     }
 
     /// Returns which of the first keys are cached. Asks for the oldest first, so that the order

@@ -4,13 +4,14 @@
 //! present state through [`CatalogueSource`]; the store knows nothing of that room.
 
 use super::StoreError;
-use super::layout::{FileId, PackKind};
+use super::ids::{IndexId, PackId};
+use super::layout::PackKind;
 
 /// A pack in the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackRow {
     /// Its id, which names its file.
-    pub id: FileId,
+    pub id: PackId,
     /// The kind of its objects.
     pub kind: PackKind,
     /// Offset of the end of its last committed segment. The bytes after it belong to no committed
@@ -24,7 +25,7 @@ pub struct PackRow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentRow {
     /// Its pack.
-    pub pack: FileId,
+    pub pack: PackId,
     /// The kind of the pack.
     pub kind: PackKind,
     /// Offset of its first record.
@@ -39,7 +40,7 @@ pub struct SegmentRow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexRow {
     /// Its id, which names its file.
-    pub id: FileId,
+    pub id: IndexId,
     /// Number of objects in it.
     pub entries: u32,
 }
@@ -60,13 +61,13 @@ pub struct Catalogue {
 /// The store asks; it never changes the catalogue.
 pub trait CatalogueSource: Send + Sync {
     /// Returns the current row of one pack; `None` if the catalogue does not list it.
-    fn pack(&self, id: FileId) -> Result<Option<PackRow>, StoreError>;
+    fn pack(&self, id: PackId) -> Result<Option<PackRow>, StoreError>;
 
     /// Returns the catalogue if another process has changed it since the last call.
     fn newer_catalogue(&self) -> Result<Option<Catalogue>, StoreError>;
 
     /// Returns the catalogue with the segments' own tables in place of some merged indexes.
-    fn catalogue_without(&self, indexes: &[FileId]) -> Result<Catalogue, StoreError>;
+    fn catalogue_without(&self, indexes: &[IndexId]) -> Result<Catalogue, StoreError>;
 
     /// Returns the segments whose own tables are not in use, because merged indexes replace them.
     fn merged_segments(&self) -> Result<Vec<SegmentRow>, StoreError>;
@@ -77,7 +78,7 @@ pub trait CatalogueSource: Send + Sync {
 pub struct NoSource;
 
 impl CatalogueSource for NoSource {
-    fn pack(&self, _: FileId) -> Result<Option<PackRow>, StoreError> {
+    fn pack(&self, _: PackId) -> Result<Option<PackRow>, StoreError> {
         Ok(None)
     }
 
@@ -85,7 +86,7 @@ impl CatalogueSource for NoSource {
         Ok(None)
     }
 
-    fn catalogue_without(&self, _: &[FileId]) -> Result<Catalogue, StoreError> {
+    fn catalogue_without(&self, _: &[IndexId]) -> Result<Catalogue, StoreError> {
         Ok(Catalogue::default())
     }
 

@@ -6,7 +6,7 @@
 
 use super::error::StoreError;
 use super::table::{Entry, Place, Table};
-use super::{FileId, SegmentRow, Store, read};
+use super::{IndexId, PackId, SegmentRow, Store, read};
 use crate::hash::ObjectId;
 use crate::memory::Room;
 use crate::object::ObjectType;
@@ -44,7 +44,7 @@ impl Store {
     pub(super) fn hidden_places(
         &self,
         wanted: &HashMap<ObjectId, ObjectType>,
-        visit: &mut dyn FnMut(Entry, FileId) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(Entry, PackId) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
         self.each_hidden_table(&mut |table| {
             let mut flow = ControlFlow::Continue(());
@@ -72,7 +72,7 @@ impl Store {
     /// Visits all entries of hidden tables, as far as these are intact.
     pub(super) fn walk_hidden(
         &self,
-        visit: &mut dyn FnMut(Entry, FileId),
+        visit: &mut dyn FnMut(Entry, PackId),
     ) -> Result<(), StoreError> {
         self.each_hidden_table(&mut |table| {
             let _ = table.walk(&mut |entry, pack| {
@@ -101,7 +101,7 @@ impl Store {
 
     /// Returns the merged indexes that should not be used: those that are damaged, and those that
     /// name a damaged place for one of `copies` and hide an intact one.
-    pub fn poor_indexes(&self, copies: &[ObjectId]) -> Vec<FileId> {
+    pub fn poor_indexes(&self, copies: &[ObjectId]) -> Vec<IndexId> {
         let tables = read(&self.tables).clone();
         let hides = |table: &Table, id: &ObjectId| {
             matches!(table.lookup(id, &self.room), Ok(Some(_)))
@@ -140,7 +140,7 @@ impl Store {
 
     /// Returns whether a pack other than `pack` has intact bytes of `id`, at a place that a table
     /// in use names.
-    pub fn is_whole_outside(&self, id: &ObjectId, pack: FileId) -> Result<bool, StoreError> {
+    pub fn is_whole_outside(&self, id: &ObjectId, pack: PackId) -> Result<bool, StoreError> {
         let tables = read(&self.tables).clone();
         for table in tables {
             if let Some((other, place)) = table.lookup(id, &self.room)?
@@ -154,7 +154,7 @@ impl Store {
     }
 
     /// Returns whether the bytes at a place are those of `id`.
-    pub(super) fn is_whole_at(&self, id: &ObjectId, pack: FileId, place: Place) -> bool {
+    pub(super) fn is_whole_at(&self, id: &ObjectId, pack: PackId, place: Place) -> bool {
         let read = self.read_at_place(place.ty, id, pack, place, &mut Vec::new());
         read.is_ok()
     }

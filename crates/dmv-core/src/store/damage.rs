@@ -4,7 +4,7 @@
 //! elsewhere. The file `damaged` (docs/format/layout.md, "Damaged places") is derived: without it
 //! reading is as safe, and the next `verify` writes it again.
 
-use super::{FileId, Place, Store, StoreError, read, write};
+use super::{PackId, Place, Store, StoreError, read, write};
 use crate::platform::{Cause, cause_of};
 use crate::store::error::IoContext;
 use crate::vfs::{Open, Vfs, read_small};
@@ -21,7 +21,7 @@ const MAX_FILE_BYTES: usize = 64 + MAX_PLACES * 54;
 
 /// The frames, by pack and offset, that contain at least one damaged object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BadPlaces(BTreeSet<(FileId, u64)>);
+pub struct BadPlaces(BTreeSet<(PackId, u64)>);
 
 impl BadPlaces {
     /// Reads the file at `path`. A missing or malformed file is empty.
@@ -37,7 +37,7 @@ impl BadPlaces {
         }
         let place = |line: &str| {
             let (pack, offset) = line.split_once(' ')?;
-            Some((FileId::from_hex(pack)?, offset.parse().ok()?))
+            Some((PackId::from_hex(pack)?, offset.parse().ok()?))
         };
         lines.map(place).collect::<Option<_>>().map(BadPlaces)
     }
@@ -56,22 +56,22 @@ impl BadPlaces {
     }
 
     /// Returns whether the frame at `offset` of `pack` is listed.
-    pub fn has(&self, pack: FileId, offset: u64) -> bool {
+    pub fn has(&self, pack: PackId, offset: u64) -> bool {
         self.0.contains(&(pack, offset))
     }
 
     /// Adds a frame.
-    pub fn insert(&mut self, pack: FileId, offset: u64) {
+    pub fn insert(&mut self, pack: PackId, offset: u64) {
         self.0.insert((pack, offset));
     }
 
     /// Returns whether a frame within `from..to` of `pack` is listed.
-    pub fn any_within(&self, pack: FileId, from: u64, to: u64) -> bool {
+    pub fn any_within(&self, pack: PackId, from: u64, to: u64) -> bool {
         from < to && self.0.range((pack, from)..(pack, to)).next().is_some()
     }
 
     /// Adds all frames of `other` for which `keep` returns true.
-    pub fn extend_from(&mut self, other: &BadPlaces, keep: impl Fn(FileId, u64) -> bool) {
+    pub fn extend_from(&mut self, other: &BadPlaces, keep: impl Fn(PackId, u64) -> bool) {
         let kept = other.0.iter().filter(|(pack, at)| keep(*pack, *at));
         self.0.extend(kept.copied());
     }
@@ -102,7 +102,7 @@ impl Store {
     }
 
     /// Stops relying on a place, until this process ends or the next check is made.
-    pub(super) fn avoid(&self, pack: FileId, place: Place) {
+    pub(super) fn avoid(&self, pack: PackId, place: Place) {
         write(&self.bad).insert(pack, place.offset);
     }
 
@@ -135,12 +135,13 @@ mod tests {
     #[test]
     fn places_read_back_and_anything_else_is_none() {
         let mut bad = BadPlaces::default();
-        bad.insert(FileId([7; 16]), 64);
-        bad.insert(FileId([7; 16]), 9000);
+        bad.insert(PackId::from_bytes([7; 16]), 64);
+        bad.insert(PackId::from_bytes([7; 16]), 9000);
         let text = bad.text();
         assert_eq!(BadPlaces::parse(&text), Some(bad.clone()));
         assert!(
-            bad.any_within(FileId([7; 16]), 64, 65) && !bad.any_within(FileId([7; 16]), 65, 9000)
+            bad.any_within(PackId::from_bytes([7; 16]), 64, 65)
+                && !bad.any_within(PackId::from_bytes([7; 16]), 65, 9000)
         );
         for broken in ["", "dmv-damaged 2\n", &text.replace("0707", "07")] {
             assert_eq!(BadPlaces::parse(broken), None, "{broken}");
@@ -151,7 +152,7 @@ mod tests {
     fn a_file_of_the_most_places_is_within_its_bound() {
         let mut bad = BadPlaces::default();
         for n in 0..MAX_PLACES as u64 {
-            bad.insert(FileId([0xff; 16]), u64::MAX - n);
+            bad.insert(PackId::from_bytes([0xff; 16]), u64::MAX - n);
         }
         assert!(bad.text().len() <= MAX_FILE_BYTES);
     }

@@ -4,7 +4,8 @@
 //! part of the library's interface.
 
 use super::frame::{FrameTable, decode_payload};
-use super::layout::{Encoding, FileId, PackHeader, RecordHeader, RecordType, Trailer};
+use super::ids::PackId;
+use super::layout::{Encoding, PackHeader, RecordHeader, RecordType, Trailer};
 use super::scan::{Found, checked_payload, entries_of, scan};
 use super::table::{Table, gaps_of};
 use crate::memory::Room;
@@ -34,7 +35,8 @@ pub fn read_all(bytes: &[u8]) -> usize {
             }
             Found::Trailer(_) => {
                 let end = at + super::layout::TRAILER_BYTES as u64;
-                let table = Table::open_segment(path, file.clone(), FileId([0; 16]), end);
+                let table =
+                    Table::open_segment(path, file.clone(), PackId::from_bytes([0; 16]), end);
                 intact += table.map_or(0, |table| read_table(&table));
             }
             Found::Operation(_) => intact += 1,
@@ -91,7 +93,7 @@ fn read_index(payload: &[u8]) -> usize {
     let file = parts.concat();
     let end = file.len() as u64;
     let file: Arc<dyn VfsFile> = Arc::new(Bytes(file));
-    let table = Table::open_segment(Path::new("hostile"), file, FileId([0; 16]), end);
+    let table = Table::open_segment(Path::new("hostile"), file, PackId::from_bytes([0; 16]), end);
     table.map_or(0, |table| read_table(&table))
 }
 
@@ -173,7 +175,9 @@ impl Vfs for OneFile {
 mod tests {
     use super::*;
     use crate::object::{ObjectType, ObjectWrite};
-    use crate::store::{Catalogue, LogPack, MetaWriter, NoSource, Store, StoreWriter};
+    use crate::store::{
+        Catalogue, LogPack, MetaWriter, NoSource, RepositoryId, Store, StoreWriter,
+    };
     use crate::vfs::OsVfs;
     use proptest::prelude::*;
 
@@ -182,7 +186,7 @@ mod tests {
     /// Returns the bytes of a meta pack with two segments, and of an index over both.
     fn good_files() -> Result<Vec<Vec<u8>>, Box<dyn std::error::Error>> {
         let dir = tempfile::tempdir()?;
-        let (packs, repo) = (dir.path().join("packs"), FileId([9; 16]));
+        let (packs, repo) = (dir.path().join("packs"), RepositoryId::from_bytes([9; 16]));
         std::fs::create_dir_all(&packs)?;
         LogPack::create(&OsVfs, &packs, repo)?;
         let empty = Catalogue::default();

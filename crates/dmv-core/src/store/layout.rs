@@ -1,9 +1,9 @@
 //! The fixed parts of a pack file: header, record header and trailer (docs/format/pack.md). The
 //! functions work on bytes in memory; readers and writers of the store use them.
 
-use crate::hash::{check, encode_hex};
+use super::ids::{PackId, RepositoryId};
+use crate::hash::check;
 use crate::limits::{MAX_FRAME_BYTES, MAX_OP_BYTES, MAX_SEGMENT_ENTRIES, MAX_TABLE_BYTES};
-use std::fmt;
 
 /// Length in bytes of a pack's header.
 pub const PACK_HEADER_BYTES: u64 = 64;
@@ -22,36 +22,6 @@ pub(crate) const TRAILER_MAGIC: &[u8; 4] = b"DMVt";
 const PACK_VERSION: u16 = 1;
 /// Greatest length of an index payload: fixed part, gaps, fan-out and entries at their limits.
 const MAX_INDEX_BYTES: usize = 23 + (16 << 16) + (4 << 16) + MAX_SEGMENT_ENTRIES * ENTRY_BYTES;
-
-/// The id of a repository, a pack or an index file: 16 random bytes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FileId(pub [u8; 16]);
-
-impl FileId {
-    /// Returns a new random id.
-    pub fn random() -> FileId {
-        let mut bytes = [0; 16];
-        getrandom::fill(&mut bytes).expect("the system has a random source");
-        FileId(bytes)
-    }
-
-    /// Parses exactly 32 hex digits; `None` for anything else.
-    pub fn from_hex(hex: &str) -> Option<FileId> {
-        Some(FileId(crate::hash::decode_hex(hex)?.try_into().ok()?))
-    }
-}
-
-impl fmt::Display for FileId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&encode_hex(&self.0))
-    }
-}
-
-impl fmt::Debug for FileId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
-    }
-}
 
 /// The kind of a pack: which records it contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -80,9 +50,9 @@ pub struct PackHeader {
     /// The kind of the pack.
     pub kind: PackKind,
     /// The repository it was written for.
-    pub repo: FileId,
+    pub repo: RepositoryId,
     /// The pack's own id.
-    pub id: FileId,
+    pub id: PackId,
 }
 
 /// Why a fixed part does not decode.
@@ -101,8 +71,8 @@ impl PackHeader {
         out[..8].copy_from_slice(PACK_MAGIC);
         out[8..10].copy_from_slice(&PACK_VERSION.to_le_bytes());
         out[10] = self.kind as u8;
-        out[16..32].copy_from_slice(&self.repo.0);
-        out[32..48].copy_from_slice(&self.id.0);
+        out[16..32].copy_from_slice(self.repo.as_bytes());
+        out[32..48].copy_from_slice(self.id.as_bytes());
         let sum = check(&[&out[..56]]);
         out[56..].copy_from_slice(&sum);
         out
@@ -126,8 +96,8 @@ impl PackHeader {
         }
         Ok(PackHeader {
             kind,
-            repo: FileId(array(&b[16..32])),
-            id: FileId(array(&b[32..48])),
+            repo: RepositoryId::from_bytes(array(&b[16..32])),
+            id: PackId::from_bytes(array(&b[32..48])),
         })
     }
 }
@@ -335,8 +305,8 @@ mod tests {
     fn every_flipped_bit_of_a_header_is_noticed() {
         let header = PackHeader {
             kind: PackKind::Meta,
-            repo: FileId([1; 16]),
-            id: FileId([2; 16]),
+            repo: RepositoryId::from_bytes([1; 16]),
+            id: PackId::from_bytes([2; 16]),
         };
         let good = header.encode();
         assert_eq!(PackHeader::decode(&good), Ok(header));

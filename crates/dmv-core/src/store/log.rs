@@ -4,9 +4,9 @@
 //! is the repository's.
 
 use super::error::{IoContext, StoreError};
+use super::ids::RepositoryId;
 use super::layout::{
-    Encoding, FileId, LayoutError, PACK_HEADER_BYTES, PackHeader, PackKind, RecordHeader,
-    RecordType,
+    Encoding, LayoutError, PACK_HEADER_BYTES, PackHeader, PackKind, RecordHeader, RecordType,
 };
 use super::scan::{Found, scan};
 use crate::vfs::{Open, Vfs, VfsFile};
@@ -20,18 +20,22 @@ pub struct LogPack {
 }
 
 impl LogPack {
-    fn path_in(packs_dir: &Path, repo: FileId) -> PathBuf {
-        packs_dir.join(format!("{repo}.pack"))
+    fn path_in(packs_dir: &Path, repo: RepositoryId) -> PathBuf {
+        packs_dir.join(format!("{}.pack", repo.log_pack()))
     }
 
     /// Creates the log pack of a new repository, durably.
-    pub fn create(vfs: &dyn Vfs, packs_dir: &Path, repo: FileId) -> Result<LogPack, StoreError> {
+    pub fn create(
+        vfs: &dyn Vfs,
+        packs_dir: &Path,
+        repo: RepositoryId,
+    ) -> Result<LogPack, StoreError> {
         let path = Self::path_in(packs_dir, repo);
         let file = vfs.open(&path, Open::CreateNew).at("create", &path)?;
         let header = PackHeader {
             kind: PackKind::Log,
             repo,
-            id: repo,
+            id: repo.log_pack(),
         };
         file.write_at(&header.encode(), 0).at("write to", &path)?;
         file.sync().at("sync", &path)?;
@@ -43,7 +47,7 @@ impl LogPack {
     pub fn open(
         vfs: &dyn Vfs,
         packs_dir: &Path,
-        repo: FileId,
+        repo: RepositoryId,
         how: Open,
     ) -> Result<LogPack, StoreError> {
         let path = Self::path_in(packs_dir, repo);

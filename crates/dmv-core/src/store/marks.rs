@@ -2,7 +2,7 @@
 //! the number of absent objects.
 
 use super::table::{Place, Table};
-use super::{FileId, Store, StoreError, read};
+use super::{PackId, Store, StoreError, read};
 use crate::hash::ObjectId;
 use crate::memory::Room;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub enum Mark {
 }
 
 /// Receives an object, its pack and place, and whether it is marked.
-pub type Visit<'v> = dyn FnMut(&ObjectId, FileId, Place, bool) -> Result<(), StoreError> + 'v;
+pub type Visit<'v> = dyn FnMut(&ObjectId, PackId, Place, bool) -> Result<(), StoreError> + 'v;
 
 /// Marks on the objects that a store had when the marks were made.
 pub struct Marks {
@@ -79,7 +79,7 @@ impl Marks {
 
     /// Returns whether a table gives this place for an object. If not, a merged index hides the
     /// copy.
-    pub fn is_placed(&self, id: &ObjectId, pack: FileId, place: Place) -> Result<bool, StoreError> {
+    pub fn is_placed(&self, id: &ObjectId, pack: PackId, place: Place) -> Result<bool, StoreError> {
         for (table, _) in &self.tables {
             if table.lookup(id, &self.room)? == Some((pack, place)) {
                 return Ok(true);
@@ -90,7 +90,7 @@ impl Marks {
 
     /// Returns the packs that contain an object, as far as the tables show. A merged index names
     /// one copy only.
-    pub fn packs_of(&self, id: &ObjectId) -> Result<Vec<FileId>, StoreError> {
+    pub fn packs_of(&self, id: &ObjectId) -> Result<Vec<PackId>, StoreError> {
         let mut packs = Vec::new();
         for (table, _) in &self.tables {
             packs.extend(table.lookup(id, &self.room)?.map(|(pack, _)| pack));

@@ -17,6 +17,7 @@ mod frame;
 mod framer;
 #[doc(hidden)]
 pub mod hostile;
+mod ids;
 mod layout;
 mod log;
 mod marks;
@@ -39,7 +40,8 @@ pub(crate) use error::IoContext;
 pub use error::StoreError;
 pub use frame::{EncodedFrame, FRAME_TARGET_BYTES, FrameBuilder, FrameEncoder, FrameObject};
 pub use framer::MetaWriter;
-pub use layout::{FileId, PACK_HEADER_BYTES, PackKind};
+pub use ids::{IndexId, PackId, RepositoryId, random_bytes};
+pub use layout::{PACK_HEADER_BYTES, PackKind};
 pub use log::LogPack;
 pub use marks::{Mark, Marks};
 pub use receive::Incoming;
@@ -73,11 +75,11 @@ const REFRESHES: usize = 3;
 /// The packs and tables of one repository.
 pub struct Store {
     vfs: Arc<dyn Vfs>,
-    repo: FileId,
+    repo: RepositoryId,
     packs_dir: PathBuf,
     index_dir: PathBuf,
     rows: RwLock<Vec<PackRow>>,
-    files: RwLock<HashMap<FileId, Arc<dyn VfsFile>>>,
+    files: RwLock<HashMap<PackId, Arc<dyn VfsFile>>>,
     tables: RwLock<Vec<Arc<Table>>>,
     /// Tables of jobs that are not published yet. Only reads use them.
     previews: RwLock<Vec<Weak<Table>>>,
@@ -92,7 +94,7 @@ pub struct Store {
     /// Tables that did not open. Their objects seem absent.
     broken: RwLock<Vec<StoreError>>,
     /// The merged index files among the tables that did not open.
-    unusable: RwLock<Vec<FileId>>,
+    unusable: RwLock<Vec<IndexId>>,
     /// Set once all tables have been checked, because an object was not found.
     tables_checked: OnceLock<()>,
     /// Held while a newer catalogue is loaded. Otherwise a thread could treat an object as absent
@@ -115,7 +117,7 @@ impl Store {
     pub fn open(
         vfs: Arc<dyn Vfs>,
         dmv_dir: &Path,
-        repo: FileId,
+        repo: RepositoryId,
         catalogue: Catalogue,
         source: Arc<dyn CatalogueSource>,
     ) -> Result<Store, StoreError> {
@@ -224,7 +226,7 @@ impl Store {
 
     /// Returns the merged index files that are missing or do not open. The tables of their segments
     /// can replace them.
-    pub fn unusable_indexes(&self) -> Vec<FileId> {
+    pub fn unusable_indexes(&self) -> Vec<IndexId> {
         read(&self.unusable).clone()
     }
 
@@ -255,7 +257,7 @@ impl Store {
     }
 
     /// Returns the repository's id.
-    pub fn repo_id(&self) -> FileId {
+    pub fn repo_id(&self) -> RepositoryId {
         self.repo
     }
 
@@ -265,12 +267,12 @@ impl Store {
     }
 
     /// Returns the path of a pack's file.
-    pub fn pack_path(&self, id: FileId) -> PathBuf {
+    pub fn pack_path(&self, id: PackId) -> PathBuf {
         self.packs_dir.join(format!("{id}.pack"))
     }
 
     /// Returns the path of a merged index file.
-    pub fn index_path(&self, id: FileId) -> PathBuf {
+    pub fn index_path(&self, id: IndexId) -> PathBuf {
         self.index_dir.join(format!("{id}.idx"))
     }
 
@@ -279,13 +281,13 @@ impl Store {
         read(&self.rows).clone()
     }
 
-    fn unfilled_packs(&self, kind: PackKind) -> Vec<FileId> {
+    fn unfilled_packs(&self, kind: PackKind) -> Vec<PackId> {
         let fits =
             |p: &&PackRow| p.kind == kind && !p.poisoned && p.len <= crate::limits::PACK_FULL_BYTES;
         read(&self.rows).iter().filter(fits).map(|p| p.id).collect()
     }
 
-    fn pack_file(&self, id: FileId) -> Result<Arc<dyn VfsFile>, StoreError> {
+    fn pack_file(&self, id: PackId) -> Result<Arc<dyn VfsFile>, StoreError> {
         if let Some(file) = read(&self.files).get(&id) {
             return Ok(file.clone());
         }
@@ -302,7 +304,7 @@ impl Store {
 
     /// Checks a pack's header. Fails with [`StoreError::DamagedFile`] if it is not the one that was
     /// written.
-    fn check_header(&self, id: FileId, file: &dyn VfsFile) -> Result<(), StoreError> {
+    fn check_header(&self, id: PackId, file: &dyn VfsFile) -> Result<(), StoreError> {
         let path = self.pack_path(id);
         let head = table::read_exactly(file, &path, 0, PACK_HEADER_BYTES as usize)?;
         let why = match layout::PackHeader::decode(&head) {
@@ -347,13 +349,13 @@ impl Store {
     }
 
     /// Begins a job that copies objects out of the packs `leaving`, which will be removed.
-    pub fn mover(&self, leaving: HashSet<FileId>) -> Result<StoreWriter<'_>, StoreError> {
+    pub fn mover(&self, leaving: HashSet<PackId>) -> Result<StoreWriter<'_>, StoreError> {
         StoreWriter::new(self, None, leaving)
     }
 
     /// Returns the place of `id`. Also finds objects that another process has stored meanwhile, and
     /// waits for objects that may still come from the store that this one follows.
-    fn locate_anew(&self, id: &ObjectId) -> Result<Option<(FileId, Place)>, StoreError> {
+    fn locate_anew(&self, id: &ObjectId) -> Result<Option<(PackId, Place)>, StoreError> {
         match &self.following {
             Some(following) => following.find_or_wait(|| self.locate_now(id)),
             None => self.locate_now(id),
@@ -362,7 +364,7 @@ impl Store {
 
     /// Returns the place of `id` in the catalogue as it was loaded, among the arrivals, or else in
     /// the newest catalogue.
-    fn locate_now(&self, id: &ObjectId) -> Result<Option<(FileId, Place)>, StoreError> {
+    fn locate_now(&self, id: &ObjectId) -> Result<Option<(PackId, Place)>, StoreError> {
         let loads = self.loads.load(Ordering::Acquire);
         if let Some(found) = self.locate(id)? {
             return Ok(Some(found));
@@ -379,7 +381,7 @@ impl Store {
         self.locate(id)
     }
 
-    fn locate(&self, id: &ObjectId) -> Result<Option<(FileId, Place)>, StoreError> {
+    fn locate(&self, id: &ObjectId) -> Result<Option<(PackId, Place)>, StoreError> {
         match self.locate_listed(id) {
             Ok(Some((pack, place))) if !read(&self.bad).has(pack, place.offset) => {
                 Ok(Some((pack, place)))
@@ -393,7 +395,7 @@ impl Store {
     }
 
     /// Returns the place of `id` according to the catalogue as it was last read.
-    fn locate_listed(&self, id: &ObjectId) -> Result<Option<(FileId, Place)>, StoreError> {
+    fn locate_listed(&self, id: &ObjectId) -> Result<Option<(PackId, Place)>, StoreError> {
         let (mut failed, mut bad) = (None, None);
         let known_bad = read(&self.bad);
         for table in read(&self.tables).iter() {
@@ -427,12 +429,12 @@ impl Store {
     }
 
     /// Returns the pack that contained `id` when the store was opened or last refreshed.
-    pub fn pack_of(&self, id: &ObjectId) -> Result<Option<FileId>, StoreError> {
+    pub fn pack_of(&self, id: &ObjectId) -> Result<Option<PackId>, StoreError> {
         Ok(self.locate(id)?.map(|(pack, _)| pack))
     }
 
     /// Returns whether a pack outside `packs` has `id` at a place without known damage.
-    pub fn has_outside(&self, id: &ObjectId, packs: &HashSet<FileId>) -> Result<bool, StoreError> {
+    pub fn has_outside(&self, id: &ObjectId, packs: &HashSet<PackId>) -> Result<bool, StoreError> {
         Ok(self.sound_place_of(id, packs)?.is_some())
     }
 
@@ -463,7 +465,7 @@ impl Store {
     }
 
     /// Returns whether a table gives this place in `pack` for `id`.
-    fn is_placed(&self, id: &ObjectId, pack: FileId, place: Place) -> Result<bool, StoreError> {
+    fn is_placed(&self, id: &ObjectId, pack: PackId, place: Place) -> Result<bool, StoreError> {
         let mut failed = None;
         for table in read(&self.tables).iter() {
             match table.lookup(id, &self.room) {
@@ -479,8 +481,8 @@ impl Store {
     fn sound_place_of(
         &self,
         id: &ObjectId,
-        leaving: &HashSet<FileId>,
-    ) -> Result<Option<(FileId, Place)>, StoreError> {
+        leaving: &HashSet<PackId>,
+    ) -> Result<Option<(PackId, Place)>, StoreError> {
         let (mut failed, mut found) = (None, false);
         let known_bad = read(&self.bad);
         for table in read(&self.tables).iter() {
@@ -534,7 +536,7 @@ impl Store {
     /// visited twice.
     pub fn for_each_object(
         &self,
-        visit: &mut dyn FnMut(ObjectId, ObjectType, FileId) -> Result<(), StoreError>,
+        visit: &mut dyn FnMut(ObjectId, ObjectType, PackId) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         for table in read(&self.tables).iter() {
             table.walk(&mut |entry, pack| visit(entry.id, entry.place.ty, pack))?;
@@ -589,7 +591,7 @@ impl Store {
             .filter(|s| joins(s.entries))
             .copied()
             .collect();
-        let indexes: Vec<FileId> = catalogue
+        let indexes: Vec<IndexId> = catalogue
             .indexes
             .iter()
             .filter(|i| joins(i.entries))
@@ -607,7 +609,7 @@ impl Store {
         for table in &tables {
             table.verify()?;
         }
-        let id = FileId::random();
+        let id = IndexId::random();
         self.vfs
             .create_dir_all(&self.index_dir)
             .at("create", &self.index_dir)?;
@@ -625,7 +627,7 @@ impl Store {
     }
 
     /// Removes index files that are no longer registered.
-    pub fn remove_indexes(&self, ids: &[FileId]) {
+    pub fn remove_indexes(&self, ids: &[IndexId]) {
         for id in ids {
             // They are derived files: one that is left over only wastes a little space.
             let _ = self.vfs.remove(&self.index_path(*id));
@@ -641,7 +643,7 @@ impl Store {
         let names = self.vfs.list(&self.index_dir).unwrap_or_default();
         let ids = names.iter().filter_map(|name| name.strip_suffix(".idx"));
         let mut locked = Vec::new();
-        for id in ids.filter_map(FileId::from_hex) {
+        for id in ids.filter_map(IndexId::from_hex) {
             // A file that another process has locked is about to be registered.
             let file = self.vfs.open(&self.index_path(id), Open::Append).ok();
             if let Some(file) = file.filter(|file| file.try_lock().unwrap_or(false)) {
@@ -662,13 +664,13 @@ impl Store {
 /// A merged index file that is not registered yet.
 pub struct Merged {
     /// Its id.
-    pub id: FileId,
+    pub id: IndexId,
     /// Number of objects in it.
     pub entries: u32,
     /// Segments whose tables it replaces.
     pub segments: Vec<SegmentRow>,
     /// Merged index files that it replaces.
-    pub indexes: Vec<FileId>,
+    pub indexes: Vec<IndexId>,
     /// Tells other processes that this one is about to register the file.
     _lock: Arc<dyn VfsFile>,
 }

@@ -6,9 +6,8 @@
 use super::cache::{Cache, Key};
 use super::error::StoreError;
 use super::frame::{FrameTable, decode_payload};
-use super::layout::{
-    Encoding, FileId, PAYLOAD_CHECK_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordType,
-};
+use super::ids::PackId;
+use super::layout::{Encoding, PAYLOAD_CHECK_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordType};
 use super::table::Place;
 use super::{Store, read};
 use crate::hash::ObjectId;
@@ -173,7 +172,7 @@ impl Store {
         &self,
         ty: ObjectType,
         id: &ObjectId,
-        pack: FileId,
+        pack: PackId,
         place: Place,
         out: &mut Vec<u8>,
     ) -> Result<(), StoreError> {
@@ -224,7 +223,7 @@ impl Store {
 
     pub(super) fn read_bytes(
         &self,
-        pack: FileId,
+        pack: PackId,
         buf: &mut [u8],
         at: u64,
     ) -> Result<(), StoreError> {
@@ -247,7 +246,7 @@ impl Store {
 
     pub(super) fn frame_table(
         &self,
-        pack: FileId,
+        pack: PackId,
         offset: u64,
     ) -> Result<Arc<FrameTable>, StoreError> {
         let key = (pack, offset);

@@ -5,8 +5,9 @@
 //! reads. Operations are not examined here; `refs` decodes them.
 
 use super::error::{IoContext, StoreError};
+use super::ids::{PackId, RepositoryId};
 use super::layout::{
-    Encoding, FileId, LayoutError, PACK_HEADER_BYTES, PackHeader, PackKind, TRAILER_BYTES,
+    Encoding, LayoutError, PACK_HEADER_BYTES, PackHeader, PackKind, TRAILER_BYTES,
 };
 use super::scan::{Found, checked_payload, entries_of, record_at, scan};
 use super::table::{Entry, MAX_GAPS, Table, gaps_of};
@@ -34,7 +35,7 @@ pub struct RecoveredStore {
     /// Packs that another process is writing to. Its unclosed segments are left to it.
     pub busy: Vec<PathBuf>,
     /// Frames in these packs that lost their index, by pack and offset. They must be stored again.
-    pub unlisted: Vec<(FileId, u64)>,
+    pub unlisted: Vec<(PackId, u64)>,
 }
 
 /// Scans every pack in `packs_dir`, and appends a new index for objects whose index is lost.
@@ -46,7 +47,7 @@ pub struct RecoveredStore {
 pub fn recover_store(
     vfs: &dyn Vfs,
     packs_dir: &Path,
-    repo: FileId,
+    repo: RepositoryId,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<RecoveredStore, StoreError> {
     let mut out = RecoveredStore::default();
@@ -67,11 +68,11 @@ pub fn recover_store(
             }
         };
         let path = packs_dir.join(&name);
-        let Some(id) = name.strip_suffix(".pack").and_then(FileId::from_hex) else {
+        let Some(id) = name.strip_suffix(".pack").and_then(PackId::from_hex) else {
             out.foreign.push(path);
             continue;
         };
-        if id == repo {
+        if id == repo.log_pack() {
             continue; // The log pack; other code reads the operations.
         }
         match recover_pack(vfs, &path, id, repo, &mut out, &mut read)? {
@@ -91,8 +92,8 @@ pub fn recover_store(
 fn recover_pack(
     vfs: &dyn Vfs,
     path: &Path,
-    id: FileId,
-    repo: FileId,
+    id: PackId,
+    repo: RepositoryId,
     out: &mut RecoveredStore,
     read: &mut dyn FnMut(u64) -> Result<(), StoreError>,
 ) -> Result<Option<PackRow>, StoreError> {
@@ -137,7 +138,7 @@ fn recover_pack(
 }
 
 /// Returns the row of a pack that ends with the last of `segments`.
-fn row_of(id: FileId, kind: PackKind, segments: &[SegmentRow]) -> PackRow {
+fn row_of(id: PackId, kind: PackKind, segments: &[SegmentRow]) -> PackRow {
     PackRow {
         id,
         kind,
@@ -155,7 +156,11 @@ enum HeaderKind {
     Foreign,
 }
 
-fn kind_in_header(file: &dyn VfsFile, path: &Path, repo: FileId) -> Result<HeaderKind, StoreError> {
+fn kind_in_header(
+    file: &dyn VfsFile,
+    path: &Path,
+    repo: RepositoryId,
+) -> Result<HeaderKind, StoreError> {
     let mut header = vec![0; PACK_HEADER_BYTES as usize];
     let n = file.read_at(&mut header, 0).at("read", path)?;
     match PackHeader::decode(&header[..n]) {
@@ -175,8 +180,8 @@ fn kind_in_header(file: &dyn VfsFile, path: &Path, repo: FileId) -> Result<Heade
 fn take_busy_pack(
     vfs: &dyn Vfs,
     path: &Path,
-    id: FileId,
-    repo: FileId,
+    id: PackId,
+    repo: RepositoryId,
     out: &mut RecoveredStore,
 ) -> Result<Option<PackRow>, StoreError> {
     out.busy.push(path.to_owned());
@@ -192,7 +197,7 @@ fn take_busy_pack(
 
 /// A pack that no other process is writing to.
 struct LockedPack<'p> {
-    id: FileId,
+    id: PackId,
     kind: PackKind,
     path: &'p Path,
     file: &'p Arc<dyn VfsFile>,
@@ -359,18 +364,18 @@ impl LockedPack<'_> {
 pub fn add_closed_segments(
     vfs: &dyn Vfs,
     packs_dir: &Path,
-    repo: FileId,
+    repo: RepositoryId,
     catalogue: &mut Catalogue,
     locked_too: bool,
 ) -> Result<Vec<SegmentRow>, StoreError> {
     let mut found = Vec::new();
     let mut there = HashSet::new();
     for name in vfs.list(packs_dir).at("list", packs_dir)? {
-        let Some(id) = name.strip_suffix(".pack").and_then(FileId::from_hex) else {
+        let Some(id) = name.strip_suffix(".pack").and_then(PackId::from_hex) else {
             continue;
         };
         there.insert(id);
-        if id == repo {
+        if id == repo.log_pack() {
             continue;
         }
         let known = catalogue.packs.iter().position(|row| row.id == id);
@@ -426,8 +431,8 @@ struct Closed {
 fn closed_segments(
     vfs: &dyn Vfs,
     path: &Path,
-    id: FileId,
-    repo: FileId,
+    id: PackId,
+    repo: RepositoryId,
     from: u64,
 ) -> Result<Option<Closed>, StoreError> {
     let file = match vfs.open(path, Open::Read) {
@@ -480,12 +485,12 @@ fn closed_segments(
 
 /// Returns the repository that the packs in a directory belong to, by their headers; `None` if the
 /// headers disagree.
-pub fn repository_of(vfs: &dyn Vfs, packs_dir: &Path) -> Result<Option<FileId>, StoreError> {
+pub fn repository_of(vfs: &dyn Vfs, packs_dir: &Path) -> Result<Option<RepositoryId>, StoreError> {
     let mut found = HashSet::new();
     for name in vfs.list(packs_dir).at("list", packs_dir)? {
         if name
             .strip_suffix(".pack")
-            .and_then(FileId::from_hex)
+            .and_then(PackId::from_hex)
             .is_none()
         {
             continue;
@@ -528,7 +533,7 @@ fn kind_of_frames(
 fn good_table(
     path: &Path,
     file: &Arc<dyn VfsFile>,
-    id: FileId,
+    id: PackId,
     end: u64,
     read: &mut dyn FnMut(u64) -> Result<(), StoreError>,
 ) -> Result<Option<(Table, HashSet<u64>)>, StoreError> {

@@ -6,7 +6,7 @@
 
 use super::checked::{CheckedObject, CheckedRecord};
 use super::error::StoreError;
-use super::layout::FileId;
+use super::ids::PackId;
 use super::receive::Incoming;
 use super::write::Sealed;
 use super::{Place, Store};
@@ -24,8 +24,8 @@ impl Store {
     /// then the pack must stay.
     pub fn move_out(
         &self,
-        pack: FileId,
-        leaving: &HashSet<FileId>,
+        pack: PackId,
+        leaving: &HashSet<PackId>,
         frames: &BTreeSet<u64>,
         stays: &dyn Fn(&ObjectId) -> Result<bool, StoreError>,
         moved: &mut dyn FnMut(u64) -> bool,
@@ -75,7 +75,7 @@ impl Store {
     ///
     /// Their index was lost, and nothing can be appended to their packs. Damaged frames are
     /// skipped. Returns the result to publish.
-    pub fn store_unlisted(&self, frames: &[(FileId, u64)]) -> Result<Sealed, StoreError> {
+    pub fn store_unlisted(&self, frames: &[(PackId, u64)]) -> Result<Sealed, StoreError> {
         let mut incoming = Incoming::new(self.writer()?);
         for (pack, offset) in frames {
             let record = self.record_at(*pack, *offset);
@@ -86,7 +86,7 @@ impl Store {
         incoming.finish()
     }
 
-    fn record_at(&self, pack: FileId, offset: u64) -> Result<Vec<u8>, StoreError> {
+    fn record_at(&self, pack: PackId, offset: u64) -> Result<Vec<u8>, StoreError> {
         let table = self.frame_table(pack, offset)?;
         self.record((pack, offset), &table.header)
     }

@@ -5,7 +5,8 @@ use super::Store;
 use super::checked::CheckedRecord;
 use super::error::StoreError;
 use super::frame::FrameTable;
-use super::layout::{Encoding, FileId, PAYLOAD_CHECK_BYTES};
+use super::ids::PackId;
+use super::layout::{Encoding, PAYLOAD_CHECK_BYTES};
 use crate::hash::ObjectId;
 use crate::memory::Room;
 use crate::object::ObjectType;
@@ -57,8 +58,8 @@ pub struct Gather<'s> {
     store: &'s Store,
     /// Whether records are decoded and hashed before they are sent.
     checks: bool,
-    frames: HashMap<(FileId, u64), Waiting>,
-    order: VecDeque<(FileId, u64)>,
+    frames: HashMap<(PackId, u64), Waiting>,
+    order: VecDeque<(PackId, u64)>,
     objects: usize,
     room: Room,
     /// Bytes that it has taken from the budget.
@@ -166,7 +167,7 @@ impl<'s> Gather<'s> {
 
     fn release<E: From<StoreError>>(
         &mut self,
-        key: (FileId, u64),
+        key: (PackId, u64),
         out: &mut dyn FnMut(Outgoing) -> Result<(), E>,
     ) -> Result<(), E> {
         let Some(frame) = self.frames.remove(&key) else {
@@ -200,7 +201,7 @@ impl Store {
     /// Returns the record of a frame if it is intact; otherwise its objects are read one by one.
     fn whole_record(
         &self,
-        (pack, offset): (FileId, u64),
+        (pack, offset): (PackId, u64),
         wanted: &BTreeMap<u16, (ObjectType, ObjectId)>,
         checks: bool,
     ) -> Option<Outgoing> {

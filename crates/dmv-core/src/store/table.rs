@@ -7,9 +7,8 @@
 
 use super::BadPlaces;
 use super::error::{IoContext, StoreError};
-use super::layout::{
-    ENTRY_BYTES, FileId, PAYLOAD_CHECK_BYTES, RecordHeader, RecordType, Trailer, array,
-};
+use super::ids::{IndexId, PackId};
+use super::layout::{ENTRY_BYTES, PAYLOAD_CHECK_BYTES, RecordHeader, RecordType, Trailer, array};
 use super::search::position;
 use crate::hash::{ID_BYTES, ObjectId};
 use crate::limits::MAX_SEGMENT_ENTRIES;
@@ -149,7 +148,7 @@ pub struct Table {
     path: PathBuf,
     file: Arc<dyn VfsFile>,
     /// The packs of its entries; one for a segment.
-    packs: Vec<FileId>,
+    packs: Vec<PackId>,
     bits: u8,
     fanout: Vec<u32>,
     n: u32,
@@ -166,7 +165,7 @@ impl Table {
     pub fn open_segment(
         path: &Path,
         file: Arc<dyn VfsFile>,
-        pack: FileId,
+        pack: PackId,
         end: u64,
     ) -> Result<Table, StoreError> {
         let damaged = |offset, why| StoreError::DamagedFile {
@@ -250,7 +249,10 @@ impl Table {
         Ok(Table {
             path: path.to_owned(),
             file,
-            packs: ids.chunks_exact(16).map(|id| FileId(array(id))).collect(),
+            packs: ids
+                .chunks_exact(16)
+                .map(|id| PackId::from_bytes(array(id)))
+                .collect(),
             bits,
             fanout,
             n,
@@ -263,9 +265,9 @@ impl Table {
     }
 
     /// Returns the id of this merged index file; `None` for the table of a segment.
-    pub fn index_id(&self) -> Option<FileId> {
+    pub fn index_id(&self) -> Option<IndexId> {
         let name = self.path.file_stem()?.to_str()?;
-        self.merged.then(|| FileId::from_hex(name))?
+        self.merged.then(|| IndexId::from_hex(name))?
     }
 
     /// Returns the number of entries.
@@ -287,7 +289,7 @@ impl Table {
         &self,
         id: &ObjectId,
         room: &Room,
-    ) -> Result<Option<(FileId, Place)>, StoreError> {
+    ) -> Result<Option<(PackId, Place)>, StoreError> {
         Ok(self.find(id, room)?.map(|(_, pack, place)| (pack, place)))
     }
 
@@ -300,7 +302,7 @@ impl Table {
         &self,
         id: &ObjectId,
         room: &Room,
-    ) -> Result<Option<(usize, FileId, Place)>, StoreError> {
+    ) -> Result<Option<(usize, PackId, Place)>, StoreError> {
         let slot = slot(id.as_bytes(), self.bits);
         let from = if slot == 0 { 0 } else { self.fanout[slot - 1] } as usize;
         let to = self.fanout[slot] as usize;
@@ -346,7 +348,7 @@ impl Table {
         entries: &[u8],
         from: usize,
         id: &ObjectId,
-    ) -> Result<Option<(usize, FileId, Place)>, StoreError> {
+    ) -> Result<Option<(usize, PackId, Place)>, StoreError> {
         let stride = self.stride();
         let n = entries.len() / stride;
         let found = position(id, n, self.bits, |n| &entries[n * stride..][..ID_BYTES]);
@@ -357,7 +359,7 @@ impl Table {
         Ok(Some((from + at, pack, entry.place)))
     }
 
-    fn decode(&self, b: &[u8]) -> Result<(Entry, FileId), StoreError> {
+    fn decode(&self, b: &[u8]) -> Result<(Entry, PackId), StoreError> {
         let damaged = |why| StoreError::DamagedFile {
             path: self.path.clone(),
             offset: self.entries_at,
@@ -392,7 +394,7 @@ impl Table {
     /// Calls `visit` for all entries, in order of id.
     pub fn walk(
         &self,
-        visit: &mut dyn FnMut(Entry, FileId) -> Result<(), StoreError>,
+        visit: &mut dyn FnMut(Entry, PackId) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let mut walk = TableWalk::new(self);
         while let Some((entry, pack)) = walk.next()? {
@@ -495,7 +497,7 @@ impl<'t> TableWalk<'t> {
         }
     }
 
-    fn next(&mut self) -> Result<Option<(Entry, FileId)>, StoreError> {
+    fn next(&mut self) -> Result<Option<(Entry, PackId)>, StoreError> {
         if self.next >= self.table.n {
             return Ok(None);
         }
@@ -525,7 +527,7 @@ pub fn write_merged(
     tables: &[&Table],
     bad: &BadPlaces,
 ) -> Result<(u32, Arc<dyn VfsFile>), StoreError> {
-    let mut packs: Vec<FileId> = tables
+    let mut packs: Vec<PackId> = tables
         .iter()
         .flat_map(|t| t.packs.iter().copied())
         .collect();
@@ -573,7 +575,7 @@ pub fn write_merged(
 
 /// Returns everything before the entries of a merged index file. `counts` are the numbers of entries
 /// in each slot of the fan-out.
-fn merged_head(packs: &[FileId], entries: u32, bits: u8, counts: &[u32]) -> Vec<u8> {
+fn merged_head(packs: &[PackId], entries: u32, bits: u8, counts: &[u32]) -> Vec<u8> {
     let mut out = Vec::with_capacity(WALK_BYTES * 2);
     out.extend_from_slice(INDEX_MAGIC);
     out.extend_from_slice(&INDEX_VERSION.to_le_bytes());
@@ -582,7 +584,9 @@ fn merged_head(packs: &[FileId], entries: u32, bits: u8, counts: &[u32]) -> Vec<
     out.extend_from_slice(&entries.to_le_bytes());
     out.push(bits);
     out.extend_from_slice(&[0; 7]);
-    packs.iter().for_each(|id| out.extend_from_slice(&id.0));
+    packs
+        .iter()
+        .for_each(|id| out.extend_from_slice(id.as_bytes()));
     let mut sum = 0;
     for count in counts {
         sum += count;
@@ -611,7 +615,7 @@ fn create_locked(vfs: &dyn Vfs, path: &Path) -> Result<Arc<dyn VfsFile>, StoreEr
 fn merge(
     tables: &[&Table],
     bad: &BadPlaces,
-    visit: &mut dyn FnMut(Entry, FileId) -> Result<(), StoreError>,
+    visit: &mut dyn FnMut(Entry, PackId) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let mut walks: Vec<TableWalk> = tables.iter().map(|t| TableWalk::new(t)).collect();
     let mut heads = Vec::new();

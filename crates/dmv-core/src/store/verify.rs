@@ -7,7 +7,7 @@
 use super::damage::is_refusal;
 use super::error::{IoContext, StoreError};
 use super::frame::FrameTable;
-use super::layout::FileId;
+use super::ids::PackId;
 use super::scan::{Found, checked_payload, entries_of, scan};
 use super::table::{Entry, Place, gaps_of};
 use super::{BadPlaces, PackRow, Store};
@@ -103,7 +103,7 @@ impl PackReport {
     fn add_frame(
         &mut self,
         store: &Store,
-        id: FileId,
+        id: PackId,
         file: &dyn VfsFile,
         at: u64,
         table: &FrameTable,
@@ -160,14 +160,14 @@ pub struct Damage {
 
 impl Damage {
     /// Returns whether everything in this stretch of a pack is intact elsewhere.
-    pub fn is_made_good(&self, pack: FileId, from: u64, to: u64) -> bool {
+    pub fn is_made_good(&self, pack: PackId, from: u64, to: u64) -> bool {
         self.bad.any_within(pack, from, to) && !self.lost_at.any_within(pack, from, to)
     }
 }
 
 impl Store {
     /// Returns the objects that tables place where the reports found damage.
-    pub fn damage(&self, reports: &HashMap<FileId, PackReport>) -> Result<Damage, StoreError> {
+    pub fn damage(&self, reports: &HashMap<PackId, PackReport>) -> Result<Damage, StoreError> {
         let mut out = Damage::default();
         let mut damaged = HashMap::new();
         self.walk_what_can_be(&mut |entry, pack| {
@@ -214,7 +214,7 @@ impl Store {
     /// finds them there.
     fn find_hidden(
         &self,
-        reports: &HashMap<FileId, PackReport>,
+        reports: &HashMap<PackId, PackReport>,
         lost: &mut HashMap<ObjectId, ObjectType>,
     ) -> Result<(), StoreError> {
         if lost.is_empty() {
@@ -237,7 +237,7 @@ impl Store {
     /// Adds damaged places that no table in use names: copies of objects that are named elsewhere.
     fn find_hidden_damage(
         &self,
-        reports: &HashMap<FileId, PackReport>,
+        reports: &HashMap<PackId, PackReport>,
         lost: &HashMap<ObjectId, ObjectType>,
         out: &mut Damage,
     ) -> Result<(), StoreError> {
@@ -245,7 +245,7 @@ impl Store {
             let of_pack = report.damage.iter();
             of_pack.map(|(from, to, _)| ((*pack, *from), *to))
         });
-        let holes: BTreeMap<(FileId, u64), u64> = holes.collect();
+        let holes: BTreeMap<(PackId, u64), u64> = holes.collect();
         if holes.is_empty() {
             return Ok(());
         }
@@ -262,7 +262,7 @@ impl Store {
     }
 
     /// Visits the entries of all tables. What a damaged table hides is in the report on tables.
-    fn walk_what_can_be(&self, visit: &mut dyn FnMut(Entry, FileId)) -> Result<(), StoreError> {
+    fn walk_what_can_be(&self, visit: &mut dyn FnMut(Entry, PackId)) -> Result<(), StoreError> {
         for table in super::read(&self.tables).iter() {
             let walked = table.walk(&mut |entry, pack| {
                 visit(entry, pack);

@@ -7,8 +7,9 @@
 use super::checked::CheckedRecord;
 use super::error::{IoContext, StoreError};
 use super::frame::{EncodedFrame, FrameEncoder, FrameObject};
+use super::ids::PackId;
 use super::layout::{
-    Encoding, FileId, PACK_HEADER_BYTES, PackHeader, PackKind, RecordHeader, RecordType, Trailer,
+    Encoding, PACK_HEADER_BYTES, PackHeader, PackKind, RecordHeader, RecordType, Trailer,
 };
 use super::scan::{Found, checked_payload, cut_records, entries_of, scan};
 use super::table::{Entry, MAX_GAPS, Place, Table, encode_segment_index};
@@ -41,7 +42,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// A pack that this job appends to.
 pub(super) struct OpenPack {
-    id: FileId,
+    id: PackId,
     path: PathBuf,
     file: Arc<dyn VfsFile>,
     /// Offset of the next record.
@@ -61,7 +62,7 @@ pub(super) struct OpenPack {
 impl OpenPack {
     /// Returns a pack that is continued at `offset`, without entries.
     pub(super) fn resume(
-        id: FileId,
+        id: PackId,
         path: PathBuf,
         file: Arc<dyn VfsFile>,
         offset: u64,
@@ -186,7 +187,7 @@ pub struct Sealed {
     /// New segments, in the order of their packs.
     pub segments: Vec<SegmentRow>,
     /// Packs of earlier jobs on whose objects this job relies.
-    pub relied: Vec<FileId>,
+    pub relied: Vec<PackId>,
     /// Bytes appended to packs.
     pub stored_bytes: u64,
     /// Tables of the segments, for [`Store::adopt`].
@@ -199,7 +200,7 @@ impl Sealed {
     pub fn join(mut self, later: Sealed) -> Sealed {
         self.segments.extend(later.segments);
         // Objects that the second writer found in segments of the first are new, not relied on.
-        let own: HashSet<FileId> = self.segments.iter().map(|row| row.pack).collect();
+        let own: HashSet<PackId> = self.segments.iter().map(|row| row.pack).collect();
         let relied = later.relied.into_iter().filter(|id| !own.contains(id));
         self.relied.extend(relied);
         self.stored_bytes += later.stored_bytes;
@@ -215,13 +216,13 @@ pub struct StoreWriter<'s> {
     /// The only objects to store, if the job is limited to some.
     only: Option<HashSet<ObjectId>>,
     /// Packs that will be removed.
-    leaving: HashSet<FileId>,
+    leaving: HashSet<PackId>,
     lanes: [Lane; 2],
     claimed: Vec<Mutex<HashSet<ObjectId>>>,
     /// Tables of the job's own closed segments. No other job may rely on them before this one is
     /// published: it may still fail, and then the bytes in their packs may be lost.
     closed: RwLock<Vec<Arc<Table>>>,
-    relied: Mutex<HashSet<FileId>>,
+    relied: Mutex<HashSet<PackId>>,
     stored_bytes: AtomicU64,
     failed: AtomicBool,
 }
@@ -235,7 +236,7 @@ impl<'s> StoreWriter<'s> {
     pub(super) fn new(
         store: &'s Store,
         only: Option<HashSet<ObjectId>>,
-        leaving: HashSet<FileId>,
+        leaving: HashSet<PackId>,
     ) -> Result<StoreWriter<'s>, StoreError> {
         let lane = |kind| Lane {
             kind,
@@ -299,7 +300,7 @@ impl<'s> StoreWriter<'s> {
 
     /// Returns a pack that already has `id`. If the job moves objects out of packs that will be
     /// removed, it reads the object there first: the copy to be removed may be the last intact one.
-    fn reliable_pack_of(&self, id: &ObjectId) -> Result<Option<FileId>, StoreError> {
+    fn reliable_pack_of(&self, id: &ObjectId) -> Result<Option<PackId>, StoreError> {
         while let Some((pack, place)) = self.store.sound_place_of(id, &self.leaving)? {
             if self.leaving.is_empty() || self.store.is_whole_at(id, pack, place) {
                 return Ok(Some(pack));
@@ -310,7 +311,7 @@ impl<'s> StoreWriter<'s> {
     }
 
     /// Records that the job relies on objects of `pack` that it did not claim one by one.
-    pub fn rely_on(&self, pack: FileId) {
+    pub fn rely_on(&self, pack: PackId) {
         lock(&self.relied).insert(pack);
     }
 
@@ -434,7 +435,7 @@ impl<'s> StoreWriter<'s> {
 
     fn create_pack(&self, kind: PackKind) -> Result<OpenPack, StoreError> {
         let (id, path, file) = loop {
-            let id = FileId::random();
+            let id = PackId::random();
             let path = self.store.pack_path(id);
             let vfs = self.store.vfs();
             let file = vfs.open(&path, Open::CreateNew).at("create", &path)?;
@@ -449,7 +450,7 @@ impl<'s> StoreWriter<'s> {
     fn begin_pack(
         &self,
         kind: PackKind,
-        id: FileId,
+        id: PackId,
         path: PathBuf,
         file: Arc<dyn VfsFile>,
     ) -> Result<OpenPack, StoreError> {
@@ -472,8 +473,8 @@ impl<'s> StoreWriter<'s> {
         let dir = self.store.packs_dir();
         let listed = self.store.packs();
         for name in self.store.vfs().list(dir).at("list", dir)? {
-            let id = name.strip_suffix(".pack").and_then(FileId::from_hex);
-            let Some(id) = id.filter(|id| *id != self.store.repo_id()) else {
+            let id = name.strip_suffix(".pack").and_then(PackId::from_hex);
+            let Some(id) = id.filter(|id| *id != self.store.repo_id().log_pack()) else {
                 continue;
             };
             let path = self.store.pack_path(id);

@@ -6,6 +6,7 @@ use super::statcache::{Section, StatCacheWriter, SubsetCheck, subset_check, trus
 use crate::fsutil::{FileStat, FileTime, Fingerprint, PathError, SafeDir};
 use crate::hash::ObjectId;
 use crate::object::tree::Kind;
+use crate::store::RepositoryId;
 use crate::subset::Subset;
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ pub const STAT_NAME: &[u8] = b"stat";
 /// Collects sections during a scan. It writes nothing while all sections stay as they were.
 pub struct CacheUpdate<'a> {
     dir: &'a SafeDir,
-    repo: [u8; 16],
+    repo: RepositoryId,
     subset: SubsetCheck,
     known: &'a dyn Known,
     writer: Option<StatCacheWriter>,
@@ -30,7 +31,7 @@ impl<'a> CacheUpdate<'a> {
     /// `subset`.
     pub fn new(
         dir: &'a SafeDir,
-        repo: [u8; 16],
+        repo: RepositoryId,
         subset: &Subset,
         known: &'a dyn Known,
     ) -> CacheUpdate<'a> {

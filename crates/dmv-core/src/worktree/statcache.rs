@@ -11,6 +11,7 @@ use crate::limits::{MAX_DIR_ENTRIES, MAX_NAME_BYTES};
 use crate::object::codec::{DecodeError, Decoder, put_bytes, put_varint};
 use crate::object::tree::Kind;
 use crate::platform::{read_exact_at, write_all_at};
+use crate::store::RepositoryId;
 use crate::subset::Subset;
 use std::cmp::Ordering;
 use std::fs::File;
@@ -26,9 +27,6 @@ const WRITE_BUFFER_BYTES: usize = 256 << 10;
 pub(crate) const RACY_NANOS: u64 = 20_000_000;
 /// The same on file systems whose times have whole seconds only.
 const COARSE_RACY_NANOS: u64 = 2_000_000_000;
-
-/// The id of a repository.
-pub type RepoId = [u8; 16];
 
 /// Distinguishes subsets: docs/format/statcache.md.
 pub type SubsetCheck = [u8; 8];
@@ -297,7 +295,7 @@ struct TableRow<'a> {
 impl StatCache {
     /// Opens the stat cache `name` in `dir`. Returns `None` if it is missing or damaged, or belongs
     /// to another repository.
-    pub fn open(dir: &SafeDir, name: &[u8], repo: &RepoId) -> Option<StatCache> {
+    pub fn open(dir: &SafeDir, name: &[u8], repo: &RepositoryId) -> Option<StatCache> {
         let (file, stat) = dir.open_file_read(name).ok()?;
         let mut header = [0; HEADER_BYTES];
         read_exact_at(&file, &mut header, 0).ok()?;
@@ -307,7 +305,7 @@ impl StatCache {
         let known = take(&mut rest) == Some(MAGIC)
             && take(&mut rest) == Some(&VERSION.to_le_bytes())
             && take(&mut rest) == Some(&[0; 6])
-            && take(&mut rest) == Some(repo);
+            && take(&mut rest) == Some(repo.as_bytes());
         if !known {
             return None;
         }
@@ -466,11 +464,11 @@ struct NewRow {
 
 impl StatCacheWriter {
     /// Begins a stat cache in `dir`.
-    pub fn create(dir: &SafeDir, repo: &RepoId) -> Result<StatCacheWriter, PathError> {
+    pub fn create(dir: &SafeDir, repo: &RepositoryId) -> Result<StatCacheWriter, PathError> {
         let mut header = [0; HEADER_BYTES];
         header[..8].copy_from_slice(MAGIC);
         header[8..10].copy_from_slice(&VERSION.to_le_bytes());
-        header[16..32].copy_from_slice(repo);
+        header[16..32].copy_from_slice(repo.as_bytes());
         let (file, name) = dir.create_temp(false)?;
         let mut writer = StatCacheWriter {
             temp: Some(Temp {

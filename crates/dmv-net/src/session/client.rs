@@ -335,7 +335,7 @@ pub fn hello(repo: &Repo, access: Access, link: &Link) -> Hello {
     extensions.extend(link.patience_millis().map(Extension::works));
     Hello {
         agent: AGENT.to_owned(),
-        repository: repo.id().0,
+        repository: *repo.id().as_bytes(),
         chunker: CHUNKER.to_owned(),
         access,
         extensions,

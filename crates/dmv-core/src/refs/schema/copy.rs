@@ -80,7 +80,8 @@ fn is_same(a: &Path, b: &Path) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::refs::{FileId, Refs, SegmentRow};
+    use crate::refs::{Refs, SegmentRow};
+    use crate::store::PackId;
     use crate::store::PackKind;
     use std::time::{Duration, Instant};
 
@@ -91,7 +92,7 @@ mod tests {
         let path = temp.path().join("refs.db");
         let refs = Refs::create(&path)?;
         let segment = SegmentRow {
-            pack: FileId([1; 16]),
+            pack: PackId::from_bytes([1; 16]),
             kind: PackKind::Data,
             start: 64,
             end: 128,

@@ -9,7 +9,7 @@ use crate::refs::Refs;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::head::Head;
 use crate::repo::base::layout::Whose;
-use crate::store::{FileId, LogPack, Store};
+use crate::store::{LogPack, RepositoryId, Store};
 use crate::vfs::Vfs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 /// An open repository.
 pub(in crate::repo) struct Handle {
     pub(in crate::repo) dmv: PathBuf,
-    pub(in crate::repo) id: FileId,
+    pub(in crate::repo) id: RepositoryId,
     pub(in crate::repo) vfs: Arc<dyn Vfs>,
     pub(in crate::repo) store: Store,
     /// Objects that are made to be looked at and not stored: how conflicts appear in files.
@@ -48,7 +48,7 @@ impl Handle {
     }
 
     /// The repository's id.
-    pub fn id(&self) -> FileId {
+    pub fn id(&self) -> RepositoryId {
         self.id
     }
 

@@ -7,7 +7,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::layout::{DMV_DIR, Format, REFS_FILE};
 use crate::repo::base::publish::{Asked, set};
 use crate::repo::base::{keys, layout, open, publish};
-use crate::store::{FileId, LogPack};
+use crate::store::{LogPack, RepositoryId};
 use crate::vfs::{OsVfs, Vfs};
 use std::path::Path;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub(in crate::repo) fn init(
     for left in files.into_iter().chain(layout::packs_in(&dmv)) {
         let _ = std::fs::remove_file(left);
     }
-    let id = FileId::random();
+    let id = RepositoryId::random();
     LogPack::create(&*vfs, &packs, id)?;
     let refs = Refs::create(&db)?;
     vfs.sync_dir(&dmv).map_err(io("sync", &dmv))?;

@@ -4,7 +4,7 @@ use crate::chunker::CHUNKER;
 use crate::fsutil::{os_str, temp_name};
 use crate::platform::{self, bytes_of, name_of};
 use crate::repo::base::error::RepoError;
-use crate::store::FileId;
+use crate::store::RepositoryId;
 use crate::vfs::{OsVfs, read_small, write_durably, write_durably_by};
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,7 @@ const SMALL_FILE_BYTES: usize = 64 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
     /// The repository's id.
-    pub id: FileId,
+    pub id: RepositoryId,
 }
 
 impl Format {
@@ -84,7 +84,7 @@ impl Format {
         let id = lines
             .next()
             .and_then(|l| l.strip_prefix("id "))
-            .and_then(FileId::from_hex);
+            .and_then(RepositoryId::from_hex);
         let Some(id) = id else {
             let why = "it contains no repository id".to_owned();
             return Err(RepoError::Damaged { path, why });

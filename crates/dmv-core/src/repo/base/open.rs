@@ -7,7 +7,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::layout::{Format, Place, REFS_FILE, Whose};
 use crate::repo::base::{keys, layout, level};
-use crate::store::{FileId, Store};
+use crate::store::{RepositoryId, Store};
 use crate::vfs::{Open, ReadingVfs, Vfs};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -38,7 +38,7 @@ pub(in crate::repo) fn open_to_read(place: Place) -> Result<Handle, RepoError> {
 /// Puts the parts of a repository together, and takes over what the database has lost.
 pub(in crate::repo) fn assemble(
     dmv: PathBuf,
-    id: FileId,
+    id: RepositoryId,
     vfs: Arc<dyn Vfs>,
     refs: Refs,
     worktree: Option<(PathBuf, String)>,

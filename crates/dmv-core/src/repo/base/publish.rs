@@ -6,7 +6,7 @@ use crate::refs::{Change, Effect, Made, NewOperation, Operation, Refs, RefsError
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::{level, named};
-use crate::store::{FileId, Sealed, StoreError};
+use crate::store::{PackId, Sealed, StoreError};
 use crate::vfs::Open;
 
 pub(in crate::repo) fn keep(repo: &Handle, sealed: Sealed) -> Result<(), RepoError> {
@@ -142,7 +142,7 @@ pub(in crate::repo) fn noting_failed_sync(
             let id = path
                 .file_stem()
                 .and_then(|s| s.to_str())
-                .and_then(FileId::from_hex);
+                .and_then(PackId::from_hex);
             // The report of the failed sync matters more than one that this cannot be noted.
             let _ = id.map(|id| repo.refs.poison(id));
         }

@@ -197,7 +197,7 @@ pub(in crate::repo) fn commit(
         portable: options.settings.portable_names,
         unwritten: &unwritten::unwritten_paths(repo, &tree)?,
     };
-    let mut cache = CacheUpdate::new(&tree.own, repo.id.0, &tree.subset, &*known);
+    let mut cache = CacheUpdate::new(&tree.own, repo.id, &tree.subset, &*known);
     let writer = repo.store.writer()?;
     let made = snapshot(&input, &writer, &mut cache, job)?;
     let private = note_private(repo, &tree, &made.private)?;

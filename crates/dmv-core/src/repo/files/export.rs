@@ -1,6 +1,7 @@
 //! Files out of a commit, without a worktree.
 
 use crate::fsutil::SafeDir;
+use crate::hash::encode_hex;
 use crate::job::Job;
 use crate::object::list::Blob;
 use crate::object::name::RepoPath;
@@ -11,7 +12,7 @@ use crate::repo::files::stored;
 use crate::repo::files::stored::StoreContent;
 use crate::repo::look::entries::{Wanted, blob_of};
 use crate::repo::look::{content, entries};
-use crate::store::FileId;
+use crate::store::random_bytes;
 use crate::worktree::checkout::{
     Asides, CheckoutError, NewFile, NewSymlink, Plan, Refusal, materialize,
 };
@@ -73,7 +74,7 @@ pub(in crate::repo) fn export(
     };
     std::fs::create_dir_all(parent).map_err(io("create", parent))?;
     let mut temp_name = name.to_owned();
-    temp_name.push(format!(".{}.partial", &FileId::random().to_string()[..8]));
+    temp_name.push(format!(".{}.partial", encode_hex(&random_bytes()[..4])));
     let temp = parent.join(temp_name);
     std::fs::create_dir(&temp).map_err(io("create", &temp))?;
     let done = export_into(repo, wanted, &SafeDir::open_root(&temp)?, false, job);

@@ -92,7 +92,7 @@ pub(in crate::repo) fn open(repo: &Handle, settings: &WorktreeSettings) -> Resul
     let base = worktree::base_commit(repo)?;
     let form = base.map(|id| form::form_at(repo, &id)).transpose()?;
     let base_tree = form.as_ref().map(|form| form.tree);
-    let cache = StatCache::open(&own, STAT_NAME, &repo.id.0);
+    let cache = StatCache::open(&own, STAT_NAME, &repo.id);
     let (ignore, warnings) =
         IgnoreRules::new(settings.global_ignore.as_deref(), settings.git_ignore);
     let ignore_warnings = warnings.iter().map(|w| w.to_string()).collect();

@@ -140,7 +140,7 @@ fn survey<'a>(
         base: tree.base_tree,
         root: &tree.root,
         known,
-        cache: CacheUpdate::new(&tree.own, repo.id.0, &tree.subset, known),
+        cache: CacheUpdate::new(&tree.own, repo.id, &tree.subset, known),
         cache_failed: repo.whose == Whose::Foreign,
         own: &tree.own,
         compared,

@@ -18,7 +18,7 @@ use crate::repo::base::keys::{Record, names_choices, names_commit};
 use crate::repo::base::{keeping, publish, slice};
 use crate::repo::files::dropped;
 use crate::repo::look::entries::Wanted;
-use crate::store::{FileId, IoContext, Mark, Marks, PackKind, PackRow, StoreError};
+use crate::store::{IoContext, Mark, Marks, PackId, PackKind, PackRow, StoreError};
 use crate::vfs::{Open, VfsFile};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -180,7 +180,7 @@ impl Freeing<'_> {
         }
         // One after the other: there may be little room to move things to.
         let rewrite = take(&mut plan.rewrite);
-        let leaving: HashSet<FileId> = rewrite.iter().map(|row| row.id).collect();
+        let leaving: HashSet<PackId> = rewrite.iter().map(|row| row.id).collect();
         for row in rewrite {
             let packs = self.lock(vec![row], freed)?;
             if packs.is_empty() {
@@ -210,7 +210,7 @@ impl Freeing<'_> {
         &self,
         plan: &Plan,
         row: &PackRow,
-        leaving: &HashSet<FileId>,
+        leaving: &HashSet<PackId>,
         job: &Job,
     ) -> Result<u64, RepoError> {
         let store = self.repo.store();
@@ -280,7 +280,7 @@ impl Freeing<'_> {
             given_up,
             needed,
         };
-        let mut kept: BTreeSet<FileId> = BTreeSet::new();
+        let mut kept: BTreeSet<PackId> = BTreeSet::new();
         plan.given_up.each(&mut |id, pack, _, marked| {
             if plan.stays(id, marked)? {
                 kept.insert(pack);
@@ -355,7 +355,7 @@ impl Freeing<'_> {
 
     /// Whether everything that is needed, and that a merged index hides in this pack, is whole in
     /// another. If not, the plan says why.
-    fn may_go(&self, plan: &mut Plan, pack: FileId, job: &Job) -> Result<bool, RepoError> {
+    fn may_go(&self, plan: &mut Plan, pack: PackId, job: &Job) -> Result<bool, RepoError> {
         let store = self.repo.store();
         for segment in self.repo.refs().segments_of(pack)? {
             let mut last = None;
@@ -503,7 +503,7 @@ struct Plan {
     /// Why a pack that could go stays all the same.
     why_not: Option<String>,
     /// Bytes of chunks that nothing needs any more, by their pack.
-    chunks: HashMap<FileId, u64>,
+    chunks: HashMap<PackId, u64>,
     shared_bytes: u64,
     /// Chunks of what is given up.
     given_up: Marks,

@@ -265,7 +265,7 @@ fn store_again(
         portable: false,
         unwritten: &BTreeSet::new(),
     };
-    let mut cache = CacheUpdate::new(&tree.own, repo.id.0, &tree.subset, &known);
+    let mut cache = CacheUpdate::new(&tree.own, repo.id, &tree.subset, &known);
     let writer = repo.store.mender(wanted)?;
     // What it says of files that could not be read is not asked for here.
     snapshot(&input, &writer, &mut cache, job)?;

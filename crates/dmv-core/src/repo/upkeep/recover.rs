@@ -16,7 +16,7 @@ use crate::repo::upkeep::forks::keep_lost;
 use crate::repo::upkeep::recover::heads::mend_heads;
 use crate::repo::upkeep::recover::unnamed::{Search, Told, branches_for};
 use crate::store::{
-    Catalogue, FileId, LogPack, NoSource, PACK_HEADER_BYTES, Store, StoreError,
+    Catalogue, LogPack, NoSource, PACK_HEADER_BYTES, RepositoryId, Store, StoreError,
     add_closed_segments, recover_store, repository_of,
 };
 use crate::vfs::{Open, OsVfs, Vfs};
@@ -214,7 +214,7 @@ fn open_former(db: &Path) -> Result<Option<Refs>, RepoError> {
     }
 }
 
-fn open_or_create(vfs: &dyn Vfs, packs: &Path, id: FileId) -> Result<LogPack, RepoError> {
+fn open_or_create(vfs: &dyn Vfs, packs: &Path, id: RepositoryId) -> Result<LogPack, RepoError> {
     let log = match LogPack::open(vfs, packs, id, Open::Append) {
         Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
             LogPack::create(vfs, packs, id)?

@@ -10,7 +10,7 @@ use crate::object::ObjectType;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::upkeep::verify::history::Walk;
-use crate::store::{FileId, PackReport, StoreError, verify_pack};
+use crate::store::{PackId, PackReport, StoreError, verify_pack};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
 
@@ -121,7 +121,7 @@ fn verify_packs(repo: &Handle, report: &mut VerifyReport, job: &Job) -> Result<(
     let packs = repo.store.packs();
     let total = packs.iter().map(|p| p.len).sum();
     job.progress.total_bytes.store(total, Ordering::Relaxed);
-    let mut reports: HashMap<FileId, PackReport> = HashMap::new();
+    let mut reports: HashMap<PackId, PackReport> = HashMap::new();
     let mut before = 0;
     for row in &packs {
         let pack = verify_pack(&repo.store, row, &mut |bytes| {

@@ -61,7 +61,12 @@ fn table_of(ids: &[ObjectId]) -> Result<(Table, Arc<Counted>), StoreError> {
     let parts: [&[u8]; 4] = [&header.encode(), &payload, &check, &trailer.encode()];
     let file = Arc::new(Counted(parts.concat(), AtomicUsize::new(0)));
     let end = file.0.len() as u64;
-    let table = Table::open_segment(Path::new("test"), file.clone(), FileId([0; 16]), end)?;
+    let table = Table::open_segment(
+        Path::new("test"),
+        file.clone(),
+        PackId::from_bytes([0; 16]),
+        end,
+    )?;
     file.1.store(0, Ordering::Relaxed);
     Ok((table, file))
 }

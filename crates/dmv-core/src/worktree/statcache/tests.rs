@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 type Result<T = (), E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
-const REPO: RepoId = [7; 16];
+const REPO: RepositoryId = RepositoryId::from_bytes([7; 16]);
 
 fn base() -> ObjectId {
     ObjectId::from_bytes([9; 32])
@@ -46,7 +46,7 @@ fn sections_come_back_whatever_order_they_were_added_in() -> Result {
         assert_eq!(cache.section(path.as_bytes())?.as_ref(), Some(section));
     }
     assert_eq!(cache.section(b"su")?, None);
-    assert!(StatCache::open(&dir, b"stat", &[8; 16]).is_none());
+    assert!(StatCache::open(&dir, b"stat", &RepositoryId::from_bytes([8; 16])).is_none());
     assert!(StatCache::open(&dir, b"other", &REPO).is_none());
     assert_eq!(dir.list(10)?.len(), 1);
     Ok(())

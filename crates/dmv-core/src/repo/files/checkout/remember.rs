@@ -28,7 +28,7 @@ impl Switch<'_> {
             written: &self.written,
             dirty: &self.dirty,
         };
-        let mut cache = CacheUpdate::new(&self.tree.own, self.repo.id.0, self.subset, &known);
+        let mut cache = CacheUpdate::new(&self.tree.own, self.repo.id, self.subset, &known);
         cache.keep_all_under(Vec::new());
         cache.finish(&self.target, true)
     }

@@ -90,7 +90,7 @@ fn base_by_cache(repo: &Handle, name: &str) -> Result<Option<(ObjectId, Subset)>
     let own = SafeDir::open_root(&repo.dmv_dir().join("worktrees").join(name));
     let cache = own
         .ok()
-        .and_then(|own| StatCache::open(&own, STAT_NAME, &repo.id().0));
+        .and_then(|own| StatCache::open(&own, STAT_NAME, &repo.id()));
     let Some(cache) = cache else {
         return Ok(None);
     };

@@ -7,7 +7,7 @@ use crate::repo::base::head::Head;
 use crate::repo::base::keys::head_key;
 use crate::repo::base::layout::MAIN;
 use crate::repo::base::level::{catch_up, decoded, open_log};
-use crate::store::{FileId, PackKind, PackRow, SegmentRow};
+use crate::store::{IndexId, PackId, PackKind, PackRow, SegmentRow};
 use crate::vfs::Open;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -93,7 +93,7 @@ pub(in crate::repo) fn check(repo: &Handle, found: &mut Vec<String>) -> Result<(
     let operations = check_operations(repo, &rows.operations, found)?;
     check_view(&operations, &rows.view, found);
     check_catalogue(repo, &rows.packs, &rows.segments, found);
-    let used: HashSet<FileId> = rows.indexes.iter().map(|row| row.id).collect();
+    let used: HashSet<IndexId> = rows.indexes.iter().map(|row| row.id).collect();
     let lost = rows.merged.iter().filter(|id| !used.contains(id)).count();
     if lost > 0 {
         found.push(format!(
@@ -167,8 +167,8 @@ fn check_catalogue(
     segments: &[SegmentRow],
     found: &mut Vec<String>,
 ) {
-    let mut ends: BTreeMap<FileId, u64> = BTreeMap::new();
-    let kinds: HashMap<FileId, PackKind> = packs.iter().map(|row| (row.id, row.kind)).collect();
+    let mut ends: BTreeMap<PackId, u64> = BTreeMap::new();
+    let kinds: HashMap<PackId, PackKind> = packs.iter().map(|row| (row.id, row.kind)).collect();
     for row in segments {
         let end = ends.entry(row.pack).or_default();
         *end = row.end.max(*end);

@@ -1,0 +1,76 @@
+//! The ids of a repository, its packs and its merged indexes: 16 random bytes each, written as 32 hex
+//! digits. They are types of their own, so that none can stand for another.
+
+use crate::hash::{decode_hex, encode_hex};
+use std::fmt;
+
+/// Returns 16 random bytes.
+pub fn random_bytes() -> [u8; 16] {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).expect("the system has a random source");
+    bytes
+}
+
+macro_rules! random_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name([u8; 16]);
+
+        impl $name {
+            /// Returns a new random id.
+            pub fn random() -> $name {
+                $name(random_bytes())
+            }
+
+            /// Returns the id with these bytes.
+            pub const fn from_bytes(bytes: [u8; 16]) -> $name {
+                $name(bytes)
+            }
+
+            /// Parses exactly 32 hex digits; `None` for anything else.
+            pub fn from_hex(hex: &str) -> Option<$name> {
+                Some($name(decode_hex(hex)?.try_into().ok()?))
+            }
+
+            /// Returns its bytes.
+            pub const fn as_bytes(&self) -> &[u8; 16] {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&encode_hex(&self.0))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{self}")
+            }
+        }
+    };
+}
+
+random_id! {
+    /// The id of a pack, which names its file.
+    PackId
+}
+
+random_id! {
+    /// The id of a merged index, which names its file.
+    IndexId
+}
+
+random_id! {
+    /// The id of a repository.
+    RepositoryId
+}
+
+impl RepositoryId {
+    /// Returns the id of the repository's log pack, which has the same bytes.
+    pub const fn log_pack(&self) -> PackId {
+        PackId(self.0)
+    }
+}
