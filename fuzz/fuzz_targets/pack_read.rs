@@ -4,5 +4,5 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    dmv_core::store::hostile::read_all(data);
+    dmv_core::store::fuzzing::read_all(data);
 });

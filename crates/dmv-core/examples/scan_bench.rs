@@ -13,7 +13,7 @@ use dmv_core::subset::Subset;
 use dmv_core::worktree::ignore::IgnoreRules;
 use dmv_core::worktree::join;
 use dmv_core::worktree::scan::{
-    Everything, Known, NothingKnown, ScanError, ScanOptions, State, scan,
+    BaseEntries, EmptyBase, Everything, ScanError, ScanOptions, State, scan,
 };
 use dmv_core::worktree::statcache::{Section, StatCache, StatCacheWriter};
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ fn main() {
         });
     }
     report("scan, nothing known", || {
-        run(&root, &NothingKnown, 0);
+        run(&root, &EmptyBase, 0);
     });
     report("list only, one thread", || {
         for d in 0..dirs {
@@ -112,7 +112,7 @@ fn write_cache(root: &SafeDir, cache_dir: &SafeDir) {
     let mut writer = StatCacheWriter::create(cache_dir, &REPO).unwrap();
     let rules = IgnoreRules::default();
     let cancel = AtomicBool::new(false);
-    let options = options(&NothingKnown, &rules, &cancel, 0);
+    let options = options(&EmptyBase, &rules, &cancel, 0);
     scan::<ScanError>(root, &options, |result| {
         let dir = root.open_dir(&result.path).unwrap();
         let mut section = Section::default();
@@ -138,7 +138,7 @@ fn write_cache(root: &SafeDir, cache_dir: &SafeDir) {
 }
 
 /// Scans; returns the number of clean files and checks that there are no others.
-fn run(root: &SafeDir, known: &dyn Known, threads: usize) -> usize {
+fn run(root: &SafeDir, known: &dyn BaseEntries, threads: usize) -> usize {
     let rules = IgnoreRules::default();
     let cancel = AtomicBool::new(false);
     let mut clean = 0;
@@ -156,7 +156,7 @@ fn run(root: &SafeDir, known: &dyn Known, threads: usize) -> usize {
 }
 
 fn options<'a>(
-    known: &'a dyn Known,
+    known: &'a dyn BaseEntries,
     ignore: &'a IgnoreRules,
     cancel: &'a AtomicBool,
     threads: usize,

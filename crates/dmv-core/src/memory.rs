@@ -23,42 +23,42 @@ const WAITING_BYTES: usize = 24 << 20;
 
 /// A budget in bytes, shared by its clones.
 #[derive(Clone)]
-pub struct Room(Option<Arc<AtomicIsize>>);
+pub struct Budget(Option<Arc<AtomicIsize>>);
 
-impl Room {
+impl Budget {
     /// Returns the budget for index tables of all stores of this process.
-    pub fn for_tables() -> Room {
-        static OF_PROCESS: LazyLock<Room> = LazyLock::new(|| Room::of(TABLES_BYTES));
+    pub fn for_tables() -> Budget {
+        static OF_PROCESS: LazyLock<Budget> = LazyLock::new(|| Budget::of(TABLES_BYTES));
         OF_PROCESS.clone()
     }
 
     /// Returns the budget for decoded frames of all stores of this process.
-    pub fn for_frames() -> Room {
-        static OF_PROCESS: LazyLock<Room> = LazyLock::new(|| Room::of(FRAMES_BYTES));
+    pub fn for_frames() -> Budget {
+        static OF_PROCESS: LazyLock<Budget> = LazyLock::new(|| Budget::of(FRAMES_BYTES));
         OF_PROCESS.clone()
     }
 
     /// Returns the budget for frames in transit on all connections of this process.
-    pub fn for_transit() -> Room {
-        static OF_PROCESS: LazyLock<Room> = LazyLock::new(|| Room::of(TRANSIT_BYTES));
+    pub fn for_transit() -> Budget {
+        static OF_PROCESS: LazyLock<Budget> = LazyLock::new(|| Budget::of(TRANSIT_BYTES));
         OF_PROCESS.clone()
     }
 
     /// Returns the budget for the ids that all walks of this process remember.
-    pub fn for_marks() -> Room {
-        static OF_PROCESS: LazyLock<Room> = LazyLock::new(|| Room::of(MARKS_BYTES));
+    pub fn for_marks() -> Budget {
+        static OF_PROCESS: LazyLock<Budget> = LazyLock::new(|| Budget::of(MARKS_BYTES));
         OF_PROCESS.clone()
     }
 
     /// Returns the budget for objects that wait in all senders of this process.
-    pub fn for_waiting() -> Room {
-        static OF_PROCESS: LazyLock<Room> = LazyLock::new(|| Room::of(WAITING_BYTES));
+    pub fn for_waiting() -> Budget {
+        static OF_PROCESS: LazyLock<Budget> = LazyLock::new(|| Budget::of(WAITING_BYTES));
         OF_PROCESS.clone()
     }
 
     /// Returns an empty budget, for callers that keep nothing: every [`take`](Self::take) fails.
-    pub const fn none() -> Room {
-        Room(None)
+    pub const fn none() -> Budget {
+        Budget(None)
     }
 
     /// Returns whether this is the budget made by [`none`](Self::none).
@@ -67,30 +67,30 @@ impl Room {
     }
 
     /// Returns a new budget of `bytes` bytes.
-    pub fn of(bytes: usize) -> Room {
-        Room(Some(Arc::new(AtomicIsize::new(signed(bytes)))))
+    pub fn of(bytes: usize) -> Budget {
+        Budget(Some(Arc::new(AtomicIsize::new(signed(bytes)))))
     }
 
     /// Takes `bytes` from the budget. Returns `false` and takes nothing if less is left.
     pub fn take(&self, bytes: usize) -> bool {
         let order = Ordering::Relaxed;
-        self.0.as_ref().is_some_and(|room| {
+        self.0.as_ref().is_some_and(|budget| {
             let left = |n: isize| n.checked_sub(signed(bytes)).filter(|left| *left >= 0);
-            room.fetch_update(order, order, left).is_ok()
+            budget.fetch_update(order, order, left).is_ok()
         })
     }
 
     /// Takes `bytes` from the budget even if less is left.
     pub fn overdraw(&self, bytes: usize) {
-        if let Some(room) = &self.0 {
-            room.fetch_sub(signed(bytes), Ordering::Relaxed);
+        if let Some(budget) = &self.0 {
+            budget.fetch_sub(signed(bytes), Ordering::Relaxed);
         }
     }
 
     /// Gives back `bytes` that were taken.
     pub fn give_back(&self, bytes: usize) {
-        if let Some(room) = &self.0 {
-            room.fetch_add(signed(bytes), Ordering::Relaxed);
+        if let Some(budget) = &self.0 {
+            budget.fetch_add(signed(bytes), Ordering::Relaxed);
         }
     }
 
@@ -99,7 +99,7 @@ impl Room {
         let left = self
             .0
             .as_ref()
-            .map_or(0, |room| room.load(Ordering::Relaxed));
+            .map_or(0, |budget| budget.load(Ordering::Relaxed));
         usize::try_from(left).unwrap_or(0)
     }
 }
@@ -114,14 +114,14 @@ mod tests {
 
     #[test]
     fn what_is_overdrawn_has_to_be_given_back_before_anything_is_left() {
-        let room = Room::of(10);
-        assert!(room.take(6) && !room.take(5));
-        assert_eq!(room.left(), 4);
-        room.overdraw(7);
-        assert_eq!(room.left(), 0);
-        assert!(!room.take(1));
-        room.give_back(6);
-        assert_eq!(room.left(), 3);
-        assert!(room.take(3) && !Room::none().take(0));
+        let budget = Budget::of(10);
+        assert!(budget.take(6) && !budget.take(5));
+        assert_eq!(budget.left(), 4);
+        budget.overdraw(7);
+        assert_eq!(budget.left(), 0);
+        assert!(!budget.take(1));
+        budget.give_back(6);
+        assert_eq!(budget.left(), 3);
+        assert!(budget.take(3) && !Budget::none().take(0));
     }
 }

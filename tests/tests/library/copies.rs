@@ -130,7 +130,7 @@ fn healing_makes_tables_name_the_whole_copy() -> Done {
     assert_eq!(healed[0].object.paths, [b"x".to_vec()]);
     let repo = twice.place.again()?;
     assert_eq!(repo.store().pack_of(&twice.x)?, Some(twice.hides));
-    assert!(repo.store().has_sound(&twice.x)?);
+    assert!(repo.store().has_undamaged(&twice.x)?);
     twice.keeps_all()
 }
 

@@ -492,9 +492,9 @@ fn a_pack_whose_file_is_gone_is_not_relied_on_though_it_is_still_open() -> Done 
     let (repo, tip) = (place.again()?, place.tip()?);
     let store = repo.store();
     assert!(store.read_into(ObjectType::Commit, &tip, &mut Vec::new())?);
-    assert!(store.has_sound(&tip)?);
+    assert!(store.has_undamaged(&tip)?);
     let pack = store.pack_of(&tip)?.ok_or("it is stored")?;
     std::fs::rename(store.pack_path(pack), place.dir.path().join("away"))?;
-    assert!(!store.has_sound(&tip)?);
+    assert!(!store.has_undamaged(&tip)?);
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
-use dmv_core::refs::{Change, Effect, RefsError, Turn};
+use dmv_core::refs::{Change, DatabaseLock, Effect, RefsError};
 use dmv_core::repo::{
     Head, RecoverReport, RefKind, Repo, RepoError, StatusOptions, UndoOptions, UndoWhat,
     VerifyDepth, discover, recover,
@@ -479,11 +479,11 @@ fn killed_before_the_database(subject: &Subject) -> Outcome<([ObjectId; 2], Vec<
 fn packs_of_a_killed_command_that_another_has_taken_up_count() -> Outcome {
     let subject = Subject::new()?;
     let ([first, second], locks) = killed_before_the_database(&subject)?;
-    // Opened while another process had the turn, so that the database did not catch up with the
+    // Opened while another process held the lock, so that the database did not catch up with the
     // log.
-    let turn = Turn::take(&subject.dmv().join("refs.db"), Duration::from_secs(1))?;
+    let lock = DatabaseLock::take(&subject.dmv().join("refs.db"), Duration::from_secs(1))?;
     let busy = subject.open()?;
-    drop(turn);
+    drop(lock);
     let writer = busy.store().writer()?;
     assert!(lock_packs(&subject).is_err());
     let repo = subject.open()?;
@@ -531,9 +531,9 @@ fn change_and_die(subject: &Subject, n: Option<u64>) -> Outcome<Option<ObjectId>
         let last = repo.head_commit()?.ok_or("no commit")?;
         repo.create_ref(RefKind::Tag, "last", last, asked("tag"))?;
     }
-    let turn = Turn::take(&subject.dmv().join("refs.db"), Duration::from_secs(1))?;
+    let lock = DatabaseLock::take(&subject.dmv().join("refs.db"), Duration::from_secs(1))?;
     drop(repo);
-    drop(turn);
+    drop(lock);
     let wal = std::fs::metadata(subject.dmv().join("refs.db-wal"))?;
     assert!(wal.len() > 0);
     Ok(id)

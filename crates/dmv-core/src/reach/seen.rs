@@ -1,7 +1,7 @@
 //! A set of ids that a walk has met, in bounded memory.
 
 use crate::hash::ObjectId;
-use crate::memory::Room;
+use crate::memory::Budget;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
@@ -21,7 +21,7 @@ const PLACE_BYTES: usize = 17;
 pub struct Seen {
     /// Most ids in one half of the memory.
     half: usize,
-    room: Room,
+    budget: Budget,
     /// Ids that `recent` may hold before it takes more of the budget. `older_limit` is the same for
     /// `older`.
     limit: usize,
@@ -59,13 +59,13 @@ impl Seen {
     /// `half` should be 7/8 of a power of two: this fills the memory of a hash set, which then
     /// takes 20 bytes per id.
     pub fn new(half: usize) -> Seen {
-        Seen::within(half, Room::for_marks())
+        Seen::within(half, Budget::for_marks())
     }
 
-    fn within(half: usize, room: Room) -> Seen {
+    fn within(half: usize, budget: Budget) -> Seen {
         Seen {
             half,
-            room,
+            budget,
             limit: half.min(LEAST),
             older_limit: 0,
             keys: Default::default(),
@@ -95,7 +95,7 @@ impl Seen {
             return false;
         }
         if self.recent.len() >= self.limit && !self.grows() {
-            self.room.give_back(room_of(self.older_limit));
+            self.budget.give_back(room_of(self.older_limit));
             self.older = std::mem::take(&mut self.recent);
             self.older_limit = self.limit;
             self.limit = self.half.min(LEAST);
@@ -108,7 +108,7 @@ impl Seen {
     fn grows(&mut self) -> bool {
         let next = (2 * self.limit).min(self.half);
         let more = room_of(next) - room_of(self.limit);
-        let grows = next > self.limit && 2 * more <= self.room.left() && self.room.take(more);
+        let grows = next > self.limit && 2 * more <= self.budget.left() && self.budget.take(more);
         if grows {
             self.limit = next;
         }
@@ -119,7 +119,7 @@ impl Seen {
 impl Drop for Seen {
     fn drop(&mut self) {
         let taken = room_of(self.limit) + room_of(self.older_limit);
-        self.room.give_back(taken);
+        self.budget.give_back(taken);
     }
 }
 
@@ -160,34 +160,34 @@ mod tests {
     #[test]
     fn walks_share_a_room_and_forget_sooner_where_it_is_full() {
         let (half, all) = (4 * LEAST, 2 * room_of(4 * LEAST));
-        let room = Room::of(all);
+        let budget = Budget::of(all);
         let remembered = |seen: &mut Seen| {
             let met = 10 * half as u32;
             assert!((0..met).all(|n| seen.insert(id(n))));
             (0..met).filter(|n| seen.contains(&id(*n))).count()
         };
-        let mut first = Seen::within(half, room.clone());
+        let mut first = Seen::within(half, budget.clone());
         assert!(remembered(&mut first) >= half);
         assert!(first.older.capacity() <= half);
-        let taken = room.left();
-        assert!(room.take(taken), "now it is full");
-        let mut second = Seen::within(half, room.clone());
+        let taken = budget.left();
+        assert!(budget.take(taken), "now it is full");
+        let mut second = Seen::within(half, budget.clone());
         let left = remembered(&mut second);
         assert!((LEAST..=2 * LEAST).contains(&left), "{left} are remembered");
-        room.give_back(taken);
+        budget.give_back(taken);
         drop((first, second));
-        assert_eq!(room.left(), all, "nothing of it is kept");
+        assert_eq!(budget.left(), all, "nothing of it is kept");
     }
 
     #[test]
     fn a_walk_takes_no_more_room_than_it_leaves_to_others() {
         let step = room_of(2 * LEAST);
         for (all, grows) in [(2 * step - 1, false), (2 * step, true)] {
-            let room = Room::of(all);
-            let mut seen = Seen::within(2 * LEAST, room.clone());
+            let budget = Budget::of(all);
+            let mut seen = Seen::within(2 * LEAST, budget.clone());
             assert!((0..=LEAST as u32).all(|n| seen.insert(id(n))));
             let left = if grows { all - step } else { all };
-            assert_eq!(room.left(), left);
+            assert_eq!(budget.left(), left);
         }
     }
 }

@@ -60,7 +60,7 @@ pub enum RefsError {
     /// Another process is changing the database, or was stopped while it did.
     #[error("another dmv command is changing this repository{}", locks::told(.0))]
     Busy(Option<Holder>),
-    /// The lock file for turns cannot be used.
+    /// The lock file of the database cannot be used.
     #[error("cannot lock {}: {source}", path.display())]
     Lock {
         /// The file.
@@ -88,7 +88,7 @@ pub enum RefsError {
 
 impl RefsError {
     /// Returns the error for tables that contradict each other.
-    pub fn mixed() -> RefsError {
+    pub fn inconsistent() -> RefsError {
         let why = "its tables contradict each other, as if an older refs.db lay beside a newer refs.db-wal";
         RefsError::Damaged(why.to_owned())
     }

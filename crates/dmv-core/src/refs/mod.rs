@@ -4,23 +4,23 @@
 //! writes"). Everything in the database can be rebuilt from the packs. The room knows keys and
 //! values, not what a branch means. `repo` uses it.
 
+mod consistency;
+mod database_lock;
 mod error;
 mod ids;
-mod level;
-mod mixed;
+mod log_position;
 mod name;
 mod named;
 mod operation;
 mod schema;
 mod source;
-mod turn;
 
+pub use database_lock::DatabaseLock;
 pub use error::RefsError;
-pub use level::{Level, Rows};
+pub use log_position::{LogPosition, Rows};
 pub use name::{RefNameError, check_ref_name};
 pub use named::NamedPlace;
-pub use operation::{Change, Effect, Made, Operation, Timestamp, newest_chain, view_of};
-pub use turn::Turn;
+pub use operation::{Change, Effect, Operation, Origin, Timestamp, newest_chain, view_of};
 
 use crate::locks;
 use crate::platform::Inode;
@@ -46,7 +46,7 @@ pub struct NewOperation {
     /// Number of the operation that it undoes; 0 if none.
     pub undoes: u64,
     /// Where it is made, and what it does to files.
-    pub made: Made,
+    pub origin: Origin,
     /// The changes. Each old value must be the view's present value.
     pub changes: Vec<Change>,
 }
@@ -63,28 +63,28 @@ pub struct Refs {
     /// Whether the write-ahead log must be written back.
     wrote: AtomicBool,
     /// Whether the write-ahead log may not belong to this database file.
-    may_be_mixed: bool,
+    may_be_inconsistent: bool,
 }
 
 impl Refs {
     /// Creates the database of a new repository.
     pub fn create(path: &Path) -> Result<Refs, RefsError> {
         let conn = schema::create(path)?;
-        Refs::over(path, conn, Reached::Whole, turn::file_at(path))
+        Refs::over(path, conn, Reached::Whole, database_lock::file_at(path))
     }
 
     /// Opens the database; on a read-only disk for reading only. If another process keeps it
     /// locked, opens a copy of it for reading.
     pub fn open(path: &Path) -> Result<Refs, RefsError> {
         loop {
-            let before = turn::file_at(path);
-            let may_be_mixed = mixed::is_doubtful(path);
+            let before = database_lock::file_at(path);
+            let may_be_inconsistent = consistency::is_doubtful(path);
             let (conn, reached) = schema::open(path)?;
             // `recover` may have replaced the database after it was opened and before its
             // write-ahead log was.
-            if turn::file_at(path) == before {
+            if database_lock::file_at(path) == before {
                 let mut refs = Refs::over(path, conn, reached, before)?;
-                refs.may_be_mixed = may_be_mixed;
+                refs.may_be_inconsistent = may_be_inconsistent;
                 return Ok(refs);
             }
         }
@@ -101,7 +101,7 @@ impl Refs {
             seen: AtomicI64::new(schema::data_version(&conn)?),
             conn: Mutex::new(conn),
             wrote: AtomicBool::new(false),
-            may_be_mixed: false,
+            may_be_inconsistent: false,
             reached,
             file,
         })
@@ -109,7 +109,7 @@ impl Refs {
 
     /// Opens for reading a database that others may be writing to. Writes nothing beside it.
     pub fn open_to_read(path: &Path) -> Result<Refs, RefsError> {
-        let file = turn::file_at(path);
+        let file = database_lock::file_at(path);
         let conn = schema::open_to_read(path)?;
         Refs::over(path, conn, Reached::ReadOnly, file)
     }
@@ -144,18 +144,18 @@ impl Refs {
         })
     }
 
-    /// Takes the turn to change the database. Waits for other processes.
-    pub fn turn(&self) -> Result<Turn, RefsError> {
+    /// Locks the database for a change. Waits for other processes.
+    pub fn lock_database(&self) -> Result<DatabaseLock, RefsError> {
         self.check_writable()?;
-        let turn = Turn::take(&self.path, locks::PATIENCE)?;
-        self.check_in_place(turn)
+        let lock = DatabaseLock::take(&self.path, locks::PATIENCE)?;
+        self.check_in_place(lock)
     }
 
-    /// Takes the turn to change the database. Returns `None` if another process has it.
-    pub fn try_turn(&self) -> Result<Option<Turn>, RefsError> {
+    /// Locks the database for a change. Returns `None` if another process holds the lock.
+    pub fn try_lock_database(&self) -> Result<Option<DatabaseLock>, RefsError> {
         self.check_writable()?;
-        let turn = Turn::try_take(&self.path)?;
-        turn.map(|turn| self.check_in_place(turn)).transpose()
+        let lock = DatabaseLock::try_take(&self.path)?;
+        lock.map(|lock| self.check_in_place(lock)).transpose()
     }
 
     fn check_writable(&self) -> Result<(), RefsError> {
@@ -168,9 +168,9 @@ impl Refs {
 
     /// Fails if the open file is no longer the repository's database. A change published in it
     /// would be lost.
-    fn check_in_place(&self, turn: Turn) -> Result<Turn, RefsError> {
-        if turn::file_at(&self.path) == self.file {
-            Ok(turn)
+    fn check_in_place(&self, lock: DatabaseLock) -> Result<DatabaseLock, RefsError> {
+        if database_lock::file_at(&self.path) == self.file {
+            Ok(lock)
         } else {
             Err(RefsError::Replaced(self.path.clone()))
         }
@@ -179,7 +179,7 @@ impl Refs {
     /// Runs one transaction. If `change` returns `None`, it ends without a change.
     fn write<T>(
         &self,
-        _: &Turn,
+        _: &DatabaseLock,
         change: impl FnOnce(&Transaction) -> Result<Option<T>, RefsError>,
     ) -> Result<Option<T>, RefsError> {
         let done = || {
@@ -197,7 +197,7 @@ impl Refs {
     }
 
     /// Writes the write-ahead log back, as far as no process reads from it.
-    pub fn write_back(&self, _: &Turn) {
+    pub fn write_back(&self, _: &DatabaseLock) {
         schema::write_back(&self.conn());
         // The file has changed, and somebody who reads may keep the log from being emptied.
         self.note_fit();
@@ -322,8 +322,8 @@ impl Refs {
 
     /// Stops using merged indexes: their segments' own tables are in use again.
     pub fn forget_indexes(&self, indexes: &[IndexId]) -> Result<(), RefsError> {
-        let turn = self.turn()?;
-        self.write(&turn, |tx| {
+        let lock = self.lock_database()?;
+        self.write(&lock, |tx| {
             for id in indexes {
                 unmerge(tx, *id)?;
             }
@@ -358,30 +358,30 @@ impl Refs {
         named: &[NamedPlace],
         log: &LogPack,
     ) -> Result<Operation, RefsError> {
-        let turn = self.turn()?;
+        let lock = self.lock_database()?;
         let mut appended_at = None;
-        let done = self.write(&turn, |tx| {
-            level::check(tx, log, &self.path)?;
+        let done = self.write(&lock, |tx| {
+            log_position::check(tx, log, &self.path)?;
             check_packs(tx, relied)?;
             put_segments(tx, segments)?;
             named::check_named(tx, named)?;
             let operation = record(tx, operation)?;
             appended_at = Some(log.len()?);
             let end = log.append(&operation.encode())?;
-            level::put_log_end(tx, end)?;
+            log_position::put_log_end(tx, end)?;
             Ok(Some(operation))
         });
         match (done, appended_at) {
-            (Err(e), Some(at)) => Err(self.uncounted(&turn, e, log, at)),
+            (Err(e), Some(at)) => Err(self.uncounted(&lock, e, log, at)),
             (done, _) => done.map(|done| done.expect("it returns the operation")),
         }
     }
 
     /// Ensures that an operation does not count later that was appended at `at` and failed with
     /// `e`. Returns the error for the caller.
-    fn uncounted(&self, turn: &Turn, e: RefsError, log: &LogPack, at: u64) -> RefsError {
-        let noted = self.write(turn, |tx| {
-            level::put_log_end(tx, log.len()?)?;
+    fn uncounted(&self, lock: &DatabaseLock, e: RefsError, log: &LogPack, at: u64) -> RefsError {
+        let noted = self.write(lock, |tx| {
+            log_position::put_log_end(tx, log.len()?)?;
             Ok(Some(()))
         });
         let Err(second) = noted else {
@@ -407,8 +407,8 @@ impl Refs {
         segments: &[SegmentRow],
         relied: &[PackId],
     ) -> Result<(), RefsError> {
-        let turn = self.turn()?;
-        self.write(&turn, |tx| {
+        let lock = self.lock_database()?;
+        self.write(&lock, |tx| {
             check_packs(tx, relied)?;
             put_segments(tx, segments)?;
             Ok(Some(()))
@@ -430,14 +430,14 @@ impl Refs {
         packs: &[PackRow],
         last: u64,
     ) -> Result<Option<Vec<IndexId>>, RefsError> {
-        let turn = self.turn()?;
-        self.write(&turn, |tx| remove_packs(tx, packs, last))
+        let lock = self.lock_database()?;
+        self.write(&lock, |tx| remove_packs(tx, packs, last))
     }
 
     /// Records that a pack must not be written to again.
     pub fn poison(&self, pack: PackId) -> Result<(), RefsError> {
-        let turn = self.turn()?;
-        self.write(&turn, |tx| {
+        let lock = self.lock_database()?;
+        self.write(&lock, |tx| {
             tx.execute("UPDATE packs SET poisoned = 1 WHERE id = ?1", [pack])?;
             Ok(Some(()))
         })?;
@@ -448,8 +448,8 @@ impl Refs {
     ///
     /// Returns `false` and changes nothing if another process has merged some of them meanwhile.
     pub fn register_merged(&self, merged: &Merged) -> Result<bool, RefsError> {
-        let turn = self.turn()?;
-        let done = self.write(&turn, |tx| put_merged(tx, merged))?;
+        let lock = self.lock_database()?;
+        let done = self.write(&lock, |tx| put_merged(tx, merged))?;
         Ok(done.is_some())
     }
 
@@ -495,9 +495,9 @@ impl Drop for Refs {
         if !self.wrote.load(Ordering::Relaxed) {
             return;
         }
-        // The process that has the turn now does it afterwards.
-        if let Ok(Some(turn)) = self.try_turn() {
-            self.write_back(&turn);
+        // The process that holds the lock now does it afterwards.
+        if let Ok(Some(lock)) = self.try_lock_database() {
+            self.write_back(&lock);
         }
     }
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const VERSION: u8 = 2;
-/// The version of records without [`Made`]. It can still be read.
+/// The version of records without [`Origin`]. It can still be read.
 const VERSION_1: u8 = 1;
 /// Greatest number of an operation: the next number still fits SQLite's integers.
 const MAX_SEQ: u64 = i64::MAX as u64 - 1;
@@ -84,7 +84,7 @@ impl Effect {
 
 /// Where an operation was made, and what it changed apart from the view.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Made {
+pub struct Origin {
     /// Name of the worktree; empty if it was made outside a worktree.
     pub worktree: String,
     /// The effect on files.
@@ -109,7 +109,7 @@ pub struct Operation {
     /// Number of the operation that this one undoes; 0 if none.
     pub undoes: u64,
     /// Where it was made, and its effect; `None` in records of version 1.
-    pub made: Option<Made>,
+    pub origin: Option<Origin>,
     /// The changes, by key.
     pub changes: Vec<Change>,
 }
@@ -127,7 +127,7 @@ impl Operation {
             who: clip(&new.who),
             command: clip(&new.command),
             undoes: new.undoes,
-            made: Some(new.made),
+            origin: Some(new.origin),
             changes,
         }
     }
@@ -135,15 +135,17 @@ impl Operation {
     /// Returns the name of the worktree that it was made in; empty if none.
     pub fn worktree(&self) -> &str {
         // There was only this worktree before records named it.
-        self.made.as_ref().map_or("main", |made| &made.worktree)
+        self.origin
+            .as_ref()
+            .map_or("main", |origin| &origin.worktree)
     }
 
     /// Returns its effect on files. For records of version 1 see docs/format/pack.md, "Operation
     /// record".
     pub fn effect(&self) -> Effect {
         let changes = |f: fn(&str) -> bool| self.changes.iter().any(|change| f(&change.key));
-        match &self.made {
-            Some(made) => made.effect,
+        match &self.origin {
+            Some(origin) => origin.effect,
             None if changes(|key| key.starts_with("branch/")) => Effect::Kept,
             None if changes(|key| key.ends_with("/base")) => Effect::Written,
             None => Effect::Kept,
@@ -152,7 +154,7 @@ impl Operation {
 
     /// Returns the encoding.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = vec![match self.made {
+        let mut out = vec![match self.origin {
             Some(_) => VERSION,
             None => VERSION_1,
         }];
@@ -165,9 +167,9 @@ impl Operation {
         put_bytes(&mut out, self.who.as_bytes());
         put_bytes(&mut out, self.command.as_bytes());
         put_varint(&mut out, self.undoes);
-        if let Some(made) = &self.made {
-            put_bytes(&mut out, made.worktree.as_bytes());
-            out.push(made.effect as u8);
+        if let Some(origin) = &self.origin {
+            put_bytes(&mut out, origin.worktree.as_bytes());
+            out.push(origin.effect as u8);
         }
         put_varint(&mut out, self.changes.len() as u64);
         for change in &self.changes {
@@ -204,13 +206,13 @@ impl Operation {
         let who = text(&mut input, MAX_KEY_BYTES)?;
         let command = text(&mut input, MAX_VALUE_BYTES)?;
         let undoes = input.varint_up_to(MAX_SEQ, "sequence number is too large")?;
-        let made = match version {
+        let origin = match version {
             VERSION_1 => None,
             _ => {
                 let worktree = text(&mut input, MAX_KEY_BYTES)?;
                 let effect = Effect::from_number(input.u8()?);
                 let effect = effect.ok_or_else(|| input.error("unknown effect"))?;
-                Some(Made { worktree, effect })
+                Some(Origin { worktree, effect })
             }
         };
         let count = input.varint_up_to(MAX_OP_CHANGES as u64, "too many changes")?;
@@ -244,7 +246,7 @@ impl Operation {
             who,
             command,
             undoes,
-            made,
+            origin,
             changes,
         })
     }
@@ -336,7 +338,7 @@ mod tests {
             who: "Ann".into(),
             command: "dmv commit".into(),
             undoes: 0,
-            made: Some(Made {
+            origin: Some(Origin {
                 worktree: "main".into(),
                 effect: Effect::Written,
             }),
@@ -360,7 +362,7 @@ mod tests {
         let good = operation(3, 9, 8).encode();
         assert_eq!(Operation::decode(&good), Ok(operation(3, 9, 8)));
         let first = Operation {
-            made: None,
+            origin: None,
             ..operation(3, 9, 8)
         };
         assert_eq!(Operation::decode(&first.encode()), Ok(first.clone()));
@@ -381,7 +383,7 @@ mod tests {
                 new: Some(vec![1; 32]),
             };
             let operation = Operation {
-                made: None,
+                origin: None,
                 changes: keys.iter().map(change).collect(),
                 ..operation(1, 1, 0)
             };

@@ -1,33 +1,33 @@
 //! The objects that a job of this process has stored, before and after it is published.
 //!
 //! A job may need to read its own objects before they are published: a merge reads the tree that it
-//! has made to write its files. Such a *preview* lasts as long as the job's [`Sealed`], and only
+//! has made to write its files. Such a *preview* lasts as long as the job's [`FinishedJob`], and only
 //! reads use it. If the job fails, no later job counts its objects as stored.
 
-use super::{PackId, PackRow, Place, Sealed, Store, StoreError, read, write};
+use super::{FinishedJob, PackId, PackRow, Place, Store, StoreError, read, write};
 use crate::hash::ObjectId;
 use std::sync::Arc;
 
 impl Store {
-    /// Lets this process read what a job has stored, until `sealed` is dropped. No writer relies on
+    /// Lets this process read what a job has stored, until `job` is dropped. No writer relies on
     /// it.
-    pub fn preview(&self, sealed: &Sealed) {
+    pub fn preview(&self, job: &FinishedJob) {
         let mut previews = write(&self.previews);
         previews.retain(|table| table.strong_count() > 0);
-        previews.extend(sealed.tables.iter().map(Arc::downgrade));
+        previews.extend(job.tables.iter().map(Arc::downgrade));
     }
 
     /// Takes the published objects of a job into use in this process.
-    pub fn adopt(&self, sealed: &Sealed) {
+    pub fn adopt(&self, job: &FinishedJob) {
         let mut tables = write(&self.tables);
-        for table in &sealed.tables {
+        for table in &job.tables {
             if !tables.iter().any(|known| Arc::ptr_eq(known, table)) {
                 tables.push(table.clone());
             }
         }
         drop(tables);
         let mut rows = write(&self.rows);
-        for segment in &sealed.segments {
+        for segment in &job.segments {
             match rows.iter_mut().find(|row| row.id == segment.pack) {
                 Some(row) => row.len = row.len.max(segment.end),
                 None => rows.push(PackRow {
@@ -42,15 +42,15 @@ impl Store {
         self.arrivals.published();
     }
 
-    /// Returns the place of `id` for a caller that is about to name it: in `sealed`, which is
+    /// Returns the place of `id` for a caller that is about to name it: in `job`, which is
     /// published together with the name, or else according to the catalogue.
     pub fn place_to_name(
         &self,
         id: &ObjectId,
-        sealed: Option<&Sealed>,
+        job: Option<&FinishedJob>,
     ) -> Result<Option<(PackId, Place)>, StoreError> {
-        for table in sealed.iter().flat_map(|sealed| &sealed.tables) {
-            if let Some(found) = table.lookup(id, &self.room)? {
+        for table in job.iter().flat_map(|job| &job.tables) {
+            if let Some(found) = table.lookup(id, &self.budget)? {
                 return Ok(Some(found));
             }
         }
@@ -69,7 +69,7 @@ impl Store {
             let Some(table) = table.upgrade() else {
                 continue;
             };
-            if let Some(found) = table.lookup(id, &self.room)? {
+            if let Some(found) = table.lookup(id, &self.budget)? {
                 return Ok(Some(found));
             }
         }

@@ -13,7 +13,7 @@ use super::error::StoreError;
 use super::ids::PackId;
 use super::table::{Entry, Place, Table};
 use crate::hash::ObjectId;
-use crate::memory::Room;
+use crate::memory::Budget;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -142,7 +142,7 @@ impl Following {
         drop(state);
         // They are soon published, and then other tables are used.
         for table in closed {
-            if let Some(found) = table.lookup(id, &Room::none())? {
+            if let Some(found) = table.lookup(id, &Budget::none())? {
                 return Ok(Some(found));
             }
         }

@@ -4,7 +4,7 @@
 //! handful. Every step takes at most logarithmic time.
 
 use super::ids::PackId;
-use crate::memory::Room;
+use crate::memory::Budget;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,7 +21,7 @@ struct Lru<V> {
     clock: u64,
     room: usize,
     /// A further budget that the values also count against, if other caches share it.
-    shared: Option<Room>,
+    shared: Option<Budget>,
 }
 
 struct Kept<V> {
@@ -40,11 +40,11 @@ impl<V> Cache<V> {
 
     /// Like [`new`](Self::new), but the values also count against the budget `shared`, except for a
     /// single one.
-    pub(super) fn sharing(room: usize, shared: Room) -> Cache<V> {
+    pub(super) fn sharing(room: usize, shared: Budget) -> Cache<V> {
         Cache::with(room, Some(shared))
     }
 
-    fn with(room: usize, shared: Option<Room>) -> Cache<V> {
+    fn with(room: usize, shared: Option<Budget>) -> Cache<V> {
         Cache(Mutex::new(Lru {
             values: HashMap::new(),
             uses: BTreeMap::new(),
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn caches_share_a_room_and_each_may_keep_one_value_beyond_it() {
-        let shared = Room::of(6);
+        let shared = Budget::of(6);
         let cache = || Cache::sharing(10, shared.clone());
         let (first, second) = (cache(), cache());
         for n in 0..3 {

@@ -8,7 +8,7 @@ use super::error::StoreError;
 use super::table::{Entry, Place, Table};
 use super::{IndexId, PackId, SegmentRow, Store, read};
 use crate::hash::ObjectId;
-use crate::memory::Room;
+use crate::memory::Budget;
 use crate::object::ObjectType;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -28,7 +28,7 @@ impl Store {
         let start = out.len();
         let mut is_read = false;
         self.each_hidden_table(&mut |table| {
-            if let Ok(Some((pack, place))) = table.lookup(id, &Room::none()) {
+            if let Ok(Some((pack, place))) = table.lookup(id, &Budget::none()) {
                 is_read = self.read_at_place(ty, id, pack, place, out).is_ok();
             }
             if is_read {
@@ -51,7 +51,7 @@ impl Store {
             if wanted.len() < table.entries() as usize / WORTH_WALKING {
                 for id in wanted.keys() {
                     if let (true, Ok(Some((pack, place)))) =
-                        (flow.is_continue(), table.lookup(id, &Room::none()))
+                        (flow.is_continue(), table.lookup(id, &Budget::none()))
                     {
                         flow = visit(Entry { id: *id, place }, pack);
                     }
@@ -104,7 +104,7 @@ impl Store {
     pub fn poor_indexes(&self, copies: &[ObjectId]) -> Vec<IndexId> {
         let tables = read(&self.tables).clone();
         let hides = |table: &Table, id: &ObjectId| {
-            matches!(table.lookup(id, &self.room), Ok(Some(_)))
+            matches!(table.lookup(id, &self.budget), Ok(Some(_)))
                 && matches!(self.has_outside(id, &HashSet::new()), Ok(false))
         };
         let merged = tables.iter().filter_map(|t| Some((t, t.index_id()?)));
@@ -140,12 +140,12 @@ impl Store {
 
     /// Returns whether a pack other than `pack` has intact bytes of `id`, at a place that a table
     /// in use names.
-    pub fn is_whole_outside(&self, id: &ObjectId, pack: PackId) -> Result<bool, StoreError> {
+    pub fn is_intact_outside(&self, id: &ObjectId, pack: PackId) -> Result<bool, StoreError> {
         let tables = read(&self.tables).clone();
         for table in tables {
-            if let Some((other, place)) = table.lookup(id, &self.room)?
+            if let Some((other, place)) = table.lookup(id, &self.budget)?
                 && other != pack
-                && self.is_whole_at(id, other, place)
+                && self.is_intact_at(id, other, place)
             {
                 return Ok(true);
             }
@@ -154,7 +154,7 @@ impl Store {
     }
 
     /// Returns whether the bytes at a place are those of `id`.
-    pub(super) fn is_whole_at(&self, id: &ObjectId, pack: PackId, place: Place) -> bool {
+    pub(super) fn is_intact_at(&self, id: &ObjectId, pack: PackId, place: Place) -> bool {
         let read = self.read_at_place(place.ty, id, pack, place, &mut Vec::new());
         read.is_ok()
     }

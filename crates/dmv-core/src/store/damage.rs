@@ -102,7 +102,7 @@ impl Store {
     }
 
     /// Stops relying on a place, until this process ends or the next check is made.
-    pub(super) fn avoid(&self, pack: PackId, place: Place) {
+    pub(super) fn distrust(&self, pack: PackId, place: Place) {
         write(&self.bad).insert(pack, place.offset);
     }
 

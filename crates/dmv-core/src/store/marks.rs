@@ -4,7 +4,7 @@
 use super::table::{Place, Table};
 use super::{PackId, Store, StoreError, read};
 use crate::hash::ObjectId;
-use crate::memory::Room;
+use crate::memory::Budget;
 use std::sync::Arc;
 
 /// The result of marking an object.
@@ -24,7 +24,7 @@ pub type Visit<'v> = dyn FnMut(&ObjectId, PackId, Place, bool) -> Result<(), Sto
 /// Marks on the objects that a store had when the marks were made.
 pub struct Marks {
     tables: Vec<(Arc<Table>, Vec<u64>)>,
-    room: Room,
+    budget: Budget,
 }
 
 impl Store {
@@ -36,7 +36,7 @@ impl Store {
         };
         Marks {
             tables: read(&self.tables).iter().map(blank).collect(),
-            room: Room::for_tables(),
+            budget: Budget::for_tables(),
         }
     }
 }
@@ -47,7 +47,7 @@ impl Marks {
         let blank = |(table, words): &(Arc<Table>, Vec<u64>)| (table.clone(), vec![0; words.len()]);
         Marks {
             tables: self.tables.iter().map(blank).collect(),
-            room: self.room.clone(),
+            budget: self.budget.clone(),
         }
     }
 
@@ -55,7 +55,7 @@ impl Marks {
     pub fn mark(&mut self, id: &ObjectId) -> Result<Mark, StoreError> {
         let mut found = Mark::Absent;
         for (table, words) in &mut self.tables {
-            if let Some(number) = table.number_of(id, &self.room)? {
+            if let Some(number) = table.number_of(id, &self.budget)? {
                 let (word, bit) = (&mut words[number / 64], 1 << (number % 64));
                 found = match *word & bit {
                     0 => Mark::New,
@@ -70,7 +70,7 @@ impl Marks {
     /// Returns whether an object is marked.
     pub fn has(&self, id: &ObjectId) -> Result<bool, StoreError> {
         for (table, words) in &self.tables {
-            if let Some(number) = table.number_of(id, &self.room)? {
+            if let Some(number) = table.number_of(id, &self.budget)? {
                 return Ok(words[number / 64] & 1 << (number % 64) != 0);
             }
         }
@@ -81,7 +81,7 @@ impl Marks {
     /// copy.
     pub fn is_placed(&self, id: &ObjectId, pack: PackId, place: Place) -> Result<bool, StoreError> {
         for (table, _) in &self.tables {
-            if table.lookup(id, &self.room)? == Some((pack, place)) {
+            if table.lookup(id, &self.budget)? == Some((pack, place)) {
                 return Ok(true);
             }
         }
@@ -93,7 +93,7 @@ impl Marks {
     pub fn packs_of(&self, id: &ObjectId) -> Result<Vec<PackId>, StoreError> {
         let mut packs = Vec::new();
         for (table, _) in &self.tables {
-            packs.extend(table.lookup(id, &self.room)?.map(|(pack, _)| pack));
+            packs.extend(table.lookup(id, &self.budget)?.map(|(pack, _)| pack));
         }
         Ok(packs)
     }

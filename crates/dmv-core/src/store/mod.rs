@@ -16,7 +16,7 @@ mod error;
 mod frame;
 mod framer;
 #[doc(hidden)]
-pub mod hostile;
+pub mod fuzzing;
 mod ids;
 mod layout;
 mod log;
@@ -46,13 +46,13 @@ pub use log::LogPack;
 pub use marks::{Mark, Marks};
 pub use receive::Incoming;
 pub use recover::{RecoveredStore, add_closed_segments, recover_store, repository_of};
-pub use send::{Gather, Outgoing};
+pub use send::{FrameCollector, Outgoing};
 pub use table::Place;
 pub use verify::{Damage, PackReport, verify_pack};
-pub use write::{Sealed, StoreWriter};
+pub use write::{FinishedJob, StoreWriter};
 
 use crate::hash::ObjectId;
-use crate::memory::Room;
+use crate::memory::Budget;
 use crate::object::ObjectType;
 use crate::vfs::{Open, Vfs, VfsFile};
 use arrivals::{Arrivals, Following};
@@ -84,7 +84,7 @@ pub struct Store {
     /// Tables of jobs that are not published yet. Only reads use them.
     previews: RwLock<Vec<Weak<Table>>>,
     /// The budget for tables in memory.
-    room: Room,
+    budget: Budget,
     source: Arc<dyn CatalogueSource>,
     cache: FrameCache,
     metadata_requests: AtomicU64,
@@ -130,7 +130,7 @@ impl Store {
             files: RwLock::default(),
             tables: RwLock::default(),
             previews: RwLock::default(),
-            room: Room::for_tables(),
+            budget: Budget::for_tables(),
             source,
             cache: FrameCache::default(),
             metadata_requests: AtomicU64::new(0),
@@ -339,7 +339,7 @@ impl Store {
 
     /// Begins a second writer of the job of `first`. Both are published together, so objects of
     /// `first` need not be written again.
-    pub fn writer_after(&self, first: &Sealed) -> Result<StoreWriter<'_>, StoreError> {
+    pub fn writer_after(&self, first: &FinishedJob) -> Result<StoreWriter<'_>, StoreError> {
         StoreWriter::after(self, first)
     }
 
@@ -355,7 +355,7 @@ impl Store {
 
     /// Returns the place of `id`. Also finds objects that another process has stored meanwhile, and
     /// waits for objects that may still come from the store that this one follows.
-    fn locate_anew(&self, id: &ObjectId) -> Result<Option<(PackId, Place)>, StoreError> {
+    fn locate_or_wait(&self, id: &ObjectId) -> Result<Option<(PackId, Place)>, StoreError> {
         match &self.following {
             Some(following) => following.find_or_wait(|| self.locate_now(id)),
             None => self.locate_now(id),
@@ -399,7 +399,7 @@ impl Store {
         let (mut failed, mut bad) = (None, None);
         let known_bad = read(&self.bad);
         for table in read(&self.tables).iter() {
-            match table.lookup(id, &self.room) {
+            match table.lookup(id, &self.budget) {
                 // Another copy may be intact.
                 Ok(Some((pack, place))) if known_bad.has(pack, place.offset) => {
                     bad = Some((pack, place));
@@ -425,7 +425,7 @@ impl Store {
     /// Returns whether the store has `id`, even if another process stored it after this store was
     /// opened.
     pub fn has(&self, id: &ObjectId) -> Result<bool, StoreError> {
-        Ok(self.locate_anew(id)?.is_some())
+        Ok(self.locate_or_wait(id)?.is_some())
     }
 
     /// Returns the pack that contained `id` when the store was opened or last refreshed.
@@ -435,16 +435,16 @@ impl Store {
 
     /// Returns whether a pack outside `packs` has `id` at a place without known damage.
     pub fn has_outside(&self, id: &ObjectId, packs: &HashSet<PackId>) -> Result<bool, StoreError> {
-        Ok(self.sound_place_of(id, packs)?.is_some())
+        Ok(self.undamaged_place_of(id, packs)?.is_some())
     }
 
     /// Returns whether the store has `id` at a place without known damage, in a pack of full
     /// length.
-    pub fn has_sound(&self, id: &ObjectId) -> Result<bool, StoreError> {
-        if self.locate_anew(id)?.is_none() {
+    pub fn has_undamaged(&self, id: &ObjectId) -> Result<bool, StoreError> {
+        if self.locate_or_wait(id)?.is_none() {
             return Ok(false);
         }
-        let Some((pack, _)) = self.sound_place_of(id, &HashSet::new())? else {
+        let Some((pack, _)) = self.undamaged_place_of(id, &HashSet::new())? else {
             return Ok(false);
         };
         let Some(row) = read(&self.rows).iter().find(|row| row.id == pack).copied() else {
@@ -468,7 +468,7 @@ impl Store {
     fn is_placed(&self, id: &ObjectId, pack: PackId, place: Place) -> Result<bool, StoreError> {
         let mut failed = None;
         for table in read(&self.tables).iter() {
-            match table.lookup(id, &self.room) {
+            match table.lookup(id, &self.budget) {
                 Ok(found) if found == Some((pack, place)) => return Ok(true),
                 Ok(_) => {}
                 Err(e) => failed = Some(e),
@@ -478,7 +478,7 @@ impl Store {
     }
 
     /// Returns a place of `id` without known damage, outside the packs `leaving`.
-    fn sound_place_of(
+    fn undamaged_place_of(
         &self,
         id: &ObjectId,
         leaving: &HashSet<PackId>,
@@ -486,7 +486,7 @@ impl Store {
         let (mut failed, mut found) = (None, false);
         let known_bad = read(&self.bad);
         for table in read(&self.tables).iter() {
-            match table.lookup(id, &self.room) {
+            match table.lookup(id, &self.budget) {
                 Ok(Some((pack, place)))
                     if !leaving.contains(&pack) && !known_bad.has(pack, place.offset) =>
                 {

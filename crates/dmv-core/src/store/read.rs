@@ -12,7 +12,7 @@ use super::table::Place;
 use super::{Store, read};
 use crate::hash::ObjectId;
 use crate::limits::MAX_BASE_BYTES;
-use crate::memory::Room;
+use crate::memory::Budget;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -59,7 +59,7 @@ pub(super) struct FrameCache {
 impl Default for FrameCache {
     fn default() -> FrameCache {
         FrameCache {
-            frames: Cache::sharing(CACHED_BYTES, Room::for_frames()),
+            frames: Cache::sharing(CACHED_BYTES, Budget::for_frames()),
             tables: Cache::new(KEPT_TABLES_BYTES),
             records: Cache::new(KEPT_RECORDS_BYTES),
         }
@@ -79,7 +79,7 @@ impl Store {
         }
         // Another thread may load a newer catalogue meanwhile.
         let loads = self.loads.load(Ordering::Acquire);
-        let mut place = self.locate_anew(id)?;
+        let mut place = self.locate_or_wait(id)?;
         if place.is_none() {
             // An absent object is normal in a partial repository, but a damaged table would look
             // the same.
@@ -97,7 +97,7 @@ impl Store {
         // Two jobs at the same time may both have stored it; the other copy is as good.
         let tables = read(&self.tables).clone();
         for table in &tables {
-            if let Ok(Some((other, at))) = table.lookup(id, &self.room)
+            if let Ok(Some((other, at))) = table.lookup(id, &self.budget)
                 && (other, at.offset) != (pack, place.offset)
             {
                 out.truncate(start);
@@ -347,7 +347,7 @@ impl Store {
     ) -> Result<Vec<u8>, StoreError> {
         let mut out = Vec::new();
         for id in &table.base {
-            let found = self.locate_anew(id)?;
+            let found = self.locate_or_wait(id)?;
             let Some((pack, place)) = found else {
                 let why = "a base object of the frame is missing".to_owned();
                 let pack = self.packs_dir.clone();
@@ -379,7 +379,7 @@ impl Store {
 
     /// Returns a key that sorts objects by their place: (pack number, offset).
     pub fn order_of(&self, id: &ObjectId) -> Result<Option<(usize, u64)>, StoreError> {
-        let Some((pack, place)) = self.locate_anew(id)? else {
+        let Some((pack, place)) = self.locate_or_wait(id)? else {
             return Ok(None);
         };
         let number = read(&self.rows)
@@ -421,7 +421,7 @@ impl ObjectRead for Store {
     }
 
     fn holds(&self, ty: ObjectType, id: &ObjectId) -> Result<bool, ObjectError> {
-        let place = self.locate_anew(id)?;
+        let place = self.locate_or_wait(id)?;
         Ok(place.is_some_and(|(_, place)| place.ty == ty))
     }
 }

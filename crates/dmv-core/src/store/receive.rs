@@ -6,7 +6,7 @@
 use super::checked::{CheckedObject, CheckedRecord};
 use super::error::StoreError;
 use super::framer::Framer;
-use super::write::{Sealed, StoreWriter};
+use super::write::{FinishedJob, StoreWriter};
 
 /// Stores checked objects. They are invisible until the job is published.
 pub struct Incoming<'s> {
@@ -49,7 +49,7 @@ impl<'s> Incoming<'s> {
     }
 
     /// Makes everything durable. Nothing names the objects yet.
-    pub fn finish(mut self) -> Result<Sealed, StoreError> {
+    pub fn finish(mut self) -> Result<FinishedJob, StoreError> {
         self.framer.flush(&self.writer)?;
         self.writer.finish()
     }

@@ -14,7 +14,7 @@ use super::table::{Entry, MAX_GAPS, Table, gaps_of};
 use super::write::{OpenPack, after_cut_records};
 use super::{Catalogue, PackRow, SegmentRow};
 use crate::limits::MAX_SEGMENT_ENTRIES;
-use crate::memory::Room;
+use crate::memory::Budget;
 use crate::object::ObjectType;
 use crate::vfs::{Open, Vfs, VfsFile};
 use std::collections::{BTreeMap, HashSet};
@@ -82,9 +82,13 @@ pub fn recover_store(
         let file = vfs.open(&path, Open::Read).at("open", &path)?;
         before += file.len().at("measure", &path)?;
     }
-    // If the writer of a pack was killed, the pack's name may not be durable yet.
-    vfs.sync_dir(packs_dir).at("sync", packs_dir)?;
+    sync_names(vfs, packs_dir)?;
     Ok(out)
+}
+
+/// Makes the names of the packs durable. If the writer of a pack was killed, its name may not be.
+fn sync_names(vfs: &dyn Vfs, packs_dir: &Path) -> Result<(), StoreError> {
+    vfs.sync_dir(packs_dir).at("sync", packs_dir)
 }
 
 /// Adds to `out` what one file in `packs/` holds. Returns its row; `None` if it is not a pack of this
@@ -230,7 +234,7 @@ impl PackContent {
 
     fn is_in_a_table(&self, entry: &Entry) -> Result<bool, StoreError> {
         for table in &self.tables {
-            if table.lookup(&entry.id, &Room::none())?.is_some() {
+            if table.lookup(&entry.id, &Budget::none())?.is_some() {
                 return Ok(true);
             }
         }
@@ -407,7 +411,7 @@ pub fn add_closed_segments(
     catalogue.segments.extend(&found);
     catalogue.segments.retain(|row| there.contains(&row.pack));
     if !found.is_empty() {
-        vfs.sync_dir(packs_dir).at("sync", packs_dir)?;
+        sync_names(vfs, packs_dir)?;
     }
     Ok(found)
 }

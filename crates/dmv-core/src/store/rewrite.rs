@@ -8,7 +8,7 @@ use super::checked::{CheckedObject, CheckedRecord};
 use super::error::StoreError;
 use super::ids::PackId;
 use super::receive::Incoming;
-use super::write::Sealed;
+use super::write::FinishedJob;
 use super::{Place, Store};
 use crate::hash::ObjectId;
 use std::collections::{BTreeSet, HashSet};
@@ -29,7 +29,7 @@ impl Store {
         frames: &BTreeSet<u64>,
         stays: &dyn Fn(&ObjectId) -> Result<bool, StoreError>,
         moved: &mut dyn FnMut(u64) -> bool,
-    ) -> Result<Option<Sealed>, StoreError> {
+    ) -> Result<Option<FinishedJob>, StoreError> {
         let mut incoming = Incoming::new(self.mover(leaving.clone())?);
         for offset in frames {
             let damaged = |why| StoreError::DamagedFile {
@@ -75,7 +75,7 @@ impl Store {
     ///
     /// Their index was lost, and nothing can be appended to their packs. Damaged frames are
     /// skipped. Returns the result to publish.
-    pub fn store_unlisted(&self, frames: &[(PackId, u64)]) -> Result<Sealed, StoreError> {
+    pub fn store_unlisted(&self, frames: &[(PackId, u64)]) -> Result<FinishedJob, StoreError> {
         let mut incoming = Incoming::new(self.writer()?);
         for (pack, offset) in frames {
             let record = self.record_at(*pack, *offset);

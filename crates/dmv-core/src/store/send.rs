@@ -8,7 +8,7 @@ use super::frame::FrameTable;
 use super::ids::PackId;
 use super::layout::{Encoding, PAYLOAD_CHECK_BYTES};
 use crate::hash::ObjectId;
-use crate::memory::Room;
+use crate::memory::Budget;
 use crate::object::ObjectType;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -54,35 +54,35 @@ struct Waiting {
 ///
 /// A frame is sent as a whole only if all its objects are wanted. So no receiver gets an object it
 /// should not have because that object shares a frame with a wanted one.
-pub struct Gather<'s> {
+pub struct FrameCollector<'s> {
     store: &'s Store,
     /// Whether records are decoded and hashed before they are sent.
     checks: bool,
     frames: HashMap<(PackId, u64), Waiting>,
     order: VecDeque<(PackId, u64)>,
     objects: usize,
-    room: Room,
+    budget: Budget,
     /// Bytes that it has taken from the budget.
     taken: usize,
 }
 
-impl<'s> Gather<'s> {
+impl<'s> FrameCollector<'s> {
     /// Returns a collector of objects of `store`.
     ///
     /// With `checks`, it decodes and hashes records, for a receiver in this process, which does not
     /// repeat that. Any other receiver must check them itself.
-    pub fn new(store: &'s Store, checks: bool) -> Gather<'s> {
-        Gather::within(store, checks, Room::for_waiting())
+    pub fn new(store: &'s Store, checks: bool) -> FrameCollector<'s> {
+        FrameCollector::within(store, checks, Budget::for_waiting())
     }
 
-    fn within(store: &'s Store, checks: bool, room: Room) -> Gather<'s> {
-        Gather {
+    fn within(store: &'s Store, checks: bool, budget: Budget) -> FrameCollector<'s> {
+        FrameCollector {
             store,
             checks,
             frames: HashMap::new(),
             order: VecDeque::new(),
             objects: 0,
-            room,
+            budget,
             taken: 0,
         }
     }
@@ -95,7 +95,7 @@ impl<'s> Gather<'s> {
         id: ObjectId,
         out: &mut dyn FnMut(Outgoing) -> Result<(), E>,
     ) -> Result<bool, E> {
-        let Some((pack, place)) = self.store.locate_anew(&id)? else {
+        let Some((pack, place)) = self.store.locate_or_wait(&id)? else {
             return Ok(false);
         };
         if place.ty != ty {
@@ -142,7 +142,7 @@ impl<'s> Gather<'s> {
         let bytes = self.objects * OBJECT_BYTES + self.frames.len() * FRAME_BYTES;
         let more = bytes.saturating_sub(OWN_BYTES + self.taken);
         let more = more.next_multiple_of(STEP_BYTES);
-        let has_room = more == 0 || self.room.take(more);
+        let has_room = more == 0 || self.budget.take(more);
         if has_room {
             self.taken += more;
         }
@@ -150,7 +150,7 @@ impl<'s> Gather<'s> {
     }
 
     fn give_back(&mut self) {
-        self.room.give_back(std::mem::take(&mut self.taken));
+        self.budget.give_back(std::mem::take(&mut self.taken));
     }
 
     /// Passes everything that still waits to `out`, in the order of the packs.
@@ -175,7 +175,7 @@ impl<'s> Gather<'s> {
         };
         self.objects -= frame.wanted.len();
         if frame.wanted.len() == usize::from(frame.count)
-            && let Some(whole) = self.store.whole_record(key, &frame.wanted, self.checks)
+            && let Some(whole) = self.store.intact_record(key, &frame.wanted, self.checks)
         {
             return out(whole);
         }
@@ -191,7 +191,7 @@ impl<'s> Gather<'s> {
     }
 }
 
-impl Drop for Gather<'_> {
+impl Drop for FrameCollector<'_> {
     fn drop(&mut self) {
         self.give_back();
     }
@@ -199,7 +199,7 @@ impl Drop for Gather<'_> {
 
 impl Store {
     /// Returns the record of a frame if it is intact; otherwise its objects are read one by one.
-    fn whole_record(
+    fn intact_record(
         &self,
         (pack, offset): (PackId, u64),
         wanted: &BTreeMap<u16, (ObjectType, ObjectId)>,
@@ -266,7 +266,7 @@ mod tests {
     }
 
     /// Returns what is sent for `ids`: the numbers of records and of single objects.
-    fn sent(mut gather: Gather<'_>, ids: &[ObjectId]) -> (usize, usize) {
+    fn sent(mut gather: FrameCollector<'_>, ids: &[ObjectId]) -> (usize, usize) {
         let (mut records, mut objects) = (0, 0);
         let mut out = |out| {
             match out {
@@ -299,10 +299,15 @@ mod tests {
             })
             .collect();
         repo.keep_incoming(incoming).expect("it is kept");
-        let room = Room::of(BYTES);
-        let sent_in = |room: &Room| sent(Gather::within(repo.store(), false, room.clone()), &ids);
-        assert_eq!(sent_in(&room), (1, 0));
-        assert_eq!(room.left(), BYTES, "nobody waits any more");
-        assert_eq!(sent_in(&Room::none()), (0, all));
+        let budget = Budget::of(BYTES);
+        let sent_in = |budget: &Budget| {
+            sent(
+                FrameCollector::within(repo.store(), false, budget.clone()),
+                &ids,
+            )
+        };
+        assert_eq!(sent_in(&budget), (1, 0));
+        assert_eq!(budget.left(), BYTES, "nobody waits any more");
+        assert_eq!(sent_in(&Budget::none()), (0, all));
     }
 }

@@ -12,7 +12,7 @@ use super::layout::{ENTRY_BYTES, PAYLOAD_CHECK_BYTES, RecordHeader, RecordType, 
 use super::search::position;
 use crate::hash::{ID_BYTES, ObjectId};
 use crate::limits::MAX_SEGMENT_ENTRIES;
-use crate::memory::Room;
+use crate::memory::Budget;
 use crate::object::ObjectType;
 use crate::vfs::{Open, Vfs, VfsFile};
 use std::path::{Path, PathBuf};
@@ -134,12 +134,12 @@ pub fn gaps_of(payload: &[u8]) -> Vec<(u64, u64)> {
 /// The entries of a table in memory, and the budget that they count against.
 struct Kept {
     entries: Vec<u8>,
-    room: Room,
+    budget: Budget,
 }
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        self.room.give_back(self.entries.len());
+        self.budget.give_back(self.entries.len());
     }
 }
 
@@ -284,24 +284,24 @@ impl Table {
     }
 
     /// Returns the pack and place of `id`; `None` if this table does not have it. A table that is
-    /// used often is kept in memory if the budget `room` allows it.
+    /// used often is kept in memory if `budget` allows it.
     pub fn lookup(
         &self,
         id: &ObjectId,
-        room: &Room,
+        budget: &Budget,
     ) -> Result<Option<(PackId, Place)>, StoreError> {
-        Ok(self.find(id, room)?.map(|(_, pack, place)| (pack, place)))
+        Ok(self.find(id, budget)?.map(|(_, pack, place)| (pack, place)))
     }
 
     /// Returns the position of `id` in the table, counted from 0 in order of id.
-    pub fn number_of(&self, id: &ObjectId, room: &Room) -> Result<Option<usize>, StoreError> {
-        Ok(self.find(id, room)?.map(|(number, ..)| number))
+    pub fn number_of(&self, id: &ObjectId, budget: &Budget) -> Result<Option<usize>, StoreError> {
+        Ok(self.find(id, budget)?.map(|(number, ..)| number))
     }
 
     fn find(
         &self,
         id: &ObjectId,
-        room: &Room,
+        budget: &Budget,
     ) -> Result<Option<(usize, PackId, Place)>, StoreError> {
         let slot = slot(id.as_bytes(), self.bits);
         let from = if slot == 0 { 0 } else { self.fanout[slot - 1] } as usize;
@@ -310,7 +310,7 @@ impl Table {
             return Ok(None);
         }
         let stride = self.stride();
-        if let Some(all) = self.kept_entries(room)? {
+        if let Some(all) = self.kept_entries(budget)? {
             return self.search(&all[from * stride..to * stride], from, id);
         }
         let at = self.entries_at + (from * stride) as u64;
@@ -320,25 +320,25 @@ impl Table {
 
     /// Returns all entries once the table has been asked as often as it has slots. By then as many
     /// bytes have been read as keeping it costs.
-    fn kept_entries(&self, room: &Room) -> Result<Option<&[u8]>, StoreError> {
+    fn kept_entries(&self, budget: &Budget) -> Result<Option<&[u8]>, StoreError> {
         if let Some(kept) = self.kept.get() {
             return Ok(Some(&kept.entries));
         }
         // A caller that keeps nothing leaves the single attempt to others.
-        if room.is_none() {
+        if budget.is_none() {
             return Ok(None);
         }
         let bytes = self.n as usize * self.stride();
         let asked = self.lookups.fetch_add(1, Ordering::Relaxed);
         // Only one of the threads attempts it.
-        if asked != 1 << self.bits || !room.take(bytes) {
+        if asked != 1 << self.bits || !budget.take(bytes) {
             return Ok(None);
         }
         let read = read_exactly(&*self.file, &self.path, self.entries_at, bytes);
-        let entries = read.inspect_err(|_| room.give_back(bytes))?;
-        let room = room.clone();
+        let entries = read.inspect_err(|_| budget.give_back(bytes))?;
+        let budget = budget.clone();
         Ok(Some(
-            &self.kept.get_or_init(|| Kept { entries, room }).entries,
+            &self.kept.get_or_init(|| Kept { entries, budget }).entries,
         ))
     }
 

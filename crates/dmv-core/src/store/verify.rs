@@ -128,18 +128,18 @@ impl PackReport {
         Ok(None)
     }
 
-    fn is_whole(&self, place: Place) -> bool {
+    fn is_intact(&self, place: Place) -> bool {
         let count = self.frames.get(&place.offset).copied().unwrap_or(0);
         place.ordinal < count && !self.unplaced.contains_key(&(place.offset, place.ordinal))
     }
 
     /// Returns whether `id` is intact at a place that no table in use names.
-    fn is_whole_copy(&self, id: &ObjectId, place: Place) -> bool {
+    fn is_intact_copy(&self, id: &ObjectId, place: Place) -> bool {
         let found = self.unplaced.get(&(place.offset, place.ordinal));
         found == Some(id)
     }
 
-    fn is_whole_frame(&self, offset: u64) -> bool {
+    fn is_intact_frame(&self, offset: u64) -> bool {
         let mut unplaced = self.unplaced.range((offset, 0)..=(offset, u16::MAX));
         self.frames.contains_key(&offset) && unplaced.next().is_none()
     }
@@ -172,7 +172,7 @@ impl Store {
         let mut damaged = HashMap::new();
         self.walk_what_can_be(&mut |entry, pack| {
             let report = reports.get(&pack);
-            if report.is_some_and(|report| !report.is_whole(entry.place)) {
+            if report.is_some_and(|report| !report.is_intact(entry.place)) {
                 damaged.insert(entry.id, entry.place.ty);
                 out.bad.insert(pack, entry.place.offset);
             }
@@ -181,14 +181,14 @@ impl Store {
         // again.
         out.bad.extend_from(&self.bad_places(), |pack, at| {
             let report = reports.get(&pack);
-            report.is_some_and(|report| !report.is_whole_frame(at))
+            report.is_some_and(|report| !report.is_intact_frame(at))
         });
         // An object with a second, intact copy can be read.
         let mut lost = damaged.clone();
         if !lost.is_empty() {
             self.walk_what_can_be(&mut |entry, pack| {
                 let report = reports.get(&pack);
-                if report.is_some_and(|report| report.is_whole(entry.place)) {
+                if report.is_some_and(|report| report.is_intact(entry.place)) {
                     lost.remove(&entry.id);
                 }
             })?;
@@ -223,7 +223,7 @@ impl Store {
         let mut found = Vec::new();
         self.hidden_places(lost, &mut |entry, pack| {
             let report = reports.get(&pack);
-            if report.is_some_and(|report| report.is_whole_copy(&entry.id, entry.place)) {
+            if report.is_some_and(|report| report.is_intact_copy(&entry.id, entry.place)) {
                 found.push(entry.id);
             }
             ControlFlow::Continue(())

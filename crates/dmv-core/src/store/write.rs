@@ -142,7 +142,7 @@ impl OpenPack {
     }
 }
 
-/// The pack of one kind, with everything sealed so far.
+/// The pack of one kind, with everything closed so far.
 struct Lane {
     kind: PackKind,
     state: Mutex<LaneState>,
@@ -183,7 +183,7 @@ impl LaneState {
 
 /// The result of a finished job before it is published: durable segments, and the locks on their
 /// packs.
-pub struct Sealed {
+pub struct FinishedJob {
     /// New segments, in the order of their packs.
     pub segments: Vec<SegmentRow>,
     /// Packs of earlier jobs on whose objects this job relies.
@@ -195,9 +195,9 @@ pub struct Sealed {
     _locks: Vec<Arc<dyn VfsFile>>,
 }
 
-impl Sealed {
+impl FinishedJob {
     /// Joins the results of two writers of one job, to be published together.
-    pub fn join(mut self, later: Sealed) -> Sealed {
+    pub fn join(mut self, later: FinishedJob) -> FinishedJob {
         self.segments.extend(later.segments);
         // Objects that the second writer found in segments of the first are new, not relied on.
         let own: HashSet<PackId> = self.segments.iter().map(|row| row.pack).collect();
@@ -264,7 +264,10 @@ impl<'s> StoreWriter<'s> {
     }
 
     /// Returns a second writer of the job of `first`.
-    pub(super) fn after(store: &'s Store, first: &Sealed) -> Result<StoreWriter<'s>, StoreError> {
+    pub(super) fn after(
+        store: &'s Store,
+        first: &FinishedJob,
+    ) -> Result<StoreWriter<'s>, StoreError> {
         let writer = StoreWriter::new(store, None, HashSet::new())?;
         super::write(&writer.closed).extend(first.tables.iter().cloned());
         Ok(writer)
@@ -287,7 +290,7 @@ impl<'s> StoreWriter<'s> {
             return Ok(false);
         }
         for table in super::read(&self.closed).iter() {
-            if table.lookup(id, &self.store.room)?.is_some() {
+            if table.lookup(id, &self.store.budget)?.is_some() {
                 return Ok(false);
             }
         }
@@ -301,11 +304,11 @@ impl<'s> StoreWriter<'s> {
     /// Returns a pack that already has `id`. If the job moves objects out of packs that will be
     /// removed, it reads the object there first: the copy to be removed may be the last intact one.
     fn reliable_pack_of(&self, id: &ObjectId) -> Result<Option<PackId>, StoreError> {
-        while let Some((pack, place)) = self.store.sound_place_of(id, &self.leaving)? {
-            if self.leaving.is_empty() || self.store.is_whole_at(id, pack, place) {
+        while let Some((pack, place)) = self.store.undamaged_place_of(id, &self.leaving)? {
+            if self.leaving.is_empty() || self.store.is_intact_at(id, pack, place) {
                 return Ok(Some(pack));
             }
-            self.store.avoid(pack, place);
+            self.store.distrust(pack, place);
         }
         Ok(None)
     }
@@ -634,7 +637,7 @@ impl<'s> StoreWriter<'s> {
     }
 
     /// Ends the segments and makes everything durable. Nothing names the new objects yet.
-    pub fn finish(self) -> Result<Sealed, StoreError> {
+    pub fn finish(self) -> Result<FinishedJob, StoreError> {
         let mut created = false;
         let mut segments = Vec::new();
         let mut locks = Vec::new();
@@ -671,7 +674,7 @@ impl<'s> StoreWriter<'s> {
         }
         let relied = lock(&self.relied).drain().collect();
         let stored_bytes = self.stored_bytes.load(Ordering::Relaxed);
-        Ok(Sealed {
+        Ok(FinishedJob {
             segments,
             relied,
             stored_bytes,

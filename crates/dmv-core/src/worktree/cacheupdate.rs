@@ -1,7 +1,7 @@
 //! Writing a new stat cache after a scan, if anything in it has changed.
 
-use super::known::each_known_dir;
-use super::scan::Known;
+use super::base::each_base_dir;
+use super::scan::BaseEntries;
 use super::statcache::{Section, StatCacheWriter, SubsetCheck, subset_check, trusted_fingerprint};
 use crate::fsutil::{FileStat, FileTime, Fingerprint, PathError, SafeDir};
 use crate::hash::ObjectId;
@@ -18,7 +18,7 @@ pub struct CacheUpdate<'a> {
     dir: &'a SafeDir,
     repo: RepositoryId,
     subset: SubsetCheck,
-    known: &'a dyn Known,
+    known: &'a dyn BaseEntries,
     writer: Option<StatCacheWriter>,
     /// Directories whose sections stay as `known` has them.
     unchanged: Vec<Arc<[u8]>>,
@@ -33,7 +33,7 @@ impl<'a> CacheUpdate<'a> {
         dir: &'a SafeDir,
         repo: RepositoryId,
         subset: &Subset,
-        known: &'a dyn Known,
+        known: &'a dyn BaseEntries,
     ) -> CacheUpdate<'a> {
         CacheUpdate {
             dir,
@@ -116,7 +116,7 @@ impl<'a> CacheUpdate<'a> {
             }
         }
         for dir in &self.unseen {
-            each_known_dir(self.known, dir, &mut |dir, section| {
+            each_base_dir(self.known, dir, &mut |dir, section| {
                 Ok(writer.section(dir, &section)?)
             })?;
         }

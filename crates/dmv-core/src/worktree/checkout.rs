@@ -23,13 +23,13 @@
 //! Nothing is synced: the caller does that once, for everything
 //! ([`sync_filesystem`](crate::fsutil::sync_filesystem)).
 
-mod aside;
 mod moves;
+mod replaced;
 
-pub use self::aside::Asides;
 pub use self::moves::{Move, move_files};
+pub use self::replaced::ReplacedEntries;
 
-use self::aside::give_back;
+use self::replaced::give_back;
 use super::statcache::trusted_fingerprint;
 use super::{refused_name, split_path};
 use crate::fsutil::{
@@ -214,14 +214,14 @@ pub enum CheckoutError {
 /// Carries out `plan` in the worktree at `root`.
 ///
 /// `threads` is the number of threads; 0 for one per processor, at least two. Replaced and removed
-/// entries wait among `asides`.
-pub fn materialize<B: Sync>(
+/// entries wait among `replaced`.
+pub fn apply_plan<B: Sync>(
     root: &SafeDir,
     plan: &Plan<B>,
     content: &dyn Content<B>,
     threads: usize,
     cancel: &AtomicBool,
-    asides: &Asides<'_>,
+    replaced: &ReplacedEntries<'_>,
 ) -> Result<Report, CheckoutError> {
     let threads = match threads {
         0 => std::thread::available_parallelism().map_or(2, |n| n.get().max(2)),
@@ -236,7 +236,7 @@ pub fn materialize<B: Sync>(
     let refused = &mut report.refused;
     let place = Place {
         content,
-        asides,
+        replaced,
         private: &plan.private,
     };
     let removed = run.each(
@@ -489,7 +489,7 @@ fn fill<B>(
 /// Puts single entries in place.
 struct Place<'a, B> {
     content: &'a dyn Content<B>,
-    asides: &'a Asides<'a>,
+    replaced: &'a ReplacedEntries<'a>,
     private: &'a BTreeSet<Vec<u8>>,
 }
 
@@ -502,7 +502,7 @@ impl<B> Place<'_, B> {
             return Err(Refusal::Changed);
         }
         self.content.replacing();
-        let root = self.asides.root();
+        let root = self.replaced.root();
         let temp = match dir.move_aside(name, root) {
             Ok(Some(temp)) => temp,
             Ok(None) => return Ok(dir.unlink(name)?),
@@ -511,10 +511,10 @@ impl<B> Place<'_, B> {
         };
         let now = root.stat_opt(&temp).ok().flatten();
         if now.is_some_and(|now| now.untouched() != seen.untouched()) {
-            let kept = self.asides.bring_back(root, &temp, &removal.path)?;
+            let kept = self.replaced.bring_back(root, &temp, &removal.path)?;
             return Err(kept.map_or(Refusal::Changed, Refusal::Twice));
         }
-        self.asides.removed(&removal.path, temp, &seen);
+        self.replaced.take_removed(&removal.path, temp, &seen);
         Ok(())
     }
 
@@ -635,7 +635,7 @@ impl<B> Place<'_, B> {
             return Err(kept.map_or(Refusal::Changed, Refusal::Twice));
         }
         let (temp, ours) = (temp.to_vec(), ours.untouched());
-        self.asides.replaced(path, temp, &seen, ours);
+        self.replaced.take_replaced(path, temp, &seen, ours);
         Ok(())
     }
 }

@@ -7,11 +7,11 @@
 //! root, whose own path is empty. The room knows nothing of refs or commands; `repo` decides and
 //! calls it.
 
+pub mod base;
 pub mod cacheupdate;
 pub mod checkout;
 pub mod ignore;
 pub mod ingest;
-pub mod known;
 pub mod scan;
 pub mod select;
 pub mod snapshot;

@@ -16,7 +16,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
-pub use self::inputs::{Everything, Known, NothingKnown, Select};
+pub use self::inputs::{BaseEntries, EmptyBase, Everything, Select};
 
 use self::classify::classify;
 use self::dirs::{Handle, OpenDirs};
@@ -42,7 +42,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Copy)]
 pub struct ScanOptions<'a> {
     /// The entries that should be there.
-    pub known: &'a dyn Known,
+    pub known: &'a dyn BaseEntries,
     /// The rules above the worktree's root.
     pub ignore: &'a IgnoreRules,
     /// The part to scan.
@@ -68,7 +68,7 @@ pub enum ScanError {
     /// The known entries could not be read. With the base tree in place of the stat cache the scan
     /// may succeed.
     #[error("cannot read the stored state of directory {}: {source}", escape(dir))]
-    Known {
+    Base {
         /// The directory.
         dir: Vec<u8>,
         /// The error of the provider.
@@ -492,7 +492,7 @@ impl<'a> Shared<'a> {
     /// directory that a section names, but about which nothing else is known, counts as new.
     fn known_section(&self, dir: &[u8]) -> Result<Option<Arc<Section>>, ScanError> {
         let section = self.options.known.section(dir);
-        let section = section.map_err(|source| ScanError::Known {
+        let section = section.map_err(|source| ScanError::Base {
             dir: dir.to_vec(),
             source,
         })?;

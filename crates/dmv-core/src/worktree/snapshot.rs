@@ -7,9 +7,9 @@
 mod changes;
 
 use self::changes::Changes;
+use super::base::dir_tree;
 use super::cacheupdate::CacheUpdate;
 use super::ingest::{Done, Failure, Ingest, IngestError, TASK_FILES, Task, with_ingest};
-use super::known::dir_tree;
 use super::scan::{DirScan, Outcome, ScanError, ScanOptions, State, scan};
 use super::statcache::{Section, trusted_fingerprint};
 use super::{Skip, join};
@@ -223,7 +223,7 @@ struct Dir {
     path: Arc<[u8]>,
     parent: usize,
     known: Option<Arc<Section>>,
-    changes: Changes<What>,
+    changes: Changes<EntryChange>,
     /// Number of files being read and of subdirectories that are not finished.
     waiting: usize,
     /// Whether more subdirectories may come.
@@ -237,7 +237,8 @@ struct Dir {
     absent: bool,
 }
 
-enum What {
+/// What a commit does to an entry of a directory.
+enum EntryChange {
     Gone,
     File {
         kind: Kind,
@@ -361,7 +362,7 @@ impl Builder<'_, '_> {
             State::Suspect { stat, .. } => Some(stat.kind),
             State::New { kind } => self.admit(path, name).then_some(kind),
             State::Gone { .. } => {
-                self.dir(number).changes.push(name, What::Gone);
+                self.dir(number).changes.push(name, EntryChange::Gone);
                 None
             }
             State::TypeChanged { was, .. } if self.holds_more(path, name, was) => {
@@ -373,7 +374,7 @@ impl Builder<'_, '_> {
                 None
             }
             State::TypeChanged { now, .. } => {
-                self.dir(number).changes.push(name, What::Gone);
+                self.dir(number).changes.push(name, EntryChange::Gone);
                 (now != FileKind::Dir).then_some(now)
             }
             State::Dir { known } => {
@@ -390,7 +391,7 @@ impl Builder<'_, '_> {
             }
             State::Skipped { known, reason } => {
                 if self.skip(path, name, known, reason) {
-                    self.dir(number).changes.push(name, What::Gone);
+                    self.dir(number).changes.push(name, EntryChange::Gone);
                 }
                 None
             }
@@ -496,7 +497,7 @@ impl Builder<'_, '_> {
                         self.out.private.push(path);
                     }
                 }
-                let what = What::File {
+                let what = EntryChange::File {
                     kind: entry_kind(&stored.stat),
                     is_list: stored.blob.is_list,
                     id: stored.blob.id,
@@ -550,9 +551,9 @@ impl Builder<'_, '_> {
                     parent.waiting -= 1;
                     if let Some(tree) = made {
                         let what = if absent && tree.entries == 0 {
-                            What::Gone
+                            EntryChange::Gone
                         } else {
-                            What::Dir(Box::new(tree))
+                            EntryChange::Dir(Box::new(tree))
                         };
                         parent.changes.push(&name, what);
                     }
@@ -590,9 +591,9 @@ impl Builder<'_, '_> {
         let known = dir.known.as_deref().unwrap_or(&unknown);
         let section = known.updated(changes().map(|(name, what)| {
             let row = match what {
-                What::Gone => None,
-                What::Dir(_) => Some((Kind::Directory, Fingerprint::SUSPECT)),
-                What::File {
+                EntryChange::Gone => None,
+                EntryChange::Dir(_) => Some((Kind::Directory, Fingerprint::SUSPECT)),
+                EntryChange::File {
                     kind, fingerprint, ..
                 } => Some((*kind, *fingerprint)),
             };
@@ -611,7 +612,7 @@ impl Builder<'_, '_> {
         &mut self,
         base: Option<ObjectId>,
         dir: &[u8],
-        changes: impl Iterator<Item = (&'n [u8], &'n What)>,
+        changes: impl Iterator<Item = (&'n [u8], &'n EntryChange)>,
         meta: &mut dyn ObjectWrite,
     ) -> Result<(TreeSummary, bool), SnapshotError> {
         let mut builder = TreeBuilder::new();
@@ -620,8 +621,10 @@ impl Builder<'_, '_> {
         if let Some(base) = base {
             for entry in TreeIter::new(self.input.reader, base) {
                 let old = entry?;
-                while let Some(change) = rest.next_if(|(name, _)| *name < old.name.as_bytes()) {
-                    changed |= self.push_new(change, None, &mut builder, meta)?;
+                while let Some((name, change)) =
+                    rest.next_if(|(name, _)| *name < old.name.as_bytes())
+                {
+                    changed |= self.push_new(name, change, None, &mut builder, meta)?;
                 }
                 match rest.next_if(|(name, _)| *name == old.name.as_bytes()) {
                     Some(_) if !self.is_inside(dir, &old) => {
@@ -632,15 +635,15 @@ impl Builder<'_, '_> {
                         });
                         builder.push(&old, meta)?;
                     }
-                    Some(change) => {
-                        changed |= self.push_new(change, Some(old), &mut builder, meta)?;
+                    Some((name, change)) => {
+                        changed |= self.push_new(name, change, Some(old), &mut builder, meta)?;
                     }
                     None => builder.push(&old, meta)?,
                 }
             }
         }
-        for change in rest {
-            changed |= self.push_new(change, None, &mut builder, meta)?;
+        for (name, change) in rest {
+            changed |= self.push_new(name, change, None, &mut builder, meta)?;
         }
         Ok((builder.finish(meta)?, changed))
     }
@@ -655,7 +658,8 @@ impl Builder<'_, '_> {
     /// Adds a changed entry. Returns whether it differs from the old one.
     fn push_new(
         &mut self,
-        (name, what): (&[u8], &What),
+        name: &[u8],
+        change: &EntryChange,
         old: Option<TreeEntry>,
         builder: &mut TreeBuilder,
         meta: &mut dyn ObjectWrite,
@@ -665,12 +669,12 @@ impl Builder<'_, '_> {
             return Ok(false);
         };
         let attrs = None;
-        let entry = match what {
-            What::Gone => {
+        let entry = match change {
+            EntryChange::Gone => {
                 self.out.changed_files += old.as_ref().map_or(0, files_of);
                 return Ok(old.is_some());
             }
-            What::File {
+            EntryChange::File {
                 kind,
                 is_list,
                 id,
@@ -688,7 +692,7 @@ impl Builder<'_, '_> {
                     attrs,
                 }
             }
-            What::Dir(tree) => TreeEntry {
+            EntryChange::Dir(tree) => TreeEntry {
                 name,
                 kind: Kind::Directory,
                 is_list: false,

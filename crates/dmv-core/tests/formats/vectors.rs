@@ -12,7 +12,7 @@ use dmv_core::object::mem::MemObjects;
 use dmv_core::object::name::SafeName;
 use dmv_core::object::tree::{Child, Kind, Node, Totals, TreeEntry};
 use dmv_core::object::{ObjectType, ObjectWrite};
-use dmv_core::refs::{Change, Effect, Made, Operation, Timestamp};
+use dmv_core::refs::{Change, Effect, Operation, Origin, Timestamp};
 use dmv_core::repo::RepoSlice;
 use dmv_core::subset::Subset;
 use std::error::Error;
@@ -350,16 +350,16 @@ fn objects_have_the_bytes_and_ids_of_the_vectors() -> Outcome {
 
 /// Operations of both versions, with every kind of change.
 fn operations() -> Vec<Vector> {
-    let made = |worktree: &str, effect| {
+    let origin = |worktree: &str, effect| {
         let worktree = worktree.to_owned();
-        Some(Made { worktree, effect })
+        Some(Origin { worktree, effect })
     };
     let change = |key: &str, old: Option<&[u8]>, new: Option<&[u8]>| Change {
         key: key.to_owned(),
         old: old.map(<[u8]>::to_vec),
         new: new.map(<[u8]>::to_vec),
     };
-    let operation = |seq, made, undoes, changes| {
+    let operation = |seq, origin, undoes, changes| {
         let operation = Operation {
             seq,
             id: [0x11; 16],
@@ -372,7 +372,7 @@ fn operations() -> Vec<Vector> {
             who: "Ada <ada@example.org>".to_owned(),
             command: "dmv commit -m 'first state'".to_owned(),
             undoes,
-            made,
+            origin,
             changes,
         };
         operation.encode()
@@ -389,15 +389,15 @@ fn operations() -> Vec<Vector> {
         ("version-1", operation(1, None, 0, commit())),
         (
             "kept",
-            operation(2, made("main", Effect::Kept), 0, commit()),
+            operation(2, origin("main", Effect::Kept), 0, commit()),
         ),
         (
             "written-undo",
-            operation(300, made("side", Effect::Written), 299, deleted),
+            operation(300, origin("side", Effect::Written), 299, deleted),
         ),
         (
             "worktree",
-            operation(3, made("", Effect::Worktree), 0, head),
+            operation(3, origin("", Effect::Worktree), 0, head),
         ),
     ]
 }

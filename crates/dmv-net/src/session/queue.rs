@@ -5,7 +5,7 @@
 //! as is left for others. So many queues end up with equal shares, whichever was first. Each queue
 //! may always use a small amount, so that no queue waits for another.
 
-use dmv_core::memory::Room;
+use dmv_core::memory::Budget;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -53,7 +53,7 @@ pub struct Held<T>(Arc<Shared<T>>, usize);
 struct Shared<T> {
     state: Mutex<State<T>>,
     changed: Condvar,
-    room: Room,
+    budget: Budget,
 }
 
 struct State<T> {
@@ -68,10 +68,10 @@ struct State<T> {
 
 /// Makes both ends of a queue that uses the process's budget for data in transit.
 pub fn queue<T>() -> (Giver<T>, Taker<T>) {
-    queue_in(Room::for_transit())
+    queue_in(Budget::for_transit())
 }
 
-fn queue_in<T>(room: Room) -> (Giver<T>, Taker<T>) {
+fn queue_in<T>(budget: Budget) -> (Giver<T>, Taker<T>) {
     let shared = Arc::new(Shared {
         state: Mutex::new(State {
             items: VecDeque::new(),
@@ -81,7 +81,7 @@ fn queue_in<T>(room: Room) -> (Giver<T>, Taker<T>) {
             is_taken: true,
         }),
         changed: Condvar::new(),
-        room,
+        budget,
     });
     (Giver(shared.clone()), Taker(shared))
 }
@@ -105,14 +105,14 @@ impl<T> Shared<T> {
 
     /// Reserves `bytes` for an item, in place of the former reservation.
     fn awaits(&self, state: &mut State<T>, bytes: usize) {
-        self.room.overdraw(bytes);
-        self.room.give_back(state.awaited);
+        self.budget.overdraw(bytes);
+        self.budget.give_back(state.awaited);
         state.bytes = state.bytes - state.awaited + bytes;
         state.awaited = bytes;
     }
 
     fn give_back(&self, bytes: usize) {
-        self.room.give_back(bytes);
+        self.budget.give_back(bytes);
         self.lock().bytes -= bytes;
         self.changed.notify_all();
     }
@@ -177,7 +177,7 @@ impl<T> Giver<T> {
             if !state.is_taken {
                 return Err(Refused::Gone);
             }
-            if state.fits(bytes, self.0.room.left()) {
+            if state.fits(bytes, self.0.budget.left()) {
                 return Ok(state);
             }
             state = self.0.wait(state, end).ok_or(Refused::Full(()))?;
@@ -245,7 +245,7 @@ impl<T> Drop for Taker<T> {
         let bytes = items.iter().map(|(_, bytes)| bytes).sum();
         state.bytes -= bytes;
         drop(state);
-        self.0.room.give_back(bytes);
+        self.0.budget.give_back(bytes);
         self.0.changed.notify_all();
     }
 }
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_queue_is_full_by_number_or_by_bytes_and_takes_a_single_large_item() {
-        let (give, take) = queue_in(Room::of(2 * MAX_BYTES));
+        let (give, take) = queue_in(Budget::of(2 * MAX_BYTES));
         for n in 0..MAX_ITEMS {
             assert!(give.give(n, 1, AT_ONCE).is_ok());
         }
@@ -281,34 +281,34 @@ mod tests {
 
     #[test]
     fn what_is_held_counts_until_it_is_dropped() {
-        let room = Room::of(MAX_BYTES);
-        let (give, take) = queue_in(room.clone());
+        let budget = Budget::of(MAX_BYTES);
+        let (give, take) = queue_in(budget.clone());
         assert!(give.give(0, MAX_BYTES, AT_ONCE).is_ok());
         let held = take.take_held(AT_ONCE);
         assert!(is_full(give.give(1, 1, AT_ONCE)) && give.wait(1, AT_ONCE).is_err());
-        assert_eq!(room.left(), 0);
+        assert_eq!(budget.left(), 0);
         drop(held);
         assert!(give.wait(MAX_BYTES, AT_ONCE).is_ok());
-        assert_eq!(room.left(), 0, "it is kept for what comes next");
+        assert_eq!(budget.left(), 0, "it is kept for what comes next");
         assert!(give.wait(1, AT_ONCE).is_ok());
-        assert_eq!(room.left(), MAX_BYTES - 1);
+        assert_eq!(budget.left(), MAX_BYTES - 1);
         assert!(give.give(1, 2, AT_ONCE).is_ok());
-        assert_eq!(room.left(), MAX_BYTES - 2);
+        assert_eq!(budget.left(), MAX_BYTES - 2);
         assert!(give.wait(1, AT_ONCE).is_ok() && take.take(AT_ONCE).is_ok());
         drop(give);
-        assert_eq!(room.left(), MAX_BYTES, "nothing more is awaited");
-        let (give, take) = queue_in(room.clone());
-        assert_eq!(room.left(), MAX_BYTES);
+        assert_eq!(budget.left(), MAX_BYTES, "nothing more is awaited");
+        let (give, take) = queue_in(budget.clone());
+        assert_eq!(budget.left(), MAX_BYTES);
         assert!(give.give(1, MAX_BYTES, AT_ONCE).is_ok());
         drop(take);
-        assert_eq!(room.left(), MAX_BYTES, "nobody will take it");
+        assert_eq!(budget.left(), MAX_BYTES, "nobody will take it");
     }
 
     #[test]
     fn a_queue_leaves_room_for_others_and_always_takes_a_little() {
         const MIB: usize = 1 << 20;
-        let room = Room::of(8 * MIB);
-        let queues: Vec<_> = (0..20).map(|_| queue_in(room.clone())).collect();
+        let budget = Budget::of(8 * MIB);
+        let queues: Vec<_> = (0..20).map(|_| queue_in(budget.clone())).collect();
         let fill = |(give, _): &(Giver<()>, Taker<()>)| {
             let given = || give.give((), MIB, AT_ONCE).is_ok();
             (0..MAX_ITEMS).take_while(|_| given()).count()
@@ -326,7 +326,7 @@ mod tests {
         }
         assert_eq!(fill(&queues[0]), 1);
         drop(queues);
-        assert_eq!(room.left(), 8 * MIB);
+        assert_eq!(budget.left(), 8 * MIB);
     }
 
     #[test]

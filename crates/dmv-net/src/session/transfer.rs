@@ -11,7 +11,7 @@ use dmv_core::job::{Bound, Job};
 use dmv_core::object::root::Root;
 use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::repo::Repo;
-use dmv_core::store::{CheckedObject, CheckedRecord, Gather, Incoming, Outgoing};
+use dmv_core::store::{CheckedObject, CheckedRecord, FrameCollector, Incoming, Outgoing};
 
 /// Bytes of received objects after which they are made durable for the first time. After that, they
 /// are made durable at each doubling, up to [`KEEP_BYTES`].
@@ -226,7 +226,7 @@ fn give(
     want: Message,
     job: &Job,
 ) -> Result<(), NetError> {
-    let mut gather = Gather::new(repo.store(), giving.link.is_inside());
+    let mut frames = FrameCollector::new(repo.store(), giving.link.is_inside());
     sender.handle(want, repo.objects())?;
     loop {
         if job.is_cancelled() {
@@ -237,11 +237,11 @@ fn give(
             Some(Output::Objects(objects)) => {
                 for (ty, id) in objects {
                     giving.make_room()?;
-                    gather.add(ty, id, &mut |out| giving.put(out))?;
+                    frames.add(ty, id, &mut |out| giving.put(out))?;
                 }
             }
             Some(Output::Flush) => {
-                gather.flush(&mut |out| giving.put(out))?;
+                frames.flush(&mut |out| giving.put(out))?;
                 giving.flush()?;
             }
             Some(Output::Ahead(bytes)) => job.progress.foresee(bytes, Bound::AtMost),

@@ -452,7 +452,7 @@ impl From<ScanError> for RepoError {
         match e {
             ScanError::Cancelled => RepoError::Cancelled,
             ScanError::Path(e) => RepoError::Path(e),
-            ScanError::Known { dir, source } => match source.downcast::<ObjectError>() {
+            ScanError::Base { dir, source } => match source.downcast::<ObjectError>() {
                 Ok(e) => (*e).into(),
                 Err(e) => RepoError::Damaged {
                     path: PathBuf::from(String::from_utf8_lossy(&dir).into_owned()),

@@ -5,7 +5,7 @@
 //! killed between its record and its commit. They are taken over before anything else is published.
 
 use crate::hash::ObjectId;
-use crate::refs::{Operation, Refs, RefsError, Turn};
+use crate::refs::{DatabaseLock, Operation, Refs, RefsError};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::keeping::try_keep;
 use crate::repo::base::keys::names_commit;
@@ -21,9 +21,9 @@ use std::collections::HashMap;
 pub(in crate::repo) fn catch_up(
     store: &Store,
     refs: &Refs,
-    turn: &Turn,
+    lock: &DatabaseLock,
 ) -> Result<usize, RepoError> {
-    let level = refs.level()?;
+    let level = refs.log_position()?;
     let log = LogPack::open(store.vfs(), store.packs_dir(), store.repo_id(), Open::Read)?;
     let end = log.len()?;
     if level.log_end == Some(end) {
@@ -54,7 +54,7 @@ pub(in crate::repo) fn catch_up(
     let last_id = last.map_or([0; 16], |op| op.id);
     let chain = following(last_id, new).ok_or_else(other)?;
     if chain.is_empty() {
-        refs.roll_forward(turn, &[], &[], end)?;
+        refs.roll_forward(lock, &[], &[], end)?;
         return Ok(0);
     }
     // A job may have taken up a pack that the killed command left. Without the right to keep, it
@@ -70,7 +70,7 @@ pub(in crate::repo) fn catch_up(
             return Err(kept.err().unwrap_or_else(|| other().into()));
         }
     }
-    refs.roll_forward(turn, &segments, &chain, end)?;
+    refs.roll_forward(lock, &segments, &chain, end)?;
     Ok(chain.len())
 }
 
@@ -143,7 +143,7 @@ mod tests {
             who: String::new(),
             command: String::new(),
             undoes: 0,
-            made: None,
+            origin: None,
             changes: Vec::new(),
         }
     }

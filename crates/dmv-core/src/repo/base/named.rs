@@ -10,13 +10,13 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::Record;
-use crate::store::Sealed;
+use crate::store::FinishedJob;
 
 /// Where the objects lie that `changes` give to refs and worktrees.
 pub(in crate::repo) fn places_named(
     repo: &Handle,
     changes: &[Change],
-    sealed: Option<&Sealed>,
+    sealed: Option<&FinishedJob>,
 ) -> Result<Vec<NamedPlace>, RepoError> {
     let mut places: Vec<NamedPlace> = Vec::new();
     for change in changes {

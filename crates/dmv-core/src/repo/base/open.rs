@@ -51,7 +51,7 @@ pub(in crate::repo) fn assemble(
         // The next commit merges again. Until then every opening does this once more.
         let _ = refs.forget_indexes(&unusable);
     }
-    check_not_mixed(&store, &refs)?;
+    check_consistency(&store, &refs)?;
     let caught_up = catch_up_if_free(&store, &refs);
     Ok(Handle {
         dmv,
@@ -69,8 +69,8 @@ pub(in crate::repo) fn assemble(
 }
 
 /// Refuses a database beside the write-ahead log of another time: what one table names another lacks.
-fn check_not_mixed(store: &Store, refs: &Refs) -> Result<(), RepoError> {
-    if !refs.may_be_mixed() {
+fn check_consistency(store: &Store, refs: &Refs) -> Result<(), RepoError> {
+    if !refs.may_be_inconsistent() {
         return Ok(());
     }
     refs.check_tables()?;
@@ -78,7 +78,7 @@ fn check_not_mixed(store: &Store, refs: &Refs) -> Result<(), RepoError> {
         if let (true, Ok(id)) = (keys::names_commit(&key), <[u8; 32]>::try_from(value)) {
             // Asked anew: another command may have published it since.
             if !store.has(&ObjectId::from_bytes(id))? && store.opened_all_tables() {
-                return Err(RefsError::mixed().into());
+                return Err(RefsError::inconsistent().into());
             }
         }
     }
@@ -91,16 +91,16 @@ fn check_not_mixed(store: &Store, refs: &Refs) -> Result<(), RepoError> {
 fn catch_up_if_free(store: &Store, refs: &Refs) -> usize {
     let is_level = || -> Result<bool, RepoError> {
         let log = level::open_log(store, Open::Read)?;
-        Ok(refs.level()?.log_end == Some(log.len()?))
+        Ok(refs.log_position()?.log_end == Some(log.len()?))
     };
     if refs.is_read_only() || refs.is_copy() || is_level().unwrap_or(true) {
         return 0;
     }
     // Where that fails, publishing fails in the same way and says why. Until then all can be read.
-    let Ok(Some(turn)) = refs.try_turn() else {
+    let Ok(Some(lock)) = refs.try_lock_database() else {
         return 0;
     };
-    let done = level::catch_up(store, refs, &turn).unwrap_or(0);
+    let done = level::catch_up(store, refs, &lock).unwrap_or(0);
     if let Ok(catalogue) = refs.catalogue() {
         let _ = store.load(catalogue);
     }

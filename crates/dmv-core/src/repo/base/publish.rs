@@ -2,14 +2,14 @@
 //!
 //! Objects that a job wrote and changes of the view become visible in one transaction, or not at all.
 
-use crate::refs::{Change, Effect, Made, NewOperation, Operation, Refs, RefsError, Timestamp};
+use crate::refs::{Change, Effect, NewOperation, Operation, Origin, Refs, RefsError, Timestamp};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::{level, named};
-use crate::store::{PackId, Sealed, StoreError};
+use crate::store::{FinishedJob, PackId, StoreError};
 use crate::vfs::Open;
 
-pub(in crate::repo) fn keep(repo: &Handle, sealed: Sealed) -> Result<(), RepoError> {
+pub(in crate::repo) fn keep(repo: &Handle, sealed: FinishedJob) -> Result<(), RepoError> {
     if sealed.segments.is_empty() {
         return Ok(());
     }
@@ -50,7 +50,7 @@ impl Asked {
 pub(in crate::repo) fn publish(
     repo: &Handle,
     asked: Asked,
-    sealed: Option<Sealed>,
+    sealed: Option<FinishedJob>,
     changes: Vec<Change>,
     effect: Effect,
 ) -> Result<Operation, RepoError> {
@@ -61,7 +61,7 @@ pub(in crate::repo) fn publish(
 pub(in crate::repo) fn publish_undo(
     repo: &Handle,
     asked: Asked,
-    sealed: Option<Sealed>,
+    sealed: Option<FinishedJob>,
     changes: Vec<Change>,
     effect: Effect,
     undoes: u64,
@@ -70,7 +70,7 @@ pub(in crate::repo) fn publish_undo(
     let named = named::places_named(repo, &changes, sealed.as_ref())?;
     let (time, who, command) = (asked.time, asked.who, asked.command);
     let worktree = repo.worktree.as_ref().map(|(_, name)| name.clone());
-    let made = Made {
+    let origin = Origin {
         worktree: worktree.unwrap_or_default(),
         effect,
     };
@@ -79,7 +79,7 @@ pub(in crate::repo) fn publish_undo(
         who,
         command,
         undoes,
-        made,
+        origin,
         changes,
     };
     let (segments, relied) = match &sealed {
@@ -101,9 +101,9 @@ pub(in crate::repo) fn publish_undo(
     let done = match publish(operation.clone()) {
         Err(RefsError::OtherLog(_)) => {
             // Another command was killed since this one began. What it did counts.
-            let turn = repo.refs.turn()?;
-            level::catch_up(&repo.store, &repo.refs, &turn)?;
-            drop(turn);
+            let lock = repo.refs.lock_database()?;
+            level::catch_up(&repo.store, &repo.refs, &lock)?;
+            drop(lock);
             publish(operation)
         }
         done => done,
@@ -129,14 +129,14 @@ pub(in crate::repo) fn publish_undo(
 pub(in crate::repo) fn seal(
     repo: &Handle,
     writer: crate::store::StoreWriter<'_>,
-) -> Result<Sealed, RepoError> {
+) -> Result<FinishedJob, RepoError> {
     noting_failed_sync(repo, writer.finish())
 }
 
 pub(in crate::repo) fn noting_failed_sync(
     repo: &Handle,
-    sealed: Result<Sealed, StoreError>,
-) -> Result<Sealed, RepoError> {
+    sealed: Result<FinishedJob, StoreError>,
+) -> Result<FinishedJob, RepoError> {
     sealed.map_err(|e| {
         if let StoreError::SyncFailed { path, .. } = &e {
             let id = path

@@ -4,7 +4,7 @@ use crate::hash::ObjectId;
 use crate::object::name::RepoPath;
 use crate::refs::{Change, Effect, Operation};
 use crate::repo::{Asked, Head, Kept, RefInfo, RefKind, Repo, RepoError, RepoSlice, Stamp, base};
-use crate::store::Sealed;
+use crate::store::FinishedJob;
 use crate::subset::Subset;
 use std::path::Path;
 
@@ -60,7 +60,7 @@ impl Repo {
     pub fn publish(
         &self,
         asked: Asked,
-        sealed: Option<Sealed>,
+        sealed: Option<FinishedJob>,
         changes: Vec<Change>,
         effect: Effect,
     ) -> Result<Operation, RepoError> {

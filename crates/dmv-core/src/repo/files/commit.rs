@@ -26,7 +26,7 @@ use crate::repo::files::open_worktree::Tree;
 use crate::repo::files::{dropped, open_worktree, private, unfinished, untouched, unwritten};
 use crate::repo::look::entries;
 use crate::repo::look::moved::{moved, refused};
-use crate::store::{MetaWriter, Sealed, StoreWriter};
+use crate::store::{FinishedJob, MetaWriter, StoreWriter};
 use crate::worktree::cacheupdate::CacheUpdate;
 use crate::worktree::scan::{ScanOptions, Select};
 use crate::worktree::select::Paths;
@@ -363,7 +363,7 @@ fn without_forms<'s>(
     select: &dyn Select,
     writer: StoreWriter<'s>,
     report: &mut CommitReport,
-) -> Result<(StoreWriter<'s>, Option<Sealed>, Option<TreeSummary>), RepoError> {
+) -> Result<(StoreWriter<'s>, Option<FinishedJob>, Option<TreeSummary>), RepoError> {
     let Some(form) = tree.form.as_ref().filter(|form| form.has_conflicts()) else {
         return Ok((writer, None, made.tree));
     };

@@ -14,7 +14,7 @@ use crate::repo::look::entries::{Wanted, blob_of};
 use crate::repo::look::{content, entries};
 use crate::store::random_bytes;
 use crate::worktree::checkout::{
-    Asides, CheckoutError, NewFile, NewSymlink, Plan, Refusal, materialize,
+    CheckoutError, NewFile, NewSymlink, Plan, Refusal, ReplacedEntries, apply_plan,
 };
 use crate::worktree::compare_dirs;
 use crate::worktree::snapshot::Problem;
@@ -191,9 +191,9 @@ impl Export<'_> {
             inner: StoreContent(self.repo),
             job: self.job,
         };
-        let asides = Asides::new(self.root);
+        let asides = ReplacedEntries::new(self.root);
         let cancel = self.job.cancel_flag();
-        let report = materialize(self.root, &plan, &content, 0, cancel, &asides);
+        let report = apply_plan(self.root, &plan, &content, 0, cancel, &asides);
         let report = report.map_err(|e| match e {
             CheckoutError::Cancelled => RepoError::Cancelled,
             CheckoutError::Disk(e) => RepoError::Path(e),

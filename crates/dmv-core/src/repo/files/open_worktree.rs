@@ -10,10 +10,10 @@ use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::conflict::form;
 use crate::repo::conflict::form::Form;
 use crate::subset::Subset;
+use crate::worktree::base::TreeBase;
 use crate::worktree::cacheupdate::STAT_NAME;
 use crate::worktree::ignore::IgnoreRules;
-use crate::worktree::known::TreeKnown;
-use crate::worktree::scan::Known;
+use crate::worktree::scan::BaseEntries;
 use crate::worktree::statcache::{StatCache, subset_check};
 
 /// A worktree at work.
@@ -49,13 +49,13 @@ impl Tree {
     }
 
     /// What the base has, for a scan.
-    pub fn known<'a>(&'a self, repo: &'a Handle) -> Box<dyn Known + 'a> {
+    pub fn known<'a>(&'a self, repo: &'a Handle) -> Box<dyn BaseEntries + 'a> {
         match &self.cache {
             Some(cache) if self.cache_fits() => Box::new(ByCache {
                 cache,
-                tree: TreeKnown::new(repo.objects(), self.base_tree, None, &self.subset),
+                tree: TreeBase::new(repo.objects(), self.base_tree, None, &self.subset),
             }),
-            older => Box::new(TreeKnown::new(
+            older => Box::new(TreeBase::new(
                 repo.objects(),
                 self.base_tree,
                 older.as_ref(),
@@ -68,10 +68,10 @@ impl Tree {
 /// The stat cache, with the tree behind it for a section that is damaged or not there.
 struct ByCache<'a> {
     cache: &'a StatCache,
-    tree: TreeKnown<'a>,
+    tree: TreeBase<'a>,
 }
 
-impl Known for ByCache<'_> {
+impl BaseEntries for ByCache<'_> {
     fn section(
         &self,
         dir: &[u8],

@@ -26,7 +26,7 @@ use crate::repo::conflict::names::last_name;
 use crate::repo::files::open_worktree::Tree;
 use crate::repo::files::same::{SameError, same_as};
 use crate::repo::look::lack;
-use crate::store::{MetaWriter, Sealed, StoreWriter};
+use crate::store::{FinishedJob, MetaWriter, StoreWriter};
 use crate::worktree::ingest::{Done, TASK_FILES, Task, with_ingest};
 use crate::worktree::{join, split_path};
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,7 +58,7 @@ pub struct Overwritten {
 /// What was taken in before it is overwritten.
 pub(in crate::repo) struct Taken {
     /// The commit that keeps it, with what was stored for it; `None`: nothing is kept.
-    pub kept: Option<(ObjectId, Sealed)>,
+    pub kept: Option<(ObjectId, FinishedJob)>,
     /// What each file was when it was read: only this may be overwritten.
     pub seen: BTreeMap<Vec<u8>, Fingerprint>,
     pub told: Overwritten,

@@ -7,7 +7,7 @@ use crate::fsutil::{FileTime, Fingerprint};
 use crate::object::tree::Kind;
 use crate::repo::base::error::RepoError;
 use crate::repo::files::checkout::written::Written;
-use crate::worktree::scan::{Known, ScanError};
+use crate::worktree::scan::{BaseEntries, ScanError};
 use crate::worktree::split_path;
 use crate::worktree::statcache::Section;
 
@@ -24,7 +24,7 @@ pub(in crate::repo) enum Expected {
 
 /// What a scan saw of the files that are as the base has them.
 pub(in crate::repo) struct Seen<'a> {
-    pub(in crate::repo) known: Box<dyn Known + 'a>,
+    pub(in crate::repo) known: Box<dyn BaseEntries + 'a>,
     /// Files that were compared by content: the cache says nothing of them.
     pub(in crate::repo) compared: Written,
     /// The sections of the directory that was last asked for, and of those above it.
@@ -35,7 +35,10 @@ pub(in crate::repo) struct Seen<'a> {
 
 impl<'a> Seen<'a> {
     /// `compared` is what the scan against `known` found equal by content.
-    pub(in crate::repo) fn new(known: Box<dyn Known + 'a>, mut compared: Written) -> Seen<'a> {
+    pub(in crate::repo) fn new(
+        known: Box<dyn BaseEntries + 'a>,
+        mut compared: Written,
+    ) -> Seen<'a> {
         compared.sort();
         Seen {
             known,
@@ -63,7 +66,7 @@ impl<'a> Seen<'a> {
         }
         if self.open.last().is_none_or(|(last, _)| last != dir) {
             let mut section = self.known.section(dir).map_err(|source| {
-                RepoError::from(ScanError::Known {
+                RepoError::from(ScanError::Base {
                     dir: dir.to_vec(),
                     source,
                 })

@@ -21,9 +21,9 @@ use crate::repo::files::unfinished::Unfinished;
 use crate::repo::files::{open_worktree, unfinished, unwritten};
 use crate::repo::look::moved::moved;
 use crate::subset::Subset;
+use crate::worktree::base::{each_base_dir, entry_at};
 use crate::worktree::cacheupdate::CacheUpdate;
-use crate::worktree::known::{each_known_dir, entry_at};
-use crate::worktree::scan::{DirScan, Known, ScanOptions, Select, State, scan};
+use crate::worktree::scan::{BaseEntries, DirScan, ScanOptions, Select, State, scan};
 use crate::worktree::snapshot::{Problem, special_word, unread};
 use crate::worktree::statcache::trusted_fingerprint;
 use crate::worktree::{Skip, join, split_path};
@@ -129,7 +129,7 @@ pub(in crate::repo) fn changes_and_seen<'a>(
 fn survey<'a>(
     repo: &'a Handle,
     tree: &'a Tree,
-    known: &'a dyn Known,
+    known: &'a dyn BaseEntries,
     options: &StatusOptions<'_>,
     job: &Job,
     compared: Option<&'a mut Written>,
@@ -199,7 +199,7 @@ struct Status<'a> {
     repo: &'a Handle,
     base: Option<ObjectId>,
     root: &'a SafeDir,
-    known: &'a dyn Known,
+    known: &'a dyn BaseEntries,
     cache: CacheUpdate<'a>,
     /// The cache cannot be written: what is learnt is not remembered.
     cache_failed: bool,
@@ -305,7 +305,7 @@ impl Status<'_> {
 
     /// Everything that the commit has in a directory that is gone.
     fn gone_dir(&mut self, dir: &[u8]) -> Result<(), RepoError> {
-        let visited = each_known_dir(self.known, dir, &mut |dir, section| {
+        let visited = each_base_dir(self.known, dir, &mut |dir, section| {
             if section.is_empty() {
                 self.change(dir.to_vec(), ChangeKind::Deleted);
             }
@@ -315,7 +315,7 @@ impl Status<'_> {
             Ok(())
         });
         visited.map_err(|source| {
-            RepoError::from(crate::worktree::scan::ScanError::Known {
+            RepoError::from(crate::worktree::scan::ScanError::Base {
                 dir: dir.to_vec(),
                 source,
             })

@@ -14,7 +14,9 @@ use crate::repo::files::open_worktree::Tree;
 use crate::repo::files::same::same_as;
 use crate::repo::files::stored;
 use crate::repo::look::entries;
-use crate::worktree::checkout::{Asides, CheckoutError, Plan, Refusal, Removal, materialize};
+use crate::worktree::checkout::{
+    CheckoutError, Plan, Refusal, Removal, ReplacedEntries, apply_plan,
+};
 use crate::worktree::snapshot::Problem;
 use std::ops::ControlFlow;
 
@@ -86,8 +88,8 @@ pub(in crate::repo) fn remove_untouched(
     let kept = |dir: &Vec<u8>| stat_of(&tree.root, dir).is_some_and(|s| s.kind == FileKind::Dir);
     plan.remove_dirs.retain(kept);
     let content = stored::StoreContent(repo);
-    let asides = Asides::new(&tree.root);
-    let done = materialize(&tree.root, &plan, &content, 1, job.cancel_flag(), &asides);
+    let asides = ReplacedEntries::new(&tree.root);
+    let done = apply_plan(&tree.root, &plan, &content, 1, job.cancel_flag(), &asides);
     let done = done.map_err(|e| match e {
         CheckoutError::Cancelled => RepoError::Cancelled,
         CheckoutError::Disk(e) => RepoError::Path(e),

@@ -17,7 +17,7 @@ use crate::repo::files::open_worktree::Tree;
 use crate::repo::files::same::{SameError, same_as};
 use crate::repo::files::saved::{obstacle, stat_at};
 use crate::vfs::{OsVfs, read_small, write_durably};
-use crate::worktree::known::entry_at;
+use crate::worktree::base::entry_at;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 

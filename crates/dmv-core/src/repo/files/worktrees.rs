@@ -542,7 +542,7 @@ pub(in crate::repo) fn note_place(repo: &Handle, asked: Asked) -> Result<bool, R
     let Some((root, name)) = &repo.worktree else {
         return Ok(false);
     };
-    if repo.refs.try_turn()?.is_none() {
+    if repo.refs.try_lock_database()?.is_none() {
         return Ok(false);
     }
     let path = bytes_of(&root).to_vec();

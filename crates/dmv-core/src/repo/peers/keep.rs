@@ -68,7 +68,7 @@ impl<'r> Keeper<'r> {
                 return Err(RepoError::Cancelled);
             }
             // A pack that cannot be opened holds nothing for anybody.
-            if !store.has_sound(&id).unwrap_or(false) {
+            if !store.has_undamaged(&id).unwrap_or(false) {
                 return Ok(false);
             }
             if ty == ObjectType::List {

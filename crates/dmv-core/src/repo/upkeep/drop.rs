@@ -366,7 +366,7 @@ impl Freeing<'_> {
                 let stays = last.is_none() && plan.stays(id, plan.given_up.has(id)?)?;
                 if stays
                     && !plan.given_up.is_placed(id, pack, place)?
-                    && !store.is_whole_outside(id, pack)?
+                    && !store.is_intact_outside(id, pack)?
                 {
                     last = Some(*id);
                 }

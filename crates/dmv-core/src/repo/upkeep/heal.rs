@@ -12,9 +12,9 @@ use crate::repo::files::open_worktree;
 use crate::repo::upkeep::verify;
 use crate::repo::upkeep::verify::history::Walk;
 use crate::repo::upkeep::verify::{Damaged, VerifyDepth, VerifyReport, unnamed, uses};
+use crate::worktree::base::TreeBase;
 use crate::worktree::cacheupdate::CacheUpdate;
-use crate::worktree::known::TreeKnown;
-use crate::worktree::scan::{Known, ScanOptions};
+use crate::worktree::scan::{BaseEntries, ScanOptions};
 use crate::worktree::select::Paths;
 use crate::worktree::snapshot::{SnapshotInput, snapshot};
 use crate::worktree::statcache::Section;
@@ -169,7 +169,7 @@ impl Healing<'_> {
         let is_whole = |id: &ObjectId, ty: &mut ObjectType| objects::is_whole(self.repo, *ty, id);
         let whole: Vec<_> = self.wanted.extract_if(.., is_whole).collect();
         self.walk
-            .is_whole_now(&whole.iter().map(|(id, _)| *id).collect());
+            .is_intact_now(&whole.iter().map(|(id, _)| *id).collect());
         self.walk.run(self.repo, job)?;
         let below = self.walk.missing.iter();
         self.wanted.extend(below.map(|(id, ty)| (*id, *ty)));
@@ -241,7 +241,7 @@ fn store_again(
         Err(RepoError::Object(_) | RepoError::Absent { .. }) => return Ok(false),
         Err(e) => return Err(e),
     };
-    let known = Unvouched(TreeKnown::new(
+    let known = Unvouched(TreeBase::new(
         repo.objects(),
         tree.base_tree,
         None,
@@ -278,9 +278,9 @@ fn store_again(
 }
 
 /// What the base has, with nothing vouched for, so that every file is read.
-struct Unvouched<'a>(TreeKnown<'a>);
+struct Unvouched<'a>(TreeBase<'a>);
 
-impl Known for Unvouched<'_> {
+impl BaseEntries for Unvouched<'_> {
     fn section(
         &self,
         dir: &[u8],

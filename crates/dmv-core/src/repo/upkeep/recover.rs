@@ -5,7 +5,7 @@ pub(in crate::repo) mod unnamed;
 
 use crate::job::Job;
 use crate::locks;
-use crate::refs::{Operation, Refs, RefsError, Turn, newest_chain};
+use crate::refs::{DatabaseLock, Operation, Refs, RefsError, newest_chain};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::head::Head;
 use crate::repo::base::keeping::keep_unopened;
@@ -97,7 +97,7 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
         ..Default::default()
     };
     let db = dmv.join(REFS_FILE);
-    let turn = Turn::take(&db, locks::PATIENCE)?;
+    let lock = DatabaseLock::take(&db, locks::PATIENCE)?;
     // From here on nobody publishes. What was published since the scan is in the packs and the log.
     let mut catalogue = store.catalogue;
     add_closed_segments(&*vfs, &packs, format.id, &mut catalogue, true)?;
@@ -148,7 +148,7 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
         row.into_iter().for_each(|row| row.poisoned = true);
     }
     let end = log.len()?;
-    if !former.is_some_and(|refs| rebuild_in_place(&refs, &turn, &catalogue, &operations, end)) {
+    if !former.is_some_and(|refs| rebuild_in_place(&refs, &lock, &catalogue, &operations, end)) {
         replace(dmv, &catalogue, &operations, end)?;
     }
     if is_lost {
@@ -158,7 +158,7 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
     }
     remove_merged_indexes(dmv);
     sync_directory(dmv)?;
-    drop(turn);
+    drop(lock);
     report.packs = catalogue.packs.len();
     report.operations = operations.len();
     report.objects = catalogue
@@ -190,14 +190,14 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
 /// another one has to take its place.
 fn rebuild_in_place(
     refs: &Refs,
-    turn: &Turn,
+    lock: &DatabaseLock,
     catalogue: &Catalogue,
     operations: &[Operation],
     end: u64,
 ) -> bool {
     let is_sound = || refs.integrity().is_ok_and(|found| found.is_empty());
-    let done = is_sound() && refs.rebuild(turn, catalogue, operations, end).is_ok() && is_sound();
-    refs.write_back(turn);
+    let done = is_sound() && refs.rebuild(lock, catalogue, operations, end).is_ok() && is_sound();
+    refs.write_back(lock);
     done
 }
 
@@ -228,7 +228,9 @@ fn open_or_create(vfs: &dyn Vfs, packs: &Path, id: RepositoryId) -> Result<LogPa
 /// How much a database and a log tell of what there was.
 fn told_by(former: Option<&Refs>, log: &LogPack) -> Result<Told, RepoError> {
     let is_sound = |refs: &&Refs| refs.integrity().is_ok_and(|found| found.is_empty());
-    let level = former.filter(is_sound).and_then(|refs| refs.level().ok());
+    let level = former
+        .filter(is_sound)
+        .and_then(|refs| refs.log_position().ok());
     Ok(match level.filter(|level| level.last.is_some()) {
         Some(level) => {
             let end = level.log_end.unwrap_or(PACK_HEADER_BYTES);
@@ -298,7 +300,7 @@ fn replace(
     let (fresh, db) = (dmv.join("recovering.db"), dmv.join(REFS_FILE));
     remove_database(&fresh);
     let refs = Refs::create(&fresh)?;
-    refs.rebuild(&refs.turn()?, catalogue, operations, log_end)?;
+    refs.rebuild(&refs.lock_database()?, catalogue, operations, log_end)?;
     // Closing writes the log file back into the database, so that one file is all there is.
     drop(refs);
     for left in &with_companions(&fresh)[1..] {

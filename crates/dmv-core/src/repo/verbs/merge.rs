@@ -27,7 +27,7 @@ use crate::repo::files::emptied::EmptiedPattern;
 use crate::repo::files::open_worktree::Tree;
 use crate::repo::files::{checkout, commit, open_worktree};
 use crate::repo::look::{entries, moved};
-use crate::store::{MetaWriter, Sealed};
+use crate::store::{FinishedJob, MetaWriter};
 use crate::worktree::snapshot::Problem;
 use std::collections::BTreeSet;
 
@@ -164,7 +164,7 @@ pub(in crate::repo) struct Made {
     id: ObjectId,
     commit: Commit,
     merged: Merged,
-    pub(in crate::repo) sealed: Sealed,
+    pub(in crate::repo) sealed: FinishedJob,
 }
 
 /// Merges the commit `theirs` into what the worktree is on.
@@ -429,7 +429,7 @@ pub(in crate::repo) fn go_to(
     site: &Site,
     commit: ObjectId,
     form: Form,
-    sealed: Option<Sealed>,
+    sealed: Option<FinishedJob>,
     what: &'static str,
     options: &MergeOptions,
     job: &Job,

@@ -38,7 +38,7 @@ use crate::repo::look::{entries, lack};
 use crate::repo::verbs::merge;
 use crate::repo::verbs::merge::{MergeOptions, MergeReport};
 use crate::repo::verbs::resolve::steps::Steps;
-use crate::store::{MetaWriter, Sealed};
+use crate::store::{FinishedJob, MetaWriter};
 use crate::subset::Subset;
 use crate::worktree::select::{Paths, is_under};
 use crate::worktree::snapshot::Problem;
@@ -144,7 +144,7 @@ fn chosen_file(
     repo: &Handle,
     choice: &Choice,
     job: &Job,
-) -> Result<(Option<Term>, Option<Sealed>), RepoError> {
+) -> Result<(Option<Term>, Option<FinishedJob>), RepoError> {
     let writer = repo.store.writer()?;
     let Some(file) = choices::take_chosen_file(repo, choice, &writer, job)? else {
         return Ok((None, None));
@@ -177,7 +177,7 @@ fn keep_choice(
     repo: &Handle,
     (tree, form, commit): (&Tree, &Form, &Commit),
     these: &[ConflictAt],
-    (choice, kept): (&Choice, Option<(ObjectId, Sealed)>),
+    (choice, kept): (&Choice, Option<(ObjectId, FinishedJob)>),
     settings: &WorktreeSettings,
     asked: &Asked,
     report: &mut ResolveReport,

@@ -3,7 +3,7 @@
 use crate::object::{ObjectType, ObjectWrite};
 use crate::refs::{Change, Effect, RefsError, Timestamp};
 use crate::repo::{Asked, DMV_DIR, Place, Repo, RepoError};
-use crate::store::{MetaWriter, Sealed};
+use crate::store::{FinishedJob, MetaWriter};
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
@@ -31,7 +31,7 @@ fn afresh(dir: &tempfile::TempDir) -> Outcome<Repo> {
     })?)
 }
 
-fn store(repo: &Repo, bytes: &[u8]) -> Outcome<Sealed> {
+fn store(repo: &Repo, bytes: &[u8]) -> Outcome<FinishedJob> {
     let writer = repo.store().writer()?;
     let mut meta = MetaWriter::new(&writer);
     meta.put(ObjectType::List, bytes)?;

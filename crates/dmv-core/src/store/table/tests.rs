@@ -75,14 +75,14 @@ fn table_of(ids: &[ObjectId]) -> Result<(Table, Arc<Counted>), StoreError> {
 fn a_table_asked_often_is_kept_where_there_is_room_and_not_read_again() {
     let ids = ids(20_000);
     let bytes = ids.len() * ENTRY_BYTES;
-    for (room, most) in [
-        (Room::of(bytes), 5 * bytes / 2),
-        (Room::none(), usize::MAX),
-        (Room::of(bytes - 1), usize::MAX),
+    for (budget, most) in [
+        (Budget::of(bytes), 5 * bytes / 2),
+        (Budget::none(), usize::MAX),
+        (Budget::of(bytes - 1), usize::MAX),
     ] {
         let (table, file) = table_of(&ids).expect("a sound table");
         for id in &ids {
-            let found = table.lookup(id, &room).expect("a sound table");
+            let found = table.lookup(id, &budget).expect("a sound table");
             assert_eq!(found.map(|(_, place)| place.offset), Some(64));
         }
         let read = file.1.load(Ordering::Relaxed);
@@ -168,9 +168,9 @@ fn an_index_that_somebody_took_before_it_was_locked_is_not_registered() {
 fn whoever_keeps_nothing_leaves_the_table_to_be_kept_by_others() {
     let ids = ids(20_000);
     let (table, _) = table_of(&ids).expect("a sound table");
-    for room in [Room::none(), Room::of(ids.len() * ENTRY_BYTES)] {
+    for budget in [Budget::none(), Budget::of(ids.len() * ENTRY_BYTES)] {
         for id in &ids {
-            let found = table.lookup(id, &room).expect("a sound table");
+            let found = table.lookup(id, &budget).expect("a sound table");
             assert!(found.is_some());
         }
     }

@@ -44,9 +44,9 @@ fn link(path: &str, target: &str) -> NewSymlink {
 
 fn run(root: &Path, plan: &Plan<&'static str>) -> Result<Report> {
     let root = SafeDir::open_root(root)?;
-    let (cancel, asides) = (AtomicBool::new(false), Asides::new(&root));
-    let mut report = materialize(&root, plan, &Literal, 3, &cancel, &asides)?;
-    report.refused.extend(asides.finish());
+    let (cancel, replaced) = (AtomicBool::new(false), ReplacedEntries::new(&root));
+    let mut report = apply_plan(&root, plan, &Literal, 3, &cancel, &replaced)?;
+    report.refused.extend(replaced.finish());
     Ok(report)
 }
 
@@ -90,13 +90,13 @@ fn a_file_gets_its_name_when_it_is_complete_if_asked() -> Result {
             ..Plan::default()
         };
         let cancel = AtomicBool::new(false);
-        let report = materialize(
+        let report = apply_plan(
             &root,
             &plan,
             &Unseen(temp.path()),
             1,
             &cancel,
-            &Asides::new(&root),
+            &ReplacedEntries::new(&root),
         )?;
         assert_eq!(report.refused.is_empty(), rename_always);
     }
@@ -312,13 +312,13 @@ fn many_files_report_in_the_order_of_the_plan() -> Result {
         assert_eq!(stat.ok_or("written")?.stat.fingerprint(), now);
     }
     let root = SafeDir::open_root(temp.path())?;
-    let cancelled = materialize(
+    let cancelled = apply_plan(
         &root,
         &plan,
         &Literal,
         0,
         &AtomicBool::new(true),
-        &Asides::new(&root),
+        &ReplacedEntries::new(&root),
     );
     assert!(matches!(cancelled, Err(CheckoutError::Cancelled)));
     Ok(())

@@ -2,9 +2,8 @@
 
 use crate::worktree::statcache::{Section, StatCache, StatCacheError};
 
-/// What is known about the worktree's entries: the base commit's tree, with fingerprints from the
-/// stat cache.
-pub trait Known: Sync {
+/// The base commit's entries, with fingerprints from the stat cache.
+pub trait BaseEntries: Sync {
     /// Returns all entries of the base commit in the directory `dir`; `None` if it has no such
     /// directory.
     fn section(
@@ -13,7 +12,7 @@ pub trait Known: Sync {
     ) -> Result<Option<Section>, Box<dyn std::error::Error + Send + Sync>>;
 }
 
-impl Known for StatCache {
+impl BaseEntries for StatCache {
     fn section(
         &self,
         dir: &[u8],
@@ -22,10 +21,10 @@ impl Known for StatCache {
     }
 }
 
-/// Knows nothing: every entry is new.
-pub struct NothingKnown;
+/// A base without entries: every entry is new.
+pub struct EmptyBase;
 
-impl Known for NothingKnown {
+impl BaseEntries for EmptyBase {
     fn section(
         &self,
         _dir: &[u8],

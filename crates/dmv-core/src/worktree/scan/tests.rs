@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 type Result<T = (), E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 type Sections = BTreeMap<Vec<u8>, Section>;
 
-impl Known for Sections {
+impl BaseEntries for Sections {
     fn section(
         &self,
         dir: &[u8],
@@ -28,7 +28,7 @@ fn options<'a>() -> ScanOptions<'a> {
     static ALL: LazyLock<Subset> = LazyLock::new(Subset::everything);
     static GO_ON: AtomicBool = AtomicBool::new(false);
     ScanOptions {
-        known: &NothingKnown,
+        known: &EmptyBase,
         ignore: &RULES,
         select: &Everything,
         subset: &ALL,

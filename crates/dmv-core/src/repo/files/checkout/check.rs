@@ -13,7 +13,7 @@ use crate::repo::files::same::{SameError, same_as};
 use crate::repo::files::saved::{Overwrite, Step, all_gone};
 use crate::repo::look::content;
 use crate::repo::look::entries::blob_of;
-use crate::worktree::known::entry_at;
+use crate::worktree::base::entry_at;
 use crate::worktree::{join, split_path};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Read;

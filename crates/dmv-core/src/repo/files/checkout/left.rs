@@ -17,7 +17,7 @@ use crate::repo::files::saved::empty_dir;
 use crate::repo::files::unfinished::Target;
 use crate::repo::files::unwritten::Unwritten;
 use crate::repo::files::{unfinished, unwritten};
-use crate::worktree::known::entry_at;
+use crate::worktree::base::entry_at;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::rc::Rc;

@@ -4,10 +4,10 @@ use crate::fsutil::Fingerprint;
 use crate::repo::base::change::ChangeKind;
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::checkout::written::Written;
+use crate::worktree::base::TreeBase;
 use crate::worktree::cacheupdate::CacheUpdate;
 use crate::worktree::join;
-use crate::worktree::known::TreeKnown;
-use crate::worktree::scan::Known;
+use crate::worktree::scan::BaseEntries;
 use crate::worktree::statcache::Section;
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ impl Switch<'_> {
         &mut self,
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         self.written.sort();
-        let tree = TreeKnown::new(
+        let tree = TreeBase::new(
             self.repo.objects(),
             Some(self.target),
             self.tree.cache.as_ref(),
@@ -36,12 +36,12 @@ impl Switch<'_> {
 
 /// What the stat cache may say after a checkout.
 struct Remembered<'a> {
-    tree: TreeKnown<'a>,
+    tree: TreeBase<'a>,
     written: &'a Written,
     dirty: &'a BTreeMap<Vec<u8>, ChangeKind>,
 }
 
-impl Known for Remembered<'_> {
+impl BaseEntries for Remembered<'_> {
     fn section(
         &self,
         dir: &[u8],

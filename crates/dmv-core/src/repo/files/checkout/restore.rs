@@ -25,10 +25,10 @@ use crate::repo::files::saved::{
 use crate::repo::files::seen::Expected;
 use crate::repo::files::{open_worktree, untouched, unwritten};
 use crate::repo::look::{entries, lack};
-use crate::store::{MetaWriter, Sealed};
+use crate::store::{FinishedJob, MetaWriter};
 use crate::subset::Subset;
+use crate::worktree::base::entry_at;
 use crate::worktree::checkout::{Plan, Removal};
-use crate::worktree::known::entry_at;
 use crate::worktree::select::is_under;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -196,7 +196,7 @@ pub(in crate::repo) fn keep_for(
     overwrites: Overwrites,
     how: (&'static str, Keep, &Asked),
     job: &Job,
-) -> Result<(Option<(ObjectId, Sealed)>, Overwritten), RepoError> {
+) -> Result<(Option<(ObjectId, FinishedJob)>, Overwritten), RepoError> {
     if overwrites.is_empty() {
         return Ok(Default::default());
     }

@@ -30,11 +30,11 @@ use crate::repo::look::entries::blob_of;
 use crate::repo::look::lack::refuse;
 use crate::repo::look::{content, entries, lack};
 use crate::subset::{Extent, Subset};
+use crate::worktree::base::entry_at;
 use crate::worktree::checkout::{
-    Asides, CheckoutError, Move, NewFile, NewSymlink, Plan, Refusal, Refused, Removal, Report,
-    materialize,
+    CheckoutError, Move, NewFile, NewSymlink, Plan, Refusal, Refused, Removal, ReplacedEntries,
+    Report, apply_plan,
 };
-use crate::worktree::known::entry_at;
 use crate::worktree::select::Paths;
 use crate::worktree::snapshot::Problem;
 use crate::worktree::{join, split_path};
@@ -88,7 +88,7 @@ pub(in crate::repo) struct Switch<'a> {
     /// The private paths; read from the disk when they are first needed.
     private: Option<Private>,
     /// What was replaced and removed.
-    asides: Asides<'a>,
+    asides: ReplacedEntries<'a>,
     /// Directories that were planned since plans were last carried out.
     made_dirs: BTreeSet<Vec<u8>>,
     /// Paths that got a file that was elsewhere before.
@@ -129,7 +129,7 @@ impl<'a> Switch<'a> {
             brings: None,
             written: Written::default(),
             private: None,
-            asides: Asides::new(&tree.root),
+            asides: ReplacedEntries::new(&tree.root),
             made_dirs: BTreeSet::new(),
             moved: BTreeSet::new(),
             unfinished: None,
@@ -587,7 +587,7 @@ impl<'a> Switch<'a> {
             job: self.job,
         };
         let cancel = self.job.cancel_flag();
-        let report = materialize(&self.tree.root, &plan, &content, 0, cancel, &self.asides);
+        let report = apply_plan(&self.tree.root, &plan, &content, 0, cancel, &self.asides);
         self.take_report(&plan, report.map_err(checkout_error)?)
     }
 

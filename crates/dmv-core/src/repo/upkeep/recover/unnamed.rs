@@ -6,7 +6,7 @@ use crate::history::load_commit;
 use crate::job::Job;
 use crate::object::commit::{Commit, Person};
 use crate::object::{ObjectRead, ObjectType};
-use crate::refs::{Effect, Made, NewOperation, Operation, view_of};
+use crate::refs::{Effect, NewOperation, Operation, Origin, view_of};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::head::Head;
 use crate::repo::base::publish::set;
@@ -191,7 +191,7 @@ pub(in crate::repo) fn branches_for(
             command: "dmv recover".to_owned(),
             undoes: 0,
             // In no worktree, so that no undo there takes it back.
-            made: Made {
+            origin: Origin {
                 worktree: String::new(),
                 effect: Effect::Kept,
             },

@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 /// Checks that the log pack is there and as long as the database left it.
 ///
 /// A command that is at work may have written an operation which it has not committed yet: what is
-/// beyond is looked at when it is this one's turn, and taken over as any other command would.
+/// beyond is looked at when this one holds the lock, and taken over as any other command would.
 pub(in crate::repo) fn check_log(repo: &Handle, found: &mut Vec<String>) -> Result<(), RepoError> {
-    let known = repo.refs.level()?.log_end;
+    let known = repo.refs.log_position()?.log_end;
     let log = match open_log(&repo.store, Open::Read) {
         Err(RepoError::Refs(e @ RefsError::LogBehind(_))) => {
             found.push(said(&e));
@@ -39,8 +39,8 @@ pub(in crate::repo) fn check_log(repo: &Handle, found: &mut Vec<String>) -> Resu
     if log.len()? == known || repo.refs.is_read_only() || repo.refs.is_copy() {
         return Ok(());
     }
-    let turn = repo.refs.turn().map_err(RepoError::from);
-    match turn.and_then(|turn| catch_up(&repo.store, &repo.refs, &turn)) {
+    let lock = repo.refs.lock_database().map_err(RepoError::from);
+    match lock.and_then(|lock| catch_up(&repo.store, &repo.refs, &lock)) {
         Err(RepoError::Refs(e)) if e.is_damage() => found.push(said(&e)),
         // Who is at work is no sign of damage. What cannot be written now waits for the next command.
         Err(RepoError::Refs(RefsError::Busy(_)) | RepoError::Freeing(_)) => {}

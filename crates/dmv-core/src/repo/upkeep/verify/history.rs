@@ -112,7 +112,7 @@ impl Walk {
     }
 
     /// Takes note that some objects are whole now: the walk goes on below them.
-    pub fn is_whole_now(&mut self, healed: &HashSet<ObjectId>) {
+    pub fn is_intact_now(&mut self, healed: &HashSet<ObjectId>) {
         self.missing.retain(|id, _| !healed.contains(id));
         self.damaged.retain(|id, _| !healed.contains(id));
         self.bad.retain(|id| !healed.contains(id));

@@ -1,10 +1,10 @@
 //! The base commit's entries in each directory, for a scan: from the stat cache or from the tree.
 //!
-//! [`TreeKnown`] takes them from the tree, and from an older cache what is still valid. So a
+//! [`TreeBase`] takes them from the tree, and from an older cache what is still valid. So a
 //! missing or damaged cache only costs time.
 
 use super::join;
-use super::scan::Known;
+use super::scan::BaseEntries;
 use super::statcache::{Section, StatCache, SubsetCheck, subset_check};
 use crate::diff::{each_entry_in, entries_in};
 use crate::fsutil::Fingerprint;
@@ -15,14 +15,14 @@ use crate::object::{ObjectError, ObjectRead};
 use crate::subset::{Extent, Subset};
 use std::collections::HashMap;
 
-/// A boxed error, as [`Known`] returns it.
+/// A boxed error, as [`BaseEntries`] returns it.
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The base commit's entries, for a stat cache that is missing, damaged, or of another tree.
 ///
 /// What an older cache says about entries that are equal in both trees is still valid. So if only a
 /// ref moved, no file is read again.
-pub struct TreeKnown<'a> {
+pub struct TreeBase<'a> {
     reader: &'a dyn ObjectRead,
     base: Option<ObjectId>,
     older: Option<&'a StatCache>,
@@ -30,7 +30,7 @@ pub struct TreeKnown<'a> {
     subset_check: SubsetCheck,
 }
 
-impl<'a> TreeKnown<'a> {
+impl<'a> TreeBase<'a> {
     /// Returns the entries of the tree `base` in `subset`, with the fingerprints that `older` has
     /// for them.
     pub fn new(
@@ -38,8 +38,8 @@ impl<'a> TreeKnown<'a> {
         base: Option<ObjectId>,
         older: Option<&'a StatCache>,
         subset: &'a Subset,
-    ) -> TreeKnown<'a> {
-        TreeKnown {
+    ) -> TreeBase<'a> {
+        TreeBase {
             reader,
             base,
             older,
@@ -59,7 +59,7 @@ impl<'a> TreeKnown<'a> {
 
     /// Returns what the older cache says about the directory's entries, with the entries that it
     /// refers to.
-    fn older_section(&self, dir: &[u8]) -> HashMap<Vec<u8>, Vouched> {
+    fn older_section(&self, dir: &[u8]) -> HashMap<Vec<u8>, KnownEqual> {
         let mut out = HashMap::new();
         let Some(older) = self.older else {
             return out;
@@ -80,7 +80,8 @@ impl<'a> TreeKnown<'a> {
         };
         for entry in before {
             if let Some(print) = prints.get(entry.name.as_bytes()) {
-                out.insert(entry.name.as_bytes().to_vec(), (entry, *print));
+                let (name, fingerprint) = (entry.name.as_bytes().to_vec(), *print);
+                out.insert(name, KnownEqual { entry, fingerprint });
             }
         }
         out
@@ -88,9 +89,12 @@ impl<'a> TreeKnown<'a> {
 }
 
 /// An entry, and the fingerprint of the file that was equal to it.
-type Vouched = (TreeEntry, Fingerprint);
+struct KnownEqual {
+    entry: TreeEntry,
+    fingerprint: Fingerprint,
+}
 
-impl Known for TreeKnown<'_> {
+impl BaseEntries for TreeBase<'_> {
     fn section(&self, dir: &[u8]) -> Result<Option<Section>, AnyError> {
         let Some(base) = self.base else {
             return Ok(None);
@@ -115,8 +119,10 @@ impl Known for TreeKnown<'_> {
         let path = RepoPath::parse(dir)?;
         each_entry_in(self.reader, &tree, self.subset, &path, &mut |entry| {
             let name = entry.name.as_bytes();
-            let vouched = older.get(name).filter(|(old, _)| old.same_content(&entry));
-            let fingerprint = vouched.map_or(Fingerprint::SUSPECT, |(_, print)| *print);
+            let equal = older
+                .get(name)
+                .filter(|known| known.entry.same_content(&entry));
+            let fingerprint = equal.map_or(Fingerprint::SUSPECT, |known| known.fingerprint);
             section.push(name, entry.kind, fingerprint);
         })?;
         Ok(Some(section))
@@ -153,8 +159,8 @@ pub fn entry_at(
 type VisitDir<'v> = dyn FnMut(&[u8], Section) -> Result<(), AnyError> + 'v;
 
 /// Visits all directories of `known` below `dir`, starting with `dir` itself.
-pub fn each_known_dir(
-    known: &dyn Known,
+pub fn each_base_dir(
+    known: &dyn BaseEntries,
     dir: &[u8],
     visit: &mut VisitDir<'_>,
 ) -> Result<(), AnyError> {

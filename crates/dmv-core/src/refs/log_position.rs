@@ -4,8 +4,8 @@
 //! the database knows. `repo::base::level` examines what comes after it.
 
 use super::{
-    Operation, Refs, RefsError, Turn, index_row, newest, pack_row, put_operation, put_segment,
-    put_segments, segment_row, set,
+    DatabaseLock, Operation, Refs, RefsError, index_row, newest, pack_row, put_operation,
+    put_segment, put_segments, segment_row, set,
 };
 use crate::store::{Catalogue, IndexId, IndexRow, LogPack, PackId, PackRow, SegmentRow};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
@@ -17,7 +17,7 @@ const LOG: &str = "log";
 
 /// How far the database is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Level {
+pub struct LogPosition {
     /// Length of the log pack after the last change; `None` in a database of an earlier dmv.
     pub log_end: Option<u64>,
     /// The newest operation.
@@ -26,10 +26,10 @@ pub struct Level {
 
 impl Refs {
     /// Returns how far the database is.
-    pub fn level(&self) -> Result<Level, RefsError> {
+    pub fn log_position(&self) -> Result<LogPosition, RefsError> {
         let conn = self.conn();
         let _read = conn.unchecked_transaction()?;
-        Ok(Level {
+        Ok(LogPosition {
             log_end: log_end(&conn)?,
             last: newest(&conn)?,
         })
@@ -49,12 +49,12 @@ impl Refs {
     /// have. `log_end` is the offset up to which the log pack was read.
     pub fn roll_forward(
         &self,
-        turn: &Turn,
+        lock: &DatabaseLock,
         segments: &[SegmentRow],
         operations: &[Operation],
         log_end: u64,
     ) -> Result<(), RefsError> {
-        self.write(turn, |tx| {
+        self.write(lock, |tx| {
             put_segments(tx, segments)?;
             put_operations(tx, operations)?;
             put_log_end(tx, log_end)?;
@@ -67,12 +67,12 @@ impl Refs {
     /// transaction.
     pub fn rebuild(
         &self,
-        turn: &Turn,
+        lock: &DatabaseLock,
         catalogue: &Catalogue,
         operations: &[Operation],
         log_end: u64,
     ) -> Result<(), RefsError> {
-        self.write(turn, |tx| {
+        self.write(lock, |tx| {
             for table in ["view", "ops", "packs", "segments", "indexes"] {
                 tx.execute(&format!("DELETE FROM {table}"), [])?;
             }

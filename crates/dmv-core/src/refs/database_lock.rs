@@ -1,8 +1,8 @@
-//! The turn: the right to change the database.
+//! The database lock: whoever holds it may change the database.
 //!
 //! SQLite has a lock for that, too. This one can name its holder, is granted fairly, and belongs to
 //! the name `refs.db`, not to the file that happens to be open. `recover` may replace the file
-//! during its turn, and no process publishes into the former one.
+//! while it holds the lock, and no process publishes into the former one.
 
 use super::RefsError;
 use crate::locks;
@@ -11,28 +11,27 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The right to change the database. While it lives, no other process changes the database or
-/// replaces it.
-pub struct Turn {
+/// The lock of the database. While it lives, no other process changes the database or replaces it.
+pub struct DatabaseLock {
     _lock: File,
 }
 
-impl Turn {
-    /// Takes the turn to change the database at `db`. Fails with [`RefsError::Busy`] if another
+impl DatabaseLock {
+    /// Locks the database at `db` for a change. Fails with [`RefsError::Busy`] if another
     /// process keeps it for longer than `patience`.
-    pub fn take(db: &Path, patience: Duration) -> Result<Turn, RefsError> {
+    pub fn take(db: &Path, patience: Duration) -> Result<DatabaseLock, RefsError> {
         let file = lock_of(db);
         match locks::take(&file, patience).map_err(|source| unlockable(&file, source))? {
-            Ok(lock) => Ok(Turn { _lock: lock }),
+            Ok(lock) => Ok(DatabaseLock { _lock: lock }),
             Err(holder) => Err(RefsError::Busy(holder)),
         }
     }
 
-    /// Takes the turn; returns `None` if another process has it.
-    pub fn try_take(db: &Path) -> Result<Option<Turn>, RefsError> {
+    /// Locks the database; returns `None` if another process holds the lock.
+    pub fn try_take(db: &Path) -> Result<Option<DatabaseLock>, RefsError> {
         let file = lock_of(db);
         let lock = locks::try_take(&file).map_err(|source| unlockable(&file, source))?;
-        Ok(lock.map(|lock| Turn { _lock: lock }))
+        Ok(lock.map(|lock| DatabaseLock { _lock: lock }))
     }
 }
 

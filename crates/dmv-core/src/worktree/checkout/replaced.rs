@@ -19,20 +19,20 @@ const MAX_ASIDE_BYTES: u64 = 256 << 20;
 
 /// Entries that were moved aside in the worktree at `root`. Dropping this removes them like
 /// [`finish`](Self::finish).
-pub struct Asides<'a> {
+pub struct ReplacedEntries<'a> {
     root: &'a SafeDir,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    waiting: VecDeque<Aside>,
+    waiting: VecDeque<ReplacedEntry>,
     bytes: u64,
     refused: Vec<Refused>,
 }
 
 /// An entry that was moved aside.
-struct Aside {
+struct ReplacedEntry {
     /// Its former path.
     path: Vec<u8>,
     /// Its present directory and name.
@@ -45,10 +45,10 @@ struct Aside {
     ours: Option<Untouched>,
 }
 
-impl<'a> Asides<'a> {
+impl<'a> ReplacedEntries<'a> {
     /// Returns an empty set.
-    pub fn new(root: &'a SafeDir) -> Asides<'a> {
-        Asides {
+    pub fn new(root: &'a SafeDir) -> ReplacedEntries<'a> {
+        ReplacedEntries {
             root,
             state: Mutex::default(),
         }
@@ -60,13 +60,19 @@ impl<'a> Asides<'a> {
     }
 
     /// Takes over the entry `temp` in the directory of `path`, which `ours` has replaced there.
-    pub(super) fn replaced(&self, path: &[u8], temp: Vec<u8>, was: &FileStat, ours: Untouched) {
+    pub(super) fn take_replaced(
+        &self,
+        path: &[u8],
+        temp: Vec<u8>,
+        was: &FileStat,
+        ours: Untouched,
+    ) {
         let dir = split_path(path).map_or(&b""[..], |(dir, _)| dir).to_vec();
         self.push(path, dir, temp, was, Some(ours));
     }
 
     /// Takes over the entry `temp` in the root, which was at `path`.
-    pub(super) fn removed(&self, path: &[u8], temp: Vec<u8>, was: &FileStat) {
+    pub(super) fn take_removed(&self, path: &[u8], temp: Vec<u8>, was: &FileStat) {
         self.push(path, Vec::new(), temp, was, None);
     }
 
@@ -80,7 +86,7 @@ impl<'a> Asides<'a> {
     ) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.bytes += was.size;
-        state.waiting.push_back(Aside {
+        state.waiting.push_back(ReplacedEntry {
             path: path.to_vec(),
             dir,
             temp,
@@ -94,11 +100,11 @@ impl<'a> Asides<'a> {
             while state.waiting.len() > 1
                 && (state.waiting.len() > MAX_ASIDE / 2 || state.bytes > MAX_ASIDE_BYTES / 2)
             {
-                let Some(aside) = state.waiting.pop_front() else {
+                let Some(entry) = state.waiting.pop_front() else {
                     break;
                 };
-                state.bytes -= aside.bytes;
-                due.push(aside);
+                state.bytes -= entry.bytes;
+                due.push(entry);
             }
         }
         drop(state);
@@ -117,7 +123,7 @@ impl<'a> Asides<'a> {
         std::mem::take(&mut state.refused)
     }
 
-    fn remove(&self, mut due: Vec<Aside>) {
+    fn remove(&self, mut due: Vec<ReplacedEntry>) {
         due.sort_by(|a, b| a.dir.cmp(&b.dir));
         let mut refused = Vec::new();
         for group in due.chunk_by(|a, b| a.dir == b.dir) {
@@ -125,11 +131,11 @@ impl<'a> Asides<'a> {
             let Ok(dir) = self.root.open_dir(&group[0].dir) else {
                 continue;
             };
-            for aside in group {
-                let gone = match dir.stat_opt(&aside.temp) {
-                    Ok(Some(now)) if now.untouched() == aside.was => dir.unlink(&aside.temp),
+            for entry in group {
+                let gone = match dir.stat_opt(&entry.temp) {
+                    Ok(Some(now)) if now.untouched() == entry.was => dir.unlink(&entry.temp),
                     Ok(Some(_)) => {
-                        refused.push(self.put_back(&dir, aside));
+                        refused.push(self.put_back(&dir, entry));
                         Ok(())
                     }
                     Ok(None) => Ok(()),
@@ -143,17 +149,17 @@ impl<'a> Asides<'a> {
         state.refused.append(&mut refused);
     }
 
-    fn put_back(&self, dir: &SafeDir, aside: &Aside) -> Refused {
-        let place = split_path(&aside.path).unwrap_or((b"", &aside.path));
-        let put = match aside.ours {
-            Some(ours) => give_back(dir, &aside.temp, place.1, ours),
-            None => self.bring_back(dir, &aside.temp, &aside.path),
+    fn put_back(&self, dir: &SafeDir, entry: &ReplacedEntry) -> Refused {
+        let place = split_path(&entry.path).unwrap_or((b"", &entry.path));
+        let put = match entry.ours {
+            Some(ours) => give_back(dir, &entry.temp, place.1, ours),
+            None => self.bring_back(dir, &entry.temp, &entry.path),
         };
         Refused {
-            path: aside.path.clone(),
+            path: entry.path.clone(),
             why: match put {
                 Ok(None) => Refusal::Changed,
-                Ok(Some(kept)) => Refusal::Twice(join(&aside.dir, &kept)),
+                Ok(Some(kept)) => Refusal::Twice(join(&entry.dir, &kept)),
                 Err(e) => Refusal::Path(e),
             },
         }
@@ -179,7 +185,7 @@ impl<'a> Asides<'a> {
     }
 }
 
-impl Drop for Asides<'_> {
+impl Drop for ReplacedEntries<'_> {
     fn drop(&mut self) {
         self.finish();
     }

@@ -22,8 +22,8 @@ const NOTE_BYTES: usize = 7 * 8 + LOG_HEADER_BYTES + 8;
 impl Refs {
     /// Whether the database may lie beside the write-ahead log of another time. The log is empty while
     /// no command runs. Otherwise its last writer has noted which file it belongs to.
-    pub fn may_be_mixed(&self) -> bool {
-        self.may_be_mixed
+    pub fn may_be_inconsistent(&self) -> bool {
+        self.may_be_inconsistent
     }
 
     /// Refuses a database whose tables contradict each other. Reads all of it.
@@ -33,7 +33,7 @@ impl Refs {
         if is_whole(&conn)? && has_all_segments(&conn)? && fits_operations(&conn)? {
             Ok(())
         } else {
-            Err(RefsError::mixed())
+            Err(RefsError::inconsistent())
         }
     }
 
@@ -151,30 +151,30 @@ mod tests {
         let log = path.with_extension("db-wal");
         assert!(std::fs::metadata(&log)?.len() > 0);
         // Whoever wrote to the log has noted it, also where it only went on.
-        assert!(!Refs::open(&path)?.may_be_mixed());
+        assert!(!Refs::open(&path)?.may_be_inconsistent());
         writer.add_segments(&[segment(2)], &[])?;
-        assert!(!Refs::open(&path)?.may_be_mixed());
+        assert!(!Refs::open(&path)?.may_be_inconsistent());
         // Without the note it is checked, until somebody notes it.
         std::fs::remove_file(note_of(&path))?;
         let refs = Refs::open(&path)?;
-        assert!(refs.may_be_mixed());
+        assert!(refs.may_be_inconsistent());
         refs.check_tables()?;
         refs.note_fit();
-        assert!(!Refs::open(&path)?.may_be_mixed());
+        assert!(!Refs::open(&path)?.may_be_inconsistent());
         // A file of other times, and a note that was cut short.
         let file = std::fs::File::options().write(true).open(&path)?;
         file.set_modified(std::time::UNIX_EPOCH)?;
-        assert!(Refs::open(&path)?.may_be_mixed());
+        assert!(Refs::open(&path)?.may_be_inconsistent());
         refs.note_fit();
-        assert!(!Refs::open(&path)?.may_be_mixed());
+        assert!(!Refs::open(&path)?.may_be_inconsistent());
         std::fs::write(note_of(&path), "")?;
-        assert!(Refs::open(&path)?.may_be_mixed());
+        assert!(Refs::open(&path)?.may_be_inconsistent());
         // With an empty log there is nothing to be in doubt of.
-        let turn = writer.turn()?;
+        let lock = writer.lock_database()?;
         drop(refs);
-        writer.write_back(&turn);
+        writer.write_back(&lock);
         assert_eq!(std::fs::metadata(&log)?.len(), 0);
-        assert!(!Refs::open(&path)?.may_be_mixed());
+        assert!(!Refs::open(&path)?.may_be_inconsistent());
         Ok(())
     }
 }

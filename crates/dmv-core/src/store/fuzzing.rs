@@ -8,7 +8,7 @@ use super::ids::PackId;
 use super::layout::{Encoding, PackHeader, RecordHeader, RecordType, Trailer};
 use super::scan::{Found, checked_payload, entries_of, scan};
 use super::table::{Table, gaps_of};
-use crate::memory::Room;
+use crate::memory::Budget;
 use crate::vfs::{Open, Vfs, VfsFile};
 use std::io;
 use std::path::Path;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// It must not panic, and its memory must be in proportion to `bytes` and the format's limits.
 pub fn read_all(bytes: &[u8]) -> usize {
     let file: Arc<dyn VfsFile> = Arc::new(Bytes(bytes.to_vec()));
-    let path = Path::new("hostile");
+    let path = Path::new("fuzzed");
     let mut intact = usize::from(PackHeader::decode(bytes).is_ok());
     let len = bytes.len() as u64;
     let scanned = scan(&*file, path, 0, len, &mut |at, found| {
@@ -93,7 +93,7 @@ fn read_index(payload: &[u8]) -> usize {
     let file = parts.concat();
     let end = file.len() as u64;
     let file: Arc<dyn VfsFile> = Arc::new(Bytes(file));
-    let table = Table::open_segment(Path::new("hostile"), file, PackId::from_bytes([0; 16]), end);
+    let table = Table::open_segment(Path::new("fuzzed"), file, PackId::from_bytes([0; 16]), end);
     table.map_or(0, |table| read_table(&table))
 }
 
@@ -105,7 +105,7 @@ fn read_table(table: &Table) -> usize {
         last = Some(entry.id);
         Ok(())
     });
-    let found = last.map(|id| table.lookup(&id, &Room::none()));
+    let found = last.map(|id| table.lookup(&id, &Budget::none()));
     let prefix = table.with_prefix(&[0, 0], None, 4);
     entries + usize::from(walked.is_ok() && matches!(found, Some(Ok(_))) && prefix.is_ok())
 }
