@@ -1,12 +1,12 @@
-//! Making the worktree equal to a commit, without losing what is not committed.
+//! Checkout: makes the worktree equal to a commit without losing uncommitted work.
 //!
 //! | task | files |
 //! |---|---|
-//! | what is asked for, what differs | [`target`], [`span`] |
-//! | deciding | [`check`]: would anything be lost? [`left`]: what did interrupted switches leave? [`seen`]: what was there when that was decided? |
-//! | carrying out | [`switch`], with [`way`] (removes what stands in the place of something else), [`moves`] (files that the target has elsewhere), [`dirs`] |
-//! | afterwards | [`written`] notes what was written, [`remember`] puts it into the stat cache |
-//! | further commands | [`restore`]: single files; [`empty`]: all files; [`coming`]: a checkout beside a transfer |
+//! | the request and the differences | [`target`], [`span`] |
+//! | the decision | [`check`]: would anything be lost? [`left`]: what did interrupted switches leave? [`seen`]: what was there at the time of the decision? |
+//! | the changes to files | [`switch`], with [`way`] (removes entries in the place of new ones), [`moves`] (files that the target has at another path), [`dirs`] |
+//! | afterwards | [`written`] notes the written files, [`remember`] puts them into the stat cache |
+//! | other commands | [`restore`]: single files; [`empty`]: all files; [`coming`]: a checkout during a transfer |
 
 pub(in crate::repo) mod check;
 pub(in crate::repo) mod coming;
@@ -52,31 +52,31 @@ use crate::repo::look::lack::LackOf;
 use crate::subset::Subset;
 use crate::worktree::snapshot::Problem;
 
-/// What to switch to.
+/// The head to switch to.
 #[derive(Clone, Debug)]
 pub enum CheckoutTarget {
-    /// A branch; commits will move it.
+    /// A branch. Later commits move it.
     Branch(String),
-    /// A branch that is made by the same operation, at a commit.
+    /// A new branch at a commit. The same operation makes it.
     NewBranch(String, ObjectId),
-    /// A commit, with no branch.
+    /// A commit without a branch.
     Commit(ObjectId),
 }
 
 /// How to switch.
 pub struct CheckoutOptions {
-    /// The paths that the worktree has from then on; `None`: as before.
+    /// The worktree's new subset. `None` keeps the present one.
     pub subset: Option<Subset>,
-    /// Discard uncommitted changes to tracked files.
+    /// Whether to discard uncommitted changes to tracked files.
     pub force: bool,
-    /// How files are taken in.
+    /// How files are read into the store.
     pub settings: WorktreeSettings,
-    /// For the operation log.
+    /// What the operation log records about the request.
     pub asked: Asked,
 }
 
 impl CheckoutOptions {
-    /// A switch that keeps the subset and refuses to overwrite uncommitted changes.
+    /// Returns options that keep the subset and refuse to overwrite uncommitted changes.
     pub fn new(asked: Asked) -> CheckoutOptions {
         CheckoutOptions {
             subset: None,
@@ -90,25 +90,25 @@ impl CheckoutOptions {
 /// What a checkout or restore did.
 #[derive(Debug)]
 pub struct CheckoutReport {
-    /// What the worktree is on now.
+    /// The worktree's present head.
     pub head: Head,
     /// The commit whose files were written.
     pub commit: ObjectId,
-    /// Files and symlinks written.
+    /// The number of files and symlinks written.
     pub files: u64,
-    /// Bytes written.
+    /// The bytes written.
     pub bytes: u64,
-    /// Files and symlinks removed.
+    /// The number of files and symlinks removed.
     pub removed: u64,
-    /// Paths that could not be made as the commit has them, and why.
+    /// Paths that could not be made equal to the commit, and why.
     pub refused: Vec<Problem>,
-    /// The paths of the commit that the worktree has now.
+    /// The worktree's present subset.
     pub subset: Subset,
-    /// New patterns of the subset that name nothing in the commit.
+    /// New patterns of the subset that match nothing in the commit.
     pub idle_patterns: Vec<Vec<u8>>,
-    /// Former ones that named something before.
+    /// Earlier patterns that matched something before and match nothing now.
     pub emptied: Vec<EmptiedPattern>,
-    /// Files of the user's that were there already and stay: they count as edits.
+    /// Existing files of the user that were left in place. They count as edits.
     pub adopted: Vec<Vec<u8>>,
     /// Uncommitted work that was overwritten.
     pub overwritten: Overwritten,
@@ -148,8 +148,9 @@ pub(in crate::repo) fn checkout(
     })
 }
 
-/// Makes the files those of `commit`. When `is_there` has succeeded, with what else is to be
-/// changed, the worktree is on `head`. Cut off, `command` goes on with it.
+/// Makes the files equal to those of `commit`. Once `is_there` has succeeded, the worktree is on
+/// `head`; `is_there` returns further changes to publish. If the switch is cut off, running
+/// `command` continues it.
 pub(in crate::repo) fn checkout_locked(
     repo: &Handle,
     _lock: &WorktreeLock,
@@ -195,7 +196,7 @@ pub(in crate::repo) fn checkout_locked(
         Ok(())
     })?;
     let idle_patterns = match &options.subset {
-        // All of them are new to a worktree without files.
+        // All patterns are new to a worktree without files.
         Some(subset) if tree.base.is_none() => {
             idle_patterns(repo, root, &Subset::everything(), subset)?
         }
@@ -217,7 +218,8 @@ pub(in crate::repo) fn checkout_locked(
     })
 }
 
-/// Whether `commit` does not go on from the base of a worktree that shows conflicts.
+/// Returns whether a worktree that shows conflicts would leave its base for a `commit` that does
+/// not descend from it.
 fn leaves(repo: &Handle, tree: &Tree, commit: &ObjectId) -> Result<bool, RepoError> {
     let (Some(base), Some(form)) = (tree.base, &tree.form) else {
         return Ok(false);
@@ -227,13 +229,13 @@ fn leaves(repo: &Handle, tree: &Tree, commit: &ObjectId) -> Result<bool, RepoErr
     }
     match is_ancestor(repo.objects(), &base, commit) {
         Ok(goes_on) => Ok(!goes_on),
-        // Behind the boundary of a shallow history.
+        // The ancestor lies behind the boundary of a shallow history.
         Err(ObjectError::Missing { .. }) => Ok(true),
         Err(e) => Err(e.into()),
     }
 }
 
-/// Gives the worktree another subset of the commit that its files are of.
+/// Changes the worktree's subset and keeps its base.
 pub(in crate::repo) fn set_subset(
     repo: &Handle,
     subset: Subset,
@@ -282,8 +284,8 @@ pub(in crate::repo) fn set_subset(
     })
 }
 
-/// The patterns that `new` has and `old` has not, and that name nothing in a tree. Of one that leads
-/// to directories that are not here nobody can tell.
+/// Returns the patterns that are in `new` but not in `old` and that match nothing in a tree.
+/// Patterns that lead to absent directories are left out, since nothing is known about them.
 pub(in crate::repo) fn idle_patterns(
     repo: &Handle,
     root: ObjectId,
@@ -300,11 +302,11 @@ pub(in crate::repo) fn idle_patterns(
     Ok(idle)
 }
 
-/// Makes the files of a worktree, whose lock is held, equal to a tree; then `publish` has to
-/// make that its base, together with the changes that it is given: they say what was
-/// overwritten. Refuses as [`checkout`](Repo::checkout) does.
+/// Makes the files of a worktree equal to a tree, then calls `publish` to make that tree its base.
+/// The caller holds the worktree's lock. `publish` must also publish the changes that it receives:
+/// they record what was overwritten. Refuses in the same cases as [`checkout`](Repo::checkout).
 ///
-/// Cut off before the end, the worktree has a note of it, with the command that goes on.
+/// If the switch is cut off, the worktree has a note of it that names the command to continue with.
 pub(in crate::repo) fn switch_files(
     repo: &Handle,
     tree: &Tree,
@@ -317,7 +319,7 @@ pub(in crate::repo) fn switch_files(
     switch.find_dirty(to.settings)?;
     job.reached(Moment::Scanned);
     match switch.find_what_is_needed(to) {
-        // Not one directory at a time, but all of them.
+        // Report all absent directories, not one at a time.
         Err(e @ RepoError::Absent { .. }) => {
             let root = Located::Root {
                 tree: to.form.tree,
@@ -346,12 +348,13 @@ pub(in crate::repo) fn switch_files(
         subset: to.subset.clone(),
     };
     let (saved, overwritten) = keep_overwritten(repo, tree, &mut switch, to, job)?;
-    // Where the target is the base, what is noted of others stays until all is done.
+    // If the target is the base, the notes of other switches stay until everything is done.
     if tree.base_tree != Some(target.tree) || tree.subset != target.subset {
         unfinished::begin_switch(repo, switch.unfinished.as_ref(), target, &to.asked.command)?;
     }
     if let Err(e) = switch.carry_out(to.force) {
-        // What was taken for coming has not come: all of it, not the first alone.
+        // Objects that a transfer was expected to store have not arrived. Report all of them, not
+        // only the first.
         if matches!(e, RepoError::Absent { .. }) {
             switch.check_content_here(to.force)?;
         }
@@ -359,17 +362,18 @@ pub(in crate::repo) fn switch_files(
     }
     switch.sync()?;
     switch.bring()?;
-    // Until the view has moved the base does not have it, and the note tells nothing.
+    // Until the view has moved, the base does not have these paths and the note has no effect.
     unwritten::note_unwritten(repo, &switch.unwritten_now()?)?;
     publish(match saved {
         Some(id) => saved_changes(repo, &tree.name, id)?,
         None => Vec::new(),
     })?;
     unfinished::end_switch(repo);
-    // A convenience for the next scan; without it files are compared by content.
+    // The stat cache is an optimization for the next scan. Without it, files are compared by
+    // content.
     let _ = switch.remember();
     let emptied = match tree.base_tree {
-        // Only where something went can a pattern have lost all that it named.
+        // A pattern can only have lost its last match if something was removed.
         Some(base) if switch.removed > 0 && *to.subset == tree.subset => {
             emptied::emptied(repo, base, to.form.tree, to.subset)
         }
@@ -386,8 +390,8 @@ pub(in crate::repo) fn switch_files(
     })
 }
 
-/// Takes what a switch will overwrite into the repository, and says so in the view: from then on
-/// it can be brought back, also if the switch is cut off.
+/// Stores what a switch will overwrite, and publishes a record of it. From then on an undo can
+/// bring it back, even if the switch is cut off.
 fn keep_overwritten(
     repo: &Handle,
     tree: &Tree,
@@ -426,13 +430,13 @@ fn keep_overwritten(
     Ok((Some(id), taken.told))
 }
 
-/// What the view holds for a subset.
+/// Returns the value that the view stores for a subset.
 fn subset_value(subset: &Subset) -> Option<Vec<u8>> {
     (!subset.is_everything()).then(|| subset.text())
 }
 
-/// Whether the file system takes names that differ in case for one.
+/// Returns whether the file system treats names that differ only in case as one name.
 fn is_case_blind(own: &SafeDir) -> bool {
-    // The lock file of the worktree is there, in lower case.
+    // The worktree's lock file exists, with a lower-case name.
     own.stat_opt(b"LOCK").is_ok_and(|stat| stat.is_some())
 }

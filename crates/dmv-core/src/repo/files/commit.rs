@@ -1,4 +1,7 @@
-//! Committing: the worktree's state, or a part of it, becomes a new commit.
+//! Commits: the state of the worktree, or of a part of it, becomes a new commit.
+//!
+//! [`commit`] reads the changed files into the store and publishes the commit together with the
+//! worktree's new base. `verbs` uses [`generation`] and [`advance`] for its own commits.
 
 use crate::diff;
 use crate::fsutil::fs_now;
@@ -35,20 +38,20 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
-/// Removed or added files that a commit looks for moved ones among.
+/// The most removed or added files among which a commit looks for moved files.
 const MAX_PAIRED: usize = 256 << 10;
 
-/// A name and an address.
+/// A person's name and address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Who {
     /// The person's name.
     pub name: String,
-    /// Their e-mail address; may be empty.
+    /// The person's e-mail address. May be empty.
     pub email: String,
 }
 
 impl Who {
-    /// A person.
+    /// Returns a person with this name and e-mail address.
     pub fn new(name: impl Into<String>, email: impl Into<String>) -> Who {
         Who {
             name: name.into(),
@@ -67,7 +70,7 @@ impl Who {
     }
 }
 
-/// What to commit.
+/// What to commit, and how.
 pub struct CommitOptions<'a> {
     /// The message.
     pub message: Option<String>,
@@ -75,22 +78,22 @@ pub struct CommitOptions<'a> {
     pub author: Option<Who>,
     /// Who commits.
     pub committer: Who,
-    /// The part of the worktree to take.
+    /// The part of the worktree to commit.
     pub select: &'a dyn Select,
-    /// Replace the last commit instead of following it.
+    /// Whether the commit replaces the last commit instead of following it.
     pub amend: bool,
-    /// Commit even when nothing changed.
+    /// Whether to commit even if nothing changed.
     pub allow_empty: bool,
-    /// How files are taken in.
+    /// How files are read into the store.
     pub settings: WorktreeSettings,
-    /// For the operation log.
+    /// What the operation log records about the request.
     pub asked: Asked,
 }
 
 static ALL: Paths = Paths::all();
 
 impl CommitOptions<'static> {
-    /// A commit of all changes, with the default settings.
+    /// Returns options that commit all changes with the default settings.
     pub fn new(message: impl Into<String>, committer: Who, asked: Asked) -> Self {
         CommitOptions {
             message: Some(message.into()),
@@ -105,51 +108,53 @@ impl CommitOptions<'static> {
     }
 }
 
-/// What became of it.
+/// What a commit did.
 #[derive(Debug)]
 pub struct CommitReport {
-    /// The new commit; `None`: there was nothing to commit.
+    /// The new commit. `None` if there was nothing to commit.
     pub commit: Option<ObjectId>,
-    /// What the worktree is on.
+    /// The head of the worktree.
     pub head: Head,
-    /// Files that differ from the commit before.
+    /// The number of files that differ from the previous commit.
     pub files: u64,
-    /// Files and bytes in the whole tree.
+    /// The number of files in the complete tree.
     pub tree_files: u64,
-    /// Bytes in the whole tree.
+    /// The bytes of all files in the complete tree.
     pub bytes: u64,
-    /// Bytes of content that the store did not have.
+    /// The bytes of content that the store did not have before.
     pub new_bytes: u64,
-    /// Bytes appended to packs.
+    /// The bytes appended to packs.
     pub stored_bytes: u64,
-    /// Files left as they were before, and why.
+    /// Files that the commit has as they were in the previous commit, and why.
     pub problems: Vec<Problem>,
-    /// Of these the ones that a command could not write: they are of another commit.
+    /// Those of the `problems` that an earlier command could not write. The files on disk are from
+    /// another commit.
     pub unwritten: Vec<Vec<u8>>,
-    /// Files taken in that nobody but their owner may read, although others may read new files: how
-    /// many, and the first. This worktree keeps them so; a commit does not.
+    /// Committed files that only their owner may read, although others may read new files: their
+    /// number and the first path. This worktree keeps them private; a commit does not store that.
     pub private: (u64, Vec<u8>),
-    /// What was taken in without something that no commit keeps.
+    /// Properties of committed files that no commit stores.
     pub not_kept: NotKept,
-    /// Things left out on purpose that deserve a word.
+    /// Files left out on purpose that the user should know about.
     pub warnings: Vec<Problem>,
-    /// Control directories that were passed by.
+    /// Control directories that were skipped.
     pub control: Vec<Vec<u8>>,
-    /// Conflicts of the base that are carried on.
+    /// Conflicts of the base that stay open in the new commit.
     pub conflicts: Vec<RepoPath>,
-    /// Of these, the ones whose file was edited and still has marker lines: the edit stays in the
-    /// worktree, uncommitted.
+    /// Those of the `conflicts` whose file was edited but still has marker lines. The edit stays in
+    /// the worktree, uncommitted.
     pub edited: Vec<MarkersLeft>,
     /// Conflicts that this commit settles.
     pub settled: Vec<RepoPath>,
-    /// Files beside them that are to go.
+    /// Files beside settled conflicts that have to be removed.
     leftover: Vec<(RepoPath, TreeEntry)>,
-    /// Choices without files that this commit does not take.
+    /// Choices without files that this commit does not use.
     waiting: Vec<Chosen>,
-    /// What is on disk and not in the worktree's subset: not taken. A directory stands for all in it.
+    /// Files on disk outside the worktree's subset, which are never committed. A directory stands
+    /// for everything in it.
     pub outside: Vec<Vec<u8>>,
-    /// The branch was moved from elsewhere: the commit follows the one that the files come from, and
-    /// is on no branch before [`merge_moved`](Repo::merge_moved).
+    /// Set if another worktree or a push moved the branch. The new commit then follows the commit
+    /// that the files come from, and is on no branch until [`merge_moved`](Repo::merge_moved) runs.
     pub moved: Option<BranchMoved>,
 }
 
@@ -170,10 +175,10 @@ pub(in crate::repo) fn commit(
     if let Some(found) = moved.filter(|found| options.amend || !found.forward) {
         return Err(refused(repo, &head, found));
     }
-    // To build on a branch that was moved would silently take its new changes back.
+    // A commit on top of a moved branch would silently undo the branch's new changes.
     let parent = tree.base;
     if let Some(unfinished) = unfinished::unfinished(repo, tree.base_tree, &tree.subset)? {
-        // A mix of two commits is not what anybody has made.
+        // The files are a mix of two commits, which nobody made on purpose.
         return Err(RepoError::Unfinished {
             command: unfinished.command,
         });
@@ -238,8 +243,8 @@ pub(in crate::repo) fn commit(
     if nothing || first_and_empty {
         report.files = 0;
         if let Some(tree_id) = form_id {
-            // Files that were only touched need not be read next time. The cache is a
-            // convenience: failing to write it is not failing to commit.
+            // The next scan need not read files whose stat changed but whose content did not. The
+            // cache is an optimization, so the commit succeeds even if the cache cannot be written.
             let _ = cache.finish(&tree_id, !tree.cache_fits());
         }
         take_notes(&mut report, made);
@@ -282,7 +287,8 @@ pub(in crate::repo) fn commit(
     changes.extend(record);
     publish::publish(repo, options.asked, Some(sealed), changes, Effect::Kept)?;
     let _ = cache.finish(&form_id.unwrap_or(summary.id), true);
-    // Made already; without this another drop may give the content up again, where others have it.
+    // The commit is published already, so an error here is ignored. Without this step another drop
+    // may free the content again if other repositories have it.
     let _ = dropped::committed_again(repo, stored, summary.id);
     report.commit = Some(id);
     if let Head::Commit(_) = head {
@@ -290,7 +296,7 @@ pub(in crate::repo) fn commit(
     }
     take_notes(&mut report, made);
     if let Some(form) = tree.form.as_ref().filter(|form| form.has_conflicts()) {
-        // The scan counted files beside conflicts, too.
+        // The scan also counted files beside conflicts.
         let changed = diff::changes(repo.objects(), Some(form.stored), Some(summary.id))?;
         report.files = changed.len() as u64;
     }
@@ -305,8 +311,8 @@ pub(in crate::repo) fn commit(
     Ok(report)
 }
 
-/// Notes private files that were taken in, unless files are private here anyway; how many, and
-/// the first.
+/// Notes which committed files are private. Returns their number and the first path, or nothing if
+/// new files in this worktree are private by default.
 fn note_private(
     repo: &Handle,
     tree: &Tree,
@@ -324,8 +330,8 @@ fn note_private(
     })
 }
 
-/// How many files of the tree `old` are in `new` under another name, and nowhere else than in one
-/// of the two: each counts as one change.
+/// Counts the files of the tree `old` that have another name in `new`. Files with the same name in
+/// both trees are ignored. Each moved file counts as one change.
 fn moved_files(repo: &Handle, old: ObjectId, new: ObjectId) -> Result<u64, RepoError> {
     let mut gone: HashMap<ObjectId, u64> = HashMap::new();
     let mut come: HashMap<ObjectId, u64> = HashMap::new();
@@ -338,7 +344,7 @@ fn moved_files(repo: &Handle, old: ObjectId, new: ObjectId) -> Result<u64, RepoE
         if entry.kind.is_blob() && entry.size > 0 {
             *list.entry(entry.id).or_default() += 1;
         }
-        // To pair more is not worth its memory: they count as removed and added.
+        // Pairing more files is not worth the memory. They count as removed and added.
         Ok::<_, ObjectError>(match gone.len().max(come.len()) < MAX_PAIRED {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(()),
@@ -354,8 +360,9 @@ fn moved_files(repo: &Handle, old: ObjectId, new: ObjectId) -> Result<u64, RepoE
     Ok(pairs.sum())
 }
 
-/// The tree to commit: what the files made, with open conflicts as entries again. What the files
-/// made has to be read for that, so it is sealed first and another writer goes on.
+/// Returns the tree to commit: the tree made from the files, with open conflicts as entries again.
+/// It has to read the tree made from the files, so it seals that first and continues with another
+/// writer.
 fn without_forms<'s>(
     repo: &'s Handle,
     tree: &Tree,
@@ -393,7 +400,7 @@ fn without_forms<'s>(
     Ok((writer, Some(sealed), Some(summary)))
 }
 
-/// What becomes of the record of choices when a commit has taken some.
+/// Returns the change to the record of choices after a commit has used some of them.
 fn record_after(
     repo: &Handle,
     tree: &Tree,
@@ -411,7 +418,7 @@ fn record_after(
     Ok(Some(change(&repo.refs, settled_key(&tree.name), value)?))
 }
 
-/// Paths of the base's conflicts but for those that are settled.
+/// Returns the paths of the base's conflicts without those that are settled.
 fn still_open(
     repo: &Handle,
     tree: &Tree,
@@ -426,7 +433,7 @@ fn still_open(
     Ok(open)
 }
 
-/// Id and totals of the tree that a commit would have; `None` for nothing at all.
+/// Returns the id and totals of the tree that a commit would have, or `None` if there is no tree.
 fn summary(
     repo: &Handle,
     made: Option<TreeSummary>,
@@ -448,7 +455,7 @@ fn summary(
     }
 }
 
-/// The generation of a commit with these parents.
+/// Returns the generation of a commit with these parents.
 pub(in crate::repo) fn generation(repo: &Handle, parents: &[ObjectId]) -> Result<u64, RepoError> {
     let mut generation = 0;
     for parent in parents {
@@ -501,9 +508,10 @@ fn new_commit(
     })
 }
 
-/// What a new commit of a worktree changes in the view: its base, and its branch or head.
+/// Returns what a new commit of a worktree changes in the view: its base, and its branch or head.
 ///
-/// From what was read at the beginning: an undo elsewhere does not wait for our lock.
+/// The old values are those read at the start, because an undo in another worktree does not wait
+/// for this worktree's lock.
 pub(in crate::repo) fn advance(
     tree: &Tree,
     head: &Head,

@@ -1,4 +1,7 @@
-//! What differs between the worktree and the commit it is on.
+//! Status: the differences between the worktree and the commit that it is on.
+//!
+//! [`status`] answers the user's command. [`changes_of`] and [`changes_and_seen`] give other
+//! commands of `files`, and those of `verbs`, the list of changed paths.
 
 use crate::fsutil::{FileKind, FileStat, Fingerprint, SafeDir, fs_now, machine_now};
 use crate::hash::ObjectId;
@@ -28,41 +31,42 @@ use crate::worktree::snapshot::{Problem, special_word, unread};
 use crate::worktree::statcache::trusted_fingerprint;
 use crate::worktree::{Skip, join, split_path};
 
-/// What to look at.
+/// Which part of the worktree to compare, and how.
 pub struct StatusOptions<'a> {
-    /// The part of the worktree.
+    /// The part of the worktree to compare.
     pub select: &'a dyn Select,
-    /// How files are taken in.
+    /// How files are read.
     pub settings: WorktreeSettings,
 }
 
-/// The worktree against its commit.
+/// The differences between the worktree and its commit.
 #[derive(Debug)]
 pub struct StatusReport {
-    /// What the worktree is on.
+    /// The head of the worktree.
     pub head: Head,
-    /// The commit, if there is one yet.
+    /// The head's commit. `None` before the first commit.
     pub commit: Option<ObjectId>,
-    /// How that commit stands to the one that the files come from, if it is another: the branch was
-    /// moved from elsewhere.
+    /// Set if another worktree or a push moved the branch: how the branch's commit relates to the
+    /// commit that the files come from.
     pub moved: Option<BranchMoved>,
-    /// A switch to another commit that was cut off, if there was one since the last that ended.
+    /// A switch to another commit that was cut off, unless a later switch has finished.
     pub unfinished: Option<Unfinished>,
-    /// Paths that differ, in path order.
+    /// The paths that differ, in path order.
     pub changes: Vec<PathChange>,
-    /// Paths that differ because a command could not write them, and nobody has changed them since.
+    /// Paths that differ because a command could not write them. Nobody has changed them since.
     pub unwritten: Vec<Vec<u8>>,
-    /// The paths of a commit that the worktree has.
+    /// The worktree's subset.
     pub subset: Subset,
-    /// What is on disk and not in the subset, in path order. A directory stands for all in it.
+    /// Files on disk outside the subset, in path order. A directory stands for everything in it.
     pub outside: Vec<Vec<u8>>,
-    /// Conflicts in the commit that are not settled.
+    /// Conflicts in the commit that are still open.
     pub conflicts: Vec<Vec<u8>>,
-    /// Conflicts in the commit that are settled, by files or by choices; they are among the changes.
+    /// Conflicts in the commit that are settled by files or choices. They are also listed in
+    /// `changes`.
     pub settled: Vec<Vec<u8>>,
-    /// What could not be looked at.
+    /// Paths that could not be examined, and why.
     pub problems: Vec<Problem>,
-    /// What is never versioned: special files.
+    /// Entries that are never versioned, such as special files.
     pub warnings: Vec<Problem>,
 }
 
@@ -72,7 +76,7 @@ pub(in crate::repo) fn status(
     options: &StatusOptions<'_>,
     job: &Job,
 ) -> Result<StatusReport, RepoError> {
-    // A reader that cannot lock only forgoes to remember.
+    // A reader that cannot take the lock works without updating the stat cache.
     let lock = match repo.refs.is_read_only() {
         true => None,
         false => worktree::try_lock_worktree(repo).unwrap_or(None),
@@ -90,14 +94,14 @@ pub(in crate::repo) fn status(
     let of_others = out.changes.extract_if(.., |change| differs(change));
     out.unwritten = of_others.map(|change| change.path).collect();
     if let (Some(_lock), Some(cache), Some(tree_id)) = (lock, cache, tree.base_tree) {
-        // Remembering is a convenience: on a full disk the answer is the same.
+        // The stat cache is an optimization. On a full disk the answer is the same.
         let _ = cache.finish(&tree_id, !tree.cache_fits());
     }
     Ok(out)
 }
 
-/// The paths that differ from the base's form, for commands that hold the worktree's lock. Removes
-/// temporary files that a checkout has left when it was killed.
+/// Returns the paths that differ from the base's form. The caller holds the worktree's lock.
+/// Removes temporary files that a killed checkout has left.
 pub(in crate::repo) fn changes_of(
     repo: &Handle,
     tree: &Tree,
@@ -110,7 +114,7 @@ pub(in crate::repo) fn changes_of(
     Ok(told.0.changes)
 }
 
-/// The same, with what was seen of all other files.
+/// Like [`changes_of`], and also returns what the scan saw of all other files.
 pub(in crate::repo) fn changes_and_seen<'a>(
     repo: &'a Handle,
     tree: &'a Tree,
@@ -124,8 +128,9 @@ pub(in crate::repo) fn changes_and_seen<'a>(
     Ok((changes, Seen::new(known, compared)))
 }
 
-/// For commands that hold the lock, leftovers of others are removed, and `compared` gets the
-/// fingerprints of files that turned out equal.
+/// Compares the worktree with its base. If the caller holds the lock, it passes `compared`: then
+/// leftovers of other commands are removed, and `compared` gets the fingerprints of files whose
+/// content turned out to be equal.
 fn survey<'a>(
     repo: &'a Handle,
     tree: &'a Tree,
@@ -201,10 +206,10 @@ struct Status<'a> {
     root: &'a SafeDir,
     known: &'a dyn BaseEntries,
     cache: CacheUpdate<'a>,
-    /// The cache cannot be written: what is learnt is not remembered.
+    /// Whether the stat cache cannot be written. Then the results of this scan are not stored.
     cache_failed: bool,
     own: &'a SafeDir,
-    /// Where files are noted that turned out equal, for a command that holds the lock.
+    /// Gets the files whose content turned out to be equal. Set by commands that hold the lock.
     compared: Option<&'a mut Written>,
     started: crate::fsutil::FileTime,
     out: StatusReport,
@@ -251,7 +256,7 @@ impl Status<'_> {
                     kind: Kind::Directory,
                 } => {
                     self.gone_dir(&path)?;
-                    // It may come back as it was.
+                    // The directory may come back unchanged.
                     self.cache.keep_all_under(path);
                 }
                 State::Gone { .. } => self.change(path, ChangeKind::Deleted),
@@ -303,7 +308,7 @@ impl Status<'_> {
         self.out.changes.push(PathChange { path, kind });
     }
 
-    /// Everything that the commit has in a directory that is gone.
+    /// Notes everything that the commit has in a removed directory.
     fn gone_dir(&mut self, dir: &[u8]) -> Result<(), RepoError> {
         let visited = each_base_dir(self.known, dir, &mut |dir, section| {
             if section.is_empty() {
@@ -343,7 +348,8 @@ impl Status<'_> {
                 self.out.problems.push(Problem { path, why });
             }
             Skip::Temporary if self.compared.is_some() => {
-                // Whoever made it is gone, for it had the worktree's lock. If it stays, no harm.
+                // The process that made this file has ended, since it had the worktree's lock. A
+                // failure to remove the file does no harm.
                 let _ = split_path(&path)
                     .map(|(dir, name)| self.root.open_dir(dir).and_then(|dir| dir.unlink(name)));
             }
@@ -351,7 +357,7 @@ impl Status<'_> {
         }
     }
 
-    /// Whether a file is as the commit has it; `None` when it cannot be told.
+    /// Returns whether a file equals the commit's entry, or `None` if that is unknown.
     fn compare(
         &mut self,
         path: &[u8],

@@ -1,7 +1,8 @@
-//! Further worktrees on one store: add, list, remove, and find again after a move.
+//! Linked worktrees of one repository: add, list, remove, and repair after a move.
 //!
-//! Each has its own head, base, stat cache and lock, so that commits from several never wait for one
-//! another's data. A `.dmv` file in it names the repository; the view says where it is.
+//! Each worktree has its own head, base, stat cache and lock, so commits from several worktrees
+//! never wait for each other's data. A `.dmv` file in the worktree names the repository. The view
+//! stores the worktree's path.
 
 use crate::fsutil::Fingerprint;
 use crate::hash::ObjectId;
@@ -33,12 +34,12 @@ use crate::worktree::{Skip, join};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Whether a worktree is where it was last known to be.
+/// Whether a worktree is at its last known path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorktreeState {
-    /// It is.
+    /// The worktree is there.
     Here,
-    /// Nothing of it is there: it was deleted, or moved and not used since.
+    /// The directory is gone: it was deleted, or it was moved and not used since.
     Missing,
 }
 
@@ -47,29 +48,29 @@ pub enum WorktreeState {
 pub struct WorktreeInfo {
     /// Its name in the repository.
     pub name: String,
-    /// Where it is, or was.
+    /// Its last known path.
     pub path: PathBuf,
-    /// What it is on.
+    /// Its head.
     pub head: Head,
-    /// That commit, if there is one.
+    /// The head's commit, if there is one.
     pub commit: Option<ObjectId>,
-    /// Whether it is the one that the repository was opened in.
+    /// Whether it is the worktree that the repository was opened in.
     pub current: bool,
-    /// Whether it is there.
+    /// Whether it is at its last known path.
     pub state: WorktreeState,
 }
 
-/// Where to add a worktree, and on what.
+/// Where to add a worktree, and its head.
 pub struct AddOptions {
-    /// Its directory: missing, empty, or left by an attempt that was cut off.
+    /// The directory. It must be missing, empty, or left by an attempt that was cut off.
     pub dir: PathBuf,
-    /// What it will be on.
+    /// The head of the new worktree.
     pub head: Head,
-    /// The commit; a branch that is not there is made at it.
+    /// The commit. A branch that does not exist yet is made at this commit.
     pub commit: ObjectId,
-    /// How files are taken in.
+    /// How files are read into the store.
     pub settings: WorktreeSettings,
-    /// For the operation log.
+    /// What the operation log records about the request.
     pub asked: Asked,
 }
 
@@ -78,25 +79,25 @@ pub struct AddOptions {
 pub struct AddReport {
     /// The worktree.
     pub info: WorktreeInfo,
-    /// Files and symlinks written.
+    /// The number of files and symlinks written.
     pub files: u64,
-    /// Bytes written.
+    /// The bytes written.
     pub bytes: u64,
     /// Paths that could not be written, and why.
     pub refused: Vec<crate::worktree::snapshot::Problem>,
 }
 
-/// What was stored before a worktree is removed.
+/// The uncommitted files stored before a worktree is removed.
 #[derive(Default)]
 struct KeptFiles {
-    /// The commit that keeps it.
+    /// The commit that keeps the files.
     commit: Option<ObjectId>,
     told: Overwritten,
-    /// What the uncommitted files were then.
+    /// The fingerprint of each uncommitted file at the time when it was stored.
     seen: BTreeMap<Vec<u8>, Option<Fingerprint>>,
 }
 
-/// All worktrees by name, the repository's own first.
+/// Returns all worktrees by name, the repository's own first.
 pub(in crate::repo) fn worktrees(repo: &Handle) -> Result<Vec<WorktreeInfo>, RepoError> {
     let mut out = Vec::new();
     for (key, value) in repo.refs.with_prefix("worktree/")? {
@@ -141,15 +142,15 @@ fn worktree_info(repo: &Handle, name: &str, path: PathBuf) -> Result<WorktreeInf
     })
 }
 
-/// Whether the directory's `.dmv` file names this repository and that worktree.
+/// Returns whether the directory's `.dmv` file names this repository and the worktree `name`.
 fn is_pointed_from(repo: &Handle, dir: &Path, name: &str) -> bool {
     Pointer::read(&dir.join(DMV_DIR)).is_ok_and(|pointer| {
         pointer.worktree == name && is_same_place(&pointer.repository, &repo.dmv)
     })
 }
 
-/// Makes a worktree in a directory of its own, on a branch that no other worktree is on, or on
-/// a commit.
+/// Makes a linked worktree in a directory of its own. Its head is a commit, or a branch that is not
+/// the head of another worktree.
 pub(in crate::repo) fn add_worktree(
     repo: &Handle,
     options: &AddOptions,
@@ -207,8 +208,8 @@ pub(in crate::repo) fn add_worktree(
     })
 }
 
-/// A name for a worktree in `dir` that no other has, or the one that an attempt which was cut
-/// off has given it. Refuses a directory that is not free.
+/// Returns a free name for a worktree in `dir`, or the name that an earlier attempt gave it before
+/// it was cut off. Refuses a directory that is not free.
 fn name_for(repo: &Handle, dir: &Path) -> Result<String, RepoError> {
     let above = dir.parent().unwrap_or(dir);
     if let Ok(place) = layout::discover(above)
@@ -247,8 +248,8 @@ fn name_for(repo: &Handle, dir: &Path) -> Result<String, RepoError> {
     Ok(name)
 }
 
-/// Makes the directory of a worktree with the files of a commit in a subset, and with choices for
-/// its conflicts, then calls `publish`. `brings` is what comes back that no commit of a branch has.
+/// Makes the directory of a worktree, writes the files of a commit in a subset with choices for its
+/// conflicts, then calls `publish`. `brings` are the uncommitted files that an undo brings back.
 #[expect(clippy::too_many_arguments, reason = "two callers, one step of both")]
 pub(in crate::repo) fn set_up(
     repo: &Handle,
@@ -290,8 +291,8 @@ pub(in crate::repo) fn set_up(
     checkout::switch_files(&there, &tree, &to, job, |_| publish())
 }
 
-/// This repository as seen from another worktree; `coming` is what one that is not yet in the
-/// view will be on.
+/// Opens this repository as another worktree sees it. `coming` is the head of a worktree that is
+/// not in the view yet.
 fn beside(
     repo: &Handle,
     name: &str,
@@ -328,7 +329,7 @@ pub(in crate::repo) fn remove_worktree(
         };
         let mut changes: Vec<Change> = keys.into_iter().map(gone).collect();
         if let Some(id) = kept {
-            // What it names is reachable as long as the name is there.
+            // The commit stays reachable only while this key names it.
             changes.retain(|change| change.key != saved);
             let value = Some(id.as_bytes().to_vec());
             changes.push(change(&repo.refs, saved.clone(), value)?);
@@ -339,7 +340,7 @@ pub(in crate::repo) fn remove_worktree(
     Ok((info, told))
 }
 
-/// Takes all that is in no commit into the repository, and says so in the view.
+/// Stores everything that is in no commit, and publishes a record of it.
 fn keep_uncommitted(
     repo: &Handle,
     asked: &Asked,
@@ -348,7 +349,7 @@ fn keep_uncommitted(
 ) -> Result<KeptFiles, RepoError> {
     let tree = open_worktree::open(repo, settings)?;
     let paths = all_gone(&tree, uncommitted(repo, settings, job)?)?;
-    // What a removal that was cut off has kept is kept with the rest.
+    // Files that an interrupted removal has kept are kept together with the others.
     let earlier = worktree::ref_id(repo, &saving_key(&tree.name))?;
     if paths.is_empty() && earlier.is_none() {
         return Ok(Default::default());
@@ -360,7 +361,7 @@ fn keep_uncommitted(
         ..KeptFiles::default()
     };
     for path in paths.into_keys() {
-        // Of a pipe, or a file that may be lost, nothing was stored.
+        // Nothing was stored for a pipe, or for a file that may be lost.
         let print = match taken.seen.get(&path) {
             Some(print) => Some(*print),
             None => stat_at(&tree, &path)?.map(|stat| stat.fingerprint()),
@@ -376,7 +377,8 @@ fn keep_uncommitted(
     Ok(out)
 }
 
-/// Removes a worktree's files, then calls `publish` with the commit that keeps what was in no other.
+/// Removes a worktree's files, then calls `publish` with the commit that keeps the uncommitted
+/// files.
 pub(in crate::repo) fn take_down(
     repo: &Handle,
     info: &WorktreeInfo,
@@ -431,7 +433,7 @@ pub(in crate::repo) fn take_down(
     }
 }
 
-/// Everything that is on disk and in no commit.
+/// Returns everything that is on disk and in no commit.
 fn uncommitted(
     repo: &Handle,
     settings: &WorktreeSettings,
@@ -444,7 +446,7 @@ fn uncommitted(
         settings: settings.clone(),
     };
     let changes = status::changes_of(repo, &tree, &options, job)?;
-    // What is missing is in the commit: a removal that was cut off leaves such files, too.
+    // Missing files are in the commit. A removal that was cut off leaves such paths, too.
     let changes = changes
         .into_iter()
         .filter(|c| c.kind != ChangeKind::Deleted);
@@ -477,7 +479,7 @@ fn uncommitted(
     Ok(lost)
 }
 
-/// The worktree in `dir`, or that was there.
+/// Returns the worktree that is, or was, in `dir`.
 fn worktree_at(repo: &Handle, dir: &Path) -> Result<WorktreeInfo, RepoError> {
     let wanted = absolute(dir)?;
     let mut all = worktrees(repo)?.into_iter();
@@ -485,8 +487,8 @@ fn worktree_at(repo: &Handle, dir: &Path) -> Result<WorktreeInfo, RepoError> {
         .ok_or(RepoError::NoSuchWorktree(wanted))
 }
 
-/// Where this worktree was before it was moved here by hand; `None` if it is where the view
-/// says.
+/// Returns the former path of this worktree if the user has moved it, or `None` if it is at the
+/// path that the view stores.
 pub(in crate::repo) fn moved_from(repo: &Handle) -> Result<Option<PathBuf>, RepoError> {
     let Some((root, name)) = &repo.worktree else {
         return Ok(None);
@@ -498,8 +500,8 @@ pub(in crate::repo) fn moved_from(repo: &Handle) -> Result<Option<PathBuf>, Repo
     Ok((path != *root && !is_same_place(&path, root)).then_some(path))
 }
 
-/// Writes the files that could not be written when the same worktree was added. Returns `None` if
-/// there is no such worktree, or if it lacks nothing.
+/// Writes the files that an earlier attempt to add the same worktree could not write. Returns
+/// `None` if there is no such worktree or if it lacks no files.
 fn continue_adding(
     repo: &Handle,
     dir: &Path,
@@ -536,8 +538,8 @@ fn continue_adding(
     }))
 }
 
-/// Notes where this worktree is now. From the repository's own, `.dmv` files of the others that
-/// still name its former place are corrected, too.
+/// Stores the present path of this worktree in the view. If this is the repository's own worktree,
+/// it also corrects the `.dmv` files of linked worktrees that still name its former path.
 pub(in crate::repo) fn note_place(repo: &Handle, asked: Asked) -> Result<bool, RepoError> {
     let Some((root, name)) = &repo.worktree else {
         return Ok(false);
@@ -563,8 +565,8 @@ pub(in crate::repo) fn note_place(repo: &Handle, asked: Asked) -> Result<bool, R
     Ok(true)
 }
 
-/// Makes the worktree in `dir`, which was moved, or whose repository was, belong to this
-/// repository again.
+/// Connects the worktree in `dir` with this repository again, after the worktree or the repository
+/// was moved.
 pub(in crate::repo) fn repair_worktree(
     repo: &Handle,
     dir: &Path,
@@ -598,7 +600,7 @@ fn point_here(repo: &Handle, dir: &Path, name: &str) -> Result<(), RepoError> {
     pointer.write(&dir.join(DMV_DIR))
 }
 
-/// Refuses a further worktree that the view does not know, or that is a copy of one.
+/// Refuses a linked worktree that the view does not know, or that is a copy of another one.
 pub(in crate::repo) fn check_place(repo: &Handle) -> Result<(), RepoError> {
     let Some((root, name)) = repo.worktree.as_ref().filter(|(_, name)| name != MAIN) else {
         return Ok(());
@@ -622,20 +624,20 @@ fn refuse_copy(repo: &Handle, dir: &Path, name: &str) -> Result<(), RepoError> {
     }
 }
 
-/// What is being done, for messages that refuse it.
+/// Names the action in messages that refuse it.
 const REMOVING: &str = "removing this worktree";
 
-/// What an operation did to a whole worktree, if it did.
+/// What an operation did to a whole worktree, if it did anything.
 pub(in crate::repo) enum WholeWorktree {
-    /// It came: name.
+    /// It added the worktree with this name.
     Came(String),
-    /// It went: name, path, commit.
+    /// It removed the worktree with this name, path and commit.
     Went(String, PathBuf, Option<Vec<u8>>),
-    /// It only moved.
+    /// It changed only the path.
     Moved,
 }
 
-/// What `changes` of [`Effect::Worktree`] did.
+/// Returns what the `changes` of an operation with [`Effect::Worktree`] did.
 pub(in crate::repo) fn whole_worktree(changes: &[Change]) -> WholeWorktree {
     for change in changes {
         let name = change.key.strip_prefix("worktree/");
@@ -656,7 +658,8 @@ pub(in crate::repo) fn whole_worktree(changes: &[Change]) -> WholeWorktree {
     WholeWorktree::Moved
 }
 
-/// Removes an emptied worktree directory with its `.dmv` file. Fails if other entries have appeared.
+/// Removes an emptied worktree directory with its `.dmv` file. Fails if other entries have
+/// appeared.
 fn remove_root(dir: &Path) -> Result<(), RepoError> {
     let io = |source| RepoError::Io {
         action: "remove",
@@ -678,13 +681,13 @@ fn remove_root(dir: &Path) -> Result<(), RepoError> {
     }
     std::fs::remove_file(dir.join(DMV_DIR)).map_err(io)?;
     match std::fs::remove_dir(dir) {
-        // A file that came at the last moment stays, in a directory that is no worktree any more.
+        // A file that appeared at the last moment stays. The directory is no worktree any more.
         Err(e) if e.kind() == std::io::ErrorKind::DirectoryNotEmpty => Ok(()),
         removed => removed.map_err(io),
     }
 }
 
-/// The error for files that could not be removed.
+/// Returns the error for files that could not be removed.
 fn not_removed(problems: Vec<Problem>) -> RepoError {
     let changed = Refusal::Changed.to_string();
     match problems.iter().find(|problem| problem.why != changed) {
@@ -705,7 +708,7 @@ fn absolute(path: &Path) -> Result<PathBuf, RepoError> {
         source,
     };
     let path = std::path::absolute(path).map_err(io)?;
-    // Without `..` and symlinks, as far as it is there.
+    // Resolve `..` and symlinks for the part of the path that exists.
     let mut rest = Vec::new();
     for above in path.ancestors() {
         if let Ok(real) = std::fs::canonicalize(above) {

@@ -1,9 +1,9 @@
-//! Giving up bytes that others hold: `drop`.
+//! `drop`: frees local space once peers have confirmed that they keep a copy.
 //!
-//! First it is noted durably which files are given up, then packs go that hold nothing but what only
-//! such files need. A crash in between leaves bytes that are noted as given up, which harms nobody.
-//! Where enough of a pack is given up, what is needed of it is moved into another one, and it goes as
-//! well. Of packs where that does not pay, the space waits.
+//! The repository first notes durably which files are given up. Then it removes packs in which only
+//! such files need anything. A crash in between leaves bytes that are noted as given up, which does
+//! no harm. If enough of a pack is given up, its needed objects move to another pack and the pack
+//! is removed, too. In other packs the space waits.
 
 use crate::hash::ObjectId;
 use crate::job::Job;
@@ -25,52 +25,53 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::mem::take;
 use std::sync::Arc;
 
-/// How often marking begins anew because other commands commit meanwhile.
+/// How often marking starts again because other commands commit meanwhile.
 const TRIES: usize = 3;
 
-/// Operations read at a time.
+/// How many operations are read at a time.
 const PAGE: usize = 256;
 
-/// A pack is rewritten if at least one part in so many of it is given up. Each byte freed then costs
-/// at most three that are copied.
+/// A pack is rewritten if at least one part in this many is given up. So each freed byte costs at
+/// most three copied bytes.
 const WORTH_REWRITING: u64 = 4;
 
 /// Files whose content can be given up.
 #[derive(Debug, Default)]
 pub struct Droppable {
-    /// Files that were chosen, with their content. Content may come more than once.
+    /// The selected files with stored content. The same content may appear more than once.
     pub files: Vec<(RepoPath, Blob)>,
-    /// Files that were chosen and whose content is not here.
+    /// The number of selected files whose content is absent.
     pub absent: u64,
-    /// Content that was given up before and that is here in whole or in part: it waits to be freed,
-    /// or has come again.
+    /// Content that was given up earlier and is still stored, or stored again, completely or in
+    /// part.
     pub earlier: Vec<(ObjectType, ObjectId)>,
 }
 
-/// What became of the space.
+/// How much space was freed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Freed {
-    /// Bytes of packs that are gone, less what was stored again to make that possible.
+    /// The bytes of removed packs, less the bytes that were stored again for that.
     pub freed_bytes: u64,
-    /// Bytes of content that nothing needs any more and that share packs with what is needed.
+    /// The bytes of content that nothing needs any more but that shares packs with needed content.
     pub waiting_bytes: u64,
-    /// Bytes of content that other files need as well.
+    /// The bytes of content that other files need as well.
     pub shared_bytes: u64,
-    /// Why a pack that is worth it was not freed, if that failed.
+    /// Why a pack was not freed although it was worth it.
     pub why_not_freed: Option<String>,
 }
 
-/// A pack, and its lock.
+/// A pack and its lock.
 type Locked = (PackRow, Arc<dyn VfsFile>);
 
-/// The right to free space in a repository; nobody else frees there, and no peer counts on it.
+/// The right to free space in a repository. While it lasts, nobody else frees space there and no
+/// peer may rely on the repository's objects.
 pub struct Freeing<'r> {
     repo: &'r Handle,
     _exclusive: Exclusive,
 }
 
-/// Begins to free space. [`RepoError::Freeing`]: somebody else does, or a peer counts on what is
-/// here.
+/// Begins to free space. Fails with [`RepoError::Freeing`] if another process frees space, or if a
+/// peer relies on this repository's objects.
 pub(in crate::repo) fn begin_to_free(repo: &Handle) -> Result<Freeing<'_>, RepoError> {
     let exclusive = keeping::keep_exclusively(repo)?;
     Ok(Freeing {
@@ -80,7 +81,7 @@ pub(in crate::repo) fn begin_to_free(repo: &Handle) -> Result<Freeing<'_>, RepoE
 }
 
 impl Freeing<'_> {
-    /// What can be given up of what is wanted, and what was given up earlier.
+    /// Returns which of the `wanted` files can be given up, and which were given up earlier.
     pub fn droppable(&self, wanted: &[Wanted<'_>]) -> Result<Droppable, RepoError> {
         let mut out = Droppable::default();
         for wanted in wanted {
@@ -104,7 +105,7 @@ impl Freeing<'_> {
         Ok(out)
     }
 
-    /// Whether any bytes of a file's content are here.
+    /// Returns whether any bytes of a file's content are stored.
     fn has_chunks(&self, (ty, id): (ObjectType, ObjectId)) -> Result<bool, RepoError> {
         let mut any = false;
         each_chunk(self.repo, &BTreeMap::from([(id, ty)]), &mut |chunk, _| {
@@ -114,7 +115,7 @@ impl Freeing<'_> {
         Ok(any)
     }
 
-    /// What is stored as the root of a file's content, if it is.
+    /// Returns the type of the object stored as the root of a file's content, if it is stored.
     fn type_of(&self, id: &ObjectId) -> Result<Option<ObjectType>, RepoError> {
         for ty in [ObjectType::List, ObjectType::Chunk] {
             if self.repo.holds(ty, id)? {
@@ -124,8 +125,9 @@ impl Freeing<'_> {
         Ok(None)
     }
 
-    /// Gives up `files`, and frees what only they and `earlier` ones need: all of these must have
-    /// just been confirmed by peers that keep them. `still`: asked once more, just before.
+    /// Gives up `files`, and frees the space that only they and the `earlier` files need. Peers
+    /// must just have confirmed that they keep all of these. `still` asks them once more just
+    /// before.
     pub fn drop_files(
         &self,
         files: &[Blob],
@@ -139,7 +141,7 @@ impl Freeing<'_> {
         let mut freed = Freed::default();
         for _ in 0..TRIES {
             self.repo.store().refresh()?;
-            // A pack whose index is damaged would seem to hold nothing that is needed.
+            // A pack with a damaged index would seem to hold nothing that is needed.
             self.repo.store().check_tables()?;
             let last = self.repo.refs().last_operation()?;
             let mut plan = self.plan(&roots, job)?;
@@ -155,14 +157,14 @@ impl Freeing<'_> {
                 return Ok(freed);
             }
         }
-        // They are noted as given up; the space is freed another time.
+        // The files are noted as given up. A later run frees the space.
         freed.waiting_bytes = self.bytes_of(&roots)?;
         freed.why_not_freed = Some("other commands keep changing the repository".into());
         Ok(freed)
     }
 
-    /// Frees what a plan says, as far as locks are free, and takes it off the plan. `false`: something
-    /// was committed meanwhile, so another plan is needed.
+    /// Frees the packs of a plan whose locks are free, and removes them from the plan. Returns
+    /// `false` if something was committed meanwhile, so that a new plan is needed.
     fn carry_out(
         &self,
         plan: &mut Plan,
@@ -178,7 +180,7 @@ impl Freeing<'_> {
         for (row, _) in &packs {
             plan.chunks.remove(&row.id);
         }
-        // One after the other: there may be little room to move things to.
+        // Packs are rewritten one by one, since there may be little space for the copies.
         let rewrite = take(&mut plan.rewrite);
         let leaving: HashSet<PackId> = rewrite.iter().map(|row| row.id).collect();
         for row in rewrite {
@@ -189,7 +191,7 @@ impl Freeing<'_> {
             let moved_bytes = match self.move_out(plan, &row, &leaving, job) {
                 Ok(moved_bytes) => moved_bytes,
                 Err(RepoError::Cancelled) => return Err(RepoError::Cancelled),
-                // No room, or damage. The pack stays, and what could be freed is free.
+                // The disk is full, or something is damaged. The pack stays; other packs are freed.
                 Err(e) => {
                     freed.why_not_freed = Some(e.to_string());
                     continue;
@@ -204,8 +206,9 @@ impl Freeing<'_> {
         Ok(true)
     }
 
-    /// Stores elsewhere what is needed of a pack, whose lock is held: in none that is `leaving`, since
-    /// the plan may know an object that is in several of them from one alone. Returns bytes stored.
+    /// Stores the needed objects of a pack again and returns the bytes stored. The caller holds the
+    /// pack's lock. Copies in packs that are `leaving` do not count: the plan may know only one
+    /// place of an object that is in several of them.
     fn move_out(
         &self,
         plan: &Plan,
@@ -231,7 +234,7 @@ impl Freeing<'_> {
         let before = self.packs_len()?;
         publish::keep(self.repo, sealed)?;
         let stored_bytes = self.packs_len()?.saturating_sub(before);
-        // Nothing may go that is not elsewhere, whatever went wrong.
+        // Whatever went wrong, no needed object may go unless another pack has it.
         plan.given_up.each(&mut |id, pack, place, marked| {
             let is_lost =
                 pack == row.id && plan.stays(id, marked)? && !store.has_outside(id, leaving)?;
@@ -262,7 +265,7 @@ impl Freeing<'_> {
         Ok(bytes)
     }
 
-    /// Finds the packs of chunks that hold nothing but what only `roots` need.
+    /// Finds the packs of chunks in which only `roots` need anything.
     fn plan(&self, roots: &BTreeMap<ObjectId, ObjectType>, job: &Job) -> Result<Plan, RepoError> {
         let repo = self.repo;
         let mut given_up = repo.store().marks();
@@ -322,8 +325,8 @@ impl Freeing<'_> {
         Ok(plan)
     }
 
-    /// Why no merged index may go, as each does with the first of its packs: a segment's own table is
-    /// damaged, so nobody would find what it holds.
+    /// Returns why no merged index may go, if so. A merged index goes with the first of its packs.
+    /// If a segment's own table is damaged, then nobody would find the objects of that segment.
     fn why_indexes_must_stay(&self, job: &Job) -> Result<Option<String>, RepoError> {
         for segment in self.repo.refs().merged_segments()? {
             if job.is_cancelled() {
@@ -336,8 +339,8 @@ impl Freeing<'_> {
         Ok(None)
     }
 
-    /// Takes packs off the plan that hold something needed which tables name elsewhere alone, and
-    /// which is not whole there.
+    /// Removes packs from the plan whose needed objects have no other intact copy, although the
+    /// tables name another place for them.
     fn leave_last_copies(&self, plan: &mut Plan, job: &Job) -> Result<(), RepoError> {
         let (packs, rewrite) = (take(&mut plan.packs), take(&mut plan.rewrite));
         for row in packs {
@@ -353,8 +356,8 @@ impl Freeing<'_> {
         Ok(())
     }
 
-    /// Whether everything that is needed, and that a merged index hides in this pack, is whole in
-    /// another. If not, the plan says why.
+    /// Returns whether another pack has an intact copy of every needed object that a merged index
+    /// hides in this pack. If not, sets the plan's reason.
     fn may_go(&self, plan: &mut Plan, pack: PackId, job: &Job) -> Result<bool, RepoError> {
         let store = self.repo.store();
         for segment in self.repo.refs().segments_of(pack)? {
@@ -388,8 +391,8 @@ impl Freeing<'_> {
         Ok(true)
     }
 
-    /// Marks what everything but `roots` needs: of all commits that refs, worktrees and the log of
-    /// operations name, and that they descend from.
+    /// Marks everything that is needed by objects other than `roots`. It starts at all commits that
+    /// refs, worktrees and the operation log name, and includes their ancestors.
     fn mark_needed(
         &self,
         given_up: &Marks,
@@ -402,7 +405,8 @@ impl Freeing<'_> {
             if job.is_cancelled() {
                 return Err(RepoError::Cancelled);
             }
-            // What is absent needs nothing that is here, but for what is found on other ways.
+            // An absent object needs nothing that is stored, except for objects reached in other
+            // ways.
             if needed.mark(&id)? != Mark::New || ty == ObjectType::Chunk {
                 continue;
             }
@@ -411,7 +415,7 @@ impl Freeing<'_> {
             };
             let links = ty.links(&bytes);
             let links = links.map_err(|e| ObjectError::undecodable(ty, &id, e))?;
-            // The same bytes may be a given-up file and a part of another.
+            // The same bytes may be a given-up file and a part of another file.
             let names_files = matches!(ty, ObjectType::Tree | ObjectType::Conflict);
             let is_given_up = |(ty, id): &(ObjectType, ObjectId)| roots.get(id) == Some(ty);
             stack.extend(
@@ -423,7 +427,7 @@ impl Freeing<'_> {
         Ok(needed)
     }
 
-    /// The commits and trees that the view and the log of operations name.
+    /// Returns the commits and trees that the view and the operation log name.
     fn named(&self) -> Result<BTreeSet<(ObjectType, ObjectId)>, RepoError> {
         let refs = self.repo.refs();
         let mut named = BTreeSet::new();
@@ -452,7 +456,7 @@ impl Freeing<'_> {
         }
     }
 
-    /// Takes the locks of packs; those that somebody is writing to are left out, and it is noted.
+    /// Locks packs. Leaves out packs that another process writes to, and notes that in `freed`.
     fn lock(&self, rows: Vec<PackRow>, freed: &mut Freed) -> Result<Vec<Locked>, RepoError> {
         let mut out = Vec::new();
         for row in rows {
@@ -468,8 +472,8 @@ impl Freeing<'_> {
         Ok(out)
     }
 
-    /// Takes packs, whose locks are held, out of the repository. Returns their bytes; `None`:
-    /// something was committed meanwhile, so nothing was done.
+    /// Removes packs from the repository and returns their bytes. The caller holds their locks.
+    /// Returns `None` and removes nothing if something was committed meanwhile.
     fn free(&self, packs: &[Locked], last: u64) -> Result<Option<u64>, RepoError> {
         if packs.is_empty() {
             return Ok(Some(0));
@@ -479,7 +483,7 @@ impl Freeing<'_> {
         let Some(indexes) = self.repo.refs().remove_packs(&rows, last)? else {
             return Ok(None);
         };
-        // From here on nobody finds them. A crash leaves files that the next job takes up again.
+        // From here on nobody finds the packs. After a crash the next job removes their files.
         let mut bytes = 0;
         for (row, file) in packs {
             let path = store.pack_path(row.id);
@@ -496,29 +500,30 @@ impl Freeing<'_> {
 }
 
 struct Plan {
-    /// What can go.
+    /// Packs that can go.
     packs: Vec<PackRow>,
-    /// What can go once the rest of it is moved, the most worthwhile first.
+    /// Packs that can go once their needed objects are moved, the most worthwhile first.
     rewrite: Vec<PackRow>,
-    /// Why a pack that could go stays all the same.
+    /// Why a pack stays although it could go.
     why_not: Option<String>,
-    /// Bytes of chunks that nothing needs any more, by their pack.
+    /// The bytes of chunks that nothing needs any more, by pack.
     chunks: HashMap<PackId, u64>,
     shared_bytes: u64,
-    /// Chunks of what is given up.
+    /// The chunks of files that are given up.
     given_up: Marks,
-    /// What everything else needs.
+    /// The objects that everything else needs.
     needed: Marks,
 }
 
 impl Plan {
-    /// Whether an object is to stay. What nothing names stays: it may be another job's.
+    /// Returns whether an object must stay. An object that nothing names stays, since it may belong
+    /// to another job.
     fn stays(&self, id: &ObjectId, given_up: bool) -> Result<bool, StoreError> {
         Ok(!given_up || self.needed.has(id)?)
     }
 }
 
-/// Visits the chunks under `roots` with their lengths, as far as lists are here.
+/// Visits the chunks under `roots` with their lengths. Skips what lies under absent lists.
 fn each_chunk(
     repo: &Handle,
     roots: &BTreeMap<ObjectId, ObjectType>,
@@ -527,7 +532,7 @@ fn each_chunk(
     for (id, ty) in roots {
         if *ty == ObjectType::Chunk {
             let len = match repo.read(*ty, id).map_err(RepoError::from) {
-                // Others have it whole, and here it need not be any more.
+                // Peers have an intact copy, and the local one is no longer needed.
                 Err(RepoError::Object(ObjectError::Damaged { .. })) => 0,
                 read => read?.map_or(0, |bytes| bytes.len() as u64),
             };

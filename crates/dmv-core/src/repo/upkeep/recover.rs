@@ -1,4 +1,7 @@
-//! Rebuilding the databases from the packs.
+//! Recovery: rebuilds the databases from the packs.
+//!
+//! [`recover`] works on the files of a repository, also if it cannot be opened. It uses the store,
+//! the operation log and the rooms below to find refs, operations and lost commits.
 
 pub(in crate::repo) mod heads;
 pub(in crate::repo) mod unnamed;
@@ -27,51 +30,53 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What was brought back.
+/// What a recovery restored.
 #[derive(Debug, Default)]
 pub struct RecoverReport {
-    /// Branches, tags and other refs.
+    /// The number of branches, tags and other refs.
     pub refs: usize,
-    /// Operations in the log.
+    /// The number of operations in the log.
     pub operations: usize,
-    /// Packs scanned.
+    /// The number of packs scanned.
     pub packs: usize,
-    /// Objects in intact indexes.
+    /// The number of objects in intact indexes.
     pub objects: u64,
-    /// Objects whose index was lost and that are indexed again.
+    /// The number of objects whose index was lost and that are indexed again.
     pub reindexed: u64,
-    /// Stretches of packs that hold nothing intact: file, offset, bytes.
+    /// Ranges of packs without any intact data: file, offset, bytes.
     pub garbage: Vec<(PathBuf, u64, u64)>,
-    /// Files in `packs/` that belong to nobody here.
+    /// Files in `packs/` that do not belong to this repository.
     pub foreign: Vec<PathBuf>,
-    /// Whether the `format` file was lost or damaged, and was written anew.
+    /// Whether the `format` file was lost or damaged and was written again.
     pub format: bool,
-    /// Where a copy of the former database is.
+    /// The path of a copy of the former database.
     pub former: Option<PathBuf>,
-    /// Packs that another process is writing to: what it has not closed yet is left to it.
+    /// Packs that another process is writing to. Recovery leaves their open segments to that
+    /// process.
     pub busy: Vec<PathBuf>,
-    /// Operations that only the database had and that were written into the log pack.
+    /// The number of operations that only the database had and that were written to the log pack.
     pub relogged: usize,
-    /// Branches made for commits of a history that the newest operations do not come from.
+    /// Branches made for commits of a diverged history that the newest operations do not come from.
     pub kept: Vec<String>,
-    /// Branches made for commits that only the packs still tell of.
+    /// Branches made for commits that only the packs still contain.
     pub found: Vec<String>,
-    /// What worktrees are on, by name, where that was not known any more.
+    /// The heads that were found again for worktrees, by worktree name.
     pub heads: Vec<(String, Head)>,
 }
 
-/// Rebuilds `refs.db` of the repository at `place` from its packs, also beside other commands.
+/// Rebuilds `refs.db` of the repository at `place` from its packs. Other commands may run
+/// meanwhile.
 ///
-/// Where the database opens, its content is replaced in one transaction, so whoever has it open sees
-/// the new one. Where it is lost or damaged, a new one takes its place in one rename, and whoever
-/// still has the former one open cannot publish into it. A copy of the former one is kept. Packs only
-/// gain index records, the log pack only operations that the database alone had. A crash at any
-/// point leaves what was there before, or what is there afterwards.
+/// If the database opens, one transaction replaces its content, so every process that has it open
+/// sees the new content. If the database is lost or damaged, one rename puts a new one in its
+/// place, and a process that still has the former one open cannot publish to it. A copy of the
+/// former database is kept. Packs only gain index records; the log pack only gains operations that
+/// the database alone had. A crash at any point leaves either the state before or the state after.
 pub fn recover(place: &Place, job: &Job) -> Result<RecoverReport, RepoError> {
     recover_on(place, Arc::new(OsVfs), job)
 }
 
-/// The same, with packs that lie in `vfs`.
+/// Like [`recover`], with packs in `vfs`.
 pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<RecoverReport, RepoError> {
     let dmv = &place.dmv;
     check_parts(dmv)?;
@@ -81,7 +86,7 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
         return Err(RepoError::NoPacks(packs));
     }
     let (format, is_lost) = read_or_rebuild(dmv, &*vfs, &packs)?;
-    // Packs that are being removed would come back without their files.
+    // Packs that are being removed would be listed again without their files.
     let _kept = keep_unopened(dmv)?;
     let store = recover_store(&*vfs, &packs, format.id, &mut |read, all| {
         job.progress.bytes.store(read, Ordering::Relaxed);
@@ -98,7 +103,7 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
     };
     let db = dmv.join(REFS_FILE);
     let lock = DatabaseLock::take(&db, locks::PATIENCE)?;
-    // From here on nobody publishes. What was published since the scan is in the packs and the log.
+    // From here on nobody publishes. Anything published since the scan is in the packs and the log.
     let mut catalogue = store.catalogue;
     add_closed_segments(&*vfs, &packs, format.id, &mut catalogue, true)?;
     report.former = keep_former(dmv)?;
@@ -125,7 +130,7 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
     })?;
     report.relogged = found.relogged;
     let mut operations = newest_chain(found.operations.clone());
-    // What a clone that was cut off has brought is the clone's.
+    // Objects that an interrupted clone has received belong to that clone.
     if told != Told::Everything && !layout::is_begun(dmv) {
         let search = Search {
             store: store()?,
@@ -136,7 +141,8 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
         let tips = search.tips(&found.operations)?;
         let (made, names) = branches_for(&tips, &operations);
         for operation in made {
-            // As each that counts, they are in the log first. After a crash here they are found there.
+            // Every operation that counts is in the log first. After a crash here, it is found
+            // there.
             log.append(&operation.encode())?;
             operations.push(operation);
         }
@@ -152,7 +158,8 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
         replace(dmv, &catalogue, &operations, end)?;
     }
     if is_lost {
-        // Last, as when a repository is made: without it this is none.
+        // The format file comes last, as in a new repository. Without it the directory is no
+        // repository.
         format.write(dmv)?;
         report.format = true;
     }
@@ -166,7 +173,8 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
         .iter()
         .map(|s| u64::from(s.entries))
         .sum();
-    // What it notes is not done in a worktree, whose undo would take it back.
+    // The operations below belong to no worktree; otherwise an undo in the worktree would reverse
+    // them.
     let bare = Place {
         worktree: None,
         ..place.clone()
@@ -186,8 +194,8 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
     Ok(report)
 }
 
-/// Replaces the content of a database; `false` where it is damaged or cannot be written, so that
-/// another one has to take its place.
+/// Replaces the content of a database. Returns `false` if the database is damaged or cannot be
+/// written, so that another one has to take its place.
 fn rebuild_in_place(
     refs: &Refs,
     lock: &DatabaseLock,
@@ -201,7 +209,8 @@ fn rebuild_in_place(
     done
 }
 
-/// The database as it is, if it opens. One of a later dmv stays as it is.
+/// Returns the former database if it opens. Fails for a database of a later version of dmv, which
+/// stays unchanged.
 fn open_former(db: &Path) -> Result<Option<Refs>, RepoError> {
     if !db.exists() {
         return Ok(None);
@@ -225,7 +234,7 @@ fn open_or_create(vfs: &dyn Vfs, packs: &Path, id: RepositoryId) -> Result<LogPa
     Ok(log)
 }
 
-/// How much a database and a log tell of what there was.
+/// Returns how completely a database and a log record the operations of the repository.
 fn told_by(former: Option<&Refs>, log: &LogPack) -> Result<Told, RepoError> {
     let is_sound = |refs: &&Refs| refs.integrity().is_ok_and(|found| found.is_empty());
     let level = former
@@ -247,15 +256,15 @@ fn told_by(former: Option<&Refs>, log: &LogPack) -> Result<Told, RepoError> {
 /// The operations of a log and a database.
 struct Found {
     operations: Vec<Operation>,
-    /// How many of them were written into the log once more.
+    /// The number of operations that were written to the log again.
     relogged: usize,
 }
 
-/// Brings what only the database has into the log, so that the log alone is the whole truth.
+/// Appends operations that only the database has to the log, so that the log alone is complete.
 ///
-/// From the first operation that the log lacks on, all of the database's are appended: the newest
-/// must come last. `is_whole`: whether the packs have what an operation names. An operation of a
-/// damaged row would not have it.
+/// The operations of the database are appended from the first one that the log lacks, because the
+/// newest must come last. `is_whole` returns whether the packs have the objects that an operation
+/// names; an operation from a damaged row would name others.
 fn brought_together(
     log: &LogPack,
     known: Vec<Operation>,
@@ -264,7 +273,7 @@ fn brought_together(
     let mut operations = decoded(log.operations()?)?;
     let logged: HashSet<[u8; 16]> = operations.iter().map(|op| op.id).collect();
     let is_logged = |op: &Operation| logged.contains(&op.id);
-    // One that has nothing in common with the log is another repository's.
+    // Without a common operation, the database belongs to another repository.
     let is_ours = logged.is_empty() || known.iter().any(is_logged);
     let missing = known.iter().position(|op| !is_logged(op));
     let mut relogged = 0;
@@ -275,7 +284,7 @@ fn brought_together(
                 lacking.push(operation.clone());
             }
         }
-        // Only ones that the log has already: nothing is missing.
+        // If the log already has all of them, nothing is missing.
         if lacking.iter().any(|op| !is_logged(op)) {
             for operation in lacking {
                 log.append(&operation.encode())?;
@@ -290,7 +299,7 @@ fn brought_together(
     })
 }
 
-/// Puts a new database in the place of one that is gone or damaged.
+/// Puts a new database in the place of a lost or damaged one.
 fn replace(
     dmv: &Path,
     catalogue: &Catalogue,
@@ -301,7 +310,7 @@ fn replace(
     remove_database(&fresh);
     let refs = Refs::create(&fresh)?;
     refs.rebuild(&refs.lock_database()?, catalogue, operations, log_end)?;
-    // Closing writes the log file back into the database, so that one file is all there is.
+    // Closing writes SQLite's log back into the database, so that one file holds everything.
     drop(refs);
     for left in &with_companions(&fresh)[1..] {
         let _ = std::fs::remove_file(left);
@@ -314,7 +323,7 @@ fn replace(
             path: fresh.clone(),
             source,
         })?;
-    // What a former one left there must not be taken for this one's.
+    // SQLite must not use files of a former database with the new one.
     for left in &with_companions(&db)[1..] {
         let _ = std::fs::remove_file(left);
     }
@@ -325,8 +334,8 @@ fn replace(
     })
 }
 
-/// Copies the database as it is, with the log file that belongs to it; where the copy is. The copy of
-/// an earlier one goes only when this is whole.
+/// Copies the database together with its SQLite log, and returns the path of the copy. The copy of
+/// an earlier database is removed only when this one is complete.
 fn keep_former(dmv: &Path) -> Result<Option<PathBuf>, RepoError> {
     let (db, former) = (dmv.join(REFS_FILE), dmv.join("refs.former.db"));
     if !db.exists() {
@@ -343,7 +352,7 @@ fn keep_former(dmv: &Path) -> Result<Option<PathBuf>, RepoError> {
         remove_database(&fresh);
         return Err(e);
     }
-    // A log that another database left must not be taken for this one's.
+    // SQLite must not use the log of another database with this copy.
     remove_database(&former);
     for (from, to) in with_companions(&fresh).iter().zip(with_companions(&former)) {
         match std::fs::rename(from, to) {
@@ -360,7 +369,7 @@ fn keep_former(dmv: &Path) -> Result<Option<PathBuf>, RepoError> {
     Ok(Some(former))
 }
 
-/// Copies a file, if it is there.
+/// Copies a file if it exists, durably.
 fn copy_durably(from: &Path, to: &Path) -> Result<(), RepoError> {
     let copied = || match std::fs::copy(from, to) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -374,8 +383,8 @@ fn copy_durably(from: &Path, to: &Path) -> Result<(), RepoError> {
     })
 }
 
-/// The database names no merged index any more; what lies there is nobody's, unless somebody is
-/// about to register it.
+/// Removes the merged index files, since the database names none any more. Keeps those that a
+/// process may be about to register.
 fn remove_merged_indexes(dmv: &Path) {
     let Ok(entries) = std::fs::read_dir(dmv.join("index")) else {
         return;
@@ -399,7 +408,8 @@ fn sync_directory(dmv: &Path) -> Result<(), RepoError> {
         .map_err(io)
 }
 
-/// What the `format` file says, or would say if it were there and whole; and whether it is not.
+/// Returns the content of the `format` file, or what it must have been if it is missing or damaged.
+/// The flag says which.
 fn read_or_rebuild(dmv: &Path, vfs: &dyn Vfs, packs: &Path) -> Result<(Format, bool), RepoError> {
     let error = match Format::read(dmv) {
         Ok(format) => return Ok((format, false)),
@@ -416,7 +426,7 @@ fn read_or_rebuild(dmv: &Path, vfs: &dyn Vfs, packs: &Path) -> Result<(Format, b
     };
     match repository_of(vfs, packs)? {
         Some(id) => Ok((Format { id }, true)),
-        // Nothing tells what it was.
+        // Nothing shows what the format was.
         None => Err(error),
     }
 }
@@ -431,7 +441,7 @@ fn with_companions(db: &Path) -> [PathBuf; 3] {
 
 fn remove_database(db: &Path) {
     for file in with_companions(db) {
-        // Nothing there is the usual case; anything worse shows when the new file is made.
+        // Usually there is no such file. A worse error shows when the new file is made.
         let _ = std::fs::remove_file(file);
     }
 }

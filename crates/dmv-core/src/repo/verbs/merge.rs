@@ -1,7 +1,7 @@
-//! Merging another history into this one, and taking a commit back.
+//! Merge and revert: merges another history into this one, or commits the reverse of a commit.
 //!
-//! Both make a tree from three, write a commit of it, make the worktree equal to it and move the
-//! branch, as one operation. What is in conflict is part of the commit.
+//! Both make a tree from three trees, write a commit with it, make the worktree equal to the commit
+//! and move the branch, as one operation. Conflicts are part of the commit.
 
 use crate::hash::ObjectId;
 use crate::history::is_ancestor;
@@ -31,15 +31,15 @@ use crate::store::{FinishedJob, MetaWriter};
 use crate::worktree::snapshot::Problem;
 use std::collections::BTreeSet;
 
-/// Whether a branch may simply be moved.
+/// Whether a branch may be moved without a merge commit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FastForward {
-    /// Where nothing is to be merged.
+    /// Fast-forward if possible, otherwise make a merge commit.
     #[default]
     Auto,
-    /// Never: there is always a merge commit.
+    /// Always make a merge commit.
     Never,
-    /// Always: what would need a merge commit is refused.
+    /// Only fast-forward. Refuse if a merge commit is needed.
     Only,
 }
 
@@ -49,14 +49,14 @@ pub struct MergeOptions {
     pub message: String,
     /// Who commits.
     pub committer: Who,
-    /// How files are taken in.
+    /// How files are read into the store.
     pub settings: WorktreeSettings,
-    /// For the operation log.
+    /// What the operation log records about the request.
     pub asked: Asked,
 }
 
 impl MergeOptions {
-    /// A merge or revert with the default settings.
+    /// Returns options for a merge or revert with the default settings.
     pub fn new(message: impl Into<String>, committer: Who, asked: Asked) -> MergeOptions {
         MergeOptions {
             message: message.into(),
@@ -70,36 +70,37 @@ impl MergeOptions {
 /// What a merge or revert did.
 #[derive(Debug)]
 pub struct MergeReport {
-    /// What the branch is on now: the new commit, or the one it was moved to, or the one it was on
-    /// where there was nothing to do.
+    /// The branch's present commit: the new commit, the one it was fast-forwarded to, or the one it
+    /// was on if there was nothing to do.
     pub commit: ObjectId,
-    /// What the worktree is on.
+    /// The head of the worktree.
     pub head: Head,
-    /// Whether the branch was only moved.
+    /// Whether the branch was only fast-forwarded.
     pub fast_forward: bool,
     /// Whether there was nothing to do.
     pub up_to_date: bool,
     /// All conflicts of a new commit.
     pub conflicts: Vec<ConflictAt>,
-    /// Paths of those that lie outside of what this repository holds.
+    /// Paths of the conflicts that lie outside this repository's slice.
     pub unseen: Vec<Vec<u8>>,
-    /// Moves of one side that the other side's changes went along with.
+    /// Files that one side moved and the other side changed. The merge applied the changes at the
+    /// new path.
     pub moves: Vec<Moved>,
-    /// Whether there was too much to look for moves among all of it.
+    /// Whether there were too many files to look for moves among all of them.
     pub moves_skipped: bool,
-    /// Where texts are in conflict that differ too much to tell all changes apart.
+    /// Text conflicts whose versions differ too much to separate all changes.
     pub coarse: Vec<RepoPath>,
-    /// Bytes of file content that had to be read to merge.
+    /// The bytes of file content that the merge had to read.
     pub content_bytes: u64,
-    /// Files and symlinks written.
+    /// The number of files and symlinks written.
     pub files: u64,
-    /// Bytes written.
+    /// The bytes written.
     pub bytes: u64,
-    /// Files and symlinks removed.
+    /// The number of files and symlinks removed.
     pub removed: u64,
-    /// Paths that could not be made as the commit has them, and why.
+    /// Paths that could not be made equal to the commit, and why.
     pub refused: Vec<Problem>,
-    /// Patterns of the worktree's subset that named something before.
+    /// Patterns of the worktree's subset that matched something before and match nothing now.
     pub emptied: Vec<EmptiedPattern>,
 }
 
@@ -125,12 +126,12 @@ impl MergeReport {
     }
 }
 
-/// Where a merge happens. A bare repository has no files to change.
+/// The place of a merge. A bare repository has no files to change.
 pub(in crate::repo) struct Site {
     tree: Option<Tree>,
     head: Head,
     pub(in crate::repo) ours: Option<ObjectId>,
-    /// What the branch is at: `ours`, unless it was moved from elsewhere.
+    /// The branch's commit: `ours`, unless another worktree or a push moved the branch.
     tip: Option<ObjectId>,
 }
 
@@ -144,7 +145,8 @@ impl Site {
         }
     }
 
-    /// A worktree with a commit that is not on its branch, which is at `tip`.
+    /// Returns the site for a worktree whose commit `ours` is not on its branch. The branch is at
+    /// `tip`.
     pub(in crate::repo) fn moved(
         tree: Tree,
         head: Head,
@@ -159,7 +161,7 @@ impl Site {
     }
 }
 
-/// A commit that is stored and not published.
+/// A commit that is stored but not published.
 pub(in crate::repo) struct Made {
     id: ObjectId,
     commit: Commit,
@@ -167,7 +169,7 @@ pub(in crate::repo) struct Made {
     pub(in crate::repo) sealed: FinishedJob,
 }
 
-/// Merges the commit `theirs` into what the worktree is on.
+/// Merges the commit `theirs` into the worktree's head.
 pub(in crate::repo) fn merge(
     repo: &Handle,
     theirs: ObjectId,
@@ -197,7 +199,7 @@ pub(in crate::repo) fn merge(
     merge_commits_at(repo, &site, (ours, theirs), options, job)
 }
 
-/// Merges two commits of which neither is an ancestor of the other.
+/// Merges two commits. Neither is an ancestor of the other.
 pub(in crate::repo) fn merge_commits_at(
     repo: &Handle,
     site: &Site,
@@ -217,7 +219,7 @@ pub(in crate::repo) fn merge_commits_at(
     land(repo, site, made, "this merge", options, job)
 }
 
-/// Commits the reverse of what `commit` did to its parent.
+/// Commits the reverse of the change that `commit` made to its parent.
 pub(in crate::repo) fn revert(
     repo: &Handle,
     commit: ObjectId,
@@ -303,7 +305,8 @@ fn paths_of(repo: &Handle, commits: [&Commit; 2]) -> Result<BTreeSet<RepoPath>, 
     Ok(paths)
 }
 
-/// Stores a merged tree and a commit of it. `inherited`: where the sides have conflicts already.
+/// Stores a merged tree and a commit with it. `inherited` names the places where the sides already
+/// have conflicts.
 pub(in crate::repo) fn make(
     repo: &Handle,
     merge: &mut dyn FnMut(&mut dyn ObjectWrite) -> Result<Merged, MergeError>,
@@ -326,7 +329,7 @@ pub(in crate::repo) fn make(
             sealed,
         });
     }
-    // Which of the old conflicts are in the merged tree has to be looked up in it.
+    // The merged tree has to be read to find which of the old conflicts it still has.
     meta.flush()?;
     let first = publish::seal(repo, writer)?;
     repo.store.preview(&first);
@@ -341,7 +344,7 @@ pub(in crate::repo) fn make(
         for path in now {
             match at::conflict_at(repo, &merged.tree.id, path.clone()) {
                 Ok(found) => paths.extend(found.map(|at| at.path)),
-                // It lies where nothing was merged, so it is as it was.
+                // The conflict lies in a part that the merge did not touch, so it is unchanged.
                 Err(RepoError::Absent { .. }) if slice::is_partial(repo) => {
                     paths.insert(path);
                 }
@@ -392,7 +395,7 @@ fn put_commit(
     Ok((writer.put(ObjectType::Commit, &bytes)?, commit))
 }
 
-/// Makes the worktree equal to a new commit, and publishes it.
+/// Makes the worktree equal to a new commit, then publishes the commit.
 pub(in crate::repo) fn land(
     repo: &Handle,
     site: &Site,
@@ -407,7 +410,7 @@ pub(in crate::repo) fn land(
         merged,
         sealed,
     } = made;
-    // It is read before it is published.
+    // The checkout reads these objects before they are published.
     repo.store.preview(&sealed);
     let mut report = MergeReport::new(id, moved(&site.head, id));
     let (conflicts, unseen) = at::conflicts_here(repo, &commit)?;
@@ -479,7 +482,7 @@ impl MergeReport {
     }
 }
 
-/// The head after a commit.
+/// Returns the head after a commit.
 fn moved(head: &Head, commit: ObjectId) -> Head {
     match head {
         Head::Branch(name) => Head::Branch(name.clone()),

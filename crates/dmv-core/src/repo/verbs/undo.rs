@@ -1,7 +1,8 @@
-//! Taking operations back.
+//! Undo of operations.
 //!
-//! An operation is undone by another one that puts the old values of its keys back; they must still
-//! have its new ones. Files follow as the operation's [`Effect`] tells. Its own undo is no exception.
+//! An operation is undone by another operation that restores the old values of its keys. The keys
+//! must still have the new values. The operation's [`Effect`] says what happens to files. An undo
+//! is an operation, so another undo can reverse it.
 
 use crate::hash::{ObjectId, encode_hex};
 use crate::job::Job;
@@ -29,65 +30,65 @@ use crate::worktree::snapshot::Problem;
 use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 
-/// Operations that a clone consists of, at most, with those of its attempts that were cut off.
+/// The most operations that a clone consists of, with its attempts that were cut off.
 const MAX_MAKING: usize = 64;
 
-/// Fewest hex digits that name an operation.
+/// The fewest hex digits that name an operation.
 const MIN_PREFIX: usize = 4;
 
-/// Which operation to take back.
+/// Which operation to undo.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum UndoWhat {
-    /// The last one that was made in this worktree and is in force, but for undos: so each undo goes
-    /// one further back. What changed only what is known of remotes is passed over.
+    /// The last operation in this worktree that is in force and is not an undo. So each further
+    /// undo goes one operation back. Operations that changed only remote branches are skipped.
     #[default]
     Last,
-    /// The last undo in this worktree, if nothing else was done since.
+    /// The last undo in this worktree, unless something else was done since.
     LastUndo,
-    /// Any one, by the first digits of its id.
+    /// The operation whose id begins with these digits.
     Operation(String),
 }
 
-/// What to take back, and how.
+/// Which operation to undo, and how.
 pub struct UndoOptions {
     /// The operation.
     pub what: UndoWhat,
-    /// How files are taken in.
+    /// How files are read into the store.
     pub settings: WorktreeSettings,
-    /// For the operation log.
+    /// What the operation log records about the request.
     pub asked: Asked,
 }
 
 /// What an undo did.
 #[derive(Debug)]
 pub struct UndoReport {
-    /// What was taken back.
+    /// The operation that was undone.
     pub undone: Operation,
-    /// Later operations that are in force and were passed over, newest first: they changed only what
-    /// is known of remotes.
+    /// Later operations in force that were skipped, newest first. They changed only remote
+    /// branches.
     pub passed_over: Vec<Operation>,
-    /// The operation that did it.
+    /// The operation that the undo made.
     pub operation: Operation,
-    /// Where an undo was taken back: the command that counts again.
+    /// Set if an undo was undone: the command that is in force again.
     pub again: Option<String>,
-    /// What the worktree is on now.
+    /// The worktree's present head.
     pub head: Head,
-    /// Its commit, if there is one.
+    /// The head's commit, if there is one.
     pub commit: Option<ObjectId>,
-    /// Whether the files stayed as they were while their base went back: what the undone commits
-    /// had taken in is uncommitted now.
+    /// Whether the files stayed while their base went back. Then the content of the undone commits
+    /// is uncommitted now.
     pub kept_files: bool,
-    /// Files and symlinks written.
+    /// The number of files and symlinks written.
     pub files: u64,
-    /// Bytes written.
+    /// The bytes written.
     pub bytes: u64,
-    /// Files and symlinks removed.
+    /// The number of files and symlinks removed.
     pub removed: u64,
-    /// Paths that could not be made as they were, and why.
+    /// Paths that could not be restored, and why.
     pub refused: Vec<Problem>,
 }
 
-/// Takes one operation back, which is an operation of its own.
+/// Undoes one operation. The undo is an operation, too.
 pub(in crate::repo) fn undo(
     repo: &Handle,
     options: &UndoOptions,
@@ -171,8 +172,8 @@ pub(in crate::repo) fn undo(
     })
 }
 
-/// Makes the files equal to the base (nothing without one) and subset that `changes` lead to, and
-/// publishes them.
+/// Makes the files equal to the base and subset that result from `changes`, and publishes the
+/// changes. Without a base, all files go.
 fn undo_files(
     repo: &Handle,
     undone: &Operation,
@@ -206,7 +207,7 @@ fn undo_files(
             let empty = put_empty_tree(&mut meta)?;
             meta.flush()?;
             let done = publish::seal(repo, writer)?;
-            // It is read before it is published.
+            // The checkout reads these objects before they are published.
             repo.store.preview(&done);
             sealed = Some(done);
             Form::plain(empty)
@@ -235,8 +236,8 @@ fn undo_files(
     Ok((operation, switched))
 }
 
-/// The commit that keeps what an operation has overwritten, and whether to undo the operation is to
-/// bring that back: to undo an undo is the reverse.
+/// Returns the commit that keeps what an operation has overwritten, and whether the undo has to
+/// bring the files back. The undo of an undo does the reverse.
 fn kept_by(
     repo: &Handle,
     undone: &Operation,
@@ -256,7 +257,7 @@ fn kept_by(
     Ok(None)
 }
 
-/// The command that counts again once an undo has been taken back.
+/// Returns the command that is in force again once an undo has been undone.
 fn done_again(repo: &Handle, undone: &Operation) -> Result<Option<String>, RepoError> {
     if !is_undo(repo, undone)? {
         return Ok(None);
@@ -275,18 +276,18 @@ fn operation_at(repo: &Handle, seq: u64) -> Result<Option<Operation>, RepoError>
     Ok(found.pop().filter(|op| op.seq == seq))
 }
 
-/// Whether an operation takes another one back, and so does not do it again.
+/// Returns whether an operation undoes another one. A redo does not: it is the undo of an undo.
 fn is_undo(repo: &Handle, operation: &Operation) -> Result<bool, RepoError> {
     let (mut is_undo, mut next) = (false, operation.undoes);
     while next != 0 {
         is_undo = !is_undo;
-        // One that is not in the log any more counts as no undo.
+        // An operation that is no longer in the log counts as no undo.
         next = operation_at(repo, next)?.map_or(0, |op| op.undoes);
     }
     Ok(is_undo)
 }
 
-/// Removes a worktree that came, or makes one again that went.
+/// Removes a worktree that the operation added, or adds one that it removed.
 fn undo_worktree(
     repo: &Handle,
     undone: &Operation,
@@ -334,7 +335,7 @@ fn undo_worktree(
     Ok((operation, switched))
 }
 
-/// The operation whose id begins with `prefix`.
+/// Returns the operation whose id begins with `prefix`.
 fn find_operation(repo: &Handle, prefix: &str) -> Result<Operation, RepoError> {
     let hex = prefix.to_ascii_lowercase();
     let is_prefix = hex.len() >= MIN_PREFIX && hex.bytes().all(|b| b.is_ascii_hexdigit());
@@ -359,8 +360,8 @@ fn find_operation(repo: &Handle, prefix: &str) -> Result<Operation, RepoError> {
     }
 }
 
-/// The last operation that was made in this worktree and is in force, but for undos and for what
-/// is added to `passed_over`.
+/// Returns the last operation that was made in this worktree and is in force. Skips undos, and
+/// operations that changed only remote branches; the latter are added to `passed_over`.
 fn last_operation(repo: &Handle, passed_over: &mut Vec<Operation>) -> Result<Operation, RepoError> {
     let mut found = None;
     each_own_operation(repo, &mut |operation, is_undone| {
@@ -380,8 +381,8 @@ fn last_operation(repo: &Handle, passed_over: &mut Vec<Operation>) -> Result<Ope
     }
 }
 
-/// Whether an operation is one of those that made the repository: the first, and in a clone what
-/// the same command did after it.
+/// Returns whether an operation is one of those that made the repository: the first one, or in a
+/// clone one that the same command made after it.
 fn made_repository(repo: &Handle, operation: &Operation) -> Result<bool, RepoError> {
     let until = repo
         .refs
@@ -391,8 +392,8 @@ fn made_repository(repo: &Handle, operation: &Operation) -> Result<bool, RepoErr
     Ok(until.last().is_some_and(is_first) && until.iter().all(is_same))
 }
 
-/// The last undo that was made in this worktree and is in force, if all operations since were
-/// undos and redos.
+/// Returns the last undo that was made in this worktree and is in force, if all operations since
+/// then were undos and redos.
 fn last_undo(repo: &Handle) -> Result<Operation, RepoError> {
     let mut found = None;
     each_own_operation(repo, &mut |operation, is_undone| {
@@ -408,8 +409,8 @@ fn last_undo(repo: &Handle) -> Result<Operation, RepoError> {
     found.ok_or(RepoError::NothingToRedo)
 }
 
-/// Visits the operations that somebody made in this worktree, newest first, and whether each has
-/// been undone.
+/// Visits the operations that users made in this worktree, newest first. Tells the visitor whether
+/// each has been undone.
 fn each_own_operation(
     repo: &Handle,
     visit: &mut dyn FnMut(Operation, bool) -> Result<ControlFlow<()>, RepoError>,
@@ -425,7 +426,7 @@ fn each_own_operation(
     })
 }
 
-/// The changes that take `operation` back from here.
+/// Returns the changes that undo `operation` from this worktree.
 fn inverse(repo: &Handle, operation: &Operation) -> Result<Vec<Change>, RepoError> {
     let here = worktree::worktree_name(repo).unwrap_or_default();
     let changed: HashSet<&str> = operation.changes.iter().map(|c| c.key.as_str()).collect();
@@ -433,15 +434,15 @@ fn inverse(repo: &Handle, operation: &Operation) -> Result<Vec<Change>, RepoErro
         let Some(worktree) = worktree_of(key).filter(|name| *name != here) else {
             return true;
         };
-        // Another worktree's files are its own business. That it follows a branch to another
-        // name is not about files.
+        // An undo here leaves the files of another worktree alone. If that worktree only followed a
+        // renamed branch, no files are concerned.
         match operation.effect() {
             Effect::Kept => !changed.contains(&*base_key(worktree)),
             Effect::Written => false,
             Effect::Worktree => true,
         }
     };
-    // That a command was about to overwrite something is over when it has done so.
+    // A note that a command is about to overwrite files is outdated once the command has finished.
     let is_over = |key: &str| key.ends_with("/saving") && !is_intent(operation);
     let changes = operation.changes.iter();
     let changes = changes.filter(|c| is_ours(&c.key) && !is_over(&c.key));
@@ -460,7 +461,7 @@ fn inverse(repo: &Handle, operation: &Operation) -> Result<Vec<Change>, RepoErro
     Err(refused(operation, why))
 }
 
-/// Refuses when something that `undone` changed is no longer as it left it.
+/// Fails if a value that `undone` changed is no longer the value that it set.
 fn check_unchanged(repo: &Handle, undone: &Operation, changes: &[Change]) -> Result<(), RepoError> {
     for change in changes {
         if repo.refs.get(&change.key)? == change.old {
@@ -487,7 +488,8 @@ fn check_unchanged(repo: &Handle, undone: &Operation, changes: &[Change]) -> Res
     Ok(())
 }
 
-/// Refuses what would leave a worktree on a branch that is gone, or two on one branch.
+/// Refuses changes that would leave a worktree on a branch that does not exist, or two worktrees on
+/// one branch.
 fn check_heads(repo: &Handle, undone: &Operation, changes: &[Change]) -> Result<(), RepoError> {
     let after = |key: &str| match changes.iter().find(|change| change.key == key) {
         Some(change) => Ok(change.new.clone()),
@@ -504,14 +506,14 @@ fn check_heads(repo: &Handle, undone: &Operation, changes: &[Change]) -> Result<
         let name = worktree_of(key).filter(|name| key == head_key(name));
         let head = after(key)?.as_deref().and_then(Head::parse);
         if let (Some(name), Some(Head::Branch(branch))) = (name, head)
-                // A bare repository's own has none, and no files.
+                // The own worktree of a bare repository has no path, and no files.
                 && after(&path_key(name))?.is_some()
         {
             let moves = changes.iter().any(|change| change.key == key);
             heads.push((moves, name.to_owned(), branch));
         }
     }
-    // Those that stay where they are come first.
+    // Heads that stay as they are come first.
     heads.sort();
     for (moves, worktree, branch) in heads {
         let key = format!("branch/{branch}");
@@ -535,13 +537,13 @@ fn check_heads(repo: &Handle, undone: &Operation, changes: &[Change]) -> Result<
     Ok(())
 }
 
-/// The worktree that a key is about.
+/// Returns the worktree that a key is about.
 fn worktree_of(key: &str) -> Option<&str> {
     let (name, _) = key.strip_prefix("worktree/")?.split_once('/')?;
     Some(name)
 }
 
-/// Whether an operation changed nothing but what is known of remotes: where their branches are.
+/// Returns whether an operation changed only remote branches.
 fn is_about_remotes(operation: &Operation) -> bool {
     operation.undoes == 0
         && operation
@@ -550,7 +552,7 @@ fn is_about_remotes(operation: &Operation) -> bool {
             .all(|c| c.key.starts_with("remote/"))
 }
 
-/// A key as the user calls it.
+/// Returns a key in the words of the user.
 fn spoken(key: &str) -> String {
     match key.split_once('/') {
         Some(("worktree", rest)) => {
@@ -563,7 +565,7 @@ fn spoken(key: &str) -> String {
     }
 }
 
-/// What is being done, for messages that refuse it.
+/// Names the action in messages that refuse it.
 const WHAT: &str = "this undo";
 
 fn short(operation: &Operation) -> String {
