@@ -7,7 +7,7 @@ usage() {
     exit 2
 }
 
-dmv=$(dirname "$(readlink -f "$0")")/../target/release/dmv peers=50 files=10000
+dmv=$(dirname "$(readlink -f "$0")")/../target/dist/dmv peers=50 files=10000
 while getopts n:f:b: option; do
     case $option in
         n) peers=$OPTARG ;;

@@ -13,7 +13,7 @@ usage() {
 
 reps=5 base=${TMPDIR:-/tmp} delay=100 loss=0 files=100000 few=1000
 here=$(dirname "$(readlink -f "$0")")
-dmv=$here/../target/release/dmv
+dmv=$here/../target/dist/dmv
 while getopts r:d:b:t:l:n:f: option; do
     case $option in
         r) reps=$OPTARG ;;

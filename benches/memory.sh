@@ -10,7 +10,7 @@ usage() {
     exit 2
 }
 
-dmv=$(dirname "$(readlink -f "$0")")/../target/release/dmv bytes=1024 slice=1000000
+dmv=$(dirname "$(readlink -f "$0")")/../target/dist/dmv bytes=1024 slice=1000000
 while getopts b:c: option; do
     case $option in
         b) dmv=$OPTARG ;;

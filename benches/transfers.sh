@@ -11,7 +11,7 @@ usage() {
 }
 
 reps=3 base=${TMPDIR:-/tmp} prime=4 keep=
-dmv=$(dirname "$(readlink -f "$0")")/../target/release/dmv
+dmv=$(dirname "$(readlink -f "$0")")/../target/dist/dmv
 while getopts r:d:m:b:k option; do
     case $option in
         r) reps=$OPTARG ;;
@@ -128,7 +128,7 @@ start_quic() {
 start_bare_stream() {
     bare_stream=$(dirname "$dmv")/examples/bare_stream
     if [ ! -x "$bare_stream" ]; then
-        echo "first: cargo build --release -p dmv-net --features quic --example bare_stream" >&2
+        echo "first: cargo build --profile dist -p dmv-net --features quic --example bare_stream" >&2
         exit 1
     fi
     "$bare_stream" send > "$top/bare" &

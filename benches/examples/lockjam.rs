@@ -1,7 +1,7 @@
 //! Ten clients commit at once, beside a merge, a status and a log that spin: does anybody stand in a queue?
 //!
 //! ```sh
-//! cargo run --release -p dmv-benches --example lockjam -- target/release/dmv /tmp/jam
+//! cargo run --profile dist -p dmv-benches --example lockjam -- target/dist/dmv /tmp/jam
 //! ```
 //!
 //! All clients are worktrees of one repository, with 10,000 files each. Every commit changes ten of
