@@ -9,17 +9,17 @@ use crate::repo::base::keys::{head_key, path_key};
 use crate::repo::base::publish::{Asked, change, set};
 use crate::repo::base::{publish, worktree};
 
-/// Branch or tag.
+/// The kind of a ref: branch or tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefKind {
-    /// A branch: moves with commits.
+    /// A branch, which moves with commits.
     Branch,
-    /// A tag: stays.
+    /// A tag, which stays.
     Tag,
 }
 
 impl RefKind {
-    /// The word for it.
+    /// Returns the word for this kind.
     pub fn word(self) -> &'static str {
         match self {
             RefKind::Branch => "branch",
@@ -32,18 +32,18 @@ impl RefKind {
     }
 }
 
-/// One branch or tag.
+/// A branch or tag.
 #[derive(Clone, Debug)]
 pub struct RefInfo {
-    /// Its name.
+    /// The ref's name.
     pub name: String,
-    /// The commit; `None` for the current branch before its first commit.
+    /// The commit, or `None` for the current branch before its first commit.
     pub commit: Option<ObjectId>,
-    /// Whether the worktree is on it.
+    /// Whether the worktree is on this branch.
     pub current: bool,
 }
 
-/// All branches or tags, by name.
+/// Returns all branches or tags, sorted by name.
 pub(in crate::repo) fn list_refs(repo: &Handle, kind: RefKind) -> Result<Vec<RefInfo>, RepoError> {
     let head = worktree::head(repo)?;
     let current = head.branch().filter(|_| kind == RefKind::Branch);
@@ -71,7 +71,7 @@ pub(in crate::repo) fn list_refs(repo: &Handle, kind: RefKind) -> Result<Vec<Ref
     Ok(out)
 }
 
-/// Makes a branch or tag at `target`.
+/// Creates a branch or tag at `target`.
 pub(in crate::repo) fn create_ref(
     repo: &Handle,
     kind: RefKind,
@@ -84,7 +84,7 @@ pub(in crate::repo) fn create_ref(
     Ok(())
 }
 
-/// The change that makes a branch or tag.
+/// Returns the change that creates a branch or tag.
 pub(in crate::repo) fn new_ref(
     repo: &Handle,
     kind: RefKind,
@@ -102,8 +102,8 @@ pub(in crate::repo) fn new_ref(
     }
 }
 
-/// Deletes a branch or tag and returns the commit it named. A branch that a worktree is on
-/// stays.
+/// Deletes a branch or tag and returns the commit that it named. Fails for a branch that a worktree
+/// is on.
 pub(in crate::repo) fn delete_ref(
     repo: &Handle,
     kind: RefKind,
@@ -129,7 +129,7 @@ pub(in crate::repo) fn delete_ref(
     Ok(target)
 }
 
-/// Renames a branch; worktrees that are on it stay on it.
+/// Renames a branch. Worktrees that are on it stay on it.
 pub(in crate::repo) fn rename_branch(
     repo: &Handle,
     old: &str,
@@ -170,7 +170,7 @@ pub(in crate::repo) fn rename_branch(
     Ok(())
 }
 
-/// Names of the worktrees that are on a branch.
+/// Returns the names of the worktrees that are on a branch.
 pub(in crate::repo) fn worktrees_on(repo: &Handle, branch: &str) -> Result<Vec<String>, RepoError> {
     let head = Head::Branch(branch.to_owned()).value();
     let mut out = Vec::new();
@@ -183,7 +183,7 @@ pub(in crate::repo) fn worktrees_on(repo: &Handle, branch: &str) -> Result<Vec<S
     Ok(out)
 }
 
-/// Refuses a branch that a worktree is on, or that a clone of a bare repository would be on.
+/// Fails if a worktree is on the branch, or if a clone of this bare repository would be on it.
 fn refuse_in_use(repo: &Handle, branch: &str) -> Result<(), RepoError> {
     match worktrees_on(repo, branch)?.first() {
         Some(worktree) => in_use(repo, branch, worktree),
@@ -191,7 +191,7 @@ fn refuse_in_use(repo: &Handle, branch: &str) -> Result<(), RepoError> {
     }
 }
 
-/// Refuses to let a second worktree be on a branch.
+/// Fails if another worktree is on the branch: only one worktree may be.
 pub(in crate::repo) fn refuse_taken(repo: &Handle, branch: &str) -> Result<(), RepoError> {
     for worktree in worktrees_on(repo, branch)? {
         if repo.refs.get(&path_key(&worktree))?.is_some() {

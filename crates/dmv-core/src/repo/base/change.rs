@@ -1,20 +1,20 @@
-//! How one path differs: the words that `status`, `diff` and `resolve` share.
+//! How one path differs: the terms that `status`, `diff` and `resolve` share.
 
-/// How a path differs.
+/// The way in which a path differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// Not in the commit.
+    /// The path is not in the commit.
     Added,
-    /// Other content, or another executable bit.
+    /// The content or the executable bit differs.
     Modified,
-    /// Not in the worktree.
+    /// The path is not in the worktree.
     Deleted,
-    /// File, symlink or directory in place of another of these.
+    /// A file, symlink or directory replaces another of these.
     Type,
 }
 
 impl ChangeKind {
-    /// The word for it.
+    /// Returns the word for this change.
     pub fn word(self) -> &'static str {
         match self {
             ChangeKind::Added => "added",
@@ -28,8 +28,8 @@ impl ChangeKind {
 /// A path that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathChange {
-    /// Where.
+    /// The path.
     pub path: Vec<u8>,
-    /// How.
+    /// How it differs.
     pub kind: ChangeKind,
 }

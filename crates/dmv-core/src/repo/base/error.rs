@@ -1,4 +1,4 @@
-//! What can go wrong with a repository, sorted by what the user can do about it.
+//! The errors of a repository, sorted by what the user can do about them.
 
 use crate::fsutil::PathError;
 use crate::hash::ObjectId;
@@ -15,56 +15,56 @@ use crate::worktree::scan::ScanError;
 use crate::worktree::snapshot::SnapshotError;
 use std::path::PathBuf;
 
-/// A failure of a whole command.
+/// The failure of a whole command.
 #[derive(Debug, thiserror::Error)]
 pub enum RepoError {
-    /// No repository at or above this directory.
+    /// There is no repository at or above this directory.
     #[error("no dmv repository in {} or in a directory above it", .0.display())]
     NotFound(PathBuf),
-    /// There is one where a new one was asked for.
+    /// There is already a repository where a new one was to be created.
     #[error("there is already a repository at {}; nothing was changed", .0.display())]
     Exists(PathBuf),
-    /// The repository belongs to somebody else.
+    /// The repository belongs to another user.
     #[error("{} belongs to another user", .0.display())]
     ForeignOwner(PathBuf),
-    /// A format from the future.
+    /// A newer version of dmv wrote the repository.
     #[error("{} was written by a newer dmv ({found}); this version cannot read it", path.display())]
     TooNew {
-        /// The file that says so.
+        /// The file that names the version.
         path: PathBuf,
-        /// What it says.
+        /// The version.
         found: String,
     },
-    /// A file of the repository makes no sense.
+    /// A file of the repository is invalid.
     #[error("{} is damaged: {why}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// What is wrong with it.
         why: String,
     },
-    /// The packs are there, the file that makes them a repository is gone.
+    /// The packs exist, but the file that makes them a repository is missing.
     #[error("{} has packs, but its file 'format' is missing", .0.display())]
     NoFormat(PathBuf),
-    /// The directory of packs is gone.
+    /// The directory of packs is missing.
     #[error("{} is missing: this repository has lost all its content", .0.display())]
     NoPacks(PathBuf),
     /// A part of the repository is a symlink.
     #[error("{} is a symbolic link; dmv does not follow links inside a repository", .0.display())]
     Symlink(PathBuf),
-    /// The database is gone; the packs may well be there.
+    /// The database is missing. The packs may still be intact.
     #[error("the database {} is missing", .0.display())]
     NoDatabase(PathBuf),
-    /// The command needs a worktree and the repository has none here.
+    /// The command needs a worktree, and the current directory is not in one.
     #[error("this command needs a worktree, and the current directory is not in one")]
     NoWorktree,
     /// Another command is changing this worktree.
     #[error("another dmv command is changing this worktree{}", locks::told(.0))]
     Busy(Option<Holder>),
-    /// A revision that names nothing, or more than one thing.
+    /// A revision names nothing, or more than one commit.
     #[error("{0}")]
     Revision(#[from] RevisionError),
-    /// A path that a revision does not have.
+    /// A revision does not have this path.
     #[error("'{}' does not exist in {revision}", escape(path))]
     NoSuchPath {
         /// The revision, as given.
@@ -72,50 +72,50 @@ pub enum RepoError {
         /// The path.
         path: Vec<u8>,
     },
-    /// A path that cannot be one in a repository.
+    /// A path is not valid in a repository.
     #[error("'{}' is not a valid path in a repository: {why}", escape(path))]
     BadPath {
         /// The path.
         path: Vec<u8>,
-        /// Why not.
+        /// Why it is not valid.
         why: String,
     },
-    /// A directory where a file was asked for, or the other way round.
+    /// A directory was given where a file was expected, or the reverse.
     #[error("'{}' is {what}", if path.is_empty() { ".".to_owned() } else { escape(path).to_string() })]
     WrongKind {
         /// The path.
         path: Vec<u8>,
-        /// What it is.
+        /// What the path is.
         what: &'static str,
     },
-    /// A name that no ref can have.
+    /// A name is not valid for a ref.
     #[error(transparent)]
     RefName(#[from] RefNameError),
-    /// The ref is there already.
+    /// The ref already exists.
     #[error("{kind} '{name}' already exists")]
     RefExists {
         /// "branch" or "tag".
         kind: &'static str,
-        /// Its name.
+        /// The ref's name.
         name: String,
     },
-    /// The ref is not there.
+    /// The ref does not exist.
     #[error("there is no {kind} '{name}'")]
     NoRef {
         /// "branch" or "tag".
         kind: &'static str,
-        /// Its name.
+        /// The ref's name.
         name: String,
     },
-    /// The branch is what a worktree is on.
+    /// A worktree is on the branch.
     #[error("branch '{name}' is checked out at {at}")]
     InUse {
-        /// Its name.
+        /// The branch's name.
         name: String,
         /// The worktree's path.
         at: String,
     },
-    /// A directory that a worktree cannot be made in.
+    /// A worktree cannot be created in this directory.
     #[error("cannot create a worktree in {}: {why}", dir.display())]
     NotFree {
         /// The directory.
@@ -123,59 +123,59 @@ pub enum RepoError {
         /// Why not.
         why: String,
     },
-    /// No worktree of this repository is known there.
+    /// This repository has no worktree at this path.
     #[error("{} is not a worktree of this repository", .0.display())]
     NoSuchWorktree(PathBuf),
-    /// The worktree that holds the repository itself.
+    /// The worktree is the main one: it contains the repository itself.
     #[error("{} is the main worktree: it contains the repository itself", .0.display())]
     OwnWorktree(PathBuf),
-    /// A worktree that was copied, so that there are two of one name.
+    /// The worktree is a copy, so two worktrees have the same name.
     #[error("{} is a copy of the worktree at {}", dir.display(), at.display())]
     WorktreeCopy {
         /// The copy.
         dir: PathBuf,
-        /// The worktree.
+        /// The original worktree.
         at: PathBuf,
     },
-    /// The repository of a worktree is not where its `.dmv` file says.
+    /// The repository of a worktree is not where the `.dmv` file says.
     #[error("the worktree {} belongs to the repository at {}, which does not exist; the files of the worktree are unchanged", worktree.display(), at.display())]
     LostRepository {
         /// The worktree.
         worktree: PathBuf,
-        /// Where the repository should be.
+        /// The expected path of the repository.
         at: PathBuf,
     },
-    /// The branch was moved by somebody else since the worktree's files were last made equal to it.
+    /// Another command moved the branch since the worktree's files were last made equal to it.
     #[error("{}; your files are unchanged", moved_clause(&format!("branch '{name}'"), (*base, *tip), by.as_deref()))]
     Moved {
-        /// Its name.
+        /// The branch's name.
         name: String,
         /// The commit that the files come from.
         base: Option<ObjectId>,
-        /// The commit that the branch is at.
+        /// The branch's current commit.
         tip: Option<ObjectId>,
-        /// Who moved it, if the operation log says so.
+        /// Who moved the branch, if the operation log says so.
         by: Option<Box<Mover>>,
-        /// Whether the branch only went on from there.
+        /// Whether the branch only moved forward.
         forward: bool,
     },
-    /// A switch of the worktree was cut off, so its files are a mix of two commits or subsets.
+    /// A switch of the worktree was cut off, so the files are a mix of two commits or subsets.
     #[error(
         "'{command}' was interrupted in this worktree: some files are from before and some from after it"
     )]
     Unfinished {
-        /// What goes on with it.
+        /// The command that completes the switch.
         command: String,
     },
-    /// Doing it would lose work that is nowhere else.
+    /// The command would lose work that is stored nowhere else.
     #[error("{what} would lose uncommitted changes in {}{}; nothing was changed", escape(&paths[0]), more(paths.len()))]
     WouldLose {
-        /// What was asked for.
+        /// The requested action.
         what: &'static str,
-        /// The paths.
+        /// The paths of that work.
         paths: Vec<Vec<u8>>,
     },
-    /// A choice for a conflict would overwrite what somebody made of its file.
+    /// A choice for a conflict would overwrite a manual edit of its file.
     #[error(
         "{}{} not overwritten: {} by hand",
         escape(&paths[0]),
@@ -186,63 +186,64 @@ pub enum RepoError {
         if *settled { "the conflict was settled" } else { "the file was edited" }
     )]
     EditedByHand {
-        /// The conflicts, or what is in the way of a choice for them.
+        /// The conflicts, or the files that are in the way of a choice for them.
         paths: Vec<Vec<u8>>,
-        /// Whether nothing of the conflict is left to see.
+        /// Whether the conflicts no longer show in the files.
         settled: bool,
     },
-    /// A command would overwrite more than is kept for an undo.
+    /// A command would overwrite more than can be stored for an undo.
     #[error(
         "{what} would overwrite {bytes} bytes of uncommitted changes, but dmv keeps at most {limit} bytes for undo; nothing was changed"
     )]
     TooMuchToKeep {
-        /// What was asked for.
+        /// The requested action.
         what: &'static str,
         /// Bytes that it would overwrite.
         bytes: u64,
-        /// Bytes that are kept.
+        /// The greatest number of bytes that are stored.
         limit: u64,
     },
-    /// A file that a command would overwrite cannot be read as a whole, so an undo could not bring it back.
+    /// A file that a command would overwrite cannot be read completely, so an undo could not
+    /// restore it.
     #[error(
         "{what} would overwrite {}, but dmv cannot keep it for undo: {why}; nothing was changed",
         escape(path)
     )]
     NotKept {
-        /// What was asked for.
+        /// The requested action.
         what: &'static str,
         /// The file.
         path: Vec<u8>,
-        /// Why it cannot be kept.
+        /// Why it cannot be stored.
         why: String,
     },
-    /// An operation's id that names none, or several.
+    /// An operation id matches no operation, or several.
     #[error("{} '{id}'", if *ambiguous { "several operations start with" } else { "there is no operation" })]
     NoOperation {
-        /// The id or its beginning, as given.
+        /// The id or its first digits, as given.
         id: String,
-        /// Whether several begin so.
+        /// Whether several operations match.
         ambiguous: bool,
     },
-    /// Nothing has been done in this worktree.
+    /// This worktree has no operation to undo.
     #[error("there is nothing to undo in this worktree")]
     NothingToUndo,
-    /// Nothing has been undone in this worktree since the last operation.
+    /// This worktree has no undone operation since its last one.
     #[error("there is nothing to redo in this worktree")]
     NothingToRedo,
-    /// What an operation changed was changed again.
+    /// A later operation changed the same keys or files.
     #[error("operation {operation} {}", since(what, *undone, by.as_ref()))]
     ChangedSince {
         /// The operation that was to be undone.
         operation: String,
         /// What was changed again.
         what: String,
-        /// Whether it was the undo of the operation that did it.
+        /// Whether the later change was the undo of this operation.
         undone: bool,
-        /// The last operation that did, and its command line.
+        /// The last operation that changed it, and its command line.
         by: Option<(String, String)>,
     },
-    /// An operation that cannot be undone as things are.
+    /// The operation cannot be undone in the current state.
     #[error("operation {operation} cannot be undone: {why}")]
     NotUndone {
         /// The operation.
@@ -250,58 +251,60 @@ pub enum RepoError {
         /// Why not.
         why: String,
     },
-    /// A branch that can only be merged, where that was not wanted.
+    /// The branch can only be merged, and the caller allowed only a fast-forward.
     #[error(
         "branch '{name}' cannot be fast-forwarded: both sides have new commits; the branch has not moved"
     )]
     NotFastForward {
-        /// Its name.
+        /// The branch's name.
         name: String,
     },
-    /// A merge commit, or one without the parent asked for: which change is meant is not clear.
+    /// The commit has several parents or not the requested one, so it is unclear which change is
+    /// meant.
     #[error("commit {} has {parents} parents: name the parent to return to", commit.short(12))]
     Mainline {
         /// The commit.
         commit: ObjectId,
-        /// How many it has.
+        /// The number of its parents.
         parents: usize,
     },
-    /// A conflict would have more sides than the format holds.
+    /// A conflict would have more sides than the format allows.
     #[error(
         "the conflict at '{}' would have too many sides; resolve the existing conflict first",
         escape(path)
     )]
     TooManySides {
-        /// Where.
+        /// The path of the conflict.
         path: Vec<u8>,
     },
-    /// No conflict at or under a path.
+    /// There is no conflict at or under this path.
     #[error("there is no conflict at '{}'", escape(path))]
     NoConflict {
         /// The path.
         path: Vec<u8>,
     },
-    /// Names in a tree that this file system takes for one.
+    /// This file system treats two names of a tree as the same name.
     #[error("'{}' and '{}' are the same name on this file system", escape(.0), escape(.1))]
     Collision(Vec<u8>, Vec<u8>),
-    /// There is nothing to change.
+    /// There is no commit to work on yet.
     #[error("there is no commit yet")]
     NoCommit,
-    /// A path that the worktree does not have.
+    /// The path is outside the worktree's subset.
     #[error("'{}' is outside of the worktree's subset", escape(.0))]
     OutsideSubset(Vec<u8>),
-    /// An object is stored and wrong.
+    /// An object is stored but damaged.
     #[error("{0}")]
     Object(ObjectError),
-    /// Bytes that nobody here has.
+    /// An object is needed and is absent from this repository.
     #[error("{} {id} is needed, but absent from this repository", ty.word())]
     Absent {
-        /// The object.
+        /// The object's id.
         id: ObjectId,
-        /// Its type.
+        /// The object's type.
         ty: ObjectType,
     },
-    /// The command needs content that is not here; it was found out before anything was changed.
+    /// The command needs content that is absent from this repository. It failed before it changed
+    /// anything.
     #[error("{}", lacking(.0))]
     Lacking(Vec<Lack>),
     /// The store failed.
@@ -310,31 +313,31 @@ pub enum RepoError {
     /// The refs failed.
     #[error(transparent)]
     Refs(#[from] RefsError),
-    /// A file of the worktree could not be handled.
+    /// A file of the worktree could not be processed.
     #[error(transparent)]
     Path(#[from] PathError),
     /// A file operation failed.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Somebody frees space here, or counts on it that nobody does.
+    /// Another command is freeing space, or a peer relies on this repository not to free any.
     #[error("another command is freeing space, or a peer relies on objects of this repository{}", locks::told(.0))]
     Freeing(Option<Holder>),
-    /// A peer that had confirmed that it keeps something is no longer there.
+    /// A peer confirmed that it keeps objects, and is no longer connected.
     #[error(
         "a remote that had confirmed its copies no longer answers, so dmv stopped freeing space"
     )]
     Unconfirmed,
-    /// The user asked to stop.
+    /// The user cancelled the command.
     #[error("interrupted")]
     Cancelled,
-    /// Text that an object cannot hold: a message or an author.
+    /// A message or an author contains text that an object cannot store.
     #[error("{0}")]
     Text(String),
 }
@@ -368,24 +371,24 @@ fn since(what: &str, undone: bool, by: Option<&(String, String)>) -> String {
     }
 }
 
-/// Why a revision could not be resolved.
+/// The reason why a revision could not be resolved.
 #[derive(Debug, thiserror::Error)]
 pub enum RevisionError {
-    /// It names nothing.
+    /// The revision names nothing.
     #[error("there is no branch, tag or commit '{0}'")]
     Unknown(String),
-    /// The prefix fits several commits.
+    /// The prefix matches several commits.
     #[error("'{prefix}' is ambiguous; it matches the commits {}", list(candidates))]
     Ambiguous {
         /// The prefix.
         prefix: String,
-        /// Commits that begin with it.
+        /// The commits whose ids begin with it.
         candidates: Vec<ObjectId>,
     },
-    /// It goes back further than the history, or to a parent that is not there.
+    /// The revision goes back further than the history, or names a parent that does not exist.
     #[error("'{0}' does not exist: the history has no such ancestor")]
     Beyond(String),
-    /// It is not written as a revision is.
+    /// The text is not a valid revision.
     #[error("'{0}' is not a valid revision")]
     Syntax(String),
 }

@@ -1,7 +1,7 @@
-//! An open repository, as the rooms of `repo` use it: the store, the view, and where they lie.
+//! An open repository, as the rooms of `repo` use it: the store, the view and their paths.
 //!
-//! The functions of the rooms take it as an argument. It knows none of them. The facade
-//! ([`Repo`](crate::repo::Repo)) holds one and hands it down.
+//! The functions of the rooms take it as an argument. This module knows none of them. The facade
+//! ([`Repo`](crate::repo::Repo)) holds one and passes it on.
 
 use crate::object::ObjectRead;
 use crate::object::mem::MemObjects;
@@ -20,21 +20,22 @@ pub(in crate::repo) struct Handle {
     pub(in crate::repo) id: RepositoryId,
     pub(in crate::repo) vfs: Arc<dyn Vfs>,
     pub(in crate::repo) store: Store,
-    /// Objects that are made to be looked at and not stored: how conflicts appear in files.
+    /// Objects that exist in memory only, to show conflicts as files. They are never stored.
     pub(in crate::repo) made: MemObjects,
     pub(in crate::repo) refs: Arc<Refs>,
     pub(in crate::repo) log: Mutex<Option<LogPack>>,
     pub(in crate::repo) worktree: Option<(PathBuf, String)>,
-    /// What the worktree will be on, while it is being made and the view does not know it.
+    /// The future head of a worktree that is being created and that the view does not list yet.
     pub(in crate::repo) coming: Option<Head>,
-    /// Another user's repository is only read.
+    /// The owner of the repository. Another user's repository is read-only.
     pub(in crate::repo) whose: Whose,
-    /// Operations that the database had lost and that were taken from the log pack when it was opened.
+    /// The number of operations that the database had lost and that were restored from the log pack
+    /// when the repository was opened.
     pub(in crate::repo) caught_up: usize,
 }
 
 impl Handle {
-    /// Refuses to change another user's repository.
+    /// Fails with [`RepoError::ForeignOwner`] if the repository belongs to another user.
     pub(in crate::repo) fn check_own(&self) -> Result<(), RepoError> {
         match self.whose {
             Whose::Own => Ok(()),
@@ -42,27 +43,27 @@ impl Handle {
         }
     }
 
-    /// The repository's directory.
+    /// Returns the repository's directory.
     pub fn dmv_dir(&self) -> &Path {
         &self.dmv
     }
 
-    /// The repository's id.
+    /// Returns the repository's id.
     pub fn id(&self) -> RepositoryId {
         self.id
     }
 
-    /// The objects.
+    /// Returns the object store.
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// The objects, as the rooms below see them.
+    /// Returns the objects as a plain reader, the form that the lower rooms use.
     pub fn objects(&self) -> &dyn ObjectRead {
         self
     }
 
-    /// The view and the operation log.
+    /// Returns the view and the operation log.
     pub fn refs(&self) -> &Refs {
         &self.refs
     }

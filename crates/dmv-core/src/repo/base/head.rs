@@ -1,18 +1,18 @@
-//! What a worktree is on: a branch or a commit.
+//! The head of a worktree: a branch or a commit.
 
 use crate::hash::ObjectId;
 
-/// What a worktree is on.
+/// The head of a worktree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Head {
-    /// A branch, by name; it may have no commit yet.
+    /// A branch, by name. It may have no commit yet.
     Branch(String),
-    /// A commit, with no branch.
+    /// A commit, without a branch.
     Commit(ObjectId),
 }
 
 impl Head {
-    /// The branch's name, if it is on one.
+    /// Returns the branch's name, if the head is a branch.
     pub fn branch(&self) -> Option<&str> {
         match self {
             Head::Branch(name) => Some(name),

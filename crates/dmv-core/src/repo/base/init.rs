@@ -1,4 +1,4 @@
-//! Making a new repository.
+//! Creating a repository.
 
 use crate::platform::bytes_of;
 use crate::refs::{Effect, Refs};
@@ -12,7 +12,7 @@ use crate::vfs::{OsVfs, Vfs};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Makes a repository in `dir` (which is made where it is missing), on a branch without commits.
+/// Creates a repository on a branch without commits in `dir`. Creates `dir` if it is missing.
 pub(in crate::repo) fn init(
     dir: &Path,
     branch: &str,
@@ -30,7 +30,7 @@ pub(in crate::repo) fn init(
         return Err(RepoError::Exists(dmv));
     }
     if layout::holds_packs(&dmv) {
-        // No interrupted attempt: these are somebody's commits.
+        // An interrupted attempt leaves no such packs: they hold somebody's commits.
         return Err(RepoError::NoFormat(dmv));
     }
     let io = |action, path: &Path| {
@@ -52,14 +52,15 @@ pub(in crate::repo) fn init(
         vfs.create_dir_all(part).map_err(io("create", part))?;
     }
     let db = dmv.join(REFS_FILE);
-    // What an interrupted attempt left holds nothing: `format` is written last.
+    // An interrupted attempt leaves nothing of value, because `format` is written last.
     let files = [
         db.clone(),
         db.with_extension("db-wal"),
         db.with_extension("db-shm"),
         db.with_extension("db-journal"),
     ];
-    // Its log pack, too: two of them would look like somebody's commits.
+    // Remove its log pack, too: with a second pack, the directory would seem to hold somebody's
+    // commits.
     for left in files.into_iter().chain(layout::packs_in(&dmv)) {
         let _ = std::fs::remove_file(left);
     }

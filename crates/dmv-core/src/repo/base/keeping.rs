@@ -1,9 +1,10 @@
-//! The lock that keeps everything in a repository from being freed.
+//! The lock that prevents everything in a repository from being freed.
 //!
-//! The file `keeping` (docs/format/layout.md) is locked shared by commands that need everything to stay,
-//! and exclusively by commands that free space. No command waits for it, and the system releases the
-//! locks of a process that died. So if two repositories drop at the same time, and each counts on the
-//! other, at least one finds the other busy.
+//! The lock is on the file `keeping` (docs/format/layout.md). Commands that need everything to stay
+//! lock it shared. Commands that free space lock it exclusively. No command waits for the lock,
+//! except [`keep_unopened`], which waits a few seconds. The system releases the locks of a process
+//! that died. So if two repositories drop content at the same time and each relies on the other, at
+//! least one of them finds the other busy.
 
 use crate::locks;
 use crate::repo::base::error::RepoError;
@@ -14,26 +15,27 @@ use std::path::Path;
 
 const KEEPING_FILE: &str = "keeping";
 
-/// As long as this lives, nothing is freed here.
+/// A shared lock: while it exists, nothing in this repository is freed.
 pub struct Kept {
     _lock: File,
 }
 
-/// As long as this lives, nobody else frees anything here, and nobody counts on that nothing is
-/// freed.
+/// An exclusive lock: while it exists, no other command frees space in this repository, and none
+/// relies on its objects.
 pub(in crate::repo) struct Exclusive {
     _lock: File,
 }
 
-/// Keeps everything that is here until what is returned is dropped. [`RepoError::Freeing`]:
-/// somebody is freeing space.
+/// Prevents all objects of this repository from being freed until the returned value is dropped.
+/// Fails with [`RepoError::Freeing`] if another command is freeing space.
 pub(in crate::repo) fn keep_all(repo: &Handle) -> Result<Kept, RepoError> {
     let file = keeping_file(repo)?;
     locked(file.try_lock_shared(), repo.dmv_dir())?;
     Ok(Kept { _lock: file })
 }
 
-/// The right to free. [`RepoError::Freeing`]: somebody else frees, or counts on what is here.
+/// Returns the right to free space. Fails with [`RepoError::Freeing`] if another command is freeing
+/// space or relies on the objects of this repository.
 pub(in crate::repo) fn keep_exclusively(repo: &Handle) -> Result<Exclusive, RepoError> {
     repo.check_own()?;
     let file = keeping_file(repo)?;
@@ -45,8 +47,8 @@ fn keeping_file(repo: &Handle) -> Result<File, RepoError> {
     keeping_file_of(repo.dmv_dir(), repo.whose)
 }
 
-/// Keeps everything in the repository at `dmv`, which need not be one that opens; waits some seconds
-/// for whoever frees.
+/// Prevents everything in the repository at `dmv` from being freed. The repository may be one that
+/// cannot be opened. Waits a few seconds for a command that is freeing space.
 pub(in crate::repo) fn keep_unopened(dmv: &Path) -> Result<Kept, RepoError> {
     let path = dmv.join(KEEPING_FILE);
     let file = keeping_file_of(dmv, Whose::Own)?;
@@ -64,7 +66,8 @@ pub(in crate::repo) fn keep_unopened(dmv: &Path) -> Result<Kept, RepoError> {
     Ok(Kept { _lock: file })
 }
 
-/// Keeps everything in the repository at `dmv`, without waiting. `Err` within: somebody frees.
+/// Prevents everything in the repository at `dmv` from being freed, without waiting. The inner
+/// result is an error if another command is freeing space.
 pub(in crate::repo) fn try_keep(dmv: &Path) -> Result<Result<Kept, RepoError>, RepoError> {
     let file = keeping_file_of(dmv, Whose::Own)?;
     Ok(locked(file.try_lock_shared(), dmv).map(|()| Kept { _lock: file }))
@@ -76,7 +79,7 @@ fn keeping_file_of(dmv: &Path, whose: Whose) -> Result<File, RepoError> {
         Whose::Own => File::options().create(true).append(true).open(&path),
         Whose::Foreign => File::open(&path),
     };
-    // A lock needs no right to write, where the file is there.
+    // Locking an existing file needs no write permission.
     opened
         .or_else(|e| File::open(&path).map_err(|_| e))
         .map_err(|source| RepoError::Io {

@@ -1,9 +1,9 @@
-//! The keys of the view: which names something has there, and which keys name commits
-//! (docs/format/layout.md, "The view").
+//! The keys of the view: how they are named, and which of them name commits (docs/format/layout.md,
+//! "The view").
 
 use crate::hash::ObjectId;
 
-/// Whether a key of the view has the id of a commit as its value.
+/// Returns whether the value of this key is the id of a commit.
 pub(in crate::repo) fn names_commit(key: &str) -> bool {
     let is_ref = ["branch/", "tag/", "remote/"]
         .iter()
@@ -14,7 +14,7 @@ pub(in crate::repo) fn names_commit(key: &str) -> bool {
     is_ref || key.starts_with("worktree/") && of_worktree
 }
 
-/// The trees that a key of the view names if it holds a worktree's choices.
+/// Returns the trees in the value of this key if it records a worktree's choices.
 pub(in crate::repo) fn names_choices(key: &str, value: &[u8]) -> Option<Record> {
     let is_record = key.starts_with("worktree/") && key.ends_with("/settled");
     is_record.then(|| Record::parse(value))?
@@ -40,12 +40,13 @@ pub(in crate::repo) fn settled_key(name: &str) -> String {
     format!("worktree/{name}/settled")
 }
 
-/// The commit that keeps what the last command has overwritten: see `saved`.
+/// Returns the key of the commit that stores the files that the last command overwrote (see
+/// `saved`).
 pub(in crate::repo) fn saved_key(name: &str) -> String {
     format!("worktree/{name}/saved")
 }
 
-/// The same of a command that has not finished.
+/// Returns the same key for a command that has not finished.
 pub(in crate::repo) fn saving_key(name: &str) -> String {
     format!("worktree/{name}/saving")
 }
@@ -53,19 +54,19 @@ pub(in crate::repo) fn saving_key(name: &str) -> String {
 /// The value of `worktree/NAME/settled`: choices for conflicts without files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::repo) struct Record {
-    /// The base's tree when they were made.
+    /// The base's tree at the time of the choices.
     pub from: ObjectId,
-    /// That tree with what was chosen.
+    /// The same tree with the chosen versions.
     pub to: ObjectId,
 }
 
 impl Record {
-    /// The value in the view.
+    /// Returns the value for the view.
     pub fn value(&self) -> Vec<u8> {
         [&self.from.as_bytes()[..], self.to.as_bytes()].concat()
     }
 
-    /// What a value says; `None`: it is none of these.
+    /// Parses a value of the view. Returns `None` if it is not such a record.
     pub fn parse(value: &[u8]) -> Option<Record> {
         let (from, to) = value.split_first_chunk::<32>()?;
         Some(Record {

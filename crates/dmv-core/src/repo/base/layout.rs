@@ -1,4 +1,4 @@
-//! Where things lie under `.dmv`, and the `format` file (docs/format/layout.md).
+//! The layout of `.dmv`, and the `format` file (docs/format/layout.md).
 
 use crate::chunker::CHUNKER;
 use crate::fsutil::{os_str, temp_name};
@@ -10,25 +10,26 @@ use std::path::{Path, PathBuf};
 
 pub(in crate::repo) const CLONE_FILE: &str = "clone";
 
-/// Whether a clone was begun in the repository's directory `dmv`, and not ended.
+/// Returns whether a clone into the repository's directory `dmv` has begun and not ended.
 pub(in crate::repo) fn is_begun(dmv: &Path) -> bool {
     dmv.join(CLONE_FILE).exists()
 }
 
-/// The repository's directory in a worktree.
+/// The name of the repository's directory in a worktree.
 pub const DMV_DIR: &str = ".dmv";
 
-/// The repository's own settings file, for whoever reads configuration.
+/// The name of the repository's own settings file. The code that reads configuration uses it.
 pub const CONFIG_FILE: &str = "config.toml";
 
 pub(in crate::repo) const FORMAT_FILE: &str = "format";
 
 const FORMAT_LINE: &str = "dmv-repository 1";
 
-/// Bytes of a `format` or worktree pointer file, generously.
+/// The greatest accepted size of a `format` file or worktree pointer file, in bytes. Real files are
+/// far smaller.
 const SMALL_FILE_BYTES: usize = 64 << 10;
 
-/// What the `format` file says.
+/// The content of the `format` file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
     /// The repository's id.
@@ -40,7 +41,8 @@ impl Format {
         format!("{FORMAT_LINE}\nid {}\nchunker {CHUNKER}\n", self.id)
     }
 
-    /// Writes the file of a new repository. It comes last: a directory without it is none.
+    /// Writes the file of a new repository. It is written last: a directory without it is not a
+    /// repository.
     pub fn write(&self, dmv: &Path) -> Result<(), RepoError> {
         let path = dmv.join(FORMAT_FILE);
         write_durably(&OsVfs, &path, self.text().as_bytes()).map_err(|source| RepoError::Io {
@@ -98,40 +100,41 @@ impl Format {
     }
 }
 
-/// A worktree found on disk, and the repository it belongs to.
+/// A repository found on disk, and its worktree if the search began in one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The repository's directory.
     pub dmv: PathBuf,
-    /// The worktree's root and its name in the repository, if there is one.
+    /// The worktree's root and its name in the repository, if there is a worktree.
     pub worktree: Option<(PathBuf, String)>,
 }
 
-/// Whether `dir` holds a repository's files itself.
+/// Returns whether `dir` itself holds a repository's files.
 fn is_store(dir: &Path) -> bool {
     dir.join(FORMAT_FILE).is_file() && dir.join("packs").is_dir()
 }
 
-/// Whether `dir` holds packs with committed data: more than the log pack, which an attempt to make
-/// a repository leaves when it is cut off.
+/// Returns whether `dir` holds packs with committed data. A single log pack does not count: an
+/// interrupted attempt to create a repository leaves one.
 pub fn holds_packs(dir: &Path) -> bool {
     packs_in(dir).count() > 1
 }
 
-/// The pack files under `dir`.
+/// Returns the pack files under `dir`.
 pub fn packs_in(dir: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = std::fs::read_dir(dir.join("packs"));
     let paths = entries.into_iter().flatten().flatten().map(|e| e.path());
     paths.filter(|path| path.extension().is_some_and(|e| e == "pack"))
 }
 
-/// The repository at or above `start` for whoever mends it: as [`discover`] finds it, or one that
-/// lost its `format` file.
+/// Finds the repository at or above `start` for a repair. Like [`discover`], but also finds a
+/// repository that lost its `format` file.
 pub fn discover_lost(start: &Path) -> Result<Place, RepoError> {
     discover_lost_trusting(start, &Trust::NONE)
 }
 
-/// The same, also for repositories of other users as far as `trust` goes.
+/// Finds a repository as [`discover_lost`] does, including other users' repositories that `trust`
+/// allows.
 pub fn discover_lost_trusting(start: &Path, trust: &Trust<'_>) -> Result<Place, RepoError> {
     match discover_trusting(start, trust) {
         Err(RepoError::NoFormat(dmv)) => {
@@ -144,33 +147,35 @@ pub fn discover_lost_trusting(start: &Path, trust: &Trust<'_>) -> Result<Place, 
     }
 }
 
-/// Whose a repository is.
+/// The owner of a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// The user's own, or one that the user trusts like an own one.
+    /// The user, or an owner whom the user trusts equally.
     Own,
-    /// Another user's. It may be read; nothing is written into it, and its settings do not count.
+    /// Another user. The repository is read-only, and its settings are ignored.
     Foreign,
 }
 
-/// Which repositories of other users are opened.
+/// The rule for opening other users' repositories.
 #[derive(Clone, Copy)]
 pub struct Trust<'a> {
-    /// The user has named the directory, which is consent to read a repository that is exactly there.
+    /// Whether the user has named the directory. This is consent to read a repository in exactly
+    /// that directory.
     pub named: bool,
-    /// Whether the user trusts this repository directory like an own one.
+    /// Returns whether the user trusts this repository directory like their own.
     pub is_safe: &'a dyn Fn(&Path) -> bool,
 }
 
 impl Trust<'_> {
-    /// Own repositories alone.
+    /// Allows only the user's own repositories.
     pub const NONE: Trust<'static> = Trust {
         named: false,
         is_safe: &|_| false,
     };
 
-    /// Whose the repository directory or worktree file at `path` is. Refuses another user's, unless it
-    /// is `here`, in the directory that was named.
+    /// Returns who owns the repository directory or worktree file at `path`. Fails with
+    /// [`RepoError::ForeignOwner`] for another user's, unless the user trusts it, or has named the
+    /// directory and it is `here`.
     fn check(&self, path: &Path, here: bool) -> Result<Whose, RepoError> {
         match owner(path)? {
             Whose::Own => Ok(Whose::Own),
@@ -181,14 +186,17 @@ impl Trust<'_> {
     }
 }
 
-/// Finds the repository that `start` is in: a `.dmv` directory there or above, or a bare one.
+/// Finds the repository that `start` is in: a `.dmv` directory in `start` or above it, or a bare
+/// repository.
 ///
-/// Refuses one of another user, who could have put it above the directory on purpose.
+/// Fails with [`RepoError::ForeignOwner`] if the repository belongs to another user, who may have
+/// placed it above the directory on purpose.
 pub fn discover(start: &Path) -> Result<Place, RepoError> {
     discover_trusting(start, &Trust::NONE).map(|(place, _)| place)
 }
 
-/// The same, also for repositories of other users as far as `trust` goes.
+/// Finds a repository as [`discover`] does, including other users' repositories that `trust`
+/// allows.
 pub fn discover_trusting(start: &Path, trust: &Trust<'_>) -> Result<(Place, Whose), RepoError> {
     let start = std::path::absolute(start).map_err(|source| RepoError::Io {
         action: "find",
@@ -198,7 +206,7 @@ pub fn discover_trusting(start: &Path, trust: &Trust<'_>) -> Result<(Place, Whos
     for dir in start.ancestors() {
         let here = dir == start;
         let dmv = dir.join(DMV_DIR);
-        // A symlink is not followed: what is inside a worktree does not choose its repository.
+        // Do not follow a symlink: the content of a worktree must not choose its repository.
         let found = std::fs::symlink_metadata(&dmv);
         let format = dmv.join(FORMAT_FILE);
         let is_there = || {
@@ -221,7 +229,7 @@ pub fn discover_trusting(start: &Path, trust: &Trust<'_>) -> Result<(Place, Whos
         }
         if is_store(dir) {
             let whose = trust.check(dir, here)?;
-            // Inside `.dmv` of a worktree the store works, the worktree does not.
+            // Inside `.dmv` of a worktree, the store is usable and the worktree is not.
             let (dmv, worktree) = (dir.to_owned(), None);
             return Ok((Place { dmv, worktree }, whose));
         }
@@ -229,26 +237,26 @@ pub fn discover_trusting(start: &Path, trust: &Trust<'_>) -> Result<(Place, Whos
     Err(RepoError::NotFound(start))
 }
 
-/// The name of the worktree that a repository was made in.
+/// The name of the worktree that contains its repository.
 pub const MAIN: &str = "main";
 
-/// The `.dmv` file of a further worktree: two lines, the repository and the worktree's name.
+/// The `.dmv` file of a linked worktree. Its two lines name the repository and the worktree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pointer {
     /// The repository's directory.
     pub repository: PathBuf,
-    /// The worktree's name in it.
+    /// The worktree's name in the repository.
     pub worktree: String,
 }
 
 impl Pointer {
-    /// Reads a `.dmv` file of the user's own.
+    /// Reads a `.dmv` file. Fails if it belongs to another user.
     pub fn read(file: &Path) -> Result<Pointer, RepoError> {
         Trust::NONE.check(file, false)?;
         Pointer::read_any(file)
     }
 
-    /// Reads a `.dmv` file, whosever it is.
+    /// Reads a `.dmv` file without checking its owner.
     fn read_any(file: &Path) -> Result<Pointer, RepoError> {
         let bytes = read_small(&OsVfs, file, SMALL_FILE_BYTES).map_err(|source| RepoError::Io {
             action: "read",
@@ -269,8 +277,8 @@ impl Pointer {
         let name = std::str::from_utf8(name).ok()?;
         // The name becomes part of a path.
         let one_part = crate::refs::check_ref_name(name).is_ok() && !name.contains('/');
-        // The first worktree has the repository in it and no such file: another directory that
-        // claims to be it would have its own files committed as that one's.
+        // The main worktree contains the repository and has no such file. If another directory
+        // could claim to be it, that directory's files would be committed as the main worktree's.
         let is_further = name != MAIN;
         let repository = PathBuf::from(name_of(path));
         (one_part && is_further && repository.is_absolute()).then(|| Pointer {
@@ -279,7 +287,7 @@ impl Pointer {
         })
     }
 
-    /// Writes the file, whole or not at all.
+    /// Writes the file atomically.
     pub fn write(&self, file: &Path) -> Result<(), RepoError> {
         let path = bytes_of(&self.repository);
         let name = self.worktree.as_bytes();
@@ -290,7 +298,8 @@ impl Pointer {
                 self.repository.display()
             )));
         }
-        // Among the user's files: what a cut leaves has a name that no commit takes.
+        // The temporary file lies among the user's files. An interruption leaves it with a name
+        // that no commit includes.
         let temp = file.with_file_name(os_str(&temp_name()));
         write_durably_by(&OsVfs, file, &temp, &bytes).map_err(|source| RepoError::Io {
             action: "write",
@@ -315,7 +324,7 @@ fn pointed(
             at: dmv,
         });
     }
-    // Somebody else's file does not make one's own repository writable from there.
+    // Another user's file must not make the user's own repository writable from there.
     let whose = match trust.check(&dmv, here)? {
         Whose::Own => whose,
         Whose::Foreign => Whose::Foreign,
@@ -324,8 +333,8 @@ fn pointed(
     Ok((Place { dmv, worktree }, whose))
 }
 
-/// Refuses a repository whose parts are symlinks: a copied or unpacked one could lead what is
-/// written anywhere.
+/// Fails with [`RepoError::Symlink`] if a part of the repository is a symlink. In a copied or
+/// unpacked repository, it could redirect writes to any place.
 pub fn check_parts(dmv: &Path) -> Result<(), RepoError> {
     for part in ["packs", "index", "worktrees", REFS_FILE] {
         let path = dmv.join(part);
@@ -336,7 +345,7 @@ pub fn check_parts(dmv: &Path) -> Result<(), RepoError> {
     Ok(())
 }
 
-/// Whose a file or directory is. To root everything is its own.
+/// Returns who owns a file or directory. For root, everything counts as its own.
 fn owner(path: &Path) -> Result<Whose, RepoError> {
     let is_own = platform::is_own(path).map_err(|source| RepoError::Io {
         action: "inspect",
@@ -379,7 +388,7 @@ mod tests {
     {
         let dir = tempfile::tempdir()?;
         let file = dir.path().join(".dmv");
-        // Nothing can take its place: as after a cut before the rename.
+        // A directory cannot be replaced by a file, as after a cut just before the rename.
         std::fs::create_dir(&file)?;
         let pointer = Pointer {
             repository: "/a".into(),

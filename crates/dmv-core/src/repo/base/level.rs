@@ -1,8 +1,10 @@
-//! Keeping the database where the log pack is (docs/format/layout.md, "The log pack and the database").
+//! Bringing the database level with the log pack (docs/format/layout.md, "The log pack and the
+//! database").
 //!
-//! The database knows how long the log pack was after its own last operation. A log pack that is
-//! longer has operations which the database lost: an older `refs.db` was put back, or a command was
-//! killed between its record and its commit. They are taken over before anything else is published.
+//! The database records the length of the log pack after its last operation. If the log pack is
+//! longer, it has operations that the database lost: an older `refs.db` was restored, or a command
+//! was killed between its record and its commit. These operations are added to the database before
+//! anything else is published.
 
 use crate::hash::ObjectId;
 use crate::refs::{DatabaseLock, Operation, Refs, RefsError};
@@ -13,11 +15,14 @@ use crate::store::{LogPack, Store, StoreError, add_closed_segments};
 use crate::vfs::Open;
 use std::collections::HashMap;
 
-/// Takes operations over that the database lacks; returns how many there were.
+/// Adds the operations that the database lacks, and returns their number.
 ///
-/// [`RefsError::OtherLog`]: what the log pack has does not follow what the database knows, or packs
-/// lack what it names; then nothing is changed. [`RepoError::Freeing`]: what it names may be in packs
-/// that somebody uses while another frees space.
+/// Leaves the database unchanged if it fails:
+///
+/// - with [`RefsError::OtherLog`] if the log pack does not continue from the operations in the
+///   database, or if the packs lack objects that it names
+/// - with [`RepoError::Freeing`] if another command is freeing space, and objects that it names may
+///   be in packs that a job uses
 pub(in crate::repo) fn catch_up(
     store: &Store,
     refs: &Refs,
@@ -33,12 +38,13 @@ pub(in crate::repo) fn catch_up(
         return Err(RefsError::LogBehind(log.path().to_owned()).into());
     }
     let other = || RefsError::OtherLog(refs.path().to_owned());
-    // What another process has synced counts; what it has not may be lost.
+    // Operations that another process has synced count. Unsynced ones may be lost.
     log.sync()?;
     let found = decoded(log.operations_within(level.log_end.unwrap_or(0), end)?)?;
     let last = level.last.as_ref();
     let found = match (level.log_end, last) {
-        // A database of an earlier dmv: what follows its last operation is new.
+        // An earlier version of dmv wrote this database: everything after its last operation is
+        // new.
         (None, Some(last)) => {
             let at = found.iter().rposition(|op| op.id == last.id);
             found[at.ok_or_else(other)? + 1..].to_vec()
@@ -57,8 +63,8 @@ pub(in crate::repo) fn catch_up(
         refs.roll_forward(lock, &[], &[], end)?;
         return Ok(0);
     }
-    // A job may have taken up a pack that the killed command left. Without the right to keep, it
-    // cannot be told from one that is being removed.
+    // A running job may use a pack that the killed command left. Without the lock on `keeping`,
+    // such a pack cannot be told from one that is being removed.
     let kept = try_keep(refs.path().parent().unwrap_or(refs.path()))?;
     let (mut catalogue, packs) = (refs.catalogue()?, store.packs_dir());
     let is_kept = kept.is_ok();
@@ -74,13 +80,13 @@ pub(in crate::repo) fn catch_up(
     Ok(chain.len())
 }
 
-/// The operations among `payloads`; those that do not decode were cut off.
+/// Returns the operations among `payloads`. Payloads that do not decode were cut off.
 pub(in crate::repo) fn decoded(payloads: Vec<Vec<u8>>) -> Result<Vec<Operation>, RepoError> {
     let mut known = Vec::new();
     for bytes in payloads {
         match Operation::decode(&bytes) {
             Ok(operation) => known.push(operation),
-            // Without it the view would be an older one than the user left.
+            // Without this operation, the view would be older than the one that the user left.
             Err(e) if e.is_too_new() => return Err(RefsError::NewerOperation.into()),
             Err(_) => {}
         }
@@ -88,8 +94,8 @@ pub(in crate::repo) fn decoded(payloads: Vec<Vec<u8>>) -> Result<Vec<Operation>,
     Ok(known)
 }
 
-/// The operations from the one after `last` to the newest of `found`, if that is where the newest
-/// comes from. Those that nobody built on drop out.
+/// Returns the operations after `last` up to the newest of `found`, or `None` if the newest does
+/// not descend from `last`. Leaves out operations that no later one builds on.
 fn following(last: [u8; 16], found: Vec<Operation>) -> Option<Vec<Operation>> {
     let mut by_id: HashMap<[u8; 16], Operation> = HashMap::new();
     let mut next = found.last().map_or(last, |op| op.id);
@@ -104,7 +110,7 @@ fn following(last: [u8; 16], found: Vec<Operation>) -> Option<Vec<Operation>> {
     Some(chain)
 }
 
-/// The commits that an operation makes refs name.
+/// Returns the commits that refs name after an operation.
 pub(in crate::repo) fn commits_of(
     operation: &Operation,
 ) -> impl Iterator<Item = ObjectId> + use<'_> {
@@ -113,7 +119,8 @@ pub(in crate::repo) fn commits_of(
     values.filter_map(|value| Some(ObjectId::from_bytes(value.try_into().ok()?)))
 }
 
-/// What a log pack that is gone means: it can be written anew from the database.
+/// Opens the log pack. A missing log pack is reported as [`RefsError::LogBehind`], because it can
+/// be rebuilt from the database.
 pub(in crate::repo) fn open_log(store: &Store, how: Open) -> Result<LogPack, RepoError> {
     match LogPack::open(store.vfs(), store.packs_dir(), store.repo_id(), how) {
         Err(StoreError::Io { source, path, .. })
@@ -159,11 +166,11 @@ mod tests {
         };
         assert_eq!(ids(&[]), Some(vec![]));
         assert_eq!(ids(&[(3, 3, 2), (4, 4, 3)]), Some(vec![3, 4]));
-        // 9 was left by a command that failed.
+        // A failed command left operation 9.
         assert_eq!(ids(&[(3, 9, 2), (3, 3, 2)]), Some(vec![3]));
         assert_eq!(ids(&[(3, 3, 1)]), None);
         assert_eq!(ids(&[(3, 3, 2), (4, 4, 9)]), None);
-        // A circle ends.
+        // A cycle does not loop forever.
         assert_eq!(ids(&[(3, 3, 4), (4, 4, 3)]), None);
     }
 }

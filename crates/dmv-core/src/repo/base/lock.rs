@@ -1,12 +1,12 @@
-//! Waiting for the lock of a file.
+//! Waiting for the lock on a file.
 
 use crate::locks;
 use crate::repo::base::error::RepoError;
 use std::fs::File;
 use std::path::Path;
 
-/// Waits for the exclusive lock of the file at `path`, which is made where it is missing, some
-/// seconds at most. The lock goes with the handle.
+/// Waits for the exclusive lock on the file at `path`, a few seconds at most. Creates the file if
+/// it is missing. Closing the returned file releases the lock.
 pub(in crate::repo) fn lock_file(path: &Path) -> Result<File, RepoError> {
     let taken = locks::take(path, locks::PATIENCE);
     taken
@@ -14,7 +14,7 @@ pub(in crate::repo) fn lock_file(path: &Path) -> Result<File, RepoError> {
         .map_err(RepoError::Busy)
 }
 
-/// The error of a lock that cannot be taken at all.
+/// Returns the error for a lock that cannot be taken at all.
 pub(in crate::repo) fn unlockable(path: &Path, source: std::io::Error) -> RepoError {
     RepoError::Io {
         action: "lock",

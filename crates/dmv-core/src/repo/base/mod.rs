@@ -1,7 +1,6 @@
-//! The ground that all rooms of `repo` stand on: the open repository, its layout, the view and the
-//! commit point.
+//! The base of all rooms of `repo`: the open repository, its layout, the view and the commit point.
 //!
-//! It knows commits by their ids only, and no file of a worktree. Every other room uses it.
+//! This room knows commits only by their ids, and no files of a worktree. Every other room uses it.
 
 pub(in crate::repo) mod branch;
 pub(in crate::repo) mod change;

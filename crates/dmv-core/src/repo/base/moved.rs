@@ -1,8 +1,8 @@
-//! How a branch that was moved from elsewhere is described.
+//! The description of a branch that another command moved.
 
 use crate::hash::ObjectId;
 
-/// Who moved a branch last.
+/// The author of a branch's last move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mover {
     /// The user, or the name of the device.
@@ -11,8 +11,8 @@ pub struct Mover {
     pub command: String,
 }
 
-/// What happened to a branch, as a clause: who moved it from where to where, and how. `branch` is how
-/// it is called.
+/// Returns a clause that says who moved a branch, from where to where, and with which command.
+/// `branch` is the branch's description in the clause.
 pub fn moved_clause(
     branch: &str,
     (base, tip): (Option<ObjectId>, Option<ObjectId>),
@@ -28,14 +28,14 @@ pub fn moved_clause(
     }
 }
 
-/// How a branch stands to the files of a worktree that is on it.
+/// The state of a branch compared with the files of a worktree that is on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BranchMoved {
     /// The commit that the files come from.
     pub base: Option<ObjectId>,
-    /// The commit that the branch is at.
+    /// The branch's current commit.
     pub tip: Option<ObjectId>,
-    /// Whether the branch only went on, so that a commit of these files can be merged with it. If
-    /// not, commits were taken off it.
+    /// Whether the branch only moved forward, so that a commit of these files can be merged with
+    /// it. If not, commits were removed from the branch.
     pub forward: bool,
 }

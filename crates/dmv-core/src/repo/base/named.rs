@@ -1,8 +1,9 @@
-//! The last check before the commit point: every object that a change names is stored, and stays so.
+//! The last check before the commit point: every object that a change names is stored and stays
+//! stored.
 //!
-//! A commit that no segment of the catalogue has would be lost with this process, and every command
-//! after it would fail. So the place of each is looked up, and the database confirms it in the
-//! transaction that moves the view.
+//! A commit that is in no segment of the catalogue would be lost when this process ends, and every
+//! later command would fail. So this module looks up the place of each object, and the database
+//! confirms the places in the transaction that moves the view.
 
 use crate::hash::ObjectId;
 use crate::refs::{Change, NamedPlace, RefsError};
@@ -12,7 +13,7 @@ use crate::repo::base::head::Head;
 use crate::repo::base::keys::Record;
 use crate::store::FinishedJob;
 
-/// Where the objects lie that `changes` give to refs and worktrees.
+/// Returns the places of the objects that `changes` name for refs and worktrees.
 pub(in crate::repo) fn places_named(
     repo: &Handle,
     changes: &[Change],
@@ -39,8 +40,8 @@ pub(in crate::repo) fn places_named(
     Ok(places)
 }
 
-/// The objects that a change of the view names. None of them may be absent by choice: they are
-/// commits, and the roots of trees.
+/// Returns the objects that a change of the view names. They are commits and root trees, so none of
+/// them may be absent by choice.
 fn ids_of(change: &Change) -> Vec<ObjectId> {
     let Some(value) = &change.new else {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! Reading objects of an open repository: those that are stored, and those that were only made to be
-//! looked at. This is the one place that knows both.
+//! Reading the objects of an open repository: the stored ones, and those that exist in memory to
+//! show conflicts. Only this module combines both.
 
 use crate::hash::ObjectId;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
@@ -17,24 +17,25 @@ impl ObjectRead for Handle {
         self.store.read(ty, id)
     }
 
-    // Walks ask this of every chunk of a transfer: its bytes stay unread.
+    // Walks ask this for every chunk of a transfer, so it does not read the bytes.
     fn holds(&self, ty: ObjectType, id: &ObjectId) -> Result<bool, ObjectError> {
         Ok((!self.made.is_empty() && self.made.holds(ty, id)?) || self.store.holds(ty, id)?)
     }
 }
 
-/// Whether an object can be read, from a place that no check has found damaged.
+/// Returns whether an object can be read from a place that no check has found damaged.
 pub(in crate::repo) fn is_whole(repo: &Handle, ty: ObjectType, id: &ObjectId) -> bool {
     repo.store.has_outside(id, &HashSet::new()).unwrap_or(false)
         && matches!(repo.store.read(ty, id), Ok(Some(_)))
 }
 
-/// Whether the roots of directories are here; if not, nothing can be told of what is in them.
+/// Returns whether the root nodes of all these directories are stored. The content of a directory
+/// cannot be known without its root node.
 pub(in crate::repo) fn holds_trees(
     repo: &Handle,
     roots: impl IntoIterator<Item = Option<ObjectId>>,
 ) -> bool {
-    // What cannot be looked up is read, so that the failure comes out.
+    // A failed lookup counts as stored, so that the later read reports the error.
     let objects = repo.objects();
     let held = |id: &ObjectId| objects.holds(ObjectType::Tree, id).unwrap_or(true);
     roots.into_iter().flatten().all(|id| held(&id))

@@ -1,4 +1,4 @@
-//! Opening a repository: its parts are put together and checked against each other.
+//! Opening a repository: assembling its parts and checking them against each other.
 
 use crate::hash::ObjectId;
 use crate::object::mem::MemObjects;
@@ -12,7 +12,7 @@ use crate::vfs::{Open, ReadingVfs, Vfs};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-/// Opens a repository whose packs and indexes lie in `vfs`.
+/// Opens a repository whose packs and indexes are in `vfs`.
 pub(in crate::repo) fn open(place: Place, vfs: Arc<dyn Vfs>) -> Result<Handle, RepoError> {
     layout::check_parts(&place.dmv)?;
     let format = Format::read(&place.dmv)?;
@@ -24,7 +24,7 @@ pub(in crate::repo) fn open(place: Place, vfs: Arc<dyn Vfs>) -> Result<Handle, R
     assemble(place.dmv, format.id, vfs, refs, place.worktree)
 }
 
-/// Opens another user's repository: nothing is written into it, not even a lock.
+/// Opens another user's repository. Writes nothing into it, not even a lock.
 pub(in crate::repo) fn open_to_read(place: Place) -> Result<Handle, RepoError> {
     layout::check_parts(&place.dmv)?;
     let format = Format::read(&place.dmv)?;
@@ -35,7 +35,7 @@ pub(in crate::repo) fn open_to_read(place: Place) -> Result<Handle, RepoError> {
     Ok(repo)
 }
 
-/// Puts the parts of a repository together, and takes over what the database has lost.
+/// Assembles the parts of a repository, and restores the operations that the database lost.
 pub(in crate::repo) fn assemble(
     dmv: PathBuf,
     id: RepositoryId,
@@ -48,7 +48,8 @@ pub(in crate::repo) fn assemble(
     let unusable = store.unusable_indexes();
     if !unusable.is_empty() {
         store.load(refs.catalogue_without(&unusable)?)?;
-        // The next commit merges again. Until then every opening does this once more.
+        // The next commit merges the tables again. Until then, every command that opens the
+        // repository repeats this step.
         let _ = refs.forget_indexes(&unusable);
     }
     check_consistency(&store, &refs)?;
@@ -68,7 +69,8 @@ pub(in crate::repo) fn assemble(
     })
 }
 
-/// Refuses a database beside the write-ahead log of another time: what one table names another lacks.
+/// Fails if the database has a write-ahead log from another time. Then one table names what another
+/// lacks.
 fn check_consistency(store: &Store, refs: &Refs) -> Result<(), RepoError> {
     if !refs.may_be_inconsistent() {
         return Ok(());
@@ -76,7 +78,7 @@ fn check_consistency(store: &Store, refs: &Refs) -> Result<(), RepoError> {
     refs.check_tables()?;
     for (key, value) in refs.with_prefix("")? {
         if let (true, Ok(id)) = (keys::names_commit(&key), <[u8; 32]>::try_from(value)) {
-            // Asked anew: another command may have published it since.
+            // Check again: another command may have published it since.
             if !store.has(&ObjectId::from_bytes(id))? && store.opened_all_tables() {
                 return Err(RefsError::inconsistent().into());
             }
@@ -86,8 +88,8 @@ fn check_consistency(store: &Store, refs: &Refs) -> Result<(), RepoError> {
     Ok(())
 }
 
-/// Takes over what the database lost, as long as nobody else is changing it: whoever is has perhaps
-/// written an operation and not committed it yet.
+/// Restores the operations that the database lost, unless another command holds the database lock.
+/// That command may have written an operation that it has not committed yet.
 fn catch_up_if_free(store: &Store, refs: &Refs) -> usize {
     let is_level = || -> Result<bool, RepoError> {
         let log = level::open_log(store, Open::Read)?;
@@ -96,7 +98,8 @@ fn catch_up_if_free(store: &Store, refs: &Refs) -> usize {
     if refs.is_read_only() || refs.is_copy() || is_level().unwrap_or(true) {
         return 0;
     }
-    // Where that fails, publishing fails in the same way and says why. Until then all can be read.
+    // If this fails, the next publication fails in the same way and reports the reason. Until then,
+    // everything is readable.
     let Ok(Some(lock)) = refs.try_lock_database() else {
         return 0;
     };

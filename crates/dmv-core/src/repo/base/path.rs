@@ -3,7 +3,7 @@
 use crate::object::name::RepoPath;
 use crate::repo::base::error::RepoError;
 
-/// Parses a path as given by a user: `.` and trailing slashes mean what they look like.
+/// Parses a path as a user writes it. Ignores `.` components and extra slashes.
 pub(in crate::repo) fn parse_path(path: &[u8]) -> Result<RepoPath, RepoError> {
     let parts = path
         .split(|b| *b == b'/')

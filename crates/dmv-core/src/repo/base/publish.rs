@@ -1,6 +1,7 @@
-//! The commit point: the only way to change what the repository holds and names.
+//! The commit point: the only way to change the objects and refs of a repository.
 //!
-//! Objects that a job wrote and changes of the view become visible in one transaction, or not at all.
+//! The objects that a job wrote and its changes of the view become visible in one transaction, or
+//! not at all.
 
 use crate::refs::{Change, Effect, NewOperation, Operation, Origin, Refs, RefsError, Timestamp};
 use crate::repo::base::error::RepoError;
@@ -20,19 +21,19 @@ pub(in crate::repo) fn keep(repo: &Handle, sealed: FinishedJob) -> Result<(), Re
     Ok(())
 }
 
-/// Who asks for an operation, when, and with which words: what the operation log shows.
+/// The request for an operation: who, when and which command. The operation log shows it.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// When.
+    /// The time of the request.
     pub time: Timestamp,
-    /// Who.
+    /// The user.
     pub who: String,
     /// The command line.
     pub command: String,
 }
 
 impl Asked {
-    /// `who` asks for `command` at `time`.
+    /// Creates a request by `who` for `command` at `time`.
     pub fn new(
         who: impl Into<String>,
         command: impl Into<String>,
@@ -46,7 +47,8 @@ impl Asked {
     }
 }
 
-/// The commit point: makes what `sealed` holds and `changes` visible together, or neither.
+/// Passes the commit point: makes the objects of `sealed` and the `changes` visible together, or
+/// neither of them.
 pub(in crate::repo) fn publish(
     repo: &Handle,
     asked: Asked,
@@ -57,7 +59,7 @@ pub(in crate::repo) fn publish(
     publish_undo(repo, asked, sealed, changes, effect, 0)
 }
 
-/// [`publish`](Repo::publish) of an operation that takes back number `undoes`.
+/// Publishes like [`publish`] an operation that undoes the operation number `undoes`.
 pub(in crate::repo) fn publish_undo(
     repo: &Handle,
     asked: Asked,
@@ -100,7 +102,7 @@ pub(in crate::repo) fn publish_undo(
     let publish = |operation| repo.refs.publish(operation, segments, relied, &named, log);
     let done = match publish(operation.clone()) {
         Err(RefsError::OtherLog(_)) => {
-            // Another command was killed since this one began. What it did counts.
+            // Another command was killed after this one began. Its operation counts.
             let lock = repo.refs.lock_database()?;
             level::catch_up(&repo.store, &repo.refs, &lock)?;
             drop(lock);
@@ -111,7 +113,7 @@ pub(in crate::repo) fn publish_undo(
     let done = match done {
         Ok(done) => done,
         Err(e) => {
-            // Another file may have the log's place by now: the next publication opens it again.
+            // Another file may have replaced the log by now. The next publication opens it again.
             *held = None;
             return Err(e.into());
         }
@@ -119,13 +121,13 @@ pub(in crate::repo) fn publish_undo(
     if let Some(sealed) = &sealed {
         repo.store.adopt(sealed);
     }
-    // The locks on the packs end here, after the database knows their new lengths.
+    // This releases the locks on the packs. The database already records their new lengths.
     drop(sealed);
     merge_tables(repo);
     Ok(done)
 }
 
-/// Ends a job's writer; a pack whose sync failed takes no more.
+/// Ends a job's writer. Poisons a pack if its sync failed.
 pub(in crate::repo) fn seal(
     repo: &Handle,
     writer: crate::store::StoreWriter<'_>,
@@ -143,14 +145,14 @@ pub(in crate::repo) fn noting_failed_sync(
                 .file_stem()
                 .and_then(|s| s.to_str())
                 .and_then(PackId::from_hex);
-            // The report of the failed sync matters more than one that this cannot be noted.
+            // The failed sync is the important error. Ignore a failure to record the poisoned pack.
             let _ = id.map(|id| repo.refs.poison(id));
         }
         e.into()
     })
 }
 
-/// Joins piled-up index tables. A failure only leaves them piled up, for the next command.
+/// Merges accumulated index tables. If this fails, they wait for the next command.
 pub(in crate::repo) fn merge_tables(repo: &Handle) {
     let Ok(catalogue) = repo.refs.catalogue() else {
         return;
@@ -161,7 +163,7 @@ pub(in crate::repo) fn merge_tables(repo: &Handle) {
     match repo.refs.register_merged(&merged) {
         Ok(true) => {
             repo.store.remove_indexes(&merged.indexes);
-            // Its own is registered; nobody needs its lock any more.
+            // The merged index is registered, so its lock is no longer needed.
             drop(merged);
             let catalogue = || repo.refs.catalogue().ok();
             repo.store
@@ -171,7 +173,7 @@ pub(in crate::repo) fn merge_tables(repo: &Handle) {
     }
 }
 
-/// A change that gives a key its first value.
+/// Returns a change that gives a key its first value.
 pub(in crate::repo) fn set(key: String, new: Vec<u8>) -> Change {
     Change {
         key,
@@ -180,7 +182,7 @@ pub(in crate::repo) fn set(key: String, new: Vec<u8>) -> Change {
     }
 }
 
-/// A change from what the view holds now.
+/// Returns a change from the key's current value in the view.
 pub(in crate::repo) fn change(
     refs: &Refs,
     key: String,

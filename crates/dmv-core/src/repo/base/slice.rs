@@ -1,7 +1,8 @@
-//! What a repository holds on purpose: the file `slice` (docs/format/slice.md).
+//! The slice: what a repository stores on purpose, recorded in the file `slice`
+//! (docs/format/slice.md).
 //!
-//! An absent object is an ordinary state of a repository. Only this module tells whether it is absent by
-//! choice or was lost.
+//! An absent object is normal in a partial repository. Only this module decides whether an object
+//! is absent by choice or lost.
 
 use crate::hash::{ID_BYTES, ObjectId, check, encode_hex};
 use crate::limits::{MAX_SLICE_BOUNDARY, MAX_SLICE_DROPPED, MAX_SUBSET_BYTES};
@@ -21,51 +22,53 @@ const LOCK_FILE: &str = "slice.lock";
 
 const FIRST_LINE: &[u8] = b"dmv-slice 1";
 
-/// Bytes of a line that ends with an id, generously.
+/// The greatest length of a line that ends with an id, in bytes. Real lines are shorter.
 const ID_LINE_BYTES: usize = 16 + 2 * ID_BYTES;
 
-/// Bytes of a file that is believed: a subset's patterns may each be one byte long.
+/// The greatest accepted file size in bytes. Each pattern of a subset may be one byte long.
 const MAX_BYTES: usize =
     256 + 16 * MAX_SUBSET_BYTES + ID_LINE_BYTES * (MAX_SLICE_BOUNDARY + MAX_SLICE_DROPPED);
 
-/// What a repository holds of the commits that it names. The default is everything.
+/// The part of its commits that a repository stores. The default is everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepoSlice {
-    /// The paths.
+    /// The paths that are stored.
     pub subset: Subset,
-    /// Whether chunks are not held.
+    /// Whether chunks are left out.
     pub metadata_only: bool,
-    /// Commits that are here and whose parents need not be.
+    /// Stored commits whose parents may be absent.
     pub boundary: BTreeSet<ObjectId>,
-    /// Blobs, by their root, whose bytes were given up.
+    /// Blobs whose bytes were dropped, each named by its root.
     pub dropped: BTreeSet<ObjectId>,
 }
 
-/// Why bytes are no slice.
+/// The reason why bytes are not a valid slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadSlice {
-    /// A version from the future.
+    /// A newer version of dmv wrote them.
     TooNew,
-    /// Anything else, as a clause.
+    /// Any other reason, as a clause.
     Damaged(&'static str),
 }
 
 impl RepoSlice {
-    /// Whether everything is held.
+    /// Returns whether everything is stored.
     pub fn is_everything(&self) -> bool {
         *self == RepoSlice::default()
     }
 
-    /// Whether the parents of the commit `child` may be absent by choice.
+    /// Returns whether the parents of the commit `child` may be absent by choice.
     pub fn may_lack_parents(&self, child: &ObjectId) -> bool {
         self.boundary.contains(child)
     }
 
-    /// Whether an object other than a commit may be absent by choice where it is used at `path`:
-    /// the path of the file, the directory or the conflict that it belongs to, or of the conflict
-    /// that has that as a side. `blob`: the root of the file's content, of a list or chunk.
+    /// Returns whether an object other than a commit may be absent by choice where `path` uses it.
     ///
-    /// An object that is used at several places is lost if it is called for at any of them.
+    /// `path` is the path of the file, directory or conflict that the object belongs to. If that is
+    /// a side of a conflict, `path` is the path of the conflict. For a list or chunk, `blob` is the
+    /// root of the file's content.
+    ///
+    /// An object that several paths use is lost if it is called for at any of them.
     pub fn may_lack(&self, ty: ObjectType, path: &[u8], blob: Option<&ObjectId>) -> bool {
         let has_file = || self.subset.includes(path, false);
         let has_dir = || self.subset.extent(path) != Extent::None;
@@ -80,7 +83,7 @@ impl RepoSlice {
         }
     }
 
-    /// The file's bytes.
+    /// Returns the file's bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = [FIRST_LINE, b"\n"].concat();
         if self.metadata_only {
@@ -99,7 +102,7 @@ impl RepoSlice {
         out
     }
 
-    /// What the file's bytes say. Only what [`encode`](Self::encode) writes is taken.
+    /// Parses the file's bytes. Accepts only what [`encode`](Self::encode) writes.
     pub fn decode(bytes: &[u8]) -> Result<RepoSlice, BadSlice> {
         use BadSlice::{Damaged, TooNew};
         let mut lines = bytes.split(|b| *b == b'\n');
@@ -131,8 +134,8 @@ impl RepoSlice {
                 _ => {}
             }
         }
-        // One pattern per line, and each in canonical form: what this reads other than it was
-        // written is found by the comparison below, as is everything that has no place here.
+        // Each line has one pattern in canonical form. The comparison below finds lines that do not
+        // read back as they were written, and lines that do not belong here.
         slice.subset =
             Subset::parse(&patterns.join(&b'\n')).map_err(|_| Damaged("its subset is invalid"))?;
         slice.check_limits()?;
@@ -155,9 +158,9 @@ impl RepoSlice {
     }
 }
 
-/// Whether objects may be absent by choice in the repository at `dmv`.
+/// Returns whether objects may be absent by choice in the repository at `dmv`.
 pub(in crate::repo) fn is_there(dmv: &Path) -> bool {
-    // It is there only while it says something.
+    // The file exists only while the slice is not everything.
     dmv.join(SLICE_FILE).exists()
 }
 
@@ -165,7 +168,7 @@ fn slice_file(repo: &Handle) -> PathBuf {
     repo.dmv_dir().join(SLICE_FILE)
 }
 
-/// What this repository holds on purpose.
+/// Returns the slice: what this repository stores on purpose.
 pub(in crate::repo) fn slice(repo: &Handle) -> Result<RepoSlice, RepoError> {
     let path = slice_file(repo);
     let bytes = match read_small(&OsVfs, &path, MAX_BYTES) {
@@ -193,12 +196,12 @@ pub(in crate::repo) fn slice(repo: &Handle) -> Result<RepoSlice, RepoError> {
     })
 }
 
-/// Whether objects may be absent here by choice.
+/// Returns whether this repository is partial: objects may be absent by choice.
 pub(in crate::repo) fn is_partial(repo: &Handle) -> bool {
     is_there(repo.dmv_dir())
 }
 
-/// Changes what this repository holds on purpose, durably; returns what it is then.
+/// Changes the slice durably and returns the new one.
 pub(in crate::repo) fn change_slice(
     repo: &Handle,
     change: impl FnOnce(&mut RepoSlice),

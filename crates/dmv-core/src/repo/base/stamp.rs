@@ -1,4 +1,4 @@
-//! Whether anybody else has changed a repository since it was opened.
+//! Whether another command has changed a repository since it was opened.
 
 use crate::platform::{FileTime, Inode, stat_at};
 use crate::repo::base::handle::Handle;
@@ -6,20 +6,21 @@ use crate::repo::base::layout::REFS_FILE;
 use crate::store::DAMAGED_FILE;
 use std::path::Path;
 
-/// What shows that: as long as it is the same, opening the repository once more finds nothing new.
+/// The observable state of a repository. While it stays the same, opening the repository again
+/// finds nothing new.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// Changes with each transaction of another.
+    /// Changes with each transaction of another process.
     version: i64,
     files: Files,
 }
 
-/// Files whose change no transaction shows.
+/// Files that can change without a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::repo) struct Files {
-    /// Which file the database is: a recovery puts another in its place.
+    /// The inode of the database. A recovery replaces the file.
     database: Inode,
-    /// Which file names the damage that is known, and when it was written.
+    /// The inode, size and time of the file that lists known damage.
     damaged: Option<(Inode, u64, FileTime)>,
 }
 
@@ -35,14 +36,14 @@ impl Files {
     }
 }
 
-/// How the repository is now; `None`: that cannot be told.
+/// Returns the current state of the repository, or `None` if it cannot be determined.
 pub(in crate::repo) fn stamp(repo: &Handle) -> Option<Stamp> {
     stamp_with(repo, Files::of(&repo.dmv)?)
 }
 
 pub(in crate::repo) fn stamp_with(repo: &Handle, files: Files) -> Option<Stamp> {
-    // Where nothing can be written, the database is read as one that never changes. What did not
-    // open may do so the next time.
+    // In a read-only repository, the database is read as one that never changes. A table that could
+    // not be opened may be readable the next time.
     if repo.refs.is_read_only() || repo.refs.is_copy() || !repo.store.opened_all_tables() {
         return None;
     }

@@ -1,15 +1,15 @@
-//! Whether a directory can become a repository: what it holds before one is made in it.
+//! Whether a repository can be created in a directory, judged by its content.
 
 use crate::repo::base::layout::{DMV_DIR, FORMAT_FILE};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// What a directory holds in which a repository is to be made.
+/// The content of a directory in which a repository is to be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vacancy {
-    /// Nothing: there is no such directory.
+    /// The directory does not exist.
     Missing,
-    /// Nothing, or only what making a repository or a clone leaves when it is cut off.
+    /// The directory is empty, or has only the remains of an interrupted init or clone.
     Free,
     /// A repository.
     Repository,
@@ -18,7 +18,7 @@ pub enum Vacancy {
 }
 
 impl Vacancy {
-    /// Looks at `dir`. `bare`: the directory itself is to become the repository.
+    /// Inspects `dir`. If `bare`, the directory itself is to become the repository.
     pub fn of(dir: &Path, bare: bool) -> Vacancy {
         if dmv_dir_in(dir, bare).join(FORMAT_FILE).exists() {
             Vacancy::Repository
@@ -32,7 +32,7 @@ impl Vacancy {
     }
 }
 
-/// Returns the repository's directory of a repository that is made in `dir`.
+/// Returns the path that the repository's directory has if a repository is created in `dir`.
 pub fn dmv_dir_in(dir: &Path, bare: bool) -> PathBuf {
     if bare {
         dir.to_owned()
@@ -41,8 +41,7 @@ pub fn dmv_dir_in(dir: &Path, bare: bool) -> PathBuf {
     }
 }
 
-/// Returns whether a directory is empty, apart from what making a repository leaves when it is cut
-/// off.
+/// Returns whether a directory is empty or has only the remains of an interrupted init or clone.
 fn holds_only_what_init_makes(dir: &Path, bare: bool) -> bool {
     let parts: &[&str] = if bare {
         &[
@@ -63,7 +62,7 @@ fn holds_only_what_init_makes(dir: &Path, bare: bool) -> bool {
         &[DMV_DIR]
     };
     let is_part = |name: &OsStr| {
-        // `format` is written last, under another name first.
+        // `format` is written last, under a temporary name first.
         let is_format = bare && name.as_encoded_bytes().starts_with(b"format.tmp");
         is_format || parts.iter().any(|part| name == *part)
     };
@@ -77,7 +76,7 @@ pub fn is_inside(path: &Path, dir: &Path) -> bool {
     let (Ok(path), Ok(dir)) = (std::path::absolute(path), std::fs::canonicalize(dir)) else {
         return false;
     };
-    // The part of the path that exists has a real place.
+    // Only the existing part of the path can be resolved.
     let there = path
         .ancestors()
         .find_map(|above| std::fs::canonicalize(above).ok());
@@ -105,7 +104,7 @@ mod tests {
             repo.change_slice(|slice| slice.metadata_only = true)?;
             drop(repo);
             assert_eq!(Vacancy::of(&dir, bare), Vacancy::Repository);
-            // As after a cut just before the end: everything is there but the last file.
+            // As after a cut just before the end: only the last file is missing.
             let format = dmv_dir_in(&dir, bare).join(FORMAT_FILE);
             std::fs::rename(&format, format.with_extension("tmp"))?;
             assert_eq!(Vacancy::of(&dir, bare), Vacancy::Free);

@@ -1,4 +1,4 @@
-//! The worktree of an open repository: where it is, what it is on, its lock and stat cache.
+//! The worktree of an open repository: its path, head, lock and own directory.
 
 use crate::fsutil::{SafeDir, is_temp_name};
 use crate::hash::ObjectId;
@@ -14,32 +14,33 @@ use crate::subset::Subset;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// What a user can set about how files are taken in.
+/// The user's settings for reading files of a worktree.
 #[derive(Clone, Debug, Default)]
 pub struct WorktreeSettings {
     /// Whether `.gitignore` files count, too.
     pub git_ignore: bool,
     /// The user's own ignore file.
     pub global_ignore: Option<PathBuf>,
-    /// Whether names that other systems refuse are left out.
+    /// Whether to leave out names that other systems reject.
     pub portable_names: bool,
-    /// How much of what a command overwrites is kept for an undo.
+    /// How much of the overwritten files is stored for an undo.
     pub keep: Keep,
 }
 
-/// How much of what a command overwrites on request is kept, so that an undo can bring it back.
+/// How much of the files that a command overwrites on request is stored, so that an undo can
+/// restore them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keep {
-    /// All of it.
+    /// Everything.
     #[default]
     All,
-    /// All of it; a command that overwrites more bytes is refused.
+    /// Everything. A command that overwrites more than this many bytes fails.
     UpTo(u64),
-    /// All of it, or nothing where there are more bytes.
+    /// Everything, or nothing if there are more than this many bytes.
     UpToOrNothing(u64),
 }
 
-/// Whether a file in a worktree's own directory is one that was to be renamed.
+/// Returns whether a file in a worktree's own directory is a temporary file that was never renamed.
 fn is_leftover(name: &[u8]) -> bool {
     let noted = || {
         let rest = name.strip_prefix(b"switch.tmp");
@@ -50,12 +51,12 @@ fn is_leftover(name: &[u8]) -> bool {
     is_temp_name(name) || noted()
 }
 
-/// Held while a command changes a worktree.
+/// The lock that a command holds while it changes a worktree.
 pub(in crate::repo) struct WorktreeLock {
     _file: File,
 }
 
-/// The worktree's root, if this is one.
+/// Returns the root of the worktree that the repository was opened in, if any.
 pub(in crate::repo) fn worktree_root(repo: &Handle) -> Option<&Path> {
     repo.worktree.as_ref().map(|(root, _)| root.as_path())
 }
@@ -67,7 +68,8 @@ pub(in crate::repo) fn worktree_name(repo: &Handle) -> Result<&str, RepoError> {
         .ok_or(RepoError::NoWorktree)
 }
 
-/// What the worktree is on; in a bare repository, what a clone would be on.
+/// Returns the worktree's head. In a bare repository, returns the head that a clone would start
+/// with.
 pub(in crate::repo) fn head(repo: &Handle) -> Result<Head, RepoError> {
     let name = repo
         .worktree
@@ -85,7 +87,7 @@ pub(in crate::repo) fn head(repo: &Handle) -> Result<Head, RepoError> {
         })
 }
 
-/// The commit that the worktree is on; `None` before the first.
+/// Returns the commit of the head, or `None` before the first commit.
 pub(in crate::repo) fn head_commit(repo: &Handle) -> Result<Option<ObjectId>, RepoError> {
     match head(repo)? {
         Head::Commit(id) => Ok(Some(id)),
@@ -93,7 +95,7 @@ pub(in crate::repo) fn head_commit(repo: &Handle) -> Result<Option<ObjectId>, Re
     }
 }
 
-/// The commit that the worktree's files were last made equal to.
+/// Returns the base of the worktree: the commit that its files were last made equal to.
 pub(in crate::repo) fn base_commit(repo: &Handle) -> Result<Option<ObjectId>, RepoError> {
     ref_id(repo, &base_key(worktree_name(repo)?))
 }
@@ -105,7 +107,7 @@ pub(in crate::repo) fn ref_id(repo: &Handle, key: &str) -> Result<Option<ObjectI
     id_value(repo, key, &value).map(Some)
 }
 
-/// The id that is the value of `key`.
+/// Parses the value of `key` as an id.
 pub(in crate::repo) fn id_value(
     repo: &Handle,
     key: &str,
@@ -118,14 +120,14 @@ pub(in crate::repo) fn id_value(
     Ok(ObjectId::from_bytes(bytes))
 }
 
-/// Where a worktree was last known to be, for messages.
+/// Returns the last known path of a worktree, for messages.
 pub(in crate::repo) fn worktree_path(repo: &Handle, name: &str) -> Result<String, RepoError> {
     let path = repo.refs.get(&path_key(name))?.unwrap_or_default();
     Ok(String::from_utf8_lossy(&path).into_owned())
 }
 
-/// The paths of a commit that the worktree has. One that has no files yet is going to have those
-/// that the repository holds: nobody has asked for more.
+/// Returns the subset of the worktree. A worktree without files will get the paths that the
+/// repository stores, because nobody has asked for more.
 pub(in crate::repo) fn subset(repo: &Handle) -> Result<Subset, RepoError> {
     let name = worktree_name(repo)?;
     let value = repo.refs.get(&subset_key(name))?;
@@ -139,7 +141,7 @@ pub(in crate::repo) fn subset(repo: &Handle) -> Result<Subset, RepoError> {
     subset_value(repo, name, value.as_deref())
 }
 
-/// What the view's value for the subset of the worktree `name` means.
+/// Parses the view's value for the subset of the worktree `name`.
 pub(in crate::repo) fn subset_value(
     repo: &Handle,
     name: &str,
@@ -163,17 +165,17 @@ pub(in crate::repo) fn own_dir(repo: &Handle) -> Result<PathBuf, RepoError> {
     Ok(dir)
 }
 
-/// Waits for other commands on this worktree, some seconds at most.
+/// Waits for other commands on this worktree, a few seconds at most.
 pub(in crate::repo) fn lock_worktree(repo: &Handle) -> Result<WorktreeLock, RepoError> {
     repo.check_own()?;
     let file = lock_file(&own_dir(repo)?.join("lock"))?;
-    // What others have committed until now.
+    // See everything that other commands have committed until now.
     repo.store.refresh()?;
     tidy_own_dir(repo);
     Ok(WorktreeLock { _file: file })
 }
 
-/// [`lock_worktree`](Self::lock_worktree), where there is one.
+/// Locks the worktree as [`lock_worktree`] does, if the repository was opened in one.
 pub(in crate::repo) fn lock_if_worktree(repo: &Handle) -> Result<Option<WorktreeLock>, RepoError> {
     match worktree_root(repo) {
         Some(_) => lock_worktree(repo).map(Some),
@@ -181,10 +183,10 @@ pub(in crate::repo) fn lock_if_worktree(repo: &Handle) -> Result<Option<Worktree
     }
 }
 
-/// Removes temporary files of commands that were killed from the worktree's own directory.
+/// Removes temporary files of killed commands from the worktree's own directory.
 ///
-/// With its lock held they are nobody's; a `status` without the lock may have one for a while,
-/// and gives it up in any case.
+/// While the lock is held, no command needs these files. A `status` without the lock may have one
+/// for a short time, and can lose it without harm.
 fn tidy_own_dir(repo: &Handle) {
     let Ok(own) = own_dir(repo).and_then(|dir| Ok(SafeDir::open_root(&dir)?)) else {
         return;
@@ -193,12 +195,12 @@ fn tidy_own_dir(repo: &Handle) {
         return;
     };
     for (name, _) in listing.iter().filter(|(name, _)| is_leftover(name)) {
-        // If it stays, no harm.
+        // A file that stays does no harm.
         let _ = own.unlink(name);
     }
 }
 
-/// The worktree's lock, unless another command has it.
+/// Takes the worktree's lock. Returns `None` if another command holds it.
 pub(in crate::repo) fn try_lock_worktree(repo: &Handle) -> Result<Option<WorktreeLock>, RepoError> {
     repo.check_own()?;
     let path = own_dir(repo)?.join("lock");

@@ -1,4 +1,4 @@
-//! Which conflicts a commit has, and what each holds.
+//! The conflicts of a commit, and their content.
 
 use crate::hash::ObjectId;
 use crate::history::merge_bases;
@@ -17,53 +17,54 @@ use crate::repo::look::entries;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-/// The key of a commit's extra that lists its conflicts: docs/format/objects.md, "Commit".
+/// The key of the commit extra that lists the conflicts (docs/format/objects.md, "Commit").
 const CONFLICTS_KEY: &[u8] = b"conflicts";
 
-/// Bytes of that list; a longer one is left empty, and the tree is searched.
+/// The greatest size of that list in bytes. A longer list is stored empty, and readers search the
+/// tree.
 const MAX_LIST_BYTES: usize = 32 << 10;
 
 /// A conflict in a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConflictAt {
-    /// Where its entry is.
+    /// The path of its entry.
     pub path: RepoPath,
-    /// The conflict object.
+    /// The id of the conflict object.
     pub id: ObjectId,
-    /// What it holds.
+    /// The content of that object.
     pub conflict: Conflict,
 }
 
 impl ConflictAt {
-    /// What kind of question it asks.
+    /// Returns the kind of the conflict.
     pub fn kind(&self) -> ConflictKind {
         ConflictKind::of(&self.conflict)
     }
 
-    /// What would be merged by lines.
+    /// Returns the versions that a merge by lines would read.
     pub(in crate::repo) fn texts(&self) -> Vec<Term> {
         let conflict = &self.conflict;
         let terms = conflict.bases.iter().chain(&conflict.sides);
         terms.flatten().copied().collect()
     }
 
-    /// What the side merged into has.
+    /// Returns the version of the side that was merged into.
     pub fn ours(&self) -> Option<Term> {
         self.conflict.sides.first().copied().flatten()
     }
 
-    /// What the side that was merged has.
+    /// Returns the version of the side that was merged.
     pub fn theirs(&self) -> Option<Term> {
         self.conflict.sides.last().copied().flatten()
     }
 
-    /// What both started from.
+    /// Returns the version that both sides started from.
     pub fn base(&self) -> Option<Term> {
         self.conflict.bases.first().copied().flatten()
     }
 
-    /// All versions with what they are called: `ours`, `theirs`, `base`, and more of them with
-    /// numbers. `None`: it has nothing there.
+    /// Returns all versions with their labels: `ours`, `theirs`, `base`, and numbered ones for more
+    /// sides and bases. `None` means that a version has nothing at this path.
     pub fn versions(&self) -> Vec<(String, Option<Term>)> {
         let mut out = Vec::new();
         let last = self.conflict.sides.len() - 1;
@@ -86,7 +87,7 @@ impl ConflictAt {
     }
 }
 
-/// The unresolved conflicts of a commit, in path order.
+/// Returns the unresolved conflicts of a commit, in path order.
 pub(in crate::repo) fn conflicts(
     repo: &Handle,
     commit: &Commit,
@@ -98,8 +99,9 @@ pub(in crate::repo) fn conflicts(
     Ok(out)
 }
 
-/// The same of a commit of which not all is here: the conflicts that can be looked at, and what is
-/// missing of each of those that lie outside of what this repository holds.
+/// Returns the unresolved conflicts of a commit that is not completely stored. The first list holds
+/// the conflicts that can be read. The second list holds one missing object for each conflict that
+/// lies outside this repository's slice.
 pub(in crate::repo) fn conflicts_here(
     repo: &Handle,
     commit: &Commit,
@@ -108,7 +110,7 @@ pub(in crate::repo) fn conflicts_here(
         return Ok((conflicts(repo, commit)?, Vec::new()));
     }
     let (mut here, mut unseen) = (Vec::new(), Vec::new());
-    // A slice that cannot be read is told of by others, and stops nobody who only looks.
+    // Other commands report an unreadable slice. It must not stop a command that only reads.
     let slice = slice::slice(repo).ok();
     for path in conflict_paths(repo, commit)? {
         let is_outside = slice
@@ -119,7 +121,8 @@ pub(in crate::repo) fn conflicts_here(
             root: Root::Object(ty, id),
         };
         if is_outside && repo.store.is_being_filled() {
-            // To look for what is not going to come is to wait for the end of the transfer.
+            // During a transfer, a lookup waits for the end of the transfer. This conflict will not
+            // arrive, so skip the lookup.
             unseen.push(lack(ObjectType::Tree, commit.tree));
             continue;
         }
@@ -132,7 +135,7 @@ pub(in crate::repo) fn conflicts_here(
     Ok((here, unseen))
 }
 
-/// The conflict that an entry of a tree is.
+/// Reads the conflict that a tree entry names.
 pub(in crate::repo) fn conflict_of(
     repo: &Handle,
     path: &RepoPath,
@@ -145,8 +148,8 @@ pub(in crate::repo) fn conflict_of(
     })
 }
 
-/// The commits that a merge commit brought together, and what they started from: where the
-/// versions of its conflicts come from. None for other commits, or where they are not here.
+/// Returns the parents of a merge commit and their merge bases: the sources of the versions in its
+/// conflicts. Returns nothing for other commits, or if the history is absent from this repository.
 pub(in crate::repo) fn merged_by(
     repo: &Handle,
     commit: &Commit,
@@ -161,7 +164,7 @@ pub(in crate::repo) fn merged_by(
     }
 }
 
-/// The first of `commits` that has just `term` at `path`.
+/// Returns the first of `commits` that has exactly `term` at `path`.
 pub(in crate::repo) fn origin_of(
     repo: &Handle,
     path: &RepoPath,
@@ -179,7 +182,7 @@ pub(in crate::repo) fn origin_of(
     Ok(None)
 }
 
-/// The conflict at `path` in a tree, if there is one.
+/// Returns the conflict at `path` in a tree, if there is one.
 pub(in crate::repo) fn conflict_at(
     repo: &Handle,
     tree: &ObjectId,
@@ -192,7 +195,8 @@ pub(in crate::repo) fn conflict_at(
     conflict_of(repo, &path, &entry).map(Some)
 }
 
-/// Paths where a commit has, or is said to have, conflicts.
+/// Returns the paths where a commit has conflicts. Paths from the commit's list are not checked
+/// against its tree.
 pub(in crate::repo) fn conflict_paths(
     repo: &Handle,
     commit: &Commit,
@@ -216,7 +220,7 @@ pub(in crate::repo) fn conflict_paths(
     Ok(out)
 }
 
-/// Sets a commit's list of conflicts, which are at `paths`, in order.
+/// Sets a commit's list of conflicts to `paths`, which are in order.
 pub(in crate::repo) fn list_conflicts(extras: &mut Vec<(Vec<u8>, Vec<u8>)>, paths: &[RepoPath]) {
     extras.retain(|(key, _)| key != CONFLICTS_KEY);
     if paths.is_empty() {

@@ -1,17 +1,17 @@
-//! What a person can choose for a conflict.
+//! The choices that a user has for a conflict.
 
 use std::path::PathBuf;
 
-/// How a conflict is to be settled.
+/// The way to settle a conflict.
 #[derive(Clone, Debug)]
 pub enum Choice {
-    /// What the side merged into has, also if that is nothing.
+    /// The version of the side that was merged into, even if it has nothing there.
     Ours,
-    /// What the side that was merged has.
+    /// The version of the side that was merged.
     Theirs,
-    /// What both started from.
+    /// The version that both sides started from.
     Base,
-    /// Every side: ours under the name, others beside it.
+    /// All sides: ours at the conflict's path, the others beside it.
     Both,
     /// A copy of this file.
     With(PathBuf),

@@ -1,8 +1,9 @@
-//! Choices for conflicts that no file of the worktree can tell: those outside of its subset.
+//! Choices for conflicts outside the worktree's subset, where no file can show the choice.
 //!
-//! The view keeps them as two trees: the base's as it was when the choices were made, and the same
-//! with what was chosen in place of the conflicts (docs/format/layout.md, "The view"). A choice
-//! counts as long as the base has that very conflict at that path; otherwise it rests.
+//! The view stores them as two trees: the base's tree at the time of the choices, and the same tree
+//! with the chosen versions in place of the conflicts (docs/format/layout.md, "The view"). A choice
+//! is in effect while the base has the same conflict at the same path. Otherwise, it is ignored but
+//! stays recorded.
 
 use crate::diff::{diff_trees, entries_in};
 use crate::fsutil::{FileKind, SafeDir};
@@ -29,27 +30,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// What was chosen for one conflict.
+/// The choice for one conflict.
 #[derive(Clone, Debug)]
 pub(in crate::repo) struct Chosen {
     pub path: RepoPath,
     /// The conflict's entry.
     pub conflict: TreeEntry,
-    /// What is there from now on.
+    /// The entry that replaces it, or `None` for nothing.
     pub entry: Option<TreeEntry>,
-    /// Further versions, in the same directory. One may belong to several conflicts.
+    /// Further versions in the same directory. One of them may belong to several conflicts.
     pub beside: Vec<(RepoPath, TreeEntry)>,
 }
 
 impl Chosen {
-    /// What it changes of the tree that has the conflict.
+    /// Returns the edits that turn the tree with the conflict into the chosen one.
     pub fn edits(&self) -> impl Iterator<Item = (RepoPath, Option<TreeEntry>)> + '_ {
         let beside = self.beside.iter();
         let beside = beside.map(|(path, entry)| (path.clone(), Some(entry.clone())));
         std::iter::once((self.path.clone(), self.entry.clone())).chain(beside)
     }
 
-    /// The same as changes of paths against the commit.
+    /// Returns the edits as changes of paths against the commit.
     pub fn changes(&self) -> impl Iterator<Item = (&RepoPath, ChangeKind)> {
         let kind = match self.entry {
             Some(_) => ChangeKind::Modified,
@@ -61,16 +62,16 @@ impl Chosen {
     }
 }
 
-/// Conflicts, with the paths that hold what was chosen.
+/// Conflicts, each with the paths that hold the chosen versions.
 pub(in crate::repo) type Settlements = Vec<(RepoPath, Vec<RepoPath>)>;
 
-/// What some choices change of the tree that has the conflicts.
+/// Returns the edits of several choices to the tree that has the conflicts.
 pub(in crate::repo) fn edits_of(chosen: &[Chosen]) -> Edits {
     chosen.iter().flat_map(Chosen::edits).collect()
 }
 
-/// Whether `name` is one that [`ConflictAt::wanted`] gives to a further version of the conflict at
-/// `path`.
+/// Returns whether `name` is a name that [`ConflictAt::wanted`] gives to a further version of the
+/// conflict at `path`.
 fn is_version(path: &RepoPath, name: &[u8]) -> bool {
     let (stem, ending) = stem_and_ending(path);
     let Some(name) = name.strip_suffix(ending) else {
@@ -85,19 +86,19 @@ fn is_version(path: &RepoPath, name: &[u8]) -> bool {
         .iter()
         .flatten()
         .any(|number| number.iter().all(u8::is_ascii_digit));
-    // A long stem is cut.
+    // A long stem is cut in the name.
     is_label && (begin == stem || begin.len() >= SURE_STEM_BYTES && stem.starts_with(begin))
 }
 
-/// Bytes of a stem that are always in the names of further versions.
+/// The number of bytes of a stem that are always in the names of further versions.
 const SURE_STEM_BYTES: usize = 40;
 
-/// What is wrong with a choice of something else.
+/// Returns the error for a chosen path that is not a file.
 pub(in crate::repo) fn no_file() -> std::io::Error {
     std::io::Error::other("it is not a file")
 }
 
-/// The record of this worktree.
+/// Returns the recorded choices of this worktree.
 pub(in crate::repo) fn record(repo: &Handle) -> Result<Option<Record>, RepoError> {
     let Ok(name) = worktree::worktree_name(repo) else {
         return Ok(None);
@@ -106,7 +107,7 @@ pub(in crate::repo) fn record(repo: &Handle) -> Result<Option<Record>, RepoError
     record_value(repo, name, value.as_deref())
 }
 
-/// What the view's value for the record of the worktree `name` means.
+/// Parses the view's value for the choices of the worktree `name`.
 pub(in crate::repo) fn record_value(
     repo: &Handle,
     name: &str,
@@ -122,7 +123,7 @@ pub(in crate::repo) fn record_value(
     Record::parse(value).map(Some).ok_or_else(damaged)
 }
 
-/// A record of choices for conflicts of the tree `from`.
+/// Returns a record of choices for conflicts of the tree `from`.
 pub(in crate::repo) fn record_of(
     repo: &Handle,
     from: ObjectId,
@@ -136,7 +137,8 @@ pub(in crate::repo) fn record_of(
     Ok(Some(Record { from, to }))
 }
 
-/// The choices of a record that count for a base with the tree `base`, in path order.
+/// Returns the choices of a record that are in effect for a base with the tree `base`, in path
+/// order.
 pub(in crate::repo) fn chosen(
     repo: &Handle,
     record: Option<Record>,
@@ -152,7 +154,7 @@ pub(in crate::repo) fn chosen(
         }
         Ok::<_, ObjectError>(ControlFlow::Continue(()))
     };
-    // Never `Break`: `note` takes everything.
+    // The result is never `Break`, because `note` accepts every change.
     let _ = diff_trees(repo.objects(), Some(from), Some(to), &mut note)?;
     let mut out = Vec::new();
     let mut added = BTreeMap::new();
@@ -183,7 +185,7 @@ pub(in crate::repo) fn chosen(
     Ok(out)
 }
 
-/// Entries of a directory that `to` has and `from` has not.
+/// Returns the entries of a directory that only `to` has.
 fn new_names(
     repo: &Handle,
     dir: &RepoPath,
@@ -217,11 +219,11 @@ fn dir_entries(
     }
 }
 
-/// What is to stand in place of the conflicts `these` of the tree `stored`, besides the choices
-/// `others`; and for each of `these` the paths that hold what was chosen.
+/// Returns the edits to the tree `stored` that replace the conflicts `these` and apply the choices
+/// `others`. Also returns the paths that hold the chosen versions for each of `these`.
 ///
-/// `file` is the content of [`Choice::With`]. `is_free` says whether a further version can have
-/// a name that the tree does not have.
+/// `file` is the content of [`Choice::With`]. `is_free` says whether a further version can have a
+/// name that the tree does not have.
 pub(in crate::repo) fn choose(
     repo: &Handle,
     stored: ObjectId,
@@ -250,7 +252,7 @@ pub(in crate::repo) fn choose(
     Ok((edits, settled))
 }
 
-/// Takes the file of a choice into the store, if it is one.
+/// Stores the file of a choice, if the choice is a file.
 pub(in crate::repo) fn take_chosen_file<'s>(
     repo: &'s Handle,
     choice: &Choice,
@@ -266,7 +268,7 @@ pub(in crate::repo) fn take_chosen_file<'s>(
     Ok(Some(term))
 }
 
-/// Takes a file of the user's into the store.
+/// Stores a file of the user.
 fn take_in(
     _repo: &Handle,
     file: &Path,

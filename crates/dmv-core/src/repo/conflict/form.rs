@@ -1,9 +1,9 @@
 //! How a worktree shows the conflicts of a commit.
 //!
-//! A commit keeps a conflict as an entry of its tree. Files come from the **form** of the commit: the tree
-//! in which readable files replace each conflict. The form depends on the commit alone and is made in
-//! memory when it is needed, so status, checkout and commit work with plain trees.
-//! docs/guide/conflicts.md shows what it looks like.
+//! A commit stores a conflict as an entry of its tree. A worktree's files come from the **form** of
+//! the commit: the tree in which readable files replace each conflict. The form depends only on the
+//! commit and is computed in memory when it is needed. So status, checkout and commit work with
+//! plain trees. docs/guide/conflicts.md shows examples.
 
 use crate::hash::ObjectId;
 use crate::merge::{Marked, edit_tree, entry_of, marked_text, read_text, unread, write_blob};
@@ -26,22 +26,24 @@ use crate::subset::{Extent, Subset};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::AtomicBool;
 
-/// How a conflict is shown.
+/// A conflict as a worktree shows it.
 #[derive(Clone, Debug)]
 pub(in crate::repo) struct Shown {
     pub at: ConflictAt,
-    /// What is at the conflict's own path: marked text, or what ours has.
+    /// The entry at the conflict's own path: the text with markers, or the version of ours.
     pub entry: Option<TreeEntry>,
-    /// The text with its markers, if that is what is there.
+    /// The text with markers, if the entry is one.
     pub marked: Option<Marked>,
-    /// The sides beside it.
+    /// The sides in files beside it.
     pub sides: Vec<(RepoPath, TreeEntry)>,
-    /// What is not here of what may be texts: how it is shown cannot be told without.
+    /// Versions that may be texts and are absent from this repository. Without them, it is unknown
+    /// how the conflict is shown.
     pub lacks: Vec<Lack>,
 }
 
 impl Shown {
-    /// Whether a subset has all that the conflict is shown as, and can become.
+    /// Returns whether a subset includes all files that show the conflict, and all that can replace
+    /// them.
     pub fn is_all_in(&self, subset: &Subset) -> bool {
         let is_in = |path: &RepoPath, kind: Kind| match kind {
             Kind::Directory => subset.extent(path.as_bytes()) == Extent::All,
@@ -54,25 +56,25 @@ impl Shown {
     }
 }
 
-/// A commit's tree as a worktree has it.
+/// A commit's tree as a worktree shows it.
 #[derive(Clone, Debug)]
 pub(in crate::repo) struct Form {
     /// The tree that the commit names.
     pub stored: ObjectId,
-    /// Choices for its conflicts that count already, without files: what was chosen is in `tree`.
+    /// The choices in effect for conflicts without files. `tree` has the chosen versions.
     pub chosen: Vec<Chosen>,
     /// The tree that files are compared with.
     pub tree: ObjectId,
     pub shown: Vec<Shown>,
-    /// Paths at which sides of conflicts are shown.
+    /// The paths of the files that show sides of conflicts.
     sides: HashSet<Vec<u8>>,
-    /// Conflicts at paths that this repository does not hold: what of each is missing first. They
-    /// stay in `tree` as they are.
+    /// The first missing object of each conflict at a path outside this repository's slice. These
+    /// conflicts stay in `tree` as they are.
     pub unseen: Vec<Lack>,
 }
 
 impl Form {
-    /// That of a tree without conflicts.
+    /// Returns the form of a tree without conflicts.
     pub fn plain(tree: ObjectId) -> Form {
         Form {
             stored: tree,
@@ -84,13 +86,13 @@ impl Form {
         }
     }
 
-    /// Whether the commit has conflicts, open or not.
+    /// Returns whether the commit has conflicts, open or settled.
     pub fn has_conflicts(&self) -> bool {
         !self.shown.is_empty() || !self.chosen.is_empty()
     }
 
-    /// Fails with [`RepoError::Lacking`] if it cannot be told how some conflict is shown whose path
-    /// is `wanted`.
+    /// Fails with [`RepoError::Lacking`] if it is unknown how a conflict at a `wanted` path is
+    /// shown.
     pub fn check_known(&self, wanted: impl Fn(&[u8]) -> bool) -> Result<(), RepoError> {
         let is_in = |shown: &&Shown| wanted(shown.at.path.as_bytes());
         let lacks = self.shown.iter().filter(is_in).flat_map(|s| &s.lacks);
@@ -98,7 +100,8 @@ impl Form {
         refuse(lacks.chain(unseen).cloned().collect())
     }
 
-    /// Whether a side of a conflict is shown at `path` or, a directory, above it.
+    /// Returns whether `path` is a file that shows a side of a conflict, or lies below such a
+    /// directory.
     pub fn is_side(&self, path: &[u8]) -> bool {
         let above = path.iter().enumerate().filter(|(_, b)| **b == b'/');
         let mut ends = above.map(|(end, _)| end).chain([path.len()]);
@@ -106,7 +109,7 @@ impl Form {
     }
 }
 
-/// The form of the commit `id` in this worktree.
+/// Returns the form of the commit `id` in this worktree.
 pub(in crate::repo) fn form_at(repo: &Handle, id: &ObjectId) -> Result<Form, RepoError> {
     form_with(
         repo,
@@ -115,7 +118,7 @@ pub(in crate::repo) fn form_at(repo: &Handle, id: &ObjectId) -> Result<Form, Rep
     )
 }
 
-/// The form of a commit in a worktree that has a record of choices.
+/// Returns the form of a commit in a worktree with recorded choices.
 pub(in crate::repo) fn form_with(
     repo: &Handle,
     commit: &Commit,
@@ -125,7 +128,9 @@ pub(in crate::repo) fn form_with(
     form_of(repo, commit, chosen)
 }
 
-/// The tree of a commit with each conflict as files: what an export writes of `wanted` paths.
+/// Returns the tree of a commit with readable files in place of each conflict, as an export writes
+/// it. Fails with [`RepoError::Lacking`] if the files of a conflict at a `wanted` path cannot be
+/// determined.
 pub(in crate::repo) fn readable_tree(
     repo: &Handle,
     commit: &Commit,
@@ -136,7 +141,8 @@ pub(in crate::repo) fn readable_tree(
     Ok(form.tree)
 }
 
-/// The form of a commit with some choices. Its objects that are not stored are kept in memory.
+/// Returns the form of a commit with some choices. Objects of the form that are not stored exist in
+/// memory only.
 pub(in crate::repo) fn form_of(
     repo: &Handle,
     commit: &Commit,
@@ -210,8 +216,8 @@ fn show(
     })
 }
 
-/// The text that base and sides make together, if all of them are texts and differ. What would
-/// have to be looked at and is not here is added to `lacks`.
+/// Returns the base and the sides as one text with markers, if all of them are texts and differ.
+/// Adds versions that it would have to read and that are absent to `lacks`.
 fn marked(
     repo: &Handle,
     at: &ConflictAt,
@@ -236,14 +242,14 @@ fn marked(
             }
         }
     }
-    // A form is made in one go; how long that takes has its bound in the comparison.
+    // Computing a form cannot be cancelled. The comparison limits the time it takes.
     let never = AtomicBool::new(false);
     let made = marked_text(&texts[0], &texts[1], &texts[2], &never);
     let made = made.map_err(|_| RepoError::Cancelled)?;
     Ok((made.regions > 0).then_some(made))
 }
 
-/// A name beside `path` that the tree does not have.
+/// Returns a name beside `path` that the tree does not have.
 fn free_name(
     repo: &Handle,
     path: &RepoPath,

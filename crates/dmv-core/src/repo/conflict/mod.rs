@@ -1,6 +1,6 @@
-//! The conflicts of commits: which there are, how files show them, which choices settle them.
+//! The conflicts of commits: where they are, how files show them, and which choices settle them.
 //!
-//! Uses `base` and `look`. It reads files of a worktree, and writes none.
+//! This room uses `base` and `look`. It reads files of a worktree and writes none.
 
 pub(in crate::repo) mod at;
 pub(in crate::repo) mod choice;

@@ -1,9 +1,13 @@
-//! Where the conflicts of a worktree's base stand: what a person has done to their files so far.
+//! The state of the conflicts in a worktree's base, judged by the user's edits of their files.
 //!
-//! For what is in the subset nothing is noted anywhere: the files tell. A conflict is **open** while
-//! its file is as the form shows it, or still has marker lines. It is **settled** when the file was
-//! changed and no marker is left, or deleted, or, where there are no markers, when none of the sides
-//! beside it is left. Outside of the subset, and only there, a choice settles it (see `choices`).
+//! Inside the subset, nothing is recorded: the files show the state.
+//!
+//! - A conflict is **open** while its file is as the form shows it, or still has marker lines.
+//! - A conflict is **settled** when its file was changed and has no marker left, or was deleted. If
+//!   the file has no markers to begin with, the conflict is settled when none of the sides beside
+//!   it is left.
+//!
+//! Outside the subset, and only there, a choice settles a conflict (see `choices`).
 
 use crate::fsutil::SafeDir;
 use crate::hash::ObjectId;
@@ -26,43 +30,46 @@ use crate::worktree::split_path;
 use std::collections::BTreeMap;
 use std::io::Read;
 
-/// Two sides, the base, and the markers between them.
+/// The greatest size of a file with markers, in bytes: room for two sides, the base and the markers
+/// between them.
 const MAX_MARKED_BYTES: u64 = 4 * MAX_MERGE_TEXT_BYTES;
 
 /// A conflict whose file was edited and still has marker lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkersLeft {
-    /// Where it is.
+    /// The path of the conflict.
     pub path: RepoPath,
-    /// The number of the first marker line, from 1; `None`: the file is too long to be looked at.
+    /// The number of the first marker line, counted from 1, or `None` if the file is too long to
+    /// read.
     pub line: Option<u64>,
 }
 
-/// The conflicts of a commit in the making.
+/// The conflicts of a commit that is being created.
 #[derive(Debug, Default)]
 pub(in crate::repo) struct Settled {
-    /// Those that are carried on.
+    /// Conflicts that stay in the commit.
     pub open: Vec<ConflictAt>,
-    /// Of these, the ones whose file was edited and has markers left.
+    /// Open conflicts whose file was edited and still has markers.
     pub edited: Vec<MarkersLeft>,
-    /// Those that are settled.
+    /// Conflicts that are settled.
     pub settled: Vec<RepoPath>,
-    /// Files beside settled conflicts that nobody has touched.
+    /// Unedited files beside settled conflicts.
     pub leftover: Vec<(RepoPath, TreeEntry)>,
-    /// Choices that the commit does not take: they go on to count.
+    /// Choices that the commit does not include. They stay in effect.
     pub waiting: Vec<Chosen>,
 }
 
-/// A worktree against its base.
+/// A worktree compared with its base.
 #[derive(Debug, Default)]
 pub(in crate::repo) struct Told {
     pub changes: Vec<PathChange>,
-    /// Conflicts that are not settled, and those that are.
+    /// The paths of open conflicts. The next field has those of settled ones.
     pub open: Vec<Vec<u8>>,
     pub settled: Vec<Vec<u8>>,
 }
 
-/// Changes as a scan against the form of the base found them, told against the base itself.
+/// Turns the changes that a scan found against the form of the base into changes against the base
+/// itself.
 pub(in crate::repo) fn explain(root: &SafeDir, form: &Form, changes: Vec<PathChange>) -> Told {
     let unseen = form.unseen.iter().map(|lack| lack.path.clone());
     if form.shown.is_empty() && form.chosen.is_empty() {
@@ -100,7 +107,7 @@ pub(in crate::repo) fn explain(root: &SafeDir, form: &Form, changes: Vec<PathCha
     open.sort_by(|a, b| crate::worktree::compare_dirs(a, b));
     settled.extend(form.chosen.iter().map(|c| c.path.as_bytes().to_vec()));
     let told = |(path, kind): (Vec<u8>, ChangeKind)| {
-        // What is beside a conflict is not in the commit: it cannot be missed, only be new.
+        // The files beside a conflict are not in the commit. They cannot be missing, only new.
         let kind = match (form.is_side(&path), kind) {
             (true, ChangeKind::Deleted) => return None,
             (true, _) => ChangeKind::Added,
@@ -118,7 +125,7 @@ pub(in crate::repo) fn explain(root: &SafeDir, form: &Form, changes: Vec<PathCha
     }
 }
 
-/// How the path of a conflict differs from its commit, if the conflict is settled.
+/// Returns how the path of a conflict differs from its commit, if the conflict is settled.
 pub(in crate::repo) fn find_settled(
     root: &SafeDir,
     shown: &Shown,
@@ -144,7 +151,7 @@ pub(in crate::repo) fn find_settled(
     }
 }
 
-/// Whether a conflict's file on disk has marker lines.
+/// Returns whether a conflict's file on disk has marker lines.
 fn has_markers(root: &SafeDir, shown: &Shown) -> bool {
     let (Some(marked), Some((dir, name))) = (&shown.marked, split_path(shown.at.path.as_bytes()))
     else {
@@ -156,20 +163,20 @@ fn has_markers(root: &SafeDir, shown: &Shown) -> bool {
     };
     let mut text = Vec::new();
     let read = file.take(MAX_MARKED_BYTES).read_to_end(&mut text);
-    // What cannot be looked at is not taken for settled.
+    // A file that cannot be read does not count as settled.
     stat.size > MAX_MARKED_BYTES || read.is_err() || marked.is_marked(&text)
 }
 
-/// The stat of what is at `path`, if anything is.
+/// Returns the stat of the file at `path`, if there is one.
 pub(in crate::repo) fn stat_of(root: &SafeDir, path: &[u8]) -> Option<crate::fsutil::FileStat> {
     let (dir, name) = split_path(path)?;
     root.open_dir(dir).ok()?.stat_opt(name).ok()?
 }
 
-/// What is to be committed, from the tree `made` of a worktree whose base has the form `form`:
-/// open conflicts are entries again, and the untouched files beside them are left out.
+/// Returns the tree to commit, from the tree `made` of a worktree whose base has the form `form`.
+/// Open conflicts become entries again, and the unedited files beside them are left out.
 ///
-/// `made` has to be readable.
+/// `made` must be readable.
 pub(in crate::repo) fn take_back(
     repo: &Handle,
     form: &Form,
@@ -184,7 +191,7 @@ pub(in crate::repo) fn take_back(
         let now = lookup_path(repo.objects(), &made, path)?;
         let mut untouched = Vec::new();
         for (side, entry) in &shown.sides {
-            // What else has that name is the user's.
+            // Any other content with that name is the user's.
             if let Some(there) = lookup_path(repo.objects(), &made, side)?
                 && there.same_content(entry)
             {
@@ -217,9 +224,9 @@ pub(in crate::repo) fn take_back(
     Ok((tree, out))
 }
 
-/// Takes the choices for conflicts at selected paths into `out`, and returns what they change of
-/// the tree `made`, which has all of them. What they do not change is written anew, too: it may
-/// be in memory only.
+/// Adds the choices for conflicts at selected paths to `out`, and returns their edits to the tree
+/// `made`, which has all of them. Entries that stay the same are written again, too, because they
+/// may exist in memory only.
 fn take_chosen(
     repo: &Handle,
     form: &Form,
@@ -251,7 +258,7 @@ fn take_chosen(
     Ok(edits)
 }
 
-/// The marker lines of a conflict's file, if there are any.
+/// Returns the first marker line of a conflict's file, if there is one.
 fn markers_left(
     repo: &Handle,
     shown: &Shown,
@@ -272,7 +279,7 @@ fn markers_left(
     Ok(marked.marker_line(&text).map(|line| left(Some(line))))
 }
 
-/// The entry of a conflict.
+/// Returns the tree entry of a conflict.
 pub(in crate::repo) fn conflict_entry(at: &ConflictAt) -> TreeEntry {
     TreeEntry {
         name: last_name(&at.path),

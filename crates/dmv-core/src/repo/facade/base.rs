@@ -1,4 +1,4 @@
-//! What `Repo` offers of `base`.
+//! The methods of `Repo` that call `base`.
 
 use crate::hash::ObjectId;
 use crate::object::name::RepoPath;
@@ -9,12 +9,14 @@ use crate::subset::Subset;
 use std::path::Path;
 
 impl Repo {
-    /// All branches or tags, by name.
+    /// Returns all branches or tags, sorted by name.
     pub fn list_refs(&self, kind: RefKind) -> Result<Vec<RefInfo>, RepoError> {
         base::branch::list_refs(&self.handle, kind)
     }
 
-    /// Makes a branch or tag at `target`.
+    /// Creates a branch or tag at `target`.
+    ///
+    /// Fails with [`RepoError::RefExists`] if the name is taken.
     pub fn create_ref(
         &self,
         kind: RefKind,
@@ -25,8 +27,10 @@ impl Repo {
         base::branch::create_ref(&self.handle, kind, name, target, asked)
     }
 
-    /// Deletes a branch or tag and returns the commit it named. A branch that a worktree is on
-    /// stays.
+    /// Deletes a branch or tag and returns the commit that it named.
+    ///
+    /// Fails with [`RepoError::InUse`] for a branch that a worktree is on, and with
+    /// [`RepoError::NoRef`] if there is no such ref.
     pub fn delete_ref(
         &self,
         kind: RefKind,
@@ -36,27 +40,34 @@ impl Repo {
         base::branch::delete_ref(&self.handle, kind, name, asked)
     }
 
-    /// Renames a branch; worktrees that are on it stay on it.
+    /// Renames a branch. Worktrees that are on it stay on it.
+    ///
+    /// Fails with [`RepoError::NoRef`] or [`RepoError::RefExists`].
     pub fn rename_branch(&self, old: &str, new: &str, asked: Asked) -> Result<(), RepoError> {
         base::branch::rename_branch(&self.handle, old, new, asked)
     }
 
-    /// Keeps everything that is here until what is returned is dropped. [`RepoError::Freeing`]:
-    /// somebody is freeing space.
+    /// Prevents all objects of this repository from being freed until the returned value is
+    /// dropped.
+    ///
+    /// Fails with [`RepoError::Freeing`] if another command is freeing space.
     pub fn keep_all(&self) -> Result<Kept, RepoError> {
         base::keeping::keep_all(&self.handle)
     }
 
-    /// Parses a path as given by a user: `.` and trailing slashes mean what they look like.
+    /// Parses a path as a user writes it. Ignores `.` components and extra slashes.
+    ///
+    /// Fails with [`RepoError::BadPath`] if the result is not a valid path in a repository.
     pub fn parse_path(path: &[u8]) -> Result<RepoPath, RepoError> {
         base::path::parse_path(path)
     }
 
-    /// The commit point: makes what `sealed` holds and `changes` visible together, or neither.
+    /// Passes the commit point: makes the objects of `sealed` and the `changes` visible together,
+    /// or neither of them.
     ///
-    /// Each change's old value must still be what the view holds, and each object that a new value
-    /// names must be in `sealed` or in what the database lists. `effect` tells what was done to
-    /// files, for an undo.
+    /// The old value of each change must equal the current value in the view. Each object that a
+    /// new value names must be in `sealed` or in the segments that the database lists. `effect`
+    /// records what was done to files, so that an undo can reverse it.
     pub fn publish(
         &self,
         asked: Asked,
@@ -67,21 +78,22 @@ impl Repo {
         base::publish::publish(&self.handle, asked, sealed, changes, effect)
     }
 
-    /// What this repository holds on purpose.
+    /// Returns the slice: what this repository stores on purpose.
     pub fn slice(&self) -> Result<RepoSlice, RepoError> {
         base::slice::slice(&self.handle)
     }
 
-    /// Whether objects may be absent here by choice.
+    /// Returns whether this repository is partial: objects may be absent by choice.
     pub fn is_partial(&self) -> bool {
         base::slice::is_partial(&self.handle)
     }
 
-    /// Changes what this repository holds on purpose, durably; returns what it is then.
+    /// Changes the slice durably and returns the new one.
     ///
-    /// `change` gets what the file says now; commands that change it at the same time wait for
-    /// one another, a few seconds at most ([`RepoError::Busy`]). It must call for nothing that is
-    /// not here.
+    /// `change` receives the slice as the file has it now. Commands that change the slice at the
+    /// same time wait for one another, a few seconds at most, and then fail with
+    /// [`RepoError::Busy`]. The new slice must not call for objects that are absent from this
+    /// repository.
     pub fn change_slice(
         &self,
         change: impl FnOnce(&mut RepoSlice),
@@ -89,38 +101,42 @@ impl Repo {
         base::slice::change_slice(&self.handle, change)
     }
 
-    /// Whether the roots of directories are here; if not, nothing can be told of what is in them.
+    /// Returns whether the root nodes of all these directories are stored. The content of a
+    /// directory cannot be known without its root node.
     pub fn holds_trees(&self, roots: impl IntoIterator<Item = Option<ObjectId>>) -> bool {
         base::objects::holds_trees(&self.handle, roots)
     }
 
-    /// How the repository is now; `None`: that cannot be told.
+    /// Returns the current state of the repository, or `None` if it cannot be determined.
     pub fn stamp(&self) -> Option<Stamp> {
         base::stamp::stamp(&self.handle)
     }
 
-    /// The worktree's root, if this is one.
+    /// Returns the root of the worktree that the repository was opened in, if any.
     pub fn worktree_root(&self) -> Option<&Path> {
         base::worktree::worktree_root(&self.handle)
     }
 
-    /// What the worktree is on; in a bare repository, what a clone would be on.
+    /// Returns the worktree's head. In a bare repository, returns the head that a clone would start
+    /// with.
     pub fn head(&self) -> Result<Head, RepoError> {
         base::worktree::head(&self.handle)
     }
 
-    /// The commit that the worktree is on; `None` before the first.
+    /// Returns the commit of the head, or `None` before the first commit.
     pub fn head_commit(&self) -> Result<Option<ObjectId>, RepoError> {
         base::worktree::head_commit(&self.handle)
     }
 
-    /// The commit that the worktree's files were last made equal to.
+    /// Returns the base of the worktree: the commit that its files were last made equal to.
     pub fn base_commit(&self) -> Result<Option<ObjectId>, RepoError> {
         base::worktree::base_commit(&self.handle)
     }
 
-    /// The paths of a commit that the worktree has. One that has no files yet is going to have those
-    /// that the repository holds: nobody has asked for more.
+    /// Returns the subset of the worktree.
+    ///
+    /// A worktree without files will get the paths that the repository stores, because nobody has
+    /// asked for more.
     pub fn subset(&self) -> Result<Subset, RepoError> {
         base::worktree::subset(&self.handle)
     }

@@ -1,4 +1,4 @@
-//! What `Repo` offers of `conflict`.
+//! The methods of `Repo` that call `conflict`.
 
 use crate::hash::ObjectId;
 use crate::object::commit::Commit;
@@ -9,13 +9,15 @@ use crate::object::tree::TreeEntry;
 use crate::repo::{ConflictAt, Repo, RepoError, conflict};
 
 impl Repo {
-    /// The unresolved conflicts of a commit, in path order.
+    /// Returns the unresolved conflicts of a commit, in path order.
     pub fn conflicts(&self, commit: &Commit) -> Result<Vec<ConflictAt>, RepoError> {
         conflict::at::conflicts(&self.handle, commit)
     }
 
-    /// The same of a commit of which not all is here: the conflicts that can be looked at, and what is
-    /// missing of each of those that lie outside of what this repository holds.
+    /// Returns the unresolved conflicts of a commit that is not completely stored.
+    ///
+    /// The first list holds the conflicts that can be read. The second list holds one missing
+    /// object for each conflict that lies outside this repository's slice.
     pub fn conflicts_here(
         &self,
         commit: &Commit,
@@ -23,18 +25,20 @@ impl Repo {
         conflict::at::conflicts_here(&self.handle, commit)
     }
 
-    /// The conflict that an entry of a tree is.
+    /// Reads the conflict that a tree entry names.
     pub fn conflict_of(&self, path: &RepoPath, entry: &TreeEntry) -> Result<ConflictAt, RepoError> {
         conflict::at::conflict_of(&self.handle, path, entry)
     }
 
-    /// The commits that a merge commit brought together, and what they started from: where the
-    /// versions of its conflicts come from. None for other commits, or where they are not here.
+    /// Returns the parents of a merge commit and their merge bases: the sources of the versions in
+    /// its conflicts.
+    ///
+    /// Returns nothing for other commits, or if the history is absent from this repository.
     pub fn merged_by(&self, commit: &Commit) -> Result<Vec<ObjectId>, RepoError> {
         conflict::at::merged_by(&self.handle, commit)
     }
 
-    /// The first of `commits` that has just `term` at `path`.
+    /// Returns the first of `commits` that has exactly `term` at `path`.
     pub fn origin_of(
         &self,
         path: &RepoPath,
@@ -44,7 +48,11 @@ impl Repo {
         conflict::at::origin_of(&self.handle, path, term, commits)
     }
 
-    /// The tree of a commit with each conflict as files: what an export writes of `wanted` paths.
+    /// Returns the tree of a commit with readable files in place of each conflict, as an export
+    /// writes it.
+    ///
+    /// Fails with [`RepoError::Lacking`] if the files of a conflict at a `wanted` path cannot be
+    /// determined.
     pub fn readable_tree(
         &self,
         commit: &Commit,

@@ -1,4 +1,4 @@
-//! What `Repo` offers of `files`.
+//! The methods of `Repo` that call `files`.
 
 use crate::fsutil::FileStat;
 use crate::hash::ObjectId;
@@ -18,10 +18,14 @@ use std::path::{Path, PathBuf};
 impl Repo {
     /// Switches the worktree to a branch or commit.
     ///
-    /// Uncommitted changes that do not collide are kept. Where they would be lost, nothing is
-    /// touched and [`RepoError::WouldLose`] lists the paths; nor where content is needed that is not
-    /// here ([`RepoError::Lacking`]). Cut off in the middle, the worktree is
-    /// still on the former commit with some files of the new one; the same command goes on.
+    /// Keeps uncommitted changes that do not collide. Fails before it changes anything:
+    ///
+    /// - with [`RepoError::WouldLose`], which lists the paths, if uncommitted changes would be lost
+    /// - with [`RepoError::Lacking`] if the switch needs content that is absent from this
+    ///   repository
+    ///
+    /// After an interruption, the worktree is still on the former commit, with some files of the
+    /// new one. Running the same command again completes the switch.
     pub fn checkout(
         &self,
         target: CheckoutTarget,
@@ -31,10 +35,11 @@ impl Repo {
         files::checkout::checkout(&self.handle, target, options, job)
     }
 
-    /// Gives the worktree another subset of the commit that its files are of.
+    /// Changes the subset of the worktree. The commit stays the same.
     ///
-    /// Writes what comes in and removes what goes out; refuses as [`checkout`](Self::checkout) does
-    /// where a changed file would go, and leaves files that are not committed where they are.
+    /// Writes the files that the new subset adds and removes the files that it leaves out. Fails
+    /// like [`checkout`](Self::checkout) if it would remove a changed file. Leaves uncommitted
+    /// files where they are.
     pub fn set_subset(
         &self,
         subset: Subset,
@@ -45,8 +50,10 @@ impl Repo {
         files::checkout::set_subset(&self.handle, subset, settings, asked, job)
     }
 
-    /// The patterns that `new` has and `old` has not, and that name nothing in a tree. Of one that leads
-    /// to directories that are not here nobody can tell.
+    /// Returns the patterns that only `new` has and that match nothing in the tree `root`.
+    ///
+    /// Does not return a pattern that leads to absent directories, because it may match something
+    /// there.
     pub fn idle_patterns(
         &self,
         root: ObjectId,
@@ -56,13 +63,14 @@ impl Repo {
         files::checkout::idle_patterns(&self.handle, root, old, new)
     }
 
-    /// Runs `bring`, which has to take in `commit` with everything that it needs, and meanwhile
-    /// writes its files, as far as they have come. Then the worktree is on `head`, as after
-    /// [`checkout`](Repo::checkout).
+    /// Writes the files of `commit` while `bring` is still receiving it. Then puts the worktree on
+    /// `head`, as [`checkout`](Self::checkout) does.
     ///
-    /// Nothing names the commit before `bring` has succeeded. If it fails, what is written stays,
-    /// with the note that a checkout which was cut off leaves: `go_on` is the command that goes on
-    /// with it in the worktree once `bring` has succeeded.
+    /// `bring` must receive `commit` with everything that it needs. Each file is written as soon as
+    /// its content is there. No ref names the commit before `bring` has succeeded. If `bring`
+    /// fails, the files that were written stay, with the note that an interrupted checkout leaves.
+    /// This note names `go_on`, the command that completes the checkout in the worktree once
+    /// `bring` has succeeded.
     pub fn checkout_while<T, E: From<RepoError>>(
         &self,
         (head, commit): (Head, ObjectId),
@@ -81,12 +89,14 @@ impl Repo {
         )
     }
 
-    /// Puts the files at `paths` back as the commit `from` (the worktree's own without it) has
-    /// them. Files that the commit does not have stay. Where content is not here, nothing is written
-    /// ([`RepoError::Lacking`]).
+    /// Restores the files at `paths` from the commit `from`, or from the worktree's own commit if
+    /// `from` is `None`.
     ///
-    /// What is overwritten is kept first: the restore is an operation, and an undo brings it back.
-    /// Conflicts are open again, also those that were settled without a file.
+    /// Files that the commit does not have stay. Fails with [`RepoError::Lacking`], before it
+    /// writes anything, if content is absent from this repository.
+    ///
+    /// Stores the overwritten files first: the restore is an operation, and its undo brings them
+    /// back. Reopens conflicts at these paths, including those that were settled without a file.
     pub fn restore(
         &self,
         from: Option<ObjectId>,
@@ -100,17 +110,17 @@ impl Repo {
 
     /// Commits the worktree's changes.
     ///
-    /// Files that cannot be read are named in the report and keep their former state; everything
-    /// else is committed. Until the very end nothing is visible; cut off at any point, the
-    /// repository is as before and what was stored is used by the next attempt.
+    /// Files that cannot be read keep their former state, and the report names them. Everything
+    /// else is committed. Nothing is visible before the commit point. After an interruption, the
+    /// repository is as before, and the next attempt reuses what was stored.
     pub fn commit(&self, options: CommitOptions<'_>, job: &Job) -> Result<CommitReport, RepoError> {
         files::commit::commit(&self.handle, options, job)
     }
 
     /// Compares the commit `from` with the worktree, in path order.
     ///
-    /// The worktree is surveyed as [`status`](Repo::status) does; what the commit it comes from
-    /// does not explain is then looked at again.
+    /// Scans the worktree as [`status`](Self::status) does. Combines the result with the
+    /// differences between `from` and the worktree's base.
     pub fn diff_worktree(
         &self,
         from: Option<ObjectId>,
@@ -126,32 +136,34 @@ impl Repo {
         files::diff::open_worktree_file(&self.handle, path)
     }
 
-    /// The target of a symlink in the worktree.
+    /// Returns the target of a symlink in the worktree.
     pub fn worktree_link(&self, path: &RepoPath) -> Result<Vec<u8>, RepoError> {
         files::diff::worktree_link(&self.handle, path)
     }
 
-    /// The stat of a path in the worktree, without following symlinks.
+    /// Returns the stat of a path in the worktree, without following symlinks.
     pub fn stat_worktree(&self, path: &RepoPath) -> Result<FileStat, RepoError> {
         files::diff::stat_worktree(&self.handle, path)
     }
 
-    /// Takes files off the list of those given up whose content is here: it is to stay.
+    /// Removes the files in `wanted` whose content is stored from the list of dropped files: their
+    /// content is to stay.
     pub fn no_longer_dropped(&self, wanted: Wanted<'_>) -> Result<(), RepoError> {
         files::dropped::no_longer_dropped(&self.handle, wanted)
     }
 
-    /// The same for what has come because a command needed it.
+    /// Removes the files below `roots` from the list of dropped files, after a command has fetched
+    /// their content.
     pub fn have_come(&self, roots: &[Root]) -> Result<(), RepoError> {
         files::dropped::have_come(&self.handle, roots)
     }
 
-    /// Writes what is wanted of a commit into the directory `to`.
+    /// Writes a part of a commit into the directory `to`.
     ///
-    /// A directory that is not there yet is filled under another name beside it and renamed when it
-    /// is complete. One that is there must be empty; its files are renamed into place one by one.
-    /// Either way no truncated file has a final name, however the export ends. What may be absent is
-    /// for the caller to look at first: [`check_here`](Self::check_here).
+    /// A missing directory is filled under a temporary name beside `to` and renamed when it is
+    /// complete. An existing directory must be empty; its files are renamed into place one by one.
+    /// Either way, no truncated file ever has its final name. The caller checks first that all
+    /// content is stored: see [`check_here`](Self::check_here).
     pub fn export(
         &self,
         wanted: Wanted<'_>,
@@ -161,27 +173,28 @@ impl Repo {
         files::export::export(&self.handle, wanted, to, job)
     }
 
-    /// Whether the worktree's file at `path` came from that content, and is still there.
+    /// Returns whether the worktree's base has the content `blob` at `path` and the worktree has a
+    /// file there.
     pub fn is_checked_out(&self, path: &RepoPath, blob: &Blob) -> bool {
         files::path_state::is_checked_out(&self.handle, path, blob)
     }
 
-    /// What there is at `path`, from the worktree's root.
+    /// Returns the state of `path`, which is relative to the worktree's root.
     pub fn path_state(&self, path: &RepoPath) -> Result<PathState, RepoError> {
         files::path_state::path_state(&self.handle, path)
     }
 
-    /// Renames among the changes of the worktree against its base.
+    /// Finds renames among the changes of the worktree against its base.
     ///
-    /// A file of the same size with the same first and last chunk counts as equal: what is between
-    /// is not read, so that a look at a moved film costs no more than one at a moved note. It is for
-    /// showing only: a commit stores what is there. Each file is in one pair at most; empty files
-    /// and symlinks are in none.
+    /// Two files count as equal if they have the same size, first chunk and last chunk. The chunks
+    /// between are not read, so that a moved film costs no more than a moved note. The result is
+    /// only for display: a commit stores what is there. Each file is in one pair at most. Empty
+    /// files and symlinks are in none.
     pub fn renames(&self, changes: &[PathChange], job: &Job) -> Result<Renames, RepoError> {
         files::rename::renames(&self.handle, changes, job)
     }
 
-    /// Renames among what differs between a commit and the worktree.
+    /// Finds renames among the differences between a commit and the worktree.
     pub fn renames_among(
         &self,
         changes: &[WorktreeChange],
@@ -190,7 +203,7 @@ impl Repo {
         files::rename::renames_among(&self.handle, changes, job)
     }
 
-    /// Renames under `paths` from one tree to another.
+    /// Finds renames under `paths` from one tree to another.
     pub fn renames_between(
         &self,
         old: Option<ObjectId>,
@@ -201,7 +214,8 @@ impl Repo {
         files::rename::renames_between(&self.handle, old, new, paths, job)
     }
 
-    /// Where the file at `path` in the tree `new` was in the tree `old`, if it was moved.
+    /// Returns the path that the file at `path` in the tree `new` had in the tree `old`, if it was
+    /// renamed.
     pub fn path_before(
         &self,
         old: &ObjectId,
@@ -212,10 +226,10 @@ impl Repo {
         files::rename::path_before(&self.handle, old, new, path, job)
     }
 
-    /// Compares the worktree with the commit that its files come from.
+    /// Compares the worktree with its base.
     ///
-    /// Content is read only where a file's stat has changed. What turns out equal is remembered, if
-    /// the stat cache can be written.
+    /// Reads content only where a file's stat has changed. Files that turn out equal are added to
+    /// the stat cache if it can be written.
     pub fn status(
         &self,
         options: &StatusOptions<'_>,
@@ -224,24 +238,25 @@ impl Repo {
         files::status::status(&self.handle, options, job)
     }
 
-    /// All worktrees by name, the repository's own first.
+    /// Returns all worktrees sorted by name, the main worktree first.
     pub fn worktrees(&self) -> Result<Vec<WorktreeInfo>, RepoError> {
         files::worktrees::worktrees(&self.handle)
     }
 
-    /// Makes a worktree in a directory of its own, on a branch that no other worktree is on, or on
-    /// a commit.
+    /// Creates a worktree in a directory of its own, on a commit or on a branch that no other
+    /// worktree is on.
     ///
-    /// Cut off in the middle, nothing is known of it yet; the same command goes on.
+    /// The view does not list the worktree before it is complete. After an interruption, the same
+    /// command continues.
     pub fn add_worktree(&self, options: &AddOptions, job: &Job) -> Result<AddReport, RepoError> {
         files::worktrees::add_worktree(&self.handle, options, job)
     }
 
-    /// Removes a worktree with its files, and returns what it was. Its branch stays.
+    /// Removes a worktree with its files, and returns its last state. Its branch stays.
     ///
-    /// Refuses where a file is in no commit, ignored ones too, unless forced: then such files are
-    /// kept first, and an undo brings them back. Of a worktree that is gone already only the record is
-    /// removed. The repository's own worktree stays.
+    /// Fails with [`RepoError::WouldLose`] if a file is in no commit, even if it is ignored. If
+    /// forced, stores such files first, so that an undo brings them back. If the worktree's
+    /// directory is already gone, removes only the record. The main worktree cannot be removed.
     pub fn remove_worktree(
         &self,
         dir: &Path,
@@ -253,23 +268,22 @@ impl Repo {
         files::worktrees::remove_worktree(&self.handle, dir, force, settings, asked, job)
     }
 
-    /// Where this worktree was before it was moved here by hand; `None` if it is where the view
-    /// says.
+    /// Returns the former path of this worktree if a user has moved it, or `None` if it is where
+    /// the view says.
     pub fn moved_from(&self) -> Result<Option<PathBuf>, RepoError> {
         files::worktrees::moved_from(&self.handle)
     }
 
-    /// Notes where this worktree is now. From the repository's own, `.dmv` files of the others that
-    /// still name its former place are corrected, too.
+    /// Records the current path of this worktree. In the main worktree, also corrects the `.dmv`
+    /// files of other worktrees that still name its former path.
     ///
-    /// Returns `false` and notes nothing if another command is changing the database: a note is not
-    /// worth waiting for.
+    /// Returns `false` and records nothing if another command is changing the database, because
+    /// this note is not worth waiting for.
     pub fn note_place(&self, asked: Asked) -> Result<bool, RepoError> {
         files::worktrees::note_place(&self.handle, asked)
     }
 
-    /// Makes the worktree in `dir`, which was moved, or whose repository was, belong to this
-    /// repository again.
+    /// Reconnects the worktree in `dir` to this repository after one of the two was moved.
     pub fn repair_worktree(&self, dir: &Path, asked: Asked) -> Result<WorktreeInfo, RepoError> {
         files::worktrees::repair_worktree(&self.handle, dir, asked)
     }

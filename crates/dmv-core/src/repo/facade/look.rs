@@ -1,4 +1,4 @@
-//! What `Repo` offers of `look`.
+//! The methods of `Repo` that call `look`.
 
 use crate::hash::ObjectId;
 use crate::job::Job;
@@ -17,50 +17,56 @@ use std::io::Write;
 use std::ops::{ControlFlow, Range};
 
 impl Repo {
-    /// The commits that refs and worktrees name: of each, everything that belongs to this
-    /// repository is here.
+    /// Returns the commits that refs and worktrees name. Each of them is complete in this
+    /// repository.
     pub fn complete_commits(&self) -> Result<Vec<ObjectId>, RepoError> {
         look::history::complete_commits(&self.handle)
     }
 
-    /// How many commits `ours` has that `theirs` has not, and the reverse, as far as history is
-    /// here.
+    /// Counts the commits that only `ours` has and those that only `theirs` has, as far as history
+    /// is stored in this repository.
     pub fn distance(&self, ours: ObjectId, theirs: ObjectId) -> Result<(usize, usize), RepoError> {
         look::history::distance(&self.handle, ours, theirs)
     }
 
-    /// The commits at which a walk over what `new` has and `old` has not ends: they are in `old`.
+    /// Returns the commits in `old` at which a walk over the commits that only `new` has ends.
     pub fn end_of_range(&self, old: ObjectId, new: ObjectId) -> Result<Vec<ObjectId>, RepoError> {
         look::history::end_of_range(&self.handle, old, new)
     }
 
-    /// Whether a branch, a tag or a branch of a remote leads to a commit.
+    /// Returns whether a branch, tag or remote branch leads to a commit.
     pub fn is_on_a_branch(&self, commit: ObjectId) -> Result<bool, RepoError> {
         look::history::is_on_a_branch(&self.handle, commit)
     }
 
-    /// Whether everything under `root` is here.
+    /// Returns whether everything under `root` is stored.
     pub fn has_root(&self, root: Root) -> Result<bool, RepoError> {
         look::lack::has_root(&self.handle, root)
     }
 
-    /// What is not here of what is wanted. Of a directory that is not here and wanted as a whole
-    /// everything is one lack; of one that is wanted in part only the next piece of it is known.
+    /// Returns the missing parts of `wanted`.
+    ///
+    /// An absent directory that is wanted completely is one item. If only a part of it is wanted,
+    /// the item is the next tree node that is missing.
     pub fn lacking(&self, wanted: Wanted<'_>, of: LackOf) -> Result<Vec<Lack>, RepoError> {
         look::lack::lacking(&self.handle, wanted, of)
     }
 
-    /// Refuses with [`RepoError::Lacking`] if something of `wanted` is known to be missing.
+    /// Fails with [`RepoError::Lacking`] if a part of `wanted` is known to be missing.
     pub fn check_here(&self, wanted: Wanted<'_>) -> Result<(), RepoError> {
         look::lack::check_here(&self.handle, wanted)
     }
 
-    /// The same for the names in a directory, or, `deep`, for all names below.
+    /// Fails with an error if names in a directory are missing. `deep` includes the names of all
+    /// levels below.
+    ///
+    /// The error is [`RepoError::Lacking`] if `deep`. Otherwise, it is [`RepoError::Absent`], which
+    /// names the missing object.
     pub fn check_names_here(&self, wanted: Wanted<'_>, deep: bool) -> Result<(), RepoError> {
         look::lack::check_names_here(&self.handle, wanted, deep)
     }
 
-    /// The same for the bytes of the file at `path` in a range.
+    /// Fails with [`RepoError::Lacking`] if bytes in a range of the file at `path` are missing.
     pub fn check_range_here(
         &self,
         path: &RepoPath,
@@ -75,7 +81,9 @@ impl Repo {
         look::entries::read_commit(&self.handle, id)
     }
 
-    /// What a commit has at `path`; `revision` is for the message when it has nothing.
+    /// Finds the entry of a commit at `path`.
+    ///
+    /// Fails with [`RepoError::NoSuchPath`], which names `revision`, if there is none.
     pub fn locate(
         &self,
         revision: &str,
@@ -85,9 +93,10 @@ impl Repo {
         look::entries::locate(&self.handle, revision, commit, path)
     }
 
-    /// Visits what is in the directory `tree`, whose path is `at`, in path order.
+    /// Visits the content of the directory `tree`, whose path is `at`, in path order.
     ///
-    /// `deep`: everything below, files and empty directories; else the directory's own entries.
+    /// If `deep`, visits the files and empty directories of all levels. Otherwise, visits the
+    /// directory's own entries.
     pub fn list(
         &self,
         at: &RepoPath,
@@ -98,8 +107,8 @@ impl Repo {
         look::entries::list(&self.handle, at, tree, deep, visit)
     }
 
-    /// Visits what is in the directory `tree`, whose path is `at`, and in `subset`, in path order:
-    /// files and empty directories. What the subset leaves out is not read.
+    /// Visits the files and empty directories of the directory `tree`, whose path is `at`, in path
+    /// order. Does not read what `subset` excludes.
     pub fn list_subset(
         &self,
         at: &RepoPath,
@@ -110,8 +119,10 @@ impl Repo {
         look::entries::list_subset(&self.handle, at, tree, subset, visit)
     }
 
-    /// Visits the files and empty directories of what is wanted, in path order. Paths begin at the
-    /// place; that of a place that is a file is its name.
+    /// Visits the files and empty directories of `wanted`, in path order.
+    ///
+    /// Paths are relative to the place that `wanted` names. If that place is a file, its path is
+    /// its name.
     pub fn list_wanted(
         &self,
         wanted: Wanted<'_>,
@@ -122,8 +133,8 @@ impl Repo {
 
     /// Writes the bytes in `range` of the file at `path` in the commit that `revision` names.
     ///
-    /// Returns the bytes written. Fails with [`RepoError::NoSuchPath`] where the commit has no file
-    /// there.
+    /// Returns the number of bytes written. Fails with [`RepoError::NoSuchPath`] if the commit has
+    /// no file there.
     pub fn read_file(
         &self,
         revision: &str,
@@ -134,9 +145,9 @@ impl Repo {
         look::content::read_file(&self.handle, revision, path, range, out)
     }
 
-    /// Writes a file's bytes in `range` to `out`, reading only the chunks that hold them.
+    /// Writes a file's bytes in `range` to `out`. Reads only the chunks that hold them.
     ///
-    /// Returns the bytes written. Every chunk is verified before any of it is written.
+    /// Returns the number of bytes written. Verifies each chunk before it writes any of it.
     pub fn cat(
         &self,
         blob: Blob,
@@ -146,41 +157,48 @@ impl Repo {
         look::content::cat(&self.handle, blob, range, out)
     }
 
-    /// A symlink's target.
+    /// Returns a symlink's target.
     pub fn link_target(&self, entry: &TreeEntry) -> Result<Vec<u8>, RepoError> {
         look::content::link_target(&self.handle, entry)
     }
 
-    /// The commit that `text` names: a branch, tag or remote branch, an id or its prefix, `@` for
-    /// what the worktree is on; then any number of `~n` and `^n`.
+    /// Returns the commit that the revision `text` names.
+    ///
+    /// A revision begins with a branch, tag, remote branch, id, id prefix or `@`, which is the
+    /// worktree's head. Any number of `~n` and `^n` can follow.
+    ///
+    /// Fails with [`RepoError::Revision`] if `text` names nothing, or more than one commit.
     pub fn resolve(&self, text: &str) -> Result<ObjectId, RepoError> {
         look::revision::resolve_revision(&self.handle, text)
     }
 
-    /// Adds up what is wanted of a commit. Metadata is read, content is not.
+    /// Adds up the sizes of `wanted`. Reads metadata only, and no content.
     ///
     /// Memory: 32 bytes for each different chunk.
     pub fn disk_use(&self, wanted: Wanted<'_>, job: &Job) -> Result<DiskUse, RepoError> {
         look::stats::disk_use(&self.handle, wanted, job)
     }
 
-    /// Counts what the store holds.
+    /// Counts the objects and bytes of the store.
     pub fn store_stats(&self) -> Result<StoreStats, RepoError> {
         look::stats::store_stats(&self.handle)
     }
 
-    /// Whether the branch that the worktree is on was moved from elsewhere.
+    /// Returns how the branch of the worktree was moved by another command, or `None` if it was
+    /// not.
     pub fn branch_moved(&self) -> Result<Option<BranchMoved>, RepoError> {
         look::moved::branch_moved(&self.handle)
     }
 
-    /// Who moved the branch of `head` last, as the operation log has it.
+    /// Returns who moved the branch of `head` last, according to the operation log.
     pub fn mover(&self, head: &Head) -> Result<Option<Mover>, RepoError> {
         look::moved::mover(&self.handle, head)
     }
 
-    /// Visits operations, newest first, and whether each has been undone. What only says that a
-    /// command was about to overwrite files is passed over when the command has gone on.
+    /// Visits operations, newest first, each with whether it has been undone.
+    ///
+    /// Some operations only announce that a command will overwrite files. These are skipped if the
+    /// command has continued.
     pub fn each_operation(
         &self,
         visit: &mut dyn FnMut(Operation, bool) -> Result<ControlFlow<()>, RepoError>,

@@ -1,6 +1,7 @@
-//! The methods of [`Repo`](crate::repo::Repo), by room. Each is a call of one function of that room.
+//! The methods of [`Repo`](crate::repo::Repo), by room. Each method calls one function of that
+//! room.
 //!
-//! Nothing but calls stands here. The rooms do not use it.
+//! This module contains only such calls. The rooms do not use it.
 
 mod base;
 mod conflict;

@@ -1,4 +1,4 @@
-//! What `Repo` offers of `peers`.
+//! The methods of `Repo` that call `peers`.
 
 use crate::hash::ObjectId;
 use crate::reach::Filter;
@@ -11,26 +11,29 @@ use crate::subset::Subset;
 use std::collections::BTreeSet;
 
 impl Repo {
-    /// The refs that peers see.
+    /// Returns the refs that peers see.
     pub fn offered(&self) -> Result<Offered, RepoError> {
         peers::exchange::offered(&self.handle)
     }
 
-    /// Begins to take in objects. What a job that was cut off left in the packs is taken into use
-    /// first, so that it need not come again.
+    /// Starts to receive objects.
+    ///
+    /// First registers the objects that an interrupted job left in the packs, so that they need not
+    /// be sent again.
     pub fn incoming(&self) -> Result<Incoming<'_>, RepoError> {
         peers::exchange::incoming(&self.handle)
     }
 
-    /// Makes what came in visible to this repository's commands, though nothing names it yet.
+    /// Makes the received objects visible to this repository's commands. No ref names them yet.
     pub fn keep_incoming(&self, incoming: Incoming<'_>) -> Result<(), RepoError> {
         peers::exchange::keep_incoming(&self.handle, incoming)
     }
 
-    /// Notes what a remote's branches name, takes over tags that are new, and makes branches of
-    /// our own, in one operation. All commits named must be complete here.
+    /// Records the branches of a remote, adds its new tags and creates local branches, in one
+    /// operation.
     ///
-    /// Returns the refs that changed.
+    /// All commits that it names must be complete in this repository. Returns the refs that
+    /// changed.
     pub fn note_remote(
         &self,
         remote: &str,
@@ -41,22 +44,24 @@ impl Repo {
         peers::exchange::note_remote(&self.handle, remote, offered, ours, asked)
     }
 
-    /// Branches that a remote had when they were last noted, and has no more.
+    /// Returns the branches that are recorded for a remote and that the remote no longer has.
     pub fn gone_from(&self, remote: &str, offered: &Offered) -> Result<Vec<String>, RepoError> {
         peers::exchange::gone_from(&self.handle, remote, offered)
     }
 
-    /// Forgets what a remote's branches named.
+    /// Forgets the recorded branches of a remote.
     pub fn forget_remote(&self, remote: &str, asked: &Asked) -> Result<(), RepoError> {
         peers::exchange::forget_remote(&self.handle, remote, asked)
     }
 
-    /// The commit that a branch, tag or remote branch names, by its key in the view.
+    /// Returns the commit that a branch, tag or remote branch names. `key` is its key in the view.
     pub fn ref_at(&self, key: &str) -> Result<Option<ObjectId>, RepoError> {
         peers::exchange::ref_at(&self.handle, key)
     }
 
-    /// Moves refs as a peer asks, those that may be moved, in one operation.
+    /// Moves refs as a peer asks, in one operation. Leaves out those that must be refused.
+    ///
+    /// Returns one entry for each update, with the reason if it was refused.
     pub fn accept_push(
         &self,
         updates: &[RefUpdate],
@@ -65,8 +70,9 @@ impl Repo {
         peers::exchange::accept_push(&self.handle, updates, asked)
     }
 
-    /// Whether an update has to be refused, as one of `all`. A commit that is not here yet cannot be
-    /// judged fully.
+    /// Returns why an update, as one of `all`, must be refused, or `None` if it is acceptable.
+    ///
+    /// The check is incomplete while the new commit is not stored in this repository.
     pub fn judge(
         &self,
         update: &RefUpdate,
@@ -75,50 +81,57 @@ impl Repo {
         peers::exchange::judge(&self.handle, update, all)
     }
 
-    /// What a clone that is not finished was asked for; `None`: this is no half-made clone.
+    /// Returns the arguments of an unfinished clone, or `None` if this repository is not one.
     pub fn half_clone(&self) -> Result<Option<HalfClone>, RepoError> {
         peers::half::half_clone(&self.handle)
     }
 
-    /// Forgets that a clone was begun: the view names what came.
+    /// Removes the note of an unfinished clone. From then on, the view names the received commits.
     pub fn end_clone(&self) {
         peers::half::end_clone(&self.handle)
     }
 
-    /// The allow-list, by key.
+    /// Returns the allow-list, sorted by key.
     pub fn peers(&self) -> Result<Vec<Peer>, RepoError> {
         peers::allow::peers(&self.handle)
     }
 
-    /// What is known about one key; `None`: it may do nothing.
+    /// Returns the allow-list entry of a key, or `None` if the key has no access.
     pub fn peer(&self, key: &PeerKey) -> Result<Option<Peer>, RepoError> {
         peers::allow::peer(&self.handle, key)
     }
 
-    /// Lets `peer` in, or changes its name or access. Returns whether that changed anything.
+    /// Adds `peer` to the allow-list, or changes its name or access. Returns whether this changed
+    /// anything.
     pub fn trust(&self, peer: &Peer, asked: Asked) -> Result<bool, RepoError> {
         peers::allow::trust(&self.handle, peer, asked)
     }
 
-    /// Takes a peer off the allow-list; `None`: it was not on it.
+    /// Removes a peer from the allow-list and returns its entry, or `None` if it was not on the
+    /// list.
     pub fn untrust(&self, key: &PeerKey, asked: Asked) -> Result<Option<Peer>, RepoError> {
         peers::allow::untrust(&self.handle, key, asked)
     }
 
-    /// What a transfer into this repository has to bring: what its slice calls for, and the paths
-    /// that its worktrees have. Behind a boundary, only what is not older than the boundary is.
+    /// Returns the filter for transfers into this repository: the objects that its slice calls for,
+    /// and the paths of its worktrees.
+    ///
+    /// If history has a boundary, the filter excludes commits that are older than the boundary.
     pub fn wanted(&self) -> Result<Filter, RepoError> {
         peers::wanted::wanted(&self.handle)
     }
 
-    /// The subsets of the worktrees that have files of which, as far as `of` looks, everything is here
-    /// in the commit with this `root`. What they have beyond the slice is held of new commits, and of
-    /// old ones only if it was asked for.
+    /// Returns the subsets of the worktrees that are complete in the commit with this `root`, as
+    /// far as `of` looks.
+    ///
+    /// Only worktrees with files count. The paths that a worktree has beyond the slice are stored
+    /// for new commits. For old commits, they are stored only if a command asked for them.
     pub fn checked_out_here(&self, root: &Located, of: LackOf) -> Result<Vec<Subset>, RepoError> {
         peers::wanted::checked_out_here(&self.handle, root, of)
     }
 
-    /// Notes where a transfer ended history, and which commits of the boundary it went beyond.
+    /// Records the commits at which a transfer ended history, and the commits of the boundary that
+    /// it passed.
     pub fn note_boundary(
         &self,
         ends: &BTreeSet<ObjectId>,
@@ -127,19 +140,21 @@ impl Repo {
         peers::wanted::note_boundary(&self.handle, ends, passed)
     }
 
-    /// The commits of the boundary at which the history of `tips` ends. The boundary may have others,
-    /// of branches that are gone: they stay, since an undo brings a branch back and not what is behind
-    /// it. Of a long history, which would have to be walked, and of one that cannot be read, the whole
-    /// boundary.
+    /// Returns the commits of the boundary at which the history of `tips` ends.
+    ///
+    /// The boundary may have other commits, from branches that are gone. They stay: an undo brings
+    /// a branch back, but not the history behind it. Returns the whole boundary if history is too
+    /// long to walk or cannot be read.
     pub fn ends_of_history(&self, slice: &RepoSlice, tips: Vec<ObjectId>) -> BTreeSet<ObjectId> {
         peers::wanted::ends_of_history(&self.handle, slice, tips)
     }
 
-    /// Keeps everything from now on, and answers a peer that wants to give up its copies.
+    /// Prevents everything from being freed from now on, and answers a peer that wants to drop its
+    /// copies.
     ///
     /// # Errors
     ///
-    /// [`RepoError::Freeing`] if space is being freed here.
+    /// Fails with [`RepoError::Freeing`] if a command is freeing space in this repository.
     pub fn keeper(&self) -> Result<Keeper<'_>, RepoError> {
         Keeper::new(&self.handle)
     }

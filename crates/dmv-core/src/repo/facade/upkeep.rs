@@ -1,24 +1,26 @@
-//! What `Repo` offers of `upkeep`.
+//! The methods of `Repo` that call `upkeep`.
 
 use crate::job::Job;
 use crate::repo::{Freeing, Healing, Repo, RepoError, VerifyDepth, VerifyReport, upkeep};
 
 impl Repo {
-    /// Begins to free space. [`RepoError::Freeing`]: somebody else does, or a peer counts on what is
-    /// here.
+    /// Starts to free space.
+    ///
+    /// Fails with [`RepoError::Freeing`] if another command is freeing space, or if a peer relies
+    /// on objects of this repository.
     pub fn begin_to_free(&self) -> Result<Freeing<'_>, RepoError> {
         upkeep::drop::begin_to_free(&self.handle)
     }
 
-    /// Checks the repository, and begins to heal what is wrong.
+    /// Checks the repository and starts to heal the damage that it finds.
     pub fn begin_to_heal(&self, depth: VerifyDepth, job: &Job) -> Result<Healing<'_>, RepoError> {
         upkeep::heal::begin_to_heal(&self.handle, depth, job)
     }
 
-    /// Checks the repository and says what is wrong.
+    /// Checks the repository and returns what is wrong.
     ///
-    /// Changes nothing but the list of damaged places, from which objects are stored again when
-    /// they turn up. A file that may not be read is a failure and no damage.
+    /// Changes only the list of damaged places, so that these objects are stored again when they
+    /// are received. A file that cannot be read for lack of permission is an error and not damage.
     pub fn verify(&self, depth: VerifyDepth, job: &Job) -> Result<VerifyReport, RepoError> {
         upkeep::verify::verify(&self.handle, depth, job)
     }

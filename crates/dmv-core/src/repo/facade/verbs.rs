@@ -1,4 +1,4 @@
-//! What `Repo` offers of `verbs`.
+//! The methods of `Repo` that call `verbs`.
 
 use crate::hash::ObjectId;
 use crate::job::Job;
@@ -8,11 +8,11 @@ use crate::repo::{
 };
 
 impl Repo {
-    /// Merges the commit `theirs` into what the worktree is on.
+    /// Merges the commit `theirs` into the head.
     ///
-    /// Uncommitted changes that do not collide are kept. Where they would be lost, nothing is
-    /// touched and [`RepoError::WouldLose`] lists the paths. Otherwise the merge completes; what is
-    /// in conflict is committed as such and listed in the report.
+    /// Keeps uncommitted changes that do not collide. If changes would be lost, fails with
+    /// [`RepoError::WouldLose`], which lists the paths, before it changes anything. Otherwise, the
+    /// merge completes: it commits conflicts as such, and the report lists them.
     pub fn merge(
         &self,
         theirs: ObjectId,
@@ -23,10 +23,10 @@ impl Repo {
         verbs::merge::merge(&self.handle, theirs, fast_forward, options, job)
     }
 
-    /// Commits the reverse of what `commit` did to its parent.
+    /// Commits the reverse of the changes that `commit` made to its parent.
     ///
-    /// Of a merge, `mainline` (from 1 on) says which parent is meant. What was changed since is in
-    /// conflict where it meets what is taken back.
+    /// For a merge commit, `mainline` names the parent, counted from 1. A later change becomes a
+    /// conflict if it overlaps a reverted one.
     pub fn revert(
         &self,
         commit: ObjectId,
@@ -37,8 +37,10 @@ impl Repo {
         verbs::merge::revert(&self.handle, commit, mainline, options, job)
     }
 
-    /// Merges a commit that was made on a branch which had been moved with what the branch has now.
-    /// `None`: there is nothing to merge.
+    /// Merges a commit that was made after another command had moved its branch with the branch's
+    /// current commit.
+    ///
+    /// Returns `None` if there is nothing to merge.
     pub fn merge_moved(
         &self,
         options: &MergeOptions,
@@ -47,10 +49,12 @@ impl Repo {
         verbs::moved::merge_moved(&self.handle, options, job)
     }
 
-    /// A commit that a remote's branch had when it was last seen, that `ours` has, and that `theirs`,
-    /// which it has now, has not: to merge the two would bring back what was taken off the branch.
+    /// Returns a commit that was removed from a remote's branch and that a merge of `ours` and
+    /// `theirs` would bring back.
     ///
-    /// The log of operations tells. `None`: nothing was taken off it since the two last met.
+    /// The remote's branch had this commit when it was last seen. `ours` has it, and `theirs`, the
+    /// current commit of the remote's branch, does not. The operation log provides this
+    /// information. Returns `None` if nothing was removed since the two last met.
     pub fn replaced_commit(
         &self,
         remote: &str,
@@ -60,10 +64,12 @@ impl Repo {
         verbs::replaced::replaced_commit(&self.handle, remote, branch, (ours, theirs))
     }
 
-    /// Makes the current branch and its files equal to `theirs`, which need not follow what it is at.
+    /// Makes the current branch and its files equal to `theirs`, which need not descend from the
+    /// branch's current commit.
     ///
-    /// Uncommitted changes that do not collide are kept. Where they would be lost, nothing is
-    /// touched and [`RepoError::WouldLose`] lists the paths. An undo brings the branch back.
+    /// Keeps uncommitted changes that do not collide. If changes would be lost, fails with
+    /// [`RepoError::WouldLose`], which lists the paths, before it changes anything. An undo brings
+    /// the branch back.
     pub fn reset_branch(
         &self,
         theirs: ObjectId,
@@ -73,15 +79,16 @@ impl Repo {
         verbs::replaced::reset_branch(&self.handle, theirs, options, job)
     }
 
-    /// Settles the conflicts at or under `paths` in the worktree.
+    /// Resolves the conflicts at or under `paths` in the worktree.
     ///
-    /// Inside of the worktree's subset the files are made what was chosen. Outside, also if only of
-    /// the files beside the conflict, the choice is kept by path, as an operation. Either way the next commit takes it, and a conflict can be
-    /// settled again until then.
+    /// Inside the worktree's subset, writes the chosen version to the files. If the conflict, or
+    /// only one of the files beside it, is outside, records the choice by path, as an operation.
+    /// Either way, the next commit includes the choice. Until then, the conflict can be resolved
+    /// again.
     ///
-    /// It is an operation: what the files were before is kept, and an undo brings it back. A conflict's
-    /// file that was edited by hand is not overwritten: then nothing is touched and
-    /// [`RepoError::EditedByHand`] lists the paths.
+    /// This is an operation: it stores the former files, and an undo brings them back. It does not
+    /// overwrite a conflict's file that was edited by hand: it fails with
+    /// [`RepoError::EditedByHand`], which lists the paths, before it changes anything.
     pub fn resolve_conflicts(
         &self,
         paths: &[Vec<u8>],
@@ -93,8 +100,7 @@ impl Repo {
         verbs::resolve::resolve_conflicts(&self.handle, paths, choice, settings, asked, job)
     }
 
-    /// Settles the conflicts at or under `paths` where there is no worktree: the choice is committed
-    /// at once.
+    /// Resolves the conflicts at or under `paths` without a worktree: commits the choice at once.
     pub fn resolve_in_commit(
         &self,
         paths: &[Vec<u8>],
@@ -105,11 +111,12 @@ impl Repo {
         verbs::resolve::resolve_in_commit(&self.handle, paths, choice, options, job)
     }
 
-    /// Takes one operation back, which is an operation of its own.
+    /// Undoes one operation. The undo is an operation itself.
     ///
-    /// Refused where a key that it changed has been changed again, and, where files have to follow,
-    /// as [`checkout`](Repo::checkout) refuses. Of an operation made in another worktree the refs
-    /// go back; that worktree's files and base stay, and its status says that they are behind.
+    /// Fails with [`RepoError::ChangedSince`] if a later operation changed the same keys. If files
+    /// must follow, fails like [`checkout`](Self::checkout). For an operation of another worktree,
+    /// restores only the refs. The files and the base of that worktree stay, and its status reports
+    /// that they are behind.
     pub fn undo(&self, options: &UndoOptions, job: &Job) -> Result<UndoReport, RepoError> {
         verbs::undo::undo(&self.handle, options, job)
     }

@@ -32,7 +32,7 @@ pub(in crate::repo) fn read_file(
     }
 }
 
-/// Writes a file's bytes in `range` to `out`, reading only the chunks that hold them.
+/// Writes a file's bytes in `range` to `out`. Reads only the chunks that hold them.
 pub(in crate::repo) fn cat(
     repo: &Handle,
     blob: Blob,
@@ -66,7 +66,8 @@ pub(in crate::repo) fn cat(
     Ok(written)
 }
 
-/// Appends a chunk's verified bytes, which must be as many as whoever names it says.
+/// Appends a chunk's verified bytes to `out`. Fails unless there are exactly `len` of them, the
+/// length that its list or entry names.
 pub(in crate::repo) fn read_chunk(
     repo: &Handle,
     id: &ObjectId,
@@ -91,7 +92,7 @@ pub(in crate::repo) fn read_chunk(
     Err(ObjectError::Damaged { id: *id, ty, why }.into())
 }
 
-/// A symlink's target.
+/// Returns a symlink's target.
 pub(in crate::repo) fn link_target(repo: &Handle, entry: &TreeEntry) -> Result<Vec<u8>, RepoError> {
     let mut out = Vec::new();
     read_chunk(repo, &entry.id, entry.size, &mut out)?;

@@ -1,4 +1,4 @@
-//! Looking into commits: what is at a path, and lists of paths.
+//! Reading commits: the entry at a path, and lists of paths.
 
 use crate::diff::entries_in;
 use crate::hash::ObjectId;
@@ -13,24 +13,24 @@ use crate::repo::base::path;
 use crate::subset::{Extent, PathSet};
 use std::ops::ControlFlow;
 
-/// A place in a commit: the root, or an entry.
+/// A place in a commit: the root or an entry.
 #[derive(Clone, Debug)]
 pub enum Located {
     /// The root directory.
     Root {
-        /// Its tree.
+        /// The root tree.
         tree: ObjectId,
-        /// Bytes under it.
+        /// Bytes below the root.
         bytes: u64,
-        /// Files under it.
+        /// Files below the root.
         files: u64,
     },
-    /// Something below.
+    /// An entry below the root.
     Entry(TreeEntry),
 }
 
 impl Located {
-    /// The tree, if this is a directory.
+    /// Returns the tree, if this is a directory.
     pub fn tree(&self) -> Option<ObjectId> {
         match self {
             Located::Root { tree, .. } => Some(*tree),
@@ -39,19 +39,20 @@ impl Located {
     }
 }
 
-/// What of a commit is wanted: a place in it, and there the paths in a subset.
+/// A part of a commit: a place, and a subset of the paths below it.
 #[derive(Clone, Copy)]
 pub struct Wanted<'a> {
-    /// The place's path from the commit's root, where the subset's patterns begin.
+    /// The path of the place from the commit's root. The subset's patterns are relative to that
+    /// root.
     pub path: &'a RepoPath,
-    /// What is there.
+    /// The entry at the place.
     pub located: &'a Located,
-    /// The paths.
+    /// The wanted paths.
     pub subset: &'a dyn PathSet,
 }
 
 impl Wanted<'_> {
-    /// Bytes and files of it, as far as they are known without looking at each.
+    /// Returns the number of bytes and files, or zeros if counting them would need a walk.
     pub fn totals(&self) -> (u64, u64) {
         match self.located {
             _ if !self.subset.is_everything() => (0, 0),
@@ -64,7 +65,7 @@ impl Wanted<'_> {
 /// One line of a listing.
 #[derive(Clone, Debug)]
 pub struct Listed {
-    /// Path from the root of the commit.
+    /// The path from the root of the commit.
     pub path: RepoPath,
     /// The entry.
     pub entry: TreeEntry,
@@ -75,7 +76,8 @@ pub(in crate::repo) fn read_commit(repo: &Handle, id: &ObjectId) -> Result<Commi
     Ok(load_commit(repo.objects(), id)?)
 }
 
-/// What a commit has at `path`; `revision` is for the message when it has nothing.
+/// Finds the entry of a commit at `path`. Fails with [`RepoError::NoSuchPath`], which names
+/// `revision`, if there is none.
 pub(in crate::repo) fn locate(
     repo: &Handle,
     revision: &str,
@@ -95,7 +97,7 @@ pub(in crate::repo) fn locate(
         })
 }
 
-/// Visits what is in the directory `tree`, whose path is `at`, in path order.
+/// Visits the content of the directory `tree`, whose path is `at`, in path order.
 pub(in crate::repo) fn list(
     repo: &Handle,
     at: &RepoPath,
@@ -120,8 +122,8 @@ pub(in crate::repo) fn list(
     Ok(())
 }
 
-/// Visits what is in the directory `tree`, whose path is `at`, and in `subset`, in path order:
-/// files and empty directories. What the subset leaves out is not read.
+/// Visits the files and empty directories of the directory `tree`, whose path is `at`, in path
+/// order. Does not read what `subset` excludes.
 pub(in crate::repo) fn list_subset(
     repo: &Handle,
     at: &RepoPath,
@@ -165,8 +167,8 @@ pub(in crate::repo) fn list_subset(
     }
 }
 
-/// Visits the files and empty directories of what is wanted, in path order. Paths begin at the
-/// place; that of a place that is a file is its name.
+/// Visits the files and empty directories of `wanted`, in path order. Paths are relative to the
+/// place that `wanted` names. If that place is a file, its path is its name.
 pub(in crate::repo) fn list_wanted(
     repo: &Handle,
     wanted: Wanted<'_>,
@@ -192,7 +194,7 @@ pub(in crate::repo) fn list_wanted(
         && subset.includes(at.as_bytes(), false)
     {
         let (path, entry) = (RepoPath::from(&entry.name), entry.clone());
-        // It is the only one.
+        // There is nothing else to visit.
         let _ = visit(Listed { path, entry })?;
     }
     Ok(())
@@ -210,7 +212,7 @@ pub(in crate::repo) fn path_in(
     })
 }
 
-/// A file's content, as its tree entry names it.
+/// Returns the content of a file, as its tree entry names it.
 pub fn blob_of(entry: &TreeEntry) -> Blob {
     Blob {
         id: entry.id,

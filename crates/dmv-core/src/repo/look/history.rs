@@ -1,4 +1,5 @@
-//! Questions about history: which commits are complete, and which of two lines has which commits.
+//! Questions about history: which commits are complete, and which commits only one of two lines
+//! has.
 
 use crate::hash::ObjectId;
 use crate::reach::{Detail, Reach};
@@ -8,8 +9,7 @@ use crate::repo::base::worktree;
 use crate::repo::look::entries;
 use std::collections::{BTreeSet, HashSet};
 
-/// The commits that refs and worktrees name: of each, everything that belongs to this
-/// repository is here.
+/// Returns the commits that refs and worktrees name. Each of them is complete in this repository.
 pub(in crate::repo) fn complete_commits(repo: &Handle) -> Result<Vec<ObjectId>, RepoError> {
     let mut out = BTreeSet::new();
     for (key, value) in repo.refs.with_prefix("")? {
@@ -24,8 +24,8 @@ pub(in crate::repo) fn complete_commits(repo: &Handle) -> Result<Vec<ObjectId>, 
     Ok(out.into_iter().collect())
 }
 
-/// How many commits `ours` has that `theirs` has not, and the reverse, as far as history is
-/// here.
+/// Counts the commits that only `ours` has and those that only `theirs` has, as far as history is
+/// stored in this repository.
 pub(in crate::repo) fn distance(
     repo: &Handle,
     ours: ObjectId,
@@ -35,7 +35,8 @@ pub(in crate::repo) fn distance(
     Ok((count(ours, theirs)?, count(theirs, ours)?))
 }
 
-/// Commits that `tip` has and `hidden` has not, as far as history is here.
+/// Returns the commits that `tip` has and `hidden` does not have, as far as history is stored in
+/// this repository.
 pub(in crate::repo) fn only_in(
     repo: &Handle,
     tip: ObjectId,
@@ -51,7 +52,7 @@ pub(in crate::repo) fn only_in(
     Ok(only)
 }
 
-/// The commits at which a walk over what `new` has and `old` has not ends: they are in `old`.
+/// Returns the commits in `old` at which a walk over the commits that only `new` has ends.
 pub(in crate::repo) fn end_of_range(
     repo: &Handle,
     old: ObjectId,
@@ -69,7 +70,7 @@ pub(in crate::repo) fn end_of_range(
     Ok(end.into_iter().collect())
 }
 
-/// Whether a branch, a tag or a branch of a remote leads to a commit.
+/// Returns whether a branch, tag or remote branch leads to a commit.
 pub(in crate::repo) fn is_on_a_branch(repo: &Handle, commit: ObjectId) -> Result<bool, RepoError> {
     let mut tips = Vec::new();
     for prefix in ["branch/", "tag/", "remote/"] {

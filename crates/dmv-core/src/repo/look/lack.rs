@@ -1,7 +1,7 @@
-//! What a command will need and this repository does not hold: found out before anything is
-//! changed, all of it at once, so that it can be brought together and the command run again.
+//! Finding the content that a command needs and that this repository lacks.
 //!
-//! In a repository that holds everything nothing is looked for.
+//! The search runs before a command changes anything, and finds everything at once. So the content
+//! can be fetched together, and the command can run again. A full repository skips the search.
 
 use crate::diff::{entries_in, is_wanted};
 use crate::merge::read_conflict;
@@ -18,20 +18,20 @@ use crate::repo::look::entries::{Located, Wanted, blob_of};
 use crate::subset::{Extent, PathSet};
 use std::ops::Range;
 
-/// How far to look.
+/// How far a search looks. Each level includes the ones before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LackOf {
-    /// What tells names: of directories that are not here nothing but that.
+    /// Only names: for an absent directory, only its own tree node.
     Names,
-    /// Directories that are not here, with all that is wanted of what is under them.
+    /// Absent directories, with everything that is wanted below them.
     Trees,
-    /// And the lists of files in those that are here.
+    /// Also the lists of files in stored directories.
     Lists,
-    /// And the content of files in those that are here.
+    /// Also the content of files in stored directories.
     Content,
 }
 
-/// Whether everything under `root` is here.
+/// Returns whether everything under `root` is stored.
 pub(in crate::repo) fn has_root(repo: &Handle, root: Root) -> Result<bool, RepoError> {
     if let Root::Blob(blob) = root {
         return Ok(has_blob(repo, blob)?);
@@ -45,8 +45,10 @@ pub(in crate::repo) fn has_root(repo: &Handle, root: Root) -> Result<bool, RepoE
     Ok(true)
 }
 
-/// What is not here of what is wanted. Of a directory that is not here and wanted as a whole
-/// everything is one lack; of one that is wanted in part only the next piece of it is known.
+/// Returns the missing parts of `wanted`.
+///
+/// An absent directory that is wanted completely is one item. If only a part of it is wanted, the
+/// item is the next tree node that is missing.
 pub(in crate::repo) fn lacking(
     repo: &Handle,
     wanted: Wanted<'_>,
@@ -72,7 +74,7 @@ pub(in crate::repo) fn lacking(
     search.run()
 }
 
-/// Refuses with [`RepoError::Lacking`] if something of `wanted` is known to be missing.
+/// Fails with [`RepoError::Lacking`] if a part of `wanted` is known to be missing.
 pub(in crate::repo) fn check_here(repo: &Handle, wanted: Wanted<'_>) -> Result<(), RepoError> {
     match slice::is_partial(repo) {
         true => refuse(lacking(repo, wanted, LackOf::Content)?),
@@ -80,7 +82,8 @@ pub(in crate::repo) fn check_here(repo: &Handle, wanted: Wanted<'_>) -> Result<(
     }
 }
 
-/// The same for the names in a directory, or, `deep`, for all names below.
+/// Fails with an error if names in a directory are missing. `deep` includes the names of all levels
+/// below.
 pub(in crate::repo) fn check_names_here(
     repo: &Handle,
     wanted: Wanted<'_>,
@@ -94,13 +97,13 @@ pub(in crate::repo) fn check_names_here(
     }
     let names = wanted.located.tree().map(|tree| TreeIter::new(repo, tree));
     for entry in names.into_iter().flatten() {
-        // What is absent is a failure that names it.
+        // The error for an absent node names it.
         entry?;
     }
     Ok(())
 }
 
-/// The same for the content of single entries.
+/// Fails with [`RepoError::Lacking`] if the content of one of these entries is missing.
 pub(in crate::repo) fn check_entries_here<'e>(
     repo: &Handle,
     entries: impl IntoIterator<Item = (&'e [u8], &'e TreeEntry)>,
@@ -115,7 +118,7 @@ pub(in crate::repo) fn check_entries_here<'e>(
     refuse(lacks)
 }
 
-/// The same for the bytes of the file at `path` in a range.
+/// Fails with [`RepoError::Lacking`] if bytes in a range of the file at `path` are missing.
 pub(in crate::repo) fn check_range_here(
     repo: &Handle,
     path: &RepoPath,
@@ -130,7 +133,8 @@ pub(in crate::repo) fn check_range_here(
         root,
     };
     if range.start == 0 && range.end >= blob.size {
-        // As a file, and not piece by piece: what has been dropped then is held again.
+        // Ask for the file as a whole and not chunk by chunk: then a dropped file counts as stored
+        // again.
         let root = Root::Blob(blob);
         let is_here = has_blob(repo, blob)?;
         return refuse((!is_here).then(|| lack(root)).into_iter().collect());
@@ -149,7 +153,7 @@ pub(in crate::repo) fn check_range_here(
     refuse(lacks)
 }
 
-/// What is not here of a file's or symlink's content.
+/// Returns the missing content of a file or symlink, if any.
 pub(in crate::repo) fn lack_at(
     repo: &Handle,
     path: &[u8],
@@ -164,7 +168,7 @@ pub(in crate::repo) fn lack_at(
     Ok((!is_here).then_some(Lack { path, root }))
 }
 
-/// Nothing where nothing is lacking.
+/// Fails with [`RepoError::Lacking`] unless `lacks` is empty.
 pub(in crate::repo) fn refuse(lacks: Vec<Lack>) -> Result<(), RepoError> {
     match lacks.is_empty() {
         true => Ok(()),
@@ -176,7 +180,7 @@ struct Search<'a> {
     repo: &'a Handle,
     subset: &'a dyn PathSet,
     of: LackOf,
-    /// Directories to be looked into.
+    /// Directories that are still to be searched.
     stack: Vec<(RepoPath, Root)>,
     found: Vec<Lack>,
 }
@@ -195,7 +199,8 @@ impl Search<'_> {
                 continue;
             }
             let entries = match entries_in(self.repo, &root.id(), self.subset, &dir) {
-                // A node of a large directory. The others are asked for when it is here.
+                // This is a node of a large directory. The search asks for the others once this one
+                // is stored.
                 Err(ObjectError::Missing { id, ty }) => {
                     self.lack(&dir, Root::Object(ty, id));
                     continue;
@@ -236,7 +241,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Of a file whose lists are not all here, the first of those.
+    /// Records the first missing list of a file, if any.
     fn enter_lists(&mut self, path: &RepoPath, entry: &TreeEntry) -> Result<(), RepoError> {
         if !entry.kind.is_blob() {
             return Ok(());
@@ -254,7 +259,8 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// A conflict is shown as all its versions.
+    /// Records the missing content of all versions of a conflict, because a worktree shows all of
+    /// them.
     fn enter_conflict(&mut self, path: &RepoPath, entry: &TreeEntry) -> Result<(), RepoError> {
         if !self.repo.holds(ObjectType::Conflict, &entry.id)? {
             self.lack(path, Root::of(entry));

@@ -1,6 +1,6 @@
-//! Looking into commits and history, without a worktree and without changing anything.
+//! Reading commits and history, without a worktree and without changing anything.
 //!
-//! Uses `base`. `conflict`, `files`, `verbs`, `peers` and `upkeep` use it.
+//! This room uses `base`. `conflict`, `files`, `verbs`, `peers` and `upkeep` use it.
 
 pub(in crate::repo) mod content;
 pub(in crate::repo) mod entries;

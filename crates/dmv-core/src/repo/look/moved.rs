@@ -1,5 +1,5 @@
-//! Whether the branch of a worktree was moved from elsewhere, and by whom: by a push, or from another
-//! worktree.
+//! Whether another command moved the branch of a worktree, and who ran it. The command may be a
+//! push, or one in another worktree.
 
 use crate::hash::ObjectId;
 use crate::history::is_ancestor;
@@ -11,12 +11,12 @@ use crate::repo::base::worktree;
 use crate::repo::look::operations;
 use std::ops::ControlFlow;
 
-/// Whether the branch that the worktree is on was moved from elsewhere.
+/// Returns how the branch of the worktree was moved by another command, or `None` if it was not.
 pub(in crate::repo) fn branch_moved(repo: &Handle) -> Result<Option<BranchMoved>, RepoError> {
     moved(repo, worktree::base_commit(repo)?, &worktree::head(repo)?)
 }
 
-/// How the branch stands to `base`, if it is not at it.
+/// Compares the branch with `base`. Returns `None` if they are equal.
 pub(in crate::repo) fn moved(
     repo: &Handle,
     base: Option<ObjectId>,
@@ -39,8 +39,8 @@ pub(in crate::repo) fn moved(
     Ok(Some(BranchMoved { base, tip, forward }))
 }
 
-/// Whether a branch was ever at a commit. A commit of a worktree whose branch had been moved was not,
-/// until it is merged.
+/// Returns whether a branch was ever at a commit. A commit that a worktree made after its branch
+/// was moved was not on the branch until it is merged.
 fn was_at(repo: &Handle, branch: &str, commit: &ObjectId) -> Result<bool, RepoError> {
     let key = format!("branch/{branch}");
     let mut found = false;
@@ -58,7 +58,7 @@ fn was_at(repo: &Handle, branch: &str, commit: &ObjectId) -> Result<bool, RepoEr
     Ok(found)
 }
 
-/// Who moved the branch of `head` last, as the operation log has it.
+/// Returns who moved the branch of `head` last, according to the operation log.
 pub(in crate::repo) fn mover(repo: &Handle, head: &Head) -> Result<Option<Mover>, RepoError> {
     let Some(branch) = head.branch() else {
         return Ok(None);
@@ -79,13 +79,13 @@ pub(in crate::repo) fn mover(repo: &Handle, head: &Head) -> Result<Option<Mover>
     Ok(found)
 }
 
-/// The error that says so.
+/// Returns the error that reports the move.
 pub(in crate::repo) fn refused(repo: &Handle, head: &Head, found: BranchMoved) -> RepoError {
     RepoError::Moved {
         name: head.branch().unwrap_or("the head").to_owned(),
         base: found.base,
         tip: found.tip,
-        // A log that cannot be read is reported by a command that needs it.
+        // An unreadable log is reported by the commands that need it.
         by: mover(repo, head).unwrap_or_default().map(Box::new),
         forward: found.forward,
     }

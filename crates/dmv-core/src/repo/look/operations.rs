@@ -6,11 +6,11 @@ use crate::repo::base::handle::Handle;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-/// Operations read at a time.
+/// The number of operations read at a time.
 const PAGE: usize = 256;
 
-/// Visits operations, newest first, and whether each has been undone. What only says that a
-/// command was about to overwrite files is passed over when the command has gone on.
+/// Visits operations, newest first, each with whether it has been undone. Some operations only
+/// announce that a command will overwrite files. These are skipped if the command has continued.
 pub(in crate::repo) fn each_operation(
     repo: &Handle,
     visit: &mut dyn FnMut(Operation, bool) -> Result<ControlFlow<()>, RepoError>,
@@ -25,7 +25,7 @@ pub(in crate::repo) fn each_operation(
         before = Some(oldest.seq);
         for operation in page {
             let is_undone = undone.remove(&operation.seq);
-            // What takes an undo back restores what that had taken back.
+            // The undo of an undo restores what the first undo reversed.
             if operation.undoes != 0 && !is_undone {
                 undone.insert(operation.undoes);
             }
@@ -39,8 +39,8 @@ pub(in crate::repo) fn each_operation(
     }
 }
 
-/// Whether an operation only said what a command was about to overwrite, and the command has gone
-/// on: that is an operation of its own.
+/// Returns whether an operation only announced what a command would overwrite, and the command has
+/// continued. The command's result is an operation of its own.
 fn is_over(repo: &Handle, operation: &Operation) -> Result<bool, RepoError> {
     if !is_intent(operation) {
         return Ok(false);
@@ -49,7 +49,7 @@ fn is_over(repo: &Handle, operation: &Operation) -> Result<bool, RepoError> {
     Ok(repo.refs.get(&change.key)? != change.new)
 }
 
-/// Whether an operation only says what a command was about to overwrite.
+/// Returns whether an operation only announces what a command will overwrite.
 pub(in crate::repo) fn is_intent(operation: &Operation) -> bool {
     let is_saving = |key: &str| key.starts_with("worktree/") && key.ends_with("/saving");
     matches!(&operation.changes[..], [only] if is_saving(&only.key))

@@ -7,10 +7,10 @@ use crate::repo::base::error::{RepoError, RevisionError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::worktree;
 
-/// Fewest hex digits that name an object.
+/// The fewest hex digits that can name an object.
 const MIN_PREFIX: usize = 4;
 
-/// Splits `REV:PATH`; the revision is `@` where it is empty, the path is absent without a colon.
+/// Splits `REV:PATH`. An empty revision means `@`. Without a colon, there is no path.
 pub fn split_path(text: &[u8]) -> (String, Option<&[u8]>) {
     match text.iter().position(|b| *b == b':') {
         Some(at) => {
@@ -26,8 +26,10 @@ pub fn split_path(text: &[u8]) -> (String, Option<&[u8]>) {
     }
 }
 
-/// The commit that `text` names: a branch, tag or remote branch, an id or its prefix, `@` for
-/// what the worktree is on; then any number of `~n` and `^n`.
+/// Returns the commit that the revision `text` names.
+///
+/// A revision begins with a branch, tag, remote branch, id, id prefix or `@`, which is the
+/// worktree's head. Any number of `~n` and `^n` can follow.
 pub(in crate::repo) fn resolve_revision(repo: &Handle, text: &str) -> Result<ObjectId, RepoError> {
     let end = text.find(['~', '^']).unwrap_or(text.len());
     let (name, steps) = text.split_at(end);

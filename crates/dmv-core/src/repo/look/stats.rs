@@ -1,4 +1,4 @@
-//! How much there is: logical, unique and stored bytes.
+//! Sizes: logical, unique and stored bytes.
 
 use crate::hash::ObjectId;
 use crate::job::Job;
@@ -13,35 +13,36 @@ use crate::repo::look::entries::{Wanted, blob_of};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-/// What a directory or file amounts to.
+/// The size of a directory or file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskUse {
     /// Bytes of all files.
     pub bytes: u64,
-    /// Bytes of different chunks among them.
+    /// Bytes of the different chunks among them.
     pub unique_bytes: u64,
-    /// What the unique bytes take in packs, estimated by the compression of the whole store.
+    /// Bytes that the unique chunks take in packs, estimated from the compression of the whole
+    /// store.
     pub stored_bytes: u64,
-    /// Number of files.
+    /// The number of files.
     pub files: u64,
 }
 
-/// What the whole store amounts to.
+/// The size of the whole store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
-    /// Commits stored.
+    /// Stored commits.
     pub commits: u64,
-    /// Tree nodes stored.
+    /// Stored tree nodes.
     pub trees: u64,
-    /// List nodes stored.
+    /// Stored list nodes.
     pub lists: u64,
-    /// Chunks stored.
+    /// Stored chunks.
     pub chunks: u64,
-    /// Pack files, with the log.
+    /// Pack files, including the log pack.
     pub packs: u64,
     /// Bytes in data packs.
     pub data_bytes: u64,
-    /// Bytes in metadata packs.
+    /// Bytes in meta packs.
     pub meta_bytes: u64,
     /// Bytes of everything under `.dmv`.
     pub disk_bytes: u64,
@@ -49,13 +50,13 @@ pub struct StoreStats {
     pub disk_files: u64,
     /// Index tables in use.
     pub tables: u64,
-    /// Bytes of the newest commit's tree.
+    /// Bytes of the head commit's tree.
     pub head_bytes: u64,
-    /// Files of the newest commit's tree.
+    /// Files of the head commit's tree.
     pub head_files: u64,
 }
 
-/// Adds up what is wanted of a commit. Metadata is read, content is not.
+/// Adds up the sizes of `wanted`. Reads metadata only, and no content.
 pub(in crate::repo) fn disk_use(
     repo: &Handle,
     wanted: Wanted<'_>,
@@ -92,7 +93,7 @@ pub(in crate::repo) fn disk_use(
     Ok(sum)
 }
 
-/// Raw and stored bytes of the frames in data packs.
+/// Returns the raw and the stored bytes of the frames in data packs.
 fn compression(repo: &Handle) -> Result<(u64, u64), RepoError> {
     let (mut raw, mut stored) = (0, 0);
     repo.store.for_each_frame(&mut |r, s| {
@@ -102,7 +103,7 @@ fn compression(repo: &Handle) -> Result<(u64, u64), RepoError> {
     Ok((raw, stored))
 }
 
-/// Counts what the store holds.
+/// Counts the objects and bytes of the store.
 pub(in crate::repo) fn store_stats(repo: &Handle) -> Result<StoreStats, RepoError> {
     let mut out = StoreStats::default();
     repo.store.for_each_object(&mut |_, ty, _| {

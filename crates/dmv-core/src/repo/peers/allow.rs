@@ -1,7 +1,7 @@
-//! Who may use this repository from elsewhere: the allow-list of keys.
+//! The allow-list: the keys that may use this repository from other devices.
 //!
-//! It is part of the view, so that a change of it is an operation like any other. Whoever answers
-//! peers asks here before a byte of theirs is read (docs/trust.md). Nothing here knows a network.
+//! It is part of the view, so changing it is an operation like any other. A server asks this module
+//! before it reads any data of a peer (docs/trust.md). This module knows no network.
 
 use crate::hash::{ID_BYTES, decode_hex, encode_hex};
 use crate::refs::Effect;
@@ -12,10 +12,10 @@ use crate::repo::base::publish::{Asked, change};
 use std::fmt;
 use std::str::FromStr;
 
-/// The longest name of a peer.
+/// The greatest length of a peer's name, in bytes.
 pub const MAX_PEER_NAME_BYTES: usize = 64;
 
-/// The public key of a device: what a peer is known by. Written as 64 hex digits.
+/// The public key of a device, which identifies a peer. Written as 64 hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PeerKey([u8; ID_BYTES]);
 
@@ -25,12 +25,13 @@ impl PeerKey {
         PeerKey(bytes)
     }
 
-    /// The key's bytes.
+    /// Returns the key's bytes.
     pub const fn as_bytes(&self) -> &[u8; ID_BYTES] {
         &self.0
     }
 
-    /// The first twelve digits: enough to tell a few peers apart, never enough to trust one.
+    /// Returns the first twelve digits. They suffice to tell a few peers apart, but never to trust
+    /// one.
     pub fn short(&self) -> String {
         encode_hex(&self.0[..6])
     }
@@ -48,7 +49,7 @@ impl fmt::Debug for PeerKey {
     }
 }
 
-/// Text that is no key.
+/// The error for text that is not a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a key is 64 hex digits")]
 pub struct NotAKey;
@@ -62,7 +63,7 @@ impl FromStr for PeerKey {
     }
 }
 
-/// What a peer may do. Who may write may read.
+/// The access of a peer. Write access includes read access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
     /// Fetch.
@@ -72,7 +73,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// The word for it.
+    /// Returns the word for this access.
     pub fn word(self) -> &'static str {
         match self {
             Access::Read => "read",
@@ -84,29 +85,30 @@ impl Access {
 /// A peer on the allow-list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its key.
+    /// The peer's key.
     pub key: PeerKey,
-    /// What the user calls it; may be empty.
+    /// The user's name for the peer. May be empty.
     pub name: String,
-    /// What it may do.
+    /// The peer's access.
     pub access: Access,
 }
 
-/// The allow-list, by key.
+/// Returns the allow-list, sorted by key.
 pub(in crate::repo) fn peers(repo: &Handle) -> Result<Vec<Peer>, RepoError> {
     let rows = repo.refs.with_prefix(PREFIX)?;
     let peer = |(key, value): (String, Vec<u8>)| decode(&key, &value);
     Ok(rows.into_iter().filter_map(peer).collect())
 }
 
-/// What is known about one key; `None`: it may do nothing.
+/// Returns the allow-list entry of a key, or `None` if the key has no access.
 pub(in crate::repo) fn peer(repo: &Handle, key: &PeerKey) -> Result<Option<Peer>, RepoError> {
     let name = view_key(key);
     let value = repo.refs.get(&name)?;
     Ok(value.and_then(|value| decode(&name, &value)))
 }
 
-/// Lets `peer` in, or changes its name or access. Returns whether that changed anything.
+/// Adds `peer` to the allow-list, or changes its name or access. Returns whether this changed
+/// anything.
 pub(in crate::repo) fn trust(repo: &Handle, peer: &Peer, asked: Asked) -> Result<bool, RepoError> {
     check_name(&peer.name)?;
     let change = change(&repo.refs, view_key(&peer.key), Some(encode(peer)))?;
@@ -117,7 +119,7 @@ pub(in crate::repo) fn trust(repo: &Handle, peer: &Peer, asked: Asked) -> Result
     Ok(true)
 }
 
-/// Takes a peer off the allow-list; `None`: it was not on it.
+/// Removes a peer from the allow-list and returns its entry, or `None` if it was not on the list.
 pub(in crate::repo) fn untrust(
     repo: &Handle,
     key: &PeerKey,
@@ -137,7 +139,7 @@ fn view_key(key: &PeerKey) -> String {
     format!("{PREFIX}{key}")
 }
 
-/// Refuses names that are long or could disturb a terminal.
+/// Fails for names that are too long or could disturb a terminal.
 fn check_name(name: &str) -> Result<(), RepoError> {
     let bad = if name.len() > MAX_PEER_NAME_BYTES {
         "is longer than 64 bytes"
@@ -152,12 +154,13 @@ fn check_name(name: &str) -> Result<(), RepoError> {
     )))
 }
 
-/// The value in the view. Layout: docs/format/layout.md, "The view".
+/// Returns the value in the view (docs/format/layout.md, "The view").
 fn encode(peer: &Peer) -> Vec<u8> {
     format!("{} {}", peer.access.word(), peer.name).into_bytes()
 }
 
-/// `None`: a value that this program would not write. It lets nobody in.
+/// Parses a value of the view. Returns `None` for a value that this program would not write. Such a
+/// value gives nobody access.
 fn decode(key: &str, value: &[u8]) -> Option<Peer> {
     let key = key.strip_prefix(PREFIX)?.parse().ok()?;
     let (word, name) = std::str::from_utf8(value).ok()?.split_once(' ')?;
@@ -268,7 +271,7 @@ mod tests {
         assert_eq!(decode("peer/abc", b"read x"), None);
     }
 
-    /// An entry of the list can be as long as an id; it names no commit all the same.
+    /// An entry of the list can be as long as an id, but it names no commit.
     #[test]
     fn verify_looks_for_no_commit_behind_a_peer() -> Result<(), RepoError> {
         let dir = tempfile::tempdir().expect("a temporary directory");
@@ -281,7 +284,7 @@ mod tests {
         Ok(())
     }
 
-    /// Whoever was let in or put out stays so when the database is lost.
+    /// The allow-list survives the loss of the database.
     #[test]
     fn the_allow_list_survives_the_loss_of_the_database() -> Result<(), RepoError> {
         let dir = tempfile::tempdir().expect("a temporary directory");

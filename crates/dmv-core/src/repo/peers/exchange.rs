@@ -1,5 +1,5 @@
-//! What peers exchange, seen from one repository: which commits it offers, how objects come in, and how
-//! refs follow.
+//! What peers exchange, seen from one repository: the commits it offers, the objects it receives
+//! and the refs that follow.
 
 use crate::hash::ObjectId;
 use crate::history::is_ancestor;
@@ -15,70 +15,73 @@ use crate::repo::base::{branch, layout, publish, worktree};
 use crate::store::Incoming;
 use std::collections::HashSet;
 
-/// What a repository shows to its peers.
+/// The refs that a repository shows to its peers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offered {
-    /// The branch that a clone should begin with.
+    /// The branch that a clone should start on.
     pub head: Option<String>,
-    /// Keys of branches and tags, `branch/NAME` or `tag/NAME`, with their commits. In order.
+    /// The keys of branches and tags, `branch/NAME` or `tag/NAME`, with their commits. In order.
     pub refs: Vec<(String, ObjectId)>,
 }
 
-/// What changes with a note of a remote's branches: branches of our own that are made after them in
-/// a clone, and those that are gone.
+/// The changes that accompany the recording of a remote's branches: local branches that a clone
+/// creates, and remote branches that are gone.
 #[derive(Clone, Debug, Default)]
 pub struct OwnBranches {
-    /// Names and commits. One that exists stays as it is.
+    /// The names and commits of local branches to create. An existing branch stays as it is.
     pub make: Vec<(String, ObjectId)>,
-    /// What the worktree, or a bare repository, is to be on.
+    /// The new head of the worktree or bare repository.
     pub head: Option<Head>,
-    /// Branches that the remote has no more, to be forgotten: see [`Repo::gone_from`].
+    /// Branches that the remote no longer has and that are to be forgotten. See
+    /// [`Repo::gone_from`](crate::repo::Repo::gone_from).
     pub forget: Vec<String>,
 }
 
-/// A ref that a peer wants to have moved.
+/// A peer's request to move a ref.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefUpdate {
     /// `branch/NAME` or `tag/NAME`.
     pub key: String,
-    /// What the peer believes it names; `None`: that there is none.
+    /// The commit that the peer believes the ref names, or `None` if it believes that there is no
+    /// such ref.
     pub old: Option<ObjectId>,
-    /// What it is to name; `None`: it is to go.
+    /// The commit that the ref is to name, or `None` to delete it.
     pub new: Option<ObjectId>,
-    /// Also where that loses commits that only the old value names.
+    /// Whether to move the ref even if this loses commits that only the old value leads to.
     pub force: bool,
 }
 
-/// Why a ref stays as it is.
+/// The reason why a ref stays as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Refusal {
-    /// It names something else than was believed.
+    /// The ref names another commit than the peer believes.
     Moved,
-    /// The new commit does not descend from the one it names; where it is to go, no other ref does.
+    /// The new commit does not descend from the old one. For a deletion: no other ref leads to the
+    /// old commit.
     NotForward,
-    /// No ref can have this name.
+    /// The name is not valid for a ref.
     BadName,
-    /// It is to go, and a worktree is on it.
+    /// The branch is to be deleted, and a worktree is on it.
     InUse,
 }
 
-/// A ref that a command moved, or was to move.
+/// A ref that a command moved or tried to move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefMoved {
-    /// Its key.
+    /// The ref's key.
     pub key: String,
-    /// What it named.
+    /// The former commit.
     pub old: Option<ObjectId>,
-    /// What it was to name; `None`: it was to go.
+    /// The requested commit, or `None` for a deletion.
     pub new: Option<ObjectId>,
-    /// Why it stays; `None`: it has been moved.
+    /// Why the ref stayed, or `None` if it was moved.
     pub refused: Option<Refusal>,
 }
 
-/// How often an update is tried again because other commands move refs at the same time.
+/// The number of attempts at an update while other commands move refs at the same time.
 const TRIES: usize = 5;
 
-/// The refs that peers see.
+/// Returns the refs that peers see.
 pub(in crate::repo) fn offered(repo: &Handle) -> Result<Offered, RepoError> {
     let mut refs = Vec::new();
     for prefix in ["branch/", "tag/"] {
@@ -92,15 +95,15 @@ pub(in crate::repo) fn offered(repo: &Handle) -> Result<Offered, RepoError> {
     Ok(Offered { head, refs })
 }
 
-/// Begins to take in objects. What a job that was cut off left in the packs is taken into use
-/// first, so that it need not come again.
+/// Starts to receive objects. First registers the objects that an interrupted job left in the
+/// packs, so that they need not be sent again.
 pub(in crate::repo) fn incoming(repo: &Handle) -> Result<Incoming<'_>, RepoError> {
     let left = repo.store.writer()?;
     publish::keep(repo, publish::seal(repo, left)?)?;
     Ok(Incoming::new(repo.store.writer()?))
 }
 
-/// Makes what came in visible to this repository's commands, though nothing names it yet.
+/// Makes the received objects visible to this repository's commands. No ref names them yet.
 pub(in crate::repo) fn keep_incoming(
     repo: &Handle,
     incoming: Incoming<'_>,
@@ -109,8 +112,8 @@ pub(in crate::repo) fn keep_incoming(
     publish::keep(repo, sealed)
 }
 
-/// Notes what a remote's branches name, takes over tags that are new, and makes branches of
-/// our own, in one operation. All commits named must be complete here.
+/// Records the branches of a remote, adds its new tags and creates local branches, in one
+/// operation. All commits that it names must be complete in this repository.
 pub(in crate::repo) fn note_remote(
     repo: &Handle,
     remote: &str,
@@ -163,7 +166,7 @@ pub(in crate::repo) fn note_remote(
     })
 }
 
-/// Branches that a remote had when they were last noted, and has no more.
+/// Returns the branches that are recorded for a remote and that the remote no longer has.
 pub(in crate::repo) fn gone_from(
     repo: &Handle,
     remote: &str,
@@ -184,7 +187,7 @@ pub(in crate::repo) fn gone_from(
         .collect())
 }
 
-/// Forgets what a remote's branches named.
+/// Forgets the recorded branches of a remote.
 pub(in crate::repo) fn forget_remote(
     repo: &Handle,
     remote: &str,
@@ -199,12 +202,12 @@ pub(in crate::repo) fn forget_remote(
     })
 }
 
-/// The commit that a branch, tag or remote branch names, by its key in the view.
+/// Returns the commit that a branch, tag or remote branch names. `key` is its key in the view.
 pub(in crate::repo) fn ref_at(repo: &Handle, key: &str) -> Result<Option<ObjectId>, RepoError> {
     worktree::ref_id(repo, key)
 }
 
-/// Moves refs as a peer asks, those that may be moved, in one operation.
+/// Moves refs as a peer asks, in one operation. Leaves out those that must be refused.
 pub(in crate::repo) fn accept_push(
     repo: &Handle,
     updates: &[RefUpdate],
@@ -234,8 +237,8 @@ pub(in crate::repo) fn accept_push(
     })
 }
 
-/// Whether an update has to be refused, as one of `all`. A commit that is not here yet cannot be
-/// judged fully.
+/// Returns why an update, as one of `all`, must be refused, or `None` if it is acceptable. The
+/// check is incomplete while the new commit is not stored in this repository.
 pub(in crate::repo) fn judge(
     repo: &Handle,
     update: &RefUpdate,
@@ -260,7 +263,7 @@ pub(in crate::repo) fn judge(
     };
     let forward = match update.new {
         None => is_named_besides(repo, now, all)?,
-        // A tag stays.
+        // A tag does not move.
         Some(_) if kind == "tag" => false,
         Some(new) => {
             !repo.store.holds(ObjectType::Commit, &new)? || is_ancestor(repo.objects(), &now, &new)?
@@ -269,7 +272,7 @@ pub(in crate::repo) fn judge(
     Ok((!forward).then_some(Refusal::NotForward))
 }
 
-/// Whether branches and tags that `updates` leave alone lead to a commit.
+/// Returns whether branches and tags that are not in `updates` lead to a commit.
 fn is_named_besides(
     repo: &Handle,
     commit: ObjectId,
@@ -290,7 +293,7 @@ fn publish_if_any(repo: &Handle, asked: &Asked, changes: Vec<Change>) -> Result<
     Ok(())
 }
 
-/// Runs `attempt` again while other commands move refs under it.
+/// Repeats `attempt` while other commands move the same refs.
 fn retrying<T>(_repo: &Handle, attempt: impl Fn() -> Result<T, RepoError>) -> Result<T, RepoError> {
     for _ in 1..TRIES {
         match attempt() {

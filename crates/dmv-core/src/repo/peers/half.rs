@@ -1,7 +1,7 @@
-//! A clone that is not finished: the file `clone` (docs/format/clone.md).
+//! An unfinished clone: the file `clone` (docs/format/clone.md).
 //!
-//! It is durable before anything else of the new repository is there. As long as it is there and the
-//! view names no commit, the repository is a half-made clone: only the clone itself goes on with it.
+//! The file is durable before any other part of the new repository exists. While it exists and the
+//! view names no commit, the clone is unfinished. Only the clone command can continue it.
 
 use crate::hash::{check, encode_hex};
 use crate::limits::MAX_SUBSET_BYTES;
@@ -16,33 +16,34 @@ use std::path::Path;
 
 const FIRST_LINE: &str = "dmv-clone 1";
 
-/// Bytes of a text in it: an address or a branch's name.
+/// The greatest size of an address or branch name in the file, in bytes.
 const MAX_TEXT_BYTES: usize = 8192;
 
-/// Bytes of a file that is believed: a subset's patterns may each be one byte long.
+/// The greatest accepted file size in bytes. Each pattern of a subset may be one byte long.
 const MAX_BYTES: usize = 512 + 2 * MAX_TEXT_BYTES + 16 * MAX_SUBSET_BYTES;
 
-/// What a clone was asked for.
+/// The arguments of a clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HalfClone {
-    /// Where it comes from; empty where that cannot be kept in a line.
+    /// The address of the source. Empty if the address cannot be stored in one line.
     pub source: String,
-    /// The branch or tag to begin with, if one was named.
+    /// The branch or tag to start on, if the user named one.
     pub branch: Option<String>,
-    /// Without a worktree.
+    /// Whether to create no worktree.
     pub bare: bool,
-    /// Without content.
+    /// Whether to leave out content.
     pub metadata_only: bool,
-    /// So many commits back.
+    /// The number of commits to go back.
     pub depth: Option<u32>,
-    /// Only history since then, in seconds since 1970.
+    /// The start of the wanted history, in seconds since 1970.
     pub since: Option<i64>,
-    /// The paths.
+    /// The wanted paths.
     pub subset: Subset,
 }
 
 impl HalfClone {
-    /// Notes durably that a clone begins in the repository's directory `dmv`, which is made.
+    /// Records durably that a clone into the repository's directory `dmv` begins. Creates that
+    /// directory.
     pub fn begin(&self, dmv: &Path) -> Result<(), RepoError> {
         let path = dmv.join(CLONE_FILE);
         let io = |action| {
@@ -57,7 +58,7 @@ impl HalfClone {
         write_durably(&OsVfs, &path, &self.encode()).map_err(io("write"))
     }
 
-    /// The file's bytes.
+    /// Returns the file's bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = format!("{FIRST_LINE}\n").into_bytes();
         let mut line = |word: &str, text: &[u8]| {
@@ -88,7 +89,8 @@ impl HalfClone {
         out
     }
 
-    /// What the file's bytes say; `None`: they are not what [`encode`](Self::encode) writes.
+    /// Parses the file's bytes. Returns `None` if they are not what [`encode`](Self::encode)
+    /// writes.
     pub fn decode(bytes: &[u8]) -> Option<HalfClone> {
         let mut lines = bytes.split(|b| *b == b'\n');
         if lines.next() != Some(FIRST_LINE.as_bytes()) {
@@ -117,12 +119,12 @@ impl HalfClone {
     }
 }
 
-/// Whether a text can stand in a line.
+/// Returns whether a text fits in one line of the file.
 fn fits(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_TEXT_BYTES && !text.contains('\n')
 }
 
-/// What a clone that is not finished was asked for; `None`: this is no half-made clone.
+/// Returns the arguments of an unfinished clone, or `None` if this repository is not one.
 pub(in crate::repo) fn half_clone(repo: &Handle) -> Result<Option<HalfClone>, RepoError> {
     let path = repo.dmv_dir().join(CLONE_FILE);
     let bytes = match read_small(&OsVfs, &path, MAX_BYTES) {
@@ -138,7 +140,7 @@ pub(in crate::repo) fn half_clone(repo: &Handle) -> Result<Option<HalfClone>, Re
         }
     };
     if !history::complete_commits(repo)?.is_empty() {
-        // All has come. Only the file was not removed any more.
+        // The clone is complete. Only the removal of the file is missing.
         end_clone(repo);
         return Ok(None);
     }
@@ -151,9 +153,9 @@ pub(in crate::repo) fn half_clone(repo: &Handle) -> Result<Option<HalfClone>, Re
     }
 }
 
-/// Forgets that a clone was begun: the view names what came.
+/// Removes the note of an unfinished clone. From then on, the view names the received commits.
 pub(in crate::repo) fn end_clone(repo: &Handle) {
-    // If it stays, the view tells that it is out of date.
+    // If the file stays, the view shows that it is out of date.
     let _ = std::fs::remove_file(repo.dmv_dir().join(CLONE_FILE));
 }
 

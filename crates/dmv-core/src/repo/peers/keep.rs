@@ -1,6 +1,6 @@
-//! Answers peers that ask what this repository keeps, while they drop their copies.
+//! Answers peers that ask which objects this repository keeps, while they drop their copies.
 //!
-//! As long as a [`Keeper`] lives, nothing is freed here (`base::keeping`).
+//! While a [`Keeper`] exists, nothing in this repository is freed (`base::keeping`).
 
 use crate::hash::ObjectId;
 use crate::job::Job;
@@ -13,7 +13,7 @@ use crate::repo::base::{keeping, slice};
 use crate::repo::look::entries;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// Answers a peer that wants to give up its copies.
+/// The answering side for a peer that wants to drop its copies.
 pub struct Keeper<'r> {
     repo: &'r Handle,
     _kept: Kept,
@@ -21,7 +21,8 @@ pub struct Keeper<'r> {
 }
 
 impl<'r> Keeper<'r> {
-    /// Keeps everything from now on. [`RepoError::Freeing`]: space is being freed here.
+    /// Prevents everything from being freed from now on. Fails with [`RepoError::Freeing`] if a
+    /// command is freeing space in this repository.
     pub(in crate::repo) fn new(repo: &'r Handle) -> Result<Keeper<'r>, RepoError> {
         Ok(Keeper {
             repo,
@@ -30,20 +31,20 @@ impl<'r> Keeper<'r> {
         })
     }
 
-    /// How many files have been asked for and not been answered.
+    /// Returns the number of files that the peer has asked for and that are not answered yet.
     pub fn waiting(&self) -> usize {
         self.asked.len()
     }
 
-    /// Takes a file's content that is asked for.
+    /// Adds the content of a file to the peer's questions.
     pub fn ask(&mut self, ty: ObjectType, id: ObjectId) {
         self.asked.insert(id, ty);
     }
 
-    /// Those of the files asked for that cannot be counted on here: something of them is not
-    /// stored, or known to be damaged, or given up, or no ref leads to them.
+    /// Returns the files among the questions that the peer cannot rely on: a part is not stored, is
+    /// known to be damaged or was dropped, or no ref leads to the file.
     pub fn unkept(&mut self, job: &Job) -> Result<Vec<(ObjectType, ObjectId)>, RepoError> {
-        // Another process may have dropped some before this one began to keep.
+        // Another process may have dropped content before this one took the lock.
         self.repo.store().refresh()?;
         let dropped = slice::slice(self.repo)?.dropped;
         let asked = std::mem::take(&mut self.asked);
@@ -59,7 +60,7 @@ impl<'r> Keeper<'r> {
         Ok(unkept)
     }
 
-    /// Whether all lists and chunks of a blob are stored and not known to be damaged.
+    /// Returns whether all lists and chunks of a blob are stored and not known to be damaged.
     fn is_sound(&self, ty: ObjectType, id: ObjectId, job: &Job) -> Result<bool, RepoError> {
         let store = self.repo.store();
         let mut stack = vec![(ty, id)];
@@ -67,7 +68,7 @@ impl<'r> Keeper<'r> {
             if job.is_cancelled() {
                 return Err(RepoError::Cancelled);
             }
-            // A pack that cannot be opened holds nothing for anybody.
+            // A pack that cannot be opened counts as empty.
             if !store.has_undamaged(&id).unwrap_or(false) {
                 return Ok(false);
             }
@@ -86,7 +87,8 @@ impl<'r> Keeper<'r> {
         Ok(true)
     }
 
-    /// Takes those out of `wanted` that refs lead to: newest states first, until all are found.
+    /// Removes the files that refs lead to from `wanted`. Walks the newest commits first, until all
+    /// files are found.
     fn take_reachable(
         &self,
         wanted: &mut BTreeMap<ObjectId, ObjectType>,
@@ -103,7 +105,7 @@ impl<'r> Keeper<'r> {
         while !commits.is_empty() && !wanted.is_empty() {
             let mut parents = Vec::new();
             for commit in commits {
-                // What is absent or damaged leads to nothing.
+                // An absent or damaged commit leads to nothing.
                 let Ok(commit) = entries::read_commit(self.repo, &commit) else {
                     continue;
                 };

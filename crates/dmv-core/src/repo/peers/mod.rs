@@ -1,6 +1,7 @@
-//! What other repositories see of this one, and what their objects and refs change here.
+//! What other repositories see of this one, and what changes here when their objects and refs
+//! arrive.
 //!
-//! Uses `base` and `look`. It knows no network: `dmv-net` calls it.
+//! This room uses `base` and `look`. It knows no network: `dmv-net` calls it.
 
 pub(in crate::repo) mod allow;
 pub(in crate::repo) mod exchange;

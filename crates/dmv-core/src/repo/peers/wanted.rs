@@ -1,4 +1,4 @@
-//! What a transfer into this repository has to bring, and what it changes in the slice.
+//! What a transfer into this repository must fetch, and what it changes in the slice.
 
 use crate::hash::ObjectId;
 use crate::limits::{MAX_UNION_BYTES, MAX_UNION_SUBSETS};
@@ -15,30 +15,31 @@ use crate::repo::look::{entries, history, lack};
 use crate::subset::{Subset, Union};
 use std::collections::{BTreeSet, HashSet};
 
-/// Commits that are looked at to tell which part of the boundary still counts.
+/// The greatest number of commits walked to find the part of the boundary that still counts.
 const MAX_WALKED: usize = 10_000;
 
-/// What a transfer into this repository has to bring: what its slice calls for, and the paths
-/// that its worktrees have. Behind a boundary, only what is not older than the boundary is.
+/// Returns the filter for transfers into this repository: the objects that its slice calls for, and
+/// the paths of its worktrees. If history has a boundary, the filter excludes commits that are
+/// older than the boundary.
 pub(in crate::repo) fn wanted(repo: &Handle) -> Result<Filter, RepoError> {
     let slice = slice::slice(repo)?;
     let mut paths = vec![slice.subset.clone()];
     let mut bytes = slice.subset.text().len();
     for subset in checked_out(repo)? {
         bytes += subset.text().len();
-        // What does not fit is brought by the checkout that needs it.
+        // The checkout that needs the remaining paths fetches them.
         if paths.len() < MAX_UNION_SUBSETS && bytes < MAX_UNION_BYTES {
             paths.push(subset);
         }
     }
     let mut since: Option<i64> = None;
     let ends = match history::complete_commits(repo)? {
-        // What a transfer has brought before it was cut off.
+        // An interrupted transfer left these.
         none if none.is_empty() => slice.boundary.clone(),
         tips => ends_of_history(repo, &slice, tips),
     };
     for id in &ends {
-        // The last commits themselves are the oldest that history goes back to.
+        // The commits of the boundary themselves are the oldest that history includes.
         let behind = entries::read_commit(repo, id)?
             .committer
             .seconds
@@ -55,7 +56,7 @@ pub(in crate::repo) fn wanted(repo: &Handle) -> Result<Filter, RepoError> {
     })
 }
 
-/// The subsets of the worktrees that have files.
+/// Returns the subsets of the worktrees that have files.
 fn checked_out(repo: &Handle) -> Result<Vec<Subset>, RepoError> {
     let mut out = Vec::new();
     for (key, _) in repo.refs.with_prefix("worktree/")? {
@@ -69,9 +70,9 @@ fn checked_out(repo: &Handle) -> Result<Vec<Subset>, RepoError> {
     Ok(out)
 }
 
-/// The subsets of the worktrees that have files of which, as far as `of` looks, everything is here
-/// in the commit with this `root`. What they have beyond the slice is held of new commits, and of
-/// old ones only if it was asked for.
+/// Returns the subsets of the worktrees that are complete in the commit with this `root`, as far as
+/// `of` looks. Only worktrees with files count. The paths that a worktree has beyond the slice are
+/// stored for new commits. For old commits, they are stored only if a command asked for them.
 pub(in crate::repo) fn checked_out_here(
     repo: &Handle,
     root: &Located,
@@ -91,7 +92,8 @@ pub(in crate::repo) fn checked_out_here(
     Ok(here)
 }
 
-/// Notes where a transfer ended history, and which commits of the boundary it went beyond.
+/// Records the commits at which a transfer ended history, and the commits of the boundary that it
+/// passed.
 pub(in crate::repo) fn note_boundary(
     repo: &Handle,
     ends: &BTreeSet<ObjectId>,
@@ -103,15 +105,15 @@ pub(in crate::repo) fn note_boundary(
     let known = commits_within(repo)?;
     slice::change_slice(repo, |slice| {
         slice.boundary.retain(|id| !passed.contains(id));
-        // A transfer with a limit may end before what is here does.
+        // A transfer with a limit may end before the stored history does.
         let ends = ends.iter().filter(|id| !known.contains(id));
         slice.boundary.extend(ends);
     })?;
     forget_idle_ends(repo)
 }
 
-/// Takes commits off the boundary behind which nothing is lacking: their branch is gone, and
-/// what it grew from has come by another one.
+/// Removes commits whose parents are all stored from the boundary. Their branch is gone, and the
+/// history behind them was received with another branch.
 fn forget_idle_ends(repo: &Handle) -> Result<(), RepoError> {
     let boundary = slice::slice(repo)?.boundary;
     if boundary.is_empty() {
@@ -129,10 +131,11 @@ fn forget_idle_ends(repo: &Handle) -> Result<(), RepoError> {
     Ok(())
 }
 
-/// The commits of the boundary at which the history of `tips` ends. The boundary may have others,
-/// of branches that are gone: they stay, since an undo brings a branch back and not what is behind
-/// it. Of a long history, which would have to be walked, and of one that cannot be read, the whole
-/// boundary.
+/// Returns the commits of the boundary at which the history of `tips` ends.
+///
+/// The boundary may have other commits, from branches that are gone. They stay: an undo brings a
+/// branch back, but not the history behind it. Returns the whole boundary if history is too long to
+/// walk or cannot be read.
 pub(in crate::repo) fn ends_of_history(
     repo: &Handle,
     slice: &RepoSlice,
@@ -159,7 +162,7 @@ pub(in crate::repo) fn ends_of_history(
     ends
 }
 
-/// The commits that are called for, but for the boundary: their parents are called for as well.
+/// Returns the wanted commits without those of the boundary. Their parents are wanted, too.
 fn commits_within(repo: &Handle) -> Result<HashSet<ObjectId>, RepoError> {
     let boundary = slice::slice(repo)?.boundary;
     let mut within = HashSet::new();
