@@ -1,8 +1,9 @@
-//! What commands overwrite on request.
+//! Overwritten files: the repository keeps what commands overwrite on request.
 //!
-//! Before a file is touched, its bytes are taken into the repository. A commit that the view names
-//! keeps them, so that an undo can bring them back (docs/format/layout.md, "Overwritten files").
-//! What is not yet published is never overwritten: a crash loses nothing.
+//! Before a command touches a file, the file's bytes are stored. A commit that the view names keeps
+//! them, so that an undo can bring them back (docs/format/layout.md, "Overwritten files"). Nothing
+//! is overwritten before this commit is published, so a crash loses nothing. Checkout, restore,
+//! resolve, undo and the removal of worktrees use this module.
 
 use crate::diff::diff_trees;
 use crate::fsutil::{FileKind, FileStat, Fingerprint};
@@ -35,39 +36,41 @@ use std::ops::ControlFlow;
 /// How a command changes a path on request.
 #[derive(Clone, Debug)]
 pub(in crate::repo) struct Overwrite {
-    /// What is there, if it is known to be committed; otherwise the disk is read.
+    /// The present entry, if it is known to be committed. Otherwise the file on disk is read.
     pub committed: Option<TreeEntry>,
-    /// What the command leaves there.
+    /// The entry that the command leaves there.
     pub after: Option<TreeEntry>,
 }
 
-/// Paths that a command overwrites or removes, or where it puts something that the user had removed.
+/// The paths that a command overwrites or removes, and the paths where it restores a file that the
+/// user had removed.
 pub(in crate::repo) type Overwrites = BTreeMap<Vec<u8>, Overwrite>;
 
-/// What a command has overwritten, as told to the user.
+/// What a command has overwritten, for the report to the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overwritten {
-    /// Files and symlinks that no commit had.
+    /// The number of files and symlinks that were in no commit.
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Whether an undo can bring them back. They were too large to keep if not.
+    /// Whether an undo can bring them back. If not, they were too large to keep.
     pub kept: bool,
 }
 
-/// What was taken in before it is overwritten.
+/// Files that were stored before a command overwrites them.
 pub(in crate::repo) struct Taken {
-    /// The commit that keeps it, with what was stored for it; `None`: nothing is kept.
+    /// The commit that keeps the files, with the objects stored for it. `None` if nothing is kept.
     pub kept: Option<(ObjectId, FinishedJob)>,
-    /// What each file was when it was read: only this may be overwritten.
+    /// The fingerprint of each file when it was read. Only a file with this fingerprint may be
+    /// overwritten.
     pub seen: BTreeMap<Vec<u8>, Fingerprint>,
     pub told: Overwritten,
 }
 
-/// Takes what is at `paths` into the store, durably. Touches nothing in the worktree.
+/// Stores the files at `paths` durably. Changes nothing in the worktree.
 ///
-/// `what` is what asks for it, for the message that refuses. `earlier` is what the same command has
-/// taken in when it was cut off: what it has overwritten is kept with the rest.
+/// `what` names the request for error messages. `earlier` is the commit that the same command made
+/// before it was cut off: files that it has overwritten by then are kept together with the others.
 pub(in crate::repo) fn take(
     repo: &Handle,
     tree: &Tree,
@@ -88,7 +91,7 @@ pub(in crate::repo) fn take(
     for (path, overwrite) in paths {
         let parsed = match path::parse_path(path) {
             Ok(parsed) => parsed,
-            // Somebody said that what cannot be kept may go.
+            // The user has allowed the loss of files that cannot be kept.
             Err(_) if matches!(keep, Keep::UpToOrNothing(_)) => continue,
             Err(_) => {
                 let (path, why) = (path.clone(), "its name cannot be stored".to_owned());
@@ -99,7 +102,7 @@ pub(in crate::repo) fn take(
         match (&overwrite.committed, stat) {
             (_, None) => {}
             (_, Some(stat)) if stat.kind == FileKind::Dir => {
-                // Of one that is not empty, what is in it tells.
+                // The files in a directory stand for it, unless it is empty.
                 let prefix = [&path[..], b"/"].concat();
                 let mut below = paths.range(prefix.clone()..);
                 if below
@@ -119,7 +122,7 @@ pub(in crate::repo) fn take(
                 taken.seen.insert(path.clone(), stat.fingerprint());
                 read.push((parsed, stat.kind));
             }
-            // A pipe or a socket holds nothing.
+            // A pipe or a socket has no content.
             (None, Some(_)) => {}
         }
     }
@@ -157,7 +160,8 @@ pub(in crate::repo) fn take(
     Ok(taken)
 }
 
-/// What a command that was cut off has overwritten, but for `paths`: before and after.
+/// Returns what a command that was cut off has overwritten outside `paths`: the entries before and
+/// after.
 fn overwritten_by(
     repo: &Handle,
     tree: &Tree,
@@ -167,7 +171,7 @@ fn overwritten_by(
     let (mut before, mut after) = (Edits::new(), Edits::new());
     for (path, (old, new)) in sides(repo, (id, false))? {
         let there = stat_at(tree, &path)?;
-        // What was in the way has given way to a directory.
+        // An entry that was in the way has been replaced by a directory.
         let gave_way = new.is_none() && there.is_some_and(|stat| stat.kind == FileKind::Dir);
         let is_done = gave_way || is_as(repo, tree, &path, new.as_ref(), there.as_ref())?;
         if !paths.contains_key(&path) && is_done {
@@ -179,7 +183,7 @@ fn overwritten_by(
     Ok((before, after))
 }
 
-/// Reads files into the store; `note` gets what each is.
+/// Reads files into the store. `note` receives the entry and stat of each.
 fn ingest<'s>(
     tree: &Tree,
     (what, mut files): (&'static str, Vec<(RepoPath, FileKind)>),
@@ -246,7 +250,7 @@ fn ingest<'s>(
     Ok(())
 }
 
-/// The entry of a directory with nothing in it.
+/// Returns the entry of an empty directory.
 pub(in crate::repo) fn empty_dir(path: &RepoPath) -> TreeEntry {
     TreeEntry {
         name: last_name(path),
@@ -259,7 +263,8 @@ pub(in crate::repo) fn empty_dir(path: &RepoPath) -> TreeEntry {
     }
 }
 
-/// Stores two commits: of what was there, with one of what the command leaves there as its parent.
+/// Stores two commits: one with the files that were there, and as its parent one with the files
+/// that the command leaves there.
 fn put_commits(
     repo: &Handle,
     before: &Edits,
@@ -267,7 +272,7 @@ fn put_commits(
     asked: &Asked,
     meta: &mut MetaWriter<'_>,
 ) -> Result<ObjectId, RepoError> {
-    // It is read as the tree to edit.
+    // The edits below start from the empty tree, so it has to be readable.
     let empty = put_empty_tree(&mut &repo.made)?;
     let mut parent = None;
     for edits in [after, before] {
@@ -322,7 +327,7 @@ fn commit_of(tree: TreeSummary, parent: Option<ObjectId>, asked: &Asked) -> Comm
     }
 }
 
-/// Stores what an entry names and only memory has: conflicts as they appear in files.
+/// Stores objects that an entry names but that are only in memory: conflicts in the form of files.
 fn store_made(
     repo: &Handle,
     entry: &TreeEntry,
@@ -345,7 +350,8 @@ fn store_made(
     Ok(())
 }
 
-/// The changes of the view with which a command says that it overwrote what `id` keeps.
+/// Returns the changes of the view with which a command records that it has overwritten the files
+/// kept by `id`.
 pub(in crate::repo) fn saved_changes(
     repo: &Handle,
     name: &str,
@@ -358,7 +364,8 @@ pub(in crate::repo) fn saved_changes(
     Ok(changes)
 }
 
-/// The change with which a command says that it is about to overwrite what `id` keeps.
+/// Returns the change with which a command records that it is about to overwrite the files kept by
+/// `id`.
 pub(in crate::repo) fn saving_change(
     repo: &Handle,
     name: &str,
@@ -368,7 +375,7 @@ pub(in crate::repo) fn saving_change(
     Ok(change(&repo.refs, saving_key(name), value)?)
 }
 
-/// Adds to `out` all files and empty directories below the directory `path`, as gone.
+/// Adds all files and empty directories below the directory `path` to `out`, as removed.
 fn add_below(tree: &Tree, path: Vec<u8>, out: &mut Overwrites) -> Result<(), RepoError> {
     let gone = Overwrite {
         committed: None,
@@ -393,7 +400,8 @@ fn add_below(tree: &Tree, path: Vec<u8>, out: &mut Overwrites) -> Result<(), Rep
     Ok(())
 }
 
-/// All that goes when the entries at `paths` go, each with all that is in it.
+/// Returns everything that is removed if the entries at `paths` are removed, directories with all
+/// their content.
 pub(in crate::repo) fn all_gone(tree: &Tree, paths: Vec<Vec<u8>>) -> Result<Overwrites, RepoError> {
     let mut out = Overwrites::new();
     for path in paths {
@@ -413,7 +421,8 @@ pub(in crate::repo) fn all_gone(tree: &Tree, paths: Vec<Vec<u8>>) -> Result<Over
     Ok(out)
 }
 
-/// What is at a path of the worktree, if anything is. What is above it may be missing.
+/// Returns the stat of a path in the worktree, or `None` if nothing is there. Directories above the
+/// path may be missing, too.
 pub(in crate::repo) fn stat_at(tree: &Tree, path: &[u8]) -> Result<Option<FileStat>, RepoError> {
     let Some((dir, name)) = split_path(path) else {
         return Ok(None);
@@ -425,31 +434,31 @@ pub(in crate::repo) fn stat_at(tree: &Tree, path: &[u8]) -> Result<Option<FileSt
     }
 }
 
-/// A path that gets back what it had.
+/// A path that gets back its former entry.
 #[derive(Clone, Debug)]
 pub(in crate::repo) struct Step {
     pub path: Vec<u8>,
-    /// What is there now.
+    /// The present stat.
     pub there: Option<FileStat>,
-    /// What was there, and will be.
+    /// The former entry, which comes back.
     pub to: Option<TreeEntry>,
 }
 
-/// What was overwritten, on its way back: or, for a redo, forward again.
+/// Overwritten files that an undo brings back, or that a redo overwrites again.
 #[derive(Debug, Default)]
 pub(in crate::repo) struct Return {
-    /// In path order.
+    /// The steps, in path order.
     pub steps: Vec<Step>,
 }
 
 impl Return {
-    /// What becomes of a path, if it is one of those that change.
+    /// Returns the step for a path, if the path changes.
     pub fn step(&self, path: &[u8]) -> Option<&Step> {
         let found = self.steps.binary_search_by(|step| step.path[..].cmp(path));
         found.ok().map(|at| &self.steps[at])
     }
 
-    /// Whether it decides about a path: also what it puts above or below it does.
+    /// Returns whether a step decides about a path. Steps above or below the path count, too.
     pub fn has(&self, path: &[u8]) -> bool {
         let above = path.iter().enumerate().filter(|(_, b)| **b == b'/');
         let is_file_above = |end: usize| {
@@ -466,11 +475,11 @@ impl Return {
     }
 }
 
-/// What a path had, and what it gets.
+/// The entry that a path had, and the entry that it gets.
 type Sides = (Option<TreeEntry>, Option<TreeEntry>);
 
-/// The paths that the commit `id` keeps: from what the command left there to what was there before
-/// (`back`), or the reverse.
+/// Returns the paths that the commit `id` keeps. With `back`, the change goes from what the command
+/// left there to what was there before; otherwise it is the reverse.
 fn sides(
     repo: &Handle,
     (id, back): (ObjectId, bool),
@@ -491,15 +500,15 @@ fn sides(
         sides.1 = sides.1.take().or(new.cloned());
         Ok::<_, ObjectError>(ControlFlow::Continue(()))
     };
-    // Never `Break`: `note` takes everything.
+    // The result is never `Break`, because `note` accepts everything.
     let _ = diff_trees(repo.objects(), Some(from), Some(to), &mut note)?;
     Ok(found)
 }
 
-/// Finds what has to change for the files that the commit `id` keeps to be as they were before the
-/// command that overwrote them (`back`), or as it left them.
+/// Finds the changes that restore the files kept by the commit `id`: as they were before the
+/// command that overwrote them (`back`), or as the command left them.
 ///
-/// Refuses where a file is neither: somebody has changed it since.
+/// Fails if a file is in neither state, since somebody has changed it.
 pub(in crate::repo) fn plan_return(
     repo: &Handle,
     tree: &Tree,
@@ -512,7 +521,8 @@ pub(in crate::repo) fn plan_return(
     for (path, (old, new)) in &found {
         let there = stat_at(tree, path)?;
         let as_old = is_as(repo, tree, path, old.as_ref(), there.as_ref())?;
-        // The switch that goes with it tells whether a directory goes away with what is in it.
+        // The switch that belongs to the undo decides whether a directory is removed with its
+        // content.
         let is_dir = there.is_some_and(|stat| stat.kind == FileKind::Dir);
         let as_old = as_old || old.is_none() && is_dir;
         if !as_old && !is_as(repo, tree, path, new.as_ref(), there.as_ref())? {
@@ -537,7 +547,7 @@ pub(in crate::repo) fn plan_return(
     Ok(out)
 }
 
-/// Whether a path has what an entry says, or nothing for none.
+/// Returns whether a path has the given entry, or nothing if there is no entry.
 fn is_as(
     repo: &Handle,
     tree: &Tree,
@@ -559,7 +569,7 @@ fn is_as(
     }
 }
 
-/// What stands above a path and is no directory.
+/// Returns the first entry above a path that is not a directory.
 pub(in crate::repo) fn obstacle(tree: &Tree, path: &[u8]) -> Result<Option<Vec<u8>>, RepoError> {
     for (end, _) in path.iter().enumerate().filter(|(_, b)| **b == b'/') {
         match stat_at(tree, &path[..end])? {

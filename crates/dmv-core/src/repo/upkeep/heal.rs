@@ -1,4 +1,6 @@
-//! Storing damaged and missing objects again, from the files of the worktree and from peers.
+//! Healing: stores damaged and missing objects again, from the worktree's files and from peers.
+//!
+//! It uses `verify` to find what is wrong. `dmv-net` fetches what the worktree does not have.
 
 use crate::fsutil::fs_now;
 use crate::hash::ObjectId;
@@ -21,19 +23,19 @@ use crate::worktree::statcache::Section;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// An object that is whole again.
+/// An object that is intact again.
 #[derive(Clone, Debug)]
 pub struct Healed {
-    /// Which, and what needs it.
+    /// The object, and what needs it.
     pub object: Damaged,
-    /// Where its bytes were whole.
+    /// Where intact bytes were found.
     pub from: HealedFrom,
 }
 
-/// Where the bytes of a damaged object were whole.
+/// Where the intact bytes of a damaged object were found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HealedFrom {
-    /// Elsewhere in this repository.
+    /// In another place of this repository.
     Copy,
     /// In the files of the worktree.
     Worktree,
@@ -41,24 +43,24 @@ pub enum HealedFrom {
     Peer(String),
 }
 
-/// Storing again what is damaged or missing, step by step: what lies below an object that cannot be
-/// read is not known before that is whole again.
+/// A job that stores damaged and missing objects again, step by step. The objects below an
+/// unreadable object are unknown until that object is intact again.
 pub struct Healing<'r> {
     repo: &'r Handle,
     depth: VerifyDepth,
-    /// What was found at first, as long as nothing has been stored.
+    /// The report of the first check, as long as nothing has been stored.
     report: VerifyReport,
     walk: Walk,
-    /// What is not whole yet.
+    /// The objects that are not intact yet.
     wanted: BTreeMap<ObjectId, ObjectType>,
-    /// What the files of the worktree were read for.
+    /// The objects that were looked for in the worktree's files.
     sought: HashSet<ObjectId>,
-    /// Whether they could not be read because another command was at work on them.
+    /// Whether the files could not be read because another command was at work on them.
     are_files_busy: bool,
     healed: Vec<Healed>,
 }
 
-/// Checks the repository, and begins to heal what is wrong.
+/// Checks the repository and begins to heal the damage.
 pub(in crate::repo) fn begin_to_heal<'r>(
     repo: &'r Handle,
     depth: VerifyDepth,
@@ -68,7 +70,7 @@ pub(in crate::repo) fn begin_to_heal<'r>(
     let (report, walk) = verify::check(repo, depth, job)?;
     let copies: Vec<ObjectId> = report.copies.iter().map(|object| object.id).collect();
     renew_indexes(repo, &copies)?;
-    // What tables still name where it is damaged can be read, but it is as it was before.
+    // Objects that tables still locate in a damaged place can be read, but they are not healed.
     let renewed = report.copies.iter().filter(|object| {
         let place = repo.store.has_outside(&object.id, &HashSet::new());
         place.unwrap_or(false)
@@ -89,16 +91,17 @@ pub(in crate::repo) fn begin_to_heal<'r>(
     };
     let found = healing.report.damaged.iter().chain(&healing.report.missing);
     let wanted = found.map(|object| (object.id, object.ty));
-    // What is as it was stored and makes no sense is not to be had otherwise.
+    // Intact bytes that do not decode cannot be replaced: every copy has the same bytes.
     healing.wanted = wanted
         .filter(|(id, ty)| !objects::is_whole(repo, *ty, id))
         .collect();
     Ok(healing)
 }
 
-/// Puts merged index files out of use that are damaged, or that hide whole copies of damaged
-/// objects: the next ones name these. One stays whose segments cannot all be found without it:
-/// what it names soundly would be lost to readers, and they find hidden copies as it is.
+/// Retires merged index files that are damaged, or that hide intact copies of damaged objects. The
+/// next merged indexes name these copies. An index stays if some of its segments cannot be found
+/// without it: readers would lose the intact objects that it names, and they find hidden copies in
+/// any case.
 fn renew_indexes(repo: &Handle, copies: &[ObjectId]) -> Result<(), RepoError> {
     let mut poor = Vec::new();
     for index in repo.store.poor_indexes(copies) {
@@ -118,20 +121,21 @@ fn renew_indexes(repo: &Handle, copies: &[ObjectId]) -> Result<(), RepoError> {
 }
 
 impl Healing<'_> {
-    /// What is not whole yet, as far as is known.
+    /// Returns the known objects that are not intact yet.
     pub fn wanted(&self) -> impl Iterator<Item = (ObjectType, ObjectId)> {
         self.wanted.iter().map(|(id, ty)| (*ty, *id))
     }
 
-    /// The repository's objects without those that are damaged, for whoever brings these.
+    /// Returns the repository's objects without the damaged ones, for a transfer that fetches
+    /// these.
     pub fn objects(&self) -> impl ObjectRead {
         Sound(self.repo)
     }
 
-    /// Stores again what the worktree's files have; whether that was anything.
+    /// Stores wanted objects again from the worktree's files. Returns whether any were stored.
     ///
-    /// Every file is read, as for a first commit, but only objects that are wanted are stored. The
-    /// damaged bytes stay in their packs, and are not asked for any more.
+    /// Every file is read, as for a first commit, but only wanted objects are stored. The damaged
+    /// bytes stay in their packs and are not read any more.
     pub fn from_worktree(
         &mut self,
         settings: &WorktreeSettings,
@@ -147,24 +151,25 @@ impl Healing<'_> {
         self.are_files_busy = matches!(read, Err(RepoError::Busy(_)));
         match read {
             Ok(true) => self.sought.extend(wanted),
-            // Peers may have it all the same.
+            // Peers may still have the objects.
             Ok(false) | Err(RepoError::Busy(_)) => {}
             Err(e) => return Err(e),
         }
         self.look_again(&HealedFrom::Worktree, job)
     }
 
-    /// Whether the worktree's files were left out because another command is at work on them.
+    /// Returns whether the worktree's files were left out because another command was at work on
+    /// them.
     pub fn are_files_busy(&self) -> bool {
         self.are_files_busy
     }
 
-    /// Takes note of what `peer` has brought; whether that was anything.
+    /// Notes the objects that came from `peer`. Returns whether there were any.
     pub fn came_from(&mut self, peer: &str, job: &Job) -> Result<bool, RepoError> {
         self.look_again(&HealedFrom::Peer(peer.to_owned()), job)
     }
 
-    /// Looks what is whole by now, and below it.
+    /// Looks which objects are intact by now, and continues the walk below them.
     fn look_again(&mut self, from: &HealedFrom, job: &Job) -> Result<bool, RepoError> {
         let is_whole = |id: &ObjectId, ty: &mut ObjectType| objects::is_whole(self.repo, *ty, id);
         let whole: Vec<_> = self.wanted.extract_if(.., is_whole).collect();
@@ -181,7 +186,8 @@ impl Healing<'_> {
         Ok(any)
     }
 
-    /// Checks once more, if anything was stored. Returns what is wrong now, and what was healed.
+    /// Checks once more if anything was stored. Returns the remaining damage and the healed
+    /// objects.
     pub fn finish(mut self, job: &Job) -> Result<(VerifyReport, Vec<Healed>), RepoError> {
         let is_stored = |healed: &Healed| healed.from != HealedFrom::Copy;
         if self.healed.iter().any(is_stored) {
@@ -205,7 +211,7 @@ impl Healing<'_> {
     }
 }
 
-/// A repository's objects, but for those that a check has found damaged.
+/// A repository's objects without those that a check has found damaged.
 struct Sound<'r>(&'r Handle);
 
 impl Sound<'_> {
@@ -227,7 +233,8 @@ impl ObjectRead for Sound<'_> {
     }
 }
 
-/// Stores the objects of `wanted` that the worktree's files make; whether these could be read.
+/// Stores the objects of `wanted` that the worktree's files contain. Returns whether the files
+/// could be read.
 fn store_again(
     repo: &Handle,
     wanted: HashSet<ObjectId>,
@@ -237,7 +244,7 @@ fn store_again(
     let _lock = worktree::lock_worktree(repo)?;
     let tree = match open_worktree::open(repo, settings) {
         Ok(tree) => tree,
-        // The commit that the worktree is on is among the damage: no file can bring it back.
+        // The worktree's own commit is damaged. No file can restore it.
         Err(RepoError::Object(_) | RepoError::Absent { .. }) => return Ok(false),
         Err(e) => return Err(e),
     };
@@ -267,7 +274,7 @@ fn store_again(
     };
     let mut cache = CacheUpdate::new(&tree.own, repo.id, &tree.subset, &known);
     let writer = repo.store.mender(wanted)?;
-    // What it says of files that could not be read is not asked for here.
+    // Problems with unreadable files are not reported here.
     snapshot(&input, &writer, &mut cache, job)?;
     let sealed = publish::seal(repo, writer)?;
     if !sealed.segments.is_empty() {
@@ -277,7 +284,7 @@ fn store_again(
     Ok(true)
 }
 
-/// What the base has, with nothing vouched for, so that every file is read.
+/// The base's entries without any fingerprint, so that every file is read.
 struct Unvouched<'a>(TreeBase<'a>);
 
 impl BaseEntries for Unvouched<'_> {
@@ -285,8 +292,8 @@ impl BaseEntries for Unvouched<'_> {
         &self,
         dir: &[u8],
     ) -> Result<Option<Section>, Box<dyn std::error::Error + Send + Sync>> {
-        // A directory that cannot be read may be one of those that are wanted: then none of its files
-        // is known, and all are read.
+        // An unreadable directory may itself be wanted. Then none of its files is known, and all
+        // are read.
         let known = self.0.section(dir).unwrap_or(None);
         Ok(Some(known.unwrap_or_default()))
     }

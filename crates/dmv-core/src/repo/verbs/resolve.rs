@@ -1,4 +1,5 @@
-//! Settling conflicts: the files of a worktree are made what was chosen; the next commit records it.
+//! Resolve: settles conflicts. The worktree's files get the chosen content, and the next commit
+//! records it. In a bare repository, the choice is committed at once.
 
 pub(in crate::repo) mod steps;
 
@@ -47,7 +48,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What a resolve did.
 #[derive(Debug, Default)]
 pub struct ResolveReport {
-    /// The conflicts, with the paths that hold what was chosen; none where it is deleted.
+    /// The conflicts, with the paths that have the chosen content. There are none if the choice
+    /// deletes the file.
     pub settled: Vec<(RepoPath, Vec<RepoPath>)>,
     /// Conflicts of the worktree that are still open.
     pub open: Vec<Vec<u8>>,
@@ -139,7 +141,7 @@ pub(in crate::repo) fn resolve_conflicts(
     Ok(report)
 }
 
-/// The file of a choice, with what was stored for it.
+/// Returns the file of a choice, with the objects stored for it.
 fn chosen_file(
     repo: &Handle,
     choice: &Choice,
@@ -170,8 +172,8 @@ fn changes_by_path(
     Ok(by_path.collect())
 }
 
-/// Keeps a choice for conflicts that have no file, and publishes that, together with what is kept
-/// of files that others are settled by.
+/// Stores a choice for conflicts that have no file, and publishes it. The same operation publishes
+/// the kept files that other conflicts overwrite.
 #[expect(clippy::too_many_arguments, reason = "one step of its only caller")]
 fn keep_choice(
     repo: &Handle,
@@ -212,7 +214,7 @@ fn keep_choice(
     meta.flush()?;
     drop(meta);
     let sealed = publish::seal(repo, writer)?;
-    // It is read before it is published.
+    // The form reads these objects before they are published.
     repo.store.preview(&sealed);
     let record = Record {
         from: form.stored,
@@ -248,7 +250,7 @@ fn keep_choice(
     Ok(())
 }
 
-/// Settles the conflicts at or under `paths` where there is no worktree: the choice is committed
+/// Settles the conflicts at or under `paths` in a repository without a worktree: commits the choice
 /// at once.
 pub(in crate::repo) fn resolve_in_commit(
     repo: &Handle,
@@ -286,7 +288,7 @@ pub(in crate::repo) fn resolve_in_commit(
     Ok((report, done))
 }
 
-/// Refuses with [`RepoError::Lacking`] if what is chosen is not here.
+/// Fails with [`RepoError::Lacking`] if the chosen content is not stored.
 fn check_choice_here(repo: &Handle, chosen: &[&Shown], choice: &Choice) -> Result<(), RepoError> {
     if !slice::is_partial(repo) {
         return Ok(());
@@ -317,9 +319,10 @@ fn check_choice_here(repo: &Handle, chosen: &[&Shown], choice: &Choice) -> Resul
 }
 
 impl ConflictAt {
-    /// What a choice puts where; nothing for [`Choice::With`], whose file is not known here.
+    /// Returns which version a choice puts at which path. Returns nothing for [`Choice::With`],
+    /// whose file is not known here.
     ///
-    /// `is_free` says whether a further version can have a name.
+    /// `is_free` returns whether a path is free for a further version.
     pub(in crate::repo) fn wanted(
         &self,
         choice: &Choice,
@@ -347,14 +350,15 @@ impl ConflictAt {
                 all
             }
         };
-        // One version alone has the name to itself.
+        // A single version gets the conflict's own name.
         if let [(path, _)] = &mut wanted[..] {
             *path = self.path.clone();
         }
         Ok(wanted)
     }
 
-    /// A name for another version of a file, before its ending: `shot-theirs.png`. Nothing has it.
+    /// Returns a free name for another version of a file. The label goes before the ending:
+    /// `shot-theirs.png`.
     fn version_name(
         &self,
         label: &str,
@@ -377,23 +381,23 @@ impl ConflictAt {
     }
 }
 
-/// The conflicts of a worktree that are not settled.
+/// Returns the conflicts of a worktree that are not settled.
 fn open_of(tree: &Tree, form: &Form, changes: BTreeMap<Vec<u8>, ChangeKind>) -> Vec<Vec<u8>> {
     let changes = changes.into_iter();
     let changes = changes.map(|(path, kind)| PathChange { path, kind });
     settle::explain(&tree.root, form, changes.collect()).open
 }
 
-/// What is being done, for messages that refuse it.
+/// Names the action in messages that refuse it.
 const WHAT: &str = "this resolve";
 
-/// What is missing of the conflicts at or under any of `paths`.
+/// Returns the lacking content of the conflicts at or under any of `paths`.
 fn under(mut lacks: Vec<Lack>, paths: &[Vec<u8>]) -> Vec<Lack> {
     lacks.retain(|lack| paths.iter().any(|path| is_under(&lack.path, path)));
     lacks
 }
 
-/// Of `all` the conflicts at or under each of `paths`.
+/// Returns the conflicts at or under each of `paths`.
 fn choose(
     all: Vec<ConflictAt>,
     paths: &[Vec<u8>],

@@ -1,4 +1,6 @@
-//! What a checkout would lose, found before anything is touched.
+//! The check before a checkout: finds what the checkout would lose, before any file is touched.
+//!
+//! It extends [`Switch`] and decides which paths are overwritten, kept or refused.
 
 use crate::diff::entries_in;
 use crate::fsutil::{FileKind, FileStat};
@@ -18,19 +20,19 @@ use crate::worktree::{join, split_path};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Read;
 
-/// What is where a directory is wanted.
+/// What is at the path of a directory that is needed.
 #[derive(Clone, Copy)]
 enum Above {
     Dir,
-    /// Nothing, or what goes away.
+    /// Nothing, or an entry that is removed.
     Nothing,
-    /// A file that no commit has.
+    /// A file that is in no commit.
     Obstacle,
 }
 
 impl Switch<'_> {
-    /// Finds uncommitted work that the switch would overwrite, before anything is touched. Where a
-    /// file of the user's has the name of a conflict's side, the side is not shown.
+    /// Finds uncommitted work that the switch would overwrite, before any file is touched. If a
+    /// file of the user has the name of a conflict's side, the side is not shown.
     pub(in crate::repo) fn check(&mut self, to: &SwitchTo<'_>) -> Result<(), RepoError> {
         let (what, force) = (to.what, to.force);
         let mut lost = match to.leaves && !force {
@@ -69,7 +71,7 @@ impl Switch<'_> {
             let force = force || is_brought;
             let is_dirty = self.dirty.contains_key(bytes);
             let collides = match (is_dirty.then_some(()), old, new, &stat) {
-                // Tracked and as committed: nothing to lose.
+                // The path is tracked and equals the commit: there is nothing to lose.
                 (None, Some(old), Some(new), Some(stat)) => {
                     if stat.kind == FileKind::Dir && !is_file(old) && is_file(new) {
                         replaced_dirs.push(bytes.to_vec());
@@ -77,9 +79,9 @@ impl Switch<'_> {
                     false
                 }
                 (None, Some(_), _, _) => false,
-                // Not there, and it should not be: what was to be done is done.
+                // The path is missing and should be: nothing is left to do.
                 (Some(_), _, None, None) => false,
-                // Deleted here, changed there.
+                // The user deleted the file, and the target changes it.
                 (Some(_), Some(_), Some(new), None) => {
                     overwrites.insert(bytes.to_vec(), Some(new.clone()));
                     !force
@@ -90,7 +92,7 @@ impl Switch<'_> {
                     let is_dir = stat.kind == FileKind::Dir;
                     let tracked = self.tracked(bytes)?;
                     let was_dir = tracked.as_ref().is_some_and(|entry| !is_file(entry));
-                    // What was changed in a directory that gives way goes on its own.
+                    // Changed files in a directory that is removed are listed with their own paths.
                     let goes = was_dir && (same || force && !self.has_new_below(bytes));
                     if is_dir && is_file(new) && goes {
                         replaced_dirs.push(bytes.to_vec());
@@ -107,7 +109,7 @@ impl Switch<'_> {
                     }
                     !same && !is_forced
                 }
-                // What stands in place of a directory stays.
+                // An entry in the place of a directory stays.
                 (Some(_), Some(old), None, Some(stat)) => {
                     if is_file(old) && stat.kind != FileKind::Dir {
                         overwrites.insert(bytes.to_vec(), None);
@@ -132,7 +134,7 @@ impl Switch<'_> {
             };
             Ok(())
         })?;
-        // With force, tracked files are put back that do not differ between the commits.
+        // With force, tracked files that do not differ between the commits are restored, too.
         let dirty = match force {
             true => self.dirty.clone(),
             false => BTreeMap::new(),
@@ -141,7 +143,8 @@ impl Switch<'_> {
             let Some(entry) = self.target_entry(&path)? else {
                 continue;
             };
-            // Only a directory can have been put there that something new stands in the place of.
+            // An untracked path of the target can only be a directory in the place of a tracked
+            // entry.
             let is_new = kind == ChangeKind::Added;
             if is_new && (is_file(&entry) || !self.is_in_place_of_dir(&path)?) {
                 continue;
@@ -190,7 +193,7 @@ impl Switch<'_> {
         }
     }
 
-    /// Conflicts that are settled and not committed, and that the target does not have.
+    /// Returns conflicts that are settled but not committed, and that the target does not have.
     fn answers_given_up(&self) -> Result<BTreeSet<Vec<u8>>, RepoError> {
         let mut lost = BTreeSet::new();
         for (path, id) in &self.settled {
@@ -202,7 +205,7 @@ impl Switch<'_> {
         Ok(lost)
     }
 
-    /// Finds what is in a directory in whose place an undo brings back a file, and would not go away
+    /// Finds files in a directory that an undo replaces with a file, if they would not be removed
     /// with the base's files.
     fn find_kept_below(&self, lost: &mut BTreeSet<Vec<u8>>) -> Result<(), RepoError> {
         let steps = self.brings.iter().flat_map(|brings| &brings.steps);
@@ -229,8 +232,8 @@ impl Switch<'_> {
         Ok(())
     }
 
-    /// Finds what is in directories that give way to a file, and would not go away with the base's
-    /// files: ignored files, and what no commit can hold.
+    /// Finds files in directories that a file replaces, if they would not be removed with the
+    /// base's files: ignored files, and entries that no commit can hold.
     fn find_kept_in(
         &self,
         dirs: Vec<Vec<u8>>,
@@ -240,7 +243,7 @@ impl Switch<'_> {
             let goes = self.left.contains_key(&path)
                 || self.is_brought(&path)
                 || self.base_entry(&path)?.is_some();
-            // A change of the user's is found with the differences, and an empty directory goes.
+            // The user's changes are found with the differences. An empty directory may be removed.
             if goes || self.dirty.contains_key(&path) {
                 continue;
             }
@@ -252,7 +255,7 @@ impl Switch<'_> {
         Ok(())
     }
 
-    /// Whether something is below `path` that the user has put there.
+    /// Returns whether the user has added something below `path`.
     fn has_new_below(&self, path: &[u8]) -> bool {
         let prefix = [path, b"/"].concat();
         let mut below = self.dirty.range(prefix.clone()..);
@@ -262,8 +265,8 @@ impl Switch<'_> {
         below.any(|(_, kind)| *kind == ChangeKind::Added)
     }
 
-    /// What stands where a directory above `path` would be, and would not go away with the base's
-    /// files. `above` remembers what was found.
+    /// Returns the entry in the place of a directory above `path`, if it would not be removed with
+    /// the base's files. `above` caches the answers.
     fn obstacle(
         &self,
         path: &[u8],
@@ -296,24 +299,24 @@ impl Switch<'_> {
             return Ok(Above::Dir);
         }
         let tracked = self.tracked(dir)?;
-        // A tracked file that goes away is a difference of its own.
+        // The removal of a tracked file is a difference of its own.
         Ok(match tracked.is_some_and(|e| e.kind != Kind::Directory) {
             true => Above::Nothing,
             false => Above::Obstacle,
         })
     }
 
-    /// Whether the worktree has at `path` what `entry` says.
+    /// Returns whether the worktree has `entry` at `path`.
     fn holds(&self, path: &[u8], entry: &TreeEntry, stat: &FileStat) -> Result<bool, RepoError> {
-        // Where the base has a file, its going away is a difference of its own. Where it has a
-        // directory, what stands there now is nobody's but the user's.
+        // If the base has a file here, its removal is a difference of its own. If the base has a
+        // directory, any other entry here is the user's.
         if entry.kind == Kind::Directory {
             return Ok(
                 stat.kind == FileKind::Dir || self.tracked(path)?.is_some_and(|e| is_file(&e))
             );
         }
-        // A directory where a file should come is in the way unless all in it goes away with it,
-        // which the differences below it tell.
+        // A directory in the place of a new file is in the way, unless everything in it is removed
+        // with it. The differences below it show that.
         if stat.kind == FileKind::Dir {
             let tracked = self.tracked(path)?;
             let prefix = [path, b"/"].concat();
@@ -329,8 +332,8 @@ impl Switch<'_> {
         }
     }
 
-    /// Whether the file at `path` is the beginning of what `entry` says: what a checkout that was
-    /// killed leaves. Completing it loses nothing.
+    /// Returns whether the file at `path` is an incomplete copy of `entry`, as a killed checkout
+    /// leaves it. Completing it loses nothing.
     pub(in crate::repo) fn is_begun(
         &self,
         path: &[u8],
@@ -377,7 +380,7 @@ impl Switch<'_> {
         Ok(left == 0)
     }
 
-    /// Finds names of the target that this file system cannot tell apart.
+    /// Finds names of the target that this file system cannot distinguish.
     pub(in crate::repo) fn check_collisions(&self) -> Result<(), RepoError> {
         let mut dirs = vec![(RepoPath::root(), self.target)];
         while let Some((path, tree)) = dirs.pop() {

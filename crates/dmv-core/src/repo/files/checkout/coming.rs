@@ -1,4 +1,6 @@
-//! A checkout beside the transfer that brings what it needs.
+//! A checkout that runs during the transfer that fetches its objects.
+//!
+//! `dmv-net` uses it for clones.
 
 use crate::hash::ObjectId;
 use crate::job::Job;
@@ -13,11 +15,11 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// How often somebody who waits for the files looks whether the job was cancelled.
+/// How often a waiting thread checks whether the job was cancelled.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Runs `bring`, which has to take in `commit` with everything that it needs, and meanwhile
-/// writes its files, as far as they have come. Then the worktree is on `head`, as after
+/// Runs `bring`, which has to store `commit` with everything that it needs. Meanwhile writes the
+/// commit's files as their content arrives. Then the worktree is on `head`, as after
 /// [`checkout`](Repo::checkout).
 pub(in crate::repo) fn checkout_while<T, E: From<RepoError>>(
     repo: &Handle,
@@ -31,7 +33,7 @@ pub(in crate::repo) fn checkout_while<T, E: From<RepoError>>(
         dmv: repo.dmv.clone(),
         worktree: repo.worktree.clone(),
     };
-    // A store of its own: who brings must not wait for what it brings.
+    // The reader has a store of its own, so that the transfer need not wait for its own objects.
     let mut reader = open::open(place, repo.vfs.clone())?;
     let arrivals = reader.store.follow(&repo.store);
     let own_job = Job::default();
@@ -55,17 +57,17 @@ pub(in crate::repo) fn checkout_while<T, E: From<RepoError>>(
                     is_there,
                 )
             });
-            // Nobody waits for it where `bring` has failed.
+            // If `bring` has failed, nobody waits for this result.
             let _ = report.send(done);
         });
         let brought = bring();
-        // It belongs to this closure, so the waiting ends also when `bring` panics.
+        // The closure owns `arrivals`, so the waiting ends even if `bring` panics.
         drop(arrivals);
         let brought = match brought {
             Ok(brought) => brought,
             Err(e) => {
                 own_job.cancel();
-                // With all files written, it waits to hear whether they may count.
+                // All files are written. Wait for the result of `bring` before they count.
                 drop(tell);
                 return Err(e);
             }

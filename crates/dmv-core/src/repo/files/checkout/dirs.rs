@@ -1,4 +1,5 @@
-//! Directories that a switch makes, removes or passes through.
+//! Directories that a switch makes, removes or passes through. Small helpers for the other files of
+//! `checkout`.
 
 use crate::fsutil::FileKind;
 use crate::limits::MAX_DIR_ENTRIES;
@@ -8,7 +9,7 @@ use crate::repo::files::open_worktree::Tree;
 use crate::worktree::{join, split_path};
 use std::collections::BTreeSet;
 
-/// Adds the directory at `path`, if there is one, and all below it.
+/// Adds the directory at `path`, if it exists, and all directories below it.
 pub(in crate::repo) fn add_dirs(
     tree: &Tree,
     path: Vec<u8>,
@@ -29,7 +30,7 @@ pub(in crate::repo) fn add_dirs(
     Ok(())
 }
 
-/// Whether an entry is a directory.
+/// Returns whether an entry is a directory.
 pub(in crate::repo) fn is_dir(entry: &TreeEntry) -> bool {
     entry.kind == Kind::Directory
 }
@@ -40,7 +41,7 @@ pub(in crate::repo) fn sorted(dirs: BTreeSet<Vec<u8>>) -> Vec<Vec<u8>> {
     out
 }
 
-/// Files of one directory together.
+/// Orders paths so that the files of one directory are together.
 pub(in crate::repo) fn by_dir(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
     let key = |path: &[u8]| split_path(path).map(|(d, n)| (d.to_vec(), n.to_vec()));
     key(a).cmp(&key(b))

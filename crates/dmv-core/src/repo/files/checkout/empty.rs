@@ -1,4 +1,6 @@
-//! Removing all files of a worktree. Each of them must still be the file that was seen.
+//! Removes all files of a worktree. Each must still be the file that was seen.
+//!
+//! The removal of linked worktrees uses it.
 
 use crate::fsutil::{FileKind, Fingerprint};
 use crate::job::{Job, Moment};
@@ -23,9 +25,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Removes all files and directories of the worktree except its `.dmv` entry.
 ///
-/// `seen` tells what the uncommitted files were when they were stored. Returns the files that were
-/// not removed because they changed since, or because the system refused. The caller holds the
-/// worktree's lock.
+/// `seen` has the fingerprints of uncommitted files at the time when they were stored. Returns the
+/// files that were not removed because they have changed since, or because the system refused. The
+/// caller holds the worktree's lock.
 pub(in crate::repo) fn remove_all_files(
     repo: &Handle,
     settings: &WorktreeSettings,
@@ -71,14 +73,14 @@ pub(in crate::repo) fn remove_all_files(
         }
     }
     switch.run(plan)?;
-    // Changed files go back to their directories before those are removed.
+    // Changed files return to their directories before the directories are removed.
     switch.sync()?;
     let (all, foreign): (BTreeSet<_>, BTreeSet<_>) = all
         .into_iter()
         .partition(|dir| path::parse_path(dir).is_ok());
     for dir in sorted(foreign).iter().rev() {
         if let Some((above, name)) = split_path(dir) {
-            // It stays if a file has appeared in it.
+            // The directory stays if a file has appeared in it.
             let _ = tree.root.open_dir(above)?.remove_dir(name);
         }
     }
@@ -89,8 +91,8 @@ pub(in crate::repo) fn remove_all_files(
     Ok(std::mem::take(&mut switch.refused))
 }
 
-/// Removes a file whose name no worktree may hold, such as a part of another repository, which the user
-/// has allowed to be lost. Returns `false` if it changed.
+/// Removes a file whose name no worktree may hold, such as a part of another repository. The user
+/// has allowed its loss. Returns `false` if the file has changed.
 fn remove_foreign(tree: &Tree, path: &[u8], expected: Fingerprint) -> Result<bool, RepoError> {
     let Some((dir, name)) = split_path(path) else {
         return Ok(false);

@@ -1,7 +1,7 @@
-//! What switches that were cut off have left in the worktree.
+//! Files that interrupted switches have left in the worktree.
 //!
-//! A path that is as such a switch would have made it counts as that switch's, not as the user's:
-//! its content is committed, and the user asked for it. Everything else stays what it was.
+//! If a path is as such a switch would have made it, then it counts as that switch's and not as the
+//! user's: its content is committed, and the user asked for it. All other paths count as before.
 
 use crate::diff::{Slice, diff_slices, is_wanted};
 use crate::fsutil::{FileKind, FileStat};
@@ -23,8 +23,8 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 
 impl<'a> Switch<'a> {
-    /// Takes from the dirty paths those that switches have left which were cut off, or could not
-    /// write them.
+    /// Removes paths from the dirty paths that earlier switches have left: switches that were cut
+    /// off, or that could not write the path.
     pub(in crate::repo) fn find_left(&mut self) -> Result<(), RepoError> {
         let (base, subset) = (self.tree.base_tree, &self.tree.subset);
         let mut all = self.left_unwritten()?;
@@ -42,7 +42,7 @@ impl<'a> Switch<'a> {
                 }
             }
         }
-        // What is outside of the worktree's subset is not told among the dirty paths.
+        // The dirty paths do not include paths outside the worktree's subset.
         for target in unfinished.targets.iter().rev() {
             for path in self.outside_paths(target)? {
                 if !all.contains_key(&path)
@@ -57,7 +57,7 @@ impl<'a> Switch<'a> {
         Ok(())
     }
 
-    /// What could not be written, as far as the user has not changed it.
+    /// Returns the paths that could not be written and that the user has not changed.
     fn left_unwritten(&mut self) -> Result<LeftPaths, RepoError> {
         let mut all = LeftPaths::new();
         for at in unwritten::unwritten(self.repo, self.tree)? {
@@ -70,7 +70,8 @@ impl<'a> Switch<'a> {
         Ok(all)
     }
 
-    /// What could not be written by this switch, and what could not before and is still so.
+    /// Returns the paths that this switch could not write, and those that an earlier one could not
+    /// write and that are still unchanged.
     pub(in crate::repo) fn unwritten_now(&self) -> Result<Vec<Unwritten>, RepoError> {
         let mut found: BTreeMap<RepoPath, Unwritten> = BTreeMap::new();
         for problem in &self.refused {
@@ -102,7 +103,7 @@ impl<'a> Switch<'a> {
         Ok(found.into_values().collect())
     }
 
-    /// Paths of a target that the worktree's subset leaves out.
+    /// Returns paths of a target that the worktree's subset leaves out.
     fn outside_paths(&self, target: &Target) -> Result<Vec<Vec<u8>>, RepoError> {
         let mut out = Vec::new();
         if self.tree.subset.is_everything() {
@@ -123,7 +124,7 @@ impl<'a> Switch<'a> {
             Ok::<_, ObjectError>(ControlFlow::Continue(()))
         };
         match diff_slices(self.repo.objects(), old, new, &mut note) {
-            // A tree that was never published may be gone. Then nothing is known of it.
+            // A tree that was never published may be gone. Then nothing is known about it.
             Err(ObjectError::Missing { .. }) | Ok(_) => Ok(out),
             Err(e) => Err(e.into()),
         }
@@ -135,7 +136,7 @@ impl<'a> Switch<'a> {
         path: &[u8],
         absent: &mut BTreeSet<Vec<u8>>,
     ) -> Result<Option<Left>, RepoError> {
-        // A merge's tree that was never published may be gone. Then nothing is known of it.
+        // A merge's tree that was never published may be gone. Then nothing is known about it.
         let Some(entry) = known_entry(self.repo, target, path)? else {
             return Ok(None);
         };
@@ -149,7 +150,8 @@ impl<'a> Switch<'a> {
         let is_dir = |e: &TreeEntry| e.kind == Kind::Directory;
         let begun = match (&entry, &stat) {
             (None, None) => false,
-            // A file that gave way to a directory, or the reverse: only the first half was done.
+            // The switch did only the first half of replacing a file with a directory, or the
+            // reverse.
             (Some(new), None) if base.is_some_and(|old| is_dir(&old) != is_dir(new)) => {
                 let (entry, begun) = (None, false);
                 return Ok(Some(Left { tree, entry, begun }));
@@ -172,7 +174,8 @@ impl<'a> Switch<'a> {
         }
     }
 
-    /// What was last put at `path`: by the base's checkout, or by one that was cut off.
+    /// Returns the entry that was last written at `path`: by the base's checkout, or by a switch
+    /// that was cut off.
     pub(in crate::repo) fn tracked(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
         if let Some(left) = self.left.get(path) {
             return Ok(left.entry.clone());
@@ -180,7 +183,7 @@ impl<'a> Switch<'a> {
         if let Some(entry) = self.base_entry(path)? {
             return Ok(Some(entry));
         }
-        // A directory that is there for what is in it.
+        // The directory exists only for the entries below it.
         let prefix = [path, b"/"].concat();
         match self.left.range(prefix.clone()..).next() {
             Some((below, left)) if below.starts_with(&prefix) => match left.tree {
@@ -195,8 +198,8 @@ impl<'a> Switch<'a> {
         }
     }
 
-    /// What the target is compared with: the files as the base and switches that were cut off have
-    /// left them.
+    /// Returns the differences between the target and the present files, as the base and the
+    /// interrupted switches have left them.
     pub(in crate::repo) fn differences(&self) -> Differences<'a> {
         Differences {
             span: self.span(),
@@ -205,7 +208,7 @@ impl<'a> Switch<'a> {
     }
 }
 
-/// What a target has at `path`; `None` when its tree is not stored.
+/// Returns the target's entry at `path`, or `None` if its tree is not stored.
 fn known_entry(
     repo: &Handle,
     target: &Target,

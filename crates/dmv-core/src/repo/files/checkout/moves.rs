@@ -1,4 +1,5 @@
-//! Files that the target has at another path: they are moved, not written again.
+//! Moved files: if the target has a file at another path, the switch moves it instead of writing it
+//! again.
 
 use crate::fsutil::fs_now;
 use crate::hash::ObjectId;
@@ -12,10 +13,11 @@ use crate::worktree::checkout::{Move, Plan, Removal, move_files};
 use crate::worktree::split_path;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-/// Files that a switch moves at most: what bounds memory. Others are written.
+/// The most files that a switch moves. Limits memory. The other files are written.
 const MAX_MOVES: usize = 32 << 10;
 
-/// What two files have to have in common: root of the content, whether that is a list, executable.
+/// What two equal files have in common: the content's root id, whether the root is a list, and the
+/// executable bit.
 type Same = (ObjectId, bool, bool);
 
 fn same_of(entry: &TreeEntry) -> Option<Same> {
@@ -24,9 +26,9 @@ fn same_of(entry: &TreeEntry) -> Option<Same> {
 }
 
 impl Switch<'_> {
-    /// Finds files that go, are as the base has them, and come again at paths where nothing is.
+    /// Finds files that are removed, equal the base, and appear again at free paths.
     pub(in crate::repo) fn plan_moves(&mut self) -> Result<Vec<Move>, RepoError> {
-        // What was overwritten, or comes back, is put in its place one by one.
+        // Overwritten files, and those that an undo brings back, are restored one by one.
         let brings = self.brings.is_some_and(|brings| !brings.steps.is_empty());
         if self.tree.base.is_none() || brings || !self.in_the_way.is_empty() {
             return Ok(Vec::new());
@@ -75,13 +77,13 @@ impl Switch<'_> {
         Ok(moves)
     }
 
-    /// Whether the path is not as the base has it.
+    /// Returns whether the path differs from the base.
     fn is_of_others(&self, path: &[u8]) -> bool {
         self.dirty.contains_key(path) || self.left.contains_key(path)
     }
 
-    /// Moves files, then takes away the directories that they leave. One that cannot be moved is
-    /// removed here, and written where it goes.
+    /// Moves files, then removes the directories that they leave. A file that cannot be moved is
+    /// removed here and written at its new path.
     pub(in crate::repo) fn carry_out_moves(
         &mut self,
         moves: Vec<Move>,

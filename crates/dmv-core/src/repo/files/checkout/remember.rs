@@ -1,4 +1,4 @@
-//! What the stat cache says after a checkout.
+//! Writes the stat cache after a checkout.
 
 use crate::fsutil::Fingerprint;
 use crate::repo::base::change::ChangeKind;
@@ -34,7 +34,7 @@ impl Switch<'_> {
     }
 }
 
-/// What the stat cache may say after a checkout.
+/// The entries that the stat cache may have after a checkout.
 struct Remembered<'a> {
     tree: TreeBase<'a>,
     written: &'a Written,
@@ -62,7 +62,7 @@ impl BaseEntries for Remembered<'_> {
         }
         any |= self.written.apply(dir, &mut section)?;
         if any {
-            // It was the fingerprint of the directory as it was.
+            // This fingerprint belongs to the former state of the directory.
             section.set_dir_fingerprint(Fingerprint::SUSPECT);
         }
         Ok(Some(section))

@@ -1,4 +1,6 @@
-//! Putting single files back.
+//! Restore: gives single files the content of a commit.
+//!
+//! `resolve` uses its helpers to keep files before it overwrites them.
 
 use crate::diff::is_wanted;
 use crate::fsutil::FileKind;
@@ -33,9 +35,9 @@ use crate::worktree::select::is_under;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-/// Puts the files at `paths` back as the commit `from` (the worktree's own without it) has
-/// them. Files that the commit does not have stay. Where content is not here, nothing is written
-/// ([`RepoError::Lacking`]).
+/// Restores the files at `paths` from the commit `from`, or without it from the worktree's own
+/// commit. Files that the commit does not have stay. If content is not stored, fails with
+/// [`RepoError::Lacking`] and writes nothing.
 pub(in crate::repo) fn restore(
     repo: &Handle,
     from: Option<ObjectId>,
@@ -58,7 +60,7 @@ pub(in crate::repo) fn restore(
     switch.find_dirty(settings)?;
     job.reached(Moment::Scanned);
     let mut wanted = Vec::new();
-    // What settled a conflict by a choice, and can be had again.
+    // Files that a choice added to settle a conflict. Their content can be had again.
     let mut removed = Vec::new();
     let asked_for = |path: &[u8]| paths.iter().any(|dir| is_under(path, dir));
     for path in paths {
@@ -68,7 +70,7 @@ pub(in crate::repo) fn restore(
             continue;
         }
         let found = entry_at(repo.objects(), &root, parsed.as_bytes())?;
-        // A conflict is its own file and those beside it.
+        // A conflict includes its own file and the files beside it.
         let shown = form.shown.iter().find(|shown| shown.at.path == parsed);
         if let Some(shown) = shown {
             for (path, entry) in &shown.sides {
@@ -173,7 +175,7 @@ pub(in crate::repo) fn restore(
     })
 }
 
-/// Those of `entries` that a tree has nothing in place of.
+/// Returns those `entries` whose path a tree does not have.
 fn not_in(
     repo: &Handle,
     root: &ObjectId,
@@ -188,8 +190,8 @@ fn not_in(
     Ok(out)
 }
 
-/// Takes what is about to be overwritten into the repository; returns the commit that keeps it, to
-/// be published before anything is touched.
+/// Stores the files that are about to be overwritten. Returns the commit that keeps them, which the
+/// caller publishes before it touches any file.
 pub(in crate::repo) fn keep_for(
     repo: &Handle,
     switch: &mut Switch<'_>,
@@ -202,7 +204,7 @@ pub(in crate::repo) fn keep_for(
     }
     let taken = take(repo, switch.tree, (&overwrites, None), how, job)?;
     for (path, overwrite) in overwrites {
-        // What the scan saw of a file as it is committed counts, not what came since.
+        // For a committed file, the scan's fingerprint counts, not a later one.
         if overwrite.committed.is_some() {
             continue;
         }
@@ -215,8 +217,8 @@ pub(in crate::repo) fn keep_for(
     Ok((taken.kept, taken.told))
 }
 
-/// Takes what is about to be overwritten into the repository and publishes that; with `settled`,
-/// also that the choices of this form, which are a part of those that were made, are all there are.
+/// Stores the files that are about to be overwritten, and publishes the commit that keeps them.
+/// With `settled`, also publishes that only the choices of this form remain.
 pub(in crate::repo) fn keep_and_publish(
     repo: &Handle,
     switch: &mut Switch<'_>,
@@ -268,7 +270,7 @@ fn collect(
     })
 }
 
-/// Choices for conflicts at or under `paths`, and all others.
+/// Splits choices into those for conflicts at or under `paths`, and all others.
 fn split(chosen: Vec<Chosen>, paths: &[Vec<u8>]) -> (Vec<Chosen>, Vec<Chosen>) {
     let is_named = |chosen: &Chosen| {
         let path = chosen.path.as_bytes();
@@ -278,8 +280,8 @@ fn split(chosen: Vec<Chosen>, paths: &[Vec<u8>]) -> (Vec<Chosen>, Vec<Chosen>) {
 }
 
 impl Switch<'_> {
-    /// Of the entries that are wanted those that are not there; notes what is in the way. Refuses
-    /// where content is not here.
+    /// Returns the wanted entries that the worktree does not have yet, and notes what is in the
+    /// way. Fails if content is not stored.
     fn moves(
         &mut self,
         wanted: Vec<(RepoPath, TreeEntry)>,
@@ -296,7 +298,7 @@ impl Switch<'_> {
                         self.in_the_way.insert(bytes.clone());
                     }
                 }
-                // As the base has it, and the base has what is wanted: nothing to do.
+                // The path equals the base, and the base has the wanted entry: nothing to do.
                 let clean = self.clean_entry(&bytes)?;
                 if clean.is_some_and(|have| have.same_content(&entry)) {
                     continue;
@@ -311,7 +313,7 @@ impl Switch<'_> {
         Ok(moves)
     }
 
-    /// What the base has at a path where nothing was changed.
+    /// Returns the base's entry at an unchanged path.
     pub(in crate::repo) fn clean_entry(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
         match self.dirty.contains_key(path) {
             true => Ok(None),
@@ -331,7 +333,7 @@ impl Switch<'_> {
         Ok(overwrites)
     }
 
-    /// Removes what is at `path`, unless it is a directory or has changed.
+    /// Removes the file at `path`, unless it is a directory or has changed.
     fn remove_file(&mut self, path: &RepoPath) -> Result<(), RepoError> {
         let path = path.as_bytes();
         match stat_of(&self.tree.root, path) {
@@ -349,7 +351,7 @@ impl Switch<'_> {
         self.run(plan)
     }
 
-    /// Writes entries over whatever files are there.
+    /// Writes entries over any existing files.
     fn put_back(&mut self, moves: Vec<(Vec<u8>, TreeEntry)>) -> Result<(), RepoError> {
         let mut pending = Pending::default();
         for (path, entry) in moves {
@@ -359,5 +361,5 @@ impl Switch<'_> {
     }
 }
 
-/// What is being done, for messages that refuse it.
+/// Names the action in messages that refuse it.
 const WHAT: &str = "this restore";

@@ -1,10 +1,13 @@
-//! What was in the worktree when it was decided that nothing would be lost.
+//! What was in the worktree at the time of the decision that nothing would be lost.
 //!
-//! A switch may take long, and what it replaces or removes must still be what was seen then: for a
-//! file that was as the base has it, the fingerprint that the scan accepted; for what it was decided
-//! to overwrite, the stat of that moment; for everything else, nothing at all. The answers of the
-//! scan are read from the stat cache, and what the cache did not know from a [`Written`]: memory
-//! does not grow with the number of files.
+//! A switch may take long, and the entries that it replaces or removes must still be the same:
+//!
+//! - for a file that equalled the base, the fingerprint that the scan accepted;
+//! - for a path that is overwritten on request, the stat at the time of the decision;
+//! - for every other path, nothing at all.
+//!
+//! The scan's answers come from the stat cache, and for files that the cache did not know from a
+//! [`Written`]. So memory does not grow with the number of files.
 
 use crate::fsutil::{FileKind, FileStat, FileTime, Fingerprint, fs_now};
 use crate::object::tree::TreeEntry;
@@ -15,16 +18,17 @@ use crate::repo::files::seen::Expected;
 use crate::worktree::statcache::RACY_NANOS;
 use std::time::Duration;
 
-/// How long two changes of a file may look like one. Whoever must know waits for so long.
+/// The time in which two changes of a file may have the same stat. A decision about such a file
+/// waits this long.
 const TICK: Duration = Duration::from_nanos(RACY_NANOS + RACY_NANOS / 4);
 
-/// How often a switch waits for that, all in all.
+/// The most such waits in one switch.
 const MAX_WAITS: u32 = 50;
 
 impl Switch<'_> {
-    /// Notes what is at a path that is not as the base has it, and may be overwritten.
+    /// Notes the present entry at a path that differs from the base and may be overwritten.
     ///
-    /// Not a directory: it goes when it is empty, and by no other way.
+    /// Ignores directories: they are only removed when they are empty.
     pub(in crate::repo) fn note_found(&mut self, path: &[u8], stat: &FileStat) {
         if stat.kind != FileKind::Dir {
             let print = Some(stat.fingerprint());
@@ -32,7 +36,8 @@ impl Switch<'_> {
         }
     }
 
-    /// What has to be at `path` for it to be replaced or removed. `old` is what was put there last.
+    /// Returns what has to be at `path` so that it may be replaced or removed. `old` is the entry
+    /// that was last written there.
     pub(in crate::repo) fn expected(
         &mut self,
         path: &[u8],
@@ -57,8 +62,8 @@ impl Switch<'_> {
         }
     }
 
-    /// Compares a file by content again that had changed so shortly before the scan that its stat
-    /// says nothing.
+    /// Compares a file by content again. It had changed so shortly before the scan that its stat
+    /// proves nothing.
     fn look_again(&mut self, path: &[u8], old: Option<&TreeEntry>) -> Result<Expected, RepoError> {
         let base;
         let old = match old {
@@ -86,15 +91,15 @@ impl Switch<'_> {
         }
     }
 
-    /// Whether the file could change again without its stat showing it. Its ctime tells, which no
-    /// program can set.
+    /// Returns whether the file could change again without a change of its stat. The ctime shows
+    /// this, since no program can set it.
     fn is_young(&mut self, stat: &FileStat) -> bool {
         let own = &self.tree.own;
         let Some(seen) = &mut self.scanned else {
             return false;
         };
         let is_old = |now: &FileTime| stat.ctime < now.minus_nanos(RACY_NANOS);
-        // Where times have whole seconds, nobody waits that long.
+        // If the file system's times are whole seconds, the wait would be too long.
         if stat.ctime.nanos == 0
             || seen.waits >= MAX_WAITS
             || seen.now.is_some_and(|now| is_old(&now))
@@ -102,7 +107,7 @@ impl Switch<'_> {
             return false;
         }
         let now = *seen.now.insert(fs_now(own));
-        // The clock was set back.
+        // A time in the future means that the clock was set back.
         let is_young = !is_old(&now) && stat.ctime.seconds <= now.seconds + 1;
         seen.waits += u32::from(is_young);
         is_young

@@ -1,5 +1,5 @@
-//! What a switch has to change: the differences between two slices of trees, and what switches that
-//! were cut off have left.
+//! The differences that a switch has to remove: those between two slices of trees, and the paths
+//! that interrupted switches have left.
 
 use crate::diff::{Slice, diff_slices, is_wanted};
 use crate::hash::ObjectId;
@@ -15,7 +15,7 @@ use std::rc::Rc;
 pub(in crate::repo) type Visit<'v> =
     dyn FnMut(&RepoPath, Option<&TreeEntry>, Option<&TreeEntry>) -> Result<(), RepoError> + 'v;
 
-/// From the base's slice to the target's.
+/// The range from the base's slice to the target's slice.
 pub(in crate::repo) struct Span<'a> {
     pub(in crate::repo) repo: &'a Handle,
     pub(in crate::repo) old: Slice<'a>,
@@ -24,12 +24,12 @@ pub(in crate::repo) struct Span<'a> {
 }
 
 impl Span<'_> {
-    /// What the target has at `path`, if the worktree will have it or something below it.
+    /// Returns the target's entry at `path`, if the worktree will have it or something below it.
     pub(in crate::repo) fn new_entry(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
         entry_in(self.repo, self.new, path)
     }
 
-    /// Visits what differs.
+    /// Visits the differences.
     pub(in crate::repo) fn each(&self, visit: &mut Visit<'_>) -> Result<(), RepoError> {
         let mut visitor = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
             if self.job.is_cancelled() {
@@ -43,7 +43,7 @@ impl Span<'_> {
     }
 }
 
-/// What a slice has at `path`.
+/// Returns a slice's entry at `path`.
 pub(in crate::repo) fn entry_in(
     repo: &Handle,
     slice: Slice<'_>,
@@ -56,20 +56,20 @@ pub(in crate::repo) fn entry_in(
     Ok(found.filter(|entry| is_wanted(slice.subset, &path, entry)))
 }
 
-/// A path as a switch that was cut off has left it.
+/// A path as an interrupted switch has left it.
 pub(in crate::repo) struct Left {
-    /// The tree that the switch was on its way to; `None`: it has ended and could not write this.
+    /// The target tree of the switch. `None` if the switch has ended but could not write this path.
     pub(in crate::repo) tree: Option<ObjectId>,
-    /// What it would have there; `None`: the switch removed it.
+    /// The entry that the switch made there. `None` if it removed the path.
     pub(in crate::repo) entry: Option<TreeEntry>,
-    /// The file ends early: it was being written.
+    /// Whether the file is incomplete because the switch was writing it.
     pub(in crate::repo) begun: bool,
 }
 
-/// By path.
+/// The paths that interrupted switches have left.
 pub(in crate::repo) type LeftPaths = BTreeMap<Vec<u8>, Left>;
 
-/// See [`Switch::differences`].
+/// The differences that a switch has to remove: see [`Switch::differences`].
 pub(in crate::repo) struct Differences<'a> {
     pub(in crate::repo) span: Span<'a>,
     pub(in crate::repo) left: Rc<LeftPaths>,
@@ -81,7 +81,7 @@ impl Differences<'_> {
         let left = &self.left;
         self.span.each(&mut |path, old, new| {
             let left = left.get(path.as_bytes());
-            // Gone, and it should be. The directory that it was in may still be there.
+            // The path is gone, as it should be. Its directory may still exist.
             let is_gone = left.is_some_and(|left| left.entry.is_none()) && new.is_none();
             match left.is_none() || is_gone {
                 true => visit(path, old, new),

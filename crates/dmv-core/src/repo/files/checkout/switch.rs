@@ -1,4 +1,7 @@
-//! Carrying out a change of the worktree from one tree to another.
+//! Carries out a switch: changes the files of a worktree from one tree to another.
+//!
+//! A [`Switch`] holds the request, the decisions and the progress of one switch. The other files of
+//! `checkout` add their steps to it.
 
 use crate::diff::Slice;
 use crate::fsutil::{FileKind, FileStat, FileTime, Fingerprint, fs_now, sync_filesystem};
@@ -44,54 +47,54 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Files in one plan: what bounds memory.
+/// The most files in one plan. Limits memory.
 pub(in crate::repo) const PLAN_FILES: usize = 64 << 10;
 
-/// Directories that are remembered not to be there. One that was forgotten is looked for again.
+/// The most directories that are remembered as missing. A forgotten one is examined again.
 const MAX_ABSENT_DIRS: usize = 16 << 10;
 
-/// Up to this many files are synced one by one; more are synced with their file system, which
-/// also waits for what other programs have written.
+/// Up to this many files are synced one by one. More files are synced with their file system, which
+/// also waits for the writes of other programs.
 const SYNC_EACH: usize = 64;
 
-/// A change of the worktree from one tree to another.
+/// A change of the worktree's files from one tree to another.
 pub(in crate::repo) struct Switch<'a> {
     pub(in crate::repo) repo: &'a Handle,
     pub(in crate::repo) tree: &'a Tree,
     pub(in crate::repo) target: ObjectId,
     /// How the target shows conflicts.
     pub(in crate::repo) form: &'a Form,
-    /// Sides of conflicts that are not shown: a file of the user's has the name.
+    /// Sides of conflicts that are not shown because a file of the user has the name.
     pub(in crate::repo) unshown: BTreeSet<Vec<u8>>,
-    /// Files of the user's that stay where the subset now has a path.
+    /// Files of the user that stay although the new subset has these paths.
     pub(in crate::repo) adopted: BTreeSet<Vec<u8>>,
-    /// The paths that the worktree will have of it.
+    /// The subset of the target that the worktree will have.
     pub(in crate::repo) subset: &'a Subset,
     pub(in crate::repo) job: &'a Job,
-    /// Tracked paths that are not as the base has them, and untracked ones.
+    /// Tracked paths that differ from the base, and untracked paths.
     pub(in crate::repo) dirty: BTreeMap<Vec<u8>, ChangeKind>,
     /// Conflicts of the base that are settled.
     pub(in crate::repo) settled: Vec<(Vec<u8>, ObjectId)>,
-    /// What `force` overwrites: see [`saved`](crate::repo::saved).
+    /// The paths that `force` overwrites: see [`saved`](crate::repo::saved).
     pub(in crate::repo) overwrites: Overwrites,
-    /// What stands where something of another kind will be written, and goes first.
+    /// Entries in the place of a new entry of another kind. They are removed first.
     pub(in crate::repo) in_the_way: BTreeSet<Vec<u8>>,
-    /// What the scan saw of files that are as the base has them.
+    /// The scan's answers for files that equal the base.
     pub(in crate::repo) scanned: Option<Seen<'a>>,
-    /// When the scan began, on the clock of the file system.
+    /// When the scan began, by the clock of the file system.
     pub(in crate::repo) started: Option<FileTime>,
-    /// What was at other paths when it was decided to overwrite them; `None`: nothing.
+    /// What was at other paths at the time of the decision to overwrite them. `None` means nothing.
     pub(in crate::repo) seen: BTreeMap<Vec<u8>, Option<Fingerprint>>,
-    /// What an undo brings back, and so decides about its paths.
+    /// The files that an undo brings back. It decides about their paths.
     pub(in crate::repo) brings: Option<&'a Return>,
     pub(in crate::repo) written: Written,
-    /// The private paths; read from the disk when they are first needed.
+    /// The private paths, read from the disk when first needed.
     private: Option<Private>,
-    /// What was replaced and removed.
+    /// Files that were replaced or removed, until they are removed for good.
     asides: ReplacedEntries<'a>,
-    /// Directories that were planned since plans were last carried out.
+    /// Directories planned since plans were last carried out.
     made_dirs: BTreeSet<Vec<u8>>,
-    /// Paths that got a file that was elsewhere before.
+    /// Paths that got a moved file.
     pub(in crate::repo) moved: BTreeSet<Vec<u8>>,
     /// Switches that were cut off, and the paths that they have left.
     pub(in crate::repo) unfinished: Option<Unfinished>,
@@ -157,7 +160,7 @@ impl<'a> Switch<'a> {
             .into_iter()
             .map(|PathChange { path, kind }| (path, kind))
             .collect();
-        // That a conflict was settled is a change, also where its file is as it was.
+        // A settled conflict is a change even if its file did not change.
         for shown in self.tree.form.iter().flat_map(|form| &form.shown) {
             if let Some(kind) = find_settled(&self.tree.root, shown, &self.dirty) {
                 let path = shown.at.path.as_bytes().to_vec();
@@ -168,7 +171,8 @@ impl<'a> Switch<'a> {
         Ok(())
     }
 
-    /// The entry at `path`, without asking again below directories that are not there.
+    /// Returns the stat of the entry at `path`. Directories in `absent` are known to be missing and
+    /// are not examined again.
     pub(in crate::repo) fn stat(
         &self,
         path: &[u8],
@@ -212,12 +216,12 @@ impl<'a> Switch<'a> {
         }
     }
 
-    /// What the base has at `path`, if the worktree has it or something below it.
+    /// Returns the base's entry at `path`, if the worktree has it or something below it.
     pub(in crate::repo) fn base_entry(&self, path: &[u8]) -> Result<Option<TreeEntry>, RepoError> {
         entry_in(self.repo, self.span().old, path)
     }
 
-    /// The same of the target.
+    /// Returns the target's entry at `path`, if the worktree will have it or something below it.
     pub(in crate::repo) fn target_entry(
         &self,
         path: &[u8],
@@ -225,7 +229,7 @@ impl<'a> Switch<'a> {
         entry_in(self.repo, self.span().new, path)
     }
 
-    /// Decides whether the change can be made; touches nothing.
+    /// Decides whether the change can be made. Touches no file.
     pub(in crate::repo) fn find_what_is_needed(
         &mut self,
         to: &SwitchTo<'_>,
@@ -234,15 +238,16 @@ impl<'a> Switch<'a> {
             .check_known(|path| to.subset.includes(path, false))?;
         self.find_left()?;
         self.check(to)?;
-        // What is still coming counts as here: whoever asked for it asked for all that its worktree
-        // needs. To ask for each object first would be to wait for the last of them.
+        // Content that a running transfer will store counts as stored: the transfer was started to
+        // fetch everything that its worktree needs. A check for each object would wait until the
+        // last one.
         match slice::is_partial(self.repo) && !self.repo.store.is_being_filled() {
             true => self.check_content_here(to.force),
             false => Ok(()),
         }
     }
 
-    /// Refuses with all content that is needed and not here.
+    /// Fails with a list of all needed content that is not stored.
     pub(in crate::repo) fn check_content_here(&self, force: bool) -> Result<(), RepoError> {
         let mut lacks = Vec::new();
         self.differences().each(&mut |path, _, new| {
@@ -261,12 +266,13 @@ impl<'a> Switch<'a> {
         refuse(lacks)
     }
 
-    /// Removes first, then writes; both in bounded portions.
+    /// Removes entries first, then writes. Both use plans of limited size.
     pub(in crate::repo) fn carry_out(&mut self, force: bool) -> Result<(), RepoError> {
         let steps = self.brings.iter().flat_map(|brings| &brings.steps);
         for step in steps {
             let print = expect_seen(&mut self.seen, step);
-            // What the target has in a directory is written before that is brought.
+            // The files of the target below this directory are written before the undo brings it
+            // back.
             if print.is_some() && step.to.as_ref().is_some_and(is_dir) {
                 self.in_the_way.insert(step.path.clone());
             }
@@ -276,7 +282,7 @@ impl<'a> Switch<'a> {
         self.clear_in_the_way()?;
         self.clear_the_way(moves)?;
         let mut pending = Pending::default();
-        // What differs between the commits is planned once, dirty or not.
+        // Paths that differ between the commits are planned once, dirty or not.
         let mut planned = BTreeSet::new();
         self.differences().each(&mut |path, _, new| {
             let is_there = |path| self.is_brought(path) || self.moved.contains(path);
@@ -302,8 +308,8 @@ impl<'a> Switch<'a> {
         self.flush(&mut pending)
     }
 
-    /// Takes away what the target does not have, by `moves` or for good, and what stands where
-    /// something else will.
+    /// Removes or moves away entries that the target does not have, and entries in the place of new
+    /// ones of another kind.
     fn clear_the_way(&mut self, moves: Vec<Move>) -> Result<(), RepoError> {
         let moving: HashSet<&[u8]> = moves.iter().map(|one| &one.from[..]).collect();
         let mut absent = BTreeSet::new();
@@ -336,14 +342,14 @@ impl<'a> Switch<'a> {
                 .brings
                 .is_some_and(|brings| brings.step(bytes).is_some())
             {
-                // What it gets is planned on its own.
+                // The step of the undo plans this path itself.
             } else if moving.contains(bytes) {
-                // It goes when directories have given way.
+                // The file is moved once directories have been made free.
             } else if new.is_none_or(is_dir) && !old.is_some_and(is_dir) {
                 let path = bytes.to_vec();
                 match self.expected(bytes, old)? {
                     Expected::This(expected) => plan.remove.push(Removal { path, expected }),
-                    // What has come since is the user's, and stays.
+                    // A new entry since the scan is the user's, and stays.
                     Expected::Nothing => {}
                     Expected::Other => self.refuse_changed(path),
                 }
@@ -353,7 +359,7 @@ impl<'a> Switch<'a> {
             }
             Ok(())
         })?;
-        // A directory in whose place something else stands already is gone.
+        // If something else has taken the place of a directory, then the directory is gone already.
         let mut there = BTreeSet::new();
         for dir in gone_dirs {
             let stat = self.stat(&dir, &mut absent)?;
@@ -370,8 +376,8 @@ impl<'a> Switch<'a> {
         self.carry_out_moves(moves, there)
     }
 
-    /// Notes the base's directories at and below `path`, as far as they are on disk: of one whose
-    /// content is outside of the subset no difference tells.
+    /// Notes the base's directories at and below `path` that are on disk. No difference mentions a
+    /// directory whose content is outside the subset.
     fn note_dirs_in_the_way(
         &self,
         path: &[u8],
@@ -406,7 +412,7 @@ impl<'a> Switch<'a> {
             if dir.is_empty() || gone.contains(dir) {
                 return Ok(());
             }
-            // One that only leads to the subset goes, too, if nothing is left in it.
+            // A directory that only leads to the subset goes, too, if it is empty by then.
             if self.subset.includes(dir, true) && !self.form.is_side(dir) && self.has_dir(dir)? {
                 return Ok(());
             }
@@ -416,7 +422,8 @@ impl<'a> Switch<'a> {
         Ok(())
     }
 
-    /// Whether the target has a directory at `path`, with something of the subset in it or empty.
+    /// Returns whether the target has a directory at `path` that is empty or has something in the
+    /// subset.
     fn has_dir(&self, path: &[u8]) -> Result<bool, RepoError> {
         let entry = self.target_entry(path)?;
         let Some(entry) = entry.filter(|entry| entry.kind == Kind::Directory) else {
@@ -434,12 +441,12 @@ impl<'a> Switch<'a> {
         Ok(found)
     }
 
-    /// Whether an undo brings back what was at `path`.
+    /// Returns whether an undo brings back the former entry at `path`.
     pub(in crate::repo) fn is_brought(&self, path: &[u8]) -> bool {
         self.brings.is_some_and(|brings| brings.has(path))
     }
 
-    /// Gives the paths of an undo what they had.
+    /// Gives the paths of an undo their former entries.
     pub(in crate::repo) fn bring(&mut self) -> Result<(), RepoError> {
         match self.brings {
             Some(brings) => self.bring_all(brings),
@@ -447,7 +454,7 @@ impl<'a> Switch<'a> {
         }
     }
 
-    /// Gives some paths what they are to have.
+    /// Gives each path in `brings` its entry.
     pub(in crate::repo) fn bring_all(&mut self, brings: &Return) -> Result<(), RepoError> {
         let (mut plan, mut gone_dirs) = (Plan::default(), BTreeSet::new());
         for step in &brings.steps {
@@ -458,7 +465,7 @@ impl<'a> Switch<'a> {
             let Some(there) = self.stat(&step.path, &mut BTreeSet::new())? else {
                 continue;
             };
-            // A file cannot take the place of a directory in one step, nor the reverse.
+            // A file cannot replace a directory in one step, nor a directory a file.
             let goes = step.to.as_ref().is_none_or(is_dir);
             match (step.there, there.kind == FileKind::Dir) {
                 (_, true) if step.to.is_none() => {
@@ -481,7 +488,8 @@ impl<'a> Switch<'a> {
         }
         plan.remove_dirs = sorted(plan.remove_dirs.into_iter().collect());
         plan.remove.sort_by(|a, b| by_dir(&a.path, &b.path));
-        // What the target is given is noted for the stat cache; this is not as the target has it.
+        // `written` holds entries of the target for the stat cache. The entries written here are
+        // not the target's.
         let noted = std::mem::take(&mut self.written);
         self.run(plan)?;
         let mut pending = Pending::default();
@@ -497,7 +505,7 @@ impl<'a> Switch<'a> {
         Ok(())
     }
 
-    /// Plans one entry, and carries the plan out when it is large enough.
+    /// Plans one entry. Carries the plan out when it is large enough.
     pub(in crate::repo) fn add(
         &mut self,
         pending: &mut Pending,
@@ -576,7 +584,8 @@ impl<'a> Switch<'a> {
 
     pub(in crate::repo) fn run(&mut self, mut plan: Plan<Blob>) -> Result<(), RepoError> {
         self.job.reached(Moment::Portion);
-        // In a worktree that somebody may be at work in, a file appears when it is complete.
+        // In a worktree with a commit, somebody may be at work: each file appears only when
+        // complete.
         plan.rename_always = self.tree.base.is_some();
         plan.private = self.note_private(&plan)?;
         plan.remove.sort_by(|a, b| by_dir(&a.path, &b.path));
@@ -591,7 +600,8 @@ impl<'a> Switch<'a> {
         self.take_report(&plan, report.map_err(checkout_error)?)
     }
 
-    /// Durably notes which entries are private among those that a plan removes. Returns all private paths.
+    /// Durably notes which of the entries that a plan removes are private. Returns all private
+    /// paths.
     pub(in crate::repo) fn note_private<B>(
         &mut self,
         plan: &Plan<B>,
@@ -608,7 +618,7 @@ impl<'a> Switch<'a> {
         Ok(self.private.insert(private).paths())
     }
 
-    /// Notes how a plan went.
+    /// Adds the results of a plan to this switch.
     pub(in crate::repo) fn take_report<B>(
         &mut self,
         plan: &Plan<B>,
@@ -635,7 +645,7 @@ impl<'a> Switch<'a> {
         let mut damage = None;
         for refused in report.refused {
             match refused.why {
-                // A directory that still holds somebody's files stays, without a word.
+                // A directory that still holds files of the user stays without a message.
                 Refusal::NotEmpty => {}
                 Refusal::Content(e) => match e.downcast::<RepoError>() {
                     Ok(e) => damage = damage.or(Some(*e)),
@@ -653,12 +663,12 @@ impl<'a> Switch<'a> {
             }
         }
         self.removed += report.removed;
-        // Wrong or absent content is worse news than any path.
+        // Damaged or absent content is a more important error than a refused path.
         damage.map_or(Ok(()), Err)
     }
 
-    /// Makes the written files durable before the stat cache vouches for them, and removes for good
-    /// what they have replaced, unless somebody has changed it since.
+    /// Makes the written files durable before the stat cache relies on them. Then removes the
+    /// replaced files for good, unless somebody has changed them since.
     pub(in crate::repo) fn sync(&mut self) -> Result<(), RepoError> {
         self.sync_written()?;
         self.job.reached(Moment::Written);
@@ -674,7 +684,7 @@ impl<'a> Switch<'a> {
     }
 
     fn sync_written(&self) -> Result<(), RepoError> {
-        // A sync of a file that was moved may leave its names as they are.
+        // A sync of a moved file may not make its new name durable.
         if self.written.files() > SYNC_EACH || !self.moved.is_empty() {
             return Ok(sync_filesystem(&self.tree.root)?);
         }
@@ -689,7 +699,7 @@ impl<'a> Switch<'a> {
             let Some((dir, name)) = split_path(path) else {
                 continue;
             };
-            // A symlink does not open, and needs no sync of its own.
+            // A symlink cannot be opened and needs no sync of its own.
             let opened = self.tree.root.open_dir(dir);
             let Ok((file, _)) = opened.and_then(|dir| dir.open_file_read(name)) else {
                 continue;
@@ -701,12 +711,12 @@ impl<'a> Switch<'a> {
     }
 }
 
-/// Notes what has to be at a path before it gets what a step says.
+/// Notes what has to be at a path before a step changes it.
 fn expect_seen(
     seen: &mut BTreeMap<Vec<u8>, Option<Fingerprint>>,
     step: &Step,
 ) -> Option<Fingerprint> {
-    // A directory gives way before anything takes its name.
+    // A directory is removed before anything takes its name.
     let there = step.there.filter(|stat| stat.kind != FileKind::Dir);
     let print = there.as_ref().map(FileStat::fingerprint);
     seen.insert(step.path.clone(), print);
@@ -720,7 +730,7 @@ pub(in crate::repo) fn checkout_error(error: CheckoutError) -> RepoError {
     }
 }
 
-/// Writes that wait to be carried out together.
+/// Writes that are planned but not carried out yet.
 #[derive(Default)]
 pub(in crate::repo) struct Pending {
     plan: Plan<Blob>,

@@ -1,4 +1,4 @@
-//! What a switch is asked for, and what it did.
+//! The request for a switch and its result. `checkout` and its callers use these values.
 
 use crate::repo::base::publish::Asked;
 use crate::repo::base::worktree::WorktreeSettings;
@@ -8,30 +8,30 @@ use crate::repo::files::saved::{Overwritten, Return};
 use crate::subset::Subset;
 use crate::worktree::snapshot::Problem;
 
-/// What to make a worktree's files equal to.
+/// What to make a worktree's files equal to, and how.
 pub(in crate::repo) struct SwitchTo<'a> {
-    /// What is being done, for the message that refuses it.
+    /// The name of the action in messages that refuse it.
     pub what: &'static str,
-    /// Who asks for it. The command goes on with it when it is cut off.
+    /// Who asks for the switch. If it is cut off, this command continues it.
     pub asked: &'a Asked,
     /// The tree, in the form that files have.
     pub form: Form,
-    /// The paths of it that the worktree will have.
+    /// The subset of the tree that the worktree will have.
     pub subset: &'a Subset,
-    /// Discard uncommitted changes to tracked files.
+    /// Whether to discard uncommitted changes to tracked files.
     pub force: bool,
-    /// Leave files of the user's in place that have come into the subset: they count as edits.
+    /// Whether files of the user stay if they come into the subset. They then count as edits.
     pub adopts: bool,
-    /// Whether the target does not go on from the base: conflicts that are settled and not committed
-    /// would be open again for who comes back.
+    /// Whether the target does not descend from the base. Then conflicts that are settled but not
+    /// committed would be open again after a switch back.
     pub leaves: bool,
-    /// What was overwritten and comes back.
+    /// Overwritten files that come back.
     pub brings: Option<&'a Return>,
-    /// How files are taken in.
+    /// How files are read into the store.
     pub settings: &'a WorktreeSettings,
 }
 
-/// What [`Repo::switch_files`] did: as in [`CheckoutReport`].
+/// What [`Repo::switch_files`] did. The fields are those of [`CheckoutReport`].
 #[derive(Debug, Default)]
 pub(in crate::repo) struct Switched {
     pub files: u64,

@@ -1,7 +1,7 @@
-//! What stands where something else is to be put: a file where a directory is wanted, or the reverse.
+//! Entries in the place of new ones: a file where a directory is needed, or the reverse.
 //!
-//! It cannot give way as the new entry takes its name, so it goes before anything is written. Like
-//! all that is overwritten it has been taken into the repository by then.
+//! The new entry cannot replace such an entry in one step, so it is removed before anything is
+//! written. Like all overwritten files, it has been stored by then.
 
 use crate::fsutil::{FileKind, FileStat};
 use crate::object::tree::Kind;
@@ -15,20 +15,20 @@ use crate::worktree::checkout::{Plan, Removal};
 use std::collections::BTreeSet;
 
 impl Switch<'_> {
-    /// Whether a file at `path` stands in the place of a directory that was put there.
+    /// Returns whether a file at `path` is in the place of a directory that a switch wrote.
     pub(in crate::repo) fn is_in_place_of_dir(&self, path: &[u8]) -> Result<bool, RepoError> {
         let tracked = self.tracked(path)?;
         Ok(tracked.is_some_and(|entry| entry.kind == Kind::Directory))
     }
 
-    /// Whether an undo takes away what is at `path`, or puts a directory there.
+    /// Returns whether an undo removes the entry at `path`, or puts a directory there.
     pub(in crate::repo) fn gives_way(&self, path: &[u8]) -> bool {
         let step = self.brings.and_then(|brings| brings.step(path));
         step.is_some_and(|step| step.to.as_ref().is_none_or(is_dir))
     }
 
-    /// Adds what is in the way to what is overwritten. What cannot be kept there, such as another
-    /// repository, is returned: nothing may go then.
+    /// Adds the entries in the way to the overwritten files. Returns those that cannot be kept,
+    /// such as another repository: then nothing may be removed.
     pub(in crate::repo) fn overwrite_in_the_way(
         &self,
         overwrites: &mut Overwrites,
@@ -56,12 +56,13 @@ impl Switch<'_> {
         Ok(lost)
     }
 
-    /// Returns whether an entry has come, or changed, since the scan: the request was not about it.
+    /// Returns whether an entry appeared or changed after the scan. The user's request did not mean
+    /// it.
     fn has_come(&self, stat: &FileStat) -> bool {
         self.started.is_some_and(|started| stat.ctime > started)
     }
 
-    /// Takes away what is in the way.
+    /// Removes the entries that are in the way.
     pub(in crate::repo) fn clear_in_the_way(&mut self) -> Result<(), RepoError> {
         let roots = std::mem::take(&mut self.in_the_way);
         let mut plan = Plan::default();

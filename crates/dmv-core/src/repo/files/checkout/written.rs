@@ -1,7 +1,7 @@
-//! Fingerprints of the files that a checkout has written, until the stat cache takes them.
+//! Fingerprints of the files that a checkout has written, until the stat cache stores them.
 //!
-//! They are needed in the order of directories when all files are durable, and there may be
-//! millions. What would take much memory goes to a temporary file without a name.
+//! The cache needs them in the order of directories, after all files are durable. There may be
+//! millions, so a temporary file without a name holds what would take much memory.
 
 use crate::fsutil::{Fingerprint, PathError, SafeDir};
 use crate::hash::check;
@@ -12,30 +12,31 @@ use crate::worktree::statcache::Section;
 use std::fs::File;
 use std::io;
 
-/// Bytes that are kept in memory.
+/// The bytes that are kept in memory.
 const KEPT_BYTES: usize = 1 << 20;
 
-/// What was written, run by run: a run is some files of one directory.
+/// The written files as a list of runs. A run is some files of one directory.
 #[derive(Debug, Default)]
 pub(in crate::repo) struct Written {
     files: usize,
     runs: Vec<Run>,
-    /// The last runs; what came before them is in `file`.
+    /// The last runs. Earlier ones are in `file`.
     kept: Vec<u8>,
     file: Option<Spill>,
     filed_bytes: u64,
-    /// The file could not be made or written: what was noted is forgotten, and nothing else is noted.
+    /// Whether the file could not be made or written. Then the notes are lost, and no others are
+    /// made.
     is_lost: bool,
 }
 
-/// A file without a name, open twice.
+/// A file without a name, opened twice.
 #[derive(Debug)]
 struct Spill {
     to: File,
     from: File,
 }
 
-/// Where a run is. Directories are told apart when it is read.
+/// The position of a run. Directories with the same check are told apart when the run is read.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     dir_check: u64,
@@ -49,18 +50,18 @@ impl Run {
     }
 }
 
-/// Takes the directory, name and fingerprint of a file.
+/// Receives the directory, name and fingerprint of a file.
 type Visit<'v> = dyn FnMut(&[u8], &[u8], Fingerprint) + 'v;
 
 impl Written {
-    /// How many files were noted.
+    /// Returns the number of noted files.
     pub(in crate::repo) fn files(&self) -> usize {
         self.files
     }
 
-    /// Notes files of one directory. `own` is where a temporary file may be made.
+    /// Notes files of one directory. May create a temporary file in `own`.
     ///
-    /// A failure costs time, since files without a fingerprint are compared by content.
+    /// A failure only costs time: files without a fingerprint are compared by content.
     pub(in crate::repo) fn note<'f>(
         &mut self,
         own: &SafeDir,
@@ -77,7 +78,7 @@ impl Written {
         let run = Run {
             dir_check: Run::check_of(dir),
             offset: self.filed_bytes + from as u64,
-            // A plan has far fewer files than would make this longer.
+            // A plan has far too few files to reach this limit.
             len: u32::try_from(self.kept.len() - from).unwrap_or(0),
         };
         match self.is_lost || run.len == 0 {
@@ -111,14 +112,14 @@ impl Written {
         Ok(())
     }
 
-    /// Groups the runs, so that those of a directory are found.
+    /// Sorts the runs, so that those of one directory are together.
     pub(in crate::repo) fn sort(&mut self) {
-        // Stable: of a file that was written twice, the last fingerprint counts.
+        // The sort is stable: for a file that was written twice, the last fingerprint counts.
         self.runs.sort_by_key(|run| run.dir_check);
     }
 
-    /// Gives the entries of the directory `dir` that were written their fingerprints. After
-    /// [`sort`](Self::sort). Returns whether there were any.
+    /// Gives the written entries of the directory `dir` their fingerprints. Returns whether there
+    /// were any. Needs [`sort`](Self::sort) first.
     pub(in crate::repo) fn apply(
         &self,
         dir: &[u8],
@@ -166,13 +167,13 @@ impl Written {
     }
 }
 
-/// Why what was written cannot be told.
+/// Why the written files cannot be listed.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::repo) enum WrittenError {
     /// The temporary file cannot be read.
     #[error("cannot read a temporary file: {0}")]
     Io(#[from] io::Error),
-    /// It holds something else.
+    /// The temporary file holds something else.
     #[error("a temporary file is damaged: {0}")]
     Damaged(#[from] DecodeError),
 }

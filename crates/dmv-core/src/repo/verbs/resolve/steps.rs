@@ -1,4 +1,6 @@
-//! What settling conflicts changes of the files, found before anything is touched.
+//! The file changes that settle conflicts. They are planned before any file is touched.
+//!
+//! `resolve` makes [`Steps`], adds its choices and carries out the result.
 
 use crate::fsutil::{FileKind, FileStat};
 use crate::merge::entry_of;
@@ -34,10 +36,10 @@ pub(in crate::repo) struct Steps<'a> {
     repo: &'a Handle,
     tree: &'a Tree,
     form: &'a Form,
-    /// What differs from the form.
+    /// The paths that differ from the form.
     dirty: &'a BTreeMap<Vec<u8>, ChangeKind>,
     planned: BTreeMap<Vec<u8>, Planned>,
-    /// Work of the user's that is in the way.
+    /// Work of the user that is in the way.
     pub lost: BTreeSet<Vec<u8>>,
     /// Files beside conflicts that stay.
     pub kept: Vec<Problem>,
@@ -61,8 +63,8 @@ impl<'a> Steps<'a> {
         }
     }
 
-    /// Plans the choice for one conflict, and returns where what was chosen will be. `file` is the
-    /// content of [`Choice::With`].
+    /// Plans the choice for one conflict, and returns the paths that will have the chosen content.
+    /// `file` is the content of [`Choice::With`].
     pub fn settle(
         &mut self,
         shown: &Shown,
@@ -91,7 +93,7 @@ impl<'a> Steps<'a> {
         Ok(wanted.into_iter().map(|(path, _)| path).collect())
     }
 
-    /// Everything that is going to change.
+    /// Returns all planned changes.
     pub fn finish(self) -> (Return, Overwrites) {
         let (mut moves, mut overwrites) = (Return::default(), Overwrites::new());
         for (path, planned) in self.planned {
@@ -117,8 +119,8 @@ impl<'a> Steps<'a> {
         (moves, overwrites)
     }
 
-    /// Plans that what is at a conflict's own path goes, if it is known what it is: what the conflict
-    /// is shown as, or one of its versions. Returns whether it is a directory that goes.
+    /// Plans to remove the entry at a conflict's own path if it is known: the form of the conflict,
+    /// or one of its versions. Returns whether a directory is removed.
     fn clear(&mut self, shown: &Shown) -> Result<bool, RepoError> {
         let (at, path) = (&shown.at, shown.at.path.as_bytes());
         let Some(stat) = stat_of(&self.tree.root, path) else {
@@ -156,7 +158,7 @@ impl<'a> Steps<'a> {
         self.planned.insert(path.to_vec(), planned);
     }
 
-    /// Plans that an entry goes; what is not as it says stays.
+    /// Plans to remove an entry. Files that differ from it stay.
     fn take_away(&mut self, path: &RepoPath, entry: &TreeEntry) -> Result<(), RepoError> {
         for (path, entry) in all_of(self.repo, path, entry)? {
             let path = path.as_bytes();
@@ -165,7 +167,7 @@ impl<'a> Steps<'a> {
             };
             let is_dir = entry.kind == Kind::Directory && stat.kind == FileKind::Dir;
             let same = same_as(self.repo, &self.tree.root, path, &entry, &stat);
-            // What cannot be read is somebody's.
+            // An unreadable file may be the user's work.
             if is_dir || matches!(same, Ok(true)) {
                 self.goes(path, stat, entry);
             } else {
@@ -177,7 +179,7 @@ impl<'a> Steps<'a> {
         Ok(())
     }
 
-    /// Plans that an entry comes. With `is_cleared`, what is there is a directory that goes.
+    /// Plans to add an entry. With `is_cleared`, a directory at this path is removed before.
     fn put(
         &mut self,
         path: &RepoPath,
@@ -208,7 +210,8 @@ impl<'a> Steps<'a> {
         Ok(())
     }
 
-    /// Whether a further version can be put at `path`: nothing is there, or that version already.
+    /// Returns whether a further version can be put at `path`: nothing or the same version is
+    /// there.
     fn is_free(&self, path: &RepoPath, term: &Term) -> Result<bool, RepoError> {
         for tree in [self.form.stored, self.form.tree] {
             if lookup_path(self.repo.objects(), &tree, path)?.is_some() {
@@ -219,7 +222,8 @@ impl<'a> Steps<'a> {
         Ok(!is_there || self.has_exactly(path, term)?)
     }
 
-    /// Whether the worktree has at `path` what a version of a conflict is, and nothing more.
+    /// Returns whether the worktree has exactly a version of a conflict at `path`, and nothing else
+    /// below it.
     fn has_exactly(&self, path: &RepoPath, term: &Term) -> Result<bool, RepoError> {
         let entry = entry_of(&last_name(path), term, None);
         let Some(stat) = stat_of(&self.tree.root, path.as_bytes()) else {
@@ -241,14 +245,14 @@ impl<'a> Steps<'a> {
             let stat = stat_of(root, path);
             stat.is_some_and(|stat| match entry.kind {
                 Kind::Directory => stat.kind == FileKind::Dir,
-                // What cannot be read is somebody's.
+                // An unreadable file may be the user's work.
                 _ => matches!(same_as(self.repo, root, path, entry, &stat), Ok(true)),
             })
         }))
     }
 
-    /// What is beside a conflict that was settled by [`Choice::Both`]; none if it was not, or if
-    /// somebody has changed one of the versions since.
+    /// Returns the entries beside a conflict that [`Choice::Both`] has settled. Returns none if the
+    /// conflict was not settled in this way, or if somebody has changed one of the versions since.
     fn left_beside(&self, at: &ConflictAt) -> Result<Vec<(RepoPath, TreeEntry)>, RepoError> {
         let all = at.wanted(&Choice::Both, &|path, term| self.is_free(path, term))?;
         let mut out = Vec::new();
@@ -265,7 +269,7 @@ impl<'a> Steps<'a> {
     }
 }
 
-/// The files and empty directories of an entry.
+/// Returns the files and empty directories of an entry.
 fn all_of(
     repo: &Handle,
     path: &RepoPath,
