@@ -1,4 +1,6 @@
-//! What differs between a commit and the worktree, with what each has.
+//! The differences between a commit and the worktree, with both sides of each.
+//!
+//! `rename` uses them, too.
 
 use crate::chunker::{Cutter, MAX_CUT_BYTES};
 use crate::diff::{Slice, diff_slices};
@@ -24,23 +26,23 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 
-/// What a path has on the worktree's side.
+/// The worktree's side of a difference.
 #[derive(Clone, Debug)]
 pub enum WorktreeSide {
-    /// The file or symlink on disk is as this entry of the commit it comes from.
+    /// The file or symlink on disk equals this entry of the commit that it comes from.
     Entry(TreeEntry),
-    /// The file or symlink on disk is as nothing that is committed; an empty directory also is one.
+    /// The file or symlink on disk is not committed. An empty directory counts, too.
     Disk(FileStat),
 }
 
 /// A path that differs between a commit and the worktree.
 #[derive(Clone, Debug)]
 pub struct WorktreeChange {
-    /// Where.
+    /// The path.
     pub path: RepoPath,
-    /// What the commit has.
+    /// The commit's entry.
     pub old: Option<TreeEntry>,
-    /// What the worktree has.
+    /// The worktree's entry.
     pub new: Option<WorktreeSide>,
 }
 
@@ -65,14 +67,14 @@ pub(in crate::repo) fn diff_worktree(
     let mut found: BTreeMap<RepoPath, (Option<TreeEntry>, Option<WorktreeSide>)> = BTreeMap::new();
     let mut note = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
         if paths.includes(path.as_bytes()) {
-            // Where a file and a directory change places, two changes have one path.
+            // If a file and a directory replace each other, one path has two changes.
             let slot = found.entry(path.clone()).or_default();
             slot.0 = slot.0.take().or(old.cloned());
             slot.1 = slot.1.take().or(new.cloned().map(WorktreeSide::Entry));
         }
         Ok::<_, RepoError>(ControlFlow::Continue(()))
     };
-    // Never `Break`: `note` takes everything.
+    // The result is never `Break`, because `note` accepts everything.
     let _ = diff_slices(repo.objects(), slice(old_tree), slice(base_tree), &mut note)?;
     let outside = chosen_outside(repo, base_tree, &status.subset)?;
     let root = SafeDir::open_root(worktree::worktree_root(repo).ok_or(RepoError::NoWorktree)?)?;
@@ -95,7 +97,7 @@ pub(in crate::repo) fn diff_worktree(
         let old = old.filter(|e| e.kind != Kind::Directory || e.size == 0 && e.files == 0);
         let stat = stat_below(&root, path.as_bytes());
         let is_empty_dir = stat.as_ref().is_some_and(|s| s.kind == FileKind::Dir);
-        // Of a directory that is not empty, what is in it tells.
+        // The files in a directory stand for it, unless it is empty.
         let stat = stat.filter(|s| s.kind != FileKind::Dir || is_listed(change, s));
         if let (Some(entry), Some(stat)) = (&old, &stat) {
             let same = match is_empty_dir {
@@ -127,7 +129,7 @@ pub(in crate::repo) fn diff_worktree(
         .collect())
 }
 
-/// What choices put at paths that the worktree does not have.
+/// Returns the entries that choices put at paths that the worktree does not have.
 fn chosen_outside(
     repo: &Handle,
     base_tree: Option<ObjectId>,
@@ -150,13 +152,13 @@ pub(in crate::repo) fn open_worktree_file(
     Ok(dir.open_file_read(&name)?.0)
 }
 
-/// The target of a symlink in the worktree.
+/// Returns the target of a symlink in the worktree.
 pub(in crate::repo) fn worktree_link(repo: &Handle, path: &RepoPath) -> Result<Vec<u8>, RepoError> {
     let (dir, name) = below(repo, path)?;
     Ok(dir.readlink(&name)?)
 }
 
-/// The stat of a path in the worktree, without following symlinks.
+/// Returns the stat of a path in the worktree, without following symlinks.
 pub(in crate::repo) fn stat_worktree(
     repo: &Handle,
     path: &RepoPath,
@@ -171,7 +173,7 @@ fn below(repo: &Handle, path: &RepoPath) -> Result<(SafeDir, Vec<u8>), RepoError
     Ok((dir, path.file_name().unwrap_or_default().to_vec()))
 }
 
-/// Whether a status change about a directory on disk speaks of the directory itself.
+/// Returns whether a status change at the path of a directory on disk means the directory itself.
 fn is_listed(change: &change::PathChange, stat: &FileStat) -> bool {
     stat.kind == FileKind::Dir && change.kind == change::ChangeKind::Added
 }
@@ -184,13 +186,15 @@ fn stat_below(root: &SafeDir, path: &[u8]) -> Option<FileStat> {
     root.open_dir(dir).ok()?.stat_opt(name).ok()?
 }
 
-/// The chunks that `content` would be stored as: `(offset, chunk, length)`. None for no bytes.
+/// Returns the chunks that `content` would be stored as: `(offset, chunk, length)`. Empty content
+/// has no chunks.
 pub fn chunks_of(mut content: impl Read, job: &Job) -> io::Result<Vec<(u64, ObjectId, u64)>> {
     let cutter = Cutter::new();
     let mut out = Vec::new();
     let (mut buf, mut at, mut offset) = (Vec::new(), 0, 0u64);
     loop {
-        // The cut may depend on the byte after the chunk, so more than the longest chunk is read.
+        // The cut may depend on the byte after the chunk, so more bytes than the longest chunk are
+        // read.
         if buf.len() - at <= MAX_CUT_BYTES {
             buf.drain(..at);
             at = 0;

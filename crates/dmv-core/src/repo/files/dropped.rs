@@ -1,4 +1,7 @@
-//! Content that was given up with `drop` and is here again.
+//! Content that was given up with `drop` and is stored again.
+//!
+//! Commits and transfers use this module to remove such content from the list of dropped content.
+//! `drop` uses [`each_file`].
 
 use crate::diff::{self, is_wanted};
 use crate::hash::ObjectId;
@@ -15,10 +18,10 @@ use crate::repo::look::entries::{Located, Wanted, blob_of};
 use crate::subset::Subset;
 use std::collections::BTreeSet;
 
-/// Takes a file's content.
+/// Receives a file's content.
 type VisitBlob<'v> = dyn FnMut(Blob) -> Result<(), RepoError> + 'v;
 
-/// Takes files off the list of those given up whose content is here: it is to stay.
+/// Removes files from the list of dropped content if their content is stored: from now on it stays.
 pub(in crate::repo) fn no_longer_dropped(
     repo: &Handle,
     wanted: Wanted<'_>,
@@ -28,7 +31,7 @@ pub(in crate::repo) fn no_longer_dropped(
     })
 }
 
-/// The same for what has come because a command needed it.
+/// Like [`no_longer_dropped`], for content that was fetched because a command needed it.
 pub(in crate::repo) fn have_come(repo: &Handle, roots: &[Root]) -> Result<(), RepoError> {
     take_off_dropped(repo, &mut |visit| {
         for root in roots {
@@ -50,7 +53,7 @@ pub(in crate::repo) fn have_come(repo: &Handle, roots: &[Root]) -> Result<(), Re
     })
 }
 
-/// The same for what a commit has stored again.
+/// Like [`no_longer_dropped`], for content that a commit has stored again.
 pub(in crate::repo) fn committed_again(
     repo: &Handle,
     old: Option<ObjectId>,
@@ -66,7 +69,7 @@ pub(in crate::repo) fn committed_again(
     })
 }
 
-/// Takes off the list of what is given up all that `each` visits and that is here.
+/// Removes all content that `each` visits and that is stored from the list of dropped content.
 fn take_off_dropped(
     repo: &Handle,
     each: &mut dyn FnMut(&mut VisitBlob<'_>) -> Result<(), RepoError>,
@@ -88,7 +91,7 @@ fn take_off_dropped(
     Ok(())
 }
 
-/// Visits the files that are wanted, as far as their directories are here.
+/// Visits the wanted files. Skips files below absent directories.
 pub(in crate::repo) fn each_file(
     repo: &Handle,
     wanted: Wanted<'_>,
@@ -127,8 +130,8 @@ pub(in crate::repo) fn each_file(
     Ok(())
 }
 
-/// Whether an entry has content that can be given up: what has no bytes frees none, and a symlink is
-/// needed to make the files of a commit.
+/// Returns whether an entry has content that can be given up. Empty files free no space, and
+/// symlinks are needed to write a commit's files.
 fn is_file(entry: &TreeEntry) -> bool {
     matches!(entry.kind, Kind::File | Kind::Executable) && entry.size > 0
 }

@@ -1,4 +1,7 @@
-//! Patterns of a worktree's subset that nothing matches any more, as after a directory was renamed.
+//! Patterns of a worktree's subset that match nothing any more, for example after a directory was
+//! renamed.
+//!
+//! Checkouts and merges report them.
 
 use crate::diff::rename::{Candidate, pair_equal};
 use crate::diff::{DiffVisitor, diff_trees};
@@ -22,12 +25,12 @@ use std::ops::ControlFlow;
 pub struct EmptiedPattern {
     /// The pattern.
     pub pattern: Vec<u8>,
-    /// Where most of what it named is now, if that can be told.
+    /// The present path of most of what it matched, if it is known.
     pub moved_to: Option<RepoPath>,
 }
 
-/// The patterns of `subset` that match something in the tree `old` and nothing in `new`. What
-/// cannot be looked at here is passed over.
+/// Returns the patterns of `subset` that match something in the tree `old` and nothing in `new`.
+/// Skips patterns that lead to absent directories.
 pub(in crate::repo) fn emptied(
     repo: &Handle,
     old: ObjectId,
@@ -49,7 +52,7 @@ pub(in crate::repo) fn emptied(
     out
 }
 
-/// Whether a tree has anything that a subset takes in, or could have it where it is not here.
+/// Returns whether a subset includes anything of a tree. An absent directory counts as a match.
 pub(in crate::repo) fn matches_in(
     repo: &Handle,
     tree: ObjectId,
@@ -66,7 +69,7 @@ pub(in crate::repo) fn matches_in(
     }
 }
 
-/// Where the file or directory that a pattern named in `old` is in `new`.
+/// Returns the path in `new` of the file or directory that a pattern matched in `old`.
 fn moved_to(
     repo: &Handle,
     old: ObjectId,
@@ -89,17 +92,17 @@ fn moved_to(
         gone: Vec::new(),
         added: Vec::new(),
     };
-    // Never `Break`: what is too much is passed over.
+    // The result is never `Break`: files over the limit are ignored.
     let _ = diff_trees(repo.objects(), Some(old), Some(new), &mut search)?;
     Ok(search.found.take().or_else(|| search.most_likely()))
 }
 
-/// Looks for one file or directory, and for the files in it.
+/// A search for one file or directory, and for the files in it.
 struct Search<'a> {
     repo: &'a Handle,
     path: &'a RepoPath,
     entry: &'a TreeEntry,
-    /// The first directory of the same content.
+    /// The first directory with the same content.
     found: Option<RepoPath>,
     gone: Vec<(RepoPath, TreeEntry)>,
     added: Vec<(RepoPath, TreeEntry)>,
@@ -134,7 +137,8 @@ impl DiffVisitor for Search<'_> {
 }
 
 impl Search<'_> {
-    /// Where most of the files are that are equal, each under the path that it had below `path`.
+    /// Returns the path at which most of the equal files are, each at its former place relative to
+    /// `path`.
     fn most_likely(&self) -> Option<RepoPath> {
         let gone = candidates_of(&self.gone);
         let new = candidates_of(&self.added);

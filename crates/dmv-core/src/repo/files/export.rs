@@ -1,4 +1,4 @@
-//! Files out of a commit, without a worktree.
+//! Export: writes the files of a commit to a directory that is not a worktree.
 
 use crate::fsutil::SafeDir;
 use crate::hash::encode_hex;
@@ -23,21 +23,21 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-/// Files in one plan: what bounds memory.
+/// The most files in one plan. Limits memory.
 const PLAN_FILES: usize = 64 << 10;
 
 /// What an export wrote.
 #[derive(Debug, Default)]
 pub struct ExportReport {
-    /// Files and symlinks.
+    /// The number of files and symlinks.
     pub files: u64,
-    /// Bytes of files.
+    /// The bytes of files.
     pub bytes: u64,
-    /// What could not be written, and why.
+    /// Paths that could not be written, and why.
     pub refused: Vec<Problem>,
 }
 
-/// Writes what is wanted of a commit into the directory `to`.
+/// Writes the selected paths of a commit to the directory `to`.
 pub(in crate::repo) fn export(
     repo: &Handle,
     wanted: Wanted<'_>,
@@ -84,7 +84,7 @@ pub(in crate::repo) fn export(
             Ok(report)
         }
         Err(e) => {
-            // The export's own error matters more than one of tidying up after it.
+            // The export's own error is more important than a failed cleanup.
             let _ = std::fs::remove_dir_all(&temp);
             Err(e)
         }
@@ -122,7 +122,8 @@ fn export_into(
 struct Export<'a> {
     repo: &'a Handle,
     root: &'a SafeDir,
-    /// Nobody would rename the whole once it is complete, so each file is.
+    /// Whether each file gets its name only when complete. Needed if the whole directory is not
+    /// renamed at the end.
     rename_always: bool,
     job: &'a Job,
     plan: Plan<Blob>,

@@ -1,4 +1,4 @@
-//! The worktree: what differs, and making it equal to a commit; commits from it and exports.
+//! The worktree: its differences from a commit, switches to another commit, commits and exports.
 //!
 //! Uses `base`, `look` and `conflict`. `verbs` and `upkeep` use it.
 

@@ -1,4 +1,6 @@
-//! A worktree at work: its root, base, subset, ignore rules and stat cache, opened together.
+//! A worktree in use: its root, base, subset, ignore rules and stat cache, opened together.
+//!
+//! Every command on the worktree's files starts with [`open`].
 
 use crate::fsutil::SafeDir;
 use crate::hash::ObjectId;
@@ -16,29 +18,30 @@ use crate::worktree::ignore::IgnoreRules;
 use crate::worktree::scan::BaseEntries;
 use crate::worktree::statcache::{StatCache, subset_check};
 
-/// A worktree at work.
+/// A worktree in use.
 pub(in crate::repo) struct Tree {
     pub root: SafeDir,
     pub name: String,
-    /// Its own directory under `.dmv`.
+    /// The worktree's own directory under `.dmv`.
     pub own: SafeDir,
     pub ignore: IgnoreRules,
     /// The commit whose tree the files were last made equal to.
     pub base: Option<ObjectId>,
-    /// The tree that the files are compared with: that commit's, in its form.
+    /// The tree that the files are compared with: the base's tree in its form.
     pub base_tree: Option<ObjectId>,
     /// How that form shows conflicts.
     pub form: Option<Form>,
     pub cache: Option<StatCache>,
-    /// The paths of a commit that the worktree has.
+    /// The worktree's subset.
     pub subset: Subset,
-    /// Nobody has chosen that subset: the first commit of the worktree makes it last.
+    /// Whether nobody has chosen that subset. The worktree's first commit makes it permanent.
     pub has_implied_subset: bool,
     pub ignore_warnings: Vec<String>,
 }
 
 impl Tree {
-    /// Whether the stat cache is of the base tree and the subset, so that it alone tells what is known.
+    /// Returns whether the stat cache belongs to the base tree and the subset, so that it alone is
+    /// enough.
     pub fn cache_fits(&self) -> bool {
         match (&self.cache, self.base_tree) {
             (Some(cache), Some(tree)) => {
@@ -48,7 +51,7 @@ impl Tree {
         }
     }
 
-    /// What the base has, for a scan.
+    /// Returns the base's entries, for a scan.
     pub fn known<'a>(&'a self, repo: &'a Handle) -> Box<dyn BaseEntries + 'a> {
         match &self.cache {
             Some(cache) if self.cache_fits() => Box::new(ByCache {
@@ -65,7 +68,7 @@ impl Tree {
     }
 }
 
-/// The stat cache, with the tree behind it for a section that is damaged or not there.
+/// The stat cache. The tree stands in for a section that is damaged or missing.
 struct ByCache<'a> {
     cache: &'a StatCache,
     tree: TreeBase<'a>,
@@ -79,7 +82,7 @@ impl BaseEntries for ByCache<'_> {
     {
         match self.cache.section(dir) {
             Ok(Some(section)) => Ok(Some(section)),
-            // The cache is derived: what it lacks says nothing about the directory.
+            // The cache is derived data: a missing section says nothing about the directory.
             Ok(None) | Err(_) => self.tree.section(dir),
         }
     }

@@ -1,4 +1,4 @@
-//! What is at a path that a command on the worktree is given.
+//! The state of a path that the user gives to a command on the worktree.
 
 use crate::fsutil::SafeDir;
 use crate::object::list::Blob;
@@ -14,23 +14,23 @@ use crate::repo::look::entries::blob_of;
 use crate::subset::Extent;
 use crate::worktree::select::is_under;
 
-/// What there is at a path that a command on the worktree is given.
+/// The state of a path that the user gives to a command on the worktree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathState {
-    /// It is in the worktree, or its commit has it.
+    /// The path is in the worktree or in its commit.
     Known,
-    /// It is neither in the worktree nor in its commit.
+    /// The path is neither in the worktree nor in its commit.
     Unknown,
-    /// It is outside of the worktree's subset.
+    /// The path is outside the worktree's subset.
     Outside {
-        /// Something of that name is on disk.
+        /// Whether something with that name is on disk.
         on_disk: bool,
-        /// There, or below, is a conflict of the commit, and whether one is settled by a choice.
+        /// Set if the commit has a conflict at or below the path: whether a choice settles one.
         conflict: Option<bool>,
     },
 }
 
-/// Whether the worktree's file at `path` came from that content, and is still there.
+/// Returns whether the worktree's file at `path` was written with this content and still exists.
 pub(in crate::repo) fn is_checked_out(repo: &Handle, path: &RepoPath, blob: &Blob) -> bool {
     let base = worktree::base_commit(repo).ok().flatten();
     let tree = base.and_then(|id| entries::read_commit(repo, &id).ok());
@@ -38,7 +38,7 @@ pub(in crate::repo) fn is_checked_out(repo: &Handle, path: &RepoPath, blob: &Blo
     entry.is_some_and(|entry| blob_of(&entry) == *blob) && diff::stat_worktree(repo, path).is_ok()
 }
 
-/// What there is at `path`, from the worktree's root.
+/// Returns the state of `path`, relative to the worktree's root.
 pub(in crate::repo) fn path_state(repo: &Handle, path: &RepoPath) -> Result<PathState, RepoError> {
     let root = SafeDir::open_root(worktree::worktree_root(repo).ok_or(RepoError::NoWorktree)?)?;
     let on_disk = path.is_root() || settle::stat_of(&root, path.as_bytes()).is_some();

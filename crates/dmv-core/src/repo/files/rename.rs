@@ -1,4 +1,4 @@
-//! Files that were moved: between two commits, or from a commit to the worktree.
+//! Renames: files that were moved between two commits, or between a commit and the worktree.
 
 use crate::chunker::{Cutter, MAX_CUT_BYTES};
 use crate::diff::rename::{Candidate, Contents, Pair, Side, Sketch, Sketcher, pair, sketch_of};
@@ -26,48 +26,49 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::ops::ControlFlow;
 
-/// Files of one size and one beginning whose ends are looked at for one file.
+/// The most files with the same size and first chunk whose last chunk is compared with one file.
 const MAX_ALIKE: usize = 16;
 
-/// A file that is gone in one place and new in another.
+/// A file that was removed at one path and added at another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rename {
-    /// Where it was.
+    /// The former path.
     pub from: Vec<u8>,
-    /// Where it is.
+    /// The new path.
     pub to: Vec<u8>,
-    /// What it was.
+    /// The former entry.
     pub entry: TreeEntry,
-    /// How much of it is the same, in percent; 100: all of it.
+    /// How much of the content is the same, in percent. 100 means all of it.
     pub percent: u8,
 }
 
 /// Files that were moved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Renames {
-    /// Each file is in one of them at most.
+    /// The renames. Each file is in one of them at most.
     pub list: Vec<Rename>,
-    /// Whether there was too much to look at all of it, so that some may be missing.
+    /// Whether there were too many files to compare all of them, so that some renames may be
+    /// missing.
     pub is_limited: bool,
 }
 
-/// A file that is gone.
+/// A removed file.
 struct Gone {
     path: Vec<u8>,
     entry: TreeEntry,
 }
 
-/// A file that is new, and where its content is.
+/// An added file, and where its content is.
 struct New {
     path: Vec<u8>,
     size: u64,
-    /// The id of its content, as far as that can be told cheaply.
+    /// The id of its content, if it can be computed cheaply.
     id: Option<ObjectId>,
-    /// The entry of a commit, or else it is on disk.
+    /// The entry of a commit. `None` if the file is only on disk.
     entry: Option<TreeEntry>,
 }
 
-/// Files that came or went, as far as they are here.
+/// Removed and added files whose entries are stored.
 struct Collect<'a> {
     repo: &'a Handle,
     paths: &'a Paths,
@@ -118,7 +119,7 @@ impl DiffVisitor for Collect<'_> {
     }
 }
 
-/// Renames among the changes of the worktree against its base.
+/// Returns the renames among the worktree's changes against its base.
 pub(in crate::repo) fn renames(
     repo: &Handle,
     changes: &[PathChange],
@@ -147,7 +148,7 @@ pub(in crate::repo) fn renames(
     let mut new = Vec::new();
     for change in of(ChangeKind::Added).take(most) {
         go_on(job)?;
-        // What cannot be looked at is just not known to have been moved.
+        // A file that cannot be examined is not reported as moved.
         let path = path::parse_path(&change.path)?;
         let stat = diff::stat_worktree(repo, &path).ok();
         if let Some(stat) = stat.filter(|stat| stat.kind == FileKind::File) {
@@ -164,7 +165,7 @@ pub(in crate::repo) fn renames(
     pair_files(repo, gone, new, is_limited, job)
 }
 
-/// Renames among what differs between a commit and the worktree.
+/// Returns the renames among the differences between a commit and the worktree.
 pub(in crate::repo) fn renames_among(
     repo: &Handle,
     changes: &[WorktreeChange],
@@ -196,7 +197,7 @@ pub(in crate::repo) fn renames_among(
     pair_files(repo, gone, new, is_limited, job)
 }
 
-/// Renames under `paths` from one tree to another.
+/// Returns the renames under `paths` from one tree to another.
 pub(in crate::repo) fn renames_between(
     repo: &Handle,
     old: Option<ObjectId>,
@@ -212,12 +213,12 @@ pub(in crate::repo) fn renames_between(
         to: Vec::new(),
         is_limited: false,
     };
-    // Never `Break`: what is too much is passed over.
+    // The result is never `Break`: files over the limit are ignored.
     let _ = diff_trees(repo.objects(), old, new, &mut collect)?;
     pair_files(repo, collect.from, collect.to, collect.is_limited, job)
 }
 
-/// Where the file at `path` in the tree `new` was in the tree `old`, if it was moved.
+/// Returns the path in the tree `old` of the file at `path` in the tree `new`, if it was moved.
 pub(in crate::repo) fn path_before(
     repo: &Handle,
     old: &ObjectId,
@@ -283,7 +284,7 @@ fn pair_files(
     })
 }
 
-/// What a file on disk consists of, unless that cannot be read.
+/// Returns a sketch of the content of a file on disk, or `None` if the file cannot be read.
 fn sketch_on_disk(repo: &Handle, file: &New, sketcher: Sketcher, job: &Job) -> Option<Sketch> {
     let path = RepoPath::parse(&file.path).ok()?;
     let opened = diff::open_worktree_file(repo, &path).ok()?;
@@ -296,8 +297,8 @@ fn sketch_on_disk(repo: &Handle, file: &New, sketcher: Sketcher, job: &Job) -> O
     Some(sketcher.of_content(&content))
 }
 
-/// Tells the content of files on disk that have the size, the first and the last chunk of one
-/// that is gone.
+/// Finds the content ids of files on disk that have the size, the first chunk and the last chunk of
+/// a removed file.
 fn know_by_ends(repo: &Handle, gone: &[Gone], new: &mut [New], job: &Job) -> Result<(), RepoError> {
     let sizes: HashSet<u64> = new
         .iter()
@@ -346,7 +347,7 @@ fn first_chunk(repo: &Handle, path: &[u8]) -> Option<(File, ObjectId)> {
     Some((file, ObjectType::Chunk.id_of(&start[..cut])))
 }
 
-/// Whether the file's last chunk is that of `entry`.
+/// Returns whether the file's last chunk is the last chunk of `entry`.
 fn ends_alike(repo: &Handle, file: &File, entry: &TreeEntry) -> Result<bool, RepoError> {
     let blob = blob_of(entry);
     let last = BlobChunks::starting_at(repo.objects(), blob, entry.size - 1).next();
@@ -365,7 +366,7 @@ fn go_on(job: &Job) -> Result<(), RepoError> {
     }
 }
 
-/// Reads what is compared.
+/// Reads the files to compare.
 struct Read<'a> {
     repo: &'a Handle,
     gone: &'a [Gone],

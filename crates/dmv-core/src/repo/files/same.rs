@@ -1,4 +1,4 @@
-//! Whether a file of the worktree is as an entry of a tree says, byte for byte.
+//! Compares a file of the worktree with a tree entry, byte for byte.
 
 use crate::chunker::{Cutter, MAX_CUT_BYTES};
 use crate::fsutil::{FileKind, FileStat, PathError, SafeDir, notice_mapped_writes};
@@ -10,7 +10,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::look::entries::blob_of;
 use std::io::Read;
 
-/// Why two contents could not be compared.
+/// Why a comparison failed.
 pub(in crate::repo) enum SameError {
     /// The file could not be read.
     Path(PathError),
@@ -24,7 +24,8 @@ impl<E: Into<RepoError>> From<E> for SameError {
     }
 }
 
-/// Whether the file at `path` holds what `entry` says. Stops at the first chunk that differs.
+/// Returns whether the file at `path` has the content of `entry`. Stops at the first chunk that
+/// differs.
 pub(in crate::repo) fn same_as(
     repo: &Handle,
     root: &SafeDir,
@@ -57,7 +58,8 @@ pub(in crate::repo) fn same_as(
     let mut at = 0;
     for chunk in BlobChunks::new(repo.objects(), blob_of(entry)) {
         let (_, id, len) = chunk?;
-        // The cut may depend on the byte after the chunk, so more than the longest chunk is read.
+        // The cut may depend on the byte after the chunk, so more bytes than the longest chunk are
+        // read.
         if buf.len() - at <= MAX_CUT_BYTES {
             buf.drain(..at);
             at = 0;

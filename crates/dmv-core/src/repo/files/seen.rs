@@ -1,7 +1,7 @@
-//! What a scan saw of the files that are as the base has them.
+//! A scan's answers for files that equal the base.
 //!
-//! Its answers are read from the stat cache, and what the cache did not know from a [`Written`]: memory
-//! does not grow with the number of files.
+//! The answers come from the stat cache, and for files that the cache did not know from a
+//! [`Written`]. So memory does not grow with the number of files.
 
 use crate::fsutil::{FileTime, Fingerprint};
 use crate::object::tree::Kind;
@@ -16,16 +16,16 @@ use crate::worktree::statcache::Section;
 pub(in crate::repo) enum Expected {
     /// Nothing.
     Nothing,
-    /// This.
+    /// A file with this fingerprint.
     This(Fingerprint),
     /// Something else is there already.
     Other,
 }
 
-/// What a scan saw of the files that are as the base has them.
+/// A scan's answers for files that equal the base.
 pub(in crate::repo) struct Seen<'a> {
     pub(in crate::repo) known: Box<dyn BaseEntries + 'a>,
-    /// Files that were compared by content: the cache says nothing of them.
+    /// Files that were compared by content. The cache knows nothing about them.
     pub(in crate::repo) compared: Written,
     /// The sections of the directory that was last asked for, and of those above it.
     open: Vec<(Vec<u8>, Option<Section>)>,
@@ -34,7 +34,8 @@ pub(in crate::repo) struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    /// `compared` is what the scan against `known` found equal by content.
+    /// Returns the answers of a scan against `known`. `compared` has the files that the scan found
+    /// equal by content.
     pub(in crate::repo) fn new(
         known: Box<dyn BaseEntries + 'a>,
         mut compared: Written,
@@ -49,7 +50,8 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// The fingerprint that the file at `path` was accepted by; `None`: the base has none there.
+    /// Returns the fingerprint with which the scan accepted the file at `path`. Returns `None` if
+    /// the base has no file there.
     pub(in crate::repo) fn accepted(
         &mut self,
         path: &[u8],
@@ -72,7 +74,7 @@ impl<'a> Seen<'a> {
                 })
             })?;
             if let Some(section) = &mut section {
-                // Without it files are compared by content again.
+                // Without these fingerprints, files are compared by content again.
                 let _ = self.compared.apply(dir, section);
             }
             self.open.push((dir.to_vec(), section));

@@ -1,4 +1,4 @@
-//! Gives the bytes of stored files to the engine that writes them into a worktree.
+//! Passes the bytes of stored files to `worktree`, which writes them to disk.
 
 use crate::job::{Job, Moment};
 use crate::object::list::{Blob, BlobChunks};
@@ -9,18 +9,18 @@ use crossbeam_channel::bounded;
 use std::error::Error;
 use std::io;
 
-/// Files from this size on are read and verified by one thread while another writes.
+/// Files of at least this size are read and verified by one thread while another thread writes.
 const PREFETCH_FROM_BYTES: u64 = 4 << 20;
 
-/// Bytes handed from one to the other at a time.
+/// The bytes that the reader passes to the writer at a time.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Batches between the two.
+/// The most batches between the two threads.
 const BATCHES: usize = 4;
 
 type Emit<'e> = dyn FnMut(&mut Vec<u8>) -> Result<(), Box<dyn Error + Send + Sync>> + 'e;
 
-/// The store as a source of file content. Every chunk is verified before it is handed out.
+/// The store as a source of file content. Every chunk is verified before it is passed on.
 pub(in crate::repo) struct StoreContent<'a>(pub &'a Handle);
 
 impl StoreContent<'_> {
@@ -58,7 +58,7 @@ impl Content<Blob> for StoreContent<'_> {
                 self.pump(*blob, &mut |batch| {
                     let next = free_out.try_recv().unwrap_or_default();
                     let full = std::mem::replace(batch, next);
-                    // The writer has given up: its own error tells why.
+                    // The writer has stopped. Its own error gives the reason.
                     full_in
                         .send(full)
                         .map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
@@ -81,7 +81,7 @@ impl Content<Blob> for StoreContent<'_> {
     }
 }
 
-/// Counts what is written, for whoever watches.
+/// Counts the written bytes for progress reports.
 pub(in crate::repo) struct Counted<'a> {
     pub inner: StoreContent<'a>,
     pub job: &'a Job,

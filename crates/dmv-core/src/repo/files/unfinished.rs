@@ -1,7 +1,7 @@
-//! Which switches of the worktree were cut off: a small file beside the stat cache.
+//! The worktree's switches that were cut off: a small file beside the stat cache.
 //!
-//! It is durable before a switch touches the first file and goes when the view has moved. As long
-//! as it is there, files may be as its trees have them instead of the base
+//! The file is durable before a switch touches the first file, and it is removed when the view has
+//! moved. While it exists, files may be as its target trees have them, and not as the base has them
 //! (docs/format/layout.md, "A switch under way").
 
 use crate::hash::ObjectId;
@@ -17,14 +17,14 @@ const SWITCH_FILE: &str = "switch";
 
 const FIRST_LINE: &[u8] = b"dmv-switch 2";
 
-/// Targets kept. Of more switches in a row that were cut off, the oldest are forgotten: what they
-/// left counts as the user's.
+/// The most targets kept. After more interrupted switches in a row, the oldest are forgotten: the
+/// files that they left then count as the user's.
 const MAX_TARGETS: usize = 16;
 
-/// Bytes of a file that is believed, generously.
+/// The longest file that is read, in bytes. This is a generous limit.
 const MAX_BYTES: usize = (MAX_TARGETS + 1) * (2 * MAX_SUBSET_BYTES);
 
-/// Characters kept of the command.
+/// The most characters kept of the command.
 const MAX_COMMAND: usize = 1000;
 
 /// What a switch makes the files equal to.
@@ -32,16 +32,16 @@ const MAX_COMMAND: usize = 1000;
 pub struct Target {
     /// The tree.
     pub tree: ObjectId,
-    /// The paths of it.
+    /// The subset of the tree.
     pub subset: Subset,
 }
 
-/// Switches that were cut off and not gone on with.
+/// Switches that were cut off and not continued.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unfinished {
-    /// What they were on their way to, the last one last; never empty in a report.
+    /// Their targets, the latest last. Never empty in a report.
     pub targets: Vec<Target>,
-    /// The command that would go on with the last one.
+    /// The command that continues the latest switch.
     pub command: String,
 }
 
@@ -51,7 +51,7 @@ impl Unfinished {
         for Target { tree, subset } in &self.targets {
             out.extend_from_slice(format!("tree {tree}\n").as_bytes());
             for pattern in subset.text().split(|b| *b == b'\n') {
-                // One that has everything has no patterns.
+                // A subset that includes everything has no patterns.
                 if !subset.is_everything() {
                     out.extend([b"only ", pattern, b"\n"].concat());
                 }
@@ -90,9 +90,10 @@ fn switch_file(repo: &Handle) -> Result<PathBuf, RepoError> {
     Ok(worktree::own_dir(repo)?.join(SWITCH_FILE))
 }
 
-/// What was cut off in this worktree, whose files come from the tree `base` and are in `subset`.
+/// Returns the switches that were cut off in this worktree. Its files come from the tree `base` and
+/// are in `subset`.
 ///
-/// A file that makes no sense tells nothing: what it would have vouched for counts as the user's.
+/// Ignores a malformed file: the files that the switches left then count as the user's.
 pub(in crate::repo) fn unfinished(
     repo: &Handle,
     base: Option<ObjectId>,
@@ -101,7 +102,7 @@ pub(in crate::repo) fn unfinished(
     let Ok(bytes) = read_small(&OsVfs, &switch_file(repo)?, MAX_BYTES) else {
         return Ok(None);
     };
-    // The last one has arrived; only the file was not removed any more.
+    // The last switch has finished; only its file was not removed.
     let has_arrived = |found: &Unfinished| {
         let last = found.targets.last();
         last.is_some_and(|last| Some(last.tree) == base && last.subset == *subset)
@@ -109,7 +110,7 @@ pub(in crate::repo) fn unfinished(
     Ok(Unfinished::parse(&bytes).filter(|found| !has_arrived(found)))
 }
 
-/// Notes durably that files are about to become as `target` has them.
+/// Notes durably that the files are about to become those of `target`.
 pub(in crate::repo) fn begin_switch(
     repo: &Handle,
     before: Option<&Unfinished>,
@@ -134,10 +135,10 @@ pub(in crate::repo) fn begin_switch(
     })
 }
 
-/// Forgets what was cut off: the files are as the view says.
+/// Removes the note about interrupted switches, since the files are as the view says.
 pub(in crate::repo) fn end_switch(repo: &Handle) {
     if let Ok(path) = switch_file(repo) {
-        // If it stays, the base tree and the subset tell that it is out of date.
+        // If the file stays, the base tree and the subset show that it is outdated.
         let _ = std::fs::remove_file(path);
     }
 }

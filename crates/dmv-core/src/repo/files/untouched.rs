@@ -1,4 +1,6 @@
-//! The files that show conflicts: which version a file is, and removing those that nobody changed.
+//! The files that show conflicts: finds which version a file is, and removes unchanged files.
+//!
+//! `commit`, `restore` and `resolve` use it.
 
 use crate::fsutil::{FileKind, FileStat};
 use crate::job::Job;
@@ -20,7 +22,7 @@ use crate::worktree::checkout::{
 use crate::worktree::snapshot::Problem;
 use std::ops::ControlFlow;
 
-/// The version of a conflict that its file, whose stat is `stat`, is, and nothing but that.
+/// Returns the version of a conflict that its file with the stat `stat` equals, if any.
 pub(in crate::repo) fn side_at(
     repo: &Handle,
     tree: &Tree,
@@ -32,13 +34,13 @@ pub(in crate::repo) fn side_at(
     let terms = conflict.sides.iter().chain(&conflict.bases).flatten();
     let name = last_name(&shown.at.path);
     let files = terms.filter(|term| term.kind != Kind::Directory);
-    // What cannot be read is somebody's.
+    // An unreadable file may be the user's work.
     let is_there =
         |entry: &TreeEntry| matches!(same_as(repo, &tree.root, path, entry, stat), Ok(true));
     files.map(|term| entry_of(&name, term, None)).find(is_there)
 }
 
-/// Removes files and directories that are as `entries` say; others stay, with a word on why.
+/// Removes files and directories that equal `entries`. Others stay, with a message that says why.
 pub(in crate::repo) fn remove_untouched(
     repo: &Handle,
     tree: &Tree,

@@ -1,8 +1,8 @@
-//! Paths that a switch could not make as its target has them: a small file beside the stat cache.
+//! Paths that a switch could not make equal to its target: a small file beside the stat cache.
 //!
-//! What is there is of the commit before, and nobody has put it there since. So it is no edit: a
-//! commit does not take it, `status` tells it by itself, and the next switch takes it on from there
-//! (docs/format/layout.md, "Paths that were not written").
+//! The files at these paths are from the former commit, and nobody has edited them. So they are no
+//! edits: a commit does not include them, `status` lists them separately, and the next switch
+//! continues from there (docs/format/layout.md, "Paths that were not written").
 
 use crate::diff::is_wanted;
 use crate::fsutil::FileStat;
@@ -25,10 +25,10 @@ const UNWRITTEN_FILE: &str = "unwritten";
 
 const FIRST_LINE: &str = "dmv-unwritten 1";
 
-/// Bytes of a file that is believed, and that is written: what a status tells path by path.
+/// The longest file that is read or written, in bytes. A status prints every path in it.
 const MAX_BYTES: usize = 256 << 20;
 
-/// A path that is not as its commit has it because that could not be written.
+/// A path that differs from its commit because it could not be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::repo) struct Unwritten {
     pub path: RepoPath,
@@ -39,8 +39,8 @@ pub(in crate::repo) struct Unwritten {
 }
 
 impl Unwritten {
-    /// Returns a path that should have become `want` and still is as `former`. Returns `None` if it is
-    /// as it should be, or if the user has changed it meanwhile: then it is an edit.
+    /// Returns a path that should have become `want` and is still `former`. Returns `None` if it is
+    /// as it should be, or if the user has changed it since: then it is an edit.
     pub fn find(
         repo: &Handle,
         tree: &Tree,
@@ -58,7 +58,8 @@ impl Unwritten {
         Ok((is_former && !is_written).then_some(at))
     }
 
-    /// Returns whether the path is still as it was found, and `base` still has what should be there.
+    /// Returns whether the path is unchanged since then, and `base` still has the entry that should
+    /// be there.
     pub fn holds(
         &self,
         repo: &Handle,
@@ -78,7 +79,8 @@ impl Unwritten {
         tree: &Tree,
         stat: Option<FileStat>,
     ) -> Result<bool, RepoError> {
-        // A file in place of a directory above is the user's, and decides about the paths below.
+        // A file in the place of a directory above is the user's, and decides about the paths
+        // below.
         if obstacle(tree, self.path.as_bytes())?.is_some() {
             return Ok(false);
         }
@@ -108,7 +110,7 @@ impl Unwritten {
     }
 }
 
-/// Kind, whether it is a list, size and id.
+/// Returns an entry as text: kind, whether the content is a list, size and id.
 fn entry_text(entry: &TreeEntry) -> String {
     let (kind, is_list) = (entry.kind as u8, u8::from(entry.is_list));
     format!("{kind}.{is_list}.{}.{}", entry.size, entry.id)
@@ -134,7 +136,8 @@ fn same_blob(a: &TreeEntry, b: &TreeEntry) -> bool {
     (a.kind, a.is_list, a.id) == (b.kind, b.is_list, b.id)
 }
 
-/// Whether a path has what an entry says, or nothing for none; `None`: the file cannot be read.
+/// Returns whether a path has the given entry, or nothing if there is no entry. Returns `None` if
+/// the file cannot be read.
 fn is_as(
     (repo, tree): (&Handle, &Tree),
     path: &RepoPath,
@@ -155,7 +158,7 @@ fn unwritten_file(repo: &Handle) -> Result<PathBuf, RepoError> {
     Ok(worktree::own_dir(repo)?.join(UNWRITTEN_FILE))
 }
 
-/// What was noted in this worktree. A file that makes no sense tells nothing.
+/// Returns the paths noted in this worktree. Ignores a malformed file.
 pub(in crate::repo) fn noted_unwritten(repo: &Handle) -> Result<Vec<Unwritten>, RepoError> {
     let Ok(bytes) = read_small(&OsVfs, &unwritten_file(repo)?, MAX_BYTES) else {
         return Ok(Vec::new());
@@ -168,13 +171,13 @@ pub(in crate::repo) fn noted_unwritten(repo: &Handle) -> Result<Vec<Unwritten>, 
     Ok(text.and_then(parse).unwrap_or_default())
 }
 
-/// What of it still holds, by path.
+/// Returns the notes whose paths are still unchanged.
 pub(in crate::repo) fn unwritten(repo: &Handle, tree: &Tree) -> Result<Vec<Unwritten>, RepoError> {
     let mut found = noted_unwritten(repo)?;
     let mut error = None;
     found.retain(|at| {
         let holds = base_blob(repo, tree, &at.path).and_then(|base| {
-            // What is outside of the subset is nobody's business here.
+            // Paths outside the subset do not matter in this worktree.
             let wanted = tree.subset.includes(at.path.as_bytes(), false);
             Ok(wanted && at.holds(repo, tree, base.as_ref())?)
         });
@@ -186,7 +189,7 @@ pub(in crate::repo) fn unwritten(repo: &Handle, tree: &Tree) -> Result<Vec<Unwri
     error.map_or(Ok(found), Err)
 }
 
-/// The paths of that which still holds.
+/// Returns the noted paths that are still unchanged.
 pub(in crate::repo) fn unwritten_paths(
     repo: &Handle,
     tree: &Tree,
@@ -203,7 +206,7 @@ fn base_blob(repo: &Handle, tree: &Tree, path: &RepoPath) -> Result<Option<TreeE
     Ok(found.filter(|entry| is_wanted(&tree.subset, path, entry)))
 }
 
-/// Notes durably what could not be written, in place of what was noted before.
+/// Notes durably which paths could not be written. Replaces earlier notes.
 pub(in crate::repo) fn note_unwritten(repo: &Handle, list: &[Unwritten]) -> Result<(), RepoError> {
     let path = unwritten_file(repo)?;
     if list.is_empty() {

@@ -1,5 +1,7 @@
-//! Keeping what a history that did not become the newest has: an older `refs.db` that was put back
-//! and built on leaves two, and `recover` goes on from one of them.
+//! Keeps the commits of a diverged operation history.
+//!
+//! If somebody puts back an older `refs.db` and works on, two histories exist. `recover` continues
+//! from the newest and uses this module for the other.
 
 use crate::hash::ObjectId;
 use crate::refs::{Effect, Operation};
@@ -11,9 +13,11 @@ use crate::repo::base::publish::{Asked, set};
 use crate::repo::look::entries;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// Makes a branch for each newest commit that only operations beside `chain` name; returns their names.
+/// Makes a branch for each newest commit that only operations outside `chain` name. Returns the
+/// branches' names.
 ///
-/// Whatever an operation of `chain` names is within reach already. So are ancestors of such a commit.
+/// Commits that an operation of `chain` names are reachable already. Ancestors of a commit with
+/// such a branch are reachable, too.
 pub(in crate::repo) fn keep_lost(
     repo: &Handle,
     found: &[Operation],
@@ -31,7 +35,7 @@ pub(in crate::repo) fn keep_lost(
             };
             let name = match change.key.split_once('/') {
                 Some(("branch" | "tag", name)) => name,
-                // Another repository has what its refs name; a base is some branch's commit.
+                // Other repositories have what their refs name. A base is a commit of some branch.
                 Some(("worktree", rest)) if rest.ends_with("/base") => "worktree",
                 _ => continue,
             };
@@ -42,7 +46,7 @@ pub(in crate::repo) fn keep_lost(
     }
     let mut parents = BTreeSet::new();
     for id in kept.keys() {
-        // One that is not here cannot be kept.
+        // A commit that is not stored cannot be kept.
         if let Ok(commit) = entries::read_commit(repo, id) {
             parents.extend(commit.parents);
         } else {

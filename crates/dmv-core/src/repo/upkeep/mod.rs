@@ -1,6 +1,6 @@
-//! Checking, repairing and freeing space.
+//! Verify, heal, recover and drop: checks and repairs of a repository, and freeing of space.
 //!
-//! Uses `base`, `look` and `files`. No other room uses it.
+//! Uses `base`, `look` and `files`. Only the facade uses it.
 
 pub(in crate::repo) mod drop;
 pub(in crate::repo) mod forks;

@@ -1,4 +1,6 @@
-//! Checking a repository: every byte of the packs, every object that history names.
+//! Verify: checks every byte of the packs and every object that history names.
+//!
+//! `heal` uses [`check`] and continues its walk.
 
 pub(in crate::repo) mod databases;
 pub(in crate::repo) mod history;
@@ -17,59 +19,60 @@ use std::sync::atomic::Ordering;
 /// How thorough a check is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum VerifyDepth {
-    /// Index tables, and everything that history names is stored; file content is not read.
+    /// Checks index tables, and that every object that history names is stored. Does not read file
+    /// content.
     Quick,
-    /// All of that, and every byte of every pack.
+    /// Like `Quick`, and reads every byte of every pack.
     Normal,
-    /// All of that, and the databases.
+    /// Like `Normal`, and checks the databases.
     Full,
 }
 
-/// A damaged or lost object, and where it is used.
+/// A damaged or missing object, and what needs it.
 #[derive(Clone, Debug)]
 pub struct Damaged {
     /// The object.
     pub id: ObjectId,
     /// Its type.
     pub ty: ObjectType,
-    /// Paths in some commit that need it, a few of them.
+    /// Some of the paths that need it in some commit.
     pub paths: Vec<Vec<u8>>,
-    /// The commits where these were found; of a commit, those that descend from it at once.
+    /// The commits in which these paths were found. For a commit: its direct descendants.
     pub commits: Vec<ObjectId>,
-    /// Of a commit: the keys of the view that name it.
+    /// For a commit: the keys of the view that name it.
     pub refs: Vec<String>,
 }
 
 /// What a check found.
 #[derive(Debug, Default)]
 pub struct VerifyReport {
-    /// Objects that are whole.
+    /// The number of intact objects.
     pub objects: u64,
-    /// Bytes of packs read.
+    /// The bytes of packs read.
     pub bytes: u64,
     /// Objects whose stored bytes are wrong.
     pub damaged: Vec<Damaged>,
-    /// Objects that history names and the store does not have.
+    /// Objects that history names and that are not stored.
     pub missing: Vec<Damaged>,
-    /// Objects with a damaged copy and a whole one, which is what is read.
+    /// Objects with a damaged copy and an intact one. Readers get the intact copy.
     pub copies: Vec<Damaged>,
-    /// Files of the repository that are damaged, as sentences.
+    /// Damaged files of the repository, as sentences.
     pub files: Vec<String>,
-    /// Damaged places in packs where nothing lies that is not whole elsewhere, as sentences.
+    /// Damaged places in packs whose objects are intact elsewhere, as sentences.
     pub made_good: Vec<String>,
-    /// Objects that are absent by choice, as far as what is here names them; a chunk counts once for
-    /// each list or directory that names it.
+    /// The number of objects that are absent by choice, as far as stored objects name them. A chunk
+    /// counts once for each list or directory that names it.
     pub absent: u64,
 }
 
 impl VerifyReport {
-    /// Whether nothing is wrong.
+    /// Returns whether nothing is wrong.
     pub fn is_ok(&self) -> bool {
         self.damaged.is_empty() && self.missing.is_empty() && self.files.is_empty()
     }
 }
 
-/// Checks the repository and says what is wrong.
+/// Checks the repository and reports what is wrong.
 pub(in crate::repo) fn verify(
     repo: &Handle,
     depth: VerifyDepth,
@@ -80,8 +83,8 @@ pub(in crate::repo) fn verify(
     Ok(report)
 }
 
-/// The same without saying what is affected; with the walk over history, which can go on where
-/// something is healed.
+/// Like [`verify`], but does not find what the damage affects. Also returns the walk over history,
+/// which can continue once something is healed.
 pub(in crate::repo) fn check(
     repo: &Handle,
     depth: VerifyDepth,
@@ -154,7 +157,7 @@ fn verify_packs(repo: &Handle, report: &mut VerifyReport, job: &Job) -> Result<(
     }
     report.damaged.extend(damage.lost.into_iter().map(unnamed));
     report.copies.extend(damage.copies.into_iter().map(unnamed));
-    // On a read-only disk the next check finds them again.
+    // On a read-only disk this fails, and the next check finds the damage again.
     let _ = repo.store.remember_bad(damage.bad);
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! Commands that make new history or take back operations: merge, revert, resolve, reset, undo.
+//! Commands that make new history or undo operations: merge, revert, resolve, reset, undo.
 //!
-//! Uses `base`, `look`, `conflict` and `files`.
+//! Uses `base`, `look`, `conflict` and `files`. Only the facade uses it.
 
 pub(in crate::repo) mod merge;
 pub(in crate::repo) mod moved;

@@ -1,7 +1,8 @@
-//! A branch that was moved from elsewhere while a worktree is on it: by a push, or from another worktree.
+//! Merges into a branch that was moved while a worktree is on it: by a push, or from another
+//! worktree.
 //!
-//! The worktree's files stay, and so does its base: the commit that they were last made equal to. A
-//! commit goes on from the base, and is then merged with what the branch has.
+//! The worktree's files stay, and so does its base, the commit that they were last made equal to. A
+//! commit follows the base, and is then merged with the branch's present commit.
 
 use crate::history::is_ancestor;
 use crate::job::Job;
@@ -13,8 +14,8 @@ use crate::repo::look::moved::moved;
 use crate::repo::verbs::merge;
 use crate::repo::verbs::merge::{MergeOptions, MergeReport, Site};
 
-/// Merges a commit that was made on a branch which had been moved with what the branch has now.
-/// `None`: there is nothing to merge.
+/// Merges a new commit, made while its branch had been moved, with the branch's present commit.
+/// Returns `None` if there is nothing to merge.
 pub(in crate::repo) fn merge_moved(
     repo: &Handle,
     options: &MergeOptions,

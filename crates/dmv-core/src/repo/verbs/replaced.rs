@@ -1,4 +1,5 @@
-//! A branch of a remote that was replaced: it no longer has commits that it had.
+//! Replaced remote branches, which no longer have commits that they had, and `reset`, which makes
+//! the current branch equal to another one.
 
 use crate::hash::ObjectId;
 use crate::history::is_ancestor;
@@ -14,17 +15,18 @@ use crate::repo::verbs::merge;
 use crate::repo::verbs::merge::{MergeOptions, MergeReport, Site};
 use std::ops::ControlFlow;
 
-/// What became of a branch that was made equal to another one.
+/// What a reset of a branch did.
 #[derive(Debug)]
 pub struct ResetReport {
-    /// As after a merge that only moves the branch.
+    /// The same as after a fast-forward.
     pub merge: MergeReport,
-    /// Commits that the branch had and has no more, the newest first.
+    /// Commits that the branch had and no longer has, newest first.
     pub left: Vec<ObjectId>,
 }
 
-/// A commit that a remote's branch had when it was last seen, that `ours` has, and that `theirs`,
-/// which it has now, has not: to merge the two would bring back what was taken off the branch.
+/// Returns a commit that a remote's branch had when it was last seen, that `ours` has, and that
+/// `theirs`, the branch's present commit, does not have. If there is one, a merge would bring back
+/// commits that were removed from the branch.
 pub(in crate::repo) fn replaced_commit(
     repo: &Handle,
     remote: &str,
@@ -53,7 +55,8 @@ pub(in crate::repo) fn replaced_commit(
     Ok(found)
 }
 
-/// Makes the current branch and its files equal to `theirs`, which need not follow what it is at.
+/// Makes the current branch and its files equal to `theirs`, which need not descend from the
+/// branch's present commit.
 pub(in crate::repo) fn reset_branch(
     repo: &Handle,
     theirs: ObjectId,

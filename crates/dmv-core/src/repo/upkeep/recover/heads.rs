@@ -1,4 +1,4 @@
-//! What worktrees are on, where no operation tells it any more.
+//! Finds the heads of worktrees that no operation records any more. `recover` uses it.
 
 use crate::fsutil::{SafeDir, machine_now};
 use crate::hash::ObjectId;
@@ -17,8 +17,8 @@ use crate::worktree::cacheupdate::STAT_NAME;
 use crate::worktree::statcache::{StatCache, subset_check};
 use std::path::{Path, PathBuf};
 
-/// Writes down what the repository's own worktree is on, and the one at `place`, where that is not
-/// known; returns it for each. Files are not touched.
+/// Stores the heads of the repository's own worktree and of the worktree at `place` if they are
+/// unknown, and returns them. Changes no file.
 pub(in crate::repo) fn mend_heads(
     repo: &Handle,
     place: &Place,
@@ -48,7 +48,7 @@ pub(in crate::repo) fn mend_heads(
     Ok(mended)
 }
 
-/// The present, in no particular zone.
+/// Returns the present time, without a time zone.
 pub(in crate::repo) fn now() -> Timestamp {
     let now = machine_now();
     Timestamp {
@@ -58,7 +58,7 @@ pub(in crate::repo) fn now() -> Timestamp {
     }
 }
 
-/// Adds what tells again where a worktree is and what it is on; returns the latter.
+/// Adds the changes that record a worktree's path and head again. Returns the head.
 fn changes_for(
     repo: &Handle,
     name: &str,
@@ -84,8 +84,9 @@ fn changes_for(
     Ok(head)
 }
 
-/// The commit that the worktree's stat cache is of, and the subset. `None`: none is known to be that,
-/// or which paths the worktree has is not known. Those it has not would seem to be deleted.
+/// Returns the commit that the worktree's stat cache belongs to, and the subset. Returns `None` if
+/// no such commit is found, or if the subset is unknown: with a wrong subset, the paths outside the
+/// real one would seem to be deleted.
 fn base_by_cache(repo: &Handle, name: &str) -> Result<Option<(ObjectId, Subset)>, RepoError> {
     let own = SafeDir::open_root(&repo.dmv_dir().join("worktrees").join(name));
     let cache = own
@@ -96,7 +97,7 @@ fn base_by_cache(repo: &Handle, name: &str) -> Result<Option<(ObjectId, Subset)>
     };
     let known = repo.refs.get(&subset_key(name))?;
     let known = known.and_then(|text| Subset::parse(&text).ok());
-    // A damaged slice is for others to report.
+    // Other checks report a damaged slice.
     let slice = slice::slice(repo).ok().map(|slice| slice.subset);
     let mut subsets = [known, slice, Some(Subset::default())]
         .into_iter()
@@ -109,14 +110,14 @@ fn base_by_cache(repo: &Handle, name: &str) -> Result<Option<(ObjectId, Subset)>
         match found {
             Ok((id, commit)) if commit.tree == cache.base_tree() => return Ok(Some((id, subset))),
             Ok(_) => {}
-            // What is behind damage is not found.
+            // Commits behind damage are not found.
             Err(_) => break,
         }
     }
     Ok(None)
 }
 
-/// The branch that a worktree with this base is on, as far as that can be told.
+/// Returns the most likely branch of a worktree with this base.
 fn head_for(repo: &Handle, base: Option<ObjectId>) -> Result<Head, RepoError> {
     let all = branches(repo)?;
     let at_base: Vec<_> = all.iter().filter(|(_, id)| Some(*id) == base).collect();
@@ -137,7 +138,7 @@ fn head_for(repo: &Handle, base: Option<ObjectId>) -> Result<Head, RepoError> {
     Ok(Head::Branch(name.to_owned()))
 }
 
-/// The branch that repositories usually begin with.
+/// The usual first branch of a repository.
 const MAIN_BRANCH: &str = "main";
 
 fn branches(repo: &Handle) -> Result<Vec<(String, ObjectId)>, RepoError> {

@@ -1,5 +1,7 @@
-//! Commits that no operation names, where the operation log or its end may be lost together with the
-//! database: the packs alone tell of them.
+//! Finds commits that no operation names.
+//!
+//! If the operation log or its end may be lost together with the database, only the packs still
+//! contain these commits. `recover` uses it.
 
 use crate::hash::ObjectId;
 use crate::history::load_commit;
@@ -14,18 +16,19 @@ use crate::repo::upkeep::recover::heads::now;
 use crate::store::{Mark, Marks, Store, StoreError};
 use std::collections::BTreeSet;
 
-/// How much the operations that were found tell of what there was.
+/// How complete the found operations are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::repo) enum Told {
     /// The database and the log confirm each other.
     Everything,
-    /// No loss shows, but nothing says that the last one found was the last one.
+    /// No loss shows, but nothing proves that the last operation found was the last one.
     Perhaps,
     /// Something was lost.
     NotAll,
 }
 
-/// The commits that neither an operation names nor another commit follows, with all that they need.
+/// A search for commits that no operation names and no other commit has as a parent, with
+/// everything that they need.
 pub(in crate::repo) struct Search<'s> {
     pub store: &'s Store,
     pub told: Told,
@@ -34,20 +37,20 @@ pub(in crate::repo) struct Search<'s> {
     pub job: &'s Job,
 }
 
-/// A commit to be given a branch.
+/// A commit that gets a branch.
 pub(in crate::repo) struct Tip {
     id: ObjectId,
     committer: Person,
 }
 
-/// Branches that one operation makes at most.
+/// The most branches that one operation makes.
 const MOST_BRANCHES: usize = 1000;
 
 impl Search<'_> {
-    /// The newest commits of each history that no operation of `found` leads to.
+    /// Returns the newest commits of each history that no operation of `found` leads to.
     ///
-    /// Where something was lost, damaged ones count as well: nobody else may have them. Else one that
-    /// is not whole was left by a command that was killed.
+    /// If something was lost, damaged commits count as well, since nobody else may have them.
+    /// Otherwise an incomplete commit comes from a killed command and is left out.
     pub fn tips(&self, found: &[Operation]) -> Result<Vec<Tip>, RepoError> {
         let mut reached = self.store.marks();
         for id in found.iter().flat_map(ids_in) {
@@ -96,7 +99,7 @@ impl Search<'_> {
         let mut stack = vec![id];
         while let Some(id) = stack.pop() {
             self.check_cancelled()?;
-            // What is damaged leads nowhere.
+            // The parents of a damaged commit are unknown.
             if reached.mark(&id)? == Mark::New
                 && let Ok(commit) = load_commit(self.store, &id)
             {
@@ -106,7 +109,8 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Visits the commits that are not marked, whose tree is here. One that is stored twice comes twice.
+    /// Visits the unmarked commits whose tree is stored. Visits a commit twice if it is stored
+    /// twice.
     fn each_unnamed(
         &self,
         reached: &Marks,
@@ -127,7 +131,7 @@ impl Search<'_> {
         })
     }
 
-    /// Whether all that a commit needs is stored, as far as history is not marked.
+    /// Returns whether everything that a commit needs is stored, up to the marked history.
     fn is_whole(&self, id: ObjectId, reached: &Marks) -> Result<bool, RepoError> {
         let mut seen = reached.blank();
         let mut stack = vec![(ObjectType::Commit, id)];
@@ -151,7 +155,8 @@ impl Search<'_> {
     }
 }
 
-/// Every object that an operation names: what the view had is not lost when it was taken off it.
+/// Returns every object that an operation names. Former values count: a ref that was removed from
+/// the view is not lost.
 fn ids_in(operation: &Operation) -> impl Iterator<Item = ObjectId> + use<'_> {
     let values = operation.changes.iter().flat_map(|c| [&c.old, &c.new]);
     values.flatten().filter_map(|value| match &value[..] {
@@ -163,7 +168,8 @@ fn ids_in(operation: &Operation) -> impl Iterator<Item = ObjectId> + use<'_> {
     })
 }
 
-/// The operations that give `tips` branches, after those of `chain`; and the branches' names.
+/// Returns the operations that make branches for `tips`, to follow those of `chain`, and the
+/// branches' names.
 pub(in crate::repo) fn branches_for(
     tips: &[Tip],
     chain: &[Operation],
@@ -190,7 +196,7 @@ pub(in crate::repo) fn branches_for(
             who,
             command: "dmv recover".to_owned(),
             undoes: 0,
-            // In no worktree, so that no undo there takes it back.
+            // The operation belongs to no worktree, so that no undo there reverses it.
             origin: Origin {
                 worktree: String::new(),
                 effect: Effect::Kept,

@@ -1,4 +1,4 @@
-//! Comparing `refs.db` with the log pack and the packs, from which it can be made anew.
+//! Compares `refs.db` with the log pack and the packs, from which it can be rebuilt.
 
 use crate::refs::{Operation, RefsError, view_of};
 use crate::repo::base::error::RepoError;
@@ -11,10 +11,11 @@ use crate::store::{IndexId, PackId, PackKind, PackRow, SegmentRow};
 use crate::vfs::Open;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// Checks that the log pack is there and as long as the database left it.
+/// Checks that the log pack exists and is at least as long as the database says.
 ///
-/// A command that is at work may have written an operation which it has not committed yet: what is
-/// beyond is looked at when this one holds the lock, and taken over as any other command would.
+/// A running command may have written an operation that it has not committed yet. So any further
+/// operations are examined while this check holds the database lock, and applied as any other
+/// command would do.
 pub(in crate::repo) fn check_log(repo: &Handle, found: &mut Vec<String>) -> Result<(), RepoError> {
     let known = repo.refs.log_position()?.log_end;
     let log = match open_log(&repo.store, Open::Read) {
@@ -27,7 +28,7 @@ pub(in crate::repo) fn check_log(repo: &Handle, found: &mut Vec<String>) -> Resu
     if !log.is_header_intact()? {
         found.push("the operation log's header is damaged".into());
     }
-    // The database was read first: it never knows more than the log pack has.
+    // The database was read first, so it never knows more than the log pack has.
     let Some(known) = known else {
         return Ok(());
     };
@@ -42,7 +43,8 @@ pub(in crate::repo) fn check_log(repo: &Handle, found: &mut Vec<String>) -> Resu
     let lock = repo.refs.lock_database().map_err(RepoError::from);
     match lock.and_then(|lock| catch_up(&repo.store, &repo.refs, &lock)) {
         Err(RepoError::Refs(e)) if e.is_damage() => found.push(said(&e)),
-        // Who is at work is no sign of damage. What cannot be written now waits for the next command.
+        // A running command is no sign of damage. Operations that cannot be applied now wait for
+        // the next command.
         Err(RepoError::Refs(RefsError::Busy(_)) | RepoError::Freeing(_)) => {}
         Err(RepoError::Refs(RefsError::Disk { .. } | RefsError::Lock { .. })) => {}
         Err(RepoError::Io { .. }) => {}
@@ -51,7 +53,7 @@ pub(in crate::repo) fn check_log(repo: &Handle, found: &mut Vec<String>) -> Resu
     Ok(())
 }
 
-/// Checks that each worktree is on something: a repository is made with that, and nothing takes it away.
+/// Checks that each worktree has a head. A repository is made with heads, and nothing removes them.
 pub(in crate::repo) fn check_heads(
     repo: &Handle,
     found: &mut Vec<String>,
@@ -71,7 +73,7 @@ pub(in crate::repo) fn check_heads(
     Ok(())
 }
 
-/// The name of the worktree whose place `key` is.
+/// Returns the name of the worktree whose path is stored at `key`.
 fn worktree_of(key: &str) -> Option<&str> {
     key.strip_prefix("worktree/")?.strip_suffix("/path")
 }
@@ -86,7 +88,7 @@ pub(in crate::repo) fn check(repo: &Handle, found: &mut Vec<String>) -> Result<(
     let lines = repo.refs.integrity()?;
     found.extend(lines.into_iter().map(|line| format!("refs.db: {line}")));
     if found.len() > before {
-        // Its rows are not to be relied on, and may not even be readable.
+        // The rows are unreliable, and may even be unreadable.
         return Ok(());
     }
     let rows = repo.refs.rows()?;
@@ -103,7 +105,8 @@ pub(in crate::repo) fn check(repo: &Handle, found: &mut Vec<String>) -> Result<(
     Ok(())
 }
 
-/// Compares the database's operations with the log pack's; returns them.
+/// Compares the database's operations with those in the log pack. Returns the database's
+/// operations.
 fn check_operations(
     repo: &Handle,
     records: &[(u64, Vec<u8>)],
@@ -126,10 +129,10 @@ fn check_operations(
         }
     }
     let Ok(log) = open_log(&repo.store, Open::Read) else {
-        // That was said.
+        // The report says so already.
         return Ok(operations);
     };
-    // The log is read after the database, so what the database has must be there.
+    // The log is read after the database, so it must contain every operation of the database.
     let logged = decoded(log.operations()?)?;
     let logged: HashMap<[u8; 16], &Operation> = logged.iter().map(|op| (op.id, op)).collect();
     let lacking = |op: &&Operation| logged.get(&op.id) != Some(op);
@@ -143,7 +146,7 @@ fn check_operations(
     Ok(operations)
 }
 
-/// Compares the view with what the operations make of it.
+/// Compares the view with the result of all operations.
 fn check_view(operations: &[Operation], view: &BTreeMap<String, Vec<u8>>, found: &mut Vec<String>) {
     let mut made = view_of(operations);
     for (key, value) in view {
@@ -180,7 +183,7 @@ fn check_catalogue(
             ));
         }
         if kind.is_some_and(|kind| *kind != row.kind) || !repo.store.has_segment(row) {
-            // A pack that was removed meanwhile is no damage.
+            // A pack that another process has removed meanwhile is no damage.
             if repo.refs.pack(row.pack).is_ok_and(|now| now.is_some()) {
                 let (pack, end) = (row.pack, row.end);
                 found.push(format!(

@@ -1,4 +1,6 @@
-//! The walk over everything that history names and this repository's slice calls for.
+//! The walk over everything that history names and that this repository's slice calls for.
+//!
+//! `verify` and `heal` use it.
 
 use crate::hash::ObjectId;
 use crate::job::Job;
@@ -17,7 +19,7 @@ use crate::repo::base::slice;
 use crate::subset::Union;
 use std::collections::{BTreeMap, HashSet};
 
-/// An object that is called for, and as what.
+/// An object that the slice calls for, and in which scope.
 struct Item {
     ty: ObjectType,
     id: ObjectId,
@@ -31,11 +33,11 @@ impl Item {
     }
 }
 
-/// What an object refers to.
+/// The objects that an object refers to.
 #[derive(Default)]
 struct Below {
     called_for: Vec<Item>,
-    /// What may be absent by choice.
+    /// Objects that may be absent by choice.
     others: Vec<(ObjectType, ObjectId)>,
 }
 
@@ -48,21 +50,21 @@ impl Below {
     }
 }
 
-/// A walk over everything that the view names and the slice calls for, once each. It notes what is not
-/// there, and can go on below it once it is.
+/// A walk that visits everything that the view names and the slice calls for, once each. It notes
+/// what is not stored, and can continue below an object once it is healed.
 pub(in crate::repo) struct Walk {
     filter: Filter,
     seen: HashSet<ObjectId>,
     stack: Vec<Item>,
-    /// What could not be read, but for chunks: nothing lies below those.
+    /// Objects that could not be read. Chunks are left out, since nothing lies below them.
     stopped: Vec<Item>,
-    /// What a check has found damaged before the walk.
+    /// Objects that a check has found damaged before the walk.
     bad: HashSet<ObjectId>,
-    /// A table is damaged: what it hides counts as missing.
+    /// Whether a table is damaged. Objects that it hides count as missing.
     is_blind: bool,
-    /// Named and not stored.
+    /// Objects that are named and not stored.
     pub missing: BTreeMap<ObjectId, ObjectType>,
-    /// Stored, and not to be read.
+    /// Objects that are stored but cannot be read.
     pub damaged: BTreeMap<ObjectId, ObjectType>,
     absent: HashSet<ObjectId>,
     absent_chunks: u64,
@@ -71,7 +73,7 @@ pub(in crate::repo) struct Walk {
 }
 
 impl Walk {
-    /// Begins at what the view names.
+    /// Begins at the objects that the view names.
     pub fn new(repo: &Handle, bad: HashSet<ObjectId>, is_blind: bool) -> Result<Walk, RepoError> {
         let slice = slice::slice(repo)?;
         let filter = Filter {
@@ -103,15 +105,15 @@ impl Walk {
         })
     }
 
-    /// How much is named and absent by choice, as far as the walk has come.
+    /// Returns the number of named objects that are absent by choice, as far as the walk has come.
     pub fn absent(&self) -> u64 {
-        // What one place does not call for may be called for by another.
+        // An object that one place does not call for may be called for by another.
         let absent = self.absent.iter();
         let by_choice = absent.filter(|id| !self.missing.contains_key(id));
         self.absent_chunks + by_choice.count() as u64
     }
 
-    /// Takes note that some objects are whole now: the walk goes on below them.
+    /// Notes that some objects are intact now. The walk continues below them.
     pub fn is_intact_now(&mut self, healed: &HashSet<ObjectId>) {
         self.missing.retain(|id, _| !healed.contains(id));
         self.damaged.retain(|id, _| !healed.contains(id));
@@ -123,14 +125,15 @@ impl Walk {
         }
     }
 
-    /// Goes on as far as it can.
+    /// Continues as far as possible.
     pub fn run(&mut self, repo: &Handle, job: &Job) -> Result<(), RepoError> {
         while let Some(item) = self.stack.pop() {
             if job.is_cancelled() {
                 return Err(RepoError::Cancelled);
             }
             let (ty, id) = (item.ty, item.id);
-            // Chunks are many and have nothing below them: asking twice costs less than remembering.
+            // Chunks are many and have nothing below them: checking twice is cheaper than
+            // remembering.
             if ty == ObjectType::Chunk {
                 if !self.bad.contains(&id) && !self.is_stored(repo, &id)? {
                     self.missing.insert(id, ty);
@@ -154,7 +157,7 @@ impl Walk {
                 }
                 Ok(None) => self.missing.insert(id, ty),
                 Err(ObjectError::Damaged { id, ty, .. }) => self.damaged.insert(id, ty),
-                // A damaged table is in the report already; what it hides counts as missing.
+                // A damaged table is in the report already. Objects that it hides count as missing.
                 Err(ObjectError::Store(_)) if self.is_blind => self.missing.insert(id, ty),
                 Err(e) => return Err(e.into()),
             };
@@ -163,7 +166,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Counts an object, and what is under it, as far as that is absent by choice.
+    /// Counts an object and the chunks under it, as far as they are absent by choice.
     fn count_absent(
         &mut self,
         repo: &Handle,
@@ -173,7 +176,7 @@ impl Walk {
         if ty == ObjectType::Chunk {
             self.absent_chunks += u64::from(!self.is_stored(repo, &id)?);
         } else if self.absent.contains(&id) || self.given_up.contains(&id) {
-            // It has been counted.
+            // The object has been counted.
         } else if !self.is_stored(repo, &id)? {
             self.absent.insert(id);
         } else if ty == ObjectType::List {
@@ -183,11 +186,11 @@ impl Walk {
         Ok(())
     }
 
-    /// Counts the chunks under a list that are not stored, as far as lists are.
+    /// Counts the chunks under a list that are not stored. Skips lists that cannot be read.
     fn count_absent_chunks(&mut self, repo: &Handle, list: ObjectId) -> Result<(), RepoError> {
         let mut stack = vec![list];
         while let Some(id) = stack.pop() {
-            // A list that is damaged is in the report, by the check of its pack.
+            // The check of its pack reports a damaged list.
             let Ok(Some(bytes)) = repo.store.read(ObjectType::List, &id) else {
                 continue;
             };
@@ -210,7 +213,7 @@ impl Walk {
     }
 }
 
-/// What an object refers to; `None` when it is not stored.
+/// Returns the objects that an object refers to, or `None` if it is not stored.
 fn references(repo: &Handle, filter: &Filter, item: &Item) -> Result<Option<Below>, ObjectError> {
     let Item { ty, id, scope } = item;
     let Some(bytes) = repo.store.read(*ty, id)? else {
@@ -275,7 +278,7 @@ fn references(repo: &Handle, filter: &Filter, item: &Item) -> Result<Option<Belo
     Ok(Some(below))
 }
 
-/// Adds what an entry or a side of a conflict stands for.
+/// Adds the object that an entry or a side of a conflict names.
 fn target(
     filter: &Filter,
     below: &mut Below,

@@ -1,4 +1,4 @@
-//! What damage affects: the paths and commits that need an object.
+//! Finds what damage affects: the paths and commits that need an object.
 
 use crate::hash::ObjectId;
 use crate::job::Job;
@@ -12,10 +12,10 @@ use crate::repo::look::entries;
 use crate::repo::upkeep::verify::Damaged;
 use std::collections::{HashMap, HashSet};
 
-/// Most paths, commits and refs told of one object.
+/// The most paths, commits and refs reported for one object.
 const MAX_USES: usize = 8;
 
-/// Says of damaged objects what needs them. Only done when there are any.
+/// Adds to each damaged object what needs it. Does nothing if nothing is damaged.
 pub(in crate::repo) fn name_uses(
     repo: &Handle,
     lists: &mut [&mut Vec<Damaged>],
@@ -43,7 +43,7 @@ pub(in crate::repo) fn name_uses(
 struct Search<'r> {
     repo: &'r Handle,
     wanted: HashMap<ObjectId, Damaged>,
-    /// Trees and lists that have been looked through, and where.
+    /// Trees and lists that have been searched, with their paths.
     seen: HashSet<(RepoPath, ObjectId)>,
 }
 
@@ -69,7 +69,7 @@ impl Search<'_> {
             if !seen.insert(id) {
                 continue;
             }
-            // What cannot be read ends the search there: it is in the report by its own id.
+            // The search ends at a commit that cannot be read. The report has it by its own id.
             let Ok(commit) = entries::read_commit(self.repo, &id) else {
                 continue;
             };
@@ -84,7 +84,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Looks through a root directory, but for what has been looked through at the same place.
+    /// Searches a root directory, except for parts that were searched at the same path.
     fn look_through(&mut self, tree: ObjectId, commit: Option<ObjectId>) {
         let mut stack = vec![(RepoPath::root(), ObjectType::Tree, tree)];
         while let Some((path, ty, id)) = stack.pop() {
@@ -114,7 +114,7 @@ impl Search<'_> {
     }
 }
 
-/// Adds to a list what it does not have, while it is short.
+/// Adds an item to a list that does not have it, if the list is short.
 fn note<T: PartialEq>(list: &mut Vec<T>, item: T) {
     if list.len() < MAX_USES && !list.contains(&item) {
         list.push(item);
