@@ -304,7 +304,7 @@ pub(in crate::repo) fn idle_patterns(
 
 /// Makes the files of a worktree equal to a tree, then calls `publish` to make that tree its base.
 /// The caller holds the worktree's lock. `publish` must also publish the changes that it receives:
-/// they record what was overwritten. Refuses in the same cases as [`checkout`](Repo::checkout).
+/// they record what was overwritten. Refuses in the same cases as [`checkout`].
 ///
 /// If the switch is cut off, the worktree has a note of it that names the command to continue with.
 pub(in crate::repo) fn switch_files(

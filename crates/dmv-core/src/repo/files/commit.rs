@@ -154,7 +154,7 @@ pub struct CommitReport {
     /// for everything in it.
     pub outside: Vec<Vec<u8>>,
     /// Set if another worktree or a push moved the branch. The new commit then follows the commit
-    /// that the files come from, and is on no branch until [`merge_moved`](Repo::merge_moved) runs.
+    /// that the files come from, and is on no branch until `Repo::merge_moved` runs.
     pub moved: Option<BranchMoved>,
 }
 

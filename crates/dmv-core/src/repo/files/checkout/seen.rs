@@ -7,7 +7,7 @@
 //! - for every other path, nothing at all.
 //!
 //! The scan's answers come from the stat cache, and for files that the cache did not know from a
-//! [`Written`]. So memory does not grow with the number of files.
+//! [`Written`](super::written::Written). So memory does not grow with the number of files.
 
 use crate::fsutil::{FileKind, FileStat, FileTime, Fingerprint, fs_now};
 use crate::object::tree::TreeEntry;

@@ -69,7 +69,8 @@ pub(in crate::repo) struct Left {
 /// The paths that interrupted switches have left.
 pub(in crate::repo) type LeftPaths = BTreeMap<Vec<u8>, Left>;
 
-/// The differences that a switch has to remove: see [`Switch::differences`].
+/// The differences that a switch has to remove: see
+/// [`Switch::differences`](super::switch::Switch::differences).
 pub(in crate::repo) struct Differences<'a> {
     pub(in crate::repo) span: Span<'a>,
     pub(in crate::repo) left: Rc<LeftPaths>,

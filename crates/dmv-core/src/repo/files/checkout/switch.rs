@@ -75,7 +75,7 @@ pub(in crate::repo) struct Switch<'a> {
     pub(in crate::repo) dirty: BTreeMap<Vec<u8>, ChangeKind>,
     /// Conflicts of the base that are settled.
     pub(in crate::repo) settled: Vec<(Vec<u8>, ObjectId)>,
-    /// The paths that `force` overwrites: see [`saved`](crate::repo::saved).
+    /// The paths that `force` overwrites: see [`saved`](crate::repo::files::saved).
     pub(in crate::repo) overwrites: Overwrites,
     /// Entries in the place of a new entry of another kind. They are removed first.
     pub(in crate::repo) in_the_way: BTreeSet<Vec<u8>>,

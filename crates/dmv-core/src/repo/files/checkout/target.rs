@@ -31,7 +31,8 @@ pub(in crate::repo) struct SwitchTo<'a> {
     pub settings: &'a WorktreeSettings,
 }
 
-/// What [`Repo::switch_files`] did. The fields are those of [`CheckoutReport`].
+/// What [`switch_files`](super::switch_files) did. The fields are those of
+/// [`CheckoutReport`](super::CheckoutReport).
 #[derive(Debug, Default)]
 pub(in crate::repo) struct Switched {
     pub files: u64,
