@@ -73,32 +73,34 @@ use std::sync::Arc;
 
 /// An open repository.
 ///
-/// Its methods are one-line calls of the rooms' functions; `facade` has them by room.
+/// Each method calls one function of a room. The methods here open the repository and show its
+/// parts; `repo/facade` has the others, by room.
 pub struct Repo {
     handle: Handle,
 }
 
 impl Repo {
-    /// Makes a repository in `dir` (which is made where it is missing), on a branch without commits.
+    /// Creates a repository in `dir`, on a branch without commits. Creates `dir` if it is missing.
     ///
-    /// `bare`: `dir` itself becomes the store, without a worktree. A failed attempt leaves nothing
-    /// that counts as a repository.
+    /// With `bare`, `dir` itself becomes the store, without a worktree. A failed attempt leaves
+    /// nothing that counts as a repository. Fails with [`RepoError::Exists`] if there is one.
     pub fn init(dir: &Path, branch: &str, bare: bool, asked: Asked) -> Result<Repo, RepoError> {
         let handle = base::init::init(dir, branch, bare, asked)?;
         Ok(Repo { handle })
     }
 
-    /// Opens the repository that `start` is in.
+    /// Opens the repository that contains the directory `start`.
     pub fn open(start: &Path) -> Result<Repo, RepoError> {
         Repo::open_place(discover(start)?)
     }
 
-    /// Opens a repository that was found.
+    /// Opens the repository at a place that [`discover`] returned.
     pub fn open_place(place: Place) -> Result<Repo, RepoError> {
         Repo::open_as(place, Whose::Own)
     }
 
-    /// Opens a repository of this owner: into another user's nothing is written, not even a lock.
+    /// Opens a repository that belongs to this user or to another one. DMV writes nothing into
+    /// another user's repository, not even a lock.
     pub fn open_as(place: Place, whose: Whose) -> Result<Repo, RepoError> {
         let handle = match whose {
             Whose::Own => base::open::open(place, Arc::new(OsVfs))?,
@@ -108,51 +110,55 @@ impl Repo {
         Ok(Repo { handle })
     }
 
-    /// Opens a repository whose packs and indexes lie in `vfs`.
+    /// Opens a repository and reaches its packs and indexes through `vfs`. For tests and tools that
+    /// simulate a disk.
     pub fn open_place_on(place: Place, vfs: Arc<dyn Vfs>) -> Result<Repo, RepoError> {
         let handle = base::open::open(place, vfs)?;
         Ok(Repo { handle })
     }
 
-    /// Whose the repository is.
+    /// Returns whether the repository belongs to this user.
     pub fn whose(&self) -> Whose {
         self.handle.whose
     }
 
-    /// Operations that the database had lost (an older one was put back, or a command was killed at
-    /// the last moment) and that were taken from the log pack when it was opened.
+    /// Returns the number of operations that opening took over from the log pack, because the
+    /// database lacked them: somebody put an older database back, or a command was killed at its
+    /// last moment.
     pub fn caught_up(&self) -> usize {
         self.handle.caught_up
     }
 
-    /// The repository's directory.
+    /// Returns the directory of the repository: `.dmv`, or the bare repository itself.
     pub fn dmv_dir(&self) -> &Path {
         self.handle.dmv_dir()
     }
 
-    /// The repository's id.
+    /// Returns the id of the repository.
     pub fn id(&self) -> RepositoryId {
         self.handle.id
     }
 
-    /// The objects.
+    /// Returns the store of objects.
     pub fn store(&self) -> &Store {
         &self.handle.store
     }
 
-    /// The objects, as the rooms below see them.
+    /// Returns a reader of all objects: the stored ones, and those that exist in memory only to show
+    /// conflicts.
     pub fn objects(&self) -> &dyn ObjectRead {
         self.handle.objects()
     }
 
-    /// The view and the operation log.
+    /// Returns the view and the operation log.
     pub fn refs(&self) -> &Refs {
         &self.handle.refs
     }
 
-    /// Opens a repository, with how it was then.
+    /// Opens a repository, and returns a stamp of its state at that time. The stamp is `None` if
+    /// the state cannot be told.
     pub fn open_stamped(place: Place) -> Result<(Repo, Option<Stamp>), RepoError> {
-        // What changes while it is opened has to show afterwards.
+        // A change during the opening must show in a later comparison.
         let files = base::stamp::Files::of(&place.dmv);
         let repo = Repo::open_place(place)?;
         let stamp = files.and_then(|files| base::stamp::stamp_with(&repo.handle, files));

@@ -8,13 +8,6 @@ use crate::store::RepositoryId;
 use crate::vfs::{OsVfs, read_small, write_durably, write_durably_by};
 use std::path::{Path, PathBuf};
 
-pub(in crate::repo) const CLONE_FILE: &str = "clone";
-
-/// Returns whether a clone into the repository's directory `dmv` has begun and not ended.
-pub(in crate::repo) fn is_begun(dmv: &Path) -> bool {
-    dmv.join(CLONE_FILE).exists()
-}
-
 /// The name of the repository's directory in a worktree.
 pub const DMV_DIR: &str = ".dmv";
 
@@ -22,6 +15,15 @@ pub const DMV_DIR: &str = ".dmv";
 pub const CONFIG_FILE: &str = "config.toml";
 
 pub(in crate::repo) const FORMAT_FILE: &str = "format";
+/// The name of the database.
+pub(in crate::repo) const REFS_FILE: &str = "refs.db";
+/// The name of the file that marks an unfinished clone (docs/format/clone.md).
+pub(in crate::repo) const CLONE_FILE: &str = "clone";
+
+/// Returns whether a clone into the repository's directory `dmv` has begun and not ended.
+pub(in crate::repo) fn is_begun(dmv: &Path) -> bool {
+    dmv.join(CLONE_FILE).exists()
+}
 
 const FORMAT_LINE: &str = "dmv-repository 1";
 
@@ -354,8 +356,6 @@ fn owner(path: &Path) -> Result<Whose, RepoError> {
     })?;
     Ok(if is_own { Whose::Own } else { Whose::Foreign })
 }
-
-pub(in crate::repo) const REFS_FILE: &str = "refs.db";
 
 #[cfg(test)]
 mod tests {
