@@ -85,7 +85,7 @@ fn moved_to(
         return Ok(None);
     };
     let mut search = Search {
-        repo: repo,
+        repo,
         path: &path,
         entry: &entry,
         found: None,

@@ -99,7 +99,7 @@ fn export_into(
     job: &Job,
 ) -> Result<ExportReport, RepoError> {
     let mut export = Export {
-        repo: repo,
+        repo,
         root,
         rename_always,
         job,

@@ -206,7 +206,7 @@ pub(in crate::repo) fn renames_between(
     job: &Job,
 ) -> Result<Renames, RepoError> {
     let mut collect = Collect {
-        repo: repo,
+        repo,
         paths,
         job,
         from: Vec::new(),
@@ -266,7 +266,7 @@ fn pair_files(
         })
         .collect();
     let mut read = Read {
-        repo: repo,
+        repo,
         gone: &gone,
         new: &new,
         job,

@@ -141,7 +141,7 @@ fn survey<'a>(
 ) -> Result<(StatusReport, Option<CacheUpdate<'a>>), RepoError> {
     let (head, commit) = (worktree::head(repo)?, worktree::head_commit(repo)?);
     let mut status = Status {
-        repo: repo,
+        repo,
         base: tree.base_tree,
         root: &tree.root,
         known,

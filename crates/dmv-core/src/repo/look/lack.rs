@@ -55,7 +55,7 @@ pub(in crate::repo) fn lacking(
     of: LackOf,
 ) -> Result<Vec<Lack>, RepoError> {
     let mut search = Search {
-        repo: repo,
+        repo,
         subset: wanted.subset,
         of,
         stack: Vec::new(),

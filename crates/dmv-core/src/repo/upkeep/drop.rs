@@ -75,7 +75,7 @@ pub struct Freeing<'r> {
 pub(in crate::repo) fn begin_to_free(repo: &Handle) -> Result<Freeing<'_>, RepoError> {
     let exclusive = keeping::keep_exclusively(repo)?;
     Ok(Freeing {
-        repo: repo,
+        repo,
         _exclusive: exclusive,
     })
 }

@@ -80,7 +80,7 @@ pub(in crate::repo) fn begin_to_heal<'r>(
         from: HealedFrom::Copy,
     });
     let mut healing = Healing {
-        repo: repo,
+        repo,
         depth,
         walk,
         wanted: BTreeMap::new(),

@@ -24,7 +24,7 @@ pub(in crate::repo) fn name_uses(
     let all = lists.iter().flat_map(|list| list.iter());
     let wanted = all.map(|damaged| (damaged.id, damaged.clone()));
     let mut search = Search {
-        repo: repo,
+        repo,
         wanted: wanted.collect(),
         seen: HashSet::new(),
     };
