@@ -47,7 +47,7 @@ impl Transcript {
 
 /// The text without what differs from run to run: directories, ids, times.
 fn neutral(place: &Place, text: &str) -> String {
-    let text = text.replace(&place.work().display().to_string(), "/work");
+    let text = text.replace(&place.work().display().to_string(), "/home/ada");
     let text = text.replace(&place.dir.path().display().to_string(), "");
     let mut out = String::new();
     for line in text.split_inclusive('\n') {

@@ -111,29 +111,12 @@ pub(in crate::repo) fn undo(
     let changes = inverse(repo, &undone)?;
     check_unchanged(repo, &undone, &changes)?;
     check_heads(repo, &undone, &changes)?;
-    let own_base = worktree::worktree_name(repo)
-        .map(base_key)
-        .unwrap_or_default();
-    let own_subset = worktree::worktree_name(repo)
-        .map(subset_key)
-        .unwrap_or_default();
-    let own_settled = worktree::worktree_name(repo)
-        .map(settled_key)
-        .unwrap_or_default();
-    let own_saved = worktree::worktree_name(repo)
-        .map(saved_key)
-        .unwrap_or_default();
-    let own_saving = worktree::worktree_name(repo)
-        .map(saving_key)
-        .unwrap_or_default();
-    let own = [
-        &own_base,
-        &own_subset,
-        &own_settled,
-        &own_saved,
-        &own_saving,
-    ];
-    let about_files = |c: &Change| own.contains(&&c.key);
+    // Outside of a worktree no key of the view is meant, and none is empty.
+    let name = worktree::worktree_name(repo).ok();
+    let own = [base_key, subset_key, settled_key, saved_key, saving_key]
+        .map(|key| name.map(key).unwrap_or_default());
+    let [own_base, ..] = &own;
+    let about_files = |c: &Change| own.contains(&c.key);
     let effect = undone.effect();
     let mut done = Switched::default();
     let operation = match changes.iter().any(about_files) {
@@ -156,7 +139,7 @@ pub(in crate::repo) fn undo(
             undone.seq,
         )?,
     };
-    let moved_base = operation.changes.iter().any(|c| c.key == own_base);
+    let moved_base = operation.changes.iter().any(|c| c.key == *own_base);
     Ok(UndoReport {
         kept_files: effect == Effect::Kept && moved_base,
         head: worktree::head(repo)?,

@@ -380,7 +380,7 @@ impl Meeting<'_> {
             return Proof::Nothing;
         };
         let Some(macs) = Macs::new(connection, state, &theirs, &client, &server) else {
-            // A message that is none holds no guess, and nothing has been proved to its sender.
+            // An invalid message contains no guess, and this end has proved nothing to its sender.
             return Proof::Nothing;
         };
         match read_hash(&mut recv).await {
