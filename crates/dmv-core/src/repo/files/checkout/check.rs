@@ -12,7 +12,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::checkout::target::SwitchTo;
 use crate::repo::files::same::{SameError, same_as};
-use crate::repo::files::saved::{Overwrite, Step, all_gone};
+use crate::repo::files::saved::{Overwrite, Overwrites, Step, all_gone};
 use crate::repo::look::content;
 use crate::repo::look::entries::blob_of;
 use crate::worktree::base::entry_at;
@@ -30,116 +30,211 @@ enum Above {
     Obstacle,
 }
 
+/// What the check finds, path by path.
+#[derive(Default)]
+struct Found {
+    /// Uncommitted work that the switch would overwrite.
+    lost: BTreeSet<Vec<u8>>,
+    /// Sides of conflicts that are not shown, because a file of the user has their name.
+    unshown: BTreeSet<Vec<u8>>,
+    /// Files of the user that stay, although the target has another file there.
+    adopted: BTreeSet<Vec<u8>>,
+    /// Entries that have to be removed before others can be written.
+    in_the_way: BTreeSet<Vec<u8>>,
+    /// Uncommitted work that is overwritten on request, with the target's entry.
+    overwrites: BTreeMap<Vec<u8>, Option<TreeEntry>>,
+    /// Directories that a file replaces.
+    replaced_dirs: Vec<Vec<u8>>,
+    /// Directories that are known not to exist.
+    absent_dirs: BTreeSet<Vec<u8>>,
+    /// What is known to be above the paths that were looked at.
+    above: BTreeMap<Vec<u8>, Above>,
+}
+
+/// A path at which the base and the target differ, with their entries.
+#[derive(Clone, Copy)]
+struct Difference<'a> {
+    path: &'a [u8],
+    old: Option<&'a TreeEntry>,
+    new: Option<&'a TreeEntry>,
+}
+
 impl Switch<'_> {
     /// Finds uncommitted work that the switch would overwrite, before any file is touched. If a
     /// file of the user has the name of a conflict's side, the side is not shown.
     pub(in crate::repo) fn check(&mut self, to: &SwitchTo<'_>) -> Result<(), RepoError> {
-        let (what, force) = (to.what, to.force);
-        let mut lost = match to.leaves && !force {
-            true => self.answers_given_up()?,
-            false => BTreeSet::new(),
-        };
-        let (mut unshown, mut adopted) = (BTreeSet::new(), BTreeSet::new());
-        let mut absent_dirs: BTreeSet<Vec<u8>> = BTreeSet::new();
-        let mut above = BTreeMap::new();
-        let mut overwrites: BTreeMap<Vec<u8>, Option<TreeEntry>> = BTreeMap::new();
-        let mut replaced_dirs = Vec::new();
-        let mut in_the_way = BTreeSet::new();
+        let mut found = Found::default();
+        if to.leaves && !to.force {
+            found.lost = self.answers_given_up()?;
+        }
         self.differences().each(&mut |path, old, new| {
-            let bytes = path.as_bytes();
-            let stat = self.stat(bytes, &mut absent_dirs)?;
-            let is_clean = old.is_some() && !self.dirty.contains_key(bytes);
-            if let (Some(stat), false) = (&stat, is_clean && !self.left.contains_key(bytes)) {
-                self.note_found(bytes, stat);
-            }
-            if let (Some(_), None) = (new, &stat)
-                && let Some(obstacle) = self.obstacle(bytes, &mut above)?
-            {
-                if self.gives_way(&obstacle) {
-                    in_the_way.insert(obstacle);
-                } else if force && self.is_in_place_of_dir(&obstacle)? {
-                    in_the_way.insert(obstacle);
-                    overwrites.insert(bytes.to_vec(), new.cloned());
-                } else if self.form.is_side(bytes) {
-                    unshown.insert(bytes.to_vec());
-                } else {
-                    lost.insert(obstacle);
-                }
-                return Ok(());
-            }
-            let is_brought = self.is_brought(bytes);
-            let force = force || is_brought;
-            let is_dirty = self.dirty.contains_key(bytes);
-            let collides = match (is_dirty.then_some(()), old, new, &stat) {
-                // The path is tracked and equals the commit: there is nothing to lose.
-                (None, Some(old), Some(new), Some(stat)) => {
-                    if stat.kind == FileKind::Dir && !is_file(old) && is_file(new) {
-                        replaced_dirs.push(bytes.to_vec());
-                    }
-                    false
-                }
-                (None, Some(_), _, _) => false,
-                // The path is missing and should be: nothing is left to do.
-                (Some(_), _, None, None) => false,
-                // The user deleted the file, and the target changes it.
-                (Some(_), Some(_), Some(new), None) => {
-                    overwrites.insert(bytes.to_vec(), Some(new.clone()));
-                    !force
-                }
-                (_, None, _, None) => false,
-                (_, _, Some(new), Some(stat)) => {
-                    let same = self.holds(bytes, new, stat)?;
-                    let is_dir = stat.kind == FileKind::Dir;
-                    let tracked = self.tracked(bytes)?;
-                    let was_dir = tracked.as_ref().is_some_and(|entry| !is_file(entry));
-                    // Changed files in a directory that is removed are listed with their own paths.
-                    let goes = was_dir && (same || force && !self.has_new_below(bytes));
-                    if is_dir && is_file(new) && goes {
-                        replaced_dirs.push(bytes.to_vec());
-                    }
-                    let is_forced = match is_dir {
-                        true => goes || force && tracked.is_some() && !was_dir,
-                        false => is_brought || force && tracked.is_some(),
-                    };
-                    if is_forced && !same {
-                        if is_dir == is_file(new) && !goes && !is_brought {
-                            in_the_way.insert(bytes.to_vec());
-                        }
-                        overwrites.insert(bytes.to_vec(), Some(new.clone()));
-                    }
-                    !same && !is_forced
-                }
-                // An entry in the place of a directory stays.
-                (Some(_), Some(old), None, Some(stat)) => {
-                    if is_file(old) && stat.kind != FileKind::Dir {
-                        overwrites.insert(bytes.to_vec(), None);
-                    }
-                    !force && is_file(old)
-                }
-                (_, None, None, _) => false,
-            };
-            let is_kept = to.adopts
-                && !self.tree.subset.includes(bytes, false)
-                && (new.zip(stat)).is_some_and(|(new, stat)| {
-                    is_file(new) && matches!(stat.kind, FileKind::File | FileKind::Symlink)
-                });
-            if collides && is_kept && !self.form.is_side(bytes) {
-                adopted.insert(bytes.to_vec());
-                return Ok(());
-            }
-            match (collides, old.is_none() && self.form.is_side(bytes)) {
-                (true, true) => unshown.insert(bytes.to_vec()),
-                (true, false) => lost.insert(bytes.to_vec()),
-                (false, _) => false,
-            };
-            Ok(())
+            let path = path.as_bytes();
+            self.check_difference(Difference { path, old, new }, to, &mut found)
         })?;
-        // With force, tracked files that do not differ between the commits are restored, too.
-        let dirty = match force {
-            true => self.dirty.clone(),
-            false => BTreeMap::new(),
+        if to.force {
+            self.check_dirty(&mut found)?;
+        }
+        self.find_kept_below(&mut found.lost)?;
+        self.find_kept_in(std::mem::take(&mut found.replaced_dirs), &mut found.lost)?;
+        self.unshown = found.unshown;
+        self.adopted = found.adopted;
+        self.in_the_way = found.in_the_way;
+        let mut overwrites = Overwrites::new();
+        if to.force {
+            for (path, after) in found.overwrites {
+                if !self.is_brought(&path) {
+                    let committed = None;
+                    overwrites.insert(path, Overwrite { committed, after });
+                }
+            }
+            found
+                .lost
+                .extend(self.overwrite_in_the_way(&mut overwrites)?);
+        }
+        self.overwrites = overwrites;
+        match found.lost.is_empty() {
+            true => Ok(()),
+            false => Err(RepoError::WouldLose {
+                what: to.what,
+                paths: found.lost.into_iter().collect(),
+            }),
+        }
+    }
+
+    /// Checks one path at which the base and the target differ.
+    fn check_difference(
+        &mut self,
+        at: Difference<'_>,
+        to: &SwitchTo<'_>,
+        found: &mut Found,
+    ) -> Result<(), RepoError> {
+        let Difference { path, old, new } = at;
+        let stat = self.stat(path, &mut found.absent_dirs)?;
+        let is_clean = old.is_some() && !self.dirty.contains_key(path);
+        if let (Some(stat), false) = (&stat, is_clean && !self.left.contains_key(path)) {
+            self.note_found(path, stat);
+        }
+        if let (Some(new), None) = (new, &stat)
+            && let Some(obstacle) = self.obstacle(path, &mut found.above)?
+        {
+            return self.check_below(obstacle, (path, new), to.force, found);
+        }
+        let collides = self.collides(at, stat.as_ref(), to.force, found)?;
+        let is_kept = to.adopts
+            && !self.tree.subset.includes(path, false)
+            && (new.zip(stat)).is_some_and(|(new, stat)| {
+                is_file(new) && matches!(stat.kind, FileKind::File | FileKind::Symlink)
+            });
+        if collides && is_kept && !self.form.is_side(path) {
+            found.adopted.insert(path.to_vec());
+            return Ok(());
+        }
+        match (collides, old.is_none() && self.form.is_side(path)) {
+            (true, true) => found.unshown.insert(path.to_vec()),
+            (true, false) => found.lost.insert(path.to_vec()),
+            (false, _) => false,
         };
-        for (path, kind) in dirty {
+        Ok(())
+    }
+
+    /// Checks a new path below `obstacle`, which is in the place of a directory.
+    fn check_below(
+        &self,
+        obstacle: Vec<u8>,
+        (path, new): (&[u8], &TreeEntry),
+        force: bool,
+        found: &mut Found,
+    ) -> Result<(), RepoError> {
+        if self.gives_way(&obstacle) {
+            found.in_the_way.insert(obstacle);
+        } else if force && self.is_in_place_of_dir(&obstacle)? {
+            found.in_the_way.insert(obstacle);
+            found.overwrites.insert(path.to_vec(), Some(new.clone()));
+        } else if self.form.is_side(path) {
+            found.unshown.insert(path.to_vec());
+        } else {
+            found.lost.insert(obstacle);
+        }
+        Ok(())
+    }
+
+    /// Returns whether the user's work at a path would be lost. Notes what is overwritten there.
+    fn collides(
+        &self,
+        at: Difference<'_>,
+        stat: Option<&FileStat>,
+        force: bool,
+        found: &mut Found,
+    ) -> Result<bool, RepoError> {
+        let Difference { path, old, new } = at;
+        let force = force || self.is_brought(path);
+        let is_dirty = self.dirty.contains_key(path);
+        Ok(match (is_dirty, old, new, stat) {
+            // The path is tracked and equals the commit: there is nothing to lose.
+            (false, Some(old), Some(new), Some(stat)) => {
+                if stat.kind == FileKind::Dir && !is_file(old) && is_file(new) {
+                    found.replaced_dirs.push(path.to_vec());
+                }
+                false
+            }
+            (false, Some(_), _, _) => false,
+            // The path is missing and should be: nothing is left to do.
+            (true, _, None, None) => false,
+            // The user deleted the file, and the target changes it.
+            (true, Some(_), Some(new), None) => {
+                found.overwrites.insert(path.to_vec(), Some(new.clone()));
+                !force
+            }
+            (_, None, _, None) => false,
+            (_, _, Some(new), Some(stat)) => self.differs(path, new, stat, force, found)?,
+            // An entry in the place of a directory stays.
+            (true, Some(old), None, Some(stat)) => {
+                if is_file(old) && stat.kind != FileKind::Dir {
+                    found.overwrites.insert(path.to_vec(), None);
+                }
+                !force && is_file(old)
+            }
+            (_, None, None, _) => false,
+        })
+    }
+
+    /// Returns whether the user's entry at `path` differs from the target's, and may not be
+    /// overwritten. Notes what is overwritten there.
+    fn differs(
+        &self,
+        path: &[u8],
+        new: &TreeEntry,
+        stat: &FileStat,
+        force: bool,
+        found: &mut Found,
+    ) -> Result<bool, RepoError> {
+        let is_brought = self.is_brought(path);
+        let same = self.holds(path, new, stat)?;
+        let is_dir = stat.kind == FileKind::Dir;
+        let tracked = self.tracked(path)?;
+        let was_dir = tracked.as_ref().is_some_and(|entry| !is_file(entry));
+        // Changed files in a directory that is removed are listed with their own paths.
+        let goes = was_dir && (same || force && !self.has_new_below(path));
+        if is_dir && is_file(new) && goes {
+            found.replaced_dirs.push(path.to_vec());
+        }
+        let is_forced = match is_dir {
+            true => goes || force && tracked.is_some() && !was_dir,
+            false => is_brought || force && tracked.is_some(),
+        };
+        if is_forced && !same {
+            if is_dir == is_file(new) && !goes && !is_brought {
+                found.in_the_way.insert(path.to_vec());
+            }
+            found.overwrites.insert(path.to_vec(), Some(new.clone()));
+        }
+        Ok(!same && !is_forced)
+    }
+
+    /// Checks changed paths that do not differ between the commits. With force, tracked ones are
+    /// restored, too.
+    fn check_dirty(&mut self, found: &mut Found) -> Result<(), RepoError> {
+        for (path, kind) in self.dirty.clone() {
             let Some(entry) = self.target_entry(&path)? else {
                 continue;
             };
@@ -151,46 +246,22 @@ impl Switch<'_> {
             }
             if !self.is_brought(&path) {
                 let after = || Some(entry.clone());
-                overwrites.entry(path.clone()).or_insert_with(after);
+                found.overwrites.entry(path.clone()).or_insert_with(after);
             }
-            match self.stat(&path, &mut absent_dirs)? {
-                None => match self.obstacle(&path, &mut above)? {
+            match self.stat(&path, &mut found.absent_dirs)? {
+                None => match self.obstacle(&path, &mut found.above)? {
                     Some(above) if self.is_in_place_of_dir(&above)? => {
-                        in_the_way.insert(above);
+                        found.in_the_way.insert(above);
                     }
-                    above => lost.extend(above),
+                    above => found.lost.extend(above),
                 },
                 Some(stat) if (stat.kind == FileKind::Dir) == is_file(&entry) => {
-                    in_the_way.insert(path);
+                    found.in_the_way.insert(path);
                 }
                 Some(stat) => self.note_found(&path, &stat),
             }
         }
-        self.find_kept_below(&mut lost)?;
-        self.find_kept_in(replaced_dirs, &mut lost)?;
-        self.unshown = unshown;
-        self.adopted = adopted;
-        let unbrought = overwrites.into_iter();
-        let unbrought = unbrought.filter(|(path, _)| force && !self.is_brought(path));
-        let overwrite = |after| Overwrite {
-            committed: None,
-            after,
-        };
-        let mut overwrites = unbrought
-            .map(|(path, after)| (path, overwrite(after)))
-            .collect();
-        self.in_the_way = in_the_way;
-        if force {
-            lost.extend(self.overwrite_in_the_way(&mut overwrites)?);
-        }
-        self.overwrites = overwrites;
-        match lost.is_empty() {
-            true => Ok(()),
-            false => Err(RepoError::WouldLose {
-                what,
-                paths: lost.into_iter().collect(),
-            }),
-        }
+        Ok(())
     }
 
     /// Returns conflicts that are settled but not committed, and that the target does not have.
