@@ -588,6 +588,17 @@ fn nothing_is_unwrapped_without_a_reason() {
 }
 
 #[test]
+fn no_thread_starts_with_a_panic() {
+    let files = tree();
+    let words = ["thread::spawn(", "scope.spawn("];
+    let why = "panics if the system has no thread left: dmv_core::threads";
+    let is_product = |(file, _): &(&str, String)| file.starts_with("crates/");
+    let check = |(file, code): (&str, String)| check_words(file, &code, &words, why);
+    let all = rust(&files, false).into_iter().filter(is_product);
+    pass(all.flat_map(check).collect());
+}
+
+#[test]
 fn no_file_is_too_long() {
     let mut complaints = Vec::new();
     for (file, text) in tree().iter().filter(|(file, _)| file.ends_with(".rs")) {

@@ -151,6 +151,7 @@ fn sort_net(e: &NetError) -> (&'static str, u8) {
             ("absent", EXIT_ABSENT)
         }
         NetError::Listen(_) => ("listen", EXIT_OTHER),
+        NetError::Thread(_) => ("no-thread", EXIT_OTHER),
         NetError::BadUrl { .. } => ("usage", EXIT_USAGE),
         NetError::Cancelled => ("interrupted", EXIT_INTERRUPTED),
         _ => ("protocol", EXIT_OTHER),
@@ -212,6 +213,7 @@ fn net_hint(e: &NetError) -> Option<String> {
         }
         NetError::Closed => CONTINUE,
         NetError::Listen(_) => "dmv serve --listen IP:PORT, with a free port; port 0 takes any",
+        NetError::Thread(_) => repo::FEWER_PROCESSES,
         NetError::NoProgram { .. } => "dmv config set --user ssh.command PROGRAM",
         NetError::Stalled(_) | NetError::Endless(_) => {
             "run the same command again to continue; to wait longer: \

@@ -7,6 +7,7 @@ use crate::failure::{EXIT_INTERRUPTED, Failure};
 use crate::format::text::{bytes, count};
 use crate::ui::{is_watched, report};
 use dmv_core::job::{Bound, Job};
+use dmv_core::threads;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -41,7 +42,7 @@ impl Watch {
             return Watch { drawing: None };
         }
         let (stop, stopped) = channel();
-        let thread = std::thread::spawn(move || {
+        let thread = threads::start(move || {
             let started = Instant::now();
             if stopped.recv_timeout(FIRST) != Err(RecvTimeoutError::Timeout) {
                 return;
@@ -67,7 +68,8 @@ impl Watch {
             bar.finish_and_clear();
         });
         Watch {
-            drawing: Some((stop, thread)),
+            // Without a further thread, the command runs without this display.
+            drawing: thread.ok().map(|thread| (stop, thread)),
         }
     }
 }

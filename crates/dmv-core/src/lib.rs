@@ -4,7 +4,7 @@
 //! the complete rules. The floors, bottom-up:
 //!
 //! - [`hash`], [`limits`], [`memory`], [`escape`] and [`job`] know nothing of DMV's objects;
-//!   [`platform`] hides the operating system.
+//!   [`platform`] hides the operating system, and [`threads`] starts threads.
 //! - [`object`] defines the bytes and ids of objects. [`fsutil`], [`locks`] and [`vfs`] reach files.
 //! - [`chunker`], [`store`] and [`refs`] store them; [`subset`] selects paths.
 //! - [`history`], [`diff`], [`merge`] and [`reach`] read them through [`object::ObjectRead`].
@@ -63,6 +63,7 @@ pub mod refs;
 pub mod repo;
 pub mod store;
 pub mod subset;
+pub mod threads;
 pub mod vfs;
 pub mod worktree;
 

@@ -71,22 +71,22 @@ fn main() -> Outcome {
     ask("within the process", near, QUESTIONS)?;
 
     let ((down, to_us), (up, to_them)) = (io::pipe()?, io::pipe()?);
-    answer(server.path(), Link::over(up, to_us));
-    ask("pipes", Link::over(down, to_them), QUESTIONS)?;
+    answer(server.path(), Link::over(up, to_us)?);
+    ask("pipes", Link::over(down, to_them)?, QUESTIONS)?;
 
     let (near, far) = tcp()?;
-    answer(server.path(), Link::over(far.try_clone()?, far));
+    answer(server.path(), Link::over(far.try_clone()?, far)?);
     ask(
         "TCP, with Nagle's algorithm",
-        Link::over(near.try_clone()?, near),
+        Link::over(near.try_clone()?, near)?,
         QUESTIONS,
     )?;
 
     over_quic(&served, server.path(), |link| ask("QUIC", link, QUESTIONS))?;
 
     let (near, far) = tcp()?;
-    answer(server.path(), Link::over(far.try_clone()?, InTwo(far)));
-    let near = Link::over(near.try_clone()?, InTwo(near));
+    answer(server.path(), Link::over(far.try_clone()?, InTwo(far))?);
+    let near = Link::over(near.try_clone()?, InTwo(near))?;
     ask("TCP, each write cut in two", near, SLOW_QUESTIONS)
 }
 

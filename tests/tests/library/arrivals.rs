@@ -107,7 +107,7 @@ fn files_are_there_before_the_last_byte_has_come() -> Done {
     let (theirs, ours, job) = (large_place()?, Place::new()?, Job::default());
     // The connection ends shortly before the end of the transfer.
     let ((down, to_us), (up, to_them)) = (io::pipe()?, io::pipe()?);
-    serving(&theirs, Link::over(up, to_us), Access::Read)?;
+    serving(&theirs, Link::over(up, to_us)?, Access::Read)?;
     let (inner, passed) = (down, Arc::default());
     let left = (6 << 20) + 300 * 2000 - 400_000;
     let down = Cut {
@@ -115,7 +115,7 @@ fn files_are_there_before_the_last_byte_has_come() -> Done {
         left,
         passed,
     };
-    let client = Client::connect(&ours.repo, Link::over(down, to_them), &job)?;
+    let client = Client::connect(&ours.repo, Link::over(down, to_them)?, &job)?;
     let cut = clone(&ours.repo, client, &job);
     assert!(matches!(cut, Err(NetError::Closed)), "{cut:?}");
     // No ref names the received objects. The worktree's `switch` file shows that the checkout is
@@ -197,7 +197,7 @@ fn a_part_is_written_while_it_comes_and_goes_on_after_a_cut() -> Done {
         }
         let ((inner, to_us), (up, to_them)) = (io::pipe()?, io::pipe()?);
         let seen = Arc::new(AtomicBool::new(false));
-        serving(&theirs, Link::over(up, to_us), Access::Read)?;
+        serving(&theirs, Link::over(up, to_us)?, Access::Read)?;
         let down = CutWhenThere {
             inner,
             left: 11 << 20,
@@ -205,7 +205,7 @@ fn a_part_is_written_while_it_comes_and_goes_on_after_a_cut() -> Done {
             files: 4,
             seen: seen.clone(),
         };
-        let client = Client::connect(&ours.repo, Link::over(down, to_them), &job)?;
+        let client = Client::connect(&ours.repo, Link::over(down, to_them)?, &job)?;
         let cut = clone_part(&ours.repo, client, &job, subset.clone(), history);
         assert!(matches!(cut, Err(NetError::Closed)), "{cut:?}");
         assert!(seen.load(Ordering::Relaxed), "no file was begun");

@@ -95,7 +95,7 @@ fn bytes_that_are_no_protocol_are_reported_with_what_they_say() -> Done {
         to_us.write_all(bytes)?;
         drop(to_us);
         let job = Job::default();
-        let met = Client::connect(&ours.repo, Link::over(down, to_them), &job);
+        let met = Client::connect(&ours.repo, Link::over(down, to_them)?, &job);
         Ok(met.err().ok_or("nonsense was believed")?)
     };
     assert!(matches!(meets(b"")?, NetError::Closed));

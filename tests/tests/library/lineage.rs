@@ -44,10 +44,10 @@ fn fetch_counted(ours: &Place, theirs: &Place, tip: ObjectId) -> Done<(Traffic, 
         writes: writes.clone(),
     };
     let to_us = tallied(to_us, &server_wrote);
-    let server = serving(theirs, Link::over(up, to_us), Access::Read)?;
+    let server = serving(theirs, Link::over(up, to_us)?, Access::Read)?;
     let to_them = tallied(to_them, &client_wrote);
     let job = Job::default();
-    let mut session = Client::connect(&ours.repo, Link::over(down, to_them), &job)?;
+    let mut session = Client::connect(&ours.repo, Link::over(down, to_them)?, &job)?;
     session.fetch(&[tip])?;
     let traffic = session.finish(Vec::new()).traffic;
     server.join().map_err(|_| "the server panicked")??;

@@ -210,14 +210,14 @@ fn cut_again_and_again(large: usize, after: std::ops::Range<u64>, at_least: u64)
     let (passed, mut cuts) = (Arc::new(AtomicU64::new(0)), 0);
     loop {
         let ((down, to_us), (up, to_them)) = (io::pipe()?, io::pipe()?);
-        serving(&theirs, Link::over(up, to_us), Access::Read)?;
+        serving(&theirs, Link::over(up, to_us)?, Access::Read)?;
         let down = Cut {
             inner: down,
             left: after.start + rng.below(after.end - after.start),
             passed: passed.clone(),
         };
         let job = Job::default();
-        let done = Client::connect(&ours.repo, Link::over(down, to_them), &job)
+        let done = Client::connect(&ours.repo, Link::over(down, to_them)?, &job)
             .and_then(|mut session| session.fetch(&[tip]));
         match done {
             Ok(()) => break,

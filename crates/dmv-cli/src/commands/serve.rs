@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use dmv_core::fsutil::widen_pipe;
-use dmv_net::session::{Grant, Link, refuse, serve};
+use dmv_net::session::{Grant, Link, NetError, refuse, serve};
 use dmv_net::transport::{Purpose, open_at};
 use dmv_net::wire::ReadOnly;
 use std::fs::File;
@@ -73,7 +73,8 @@ fn stdio(context: &Context, path: &Path, read_only: bool) -> Result<u8, Failure>
         fd.try_clone_to_owned().map(File::from)
     };
     let input = raw(std::io::stdin().as_fd())?;
-    let mut link = Link::over(input, raw(std::io::stdout().as_fd())?);
+    let output = raw(std::io::stdout().as_fd())?;
+    let mut link = Link::over(input, output).map_err(NetError::from)?;
     link.be_patient(context.config()?.seconds("net.patience")?);
     let asked = context.asked()?;
     let purpose = if read_only {

@@ -49,6 +49,7 @@ pub fn sort(e: &RepoError) -> Sorted {
         | RepoError::Refs(..)
         | RepoError::Path(..)
         | RepoError::Io { .. }
+        | RepoError::Thread(..)
         | RepoError::Cancelled => sort_stored(e),
         RepoError::Revision(..)
         | RepoError::NoSuchPath { .. }
@@ -87,6 +88,9 @@ pub fn sort(e: &RepoError) -> Sorted {
 }
 
 /// Of an error that its group does not know.
+/// What helps if the system starts no further thread.
+pub(super) const FEWER_PROCESSES: &str =
+    "run the same command again when fewer processes run; 'ulimit -u' shows how many you may have";
 const OTHER: Sorted = ("other", EXIT_OTHER, None);
 
 /// Errors of finding and opening a repository.
@@ -131,6 +135,7 @@ fn sort_stored(e: &RepoError) -> Sorted {
         RepoError::Refs(e) => sort_refs(e),
         RepoError::Path(e) => sort_io(&e.source, false),
         RepoError::Io { source, .. } => sort_io(source, true),
+        RepoError::Thread(_) => hinted("no-thread", EXIT_OTHER, FEWER_PROCESSES),
         RepoError::Cancelled => ("interrupted", EXIT_INTERRUPTED, None),
         _ => OTHER,
     }

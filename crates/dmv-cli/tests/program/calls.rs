@@ -5,16 +5,16 @@
 
 use crate::place::{Outcome, Place, has_strace};
 use std::fs;
+use std::process::Output;
 
-/// No write to the database's write-ahead log succeeds, with this error.
-fn without_room(place: &Place, error: &str) -> Vec<String> {
+/// Runs a command in which no write to the database's write-ahead log succeeds: each fails with
+/// `error`.
+fn without_room(place: &Place, error: &str, args: &[&str]) -> Outcome<Output> {
     let wal = place.work().join(".dmv/refs.db-wal");
+    let wal = wal.to_string_lossy();
     let inject = format!("inject=pwrite64,fallocate:error={error}");
-    let options = ["-f", "-qq", "-o", "/dev/null", "-e", &inject, "-P"];
-    let options = options.into_iter().map(str::to_owned);
-    options
-        .chain([wal.to_string_lossy().into_owned()])
-        .collect()
+    let options = ["-f", "-qq", "-o", "/dev/null", "-e", &inject, "-P", &wal];
+    Ok(place.traced(&options, args).output()?)
 }
 
 fn subjects(place: &Place) -> Outcome<Vec<String>> {
@@ -36,9 +36,7 @@ fn a_commit_that_was_told_to_have_failed_does_not_count_later() -> Outcome {
         place.commit("one")?;
         let before = subjects(&place)?;
         place.write("f", "two")?;
-        let options = without_room(&place, error);
-        let options: Vec<&str> = options.iter().map(String::as_str).collect();
-        let failed = place.traced(&options, &["commit", "-m", "two"]).output()?;
+        let failed = without_room(&place, error, &["commit", "-m", "two"])?;
         let said = String::from_utf8(failed.stderr)?;
         assert_eq!(failed.status.code(), Some(20), "{error}: {said}");
         assert!(said.contains("cannot write to"), "{error}: {said}");
@@ -71,14 +69,10 @@ fn a_check_writes_nothing_that_it_needs() -> Outcome {
     place.commit("one")?;
     place.write("f", "two")?;
     // It is in the log, and not in the database.
-    let options = without_room(&place, "EIO");
-    let options: Vec<&str> = options.iter().map(String::as_str).collect();
-    let failed = place.traced(&options, &["commit", "-m", "two"]).status()?;
-    assert_eq!(failed.code(), Some(20));
-    let options = without_room(&place, "ENOSPC");
-    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    let failed = without_room(&place, "EIO", &["commit", "-m", "two"])?;
+    assert_eq!(failed.status.code(), Some(20));
     for args in [&["log"][..], &["verify", "--full"]] {
-        let done = place.traced(&options, args).output()?;
+        let done = without_room(&place, "ENOSPC", args)?;
         let said = String::from_utf8(done.stderr)?;
         assert_eq!(done.status.code(), Some(0), "{args:?}: {said}");
     }
@@ -175,5 +169,56 @@ fn a_commit_of_a_thousand_files_waits_for_the_disk_eight_times() -> Outcome {
             fs::remove_dir_all(place.work().join("many"))?;
         }
     }
+    Ok(())
+}
+
+#[test]
+fn a_command_that_gets_no_further_thread_says_so() -> Outcome {
+    if !has_strace() {
+        println!("skipped: strace is not installed");
+        return Ok(());
+    }
+    let place = Place::with_repository()?;
+    for n in 0..100 {
+        place.write(format!("d{n}/f"), format!("{n}"))?;
+    }
+    place.commit("one")?;
+    place.ok(&["branch", "other"])?;
+    place.write("d1/f", "two")?;
+    place.commit("two")?;
+    let mut failed = 0;
+    for first in 1..8 {
+        let inject = format!("inject=clone3,clone:error=EAGAIN:when={first}+");
+        let options = ["-f", "-qq", "-o", "/dev/null", "-e", &inject];
+        place.write("d2/f", format!("{first}"))?;
+        for args in [
+            &["status"][..],
+            &["commit", "-m", "more"],
+            &["checkout", "other"],
+            &["checkout", "main"],
+            &["clone", ".", "../copy"],
+            &["export", "@", "--to", "../out"],
+            &["verify", "--full"],
+            &["log", "--", "d1/f"],
+        ] {
+            let done = place.traced(&options, args).output()?;
+            let said = String::from_utf8(done.stderr)?;
+            let case = format!("{args:?}, no thread from number {first}: {said}");
+            match done.status.code() {
+                Some(0) => {}
+                Some(20) => {
+                    assert!(said.contains("cannot start a thread"), "{case}");
+                    failed += 1;
+                }
+                code => panic!("{code:?}: {case}"),
+            }
+        }
+        for dir in ["copy", "out"] {
+            let _ = fs::remove_dir_all(place.dir.path().join(dir));
+        }
+        place.ok(&["checkout", "main"])?;
+    }
+    assert!(failed > 0);
+    place.ok(&["verify", "--full"])?;
     Ok(())
 }

@@ -8,6 +8,7 @@ use crate::locks::{self, Holder};
 use crate::platform::{
     FileTime, LOCKLESS_SQLITE, bytes_of, is_network_disk, is_read_only_disk, may_write, stat_at,
 };
+use crate::threads;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use std::io::Read;
@@ -227,7 +228,7 @@ fn open_in_time(path: &Path) -> Result<Connection, RefsError> {
         // The other thread may have stopped waiting. Then the database is closed.
         let _ = sender.send(open_writable(&own));
     };
-    if std::thread::Builder::new().spawn(open).is_err() {
+    if threads::start(open).is_err() {
         return open_writable(path);
     }
     // Count the tries, not the time: a process that was stopped meanwhile has not waited.

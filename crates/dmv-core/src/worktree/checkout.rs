@@ -36,6 +36,7 @@ use crate::fsutil::{
     FileKind, FileStat, FileTime, Fingerprint, PathError, SafeDir, mark_time, set_permissions,
     stat_file,
 };
+use crate::threads::start_in;
 use crate::vfs::start_writeback;
 use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
@@ -349,7 +350,8 @@ impl Run<'_> {
         std::thread::scope(|scope| {
             let others = self.threads.min(batches.len()).saturating_sub(1);
             for _ in 0..others {
-                scope.spawn(work);
+                // Without a further thread, the others do the work.
+                let _ = start_in(scope, work);
             }
             work();
         });

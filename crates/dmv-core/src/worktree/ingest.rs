@@ -24,6 +24,7 @@ use crate::object::{ObjectError, ObjectType, ObjectWrite};
 use crate::store::{
     FRAME_TARGET_BYTES, FrameEncoder, FrameObject, PackKind, StoreError, StoreWriter,
 };
+use crate::threads::{NoThread, start_in};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -101,6 +102,9 @@ pub enum IngestError {
     /// An object could not be made or stored.
     #[error(transparent)]
     Object(#[from] ObjectError),
+    /// The system starts no thread to read files.
+    #[error(transparent)]
+    Thread(#[from] NoThread),
 }
 
 /// One part of a file in a block.
@@ -153,6 +157,7 @@ pub fn with_ingest<T>(
     }
     let next_key = AtomicU64::new(0);
     std::thread::scope(|scope| {
+        let mut started = 0;
         for _ in 0..workers {
             let reader = Reader {
                 root,
@@ -164,9 +169,19 @@ pub fn with_ingest<T>(
                 open: None,
             };
             let tasks = task_out.clone();
-            scope.spawn(move || reader.run(&tasks));
+            let reading = start_in(scope, move || reader.run(&tasks));
             let (blocks, done, free) = (block_out.clone(), done_in.clone(), free_in.clone());
-            scope.spawn(move || hash_blocks(&blocks, &done, &free, writer, job));
+            let hash = move || hash_blocks(&blocks, &done, &free, writer, job);
+            match reading.and_then(|_| start_in(scope, hash)) {
+                Ok(_) => started += 1,
+                // The threads that there are do the work.
+                Err(_) if started > 0 => break,
+                Err(e) => {
+                    // A reader may already wait for its first task.
+                    drop((task_in, task_out));
+                    return Err(e.into());
+                }
+            }
         }
         // Only the threads' own ends may keep the channels open.
         drop((task_out, block_in, block_out, free_in, free_out, done_in));

@@ -32,6 +32,7 @@ use crate::object::name::escape;
 use crate::object::tree::Kind;
 use crate::platform::{Cause, cause_of};
 use crate::subset::Subset;
+use crate::threads::{NoThread, start_in};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -77,6 +78,9 @@ pub enum ScanError {
     /// This process may not open more files, or is out of memory.
     #[error(transparent)]
     Path(#[from] PathError),
+    /// The system starts no thread to read directories.
+    #[error(transparent)]
+    Thread(#[from] NoThread),
 }
 
 /// Whether a directory could be read.
@@ -292,11 +296,16 @@ pub fn scan<E: From<ScanError>>(
         n => n,
     };
     std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| shared.work());
-        }
         // Workers end when the queue says stop, even if `consume` fails or panics.
         let _stop = StopOnDrop(&shared);
+        for number in 0..threads {
+            match start_in(scope, || shared.work()) {
+                Ok(_) => {}
+                // The threads that there are do the work.
+                Err(_) if number > 0 => break,
+                Err(e) => return Err(ScanError::Thread(e).into()),
+            }
+        }
         while let Some(result) = shared.next_result()? {
             consume(result)?;
         }

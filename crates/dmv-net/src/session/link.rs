@@ -15,6 +15,7 @@ use super::waiting::{Counted, Signs, Waiting, is_working};
 use crate::wire::{FRAME_HEAD_BYTES, Frame, Hello, LINE, MAX_LINE_BYTES, Message, VERSION};
 use dmv_core::job::Job;
 use dmv_core::store::FRAME_TARGET_BYTES;
+use dmv_core::threads::{self, NoThread};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -109,7 +110,12 @@ impl Link {
     }
 
     /// Makes a connection over two byte streams. Waits for the other side with [`PATIENCE`].
-    pub fn over(reader: impl Read + Send + 'static, writer: impl Write + Send + 'static) -> Link {
+    ///
+    /// Fails if the system starts no thread for them.
+    pub fn over(
+        reader: impl Read + Send + 'static,
+        writer: impl Write + Send + 'static,
+    ) -> Result<Link, NoThread> {
         Link::through(Plain(reader), Plain(writer))
     }
 
@@ -117,22 +123,22 @@ impl Link {
     pub fn through(
         reader: impl Inlet + Send + 'static,
         writer: impl Outlet + Send + 'static,
-    ) -> Link {
+    ) -> Result<Link, NoThread> {
         let signs = Arc::new(Signs::default());
         let (reader, writer) = (Counted::new(reader, &signs), Counted::new(writer, &signs));
         let (to_us, incoming) = queue();
         let seen = signs.clone();
-        std::thread::spawn(move || read_frames(reader, &to_us, &seen));
+        threads::start(move || read_frames(reader, &to_us, &seen))?;
         let (outgoing, frames) = queue();
         let (until_written, writing) = queue();
         let given = signs.clone();
-        std::thread::spawn(move || {
+        threads::start(move || {
             // A failure is ignored: a side that waits for the peer's answer notices that the peer
             // is gone.
             let _ = write_frames(writer, &frames, &given);
             drop(until_written);
-        });
-        Link {
+        })?;
+        Ok(Link {
             incoming,
             outgoing: Some(Outgoing::Outside(outgoing)),
             writing: Some(writing),
@@ -141,7 +147,7 @@ impl Link {
             says_totals: false,
             gives_little: false,
             traffic: Traffic::default(),
-        }
+        })
     }
 
     /// Returns whether the other end is in this process.

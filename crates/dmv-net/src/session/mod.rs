@@ -30,6 +30,7 @@ use crate::wire::{Code, WireError};
 use dmv_core::object::ObjectError;
 use dmv_core::repo::{RefMoved, RepoError};
 use dmv_core::store::StoreError;
+use dmv_core::threads::NoThread;
 
 /// Every failure between peers.
 #[derive(Debug, thiserror::Error)]
@@ -110,6 +111,9 @@ pub enum NetError {
     /// This side's repository failed.
     #[error(transparent)]
     Repo(#[from] RepoError),
+    /// The system starts no further thread.
+    #[error(transparent)]
+    Thread(#[from] NoThread),
     /// The address is malformed.
     #[error("'{}' is not a repository address: {why}", url.escape_debug())]
     BadUrl {

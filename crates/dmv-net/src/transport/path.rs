@@ -7,6 +7,7 @@
 use crate::session::{Grant, Link, NetError, serve};
 use dmv_core::job::Job;
 use dmv_core::repo::{Asked, DMV_DIR, Repo, RepoError, Trust, discover_trusting};
+use dmv_core::threads;
 use std::path::Path;
 
 /// Why a repository is opened.
@@ -49,9 +50,9 @@ pub fn connect(path: &Path, asked: Asked, purpose: Purpose) -> Result<Link, NetE
     let repo = open_at(path, purpose)?;
     let grant = Grant::of(&repo, None);
     let (ours, theirs) = Link::pair();
-    std::thread::spawn(move || {
+    threads::start(move || {
         // The link reports its failures. The thread ends when the other end is dropped.
         let _ = serve(&repo, theirs, grant, &asked, &Job::default());
-    });
+    })?;
     Ok(ours)
 }

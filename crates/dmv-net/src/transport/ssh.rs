@@ -7,6 +7,7 @@
 use super::Reach;
 use crate::session::{Link, NetError};
 use dmv_core::fsutil::widen_pipe;
+use dmv_core::threads;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -179,7 +180,7 @@ pub(super) fn connect(target: &SshTarget, reach: &Reach) -> Result<(Link, Helper
         return Err(unreachable("it has no pipes".to_owned()));
     };
     let (say, said) = channel();
-    let listening = std::thread::spawn(move || {
+    let listen = move || {
         let mut lines = BufReader::new(stderr).split(b'\n');
         let mut kept = 0;
         while let Some(Ok(line)) = lines.next() {
@@ -189,10 +190,21 @@ pub(super) fn connect(target: &SshTarget, reach: &Reach) -> Result<(Link, Helper
                 let _ = say.send(String::from_utf8_lossy(&line).trim_end().to_owned());
             }
         }
-    });
+    };
     widen_pipe(&stdout);
     widen_pipe(&stdin);
-    let link = Link::over(stdout, stdin);
+    let started = threads::start(listen).and_then(|listening| {
+        let link = Link::over(stdout, stdin)?;
+        Ok((listening, link))
+    });
+    let (listening, link) = match started {
+        Ok(started) => started,
+        Err(e) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(e.into());
+        }
+    };
     let helper = Helper {
         child,
         place,

@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_millis(PATIENCE_MILLIS as u64);
 /// Makes a link, and the pipes that its other end reads and writes.
 fn link() -> io::Result<(Link, PipeReader, PipeWriter)> {
     let ((down, to_us), (up, to_them)) = (io::pipe()?, io::pipe()?);
-    let mut link = Link::over(down, to_them);
+    let mut link = Link::over(down, to_them)?;
     link.be_patient(PATIENCE);
     Ok((link, up, to_us))
 }
@@ -202,7 +202,7 @@ fn hello(extensions: Vec<Extension>) -> Hello {
 /// Makes two connected links.
 fn two_links() -> io::Result<[Link; 2]> {
     let ((down, to_us), (up, to_them)) = (io::pipe()?, io::pipe()?);
-    let mut links = [Link::over(down, to_them), Link::over(up, to_us)];
+    let mut links = [Link::over(down, to_them)?, Link::over(up, to_us)?];
     links.iter_mut().for_each(|link| link.be_patient(PATIENCE));
     Ok(links)
 }

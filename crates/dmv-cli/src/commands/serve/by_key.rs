@@ -9,7 +9,8 @@ use crate::format::text::{bytes, count};
 use crate::peers::relays;
 use crate::whose::find_own;
 use dmv_core::repo::{Asked, Peer, PeerKey, RefMoved};
-use dmv_net::session::Traffic;
+use dmv_core::threads;
+use dmv_net::session::{NetError, Traffic};
 use dmv_net::transport::quic::blocking::serve_repository;
 use dmv_net::transport::quic::{Limits, Listen, RelayState, ServeEvent, ServeOptions};
 use serde_json::json;
@@ -64,7 +65,8 @@ pub fn run(
     let _interruptible = context.interruptible();
     let job = context.job.clone();
     let own = key.public();
-    let serving = std::thread::spawn(move || serve_repository(&key, &place, options, &job));
+    let serving = threads::start(move || serve_repository(&key, &place, options, &job))
+        .map_err(NetError::from)?;
     let mut reported = BTreeSet::new();
     for event in hear {
         if context.globals.json && !is_told(&event, &reported) {

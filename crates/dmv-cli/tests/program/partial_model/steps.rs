@@ -191,8 +191,10 @@ impl Story {
         }
         done.is(&[0])?;
         let edits = self.on_disk(r);
+        // A worktree that is on no branch has a commit's id as its head.
+        let is_branch = typed == short && !self.model.commits.contains_key(&short);
         let repo = &mut self.model.repos[r];
-        repo.head = match typed == short {
+        repo.head = match is_branch {
             true => {
                 repo.branches.entry(short.clone()).or_insert(id);
                 short

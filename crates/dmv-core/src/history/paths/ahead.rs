@@ -9,6 +9,7 @@ use super::Trail;
 use crate::hash::ObjectId;
 use crate::object::ObjectRead;
 use crate::object::commit::Commit;
+use crate::threads::start_in;
 use std::collections::{HashMap, HashSet};
 
 /// Most commits in a stretch: about as many as share a frame with their trees.
@@ -81,12 +82,20 @@ impl Ahead {
         let first = parts.next().unwrap_or_default();
         let trails = std::thread::scope(|scope| {
             let others: Vec<_> = parts
-                .map(|part| scope.spawn(move || trails_of(reader, part, like)))
+                .map(|part| {
+                    let walk = move || trails_of(reader, part, like);
+                    (part, start_in(scope, walk))
+                })
                 .collect();
             let mut trails = trails_of(reader, first, like);
-            for other in others {
-                let more = other.join();
-                trails.extend(more.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            for (part, other) in others {
+                trails.extend(match other {
+                    Ok(other) => {
+                        (other.join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                    }
+                    // Without a further thread, this one does the work.
+                    Err(_) => trails_of(reader, part, like),
+                });
             }
             trails
         });

@@ -10,6 +10,7 @@ use crate::object::{ObjectError, ObjectType};
 use crate::refs::{RefNameError, RefsError};
 use crate::repo::base::moved::{Mover, moved_clause};
 use crate::store::StoreError;
+use crate::threads::NoThread;
 use crate::worktree::ingest::IngestError;
 use crate::worktree::scan::ScanError;
 use crate::worktree::snapshot::SnapshotError;
@@ -326,6 +327,9 @@ pub enum RepoError {
         /// The system's error.
         source: std::io::Error,
     },
+    /// The system starts no further thread.
+    #[error(transparent)]
+    Thread(#[from] NoThread),
     /// Another command is freeing space, or a peer relies on this repository not to free any.
     #[error("another command is freeing space, or a peer relies on objects of this repository{}", locks::told(.0))]
     Freeing(Option<Holder>),
@@ -446,6 +450,7 @@ impl From<IngestError> for RepoError {
             IngestError::Cancelled => RepoError::Cancelled,
             IngestError::Store(e) => e.into(),
             IngestError::Object(e) => e.into(),
+            IngestError::Thread(e) => e.into(),
         }
     }
 }
@@ -455,6 +460,7 @@ impl From<ScanError> for RepoError {
         match e {
             ScanError::Cancelled => RepoError::Cancelled,
             ScanError::Path(e) => RepoError::Path(e),
+            ScanError::Thread(e) => e.into(),
             ScanError::Base { dir, source } => match source.downcast::<ObjectError>() {
                 Ok(e) => (*e).into(),
                 Err(e) => RepoError::Damaged {

@@ -4,6 +4,7 @@ use crate::job::{Job, Moment};
 use crate::object::list::{Blob, BlobChunks};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
+use crate::threads::start_in;
 use crate::worktree::checkout::Content;
 use crossbeam_channel::bounded;
 use std::error::Error;
@@ -54,7 +55,7 @@ impl Content<Blob> for StoreContent<'_> {
         let (full_in, full_out) = bounded::<Vec<u8>>(BATCHES);
         let (free_in, free_out) = bounded::<Vec<u8>>(BATCHES + 1);
         std::thread::scope(|scope| {
-            let reader = scope.spawn(move || {
+            let reader = start_in(scope, move || {
                 self.pump(*blob, &mut |batch| {
                     let next = free_out.try_recv().unwrap_or_default();
                     let full = std::mem::replace(batch, next);
@@ -64,7 +65,7 @@ impl Content<Blob> for StoreContent<'_> {
                         .map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
                     Ok(())
                 })
-            });
+            })?;
             let mut written = Ok(());
             for batch in &full_out {
                 written = sink(&batch);

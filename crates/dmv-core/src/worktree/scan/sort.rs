@@ -1,6 +1,7 @@
 //! Sorting the names of a directory.
 
 use crate::fsutil::Listing;
+use rayon::ThreadPoolBuilder;
 use rayon::slice::ParallelSliceMut;
 
 /// Number of names above which all threads sort a directory.
@@ -32,10 +33,11 @@ pub(super) fn sorted(listing: &Listing) -> Vec<u32> {
         .collect();
     let order =
         |a: &(u64, u32), b: &(u64, u32)| a.0.cmp(&b.0).then_with(|| name(a.1).cmp(name(b.1)));
-    if keys.len() > PARALLEL_SORT {
-        keys.par_sort_unstable_by(order);
-    } else {
-        keys.sort_unstable_by(order);
+    // Rayon's global pool would panic if the system starts no thread.
+    let pool = (keys.len() > PARALLEL_SORT).then(|| ThreadPoolBuilder::new().build());
+    match pool {
+        Some(Ok(pool)) => pool.install(|| keys.par_sort_unstable_by(order)),
+        _ => keys.sort_unstable_by(order),
     }
     keys.into_iter().map(|(_, i)| i).collect()
 }

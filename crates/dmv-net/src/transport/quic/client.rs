@@ -57,7 +57,7 @@ pub fn connect(address: &PeerAddress, device: &Device) -> Result<(Link, Helper),
     let (node, connection, (send, recv)) = dialled?;
     let handle = runtime.handle();
     let (source, hearing) = Source::new(recv, handle);
-    let link = Link::through(source, Sink::new(send, handle));
+    let link = Link::through(source, Sink::new(send, handle))?;
     let helper = Helper {
         connection,
         hearing: Some(hearing),

@@ -156,9 +156,13 @@ impl Service for Answers {
             };
             (self.options.event)(ServeEvent::Came(peer.clone()));
             let (source, _) = Source::new(incoming, &handle);
-            let mut link = Link::through(source, Sink::new(outgoing, &handle));
-            link.be_patient(self.options.limits.idle_time);
-            let ended = self.session(&peer, access, link, &job);
+            let ended = match Link::through(source, Sink::new(outgoing, &handle)) {
+                Ok(mut link) => {
+                    link.be_patient(self.options.limits.idle_time);
+                    self.session(&peer, access, link, &job)
+                }
+                Err(e) => Err(e.into()),
+            };
             (self.options.event)(ServeEvent::Session(peer, ended));
         });
         // If the thread panics, only this session ends. The thread has reported the panic.

@@ -11,6 +11,7 @@ use crate::repo::base::layout::Place;
 use crate::repo::base::{open, worktree};
 use crate::repo::files::checkout;
 use crate::repo::files::checkout::{CheckoutOptions, CheckoutReport};
+use crate::threads::start_in;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -41,7 +42,7 @@ pub(in crate::repo) fn checkout_while<T, E: From<RepoError>>(
     let (report, reported) = channel();
     std::thread::scope(|scope| {
         let (reader, own_job) = (&reader, &own_job);
-        scope.spawn(move || {
+        let started = start_in(scope, move || {
             let is_there = || match told.recv() {
                 Ok(()) => Ok(None),
                 Err(_) => Err(RepoError::Cancelled),
@@ -60,6 +61,7 @@ pub(in crate::repo) fn checkout_while<T, E: From<RepoError>>(
             // If `bring` has failed, nobody waits for this result.
             let _ = report.send(done);
         });
+        started.map_err(RepoError::from)?;
         let brought = bring();
         // The closure owns `arrivals`, so the waiting ends even if `bring` panics.
         drop(arrivals);
