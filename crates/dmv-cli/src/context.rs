@@ -10,41 +10,16 @@ use crate::whose::{find, way_to_trust};
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::commit::Commit;
-use dmv_core::object::name::{RepoPath, escape};
+use dmv_core::object::name::escape;
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{
-    Asked, CONFIG_FILE, Keep, Located, PathState, Repo, RepoError, Wanted, Who, Whose,
-    WorktreeSettings, split_path,
+    Asked, CONFIG_FILE, Keep, PathState, Repo, RepoError, Who, Whose, WorktreeSettings,
 };
-use dmv_core::subset::PathSet;
 use std::cell::{Cell, OnceCell};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-
-/// What `REV:PATH` names.
-pub struct PlaceIn {
-    /// The revision, as given.
-    pub revision: String,
-    /// The commit.
-    pub commit: Commit,
-    /// The path from its root.
-    pub path: RepoPath,
-    /// What is there.
-    pub located: Located,
-}
-
-impl PlaceIn {
-    /// The paths of it that are in a subset, or in several.
-    pub fn wanted<'a>(&'a self, subset: &'a dyn PathSet) -> Wanted<'a> {
-        Wanted {
-            path: &self.path,
-            located: &self.located,
-            subset,
-        }
-    }
-}
 
 /// The surroundings of a command.
 pub struct Context {
@@ -233,10 +208,16 @@ impl Context {
         Watch::patient(self.job.clone())
     }
 
-    /// A path argument as a path from the worktree's root. Without a worktree it is one already.
+    /// A path argument as a path from the worktree's root. Without a worktree it is one already, and
+    /// so is one that begins with `:/`.
     pub fn path(&self, repo: &Repo, arg: &OsStr) -> Result<Vec<u8>, Failure> {
-        let Some(root) = repo.worktree_root() else {
-            return Ok(Repo::parse_path(arg.as_bytes())?.as_bytes().to_vec());
+        let from_root = arg.as_bytes().strip_prefix(b":/");
+        let root = match (from_root, repo.worktree_root()) {
+            (None, Some(root)) => root,
+            (from_root, _) => {
+                let path = from_root.unwrap_or(arg.as_bytes());
+                return Ok(Repo::parse_path(path)?.as_bytes().to_vec());
+            }
         };
         let here = std::env::current_dir()
             .map_err(|e| Failure::file("find", Path::new("the current directory"), &e))?;
@@ -290,22 +271,7 @@ impl Context {
         Ok(Some((side(old)?, side(new)?)))
     }
 
-    /// The commit, path and entry that `REV:PATH` names; without a colon the root of `REV`.
-    pub fn place(&self, repo: &Repo, arg: &OsStr) -> Result<PlaceIn, RepoError> {
-        let (revision, path) = split_path(arg.as_bytes());
-        let id = repo.resolve(&revision)?;
-        let commit = repo.read_commit(&id)?;
-        let path = Repo::parse_path(path.unwrap_or_default())?;
-        let located = repo.locate(&revision, &commit, &path)?;
-        Ok(PlaceIn {
-            revision,
-            commit,
-            path,
-            located,
-        })
-    }
-
-    /// The same for a command that only looks at the worktree: refuses what is outside of its subset
+    /// Path arguments for a command that only looks at the worktree: refuses what is outside of its subset
     /// and not there, and says what is nowhere. `old` is a commit that it is compared with.
     pub fn paths_to_look_at(
         &self,

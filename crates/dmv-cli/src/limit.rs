@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::format::text::{quoted, shown};
+use crate::places::place;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::repo::{EmptiedPattern, Located, Repo, RepoError, blob_of, split_path};
@@ -145,7 +146,7 @@ pub fn read_file(context: &Context, repo: &Repo, arg: &OsString) -> Result<Subse
         file.and_then(|file| file.take(limit).read_to_end(&mut text))
             .map_err(|e| Failure::file("read", path, &e))?;
     } else {
-        let place = context.place(repo, arg)?;
+        let place = place(context, repo, arg)?;
         match &place.located {
             Located::Entry(entry) if entry.kind.is_blob() => {
                 repo.cat(blob_of(entry), Some(0..limit), &mut text)?;

@@ -2,14 +2,157 @@
 
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::format::text::quoted;
 use crate::supply::supplied;
 use dmv_core::object::commit::Commit;
-use dmv_core::object::name::RepoPath;
+use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::object::tree::lookup_path;
-use dmv_core::repo::{Located, Repo, RepoError, Wanted, split_path};
-use dmv_core::subset::Subset;
+use dmv_core::repo::{Located, Repo, RepoError, RevisionError, Wanted, split_path};
+use dmv_core::subset::{PathSet, Subset};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+
+/// What `REV:PATH` names.
+pub struct PlaceIn {
+    /// The revision, as given.
+    pub revision: String,
+    /// The commit.
+    pub commit: Commit,
+    /// The path from its root.
+    pub path: RepoPath,
+    /// What is there.
+    pub located: Located,
+}
+
+impl PlaceIn {
+    /// The paths of it that are in a subset, or in several.
+    pub fn wanted<'a>(&'a self, subset: &'a dyn PathSet) -> Wanted<'a> {
+        Wanted {
+            path: &self.path,
+            located: &self.located,
+            subset,
+        }
+    }
+}
+
+/// What `REV:PATH` names. Without a colon it is the root of `REV`.
+pub fn place(context: &Context, repo: &Repo, arg: &OsStr) -> Result<PlaceIn, Failure> {
+    let (revision, path) = split_path(arg.as_bytes());
+    let path = match path {
+        Some(path) => path_in(context, repo, path)?,
+        None => RepoPath::root(),
+    };
+    at(context, repo, revision, path)
+}
+
+/// The same, where an argument without a colon may also be a path of `@`: one from where the user
+/// stands. Without an argument it is that directory.
+///
+/// A revision goes first, because scripts name branches and do not know which files there are.
+/// `is_path`: an argument without a colon is a path in any case.
+pub fn place_or_path(
+    context: &Context,
+    repo: &Repo,
+    arg: Option<&OsStr>,
+    is_path: bool,
+) -> Result<PlaceIn, Failure> {
+    let arg = arg.unwrap_or(OsStr::new("."));
+    let here = || -> Result<RepoPath, Failure> { Ok(Repo::parse_path(&context.path(repo, arg)?)?) };
+    let has_revision = arg.as_bytes().contains(&b':');
+    if looks_like_path(arg.as_bytes()) || is_path && !has_revision {
+        return at(context, repo, "@".to_owned(), here()?);
+    }
+    if has_revision {
+        return place(context, repo, arg);
+    }
+    let text = String::from_utf8_lossy(arg.as_bytes()).into_owned();
+    match repo.resolve(&text) {
+        Ok(_) => {
+            let found = at(context, repo, text, RepoPath::root())?;
+            warn_of_path(context, repo, arg);
+            Ok(found)
+        }
+        // Where it is neither, it was probably meant to be a path: a revision has no such name.
+        Err(RepoError::Revision(e)) => match here().map(|path| exists(repo, &path).then_some(path))
+        {
+            Ok(Some(path)) => at(context, repo, "@".to_owned(), path),
+            _ => Err(neither(arg, e)),
+        },
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// The failure for an argument that names neither a revision nor a path.
+fn neither(arg: &OsStr, e: RevisionError) -> Failure {
+    let is_unknown = matches!(e, RevisionError::Unknown(_));
+    let mut failure = Failure::from(RepoError::Revision(e));
+    if is_unknown {
+        let arg = escape(arg.as_bytes());
+        failure.message = format!("there is no branch, tag, commit or path '{arg}' here");
+    }
+    failure
+}
+
+/// Says how to name the path where a revision has the same name.
+fn warn_of_path(context: &Context, repo: &Repo, arg: &OsStr) {
+    let path = context.path(repo, arg).ok();
+    let path = path.and_then(|path| Repo::parse_path(&path).ok());
+    if path.is_some_and(|path| !path.is_root() && exists(repo, &path)) {
+        let arg = quoted(&format!("./{}", arg.to_string_lossy()));
+        context.ui.note(format_args!(
+            "note: this is also the name of a path; for the path: dmv {} {arg}",
+            context.command
+        ));
+    }
+}
+
+/// Whether the commit that the worktree is on has something at `path`, as far as that is known
+/// here. An absent directory counts: fetching it will tell.
+fn exists(repo: &Repo, path: &RepoPath) -> bool {
+    let head = repo.head_commit().ok().flatten();
+    let commit = head.and_then(|id| repo.read_commit(&id).ok());
+    commit.is_some_and(|commit| {
+        !matches!(
+            repo.locate("@", &commit, path),
+            Err(RepoError::NoSuchPath { .. })
+        )
+    })
+}
+
+/// Whether an argument can only be meant as a path from where the user stands.
+fn looks_like_path(arg: &[u8]) -> bool {
+    let is_dot = |rest: &[u8]| rest.is_empty() || rest.starts_with(b"/");
+    let dot = arg.strip_prefix(b"..").or(arg.strip_prefix(b"."));
+    dot.is_some_and(is_dot) || arg.starts_with(b"/")
+}
+
+fn at(
+    context: &Context,
+    repo: &Repo,
+    revision: String,
+    path: RepoPath,
+) -> Result<PlaceIn, Failure> {
+    let (commit, located) = supplied(context, repo, "reading", || {
+        let commit = repo.read_commit(&repo.resolve(&revision)?)?;
+        let located = repo.locate(&revision, &commit, &path)?;
+        Ok((commit, located))
+    })?;
+    Ok(PlaceIn {
+        revision,
+        commit,
+        path,
+        located,
+    })
+}
+
+/// The path in `REV:PATH`: from the root, or with `./` or `../` from where the user stands.
+fn path_in(context: &Context, repo: &Repo, path: &[u8]) -> Result<RepoPath, Failure> {
+    let path = match looks_like_path(path) && !path.starts_with(b"/") {
+        true => context.path(repo, OsStr::from_bytes(path))?,
+        false => path.to_vec(),
+    };
+    Ok(Repo::parse_path(&path)?)
+}
 
 /// Some paths of one commit.
 pub struct Chosen {
@@ -32,7 +175,7 @@ impl Chosen {
 }
 
 /// What arguments name. A path counts from the current directory, and in `REV:PATH` from the root of
-/// the commit; one that no file has may be a pattern with wildcards.
+/// the commit unless it begins with `./` or `../`; one that no file has may be a pattern with wildcards.
 pub fn chosen(context: &Context, repo: &Repo, args: &[OsString]) -> Result<Vec<Chosen>, Failure> {
     let mut out: Vec<(String, Commit, Vec<Vec<u8>>)> = Vec::new();
     for arg in args {
@@ -81,12 +224,9 @@ fn split(context: &Context, repo: &Repo, arg: &OsStr) -> Result<(String, Given),
     if let (revision, Some(path)) = split_path(arg.as_bytes())
         && repo.resolve(&revision).is_ok()
     {
-        let path = path.to_vec();
-        let given = Given {
-            text: path.clone(),
-            path: Repo::parse_path(&path)?.as_bytes().to_vec(),
-        };
-        return Ok((revision, given));
+        let text = path.to_vec();
+        let path = path_in(context, repo, path)?.as_bytes().to_vec();
+        return Ok((revision, Given { text, path }));
     }
     Ok(("@".to_owned(), here(arg)?))
 }

@@ -1,8 +1,9 @@
 //! `dmv cat`
 
-use crate::context::{Context, PlaceIn};
+use crate::context::Context;
 use crate::failure::{EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::text::quoted;
+use crate::places::{PlaceIn, place_or_path};
 use crate::supply::supplied;
 use dmv_core::merge::entry_of;
 use dmv_core::object::name::RepoPath;
@@ -11,16 +12,17 @@ use dmv_core::repo::{Located, Repo, RepoError, blob_of};
 use std::ffi::OsString;
 use std::io::Write;
 use std::ops::Range;
-use std::os::unix::ffi::OsStrExt;
 
 /// Print a file from a commit
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  dmv cat @~1:notes.txt\n  \
+#[command(
+    after_help = "Example:\n  dmv cat notes.txt\n  dmv cat @~1:notes.txt\n  \
                   dmv cat v1.0:media/clip.mov --range 0-4096 > head\n  \
-                  dmv cat @:shots/s4.exr --side theirs > theirs.exr")]
+                  dmv cat @:shots/s4.exr --side theirs > theirs.exr"
+)]
 pub struct Args {
-    /// The commit, and the path from the root of the repository
-    #[arg(value_name = "REV:PATH")]
+    /// The file: a path in @, or a commit and the path from its root
+    #[arg(value_name = "[REV:]PATH")]
     place: OsString,
     /// Print only the bytes from A up to, but not including, B; without B, up to the end
     #[arg(long, value_name = "A-B", value_parser = range)]
@@ -46,14 +48,8 @@ fn range(text: &str) -> Result<Range<u64>, String> {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
-    if !args.place.as_bytes().contains(&b':') {
-        let failure = Failure::usage("cat needs a commit and a path: REV:PATH");
-        let place = quoted(&format!("@:{}", args.place.to_string_lossy()));
-        return Err(failure.hint(format!("dmv cat {place}")));
-    }
     let repo = context.repo()?;
-    let find = || context.place(&repo, &args.place);
-    let place = supplied(context, &repo, "reading", find)?;
+    let place = place_or_path(context, &repo, Some(&args.place), true)?;
     let wrong = |what| RepoError::WrongKind {
         path: place.path.as_bytes().to_vec(),
         what,

@@ -9,6 +9,7 @@ use crate::limit::{EmptiedValue, LimitArgs, tell_adopted, tell_emptied, tell_idl
 use dmv_core::object::name::escape;
 use dmv_core::repo::{
     CheckoutOptions, CheckoutReport, CheckoutTarget, Head, RefKind, Repo, RepoError, RevisionError,
+    is_previous,
 };
 use dmv_core::subset::Subset;
 use dmv_core::worktree::snapshot::Problem;
@@ -19,13 +20,14 @@ use std::path::Path;
 /// Switch the worktree to a branch or revision
 ///
 /// Uncommitted changes stay if the switch does not touch those files. If it would overwrite them, dmv
-/// refuses and changes nothing. If only the remote has the branch REV, dmv creates the branch locally.
+/// refuses and changes nothing. If only a remote has the branch REV, dmv creates the branch locally. The
+/// revision - names the branch or commit that the worktree was on before.
 ///
 /// --subset, --subset-file and --all change which paths the worktree has. The new subset stays until you
 /// change it again.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  dmv checkout regrade\n  dmv checkout v1.0\n  dmv checkout -b retime\n  \
+    after_help = "Example:\n  dmv checkout regrade\n  dmv checkout v1.0\n  dmv checkout -\n  dmv checkout -b retime\n  \
                   dmv checkout main --subset media/scene4 'titles/*.png' '!media/scene4/raw'\n  \
                   dmv checkout --all"
 )]
@@ -120,9 +122,9 @@ fn tell_left(
 }
 
 /// A branch where there is one of that name: then commits will move it. If there is none here and
-/// the usual remote has one, that is made here.
+/// the usual remote has one, or only one remote, that is made here.
 fn target(context: &Context, repo: &Repo, revision: &str) -> Result<CheckoutTarget, Failure> {
-    if revision == "@"
+    if (revision == "@" || revision == "HEAD")
         && let Head::Branch(name) = repo.head()?
     {
         return Ok(CheckoutTarget::Branch(name));
@@ -131,15 +133,29 @@ fn target(context: &Context, repo: &Repo, revision: &str) -> Result<CheckoutTarg
     if let Some(info) = branches.find(|info| info.name == revision) {
         return Ok(CheckoutTarget::Branch(info.name));
     }
+    if is_previous(revision)
+        && let Head::Branch(name) = repo.previous_head(revision)?
+    {
+        // Fails if the branch was deleted.
+        repo.resolve(revision)?;
+        return Ok(CheckoutTarget::Branch(name));
+    }
     match repo.resolve(revision) {
-        Err(RepoError::Revision(RevisionError::Unknown(_))) => {
-            let theirs = match context.config()?.default_remote() {
-                Some(remote) => repo.ref_at(&format!("remote/{remote}/{revision}"))?,
-                None => None,
+        Err(RepoError::Revision(e @ RevisionError::OnlyRemote { .. })) => {
+            let RevisionError::OnlyRemote { remotes, .. } = &e else {
+                return Err(RepoError::Revision(e).into());
             };
-            let unknown = || RevisionError::Unknown(revision.to_owned());
-            let commit = theirs.ok_or_else(unknown).map_err(RepoError::from)?;
-            Ok(CheckoutTarget::NewBranch(revision.to_owned(), commit))
+            let usual = context.config()?.default_remote();
+            let usual = usual.map(|remote| format!("{remote}/{revision}"));
+            let usual = usual.filter(|usual| remotes.contains(usual));
+            let only = || Some(remotes[0].clone()).filter(|_| remotes.len() == 1);
+            match usual.or_else(only) {
+                Some(theirs) => {
+                    let commit = repo.resolve(&theirs)?;
+                    Ok(CheckoutTarget::NewBranch(revision.to_owned(), commit))
+                }
+                None => Err(RepoError::Revision(e).into()),
+            }
         }
         found => Ok(CheckoutTarget::Commit(found?)),
     }

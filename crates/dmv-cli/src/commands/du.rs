@@ -6,6 +6,7 @@ use crate::format::json::PathValue;
 use crate::format::text::{bytes, count};
 use crate::limit::LimitArgs;
 use crate::partial::held_paths;
+use crate::places::place_or_path;
 use dmv_core::object::name::escape;
 use dmv_core::repo::LackOf;
 use dmv_core::subset::Union;
@@ -16,12 +17,12 @@ use std::io::Write;
 /// Show the size of a directory or file: in total, without duplicates, and as stored
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  dmv du\n  dmv du v1.0:media\n  dmv du --subset media/scene4 '*.edl'"
+    after_help = "Example:\n  dmv du\n  dmv du media\n  dmv du v1.0:media\n  dmv du --subset media/scene4 '*.edl'"
 )]
 pub struct Args {
-    /// The commit, or a directory or file in it
-    #[arg(value_name = "REV[:PATH]", default_value = "@")]
-    place: OsString,
+    /// The commit, a directory or file in it, or a path in @ (default: where you are)
+    #[arg(value_name = "REV[:PATH]|PATH")]
+    place: Option<OsString>,
     #[command(flatten)]
     limit: LimitArgs,
 }
@@ -39,7 +40,7 @@ struct Document {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let place = context.place(&repo, &args.place)?;
+    let place = place_or_path(context, &repo, args.place.as_deref(), false)?;
     let held = if args.limit.is_given() {
         Union::default()
     } else {

@@ -5,6 +5,7 @@ use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, EXIT_REFUSED, Failure
 use crate::format::json::{ProblemValue, problems};
 use crate::format::text::{bytes, count, quoted};
 use crate::limit::LimitArgs;
+use crate::places::place;
 use crate::supply::supplied;
 use dmv_core::fsutil::{os_str, temp_name};
 use dmv_core::job::Job;
@@ -69,8 +70,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     if let Some(into) = args.to.as_deref().or(args.tar.as_deref()) {
         refuse_inside(&repo, into)?;
     }
-    let find = || context.place(&repo, &args.place);
-    let mut place = supplied(context, &repo, "reading", find)?;
+    let mut place = place(context, &repo, &args.place)?;
     // A conflict is written as files that can be read.
     let limit = args.limit.read(context, &repo)?.unwrap_or_default();
     let is_wanted =

@@ -5,14 +5,14 @@ use crate::compare::FileDiff;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::json::CommitValue;
-use crate::format::text::raw_person;
+use crate::format::text::{quoted, raw_person};
 use crate::graph::Graph;
 use crate::headline::{header, line, names};
 use dmv_core::hash::ObjectId;
 use dmv_core::history::paths::{Moved, PathLog, Visited};
 use dmv_core::object::commit::Commit;
-use dmv_core::object::name::RepoPath;
-use dmv_core::repo::{Repo, RepoError};
+use dmv_core::object::name::{RepoPath, escape};
+use dmv_core::repo::{PathState, Repo, RepoError};
 use dmv_core::worktree::select::Paths;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -27,16 +27,14 @@ use std::io::Write;
 /// Dates compare with the time of the commit. Examples: 2026-11-21, '2026-11-21 15:04',
 /// 2026-11-21T15:04:05+01:00, today, yesterday, '2 weeks ago'.
 #[derive(clap::Args)]
-#[command(
-    after_help = "Example:\n  dmv log -n 5\n  dmv log --graph --oneline\n  \
+#[command(after_help = "Example:\n  dmv log -5\n  dmv log --graph --oneline\n  \
                   dmv log main --stat -- media/scene4\n  dmv log main..regrade\n  \
-                  dmv log --since '2 weeks ago' --author ada\n  dmv log --follow -- media/film.mov"
-)]
+                  dmv log --since '2 weeks ago' --author ada\n  dmv log --follow -- media/film.mov")]
 pub struct Args {
     /// Start at this commit (default: @)
-    #[arg(value_name = "REV|A..B")]
-    revision: Option<String>,
-    /// List at most N commits
+    #[arg(value_name = "REV|A..B", allow_negative_numbers = true)]
+    revisions: Vec<String>,
+    /// List at most N commits; -5 means the same as -n 5
     #[arg(short = 'n', long = "max-count", value_name = "N")]
     max_count: Option<u64>,
     /// Draw the commits as a graph
@@ -75,6 +73,33 @@ pub struct Args {
 }
 
 impl Args {
+    /// The revision. Numbers such as -5 beside it are a limit.
+    fn revision(&self) -> Result<Option<&str>, Failure> {
+        let mut words = self
+            .revisions
+            .iter()
+            .filter(|word| limit_of(word).is_none());
+        let first = words.next();
+        match words.next() {
+            None => Ok(first.map(String::as_str)),
+            Some(second) => {
+                let second = quoted(second);
+                let message = format!("log starts at one commit; '{second}' is another one");
+                Err(Failure::usage(message).hint(format!("dmv log -- {second}, if it is a path")))
+            }
+        }
+    }
+
+    /// The most commits to list.
+    fn limit(&self) -> Option<u64> {
+        let last = self
+            .revisions
+            .iter()
+            .filter_map(|word| limit_of(word))
+            .last();
+        self.max_count.or(last)
+    }
+
     fn wants(&self, commit: &Commit) -> bool {
         let made = commit.committer.seconds;
         let contains = |text: &Option<String>, whole: &str| {
@@ -95,6 +120,11 @@ impl Args {
             _ => None,
         }
     }
+}
+
+/// The number in `-5`.
+fn limit_of(word: &str) -> Option<u64> {
+    word.strip_prefix('-')?.parse().ok()
 }
 
 /// Runs the command.
@@ -129,7 +159,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let mut left = if hidden.contains(&start) {
         0
     } else {
-        args.max_count.unwrap_or(u64::MAX)
+        args.limit().unwrap_or(u64::MAX)
     };
     let mut log = PathLog::new(repo.objects(), &[start], &paths)?;
     log.hide(hidden);
@@ -155,10 +185,39 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         let text = "note: older commits are absent from this repository; to fetch them: dmv fetch --all-history";
         context.ui.note(text);
     }
-    if printer.printed == 0 {
+    if printer.printed == 0 && !tell_unknown(context, &repo, start, &paths)? {
         context.ui.note("no matching commits");
     }
     Ok(EXIT_OK)
+}
+
+/// Says which of these paths no commit has. Called where no commit was listed.
+fn tell_unknown(
+    context: &Context,
+    repo: &Repo,
+    start: ObjectId,
+    paths: &[RepoPath],
+) -> Result<bool, Failure> {
+    let mut told = false;
+    for path in paths {
+        let mut log = PathLog::new(repo.objects(), &[start], std::slice::from_ref(path))?;
+        let mut is_known = repo.locate("", &repo.read_commit(&start)?, path).is_ok();
+        while !is_known && let Some(visited) = log.advance::<RepoError>(None)? {
+            is_known = visited.shown;
+        }
+        // Older commits may have it.
+        if is_known || !log.boundary().is_empty() {
+            continue;
+        }
+        told = true;
+        let shown = escape(path.as_bytes());
+        let here = repo.worktree_root().is_some() && repo.path_state(path)? == PathState::Known;
+        context.ui.note(match here {
+            true => format!("no commit has '{shown}': it is only in the worktree"),
+            false => format!("no commit has '{shown}'"),
+        });
+    }
+    Ok(told)
 }
 
 /// The commit to begin with, and commits at which to stop.
@@ -167,7 +226,7 @@ fn start(
     repo: &Repo,
     args: &Args,
 ) -> Result<Option<(ObjectId, Vec<ObjectId>)>, Failure> {
-    let Some(revision) = &args.revision else {
+    let Some(revision) = args.revision()? else {
         return Ok(repo.head_commit()?.map(|id| (id, Vec::new())));
     };
     let Some((old, new)) = context.range(repo, "log", revision)? else {

@@ -6,6 +6,7 @@ use crate::format::json::PathValue;
 use crate::format::text::{SHORT_ID, bytes, kind_word};
 use crate::limit::LimitArgs;
 use crate::partial::held_paths;
+use crate::places::place_or_path;
 use crate::supply::supplied;
 use anstyle::{AnsiColor, Style};
 use dmv_core::object::name::{RepoPath, escape};
@@ -18,14 +19,15 @@ use std::io::Write;
 use std::ops::ControlFlow;
 
 /// List the files of a commit
+///
+/// Prints paths from the root of the repository.
 #[derive(clap::Args)]
-#[command(
-    after_help = "Example:\n  dmv ls -l @:media\n  dmv ls -r v1.0\n  dmv ls -r --subset '*.edl'"
-)]
+#[command(after_help = "Example:\n  dmv ls -l media\n  dmv ls -l @~1:media\n  \
+                  dmv ls -r v1.0\n  dmv ls -r --subset '*.edl'")]
 pub struct Args {
-    /// The commit, or a directory or file in it
-    #[arg(value_name = "REV[:PATH]", default_value = "@")]
-    place: OsString,
+    /// The commit, a directory or file in it, or a path in @ (default: where you are)
+    #[arg(value_name = "REV[:PATH]|PATH")]
+    place: Option<OsString>,
     /// Show kind, id and size of each entry
     #[arg(short)]
     long: bool,
@@ -48,8 +50,7 @@ struct Record {
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let find = || context.place(&repo, &args.place);
-    let place = supplied(context, &repo, "reading", find)?;
+    let place = place_or_path(context, &repo, args.place.as_deref(), false)?;
     let Some(tree) = place.located.tree() else {
         if let Located::Entry(entry) = &place.located {
             show(context, args.long, &place.path, entry)?;

@@ -10,7 +10,7 @@ use crate::supply::supplied;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::repo::{
-    ConflictAt, FastForward, Head, MergeOptions, MergeReport, RefKind, Repo, RepoError,
+    ConflictAt, FastForward, Head, MergeOptions, MergeReport, RefKind, Repo, RepoError, is_previous,
 };
 use serde::Serialize;
 use std::io::Write;
@@ -105,6 +105,11 @@ pub fn options(context: &Context, message: String) -> Result<MergeOptions, Failu
 }
 
 fn default_message(repo: &Repo, revision: &str, id: &ObjectId) -> Result<String, RepoError> {
+    let previous = match is_previous(revision) {
+        true => repo.previous_head(revision)?.branch().map(str::to_owned),
+        false => None,
+    };
+    let revision = previous.as_deref().unwrap_or(revision);
     let is_branch = |info: &dmv_core::repo::RefInfo| info.name == revision;
     let what = if repo.list_refs(RefKind::Branch)?.iter().any(is_branch) {
         format!("branch '{revision}'")

@@ -147,6 +147,21 @@ fn sort_name(e: &RepoError) -> Sorted {
         RepoError::Revision(RevisionError::Unknown(_)) => {
             hinted("unknown-revision", EXIT_OTHER, "dmv branch")
         }
+        RepoError::Revision(RevisionError::OnlyRemote { name, remotes }) => {
+            let hint = match &remotes[..] {
+                [one] => format!(
+                    "{}, or dmv checkout {}, to have the branch here",
+                    quoted(one),
+                    quoted(name)
+                ),
+                [first, ..] => format!("dmv checkout -b {} {}", quoted(name), quoted(first)),
+                [] => "dmv branch".to_owned(),
+            };
+            ("unknown-revision", EXIT_OTHER, Some(hint))
+        }
+        RepoError::Revision(RevisionError::NoPrevious(_) | RevisionError::PreviousGone { .. }) => {
+            hinted("unknown-revision", EXIT_OTHER, "dmv branch")
+        }
         RepoError::Revision(RevisionError::Ambiguous { candidates, .. }) => {
             let hint = candidates
                 .first()

@@ -24,6 +24,7 @@ mod mapped;
 mod merge;
 mod model;
 mod moved;
+mod naming;
 mod networks;
 mod overwritten;
 mod partial;

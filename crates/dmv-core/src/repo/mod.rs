@@ -48,7 +48,7 @@ pub use files::unfinished::Unfinished;
 pub use files::worktrees::{AddOptions, AddReport, WorktreeInfo, WorktreeState};
 pub use look::entries::{Listed, Located, Wanted, blob_of};
 pub use look::lack::LackOf;
-pub use look::revision::split_path;
+pub use look::revision::{is_previous, split_path};
 pub use look::stats::{DiskUse, StoreStats};
 pub use peers::allow::{Access, MAX_PEER_NAME_BYTES, NotAKey, Peer, PeerKey};
 pub use peers::exchange::{Offered, OwnBranches, RefMoved, RefUpdate, Refusal};

@@ -1,10 +1,10 @@
 //! Branches and tags: list, create, delete, rename.
 
 use crate::hash::ObjectId;
-use crate::refs::{Change, Effect, check_ref_name};
+use crate::refs::{Change, Effect, RefNameError, check_ref_name};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::head::Head;
+use crate::repo::base::head::{HEAD, Head};
 use crate::repo::base::keys::{head_key, path_key};
 use crate::repo::base::publish::{Asked, change, set};
 use crate::repo::base::{publish, worktree};
@@ -84,6 +84,19 @@ pub(in crate::repo) fn create_ref(
     Ok(())
 }
 
+/// Fails unless a new branch or tag may have this name.
+pub(in crate::repo) fn check_new_name(name: &str) -> Result<(), RefNameError> {
+    check_ref_name(name)?;
+    // A peer may have such a branch. Here, nothing could name it.
+    if name == HEAD {
+        return Err(RefNameError {
+            name: name.to_owned(),
+            why: "it is reserved for the commit that the worktree is on",
+        });
+    }
+    Ok(())
+}
+
 /// Returns the change that creates a branch or tag.
 pub(in crate::repo) fn new_ref(
     repo: &Handle,
@@ -91,7 +104,7 @@ pub(in crate::repo) fn new_ref(
     name: &str,
     target: ObjectId,
 ) -> Result<Change, RepoError> {
-    check_ref_name(name)?;
+    check_new_name(name)?;
     let key = kind.key(name);
     match repo.refs.get(&key)? {
         None => Ok(set(key, target.as_bytes().to_vec())),
@@ -136,7 +149,7 @@ pub(in crate::repo) fn rename_branch(
     new: &str,
     asked: Asked,
 ) -> Result<(), RepoError> {
-    check_ref_name(new)?;
+    check_new_name(new)?;
     let (old_key, new_key) = (RefKind::Branch.key(old), RefKind::Branch.key(new));
     let missing = || RepoError::NoRef {
         kind: "branch",
@@ -162,9 +175,15 @@ pub(in crate::repo) fn rename_branch(
         });
         changes.push(set(new_key, target));
     }
+    let (head, former) = (Head::Branch(new.to_owned()), Head::Branch(old.to_owned()));
     for worktree in on_it {
-        let head = Head::Branch(new.to_owned()).value();
-        changes.push(change(&repo.refs, head_key(&worktree), Some(head))?);
+        changes.push(change(&repo.refs, head_key(&worktree), Some(head.value()))?);
+    }
+    // The revision `-` follows the branch, too.
+    for (key, value) in repo.refs.with_prefix("worktree/")? {
+        if key.ends_with("/previous") && value == former.value() {
+            changes.push(change(&repo.refs, key, Some(head.value()))?);
+        }
     }
     publish::publish(repo, asked, None, changes, Effect::Kept)?;
     Ok(())

@@ -381,6 +381,31 @@ pub enum RevisionError {
     /// The revision names nothing.
     #[error("there is no branch, tag or commit '{0}'")]
     Unknown(String),
+    /// Only remotes have a branch of this name.
+    #[error(
+        "there is no local branch, tag or commit '{name}', only the remote {} {}",
+        if remotes.len() == 1 { "branch" } else { "branches" },
+        remotes.join(", ")
+    )]
+    OnlyRemote {
+        /// The revision.
+        name: String,
+        /// The remote branches, each with the name of its remote.
+        remotes: Vec<String>,
+    },
+    /// The worktree was on no other branch or commit before.
+    #[error("'{0}' does not exist: this worktree has not been on another branch or commit")]
+    NoPrevious(String),
+    /// The worktree was on a branch before that does not exist any more.
+    #[error(
+        "'{name}' does not exist: branch '{branch}', on which this worktree was before, was deleted"
+    )]
+    PreviousGone {
+        /// The revision.
+        name: String,
+        /// The branch.
+        branch: String,
+    },
     /// The prefix matches several commits.
     #[error("'{prefix}' is ambiguous; it matches the commits {}", list(candidates))]
     Ambiguous {

@@ -2,6 +2,9 @@
 
 use crate::hash::ObjectId;
 
+/// The name that Git has for the head, as a revision.
+pub(in crate::repo) const HEAD: &str = "HEAD";
+
 /// The head of a worktree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Head {

@@ -6,7 +6,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::layout::{DMV_DIR, Format, REFS_FILE};
 use crate::repo::base::publish::{Asked, set};
-use crate::repo::base::{keys, layout, open, publish};
+use crate::repo::base::{branch as branches, keys, layout, open, publish};
 use crate::store::{LogPack, RepositoryId};
 use crate::vfs::{OsVfs, Vfs};
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(in crate::repo) fn init(
     bare: bool,
     asked: Asked,
 ) -> Result<Handle, RepoError> {
-    crate::refs::check_ref_name(branch)?;
+    branches::check_new_name(branch)?;
     let dir = std::path::absolute(dir).map_err(|source| RepoError::Io {
         action: "find",
         path: dir.to_owned(),

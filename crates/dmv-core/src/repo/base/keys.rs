@@ -36,6 +36,11 @@ pub(in crate::repo) fn subset_key(name: &str) -> String {
     format!("worktree/{name}/subset")
 }
 
+/// Returns the key of the head that the worktree had before the last checkout.
+pub(in crate::repo) fn previous_key(name: &str) -> String {
+    format!("worktree/{name}/previous")
+}
+
 pub(in crate::repo) fn settled_key(name: &str) -> String {
     format!("worktree/{name}/settled")
 }

@@ -7,7 +7,7 @@ use crate::locks;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
-use crate::repo::base::keys::{base_key, head_key, path_key, subset_key};
+use crate::repo::base::keys::{base_key, head_key, path_key, previous_key, subset_key};
 use crate::repo::base::lock::{lock_file, unlockable};
 use crate::repo::base::{layout, slice};
 use crate::subset::Subset;
@@ -85,6 +85,12 @@ pub(in crate::repo) fn head(repo: &Handle) -> Result<Head, RepoError> {
             path: repo.refs.path().to_owned(),
             why: format!("{key} is missing or invalid"),
         })
+}
+
+/// Returns the head that the worktree had before the last checkout, if there was one.
+pub(in crate::repo) fn previous(repo: &Handle) -> Result<Option<Head>, RepoError> {
+    let value = repo.refs.get(&previous_key(worktree_name(repo)?))?;
+    Ok(value.as_deref().and_then(Head::parse))
 }
 
 /// Returns the commit of the head, or `None` before the first commit.

@@ -164,12 +164,19 @@ impl Repo {
 
     /// Returns the commit that the revision `text` names.
     ///
-    /// A revision begins with a branch, tag, remote branch, id, id prefix or `@`, which is the
-    /// worktree's head. Any number of `~n` and `^n` can follow.
+    /// A revision begins with a branch, tag, remote branch, id, id prefix, `@` or `HEAD` (the
+    /// worktree's head), `-` or `@{-1}` (the head before the last checkout). Any number of `~n`
+    /// and `^n` can follow.
     ///
     /// Fails with [`RepoError::Revision`] if `text` names nothing, or more than one commit.
     pub fn resolve(&self, text: &str) -> Result<ObjectId, RepoError> {
         look::revision::resolve_revision(&self.handle, text)
+    }
+
+    /// Returns the head that the worktree had before the last checkout. Fails if there was none;
+    /// the error has `name` for it.
+    pub fn previous_head(&self, name: &str) -> Result<Head, RepoError> {
+        look::revision::previous_head(&self.handle, name)
     }
 
     /// Adds up the sizes of `wanted`. Reads metadata only, and no content.

@@ -35,7 +35,7 @@ use crate::repo::base::branch::RefKind;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
-use crate::repo::base::keys::{base_key, head_key, saving_key, subset_key};
+use crate::repo::base::keys::{base_key, head_key, previous_key, saving_key, subset_key};
 use crate::repo::base::publish::{Asked, change};
 use crate::repo::base::worktree::{WorktreeLock, WorktreeSettings};
 use crate::repo::base::{branch, publish, worktree};
@@ -142,10 +142,20 @@ pub(in crate::repo) fn checkout(
     if let Some(name) = head.branch().filter(|_| head != now) {
         branch::refuse_taken(repo, name)?;
     }
+    let mut more: Vec<Change> = new.into_iter().collect();
+    if head != now {
+        more.push(left(repo, &now)?);
+    }
     let command = &options.asked.command;
     checkout_locked(repo, &lock, (head, commit), command, options, job, || {
-        Ok(new)
+        Ok(more)
     })
+}
+
+/// Returns the change that records the head that a checkout leaves: the revision `-` names it.
+fn left(repo: &Handle, head: &Head) -> Result<Change, RepoError> {
+    let key = previous_key(worktree::worktree_name(repo)?);
+    Ok(change(&repo.refs, key, Some(head.value()))?)
 }
 
 /// Makes the files equal to those of `commit`. Once `is_there` has succeeded, the worktree is on
@@ -158,7 +168,7 @@ pub(in crate::repo) fn checkout_locked(
     command: &str,
     options: &CheckoutOptions,
     job: &Job,
-    is_there: impl FnOnce() -> Result<Option<Change>, RepoError>,
+    is_there: impl FnOnce() -> Result<Vec<Change>, RepoError>,
 ) -> Result<CheckoutReport, RepoError> {
     let tree = open_worktree::open(repo, &options.settings)?;
     let subset = options.subset.as_ref().unwrap_or(&tree.subset);

@@ -5,6 +5,7 @@ use crate::history::load_commit;
 use crate::object::ObjectType;
 use crate::repo::base::error::{RepoError, RevisionError};
 use crate::repo::base::handle::Handle;
+use crate::repo::base::head::{HEAD, Head};
 use crate::repo::base::worktree;
 
 /// The fewest hex digits that can name an object.
@@ -28,8 +29,9 @@ pub fn split_path(text: &[u8]) -> (String, Option<&[u8]>) {
 
 /// Returns the commit that the revision `text` names.
 ///
-/// A revision begins with a branch, tag, remote branch, id, id prefix or `@`, which is the
-/// worktree's head. Any number of `~n` and `^n` can follow.
+/// A revision begins with a branch, tag, remote branch, id, id prefix, `@` or `HEAD` (the
+/// worktree's head), `-` or `@{-1}` (the head before the last checkout). Any number of `~n` and
+/// `^n` can follow.
 pub(in crate::repo) fn resolve_revision(repo: &Handle, text: &str) -> Result<ObjectId, RepoError> {
     let end = text.find(['~', '^']).unwrap_or(text.len());
     let (name, steps) = text.split_at(end);
@@ -65,9 +67,54 @@ pub(in crate::repo) fn resolve_revision(repo: &Handle, text: &str) -> Result<Obj
     Ok(id)
 }
 
+/// Returns whether `name` names the head before the last checkout.
+pub fn is_previous(name: &str) -> bool {
+    name == "-" || name == "@{-1}"
+}
+
+/// Returns the head before the last checkout. `name` names it in errors.
+pub(in crate::repo) fn previous_head(repo: &Handle, name: &str) -> Result<Head, RepoError> {
+    let head = worktree::previous(repo)?;
+    head.ok_or_else(|| RevisionError::NoPrevious(name.to_owned()).into())
+}
+
+fn resolve_previous(repo: &Handle, name: &str) -> Result<ObjectId, RepoError> {
+    match previous_head(repo, name)? {
+        Head::Commit(id) => Ok(id),
+        Head::Branch(branch) => {
+            let found = worktree::ref_id(repo, &format!("branch/{branch}"))?;
+            let name = name.to_owned();
+            found.ok_or_else(|| RevisionError::PreviousGone { name, branch }.into())
+        }
+    }
+}
+
+/// Returns the error for a name that names nothing here. It names the remotes that have such a
+/// branch.
+fn unknown(repo: &Handle, name: &str) -> Result<RevisionError, RepoError> {
+    let mut remotes = Vec::new();
+    for (key, _) in repo.refs.with_prefix("remote/")? {
+        let remote = key.strip_prefix("remote/").unwrap_or_default();
+        if remote
+            .split_once('/')
+            .is_some_and(|(_, branch)| branch == name)
+        {
+            remotes.push(remote.to_owned());
+        }
+    }
+    let name = name.to_owned();
+    Ok(match remotes.is_empty() {
+        true => RevisionError::Unknown(name),
+        false => RevisionError::OnlyRemote { name, remotes },
+    })
+}
+
 fn resolve_name(repo: &Handle, name: &str) -> Result<ObjectId, RepoError> {
-    if name == "@" {
+    if name == "@" || name == HEAD {
         return worktree::head_commit(repo)?.ok_or(RepoError::NoCommit);
+    }
+    if is_previous(name) {
+        return resolve_previous(repo, name);
     }
     for key in [
         format!("branch/{name}"),
@@ -80,7 +127,7 @@ fn resolve_name(repo: &Handle, name: &str) -> Result<ObjectId, RepoError> {
     }
     let hex = name.to_ascii_lowercase();
     if hex.len() < MIN_PREFIX || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return Err(RevisionError::Unknown(name.to_owned()).into());
+        return Err(unknown(repo, name)?.into());
     }
     let found = repo.store.with_prefix(&hex, 1000)?;
     let mut commits: Vec<ObjectId> = found
@@ -90,7 +137,7 @@ fn resolve_name(repo: &Handle, name: &str) -> Result<ObjectId, RepoError> {
         .collect();
     commits.sort();
     match commits.as_slice() {
-        [] => Err(RevisionError::Unknown(name.to_owned()).into()),
+        [] => Err(unknown(repo, name)?.into()),
         [one] => Ok(*one),
         _ => {
             commits.truncate(8);

@@ -44,7 +44,7 @@ pub(in crate::repo) fn checkout_while<T, E: From<RepoError>>(
         let (reader, own_job) = (&reader, &own_job);
         let started = start_in(scope, move || {
             let is_there = || match told.recv() {
-                Ok(()) => Ok(None),
+                Ok(()) => Ok(Vec::new()),
                 Err(_) => Err(RepoError::Cancelled),
             };
             let done = worktree::lock_worktree(reader).and_then(|lock| {
