@@ -1,6 +1,7 @@
 //! How two states of one path differ: lines of text, or ranges of bytes.
 
 mod chunks;
+pub mod named;
 mod unified;
 
 use crate::conflict::ConflictTold;
@@ -202,6 +203,18 @@ pub fn share(rename: &Rename) -> String {
     }
 }
 
+/// The word for a change of one path.
+fn change_word(renamed: Option<&Rename>, old: &Side<'_>, new: &Side<'_>) -> &'static str {
+    let is_plain = |kind: Option<Kind>| kind.is_some_and(Kind::is_blob);
+    match (old.kind(), new.kind()) {
+        _ if renamed.is_some() => "renamed",
+        (None, _) => "added",
+        (_, None) => "deleted",
+        (a, b) if a == b || is_plain(a) && is_plain(b) => "modified",
+        _ => "type",
+    }
+}
+
 /// Sums over several paths.
 #[derive(Default)]
 pub struct Totals {
@@ -248,14 +261,7 @@ impl<'a> Comparer<'a> {
     ) -> Result<FileDiff, Failure> {
         let old = renamed.map_or(old, |rename| Side::Entry(&rename.entry));
         let (old_kind, new_kind) = (old.kind(), new.kind());
-        let is_plain = |kind: Option<Kind>| kind.is_some_and(Kind::is_blob);
-        let change = match (old_kind, new_kind) {
-            _ if renamed.is_some() => "renamed",
-            (None, _) => "added",
-            (_, None) => "deleted",
-            (a, b) if a == b || is_plain(a) && is_plain(b) => "modified",
-            _ => "type",
-        };
+        let change = change_word(renamed, &old, &new);
         let word = |kind: Option<Kind>| kind.map(crate::format::text::kind_word);
         Ok(FileDiff {
             path_value: PathValue::new(path.as_bytes()),

@@ -92,7 +92,7 @@ impl Tour<'_> {
         self.write("sound/cues.csv", b"time,cue\n00:00:04,gulls\n")?;
         self.write("media/clip.mov", &noise(CLIP_BYTES))?;
         self.write("media/still.png", &noise(STILL_BYTES))?;
-        self.dmv(&["status"])?;
+        self.dmv(&["status", "--all"])?;
         self.dmv(&["commit", "-m", "first cut"])?;
 
         self.say("Insert two kilobytes into the middle of the clip, and add a line to the notes.")?;

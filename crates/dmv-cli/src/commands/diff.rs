@@ -1,5 +1,6 @@
 //! `dmv diff`
 
+use crate::compare::named::print_name;
 use crate::compare::{Comparer, Side, Totals, lacks};
 use crate::context::Context;
 use crate::failure::{EXIT_DIFFERS, EXIT_OK, Failure};
@@ -25,7 +26,7 @@ use std::ops::ControlFlow;
 /// bytes are shared and new.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  dmv diff\n  dmv diff v1.0 @ --stat\n  dmv diff @~2 -- media/scene4"
+    after_help = "Example:\n  dmv diff\n  dmv diff v1.0 @ --stat\n  dmv diff --name-status v1.0 @\n  dmv diff @~2 -- media/scene4"
 )]
 pub struct Args {
     /// The old commit (default: @); A..B means the same as A B
@@ -37,6 +38,13 @@ pub struct Args {
     /// Show one line per file
     #[arg(long)]
     stat: bool,
+    /// Show only the paths that differ
+    #[arg(long, conflicts_with = "stat")]
+    name_only: bool,
+    /// Show the paths that differ, with the letters of Git: A added, M modified, D deleted, R renamed
+    /// (with the share that is the same, and both paths), T another type, U conflict
+    #[arg(long, conflicts_with_all = ["stat", "name_only"])]
+    name_status: bool,
     /// Exit with 1 if there are differences
     #[arg(long)]
     exit_code: bool,
@@ -54,9 +62,15 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         None => context.paths_to_look_at(&repo, &args.paths, old)?,
     });
     let made = new.map(|id| repo.read_commit(&id)).transpose()?;
-    let comparer = Comparer::new(context, &repo, !args.stat, made.as_ref())?;
-    let mut totals = Totals::default();
+    let names = args.name_only || args.name_status;
+    let with_text = !args.stat && !names;
+    let comparer = Comparer::new(context, &repo, with_text, made.as_ref())?;
+    let (mut totals, mut differs) = (Totals::default(), false);
     let mut show = |path: &RepoPath, renamed: Option<&Rename>, old: Side<'_>, new: Side<'_>| {
+        differs = true;
+        if names {
+            return print_name(context, path, renamed, [old, new], args.name_status);
+        }
         let diff = comparer.compare(path, renamed, old, new)?;
         diff.add_to(&mut totals);
         match (context.globals.json, args.stat) {
@@ -70,7 +84,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             old,
             new: Some(new),
         };
-        each_change(context, &repo, states, &paths, !args.stat, &mut show)?;
+        each_change(context, &repo, states, &paths, with_text, &mut show)?;
     } else {
         let options = StatusOptions {
             select: &paths,
@@ -80,7 +94,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         let changes = repo.diff_worktree(old, &paths, &options, &context.job)?;
         let renames = Renames::new(context, repo.renames_among(&changes, &context.job)?);
         drop(watch);
-        bring_changes(context, &repo, &changes, !args.stat)?;
+        bring_changes(context, &repo, &changes, with_text)?;
         for change in &changes {
             let path = change.path.as_bytes();
             if change.new.is_none() && renames.is_source(path) {
@@ -95,7 +109,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     if args.stat && !context.globals.json && !totals.is_empty() {
         totals.print(context)?;
     }
-    Ok(if args.exit_code && !totals.is_empty() {
+    Ok(if args.exit_code && differs {
         EXIT_DIFFERS
     } else {
         EXIT_OK

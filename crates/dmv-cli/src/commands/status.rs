@@ -1,5 +1,8 @@
 //! `dmv status`
 
+mod folded;
+mod short;
+
 use crate::commands::checkout::hint_restore;
 use crate::compare::share;
 use crate::context::Context;
@@ -17,18 +20,35 @@ use dmv_core::repo::{
 };
 use dmv_core::subset::Subset;
 use dmv_core::worktree::select::Paths;
+use folded::Line;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::io::Write;
 
 /// Show uncommitted changes, conflicts and the state of the branch
+///
+/// A new directory is one line, with the number of its files. With --short, prints one line per path, with
+/// the letters of Git: ?? new, M modified, D deleted, R renamed, T another type, UU conflict. !W is a file
+/// that dmv could not write, and !O a file outside of the worktree's subset.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  dmv status\n  dmv status --exit-code media/raw")]
+#[command(
+    after_help = "Example:\n  dmv status\n  dmv status -s\n  dmv status -a media/raw\n  \
+                  dmv status --exit-code media/raw"
+)]
 pub struct Args {
     /// Show only these files and directories
     #[arg(value_name = "PATH")]
     paths: Vec<OsString>,
+    /// Print one line per path, with the letters of Git
+    #[arg(short, long)]
+    short: bool,
+    /// With --short, print the branch first
+    #[arg(short, long, requires = "short")]
+    branch: bool,
+    /// List every new file, also in new directories
+    #[arg(short, long, short_alias = 'u')]
+    all: bool,
     /// Exit with 1 if there are changes
     #[arg(long)]
     exit_code: bool,
@@ -110,7 +130,16 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         if let Some(command) = half {
             print_half(context, &command)?;
         }
-        print(context, &repo, &found)?;
+        let is_alone = |change: &PathChange| {
+            args.all
+                || origin(&found.renames, change).is_some()
+                || found.report.settled.contains(&change.path)
+        };
+        let lines = folded::lines(&repo, &found.report.changes, &select, &is_alone)?;
+        match args.short {
+            true => short::print(context, &found, &lines, args.branch)?,
+            false => print(context, &repo, &found, &lines)?,
+        }
         tell_problems(context, &found.report);
     }
     Ok(match (found.report.problems.is_empty(), is_clean) {
@@ -276,7 +305,12 @@ fn document(found: &Overview, half: Option<String>) -> Document {
     }
 }
 
-fn print(context: &Context, repo: &Repo, found: &Overview) -> Result<(), Failure> {
+fn print(
+    context: &Context,
+    repo: &Repo,
+    found: &Overview,
+    lines: &[Line<'_>],
+) -> Result<(), Failure> {
     let Overview { report, slice, .. } = found;
     let mut out = context.ui.out();
     print_head(&mut *out, report)?;
@@ -289,7 +323,7 @@ fn print(context: &Context, repo: &Repo, found: &Overview) -> Result<(), Failure
     }
     print_unfinished(&mut *out, report)?;
     print_limits(&mut *out, report, slice)?;
-    let counts = print_paths(context, &mut *out, found)?;
+    let counts = print_paths(context, &mut *out, found, lines)?;
     if found.is_clean {
         writeln!(out, "nothing changed")?;
         return Ok(());
@@ -382,6 +416,7 @@ fn print_paths(
     context: &Context,
     out: &mut impl Write,
     found: &Overview,
+    lines: &[Line<'_>],
 ) -> Result<Counts, Failure> {
     let (ui, report) = (&context.ui, &found.report);
     for path in &report.conflicts {
@@ -389,7 +424,17 @@ fn print_paths(
         writeln!(out, "  {mark}  {}", escape(path))?;
     }
     let mut counts = Counts::default();
-    for change in &report.changes {
+    for line in lines {
+        let change = match line {
+            Line::Directory(dir, files) => {
+                counts.added += files;
+                let word = ui.paint(color(AnsiColor::Green), "added   ");
+                let files = count(*files, "file", "files");
+                writeln!(out, "  {word}  {}/ ({files})", escape(dir))?;
+                continue;
+            }
+            Line::Change(change) => change,
+        };
         if let Some(from) = origin(&found.renames, change) {
             counts.renamed += 1;
             let word = ui.paint(color(AnsiColor::Cyan), "renamed ");

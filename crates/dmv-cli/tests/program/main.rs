@@ -37,6 +37,7 @@ mod reliability;
 mod renamed;
 mod resolve;
 mod settle;
+mod short;
 mod subset;
 #[cfg(feature = "quic")]
 mod trust;
