@@ -52,11 +52,12 @@ pub fn try_take(path: &Path) -> io::Result<Option<File>> {
         Err(TryLockError::Error(e)) => return Err(e),
     }
     // A file that was removed meanwhile excludes no other process.
-    let is_there = stat_at(path).is_ok_and(|now| {
-        let own = stat_of(&file);
-        own.is_ok_and(|own| own.inode() == now.inode())
-    });
-    Ok(is_there.then_some(file))
+    let own = stat_of(&file)?;
+    match stat_at(path) {
+        Ok(now) => Ok((own.inode() == now.inode()).then_some(file)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
 }
 
 /// Takes the lock like [`try_take`], and waits for up to `patience`. The inner `Err` is the holder,

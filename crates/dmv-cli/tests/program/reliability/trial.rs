@@ -330,6 +330,7 @@ fn names_something(said: &str) -> bool {
     error.contains(['/', '\''])
         || error.contains("refs.db")
         || error.contains("output")
+        || error.contains("uncommitted changes in ")
         || words.any(is_id)
 }
 

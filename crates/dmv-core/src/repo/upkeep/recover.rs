@@ -76,6 +76,16 @@ pub fn recover(place: &Place, job: &Job) -> Result<RecoverReport, RepoError> {
     recover_on(place, Arc::new(OsVfs), job)
 }
 
+/// The files of a repository that is being recovered.
+struct Site<'a> {
+    dmv: &'a Path,
+    packs: &'a Path,
+    vfs: &'a Arc<dyn Vfs>,
+    format: Format,
+    /// Whether the `format` file is lost or damaged, so that `format` comes from the packs.
+    lost_format: bool,
+}
+
 /// Like [`recover`], with packs in `vfs`.
 pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<RecoverReport, RepoError> {
     let dmv = &place.dmv;
@@ -85,69 +95,67 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
     if vfs.list(&packs).is_err_and(is_gone) {
         return Err(RepoError::NoPacks(packs));
     }
-    let (format, is_lost) = read_or_rebuild(dmv, &*vfs, &packs)?;
+    let (format, lost_format) = read_or_rebuild(dmv, &*vfs, &packs)?;
+    let site = Site {
+        dmv,
+        packs: &packs,
+        vfs: &vfs,
+        format,
+        lost_format,
+    };
     // Packs that are being removed would be listed again without their files.
     let _kept = keep_unopened(dmv)?;
-    let store = recover_store(&*vfs, &packs, format.id, &mut |read, all| {
+    let scanned = recover_store(&*vfs, &packs, site.format.id, &mut |read, all| {
         job.progress.bytes.store(read, Ordering::Relaxed);
         job.progress.total_bytes.store(all, Ordering::Relaxed);
         !job.is_cancelled()
     })?;
-    let unlisted = store.unlisted;
     let mut report = RecoverReport {
-        reindexed: store.reindexed,
-        garbage: store.garbage,
-        foreign: store.foreign,
-        busy: store.busy,
+        reindexed: scanned.reindexed,
+        garbage: scanned.garbage,
+        foreign: scanned.foreign,
+        busy: scanned.busy,
         ..Default::default()
     };
+    let (found, operations) = rebuild(&site, scanned.catalogue, &mut report, job)?;
+    // The operations below belong to no worktree; otherwise an undo in the worktree would reverse
+    // them.
+    let bare = Place {
+        worktree: None,
+        ..place.clone()
+    };
+    let repo = open::open(bare, vfs.clone())?;
+    if !scanned.unlisted.is_empty() {
+        let sealed = repo.store.store_unlisted(&scanned.unlisted)?;
+        let segments = sealed.segments.iter();
+        report.reindexed += segments.map(|row| u64::from(row.entries)).sum::<u64>();
+        publish::keep(&repo, sealed)?;
+    }
+    report.kept = keep_lost(&repo, &found, &operations)?;
+    report.heads = mend_heads(&repo, place)?;
+    for prefix in ["branch/", "tag/", "remote/"] {
+        report.refs += repo.refs.with_prefix(prefix)?.len();
+    }
+    Ok(report)
+}
+
+/// Rebuilds the database from a scan of the packs, while nobody can publish. Returns all operations
+/// that were found, and those that the database now has.
+fn rebuild(
+    site: &Site<'_>,
+    mut catalogue: Catalogue,
+    report: &mut RecoverReport,
+    job: &Job,
+) -> Result<(Vec<Operation>, Vec<Operation>), RepoError> {
+    let (dmv, packs, id) = (site.dmv, site.packs, site.format.id);
     let db = dmv.join(REFS_FILE);
     let lock = DatabaseLock::take(&db, locks::PATIENCE)?;
     // From here on nobody publishes. Anything published since the scan is in the packs and the log.
-    let mut catalogue = store.catalogue;
-    add_closed_segments(&*vfs, &packs, format.id, &mut catalogue, true)?;
+    add_closed_segments(&**site.vfs, packs, id, &mut catalogue, true)?;
     report.former = keep_former(dmv)?;
     let former = open_former(&db)?;
-    let known = former.as_ref().map(|refs| refs.readable_operations());
-    let log = open_or_create(&*vfs, &packs, format.id)?;
-    let told = told_by(former.as_ref(), &log)?;
-    let objects = OnceCell::new();
-    let store = || {
-        if objects.get().is_none() {
-            let (vfs, none) = (vfs.clone(), Arc::new(NoSource));
-            let store = Store::open(vfs, dmv, format.id, catalogue.clone(), none)?;
-            let _ = objects.set(store);
-        }
-        Ok::<&Store, RepoError>(objects.get().expect("it was just set"))
-    };
-    let found = brought_together(&log, known.unwrap_or_default(), &|operation| {
-        for commit in commits_of(operation) {
-            if store()?.pack_of(&commit)?.is_none() {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    })?;
-    report.relogged = found.relogged;
-    let mut operations = newest_chain(found.operations.clone());
-    // Objects that an interrupted clone has received belong to that clone.
-    if told != Told::Everything && !layout::is_begun(dmv) {
-        let search = Search {
-            store: store()?,
-            told,
-            is_partial: slice::is_there(dmv),
-            job,
-        };
-        let tips = search.tips(&found.operations)?;
-        let (made, names) = branches_for(&tips, &operations);
-        for operation in made {
-            // Every operation that counts is in the log first. After a crash here, it is found
-            // there.
-            log.append(&operation.encode())?;
-            operations.push(operation);
-        }
-        report.found = names;
-    }
+    let log = open_or_create(&**site.vfs, packs, id)?;
+    let (found, operations) = operations(site, &catalogue, former.as_ref(), &log, report, job)?;
     let poisoned = former.as_ref().map(|refs| refs.poisoned());
     for pack in poisoned.unwrap_or_default() {
         let row = catalogue.packs.iter_mut().find(|row| row.id == pack);
@@ -157,10 +165,10 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
     if !former.is_some_and(|refs| rebuild_in_place(&refs, &lock, &catalogue, &operations, end)) {
         replace(dmv, &catalogue, &operations, end)?;
     }
-    if is_lost {
+    if site.lost_format {
         // The format file comes last, as in a new repository. Without it the directory is no
         // repository.
-        format.write(dmv)?;
+        site.format.write(dmv)?;
         report.format = true;
     }
     remove_merged_indexes(dmv);
@@ -173,25 +181,59 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
         .iter()
         .map(|s| u64::from(s.entries))
         .sum();
-    // The operations below belong to no worktree; otherwise an undo in the worktree would reverse
-    // them.
-    let bare = Place {
-        worktree: None,
-        ..place.clone()
+    Ok((found, operations))
+}
+
+/// Completes the log. Returns all operations that were found, and those that count: the newest
+/// chain, with new ones for commits that no operation names.
+fn operations(
+    site: &Site<'_>,
+    catalogue: &Catalogue,
+    former: Option<&Refs>,
+    log: &LogPack,
+    report: &mut RecoverReport,
+    job: &Job,
+) -> Result<(Vec<Operation>, Vec<Operation>), RepoError> {
+    let known = former.map(Refs::readable_operations);
+    let told = told_by(former, log)?;
+    let objects = OnceCell::new();
+    let store = || {
+        if objects.get().is_none() {
+            let (vfs, none) = (site.vfs.clone(), Arc::new(NoSource));
+            let store = Store::open(vfs, site.dmv, site.format.id, catalogue.clone(), none)?;
+            let _ = objects.set(store);
+        }
+        Ok::<&Store, RepoError>(objects.get().expect("it was just set"))
     };
-    let repo = open::open(bare, vfs)?;
-    if !unlisted.is_empty() {
-        let sealed = repo.store.store_unlisted(&unlisted)?;
-        let segments = sealed.segments.iter();
-        report.reindexed += segments.map(|row| u64::from(row.entries)).sum::<u64>();
-        publish::keep(&repo, sealed)?;
+    let found = brought_together(log, known.unwrap_or_default(), &|operation| {
+        for commit in commits_of(operation) {
+            if store()?.pack_of(&commit)?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    })?;
+    report.relogged = found.relogged;
+    let mut operations = newest_chain(found.operations.clone());
+    // Objects that an interrupted clone has received belong to that clone.
+    if told != Told::Everything && !layout::is_begun(site.dmv) {
+        let search = Search {
+            store: store()?,
+            told,
+            is_partial: slice::is_there(site.dmv),
+            job,
+        };
+        let tips = search.tips(&found.operations)?;
+        let (made, names) = branches_for(&tips, &operations);
+        for operation in made {
+            // Every operation that counts is in the log first. After a crash here, it is found
+            // there.
+            log.append(&operation.encode())?;
+            operations.push(operation);
+        }
+        report.found = names;
     }
-    report.kept = keep_lost(&repo, &found.operations, &operations)?;
-    report.heads = mend_heads(&repo, place)?;
-    for prefix in ["branch/", "tag/", "remote/"] {
-        report.refs += repo.refs.with_prefix(prefix)?.len();
-    }
-    Ok(report)
+    Ok((found.operations, operations))
 }
 
 /// Replaces the content of a database. Returns `false` if the database is damaged or cannot be
