@@ -1,5 +1,4 @@
-//! How the help looks: commands in groups, one line for each option. And what is said to somebody who
-//! types a command of Git that dmv does not have.
+//! How the help looks: commands in groups, one line for each option.
 
 use crate::args::Cli;
 use clap::{Command, CommandFactory};
@@ -34,119 +33,6 @@ const GROUPS: [(&str, &[&str]); 9] = [
     ("Settings and help", &["config", "completions", "help"]),
 ];
 
-/// Git's commands that dmv does not have, with what to do instead.
-const GIT: [(&str, &str); 37] = [
-    (
-        "add",
-        "There is no staging area: 'dmv commit' commits all changes, 'dmv commit PATH...' those of some paths.",
-    ),
-    (
-        "am",
-        "There are no patch mails: use 'dmv push' and 'dmv pull'.",
-    ),
-    (
-        "apply",
-        "dmv does not apply patches: use the program 'patch', then 'dmv commit'.",
-    ),
-    ("archive", "Use 'dmv export REV --tar FILE'."),
-    (
-        "bisect",
-        "There is no bisect: check out a commit between a good and a bad one ('dmv log'), and test it.",
-    ),
-    (
-        "blame",
-        "There is no blame: 'dmv log -p -- PATH' shows each change of a file.",
-    ),
-    (
-        "cat-file",
-        "Use 'dmv cat REV:PATH' for a file, or 'dmv show REV' for a commit.",
-    ),
-    (
-        "cherry-pick",
-        "There is no cherry-pick: 'dmv merge REV' merges a commit and all before it.",
-    ),
-    (
-        "clean",
-        "There is no clean: 'dmv status' lists the untracked files.",
-    ),
-    ("daemon", "Use 'dmv serve'."),
-    (
-        "describe",
-        "Use 'dmv log', which shows tags beside the commits.",
-    ),
-    ("difftool", "Use 'dmv diff'."),
-    (
-        "format-patch",
-        "There are no patch mails: use 'dmv push' and 'dmv pull'.",
-    ),
-    ("fsck", "Use 'dmv verify'."),
-    (
-        "gc",
-        "There is no gc: 'dmv drop PATH' frees local space if a remote has a copy.",
-    ),
-    (
-        "grep",
-        "There is no grep: search the files, or the messages with 'dmv log --grep TEXT'.",
-    ),
-    ("lfs", "dmv stores large files itself: use 'dmv commit'."),
-    ("ls-files", "Use 'dmv ls -r'."),
-    ("ls-remote", "Use 'dmv remote show'."),
-    ("ls-tree", "Use 'dmv ls REV:PATH'."),
-    ("mergetool", "Use 'dmv conflicts' and 'dmv resolve'."),
-    (
-        "mv",
-        "Move the file with 'mv', then run 'dmv commit': dmv finds renames itself.",
-    ),
-    (
-        "prune",
-        "There is no prune: 'dmv drop PATH' frees local space if a remote has a copy.",
-    ),
-    ("range-diff", "Use 'dmv diff A B'."),
-    (
-        "rebase",
-        "There is no rebase: use 'dmv merge REV' or 'dmv pull'.",
-    ),
-    (
-        "reflog",
-        "Use 'dmv op log', and 'dmv undo OP' to reverse an operation.",
-    ),
-    (
-        "repack",
-        "There is no repack: dmv packs objects when it stores them.",
-    ),
-    (
-        "reset",
-        "Use 'dmv undo' to reverse a command, 'dmv restore PATH' for files, 'dmv pull --reset' to match the remote.",
-    ),
-    ("rev-parse", "Use 'dmv show REV' or 'dmv branch --json'."),
-    ("rm", "Delete the file with 'rm', then run 'dmv commit'."),
-    ("shortlog", "Use 'dmv log --oneline'."),
-    (
-        "sparse-checkout",
-        "Use 'dmv subset', or 'dmv clone --subset'.",
-    ),
-    (
-        "stage",
-        "There is no staging area: 'dmv commit' commits all changes.",
-    ),
-    (
-        "stash",
-        "There is no stash: put the changes on a branch with 'dmv checkout -b NAME' and 'dmv commit'.",
-    ),
-    (
-        "submodule",
-        "There are no submodules: a repository can be as large as needed; see 'dmv subset'.",
-    ),
-    (
-        "switch",
-        "Use 'dmv checkout BRANCH'; 'dmv checkout -b NAME' creates a branch.",
-    ),
-    (
-        "unstage",
-        "There is no staging area: 'dmv commit PATH...' commits only some paths.",
-    ),
-];
-
 const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n";
 
 /// The command line with its help as it is shown. Completions and manual pages are made from the one
@@ -159,12 +45,6 @@ pub fn command() -> Command {
             "{TEMPLATE}{groups}Options:\n{{options}}{{after-help}}"
         ))
         .mut_subcommands(|command| with_details_first(command.mut_subcommands(with_details_last)))
-}
-
-/// What to do instead of a command of Git that there is not.
-pub fn instead_of(name: &str) -> Option<&'static str> {
-    let known = GIT.iter().find(|(known, _)| *known == name);
-    known.map(|(_, instead)| *instead)
 }
 
 fn groups(command: &Command) -> String {
@@ -230,28 +110,6 @@ mod tests {
         grouped.sort_unstable();
         if cfg!(feature = "quic") {
             assert_eq!(grouped, there);
-        }
-    }
-
-    #[test]
-    fn commands_that_exist_are_not_replaced() {
-        let command = Cli::command();
-        for (name, _) in GIT {
-            let found = command.find_subcommand(name).is_some();
-            assert!(!found, "{name} is a command now: take it out of the table");
-        }
-        assert!(GIT.is_sorted_by_key(|(name, _)| *name));
-    }
-
-    #[test]
-    fn what_is_advised_exists() {
-        let command = Cli::command();
-        for (name, text) in GIT {
-            for advised in text.split("'dmv ").skip(1) {
-                let word = advised.split([' ', '\'']).next().unwrap_or_default();
-                let found = command.find_subcommand(word).is_some();
-                assert!(found, "{name}: there is no 'dmv {word}'");
-            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! One file for each command, and the list of all of them.
 
+pub mod add;
 pub mod branch;
 pub mod cat;
 pub mod checkout;
@@ -100,6 +101,8 @@ pub enum Command {
     Demo(demo::Args),
     Completions(completions::Args),
     #[command(hide = true)]
+    Add(add::Args),
+    #[command(hide = true)]
     Man(man::Args),
 }
 
@@ -157,6 +160,7 @@ pub fn run(
         Command::Config(args) => config::run(context, &args),
         Command::Demo(args) => demo::run(context, &args),
         Command::Completions(args) => completions::run(context, &args, program()),
+        Command::Add(args) => add::run(context, &args),
         Command::Man(args) => man::run(context, &args, program()),
     }
 }
@@ -165,7 +169,8 @@ pub fn run(
 /// change all the same the library refuses.
 fn only_reads(command: &Command) -> bool {
     match command {
-        Command::Status(_)
+        Command::Add(_)
+        | Command::Status(_)
         | Command::Log(_)
         | Command::Show(_)
         | Command::Diff(_)

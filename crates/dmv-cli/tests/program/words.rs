@@ -124,10 +124,19 @@ fn what_is_said_in_a_repository() -> Outcome {
     let place = Place::new()?;
     let mut said = Transcript::default();
     said.title("Commands that there are not");
-    for name in ["stash", "reset", "comit", "frobnicate"] {
+    for name in [
+        "switch",
+        "submodule",
+        "reflog",
+        "annotate",
+        "comit",
+        "frobnicate",
+    ] {
         said.run(&place, "", &[name])?;
     }
     said.run(&place, "", &["remote", "rm", "nas"])?;
+    said.run(&place, "", &["worktree", "lst"])?;
+    said.run(&place, "", &["add", "-A"])?;
     said.title("No repository, or one already");
     said.run(&place, "", &["status"])?;
     place.ok(&["init", "."])?;
@@ -136,10 +145,13 @@ fn what_is_said_in_a_repository() -> Outcome {
     said.run(&place, "", &["undo", "1234"])?;
     said.title("Commits");
     place.write("notes.txt", "one\n")?;
+    said.run(&place, "", &["add", "."])?;
+    said.run(&place, "", &["add", "notes.txt"])?;
     said.run(&place, "", &["commit"])?;
     said.run(&place, "", &["commit", "-m", "x", "nothing.txt"])?;
     said.run(&place, "", &["commit", "-m", "first"])?;
     said.run(&place, "", &["commit", "-m", "again"])?;
+    said.run(&place, "", &["add", "."])?;
     said.run(&place, "", &["commit", "-m", "x", "../elsewhere"])?;
     said.title("Revisions and paths");
     said.run(&place, "", &["checkout", "nope"])?;

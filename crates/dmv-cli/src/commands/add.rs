@@ -1,0 +1,72 @@
+//! `dmv add`
+
+use crate::context::Context;
+use crate::failure::{EXIT_USAGE, Failure};
+use crate::format::text::quoted;
+use crate::supply::some_of;
+use dmv_core::repo::StatusOptions;
+use dmv_core::worktree::select::Paths;
+use std::ffi::OsString;
+
+/// Show what a commit would take: there is no staging area
+///
+/// 'dmv commit' takes all changes, or those under the paths that you name. So there is nothing to add.
+/// This command only says what the commit would take. It changes nothing, and exits with 2.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  dmv commit -m \"new titles\" titles/ notes.txt")]
+pub struct Args {
+    /// What Git would have added
+    #[arg(
+        value_name = "PATH",
+        allow_hyphen_values = true,
+        trailing_var_arg = true
+    )]
+    args: Vec<OsString>,
+}
+
+/// Runs the command, which never succeeds.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    // Options of Git are passed over: whatever they ask for, the answer is the same.
+    let is_option = |arg: &&OsString| arg.to_string_lossy().starts_with('-');
+    let paths: Vec<&OsString> = args.args.iter().filter(|arg| !is_option(arg)).collect();
+    let mut commit = "dmv commit -m MESSAGE".to_owned();
+    // The whole directory needs no mention.
+    for path in paths.iter().filter(|path| **path != ".") {
+        commit = format!("{commit} {}", quoted(&path.to_string_lossy()));
+    }
+    let taken = match taken(context, &paths) {
+        Ok(taken) => taken,
+        // In no repository, or with paths that mean nothing, one thing at least can be said.
+        Err(_) => return Err(failure("'dmv commit' takes all changes").hint(commit)),
+    };
+    Err(if taken.is_empty() {
+        failure("'dmv commit' would take nothing, because nothing has changed").hint("dmv status")
+    } else {
+        let taken = format!("'dmv commit' would take {}", some_of(&taken));
+        failure(&taken).hint(commit)
+    })
+}
+
+/// The changes that a commit would take.
+fn taken(context: &Context, paths: &[&OsString]) -> Result<Vec<Vec<u8>>, Failure> {
+    let repo = context.repo()?;
+    let paths: Result<_, Failure> = paths.iter().map(|path| context.path(&repo, path)).collect();
+    let select = Paths::new(paths?);
+    let options = StatusOptions {
+        select: &select,
+        settings: context.settings()?,
+    };
+    let watch = context.watch("scanning");
+    let report = repo.status(&options, &context.job)?;
+    drop(watch);
+    Ok(report
+        .changes
+        .into_iter()
+        .map(|change| change.path)
+        .collect())
+}
+
+fn failure(what: &str) -> Failure {
+    let message = format!("there is no staging area: {what}");
+    Failure::new("no-staging-area", EXIT_USAGE, message)
+}
