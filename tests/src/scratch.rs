@@ -55,6 +55,7 @@ pub fn commit(repo: &Repo, message: &str) -> Result<CommitReport, RepoError> {
     let options = CommitOptions {
         message: Some(message.to_owned()),
         author: None,
+        date: None,
         committer: Who {
             name: "Test".into(),
             email: String::new(),

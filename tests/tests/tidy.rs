@@ -126,7 +126,7 @@ const PLATFORM: &str = "crates/dmv-core/src/platform/";
 
 /// Other files that name `std::os` or `rustix`, with the reason. A directory ends with a slash. A test
 /// fails if one no longer does.
-const SYSTEM: [(&str, &str); 17] = [
+const SYSTEM: [(&str, &str); 19] = [
     ("crates/dmv-net/src/identity.rs", "its owner and mode"),
     ("crates/dmv-cli/src/commands/export.rs", ARGUMENTS),
     ("crates/dmv-cli/src/commands/pair.rs", HOST),
@@ -149,12 +149,14 @@ const SYSTEM: [(&str, &str); 17] = [
         "it looks for the reason of a failed write",
     ),
     ("crates/dmv-cli/src/limit.rs", ARGUMENTS),
+    ("crates/dmv-cli/src/pager.rs", "the size of the terminal"),
     ("crates/dmv-cli/src/partial.rs", ARGUMENTS),
     (
         "crates/dmv-cli/src/peers.rs",
         "it asks how a disk is mounted",
     ),
     ("crates/dmv-cli/src/places.rs", ARGUMENTS),
+    ("crates/dmv-cli/src/programs.rs", "what can be executed"),
     ("crates/dmv-cli/src/ui.rs", STREAMS),
 ];
 const ARGUMENTS: &str = "bytes of arguments and paths";

@@ -3,12 +3,14 @@
 //! A repository may be somebody else's: an unpacked archive, a shared disk. Its file is read as such.
 //! Only a few settings count there ([`Scope`]), and it cannot make this program wait or fill memory.
 
+use crate::alias;
 use crate::failure::{EXIT_BUSY, EXIT_OTHER, Failure};
 use dmv_core::refs::check_ref_name;
 use dmv_core::repo::DMV_DIR;
 use dmv_net::transport::Url;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -40,6 +42,8 @@ pub enum Kind {
     Program,
     /// Paths, with a colon between them; a list in a file.
     Paths,
+    /// A command with arguments, which the name of the setting stands for.
+    Alias,
 }
 
 /// Who may set a setting.
@@ -53,9 +57,10 @@ pub enum Scope {
 }
 
 /// A setting that exists.
+#[derive(Clone)]
 pub struct Key {
     /// `section.name`.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// What its values are.
     pub kind: Kind,
     /// Who may set it.
@@ -66,8 +71,8 @@ pub struct Key {
     pub about: &'static str,
 }
 
-/// All settings.
-pub const KEYS: [Key; 14] = [
+/// All settings but aliases, which have names of the user's choice.
+pub static KEYS: [Key; 16] = [
     key(
         "user.name",
         Kind::Text,
@@ -116,6 +121,20 @@ pub const KEYS: [Key; 14] = [
         Scope::User,
         Some("auto"),
         "when to use colours: auto, always or never",
+    ),
+    key(
+        "core.editor",
+        Kind::Program,
+        Scope::User,
+        None,
+        "the program in which you write commit messages; else VISUAL or EDITOR",
+    ),
+    key(
+        "core.pager",
+        Kind::Text,
+        Scope::User,
+        None,
+        "the program that shows long output, or cat for none; else PAGER, or less",
     ),
     key(
         "undo.keep-max-size",
@@ -187,7 +206,7 @@ const fn key(
     about: &'static str,
 ) -> Key {
     Key {
-        name,
+        name: Cow::Borrowed(name),
         kind,
         scope,
         built_in,
@@ -196,11 +215,25 @@ const fn key(
 }
 
 /// The setting `name`, if there is one.
-pub fn find(name: &str) -> Result<&'static Key, Failure> {
-    KEYS.iter().find(|key| key.name == name).ok_or_else(|| {
+pub fn find(name: &str) -> Result<Key, Failure> {
+    if let Some((alias::SECTION, short)) = name.split_once('.')
+        && alias::is_name(short)
+    {
+        return Ok(alias_key(short));
+    }
+    let found = KEYS.iter().find(|key| key.name == name).cloned();
+    found.ok_or_else(|| {
         let message = format!("there is no setting '{name}'");
         Failure::new("unknown-setting", EXIT_OTHER, message).hint("dmv config list")
     })
+}
+
+/// The setting of an alias.
+fn alias_key(short: &str) -> Key {
+    Key {
+        name: Cow::Owned(format!("{}.{short}", alias::SECTION)),
+        ..key("", Kind::Alias, Scope::User, None, "an alias of a command")
+    }
 }
 
 /// Where a value comes from.
@@ -262,7 +295,9 @@ impl Config {
     /// The value of a setting and where it comes from; `None`: nothing sets it.
     pub fn get(&self, key: &Key) -> Result<Option<(String, Origin)>, Failure> {
         let variable = variable(key);
-        if let Some(value) = std::env::var_os(&variable) {
+        // An alias is no setting that somebody changes for one command.
+        let set = (key.kind != Kind::Alias).then(|| std::env::var_os(&variable));
+        if let Some(value) = set.flatten() {
             let value = value.to_string_lossy().into_owned();
             check(key, &value, &variable)?;
             return Ok(Some((value, Origin::Environment)));
@@ -286,7 +321,7 @@ impl Config {
 
     /// The value of the setting `name`, which exists.
     pub fn value(&self, name: &'static str) -> Result<Option<String>, Failure> {
-        Ok(self.get(find(name)?)?.map(|(value, _)| value))
+        Ok(self.get(&find(name)?)?.map(|(value, _)| value))
     }
 
     /// Whether the setting `name` is `true`.
@@ -346,23 +381,37 @@ impl Config {
 
     /// What the repository's file sets although only the user may, in words. It has no effect.
     pub fn misplaced(&self) -> Vec<String> {
+        let aliases = names_in(&self.repository, alias::SECTION);
+        let aliases = aliases.map(|short| alias_key(short));
         let keys = KEYS.iter().filter(|key| key.scope == Scope::User);
         let found = keys.filter(|key| lookup(&self.repository, key).is_some());
-        let say = |key: &Key| {
-            let (file, name) = (self.file.display(), key.name);
+        let say = |key: Key| {
+            let (file, name) = (self.file.display(), &key.name);
             format!(
                 "{file} sets {name}; a repository cannot set it, so dmv ignores it (to set it \
                  yourself: dmv config set --user {name} VALUE)"
             )
         };
-        found.map(say).collect()
+        found.cloned().chain(aliases).map(say).collect()
+    }
+
+    /// The settings of the user's aliases.
+    pub fn aliases(&self) -> Vec<Key> {
+        names_in(&self.user, alias::SECTION)
+            .map(alias_key)
+            .collect()
+    }
+
+    /// What the user's alias of this name stands for.
+    pub fn alias(&self, short: &str) -> Result<Option<String>, Failure> {
+        Ok(self.get(&alias_key(short))?.map(|(value, _)| value))
     }
 
     /// Settings in the files that this program does not know.
     pub fn unknown(&self) -> Vec<String> {
         let mut out = Vec::new();
         for (section, value) in self.repository.iter().chain(&self.user) {
-            if section == REMOTES {
+            if section == REMOTES || section == alias::SECTION {
                 continue;
             }
             let Value::Table(table) = value else {
@@ -370,7 +419,7 @@ impl Config {
                 continue;
             };
             let names = table.keys().map(|name| format!("{section}.{name}"));
-            out.extend(names.filter(|name| KEYS.iter().all(|key| key.name != name)));
+            out.extend(names.filter(|name| KEYS.iter().all(|key| key.name != name.as_str())));
         }
         out
     }
@@ -406,12 +455,10 @@ fn at_home(text: &str) -> PathBuf {
     }
 }
 
-/// The environment variable of a setting: `user.name` is `DMV_USER_NAME`.
+/// The environment variable of a setting: `user.name` is `DMV_USER_NAME`, `core.pager` is `DMV_PAGER`.
 pub fn variable(key: &Key) -> String {
-    format!(
-        "DMV_{}",
-        key.name.to_ascii_uppercase().replace(['.', '-'], "_")
-    )
+    let name = key.name.strip_prefix("core.").unwrap_or(&key.name);
+    format!("DMV_{}", name.to_ascii_uppercase().replace(['.', '-'], "_"))
 }
 
 /// The user's file.
@@ -448,6 +495,12 @@ pub fn check(key: &Key, value: &str, place: &str) -> Result<(), Failure> {
         Kind::Color => matches!(value, "auto" | "always" | "never"),
         Kind::Seconds => value.parse().is_ok_and(|n: u32| n > 0),
         Kind::Size => size(value).is_some(),
+        Kind::Alias => {
+            return alias::words(value).map(drop).map_err(|why| {
+                let message = format!("'{value}' is not valid for {}: {why}", key.name);
+                Failure::new("bad-setting", EXIT_OTHER, message).hint("dmv config --help")
+            });
+        }
     };
     if fits {
         Ok(())
@@ -501,6 +554,7 @@ fn bad(key: &Key, value: &str, place: &str) -> Failure {
         Kind::Color => "auto, always or never",
         Kind::Seconds => "a number of seconds, at least 1",
         Kind::Size => "a size such as 500MB or 10GiB",
+        Kind::Alias => "a command of dmv, perhaps with arguments",
     };
     let place = if place.is_empty() {
         String::new()
@@ -512,6 +566,12 @@ fn bad(key: &Key, value: &str, place: &str) -> Failure {
         key.name
     );
     Failure::new("bad-setting", EXIT_OTHER, message).hint("dmv config --help")
+}
+
+/// The names in a section of a file.
+fn names_in<'t>(table: &'t Table, section: &str) -> impl Iterator<Item = &'t str> {
+    let section = table.get(section).and_then(Value::as_table);
+    section.into_iter().flatten().map(|(name, _)| name.as_str())
 }
 
 fn lookup<'t>(table: &'t Table, key: &Key) -> Option<&'t Value> {

@@ -4,7 +4,8 @@ use crate::config::Config;
 use crate::failure::{EXIT_OTHER, EXIT_PERMISSION, Failure};
 use crate::format::text::{count, quoted};
 use crate::globals::{Color, Globals};
-use crate::progress::{Told, Watch, interrupted};
+use crate::pager::{self, Paged};
+use crate::progress::{Told, Watch, interrupted, while_lent};
 use crate::ui::Ui;
 use crate::whose::{find, way_to_trust};
 use dmv_core::hash::ObjectId;
@@ -32,6 +33,8 @@ pub struct Context {
     config: OnceCell<Config>,
     /// The name of the command.
     pub command: String,
+    /// What was typed after the name of the program, with aliases replaced.
+    typed: Vec<OsString>,
     /// Whether the command changes no repository.
     pub reads: Cell<bool>,
     /// Whether the user knows what the repository's file sets in vain.
@@ -40,7 +43,7 @@ pub struct Context {
 
 impl Context {
     /// Decides on colours; everything else waits until it is asked for.
-    pub fn new(globals: Globals, command: String) -> Context {
+    pub fn new(globals: Globals, command: String, typed: Vec<OsString>) -> Context {
         let config = OnceCell::new();
         let color = globals
             .color
@@ -51,6 +54,7 @@ impl Context {
             job: Arc::new(Job::default()),
             config,
             command,
+            typed,
             reads: Cell::new(false),
             warned: Cell::new(false),
         };
@@ -183,7 +187,7 @@ impl Context {
         Ok(Asked {
             time: now(),
             who: format!("{} <{}>", who.name, who.email),
-            command: command_line(std::env::args_os().skip(1)),
+            command: command_line(&self.typed),
         })
     }
 
@@ -195,6 +199,19 @@ impl Context {
             json: self.globals.json,
         };
         Watch::start(self.job.clone(), doing, shown, told)
+    }
+
+    /// Lets a pager show what the command prints, if somebody is at a terminal and wants one.
+    pub fn page(&self) {
+        if self.globals.no_pager || self.globals.json || !self.ui.is_terminal() {
+            return;
+        }
+        // Broken settings are reported by whoever needs their content.
+        if let Ok(Some(pager)) = self.config().and_then(pager::wanted) {
+            let job = self.job.clone();
+            self.ui
+                .page(Paged::new(pager, Box::new(move || while_lent(job.clone()))));
+        }
     }
 
     /// Whether no remote is to be asked for what is not here.
@@ -372,7 +389,7 @@ pub fn now() -> Timestamp {
 }
 
 /// The command as it could be typed again.
-fn command_line(args: impl Iterator<Item = OsString>) -> String {
+fn command_line(args: &[OsString]) -> String {
     let mut out = "dmv".to_owned();
     for arg in args {
         out.push(' ');
@@ -399,10 +416,7 @@ mod tests {
     #[test]
     fn a_command_line_can_be_typed_again() {
         let args = ["commit", "-m", "it's done", ""].map(OsString::from);
-        assert_eq!(
-            command_line(args.into_iter()),
-            "dmv commit -m 'it'\\''s done' ''"
-        );
+        assert_eq!(command_line(&args), "dmv commit -m 'it'\\''s done' ''");
     }
 
     #[test]

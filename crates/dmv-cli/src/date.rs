@@ -1,6 +1,7 @@
 //! Dates as users write them.
 
 use jiff::civil::{Date, DateTime};
+use jiff::tz::Offset;
 use jiff::{Span, Timestamp, Zoned};
 
 /// What can be written, for help texts and messages.
@@ -15,6 +16,44 @@ pub fn since(text: &str) -> Result<i64, String> {
 /// The last second of a date, since 1970: a day counts as a whole.
 pub fn until(text: &str) -> Result<i64, String> {
     parse(text, &Zoned::now()).map(|(_, last)| last)
+}
+
+/// The moment that a date names. Of a day, it is the present time of day.
+pub fn moment(text: &str) -> Result<dmv_core::refs::Timestamp, String> {
+    moment_from(text, &Zoned::now())
+}
+
+fn moment_from(text: &str, now: &Zoned) -> Result<dmv_core::refs::Timestamp, String> {
+    let text = text.trim();
+    let bad = || format!("write a date as {FORMS}");
+    let zoned = |seconds: i64, offset: Option<Offset>| {
+        let time = Timestamp::from_second(seconds).map_err(|_| bad())?;
+        let local = || now.time_zone().to_offset(time);
+        Ok(dmv_core::refs::Timestamp {
+            seconds,
+            nanos: 0,
+            tz_minutes: i16::try_from(offset.unwrap_or_else(local).seconds() / 60).unwrap_or(0),
+        })
+    };
+    // As Git writes it: seconds since 1970, and perhaps an offset.
+    let (digits, rest) = text.split_once(' ').unwrap_or((text, ""));
+    if let Ok(seconds) = digits.strip_prefix('@').unwrap_or("x").parse() {
+        let offset = jiff::fmt::strtime::parse("%z", rest);
+        return zoned(seconds, offset.ok().and_then(|parsed| parsed.offset()));
+    }
+    if let Ok(time) = jiff::fmt::rfc2822::parse(text) {
+        return zoned(time.timestamp().as_second(), Some(time.offset()));
+    }
+    let (first, last) = parse(text, now)?;
+    if first != last {
+        let day = Timestamp::from_second(first).map_err(|_| bad())?;
+        let day = day.to_zoned(now.time_zone().clone());
+        let then = day.with().time(now.time()).build().map_err(|_| bad())?;
+        return zoned(then.timestamp().as_second(), None);
+    }
+    let pieces = jiff::fmt::temporal::Pieces::parse(text).ok();
+    let offset = pieces.and_then(|pieces| pieces.to_numeric_offset());
+    zoned(first, offset)
 }
 
 /// The first and last second of a date, seen from `now` and in its time zone.
@@ -90,6 +129,30 @@ mod tests {
             "999999 years",
         ] {
             assert!(parse(text, &now).is_err(), "{text}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn the_moment_of_a_commit_keeps_its_time_zone() -> Result<(), jiff::Error> {
+        let now: Zoned = "2026-11-21T15:00:00+01:00[+01:00]".parse()?;
+        let noon = 1_795_258_800;
+        for (text, seconds, tz_minutes) in [
+            ("2026-11-21T12:00:00+01:00", noon, 60),
+            ("2026-11-21T06:00:00-05:00", noon, -300),
+            ("2026-11-21T11:00:00Z", noon, 0),
+            ("2026-11-21 12:00", noon, 60),
+            ("2026-11-20", noon - 21 * 3600, 60),
+            ("3 hours ago", noon, 60),
+            ("@1795258800", noon, 60),
+            ("@1795258800 -0500", noon, -300),
+            ("Sat, 21 Nov 2026 12:00:00 +0100", noon, 60),
+        ] {
+            let found = moment_from(text, &now).map(|t| (t.seconds, t.tz_minutes));
+            assert_eq!(found, Ok((seconds, tz_minutes)), "{text}");
+        }
+        for text in ["", "@", "@x", "soon"] {
+            assert!(moment_from(text, &now).is_err(), "{text}");
         }
         Ok(())
     }

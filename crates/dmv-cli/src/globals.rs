@@ -28,6 +28,9 @@ pub struct Globals {
         hide_possible_values = true
     )]
     pub color: Option<Color>,
+    /// Do not show long output in a pager
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub no_pager: bool,
     /// Do not fetch absent content from remotes
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub offline: bool,

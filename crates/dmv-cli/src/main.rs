@@ -1,5 +1,6 @@
 //! The `dmv` command: parses arguments, calls the library, prints what comes back.
 
+mod alias;
 mod args;
 mod commands;
 mod compare;
@@ -9,6 +10,7 @@ mod context;
 mod date;
 #[cfg(feature = "quic")]
 mod device;
+mod editor;
 mod error;
 mod failure;
 mod format;
@@ -19,11 +21,14 @@ mod headline;
 mod help;
 mod keeping;
 mod limit;
+mod pager;
 mod partial;
 mod peers;
 mod places;
+mod programs;
 mod progress;
 mod supply;
+mod terminal;
 mod traffic;
 mod typed;
 mod ui;
@@ -50,6 +55,7 @@ fn main() -> ExitCode {
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let Typed {
         name,
+        args,
         globals,
         command,
     } = match typed::parse() {
@@ -66,7 +72,7 @@ fn main() -> ExitCode {
         );
         return ExitCode::from(ui::report(&failure, globals.json));
     }
-    let context = Context::new(globals, name);
+    let context = Context::new(globals, name, args);
     let done = commands::run(&context, command, Cli::command).and_then(|exit| {
         context.ui.finish()?;
         Ok(exit)

@@ -5,6 +5,7 @@
 
 use crate::failure::{EXIT_INTERRUPTED, Failure};
 use crate::format::text::{bytes, count};
+use crate::terminal::{self, Whom, screen};
 use crate::ui::{is_watched, report};
 use dmv_core::job::{Bound, Job};
 use dmv_core::threads;
@@ -116,44 +117,14 @@ impl Drop for Watch {
     }
 }
 
-/// What is on the terminal's last line.
-struct Screen {
-    /// Programs that may ask something there.
-    asking: usize,
-    /// What was drawn last, and may be there still.
-    bar: Option<ProgressBar>,
-}
+/// What Ctrl-C stops, and how that is told.
+type Stopped = (Arc<Job>, Option<Told>);
 
-fn screen() -> MutexGuard<'static, Screen> {
-    static SCREEN: Mutex<Screen> = Mutex::new(Screen {
-        asking: 0,
-        bar: None,
-    });
-    SCREEN
+fn stopped() -> MutexGuard<'static, Option<Stopped>> {
+    static STOPPED: Mutex<Option<Stopped>> = Mutex::new(None);
+    STOPPED
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-/// Leaves the terminal to another program, which may ask for a password there, until it is dropped.
-pub struct Hush(());
-
-impl Hush {
-    /// Takes away what is drawn, and draws nothing more.
-    pub fn start() -> Hush {
-        let mut screen = screen();
-        screen.asking += 1;
-        if let Some(bar) = screen.bar.take() {
-            bar.finish_and_clear();
-            bar.reset();
-        }
-        Hush(())
-    }
-}
-
-impl Drop for Hush {
-    fn drop(&mut self) {
-        screen().asking -= 1;
-    }
 }
 
 /// Lets the first Ctrl-C stop the job at a safe point, and the second end the program. Where `told`
@@ -161,16 +132,34 @@ impl Drop for Hush {
 /// such a point: a commit that was not published is as good as none, and what was written to a
 /// worktree is taken up by the next command.
 fn on_interrupt(job: Arc<Job>, told: Option<Told>) {
+    *stopped() = Some((job, told));
+    install();
+}
+
+/// Lets Ctrl-C stop the job as the program that now has the terminal wants it ([`terminal::Lent`]).
+pub fn while_lent(job: Arc<Job>) {
+    on_interrupt(job, None);
+}
+
+fn install() {
     static ONCE: Once = Once::new();
     static ASKED: AtomicBool = AtomicBool::new(false);
     ONCE.call_once(|| {
         // Without a handler, Ctrl-C ends the program at once, which is safe as well.
         let _ = ctrlc::set_handler(move || {
-            if ASKED.swap(true, Ordering::Relaxed) {
+            let lent = terminal::lent();
+            if lent == Some(Whom::Editor) {
+                return;
+            }
+            let found = stopped().clone();
+            if lent.is_none() && ASKED.swap(true, Ordering::Relaxed) {
                 std::process::exit(i32::from(EXIT_INTERRUPTED));
             }
+            let Some((job, told)) = found else {
+                std::process::exit(i32::from(EXIT_INTERRUPTED));
+            };
             job.cancel();
-            if let Some(told) = told {
+            if let Some(told) = told.filter(|_| lent.is_none()) {
                 std::thread::sleep(GRACE);
                 let failure = Failure::new("interrupted", EXIT_INTERRUPTED, told.words);
                 std::process::exit(i32::from(report(&failure, told.json)));

@@ -1,19 +1,29 @@
 //! From the arguments as typed to a command and its options, and what is said if there is no such
 //! command.
 
+use crate::alias;
 use crate::args::Cli;
 use crate::commands::Command;
+use crate::config::Config;
 use crate::failure::{EXIT_OK, EXIT_USAGE, Failure};
-use crate::globals::Globals;
+use crate::format::text::clean;
+use crate::globals::{Color, Globals};
+use crate::pager::{self, Paged};
+use crate::progress::while_lent;
+use crate::ui::Ui;
 use crate::{help, ui, verbs};
 use clap::FromArgMatches;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
+use std::io::Write;
+use std::sync::Arc;
 
 /// What somebody has typed.
 pub struct Typed {
     /// The name of the command.
     pub name: String,
+    /// All that follows the name of the program, with aliases replaced.
+    pub args: Vec<OsString>,
     /// The options of every command.
     pub globals: Globals,
     /// The command with its own options.
@@ -23,8 +33,73 @@ pub struct Typed {
 /// Parses the arguments of this process. What is wrong with them is printed, as is help; the error is
 /// then the exit code.
 pub fn parse() -> Result<Typed, u8> {
-    let args: Vec<OsString> = std::env::args_os().collect();
-    read(&args).map_err(|e| not_parsed(&e, &args))
+    let mut args: Vec<OsString> = std::env::args_os().collect();
+    let mut used = Vec::new();
+    loop {
+        let e = match read(&args) {
+            Ok(typed) => return Ok(typed),
+            Err(e) => e,
+        };
+        match without_alias(&e, &args, &mut used) {
+            Ok(Some(replaced)) => args = replaced,
+            Ok(None) => return Err(not_parsed(&e, &args)),
+            Err(failure) => return Err(ui::report(&failure, is_json(&args))),
+        }
+    }
+}
+
+/// The arguments with an alias replaced by what it stands for; `None`: the error is about no alias.
+/// Commands of this program come first: an alias is only looked for where there is no command.
+fn without_alias(
+    e: &clap::Error,
+    args: &[OsString],
+    used: &mut Vec<String>,
+) -> Result<Option<Vec<OsString>>, Failure> {
+    let (Some(name), Some(at)) = (unknown(e), command_at(args)) else {
+        return Ok(None);
+    };
+    if args[at] != name {
+        return Ok(None);
+    }
+    let Some(text) = Config::load(None)?.alias(name)? else {
+        return Ok(None);
+    };
+    if used.iter().any(|before| before == name) {
+        let message = format!("the alias '{name}' leads back to itself");
+        return Err(Failure::usage(message).hint(format!("dmv config get alias.{name}")));
+    }
+    used.push(name.to_owned());
+    let words = alias::words(&text).unwrap_or_default();
+    let words = words.into_iter().map(OsString::from);
+    let mut replaced = args.to_vec();
+    replaced.splice(at..=at, words);
+    Ok(Some(replaced))
+}
+
+/// The command that there is not, if the error is about one.
+fn unknown(e: &clap::Error) -> Option<&str> {
+    match (e.kind(), e.get(ContextKind::InvalidSubcommand)) {
+        (ErrorKind::InvalidSubcommand, Some(ContextValue::String(name))) => Some(name),
+        _ => None,
+    }
+}
+
+/// Where the name of the command is: behind the options of every command.
+fn command_at(args: &[OsString]) -> Option<usize> {
+    let mut at = 1;
+    loop {
+        match args.get(at)?.to_str() {
+            // Their values follow.
+            Some("-C" | "--color") => at += 2,
+            Some(option) if option.starts_with('-') => at += 1,
+            _ => return Some(at),
+        }
+    }
+}
+
+fn is_json(args: &[OsString]) -> bool {
+    let mut options = args.iter().take_while(|arg| *arg != "--");
+    options.any(|arg| arg == "--json")
 }
 
 fn read(args: &[OsString]) -> Result<Typed, clap::Error> {
@@ -32,6 +107,7 @@ fn read(args: &[OsString]) -> Result<Typed, clap::Error> {
     let cli = Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut help::command()))?;
     Ok(Typed {
         name: matches.subcommand_name().unwrap_or_default().to_owned(),
+        args: args[1..].to_vec(),
         globals: cli.globals,
         command: cli.command,
     })
@@ -40,8 +116,7 @@ fn read(args: &[OsString]) -> Result<Typed, clap::Error> {
 /// Prints help, the version, or what is wrong with the arguments.
 fn not_parsed(e: &clap::Error, args: &[OsString]) -> u8 {
     let asked_for = matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-    let mut options = args.iter().take_while(|arg| *arg != "--");
-    let json = options.any(|arg| arg == "--json");
+    let json = is_json(args);
     if let Some(failure) = no_command(e, args) {
         return ui::report(&failure, json);
     }
@@ -58,21 +133,55 @@ fn not_parsed(e: &clap::Error, args: &[OsString]) -> u8 {
         let failure = Failure::new("usage", EXIT_USAGE, message.to_owned()).hint("dmv --help");
         return ui::report(&failure, true);
     }
-    // Nobody is left to hear that help could not be printed.
+    if asked_for {
+        // Nobody is left to hear that help could not be printed.
+        let _ = print_help(e, args);
+        return EXIT_OK;
+    }
     let _ = e.print();
-    if asked_for { EXIT_OK } else { EXIT_USAGE }
+    EXIT_USAGE
+}
+
+/// Prints help, in a pager if it is long, and below the list of all commands the user's aliases.
+fn print_help(e: &clap::Error, args: &[OsString]) -> Result<(), Failure> {
+    let ui = Ui::new(false, false, Color::Auto);
+    let config = Config::load(None).unwrap_or_default();
+    if ui.is_terminal()
+        && !args.iter().any(|arg| arg == "--no-pager")
+        && let Some(pager) = pager::wanted(&config)?
+    {
+        ui.page(Paged::new(pager, Box::new(|| while_lent(Arc::default()))));
+    }
+    let text = e.render();
+    let mut out = ui.out();
+    if ui.colored() {
+        write!(out, "{}", text.ansi())?;
+    } else {
+        write!(out, "{text}")?;
+    }
+    let is_list = match command_at(args) {
+        None => e.kind() == ErrorKind::DisplayHelp,
+        Some(at) => args[at] == "help" && args.len() == at + 1,
+    };
+    let aliases = config.aliases();
+    if is_list && !aliases.is_empty() {
+        writeln!(out, "\nYour aliases:")?;
+        for key in &aliases {
+            let short = key.name.split_once('.').map_or("", |(_, short)| short);
+            if let Some(text) = config.alias(short)? {
+                writeln!(out, "  {short:<11}  {}", clean(&text))?;
+            }
+        }
+    }
+    drop(out);
+    ui.finish()
 }
 
 /// The failure for a command that there is not, with what to run instead.
 fn no_command(e: &clap::Error, args: &[OsString]) -> Option<Failure> {
-    if e.kind() != ErrorKind::InvalidSubcommand {
-        return None;
-    }
-    let Some(ContextValue::String(name)) = e.get(ContextKind::InvalidSubcommand) else {
-        return None;
-    };
+    let name = unknown(e)?;
     let args: Vec<&str> = args[1..].iter().filter_map(|arg| arg.to_str()).collect();
-    let at = args.iter().position(|arg| arg == name).unwrap_or(0);
+    let at = args.iter().position(|arg| *arg == name).unwrap_or(0);
     let known = help::command();
     // The command whose command it was to be, such as `remote`.
     let above = args[..at].iter().find_map(|arg| {
@@ -87,7 +196,16 @@ fn no_command(e: &clap::Error, args: &[OsString]) -> Option<Failure> {
     let shown = among
         .get_subcommands()
         .filter(|command| !command.is_hide_set());
-    let names: Vec<&str> = shown.map(clap::Command::get_name).collect();
+    let mut names: Vec<&str> = shown.map(clap::Command::get_name).collect();
+    let aliases = Config::load(None).unwrap_or_default().aliases();
+    if above.is_none() {
+        names.extend(
+            aliases
+                .iter()
+                .filter_map(|key| key.name.split_once('.'))
+                .map(|(_, a)| a),
+        );
+    }
     let of = above.map_or(String::new(), |(above, _)| format!("{above} "));
     let hint = match (
         verbs::instead_of(&wanted, after),

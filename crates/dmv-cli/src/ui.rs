@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use crate::format::json::PathValue;
 use crate::format::text::clean;
 use crate::globals::Color;
+use crate::pager::Paged;
 use anstyle::Style;
 use dmv_core::escape::{escape, is_hidden};
 use serde::Serialize;
@@ -25,20 +26,24 @@ pub struct Ui {
 
 /// Standard output without a line buffer; opened when the first byte is written.
 #[derive(Default)]
-struct Out(Option<File>);
-
-impl Out {
-    fn file(&mut self) -> io::Result<&mut File> {
-        if self.0.is_none() {
-            self.0 = Some(File::from(io::stdout().as_fd().try_clone_to_owned()?));
-        }
-        Ok(self.0.as_mut().expect("it was set above"))
-    }
+struct Out {
+    file: Option<File>,
+    paged: Option<Paged>,
 }
 
 impl Write for Out {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file()?.write(bytes)
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => {
+                let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+                self.file.insert(file)
+            }
+        };
+        match &mut self.paged {
+            Some(paged) => paged.write(bytes, file),
+            None => file.write(bytes),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -68,9 +73,21 @@ impl Ui {
         self.out.borrow_mut()
     }
 
-    /// Writes what is buffered.
+    /// Lets a pager show the output if it is long.
+    pub fn page(&self, paged: Paged) {
+        self.out.borrow_mut().get_mut().paged = Some(paged);
+    }
+
+    /// Writes what is buffered, and waits for the pager.
     pub fn finish(&self) -> Result<(), Failure> {
-        Ok(self.out.borrow_mut().flush()?)
+        let flushed = self.out.borrow_mut().flush();
+        let mut out = self.out.borrow_mut();
+        let wrong = out.get_mut().paged.as_mut().and_then(Paged::finish);
+        drop(out);
+        if let Some(wrong) = wrong {
+            self.warn(wrong);
+        }
+        Ok(flushed?)
     }
 
     /// Prints one JSON value on a line of its own.
@@ -123,8 +140,18 @@ impl Ui {
     }
 
     fn say(&self, line: &str) {
+        let mut out = self.out.borrow_mut();
+        let has_begun = !out.buffer().is_empty();
+        if let Some(paged) = &out.get_ref().paged
+            && (has_begun || paged.is_shown())
+            && is_watched()
+        {
+            // Both go to the same terminal, and a pager has it or may get it.
+            let _ = writeln!(out, "{line}");
+            return;
+        }
         // Keeps the order on a terminal. A failure shows again when the rest is written.
-        let _ = self.out.borrow_mut().flush();
+        let _ = out.flush();
         stderr_line(line);
     }
 }

@@ -172,6 +172,7 @@ fn commit(repo: &Repo) -> Outcome {
     let options = CommitOptions {
         message: Some("a small file".to_owned()),
         author: None,
+        date: None,
         committer: Who {
             name: "Bench".into(),
             email: String::new(),

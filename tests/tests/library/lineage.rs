@@ -186,6 +186,7 @@ fn files_that_are_deleted_before_the_push_are_not_sent() -> Done {
     let options = CommitOptions {
         message: Some("created and deleted".to_owned()),
         author: None,
+        date: None,
         committer: Who {
             name: "Test".into(),
             email: String::new(),

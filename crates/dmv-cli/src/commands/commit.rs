@@ -1,8 +1,11 @@
 //! `dmv commit`
 
+mod draft;
+
 use crate::commands::checkout::hint_restore;
 use crate::commands::merge;
 use crate::context::{Context, unknown_path};
+use crate::editor;
 use crate::failure::{
     EXIT_CONFLICTS, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OTHER, Failure,
 };
@@ -10,6 +13,7 @@ use crate::format::json::{PathValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count, quoted};
 use crate::supply::supplied;
 use dmv_core::object::name::{RepoPath, escape};
+use dmv_core::refs::Timestamp;
 use dmv_core::repo::{
     CommitOptions, CommitReport, Head, MarkersLeft, MergeReport, PathState, Repo, RepoError, Who,
 };
@@ -24,10 +28,13 @@ use std::path::PathBuf;
 ///
 /// Commits all changes, or only those under PATH. There is no staging area. If somebody has pushed to
 /// this branch in the meantime, dmv merges your commit with the pushed commits.
+///
+/// Without -m and -F, dmv opens an editor for the message if you are at a terminal: DMV_EDITOR, your
+/// setting core.editor, VISUAL or EDITOR.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv commit -m \"colour pass on scene 4\"\n  \
-                  dmv commit -m \"new titles\" titles/ notes.txt"
+                  dmv commit -m \"new titles\" titles/ notes.txt\n  dmv commit --amend"
 )]
 pub struct Args {
     /// The commit message; each further -m adds a paragraph
@@ -39,12 +46,18 @@ pub struct Args {
     /// Replace the last commit
     #[arg(long)]
     amend: bool,
+    /// With --amend, keep the message without an editor
+    #[arg(long, requires = "amend", conflicts_with_all = ["message", "file"])]
+    no_edit: bool,
     /// Commit even if nothing has changed
     #[arg(long)]
     allow_empty: bool,
     /// Record another author than yourself
     #[arg(long, value_name = "NAME <EMAIL>", value_parser = author)]
     author: Option<Who>,
+    /// Record another date: 2026-11-21, '2026-11-21 15:04' or '2 weeks ago'
+    #[arg(long, value_name = "DATE", value_parser = crate::date::moment)]
+    date: Option<Timestamp>,
     /// Commit only these files and directories
     #[arg(value_name = "PATH")]
     paths: Vec<OsString>,
@@ -54,6 +67,8 @@ pub struct Args {
 struct Document {
     commit: Option<String>,
     branch: Option<String>,
+    /// The worktree is on no branch, and so the commit is on none.
+    detached: bool,
     files: u64,
     bytes: u64,
     new_bytes: u64,
@@ -71,13 +86,24 @@ struct Document {
 
 /// Runs the command.
 pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
-    let message = message(&args)?;
-    if message.is_none() && !args.amend {
+    let mut message = message(&args)?;
+    let wants_editor = message.is_none() && !args.no_edit && editor::is_possible(context);
+    if message.is_none() && !args.amend && !wants_editor {
         return Err(Failure::usage("a commit needs a message").hint("dmv commit -m MESSAGE"));
     }
     let repo = context.repo()?;
     let paths = context.paths(&repo, &args.paths)?;
     check_paths(&repo, &paths)?;
+    let mut written = None;
+    if wants_editor {
+        match draft::write(context, &repo, &args, &paths)? {
+            Some(done) => message = Some(written.insert(done).message.clone()),
+            None => {
+                writeln!(context.ui.out(), "nothing to commit")?;
+                return Ok(EXIT_OK);
+            }
+        }
+    }
     let subject = message
         .as_deref()
         .and_then(|m| m.lines().next())
@@ -87,6 +113,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     let options = CommitOptions {
         message,
         author: args.author,
+        date: args.date,
         committer: context.who()?,
         select: &Paths::new(paths),
         amend: args.amend,
@@ -95,8 +122,14 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         asked,
     };
     let watch = context.watch("committing");
-    let report = repo.commit(options, &context.job).map_err(nothing_done)?;
+    let report = repo.commit(options, &context.job);
     drop(watch);
+    let report = report.map_err(|e| {
+        if let Some(written) = written.take() {
+            draft::keep(context, written);
+        }
+        nothing_done(e)
+    })?;
     let merged = match report.moved {
         Some(_) => merge_moved(context, &repo, &report),
         None => Ok(None),
@@ -160,11 +193,14 @@ fn merge_moved(
     merged
 }
 
+const NOTHING_COMMITTED: &str =
+    "interrupted; nothing was committed: run the same command again to continue";
+
 /// That nothing was committed is known only here.
 fn nothing_done(e: RepoError) -> Failure {
     let mut failure = Failure::from(e);
     if failure.exit == EXIT_INTERRUPTED {
-        failure.message = "interrupted; nothing was committed: run the same command again".into();
+        failure.message = NOTHING_COMMITTED.into();
     }
     failure
 }
@@ -229,6 +265,7 @@ fn document(report: &CommitReport, merge: Option<serde_json::Value>) -> Document
     Document {
         commit: report.commit.map(|id| id.to_string()),
         branch: report.head.branch().map(str::to_owned),
+        detached: report.head.branch().is_none(),
         files: report.files,
         bytes: report.bytes,
         new_bytes: report.new_bytes,
@@ -308,6 +345,12 @@ fn tell_not_kept(context: &Context, report: &CommitReport) {
 
 fn tell(context: &Context, report: &CommitReport) {
     let ui = &context.ui;
+    if let (Some(id), Head::Commit(_)) = (&report.commit, &report.head) {
+        let id = id.short(SHORT_ID);
+        ui.note(format_args!(
+            "this commit is on no branch; to put it on one: dmv checkout -b NAME {id}"
+        ));
+    }
     let line = |p: &Problem| format!("not committed: {}: {}", escape(&p.path), p.why);
     for problem in report.problems.iter().chain(&report.warnings) {
         ui.warn(line(problem));

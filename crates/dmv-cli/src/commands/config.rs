@@ -75,13 +75,16 @@ struct Record<'a> {
 }
 
 /// Runs the command.
-pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+pub fn run(context: &Context, args: &Args, program: fn() -> clap::Command) -> Result<u8, Failure> {
     match &args.command {
-        Command::Get { key } => get(context, find(key)?),
+        Command::Get { key } => get(context, &find(key)?),
         Command::List => list(context),
         Command::Set { key, value, file } => {
-            let key = find(key)?;
+            let key = &find(key)?;
             check(key, value, "")?;
+            if key.kind == Kind::Alias {
+                check_alias(key, &program())?;
+            }
             if key.scope == Scope::User && !file.user {
                 let message = format!(
                     "a repository cannot set {}; set it in your user file",
@@ -96,7 +99,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             Ok(EXIT_OK)
         }
         Command::Unset { key, file } => {
-            let key = find(key)?;
+            let key = &find(key)?;
             edit(&file.path()?, file.whose(), |document| take(document, key))?;
             Ok(EXIT_OK)
         }
@@ -119,7 +122,8 @@ fn get(context: &Context, key: &Key) -> Result<u8, Failure> {
 
 fn list(context: &Context) -> Result<u8, Failure> {
     let config = context.config()?;
-    for key in &KEYS {
+    for key in KEYS.iter().cloned().chain(config.aliases()) {
+        let key = &key;
         let found = config.get(key)?;
         if context.globals.json {
             show(context, key, found)?;
@@ -146,23 +150,35 @@ fn list(context: &Context) -> Result<u8, Failure> {
 fn show(context: &Context, key: &Key, found: Option<(String, Origin)>) -> Result<(), Failure> {
     let (value, origin) = found.unzip();
     context.ui.json(&Record {
-        key: key.name,
+        key: &key.name,
         value,
         origin: origin.map(Origin::word),
     })
 }
 
+/// An alias with the name of a command would have no effect.
+fn check_alias(key: &Key, program: &clap::Command) -> Result<(), Failure> {
+    let short = key.name.split_once('.').map_or("", |(_, short)| short);
+    if short == "help" || program.find_subcommand(short).is_some() {
+        let message = format!("'{short}' is a command of dmv, and an alias cannot replace it");
+        return Err(Failure::usage(message));
+    }
+    Ok(())
+}
+
 /// All settings, for the help.
 fn settings_help() -> String {
     let mut text = "Settings (a repository can set only those with *):\n".to_owned();
-    for key in &KEYS {
+    for key in KEYS.iter() {
         let mark = match key.scope {
             Scope::Repository => '*',
             Scope::User => ' ',
         };
         text += &format!("  {mark} {:<18} {}\n", key.name, key.about);
     }
-    text + "\nExample:\n  dmv config set --user user.name \"Ada Lovelace\"\n  dmv config list"
+    text += "    alias.NAME         a command with arguments that 'dmv NAME' stands for; only yours count\n";
+    text + "\nExample:\n  dmv config set --user user.name \"Ada Lovelace\"\n  \
+            dmv config set --user alias.lg \"log --graph --oneline\"\n  dmv config list"
 }
 
 impl WhichFile {

@@ -53,6 +53,13 @@ pub struct Args {
     paths: Vec<OsString>,
 }
 
+impl Args {
+    /// Whether the exit code is the answer.
+    pub fn asks_by_exit_code(&self) -> bool {
+        self.exit_code
+    }
+}
+
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;

@@ -114,6 +114,9 @@ pub fn run(
     program: fn() -> clap::Command,
 ) -> Result<u8, Failure> {
     context.reads.set(only_reads(&command));
+    if only_reads(&command) && is_paged(&command) {
+        context.page();
+    }
     match command {
         Command::Init(args) => init::run(context, args),
         Command::Clone(args) => clone::run(context, args),
@@ -157,7 +160,7 @@ pub fn run(
         Command::Trust(args) => trust::run(context, &args),
         Command::Untrust(args) => untrust::run(context, &args),
         Command::Peers(args) => peers::run(context, &args),
-        Command::Config(args) => config::run(context, &args),
+        Command::Config(args) => config::run(context, &args, program),
         Command::Demo(args) => demo::run(context, &args),
         Command::Completions(args) => completions::run(context, &args, program()),
         Command::Add(args) => add::run(context, &args),
@@ -187,5 +190,16 @@ fn only_reads(command: &Command) -> bool {
         | Command::Export(_) => true,
         Command::Verify(args) => !args.heals(),
         _ => false,
+    }
+}
+
+/// Whether a pager may show what a command for looking prints. Not if that is data for a file or a
+/// pipe, if the exit code is the answer, or if it is a list of what was done.
+fn is_paged(command: &Command) -> bool {
+    match command {
+        Command::Status(args) => !args.asks_by_exit_code(),
+        Command::Diff(args) => !args.asks_by_exit_code(),
+        Command::Cat(_) | Command::Export(_) | Command::Verify(_) | Command::Worktree(_) => false,
+        _ => true,
     }
 }

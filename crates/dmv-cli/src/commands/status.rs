@@ -54,6 +54,13 @@ pub struct Args {
     exit_code: bool,
 }
 
+impl Args {
+    /// Whether the exit code is the answer.
+    pub fn asks_by_exit_code(&self) -> bool {
+        self.exit_code
+    }
+}
+
 #[derive(Serialize)]
 struct Document {
     branch: Option<String>,

@@ -1,6 +1,7 @@
 //! The program, run as a user runs it: one module for each subject.
 
 mod again;
+mod alias;
 mod beside;
 #[cfg(feature = "quic")]
 mod by_key;
@@ -9,6 +10,7 @@ mod cli;
 mod cut_clones;
 mod demo;
 mod drop;
+mod editor;
 mod foreign;
 mod get;
 mod growth;
@@ -27,6 +29,7 @@ mod moved;
 mod naming;
 mod networks;
 mod overwritten;
+mod pager;
 mod partial;
 mod partial_model;
 mod peers;

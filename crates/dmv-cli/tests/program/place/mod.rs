@@ -2,6 +2,7 @@
 
 pub mod running;
 pub mod several;
+pub mod terminal;
 
 use serde_json::Value;
 use std::error::Error;

@@ -76,6 +76,8 @@ pub struct CommitOptions<'a> {
     pub message: Option<String>,
     /// Who wrote the change.
     pub author: Option<Who>,
+    /// When the change was written. `None`: now, or when the last commit was if it is amended.
+    pub date: Option<Timestamp>,
     /// Who commits.
     pub committer: Who,
     /// The part of the worktree to commit.
@@ -98,6 +100,7 @@ impl CommitOptions<'static> {
         CommitOptions {
             message: Some(message.into()),
             author: None,
+            date: None,
             committer,
             select: &ALL,
             amend: false,
@@ -473,11 +476,8 @@ fn new_commit(
 ) -> Result<Commit, RepoError> {
     let time = options.asked.time;
     let committer = options.committer.at(time);
-    let mut author = options
-        .author
-        .as_ref()
-        .unwrap_or(&options.committer)
-        .at(time);
+    let who = options.author.as_ref().unwrap_or(&options.committer);
+    let mut author = who.at(options.date.unwrap_or(time));
     let mut message = options.message.clone().unwrap_or_default();
     let mut parents = Vec::from_iter(parent);
     let mut extras = Vec::new();
@@ -485,9 +485,14 @@ fn new_commit(
         let before = load_commit(repo.objects(), &parent)?;
         parents = before.parents;
         extras = before.extras;
-        if options.author.is_none() {
-            author = before.author;
-        }
+        let given = |is_given| if is_given { &author } else { &before.author };
+        let who = given(options.author.is_some());
+        let when = given(options.date.is_some());
+        author = Person {
+            name: who.name.clone(),
+            email: who.email.clone(),
+            ..when.clone()
+        };
         if options.message.is_none() {
             message = before.message;
         }

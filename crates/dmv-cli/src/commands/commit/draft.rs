@@ -1,0 +1,88 @@
+//! The message of a commit, written in an editor above a summary of what will be committed.
+
+use super::Args;
+use crate::context::Context;
+use crate::editor::{self, Written};
+use crate::failure::Failure;
+use crate::format::text::{SHORT_ID, clean};
+use dmv_core::object::name::escape;
+use dmv_core::repo::{Head, Repo, RepoError, StatusOptions, StatusReport};
+use dmv_core::worktree::select::Paths;
+
+/// Changes that the summary names one by one.
+const MAX_NAMED: usize = 200;
+
+/// Lets the user write the message; `None`: there is nothing to commit.
+pub fn write(
+    context: &Context,
+    repo: &Repo,
+    args: &Args,
+    paths: &[Vec<u8>],
+) -> Result<Option<Written>, Failure> {
+    let select = Paths::new(paths.to_vec());
+    let options = StatusOptions {
+        select: &select,
+        settings: context.settings()?,
+    };
+    let watch = context.watch("scanning");
+    let report = repo.status(&options, &context.job)?;
+    drop(watch);
+    if let Some(cut) = report.unfinished {
+        // The commit would refuse, and the message would have been written for nothing.
+        let command = cut.command;
+        return Err(RepoError::Unfinished { command }.into());
+    }
+    let is_new = !report.changes.is_empty() || !report.settled.is_empty();
+    if !is_new && report.moved.is_none() && !args.amend && !args.allow_empty {
+        return Ok(None);
+    }
+    let before = match report.commit {
+        Some(id) if args.amend => repo.read_commit(&id)?.message,
+        None if args.amend => return Err(RepoError::NoCommit.into()),
+        _ => String::new(),
+    };
+    editor::write(context, &before, &notes(args, &report)).map(Some)
+}
+
+/// Says where a message is that could not be used.
+pub fn keep(context: &Context, written: Written) {
+    let way = editor::way_to_use(&written.keep());
+    context
+        .ui
+        .note(format_args!("your message is kept; to use it: {way}"));
+}
+
+/// The summary.
+fn notes(args: &Args, report: &StatusReport) -> Vec<String> {
+    let on = match &report.head {
+        Head::Branch(name) => format!("On branch {}", clean(name)),
+        Head::Commit(id) => format!("On no branch, at {}", id.short(SHORT_ID)),
+    };
+    let mut notes = vec![on];
+    if args.amend
+        && let Some(id) = report.commit
+    {
+        notes.push(format!("This replaces commit {}.", id.short(SHORT_ID)));
+    }
+    if let Some(author) = &args.author {
+        notes.push(format!(
+            "Author: {} <{}>",
+            clean(&author.name),
+            clean(&author.email)
+        ));
+    }
+    if report.changes.is_empty() {
+        notes.push("No changes.".to_owned());
+        return notes;
+    }
+    notes.push(String::new());
+    notes.push("To be committed:".to_owned());
+    for change in report.changes.iter().take(MAX_NAMED) {
+        let word = change.kind.word();
+        notes.push(format!("  {word:<8}  {}", escape(&change.path)));
+    }
+    if report.changes.len() > MAX_NAMED {
+        notes.push(format!("  and {} more", report.changes.len() - MAX_NAMED));
+    }
+    notes
+}

@@ -1,0 +1,228 @@
+//! Showing long output in the user's pager.
+//!
+//! Output that fits on the screen is written as if there were no pager. The pager is started when more
+//! comes than fits, so a short answer never depends on another program.
+
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::programs::{by_shell, is_there};
+use crate::terminal::{Lent, Whom};
+use std::io::{self, Write};
+use std::process::{Child, ChildStdin, Stdio};
+
+/// The pager for those who have named none.
+const USUAL: &str = "less";
+/// What is set for `less` unless the user has set something: colours are shown, and text that fits on
+/// the screen stays there.
+const FOR_LESS: &str = "FRX";
+/// The size of a terminal that does not tell it.
+const LINES: usize = 24;
+const COLUMNS: usize = 80;
+/// What a shell ends with if it cannot run a command.
+const NOT_RUN: [i32; 2] = [126, 127];
+
+/// The pager that the user wants: a setting, what the environment says, or the usual one if it is
+/// there. `None`: none at all.
+pub fn wanted(config: &Config) -> Result<Option<String>, Failure> {
+    let named = match config.value("core.pager")? {
+        Some(pager) => Some(pager),
+        None => std::env::var("PAGER").ok(),
+    };
+    let pager = match named {
+        Some(pager) => Some(pager.trim().to_owned()),
+        None => is_there(USUAL).then(|| USUAL.to_owned()),
+    };
+    Ok(pager.filter(|pager| !matches!(&pager[..], "" | "cat")))
+}
+
+/// Output on its way to a terminal, or to a pager there.
+pub struct Paged {
+    state: State,
+    command: String,
+    /// Called before the pager gets the terminal.
+    before: Box<dyn Fn()>,
+    room: Room,
+}
+
+enum State {
+    /// All fits on the screen so far.
+    Fits,
+    Shows(Showing),
+    /// It has ended: nobody reads any more.
+    Gone,
+}
+
+struct Showing {
+    child: Child,
+    input: ChildStdin,
+    _lent: Lent,
+}
+
+impl Paged {
+    /// Output that `command` shows if it is long. `before` is called when that begins.
+    pub fn new(command: String, before: Box<dyn Fn()>) -> Paged {
+        Paged {
+            state: State::Fits,
+            command,
+            before,
+            room: Room::of_terminal(),
+        }
+    }
+
+    /// Whether the pager has the terminal.
+    pub fn is_shown(&self) -> bool {
+        matches!(self.state, State::Shows(_))
+    }
+
+    /// Writes some of `bytes`; to `screen` as long as all fits there.
+    pub fn write(&mut self, bytes: &[u8], screen: &mut impl Write) -> io::Result<usize> {
+        if matches!(self.state, State::Fits) && !self.room.takes(bytes) {
+            self.start();
+        }
+        match &mut self.state {
+            State::Fits => screen.write(bytes),
+            State::Shows(showing) => showing.input.write(bytes),
+            State::Gone => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    fn start(&mut self) {
+        (self.before)();
+        let lent = Lent::to(Whom::Pager);
+        let mut command = by_shell(&self.command, &[]);
+        command.stdin(Stdio::piped());
+        for (name, value) in [("LESS", FOR_LESS), ("LV", "-c")] {
+            if std::env::var_os(name).is_none() {
+                command.env(name, value);
+            }
+        }
+        match command.spawn() {
+            Ok(mut child) => {
+                let input = child.stdin.take().expect("it was asked for");
+                self.state = State::Shows(Showing {
+                    child,
+                    input,
+                    _lent: lent,
+                });
+            }
+            // Not even a shell can be started: all goes to the screen.
+            Err(_) => self.room = Room::endless(),
+        }
+    }
+
+    /// Waits until the user has left the pager. Returns what is wrong with it, if it could not be run.
+    pub fn finish(&mut self) -> Option<String> {
+        let before = std::mem::replace(&mut self.state, State::Gone);
+        let State::Shows(Showing {
+            mut child, input, ..
+        }) = before
+        else {
+            self.state = before;
+            return None;
+        };
+        drop(input);
+        // What it ended with is its own affair; only a pager that never ran has shown nothing.
+        let code = child.wait().ok().and_then(|status| status.code());
+        code.filter(|code| NOT_RUN.contains(code)).map(|code| {
+            let command = &self.command;
+            format!(
+                "the pager '{command}' cannot be run (exit code {code}); without it: --no-pager"
+            )
+        })
+    }
+}
+
+/// How much of a terminal's screen is left.
+struct Room {
+    lines: usize,
+    columns: usize,
+    /// Columns that are used in the last line.
+    column: usize,
+    in_escape: bool,
+}
+
+impl Room {
+    fn of_terminal() -> Room {
+        let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
+        let given = |n: u16, usual| if n == 0 { usual } else { usize::from(n) };
+        Room {
+            // The prompt takes a line.
+            lines: given(size.map_or(0, |size| size.ws_row), LINES).saturating_sub(1),
+            columns: given(size.map_or(0, |size| size.ws_col), COLUMNS),
+            column: 0,
+            in_escape: false,
+        }
+    }
+
+    fn endless() -> Room {
+        Room {
+            lines: usize::MAX,
+            columns: usize::MAX,
+            column: 0,
+            in_escape: false,
+        }
+    }
+
+    /// Whether the screen has room for more bytes, which are then there.
+    fn takes(&mut self, bytes: &[u8]) -> bool {
+        for byte in bytes {
+            match byte {
+                // A colour takes no room.
+                b'\x1b' => self.in_escape = true,
+                byte if self.in_escape => self.in_escape = !byte.is_ascii_alphabetic(),
+                b'\n' if self.lines == 0 => return false,
+                b'\n' => {
+                    self.lines -= 1;
+                    self.column = 0;
+                }
+                // What follows the first byte of a letter in UTF-8.
+                byte if byte & 0xc0 == 0x80 => {}
+                _ => {
+                    self.column += 1;
+                    if self.column > self.columns {
+                        if self.lines == 0 {
+                            return false;
+                        }
+                        self.lines -= 1;
+                        self.column = 1;
+                    }
+                }
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_has_room_up_to_the_last_line_but_one() {
+        let room = || Room {
+            lines: 3,
+            columns: 10,
+            column: 0,
+            in_escape: false,
+        };
+        for (text, fits) in [
+            ("", true),
+            ("1\n2\n3\n", true),
+            ("1\n2\n3\n4", true),
+            ("1\n2\n3\n4\n", false),
+            ("0123456789\n0123456789\n0123456789\n", true),
+            ("0123456789a\n2\n", true),
+            ("0123456789a\n2\n3\n", false),
+            ("äöüäöüäöüä\näöüäöüäöüä\n3\n", true),
+            ("\x1b[32m0123456789\x1b[0m\n2\n3\n", true),
+        ] {
+            assert_eq!(room().takes(text.as_bytes()), fits, "{text:?}");
+            let mut room = room();
+            assert_eq!(
+                text.bytes().all(|byte| room.takes(&[byte])),
+                fits,
+                "{text:?}"
+            );
+        }
+    }
+}

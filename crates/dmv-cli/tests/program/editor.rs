@@ -1,0 +1,254 @@
+//! Messages that are written in an editor, and what else decides about a commit's message and date.
+
+use crate::place::terminal::has_script;
+use crate::place::{Outcome, Place};
+use std::fs;
+
+/// Puts a line in front of what it finds, and keeps a copy of that.
+const EDITOR: &str = r#"cp "$1" "$HOME/found"; { echo "$SAYS"; cat "$HOME/found"; } > "$1""#;
+
+fn message(place: &Place) -> Outcome<String> {
+    let record = place.json(&["log", "-n", "1", "--json"])?;
+    Ok(record["message"].as_str().ok_or("no message")?.to_owned())
+}
+
+fn commits(place: &Place) -> Outcome<usize> {
+    Ok(place.records(&["log", "--json"])?.len())
+}
+
+#[test]
+fn at_a_terminal_a_commit_without_a_message_opens_the_editor() -> Outcome {
+    if !has_script() {
+        return Ok(());
+    }
+    let place = Place::with_repository()?;
+    let editor = place.script("editor", EDITOR)?;
+    place.write("notes.txt", "one\n")?;
+    place.write("a\nb", "two\n")?;
+    let env = [
+        ("VISUAL", &editor[..]),
+        ("EDITOR", "false"),
+        ("SAYS", "first\n# no\n\n\nmore  "),
+    ];
+    let seen = place.at_terminal(24, &env, &["commit"])?;
+    assert_eq!(seen.exit, Some(0), "{}", seen.text);
+    assert!(seen.text.contains("] first\n"), "{}", seen.text);
+    assert_eq!(message(&place)?, "first\n\nmore");
+    let found = fs::read_to_string(place.home().join("found"))?;
+    assert!(
+        found.starts_with("\n\n# Write the commit message"),
+        "{found}"
+    );
+    for line in [
+        "# On branch main",
+        "#   added     notes.txt",
+        "#   added     a\\nb",
+    ] {
+        assert!(found.lines().any(|found| found == line), "{line}: {found}");
+    }
+
+    // Nothing to commit: no editor.
+    let seen = place.at_terminal(24, &[("EDITOR", "false")], &["commit"])?;
+    assert_eq!(
+        (seen.exit, &seen.text[..]),
+        (Some(0), "nothing to commit\n")
+    );
+
+    // The old message, of which no line is lost.
+    place.ok(&["commit", "--amend", "-m", "first\n\n# 12 is solved"])?;
+    let env = [("EDITOR", &editor[..]), ("SAYS", "again:")];
+    let seen = place.at_terminal(24, &env, &["commit", "--amend"])?;
+    assert_eq!(seen.exit, Some(0), "{}", seen.text);
+    assert_eq!(message(&place)?, "again:\nfirst\n\n# 12 is solved");
+    let seen = place.at_terminal(
+        24,
+        &[("EDITOR", "false")],
+        &["commit", "--amend", "--no-edit"],
+    )?;
+    assert_eq!(seen.exit, Some(0), "{}", seen.text);
+    assert_eq!(
+        (message(&place)?.lines().next(), commits(&place)?),
+        (Some("again:"), 1)
+    );
+    Ok(())
+}
+
+#[test]
+fn an_empty_message_or_a_failed_editor_commits_nothing() -> Outcome {
+    if !has_script() {
+        return Ok(());
+    }
+    let place = Place::with_repository()?;
+    place.write("notes.txt", "one\n")?;
+    for (editor, says) in [
+        ("true", "the message is empty; nothing was committed"),
+        ("false", "ended with exit code 1; nothing was committed"),
+        (
+            "no-such-editor --wait",
+            "was not found; nothing was committed",
+        ),
+        ("printf '\\377' >", "is not UTF-8"),
+    ] {
+        let seen = place.at_terminal(24, &[("EDITOR", editor)], &["commit"])?;
+        assert_eq!(seen.exit, Some(20), "{editor}: {}", seen.text);
+        assert!(seen.text.contains(says), "{editor}: {}", seen.text);
+        assert_eq!(commits(&place).unwrap_or(0), 0);
+    }
+    // Options and quotes mean what they mean to a shell.
+    let seen = place.at_terminal(
+        24,
+        &[("EDITOR", "sh -c 'echo \"a  b\" > \"$0\"'")],
+        &["commit"],
+    )?;
+    assert_eq!(
+        (seen.exit, &message(&place)?[..]),
+        (Some(0), "a  b"),
+        "{}",
+        seen.text
+    );
+    Ok(())
+}
+
+#[test]
+fn a_message_is_kept_if_the_commit_fails() -> Outcome {
+    if !has_script() {
+        return Ok(());
+    }
+    let place = Place::with_repository()?;
+    place.write("notes.txt", "one\n")?;
+    place.commit("first")?;
+    place.write("notes.txt", "two\n")?;
+    // While the message is written, the repository goes away.
+    let editor = place.script("editor", r#"echo precious > "$1"; mv .dmv/packs .dmv/away"#)?;
+    let seen = place.at_terminal(24, &[("EDITOR", &editor)], &["commit"])?;
+    assert!(seen.exit.is_some_and(|exit| exit > 2), "{}", seen.text);
+    let kept = seen
+        .text
+        .split("dmv commit -F ")
+        .nth(1)
+        .and_then(|rest| rest.lines().next());
+    let kept = kept.ok_or_else(|| seen.text.clone())?;
+    assert_eq!(fs::read_to_string(kept)?, "precious\n");
+    fs::rename(
+        place.work().join(".dmv/away"),
+        place.work().join(".dmv/packs"),
+    )?;
+    place.ok(&["commit", "-F", kept])?;
+    assert_eq!(message(&place)?, "precious");
+    Ok(fs::remove_dir_all(
+        std::path::Path::new(kept).parent().ok_or("no parent")?,
+    )?)
+}
+
+#[test]
+fn the_user_alone_names_the_editor() -> Outcome {
+    if !has_script() {
+        return Ok(());
+    }
+    let place = Place::with_repository()?;
+    let (mine, theirs) = (
+        place.script("mine", "echo mine > $1")?,
+        place.script("theirs", "touch $HOME/run")?,
+    );
+    place.fails(2, &["config", "set", "core.editor", &theirs])?;
+    fs::write(
+        place.work().join(".dmv/config.toml"),
+        format!("[core]\neditor = \"{theirs}\"\npager = \"{theirs}\"\n[alias]\nci = \"commit\"\n"),
+    )?;
+    place.write("notes.txt", "one\n")?;
+    let seen = place.at_terminal(24, &[("EDITOR", &mine)], &["commit"])?;
+    assert_eq!(
+        (seen.exit, &message(&place)?[..]),
+        (Some(0), "mine"),
+        "{}",
+        seen.text
+    );
+    assert!(
+        seen.text
+            .contains("sets core.editor; a repository cannot set it"),
+        "{}",
+        seen.text
+    );
+    assert!(!place.home().join("run").exists());
+    place.ok(&[
+        "config",
+        "set",
+        "--user",
+        "core.editor",
+        &format!("{mine} #"),
+    ])?;
+    assert_eq!(
+        place.ok(&["config", "get", "core.editor"])?,
+        format!("{mine} #\n")
+    );
+    Ok(())
+}
+
+#[test]
+fn without_a_terminal_a_commit_needs_a_message() -> Outcome {
+    let mut place = Place::with_repository()?;
+    place.env = vec![("EDITOR", "touch".into())];
+    place.write("notes.txt", "one\n")?;
+    let said = place.fails(2, &["commit"])?;
+    assert_eq!(
+        said,
+        "error: a commit needs a message\nhint: dmv commit -m MESSAGE\n"
+    );
+    place.commit("first")?;
+    place.write("notes.txt", "two\n")?;
+    place.ok(&["commit", "--amend"])?;
+    assert_eq!((message(&place)?.as_str(), commits(&place)?), ("first", 1));
+    Ok(())
+}
+
+#[test]
+fn a_commit_has_the_date_that_was_given() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("notes.txt", "one\n")?;
+    let date = "2001-02-03T04:05:06+07:00";
+    place.ok(&["commit", "-m", "old", "--date", date])?;
+    let record = place.json(&["log", "-n", "1", "--json"])?;
+    assert_eq!(record["time"], date);
+    assert_ne!(record["commit_time"], date);
+    // Another author later: the date stays, as in Git.
+    place.ok(&["commit", "--amend", "--author", "Bob <bob@example.org>"])?;
+    let record = place.json(&["log", "-n", "1", "--json"])?;
+    assert_eq!(
+        (&record["time"], &record["author"]),
+        (&date.into(), &"Bob <bob@example.org>".into())
+    );
+    place.ok(&["commit", "--amend", "--date", "2002-02-03T04:05:06Z"])?;
+    let record = place.json(&["log", "-n", "1", "--json"])?;
+    assert_eq!(record["time"], "2002-02-03T04:05:06+00:00");
+    assert_eq!(record["author"], "Bob <bob@example.org>");
+    place.fails(2, &["commit", "-m", "x", "--date", "soon"])?;
+    Ok(())
+}
+
+#[test]
+fn a_commit_on_no_branch_says_so() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("notes.txt", "one\n")?;
+    let id = place.commit("first")?;
+    place.ok(&["checkout", &id])?;
+    place.write("notes.txt", "two\n")?;
+    let done = place.run(&["commit", "-m", "second", "--json"])?;
+    let record: serde_json::Value = serde_json::from_slice(&done.stdout)?;
+    assert_eq!(
+        (&record["detached"], &record["branch"]),
+        (&true.into(), &serde_json::Value::Null)
+    );
+    let said = String::from_utf8(done.stderr)?;
+    assert!(
+        said.contains("this commit is on no branch; to put it on one: dmv checkout -b NAME "),
+        "{said}"
+    );
+    place.ok(&["checkout", "-b", "side"])?;
+    place.write("notes.txt", "three\n")?;
+    let done = place.json(&["commit", "-m", "third", "--json"])?;
+    assert_eq!(
+        (&done["detached"], &done["branch"]),
+        (&false.into(), &"side".into())
+    );
+    Ok(())
+}

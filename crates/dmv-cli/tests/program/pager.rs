@@ -1,0 +1,154 @@
+//! Long output at a terminal goes to a pager, and nothing else does.
+
+use crate::place::terminal::has_script;
+use crate::place::{Outcome, Place};
+use std::fs;
+
+/// Keeps what it gets.
+const PAGER: &str = r#"cat > "$HOME/paged"; echo "[$LESS]" >> "$HOME/paged"; echo seen; exit 7"#;
+
+/// A repository with a long log, and a pager.
+fn with_pager() -> Outcome<(Place, String)> {
+    let place = Place::with_repository()?;
+    for n in 0..12 {
+        place.write("notes.txt", format!("{n}\n"))?;
+        place.commit(&format!("commit {n}"))?;
+    }
+    let pager = place.script("pager", PAGER)?;
+    Ok((place, pager))
+}
+
+fn paged(place: &Place) -> Option<String> {
+    let path = place.home().join("paged");
+    let text = fs::read_to_string(&path).ok();
+    let _ = fs::remove_file(path);
+    text
+}
+
+#[test]
+fn long_output_at_a_terminal_goes_to_the_pager() -> Outcome {
+    if !has_script() {
+        return Ok(());
+    }
+    let (place, pager) = with_pager()?;
+    let env = [
+        ("DMV_PAGER", &pager[..]),
+        ("PAGER", "false"),
+        ("NO_COLOR", ""),
+    ];
+    let seen = place.at_terminal(10, &env, &["log", "--oneline"])?;
+    // The pager's exit code is its own affair.
+    assert_eq!((seen.exit, &seen.text[..]), (Some(0), "seen\n"));
+    let text = paged(&place).ok_or("no pager")?;
+    assert!(text.contains("\u{1b}["), "colours survive: {text}");
+    assert!(
+        text.contains("commit 11") && text.contains("commit 0\n"),
+        "{text}"
+    );
+    assert!(text.ends_with("[FRX]\n"), "{text}");
+    // The user's own settings of less stay.
+    let env = [("PAGER", &pager[..]), ("LESS", "-S")];
+    place.at_terminal(10, &env, &["log"])?;
+    assert!(paged(&place).is_some_and(|text| text.ends_with("[-S]\n")));
+    // Help is output, too.
+    let seen = place.at_terminal(10, &[("PAGER", &pager)], &["help"])?;
+    assert_eq!((seen.exit, &seen.text[..]), (Some(0), "seen\n"));
+    assert!(paged(&place).is_some_and(|text| text.contains("Start:\n")));
+    Ok(())
+}
+
+#[test]
+fn what_is_short_or_for_a_program_does_not() -> Outcome {
+    if !has_script() {
+        return Ok(());
+    }
+    let (place, pager) = with_pager()?;
+    let env = [("DMV_PAGER", &pager[..])];
+    for (lines, args) in [
+        (20, &["log", "--oneline"][..]),
+        (10, &["log", "--oneline", "--no-pager"]),
+        (10, &["--no-pager", "help"]),
+        (10, &["log", "--json"]),
+        (10, &["cat", "@:notes.txt"]),
+    ] {
+        let seen = place.at_terminal(lines, &env, args)?;
+        assert_eq!(seen.exit, Some(0), "{args:?}: {}", seen.text);
+        assert!(
+            !seen.text.contains("seen\n") && paged(&place).is_none(),
+            "{args:?}"
+        );
+    }
+    for pager in ["", "cat"] {
+        let seen = place.at_terminal(10, &[("DMV_PAGER", pager), ("PAGER", "false")], &["log"])?;
+        assert!(seen.text.contains("commit 11") && seen.text.contains("commit 0\n"));
+    }
+    // No terminal, no pager.
+    let mut place = place;
+    place.env = vec![("DMV_PAGER", pager.into())];
+    let text = place.ok(&["log"])?;
+    assert!(text.contains("commit 0\n") && paged(&place).is_none());
+    Ok(())
+}
+
+#[test]
+fn exit_codes_are_those_of_the_program() -> Outcome {
+    if !has_script() {
+        return Ok(());
+    }
+    let (place, pager) = with_pager()?;
+    place.write("notes.txt", "x\n".repeat(100))?;
+    // The exit code is the answer, so nothing may get in its way.
+    let env = [("PAGER", &pager[..])];
+    let seen = place.at_terminal(10, &env, &["diff", "--exit-code"])?;
+    assert_eq!((seen.exit, paged(&place).is_none()), (Some(1), true));
+    // A failure is printed after the pager has ended.
+    let seen = place.at_terminal(10, &env, &["log", "nope"])?;
+    assert_eq!(seen.exit, Some(20), "{}", seen.text);
+    Ok(())
+}
+
+#[test]
+fn a_pager_that_ends_early_ends_the_command_quietly() -> Outcome {
+    if !has_script() {
+        return Ok(());
+    }
+    let (place, _) = with_pager()?;
+    // Far more than a pipe takes.
+    place.write("notes.txt", "a line of text\n".repeat(100_000))?;
+    let seen = place.at_terminal(10, &[("PAGER", "head -n 2; true")], &["diff"])?;
+    assert_eq!(seen.exit, Some(0), "{}", seen.text);
+    assert_eq!(seen.text.lines().count(), 2, "{}", seen.text);
+    Ok(())
+}
+
+#[test]
+fn a_pager_that_cannot_be_run_is_named() -> Outcome {
+    if !has_script() {
+        return Ok(());
+    }
+    let (place, _) = with_pager()?;
+    let seen = place.at_terminal(10, &[("DMV_PAGER", "no-such-pager -R")], &["log"])?;
+    let why = "the pager 'no-such-pager -R' cannot be run (exit code 127); without it: --no-pager";
+    assert!(seen.text.contains(why), "{}", seen.text);
+    Ok(())
+}
+
+#[test]
+fn ctrl_c_leaves_the_terminal_to_the_pager() -> Outcome {
+    if !has_script() {
+        return Ok(());
+    }
+    let (place, _) = with_pager()?;
+    place.write("notes.txt", "a line of text\n".repeat(100_000))?;
+    // Like less, it does not end by the signal, which both get; and then it reads on.
+    let pager = "trap '' INT; head -n 1 > /dev/null; kill -INT $PPID; sleep 0.3; echo still here; cat > /dev/null";
+    let seen = place.at_terminal(10, &[("PAGER", pager)], &["diff"])?;
+    assert!(seen.text.starts_with("still here\n"), "{}", seen.text);
+    assert!(
+        matches!(seen.exit, Some(0 | 130)),
+        "{:?}: {}",
+        seen.exit,
+        seen.text
+    );
+    Ok(())
+}
