@@ -11,6 +11,7 @@ use crate::merge::Edits;
 use crate::object::ObjectType;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry, lookup_path};
+use crate::repo::base::change::PathChange;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::{change, path, worktree};
@@ -60,22 +61,7 @@ pub(in crate::repo) fn diff_worktree(
     };
     let status = status::status(repo, options, job)?;
     let (old_tree, base_tree) = (tree_of(from)?, tree_of(worktree::base_commit(repo)?)?);
-    let slice = |tree| Slice {
-        tree,
-        subset: &status.subset,
-    };
-    let mut found: BTreeMap<RepoPath, (Option<TreeEntry>, Option<WorktreeSide>)> = BTreeMap::new();
-    let mut note = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
-        if paths.includes(path.as_bytes()) {
-            // If a file and a directory replace each other, one path has two changes.
-            let slot = found.entry(path.clone()).or_default();
-            slot.0 = slot.0.take().or(old.cloned());
-            slot.1 = slot.1.take().or(new.cloned().map(WorktreeSide::Entry));
-        }
-        Ok::<_, RepoError>(ControlFlow::Continue(()))
-    };
-    // The result is never `Break`, because `note` accepts everything.
-    let _ = diff_slices(repo.objects(), slice(old_tree), slice(base_tree), &mut note)?;
+    let mut found = committed(repo, (old_tree, base_tree), &status.subset, paths)?;
     let outside = chosen_outside(repo, base_tree, &status.subset)?;
     let root = SafeDir::open_root(worktree::worktree_root(repo).ok_or(RepoError::NoWorktree)?)?;
     for change in &status.changes {
@@ -94,39 +80,70 @@ pub(in crate::repo) fn diff_worktree(
             }
             continue;
         }
-        let old = old.filter(|e| e.kind != Kind::Directory || e.size == 0 && e.files == 0);
-        let stat = stat_below(&root, path.as_bytes());
-        let is_empty_dir = stat.as_ref().is_some_and(|s| s.kind == FileKind::Dir);
-        // The files in a directory stand for it, unless it is empty.
-        let stat = stat.filter(|s| s.kind != FileKind::Dir || is_listed(change, s));
-        if let (Some(entry), Some(stat)) = (&old, &stat) {
-            let same = match is_empty_dir {
-                true => entry.kind == Kind::Directory,
-                false => match same_as(repo, &root, path.as_bytes(), entry, stat) {
-                    Ok(same) => same,
-                    Err(SameError::Path(_)) => false,
-                    Err(SameError::Repo(e)) => return Err(e),
-                },
-            };
-            if same {
-                found.remove(&path);
-                continue;
-            }
-        }
-        match (old, stat) {
-            (None, None) => {
-                found.remove(&path);
-            }
-            (old, stat) => {
-                found.insert(path, (old, stat.map(WorktreeSide::Disk)));
-            }
-        }
+        match on_disk(repo, &root, change, old)? {
+            (None, None) => found.remove(&path),
+            sides => found.insert(path, sides),
+        };
     }
     Ok(found
         .into_iter()
         .filter(|(_, (old, new))| old.is_some() || new.is_some())
         .map(|(path, (old, new))| WorktreeChange { path, old, new })
         .collect())
+}
+
+/// What a path had and has. `None` on both sides: nothing differs.
+type Sides = (Option<TreeEntry>, Option<WorktreeSide>);
+
+/// Returns the differences between two trees in `subset` and at `paths`.
+fn committed(
+    repo: &Handle,
+    (old, new): (Option<ObjectId>, Option<ObjectId>),
+    subset: &Subset,
+    paths: &Paths,
+) -> Result<BTreeMap<RepoPath, Sides>, RepoError> {
+    let slice = |tree| Slice { tree, subset };
+    let mut found: BTreeMap<RepoPath, Sides> = BTreeMap::new();
+    let mut note = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
+        if paths.includes(path.as_bytes()) {
+            // If a file and a directory replace each other, one path has two changes.
+            let slot = found.entry(path.clone()).or_default();
+            slot.0 = slot.0.take().or(old.cloned());
+            slot.1 = slot.1.take().or(new.cloned().map(WorktreeSide::Entry));
+        }
+        Ok::<_, RepoError>(ControlFlow::Continue(()))
+    };
+    // The result is never `Break`, because `note` accepts everything.
+    let _ = diff_slices(repo.objects(), slice(old), slice(new), &mut note)?;
+    Ok(found)
+}
+
+/// Returns what differs at a changed path between the entry `old` and the disk.
+fn on_disk(
+    repo: &Handle,
+    root: &SafeDir,
+    change: &PathChange,
+    old: Option<TreeEntry>,
+) -> Result<Sides, RepoError> {
+    let old = old.filter(|e| e.kind != Kind::Directory || e.size == 0 && e.files == 0);
+    let stat = stat_below(root, &change.path);
+    let is_empty_dir = stat.as_ref().is_some_and(|s| s.kind == FileKind::Dir);
+    // The files in a directory stand for it, unless it is empty.
+    let stat = stat.filter(|s| s.kind != FileKind::Dir || is_listed(change, s));
+    if let (Some(entry), Some(stat)) = (&old, &stat) {
+        let same = match is_empty_dir {
+            true => entry.kind == Kind::Directory,
+            false => match same_as(repo, root, &change.path, entry, stat) {
+                Ok(same) => same,
+                Err(SameError::Path(_)) => false,
+                Err(SameError::Repo(e)) => return Err(e),
+            },
+        };
+        if same {
+            return Ok((None, None));
+        }
+    }
+    Ok((old, stat.map(WorktreeSide::Disk)))
 }
 
 /// Returns the entries that choices put at paths that the worktree does not have.

@@ -235,42 +235,18 @@ impl Status<'_> {
                 why,
             });
         }
-        let mut refreshed: Vec<(Vec<u8>, Kind, Fingerprint)> = Vec::new();
         let mut equal = Vec::new();
         for (name, state) in scan.entries() {
             let path = join(&scan.path, name);
             match state {
                 State::Suspect { kind, stat } => match self.compare(&path, kind, stat)? {
-                    Some(true) => {
-                        let fingerprint = trusted_fingerprint(stat, self.started);
-                        equal.push((name, fingerprint));
-                        if fingerprint != Fingerprint::SUSPECT {
-                            refreshed.push((name.to_vec(), kind, fingerprint));
-                        }
-                    }
+                    Some(true) => equal.push((name, kind, trusted_fingerprint(stat, self.started))),
                     Some(false) => self.change(path, ChangeKind::Modified),
                     None => {}
                 },
                 State::New { .. } => self.change(path, ChangeKind::Added),
-                State::Gone {
-                    kind: Kind::Directory,
-                } => {
-                    self.gone_dir(&path)?;
-                    // The directory may come back unchanged.
-                    self.cache.keep_all_under(path);
-                }
-                State::Gone { .. } => self.change(path, ChangeKind::Deleted),
-                State::TypeChanged { was, now } => {
-                    if was == Kind::Directory {
-                        self.gone_dir(&path)?;
-                        self.cache.keep_all_under(path.clone());
-                    }
-                    match (was, now) {
-                        (Kind::Directory, _) => self.change(path, ChangeKind::Added),
-                        (_, FileKind::Dir) => self.change(path, ChangeKind::Deleted),
-                        _ => self.change(path, ChangeKind::Type),
-                    }
-                }
+                State::Gone { kind } => self.gone(path, kind)?,
+                State::TypeChanged { was, now } => self.type_changed(path, was, now)?,
                 State::Dir { known } => {
                     if known && !select.enters(&path) {
                         self.cache.keep_all_under(path);
@@ -281,26 +257,61 @@ impl Status<'_> {
                 State::Skipped { known, reason } => self.skipped(path, known, reason),
             }
         }
-        if let (Some(compared), false) = (&mut self.compared, equal.is_empty()) {
-            compared.note(self.own, &scan.path, equal.into_iter());
-        }
         if scan.is_new_and_empty() {
             match self.out.subset.includes(&scan.path, true) {
                 true => self.change(scan.path.clone(), ChangeKind::Added),
                 false => self.out.outside.push(scan.path.clone()),
             }
         }
-        let Some(known) = scan.known else {
-            return Ok(());
+        self.remember(&scan, &equal);
+        Ok(())
+    }
+
+    /// Remembers which entries of a directory turned out to be equal to the base.
+    fn remember(&mut self, scan: &DirScan, equal: &[(&[u8], Kind, Fingerprint)]) {
+        if let (Some(compared), false) = (&mut self.compared, equal.is_empty()) {
+            let prints = equal.iter().map(|(name, _, print)| (*name, *print));
+            compared.note(self.own, &scan.path, prints);
+        }
+        let Some(known) = &scan.known else {
+            return;
         };
-        let rows = refreshed
-            .iter()
-            .map(|(name, kind, print)| (&**name, Some((*kind, *print))));
-        let (dir, exact) = (scan.path.into(), scan.exact);
+        let trusted = |row: &&(&[u8], Kind, Fingerprint)| row.2 != Fingerprint::SUSPECT;
+        let rows = equal.iter().filter(trusted);
+        let rows = rows.map(|(name, kind, print)| (*name, Some((*kind, *print))));
         if !self.cache_failed {
-            let kept = self.cache.refresh(dir, &known, rows, exact, self.started);
+            let dir = scan.path.clone().into();
+            let kept = (self.cache).refresh(dir, known, rows, scan.exact, self.started);
             self.cache_failed = kept.is_err();
         }
+    }
+
+    /// Notes a path of the base that is gone.
+    fn gone(&mut self, path: Vec<u8>, kind: Kind) -> Result<(), RepoError> {
+        if kind == Kind::Directory {
+            self.gone_dir(&path)?;
+            // The directory may come back unchanged.
+            self.cache.keep_all_under(path);
+        } else {
+            self.change(path, ChangeKind::Deleted);
+        }
+        Ok(())
+    }
+
+    /// Notes a path of the base with an entry of another type.
+    fn type_changed(&mut self, path: Vec<u8>, was: Kind, now: FileKind) -> Result<(), RepoError> {
+        if was == Kind::Directory {
+            self.gone_dir(&path)?;
+            self.cache.keep_all_under(path.clone());
+        }
+        self.change(
+            path,
+            match (was, now) {
+                (Kind::Directory, _) => ChangeKind::Added,
+                (_, FileKind::Dir) => ChangeKind::Deleted,
+                _ => ChangeKind::Type,
+            },
+        );
         Ok(())
     }
 
