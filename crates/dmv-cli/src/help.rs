@@ -18,7 +18,16 @@ const GROUPS: [(&str, &[&str]); 9] = [
     ),
     (
         "Branch and merge",
-        &["branch", "tag", "merge", "conflicts", "resolve", "revert"],
+        &[
+            "branch",
+            "tag",
+            "merge",
+            "rebase",
+            "cherry-pick",
+            "conflicts",
+            "resolve",
+            "revert",
+        ],
     ),
     ("Undo", &["undo", "redo", "op"]),
     (

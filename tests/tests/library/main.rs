@@ -18,6 +18,7 @@ mod nothing_lost;
 mod ops;
 mod peers;
 mod quic;
+mod replay;
 mod statcache;
 mod subset;
 mod undo;

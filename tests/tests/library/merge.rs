@@ -20,7 +20,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::AtomicBool;
 
-type Any<T> = Result<T, Box<dyn Error>>;
+pub(super) type Any<T> = Result<T, Box<dyn Error>>;
 
 /// The number of histories in the ordinary run, with the seeds below it. `DMV_MERGE_ROUNDS` sets
 /// another number, `DMV_FROM` the first seed, and `DMV_SEED` a single seed. docs/decisions.md
@@ -28,22 +28,22 @@ type Any<T> = Result<T, Box<dyn Error>>;
 const ROUNDS: u64 = 150;
 
 /// The lines and the executable bit of each file, by path.
-type Files = BTreeMap<String, (Vec<String>, bool)>;
+pub(super) type Files = BTreeMap<String, (Vec<String>, bool)>;
 
-struct Made {
-    files: Files,
+pub(super) struct Made {
+    pub(super) files: Files,
     parents: Vec<usize>,
     id: ObjectId,
 }
 
-struct History {
+pub(super) struct History {
     mem: MemObjects,
-    commits: Vec<Made>,
+    pub(super) commits: Vec<Made>,
     rng: Rng,
 }
 
 impl History {
-    fn new(seed: u64) -> History {
+    pub(super) fn new(seed: u64) -> History {
         History {
             mem: MemObjects::new(),
             commits: Vec::new(),
@@ -51,7 +51,7 @@ impl History {
         }
     }
 
-    fn below(&mut self, n: usize) -> usize {
+    pub(super) fn below(&mut self, n: usize) -> usize {
         (self.rng.word() % n as u64) as usize
     }
 
@@ -68,7 +68,7 @@ impl History {
         (0..len).map(|_| self.line()).collect()
     }
 
-    fn first(&mut self) -> Any<usize> {
+    pub(super) fn first(&mut self) -> Any<usize> {
         let mut files = Files::new();
         for n in 0..3 + self.below(4) {
             let dir = ["", "d/", "d/e/"][self.below(3)];
@@ -78,7 +78,7 @@ impl History {
         self.commit(files, vec![])
     }
 
-    fn edited(&mut self, from: usize) -> Any<usize> {
+    pub(super) fn edited(&mut self, from: usize) -> Any<usize> {
         let mut files = self.commits[from].files.clone();
         for _ in 0..1 + self.below(3) {
             self.edit(&mut files);
@@ -126,7 +126,7 @@ impl History {
         }
     }
 
-    fn commit(&mut self, files: Files, parents: Vec<usize>) -> Any<usize> {
+    pub(super) fn commit(&mut self, files: Files, parents: Vec<usize>) -> Any<usize> {
         let mem = &mut &self.mem;
         let mut edits = Edits::new();
         for (path, (lines, exec)) in &files {
@@ -225,7 +225,7 @@ impl History {
     }
 
     /// Passes all commits to Git as `refs/heads/cN`.
-    fn tell(&self, git: &Path) -> Any<()> {
+    pub(super) fn tell(&self, git: &Path) -> Any<()> {
         let mut stream = Vec::new();
         for (n, commit) in self.commits.iter().enumerate() {
             writeln!(stream, "commit refs/heads/c{n}\nmark :{}", n + 1)?;

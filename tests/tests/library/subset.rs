@@ -9,8 +9,8 @@ use dmv_core::job::Job;
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::tree::lookup_path;
 use dmv_core::repo::{
-    CheckoutOptions, CheckoutTarget, Choice, FastForward, MergeOptions, Repo, RepoError,
-    StatusOptions, Wanted, Who, discover,
+    CheckoutOptions, CheckoutTarget, Choice, FastForward, MergeOptions, PickFrom, PickOptions,
+    Repo, RepoError, StatusOptions, Wanted, Who, discover,
 };
 use dmv_core::subset::Subset;
 use dmv_core::worktree::select::Paths;
@@ -81,8 +81,8 @@ struct Twins {
     whole: (PathBuf, Repo),
     part: (PathBuf, Repo),
     commits: Vec<ObjectId>,
-    /// The numbers of merges and reverts that changed something.
-    joined: [u32; 2],
+    /// The numbers of merges, reverts and cherry-picks that changed something.
+    joined: [u32; 3],
     /// The number of settled conflicts.
     settled: u32,
 }
@@ -221,23 +221,31 @@ impl Twins {
         }
     }
 
-    /// Merges an earlier commit, or reverts one, in both worktrees. Then settles all conflicts in
+    /// Merges an earlier commit, or reverts or picks one, in both worktrees. Then settles all conflicts in
     /// both, with and without files for them. Returns the commit that both are on.
     fn join(&mut self, at: ObjectId, subset: &Subset) -> Result<ObjectId, Box<dyn Error>> {
         let n = self.some(self.commits.len());
         let other = self.commits[n];
         let (job, options) = (Job::default(), Twins::options());
         let is_plain = self.whole.1.read_commit(&other)?.parents.len() < 2;
-        let reverts = is_plain && self.rng.one_in(3);
-        let join = |repo: &Repo| match reverts {
-            true => repo.revert(other, None, &options, &job),
-            false => repo.merge(other, FastForward::Auto, &options, &job),
+        let how = match is_plain {
+            true => self.some(5).min(2),
+            false => 0,
+        };
+        let (from, pick) = ([PickFrom::One(other)], PickOptions::default());
+        let join = |repo: &Repo| match how {
+            0 => repo.merge(other, FastForward::Auto, &options, &job),
+            1 => repo.revert(other, None, &options, &job),
+            _ => {
+                let done = repo.cherry_pick(&from, pick, &options, &job);
+                done.map(|done| done.merge)
+            }
         };
         let (whole, part) = (join(&self.whole.1)?, join(&self.part.1)?);
         let seed = self.seed;
         assert_eq!(whole.commit, part.commit, "{subset:?}, DMV_SEED={seed}");
         assert_eq!(whole.conflicts, part.conflicts, "DMV_SEED={seed}");
-        self.joined[usize::from(reverts)] += u32::from(whole.commit != at);
+        self.joined[how] += u32::from(whole.commit != at);
         if whole.conflicts.is_empty() {
             return Ok(whole.commit);
         }
@@ -267,7 +275,7 @@ impl Twins {
 #[test]
 fn the_same_work_in_a_subset_and_in_the_whole_gives_the_same_commits() -> Outcome {
     let seed = std::env::var("DMV_SEED").ok().and_then(|s| s.parse().ok());
-    let (mut joined, mut settled) = ([0, 0], 0);
+    let (mut joined, mut settled) = ([0, 0, 0], 0);
     for seed in seed.map_or(0..40, |seed| seed..seed + 1) {
         let (a, b) = (fast_dir()?, fast_dir()?);
         let make = |dir: &Path| Repo::init(dir, "main", false, asked("init"));
@@ -277,7 +285,7 @@ fn the_same_work_in_a_subset_and_in_the_whole_gives_the_same_commits() -> Outcom
             whole: (a.path().to_owned(), make(a.path())?),
             part: (b.path().to_owned(), make(b.path())?),
             commits: Vec::new(),
-            joined: [0, 0],
+            joined: [0, 0, 0],
             settled: 0,
         };
         let mut now = Subset::everything();
@@ -312,11 +320,11 @@ fn the_same_work_in_a_subset_and_in_the_whole_gives_the_same_commits() -> Outcom
                 twins.check(at, &now)?;
             }
         }
-        joined = [0, 1].map(|n| joined[n] + twins.joined[n]);
+        joined = [0, 1, 2].map(|n| joined[n] + twins.joined[n]);
         settled += twins.settled;
     }
-    let [merges, reverts] = joined;
-    println!("{merges} merges, {reverts} reverts, {settled} conflicts settled");
+    let [merges, reverts, picks] = joined;
+    println!("{merges} merges, {reverts} reverts, {picks} picks, {settled} conflicts settled");
     Ok(())
 }
 

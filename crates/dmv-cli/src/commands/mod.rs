@@ -4,6 +4,7 @@ pub mod add;
 pub mod branch;
 pub mod cat;
 pub mod checkout;
+pub mod cherry_pick;
 pub mod clone;
 pub mod commit;
 pub mod completions;
@@ -29,6 +30,7 @@ pub mod pair;
 pub mod peers;
 pub mod pull;
 pub mod push;
+pub mod rebase;
 pub mod recover;
 pub mod redo;
 pub mod remote;
@@ -78,6 +80,8 @@ pub enum Command {
     Conflicts(conflicts::Args),
     Resolve(resolve::Args),
     Revert(revert::Args),
+    CherryPick(cherry_pick::Args),
+    Rebase(rebase::Args),
     Op(op::Args),
     Remote(remote::Args),
     Fetch(fetch::Args),
@@ -141,6 +145,8 @@ pub fn run(
         Command::Conflicts(args) => conflicts::run(context, &args),
         Command::Resolve(args) => resolve::run(context, &args),
         Command::Revert(args) => revert::run(context, args),
+        Command::CherryPick(args) => cherry_pick::run(context, &args),
+        Command::Rebase(args) => rebase::run(context, &args),
         Command::Op(args) => op::run(context, &args),
         Command::Remote(args) => remote::run(context, &args),
         Command::Fetch(args) => fetch::run(context, &args),

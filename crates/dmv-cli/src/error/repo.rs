@@ -280,8 +280,8 @@ fn sort_verb(e: &RepoError) -> Sorted {
             EXIT_REFUSED,
             "the same command without --ff-only, to combine them in a merge commit",
         ),
-        RepoError::Mainline { commit, .. } => {
-            let hint = format!("dmv revert {} --mainline 1", commit.short(12));
+        RepoError::Mainline { commit, verb, .. } => {
+            let hint = format!("dmv {verb} {} --mainline 1", commit.short(12));
             ("mainline", EXIT_USAGE, Some(hint))
         }
         RepoError::TooManySides { .. } => hinted("too-many-sides", EXIT_OTHER, "dmv conflicts"),

@@ -38,6 +38,7 @@ mod private;
 mod refusals;
 mod reliability;
 mod renamed;
+mod replay;
 mod resolve;
 mod settle;
 mod short;

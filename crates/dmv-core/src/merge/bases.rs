@@ -4,10 +4,9 @@ use super::{MergeError, Merged, Trees, merge_trees};
 use crate::hash::ObjectId;
 use crate::history::{best_of, load_commit, merge_bases};
 use crate::limits::{MAX_BASE_DEPTH, MAX_MERGE_BASES};
-use crate::object::mem::MemObjects;
-use crate::object::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
+use crate::object::mem::{Both, MemObjects, Tee};
+use crate::object::{ObjectError, ObjectRead, ObjectWrite};
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// Merges the trees of two commits.
@@ -118,33 +117,4 @@ fn common(
         all.extend(merge_bases(reader, one, next)?);
     }
     best_of(reader, &all)
-}
-
-/// Reads the objects that were just made, and all others.
-struct Both<'a> {
-    made: &'a MemObjects,
-    reader: &'a dyn ObjectRead,
-}
-
-impl ObjectRead for Both<'_> {
-    fn read(&self, ty: ObjectType, id: &ObjectId) -> Result<Option<Arc<[u8]>>, ObjectError> {
-        match self.made.read(ty, id)? {
-            Some(bytes) => Ok(Some(bytes)),
-            None => self.reader.read(ty, id),
-        }
-    }
-}
-
-/// Keeps objects so that they can be read at once. The writer also gets them, because a conflict
-/// may name them.
-struct Tee<'a> {
-    made: &'a MemObjects,
-    writer: &'a mut dyn ObjectWrite,
-}
-
-impl ObjectWrite for Tee<'_> {
-    fn put(&mut self, ty: ObjectType, bytes: &[u8]) -> Result<ObjectId, ObjectError> {
-        self.made.insert(ty, bytes);
-        self.writer.put(ty, bytes)
-    }
 }

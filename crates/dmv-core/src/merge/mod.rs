@@ -108,7 +108,13 @@ pub enum MergeError {
     Cancelled,
     /// Content that both sides changed is partly absent, so nothing was decided.
     #[error("some content that the merge needs is absent")]
-    Lacking(Vec<Lack>),
+    Lacking {
+        /// The absent content.
+        lacks: Vec<Lack>,
+        /// A tree with conflicts where nothing was decided. It only serves to find what further
+        /// merges lack.
+        undecided: TreeSummary,
+    },
     /// A conflict would have more sides than its format allows.
     #[error("the conflict at '{path}' would have too many sides")]
     TooManySides {

@@ -309,7 +309,7 @@ fn all_that_is_not_here_and_would_decide_is_named() -> Outcome {
         lab.mem.remove(ObjectType::Chunk, &chunk);
     }
     let refused = merge_trees(&lab.mem, &mut &lab.mem, trees, &lab.never);
-    let Err(MergeError::Lacking(lacks)) = refused else {
+    let Err(MergeError::Lacking { lacks, .. }) = refused else {
         panic!("it cannot be merged: {refused:?}");
     };
     let paths: Vec<&[u8]> = lacks.iter().map(|lack| &lack.path[..]).collect();
@@ -329,7 +329,7 @@ fn all_that_is_not_here_and_would_decide_is_named() -> Outcome {
         lab.mem.remove(ObjectType::Tree, &e);
     }
     let refused = merge_trees(&lab.mem, &mut &lab.mem, trees, &lab.never);
-    let Err(MergeError::Lacking(lacks)) = refused else {
+    let Err(MergeError::Lacking { lacks, .. }) = refused else {
         panic!("it cannot be merged: {refused:?}");
     };
     let paths: Vec<&[u8]> = lacks.iter().map(|lack| &lack.path[..]).collect();

@@ -120,7 +120,10 @@ impl<'a, 'w> Walk<'a, 'w> {
             }
         };
         if !self.lacks.is_empty() {
-            return Err(MergeError::Lacking(self.lacks));
+            return Err(MergeError::Lacking {
+                lacks: self.lacks,
+                undecided: tree,
+            });
         }
         let merged = Merged {
             tree,

@@ -17,6 +17,8 @@ pub struct MemObjects {
     objects: Mutex<Objects>,
     /// The number of objects, so that many threads can see at no cost that there are none.
     len: AtomicUsize,
+    /// The bytes of all objects that were ever added.
+    bytes: AtomicU64,
     reads: AtomicU64,
 }
 
@@ -46,6 +48,11 @@ impl MemObjects {
         self.len() == 0
     }
 
+    /// Returns the number of bytes that were added.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
     /// Returns the type and id of every object.
     pub fn ids(&self) -> Vec<(ObjectType, ObjectId)> {
         let mut ids: Vec<_> = self.lock().keys().copied().collect();
@@ -65,7 +72,10 @@ impl MemObjects {
     pub fn insert(&self, ty: ObjectType, bytes: &[u8]) -> ObjectId {
         let id = ty.id_of(bytes);
         let mut objects = self.lock();
-        objects.entry((ty, id)).or_insert_with(|| bytes.into());
+        objects.entry((ty, id)).or_insert_with(|| {
+            self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            bytes.into()
+        });
         self.len.store(objects.len(), Ordering::Release);
         id
     }
@@ -92,6 +102,42 @@ impl ObjectWrite for MemObjects {
 impl ObjectWrite for &MemObjects {
     fn put(&mut self, ty: ObjectType, bytes: &[u8]) -> Result<ObjectId, ObjectError> {
         Ok(self.insert(ty, bytes))
+    }
+}
+
+/// Reads the objects that were just made, and all others from another reader.
+pub struct Both<'a> {
+    /// The objects in memory.
+    pub made: &'a MemObjects,
+    /// The reader of all others.
+    pub reader: &'a dyn ObjectRead,
+}
+
+impl ObjectRead for Both<'_> {
+    fn read(&self, ty: ObjectType, id: &ObjectId) -> Result<Option<Arc<[u8]>>, ObjectError> {
+        match self.made.read(ty, id)? {
+            Some(bytes) => Ok(Some(bytes)),
+            None => self.reader.read(ty, id),
+        }
+    }
+
+    fn holds(&self, ty: ObjectType, id: &ObjectId) -> Result<bool, ObjectError> {
+        Ok(self.made.holds(ty, id)? || self.reader.holds(ty, id)?)
+    }
+}
+
+/// Keeps objects in memory so that they can be read at once. The writer gets them, too.
+pub struct Tee<'a> {
+    /// The objects in memory.
+    pub made: &'a MemObjects,
+    /// The writer that stores them.
+    pub writer: &'a mut dyn ObjectWrite,
+}
+
+impl ObjectWrite for Tee<'_> {
+    fn put(&mut self, ty: ObjectType, bytes: &[u8]) -> Result<ObjectId, ObjectError> {
+        self.made.insert(ty, bytes);
+        self.writer.put(ty, bytes)
     }
 }
 

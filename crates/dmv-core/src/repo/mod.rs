@@ -59,7 +59,9 @@ pub use upkeep::heal::{Healed, HealedFrom, Healing};
 pub use upkeep::recover::{RecoverReport, recover, recover_on};
 pub use upkeep::verify::{Damaged, VerifyDepth, VerifyReport};
 pub use verbs::merge::{FastForward, MergeOptions, MergeReport};
+pub use verbs::pick::{PickFrom, PickOptions, PickReport};
 pub use verbs::replaced::ResetReport;
+pub use verbs::replay::Replayed;
 pub use verbs::resolve::ResolveReport;
 pub use verbs::undo::{UndoOptions, UndoReport, UndoWhat};
 

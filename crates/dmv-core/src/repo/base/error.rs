@@ -262,12 +262,14 @@ pub enum RepoError {
     },
     /// The commit has several parents or not the requested one, so it is unclear which change is
     /// meant.
-    #[error("commit {} has {parents} parents: name the parent to return to", commit.short(12))]
+    #[error("commit {} has {parents} parents: name the one that its change starts from", commit.short(12))]
     Mainline {
         /// The commit.
         commit: ObjectId,
         /// The number of its parents.
         parents: usize,
+        /// The command that needs to know.
+        verb: &'static str,
     },
     /// A conflict would have more sides than the format allows.
     #[error(
@@ -434,7 +436,7 @@ impl From<MergeError> for RepoError {
         match e {
             MergeError::Object(e) => e.into(),
             MergeError::Cancelled => RepoError::Cancelled,
-            MergeError::Lacking(lacks) => RepoError::Lacking(lacks),
+            MergeError::Lacking { lacks, .. } => RepoError::Lacking(lacks),
             MergeError::TooManySides { path } => RepoError::TooManySides {
                 path: path.as_bytes().to_vec(),
             },

@@ -3,8 +3,8 @@
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::repo::{
-    Asked, Choice, FastForward, MergeOptions, MergeReport, Repo, RepoError, ResetReport,
-    ResolveReport, UndoOptions, UndoReport, WorktreeSettings, verbs,
+    Asked, Choice, FastForward, MergeOptions, MergeReport, PickFrom, PickOptions, PickReport, Repo,
+    RepoError, ResetReport, ResolveReport, UndoOptions, UndoReport, WorktreeSettings, verbs,
 };
 
 impl Repo {
@@ -35,6 +35,36 @@ impl Repo {
         job: &Job,
     ) -> Result<MergeReport, RepoError> {
         verbs::merge::revert(&self.handle, commit, mainline, options, job)
+    }
+
+    /// Applies the changes of commits to the current branch, each as a new commit.
+    ///
+    /// Keeps uncommitted changes that do not collide. If changes would be lost, fails with
+    /// [`RepoError::WouldLose`], which lists the paths, before it changes anything. Otherwise, it
+    /// completes: commits may have conflicts, and the report lists those of the last one. The
+    /// message in `options` is not used.
+    pub fn cherry_pick(
+        &self,
+        from: &[PickFrom],
+        pick: PickOptions,
+        options: &MergeOptions,
+        job: &Job,
+    ) -> Result<PickReport, RepoError> {
+        verbs::pick::cherry_pick(&self.handle, from, pick, options, job)
+    }
+
+    /// Makes the commits that the head has and `upstream` does not have again, on top of `onto`.
+    ///
+    /// Leaves out merge commits and commits whose changes are already there. Fails and completes
+    /// like [`cherry_pick`](Self::cherry_pick).
+    pub fn rebase(
+        &self,
+        upstream: ObjectId,
+        onto: ObjectId,
+        options: &MergeOptions,
+        job: &Job,
+    ) -> Result<PickReport, RepoError> {
+        verbs::pick::rebase(&self.handle, upstream, onto, options, job)
     }
 
     /// Merges a commit that was made after another command had moved its branch with the branch's

@@ -145,6 +145,11 @@ impl Site {
         }
     }
 
+    /// Returns the head of the place.
+    pub(in crate::repo) fn head(&self) -> &Head {
+        &self.head
+    }
+
     /// Returns the site for a worktree whose commit `ours` is not on its branch. The branch is at
     /// `tip`.
     pub(in crate::repo) fn moved(
@@ -240,7 +245,11 @@ pub(in crate::repo) fn revert(
         (Some(n), parents) if n >= 1 && n <= parents.len() => Some(parents[n - 1]),
         (_, parents) => {
             let parents = parents.len();
-            return Err(RepoError::Mainline { commit, parents });
+            return Err(RepoError::Mainline {
+                commit,
+                parents,
+                verb: "revert",
+            });
         }
     };
     let before = parent
@@ -334,14 +343,7 @@ pub(in crate::repo) fn make(
     let first = publish::seal(repo, writer)?;
     repo.store.preview(&first);
     for path in inherited {
-        let mut now = vec![path.clone()];
-        for Moved { from, to } in &merged.moves {
-            if path.starts_with(from) {
-                let rest = &path.as_bytes()[from.as_bytes().len()..];
-                now.push(path::parse_path(&[to.as_bytes(), rest].concat())?);
-            }
-        }
-        for path in now {
+        for path in after_moves(path, &merged.moves)? {
             match at::conflict_at(repo, &merged.tree.id, path.clone()) {
                 Ok(found) => paths.extend(found.map(|at| at.path)),
                 // The conflict lies in a part that the merge did not touch, so it is unchanged.
@@ -363,6 +365,23 @@ pub(in crate::repo) fn make(
         merged,
         sealed,
     })
+}
+
+/// Returns the places where something at `path` may be after a merge: there, and where the merge
+/// has moved it.
+pub(in crate::repo) fn after_moves(
+    path: RepoPath,
+    moves: &[Moved],
+) -> Result<Vec<RepoPath>, RepoError> {
+    let mut now = Vec::new();
+    for Moved { from, to } in moves {
+        if path.starts_with(from) {
+            let rest = &path.as_bytes()[from.as_bytes().len()..];
+            now.push(path::parse_path(&[to.as_bytes(), rest].concat())?);
+        }
+    }
+    now.push(path);
+    Ok(now)
 }
 
 fn put_commit(
@@ -483,7 +502,7 @@ impl MergeReport {
 }
 
 /// Returns the head after a commit.
-fn moved(head: &Head, commit: ObjectId) -> Head {
+pub(in crate::repo) fn moved(head: &Head, commit: ObjectId) -> Head {
     match head {
         Head::Branch(name) => Head::Branch(name.clone()),
         Head::Commit(_) => Head::Commit(commit),

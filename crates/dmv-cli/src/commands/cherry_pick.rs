@@ -1,0 +1,103 @@
+//! `dmv cherry-pick`
+
+use super::merge::{options, tell, value};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::format::text::{SHORT_ID, clean, count};
+use crate::supply::supplied;
+use dmv_core::hash::ObjectId;
+use dmv_core::repo::{Head, PickFrom, PickOptions, PickReport, Repo, RepoError};
+use std::io::Write;
+
+/// Apply the changes of other commits to the current branch
+///
+/// Each commit is made again on the current branch, with its author and message. dmv leaves out commits
+/// whose changes the branch already has, and names them.
+///
+/// A cherry-pick always completes. If dmv cannot combine the changes to a file, the new commit has a
+/// conflict that keeps every version. 'dmv conflicts' lists the conflicts, and 'dmv resolve' resolves
+/// them. 'dmv undo' takes back the complete cherry-pick.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  dmv cherry-pick 3f2a90c1\n  dmv cherry-pick fixes~2 fixes\n  \
+                  dmv cherry-pick main..fixes\n\n\
+                  Exit code 4: complete, and the last commit has conflicts."
+)]
+pub struct Args {
+    /// The commits to apply; A..B means the commits that B has and A does not have
+    #[arg(value_name = "REV", required = true)]
+    revisions: Vec<String>,
+    /// For a merge commit, the parent that its change starts from; 1 is the branch merged into
+    #[arg(short, long, value_name = "N")]
+    mainline: Option<usize>,
+    /// Add a line to each message that names the original commit
+    #[arg(short = 'x')]
+    note_origin: bool,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    let from = args.revisions.iter().map(|text| commits(&repo, text));
+    let from: Vec<PickFrom> = from.collect::<Result<_, _>>()?;
+    let pick = PickOptions {
+        mainline: args.mainline,
+        notes_origin: args.note_origin,
+    };
+    let options = options(context, String::new())?;
+    let report = supplied(context, &repo, "picking", || {
+        repo.cherry_pick(&from, pick, &options, &context.job)
+    })?;
+    let done = match (report.made.len() as u64, report.dropped.len()) {
+        (0, 0) => "no commits to pick".to_owned(),
+        (0, _) => "nothing to pick".to_owned(),
+        (n, _) => format!("picked {}", count(n, "commit", "commits")),
+    };
+    finish(context, &repo, &report, &done)
+}
+
+/// The commits that an argument names: one, or those of a range.
+fn commits(repo: &Repo, text: &str) -> Result<PickFrom, RepoError> {
+    let end = |name: &str| repo.resolve(if name.is_empty() { "@" } else { name });
+    match text.split_once("..") {
+        Some((hidden, tip)) => Ok(PickFrom::Range(end(hidden)?, end(tip)?)),
+        None => repo.resolve(text).map(PickFrom::One),
+    }
+}
+
+/// Tells what a cherry-pick or rebase did.
+pub fn finish(
+    context: &Context,
+    repo: &Repo,
+    report: &PickReport,
+    done: &str,
+) -> Result<u8, Failure> {
+    let ui = &context.ui;
+    if context.globals.json {
+        let made = report.made.iter();
+        let made = made.map(|one| {
+            serde_json::json!({"from": one.from.to_string(), "commit": one.commit.to_string()})
+        });
+        let dropped = report.dropped.iter().map(ObjectId::to_string);
+        let mut document = value(&report.merge)?;
+        document["commits"] = made.collect();
+        document["dropped"] = dropped.collect();
+        ui.json(&document)?;
+    } else if !ui.quiet() {
+        let mut out = ui.out();
+        let has = match &report.merge.head {
+            Head::Branch(name) => clean(name),
+            Head::Commit(_) => "the new base".to_owned(),
+        };
+        for id in &report.dropped {
+            let message = repo.read_commit(id)?.message;
+            let subject = clean(message.lines().next().unwrap_or_default());
+            let id = id.short(SHORT_ID);
+            writeln!(
+                out,
+                "left out {id} {subject} ({has} already has this change)"
+            )?;
+        }
+    }
+    tell(context, &report.merge, done)
+}

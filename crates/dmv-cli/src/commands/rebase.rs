@@ -1,0 +1,61 @@
+//! `dmv rebase`
+
+use super::cherry_pick::finish;
+use super::merge::options;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::format::text::count;
+use crate::supply::supplied;
+use dmv_core::repo::PickReport;
+
+/// Move the commits of the current branch on top of another commit
+///
+/// Takes the commits that the current branch has and ONTO does not have, and makes them again on top of
+/// ONTO, each with its author and message. Merge commits are left out, and so are commits whose changes
+/// ONTO already has. Commits that others have pulled get new ids: merge instead if you have pushed them.
+///
+/// A rebase always completes. If dmv cannot combine the changes to a file, the new commit has a conflict
+/// that keeps every version, and the later commits go on from there. 'dmv conflicts' lists the conflicts
+/// of the last commit. 'dmv undo' takes back the complete rebase.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  dmv rebase main\n  dmv rebase origin/main\n  \
+                  dmv rebase old-base --onto main\n\n\
+                  Exit code 4: complete, and the last commit has conflicts."
+)]
+pub struct Args {
+    /// The branch or commit to move on top of
+    #[arg(value_name = "ONTO")]
+    onto: String,
+    /// Move on top of this commit instead; ONTO then only says which commits to take
+    #[arg(long = "onto", value_name = "NEW")]
+    new: Option<String>,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    let upstream = repo.resolve(&args.onto)?;
+    let onto = match &args.new {
+        Some(new) => repo.resolve(new)?,
+        None => upstream,
+    };
+    let options = options(context, String::new())?;
+    let report = supplied(context, &repo, "rebasing", || {
+        repo.rebase(upstream, onto, &options, &context.job)
+    })?;
+    finish(context, &repo, &report, &word(&report))
+}
+
+/// What a rebase came to.
+fn word(report: &PickReport) -> String {
+    let is_new = |one: &&dmv_core::repo::Replayed| one.from != one.commit;
+    match (report.merge.up_to_date, report.merge.fast_forward) {
+        (true, _) => "already up to date".to_owned(),
+        (_, true) => "fast-forward".to_owned(),
+        _ => {
+            let new = report.made.iter().filter(is_new).count();
+            format!("rebased {}", count(new as u64, "commit", "commits"))
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Cherry-pick and rebase, as a user does it.
+
+use crate::place::{Outcome, Place};
+use serde_json::{Value, json};
+use std::fs;
+
+/// Nine lines, some of them with other words.
+fn lines(other: &[(usize, &str)]) -> String {
+    let word = |n| other.iter().find(|(at, _)| *at == n).map(|(_, word)| *word);
+    let line = |n| word(n).map_or_else(|| format!("line {n}\n"), |word| format!("{word}\n"));
+    (1..10).map(line).collect()
+}
+
+/// `main` has changed line 5, and `side` lines 2 and 8 with a new file between; on `main`.
+fn place() -> Outcome<Place> {
+    let place = Place::with_repository()?;
+    place.write("a", lines(&[]))?;
+    place.write("b", "b")?;
+    place.commit("base")?;
+    place.ok(&["checkout", "-b", "side"])?;
+    place.write("a", lines(&[(2, "two")]))?;
+    place.ok(&["commit", "-m", "two", "--author", "Bo <bo@example.org>"])?;
+    place.write("new", "new")?;
+    place.commit("new")?;
+    place.write("a", lines(&[(2, "two"), (8, "eight")]))?;
+    place.commit("eight")?;
+    place.ok(&["checkout", "main"])?;
+    place.write("a", lines(&[(5, "five")]))?;
+    place.commit("five")?;
+    Ok(place)
+}
+
+fn subjects(place: &Place) -> Outcome<Vec<String>> {
+    let log = place.records(&["log", "--json"])?;
+    let text = |record: &Value| record["message"].as_str().unwrap_or_default().to_owned();
+    Ok(log.iter().map(text).collect())
+}
+
+fn read(place: &Place, path: &str) -> Outcome<String> {
+    Ok(fs::read_to_string(place.work().join(path))?)
+}
+
+#[test]
+fn a_picked_commit_keeps_its_author_and_message() -> Outcome {
+    let place = place()?;
+    let from = place.json(&["log", "side~2", "-n", "1", "--json"])?;
+    let said = place.ok(&["cherry-pick", "-x", "side~2"])?;
+    assert!(said.starts_with("picked 1 commit: main is at "), "{said}");
+    let made = place.json(&["log", "-n", "1", "--json"])?;
+    assert_eq!(made["author"], from["author"]);
+    assert_eq!(made["time"], from["time"]);
+    let id = from["id"].as_str().unwrap_or_default();
+    let message = format!("two\n\n(cherry picked from commit {id})");
+    assert_eq!(made["message"], json!(message));
+    assert_eq!(read(&place, "a")?, lines(&[(2, "two"), (5, "five")]));
+    place.ok(&["undo"])?;
+    assert_eq!(read(&place, "a")?, lines(&[(5, "five")]));
+    assert_eq!(subjects(&place)?, ["five", "base"]);
+    place.ok(&["redo"])?;
+    assert_eq!(read(&place, "a")?, lines(&[(2, "two"), (5, "five")]));
+    Ok(())
+}
+
+#[test]
+fn a_range_is_picked_in_order_without_what_is_already_there() -> Outcome {
+    let place = place()?;
+    place.write("new", "new")?;
+    place.commit("new, too")?;
+    let done = place.json(&["cherry-pick", "main..side", "--json"])?;
+    assert_eq!(done["commits"].as_array().map(Vec::len), Some(2));
+    assert_eq!(done["dropped"].as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        subjects(&place)?,
+        ["eight", "two", "new, too", "five", "base"]
+    );
+    // A second time nothing is left to do.
+    let tip = done["commit"].clone();
+    let done = place.json(&["cherry-pick", "main..side", "side", "--json"])?;
+    assert_eq!((&done["commit"], &done["up_to_date"]), (&tip, &json!(true)));
+    let said = place.ok(&["cherry-pick", "side"])?;
+    let end = "eight (main already has this change)\n";
+    assert!(
+        said.lines()
+            .next()
+            .is_some_and(|line| format!("{line}\n").ends_with(end)),
+        "{said}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_merge_commit_is_picked_relative_to_a_parent() -> Outcome {
+    let place = place()?;
+    place.ok(&["checkout", "-b", "both"])?;
+    place.ok(&["merge", "side"])?;
+    place.ok(&["checkout", "main"])?;
+    let said = place.fails(2, &["cherry-pick", "both"])?;
+    assert!(said.contains("hint: dmv cherry-pick "), "{said}");
+    place.ok(&["cherry-pick", "both", "-m", "1"])?;
+    assert_eq!(
+        read(&place, "a")?,
+        lines(&[(2, "two"), (5, "five"), (8, "eight")])
+    );
+    Ok(())
+}
+
+#[test]
+fn a_rebase_with_conflicts_completes_and_later_commits_go_on_from_them() -> Outcome {
+    let place = place()?;
+    place.ok(&["checkout", "side"])?;
+    place.write("a", lines(&[(2, "two"), (5, "fuenf"), (8, "eight")]))?;
+    place.commit("fuenf")?;
+    place.write("b", "changed")?;
+    place.commit("b")?;
+    place.write("new", "edited")?;
+    let output = place.run(&["rebase", "main", "--json"])?;
+    assert_eq!(output.status.code(), Some(4));
+    let done: Value = serde_json::from_slice(&output.stdout)?;
+    assert_eq!(done["conflicts"].as_array().map(Vec::len), Some(1));
+    assert_eq!(done["conflicts"][0]["path"], "a");
+    let names = ["b", "fuenf", "eight", "new", "two", "five", "base"];
+    assert_eq!(subjects(&place)?, names);
+    // The uncommitted change is still there, and the worktree goes on working.
+    assert_eq!(read(&place, "new")?, "edited");
+    place.ok(&["resolve", "a", "--theirs"])?;
+    place.commit("settled")?;
+    assert!(read(&place, "a")?.contains("fuenf"));
+    place.ok(&["undo"])?;
+    place.ok(&["undo"])?;
+    place.ok(&["undo"])?;
+    assert_eq!(subjects(&place)?.first().map(String::as_str), Some("b"));
+    assert_eq!(read(&place, "new")?, "edited");
+    assert_eq!(
+        read(&place, "a")?,
+        lines(&[(2, "two"), (5, "fuenf"), (8, "eight")])
+    );
+    Ok(())
+}
+
+#[test]
+fn a_later_commit_can_resolve_the_conflict_of_an_earlier_one() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("a", "base")?;
+    place.commit("base")?;
+    place.ok(&["branch", "side"])?;
+    place.write("a", "ours")?;
+    place.commit("ours")?;
+    place.ok(&["checkout", "side"])?;
+    place.write("a", "theirs")?;
+    place.commit("theirs")?;
+    place.write("a", "base")?;
+    place.commit("back again")?;
+    place.ok(&["rebase", "main"])?;
+    assert_eq!(read(&place, "a")?, "ours");
+    assert_eq!(place.json(&["status", "--json"])?["clean"], true);
+    let before = place.json(&["ls", "@~1", "--json"])?;
+    assert_eq!(before["kind"], "conflict");
+    Ok(())
+}
+
+#[test]
+fn a_rebase_refuses_to_overwrite_a_change_before_it_touches_anything() -> Outcome {
+    let place = place()?;
+    place.ok(&["checkout", "side"])?;
+    let tip = subjects(&place)?;
+    place.write("a", "mine")?;
+    let said = place.fails(5, &["rebase", "main"])?;
+    assert!(said.contains('a'), "{said}");
+    assert_eq!(subjects(&place)?, tip);
+    assert_eq!(read(&place, "a")?, "mine");
+    let clean = place.json(&["status", "--json"])?;
+    assert_eq!(clean["changes"].as_array().map(Vec::len), Some(1));
+    Ok(())
+}
+
+#[test]
+fn a_rebase_goes_forward_stays_or_moves_only_some_commits() -> Outcome {
+    let place = place()?;
+    place.ok(&["branch", "old", "@~1"])?;
+    place.ok(&["checkout", "old"])?;
+    let said = place.ok(&["rebase", "main"])?;
+    assert!(said.starts_with("fast-forward: old is at "), "{said}");
+    place.ok(&["checkout", "side"])?;
+    let said = place.ok(&["rebase", "side~2"])?;
+    assert!(said.starts_with("already up to date"), "{said}");
+    // Only the last commit moves.
+    place.ok(&["rebase", "side~1", "--onto", "main"])?;
+    assert_eq!(subjects(&place)?, ["eight", "five", "base"]);
+    assert!(!place.work().join("new").exists());
+    Ok(())
+}
+
+#[test]
+fn a_rebase_leaves_out_merge_commits() -> Outcome {
+    let place = place()?;
+    place.ok(&["checkout", "-b", "topic", "side~2"])?;
+    place.write("c", "c")?;
+    place.commit("c")?;
+    place.ok(&["merge", "side"])?;
+    place.write("d", "d")?;
+    place.commit("d")?;
+    place.ok(&["rebase", "main"])?;
+    let found = subjects(&place)?;
+    assert_eq!(found.first().map(String::as_str), Some("d"));
+    assert_eq!(found.len(), 7, "{found:?}");
+    assert!(found.iter().all(|subject| !subject.starts_with("Merge")));
+    for name in ["a", "b", "c", "d", "new"] {
+        assert!(place.work().join(name).exists(), "{name}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_clone_without_content_rebases_commits_that_share_no_file() -> Outcome {
+    let place = Place::new()?;
+    place.ok(&["init", "full"])?;
+    let commit = |path: &str, text: &str| -> Outcome {
+        place.write(format!("full/{path}"), text)?;
+        place.ok(&["-C", "full", "commit", "-m", path])?;
+        Ok(())
+    };
+    commit("d/one", "one")?;
+    commit("e/two", "two")?;
+    place.ok(&["-C", "full", "branch", "side", "@~1"])?;
+    place.ok(&["-C", "full", "checkout", "side"])?;
+    commit("d/three", "three")?;
+    commit("d/one", "one, changed")?;
+    place.ok(&["clone", "full", "meta", "--meta-only", "--branch", "side"])?;
+    // Nobody can give any content.
+    fs::rename(place.work().join("full"), place.work().join("away"))?;
+    place.ok(&["-C", "meta", "rebase", "origin/main"])?;
+    let stats = place.records(&["-C", "meta", "ls", "-r", "--json"])?;
+    assert_eq!(stats.len(), 3, "{stats:?}");
+    place.ok(&["-C", "meta", "verify"])?;
+    // A text that both sides changed is asked for, before anything changes.
+    fs::rename(place.work().join("away"), place.work().join("full"))?;
+    place.ok(&["-C", "full", "checkout", "main"])?;
+    commit("d/one", "one\n\n\nand more")?;
+    place.ok(&["-C", "meta", "fetch"])?;
+    fs::rename(place.work().join("full"), place.work().join("away"))?;
+    let before = place.ok(&["-C", "meta", "log", "--oneline"])?;
+    let said = place.fails(6, &["-C", "meta", "rebase", "origin/main"])?;
+    assert!(said.contains("d/one"), "{said}");
+    assert_eq!(place.ok(&["-C", "meta", "log", "--oneline"])?, before);
+    fs::rename(place.work().join("away"), place.work().join("full"))?;
+    place.run(&["-C", "meta", "rebase", "origin/main"])?;
+    assert_ne!(place.ok(&["-C", "meta", "log", "--oneline"])?, before);
+    Ok(())
+}
+
+#[test]
+fn a_bare_repository_rebases_its_branch() -> Outcome {
+    let place = place()?;
+    place.ok(&["checkout", "side"])?;
+    place.ok(&["clone", "--bare", ".", "../bare", "--branch", "side"])?;
+    let bare = place.work().join("../bare");
+    let bare = bare.to_str().ok_or("a path")?;
+    place.ok(&["-C", bare, "rebase", "origin/main"])?;
+    let log = place.records(&["-C", bare, "log", "--json"])?;
+    assert_eq!(log.len(), 5);
+    Ok(())
+}

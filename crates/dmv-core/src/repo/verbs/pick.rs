@@ -1,0 +1,180 @@
+//! Cherry-pick and rebase: make the changes of commits again on the current branch, or on top of
+//! another commit.
+//!
+//! Both make one line of commits (see [`replay`]), switch the worktree's files once, and move the
+//! branch, as one operation.
+
+use crate::hash::ObjectId;
+use crate::history::is_ancestor;
+use crate::job::Job;
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::worktree;
+use crate::repo::conflict::{at, choices, form};
+use crate::repo::look::entries::read_commit;
+use crate::repo::look::history::only_in;
+use crate::repo::verbs::merge;
+use crate::repo::verbs::merge::{MergeOptions, MergeReport, Site};
+use crate::repo::verbs::replay;
+use crate::repo::verbs::replay::{How, Line, Replayed, pick_of};
+use std::collections::HashSet;
+
+/// The commits that a cherry-pick applies.
+#[derive(Clone, Copy, Debug)]
+pub enum PickFrom {
+    /// One commit.
+    One(ObjectId),
+    /// The commits that the second one has and the first one does not have, oldest first.
+    Range(ObjectId, ObjectId),
+}
+
+/// How to cherry-pick.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PickOptions {
+    /// For merge commits, the parent that the change starts from, counted from 1.
+    pub mainline: Option<usize>,
+    /// Whether each message gets a line that names the commit it comes from.
+    pub notes_origin: bool,
+}
+
+/// What a cherry-pick or rebase did.
+#[derive(Debug)]
+pub struct PickReport {
+    /// The same as after a merge.
+    pub merge: MergeReport,
+    /// The commits of the line, oldest first.
+    pub made: Vec<Replayed>,
+    /// Commits that are left out because the branch already has their changes.
+    pub dropped: Vec<ObjectId>,
+}
+
+/// Applies the changes of commits to the current branch, each as a commit.
+pub(in crate::repo) fn cherry_pick(
+    repo: &Handle,
+    from: &[PickFrom],
+    pick: PickOptions,
+    options: &MergeOptions,
+    job: &Job,
+) -> Result<PickReport, RepoError> {
+    let _lock = worktree::lock_if_worktree(repo)?;
+    let site = merge::site(repo, &options.settings)?;
+    let ours = site.ours.ok_or(RepoError::NoCommit)?;
+    let mut picks = Vec::new();
+    for from in from {
+        let commits = match *from {
+            PickFrom::One(commit) => vec![commit],
+            PickFrom::Range(hidden, tip) => in_order(repo, tip, hidden)?,
+        };
+        for commit in commits {
+            picks.push(pick_of(repo, commit, pick.mainline, "cherry-pick")?);
+        }
+    }
+    let how = How {
+        committer: options.committer.at(options.asked.time),
+        keeps: false,
+        notes_origin: pick.notes_origin,
+    };
+    let line = replay::replay(repo, ours, &picks, &how, job)?;
+    land(repo, &site, (ours, line), "this cherry-pick", options, job)
+}
+
+/// Makes the commits that the head has and `upstream` does not have again on top of `onto`.
+///
+/// Leaves out merge commits. Commits that can stay as they are keep their ids.
+pub(in crate::repo) fn rebase(
+    repo: &Handle,
+    upstream: ObjectId,
+    onto: ObjectId,
+    options: &MergeOptions,
+    job: &Job,
+) -> Result<PickReport, RepoError> {
+    let _lock = worktree::lock_if_worktree(repo)?;
+    let site = merge::site(repo, &options.settings)?;
+    read_commit(repo, &upstream)?;
+    let Some(ours) = site.ours else {
+        let line = replay::replay(repo, onto, &[], &how_to_rebase(options), job)?;
+        return land(repo, &site, (onto, line), "this rebase", options, job);
+    };
+    let mut picks = Vec::new();
+    for commit in in_order(repo, ours, upstream)? {
+        if let [] | [_] = read_commit(repo, &commit)?.parents[..] {
+            picks.push(pick_of(repo, commit, None, "rebase")?);
+        }
+    }
+    let line = replay::replay(repo, onto, &picks, &how_to_rebase(options), job)?;
+    let mut report = land(repo, &site, (ours, line), "this rebase", options, job)?;
+    let goes_on = !report.merge.up_to_date && is_ancestor(repo.objects(), &ours, &onto)?;
+    report.merge.fast_forward = goes_on && report.merge.commit == onto;
+    Ok(report)
+}
+
+fn how_to_rebase(options: &MergeOptions) -> How {
+    How {
+        committer: options.committer.at(options.asked.time),
+        keeps: true,
+        notes_origin: false,
+    }
+}
+
+/// Makes the worktree equal to the end of a line of commits, and publishes the line.
+fn land(
+    repo: &Handle,
+    site: &Site,
+    (ours, line): (ObjectId, Line),
+    what: &'static str,
+    options: &MergeOptions,
+    job: &Job,
+) -> Result<PickReport, RepoError> {
+    let Line {
+        tip: (id, commit),
+        made,
+        dropped,
+        sealed,
+        ..
+    } = line;
+    let mut report = MergeReport::new(id, merge::moved(site.head(), id));
+    report.up_to_date = site.ours == Some(id) && ours == id;
+    report.moves = line.moves;
+    report.moves_skipped = line.moves_skipped;
+    report.coarse = line.coarse;
+    report.content_bytes = line.content_bytes;
+    if !report.up_to_date {
+        let (conflicts, unseen) = at::conflicts_here(repo, &commit)?;
+        report.conflicts = conflicts;
+        report.unseen = unseen.into_iter().map(|lack| lack.path).collect();
+        let form = form::form_with(repo, &commit, choices::record(repo)?)?;
+        let done = merge::go_to(repo, site, id, form, sealed, what, options, job)?;
+        report.take(done);
+    }
+    Ok(PickReport {
+        merge: report,
+        made,
+        dropped,
+    })
+}
+
+/// Returns the commits that `tip` has and `hidden` does not have, each after its parents. A line of
+/// commits stays together.
+fn in_order(repo: &Handle, tip: ObjectId, hidden: ObjectId) -> Result<Vec<ObjectId>, RepoError> {
+    let mut left: HashSet<ObjectId> = only_in(repo, tip, hidden)?.into_iter().collect();
+    let mut order = Vec::with_capacity(left.len());
+    // Each commit waits for its parents, from the first one on.
+    let mut stack = Vec::new();
+    if left.remove(&tip) {
+        stack.push((tip, read_commit(repo, &tip)?.parents.into_iter()));
+    }
+    while let Some((id, parents)) = stack.last_mut() {
+        match parents.next() {
+            Some(parent) if left.remove(&parent) => {
+                let above = read_commit(repo, &parent)?.parents.into_iter();
+                stack.push((parent, above));
+            }
+            Some(_) => {}
+            None => {
+                order.push(*id);
+                stack.pop();
+            }
+        }
+    }
+    Ok(order)
+}
