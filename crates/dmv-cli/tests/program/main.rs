@@ -47,6 +47,7 @@ mod subset;
 mod trust;
 mod undo;
 mod unwritten;
+mod weeks;
 #[cfg(feature = "quic")]
 mod words;
 mod worktree;

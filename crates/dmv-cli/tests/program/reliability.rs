@@ -15,4 +15,4 @@ mod kills;
 mod powercut;
 mod state;
 mod trial;
-mod world;
+pub mod world;
