@@ -9,7 +9,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
     (
         "Work on files",
         &[
-            "status", "diff", "commit", "checkout", "restore", "subset", "worktree",
+            "status", "diff", "commit", "checkout", "restore", "mv", "rm", "subset", "worktree",
         ],
     ),
     (

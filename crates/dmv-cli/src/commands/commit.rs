@@ -79,6 +79,10 @@ struct Document {
     problems: Vec<ProblemValue>,
     warnings: Vec<ProblemValue>,
     outside: Vec<PathValue>,
+    /// Files that are no longer tracked.
+    untracked: Vec<PathValue>,
+    /// How many of the committed files ignore rules cover.
+    tracked_ignored: u64,
     /// The branch had been moved from elsewhere, and was merged with the commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     merge: Option<serde_json::Value>,
@@ -276,6 +280,8 @@ fn document(report: &CommitReport, merge: Option<serde_json::Value>) -> Document
         problems: problems(&report.problems),
         warnings: problems(&report.warnings),
         outside: report.outside.iter().map(|p| PathValue::new(p)).collect(),
+        untracked: report.untracked.iter().map(|p| PathValue::new(p)).collect(),
+        tracked_ignored: report.tracked_ignored.0,
         merge,
     }
 }
@@ -343,8 +349,30 @@ fn tell_not_kept(context: &Context, report: &CommitReport) {
     }
 }
 
+/// Says once that files were committed although ignore rules cover them.
+fn tell_covered(context: &Context, report: &CommitReport) {
+    let (number, first) = &report.tracked_ignored;
+    if *number == 0 {
+        return;
+    }
+    let more = match number - 1 {
+        0 => " is".to_owned(),
+        n => format!(" and {n} more are"),
+    };
+    let path = quoted(&String::from_utf8_lossy(first));
+    context.ui.note(format_args!(
+        "note: {}{more} committed although ignore rules cover it, because it is tracked; \
+         to stop tracking it: dmv rm --cached {path}",
+        escape(first)
+    ));
+}
+
 fn tell(context: &Context, report: &CommitReport) {
     let ui = &context.ui;
+    for path in report.untracked.iter().filter(|_| report.commit.is_some()) {
+        ui.note(format_args!("no longer tracked: {}", escape(path)));
+    }
+    tell_covered(context, report);
     if let (Some(id), Head::Commit(_)) = (&report.commit, &report.head) {
         let id = id.short(SHORT_ID);
         ui.note(format_args!(

@@ -24,6 +24,7 @@ pub mod log;
 pub mod ls;
 pub mod man;
 pub mod merge;
+pub mod mv;
 pub mod op;
 #[cfg(feature = "quic")]
 pub mod pair;
@@ -37,6 +38,7 @@ pub mod remote;
 pub mod resolve;
 pub mod restore;
 pub mod revert;
+pub mod rm;
 pub mod serve;
 pub mod show;
 pub mod stats;
@@ -71,6 +73,8 @@ pub enum Command {
     Checkout(checkout::Args),
     Subset(subset::Args),
     Restore(restore::Args),
+    Mv(mv::Args),
+    Rm(rm::Args),
     Branch(branch::Args),
     Tag(tag::Args),
     Worktree(worktree::Args),
@@ -136,6 +140,8 @@ pub fn run(
         Command::Checkout(args) => checkout::run(context, &args),
         Command::Subset(args) => subset::run(context, &args),
         Command::Restore(args) => restore::run(context, &args),
+        Command::Mv(args) => mv::run(context, &args),
+        Command::Rm(args) => rm::run(context, &args),
         Command::Branch(args) => branch::run(context, &args),
         Command::Tag(args) => tag::run(context, &args),
         Command::Worktree(args) => worktree::run(context, &args),

@@ -78,6 +78,8 @@ struct Document {
     partial: Option<SliceValue>,
     outside: Vec<PathValue>,
     changes: Vec<ChangeValue>,
+    /// What the next commit leaves out.
+    untracking: Vec<UntrackingValue>,
     /// What differs because a command could not write it.
     not_written: Vec<PathValue>,
     conflicts: Vec<PathValue>,
@@ -101,6 +103,15 @@ struct UnfinishedValue {
     go_back: String,
 }
 
+/// A file that is no longer tracked after the next commit.
+#[derive(Serialize)]
+struct UntrackingValue {
+    #[serde(flatten)]
+    path: PathValue,
+    /// Whether it is on disk, where it stays.
+    on_disk: bool,
+}
+
 #[derive(Serialize)]
 struct ChangeValue {
     #[serde(flatten)]
@@ -122,6 +133,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let is_clean = report.changes.is_empty()
         && report.conflicts.is_empty()
         && report.outside.is_empty()
+        && report.untracking.is_empty()
         && report.unwritten.is_empty();
     let found = Overview {
         upstream: upstream(context, &repo, &report)?,
@@ -192,6 +204,7 @@ fn look(
     // The old path is told with the new one.
     let told = |c: &PathChange| c.kind != ChangeKind::Deleted || !gone.contains(&c.path[..]);
     report.changes.retain(told);
+    report.untracking.retain(|at| select.includes(&at.path));
     for paths in [
         &mut report.outside,
         &mut report.unwritten,
@@ -296,6 +309,14 @@ fn document(found: &Overview, half: Option<String>) -> Document {
         partial: SliceValue::new(&found.slice),
         outside: report.outside.iter().map(|p| PathValue::new(p)).collect(),
         changes: report.changes.iter().map(change).collect(),
+        untracking: report
+            .untracking
+            .iter()
+            .map(|at| UntrackingValue {
+                path: PathValue::new(&at.path),
+                on_disk: at.on_disk,
+            })
+            .collect(),
         not_written: report
             .unwritten
             .iter()
@@ -465,6 +486,14 @@ fn print_paths(
         };
         writeln!(out, "  {word}  {}{note}", escape(&change.path))?;
     }
+    for at in &report.untracking {
+        let word = ui.paint(color(AnsiColor::Red), "untracked");
+        let note = match at.on_disk {
+            true => "after the next commit; the file stays",
+            false => "after the next commit; not in this worktree",
+        };
+        writeln!(out, "  {word} {} ({note})", escape(&at.path))?;
+    }
     for path in &report.unwritten {
         let word = ui.paint(color(AnsiColor::Red), "not written");
         writeln!(out, "  {word}  {}", escape(path))?;
@@ -484,6 +513,7 @@ fn sums(report: &StatusReport, counts: &Counts) -> Vec<String> {
         (counts.deleted, "deleted"),
         (counts.retyped, "changed type"),
         (counts.renamed, "renamed"),
+        (report.untracking.len() as u64, "no longer tracked"),
         (report.unwritten.len() as u64, "not written"),
         (report.outside.len() as u64, "outside of the subset"),
     ];

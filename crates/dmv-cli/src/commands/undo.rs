@@ -3,12 +3,13 @@
 use crate::commands::checkout::tell_refused;
 use crate::context::Context;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
-use crate::format::json::{ProblemValue, problems};
+use crate::format::json::{PathValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::supply::supplied;
 use dmv_core::hash::{ObjectId, encode_hex};
+use dmv_core::object::name::escape;
 use dmv_core::refs::Change;
-use dmv_core::repo::{Head, UndoOptions, UndoReport, UndoWhat};
+use dmv_core::repo::{Head, Moved, UndoOptions, UndoReport, UndoWhat};
 use serde::Serialize;
 use std::io::Write;
 
@@ -46,6 +47,8 @@ struct Document {
     files: u64,
     bytes: u64,
     removed: u64,
+    /// The present paths of files and directories that were moved.
+    moved: Vec<PathValue>,
     problems: Vec<ProblemValue>,
 }
 
@@ -109,6 +112,7 @@ fn document(report: &UndoReport) -> Document {
         files: report.files,
         bytes: report.bytes,
         removed: report.removed,
+        moved: report.moved.iter().map(|m| PathValue::new(&m.to)).collect(),
         problems: problems(&report.refused),
     }
 }
@@ -175,6 +179,9 @@ fn print(
             out,
             "your files are unchanged; what differs from the commit is uncommitted"
         )?;
+    }
+    for Moved { from, to } in &report.moved {
+        writeln!(out, "moved {} -> {}", escape(from), escape(to))?;
     }
     if report.files + report.removed > 0 {
         let files = count(report.files, "file", "files");

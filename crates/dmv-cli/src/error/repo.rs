@@ -8,7 +8,7 @@ use crate::format::text::quoted;
 use crate::whose::{find_own, way_to_read, way_to_trust};
 use dmv_core::object::{ObjectError, ObjectType};
 use dmv_core::refs::RefsError;
-use dmv_core::repo::{DMV_DIR, RepoError, RevisionError};
+use dmv_core::repo::{DMV_DIR, PathRefusal, RepoError, RevisionError};
 use dmv_core::store::StoreError;
 use std::io;
 
@@ -84,6 +84,7 @@ pub fn sort(e: &RepoError) -> Sorted {
         | RepoError::TooManySides { .. }
         | RepoError::NoConflict { .. } => sort_verb(e),
         RepoError::Absent { .. } | RepoError::Lacking(..) => sort_absent(e),
+        RepoError::PathRefused { path, why } => sort_path(path, *why),
     }
 }
 
@@ -302,6 +303,54 @@ fn sort_absent(e: &RepoError) -> Sorted {
         }
         _ => OTHER,
     }
+}
+
+/// Paths that `rm` or `mv` does not accept.
+fn sort_path(path: &[u8], why: PathRefusal) -> Sorted {
+    let path = quoted(&String::from_utf8_lossy(path));
+    let (code, exit, hint) = match why {
+        PathRefusal::Nowhere => ("no-such-path", EXIT_OTHER, "dmv status".to_owned()),
+        PathRefusal::Missing => ("missing", EXIT_OTHER, format!("dmv restore {path}")),
+        PathRefusal::Untracked => (
+            "untracked",
+            EXIT_OTHER,
+            format!("rm {path}, to delete it; 'dmv undo' would not restore it"),
+        ),
+        PathRefusal::Ignored => (
+            "ignored",
+            EXIT_OTHER,
+            "use the commands of the system: mv, rm".to_owned(),
+        ),
+        PathRefusal::Directory => (
+            "wrong-kind",
+            EXIT_USAGE,
+            format!("-r, to include everything tracked in it: dmv rm -r {path}"),
+        ),
+        PathRefusal::NotAFile => return ("wrong-kind", EXIT_OTHER, None),
+        PathRefusal::NoDirectory => ("no-directory", EXIT_OTHER, format!("mkdir -p {path}")),
+        PathRefusal::Conflict => (
+            "conflict",
+            EXIT_REFUSED,
+            format!("dmv resolve {path} --ours, or --theirs"),
+        ),
+        PathRefusal::Exists => (
+            "exists",
+            EXIT_REFUSED,
+            "--force replaces a file; 'dmv undo' restores it".to_owned(),
+        ),
+        PathRefusal::IntoItself | PathRefusal::Twice => return ("usage", EXIT_USAGE, None),
+        PathRefusal::IgnoredTarget => (
+            "ignored",
+            EXIT_REFUSED,
+            "--force, to move it all the same".to_owned(),
+        ),
+        PathRefusal::Partial => (
+            "outside-subset",
+            EXIT_REFUSED,
+            format!("dmv subset add {path}"),
+        ),
+    };
+    (code, exit, Some(hint))
 }
 
 /// The command that leads out of the `.dmv` directory of a worktree, if that is where we are.

@@ -77,6 +77,24 @@ impl SafeDir {
             .map_err(|e| dir.error("rename to", to, e))
     }
 
+    /// Does the same also on a file system that cannot do it in one step. There, a file that appears
+    /// under the name at the same moment would be replaced.
+    pub fn move_to_anywhere(&self, name: &[u8], dir: &SafeDir, to: &[u8]) -> Result<(), PathError> {
+        let moved = component(name).and_then(|()| component(to)).and_then(|()| {
+            match self.handle.rename_new(name, &dir.handle, to) {
+                Err(e) if e.cause() == Cause::Unsupported => match dir.try_stat(to) {
+                    Err(e) if e.cause() == Cause::Absent => {
+                        self.handle.rename_to(name, &dir.handle, to)
+                    }
+                    Err(e) => Err(e),
+                    Ok(_) => Err(e),
+                },
+                other => other,
+            }
+        });
+        moved.map_err(|e| dir.error("rename to", to, e))
+    }
+
     /// Creates the file `name`, which must not exist, for appending. It is executable if `exec` is
     /// set, within the umask.
     pub fn create_growing(&self, name: &[u8], exec: bool) -> Result<File, PathError> {

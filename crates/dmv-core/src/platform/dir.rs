@@ -90,6 +90,12 @@ impl Dir {
         self.0.rename(from, to)
     }
 
+    /// Moves the entry `from` to `dir` as `to`, and replaces an entry that has this name.
+    #[inline]
+    pub fn rename_to(&self, from: &[u8], dir: &Dir, to: &[u8]) -> Result<()> {
+        self.0.rename_to(from, &dir.0, to)
+    }
+
     /// Moves the entry `from` to `dir` as `to`, which must not exist, in one step.
     #[inline]
     pub fn rename_new(&self, from: &[u8], dir: &Dir, to: &[u8]) -> Result<()> {

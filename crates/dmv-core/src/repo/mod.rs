@@ -19,7 +19,7 @@ mod verbs;
 
 pub use base::branch::{RefInfo, RefKind};
 pub use base::change::{ChangeKind, PathChange};
-pub use base::error::{RepoError, RevisionError};
+pub use base::error::{PathRefusal, RepoError, RevisionError};
 pub use base::head::Head;
 pub use base::keeping::Kept;
 pub use base::layout::{
@@ -40,11 +40,14 @@ pub use files::commit::{CommitOptions, CommitReport, Who};
 pub use files::diff::{WorktreeChange, WorktreeSide, chunks_of};
 pub use files::emptied::EmptiedPattern;
 pub use files::export::ExportReport;
+pub use files::moving::{MoveOptions, MoveReport, Moved};
 pub use files::path_state::PathState;
+pub use files::remove::{RemoveOptions, RemoveReport};
 pub use files::rename::{Rename, Renames};
 pub use files::saved::Overwritten;
-pub use files::status::{StatusOptions, StatusReport};
+pub use files::status::{StatusOptions, StatusReport, Untracking};
 pub use files::unfinished::Unfinished;
+pub use files::untrack::{UntrackOptions, UntrackReport};
 pub use files::worktrees::{AddOptions, AddReport, WorktreeInfo, WorktreeState};
 pub use look::entries::{Listed, Located, Wanted, blob_of};
 pub use look::lack::LackOf;

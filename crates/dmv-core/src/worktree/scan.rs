@@ -176,6 +176,8 @@ pub struct DirScan {
     pub absent: bool,
     /// The faults in the directory's ignore files.
     pub warnings: Vec<IgnoreWarning>,
+    /// The ignore rules in the directory, and whether they cover the directory itself.
+    rules: (IgnoreRules, bool),
     listing: Arc<Listing>,
     entries: Vec<Entry>,
     stats: Vec<FileStat>,
@@ -218,6 +220,7 @@ impl DirScan {
             exact: None,
             absent: false,
             warnings: Vec::new(),
+            rules: Default::default(),
             listing: Arc::default(),
             entries: Vec::new(),
             stats: Vec::new(),
@@ -246,6 +249,13 @@ impl DirScan {
             };
             (name, state)
         })
+    }
+
+    /// Returns whether the ignore rules cover the file `name`. They have no effect on a file that the
+    /// base commit has.
+    pub fn is_covered(&self, name: &[u8]) -> bool {
+        let (rules, is_ignored) = &self.rules;
+        *is_ignored || !rules.is_empty() && rules.ignores(&join(&self.path, name), false)
     }
 
     /// Returns the known directories that the selection leaves out. Nothing is reported about them.
@@ -476,6 +486,7 @@ impl<'a> Shared<'a> {
             stats,
             &mut result,
         );
+        result.rules = (rules.clone(), job.ignored);
         if self.telling && stat.dev == self.device && result.is_exact() {
             result.exact = Some(stat);
         }

@@ -70,6 +70,9 @@ pub struct Snapshot {
     pub private: Vec<Vec<u8>>,
     /// Properties of files that were read in and that a commit does not keep.
     pub not_kept: NotKept,
+    /// Files with new content that the base has and that ignore rules cover: their number and the
+    /// first path.
+    pub tracked_ignored: (u64, Vec<u8>),
     /// Control directories (`.git`) that were skipped.
     pub control: Vec<Vec<u8>>,
     /// Entries on disk outside of the worktree's subset. They are left out, and the tree keeps its
@@ -162,6 +165,7 @@ fn build(
         stack: Vec::new(),
         root: None,
         failed: None,
+        covered: BTreeSet::new(),
         out: Snapshot {
             tree: None,
             changed_files: 0,
@@ -170,6 +174,7 @@ fn build(
             unwritten: Vec::new(),
             private: Vec::new(),
             not_kept: NotKept::default(),
+            tracked_ignored: Default::default(),
             control: Vec::new(),
             outside: Vec::new(),
         },
@@ -191,6 +196,9 @@ fn build(
                 if let Some((name, state)) = entry
                     && let Some(kind) = tree.take(number, &path, name, state)
                 {
+                    if matches!(state, State::Suspect { .. }) && dir.is_covered(name) {
+                        tree.covered.insert(join(&path, name));
+                    }
                     files.push((name.into(), kind));
                 }
                 if files.len() == TASK_FILES || (is_last && !files.is_empty()) {
@@ -266,6 +274,8 @@ struct Builder<'a, 'c> {
     stack: Vec<usize>,
     root: Option<TreeSummary>,
     failed: Option<SnapshotError>,
+    /// Files of the base that may have changed and that ignore rules cover.
+    covered: BTreeSet<Vec<u8>>,
     out: Snapshot,
 }
 
@@ -636,7 +646,11 @@ impl Builder<'_, '_> {
                         builder.push(&old, meta)?;
                     }
                     Some((name, change)) => {
-                        changed |= self.push_new(name, change, Some(old), &mut builder, meta)?;
+                        let differs = self.push_new(name, change, Some(old), &mut builder, meta)?;
+                        changed |= differs;
+                        if differs && !self.covered.is_empty() {
+                            self.note_covered(join(dir, name));
+                        }
                     }
                     None => builder.push(&old, meta)?,
                 }
@@ -646,6 +660,17 @@ impl Builder<'_, '_> {
             changed |= self.push_new(name, change, None, &mut builder, meta)?;
         }
         Ok((builder.finish(meta)?, changed))
+    }
+
+    /// Counts a changed file if ignore rules cover it.
+    fn note_covered(&mut self, path: Vec<u8>) {
+        if self.covered.contains(&path) {
+            let (count, first) = &mut self.out.tracked_ignored;
+            *count += 1;
+            if *count == 1 {
+                *first = path;
+            }
+        }
     }
 
     /// Returns whether this worktree may change an entry of the base commit.

@@ -50,6 +50,14 @@ pub fn print(
         };
         writeln!(out, "{code} {path}")?;
     }
+    for at in &report.untracking {
+        writeln!(
+            out,
+            "{} {}",
+            letters(AnsiColor::Red, "D "),
+            escape(&at.path)
+        )?;
+    }
     for (code, paths) in [("!W", &report.unwritten), ("!O", &report.outside)] {
         for path in paths {
             writeln!(out, "{} {}", letters(AnsiColor::Red, code), escape(path))?;

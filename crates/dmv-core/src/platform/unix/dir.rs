@@ -120,6 +120,10 @@ impl Dir {
         Ok(rustix::fs::renameat(&self.0, from, &self.0, to)?)
     }
 
+    pub fn rename_to(&self, from: &[u8], dir: &Dir, to: &[u8]) -> Result<()> {
+        Ok(rustix::fs::renameat(&self.0, from, &dir.0, to)?)
+    }
+
     pub fn rename_new(&self, from: &[u8], dir: &Dir, to: &[u8]) -> Result<()> {
         let flags = RenameFlags::NOREPLACE;
         Ok(rustix::fs::renameat_with(&self.0, from, &dir.0, to, flags)?)

@@ -295,6 +295,14 @@ pub enum RepoError {
     /// The path is outside the worktree's subset.
     #[error("'{}' is outside of the worktree's subset", escape(.0))]
     OutsideSubset(Vec<u8>),
+    /// A command on tracked files does not accept a path.
+    #[error("'{}' {why}; nothing was changed", escape(path))]
+    PathRefused {
+        /// The path.
+        path: Vec<u8>,
+        /// Why not.
+        why: PathRefusal,
+    },
     /// An object is stored but damaged.
     #[error("{0}")]
     Object(ObjectError),
@@ -346,6 +354,50 @@ pub enum RepoError {
     /// A message or an author contains text that an object cannot store.
     #[error("{0}")]
     Text(String),
+}
+
+/// Why a command that removes or moves tracked files does not accept a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathRefusal {
+    /// The path is neither on disk nor in the commit.
+    #[error("is neither in the worktree nor in its commit")]
+    Nowhere,
+    /// The commit has the path, but nothing is on disk.
+    #[error("is missing from the worktree")]
+    Missing,
+    /// The commit does not have the path.
+    #[error("is not tracked")]
+    Untracked,
+    /// The ignore rules cover the path, so it is in no commit.
+    #[error("is ignored, and is in no commit")]
+    Ignored,
+    /// The path is a directory, and the caller allowed only files.
+    #[error("is a directory")]
+    Directory,
+    /// The path is neither a file nor a symlink.
+    #[error("is not a regular file")]
+    NotAFile,
+    /// There is no directory at the path.
+    #[error("is not an existing directory")]
+    NoDirectory,
+    /// The path belongs to an unresolved conflict.
+    #[error("has an unresolved conflict")]
+    Conflict,
+    /// Something is already at the path.
+    #[error("already exists")]
+    Exists,
+    /// A directory cannot be moved into itself.
+    #[error("cannot be moved into itself")]
+    IntoItself,
+    /// The ignore rules cover the new path.
+    #[error("is covered by ignore rules, so the next commit would not include it")]
+    IgnoredTarget,
+    /// Two arguments mean the same path, or one lies in the other.
+    #[error("is named twice")]
+    Twice,
+    /// The worktree has only a part of the directory.
+    #[error("has files outside of the worktree's subset")]
+    Partial,
 }
 
 fn more(n: usize) -> String {

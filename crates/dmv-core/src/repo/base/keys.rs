@@ -8,7 +8,7 @@ pub(in crate::repo) fn names_commit(key: &str) -> bool {
     let is_ref = ["branch/", "tag/", "remote/"]
         .iter()
         .any(|prefix| key.starts_with(prefix));
-    let of_worktree = ["/base", "/saved", "/saving"]
+    let of_worktree = ["/base", "/saved", "/saving", "/untracked", "/moved"]
         .iter()
         .any(|end| key.ends_with(end));
     is_ref || key.starts_with("worktree/") && of_worktree
@@ -54,6 +54,16 @@ pub(in crate::repo) fn saved_key(name: &str) -> String {
 /// Returns the same key for a command that has not finished.
 pub(in crate::repo) fn saving_key(name: &str) -> String {
     format!("worktree/{name}/saving")
+}
+
+/// Returns the key of the commit with the files that are no longer tracked (see `untracked`).
+pub(in crate::repo) fn untracked_key(name: &str) -> String {
+    format!("worktree/{name}/untracked")
+}
+
+/// Returns the key of the commit with the paths that the last command moved (see `moving`).
+pub(in crate::repo) fn moved_key(name: &str) -> String {
+    format!("worktree/{name}/moved")
 }
 
 /// The value of `worktree/NAME/settled`: choices for conflicts without files.

@@ -51,7 +51,7 @@ fn ids_of(change: &Change) -> Vec<ObjectId> {
     let part = of_worktree.and_then(|rest| rest.rsplit_once('/'));
     match (key.split_once('/'), part) {
         (Some(("branch" | "tag" | "remote", _)), _)
-        | (_, Some((_, "base" | "saved" | "saving"))) => {
+        | (_, Some((_, "base" | "saved" | "saving" | "untracked" | "moved"))) => {
             let id = <[u8; 32]>::try_from(&value[..]);
             Vec::from_iter(id.ok().map(ObjectId::from_bytes))
         }

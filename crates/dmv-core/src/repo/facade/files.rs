@@ -8,8 +8,9 @@ use crate::object::name::RepoPath;
 use crate::object::root::Root;
 use crate::repo::{
     AddOptions, AddReport, Asked, CheckoutOptions, CheckoutReport, CheckoutTarget, CommitOptions,
-    CommitReport, ExportReport, Head, Overwritten, PathChange, PathState, Renames, Repo, RepoError,
-    StatusOptions, StatusReport, Wanted, WorktreeChange, WorktreeInfo, WorktreeSettings, files,
+    CommitReport, ExportReport, Head, MoveOptions, MoveReport, Overwritten, PathChange, PathState,
+    RemoveOptions, RemoveReport, Renames, Repo, RepoError, StatusOptions, StatusReport,
+    UntrackOptions, UntrackReport, Wanted, WorktreeChange, WorktreeInfo, WorktreeSettings, files,
 };
 use crate::subset::Subset;
 use crate::worktree::select::Paths;
@@ -236,6 +237,37 @@ impl Repo {
         job: &Job,
     ) -> Result<StatusReport, RepoError> {
         files::status::status(&self.handle, options, job)
+    }
+
+    /// Removes tracked files from the worktree. The next commit does not have them.
+    ///
+    /// Stores the files first: one undo brings them back. Fails with [`RepoError::WouldLose`] if a
+    /// file has uncommitted changes, unless forced. Files outside of the worktree's subset are
+    /// left out by the next commit, and need not be stored in this repository.
+    pub fn remove(&self, options: &RemoveOptions, job: &Job) -> Result<RemoveReport, RepoError> {
+        files::remove::remove(&self.handle, options, job)
+    }
+
+    /// Stops tracking files: the next commit leaves them out, and they stay on disk.
+    pub fn untrack(&self, options: &UntrackOptions, job: &Job) -> Result<UntrackReport, RepoError> {
+        files::untrack::untrack(&self.handle, options, job)
+    }
+
+    /// Returns the line of `.dmvignore` for each path that no ignore rule covers yet.
+    pub fn ignore_lines(
+        &self,
+        settings: &WorktreeSettings,
+        paths: &[Vec<u8>],
+    ) -> Result<Vec<String>, RepoError> {
+        files::untrack::ignore_lines(&self.handle, settings, paths)
+    }
+
+    /// Moves files and directories within the worktree, uncommitted changes included.
+    ///
+    /// Checks all paths before it moves the first. If a file is to be replaced, stores it first.
+    /// One undo moves everything back.
+    pub fn move_files(&self, options: &MoveOptions, job: &Job) -> Result<MoveReport, RepoError> {
+        files::moving::move_files(&self.handle, options, job)
     }
 
     /// Returns all worktrees sorted by name, the main worktree first.

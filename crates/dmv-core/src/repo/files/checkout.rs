@@ -35,7 +35,9 @@ use crate::repo::base::branch::RefKind;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
-use crate::repo::base::keys::{base_key, head_key, previous_key, saving_key, subset_key};
+use crate::repo::base::keys::{
+    base_key, head_key, previous_key, saving_key, subset_key, untracked_key,
+};
 use crate::repo::base::publish::{Asked, change};
 use crate::repo::base::worktree::{WorktreeLock, WorktreeSettings};
 use crate::repo::base::{branch, publish, worktree};
@@ -374,10 +376,15 @@ pub(in crate::repo) fn switch_files(
     switch.bring()?;
     // Until the view has moved, the base does not have these paths and the note has no effect.
     unwritten::note_unwritten(repo, &switch.unwritten_now()?)?;
-    publish(match saved {
+    let mut changes = match saved {
         Some(id) => saved_changes(repo, &tree.name, id)?,
         None => Vec::new(),
-    })?;
+    };
+    // A forced switch writes all files of its target, and they are tracked.
+    if to.force && !tree.untracked.is_empty() {
+        changes.push(change(&repo.refs, untracked_key(&tree.name), None)?);
+    }
+    publish(changes)?;
     unfinished::end_switch(repo);
     // The stat cache is an optimization for the next scan. Without it, files are compared by
     // content.

@@ -23,10 +23,13 @@ use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{keys, publish, worktree};
 use crate::repo::conflict::at::list_conflicts;
 use crate::repo::conflict::choices::Chosen;
+use crate::repo::conflict::form::Form;
 use crate::repo::conflict::settle::MarkersLeft;
 use crate::repo::conflict::{at, choices, settle};
 use crate::repo::files::open_worktree::Tree;
-use crate::repo::files::{dropped, open_worktree, private, unfinished, untouched, unwritten};
+use crate::repo::files::{
+    dropped, open_worktree, private, unfinished, untouched, untracked, unwritten,
+};
 use crate::repo::look::entries;
 use crate::repo::look::moved::{moved, refused};
 use crate::store::{FinishedJob, MetaWriter, StoreWriter};
@@ -151,6 +154,10 @@ pub struct CommitReport {
     pub settled: Vec<RepoPath>,
     /// Files beside settled conflicts that have to be removed.
     leftover: Vec<(RepoPath, TreeEntry)>,
+    /// Files that this commit leaves out although they may be on disk, in path order.
+    pub untracked: Vec<Vec<u8>>,
+    /// Committed changes of files that ignore rules cover: their number and the first path.
+    pub tracked_ignored: (u64, Vec<u8>),
     /// Choices without files that this commit does not use.
     waiting: Vec<Chosen>,
     /// Files on disk outside the worktree's subset, which are never committed. A directory stands
@@ -227,12 +234,16 @@ pub(in crate::repo) fn commit(
         edited: Vec::new(),
         settled: Vec::new(),
         leftover: Vec::new(),
+        untracked: Vec::new(),
+        tracked_ignored: Default::default(),
         waiting: Vec::new(),
         outside: Vec::new(),
         moved,
     };
-    let (writer, before, made_tree) =
-        without_forms(repo, &tree, &made, options.select, writer, &mut report)?;
+    let done = without_forms(repo, &tree, &made, options.select, writer, &mut report)?;
+    let (left_out, still_noted) = tree.untracked.split(options.select);
+    report.untracked = left_out;
+    let (writer, before, made_tree) = without_untracked(repo, &tree, done, &report.untracked)?;
     let summary = summary(repo, made_tree, tree.base)?;
     report.tree_files = summary.map_or(0, |s| s.files);
     report.bytes = summary.map_or(0, |s| s.bytes);
@@ -267,6 +278,8 @@ pub(in crate::repo) fn commit(
         }
     };
     let record = record_after(repo, &tree, &report, &mut meta)?;
+    let noted = (&tree.name[..], &tree.untracked);
+    let noted = untracked::after_commit(repo, noted, &still_noted, &options.asked, &mut meta)?;
     let open = still_open(repo, &tree, &report.settled)?;
     let commit = new_commit(repo, &options, parent, &summary, &open)?;
     let bytes = commit
@@ -287,7 +300,7 @@ pub(in crate::repo) fn commit(
     if moved.is_some() {
         changes.retain(|change| change.key == base_key(&tree.name));
     }
-    changes.extend(record);
+    changes.extend(record.into_iter().chain(noted));
     publish::publish(repo, options.asked, Some(sealed), changes, Effect::Kept)?;
     let _ = cache.finish(&form_id.unwrap_or(summary.id), true);
     // The commit is published already, so an error here is ignored. Without this step another drop
@@ -298,8 +311,9 @@ pub(in crate::repo) fn commit(
         report.head = Head::Commit(id);
     }
     take_notes(&mut report, made);
-    if let Some(form) = tree.form.as_ref().filter(|form| form.has_conflicts()) {
-        // The scan also counted files beside conflicts.
+    let recount = |form: &&Form| form.has_conflicts() || !report.untracked.is_empty();
+    if let Some(form) = tree.form.as_ref().filter(recount) {
+        // The scan also counted files beside conflicts, and not those that are left out.
         let changed = diff::changes(repo.objects(), Some(form.stored), Some(summary.id))?;
         report.files = changed.len() as u64;
     }
@@ -373,7 +387,7 @@ fn without_forms<'s>(
     select: &dyn Select,
     writer: StoreWriter<'s>,
     report: &mut CommitReport,
-) -> Result<(StoreWriter<'s>, Option<FinishedJob>, Option<TreeSummary>), RepoError> {
+) -> Result<Made<'s>, RepoError> {
     let Some(form) = tree.form.as_ref().filter(|form| form.has_conflicts()) else {
         return Ok((writer, None, made.tree));
     };
@@ -401,6 +415,39 @@ fn without_forms<'s>(
     report.leftover = settled.leftover;
     report.waiting = settled.waiting;
     Ok((writer, Some(sealed), Some(summary)))
+}
+
+/// What a commit has stored so far: the present writer, what earlier writers have sealed, and the
+/// tree. `None` for the tree means the base's.
+type Made<'s> = (StoreWriter<'s>, Option<FinishedJob>, Option<TreeSummary>);
+
+/// Removes the files that are no longer tracked from the tree to commit.
+fn without_untracked<'s>(
+    repo: &'s Handle,
+    tree: &Tree,
+    (writer, before, made): Made<'s>,
+    paths: &[Vec<u8>],
+) -> Result<Made<'s>, RepoError> {
+    let Some(form) = tree.form.as_ref().filter(|_| !paths.is_empty()) else {
+        return Ok((writer, before, made));
+    };
+    let (writer, before, root) = match made {
+        None => (writer, before, form.stored),
+        Some(made) => {
+            let sealed = publish::seal(repo, writer)?;
+            let sealed = match before {
+                Some(before) => before.join(sealed),
+                None => sealed,
+            };
+            repo.store.preview(&sealed);
+            (repo.store.writer_after(&sealed)?, Some(sealed), made.id)
+        }
+    };
+    let mut meta = MetaWriter::new(&writer);
+    let summary = untracked::leave_out(repo, root, paths, &mut meta)?;
+    meta.flush()?;
+    drop(meta);
+    Ok((writer, before, Some(summary)))
 }
 
 /// Returns the change to the record of choices after a commit has used some of them.
@@ -553,6 +600,7 @@ fn take_notes(report: &mut CommitReport, made: Snapshot) {
     report.problems = made.problems;
     report.unwritten = made.unwritten;
     report.not_kept = made.not_kept;
+    report.tracked_ignored = made.tracked_ignored;
     report.warnings.extend(made.warnings);
     report.control = made.control;
     report.outside = made.outside;

@@ -19,7 +19,7 @@ use crate::repo::conflict::choices;
 use crate::repo::conflict::choices::edits_of;
 use crate::repo::files::same::{SameError, same_as};
 use crate::repo::files::status;
-use crate::repo::files::status::StatusOptions;
+use crate::repo::files::status::{StatusOptions, Untracking};
 use crate::repo::look::entries;
 use crate::subset::Subset;
 use crate::worktree::select::Paths;
@@ -84,6 +84,14 @@ pub(in crate::repo) fn diff_worktree(
             (None, None) => found.remove(&path),
             sides => found.insert(path, sides),
         };
+    }
+    for Untracking { path, .. } in status.untracking.iter().filter(|u| paths.includes(&u.path)) {
+        let path = path::parse_path(path)?;
+        let old = match old_tree {
+            Some(tree) => lookup_path(repo.objects(), &tree, &path)?,
+            None => None,
+        };
+        found.insert(path, (old.filter(|old| old.kind != Kind::Directory), None));
     }
     Ok(found
         .into_iter()

@@ -11,6 +11,8 @@ use crate::repo::base::worktree;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::conflict::form;
 use crate::repo::conflict::form::Form;
+use crate::repo::files::untracked;
+use crate::repo::files::untracked::Untracked;
 use crate::subset::Subset;
 use crate::worktree::base::TreeBase;
 use crate::worktree::cacheupdate::STAT_NAME;
@@ -32,6 +34,8 @@ pub(in crate::repo) struct Tree {
     /// How that form shows conflicts.
     pub form: Option<Form>,
     pub cache: Option<StatCache>,
+    /// The files that the next commit leaves out.
+    pub untracked: Untracked,
     /// The worktree's subset.
     pub subset: Subset,
     /// Whether nobody has chosen that subset. The worktree's first commit makes it permanent.
@@ -104,8 +108,10 @@ pub(in crate::repo) fn open(repo: &Handle, settings: &WorktreeSettings) -> Resul
     if let Some(form) = &form {
         form.check_known(|path| subset.includes(path, false))?;
     }
+    let stored = form.as_ref().map(|form| form.stored);
     Ok(Tree {
         root,
+        untracked: untracked::read(repo, &name, stored)?,
         has_implied_subset: base.is_none()
             && !subset.is_everything()
             && repo.refs.get(&subset_key(&name))?.is_none(),

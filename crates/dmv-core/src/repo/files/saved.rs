@@ -12,11 +12,10 @@ use crate::history::load_commit;
 use crate::job::Job;
 use crate::limits::MAX_DIR_ENTRIES;
 use crate::merge::{Edits, edit_tree};
-use crate::object::commit::{Commit, Person};
 use crate::object::name::RepoPath;
-use crate::object::tree::{Kind, TreeEntry, TreeSummary, empty_tree_id, put_empty_tree};
+use crate::object::tree::{Kind, TreeEntry, empty_tree_id, put_empty_tree};
 use crate::object::{ObjectError, ObjectRead, ObjectType, ObjectWrite};
-use crate::refs::{Change, Timestamp};
+use crate::refs::Change;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{saved_key, saving_key};
@@ -25,6 +24,7 @@ use crate::repo::base::worktree::Keep;
 use crate::repo::base::{path, publish};
 use crate::repo::conflict::names::last_name;
 use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::record::{commit_of, put_commit};
 use crate::repo::files::same::{SameError, same_as};
 use crate::repo::look::lack;
 use crate::store::{FinishedJob, MetaWriter, StoreWriter};
@@ -280,51 +280,13 @@ fn put_commits(
             store_made(repo, entry, meta)?;
         }
         let tree = edit_tree(repo.objects(), meta, empty, edits)?;
-        let commit = commit_of(tree, parent, asked);
-        let bytes = commit
-            .encode()
-            .map_err(|e| RepoError::Text(e.to_string()))?;
-        parent = Some(meta.put(ObjectType::Commit, &bytes)?);
-    }
-    Ok(parent.expect("two commits were made"))
-}
-
-fn commit_of(tree: TreeSummary, parent: Option<ObjectId>, asked: &Asked) -> Commit {
-    let Timestamp {
-        seconds,
-        nanos,
-        tz_minutes,
-    } = asked.time;
-    let (name, email) = match asked
-        .who
-        .strip_suffix('>')
-        .and_then(|who| who.split_once(" <"))
-    {
-        Some((name, email)) => (name.to_owned(), email.to_owned()),
-        None => (asked.who.clone(), String::new()),
-    };
-    let person = Person {
-        name,
-        email,
-        seconds,
-        nanos,
-        tz_minutes,
-    };
-    Commit {
-        tree: tree.id,
-        tree_bytes: tree.bytes,
-        tree_files: tree.files,
-        generation: 1 + u64::from(parent.is_some()),
-        message: match parent {
+        let message = match parent {
             Some(_) => format!("Overwritten by: {}", asked.command),
             None => format!("Written by: {}", asked.command),
-        },
-        parents: parent.into_iter().collect(),
-        author: person.clone(),
-        committer: person,
-        extras: Vec::new(),
-        signature: None,
+        };
+        parent = Some(put_commit(commit_of(tree, parent, message, asked), meta)?);
     }
+    Ok(parent.expect("two commits were made"))
 }
 
 /// Stores objects that an entry names but that are only in memory: conflicts in the form of files.
@@ -449,6 +411,8 @@ pub(in crate::repo) struct Step {
 pub(in crate::repo) struct Return {
     /// The steps, in path order.
     pub steps: Vec<Step>,
+    /// Whether a command that removed files is repeated. Then directories that become empty go, too.
+    pub again: bool,
 }
 
 impl Return {
@@ -516,7 +480,10 @@ pub(in crate::repo) fn plan_return(
     what: &'static str,
 ) -> Result<Return, RepoError> {
     let found = sides(repo, (id, back))?;
-    let mut out = Return::default();
+    let mut out = Return {
+        again: !back,
+        ..Return::default()
+    };
     let mut lost = BTreeSet::new();
     for (path, (old, new)) in &found {
         let there = stat_at(tree, path)?;

@@ -19,6 +19,7 @@ use crate::repo::conflict::settle;
 use crate::repo::files::checkout::written::Written;
 use crate::repo::files::open_worktree::Tree;
 use crate::repo::files::same::{SameError, same_as};
+use crate::repo::files::saved::stat_at;
 use crate::repo::files::seen::Seen;
 use crate::repo::files::unfinished::Unfinished;
 use crate::repo::files::{open_worktree, unfinished, unwritten};
@@ -30,6 +31,7 @@ use crate::worktree::scan::{BaseEntries, DirScan, ScanOptions, Select, State, sc
 use crate::worktree::snapshot::{Problem, special_word, unread};
 use crate::worktree::statcache::trusted_fingerprint;
 use crate::worktree::{Skip, join, split_path};
+use std::collections::HashSet;
 
 /// Which part of the worktree to compare, and how.
 pub struct StatusOptions<'a> {
@@ -55,6 +57,8 @@ pub struct StatusReport {
     pub changes: Vec<PathChange>,
     /// Paths that differ because a command could not write them. Nobody has changed them since.
     pub unwritten: Vec<Vec<u8>>,
+    /// Files that the next commit leaves out, in path order. They are not in `changes`.
+    pub untracking: Vec<Untracking>,
     /// The worktree's subset.
     pub subset: Subset,
     /// Files on disk outside the subset, in path order. A directory stands for everything in it.
@@ -68,6 +72,15 @@ pub struct StatusReport {
     pub problems: Vec<Problem>,
     /// Entries that are never versioned, such as special files.
     pub warnings: Vec<Problem>,
+}
+
+/// A file that the next commit leaves out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Untracking {
+    /// The path.
+    pub path: Vec<u8>,
+    /// Whether the file is on disk, where it stays.
+    pub on_disk: bool,
 }
 
 /// Compares the worktree with the commit that its files come from.
@@ -89,6 +102,7 @@ pub(in crate::repo) fn status(
         let told = settle::explain(&tree.root, form, changes);
         (out.changes, out.conflicts, out.settled) = (told.changes, told.open, told.settled);
     }
+    out.untracking = untracking(&tree, options.select, &mut out.changes)?;
     let unwritten = unwritten::unwritten_paths(repo, &tree)?;
     let differs = |change: &PathChange| unwritten.contains(&change.path);
     let of_others = out.changes.extract_if(.., |change| differs(change));
@@ -97,6 +111,32 @@ pub(in crate::repo) fn status(
         // The stat cache is an optimization. On a full disk the answer is the same.
         let _ = cache.finish(&tree_id, !tree.cache_fits());
     }
+    Ok(out)
+}
+
+/// Returns the files that the next commit leaves out, and removes them from the `changes`. A file
+/// that the user has deleted is an ordinary change.
+fn untracking(
+    tree: &Tree,
+    select: &dyn Select,
+    changes: &mut Vec<PathChange>,
+) -> Result<Vec<Untracking>, RepoError> {
+    let (noted, _) = tree.untracked.split(select);
+    if noted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let is_deleted = |change: &PathChange| change.kind == ChangeKind::Deleted;
+    let deleted = changes.iter().filter(|change| is_deleted(change));
+    let deleted: HashSet<Vec<u8>> = deleted.map(|change| change.path.clone()).collect();
+    changes.retain(|change| is_deleted(change) || !tree.untracked.has(&change.path));
+    let mut out = Vec::new();
+    for path in noted {
+        if !deleted.contains(&path) {
+            let on_disk = stat_at(tree, &path)?.is_some();
+            out.push(Untracking { path, on_disk });
+        }
+    }
+    out.sort_by(|a, b| crate::worktree::compare_dirs(&a.path, &b.path));
     Ok(out)
 }
 
@@ -160,6 +200,7 @@ fn survey<'a>(
             commit,
             changes: Vec::new(),
             unwritten: Vec::new(),
+            untracking: Vec::new(),
             subset: tree.subset.clone(),
             outside: Vec::new(),
             conflicts: Vec::new(),

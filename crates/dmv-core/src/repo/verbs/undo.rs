@@ -12,7 +12,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{
-    base_key, head_key, path_key, saved_key, saving_key, settled_key, subset_key,
+    base_key, head_key, moved_key, path_key, saved_key, saving_key, settled_key, subset_key,
 };
 use crate::repo::base::publish::Asked;
 use crate::repo::base::worktree::WorktreeSettings;
@@ -20,9 +20,10 @@ use crate::repo::base::{branch, publish, worktree};
 use crate::repo::conflict::form::Form;
 use crate::repo::conflict::{choices, form};
 use crate::repo::files::checkout::target::{SwitchTo, Switched};
+use crate::repo::files::moving::Moved;
 use crate::repo::files::saved::{Return, plan_return};
 use crate::repo::files::worktrees::{WholeWorktree, refuse_unless_free, whole_worktree};
-use crate::repo::files::{checkout, open_worktree, worktrees};
+use crate::repo::files::{checkout, moving, open_worktree, worktrees};
 use crate::repo::look::entries;
 use crate::repo::look::operations::{each_operation, is_intent};
 use crate::store::MetaWriter;
@@ -86,6 +87,8 @@ pub struct UndoReport {
     pub removed: u64,
     /// Paths that could not be restored, and why.
     pub refused: Vec<Problem>,
+    /// Files and directories that were moved.
+    pub moved: Vec<Moved>,
 }
 
 /// Undoes one operation. The undo is an operation, too.
@@ -113,12 +116,19 @@ pub(in crate::repo) fn undo(
     check_heads(repo, &undone, &changes)?;
     // Outside of a worktree no key of the view is meant, and none is empty.
     let name = worktree::worktree_name(repo).ok();
-    let own = [base_key, subset_key, settled_key, saved_key, saving_key]
-        .map(|key| name.map(key).unwrap_or_default());
+    let own = [
+        base_key,
+        subset_key,
+        settled_key,
+        saved_key,
+        saving_key,
+        moved_key,
+    ]
+    .map(|key| name.map(key).unwrap_or_default());
     let [own_base, ..] = &own;
     let about_files = |c: &Change| own.contains(&c.key);
     let effect = undone.effect();
-    let mut done = Switched::default();
+    let (mut done, mut moved) = (Switched::default(), Vec::new());
     let operation = match changes.iter().any(about_files) {
         _ if effect == Effect::Worktree => {
             let (made, switched) = undo_worktree(repo, &undone, changes, options, job)?;
@@ -126,8 +136,8 @@ pub(in crate::repo) fn undo(
             made
         }
         true if effect == Effect::Written => {
-            let (made, switched) = undo_files(repo, &undone, changes, options, job)?;
-            done = switched;
+            let (made, switched, moves) = undo_moves(repo, &undone, changes, options, job)?;
+            (done, moved) = (switched, moves);
             made
         }
         _ => publish::publish_undo(
@@ -152,7 +162,44 @@ pub(in crate::repo) fn undo(
         bytes: done.bytes,
         removed: done.removed,
         refused: done.refused,
+        moved,
     })
+}
+
+/// Undoes an operation on files. Entries that it moved go back before all others change, and
+/// forward again after them.
+fn undo_moves(
+    repo: &Handle,
+    undone: &Operation,
+    changes: Vec<Change>,
+    options: &UndoOptions,
+    job: &Job,
+) -> Result<(Operation, Switched, Vec<Moved>), RepoError> {
+    let back = !is_undo(repo, undone)?;
+    let moves = moving::moves_of(repo, worktree::worktree_name(repo)?, &changes, back)?;
+    if moves.is_empty() {
+        let (made, done) = undo_files(repo, undone, changes, options, job)?;
+        return Ok((made, done, moves));
+    }
+    let tree = open_worktree::open(repo, &options.settings)?;
+    if back {
+        let moved = moving::move_all(&tree, &moves, WHAT)?;
+        let (made, done) = undo_files(repo, undone, changes, options, job)
+            .inspect_err(|_| moving::move_back(&tree, &moved))?;
+        return Ok((made, done, moved));
+    }
+    let (made, mut done) = undo_files(repo, undone, changes, options, job)?;
+    let mut moved = Vec::new();
+    for one in moves {
+        match moving::move_all(&tree, std::slice::from_ref(&one), WHAT) {
+            Ok(more) => moved.extend(more),
+            Err(e) => done.refused.push(Problem {
+                path: one.from,
+                why: e.to_string(),
+            }),
+        }
+    }
+    Ok((made, done, moved))
 }
 
 /// Makes the files equal to the base and subset that result from `changes`, and publishes the

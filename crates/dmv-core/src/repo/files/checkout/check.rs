@@ -69,6 +69,10 @@ impl Switch<'_> {
         }
         self.differences().each(&mut |path, old, new| {
             let path = path.as_bytes();
+            // A file that is no longer tracked stays.
+            if new.is_none() && self.tree.untracked.has(path) {
+                return Ok(());
+            }
             self.check_difference(Difference { path, old, new }, to, &mut found)
         })?;
         if to.force {
@@ -368,6 +372,9 @@ impl Switch<'_> {
         };
         if stat.kind == FileKind::Dir {
             return Ok(Above::Dir);
+        }
+        if self.tree.untracked.has(dir) {
+            return Ok(Above::Obstacle);
         }
         let tracked = self.tracked(dir)?;
         // The removal of a tracked file is a difference of its own.

@@ -31,6 +31,17 @@ pub(in crate::repo) fn add_dirs(
 }
 
 /// Returns whether an entry is a directory.
+/// Adds the directories above `path`, without the root.
+pub(in crate::repo) fn add_above(path: &[u8], out: &mut BTreeSet<Vec<u8>>) {
+    let mut path = path;
+    while let Some((dir, _)) = split_path(path) {
+        if dir.is_empty() || !out.insert(dir.to_vec()) {
+            return;
+        }
+        path = dir;
+    }
+}
+
 pub(in crate::repo) fn is_dir(entry: &TreeEntry) -> bool {
     entry.kind == Kind::Directory
 }

@@ -25,7 +25,7 @@ use crate::repo::files::saved::{
     Overwrite, Overwrites, Overwritten, obstacle, saved_changes, take,
 };
 use crate::repo::files::seen::Expected;
-use crate::repo::files::{open_worktree, untouched, unwritten};
+use crate::repo::files::{open_worktree, untouched, untracked, unwritten};
 use crate::repo::look::{entries, lack};
 use crate::store::{FinishedJob, MetaWriter};
 use crate::subset::Subset;
@@ -131,7 +131,16 @@ pub(in crate::repo) fn restore(
         true => None,
         false => Some(&form),
     };
-    let overwritten = keep_and_publish(repo, &mut switch, overwrites, settled, how, job)?;
+    // A file that the user wants back is tracked again.
+    let is_over = |path: &[u8]| is_base && asked_for(path);
+    let overwritten = keep_and_publish(
+        repo,
+        &mut switch,
+        overwrites,
+        (settled, &untracked::Edit::Remove(&is_over)),
+        how,
+        job,
+    )?;
     for path in &removed {
         switch.remove_file(path)?;
     }
@@ -218,12 +227,13 @@ pub(in crate::repo) fn keep_for(
 }
 
 /// Stores the files that are about to be overwritten, and publishes the commit that keeps them.
-/// With `settled`, also publishes that only the choices of this form remain.
+/// With `settled`, also publishes that only the choices of this form remain, and with `notes` a
+/// change of the files that are no longer tracked.
 pub(in crate::repo) fn keep_and_publish(
     repo: &Handle,
     switch: &mut Switch<'_>,
     overwrites: Overwrites,
-    settled: Option<&Form>,
+    (settled, notes): (Option<&Form>, &untracked::Edit<'_>),
     (what, keep, asked): (&'static str, Keep, &Asked),
     job: &Job,
 ) -> Result<Overwritten, RepoError> {
@@ -251,6 +261,9 @@ pub(in crate::repo) fn keep_and_publish(
         let value = record.map(|record| record.value());
         changes.push(change(&repo.refs, settled_key(&name), value)?);
     }
+    let noted = (&name[..], &switch.tree.untracked);
+    let (noted, stored) = untracked::edit(repo, noted, notes, stored, asked)?;
+    changes.extend(noted);
     if !changes.is_empty() {
         publish::publish(repo, asked.clone(), stored, changes, Effect::Written)?;
     }
@@ -352,7 +365,10 @@ impl Switch<'_> {
     }
 
     /// Writes entries over any existing files.
-    fn put_back(&mut self, moves: Vec<(Vec<u8>, TreeEntry)>) -> Result<(), RepoError> {
+    pub(in crate::repo) fn put_back(
+        &mut self,
+        moves: Vec<(Vec<u8>, TreeEntry)>,
+    ) -> Result<(), RepoError> {
         let mut pending = Pending::default();
         for (path, entry) in moves {
             self.add(&mut pending, path, &entry)?;

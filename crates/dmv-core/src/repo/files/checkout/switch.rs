@@ -17,7 +17,7 @@ use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{path, slice};
 use crate::repo::conflict::form::Form;
 use crate::repo::conflict::settle::find_settled;
-use crate::repo::files::checkout::dirs::{add_dirs, by_dir, is_dir, sorted};
+use crate::repo::files::checkout::dirs::{add_above, add_dirs, by_dir, is_dir, sorted};
 use crate::repo::files::checkout::span::{LeftPaths, Span, entry_in};
 use crate::repo::files::checkout::target::SwitchTo;
 use crate::repo::files::checkout::written::Written;
@@ -160,6 +160,11 @@ impl<'a> Switch<'a> {
             .into_iter()
             .map(|PathChange { path, kind }| (path, kind))
             .collect();
+        // A file that is no longer tracked is the user's, and differs from the base.
+        for path in self.tree.untracked.paths() {
+            let kind = ChangeKind::Modified;
+            self.dirty.entry(path.clone()).or_insert(kind);
+        }
         // A settled conflict is a change even if its file did not change.
         for shown in self.tree.form.iter().flat_map(|form| &form.shown) {
             if let Some(kind) = find_settled(&self.tree.root, shown, &self.dirty) {
@@ -338,6 +343,8 @@ impl<'a> Switch<'a> {
                 if !new.is_some_and(is_dir) {
                     gone_dirs.insert(bytes.to_vec());
                 }
+            } else if new.is_none() && self.tree.untracked.has(bytes) {
+                // The file is no longer tracked, so it stays.
             } else if self
                 .brings
                 .is_some_and(|brings| brings.step(bytes).is_some())
@@ -459,7 +466,9 @@ impl<'a> Switch<'a> {
         let (mut plan, mut gone_dirs) = (Plan::default(), BTreeSet::new());
         for step in &brings.steps {
             expect_seen(&mut self.seen, step);
-            if step.to.is_none() {
+            if step.to.is_none() && brings.again {
+                add_above(&step.path, &mut gone_dirs);
+            } else if step.to.is_none() {
                 self.note_gone_dirs(&step.path, &mut gone_dirs)?;
             }
             let Some(there) = self.stat(&step.path, &mut BTreeSet::new())? else {

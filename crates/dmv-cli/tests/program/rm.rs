@@ -1,0 +1,327 @@
+//! `rm`: files that are removed, and files that are only no longer tracked.
+
+use crate::place::{Outcome, Place};
+use serde_json::{Value, json};
+use std::fs;
+
+fn read(place: &Place, path: &str) -> Outcome<String> {
+    Ok(fs::read_to_string(place.work().join(path))?)
+}
+
+fn exists(place: &Place, path: &str) -> bool {
+    fs::symlink_metadata(place.work().join(path)).is_ok()
+}
+
+/// The files of a revision.
+fn files(place: &Place, revision: &str) -> Outcome<Vec<String>> {
+    let list = place.ok(&["ls", "-r", revision])?;
+    Ok(list.lines().map(|line| line.trim().to_owned()).collect())
+}
+
+fn status(place: &Place) -> Outcome<Value> {
+    place.json(&["status", "--json"])
+}
+
+fn place() -> Outcome<Place> {
+    let place = Place::with_repository()?;
+    place.write("a.txt", "one")?;
+    place.write("local.cfg", "config")?;
+    place.write("d/x", "x")?;
+    place.write("d/e/y", "y")?;
+    place.commit("first")?;
+    Ok(place)
+}
+
+#[test]
+fn rm_removes_files_and_emptied_directories_and_undo_restores_them() -> Outcome {
+    let place = place()?;
+    let said = place.ok(&["rm", "a.txt", "d/e/y"])?;
+    assert_eq!(said, "removed a.txt\nremoved d/e/y\n");
+    assert!(!exists(&place, "a.txt") && !exists(&place, "d/e") && exists(&place, "d/x"));
+    place.ok(&["undo"])?;
+    assert_eq!(
+        (read(&place, "a.txt")?, read(&place, "d/e/y")?),
+        ("one".into(), "y".into())
+    );
+    assert_eq!(status(&place)?["clean"], json!(true));
+    place.ok(&["redo"])?;
+    assert!(!exists(&place, "a.txt") && !exists(&place, "d/e"));
+    place.commit("removed")?;
+    assert_eq!(files(&place, "@")?, ["d/x", "local.cfg"]);
+    assert_eq!(place.ok(&["rm", "d/x"])?, "removed d/x\n");
+    Ok(())
+}
+
+#[test]
+fn a_directory_needs_r_and_untracked_files_in_it_stay() -> Outcome {
+    let place = place()?;
+    place.write("d/new", "mine")?;
+    let errors = place.fails(2, &["rm", "d"])?;
+    assert!(errors.contains("dmv rm -r d"), "{errors}");
+    let done = place.json(&["rm", "-r", "d", "--json"])?;
+    assert_eq!(done["removed"], json!([{"path": "d/e/y"}, {"path": "d/x"}]));
+    assert!(exists(&place, "d/new") && !exists(&place, "d/e"));
+    assert_eq!(
+        place.ok(&["rm", "-r", "d"])?,
+        "nothing to remove: these files are gone already\n"
+    );
+    let errors = place.fails(20, &["rm", "d/new"])?;
+    assert!(errors.contains("'d/new' is not tracked"), "{errors}");
+    place.fails(20, &["rm", "nosuch"])?;
+    Ok(())
+}
+
+#[test]
+fn uncommitted_changes_are_refused_and_with_force_kept_for_undo() -> Outcome {
+    let place = place()?;
+    place.write("a.txt", "edited")?;
+    let errors = place.fails(5, &["rm", "a.txt", "d/x"])?;
+    assert!(
+        errors.contains("this rm would lose uncommitted changes in a.txt"),
+        "{errors}"
+    );
+    assert!(exists(&place, "a.txt") && exists(&place, "d/x"));
+    let output = place.run(&["rm", "--force", "a.txt", "d/x"])?;
+    let errors = String::from_utf8(output.stderr)?;
+    assert!(errors.contains("to restore them: dmv undo"), "{errors}");
+    assert!(!exists(&place, "a.txt"));
+    place.ok(&["undo"])?;
+    assert_eq!(read(&place, "a.txt")?, "edited");
+    assert_eq!(read(&place, "d/x")?, "x");
+    Ok(())
+}
+
+#[test]
+fn cached_stops_tracking_and_keeps_the_file() -> Outcome {
+    let place = place()?;
+    let output = place.run(&["rm", "--cached", "local.cfg"])?;
+    let (said, errors) = (
+        String::from_utf8(output.stdout)?,
+        String::from_utf8(output.stderr)?,
+    );
+    assert_eq!(said, "no longer tracked after the next commit: local.cfg\n");
+    assert!(errors.contains("dmv rm --cached -y local.cfg"), "{errors}");
+    let told = status(&place)?;
+    assert_eq!(
+        told["untracking"],
+        json!([{"path": "local.cfg", "on_disk": true}])
+    );
+    assert_eq!(
+        (&told["clean"], &told["changes"]),
+        (&json!(false), &json!([]))
+    );
+    place.fails(1, &["diff", "--exit-code"])?;
+    // Edits of it are of no concern.
+    place.write("local.cfg", "edited")?;
+    assert_eq!(status(&place)?["changes"], json!([]));
+    let done = place.json(&["commit", "-m", "untracked", "--json"])?;
+    assert_eq!(done["untracked"], json!([{"path": "local.cfg"}]));
+    assert_eq!(done["files"], json!(1));
+    assert_eq!(files(&place, "@")?, ["a.txt", "d/e/y", "d/x"]);
+    assert_eq!(read(&place, "local.cfg")?, "edited");
+    // Nothing covers it, so it is new again.
+    assert_eq!(
+        status(&place)?["changes"],
+        json!([{"path": "local.cfg", "change": "added"}])
+    );
+    // The undo of the commit notes the file again, and the next one forgets it.
+    place.ok(&["undo"])?;
+    assert_eq!(
+        status(&place)?["untracking"].as_array().map(Vec::len),
+        Some(1)
+    );
+    place.ok(&["undo"])?;
+    assert_eq!(status(&place)?["untracking"], json!([]));
+    assert_eq!(
+        status(&place)?["changes"],
+        json!([{"path": "local.cfg", "change": "modified"}])
+    );
+    place.ok(&["redo"])?;
+    assert_eq!(
+        status(&place)?["untracking"].as_array().map(Vec::len),
+        Some(1)
+    );
+    Ok(())
+}
+
+#[test]
+fn y_adds_the_line_that_ignores_the_file_in_the_same_operation() -> Outcome {
+    let place = place()?;
+    place.write(".dmvignore", "*.tmp")?;
+    place.commit("rules")?;
+    let said = place.ok(&["rm", "--cached", "-y", "local.cfg"])?;
+    assert!(said.contains("added to .dmvignore: /local.cfg"), "{said}");
+    assert_eq!(read(&place, ".dmvignore")?, "*.tmp\n/local.cfg\n");
+    place.ok(&["undo"])?;
+    assert_eq!(read(&place, ".dmvignore")?, "*.tmp");
+    assert_eq!(status(&place)?["clean"], json!(true));
+    place.ok(&["redo"])?;
+    place.commit("untracked")?;
+    assert_eq!(status(&place)?["clean"], json!(true));
+    assert_eq!(files(&place, "@")?, [".dmvignore", "a.txt", "d/e/y", "d/x"]);
+    assert_eq!(read(&place, "local.cfg")?, "config");
+    // A directory gets one line.
+    let said = place.ok(&["rm", "--cached", "-r", "-y", "d"])?;
+    assert!(said.contains("added to .dmvignore: /d/\n"), "{said}");
+    place.commit("without d")?;
+    assert_eq!(files(&place, "@")?, [".dmvignore", "a.txt"]);
+    assert_eq!(read(&place, "d/e/y")?, "y");
+    assert_eq!(status(&place)?["clean"], json!(true));
+    Ok(())
+}
+
+#[test]
+fn a_tracked_file_that_rules_cover_is_named_once_when_it_is_committed() -> Outcome {
+    let place = place()?;
+    place.write(".dmvignore", "*.cfg\nd/\n")?;
+    place.commit("rules")?;
+    let said = |place: &Place| -> Outcome<String> {
+        let output = place.run(&["commit", "-m", "more"])?;
+        Ok(String::from_utf8(output.stderr)?)
+    };
+    place.write("a.txt", "two")?;
+    assert_eq!(said(&place)?, "");
+    place.write("local.cfg", "two")?;
+    let note = said(&place)?;
+    assert_eq!(note.lines().count(), 1, "{note}");
+    assert!(note.contains("dmv rm --cached local.cfg"), "{note}");
+    place.write("local.cfg", "three")?;
+    place.write("d/x", "three")?;
+    place.write("d/e/y", "three")?;
+    let note = said(&place)?;
+    assert_eq!(note.lines().count(), 1, "{note}");
+    assert!(note.contains("and 2 more"), "{note}");
+    // Nothing is offered for what is ignored already.
+    let output = place.run(&["rm", "--cached", "local.cfg"])?;
+    assert_eq!(String::from_utf8(output.stderr)?, "");
+    place.commit("untracked")?;
+    assert_eq!(status(&place)?["clean"], json!(true));
+    Ok(())
+}
+
+#[test]
+fn commits_of_other_paths_leave_the_note() -> Outcome {
+    let place = place()?;
+    place.ok(&["rm", "--cached", "local.cfg", "d/x"])?;
+    place.write("a.txt", "two")?;
+    place.ok(&["commit", "-m", "other", "a.txt"])?;
+    assert_eq!(
+        status(&place)?["untracking"].as_array().map(Vec::len),
+        Some(2)
+    );
+    place.ok(&["commit", "-m", "one of them", "d"])?;
+    assert_eq!(
+        status(&place)?["untracking"],
+        json!([{"path": "local.cfg", "on_disk": true}])
+    );
+    assert_eq!(files(&place, "@")?, ["a.txt", "d/e/y", "local.cfg"]);
+    Ok(())
+}
+
+#[test]
+fn a_switch_keeps_the_file_and_the_note_counts_where_the_commit_has_the_file() -> Outcome {
+    let place = place()?;
+    place.ok(&["checkout", "-b", "without"])?;
+    place.ok(&["rm", "local.cfg"])?;
+    place.commit("without")?;
+    place.ok(&["checkout", "-b", "other", "main"])?;
+    place.write("local.cfg", "other")?;
+    place.commit("other")?;
+    place.ok(&["checkout", "main"])?;
+    place.ok(&["rm", "--cached", "local.cfg"])?;
+    place.ok(&["checkout", "without"])?;
+    assert_eq!(read(&place, "local.cfg")?, "config");
+    assert_eq!(status(&place)?["untracking"], json!([]));
+    place.ok(&["checkout", "main"])?;
+    assert_eq!(
+        status(&place)?["untracking"].as_array().map(Vec::len),
+        Some(1)
+    );
+    // Another version is not written over it.
+    let errors = place.fails(5, &["checkout", "other"])?;
+    assert!(errors.contains("local.cfg"), "{errors}");
+    place.fails(5, &["merge", "other"])?;
+    assert_eq!(read(&place, "local.cfg")?, "config");
+    place.ok(&["checkout", "--force", "other"])?;
+    assert_eq!(read(&place, "local.cfg")?, "other");
+    place.ok(&["undo"])?;
+    assert_eq!(read(&place, "local.cfg")?, "config");
+    assert_eq!(
+        status(&place)?["untracking"].as_array().map(Vec::len),
+        Some(1)
+    );
+    // A restore tracks it again.
+    place.ok(&["restore", "local.cfg"])?;
+    assert_eq!(status(&place)?["clean"], json!(true));
+    Ok(())
+}
+
+#[test]
+fn an_edit_on_the_other_side_of_a_merge_is_a_conflict_and_the_file_stays() -> Outcome {
+    let place = place()?;
+    place.ok(&["checkout", "-b", "other"])?;
+    place.write("local.cfg", "theirs")?;
+    place.commit("theirs")?;
+    place.ok(&["checkout", "main"])?;
+    place.ok(&["rm", "--cached", "-y", "local.cfg"])?;
+    place.commit("untracked")?;
+    place.fails(4, &["merge", "other"])?;
+    assert_eq!(read(&place, "local.cfg")?, "config");
+    let conflicts = place.records(&["conflicts", "--json"])?;
+    assert_eq!(conflicts[0]["path"], "local.cfg");
+    Ok(())
+}
+
+#[test]
+fn files_outside_of_the_subset_go_by_the_note_alone() -> Outcome {
+    let place = place()?;
+    place.ok(&["subset", "set", "d"])?;
+    let said = place.ok(&["rm", "a.txt"])?;
+    assert!(said.contains("outside of the subset"), "{said}");
+    assert_eq!(
+        status(&place)?["untracking"],
+        json!([{"path": "a.txt", "on_disk": false}])
+    );
+    place.commit("removed")?;
+    assert_eq!(files(&place, "@")?, ["d/e/y", "d/x", "local.cfg"]);
+    place.ok(&["undo"])?;
+    place.ok(&["undo"])?;
+    assert_eq!(status(&place)?["clean"], json!(true));
+    Ok(())
+}
+
+#[test]
+fn in_a_clone_without_content_files_are_removed_and_untracked() -> Outcome {
+    let place = place()?;
+    let (from, to) = (place.work(), place.dir.path().join("meta"));
+    let (from, to) = (from.to_str().ok_or("path")?, to.to_str().ok_or("path")?);
+    place.ok(&["clone", "--meta-only", from, to])?;
+    place.ok(&["-C", to, "rm", "-r", "d"])?;
+    place.ok(&["-C", to, "rm", "--cached", "local.cfg"])?;
+    place.ok(&["-C", to, "commit", "-m", "less"])?;
+    assert_eq!(place.ok(&["-C", to, "ls", "-r"])?, "a.txt\n");
+    place.ok(&["-C", to, "verify"])?;
+    Ok(())
+}
+
+#[test]
+fn conflicts_are_removed_but_not_untracked() -> Outcome {
+    let place = place()?;
+    place.write("rock.png", [0, 1, 2])?;
+    place.commit("rock")?;
+    place.ok(&["checkout", "-b", "side"])?;
+    place.write("rock.png", [0, 1, 3])?;
+    place.commit("theirs")?;
+    place.ok(&["checkout", "main"])?;
+    place.write("rock.png", [0, 1, 4])?;
+    place.commit("ours")?;
+    place.fails(4, &["merge", "side"])?;
+    let errors = place.fails(5, &["rm", "--cached", "rock.png"])?;
+    assert!(errors.contains("unresolved conflict"), "{errors}");
+    place.ok(&["rm", "rock.png"])?;
+    assert_eq!(status(&place)?["conflicts"], json!([]));
+    place.commit("without the rock")?;
+    assert_eq!(files(&place, "@")?, ["a.txt", "d/e/y", "d/x", "local.cfg"]);
+    assert_eq!(status(&place)?["clean"], json!(true));
+    Ok(())
+}

@@ -1,0 +1,447 @@
+//! `mv`: moves files and directories of the worktree, and back again for an undo.
+//!
+//! A move renames and reads nothing, so uncommitted changes move along. The view names a commit
+//! that has the pairs of paths (docs/format/layout.md, "Moved files"). A file that a move replaces
+//! is stored first.
+
+use crate::fsutil::{FileKind, FileStat, PathError};
+use crate::hash::ObjectId;
+use crate::history::load_commit;
+use crate::job::{Job, Moment};
+use crate::merge::Edits;
+use crate::object::name::{RepoPath, fold_key, portability};
+use crate::object::tree::{Kind, TreeEntry};
+use crate::object::{ObjectType, ObjectWrite};
+use crate::refs::{Change, Effect};
+use crate::repo::base::error::{PathRefusal, RepoError};
+use crate::repo::base::handle::Handle;
+use crate::repo::base::keys::moved_key;
+use crate::repo::base::publish::{Asked, change};
+use crate::repo::base::worktree::WorktreeSettings;
+use crate::repo::base::{path, publish, worktree};
+use crate::repo::conflict::names::last_name;
+use crate::repo::files::checkout::restore::keep_for;
+use crate::repo::files::checkout::switch::Switch;
+use crate::repo::files::named::{conflict_at, not_tracked, refused};
+use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::record::put_record;
+use crate::repo::files::saved::{Overwrite, Overwrites, Overwritten, saved_changes, stat_at};
+use crate::repo::files::seen::Expected;
+use crate::repo::files::{ignored, open_worktree};
+use crate::repo::look::{content, entries};
+use crate::store::{FinishedJob, MetaWriter};
+use crate::subset::Extent;
+use crate::worktree::base::entry_at;
+use crate::worktree::checkout::{Plan, Removal};
+use crate::worktree::snapshot::Problem;
+use crate::worktree::split_path;
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+/// What to move, and how.
+pub struct MoveOptions {
+    /// The files and directories, relative to the worktree's root.
+    pub sources: Vec<Vec<u8>>,
+    /// Their new path, or the directory that they move into.
+    pub to: Vec<u8>,
+    /// Whether `to` must be a directory.
+    pub into: bool,
+    /// Whether to replace a file at the new path, and to accept a path that is ignored.
+    pub force: bool,
+    /// How files are read into the store.
+    pub settings: WorktreeSettings,
+    /// What the operation log records about the request.
+    pub asked: Asked,
+}
+
+/// What a move did.
+#[derive(Debug)]
+pub struct MoveReport {
+    /// The former and the new path of each entry that was moved.
+    pub moved: Vec<Moved>,
+    /// Paths that could not be moved, and why.
+    pub refused: Vec<Problem>,
+    /// The replaced files that had uncommitted changes.
+    pub overwritten: Overwritten,
+}
+
+/// An entry that gets another path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// The former path.
+    pub from: Vec<u8>,
+    /// The new path.
+    pub to: Vec<u8>,
+}
+
+/// Names the action in messages that refuse it.
+const WHAT: &str = "this mv";
+
+/// Moves files and directories within the worktree.
+pub(in crate::repo) fn move_files(
+    repo: &Handle,
+    options: &MoveOptions,
+    job: &Job,
+) -> Result<MoveReport, RepoError> {
+    let _lock = worktree::lock_worktree(repo)?;
+    let tree = open_worktree::open(repo, &options.settings)?;
+    let form = tree.form.as_ref().ok_or(RepoError::NoCommit)?;
+    let (moves, replaced) = plan(repo, &tree, options)?;
+    let mut switch = Switch::new(repo, &tree, form, &tree.subset, job);
+    if !replaced.is_empty() {
+        switch.find_dirty(&options.settings)?;
+    }
+    job.reached(Moment::Checked);
+    let mut overwrites = Overwrites::new();
+    for path in &replaced {
+        let overwrite = Overwrite {
+            committed: switch.clean_entry(path)?,
+            after: None,
+        };
+        overwrites.insert(path.clone(), overwrite);
+    }
+    let how = (WHAT, options.settings.keep, &options.asked);
+    let (kept, overwritten) = keep_for(repo, &mut switch, overwrites, how, job)?;
+    let (mut changes, mut stored) = (Vec::new(), None);
+    if let Some((id, sealed)) = kept {
+        changes.extend(saved_changes(repo, &tree.name, id)?);
+        stored = Some(sealed);
+    }
+    let (id, stored) = put_pairs(repo, &moves, stored, &options.asked)?;
+    let value = Some(id.as_bytes().to_vec());
+    changes.push(change(&repo.refs, moved_key(&tree.name), value)?);
+    publish::publish(
+        repo,
+        options.asked.clone(),
+        Some(stored),
+        changes,
+        Effect::Written,
+    )?;
+    switch.make_room(&replaced)?;
+    let mut moved = Vec::new();
+    for one in moves {
+        match rename(&tree, &one) {
+            Ok(()) => moved.push(one),
+            Err(e) => switch.refused.push(Problem {
+                path: one.from,
+                why: e.source.to_string(),
+            }),
+        }
+    }
+    switch.sync()?;
+    Ok(MoveReport {
+        moved,
+        refused: switch.refused,
+        overwritten,
+    })
+}
+
+/// Decides what moves where, and which files are replaced. Touches nothing.
+fn plan(
+    repo: &Handle,
+    tree: &Tree,
+    options: &MoveOptions,
+) -> Result<(Vec<Moved>, Vec<Vec<u8>>), RepoError> {
+    let to = path::parse_path(&options.to)?;
+    let there = stat_at(tree, to.as_bytes())?;
+    let is_dir = to.is_root() || there.is_some_and(|stat| stat.kind == FileKind::Dir);
+    let mut sources = Vec::new();
+    for source in &options.sources {
+        sources.push(path::parse_path(source)?);
+    }
+    // A new name for a directory whose names this file system does not tell apart.
+    let is_same = matches!(&sources[..], [one] if is_other_case(tree, one, &to)?);
+    let into = is_dir && !is_same;
+    if !into && (options.into || sources.len() > 1) {
+        return Err(refused(to.as_bytes(), PathRefusal::NoDirectory));
+    }
+    let (mut moves, mut replaced, mut taken) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for (number, from) in sources.iter().enumerate() {
+        let stat = check_source(repo, tree, from)?;
+        let mut others = sources[..number].iter().chain(&sources[number + 1..]);
+        if others.any(|other| from.starts_with(other)) {
+            return Err(refused(from.as_bytes(), PathRefusal::Twice));
+        }
+        let target = match into {
+            true => to.join(&last_name(from)).map_err(|e| RepoError::BadPath {
+                path: from.as_bytes().to_vec(),
+                why: e.to_string(),
+            })?,
+            false => to.clone(),
+        };
+        if !taken.insert(target.clone()) {
+            return Err(refused(target.as_bytes(), PathRefusal::Twice));
+        }
+        if check_target(tree, options, (from, &stat), &target)? {
+            replaced.push(target.as_bytes().to_vec());
+        }
+        moves.push(Moved {
+            from: from.as_bytes().to_vec(),
+            to: target.as_bytes().to_vec(),
+        });
+    }
+    Ok((moves, replaced))
+}
+
+/// Fails unless the entry at `from` may be moved. Returns its stat.
+fn check_source(repo: &Handle, tree: &Tree, from: &RepoPath) -> Result<FileStat, RepoError> {
+    let bytes = from.as_bytes();
+    if from.is_root() {
+        return Err(refused(b".", PathRefusal::IntoItself));
+    }
+    let known = match &tree.form {
+        Some(form) => entry_at(repo.objects(), &form.tree, bytes)?,
+        None => None,
+    };
+    let Some(stat) = stat_at(tree, bytes)? else {
+        let is_outside = tree.subset.extent(bytes) == Extent::None;
+        return Err(match known {
+            Some(_) if is_outside => RepoError::OutsideSubset(bytes.to_vec()),
+            Some(_) => refused(bytes, PathRefusal::Missing),
+            None => refused(bytes, PathRefusal::Nowhere),
+        });
+    };
+    check_subset(tree, from, &stat)?;
+    let is_dir = stat.kind == FileKind::Dir;
+    if known.is_none() && ignored::is_ignored(tree, from, is_dir)? {
+        return Err(not_tracked(tree, from)?);
+    }
+    if !matches!(
+        stat.kind,
+        FileKind::File | FileKind::Symlink | FileKind::Dir
+    ) {
+        return Err(refused(bytes, PathRefusal::NotAFile));
+    }
+    if let Some(shown) = conflict_at(tree, bytes) {
+        return Err(refused(shown.at.path.as_bytes(), PathRefusal::Conflict));
+    }
+    Ok(stat)
+}
+
+/// Fails unless the worktree's subset has everything at the path.
+fn check_subset(tree: &Tree, path: &RepoPath, stat: &FileStat) -> Result<(), RepoError> {
+    let bytes = path.as_bytes();
+    let is_dir = stat.kind == FileKind::Dir;
+    match tree.subset.extent(bytes) {
+        Extent::All => Ok(()),
+        Extent::Part if is_dir => Err(refused(bytes, PathRefusal::Partial)),
+        _ if !is_dir && tree.subset.includes(bytes, false) => Ok(()),
+        _ => Err(RepoError::OutsideSubset(bytes.to_vec())),
+    }
+}
+
+/// Fails unless the entry may move to `to`. Returns whether it replaces a file there.
+fn check_target(
+    tree: &Tree,
+    options: &MoveOptions,
+    (from, stat): (&RepoPath, &FileStat),
+    to: &RepoPath,
+) -> Result<bool, RepoError> {
+    let bytes = to.as_bytes();
+    let (is_dir, force) = (stat.kind == FileKind::Dir, options.force);
+    let is_same = is_other_case(tree, from, to)?;
+    if to.starts_with(from) && (is_dir || to == from) {
+        return Err(refused(from.as_bytes(), PathRefusal::IntoItself));
+    }
+    if let Some((dir, name)) = split_path(bytes) {
+        let above = stat_at(tree, dir)?;
+        if !dir.is_empty() && above.is_none_or(|stat| stat.kind != FileKind::Dir) {
+            return Err(refused(dir, PathRefusal::NoDirectory));
+        }
+        if let (true, Err(why)) = (options.settings.portable_names, portability(name)) {
+            let (path, why) = (bytes.to_vec(), format!("its name is not portable: {why}"));
+            return Err(RepoError::BadPath { path, why });
+        }
+    }
+    check_subset(tree, to, stat)?;
+    if let Some(shown) = conflict_at(tree, bytes).filter(|_| !is_same) {
+        return Err(refused(shown.at.path.as_bytes(), PathRefusal::Conflict));
+    }
+    if !force && ignored::is_ignored(tree, to, is_dir)? {
+        return Err(refused(bytes, PathRefusal::IgnoredTarget));
+    }
+    match stat_at(tree, bytes)? {
+        None => Ok(false),
+        Some(_) if is_same => Ok(false),
+        Some(there) if force && !is_dir && there.kind != FileKind::Dir => Ok(true),
+        Some(_) => Err(refused(bytes, PathRefusal::Exists)),
+    }
+}
+
+/// Returns whether two paths are the same entry because this file system ignores the case of names.
+fn is_other_case(tree: &Tree, from: &RepoPath, to: &RepoPath) -> Result<bool, RepoError> {
+    let fold = |path: &RepoPath| path.file_name().map(fold_key);
+    if from == to || from.parent() != to.parent() || fold(from) != fold(to) {
+        return Ok(false);
+    }
+    let Some((dir, name)) = split_path(from.as_bytes()) else {
+        return Ok(false);
+    };
+    let Ok(dir) = tree.root.open_dir(dir) else {
+        return Ok(false);
+    };
+    Ok(match (dir.stat_opt(name)?, to.file_name()) {
+        (Some(stat), Some(name)) => stat.nlink <= 1 && dir.is_same_file(name, &stat),
+        _ => false,
+    })
+}
+
+/// Renames an entry. Never replaces anything.
+fn rename(tree: &Tree, one: &Moved) -> Result<(), PathError> {
+    let bad = |path: &[u8]| PathError::new("rename", path, std::io::ErrorKind::InvalidInput);
+    let (dir, name) = split_path(&one.from).ok_or_else(|| bad(&one.from))?;
+    let (new_dir, new_name) = split_path(&one.to).ok_or_else(|| bad(&one.to))?;
+    let source = tree.root.open_dir(dir)?;
+    let seen = source.stat(name)?;
+    if dir == new_dir && seen.nlink <= 1 && source.is_same_file(new_name, &seen) {
+        return source.rename(name, new_name);
+    }
+    source.move_to_anywhere(name, &tree.root.open_dir(new_dir)?, new_name)
+}
+
+impl Switch<'_> {
+    /// Removes the files that others replace. Directories stay.
+    fn make_room(&mut self, paths: &[Vec<u8>]) -> Result<(), RepoError> {
+        let mut plan = Plan::default();
+        for path in paths {
+            match self.expected(path, None)? {
+                Expected::This(expected) => plan.remove.push(Removal {
+                    path: path.clone(),
+                    expected,
+                }),
+                Expected::Nothing => {}
+                Expected::Other => self.refuse_changed(path.clone()),
+            }
+        }
+        self.run(plan)
+    }
+}
+
+/// Stores the pairs of paths as a commit: its tree has at each former path a symlink to the new one.
+fn put_pairs(
+    repo: &Handle,
+    moves: &[Moved],
+    stored: Option<FinishedJob>,
+    asked: &Asked,
+) -> Result<(ObjectId, FinishedJob), RepoError> {
+    let writer = match &stored {
+        Some(before) => repo.store.writer_after(before)?,
+        None => repo.store.writer()?,
+    };
+    let mut meta = MetaWriter::new(&writer);
+    let mut edits = Edits::new();
+    for Moved { from, to } in moves {
+        let from = path::parse_path(from)?;
+        let link = TreeEntry {
+            name: last_name(&from),
+            kind: Kind::Symlink,
+            is_list: false,
+            id: meta.put(ObjectType::Chunk, to)?,
+            size: to.len() as u64,
+            files: 0,
+            attrs: None,
+        };
+        edits.insert(from, Some(link));
+    }
+    let message = format!("Moved by: {}", asked.command);
+    let id = put_record(repo, &edits, message, asked, &mut meta)?;
+    meta.flush()?;
+    drop(meta);
+    let sealed = publish::seal(repo, writer)?;
+    Ok(match stored {
+        Some(before) => (id, before.join(sealed)),
+        None => (id, sealed),
+    })
+}
+
+/// Returns the moves that an undo of `changes` makes: back to the former paths (`back`), or to the
+/// new ones again.
+pub(in crate::repo) fn moves_of(
+    repo: &Handle,
+    worktree: &str,
+    changes: &[Change],
+    back: bool,
+) -> Result<Vec<Moved>, RepoError> {
+    let key = moved_key(worktree);
+    let found = changes.iter().find(|change| change.key == key);
+    // The changes are those of the undo, so the value of the operation is the old one.
+    let value = found.and_then(|change| match back {
+        true => change.old.as_deref(),
+        false => change.new.as_deref(),
+    });
+    let Some(value) = value else {
+        return Ok(Vec::new());
+    };
+    let id = worktree::id_value(repo, &key, value)?;
+    let tree = load_commit(repo.objects(), &id)?.tree;
+    let mut moves = Vec::new();
+    entries::list(repo, &RepoPath::root(), tree, true, &mut |listed| {
+        let old = listed.path.as_bytes().to_vec();
+        let new = content::link_target(repo, &listed.entry)?;
+        moves.push(match back {
+            true => Moved { from: new, to: old },
+            false => Moved { from: old, to: new },
+        });
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(moves)
+}
+
+/// Moves entries for an undo. All or none of them: if one cannot be moved, the others go back.
+/// Entries that are at their new paths already stay.
+pub(in crate::repo) fn move_all(
+    tree: &Tree,
+    moves: &[Moved],
+    what: &'static str,
+) -> Result<Vec<Moved>, RepoError> {
+    let mut wanted = Vec::new();
+    for one in moves {
+        match (stat_at(tree, &one.from)?, stat_at(tree, &one.to)?) {
+            (Some(_), None) => wanted.push(one.clone()),
+            (Some(seen), Some(there)) if seen.inode() == there.inode() => wanted.push(one.clone()),
+            (None, Some(_)) => {}
+            (Some(_), Some(_)) => {
+                let paths = vec![one.to.clone()];
+                return Err(RepoError::WouldLose { what, paths });
+            }
+            (None, None) => return Err(refused(&one.from, PathRefusal::Nowhere)),
+        }
+    }
+    let mut done = Vec::new();
+    for one in wanted {
+        let moved = make_dirs(tree, &one.to).and_then(|()| rename(tree, &one));
+        if let Err(e) = moved {
+            move_back(tree, &done);
+            return Err(e.into());
+        }
+        done.push(one);
+    }
+    Ok(done)
+}
+
+/// Takes moves back after a failure. What cannot be moved stays where it is, and status shows it.
+pub(in crate::repo) fn move_back(tree: &Tree, done: &[Moved]) {
+    for Moved { from, to } in done.iter().rev() {
+        let _ = rename(
+            tree,
+            &Moved {
+                from: to.clone(),
+                to: from.clone(),
+            },
+        );
+    }
+}
+
+/// Creates the directories above `path` that are missing.
+fn make_dirs(tree: &Tree, path: &[u8]) -> Result<(), PathError> {
+    for (end, _) in path.iter().enumerate().filter(|(_, b)| **b == b'/') {
+        let Some((dir, name)) = split_path(&path[..end]) else {
+            continue;
+        };
+        let dir = tree.root.open_dir(dir)?;
+        if dir.stat_opt(name)?.is_none() {
+            dir.create_dir(name, false)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! The tracked files that a user names by paths, for `rm` and `mv`, and why a path is refused.
+
+use crate::diff::is_wanted;
+use crate::fsutil::FileKind;
+use crate::hash::ObjectId;
+use crate::object::name::RepoPath;
+use crate::object::tree::{Kind, TreeEntry, empty_tree_id};
+use crate::repo::base::error::{PathRefusal, RepoError};
+use crate::repo::base::handle::Handle;
+use crate::repo::base::path;
+use crate::repo::conflict::form::Shown;
+use crate::repo::files::ignored;
+use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::saved::stat_at;
+use crate::repo::look::entries;
+use crate::subset::Extent;
+use crate::worktree::base::entry_at;
+use crate::worktree::select::is_under;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+/// The tracked files and empty directories at or below some paths.
+#[derive(Debug, Default)]
+pub(in crate::repo) struct Named {
+    /// Those that the worktree's subset includes.
+    pub inside: BTreeMap<Vec<u8>, TreeEntry>,
+    /// Those outside of the subset, if the path itself is outside.
+    pub outside: BTreeMap<Vec<u8>, TreeEntry>,
+}
+
+/// Finds what `paths` name in the base as the worktree shows it. Fails for a path that is not
+/// tracked, and for a directory unless `recursive` is set.
+pub(in crate::repo) fn named(
+    repo: &Handle,
+    tree: &Tree,
+    paths: &[Vec<u8>],
+    recursive: bool,
+) -> Result<Named, RepoError> {
+    let form = tree.form.as_ref().ok_or(RepoError::NoCommit)?;
+    let mut out = Named::default();
+    for path in paths {
+        let parsed = path::parse_path(path)?;
+        let shown = form.shown.iter().find(|shown| shown.at.path == parsed);
+        for (side, entry) in shown.iter().flat_map(|shown| &shown.sides) {
+            add(repo, tree, side, entry, &mut out)?;
+        }
+        if parsed.is_root() {
+            refuse_unless(recursive, path, PathRefusal::Directory)?;
+            add_below(repo, tree, &parsed, form.tree, &mut out)?;
+            continue;
+        }
+        match entry_at(repo.objects(), &form.tree, parsed.as_bytes())? {
+            Some(entry) if entry.kind == Kind::Directory => {
+                refuse_unless(recursive, path, PathRefusal::Directory)?;
+                add(repo, tree, &parsed, &entry, &mut out)?;
+            }
+            Some(entry) => add(repo, tree, &parsed, &entry, &mut out)?,
+            None if shown.is_some() => {}
+            None => return Err(not_tracked(tree, &parsed)?),
+        }
+    }
+    Ok(out)
+}
+
+fn refuse_unless(allowed: bool, path: &[u8], why: PathRefusal) -> Result<(), RepoError> {
+    match allowed {
+        true => Ok(()),
+        false => Err(refused(path, why)),
+    }
+}
+
+/// Returns the error for a path that a command does not accept.
+pub(in crate::repo) fn refused(path: &[u8], why: PathRefusal) -> RepoError {
+    let path = path.to_vec();
+    RepoError::PathRefused { path, why }
+}
+
+/// Returns why a path that the base does not have cannot be used as a tracked one.
+pub(in crate::repo) fn not_tracked(tree: &Tree, path: &RepoPath) -> Result<RepoError, RepoError> {
+    let bytes = path.as_bytes();
+    let Some(stat) = stat_at(tree, bytes)? else {
+        return Ok(refused(bytes, PathRefusal::Nowhere));
+    };
+    let is_dir = stat.kind == FileKind::Dir;
+    Ok(match ignored::is_ignored(tree, path, is_dir)? {
+        true => refused(bytes, PathRefusal::Ignored),
+        false => refused(bytes, PathRefusal::Untracked),
+    })
+}
+
+/// Adds an entry, or everything below it if it is a directory.
+fn add(
+    repo: &Handle,
+    tree: &Tree,
+    path: &RepoPath,
+    entry: &TreeEntry,
+    out: &mut Named,
+) -> Result<(), RepoError> {
+    if entry.kind == Kind::Directory && entry.id != empty_tree_id() {
+        return add_below(repo, tree, path, entry.id, out);
+    }
+    let list = match is_wanted(&tree.subset, path, entry) {
+        true => &mut out.inside,
+        false => &mut out.outside,
+    };
+    list.insert(path.as_bytes().to_vec(), entry.clone());
+    Ok(())
+}
+
+/// Adds everything in the directory `path`. If the subset has a part of it, adds that part only.
+fn add_below(
+    repo: &Handle,
+    tree: &Tree,
+    path: &RepoPath,
+    id: ObjectId,
+    out: &mut Named,
+) -> Result<(), RepoError> {
+    let is_outside = tree.subset.extent(path.as_bytes()) == Extent::None;
+    let list = match is_outside {
+        true => &mut out.outside,
+        false => &mut out.inside,
+    };
+    let mut note = |listed: entries::Listed| {
+        list.insert(listed.path.as_bytes().to_vec(), listed.entry);
+        Ok(ControlFlow::Continue(()))
+    };
+    match is_outside {
+        true => entries::list(repo, path, id, true, &mut note),
+        false => entries::list_subset(repo, path, id, &tree.subset, &mut note),
+    }
+}
+
+/// Returns an open conflict whose files are at, below or above `path`.
+pub(in crate::repo) fn conflict_at<'t>(tree: &'t Tree, path: &[u8]) -> Option<&'t Shown> {
+    let touches = |other: &[u8]| is_under(other, path) || is_under(path, other);
+    let form = tree.form.as_ref()?;
+    form.shown.iter().find(|shown| {
+        let mut sides = shown.sides.iter();
+        touches(shown.at.path.as_bytes()) || sides.any(|(side, _)| touches(side.as_bytes()))
+    })
+}

@@ -1,0 +1,78 @@
+//! Commits that no branch has: with them, the view stores entries of files durably.
+
+use crate::hash::ObjectId;
+use crate::merge::{Edits, edit_tree};
+use crate::object::commit::{Commit, Person};
+use crate::object::tree::{TreeSummary, put_empty_tree};
+use crate::object::{ObjectType, ObjectWrite};
+use crate::refs::Timestamp;
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::publish::Asked;
+use crate::store::MetaWriter;
+
+/// Stores a commit without parents whose tree has these entries, and returns its id.
+pub(in crate::repo) fn put_record(
+    repo: &Handle,
+    entries: &Edits,
+    message: String,
+    asked: &Asked,
+    meta: &mut MetaWriter<'_>,
+) -> Result<ObjectId, RepoError> {
+    // The edits start from the empty tree, so it has to be readable.
+    let empty = put_empty_tree(&mut &repo.made)?;
+    let tree = edit_tree(repo.objects(), meta, empty, entries)?;
+    put_commit(commit_of(tree, None, message, asked), meta)
+}
+
+/// Stores a commit and returns its id.
+pub(in crate::repo) fn put_commit(
+    commit: Commit,
+    meta: &mut MetaWriter<'_>,
+) -> Result<ObjectId, RepoError> {
+    let bytes = commit
+        .encode()
+        .map_err(|e| RepoError::Text(e.to_string()))?;
+    Ok(meta.put(ObjectType::Commit, &bytes)?)
+}
+
+/// Returns a commit by whoever asked for the command.
+pub(in crate::repo) fn commit_of(
+    tree: TreeSummary,
+    parent: Option<ObjectId>,
+    message: String,
+    asked: &Asked,
+) -> Commit {
+    let Timestamp {
+        seconds,
+        nanos,
+        tz_minutes,
+    } = asked.time;
+    let (name, email) = match asked
+        .who
+        .strip_suffix('>')
+        .and_then(|who| who.split_once(" <"))
+    {
+        Some((name, email)) => (name.to_owned(), email.to_owned()),
+        None => (asked.who.clone(), String::new()),
+    };
+    let person = Person {
+        name,
+        email,
+        seconds,
+        nanos,
+        tz_minutes,
+    };
+    Commit {
+        tree: tree.id,
+        tree_bytes: tree.bytes,
+        tree_files: tree.files,
+        generation: 1 + u64::from(parent.is_some()),
+        message,
+        parents: parent.into_iter().collect(),
+        author: person.clone(),
+        committer: person,
+        extras: Vec::new(),
+        signature: None,
+    }
+}

@@ -1,0 +1,156 @@
+//! `rm`: removes tracked files from the worktree.
+//!
+//! What is removed is stored first, like everything that a command overwrites on request, so one
+//! undo brings it back. Files outside of the worktree's subset are noted instead: the next commit
+//! leaves them out (see `untracked`).
+
+use crate::fsutil::FileKind;
+use crate::job::{Job, Moment};
+use crate::object::tree::Kind;
+use crate::refs::Effect;
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::publish::Asked;
+use crate::repo::base::worktree::WorktreeSettings;
+use crate::repo::base::{publish, worktree};
+use crate::repo::files::checkout::dirs::{add_above, by_dir, sorted};
+use crate::repo::files::checkout::restore::keep_for;
+use crate::repo::files::checkout::switch::{PLAN_FILES, Switch};
+use crate::repo::files::named::{Named, named};
+use crate::repo::files::saved::{Overwrite, Overwrites, Overwritten, saved_changes};
+use crate::repo::files::seen::Expected;
+use crate::repo::files::{open_worktree, untracked};
+use crate::worktree::checkout::{Plan, Removal};
+use crate::worktree::snapshot::Problem;
+use std::collections::BTreeSet;
+
+/// What to remove, and how.
+pub struct RemoveOptions {
+    /// The files and directories, relative to the worktree's root.
+    pub paths: Vec<Vec<u8>>,
+    /// Whether directories may be named.
+    pub recursive: bool,
+    /// Whether to remove files with uncommitted changes.
+    pub force: bool,
+    /// How files are read into the store.
+    pub settings: WorktreeSettings,
+    /// What the operation log records about the request.
+    pub asked: Asked,
+}
+
+/// What a removal did.
+#[derive(Debug)]
+pub struct RemoveReport {
+    /// The files that are gone, in path order.
+    pub removed: Vec<Vec<u8>>,
+    /// Files outside of the worktree's subset that the next commit leaves out.
+    pub outside: Vec<Vec<u8>>,
+    /// Files that stay, and why.
+    pub refused: Vec<Problem>,
+    /// The removed files that had uncommitted changes.
+    pub overwritten: Overwritten,
+}
+
+/// Names the action in messages that refuse it.
+const WHAT: &str = "this rm";
+
+/// Removes tracked files from the worktree.
+pub(in crate::repo) fn remove(
+    repo: &Handle,
+    options: &RemoveOptions,
+    job: &Job,
+) -> Result<RemoveReport, RepoError> {
+    let _lock = worktree::lock_worktree(repo)?;
+    let tree = open_worktree::open(repo, &options.settings)?;
+    let form = tree.form.as_ref().ok_or(RepoError::NoCommit)?;
+    let Named { inside, outside } = named(repo, &tree, &options.paths, options.recursive)?;
+    let mut switch = Switch::new(repo, &tree, form, &tree.subset, job);
+    switch.find_dirty(&options.settings)?;
+    job.reached(Moment::Scanned);
+    let (mut lost, mut overwrites) = (Vec::new(), Overwrites::new());
+    for path in inside.keys() {
+        let Some(stat) = switch.stat(path, &mut BTreeSet::new())? else {
+            continue;
+        };
+        let committed = switch.clean_entry(path)?;
+        let is_dir = stat.kind == FileKind::Dir;
+        // A directory in the place of a tracked file is the user's.
+        if is_dir && inside[path].kind != Kind::Directory {
+            continue;
+        }
+        if committed.is_none() && !is_dir && !options.force && !tree.untracked.has(path) {
+            lost.push(path.clone());
+        }
+        let overwrite = Overwrite {
+            committed: committed.filter(|_| !is_dir),
+            after: None,
+        };
+        overwrites.insert(path.clone(), overwrite);
+    }
+    if !lost.is_empty() {
+        let (what, paths) = (WHAT, lost);
+        return Err(RepoError::WouldLose { what, paths });
+    }
+    job.reached(Moment::Checked);
+    let paths: Vec<Vec<u8>> = overwrites.keys().cloned().collect();
+    let how = (WHAT, options.settings.keep, &options.asked);
+    let (kept, overwritten) = keep_for(repo, &mut switch, overwrites, how, job)?;
+    let (mut changes, mut stored) = (Vec::new(), None);
+    if let Some((id, sealed)) = kept {
+        changes.extend(saved_changes(repo, &tree.name, id)?);
+        stored = Some(sealed);
+    }
+    let notes = untracked::Edit::Add(&outside);
+    let noted = (&tree.name[..], &tree.untracked);
+    let (noted, stored) = untracked::edit(repo, noted, &notes, stored, &options.asked)?;
+    changes.extend(noted);
+    if !changes.is_empty() {
+        publish::publish(
+            repo,
+            options.asked.clone(),
+            stored,
+            changes,
+            Effect::Written,
+        )?;
+    }
+    switch.take_away(&paths)?;
+    switch.sync()?;
+    let refused: BTreeSet<&[u8]> = switch.refused.iter().map(|p| &p.path[..]).collect();
+    let removed = paths.iter().filter(|path| !refused.contains(&path[..]));
+    Ok(RemoveReport {
+        removed: removed.cloned().collect(),
+        outside: outside.into_keys().collect(),
+        refused: switch.refused,
+        overwritten,
+    })
+}
+
+impl Switch<'_> {
+    /// Removes files and empty directories, and the directories that they leave empty.
+    fn take_away(&mut self, paths: &[Vec<u8>]) -> Result<(), RepoError> {
+        let (mut plan, mut dirs) = (Plan::default(), BTreeSet::new());
+        let mut paths: Vec<&Vec<u8>> = paths.iter().collect();
+        paths.sort_by(|a, b| by_dir(a, b));
+        for path in paths {
+            add_above(path, &mut dirs);
+            let stat = self.stat(path, &mut BTreeSet::new())?;
+            if stat.is_some_and(|stat| stat.kind == FileKind::Dir) {
+                dirs.insert(path.clone());
+                continue;
+            }
+            match self.expected(path, None)? {
+                Expected::This(expected) => plan.remove.push(Removal {
+                    path: path.clone(),
+                    expected,
+                }),
+                Expected::Nothing => {}
+                Expected::Other => self.refuse_changed(path.clone()),
+            }
+            if plan.remove.len() >= PLAN_FILES {
+                self.run(std::mem::take(&mut plan))?;
+            }
+        }
+        plan.remove_dirs = sorted(dirs);
+        self.run(plan)
+    }
+}
