@@ -29,7 +29,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
             "revert",
         ],
     ),
-    ("Undo", &["undo", "redo", "op"]),
+    ("Undo", &["undo", "redo", "reset", "op"]),
     (
         "Exchange with other repositories",
         &["remote", "fetch", "pull", "push", "sync", "get", "drop"],

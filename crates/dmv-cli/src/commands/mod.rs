@@ -35,6 +35,7 @@ pub mod rebase;
 pub mod recover;
 pub mod redo;
 pub mod remote;
+pub mod reset;
 pub mod resolve;
 pub mod restore;
 pub mod revert;
@@ -79,6 +80,7 @@ pub enum Command {
     Tag(tag::Args),
     Worktree(worktree::Args),
     Undo(undo::Args),
+    Reset(reset::Args),
     Redo(redo::Args),
     Merge(merge::Args),
     Conflicts(conflicts::Args),
@@ -145,6 +147,7 @@ pub fn run(
         Command::Branch(args) => branch::run(context, &args),
         Command::Tag(args) => tag::run(context, &args),
         Command::Worktree(args) => worktree::run(context, &args),
+        Command::Reset(args) => reset::run(context, &args),
         Command::Undo(args) => undo::run(context, &args),
         Command::Redo(args) => redo::run(context, &args),
         Command::Merge(args) => merge::run(context, args),

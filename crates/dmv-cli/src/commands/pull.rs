@@ -9,7 +9,7 @@ use crate::peers::{Call, remote, tell_gone, tell_skipped};
 use crate::supply::ops_failure;
 use crate::traffic::Report;
 use dmv_core::hash::ObjectId;
-use dmv_core::repo::{MergeReport, Repo, ResetReport};
+use dmv_core::repo::{MergeReport, Repo};
 use dmv_net::ops::{self, Integrate, PullOptions, PullOutcome, PullReport};
 
 /// Fetch from a remote and merge into the current branch
@@ -106,7 +106,7 @@ fn tell(
             value["left"] = done.left.iter().map(ObjectId::to_string).collect();
             report.print(context, &[("merge", value)])?;
             let code = merge::tell(context, &done.merge, reset_word(&done.merge))?;
-            tell_left(context, repo, &done)?;
+            tell_left(context, repo, &done.left)?;
             Ok(code)
         }
         PullOutcome::Merged(merged) => {
@@ -125,15 +125,15 @@ fn reset_word(report: &MergeReport) -> &'static str {
 }
 
 /// Names the commits that are no longer on the branch, and says how to get them back.
-fn tell_left(context: &Context, repo: &Repo, done: &ResetReport) -> Result<(), Failure> {
-    let Some(newest) = done.left.first() else {
+pub fn tell_left(context: &Context, repo: &Repo, left: &[ObjectId]) -> Result<(), Failure> {
+    let Some(newest) = left.first() else {
         return Ok(());
     };
     let ui = &context.ui;
-    let n = done.left.len();
+    let n = left.len();
     let are = count(n as u64, "commit is", "commits are");
     ui.note(format_args!("{are} no longer on the branch:"));
-    for id in done.left.iter().take(MAX_NAMED) {
+    for id in left.iter().take(MAX_NAMED) {
         let commit = repo.read_commit(id)?;
         let subject = commit.message.lines().next().unwrap_or_default().to_owned();
         ui.note(format_args!("  {} {subject}", id.short(SHORT_ID)));

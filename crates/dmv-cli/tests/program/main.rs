@@ -40,6 +40,7 @@ mod refusals;
 mod reliability;
 mod renamed;
 mod replay;
+mod reset;
 mod resolve;
 mod rm;
 mod settle;

@@ -65,6 +65,7 @@ pub use verbs::merge::{FastForward, MergeOptions, MergeReport};
 pub use verbs::pick::{PickFrom, PickOptions, PickReport};
 pub use verbs::replaced::ResetReport;
 pub use verbs::replay::Replayed;
+pub use verbs::reset::{ResetFiles, ResetToReport};
 pub use verbs::resolve::ResolveReport;
 pub use verbs::undo::{UndoOptions, UndoReport, UndoWhat};
 

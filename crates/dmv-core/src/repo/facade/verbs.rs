@@ -4,7 +4,8 @@ use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::repo::{
     Asked, Choice, FastForward, MergeOptions, MergeReport, PickFrom, PickOptions, PickReport, Repo,
-    RepoError, ResetReport, ResolveReport, UndoOptions, UndoReport, WorktreeSettings, verbs,
+    RepoError, ResetFiles, ResetReport, ResetToReport, ResolveReport, UndoOptions, UndoReport,
+    WorktreeSettings, verbs,
 };
 
 impl Repo {
@@ -107,6 +108,23 @@ impl Repo {
         job: &Job,
     ) -> Result<ResetReport, RepoError> {
         verbs::replaced::reset_branch(&self.handle, theirs, options, job)
+    }
+
+    /// Moves the current branch to the commit `to`.
+    ///
+    /// With [`ResetFiles::Keep`] no file changes: what differs from `to` is uncommitted afterwards.
+    /// With [`ResetFiles::Match`] the files become equal to `to`. Uncommitted changes to tracked
+    /// files are stored first, and an undo brings them back; untracked files stay, and one that is
+    /// in the way fails the reset with [`RepoError::WouldLose`] before it changes anything.
+    pub fn reset(
+        &self,
+        to: ObjectId,
+        files: ResetFiles,
+        asked: &Asked,
+        settings: &WorktreeSettings,
+        job: &Job,
+    ) -> Result<ResetToReport, RepoError> {
+        verbs::reset::reset(&self.handle, to, files, (asked, settings), job)
     }
 
     /// Resolves the conflicts at or under `paths` in the worktree.

@@ -8,5 +8,6 @@ pub(in crate::repo) mod moved;
 pub(in crate::repo) mod pick;
 pub(in crate::repo) mod replaced;
 pub(in crate::repo) mod replay;
+pub(in crate::repo) mod reset;
 pub(in crate::repo) mod resolve;
 pub(in crate::repo) mod undo;

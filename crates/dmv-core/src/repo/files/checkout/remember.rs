@@ -1,9 +1,12 @@
 //! Writes the stat cache after a checkout.
 
 use crate::fsutil::Fingerprint;
+use crate::hash::ObjectId;
 use crate::repo::base::change::ChangeKind;
+use crate::repo::base::handle::Handle;
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::checkout::written::Written;
+use crate::repo::files::open_worktree::Tree;
 use crate::worktree::base::TreeBase;
 use crate::worktree::cacheupdate::CacheUpdate;
 use crate::worktree::join;
@@ -32,6 +35,20 @@ impl Switch<'_> {
         cache.keep_all_under(Vec::new());
         cache.finish(&self.target, true)
     }
+}
+
+/// Writes the stat cache of a worktree for another base, whose form is the tree `base`. What the
+/// cache says about entries that are equal in both bases stays valid.
+pub(in crate::repo) fn remember_base(
+    repo: &Handle,
+    tree: &Tree,
+    base: ObjectId,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let (older, subset) = (tree.cache.as_ref(), &tree.subset);
+    let known = TreeBase::new(repo.objects(), Some(base), older, subset);
+    let mut cache = CacheUpdate::new(&tree.own, repo.id, subset, &known);
+    cache.keep_all_under(Vec::new());
+    cache.finish(&base, true)
 }
 
 /// The entries that the stat cache may have after a checkout.

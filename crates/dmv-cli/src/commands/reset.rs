@@ -1,0 +1,74 @@
+//! `dmv reset`
+
+use super::merge::{tell, value};
+use super::pull::tell_left;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::format::text::count;
+use crate::keeping::{OverwrittenValue, keeping, tell_overwritten};
+use dmv_core::hash::ObjectId;
+use dmv_core::repo::ResetFiles;
+
+/// Move the current branch to another commit
+///
+/// The files stay as they are, so everything in which they differ from REV is uncommitted afterwards. For
+/// example, 'dmv reset @~1' takes back the last commit and keeps its changes. With --hard, the files become
+/// equal to REV, too, and untracked files stay.
+///
+/// 'dmv undo' takes a reset back, and brings back the files that --hard has overwritten.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  dmv reset @~1\n  dmv reset --hard\n  dmv reset --hard origin/main"
+)]
+pub struct Args {
+    /// The commit to move the branch to (default: @)
+    #[arg(value_name = "REV")]
+    revision: Option<String>,
+    /// Make the files equal to REV: discard uncommitted changes to tracked files
+    #[arg(long, conflicts_with_all = ["soft", "mixed"])]
+    hard: bool,
+    /// Keep the files. This is the default
+    #[arg(long, hide = true)]
+    soft: bool,
+    /// Keep the files. This is the default
+    #[arg(long, hide = true, conflicts_with = "soft")]
+    mixed: bool,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    let to = repo.resolve(args.revision.as_deref().unwrap_or("@"))?;
+    let files = match args.hard {
+        true => ResetFiles::Match,
+        false => ResetFiles::Keep,
+    };
+    let asked = context.asked()?;
+    let report = keeping(context, &repo, "resetting", |settings| {
+        repo.reset(to, files, &asked, settings, &context.job)
+    })?;
+    if context.globals.json {
+        let mut document = value(&report.merge)?;
+        document["left"] = report.left.iter().map(ObjectId::to_string).collect();
+        document["outside"] = report.outside.into();
+        let overwritten = OverwrittenValue::new(&report.overwritten);
+        document["overwritten"] =
+            serde_json::to_value(overwritten).map_err(std::io::Error::from)?;
+        context.ui.json(&document)?;
+    }
+    let done = match (report.merge.up_to_date, args.hard) {
+        (true, true) => "nothing to reset",
+        (true, false) => "nothing to reset (--hard discards uncommitted changes)",
+        _ => "reset",
+    };
+    let code = tell(context, &report.merge, done)?;
+    tell_overwritten(context, &report.overwritten);
+    if report.outside > 0 {
+        let files = count(report.outside, "file", "files");
+        context.ui.warn(format_args!(
+            "{files} outside this worktree's subset differ between the two commits; they are no uncommitted changes"
+        ));
+    }
+    tell_left(context, &repo, &report.left)?;
+    Ok(code)
+}

@@ -1,0 +1,175 @@
+//! Reset, with and without the files, as a user does it.
+
+use crate::place::{Outcome, Place};
+use serde_json::{Value, json};
+use std::fs;
+
+fn read(place: &Place, path: &str) -> Outcome<String> {
+    Ok(fs::read_to_string(place.work().join(path))?)
+}
+
+/// The paths that differ from the commit, with how.
+fn changes(place: &Place) -> Outcome<Vec<(String, String)>> {
+    let status = place.json(&["status", "--json"])?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let all = status["changes"].as_array().ok_or("no changes")?.iter();
+    Ok(all
+        .map(|change| (text(&change["path"]), text(&change["change"])))
+        .collect())
+}
+
+fn change(path: &str, how: &str) -> (String, String) {
+    (path.to_owned(), how.to_owned())
+}
+
+/// Two commits: `f` is changed, `gone` is removed and `new` is added by the second one.
+fn place() -> Outcome<Place> {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    place.write("gone", "gone")?;
+    place.write("same", "same")?;
+    place.commit("one")?;
+    place.write("f", "two")?;
+    place.write("new", "new")?;
+    fs::remove_file(place.work().join("gone"))?;
+    place.commit("two")?;
+    Ok(place)
+}
+
+#[test]
+fn a_reset_turns_the_last_commit_into_uncommitted_changes() -> Outcome {
+    let place = place()?;
+    place.write("same", "edited")?;
+    let done = place.json(&["reset", "@~1", "--json"])?;
+    assert_eq!(done["left"].as_array().map(Vec::len), Some(1));
+    let edits = [
+        change("f", "modified"),
+        change("gone", "deleted"),
+        change("new", "added"),
+        change("same", "modified"),
+    ];
+    assert_eq!(changes(&place)?, edits);
+    assert_eq!(read(&place, "f")?, "two");
+    place.ok(&["undo"])?;
+    assert_eq!(changes(&place)?, [change("same", "modified")]);
+    place.ok(&["redo"])?;
+    assert_eq!(changes(&place)?, edits);
+    // The same commit once more.
+    place.commit("two again")?;
+    assert_eq!(changes(&place)?, []);
+    let said = place.ok(&["reset"])?;
+    assert!(said.starts_with("nothing to reset"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn a_hard_reset_overwrites_edits_and_an_undo_brings_them_back() -> Outcome {
+    let place = place()?;
+    place.write("f", "edited")?;
+    place.write("untracked", "mine")?;
+    let done = place.json(&["reset", "--hard", "--json"])?;
+    assert_eq!(done["overwritten"]["files"], 1);
+    assert_eq!(read(&place, "f")?, "two");
+    assert_eq!(changes(&place)?, [change("untracked", "added")]);
+    let again = place.json(&["reset", "--hard", "--json"])?;
+    assert_eq!(again["up_to_date"], true);
+    place.ok(&["undo"])?;
+    assert_eq!(read(&place, "f")?, "edited");
+    // To another commit.
+    place.ok(&["reset", "--hard", "@~1"])?;
+    assert_eq!(
+        (read(&place, "f")?, read(&place, "gone")?),
+        ("one".into(), "gone".into())
+    );
+    assert!(!place.work().join("new").exists());
+    assert_eq!(changes(&place)?, [change("untracked", "added")]);
+    place.ok(&["undo"])?;
+    assert_eq!(read(&place, "f")?, "edited");
+    assert_eq!(
+        (read(&place, "new")?, place.work().join("gone").exists()),
+        ("new".into(), false)
+    );
+    Ok(())
+}
+
+#[test]
+fn a_hard_reset_refuses_if_an_untracked_file_is_in_the_way() -> Outcome {
+    let place = place()?;
+    place.write("gone", "mine")?;
+    place.fails(5, &["reset", "--hard", "@~1"])?;
+    assert_eq!(read(&place, "gone")?, "mine");
+    assert_eq!(read(&place, "f")?, "two");
+    let log = place.records(&["log", "--json"])?;
+    assert_eq!(log.len(), 2);
+    Ok(())
+}
+
+#[test]
+fn a_reset_keeps_conflicts_as_they_are_in_the_files() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "base\n")?;
+    place.commit("base")?;
+    place.ok(&["branch", "side"])?;
+    place.write("f", "ours\n")?;
+    place.commit("ours")?;
+    place.ok(&["checkout", "side"])?;
+    place.write("f", "theirs\n")?;
+    place.commit("theirs")?;
+    place.ok(&["checkout", "main"])?;
+    place.fails(4, &["merge", "side"])?;
+    let merge = place.json(&["log", "-n", "1", "--json"])?["id"].clone();
+    place.ok(&["resolve", "f", "--theirs"])?;
+    // The choice is discarded, and the conflict is open again.
+    place.ok(&["reset", "--hard"])?;
+    assert_eq!(
+        place.json(&["status", "--json"])?["conflicts"],
+        json!([{"path": "f"}])
+    );
+    place.ok(&["undo"])?;
+    assert_eq!(read(&place, "f")?, "theirs\n");
+    // The merge is gone; the file is an edit.
+    place.ok(&["reset", "@~1"])?;
+    assert_eq!(changes(&place)?, [change("f", "modified")]);
+    place.commit("theirs, without a merge")?;
+    assert_eq!(read(&place, "f")?, "theirs\n");
+    // Back to a commit with a conflict: the file stays, and settles it.
+    place.ok(&["reset", merge.as_str().unwrap_or_default()])?;
+    let status = place.json(&["status", "--json"])?;
+    assert_eq!(status["conflicts"], json!([]));
+    assert_eq!(status["settled"], json!([{"path": "f"}]));
+    place.commit("settled")?;
+    assert_eq!(place.json(&["status", "--json"])?["clean"], true);
+    Ok(())
+}
+
+#[test]
+fn a_subset_says_what_cannot_become_uncommitted() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("a/f", "one")?;
+    place.write("b/f", "one")?;
+    place.commit("one")?;
+    place.write("a/f", "two")?;
+    place.write("b/f", "two")?;
+    place.commit("two")?;
+    place.ok(&["checkout", "--subset", "a"])?;
+    let done = place.json(&["reset", "@~1", "--json"])?;
+    assert_eq!(done["outside"], 1);
+    assert_eq!(changes(&place)?, [change("a/f", "modified")]);
+    place.ok(&["undo"])?;
+    assert_eq!(changes(&place)?, []);
+    place.ok(&["reset", "--hard", "@~1"])?;
+    assert_eq!(read(&place, "a/f")?, "one");
+    Ok(())
+}
+
+#[test]
+fn a_bare_repository_resets_its_branch_and_has_no_files_to_match() -> Outcome {
+    let place = place()?;
+    place.ok(&["clone", "--bare", ".", "../bare"])?;
+    let bare = place.work().join("../bare");
+    let bare = bare.to_str().ok_or("a path")?;
+    place.fails(20, &["-C", bare, "reset", "--hard", "@~1"])?;
+    place.ok(&["-C", bare, "reset", "@~1"])?;
+    assert_eq!(place.records(&["-C", bare, "log", "--json"])?.len(), 1);
+    Ok(())
+}

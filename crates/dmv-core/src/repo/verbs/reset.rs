@@ -1,0 +1,220 @@
+//! Reset: moves the current branch to another commit. The files stay as they are, or become equal to
+//! the commit.
+
+use crate::diff::diff_trees;
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::object::ObjectError;
+use crate::object::name::RepoPath;
+use crate::object::tree::{Kind, TreeEntry};
+use crate::refs::{Change, Effect};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::head::Head;
+use crate::repo::base::keys::settled_key;
+use crate::repo::base::publish::{Asked, change};
+use crate::repo::base::worktree::WorktreeSettings;
+use crate::repo::base::{publish, worktree};
+use crate::repo::conflict::form;
+use crate::repo::conflict::form::Form;
+use crate::repo::files::checkout::remember::remember_base;
+use crate::repo::files::checkout::target::{SwitchTo, Switched};
+use crate::repo::files::commit::advance;
+use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::saved::Overwritten;
+use crate::repo::files::{checkout, open_worktree, unfinished};
+use crate::repo::look::{entries, history};
+use crate::repo::verbs::merge::{MergeReport, moved};
+use std::ops::ControlFlow;
+
+/// What a reset does to the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResetFiles {
+    /// They stay as they are. What differs from the commit is uncommitted.
+    Keep,
+    /// They become equal to the commit. Uncommitted changes to tracked files are kept for an undo.
+    Match,
+}
+
+/// What a reset did.
+#[derive(Debug)]
+pub struct ResetToReport {
+    /// The same as after a fast-forward.
+    pub merge: MergeReport,
+    /// Commits that the branch had and no longer has, newest first.
+    pub left: Vec<ObjectId>,
+    /// Uncommitted work that was overwritten.
+    pub overwritten: Overwritten,
+    /// The number of files outside the worktree's subset that differ between the two commits. They
+    /// are no uncommitted changes, because this worktree does not have them.
+    pub outside: u64,
+}
+
+/// Moves the current branch to the commit `to`.
+pub(in crate::repo) fn reset(
+    repo: &Handle,
+    to: ObjectId,
+    files: ResetFiles,
+    (asked, settings): (&Asked, &WorktreeSettings),
+    job: &Job,
+) -> Result<ResetToReport, RepoError> {
+    let _lock = worktree::lock_if_worktree(repo)?;
+    let (head, tip) = (worktree::head(repo)?, worktree::head_commit(repo)?);
+    let stored = entries::read_commit(repo, &to)?.tree;
+    let mut report = ResetToReport {
+        merge: MergeReport::new(to, moved(&head, to)),
+        left: Vec::new(),
+        overwritten: Overwritten::default(),
+        outside: 0,
+    };
+    if worktree::worktree_root(repo).is_none() {
+        report.left = left_by(repo, [tip, None], to)?;
+        reset_bare(repo, (&head, tip, to), files, asked, &mut report)?;
+        return Ok(report);
+    }
+    let tree = open_worktree::open(repo, settings)?;
+    report.left = left_by(repo, [tip, tree.base], to)?;
+    let changes = advance(&tree, &head, tip, to).into_iter();
+    let changes: Vec<Change> = changes.filter(|change| change.old != change.new).collect();
+    match files {
+        ResetFiles::Keep => {
+            report.outside = changes_outside(repo, &tree, stored)?;
+            keep_files(repo, &tree, to, changes, asked, &mut report)?;
+        }
+        ResetFiles::Match => {
+            let done = match_files(repo, &tree, to, changes, (asked, settings), job)?;
+            let (done, is_same) = done;
+            report.merge.up_to_date = is_same;
+            report.overwritten = done.overwritten;
+            report.merge.take(done);
+        }
+    }
+    Ok(report)
+}
+
+/// Returns the commits that the present tips have and `to` does not have.
+fn left_by(
+    repo: &Handle,
+    tips: [Option<ObjectId>; 2],
+    to: ObjectId,
+) -> Result<Vec<ObjectId>, RepoError> {
+    let mut left = Vec::new();
+    for id in tips.into_iter().flatten() {
+        let gone = history::only_in(repo, id, to)?.into_iter();
+        left.extend(gone.filter(|id| !left.contains(id)).collect::<Vec<_>>());
+    }
+    Ok(left)
+}
+
+/// Moves the branch of a bare repository, which has no files.
+fn reset_bare(
+    repo: &Handle,
+    (head, tip, to): (&Head, Option<ObjectId>, ObjectId),
+    files: ResetFiles,
+    asked: &Asked,
+    report: &mut ResetToReport,
+) -> Result<(), RepoError> {
+    let (Head::Branch(name), ResetFiles::Keep) = (head, files) else {
+        return Err(RepoError::NoWorktree);
+    };
+    report.merge.up_to_date = tip == Some(to);
+    if !report.merge.up_to_date {
+        let change = Change {
+            key: format!("branch/{name}"),
+            old: tip.map(|id| id.as_bytes().to_vec()),
+            new: Some(to.as_bytes().to_vec()),
+        };
+        publish::publish(repo, asked.clone(), None, vec![change], Effect::Kept)?;
+    }
+    Ok(())
+}
+
+/// Makes `to` the base of the worktree and touches no file.
+fn keep_files(
+    repo: &Handle,
+    tree: &Tree,
+    to: ObjectId,
+    changes: Vec<Change>,
+    asked: &Asked,
+    report: &mut ResetToReport,
+) -> Result<(), RepoError> {
+    report.merge.up_to_date = changes.is_empty();
+    if changes.is_empty() {
+        return Ok(());
+    }
+    if let Some(unfinished) = unfinished::unfinished(repo, tree.base_tree, &tree.subset)? {
+        // Nobody could tell any more which of the files are the user's.
+        return Err(RepoError::Unfinished {
+            command: unfinished.command,
+        });
+    }
+    let form = form::form_at(repo, &to)?;
+    form.check_known(|path| tree.subset.includes(path, false))?;
+    publish::publish(repo, asked.clone(), None, changes, Effect::Kept)?;
+    // The stat cache is an optimization for the next scan.
+    let _ = remember_base(repo, tree, form.tree);
+    Ok(())
+}
+
+/// Makes the files equal to the commit `to`. Returns also whether nothing had to change.
+fn match_files(
+    repo: &Handle,
+    tree: &Tree,
+    to: ObjectId,
+    mut changes: Vec<Change>,
+    (asked, settings): (&Asked, &WorktreeSettings),
+    job: &Job,
+) -> Result<(Switched, bool), RepoError> {
+    // Choices for conflicts are uncommitted changes, too.
+    let choices = change(&repo.refs, settled_key(&tree.name), None)?;
+    changes.extend(choices.old.is_some().then_some(choices));
+    let form = form_without_choices(repo, &to)?;
+    let what = SwitchTo {
+        what: "this reset",
+        asked,
+        form,
+        subset: &tree.subset,
+        force: true,
+        adopts: false,
+        leaves: false,
+        brings: None,
+        settings,
+    };
+    let mut is_same = false;
+    let done = checkout::switch_files(repo, tree, &what, job, |saved| {
+        changes.extend(saved);
+        is_same = changes.is_empty();
+        if !is_same {
+            publish::publish(repo, asked.clone(), None, changes, Effect::Written)?;
+        }
+        Ok(())
+    })?;
+    is_same &= done.files == 0 && done.removed == 0 && done.refused.is_empty();
+    Ok((done, is_same))
+}
+
+fn form_without_choices(repo: &Handle, id: &ObjectId) -> Result<Form, RepoError> {
+    form::form_with(repo, &entries::read_commit(repo, id)?, None)
+}
+
+/// Counts the files outside the worktree's subset that differ between its base and the tree `to`,
+/// as far as the repository stores their directories.
+fn changes_outside(repo: &Handle, tree: &Tree, to: ObjectId) -> Result<u64, RepoError> {
+    let Some(base) = &tree.form else {
+        return Ok(0);
+    };
+    if tree.subset.is_everything() {
+        return Ok(0);
+    }
+    let mut found = 0;
+    let is_file = |entry: Option<&TreeEntry>| entry.is_some_and(|e| e.kind != Kind::Directory);
+    let mut note = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
+        let is_outside = !tree.subset.includes(path.as_bytes(), false);
+        found += u64::from(is_outside && (is_file(old) || is_file(new)));
+        Ok::<_, ObjectError>(ControlFlow::Continue(()))
+    };
+    match diff_trees(repo.objects(), Some(base.stored), Some(to), &mut note) {
+        Ok(_) | Err(ObjectError::Missing { .. }) => Ok(found),
+        Err(e) => Err(e.into()),
+    }
+}
