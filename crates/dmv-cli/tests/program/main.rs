@@ -3,6 +3,7 @@
 mod again;
 mod alias;
 mod beside;
+mod beside_conflicts;
 #[cfg(feature = "quic")]
 mod by_key;
 mod calls;

@@ -12,13 +12,13 @@ use crate::object::conflict::Term;
 use crate::object::list::Blob;
 use crate::object::name::RepoPath;
 use crate::object::root::Lack;
-use crate::object::tree::{Kind, TreeEntry, lookup_path};
+use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::Record;
 use crate::repo::conflict::at::ConflictAt;
 use crate::repo::conflict::choices::{Chosen, edits_of};
-use crate::repo::conflict::names::{beside, last_name};
+use crate::repo::conflict::names::{NamesBeside, last_name};
 use crate::repo::conflict::{at, choices};
 use crate::repo::look::entries;
 use crate::repo::look::lack::refuse;
@@ -109,7 +109,11 @@ impl Form {
     }
 }
 
-/// Returns the form of the commit `id` in this worktree.
+/// Says whether a worktree has a version of a conflict at a path. So a worktree in which an earlier
+/// build wrote the versions under other names keeps these names.
+pub(in crate::repo) type IsThere<'a> = &'a dyn Fn(&RepoPath, &TreeEntry) -> bool;
+
+/// Returns the form of the commit `id` in this worktree, as a switch writes it.
 pub(in crate::repo) fn form_at(repo: &Handle, id: &ObjectId) -> Result<Form, RepoError> {
     form_with(
         repo,
@@ -125,7 +129,18 @@ pub(in crate::repo) fn form_with(
     record: Option<Record>,
 ) -> Result<Form, RepoError> {
     let chosen = choices::chosen(repo, record, &commit.tree)?;
-    form_of(repo, commit, chosen)
+    form_of(repo, commit, chosen, None)
+}
+
+/// Returns the form of the worktree's base, with the names that its files have.
+pub(in crate::repo) fn form_of_base(
+    repo: &Handle,
+    id: &ObjectId,
+    is_there: IsThere<'_>,
+) -> Result<Form, RepoError> {
+    let commit = entries::read_commit(repo, id)?;
+    let chosen = choices::chosen(repo, choices::record(repo)?, &commit.tree)?;
+    form_of(repo, &commit, chosen, Some(is_there))
 }
 
 /// Returns the tree of a commit with readable files in place of each conflict, as an export writes
@@ -136,27 +151,29 @@ pub(in crate::repo) fn readable_tree(
     commit: &Commit,
     wanted: impl Fn(&[u8]) -> bool,
 ) -> Result<ObjectId, RepoError> {
-    let form = form_of(repo, commit, Vec::new())?;
+    let form = form_of(repo, commit, Vec::new(), None)?;
     form.check_known(wanted)?;
     Ok(form.tree)
 }
 
 /// Returns the form of a commit with some choices. Objects of the form that are not stored exist in
-/// memory only.
+/// memory only. `is_there`: see [`IsThere`].
 pub(in crate::repo) fn form_of(
     repo: &Handle,
     commit: &Commit,
     chosen: Vec<Chosen>,
+    is_there: Option<IsThere<'_>>,
 ) -> Result<Form, RepoError> {
     let mut form = Form::plain(commit.tree);
     let mut edits = edits_of(&chosen);
-    let mut taken: BTreeSet<RepoPath> = edits.keys().cloned().collect();
+    let taken: BTreeSet<RepoPath> = edits.keys().cloned().collect();
+    let mut names = NamesBeside::new(repo, &commit.tree, taken);
     let (conflicts, unseen) = at::conflicts_here(repo, commit)?;
     form.unseen = unseen;
     let settled: HashSet<&RepoPath> = chosen.iter().map(|chosen| &chosen.path).collect();
     for at in conflicts {
         if !settled.contains(&at.path) {
-            let shown = show(repo, at, &commit.tree, &mut taken)?;
+            let shown = show(repo, at, &mut names, is_there)?;
             let sides = shown.sides.iter();
             form.sides
                 .extend(sides.map(|(path, _)| path.as_bytes().to_vec()));
@@ -181,16 +198,23 @@ pub(in crate::repo) fn form_of(
 fn show(
     repo: &Handle,
     at: ConflictAt,
-    tree: &ObjectId,
-    taken: &mut BTreeSet<RepoPath>,
+    names: &mut NamesBeside<'_>,
+    is_there: Option<IsThere<'_>>,
 ) -> Result<Shown, RepoError> {
     let name = last_name(&at.path);
     let mut sides = Vec::new();
     for (label, term) in at.versions() {
         let Some(term) = term else { continue };
-        let path = free_name(repo, &at.path, &label, tree, taken)?;
-        let entry = entry_of(&last_name(&path), &term, None);
-        sides.push((path, entry));
+        let path = names.free(&at.path, &label)?;
+        let mut side = (path.clone(), entry_of(&last_name(&path), &term, None));
+        if let Some(is_there) = is_there {
+            let path = names.former(&at.path, &label)?;
+            let former = (path.clone(), entry_of(&last_name(&path), &term, None));
+            if is_there(&former.0, &former.1) && !is_there(&side.0, &side.1) {
+                side = former;
+            }
+        }
+        sides.push(side);
     }
     let mut lacks = Vec::new();
     let marked = marked(repo, &at, &mut lacks)?;
@@ -247,27 +271,4 @@ fn marked(
     let made = marked_text(&texts[0], &texts[1], &texts[2], &never);
     let made = made.map_err(|_| RepoError::Cancelled)?;
     Ok((made.regions > 0).then_some(made))
-}
-
-/// Returns a name beside `path` that the tree does not have.
-fn free_name(
-    repo: &Handle,
-    path: &RepoPath,
-    label: &str,
-    tree: &ObjectId,
-    taken: &mut BTreeSet<RepoPath>,
-) -> Result<RepoPath, RepoError> {
-    for n in 1u32.. {
-        let ending = match n {
-            1 => format!(".{label}"),
-            n => format!(".{label}.{n}"),
-        };
-        let path = beside(path, &ending)?;
-        let free = !taken.contains(&path) && lookup_path(repo, tree, &path)?.is_none();
-        if free {
-            taken.insert(path.clone());
-            return Ok(path);
-        }
-    }
-    unreachable!("a directory has fewer names than numbers")
 }

@@ -2,8 +2,10 @@
 //!
 //! Every command on the worktree's files starts with [`open`].
 
-use crate::fsutil::SafeDir;
+use crate::fsutil::{FileKind, SafeDir};
 use crate::hash::ObjectId;
+use crate::object::name::RepoPath;
+use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::subset_key;
@@ -11,6 +13,7 @@ use crate::repo::base::worktree;
 use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::conflict::form;
 use crate::repo::conflict::form::Form;
+use crate::repo::conflict::settle::stat_of;
 use crate::repo::files::untracked;
 use crate::repo::files::untracked::Untracked;
 use crate::subset::Subset;
@@ -92,12 +95,23 @@ impl BaseEntries for ByCache<'_> {
     }
 }
 
+/// Returns whether a file with the kind and size of `entry` is at `path`.
+pub(in crate::repo) fn is_like(root: &SafeDir, path: &RepoPath, entry: &TreeEntry) -> bool {
+    stat_of(root, path.as_bytes()).is_some_and(|stat| match entry.kind {
+        Kind::Directory => stat.kind == FileKind::Dir,
+        Kind::Symlink => stat.kind == FileKind::Symlink && stat.size == entry.size,
+        _ => stat.kind == FileKind::File && stat.size == entry.size,
+    })
+}
+
 /// Opens the worktree as it is recorded.
 pub(in crate::repo) fn open(repo: &Handle, settings: &WorktreeSettings) -> Result<Tree, RepoError> {
     let root = SafeDir::open_root(worktree::worktree_root(repo).ok_or(RepoError::NoWorktree)?)?;
     let own = SafeDir::open_root(&worktree::own_dir(repo)?)?;
     let base = worktree::base_commit(repo)?;
-    let form = base.map(|id| form::form_at(repo, &id)).transpose()?;
+    let is_there = |path: &RepoPath, entry: &TreeEntry| is_like(&root, path, entry);
+    let form = base.map(|id| form::form_of_base(repo, &id, &is_there));
+    let form = form.transpose()?;
     let base_tree = form.as_ref().map(|form| form.tree);
     let cache = StatCache::open(&own, STAT_NAME, &repo.id);
     let (ignore, warnings) =

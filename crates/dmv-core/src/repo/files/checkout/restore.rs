@@ -16,11 +16,12 @@ use crate::repo::base::publish::{Asked, change};
 use crate::repo::base::worktree::{Keep, WorktreeSettings};
 use crate::repo::base::{path, publish, worktree};
 use crate::repo::conflict::choices::Chosen;
-use crate::repo::conflict::form::Form;
+use crate::repo::conflict::form::{Form, IsThere};
 use crate::repo::conflict::settle::stat_of;
 use crate::repo::conflict::{choices, form};
 use crate::repo::files::checkout::CheckoutReport;
 use crate::repo::files::checkout::switch::{Pending, Switch};
+use crate::repo::files::open_worktree::is_like;
 use crate::repo::files::saved::{
     Overwrite, Overwrites, Overwritten, obstacle, saved_changes, take,
 };
@@ -54,7 +55,12 @@ pub(in crate::repo) fn restore(
         Some(form) if is_base => split(form.chosen.clone(), paths),
         _ => Default::default(),
     };
-    let form = form::form_of(repo, &entries::read_commit(repo, &commit)?, kept)?;
+    let is_there = |path: &RepoPath, entry: &TreeEntry| is_like(&tree.root, path, entry);
+    let is_there: Option<IsThere<'_>> = match is_base {
+        true => Some(&is_there),
+        false => None,
+    };
+    let form = form::form_of(repo, &entries::read_commit(repo, &commit)?, kept, is_there)?;
     let root = form.tree;
     let mut switch = Switch::new(repo, &tree, &form, &tree.subset, job);
     switch.find_dirty(settings)?;
