@@ -211,7 +211,9 @@ fn say(moved: &RefMoved) -> &'static str {
             "the remote branch has commits that yours does not have"
         }
         (Some(Refusal::NotForward), None) => "no other branch or tag there has its commits",
-        (Some(Refusal::InUse), _) => "the remote repository is on this branch",
+        (Some(Refusal::InUse), _) => {
+            "the remote repository is on this branch, and clones start with it"
+        }
         (Some(Refusal::BadName) | None, _) => "the remote does not allow it",
     }
 }

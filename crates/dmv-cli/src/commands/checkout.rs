@@ -23,6 +23,8 @@ use std::path::Path;
 /// refuses and changes nothing. If only a remote has the branch REV, dmv creates the branch locally. The
 /// revision - names the branch or commit that the worktree was on before.
 ///
+/// In a bare repository, REV is the branch that clones start with.
+///
 /// --subset, --subset-file and --all change which paths the worktree has. The new subset stays until you
 /// change it again.
 #[derive(clap::Args)]
@@ -65,9 +67,20 @@ struct Document {
     overwritten: Option<OverwrittenValue>,
 }
 
+/// The default branch of a bare repository, in JSON.
+#[derive(Serialize)]
+struct DefaultBranch<'a> {
+    branch: &'a str,
+    commit: String,
+}
+
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
+    let is_plain = args.new_branch.is_none() && !args.all && !args.force && !args.limit.is_given();
+    if let (None, Some(name), true) = (repo.worktree_root(), &args.revision, is_plain) {
+        return set_default(context, &repo, name);
+    }
     let revision = args.revision.as_deref().unwrap_or("@");
     let target = match &args.new_branch {
         Some(name) => CheckoutTarget::NewBranch(name.clone(), repo.resolve(revision)?),
@@ -99,6 +112,24 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let code = finish(context, &report, true)?;
     tell_left(context, &repo, &before, &report)?;
     Ok(code)
+}
+
+/// Makes a branch the default one of a bare repository.
+fn set_default(context: &Context, repo: &Repo, name: &str) -> Result<u8, Failure> {
+    let commit = repo.set_default_branch(name, context.asked()?)?;
+    if context.globals.json {
+        context.ui.json(&DefaultBranch {
+            branch: name,
+            commit: commit.to_string(),
+        })?;
+    } else if !context.ui.quiet() {
+        let (name, id) = (clean(name), commit.short(SHORT_ID));
+        writeln!(
+            context.ui.out(),
+            "default branch {name}, {id}: clones start with it"
+        )?;
+    }
+    Ok(EXIT_OK)
 }
 
 /// Names a commit that the worktree has left and that no branch leads to.

@@ -8,7 +8,8 @@ use crate::supply::ops_failure;
 use crate::traffic::{Report, done_to, name};
 use dmv_core::hash::ObjectId;
 use dmv_core::repo::{RefMoved, Refusal, Repo, RepoError};
-use dmv_net::ops::{self, PushOptions, RefTip};
+use dmv_net::ops::{self, PushOptions, RefTip, Remote};
+use dmv_net::transport::Url;
 
 /// Send branches and tags to a remote
 ///
@@ -68,7 +69,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             context.ui.note(note);
         }
     }
-    refusal(&repo, &report, &remote.name)?;
+    refusal(&repo, &report, &remote)?;
     Ok(EXIT_OK)
 }
 
@@ -104,7 +105,8 @@ fn wanted(repo: &Repo, names: &[String]) -> Result<Vec<RefTip>, Failure> {
 }
 
 /// The failure for refs that the other side did not move.
-fn refusal(repo: &Repo, report: &Report, remote: &str) -> Result<(), Failure> {
+fn refusal(repo: &Repo, report: &Report, to: &Remote) -> Result<(), Failure> {
+    let remote = &to.name[..];
     let refused = report.refused();
     let Some((first, why)) = refused.first().and_then(|m| Some((m, m.refused?))) else {
         return Ok(());
@@ -126,7 +128,8 @@ fn refusal(repo: &Repo, report: &Report, remote: &str) -> Result<(), Failure> {
         _ => Failure::new(code, EXIT_REFUSED, message),
     };
     Err(match (why, first.new) {
-        (Refusal::BadName | Refusal::InUse, _) => failure,
+        (Refusal::BadName, _) => failure,
+        (Refusal::InUse, _) => failure.hint(way_off_branch(&to.url)),
         (Refusal::NotForward, None) => {
             let (remote, name) = (quoted(remote), quoted(name));
             failure.hint(format!("dmv push {remote} --force --delete {name}"))
@@ -138,6 +141,15 @@ fn refusal(repo: &Repo, report: &Report, remote: &str) -> Result<(), Failure> {
             format!("dmv pull {}", quoted(remote))
         }),
     })
+}
+
+/// The command that puts the remote repository on another branch.
+fn way_off_branch(url: &Url) -> String {
+    let command = match url {
+        Url::Path(path) => format!("dmv -C {} checkout BRANCH", quoted(&path.to_string_lossy())),
+        _ => "dmv checkout BRANCH, run in the remote repository".to_owned(),
+    };
+    format!("{command}, to put it on another branch; then run the same command again")
 }
 
 /// Whether the other side's branch is known not to go on from what it was: a pull would refuse.

@@ -203,6 +203,11 @@ fn sort_name(e: &RepoError) -> Sorted {
 /// Refusals, because something could be lost.
 fn sort_refusal(e: &RepoError) -> Sorted {
     match e {
+        RepoError::InUse { at, .. } if at.is_empty() => hinted(
+            "in-use",
+            EXIT_REFUSED,
+            "dmv checkout BRANCH, to make another branch the default first",
+        ),
         RepoError::InUse { at, .. } => {
             let at = quoted(at);
             let hint = format!("dmv -C {at} checkout BRANCH, to switch it to another branch first");

@@ -624,3 +624,36 @@ fn damage_is_told_of_the_side_that_has_it() -> Outcome {
     }
     Ok(())
 }
+
+#[test]
+fn a_bare_repository_gets_another_default_branch_and_then_the_former_one_can_go() -> Outcome {
+    let place = several()?;
+    let bare = place.work().join("bare.dmv");
+    let bare = bare.to_str().ok_or("path")?;
+    place.ok(&["-C", "film", "checkout", "-b", "regrade"])?;
+    place.ok(&["clone", "--bare", "film", bare])?;
+    place.ok(&["-C", "film", "remote", "add", "disk", bare])?;
+    let errors = place.fails(5, &["-C", "film", "push", "disk", "--delete", "regrade"])?;
+    assert!(errors.contains("clones start with it"), "{errors}");
+    assert!(errors.contains("checkout BRANCH"), "{errors}");
+    let errors = place.fails(5, &["-C", bare, "branch", "-d", "regrade"])?;
+    assert!(
+        errors.contains("the default branch of this repository"),
+        "{errors}"
+    );
+    assert!(errors.contains("dmv checkout BRANCH"), "{errors}");
+    place.fails(20, &["-C", bare, "checkout", "nosuch"])?;
+    place.fails(20, &["-C", bare, "checkout", "--force", "main"])?;
+    let said = place.ok(&["-C", bare, "checkout", "main"])?;
+    assert!(said.contains("default branch main"), "{said}");
+    place.ok(&["clone", bare, "fresh"])?;
+    assert_eq!(
+        place.json(&["-C", "fresh", "status", "--json"])?["branch"],
+        "main"
+    );
+    place.ok(&["-C", bare, "undo"])?;
+    place.fails(5, &["-C", "film", "push", "disk", "--delete", "regrade"])?;
+    place.ok(&["-C", bare, "redo"])?;
+    place.ok(&["-C", "film", "push", "disk", "--delete", "regrade"])?;
+    Ok(())
+}

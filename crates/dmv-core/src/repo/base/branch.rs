@@ -7,7 +7,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::head::{HEAD, Head};
 use crate::repo::base::keys::{head_key, path_key};
 use crate::repo::base::publish::{Asked, change, set};
-use crate::repo::base::{publish, worktree};
+use crate::repo::base::{layout, publish, worktree};
 
 /// The kind of a ref: branch or tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,6 +187,31 @@ pub(in crate::repo) fn rename_branch(
     }
     publish::publish(repo, asked, None, changes, Effect::Kept)?;
     Ok(())
+}
+
+/// Makes `name` the default branch of a bare repository: the one that a clone starts with. Fails in
+/// a worktree, where a checkout changes the branch.
+pub(in crate::repo) fn set_default_branch(
+    repo: &Handle,
+    name: &str,
+    asked: Asked,
+) -> Result<ObjectId, RepoError> {
+    if repo.worktree.is_some() {
+        let what = "a repository with a worktree; its default branch is the one checked out";
+        let path = Vec::new();
+        return Err(RepoError::WrongKind { path, what });
+    }
+    let missing = || RepoError::NoRef {
+        kind: RefKind::Branch.word(),
+        name: name.to_owned(),
+    };
+    let target = worktree::ref_id(repo, &RefKind::Branch.key(name))?.ok_or_else(missing)?;
+    let head = Head::Branch(name.to_owned()).value();
+    let new = change(&repo.refs, head_key(layout::MAIN), Some(head))?;
+    if new.old != new.new {
+        publish::publish(repo, asked, None, vec![new], Effect::Kept)?;
+    }
+    Ok(target)
 }
 
 /// Returns the names of the worktrees that are on a branch.

@@ -108,12 +108,16 @@ pub enum RepoError {
         /// The ref's name.
         name: String,
     },
-    /// A worktree is on the branch.
-    #[error("branch '{name}' is checked out at {at}")]
+    /// A worktree is on the branch, or it is the default branch of a bare repository.
+    #[error("branch '{name}' is {}", if at.is_empty() {
+        "the default branch of this repository: clones start with it".to_owned()
+    } else {
+        format!("checked out at {at}")
+    })]
     InUse {
         /// The branch's name.
         name: String,
-        /// The worktree's path.
+        /// The worktree's path; empty for a bare repository.
         at: String,
     },
     /// A worktree cannot be created in this directory.

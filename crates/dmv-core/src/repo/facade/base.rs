@@ -40,6 +40,14 @@ impl Repo {
         base::branch::delete_ref(&self.handle, kind, name, asked)
     }
 
+    /// Makes `name` the default branch of a bare repository, and returns its commit. A clone starts
+    /// with this branch.
+    ///
+    /// Fails with [`RepoError::NoRef`] if there is no such branch.
+    pub fn set_default_branch(&self, name: &str, asked: Asked) -> Result<ObjectId, RepoError> {
+        base::branch::set_default_branch(&self.handle, name, asked)
+    }
+
     /// Renames a branch. Worktrees that are on it stay on it.
     ///
     /// Fails with [`RepoError::NoRef`] or [`RepoError::RefExists`].
