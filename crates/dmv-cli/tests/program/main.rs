@@ -10,6 +10,7 @@ mod calls;
 mod cli;
 mod cut_clones;
 mod demo;
+mod documents;
 mod drop;
 mod editor;
 mod foreign;
