@@ -1,5 +1,5 @@
-//! The system's files, with a record of every read, and optionally with a place that cannot be
-//! read.
+//! The system's files, with a record of every read, optionally with a place that cannot be read or
+//! with something that happens at a read.
 
 use dmv_core::vfs::{Open, OsVfs, Vfs, VfsFile};
 use std::io;
@@ -13,11 +13,15 @@ pub type OneRead = (PathBuf, Range<u64>);
 /// The system's error number for a medium that fails.
 const EIO: i32 = 5;
 
+/// What happens once, just before a read.
+type Event = Box<dyn FnOnce() + Send>;
+
 /// A file layer that records reads.
 #[derive(Clone, Default)]
 pub struct CountVfs {
     reads: Arc<Mutex<Vec<OneRead>>>,
     unreadable: Option<OneRead>,
+    event: Arc<Mutex<Option<Event>>>,
 }
 
 impl CountVfs {
@@ -27,6 +31,12 @@ impl CountVfs {
             unreadable: Some(place),
             ..CountVfs::default()
         }
+    }
+
+    /// Runs `event` just before the next read.
+    pub fn before_next_read(&self, event: impl FnOnce() + Send + 'static) {
+        let mut waiting = self.event.lock().unwrap_or_else(PoisonError::into_inner);
+        *waiting = Some(Box::new(event));
     }
 
     /// Returns the number of bytes that were read since the last call.
@@ -47,6 +57,7 @@ impl Vfs for CountVfs {
             file: OsVfs.open(path, how)?,
             path: path.to_owned(),
             reads: self.reads.clone(),
+            event: self.event.clone(),
             unreadable: match &self.unreadable {
                 Some((bad, range)) if bad == path => Some(range.clone()),
                 _ => None,
@@ -79,11 +90,20 @@ struct CountFile {
     file: Arc<dyn VfsFile>,
     path: PathBuf,
     reads: Arc<Mutex<Vec<OneRead>>>,
+    event: Arc<Mutex<Option<Event>>>,
     unreadable: Option<Range<u64>>,
 }
 
 impl VfsFile for CountFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let event = self
+            .event
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(event) = event {
+            event();
+        }
         let n = self.file.read_at(buf, offset)?;
         let range = offset..offset + n as u64;
         if let Some(bad) = &self.unreadable

@@ -7,7 +7,8 @@ use crate::scratch::commit;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
 use dmv_core::repo::Repo;
-use dmv_core::store::{Catalogue, CheckedObject, Incoming, PackId, PackKind};
+use dmv_core::store::{Catalogue, CheckedObject, Incoming, LogPack, PackId, PackKind};
+use dmv_core::vfs::{Open, OsVfs};
 use std::collections::{BTreeSet, HashSet};
 
 /// Returns the ids of the data packs.
@@ -50,7 +51,9 @@ pub fn store_again(place: &Place, batches: &[Vec<ObjectId>]) -> Done<PackId> {
 pub fn take_away(repo: &Repo, pack: PackId) -> Done {
     let row = repo.refs().pack(pack)?.ok_or("it is known")?;
     let last = repo.refs().last_operation()?;
-    let indexes = repo.refs().remove_packs(&[row], last)?.ok_or("in vain")?;
+    let log = LogPack::open(&OsVfs, repo.store().packs_dir(), repo.id(), Open::Read)?;
+    let indexes = repo.refs().remove_packs(&[row], last, &log)?;
+    let indexes = indexes.ok_or("in vain")?;
     repo.store().remove_indexes(&indexes);
     std::fs::remove_file(repo.store().pack_path(pack))?;
     repo.store().load(repo.refs().catalogue()?)?;

@@ -3,19 +3,23 @@
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
-use dmv_core::object::list::Blob;
+use dmv_core::object::list::{Blob, BlobChunks};
 use dmv_core::object::name::RepoPath;
 use dmv_core::object::root::Root;
-use dmv_core::repo::{LackOf, Repo, RepoError, VerifyDepth, Wanted};
-use dmv_core::store::PackRow;
+use dmv_core::repo::{LackOf, Repo, RepoError, VerifyDepth, Wanted, discover};
+use dmv_core::store::{LogPack, PackRow};
 use dmv_core::subset::Subset;
+use dmv_core::vfs::{Open, OsVfs};
 use dmv_net::session::NetError;
 use dmv_net::wire::Code;
+use dmv_tests::countvfs::CountVfs;
 use dmv_tests::drops::{contents, drop_all, droppable, dropped, everything, keeps_all_but};
 use dmv_tests::peers::{Done, Place, connect, fetch, update};
 use dmv_tests::rng::Rng;
 use dmv_tests::scratch::commit;
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Commits like another process.
 fn commit_in(place: &Place, message: &str) -> Done {
@@ -304,6 +308,83 @@ fn a_commit_that_comes_in_between_keeps_what_it_needs() -> Done {
     Ok(())
 }
 
+/// Commits a file that shares most of its chunks with `old`, into packs of its own, and removes the
+/// file with the old content.
+fn commit_a_relative(place: &Place, old: &[u8]) -> Done {
+    place.write("new", &[old, b"more"].concat())?;
+    std::fs::remove_file(place.dir.path().join("old"))?;
+    commit_apart(place, "new")
+}
+
+#[test]
+fn a_commit_that_comes_in_before_the_plan_keeps_what_it_needs() -> Done {
+    let place = Arc::new(Place::new()?);
+    let old = Rng::new(5).bytes(2 << 20);
+    place.write("old", &old)?;
+    commit_in(&place, "old")?;
+    let found = droppable(&place.again()?, "**")?;
+    let blobs: Vec<Blob> = found.files.iter().map(|(_, blob)| *blob).collect();
+    let disk = CountVfs::default();
+    let at = discover(place.dir.path())?;
+    let repo = Repo::open_place_on(at, Arc::new(disk.clone()))?;
+    let freeing = repo.begin_to_free()?;
+    let (theirs, content) = (place.clone(), old.clone());
+    let came = Arc::new(AtomicBool::new(false));
+    let done = came.clone();
+    disk.before_next_read(move || {
+        commit_a_relative(&theirs, &content).expect("it can be committed");
+        done.store(true, Ordering::Relaxed);
+    });
+    let freed = freeing.drop_files(&blobs, &[], &mut || true, &Job::default())?;
+    assert!(came.load(Ordering::Relaxed), "the drop read nothing");
+    assert!(freed.shared_bytes > 1 << 20, "{freed:?}");
+    drop(freeing);
+    let now = place.again()?;
+    assert!(now.verify(VerifyDepth::Normal, &Job::default())?.is_ok());
+    assert_eq!(droppable(&now, "new")?.files.len(), 1);
+    Ok(())
+}
+
+#[test]
+fn what_only_the_log_has_yet_stops_a_drop() -> Done {
+    let place = with_files(7, 2, 400_000)?;
+    let repo = place.again()?;
+    let found = droppable(&repo, "**")?;
+    let blobs: Vec<Blob> = found.files.iter().map(|(_, blob)| *blob).collect();
+    // As if a command had been killed between its record in the log and its commit.
+    let store = repo.store();
+    let log = LogPack::open(&OsVfs, store.packs_dir(), repo.id(), Open::Append)?;
+    let known = repo.refs().operations(1)?.remove(0);
+    log.append(&known.encode())?;
+    let freeing = repo.begin_to_free()?;
+    let freed = freeing.drop_files(&blobs, &[], &mut || true, &Job::default())?;
+    assert_eq!(freed.freed_bytes, 0, "{freed:?}");
+    assert!(freed.why_not_freed.is_some(), "{freed:?}");
+    drop(freeing);
+    // The next command that opens the repository finds that it knows the operation.
+    let freed = drop_all(&place.again()?, "**")?;
+    assert!(freed.freed_bytes > 0, "{freed:?}");
+    Ok(())
+}
+
+#[test]
+fn who_keeps_everything_first_looks_at_what_is_there() -> Done {
+    let place = with_files(8, 1, 400_000)?;
+    let (fetching, keeping) = (place.again()?, place.again()?);
+    let found = droppable(&place.again()?, "**")?;
+    let blob = found.files[0].1;
+    let chunk = BlobChunks::new(keeping.objects(), blob).next();
+    let chunk = chunk.ok_or("it has chunks")??.1;
+    assert!(keeping.store().pack_of(&chunk)?.is_some());
+    assert!(drop_all(&place.again()?, "**")?.freed_bytes > 0);
+    // Fetched content that a drop has freed since must not go off the list of dropped content.
+    fetching.have_come(&[Root::Blob(blob)])?;
+    assert_eq!(dropped(&place.again()?)?, BTreeSet::from([blob.id]));
+    let _kept = keeping.keep_all()?;
+    assert_eq!(keeping.store().pack_of(&chunk)?, None);
+    Ok(())
+}
+
 #[test]
 fn a_job_that_relies_on_a_pack_that_went_is_refused() -> Done {
     let place = with_files(6, 1, 400_000)?;
@@ -312,7 +393,7 @@ fn a_job_that_relies_on_a_pack_that_went_is_refused() -> Done {
     let chunk = {
         let found = droppable(&place.again()?, "**")?;
         let blob = found.files[0].1;
-        dmv_core::object::list::BlobChunks::new(other.objects(), blob)
+        BlobChunks::new(other.objects(), blob)
             .next()
             .ok_or("it has chunks")??
             .1

@@ -424,14 +424,21 @@ impl Refs {
     /// Removes packs from the catalogue. Later jobs that rely on them are refused.
     ///
     /// Returns the merged indexes that are no longer in use. Returns `None` and changes nothing if
-    /// there is an operation after number `last`, or if a pack has grown.
+    /// there is an operation after number `last`, also one that only `log` has yet, or if a pack
+    /// has grown.
     pub fn remove_packs(
         &self,
         packs: &[PackRow],
         last: u64,
+        log: &LogPack,
     ) -> Result<Option<Vec<IndexId>>, RefsError> {
         let lock = self.lock_database()?;
-        self.write(&lock, |tx| remove_packs(tx, packs, last))
+        self.write(&lock, |tx| match log_position::check(tx, log, &self.path) {
+            // A command was killed between its record and its commit. The next command that opens
+            // the repository adds its operation.
+            Err(RefsError::OtherLog(_)) => Ok(None),
+            checked => checked.and_then(|()| remove_packs(tx, packs, last)),
+        })
     }
 
     /// Records that a pack must not be written to again.

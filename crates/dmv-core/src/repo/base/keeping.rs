@@ -31,6 +31,8 @@ pub(in crate::repo) struct Exclusive {
 pub(in crate::repo) fn keep_all(repo: &Handle) -> Result<Kept, RepoError> {
     let file = keeping_file(repo)?;
     locked(file.try_lock_shared(), repo.dmv_dir())?;
+    // What was freed before this moment must not count as stored.
+    repo.store.refresh()?;
     Ok(Kept { _lock: file })
 }
 

@@ -12,7 +12,7 @@ use crate::object::root::{Root, has_blob};
 use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::slice;
+use crate::repo::base::{keeping, slice};
 use crate::repo::look::entries;
 use crate::repo::look::entries::{Located, Wanted, blob_of};
 use crate::subset::Subset;
@@ -79,6 +79,12 @@ fn take_off_dropped(
     if dropped.is_empty() {
         return Ok(());
     }
+    let _kept = match keeping::keep_all(repo) {
+        // Another command is freeing space, perhaps of these files. The list stays as it is: at
+        // worst, a later drop frees the content again if other repositories have it.
+        Err(RepoError::Freeing(_)) => return Ok(()),
+        kept => kept?,
+    };
     each(&mut |blob| {
         if dropped.contains(&blob.id) && has_blob(repo, blob)? {
             back.insert(blob.id);

@@ -15,6 +15,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keeping::Exclusive;
 use crate::repo::base::keys::{Record, names_choices, names_commit};
+use crate::repo::base::level::open_log;
 use crate::repo::base::{keeping, publish, slice};
 use crate::repo::files::dropped;
 use crate::repo::look::entries::Wanted;
@@ -140,10 +141,12 @@ impl Freeing<'_> {
         roots.extend(files.iter().map(|blob| (blob.id, blob.ty())));
         let mut freed = Freed::default();
         for _ in 0..TRIES {
+            // Anything published after this number makes a new plan necessary. So the store must be
+            // refreshed after it is read: the plan knows the objects of all operations up to it.
+            let last = self.repo.refs().last_operation()?;
             self.repo.store().refresh()?;
             // A pack with a damaged index would seem to hold nothing that is needed.
             self.repo.store().check_tables()?;
-            let last = self.repo.refs().last_operation()?;
             let mut plan = self.plan(&roots, job)?;
             if !still() {
                 return Err(RepoError::Unconfirmed);
@@ -480,7 +483,8 @@ impl Freeing<'_> {
         }
         let store = self.repo.store();
         let rows: Vec<PackRow> = packs.iter().map(|(row, _)| *row).collect();
-        let Some(indexes) = self.repo.refs().remove_packs(&rows, last)? else {
+        let log = open_log(store, Open::Read)?;
+        let Some(indexes) = self.repo.refs().remove_packs(&rows, last, &log)? else {
             return Ok(None);
         };
         // From here on nobody finds the packs. After a crash the next job removes their files.
