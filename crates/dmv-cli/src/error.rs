@@ -11,7 +11,7 @@ use crate::partial::words;
 use dmv_core::fsutil::PathError;
 use dmv_core::object::ObjectError;
 use dmv_core::refs::RefsError;
-use dmv_core::repo::RepoError;
+use dmv_core::repo::{RepoError, RevisionError};
 #[cfg(feature = "quic")]
 use dmv_net::identity::KeyError;
 use dmv_net::session::NetError;
@@ -45,6 +45,10 @@ fn repo_failure(e: &RepoError) -> Failure {
         message: repo_message(e),
         hint,
         paths: paths_of(e),
+        no_revision: match e {
+            RepoError::Revision(RevisionError::Unknown(name)) => Some(name.clone()),
+            _ => None,
+        },
     }
 }
 

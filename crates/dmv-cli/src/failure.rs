@@ -51,6 +51,8 @@ pub struct Failure {
     pub hint: Option<String>,
     /// The paths it is about, where there may be many.
     pub paths: Vec<Vec<u8>>,
+    /// The name that was to be a revision, and is none.
+    pub no_revision: Option<String>,
 }
 
 impl Failure {
@@ -63,6 +65,7 @@ impl Failure {
             message,
             hint: None,
             paths: Vec::new(),
+            no_revision: None,
         }
     }
 

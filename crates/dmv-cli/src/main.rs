@@ -21,6 +21,7 @@ mod headline;
 mod help;
 mod keeping;
 mod limit;
+mod meant;
 mod pager;
 mod partial;
 mod peers;
@@ -79,7 +80,8 @@ fn main() -> ExitCode {
     });
     ExitCode::from(match done {
         Ok(exit) => exit,
-        Err(mut failure) => {
+        Err(failure) => {
+            let mut failure = meant::hint(&context, failure);
             if failure.is_plain_interrupt() {
                 failure.message = progress::interrupted(&context.command).to_owned();
             }

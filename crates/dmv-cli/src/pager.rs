@@ -74,6 +74,11 @@ impl Paged {
         matches!(self.state, State::Shows(_))
     }
 
+    /// Whether the pager has ended.
+    pub fn is_over(&self) -> bool {
+        matches!(self.state, State::Gone)
+    }
+
     /// Writes some of `bytes`; to `screen` as long as all fits there.
     pub fn write(&mut self, bytes: &[u8], screen: &mut impl Write) -> io::Result<usize> {
         if matches!(self.state, State::Fits) && !self.room.takes(bytes) {

@@ -7,6 +7,7 @@ use crate::failure::{EXIT_OTHER, EXIT_PERMISSION, EXIT_REFUSED, Failure};
 use crate::format::text::quoted;
 use crate::progress::Watch;
 use crate::terminal::Hush;
+use dmv_core::repo::{CONFIG_FILE, DMV_DIR};
 use dmv_net::ops::{Caller, NoAnswer, Remote, Remotes, SessionError, SilentPeer, Step};
 use dmv_net::session::NetError;
 use dmv_net::transport::{Purpose, Reach, Url};
@@ -23,6 +24,8 @@ pub struct Call<'a> {
     doing: &'static str,
     watch: RefCell<Option<Watch>>,
     hush: RefCell<Option<Hush>>,
+    /// An address that the user named in place of a remote. It may have content that is lacking, too.
+    named: Option<Remote>,
 }
 
 impl<'a> Call<'a> {
@@ -38,7 +41,14 @@ impl<'a> Call<'a> {
             doing,
             watch: RefCell::new(None),
             hush: RefCell::new(None),
+            named: None,
         }
+    }
+
+    /// The same for a command with this remote.
+    pub fn with(mut self, remote: &Remote) -> Call<'a> {
+        self.named = remote.once.then(|| remote.clone());
+        self
     }
 
     /// Shows nothing more, until the next step begins.
@@ -60,9 +70,11 @@ impl Caller for Call<'_> {
 
     fn remotes(&self) -> Result<Remotes, NetError> {
         let remotes = || -> Result<Remotes, Failure> {
+            let mut list = remotes(self.context)?;
+            list.extend(self.named.clone());
             Ok(Remotes {
                 offline: self.context.is_offline()?,
-                list: remotes(self.context)?,
+                list,
             })
         };
         remotes().map_err(|failure| NetError::Caller(Box::new(failure)))
@@ -116,7 +128,8 @@ pub fn remotes(context: &Context) -> Result<Vec<Remote>, Failure> {
     remotes.map(remote).collect()
 }
 
-/// The remote `name`; without it `origin`, or the only one.
+/// The remote `name`; without it `origin`, or the only one. A name that no remote has may be an
+/// address, which then stands for a remote in this command.
 pub fn remote(context: &Context, name: Option<&str>) -> Result<Remote, Failure> {
     let config = context.config()?;
     let fail =
@@ -141,9 +154,35 @@ pub fn remote(context: &Context, name: Option<&str>) -> Result<Remote, Failure> 
     };
     let remotes = config.remotes();
     let found = remotes.iter().find(|(known, _)| *known == name);
-    let found = found.ok_or_else(|| fail(format!("there is no remote '{name}'"), "dmv remote"))?;
-    let url = Url::parse(OsStr::new(&found.1))?;
-    Ok(Remote::new(found.0.clone(), url))
+    if let Some((name, url)) = found {
+        return Ok(Remote::new(name.clone(), Url::parse(OsStr::new(url))?));
+    }
+    let no_remote = |hint: &str| Err(fail(format!("there is no remote '{name}'"), hint));
+    // A slip of the fingers that is no path: `push origin/main`, for `push origin main`.
+    if let Some((first, rest)) = name.split_once('/')
+        && remotes.iter().any(|(known, _)| known == first)
+        && !Path::new(&name).exists()
+    {
+        return no_remote(&format!(
+            "dmv {} {} {}",
+            context.command,
+            quoted(first),
+            quoted(rest)
+        ));
+    }
+    if !is_address(&name) {
+        return no_remote("dmv remote");
+    }
+    let here = std::env::current_dir().map_err(|e| Failure::file("find", ".".as_ref(), &e))?;
+    let url = Url::parse(OsStr::new(&name))?.absolute(&here);
+    Ok(Remote::once(name, url))
+}
+
+/// Whether a text that is no remote's name is to be taken for an address.
+fn is_address(text: &str) -> bool {
+    let path = Path::new(text);
+    let is_repository = || path.join(DMV_DIR).exists() || path.join(CONFIG_FILE).exists();
+    text.contains(['/', ':']) || text == "." || text == ".." || is_repository()
 }
 
 /// The failure of a session, with what helps where the damage is at the other end.

@@ -42,6 +42,7 @@ impl Watch {
         if !shown || !is_watched() {
             return Watch { drawing: None };
         }
+        job.ask_for_totals();
         let (stop, stopped) = channel();
         let thread = threads::start(move || {
             let started = Instant::now();
@@ -241,7 +242,15 @@ fn line(job: &Job, doing: &str, elapsed: Duration, left: Option<f64>) -> String 
     if files > 0 {
         parts.push(match total_files {
             0 => count(files, "file", "files"),
-            all => format!("{files} of {}", count(all, "file", "files")),
+            // It was not so, or it is about to be said anew.
+            all if all < files => count(files, "file", "files"),
+            all => {
+                let sign = match progress.total_bound() {
+                    Bound::AtLeast if total > 0 => sign(Bound::AtLeast),
+                    _ => "",
+                };
+                format!("{files} of {sign}{}", count(all, "file", "files"))
+            }
         });
     }
     let objects = get(&progress.objects);

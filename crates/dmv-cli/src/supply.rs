@@ -1,14 +1,15 @@
 //! Fetching content that a command lacks: what is said if no remote has it.
 
 use crate::context::Context;
-use crate::failure::{EXIT_ABSENT, Failure};
+use crate::failure::{EXIT_ABSENT, EXIT_NO_REPOSITORY, Failure};
 use crate::format::text::quoted;
 use crate::partial::words;
 use crate::peers::{Call, no_such_ref, session_failure, tell_skipped, why_silent};
 use dmv_core::object::name::escape;
 use dmv_core::object::root::Lack;
 use dmv_core::repo::{Repo, RepoError};
-use dmv_net::ops::{self, Absent, Answer, OpsError, PeerAnswer};
+use dmv_net::ops::{self, Absent, Answer, OpsError, PeerAnswer, Remote};
+use dmv_net::session::NetError;
 
 /// Paths that a message names.
 const MAX_PATHS_NAMED: usize = 3;
@@ -37,6 +38,34 @@ pub fn ops_failure(context: &Context, e: OpsError) -> Failure {
         OpsError::Absent(absent) => absent_failure(context, &absent),
         OpsError::NoSuchRef { remote, name } => no_such_ref(&remote, &name),
     }
+}
+
+/// The failure of a command with a remote, which it names.
+pub fn remote_failure(context: &Context, remote: &Remote, e: OpsError) -> Failure {
+    let is_theirs = match &e {
+        OpsError::Session(e) => match &e.source {
+            NetError::Repo(RepoError::NotFound(_)) => true,
+            NetError::Repo(_) | NetError::Caller(_) | NetError::Thread(_) => false,
+            NetError::Cancelled | NetError::BadUrl { .. } => false,
+            _ => true,
+        },
+        _ => false,
+    };
+    let mut failure = ops_failure(context, e);
+    if !is_theirs {
+        return failure;
+    }
+    // An address is mostly part of the message already.
+    let names_it = |name: &str| remote.once && failure.message.contains(name);
+    if !names_it(&remote.name) && !names_it(&remote.url.to_string()) {
+        failure.message = format!("remote {}: {}", remote.name, failure.message);
+    }
+    if failure.exit == EXIT_NO_REPOSITORY && failure.hint.is_none() && !remote.once {
+        let hint =
+            "run the same command again when it is connected; or dmv remote, to see its address";
+        failure = failure.hint(hint);
+    }
+    failure
 }
 
 /// Says what nobody has, who was asked, and what to do.

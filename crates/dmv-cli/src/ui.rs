@@ -144,6 +144,7 @@ impl Ui {
         let has_begun = !out.buffer().is_empty();
         if let Some(paged) = &out.get_ref().paged
             && (has_begun || paged.is_shown())
+            && !paged.is_over()
             && is_watched()
         {
             // Both go to the same terminal, and a pager has it or may get it.

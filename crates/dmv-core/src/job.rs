@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 #[derive(Debug, Default)]
 pub struct Job {
     cancel: Arc<AtomicBool>,
+    totals: AtomicBool,
     probe: Option<Probe>,
     /// What the task has done so far.
     pub progress: Progress,
@@ -52,6 +53,13 @@ impl Progress {
     pub fn foresee(&self, bytes: u64, bound: Bound) {
         let total = self.bytes.load(Ordering::Relaxed).saturating_add(bytes);
         self.total_bytes.store(total, Ordering::Relaxed);
+        self.total_bound.store(bound as u8, Ordering::Relaxed);
+    }
+
+    /// Sets the totals of files and bytes.
+    pub fn expect(&self, files: u64, bytes: u64, bound: Bound) {
+        self.total_files.store(files, Ordering::Relaxed);
+        self.total_bytes.store(bytes, Ordering::Relaxed);
         self.total_bound.store(bound as u8, Ordering::Relaxed);
     }
 
@@ -115,6 +123,16 @@ impl Job {
     /// Returns how many files to plan at a time: `usual`, unless a test's hook sets another number.
     pub fn portion(&self, usual: usize) -> usize {
         self.probe.as_ref().map_or(usual, |probe| probe.portion)
+    }
+
+    /// Asks for totals, even if they cost something to find out.
+    pub fn ask_for_totals(&self) {
+        self.totals.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether somebody wants totals that cost something.
+    pub fn wants_totals(&self) -> bool {
+        self.totals.load(Ordering::Relaxed)
     }
 
     /// Asks the task to stop at the next safe point.

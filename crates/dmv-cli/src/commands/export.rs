@@ -105,7 +105,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
 fn write(context: &Context, what: What<'_>, args: &Args) -> Result<Done, Failure> {
     match (&args.to, &args.tar) {
         (Some(dir), _) => {
-            let report = what.repo.export(what.wanted, dir, what.job)?;
+            let report = what.repo.export(what.wanted, dir, what.job);
+            let report = report.map_err(in_the_way)?;
             Ok(Done {
                 files: report.files,
                 bytes: report.bytes,
@@ -118,6 +119,17 @@ fn write(context: &Context, what: What<'_>, args: &Args) -> Result<Done, Failure
         }
         (None, Some(file)) => archive_file(what, file),
         (None, None) => Err(Failure::usage("--to or --tar is needed")),
+    }
+}
+
+/// The failure of an export, which writes into an empty directory only.
+fn in_the_way(e: RepoError) -> Failure {
+    let is_taken = matches!(&e, RepoError::Io { source, .. }
+        if source.kind() == io::ErrorKind::DirectoryNotEmpty);
+    let failure = Failure::from(e);
+    match is_taken {
+        true => failure.hint("dmv export REV --to DIR, with a new or an empty directory"),
+        false => failure,
     }
 }
 

@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::partial::{HistoryArgs, told_slice, words};
 use crate::peers::{Call, remote, tell_gone};
-use crate::supply::ops_failure;
+use crate::supply::remote_failure;
 use crate::traffic::Report;
 use dmv_net::ops::{self, FetchOptions, FetchReport};
 use dmv_net::session::History;
@@ -15,14 +15,17 @@ use serde_json::json;
 /// The branches of the remote become REMOTE/BRANCH. Your own branches and your files stay unchanged.
 /// If a fetch is interrupted, run the same command again to continue it.
 ///
+/// With a path or URL in place of REMOTE, the branches become FETCH_HEAD/BRANCH, until the next such
+/// fetch. No remote is added.
+///
 /// In a clone with limited history, --depth, --since and --all-history fetch older commits.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv fetch\n  dmv fetch --prune\n  dmv log origin/main\n  \
-                  dmv fetch --depth 100"
+                  dmv fetch --depth 100\n  dmv fetch /media/usb/film"
 )]
 pub struct Args {
-    /// The remote to fetch from [default: origin, or the only remote]
+    /// The remote to fetch from, or an address [default: origin, or the only remote]
     #[arg(value_name = "REMOTE")]
     remote: Option<String>,
     /// Delete REMOTE/BRANCH for each branch that the remote has deleted
@@ -49,13 +52,14 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let call = Call::new(context);
     let done = ops::fetch(&repo, &options, &call, &context.job);
     drop(call);
-    let FetchReport { summary, gone, .. } = done.map_err(|e| ops_failure(context, e))?;
+    let FetchReport { summary, gone, .. } =
+        done.map_err(|e| remote_failure(context, &remote, e))?;
     let mut report = Report::default();
     report.add(summary, Vec::new());
     report.idle = Some(format!("nothing new from {}", remote.name));
     let names: Vec<String> = gone
         .iter()
-        .map(|b| format!("{}/{b}", remote.name))
+        .map(|b| format!("{}/{b}", remote.recorded()))
         .collect();
     report.print(
         context,

@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::failure::{EXIT_OTHER, EXIT_REFUSED, Failure};
 use crate::format::text::{SHORT_ID, clean, count};
 use crate::peers::{Call, remote, tell_gone, tell_skipped};
-use crate::supply::ops_failure;
+use crate::supply::{ops_failure, remote_failure};
 use crate::traffic::Report;
 use dmv_core::hash::ObjectId;
 use dmv_core::repo::{MergeReport, Repo};
@@ -21,11 +21,11 @@ use dmv_net::ops::{self, Integrate, PullOptions, PullOutcome, PullReport};
 /// because that would restore the removed commits. It tells you how to continue.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  dmv pull\n  dmv pull disk\n  dmv pull --reset\n\n\
+    after_help = "Example:\n  dmv pull\n  dmv pull disk\n  dmv pull /media/usb/film\n  dmv pull --reset\n\n\
                   Exit code 4: the merge is complete, and it has conflicts."
 )]
 pub struct Args {
-    /// The remote to pull from [default: origin, or the only remote]
+    /// The remote to pull from, or an address [default: origin, or the only remote]
     #[arg(value_name = "REMOTE")]
     remote: Option<String>,
     /// The message of the merge commit
@@ -50,9 +50,12 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         return Err(failure.hint("dmv checkout BRANCH; or dmv fetch, to download only"));
     };
     let remote = remote(context, args.remote.as_deref())?;
-    let name = format!("{}/{branch}", remote.name);
+    let name = match remote.once {
+        true => format!("'{branch}' of {}", remote.name),
+        false => format!("'{}/{branch}'", remote.name),
+    };
     let message = args.message.clone();
-    let message = message.unwrap_or_else(|| format!("Merge '{name}' into {branch}"));
+    let message = message.unwrap_or_else(|| format!("Merge {name} into {branch}"));
     let mut options = PullOptions::new(remote, branch, merge::options(context, message)?);
     options.integrate = match (args.reset, args.ff_only) {
         (true, _) => Integrate::Reset,
@@ -60,10 +63,10 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         _ => Integrate::Merge,
     };
     let doing = if args.reset { "resetting" } else { "merging" };
-    let call = Call::to(context, doing);
+    let call = Call::to(context, doing).with(&options.remote);
     let done = ops::pull(&repo, &options, &call, &context.job);
     drop(call);
-    let done = done.map_err(|e| ops_failure(context, e))?;
+    let done = done.map_err(|e| remote_failure(context, &options.remote, e))?;
     tell(context, &repo, &options, done)
 }
 

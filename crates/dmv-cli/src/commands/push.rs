@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::failure::{EXIT_OK, EXIT_REFUSED, Failure};
 use crate::format::text::quoted;
 use crate::peers::{Call, closed, remote};
-use crate::supply::ops_failure;
+use crate::supply::remote_failure;
 use crate::traffic::{Report, done_to, name};
 use dmv_core::hash::ObjectId;
 use dmv_core::repo::{RefMoved, Refusal, Repo, RepoError};
@@ -25,7 +25,7 @@ use dmv_net::transport::Url;
                   regrade"
 )]
 pub struct Args {
-    /// The remote to push to [default: origin, or the only remote]
+    /// The remote to push to, or an address [default: origin, or the only remote]
     #[arg(value_name = "REMOTE")]
     remote: Option<String>,
     /// The branches or tags to send [default: the current branch]
@@ -54,7 +54,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let call = Call::new(context);
     let done = ops::push(&repo, &options, &call, &context.job);
     drop(call);
-    let done = done.map_err(|e| ops_failure(context, e))?;
+    let done = done.map_err(|e| remote_failure(context, &remote, e))?;
     let gone = done.deleted();
     let mut report = Report::default();
     report.closed = (!done.may_push).then(|| closed(&remote.url, done.read_only));

@@ -8,7 +8,7 @@ use crate::format::text::{clean, count, quoted};
 use crate::partial::{SliceValue, words};
 use crate::peers::{Call, remote, why_closed, word_of};
 use dmv_core::refs::check_ref_name;
-use dmv_core::repo::{CONFIG_FILE, Repo, RepoError};
+use dmv_core::repo::{CONFIG_FILE, FETCH_HEAD, Repo, RepoError};
 use dmv_net::ops::{Remote, dial};
 use dmv_net::session::{Client, PeerSlice};
 use dmv_net::transport::{Purpose, Url};
@@ -138,6 +138,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
 /// Writes a remote into the repository's settings and returns the address as it is kept.
 pub fn set(repo: &Repo, name: &str, url: &Url) -> Result<String, Failure> {
     check_ref_name(name).map_err(RepoError::from)?;
+    if name == FETCH_HEAD {
+        let message = format!("'{name}' is not a valid name for a remote: dmv uses it itself");
+        return Err(Failure::new("bad-name", EXIT_OTHER, message));
+    }
     if name.contains('/') {
         let message = format!("'{name}' is not a valid name for a remote: it contains a '/'");
         return Err(Failure::new("bad-name", EXIT_OTHER, message));
@@ -192,8 +196,11 @@ struct Answer<'a> {
 fn ask(context: &Context, repo: &Repo, name: Option<&str>) -> Result<u8, Failure> {
     let mut remotes = context.config()?.remotes();
     if let Some(name) = name {
-        let named = remote(context, Some(name))?.name;
-        remotes.retain(|(known, _)| *known == named);
+        let named = remote(context, Some(name))?;
+        remotes.retain(|(known, _)| *known == named.name);
+        if named.once {
+            remotes.push((named.name, named.url.to_string()));
+        }
     }
     let mut exit = EXIT_OK;
     for (known, url) in &remotes {

@@ -7,7 +7,7 @@ use crate::failure::{
 };
 use crate::format::text::quoted;
 use crate::peers::{Call, remote, tell_gone, why_closed};
-use crate::supply::ops_failure;
+use crate::supply::{ops_failure, remote_failure};
 use crate::traffic::Report;
 use dmv_core::repo::Repo;
 use dmv_net::ops::{self, Remote, SyncOptions, SyncReport};
@@ -19,9 +19,9 @@ use std::collections::BTreeSet;
 /// own branches do not move: use 'dmv pull' to update the current one. If you and the remote both have
 /// new commits on a branch, dmv reports it and leaves that branch alone.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  dmv sync\n  dmv sync disk nas")]
+#[command(after_help = "Example:\n  dmv sync\n  dmv sync disk nas\n  dmv sync /media/usb/film")]
 pub struct Args {
-    /// The remotes to sync with [default: all]
+    /// The remotes to sync with, or addresses [default: all remotes]
     #[arg(value_name = "REMOTE")]
     remotes: Vec<String>,
 }
@@ -47,7 +47,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let (mut done, mut failed) = (Vec::new(), Vec::new());
     for name in &names {
         let one = remote(context, Some(name))?;
-        match sync(context, &repo, &one) {
+        match sync(context, &repo, &one, names.len() == 1) {
             Ok(found) => {
                 left |= found.is_left();
                 behind |= !found.behind.is_empty();
@@ -119,7 +119,7 @@ fn tell(
     let pull = format!("dmv pull {}", quoted(name));
     for branch in &found.diverged {
         let ours = repo.ref_at(&format!("branch/{branch}"))?;
-        let theirs = repo.ref_at(&format!("remote/{name}/{branch}"))?;
+        let theirs = repo.ref_at(&format!("remote/{}/{branch}", remote.recorded()))?;
         let pull = match ours.zip(theirs) {
             Some((ours, theirs)) if is_replaced(repo, name, branch, ours, theirs) => {
                 way_past_replaced(name, branch)
@@ -137,7 +137,8 @@ fn tell(
     }
     for branch in found.behind.iter().filter(|branch| is_current(branch)) {
         context.ui.note(format_args!(
-            "{branch} is behind {name}/{branch}; to update it: {pull}"
+            "{branch} is behind {}/{branch}; to update it: {pull}",
+            remote.recorded()
         ));
     }
     if !found.unsent.is_empty() {
@@ -150,13 +151,21 @@ fn tell(
     Ok(())
 }
 
-/// Exchanges both ways with one remote.
-fn sync(context: &Context, repo: &Repo, remote: &Remote) -> Result<SyncReport, Failure> {
+/// Exchanges both ways with one remote. `alone`: a failure has to name it.
+fn sync(
+    context: &Context,
+    repo: &Repo,
+    remote: &Remote,
+    alone: bool,
+) -> Result<SyncReport, Failure> {
     let options = SyncOptions::new(remote.clone(), context.asked()?);
     let call = Call::new(context);
     let done = ops::sync(repo, &options, &call, &context.job);
     drop(call);
-    let done = done.map_err(|e| ops_failure(context, e))?;
+    let done = done.map_err(|e| match alone {
+        true => remote_failure(context, remote, e),
+        false => ops_failure(context, e),
+    })?;
     tell_gone(context, &remote.name, &done.gone, false);
     Ok(done)
 }

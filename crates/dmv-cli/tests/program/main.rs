@@ -1,5 +1,6 @@
 //! The program, run as a user runs it: one module for each subject.
 
+mod addresses;
 mod again;
 mod alias;
 mod beside;

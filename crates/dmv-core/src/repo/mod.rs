@@ -22,6 +22,7 @@ pub use base::change::{ChangeKind, PathChange};
 pub use base::error::{PathRefusal, RepoError, RevisionError};
 pub use base::head::Head;
 pub use base::keeping::Kept;
+pub use base::keys::FETCH_HEAD;
 pub use base::layout::{
     CONFIG_FILE, DMV_DIR, Place, Trust, Whose, discover, discover_lost, discover_lost_trusting,
     discover_trusting,

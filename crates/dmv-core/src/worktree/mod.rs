@@ -12,6 +12,7 @@ pub mod cacheupdate;
 pub mod checkout;
 pub mod ignore;
 pub mod ingest;
+mod outlook;
 pub mod scan;
 pub mod select;
 pub mod snapshot;

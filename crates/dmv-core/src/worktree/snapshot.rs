@@ -10,6 +10,7 @@ use self::changes::Changes;
 use super::base::dir_tree;
 use super::cacheupdate::CacheUpdate;
 use super::ingest::{Done, Failure, Ingest, IngestError, TASK_FILES, Task, with_ingest};
+use super::outlook::while_looking;
 use super::scan::{DirScan, Outcome, ScanError, ScanOptions, State, scan};
 use super::statcache::{Section, trusted_fingerprint};
 use super::{Skip, join};
@@ -133,14 +134,16 @@ pub fn snapshot(
 ) -> Result<Snapshot, SnapshotError> {
     let mut meta = MetaWriter::new(writer);
     let mut failure = None;
-    let made = with_ingest(input.root, writer, job, |ingest| {
-        let result = build(input, ingest, &mut meta, cache);
-        result.map_err(|e| match e {
-            SnapshotError::Ingest(e) => e,
-            other => {
-                failure = Some(other);
-                IngestError::Cancelled
-            }
+    let made = while_looking(input, job, || {
+        with_ingest(input.root, writer, job, |ingest| {
+            let result = build(input, ingest, &mut meta, cache);
+            result.map_err(|e| match e {
+                SnapshotError::Ingest(e) => e,
+                other => {
+                    failure = Some(other);
+                    IngestError::Cancelled
+                }
+            })
         })
     });
     if let Some(failure) = failure {

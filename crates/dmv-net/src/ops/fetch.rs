@@ -62,12 +62,16 @@ pub fn fetch(
         |mut client| {
             client.fetch_history(&tips(&client.offered), options.history)?;
             let offered = client.offered.clone();
-            let gone = repo.gone_from(&remote.name, &offered)?;
+            let mut gone = repo.gone_from(remote.recorded(), &offered)?;
             let mut ours = OwnBranches::default();
-            if options.prune {
+            if options.prune || remote.once {
                 ours.forget.clone_from(&gone);
             }
-            let refs = repo.note_remote(&remote.name, &offered, &ours, &options.asked)?;
+            if remote.once {
+                // They were perhaps those of another address.
+                gone.clear();
+            }
+            let refs = repo.note_remote(remote.recorded(), &offered, &ours, &options.asked)?;
             Ok(FetchReport {
                 summary: client.finish(refs),
                 offered,

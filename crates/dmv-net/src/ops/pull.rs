@@ -135,6 +135,8 @@ fn rewritten(
     theirs: ObjectId,
 ) -> Result<Option<ObjectId>, RepoError> {
     match repo.head_commit()? {
+        // What was fetched from an address before says nothing about this one.
+        _ if options.remote.once => Ok(None),
         Some(ours) => repo.replaced_commit(&options.remote.name, &options.branch, (ours, theirs)),
         None => Ok(None),
     }

@@ -103,13 +103,15 @@ fn push_to(
         // After the other refs have moved: the commits that those name now are not lost.
         moved.extend(client.push(deletions)?);
     }
-    let mut there = moved_there(&moved);
-    there.refs.extend(there_already);
-    let gone = OwnBranches {
-        forget: deleted(&moved),
-        ..OwnBranches::default()
-    };
-    repo.note_remote(&options.remote.name, &there, &gone, &options.asked)?;
+    if !options.remote.once {
+        let mut there = moved_there(&moved);
+        there.refs.extend(there_already);
+        let gone = OwnBranches {
+            forget: deleted(&moved),
+            ..OwnBranches::default()
+        };
+        repo.note_remote(&options.remote.name, &there, &gone, &options.asked)?;
+    }
     Ok(PushReport {
         may_push: client.may_push(),
         read_only: client.read_only,

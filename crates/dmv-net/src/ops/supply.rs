@@ -116,7 +116,7 @@ impl<'a> Suppliers<'a> {
         let repo = self.repo;
         let asked = |peer: Peer<'_>| PeerAnswer {
             name: peer.remote.name.clone(),
-            is_known: is_known(repo, &peer.remote.name),
+            is_known: peer.remote.once || is_known(repo, &peer.remote.name),
             answer: answer_of(peer),
         };
         Absent {

@@ -8,7 +8,7 @@ use crate::session::{Client, NetError, Summary};
 use crate::transport::Purpose;
 use crate::wire::ReadOnly;
 use dmv_core::job::Job;
-use dmv_core::repo::{Asked, Offered, RefKind, RefMoved, RefUpdate, Repo, RepoError};
+use dmv_core::repo::{Asked, Offered, OwnBranches, RefKind, RefMoved, RefUpdate, Repo, RepoError};
 
 /// What to sync with.
 #[derive(Clone, Debug)]
@@ -91,9 +91,14 @@ fn sync_with(
     };
     // Also if the push has failed: what was fetched is recorded.
     let there = with_pushed(&client.offered, pushed.as_deref().unwrap_or_default());
-    let remote = &options.remote.name;
-    let gone = repo.gone_from(remote, &there)?;
-    let refs = repo.note_remote(remote, &there, &Default::default(), &options.asked)?;
+    let remote = options.remote.recorded();
+    let mut gone = repo.gone_from(remote, &there)?;
+    let mut ours = OwnBranches::default();
+    if options.remote.once {
+        // They were perhaps those of another address.
+        ours.forget = std::mem::take(&mut gone);
+    }
+    let refs = repo.note_remote(remote, &there, &ours, &options.asked)?;
     Ok(SyncReport {
         pushed: pushed?,
         summary: client.finish(refs),

@@ -15,7 +15,7 @@ use crate::wire::{
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
-use dmv_core::repo::{Asked, Offered, RefMoved, RefUpdate, Refusal, Repo};
+use dmv_core::repo::{Asked, Offered, RefMoved, RefUpdate, Refusal, Repo, RepoError};
 use std::collections::BTreeSet;
 
 /// What a client may do.
@@ -72,7 +72,7 @@ pub fn serve(
     if let Err(e) = &done
         && let Some(code) = e.code()
     {
-        link.say_last(&Message::Failed(code, clipped(&e.to_string())));
+        link.say_last(&Message::Failed(code, clipped(&told(repo, e))));
     }
     served.traffic = link.traffic;
     link.close();
@@ -85,6 +85,18 @@ pub fn refuse(mut link: Link, why: NetError) -> NetError {
     link.say_last(&Message::Failed(code, clipped(&why.to_string())));
     link.close();
     why
+}
+
+/// Returns what a client is told about a failure. It names the repository: "here" is elsewhere for the
+/// client, and errors of the database name no path.
+fn told(repo: &Repo, e: &NetError) -> String {
+    let (text, place) = (e.to_string(), repo.dmv_dir().display().to_string());
+    match e {
+        NetError::Repo(RepoError::Refs(_)) if !text.contains(&place) => {
+            format!("{text} (in {place})")
+        }
+        _ => text,
+    }
 }
 
 /// Shortens a text to the protocol's limit. Leaves out its middle, where a long path is: the reason

@@ -3,6 +3,11 @@
 
 use crate::hash::ObjectId;
 
+/// The name that stands for a remote in the keys of branches that were fetched from an address, which
+/// no remote has: `remote/FETCH_HEAD/main`. The next such fetch replaces all of them. As a revision,
+/// it means the branch with the name of the current one.
+pub const FETCH_HEAD: &str = "FETCH_HEAD";
+
 /// Returns whether the value of this key is the id of a commit.
 pub(in crate::repo) fn names_commit(key: &str) -> bool {
     let is_ref = ["branch/", "tag/", "remote/"]

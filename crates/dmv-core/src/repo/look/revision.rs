@@ -6,6 +6,7 @@ use crate::object::ObjectType;
 use crate::repo::base::error::{RepoError, RevisionError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::{HEAD, Head};
+use crate::repo::base::keys::FETCH_HEAD;
 use crate::repo::base::worktree;
 
 /// The fewest hex digits that can name an object.
@@ -30,8 +31,8 @@ pub fn split_path(text: &[u8]) -> (String, Option<&[u8]>) {
 /// Returns the commit that the revision `text` names.
 ///
 /// A revision begins with a branch, tag, remote branch, id, id prefix, `@` or `HEAD` (the
-/// worktree's head), `-` or `@{-1}` (the head before the last checkout). Any number of `~n` and
-/// `^n` can follow.
+/// worktree's head), `-` or `@{-1}` (the head before the last checkout), `FETCH_HEAD` (what was last
+/// fetched from an address). Any number of `~n` and `^n` can follow.
 pub(in crate::repo) fn resolve_revision(repo: &Handle, text: &str) -> Result<ObjectId, RepoError> {
     let end = text.find(['~', '^']).unwrap_or(text.len());
     let (name, steps) = text.split_at(end);
@@ -109,6 +110,21 @@ fn unknown(repo: &Handle, name: &str) -> Result<RevisionError, RepoError> {
     })
 }
 
+/// Returns the commit that was last fetched from an address: that of the branch with the name of the
+/// current one, or of the only branch.
+fn fetched_last(repo: &Handle) -> Result<Option<ObjectId>, RepoError> {
+    let prefix = format!("remote/{FETCH_HEAD}/");
+    if let Some(branch) = worktree::head(repo)?.branch()
+        && let Some(id) = worktree::ref_id(repo, &format!("{prefix}{branch}"))?
+    {
+        return Ok(Some(id));
+    }
+    match &repo.refs.with_prefix(&prefix)?[..] {
+        [(key, _)] => worktree::ref_id(repo, key),
+        _ => Ok(None),
+    }
+}
+
 fn resolve_name(repo: &Handle, name: &str) -> Result<ObjectId, RepoError> {
     if name == "@" || name == HEAD {
         return worktree::head_commit(repo)?.ok_or(RepoError::NoCommit);
@@ -124,6 +140,11 @@ fn resolve_name(repo: &Handle, name: &str) -> Result<ObjectId, RepoError> {
         if let Some(id) = worktree::ref_id(repo, &key)? {
             return Ok(id);
         }
+    }
+    if name == FETCH_HEAD
+        && let Some(id) = fetched_last(repo)?
+    {
+        return Ok(id);
     }
     let hex = name.to_ascii_lowercase();
     if hex.len() < MIN_PREFIX || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {

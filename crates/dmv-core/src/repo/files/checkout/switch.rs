@@ -45,7 +45,6 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// The most files in one plan. Limits memory.
 pub(in crate::repo) const PLAN_FILES: usize = 64 << 10;
@@ -324,8 +323,10 @@ impl<'a> Switch<'a> {
         let portion = job.portion(PLAN_FILES);
         self.differences().each(&mut |path, old, new| {
             let (bytes, is_dir) = (path.as_bytes(), |e: &TreeEntry| e.kind == Kind::Directory);
-            if new.is_some() {
-                job.progress.total_files.fetch_add(1, Ordering::Relaxed);
+            if let Some(new) = new {
+                Job::add(&job.progress.total_files, 1);
+                let size = if is_dir(new) { 0 } else { new.size };
+                Job::add(&job.progress.total_bytes, size);
             }
             if new.is_some_and(|new| !is_dir(new)) {
                 self.note_dirs_in_the_way(bytes, &mut gone_dirs)?;

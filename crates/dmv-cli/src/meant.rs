@@ -1,0 +1,68 @@
+//! What a name that is no revision may have meant: a path, or a branch with a name like it.
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::format::text::quoted;
+use crate::verbs::near;
+use dmv_core::repo::{PathState, RefKind, Repo};
+use std::ffi::OsStr;
+
+/// What the keys of remotes' branches begin with.
+const REMOTE: &str = "remote/";
+
+/// Adds a better hint to a failure about a name that is no revision.
+pub fn hint(context: &Context, failure: Failure) -> Failure {
+    let Some(name) = failure.no_revision.clone() else {
+        return failure;
+    };
+    // The hint is a courtesy: whatever goes wrong in the search for one, the failure stays.
+    let Ok(repo) = context.repo_as_it_is() else {
+        return failure;
+    };
+    let command = &context.command[..];
+    if is_path(context, &repo, &name) {
+        let path = quoted(&name);
+        return match command {
+            "checkout" => failure.hint(format!("dmv restore {path}")),
+            "show" => failure.hint(format!("dmv log -p -- {path}, or dmv cat {path}")),
+            // Those that accept paths have said how.
+            _ => failure,
+        };
+    }
+    let names = match names(&repo) {
+        Ok(names) => names,
+        Err(_) => return failure,
+    };
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let close: Vec<String> = near(&name, &names).into_iter().map(quoted).collect();
+    if close.is_empty() {
+        failure
+    } else {
+        failure.hint(format!("did you mean {}?", close.join(" or ")))
+    }
+}
+
+/// Whether the worktree or its commit has this path.
+fn is_path(context: &Context, repo: &Repo, name: &str) -> bool {
+    let path = context.path(repo, OsStr::new(name)).ok();
+    let path = path.and_then(|path| Repo::parse_path(&path).ok());
+    let state = path.filter(|path| !path.as_bytes().is_empty());
+    state.is_some_and(|path| matches!(repo.path_state(&path), Ok(PathState::Known)))
+}
+
+/// All branches and tags, those of remotes as well.
+fn names(repo: &Repo) -> Result<Vec<String>, Failure> {
+    let mut names = Vec::new();
+    for kind in [RefKind::Branch, RefKind::Tag] {
+        let refs = repo.list_refs(kind)?.into_iter();
+        // A branch without a commit is none that a revision can mean.
+        names.extend(
+            refs.filter(|info| info.commit.is_some())
+                .map(|info| info.name),
+        );
+    }
+    for (key, _) in repo.refs().with_prefix(REMOTE)? {
+        names.extend(key.strip_prefix(REMOTE).map(str::to_owned));
+    }
+    Ok(names)
+}

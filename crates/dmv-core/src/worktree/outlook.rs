@@ -1,0 +1,85 @@
+//! A look ahead: how many files and bytes a snapshot is going to read.
+//!
+//! A snapshot reads files while the scan still finds others, so it does not know how much is left. A
+//! second scan, which reads no content, is far ahead of it. It costs system calls, so it runs only if
+//! somebody watches, and only once the work takes long.
+
+use super::scan::{ScanOptions, State, scan};
+use super::snapshot::{SnapshotError, SnapshotInput};
+use crate::fsutil::{FileKind, SafeDir};
+use crate::job::{Bound, Job};
+use crate::threads::start_in;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// How long work takes before a look ahead is worth its cost.
+const WORTH: Duration = Duration::from_millis(200);
+
+/// Runs `work`, and meanwhile finds out how much it has to do, if somebody wants to know.
+pub fn while_looking<T>(input: &SnapshotInput<'_>, job: &Job, work: impl FnOnce() -> T) -> T {
+    if !job.wants_totals() {
+        return work();
+    }
+    let stop = AtomicBool::new(false);
+    let (working, is_over) = channel::<()>();
+    std::thread::scope(|scope| {
+        // Without a further thread, the total stays unknown.
+        let stopped = &stop;
+        let _ = start_in(scope, move || {
+            if is_over.recv_timeout(WORTH) == Err(RecvTimeoutError::Timeout) {
+                // An error shows in the work itself.
+                let _ = look(input, job, stopped);
+            }
+        });
+        let done = work();
+        stop.store(true, Ordering::Relaxed);
+        drop(working);
+        done
+    })
+}
+
+/// Sets the totals of the job's progress. While the scan runs, they may still grow.
+fn look(input: &SnapshotInput<'_>, job: &Job, stop: &AtomicBool) -> Result<(), SnapshotError> {
+    let options = ScanOptions {
+        list_ignored: false,
+        threads: 1,
+        cancel: stop,
+        ..input.scan
+    };
+    let (mut files, mut bytes) = (0, 0);
+    scan(input.root, &options, |dir| -> Result<(), SnapshotError> {
+        let mut open: Option<SafeDir> = None;
+        for (name, state) in dir.entries() {
+            let size = match state {
+                State::Suspect { stat, .. } => Some(size_of(stat.kind, stat.size)),
+                State::New { kind } | State::TypeChanged { now: kind, .. } => match kind {
+                    FileKind::File => {
+                        let open = match &open {
+                            Some(open) => open,
+                            None => open.insert(input.root.open_dir(&dir.path)?),
+                        };
+                        // A file that is gone is no work.
+                        open.stat_opt(name)?
+                            .map(|stat| size_of(stat.kind, stat.size))
+                    }
+                    FileKind::Symlink => Some(0),
+                    _ => None,
+                },
+                _ => None,
+            };
+            if let Some(size) = size {
+                (files, bytes) = (files + 1, bytes + size);
+            }
+        }
+        job.progress.expect(files, bytes, Bound::AtLeast);
+        Ok(())
+    })?;
+    job.progress.expect(files, bytes, Bound::Exact);
+    Ok(())
+}
+
+/// The bytes that progress counts for a file.
+fn size_of(kind: FileKind, size: u64) -> u64 {
+    if kind == FileKind::File { size } else { 0 }
+}
