@@ -182,7 +182,7 @@ mod tests {
             for span in text.split('`').skip(1).step_by(2) {
                 let mut words = span.split_whitespace();
                 if words.next() == Some("dmv")
-                    && let Some(name) = words.next()
+                    && let Some(name) = words.find(|word| !word.starts_with('-'))
                 {
                     let found = name == "COMMAND" || is_command(&command, name);
                     assert!(found, "{:?}: there is no {span}", row.theirs);

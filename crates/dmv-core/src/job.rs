@@ -56,6 +56,13 @@ impl Progress {
         self.total_bound.store(bound as u8, Ordering::Relaxed);
     }
 
+    /// Sets the totals to what is counted so far plus `files` and `bytes` that are still to come.
+    pub fn foresee_files(&self, files: u64, bytes: u64) {
+        let total = self.files.load(Ordering::Relaxed).saturating_add(files);
+        self.total_files.store(total, Ordering::Relaxed);
+        self.foresee(bytes, Bound::Exact);
+    }
+
     /// Sets the totals of files and bytes.
     pub fn expect(&self, files: u64, bytes: u64, bound: Bound) {
         self.total_files.store(files, Ordering::Relaxed);

@@ -29,7 +29,7 @@ pub fn while_looking<T>(input: &SnapshotInput<'_>, job: &Job, work: impl FnOnce(
         let _ = start_in(scope, move || {
             if is_over.recv_timeout(WORTH) == Err(RecvTimeoutError::Timeout) {
                 // An error shows in the work itself.
-                let _ = look(input, job, stopped);
+                let _ = look(input.root, &input.scan, job, stopped);
             }
         });
         let done = work();
@@ -40,15 +40,20 @@ pub fn while_looking<T>(input: &SnapshotInput<'_>, job: &Job, work: impl FnOnce(
 }
 
 /// Sets the totals of the job's progress. While the scan runs, they may still grow.
-fn look(input: &SnapshotInput<'_>, job: &Job, stop: &AtomicBool) -> Result<(), SnapshotError> {
+fn look(
+    root: &SafeDir,
+    options: &ScanOptions<'_>,
+    job: &Job,
+    stop: &AtomicBool,
+) -> Result<(), SnapshotError> {
     let options = ScanOptions {
         list_ignored: false,
         threads: 1,
         cancel: stop,
-        ..input.scan
+        ..*options
     };
     let (mut files, mut bytes) = (0, 0);
-    scan(input.root, &options, |dir| -> Result<(), SnapshotError> {
+    scan(root, &options, |dir| -> Result<(), SnapshotError> {
         let mut open: Option<SafeDir> = None;
         for (name, state) in dir.entries() {
             let size = match state {
@@ -57,7 +62,7 @@ fn look(input: &SnapshotInput<'_>, job: &Job, stop: &AtomicBool) -> Result<(), S
                     FileKind::File => {
                         let open = match &open {
                             Some(open) => open,
-                            None => open.insert(input.root.open_dir(&dir.path)?),
+                            None => open.insert(root.open_dir(&dir.path)?),
                         };
                         // A file that is gone is no work.
                         open.stat_opt(name)?
@@ -82,4 +87,49 @@ fn look(input: &SnapshotInput<'_>, job: &Job, stop: &AtomicBool) -> Result<(), S
 /// The bytes that progress counts for a file.
 fn size_of(kind: FileKind, size: u64) -> u64 {
     if kind == FileKind::File { size } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subset::Subset;
+    use crate::worktree::ignore::IgnoreRules;
+    use crate::worktree::scan::EmptyBase;
+    use crate::worktree::select::Paths;
+
+    #[test]
+    fn the_totals_are_those_of_the_files_that_a_snapshot_reads()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let temp = tempfile::tempdir()?;
+        let put = |path: &str, len: usize| std::fs::write(temp.path().join(path), vec![b'x'; len]);
+        std::fs::create_dir_all(temp.path().join("a/b"))?;
+        std::fs::create_dir_all(temp.path().join("out"))?;
+        put("a/b/large", 70_000)?;
+        put("a/small", 5)?;
+        put("a/empty", 0)?;
+        put("out/side", 1000)?;
+        put(".dmvignore", 3)?;
+        put("xxx", 1000)?;
+        std::os::unix::fs::symlink("nowhere", temp.path().join("link"))?;
+        let (go_on, job) = (AtomicBool::new(false), Job::default());
+        let (ignore, subset) = (IgnoreRules::default(), Subset::everything());
+        let select = Paths::new(vec![b"a".to_vec(), b"link".to_vec(), b"xxx".to_vec()]);
+        let options = ScanOptions {
+            known: &EmptyBase,
+            ignore: &ignore,
+            select: &select,
+            subset: &subset,
+            list_ignored: false,
+            one_file_system: false,
+            threads: 0,
+            cancel: &go_on,
+        };
+        look(&SafeDir::open_root(temp.path())?, &options, &job, &go_on)?;
+        let progress = &job.progress;
+        // The ignored file `xxx` is not read.
+        assert_eq!(progress.total_files.load(Ordering::Relaxed), 4);
+        assert_eq!(progress.total_bytes.load(Ordering::Relaxed), 70_005);
+        assert_eq!(progress.total_bound(), Bound::Exact);
+        Ok(())
+    }
 }

@@ -151,6 +151,7 @@ pub(in crate::repo) fn restore(
         switch.remove_file(path)?;
     }
     switch.clear_in_the_way()?;
+    switch.foresee(&moves);
     switch.put_back(moves)?;
     switch.sync()?;
     let stay = untouched::remove_untouched(repo, &tree, &gone, job)?;

@@ -299,17 +299,31 @@ impl<'a> Switch<'a> {
             self.add(&mut pending, path.as_bytes().to_vec(), new)
         })?;
         if force {
-            for (path, kind) in self.dirty.clone() {
-                let stays = kind == ChangeKind::Added && !put_back.contains(&path);
-                if stays || planned.contains(&path) || self.is_brought(&path) {
+            let mut edited = Vec::new();
+            for (path, kind) in &self.dirty {
+                let stays = *kind == ChangeKind::Added && !put_back.contains(path);
+                if stays || planned.contains(path) || self.is_brought(path) {
                     continue;
                 }
-                if let Some(entry) = self.target_entry(&path)? {
-                    self.add(&mut pending, path, &entry)?;
+                if let Some(entry) = self.target_entry(path)? {
+                    edited.push((path.clone(), entry));
                 }
+            }
+            self.foresee(&edited);
+            for (path, entry) in edited {
+                self.add(&mut pending, path, &entry)?;
             }
         }
         self.flush(&mut pending)
+    }
+
+    /// Tells whoever watches that these entries are still to be written.
+    pub(in crate::repo) fn foresee(&self, entries: &[(Vec<u8>, TreeEntry)]) {
+        let files = entries.iter().filter(|(_, entry)| !is_dir(entry));
+        let (number, bytes) = files.fold((0, 0), |(n, bytes), (_, e)| (n + 1, bytes + e.size));
+        if number > 0 {
+            self.job.progress.foresee_files(number, bytes);
+        }
     }
 
     /// Removes or moves away entries that the target does not have, and entries in the place of new
@@ -321,6 +335,8 @@ impl<'a> Switch<'a> {
         let mut gone_dirs: BTreeSet<Vec<u8>> = BTreeSet::new();
         let job = self.job;
         let portion = job.portion(PLAN_FILES);
+        // What was stored or received before counts as done.
+        job.progress.foresee_files(0, 0);
         self.differences().each(&mut |path, old, new| {
             let (bytes, is_dir) = (path.as_bytes(), |e: &TreeEntry| e.kind == Kind::Directory);
             if let Some(new) = new {
