@@ -5,6 +5,7 @@
 //! - Repositories: [`scratch`] makes them, [`packs`] makes packs that share objects, [`drops`]
 //!   drops files.
 //! - Peers: [`peers`] are honest, [`evil`] ones break the protocol.
+//! - [`graph`] makes histories of any shape, for DMV and for Git.
 //! - [`mutator`] edits a worktree while a command runs. [`rng`] is a seeded source of random
 //!   numbers.
 
@@ -12,6 +13,7 @@ pub mod countvfs;
 pub mod crashlab;
 pub mod drops;
 pub mod evil;
+pub mod graph;
 pub mod mutator;
 pub mod packs;
 pub mod peers;

@@ -14,7 +14,9 @@ const GROUPS: [(&str, &[&str]); 9] = [
     ),
     (
         "Look at commits and files",
-        &["log", "show", "ls", "cat", "du", "stats", "export"],
+        &[
+            "log", "show", "blame", "bisect", "ls", "cat", "du", "stats", "export",
+        ],
     ),
     (
         "Branch and merge",

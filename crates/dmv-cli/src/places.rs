@@ -82,6 +82,18 @@ pub fn place_or_path(
     }
 }
 
+/// The path in a revision, from where the user stands: for commands that accept `REV -- PATH`.
+pub fn path_at(
+    context: &Context,
+    repo: &Repo,
+    revision: &OsStr,
+    path: &OsStr,
+) -> Result<PlaceIn, Failure> {
+    let path = Repo::parse_path(&context.path(repo, path)?)?;
+    let revision = revision.to_string_lossy().into_owned();
+    at(context, repo, revision, path)
+}
+
 /// The failure for an argument that names neither a revision nor a path.
 fn neither(arg: &OsStr, e: RevisionError) -> Failure {
     let is_unknown = matches!(e, RevisionError::Unknown(_));

@@ -5,6 +5,7 @@
 //! the size. The module reads objects through `ObjectRead` and knows no store and no files.
 //! `merge`, `worktree` and `repo` use it.
 
+pub mod blame;
 mod histogram;
 pub mod lines;
 pub mod rename;

@@ -6,6 +6,7 @@
 //! history, not errors. The module reads commits and trees through `ObjectRead` and knows no store.
 //! `merge` and `repo` use it.
 
+pub mod bisect;
 pub mod paths;
 
 use crate::hash::ObjectId;

@@ -69,6 +69,10 @@ pub const MAX_REF_BYTES: usize = 255;
 pub const MAX_IGNORE_BYTES: u64 = 1 << 20;
 /// Bytes of a text that is merged by lines.
 pub const MAX_MERGE_TEXT_BYTES: u64 = 8 << 20;
+/// Bytes of a text whose lines `blame` traces.
+pub const MAX_BLAME_BYTES: u64 = 64 << 20;
+/// Bytes of the versions of a text that `blame` keeps in memory.
+pub const MAX_BLAME_CACHE_BYTES: u64 = 32 << 20;
 /// Lines of a text that is compared line by line.
 pub const MAX_DIFF_LINES: usize = 1 << 20;
 /// Steps for comparing two texts, in addition to [`DIFF_STEPS_PER_LINE`] for each of their lines.

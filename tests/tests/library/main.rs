@@ -1,6 +1,8 @@
 //! The library and the parts together: one module for each subject.
 
 mod arrivals;
+mod bisect;
+mod blame;
 mod copies;
 mod crash;
 mod damage;

@@ -1,6 +1,8 @@
 //! One file for each command, and the list of all of them.
 
 pub mod add;
+pub mod bisect;
+pub mod blame;
 pub mod branch;
 pub mod cat;
 pub mod checkout;
@@ -67,6 +69,8 @@ pub enum Command {
     Log(log::Args),
     Show(show::Args),
     Diff(diff::Args),
+    Blame(blame::Args),
+    Bisect(bisect::Args),
     Ls(ls::Args),
     Cat(cat::Args),
     Du(du::Args),
@@ -135,6 +139,8 @@ pub fn run(
         Command::Log(args) => log::run(context, &args),
         Command::Show(args) => show::run(context, &args),
         Command::Diff(args) => diff::run(context, &args),
+        Command::Blame(args) => blame::run(context, &args),
+        Command::Bisect(args) => bisect::run(context, &args),
         Command::Ls(args) => ls::run(context, &args),
         Command::Cat(args) => cat::run(context, &args),
         Command::Du(args) => du::run(context, &args),
@@ -192,6 +198,7 @@ fn only_reads(command: &Command) -> bool {
         | Command::Log(_)
         | Command::Show(_)
         | Command::Diff(_)
+        | Command::Blame(_)
         | Command::Ls(_)
         | Command::Cat(_)
         | Command::Du(_)

@@ -76,6 +76,8 @@ pub fn sort(e: &RepoError) -> Sorted {
         | RepoError::Unfinished { .. }
         | RepoError::Unconfirmed => sort_refusal(e),
         RepoError::NothingToUndo
+        | RepoError::NotBisecting
+        | RepoError::GoodAfterBad { .. }
         | RepoError::NothingToRedo
         | RepoError::ChangedSince { .. }
         | RepoError::NotUndone { .. }
@@ -271,6 +273,11 @@ fn sort_verb(e: &RepoError) -> Sorted {
     match e {
         RepoError::NothingToUndo => hinted("nothing-to-undo", EXIT_OTHER, "dmv op log"),
         RepoError::NothingToRedo => hinted("nothing-to-redo", EXIT_OTHER, "dmv op log"),
+        RepoError::NotBisecting => hinted("not-bisecting", EXIT_OTHER, "dmv bisect start BAD GOOD"),
+        RepoError::GoodAfterBad { .. } => {
+            let hint = "dmv bisect log, to see the results; dmv bisect start, to begin anew";
+            hinted("good-after-bad", EXIT_OTHER, hint)
+        }
         RepoError::ChangedSince {
             by: Some((id, _)), ..
         } => (

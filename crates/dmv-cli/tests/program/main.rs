@@ -5,6 +5,8 @@ mod again;
 mod alias;
 mod beside;
 mod beside_conflicts;
+mod bisect;
+mod blame;
 #[cfg(feature = "quic")]
 mod by_key;
 mod calls;

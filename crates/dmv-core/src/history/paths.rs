@@ -35,6 +35,20 @@ pub struct Visited {
     pub shown: bool,
     /// The parents that the walk visits because of it.
     pub followed: Vec<ObjectId>,
+    /// What it has at each path. Only in a walk over the versions of a path.
+    pub versions: Vec<Version>,
+    /// What each of the followed parents has at the paths. Only in a walk over the versions of a
+    /// path.
+    pub before: Vec<Vec<Version>>,
+}
+
+/// A path in one commit.
+#[derive(Clone, Debug)]
+pub struct Version {
+    /// The path.
+    pub path: RepoPath,
+    /// What the commit has there.
+    pub entry: Option<TreeEntry>,
 }
 
 /// A walk from some commits to their ancestors, descendants before ancestors.
@@ -44,6 +58,9 @@ pub struct PathLog<'r> {
     seen: HashSet<ObjectId>,
     absent: BTreeSet<ObjectId>,
     ahead: Ahead,
+    /// In a walk over the versions of a path: the commits that were queued, each with its path. A
+    /// commit comes again if another child knows it by another path.
+    queued: Option<HashSet<(ObjectId, RepoPath)>>,
 }
 
 impl<'r> PathLog<'r> {
@@ -59,6 +76,7 @@ impl<'r> PathLog<'r> {
             seen: HashSet::new(),
             absent: BTreeSet::new(),
             ahead: Ahead::default(),
+            queued: None,
         };
         for id in tips {
             let ty = ObjectType::Commit;
@@ -77,6 +95,20 @@ impl<'r> PathLog<'r> {
         Ok(log)
     }
 
+    /// Returns a walk over the versions of one path in `tip` and its ancestors.
+    ///
+    /// The walk says which versions it visits ([`Visited::versions`], [`Visited::before`]). It
+    /// visits a commit once for each path at which it was led there.
+    pub fn of_versions(
+        reader: &'r dyn ObjectRead,
+        tip: &ObjectId,
+        path: &RepoPath,
+    ) -> Result<PathLog<'r>, ObjectError> {
+        let mut log = PathLog::new(reader, &[*tip], std::slice::from_ref(path))?;
+        log.queued = Some(HashSet::from([(*tip, path.clone())]));
+        Ok(log)
+    }
+
     /// Skips these commits, and so the history that only they lead to.
     pub fn hide(&mut self, hidden: impl IntoIterator<Item = ObjectId>) {
         self.seen.extend(hidden);
@@ -91,15 +123,32 @@ impl<'r> PathLog<'r> {
     /// a commit created to its former path.
     pub fn advance<E: From<ObjectError>>(
         &mut self,
-        mut moved: Option<&mut Moved<'_, E>>,
+        moved: Option<&mut Moved<'_, E>>,
     ) -> Result<Option<Visited>, E> {
-        let Some(Queued {
+        self.advance_where(moved, &|_, _| true)
+    }
+
+    /// Does the same, and passes over the commits that `is_wanted` rejects at their path. The walk
+    /// does not follow their parents because of them.
+    pub fn advance_where<E: From<ObjectError>>(
+        &mut self,
+        mut moved: Option<&mut Moved<'_, E>>,
+        is_wanted: &dyn Fn(&ObjectId, &RepoPath) -> bool,
+    ) -> Result<Option<Visited>, E> {
+        let wanted = |queued: &Queued| {
+            let first = queued.with.first();
+            first.is_none_or(|trail| is_wanted(&queued.id, &trail.path))
+        };
+        let Queued {
             id,
             commit,
             with: trails,
-        }) = self.queue.pop()
-        else {
-            return Ok(None);
+        } = loop {
+            match self.queue.pop() {
+                None => return Ok(None),
+                Some(queued) if wanted(&queued) => break queued,
+                Some(_) => {}
+            }
         };
         let mut parents = Vec::new();
         let mut unchanged = None;
@@ -143,6 +192,13 @@ impl<'r> PathLog<'r> {
             parents = vec![parent];
         }
         let followed = parents.iter().map(|parent| parent.id).collect();
+        let (versions, before) = match self.queued {
+            None => Default::default(),
+            Some(_) => {
+                let before = parents.iter().map(|parent| versions_of(&parent.with));
+                (versions_of(&trails), before.collect())
+            }
+        };
         for parent in parents {
             self.push(parent);
         }
@@ -151,6 +207,8 @@ impl<'r> PathLog<'r> {
             commit,
             shown,
             followed,
+            versions,
+            before,
         }))
     }
 
@@ -198,10 +256,23 @@ impl<'r> PathLog<'r> {
     }
 
     fn push(&mut self, queued: Queued) {
-        if self.seen.insert(queued.id) {
+        let is_first = self.seen.insert(queued.id);
+        let is_new = match (&mut self.queued, queued.with.first()) {
+            (Some(known), Some(trail)) => known.insert((queued.id, trail.path.clone())),
+            _ => is_first,
+        };
+        if is_new {
             self.queue.push(queued);
         }
     }
+}
+
+fn versions_of(trails: &[Trail]) -> Vec<Version> {
+    let version = |trail: &Trail| Version {
+        path: trail.path.clone(),
+        entry: trail.end().cloned(),
+    };
+    trails.iter().map(version).collect()
 }
 
 /// The entries on the way to a path in one tree.

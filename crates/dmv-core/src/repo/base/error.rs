@@ -236,6 +236,21 @@ pub enum RepoError {
     /// This worktree has no undone operation since its last one.
     #[error("there is nothing to redo in this worktree")]
     NothingToRedo,
+    /// No bisection is under way in this worktree.
+    #[error("no bisection is under way in this worktree")]
+    NotBisecting,
+    /// A good commit of a bisection descends from the bad one.
+    #[error(
+        "commit {} is bad, but the good commit {} contains it: the fault was repaired between them, or a result is wrong",
+        bad.short(12),
+        good.short(12)
+    )]
+    GoodAfterBad {
+        /// The bad commit.
+        bad: ObjectId,
+        /// The good commit.
+        good: ObjectId,
+    },
     /// A later operation changed the same keys or files.
     #[error("operation {operation} {}", since(what, *undone, by.as_ref()))]
     ChangedSince {

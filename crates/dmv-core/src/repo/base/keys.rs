@@ -46,6 +46,11 @@ pub(in crate::repo) fn previous_key(name: &str) -> String {
     format!("worktree/{name}/previous")
 }
 
+/// Returns the key of the worktree's search for a first bad commit.
+pub(in crate::repo) fn bisect_key(name: &str) -> String {
+    format!("worktree/{name}/bisect")
+}
+
 pub(in crate::repo) fn settled_key(name: &str) -> String {
     format!("worktree/{name}/settled")
 }

@@ -7,13 +7,15 @@ use crate::object::list::Blob;
 use crate::object::name::RepoPath;
 use crate::object::root::Root;
 use crate::repo::{
-    AddOptions, AddReport, Asked, CheckoutOptions, CheckoutReport, CheckoutTarget, CommitOptions,
-    CommitReport, ExportReport, Head, MoveOptions, MoveReport, Overwritten, PathChange, PathState,
-    RemoveOptions, RemoveReport, Renames, Repo, RepoError, StatusOptions, StatusReport,
-    UntrackOptions, UntrackReport, Wanted, WorktreeChange, WorktreeInfo, WorktreeSettings, files,
+    AddOptions, AddReport, Asked, Blame, CheckoutOptions, CheckoutReport, CheckoutTarget,
+    CommitOptions, CommitReport, ExportReport, Head, MoveOptions, MoveReport, Overwritten,
+    PathChange, PathState, RemoveOptions, RemoveReport, Renames, Repo, RepoError, StatusOptions,
+    StatusReport, UntrackOptions, UntrackReport, Wanted, WorktreeChange, WorktreeInfo,
+    WorktreeSettings, files,
 };
 use crate::subset::Subset;
 use crate::worktree::select::Paths;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 impl Repo {
@@ -225,6 +227,21 @@ impl Repo {
         job: &Job,
     ) -> Result<Option<RepoPath>, RepoError> {
         files::rename::path_before(&self.handle, old, new, path, job)
+    }
+
+    /// Returns the commit from which each line of the file at `path` in `commit` comes: of all lines,
+    /// or of those in `range`, which counts from 0.
+    ///
+    /// Follows renames. Fails for a file that is no text, and with [`RepoError::Lacking`] if content
+    /// of any version is absent.
+    pub fn blame(
+        &self,
+        commit: ObjectId,
+        path: &RepoPath,
+        range: Option<Range<usize>>,
+        job: &Job,
+    ) -> Result<Blame, RepoError> {
+        files::blame::blame(&self.handle, commit, path, range, job)
     }
 
     /// Compares the worktree with its base.

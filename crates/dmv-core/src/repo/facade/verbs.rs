@@ -3,9 +3,10 @@
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::repo::{
-    Asked, Choice, FastForward, MergeOptions, MergeReport, PickFrom, PickOptions, PickReport, Repo,
-    RepoError, ResetFiles, ResetReport, ResetToReport, ResolveReport, UndoOptions, UndoReport,
-    WorktreeSettings, verbs,
+    Asked, BisectReport, Bisection, CheckoutOptions, CheckoutReport, Choice, FastForward,
+    MergeOptions, MergeReport, PickFrom, PickOptions, PickReport, Repo, RepoError, ResetFiles,
+    ResetReport, ResetToReport, ResolveReport, UndoOptions, UndoReport, Verdict, WorktreeSettings,
+    verbs,
 };
 
 impl Repo {
@@ -22,6 +23,45 @@ impl Repo {
         job: &Job,
     ) -> Result<MergeReport, RepoError> {
         verbs::merge::merge(&self.handle, theirs, fast_forward, options, job)
+    }
+
+    /// Returns the search for a first bad commit in this worktree, if one is under way.
+    pub fn bisection(&self) -> Result<Option<Bisection>, RepoError> {
+        verbs::bisect::bisection(&self.handle)
+    }
+
+    /// Begins a search for the first bad commit, or begins anew with other commits. With a bad and
+    /// a good commit, checks out the first commit to test, like [`Repo::checkout`].
+    pub fn bisect_start(
+        &self,
+        bad: Option<ObjectId>,
+        good: &[ObjectId],
+        options: &CheckoutOptions,
+        job: &Job,
+    ) -> Result<BisectReport, RepoError> {
+        verbs::bisect::start(&self.handle, bad, good, options, job)
+    }
+
+    /// Notes the result of tests, and checks out the next commit to test.
+    ///
+    /// Fails with [`RepoError::GoodAfterBad`], and notes nothing, if the result contradicts others.
+    pub fn bisect_note(
+        &self,
+        verdict: Verdict,
+        commits: &[ObjectId],
+        options: &CheckoutOptions,
+        job: &Job,
+    ) -> Result<BisectReport, RepoError> {
+        verbs::bisect::note(&self.handle, verdict, commits, options, job)
+    }
+
+    /// Ends the search and returns to the head before it.
+    pub fn bisect_end(
+        &self,
+        options: &CheckoutOptions,
+        job: &Job,
+    ) -> Result<CheckoutReport, RepoError> {
+        verbs::bisect::end(&self.handle, options, job)
     }
 
     /// Commits the reverse of the changes that `commit` made to its parent.

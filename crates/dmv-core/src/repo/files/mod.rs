@@ -2,6 +2,7 @@
 //!
 //! Uses `base`, `look` and `conflict`. `verbs` and `upkeep` use it.
 
+pub(in crate::repo) mod blame;
 pub(in crate::repo) mod checkout;
 pub(in crate::repo) mod commit;
 pub(in crate::repo) mod diff;

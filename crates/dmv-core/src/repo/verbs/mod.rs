@@ -1,8 +1,9 @@
 //! Commands that make new history or undo operations: merge, revert, cherry-pick, rebase, resolve,
-//! reset, undo.
+//! reset, bisect, undo.
 //!
 //! Uses `base`, `look`, `conflict` and `files`. Only the facade uses it.
 
+pub(in crate::repo) mod bisect;
 pub(in crate::repo) mod merge;
 pub(in crate::repo) mod moved;
 pub(in crate::repo) mod pick;

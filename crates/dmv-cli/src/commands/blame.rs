@@ -1,0 +1,232 @@
+//! `dmv blame`
+
+use crate::context::Context;
+use crate::failure::{EXIT_OK, EXIT_OTHER, Failure};
+use crate::format::json::{PathValue, base64_unless_text};
+use crate::format::text::{SHORT_ID, clean, lines, raw_person, rfc3339, time};
+use crate::places::{PlaceIn, path_at, place_or_path};
+use crate::supply::supplied;
+use dmv_core::diff::lines::Lines;
+use dmv_core::hash::ObjectId;
+use dmv_core::object::commit::Commit;
+use dmv_core::object::name::escape;
+use dmv_core::object::tree::Kind;
+use dmv_core::repo::{BlamedLines, Located, Repo};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io::Write;
+use std::ops::Range;
+
+/// Most characters of an author's name in the text.
+const MAX_NAME: usize = 24;
+
+/// Show which commit each line of a file comes from
+///
+/// Follows the file through renames and merges. Lines of a file that only changed its place keep their
+/// commit. Uncommitted changes are not part of it: it shows the file as the commit has it.
+///
+/// A ^ before an id means: the line may be older, but older commits are absent from this repository.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  dmv blame notes.txt\n  dmv blame v1.0:edit/cut.edl\n  \
+                  dmv blame -L 10,20 notes.txt\n  dmv blame v1.0 -- notes.txt"
+)]
+pub struct Args {
+    /// The file: a path in @, or a commit and a path
+    #[arg(value_name = "[REV:]PATH", num_args = 1..=2, required = true)]
+    place: Vec<OsString>,
+    /// Show only the lines from A to B; A,+N shows N lines
+    #[arg(short = 'L', value_name = "A,B", value_parser = range)]
+    lines: Option<Range<usize>>,
+}
+
+/// One line, in JSON.
+#[derive(Serialize)]
+struct Record {
+    line: usize,
+    commit: String,
+    author: String,
+    time: String,
+    summary: String,
+    #[serde(flatten)]
+    path: PathValue,
+    original_line: usize,
+    boundary: bool,
+    text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text_b64: Option<String>,
+}
+
+/// Lines as people count them, from 1 to the last one, as a range from 0.
+fn range(text: &str) -> Result<Range<usize>, String> {
+    let wrong = || "write the lines as 10,20 or 10,+5; the first line is 1".to_owned();
+    let number = |text: &str| {
+        text.parse::<usize>()
+            .ok()
+            .filter(|n| *n > 0)
+            .ok_or_else(wrong)
+    };
+    let (from, to) = text.split_once(',').unwrap_or((text, ""));
+    let from = match from {
+        "" => 0,
+        from => number(from)? - 1,
+    };
+    let to = match to.strip_prefix('+') {
+        Some(len) => from.saturating_add(number(len)?),
+        None if to.is_empty() => usize::MAX,
+        None => number(to)?,
+    };
+    if to <= from {
+        return Err(wrong());
+    }
+    Ok(from..to)
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    let place = match &args.place[..] {
+        [revision, path] => path_at(context, &repo, revision, path)?,
+        place => place_or_path(context, &repo, place.first().map(OsString::as_os_str), true)?,
+    };
+    if let Located::Entry(entry) = &place.located
+        && entry.kind == Kind::Conflict
+    {
+        let message = format!("'{}' is an unresolved conflict", place.path);
+        let failure = Failure::new("wrong-kind", EXIT_OTHER, message);
+        return Err(failure.hint("dmv conflicts, to see it; dmv blame REV:PATH for one side"));
+    }
+    let commit = repo.resolve(&place.revision)?;
+    let watch = context.watch("reading history");
+    let blame = supplied(context, &repo, "reading history", || {
+        repo.blame(commit, &place.path, args.lines.clone(), &context.job)
+    })?;
+    drop(watch);
+    let [text] = Lines::of([&blame.text]);
+    if let Some(range) = args
+        .lines
+        .as_ref()
+        .filter(|range| range.start >= text.len().max(1))
+    {
+        let message = format!(
+            "'{}' has {} lines; line {} does not exist",
+            place.path,
+            text.len(),
+            range.start + 1
+        );
+        return Err(Failure::usage(message));
+    }
+    let printer = Printer::new(context, &repo, &place, &blame.lines)?;
+    for part in &blame.lines {
+        for n in 0..part.len {
+            printer.print(part, n, text.get(part.line + n))?;
+        }
+    }
+    Ok(EXIT_OK)
+}
+
+/// Prints lines with their commits.
+struct Printer<'a> {
+    context: &'a Context,
+    commits: HashMap<ObjectId, Commit>,
+    /// Whether the path of each line is shown.
+    with_path: bool,
+    name_width: usize,
+    line_width: usize,
+}
+
+impl<'a> Printer<'a> {
+    fn new(
+        context: &'a Context,
+        repo: &Repo,
+        place: &PlaceIn,
+        parts: &[BlamedLines],
+    ) -> Result<Printer<'a>, Failure> {
+        let mut commits = HashMap::new();
+        for part in parts {
+            if !commits.contains_key(&part.commit) {
+                commits.insert(part.commit, repo.read_commit(&part.commit)?);
+            }
+        }
+        let width = |commit: &Commit| name(commit).chars().count();
+        let last = parts.last().map_or(0, |part| part.line + part.len);
+        Ok(Printer {
+            context,
+            with_path: parts.iter().any(|part| part.path != place.path),
+            name_width: commits.values().map(width).max().unwrap_or(0),
+            line_width: last.to_string().len(),
+            commits,
+        })
+    }
+
+    /// Prints line `n` of a part.
+    fn print(&self, part: &BlamedLines, n: usize, text: &[u8]) -> Result<(), Failure> {
+        let commit = &self.commits[&part.commit];
+        let (author, ui) = (&commit.author, &self.context.ui);
+        let text = text.strip_suffix(b"\n").unwrap_or(text);
+        let line = part.line + n + 1;
+        if self.context.globals.json {
+            return ui.json(&Record {
+                line,
+                commit: part.commit.to_string(),
+                author: raw_person(author),
+                time: rfc3339(author.seconds, author.nanos, author.tz_minutes),
+                summary: commit.message.lines().next().unwrap_or_default().to_owned(),
+                path: PathValue::new(part.path.as_bytes()),
+                original_line: part.at + n + 1,
+                boundary: part.is_boundary,
+                text: String::from_utf8_lossy(text).into_owned(),
+                text_b64: base64_unless_text(text),
+            });
+        }
+        let mark = if part.is_boundary { "^" } else { "" };
+        let digits = SHORT_ID - mark.len();
+        let id = ui.paint(
+            yellow(),
+            format_args!("{mark}{}", part.commit.short(digits)),
+        );
+        let path = match self.with_path {
+            true => format!(" {}", escape(part.path.as_bytes())),
+            false => String::new(),
+        };
+        let (name, when) = (name(commit), time(author.seconds, author.tz_minutes));
+        let (name_width, line_width) = (self.name_width, self.line_width);
+        let mut out = ui.out();
+        write!(
+            out,
+            "{id}{path} ({name:<name_width$} {when} {line:>line_width$}) "
+        )?;
+        // Nothing in a file may command a terminal.
+        match ui.is_terminal() {
+            true => out.write_all(lines(&String::from_utf8_lossy(text)).as_bytes())?,
+            false => out.write_all(text)?,
+        }
+        Ok(out.write_all(b"\n")?)
+    }
+}
+
+/// The author's name, shortened.
+fn name(commit: &Commit) -> String {
+    clean(&commit.author.name).chars().take(MAX_NAME).collect()
+}
+
+fn yellow() -> anstyle::Style {
+    anstyle::Style::new().fg_color(Some(anstyle::AnsiColor::Yellow.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_counted_from_one_and_both_ends_belong_to_them() {
+        assert_eq!(range("10,20"), Ok(9..20));
+        assert_eq!(range("10,+5"), Ok(9..14));
+        assert_eq!(range("10"), Ok(9..usize::MAX));
+        assert_eq!(range(",3"), Ok(0..3));
+        for wrong in ["0,3", "5,4", "a", "3,+0", "-1,2"] {
+            assert!(range(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! `dmv bisect`: each step is one operation.
+
+use crate::place::{Outcome, Place};
+use serde_json::{Value, json};
+use std::fs;
+
+/// A line of commits, of which the sixth introduces a fault; and their ids.
+fn faulty() -> Outcome<(Place, Vec<String>)> {
+    let place = Place::with_repository()?;
+    let mut ids = Vec::new();
+    for n in 0..10 {
+        place.write("n", format!("{n}\n"))?;
+        place.write("fault", if n < 6 { "no" } else { "yes" })?;
+        ids.push(place.commit(&format!("commit {n}"))?);
+    }
+    Ok((place, ids))
+}
+
+fn number(place: &Place) -> Outcome<String> {
+    Ok(fs::read_to_string(place.work().join("n"))?
+        .trim()
+        .to_owned())
+}
+
+#[test]
+fn a_search_by_hand_finds_the_first_bad_commit_and_returns() -> Outcome {
+    let (place, ids) = faulty()?;
+    let err = place.fails(20, &["bisect", "good"])?;
+    assert!(
+        err.contains("no bisection is under way") && err.contains("bisect start"),
+        "{err}"
+    );
+    let text = place.ok(&["bisect", "start", "@", &ids[0]])?;
+    assert!(
+        text.contains("5 commits left after this, about 2 tests\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("test this commit: ") && text.contains("commit 4\n"),
+        "{text}"
+    );
+    assert_eq!(number(&place)?, "4");
+    place.ok(&["bisect", "good"])?;
+    assert_eq!(number(&place)?, "6");
+    let told = place.json(&["bisect", "bad", "--json"])?;
+    assert_eq!(
+        (&told["state"], &told["commit"]),
+        (&json!("testing"), &json!(ids[5]))
+    );
+    let log = place.ok(&["bisect", "log"])?;
+    assert!(
+        log.starts_with("started on main\nbad   ") && log.contains("commit 4"),
+        "{log}"
+    );
+    let text = place.ok(&["bisect", "good"])?;
+    assert!(
+        text.contains("commit 6 is the first bad commit\n"),
+        "{text}"
+    );
+    assert!(text.contains("dmv bisect end"), "{text}");
+    place.ok(&["bisect", "end"])?;
+    assert_eq!(
+        (number(&place)?, place.ok(&["status", "-sb"])?),
+        ("9".into(), "## main\n".into())
+    );
+    place.fails(20, &["bisect", "end"])?;
+    Ok(())
+}
+
+#[test]
+fn every_step_is_undone_and_redone() -> Outcome {
+    let (place, ids) = faulty()?;
+    let state = || -> Outcome<(String, String)> {
+        Ok((number(&place)?, place.ok(&["bisect", "log", "--json"])?))
+    };
+    place.ok(&["bisect", "start", "main", &ids[0]])?;
+    let first = state()?;
+    place.ok(&["bisect", "good"])?;
+    let second = state()?;
+    assert_ne!(first, second);
+    place.ok(&["undo"])?;
+    assert_eq!(state()?, first);
+    place.ok(&["redo"])?;
+    assert_eq!(state()?, second);
+    place.ok(&["bisect", "end"])?;
+    place.ok(&["undo"])?;
+    assert_eq!(state()?, second);
+    for _ in 0..2 {
+        place.ok(&["undo"])?;
+    }
+    place.fails(20, &["bisect", "log"])?;
+    assert_eq!(place.json(&["status", "--json"])?["branch"], "main");
+    assert_eq!(number(&place)?, "9");
+    Ok(())
+}
+
+#[test]
+fn edits_stay_or_the_step_is_refused_and_nothing_is_noted() -> Outcome {
+    let (place, ids) = faulty()?;
+    place.write("mine", "uncommitted")?;
+    place.ok(&["bisect", "start", "@", &ids[0]])?;
+    assert_eq!(fs::read(place.work().join("mine"))?, b"uncommitted");
+    place.write("n", "edited")?;
+    let log = place.ok(&["bisect", "log"])?;
+    place.fails(5, &["bisect", "good"])?;
+    assert_eq!(place.ok(&["bisect", "log"])?, log);
+    assert_eq!(number(&place)?, "edited");
+    place.ok(&["restore", "n"])?;
+    place.ok(&["bisect", "good"])?;
+    Ok(())
+}
+
+#[test]
+fn both_ends_may_come_one_after_the_other_and_a_contradiction_is_refused() -> Outcome {
+    let (place, ids) = faulty()?;
+    let said = place.ok(&["bisect", "start"])?;
+    assert!(said.contains("needs a bad and a good commit"), "{said}");
+    assert!(
+        place
+            .ok(&["bisect", "bad"])?
+            .contains("needs a good commit")
+    );
+    place.fails(2, &["bisect", "run", "true"])?;
+    place.ok(&["bisect", "good", &ids[0], &ids[1]])?;
+    assert_eq!(number(&place)?, "5");
+    let log = place.ok(&["bisect", "log"])?;
+    let err = place.fails(20, &["bisect", "good", "main"])?;
+    assert!(
+        err.contains("but the good commit") && err.contains("dmv bisect log"),
+        "{err}"
+    );
+    assert_eq!(place.ok(&["bisect", "log"])?, log);
+    // 'reset' is Git's word for the end.
+    place.ok(&["bisect", "reset"])?;
+    let err = place.fails(20, &["bisect", "start", &ids[2], &ids[5]])?;
+    assert!(err.contains("contains it"), "{err}");
+    Ok(())
+}
+
+#[test]
+fn a_run_tests_until_it_has_found_the_commit() -> Outcome {
+    let (place, ids) = faulty()?;
+    place.ok(&["bisect", "start", "@", &ids[0]])?;
+    let text = place.ok(&["bisect", "run", "grep", "-q", "no", "fault"])?;
+    assert!(
+        text.contains("commit 6 is the first bad commit\n"),
+        "{text}"
+    );
+    place.ok(&["bisect", "end"])?;
+    // 125 skips, 128 stops, and the same command continues.
+    place.ok(&["bisect", "start", "@", &ids[0]])?;
+    let log = place.ok(&["bisect", "log"])?;
+    let err = place.fails(20, &["bisect", "run", "sh", "-c", "exit 128"])?;
+    assert!(
+        err.contains("ended with exit code 128") && err.contains("again"),
+        "{err}"
+    );
+    place.fails(20, &["bisect", "run", "no-such-command"])?;
+    place.fails(20, &["bisect", "run", "sh", "-c", "kill -9 $$"])?;
+    assert_eq!(place.ok(&["bisect", "log"])?, log);
+    let script = "test $(cat n) = 5 && exit 125; grep -q no fault";
+    let told: Value = place.json(&["--json", "bisect", "run", "sh", "-c", script])?;
+    assert_eq!(
+        (&told["state"], &told["first_bad"]),
+        (&json!("skipped"), &json!(null))
+    );
+    assert_eq!(told["candidates"], json!([ids[6], ids[5]]));
+    Ok(())
+}
+
+#[test]
+fn a_merge_base_is_tested_first_where_the_good_commit_is_beside_the_bad_one() -> Outcome {
+    let (place, ids) = faulty()?;
+    place.ok(&["checkout", "-b", "side", &ids[3]])?;
+    place.write("other", "x")?;
+    place.commit("beside")?;
+    let text = place.ok(&["bisect", "start", "main", "side"])?;
+    assert!(
+        text.contains("merge base must be tested first") && text.contains("commit 3\n"),
+        "{text}"
+    );
+    assert_eq!(number(&place)?, "3");
+    place.ok(&["bisect", "good"])?;
+    let text = place.ok(&["bisect", "run", "grep", "-q", "no", "fault"])?;
+    assert!(
+        text.contains("commit 6 is the first bad commit\n"),
+        "{text}"
+    );
+    place.ok(&["bisect", "start", "main", "side"])?;
+    let err = place.fails(20, &["bisect", "bad"])?;
+    assert!(err.contains("was repaired between them"), "{err}");
+    place.ok(&["bisect", "end"])?;
+    assert_eq!(place.json(&["status", "--json"])?["branch"], "side");
+    Ok(())
+}
+
+#[test]
+fn worktrees_search_on_their_own_and_short_histories_say_so() -> Outcome {
+    let (place, ids) = faulty()?;
+    place.ok(&["worktree", "add", "../second", &ids[8]])?;
+    place.ok(&["bisect", "start", "@", &ids[0]])?;
+    place.fails(20, &["-C", "../second", "bisect", "log"])?;
+    place.ok(&["-C", "../second", "bisect", "start", "@", &ids[2]])?;
+    place.ok(&[
+        "-C",
+        "../second",
+        "bisect",
+        "run",
+        "grep",
+        "-q",
+        "no",
+        "fault",
+    ])?;
+    assert_eq!(number(&place)?, "4");
+    place.ok(&["bisect", "end"])?;
+    // A clone without the good commit.
+    place.ok(&["clone", "--depth", "3", ".", "../short"])?;
+    place.ok(&["-C", "../short", "bisect", "start", "@", "@~1"])?;
+    place.ok(&["clone", "--meta-only", ".", "../meta"])?;
+    place.ok(&["-C", "../meta", "bisect", "start", "@", &ids[0]])?;
+    place.ok(&["-C", "../meta", "bisect", "end"])?;
+    Ok(())
+}

@@ -1,0 +1,421 @@
+//! Blame: the commit from which each line of a file comes.
+//!
+//! The walk goes from a commit to its ancestors (`history::paths`), and reads only versions of the
+//! file that differ. Each version answers for some lines of the final text. It passes on those that
+//! a parent has, too; the others are its own. As in Git, a parent with the same content gets all
+//! lines, and otherwise the parents are asked in order.
+
+use crate::diff::blame::{Span, differences, line_count, sort, split};
+use crate::hash::ObjectId;
+use crate::history::paths::{Moved, PathLog, Version, Visited};
+use crate::job::Job;
+use crate::limits::{MAX_BLAME_BYTES, MAX_BLAME_CACHE_BYTES, MAX_DIFF_LINES};
+use crate::object::list::{Blob, BlobChunks};
+use crate::object::name::RepoPath;
+use crate::object::root::{Lack, Root};
+use crate::object::tree::{Kind, TreeEntry};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::slice;
+use crate::repo::files::rename;
+use crate::repo::look::content::read_chunk;
+use crate::repo::look::entries::{self, Located, blob_of};
+use crate::repo::look::lack;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Adjacent lines of a file that come from the same place of the same version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlamedLines {
+    /// The first line, from 0.
+    pub line: usize,
+    /// The number of lines.
+    pub len: usize,
+    /// The commit that made them what they are.
+    pub commit: ObjectId,
+    /// The path of the file in that commit.
+    pub path: RepoPath,
+    /// The first of these lines in that commit, from 0.
+    pub at: usize,
+    /// Whether the commit only ends the history that is stored here. Then the lines may be older.
+    pub is_boundary: bool,
+}
+
+/// A file with the origin of its lines.
+#[derive(Debug)]
+pub struct Blame {
+    /// The content of the file.
+    pub text: Vec<u8>,
+    /// The requested lines, in order.
+    pub lines: Vec<BlamedLines>,
+}
+
+/// Returns the origin of lines of the file at `path` in `commit`: of all, or of those in `range`,
+/// which counts from 0.
+///
+/// Fails for something that is no text, for a text over the limit of [`MAX_BLAME_BYTES`], and with
+/// [`RepoError::Lacking`] if content is absent, of which the error names all.
+pub(in crate::repo) fn blame(
+    repo: &Handle,
+    commit: ObjectId,
+    path: &RepoPath,
+    range: Option<Range<usize>>,
+    job: &Job,
+) -> Result<Blame, RepoError> {
+    let entry = file_at(repo, &commit, path)?;
+    if slice::is_partial(repo) {
+        check_versions_here(repo, &commit, path, job)?;
+    }
+    let mut texts = Texts::new(repo);
+    let text = texts.read(blob_of(&entry))?;
+    let wrong = |what| RepoError::WrongKind {
+        path: path.as_bytes().to_vec(),
+        what,
+    };
+    if text.bytes.contains(&0) {
+        return Err(wrong("a binary file, without lines of text"));
+    }
+    let count = line_count(&text.bytes);
+    if count > MAX_DIFF_LINES {
+        return Err(wrong("a file with too many lines"));
+    }
+    let range = range.unwrap_or(0..count);
+    let range = range.start.min(count)..range.end.min(count);
+    let mut search = Search {
+        repo,
+        job,
+        texts,
+        pending: HashMap::new(),
+        found: Vec::new(),
+    };
+    let first = Pending {
+        blob: blob_of(&entry),
+        // Without a commit of its own, a version answers for itself.
+        instead: None,
+        spans: vec![Span {
+            line: range.start,
+            at: range.start,
+            len: range.len(),
+        }],
+    };
+    search.add((commit, path.clone()), first);
+    search.run(&commit, path)?;
+    let mut lines = search.found;
+    lines.retain(|lines| lines.len > 0);
+    lines.sort_unstable_by_key(|lines| lines.line);
+    Ok(Blame {
+        text: text.bytes.clone(),
+        lines,
+    })
+}
+
+/// Returns the entry of a file that can be blamed.
+fn file_at(repo: &Handle, commit: &ObjectId, path: &RepoPath) -> Result<TreeEntry, RepoError> {
+    let revision = commit.short(12);
+    let found = entries::locate(repo, &revision, &entries::read_commit(repo, commit)?, path)?;
+    let wrong = |what| RepoError::WrongKind {
+        path: path.as_bytes().to_vec(),
+        what,
+    };
+    let entry = match found {
+        Located::Root { .. } => return Err(wrong("a directory")),
+        Located::Entry(entry) => entry,
+    };
+    match entry.kind {
+        Kind::Directory => Err(wrong("a directory")),
+        Kind::Symlink => Err(wrong("a symlink, without lines of text")),
+        Kind::Conflict => Err(wrong("an unresolved conflict")),
+        Kind::File | Kind::Executable if entry.size > MAX_BLAME_BYTES => {
+            Err(wrong("a file that is too long to compare its lines"))
+        }
+        Kind::File | Kind::Executable => Ok(entry),
+    }
+}
+
+/// Fails with [`RepoError::Lacking`] if content of a version that may be read is absent.
+fn check_versions_here(
+    repo: &Handle,
+    commit: &ObjectId,
+    path: &RepoPath,
+    job: &Job,
+) -> Result<(), RepoError> {
+    let mut log = PathLog::of_versions(repo.objects(), commit, path)?;
+    let (mut known, mut lacks) = (HashSet::new(), Vec::new());
+    while let Some(visited) = log.advance(Some(&mut moved(repo, job)))? {
+        go_on(job)?;
+        // A commit that did not change the file has a version that is known by a child, unless it
+        // is the first one.
+        if !visited.shown && !known.is_empty() {
+            continue;
+        }
+        for version in visited
+            .versions
+            .iter()
+            .chain(visited.before.iter().flatten())
+        {
+            let Some(entry) = version.entry.as_ref().filter(|entry| is_text(entry)) else {
+                continue;
+            };
+            let root = Root::of(entry);
+            if known.insert(entry.id) && !lack::has_root(repo, root)? {
+                let path = version.path.as_bytes().to_vec();
+                lacks.push(Lack { path, root });
+            }
+        }
+    }
+    match lacks.is_empty() {
+        true => Ok(()),
+        false => Err(RepoError::Lacking(lacks)),
+    }
+}
+
+/// Returns whether an entry is a file whose lines can be compared.
+fn is_text(entry: &TreeEntry) -> bool {
+    entry.kind.is_blob() && entry.size <= MAX_BLAME_BYTES
+}
+
+/// Finds the former paths of files.
+fn moved<'a>(
+    repo: &'a Handle,
+    job: &'a Job,
+) -> impl FnMut(&ObjectId, &ObjectId, &RepoPath) -> Result<Option<RepoPath>, RepoError> + 'a {
+    move |old, new, path| rename::path_before(repo, old, new, path, job)
+}
+
+fn go_on(job: &Job) -> Result<(), RepoError> {
+    match job.is_cancelled() {
+        true => Err(RepoError::Cancelled),
+        false => Ok(()),
+    }
+}
+
+/// A file in a commit.
+type At = (ObjectId, RepoPath);
+
+/// Lines for which a version has to answer.
+struct Pending {
+    /// The content of the version.
+    blob: Blob,
+    /// The version that answers in its place, and where these lines are in it. Set where a commit
+    /// has an open conflict, which is no text: a child that resolved it stands for it.
+    instead: Option<At>,
+    /// The lines.
+    spans: Vec<Span>,
+}
+
+struct Search<'a> {
+    repo: &'a Handle,
+    job: &'a Job,
+    texts: Texts<'a>,
+    /// By commit: the versions in it that have to answer.
+    pending: HashMap<ObjectId, Vec<(RepoPath, Pending)>>,
+    found: Vec<BlamedLines>,
+}
+
+impl Search<'_> {
+    fn add(&mut self, at: At, new: Pending) {
+        if new.spans.is_empty() {
+            return;
+        }
+        let (commit, path) = at;
+        let all = self.pending.entry(commit).or_default();
+        let same = all
+            .iter_mut()
+            .find(|(at, old)| *at == path && old.blob == new.blob && old.instead == new.instead);
+        match same {
+            Some((_, old)) => old.spans.extend(new.spans),
+            None => all.push((path, new)),
+        }
+    }
+
+    fn run(&mut self, commit: &ObjectId, path: &RepoPath) -> Result<(), RepoError> {
+        let (repo, job) = (self.repo, self.job);
+        let mut log = PathLog::of_versions(repo.objects(), commit, path)?;
+        let mut moved = moved(repo, job);
+        while !self.pending.is_empty() {
+            go_on(job)?;
+            let moved: &mut Moved<'_, RepoError> = &mut moved;
+            let pending = &self.pending;
+            let is_wanted = |id: &ObjectId, path: &RepoPath| {
+                let all = pending.get(id);
+                all.is_some_and(|all| all.iter().any(|(at, _)| at == path))
+            };
+            let Some(visited) = log.advance_where(Some(moved), &is_wanted)? else {
+                break;
+            };
+            self.visit(&visited)?;
+        }
+        Ok(())
+    }
+
+    /// Passes the lines of a version on to its parents, and keeps its own.
+    fn visit(&mut self, visited: &Visited) -> Result<(), RepoError> {
+        let Some(version) = visited.versions.first() else {
+            return Ok(());
+        };
+        let at = (visited.id, version.path.clone());
+        let parents = visited.followed.iter().zip(&visited.before);
+        let parents: Vec<(ObjectId, &Version)> = parents
+            .filter_map(|(id, before)| Some((*id, before.first()?)))
+            .collect();
+        let all = self.pending.remove(&visited.id).unwrap_or_default();
+        let (here, others) = all.into_iter().partition(|(path, _)| *path == at.1);
+        let (here, others): (Vec<_>, Vec<_>) = (here, others);
+        if !others.is_empty() {
+            self.pending.insert(visited.id, others);
+        }
+        for (_, mut pending) in here {
+            if let (false, [(parent, same)]) = (visited.shown, &parents[..]) {
+                // It has the same content, and the same conflict if it has one.
+                self.add((*parent, same.path.clone()), pending);
+                continue;
+            }
+            sort(&mut pending.spans);
+            self.job.progress.files.fetch_add(1, Ordering::Relaxed);
+            self.pass(&at, &parents, &mut pending)?;
+            let is_boundary = parents.is_empty() && !visited.commit.parents.is_empty();
+            self.keep(at.clone(), pending, is_boundary);
+        }
+        Ok(())
+    }
+
+    fn pass(
+        &mut self,
+        at: &At,
+        parents: &[(ObjectId, &Version)],
+        pending: &mut Pending,
+    ) -> Result<(), RepoError> {
+        // A file that was only moved, or made executable, is the same in a parent.
+        let same = parents.iter().find(|(_, version)| {
+            let entry = version.entry.as_ref();
+            entry.is_some_and(|e| e.kind.is_blob() && blob_of(e) == pending.blob)
+        });
+        if let Some((parent, version)) = same {
+            let next = Pending {
+                blob: pending.blob,
+                instead: None,
+                spans: std::mem::take(&mut pending.spans),
+            };
+            self.add((*parent, version.path.clone()), next);
+            return Ok(());
+        }
+        let mut asked = HashSet::new();
+        for (parent, version) in parents {
+            let entry = version.entry.as_ref().filter(|entry| is_text(entry));
+            let Some(entry) = entry.filter(|entry| asked.insert(entry.id)) else {
+                continue;
+            };
+            if pending.spans.is_empty() {
+                return Ok(());
+            }
+            let blob = blob_of(entry);
+            let new = self.texts.read(pending.blob)?;
+            let old = self.texts.read_like(blob, &new)?;
+            let edits = differences(&old.bytes, &new.bytes, self.job.cancel_flag());
+            let edits = edits.map_err(|_| RepoError::Cancelled)?;
+            let spans = split(&mut pending.spans, &edits);
+            let next = Pending {
+                blob,
+                instead: None,
+                spans,
+            };
+            self.add((*parent, version.path.clone()), next);
+        }
+        let is_open = |version: &Version| {
+            let entry = version.entry.as_ref();
+            entry.is_some_and(|entry| entry.kind == Kind::Conflict)
+        };
+        if let Some((parent, version)) = parents.iter().find(|(_, version)| is_open(version)) {
+            // An open conflict has the lines of its sides, which are in its parents.
+            let next = Pending {
+                blob: pending.blob,
+                instead: Some(pending.instead.clone().unwrap_or_else(|| at.clone())),
+                spans: std::mem::take(&mut pending.spans),
+            };
+            self.add((*parent, version.path.clone()), next);
+        }
+        Ok(())
+    }
+
+    /// Notes lines that come from a version.
+    fn keep(&mut self, at: At, pending: Pending, is_boundary: bool) {
+        let (commit, path) = pending.instead.unwrap_or(at);
+        for span in pending.spans {
+            self.found.push(BlamedLines {
+                line: span.line,
+                len: span.len,
+                commit,
+                path: path.clone(),
+                at: span.at,
+                is_boundary,
+            });
+        }
+    }
+}
+
+/// The content of a version, and where its chunks are in it.
+struct Text {
+    blob: Blob,
+    bytes: Vec<u8>,
+    chunks: HashMap<ObjectId, Range<usize>>,
+}
+
+/// Reads the content of versions. It keeps the last ones, because the next comparison needs one of
+/// them, and copies chunks that two versions share instead of reading them again.
+struct Texts<'a> {
+    repo: &'a Handle,
+    last: VecDeque<Arc<Text>>,
+}
+
+impl<'a> Texts<'a> {
+    fn new(repo: &'a Handle) -> Texts<'a> {
+        Texts {
+            repo,
+            last: VecDeque::new(),
+        }
+    }
+
+    fn read(&mut self, blob: Blob) -> Result<Arc<Text>, RepoError> {
+        self.load(blob, None)
+    }
+
+    /// Reads a version that has much in common with `like`.
+    fn read_like(&mut self, blob: Blob, like: &Text) -> Result<Arc<Text>, RepoError> {
+        self.load(blob, Some(like))
+    }
+
+    fn load(&mut self, blob: Blob, like: Option<&Text>) -> Result<Arc<Text>, RepoError> {
+        if let Some(at) = self.last.iter().position(|text| text.blob == blob) {
+            let found = self.last[at].clone();
+            self.last.swap(at, 0);
+            return Ok(found);
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(blob.size).unwrap_or(0));
+        let mut chunks = HashMap::new();
+        for chunk in BlobChunks::new(self.repo.objects(), blob) {
+            let (_, id, len) = chunk?;
+            let start = bytes.len();
+            match like.and_then(|like| Some((like, like.chunks.get(&id)?))) {
+                Some((like, range)) => bytes.extend_from_slice(&like.bytes[range.clone()]),
+                None => read_chunk(self.repo, &id, len, &mut bytes)?,
+            }
+            chunks.insert(id, start..bytes.len());
+        }
+        let text = Arc::new(Text {
+            blob,
+            bytes,
+            chunks,
+        });
+        self.last.push_front(text.clone());
+        let mut size = 0;
+        let kept = self.last.iter().take_while(|text| {
+            size += text.bytes.len() as u64;
+            size <= MAX_BLAME_CACHE_BYTES
+        });
+        let kept = kept.count().max(1);
+        self.last.truncate(kept);
+        Ok(text)
+    }
+}
