@@ -14,7 +14,6 @@ use dmv_core::repo::{
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::Write;
-use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
 /// The exit code of a test that cannot be made for a commit; as in Git.
@@ -243,15 +242,13 @@ fn tested(context: &Context, command: &[OsString]) -> Result<Verdict, Failure> {
     let status = command
         .status()
         .map_err(|e| stopped(format!("cannot be run: {e}")))?;
-    match (status.code(), status.signal()) {
-        (Some(0), _) => Ok(Verdict::Good),
-        (Some(CANNOT_TEST), _) => Ok(Verdict::Skip),
-        (Some(code), _) if code < STOPS => Ok(Verdict::Bad),
-        (Some(code), _) => Err(stopped(format!("ended with exit code {code}"))),
-        (None, signal) => Err(stopped(format!(
-            "was ended by signal {}",
-            signal.unwrap_or(0)
-        ))),
+    match status.code() {
+        Some(0) => Ok(Verdict::Good),
+        Some(CANNOT_TEST) => Ok(Verdict::Skip),
+        Some(code) if code < STOPS => Ok(Verdict::Bad),
+        Some(code) => Err(stopped(format!("ended with exit code {code}"))),
+        // The text names the signal.
+        None => Err(stopped(format!("ended with {status}"))),
     }
 }
 

@@ -130,8 +130,10 @@ fn both_ends_may_come_one_after_the_other_and_a_contradiction_is_refused() -> Ou
         "{err}"
     );
     assert_eq!(place.ok(&["bisect", "log"])?, log);
-    // 'reset' is Git's word for the end.
+    // 'reset' is Git's word for the end, which follows a renamed branch.
+    place.ok(&["branch", "-m", "main", "trunk"])?;
     place.ok(&["bisect", "reset"])?;
+    assert_eq!(place.json(&["status", "--json"])?["branch"], "trunk");
     let err = place.fails(20, &["bisect", "start", &ids[2], &ids[5]])?;
     assert!(err.contains("contains it"), "{err}");
     Ok(())

@@ -179,10 +179,16 @@ pub(in crate::repo) fn rename_branch(
     for worktree in on_it {
         changes.push(change(&repo.refs, head_key(&worktree), Some(head.value()))?);
     }
-    // The revision `-` follows the branch, too.
+    // The revision `-` and the end of a bisection follow the branch, too.
+    let begins = |head: &Head| [b"start ", &head.value()[..], b"\n"].concat();
     for (key, value) in repo.refs.with_prefix("worktree/")? {
         if key.ends_with("/previous") && value == former.value() {
             changes.push(change(&repo.refs, key, Some(head.value()))?);
+        } else if key.ends_with("/bisect")
+            && let Some(rest) = value.strip_prefix(&begins(&former)[..])
+        {
+            let value = [&begins(&head)[..], rest].concat();
+            changes.push(change(&repo.refs, key, Some(value))?);
         }
     }
     publish::publish(repo, asked, None, changes, Effect::Kept)?;
