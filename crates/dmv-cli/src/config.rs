@@ -382,7 +382,7 @@ impl Config {
     /// What the repository's file sets although only the user may, in words. It has no effect.
     pub fn misplaced(&self) -> Vec<String> {
         let aliases = names_in(&self.repository, alias::SECTION);
-        let aliases = aliases.map(|short| alias_key(short));
+        let aliases = aliases.map(alias_key);
         let keys = KEYS.iter().filter(|key| key.scope == Scope::User);
         let found = keys.filter(|key| lookup(&self.repository, key).is_some());
         let say = |key: Key| {

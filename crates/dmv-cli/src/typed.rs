@@ -191,7 +191,7 @@ fn no_command(e: &clap::Error, args: &[OsString]) -> Option<Failure> {
     let after = args.get(at + 1..).unwrap_or_default();
     let (wanted, among) = match above {
         Some((above, command)) => (vec![above, name], command),
-        None => (vec![&name[..]], &known),
+        None => (vec![name], &known),
     };
     let shown = among
         .get_subcommands()
