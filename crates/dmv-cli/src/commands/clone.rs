@@ -11,7 +11,9 @@ use crate::limit::tell_idle;
 use crate::partial::{SliceArgs, SliceValue, options_for, words};
 use crate::peers::{Call, session_failure};
 use crate::traffic::Report;
-use dmv_core::repo::{CONFIG_FILE, Head, Repo, RepoSlice};
+use dmv_core::job::Job;
+use dmv_core::repo::{CONFIG_FILE, Head, Repo, RepoSlice, StatusOptions};
+use dmv_core::worktree::select::Paths;
 use dmv_net::ops::{
     CloneDir, CloneError, CloneOptions, CloneReport, KnownSource, NewClone, SessionError,
 };
@@ -90,9 +92,38 @@ fn begin(options: &CloneOptions) -> Result<NewClone, Failure> {
         Some(repo) => recorded(repo, &options.source)?,
         None => KnownSource::Nothing,
     };
-    let started = dir.begin(options, recorded).map_err(not_made)?;
+    let is_same = matches!(recorded, KnownSource::ThisSource);
+    let begun = dir.begin(options, recorded);
+    let started = begun.map_err(|e| match (&e, is_same) {
+        (CloneError::IsRepository(_), true) => already_there(options),
+        _ => not_made(e),
+    })?;
     set(started.repo(), ORIGIN, &options.source)?;
     Ok(started)
+}
+
+/// The failure where the clone is there and finished. It may lack files that it could not write.
+fn already_there(options: &CloneOptions) -> Failure {
+    let dir = quoted(&options.dir.to_string_lossy());
+    let status = StatusOptions {
+        select: &Paths::all(),
+        settings: options.settings.clone(),
+    };
+    let report = Repo::open(&options.dir).and_then(|repo| repo.status(&status, &Job::default()));
+    let unwritten = report.map_or(Vec::new(), |report| report.unwritten);
+    let (what, hint) = match unwritten.first() {
+        Some(path) => {
+            let path = quoted(&String::from_utf8_lossy(path));
+            let hint = format!("when that is mended: dmv -C {dir} restore {path}");
+            ("already a clone of it, and could not write all files", hint)
+        }
+        None => (
+            "already a clone of it",
+            format!("dmv -C {dir} pull, to update it"),
+        ),
+    };
+    let message = format!("{} is {what}", options.dir.display());
+    Failure::new("exists", EXIT_REFUSED, message).hint(hint)
 }
 
 /// What the settings of a repository say about where it comes from.

@@ -8,7 +8,7 @@ use crate::compare::share;
 use crate::context::Context;
 use crate::failure::{EXIT_DIFFERS, EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{PathValue, ProblemValue, base64_unless_text, problems};
-use crate::format::text::{SHORT_ID, clean, count, patterns, quoted};
+use crate::format::text::{SHORT_ID, clean, count, patterns, quoted, shown};
 use crate::half::go_on;
 use crate::partial::{SliceValue, brief, told_slice, words};
 use anstyle::{AnsiColor, Style};
@@ -75,6 +75,8 @@ struct Document {
     half_clone: Option<String>,
     upstream: Option<Upstream>,
     subset: Vec<String>,
+    /// Patterns of the subset that match nothing in the commit.
+    idle_patterns: Vec<String>,
     partial: Option<SliceValue>,
     outside: Vec<PathValue>,
     changes: Vec<ChangeValue>,
@@ -138,6 +140,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let found = Overview {
         upstream: upstream(context, &repo, &report)?,
         slice: told_slice(context, &repo),
+        idle_patterns: idle_patterns(&repo, &report.subset)?,
         report,
         renames,
         is_clean,
@@ -174,7 +177,24 @@ struct Overview {
     renames: Renames,
     upstream: Option<Upstream>,
     slice: RepoSlice,
+    /// Patterns of the subset that match nothing in the commit, for printing.
+    idle_patterns: Vec<String>,
     is_clean: bool,
+}
+
+/// The patterns of the worktree's subset that match nothing in its commit.
+fn idle_patterns(repo: &Repo, subset: &Subset) -> Result<Vec<String>, Failure> {
+    let Some(base) = repo
+        .base_commit()?
+        .filter(|_| !subset.is_everything() && *subset != Subset::nothing())
+    else {
+        return Ok(Vec::new());
+    };
+    let tree = repo.read_commit(&base)?.tree;
+    // The status is of use without them, too.
+    let idle = repo.idle_patterns(tree, &Subset::everything(), subset);
+    let idle = idle.unwrap_or_default();
+    Ok(idle.iter().map(|pattern| shown(pattern)).collect())
 }
 
 /// Looks at the worktree, as far as `select` goes.
@@ -306,6 +326,7 @@ fn document(found: &Overview, half: Option<String>) -> Document {
         half_clone: half,
         upstream: found.upstream.clone(),
         subset: patterns(&report.subset),
+        idle_patterns: found.idle_patterns.clone(),
         partial: SliceValue::new(&found.slice),
         outside: report.outside.iter().map(|p| PathValue::new(p)).collect(),
         changes: report.changes.iter().map(change).collect(),
@@ -351,6 +372,9 @@ fn print(
     }
     print_unfinished(&mut *out, report)?;
     print_limits(&mut *out, report, slice)?;
+    for pattern in &found.idle_patterns {
+        writeln!(out, "  nothing in the commit matches '{}'", clean(pattern))?;
+    }
     let counts = print_paths(context, &mut *out, found, lines)?;
     if found.is_clean {
         writeln!(out, "nothing changed")?;

@@ -431,3 +431,40 @@ fn a_file_that_is_there_when_the_subset_comes_to_have_its_path_counts_as_an_edit
     place.fails(5, &["subset", "add", "b/g"])?;
     Ok(())
 }
+
+#[test]
+fn status_names_patterns_that_match_nothing() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("a/f", "f")?;
+    place.commit("first")?;
+    assert_eq!(
+        place.json(&["status", "--json"])?["idle_patterns"],
+        json!([])
+    );
+    place.ok(&["subset", "set", "a", "nosuch"])?;
+    let said = place.ok(&["status"])?;
+    assert!(
+        said.contains("nothing in the commit matches 'nosuch'"),
+        "{said}"
+    );
+    assert_eq!(
+        place.json(&["status", "--json"])?["idle_patterns"],
+        json!(["nosuch"])
+    );
+    Ok(())
+}
+
+#[test]
+fn a_refusal_names_the_files_in_a_directory() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("a", "a")?;
+    place.commit("first")?;
+    place.ok(&["checkout", "-b", "other"])?;
+    place.write("d", "a file")?;
+    place.commit("second")?;
+    place.ok(&["checkout", "main"])?;
+    place.write("d/x", "mine")?;
+    let said = place.fails(5, &["checkout", "other"])?;
+    assert!(said.contains("uncommitted changes in d/x;"), "{said}");
+    Ok(())
+}

@@ -188,3 +188,18 @@ fn a_worktree_that_lacks_files_is_completed_by_the_same_command() -> Outcome {
     place.fails(5, &add)?;
     Ok(())
 }
+
+#[test]
+fn a_clone_that_is_there_names_the_command_that_goes_on() -> Outcome {
+    let place = with_a_long_side()?;
+    place.ok(&["checkout", "side"])?;
+    let output = limited(&place, &["clone", ".", "../copy"])?;
+    assert_eq!(output.status.code(), Some(3));
+    let said = place.fails(5, &["clone", ".", "../copy"])?;
+    assert!(said.contains("could not write all files"), "{said}");
+    assert!(said.contains("dmv -C ../copy restore f"), "{said}");
+    place.ok(&["-C", "../copy", "restore", "."])?;
+    let said = place.fails(5, &["clone", ".", "../copy"])?;
+    assert!(said.contains("dmv -C ../copy pull, to update it"), "{said}");
+    Ok(())
+}

@@ -100,9 +100,32 @@ impl Switch<'_> {
             true => Ok(()),
             false => Err(RepoError::WouldLose {
                 what: to.what,
-                paths: found.lost.into_iter().collect(),
+                paths: self.files_of(found.lost)?.into_iter().collect(),
             }),
         }
+    }
+
+    /// Returns paths for a message: in place of a directory, the files in it that are in no commit.
+    fn files_of(&self, paths: BTreeSet<Vec<u8>>) -> Result<BTreeSet<Vec<u8>>, RepoError> {
+        let mut out = BTreeSet::new();
+        for path in paths {
+            let mut below = BTreeSet::new();
+            // A directory that cannot be listed stands for itself.
+            let all = all_gone(self.tree, vec![path.clone()]).unwrap_or_default();
+            for file in all.into_keys() {
+                if self.clean_entry(&file)?.is_none() {
+                    below.insert(file);
+                }
+            }
+            match below.is_empty() {
+                true => out.insert(path),
+                false => {
+                    out.append(&mut below);
+                    true
+                }
+            };
+        }
+        Ok(out)
     }
 
     /// Checks one path at which the base and the target differ.
