@@ -9,7 +9,8 @@ const GROUPS: [(&str, &[&str]); 9] = [
     (
         "Work on files",
         &[
-            "status", "diff", "commit", "checkout", "restore", "mv", "rm", "subset", "worktree",
+            "status", "diff", "commit", "checkout", "restore", "mv", "rm", "stash", "subset",
+            "worktree",
         ],
     ),
     (

@@ -44,6 +44,7 @@ pub mod revert;
 pub mod rm;
 pub mod serve;
 pub mod show;
+pub mod stash;
 pub mod stats;
 pub mod status;
 pub mod subset;
@@ -83,6 +84,7 @@ pub enum Command {
     Branch(branch::Args),
     Tag(tag::Args),
     Worktree(worktree::Args),
+    Stash(stash::Args),
     Undo(undo::Args),
     Reset(reset::Args),
     Redo(redo::Args),
@@ -154,6 +156,7 @@ pub fn run(
         Command::Tag(args) => tag::run(context, &args),
         Command::Worktree(args) => worktree::run(context, &args),
         Command::Reset(args) => reset::run(context, &args),
+        Command::Stash(args) => stash::run(context, &args),
         Command::Undo(args) => undo::run(context, &args),
         Command::Redo(args) => redo::run(context, &args),
         Command::Merge(args) => merge::run(context, args),

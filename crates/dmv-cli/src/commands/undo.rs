@@ -124,7 +124,7 @@ fn refs(changes: &[Change]) -> Vec<RefValue> {
         Some(ObjectId::from_bytes(bytes).to_string())
     };
     let names_commit = |change: &&Change| {
-        let prefixes = ["branch/", "tag/", "remote/"];
+        let prefixes = ["branch/", "tag/", "remote/", "stash/"];
         prefixes.iter().any(|prefix| change.key.starts_with(prefix))
     };
     let refs = changes.iter().filter(names_commit);

@@ -84,6 +84,7 @@ pub fn sort(e: &RepoError) -> Sorted {
         | RepoError::NotFastForward { .. }
         | RepoError::Mainline { .. }
         | RepoError::TooManySides { .. }
+        | RepoError::NoStash { .. }
         | RepoError::NoConflict { .. } => sort_verb(e),
         RepoError::Absent { .. } | RepoError::Lacking(..) => sort_absent(e),
         RepoError::PathRefused { path, why } => sort_path(path, *why),
@@ -297,6 +298,7 @@ fn sort_verb(e: &RepoError) -> Sorted {
             let hint = format!("dmv {verb} {} --mainline 1", commit.short(12));
             ("mainline", EXIT_USAGE, Some(hint))
         }
+        RepoError::NoStash { .. } => hinted("no-stash", EXIT_OTHER, "dmv stash list"),
         RepoError::TooManySides { .. } => hinted("too-many-sides", EXIT_OTHER, "dmv conflicts"),
         RepoError::NoConflict { .. } => hinted("no-conflict", EXIT_OTHER, "dmv conflicts"),
         _ => OTHER,

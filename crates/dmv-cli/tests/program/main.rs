@@ -50,6 +50,7 @@ mod resolve;
 mod rm;
 mod settle;
 mod short;
+mod stash;
 mod subset;
 #[cfg(feature = "quic")]
 mod trust;

@@ -75,7 +75,7 @@ fn listed(help: &str) -> Vec<String> {
     let name = |line: &str| {
         let rest = line.strip_prefix("  ")?;
         let (name, about) = rest.split_once("  ")?;
-        let is_name = name.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+        let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '-');
         (is_name && !about.is_empty() && name != "help").then(|| name.to_owned())
     };
     let lines = help.lines().take_while(|line| *line != "Options:");

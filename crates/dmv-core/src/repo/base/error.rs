@@ -290,6 +290,14 @@ pub enum RepoError {
         /// The command that needs to know.
         verb: &'static str,
     },
+    /// There is no stash with this number.
+    #[error("there is no stash@{{{n}}}: {}", stash_count(*count))]
+    NoStash {
+        /// The number, counted from the newest one, which is 0.
+        n: usize,
+        /// How many stashes there are.
+        count: usize,
+    },
     /// A conflict would have more sides than the format allows.
     #[error(
         "the conflict at '{}' would have too many sides; resolve the existing conflict first",
@@ -500,6 +508,14 @@ fn list(ids: &[ObjectId]) -> String {
         .map(|id| id.short(12))
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+fn stash_count(count: usize) -> String {
+    match count {
+        0 => "nothing is stashed".to_owned(),
+        1 => "there is one stash".to_owned(),
+        n => format!("there are {n} stashes"),
+    }
 }
 
 impl From<MergeError> for RepoError {

@@ -8,9 +8,17 @@ use crate::hash::ObjectId;
 /// it means the branch with the name of the current one.
 pub const FETCH_HEAD: &str = "FETCH_HEAD";
 
+/// The prefix of the keys that name stashes.
+pub(in crate::repo) const STASH: &str = "stash/";
+
+/// Returns the key of the stash with this number.
+pub(in crate::repo) fn stash_key(number: u64) -> String {
+    format!("{STASH}{number:012}")
+}
+
 /// Returns whether the value of this key is the id of a commit.
 pub(in crate::repo) fn names_commit(key: &str) -> bool {
-    let is_ref = ["branch/", "tag/", "remote/"]
+    let is_ref = ["branch/", "tag/", "remote/", STASH]
         .iter()
         .any(|prefix| key.starts_with(prefix));
     let of_worktree = ["/base", "/saved", "/saving", "/untracked", "/moved"]

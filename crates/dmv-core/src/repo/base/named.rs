@@ -50,7 +50,7 @@ fn ids_of(change: &Change) -> Vec<ObjectId> {
     let of_worktree = key.strip_prefix("worktree/");
     let part = of_worktree.and_then(|rest| rest.rsplit_once('/'));
     match (key.split_once('/'), part) {
-        (Some(("branch" | "tag" | "remote", _)), _)
+        (Some(("branch" | "tag" | "remote" | "stash", _)), _)
         | (_, Some((_, "base" | "saved" | "saving" | "untracked" | "moved"))) => {
             let id = <[u8; 32]>::try_from(&value[..]);
             Vec::from_iter(id.ok().map(ObjectId::from_bytes))

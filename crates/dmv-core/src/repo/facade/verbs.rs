@@ -5,9 +5,10 @@ use crate::job::Job;
 use crate::repo::{
     Asked, BisectReport, Bisection, CheckoutOptions, CheckoutReport, Choice, FastForward,
     MergeOptions, MergeReport, PickFrom, PickOptions, PickReport, Repo, RepoError, ResetFiles,
-    ResetReport, ResetToReport, ResolveReport, UndoOptions, UndoReport, Verdict, WorktreeSettings,
-    verbs,
+    ResetReport, ResetToReport, ResolveReport, StashApplied, StashInfo, StashOptions, StashPushed,
+    UndoOptions, UndoReport, Verdict, WorktreeSettings, verbs,
 };
+use crate::worktree::scan::Select;
 
 impl Repo {
     /// Merges the commit `theirs` into the head.
@@ -165,6 +166,42 @@ impl Repo {
         job: &Job,
     ) -> Result<ResetToReport, RepoError> {
         verbs::reset::reset(&self.handle, to, files, (asked, settings), job)
+    }
+
+    /// Returns all stashes, newest first.
+    pub fn stashes(&self) -> Result<Vec<StashInfo>, RepoError> {
+        verbs::stash::stashes(&self.handle)
+    }
+
+    /// Puts the uncommitted changes under `select` aside, and makes these files equal to the base.
+    ///
+    /// The changes are those that a commit would take, also new files. They are stored and named
+    /// before the first file changes.
+    pub fn stash_push(
+        &self,
+        select: &dyn Select,
+        message: Option<&str>,
+        options: &StashOptions,
+        job: &Job,
+    ) -> Result<StashPushed, RepoError> {
+        verbs::stash::push(&self.handle, select, message, options, job)
+    }
+
+    /// Merges the `n`-th newest stash into the files as they are. With `drops`, removes the stash
+    /// if all of it was applied without conflicts.
+    pub fn stash_apply(
+        &self,
+        n: usize,
+        drops: bool,
+        options: &StashOptions,
+        job: &Job,
+    ) -> Result<StashApplied, RepoError> {
+        verbs::stash::apply(&self.handle, n, drops, options, job)
+    }
+
+    /// Removes the `n`-th newest stash. An undo brings it back.
+    pub fn stash_drop(&self, n: usize, asked: Asked) -> Result<StashInfo, RepoError> {
+        verbs::stash::drop_stash(&self.handle, n, asked)
     }
 
     /// Resolves the conflicts at or under `paths` in the worktree.

@@ -326,35 +326,7 @@ pub(in crate::repo) fn switch_files(
     job: &Job,
     publish: impl FnOnce(Vec<Change>) -> Result<(), RepoError>,
 ) -> Result<Switched, RepoError> {
-    let mut switch = Switch::new(repo, tree, &to.form, to.subset, job);
-    switch.brings = to.brings;
-    switch.find_dirty(to.settings)?;
-    job.reached(Moment::Scanned);
-    match switch.find_what_is_needed(to) {
-        // Report all absent directories, not one at a time.
-        Err(e @ RepoError::Absent { .. }) => {
-            let root = Located::Root {
-                tree: to.form.tree,
-                bytes: 0,
-                files: 0,
-            };
-            let wanted = Wanted {
-                path: &RepoPath::root(),
-                located: &root,
-                subset: to.subset,
-            };
-            let lacks = lack::lacking(repo, wanted, LackOf::Trees)?;
-            return Err(match lacks.is_empty() {
-                true => e,
-                false => RepoError::Lacking(lacks),
-            });
-        }
-        found => found?,
-    }
-    if is_case_blind(&tree.own) {
-        switch.check_collisions()?;
-    }
-    job.reached(Moment::Checked);
+    let mut switch = checked(repo, tree, to, job)?;
     let target = Target {
         tree: to.form.tree,
         subset: to.subset.clone(),
@@ -364,14 +336,7 @@ pub(in crate::repo) fn switch_files(
     if tree.base_tree != Some(target.tree) || tree.subset != target.subset {
         unfinished::begin_switch(repo, switch.unfinished.as_ref(), target, &to.asked.command)?;
     }
-    if let Err(e) = switch.carry_out(to.force) {
-        // Objects that a transfer was expected to store have not arrived. Report all of them, not
-        // only the first.
-        if matches!(e, RepoError::Absent { .. }) {
-            switch.check_content_here(to.force)?;
-        }
-        return Err(e);
-    }
+    carry_out(&mut switch, to.force)?;
     switch.sync()?;
     switch.bring()?;
     // Until the view has moved, the base does not have these paths and the note has no effect.
@@ -405,6 +370,94 @@ pub(in crate::repo) fn switch_files(
         refused: switch.refused,
         overwritten,
     })
+}
+
+/// Makes the files of a worktree equal to a tree that does not become its base: the difference is
+/// uncommitted, and no note names a command to continue with. The caller holds the worktree's lock.
+///
+/// `first` runs once nothing can refuse the switch any more and no file has been touched. `then`
+/// runs when the files are written, and receives the paths that could not be. With `is_base`, the
+/// target is the worktree's recorded base, so its stat cache is written.
+pub(in crate::repo) fn switch_uncommitted(
+    repo: &Handle,
+    tree: &Tree,
+    to: &SwitchTo<'_>,
+    job: &Job,
+    is_base: bool,
+    first: impl FnOnce() -> Result<(), RepoError>,
+    then: impl FnOnce(&[Problem]) -> Result<(), RepoError>,
+) -> Result<Switched, RepoError> {
+    let mut switch = checked(repo, tree, to, job)?;
+    if job.is_cancelled() {
+        return Err(RepoError::Cancelled);
+    }
+    first()?;
+    carry_out(&mut switch, to.force)?;
+    switch.sync()?;
+    then(&switch.refused)?;
+    if is_base {
+        // The stat cache is an optimization for the next scan.
+        let _ = switch.remember();
+    }
+    Ok(Switched {
+        files: switch.files,
+        bytes: switch.bytes,
+        removed: switch.removed,
+        refused: switch.refused,
+        ..Switched::default()
+    })
+}
+
+/// Prepares a switch: finds what it changes and whether it would lose something. Touches no file.
+fn checked<'a>(
+    repo: &'a Handle,
+    tree: &'a Tree,
+    to: &'a SwitchTo<'a>,
+    job: &'a Job,
+) -> Result<Switch<'a>, RepoError> {
+    let mut switch = Switch::new(repo, tree, &to.form, to.subset, job);
+    switch.brings = to.brings;
+    switch.find_dirty(to.settings)?;
+    job.reached(Moment::Scanned);
+    match switch.find_what_is_needed(to) {
+        // Report all absent directories, not one at a time.
+        Err(e @ RepoError::Absent { .. }) => {
+            let root = Located::Root {
+                tree: to.form.tree,
+                bytes: 0,
+                files: 0,
+            };
+            let wanted = Wanted {
+                path: &RepoPath::root(),
+                located: &root,
+                subset: to.subset,
+            };
+            let lacks = lack::lacking(repo, wanted, LackOf::Trees)?;
+            return Err(match lacks.is_empty() {
+                true => e,
+                false => RepoError::Lacking(lacks),
+            });
+        }
+        found => found?,
+    }
+    if is_case_blind(&tree.own) {
+        switch.check_collisions()?;
+    }
+    job.reached(Moment::Checked);
+    Ok(switch)
+}
+
+/// Carries out a switch.
+fn carry_out(switch: &mut Switch<'_>, force: bool) -> Result<(), RepoError> {
+    let Err(e) = switch.carry_out(force) else {
+        return Ok(());
+    };
+    // Objects that a transfer was expected to store have not arrived. Report all of them, not only
+    // the first.
+    if matches!(e, RepoError::Absent { .. }) {
+        switch.check_content_here(force)?;
+    }
+    Err(e)
 }
 
 /// Stores what a switch will overwrite, and publishes a record of it. From then on an undo can

@@ -21,6 +21,7 @@ pub(in crate::repo) mod rename;
 pub(in crate::repo) mod same;
 pub(in crate::repo) mod saved;
 pub(in crate::repo) mod seen;
+pub(in crate::repo) mod snapshot_of;
 pub(in crate::repo) mod status;
 pub(in crate::repo) mod stored;
 pub(in crate::repo) mod unfinished;

@@ -265,7 +265,7 @@ pub(in crate::repo) fn empty_dir(path: &RepoPath) -> TreeEntry {
 
 /// Stores two commits: one with the files that were there, and as its parent one with the files
 /// that the command leaves there.
-fn put_commits(
+pub(in crate::repo) fn put_commits(
     repo: &Handle,
     before: &Edits,
     after: &Edits,
@@ -290,7 +290,7 @@ fn put_commits(
 }
 
 /// Stores objects that an entry names but that are only in memory: conflicts in the form of files.
-fn store_made(
+pub(in crate::repo) fn store_made(
     repo: &Handle,
     entry: &TreeEntry,
     meta: &mut MetaWriter<'_>,

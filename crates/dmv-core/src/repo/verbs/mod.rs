@@ -11,4 +11,5 @@ pub(in crate::repo) mod replaced;
 pub(in crate::repo) mod replay;
 pub(in crate::repo) mod reset;
 pub(in crate::repo) mod resolve;
+pub(in crate::repo) mod stash;
 pub(in crate::repo) mod undo;

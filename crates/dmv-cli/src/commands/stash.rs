@@ -1,0 +1,314 @@
+//! `dmv stash`
+
+use super::checkout::tell_refused;
+use super::merge::list as list_conflicts;
+use super::show::{CommitAt, Detail, Document, changes};
+use crate::context::Context;
+use crate::failure::{EXIT_CONFLICTS, EXIT_INCOMPLETE, EXIT_OK, Failure};
+use crate::format::json::{CommitValue, PathValue, conflict_values, problems};
+use crate::format::text::{SHORT_ID, bytes, clean, count, rfc3339};
+use crate::supply::supplied;
+use dmv_core::object::name::escape;
+use dmv_core::repo::{Repo, StashApplied, StashInfo, StashOptions, StashPushed};
+use dmv_core::worktree::select::Paths;
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::io::Write;
+
+/// Put uncommitted changes aside, and bring them back later
+///
+/// Without a subcommand, this is 'dmv stash push': it takes all changes that a commit would take, also new
+/// files, and the files become as in the last commit. 'dmv stash pop' brings the newest stash back.
+///
+/// Stashes belong to this repository: no push and no sync sends them. 'dmv undo' takes back each of these
+/// commands.
+#[derive(clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Example:\n  dmv stash\n  dmv stash push -m \"half a grade\" media/scene4\n  dmv stash list\n  dmv stash pop"
+)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// What the stash is about
+    #[arg(short, long, value_name = "MSG")]
+    message: Option<String>,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Push(PushArgs),
+    List(ListArgs),
+    Show(ShowArgs),
+    Pop(PopArgs),
+    Apply(ApplyArgs),
+    Drop(DropArgs),
+}
+
+/// Put uncommitted changes aside
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  dmv stash push -m \"half a grade\" media/scene4")]
+struct PushArgs {
+    /// What the stash is about
+    #[arg(short, long, value_name = "MSG")]
+    message: Option<String>,
+    /// Put only the changes in these files and directories aside
+    #[arg(value_name = "PATH")]
+    paths: Vec<OsString>,
+}
+
+/// List the stashes, newest first
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  dmv stash list")]
+struct ListArgs {}
+
+/// Show the changes of a stash
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  dmv stash show\n  dmv stash show 1 --stat")]
+struct ShowArgs {
+    /// The stash: stash@{N} or N, where 0 is the newest (default: 0)
+    #[arg(value_name = "STASH", value_parser = number, default_value = "0", hide_default_value = true)]
+    stash: usize,
+    /// Show one line per file
+    #[arg(long)]
+    stat: bool,
+}
+
+/// Bring a stash back, and remove it
+///
+/// dmv merges the changes into the files as they are now. Uncommitted changes stay. If dmv cannot combine
+/// both changes to a file, it writes all versions, and the stash stays (exit code 4).
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  dmv stash pop\n  dmv stash pop 1")]
+struct PopArgs {
+    /// The stash: stash@{N} or N, where 0 is the newest (default: 0)
+    #[arg(value_name = "STASH", value_parser = number, default_value = "0", hide_default_value = true)]
+    stash: usize,
+}
+
+/// Bring a stash back, and keep it
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  dmv stash apply")]
+struct ApplyArgs {
+    /// The stash: stash@{N} or N, where 0 is the newest (default: 0)
+    #[arg(value_name = "STASH", value_parser = number, default_value = "0", hide_default_value = true)]
+    stash: usize,
+}
+
+/// Remove a stash; 'dmv undo' brings it back
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  dmv stash drop 1")]
+struct DropArgs {
+    /// The stash: stash@{N} or N, where 0 is the newest (default: 0)
+    #[arg(value_name = "STASH", value_parser = number, default_value = "0", hide_default_value = true)]
+    stash: usize,
+}
+
+/// The number of a stash.
+fn number(text: &str) -> Result<usize, String> {
+    let inner = text
+        .strip_prefix("stash@{")
+        .and_then(|t| t.strip_suffix('}'));
+    let parsed = inner.unwrap_or(text).parse();
+    parsed.map_err(|_| "a stash is stash@{N} or N, such as stash@{0}".to_owned())
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    match &args.command {
+        None => push(context, &repo, args.message.as_deref(), &[]),
+        Some(Command::Push(args)) => push(context, &repo, args.message.as_deref(), &args.paths),
+        Some(Command::List(_)) => list(context, &repo),
+        Some(Command::Show(args)) => show(context, &repo, args),
+        Some(Command::Pop(args)) => apply(context, &repo, args.stash, true),
+        Some(Command::Apply(args)) => apply(context, &repo, args.stash, false),
+        Some(Command::Drop(args)) => {
+            let stash = repo.stash_drop(args.stash, context.asked()?)?;
+            if context.globals.json {
+                context.ui.json(&value(&stash, None))?;
+            } else if !context.ui.quiet() {
+                let mut out = context.ui.out();
+                writeln!(
+                    out,
+                    "dropped stash@{{{}}}: {}",
+                    args.stash,
+                    clean(&stash.message)
+                )?;
+                drop(out);
+                context.ui.note("to bring it back: dmv undo");
+            }
+            Ok(EXIT_OK)
+        }
+    }
+}
+
+fn options(context: &Context) -> Result<StashOptions, Failure> {
+    Ok(StashOptions {
+        committer: context.who()?,
+        settings: context.settings()?,
+        asked: context.asked()?,
+    })
+}
+
+fn push(
+    context: &Context,
+    repo: &Repo,
+    message: Option<&str>,
+    paths: &[OsString],
+) -> Result<u8, Failure> {
+    let select = Paths::new(context.paths(repo, paths)?);
+    let options = options(context)?;
+    let done = supplied(context, repo, "stashing", || {
+        repo.stash_push(&select, message, &options, &context.job)
+    })?;
+    if context.globals.json {
+        context.ui.json(&pushed_value(&done))?;
+    } else if !context.ui.quiet() {
+        let mut out = context.ui.out();
+        match &done.stash {
+            None => writeln!(out, "no changes to stash")?,
+            Some(stash) => {
+                let files = count(done.changed, "file", "files");
+                writeln!(out, "stashed {}: {files} put aside", clean(&stash.message))?;
+                drop(out);
+                context.ui.note("to bring it back: dmv stash pop");
+            }
+        }
+    }
+    tell_refused(context, None, &done.problems);
+    Ok(match done.problems.is_empty() {
+        true => EXIT_OK,
+        false => EXIT_INCOMPLETE,
+    })
+}
+
+fn pushed_value(done: &StashPushed) -> Value {
+    json!({
+        "stash": done.stash.as_ref().map(|stash| value(stash, Some(0))),
+        "changed": done.changed,
+        "files": done.files,
+        "removed": done.removed,
+        "problems": problems(&done.problems),
+    })
+}
+
+/// A stash in JSON, with its present number.
+fn value(stash: &StashInfo, number: Option<usize>) -> Value {
+    json!({
+        "number": number,
+        "commit": stash.commit.to_string(),
+        "message": stash.message,
+        "time": rfc3339(stash.seconds, 0, 0),
+    })
+}
+
+fn list(context: &Context, repo: &Repo) -> Result<u8, Failure> {
+    for (n, stash) in repo.stashes()?.iter().enumerate() {
+        if context.globals.json {
+            context.ui.json(&value(stash, Some(n)))?;
+        } else {
+            let subject = stash.message.lines().next().unwrap_or_default();
+            writeln!(context.ui.out(), "stash@{{{n}}}: {}", clean(subject))?;
+        }
+    }
+    Ok(EXIT_OK)
+}
+
+fn show(context: &Context, repo: &Repo, args: &ShowArgs) -> Result<u8, Failure> {
+    let all = repo.stashes()?;
+    let Some(stash) = all.get(args.stash) else {
+        return Err(dmv_core::repo::RepoError::NoStash {
+            n: args.stash,
+            count: all.len(),
+        }
+        .into());
+    };
+    let commit = repo.read_commit(&stash.commit)?;
+    let shown = CommitAt {
+        id: &stash.commit,
+        commit: &commit,
+    };
+    let detail = match args.stat {
+        true => Detail::Stat,
+        false => Detail::Full,
+    };
+    let changes = changes(context, repo, shown, &Paths::default(), detail)?;
+    if context.globals.json {
+        let commit = CommitValue::new(&stash.commit, &commit);
+        context.ui.json(&Document { commit, changes })?;
+    }
+    Ok(EXIT_OK)
+}
+
+fn apply(context: &Context, repo: &Repo, n: usize, drops: bool) -> Result<u8, Failure> {
+    let options = options(context)?;
+    let done = supplied(context, repo, "unstashing", || {
+        repo.stash_apply(n, drops, &options, &context.job)
+    })?;
+    if context.globals.json {
+        context.ui.json(&applied_value(&done, n))?;
+    } else if !context.ui.quiet() {
+        print_applied(context, &done)?;
+    }
+    tell_refused(context, None, &done.refused);
+    if !done.outside.is_empty() {
+        let files = count(done.outside.len() as u64, "change", "changes");
+        context.ui.warn(format_args!(
+            "{files} outside this worktree's subset were not applied, such as {}",
+            escape(&done.outside[0])
+        ));
+    }
+    if drops && !done.dropped {
+        context.ui.note(format_args!(
+            "the stash is kept; to remove it: dmv stash drop {n}"
+        ));
+    }
+    Ok(
+        match (
+            done.conflicts.is_empty(),
+            done.outside.len() + done.refused.len(),
+        ) {
+            (false, _) => EXIT_CONFLICTS,
+            (true, 0) => EXIT_OK,
+            (true, _) => EXIT_INCOMPLETE,
+        },
+    )
+}
+
+fn print_applied(context: &Context, done: &StashApplied) -> Result<(), Failure> {
+    let mut out = context.ui.out();
+    let word = if done.dropped { "popped" } else { "applied" };
+    let id = done.stash.commit.short(SHORT_ID);
+    writeln!(out, "{word} {id} {}", clean(&done.stash.message))?;
+    for moved in &done.moves {
+        writeln!(out, "  followed the rename {} -> {}", moved.from, moved.to)?;
+    }
+    let removed = match done.removed {
+        0 => String::new(),
+        n => format!(", {n} removed"),
+    };
+    let files = count(done.files, "file", "files");
+    writeln!(out, "{files} written ({}){removed}", bytes(done.bytes))?;
+    list_conflicts(context, &mut *out, &done.conflicts)?;
+    drop(out);
+    if !done.conflicts.is_empty() {
+        context.ui.note(
+            "hint: edit these files; the versions that could not be combined are in them or beside them",
+        );
+    }
+    Ok(())
+}
+
+fn applied_value(done: &StashApplied, n: usize) -> Value {
+    json!({
+        "stash": value(&done.stash, Some(n)),
+        "dropped": done.dropped,
+        "conflicts": conflict_values(&done.conflicts),
+        "outside": done.outside.iter().map(|path| PathValue::new(path)).collect::<Vec<_>>(),
+        "files": done.files,
+        "bytes": done.bytes,
+        "removed": done.removed,
+        "problems": problems(&done.refused),
+    })
+}

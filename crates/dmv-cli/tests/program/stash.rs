@@ -1,0 +1,280 @@
+//! Stashes, as a user makes and brings them back.
+
+use crate::place::{Outcome, Place};
+use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+fn read(place: &Place, path: &str) -> Outcome<String> {
+    Ok(fs::read_to_string(place.work().join(path))?)
+}
+
+fn exists(place: &Place, path: &str) -> bool {
+    fs::symlink_metadata(place.work().join(path)).is_ok()
+}
+
+/// The paths that differ from the commit, with how.
+fn changes(place: &Place) -> Outcome<Vec<(String, String)>> {
+    let status = place.json(&["status", "--json"])?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let all = status["changes"].as_array().ok_or("no changes")?.iter();
+    Ok(all
+        .map(|change| (text(&change["path"]), text(&change["change"])))
+        .collect())
+}
+
+fn lines(other: &[(usize, &str)]) -> String {
+    let word = |n| other.iter().find(|(at, _)| *at == n).map(|(_, word)| *word);
+    let line = |n| word(n).map_or_else(|| format!("line {n}\n"), |word| format!("{word}\n"));
+    (1..10).map(line).collect()
+}
+
+/// A commit, and changes of every sort.
+fn place() -> Outcome<Place> {
+    let place = Place::with_repository()?;
+    place.write("a", lines(&[]))?;
+    place.write("gone", "gone")?;
+    place.write("script", "#!/bin/sh\n")?;
+    place.write("d/same", "same")?;
+    place.commit("base")?;
+    place.write("a", lines(&[(2, "two")]))?;
+    fs::remove_file(place.work().join("gone"))?;
+    let mode = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(place.work().join("script"), mode)?;
+    place.write("new/file", "new")?;
+    Ok(place)
+}
+
+#[test]
+fn a_stash_takes_all_changes_and_a_pop_brings_them_back() -> Outcome {
+    let place = place()?;
+    let before = changes(&place)?;
+    assert_eq!(before.len(), 4);
+    let done = place.json(&["stash", "-m", "half", "--json"])?;
+    assert_eq!(done["stash"]["message"], "on main: half");
+    assert_eq!(changes(&place)?, []);
+    assert_eq!(read(&place, "a")?, lines(&[]));
+    assert!(exists(&place, "gone") && !exists(&place, "new"));
+    assert_eq!(place.ok(&["stash", "list"])?, "stash@{0}: on main: half\n");
+    let shown = place.ok(&["stash", "show"])?;
+    assert!(
+        shown.contains("+two") && shown.contains("new/file"),
+        "{shown}"
+    );
+    place.ok(&["stash", "pop"])?;
+    assert_eq!(changes(&place)?, before);
+    assert_eq!(read(&place, "a")?, lines(&[(2, "two")]));
+    assert_eq!(place.ok(&["stash", "list"])?, "");
+    assert_eq!(place.ok(&["stash", "list", "--json"])?, "");
+    place.ok(&["verify", "--full"])?;
+    Ok(())
+}
+
+#[test]
+fn each_of_the_commands_is_taken_back_in_one_step() -> Outcome {
+    let place = place()?;
+    let before = changes(&place)?;
+    place.ok(&["stash"])?;
+    place.ok(&["undo"])?;
+    assert_eq!(changes(&place)?, before);
+    assert_eq!(place.ok(&["stash", "list"])?, "");
+    place.ok(&["redo"])?;
+    assert_eq!(changes(&place)?, []);
+    assert_eq!(place.records(&["stash", "list", "--json"])?.len(), 1);
+    place.ok(&["stash", "pop"])?;
+    place.ok(&["undo"])?;
+    assert_eq!(changes(&place)?, []);
+    assert_eq!(place.records(&["stash", "list", "--json"])?.len(), 1);
+    place.ok(&["redo"])?;
+    assert_eq!(changes(&place)?, before);
+    place.ok(&["undo"])?;
+    place.ok(&["stash", "drop"])?;
+    assert_eq!(place.ok(&["stash", "list"])?, "");
+    place.ok(&["undo"])?;
+    place.ok(&["stash", "apply"])?;
+    assert_eq!(changes(&place)?, before);
+    assert_eq!(place.records(&["stash", "list", "--json"])?.len(), 1);
+    Ok(())
+}
+
+#[test]
+fn a_pop_merges_with_edits_of_the_same_text_and_leaves_others_alone() -> Outcome {
+    let place = place()?;
+    place.ok(&["stash"])?;
+    place.write("a", lines(&[(8, "eight")]))?;
+    place.write("d/same", "edited")?;
+    place.write("mine", "mine")?;
+    place.ok(&["stash", "pop"])?;
+    assert_eq!(read(&place, "a")?, lines(&[(2, "two"), (8, "eight")]));
+    assert_eq!(
+        (read(&place, "d/same")?, read(&place, "mine")?),
+        ("edited".into(), "mine".into())
+    );
+    place.ok(&["undo"])?;
+    assert_eq!(read(&place, "a")?, lines(&[(8, "eight")]));
+    assert_eq!(read(&place, "d/same")?, "edited");
+    assert!(exists(&place, "gone") && !exists(&place, "new/file"));
+    Ok(())
+}
+
+#[test]
+fn a_pop_with_conflicts_shows_all_versions_and_keeps_the_stash() -> Outcome {
+    let place = place()?;
+    place.write("b.bin", b"\0theirs")?;
+    place.ok(&["stash"])?;
+    place.write("a", lines(&[(2, "zwei")]))?;
+    place.write("b.bin", b"\0ours")?;
+    let output = place.run(&["stash", "pop", "--json"])?;
+    assert_eq!(output.status.code(), Some(4));
+    let done: Value = serde_json::from_slice(&output.stdout)?;
+    assert_eq!(done["dropped"], json!(false));
+    let paths = done["conflicts"].as_array().ok_or("a list")?.iter();
+    let paths: Vec<_> = paths.map(|one| one["path"].clone()).collect();
+    assert_eq!(paths, [json!("a"), json!("b.bin")]);
+    let text = read(&place, "a")?;
+    assert!(
+        text.contains("<<<<<<<") && text.contains("zwei\n") && text.contains("two\n"),
+        "{text}"
+    );
+    // Both versions of the other file are there.
+    let mut found = Vec::new();
+    for entry in fs::read_dir(place.work())? {
+        let path = entry?.path();
+        if path.is_file() {
+            found.push(fs::read(path)?);
+        }
+    }
+    assert!(found.contains(&b"\0theirs".to_vec()) && found.contains(&b"\0ours".to_vec()));
+    assert!(!exists(&place, "gone") && exists(&place, "new/file"));
+    assert_eq!(place.records(&["stash", "list", "--json"])?.len(), 1);
+    // Nothing refuses afterwards, and the pop goes back as a whole.
+    place.ok(&["undo"])?;
+    assert_eq!(read(&place, "a")?, lines(&[(2, "zwei")]));
+    assert_eq!(fs::read(place.work().join("b.bin"))?, b"\0ours");
+    Ok(())
+}
+
+#[test]
+fn only_some_paths_are_put_aside_and_come_back_on_another_commit() -> Outcome {
+    let place = place()?;
+    place.ok(&["stash", "push", "-m", "text", "a"])?;
+    assert_eq!(changes(&place)?.len(), 3);
+    place.ok(&["stash", "push", "new"])?;
+    assert_eq!(changes(&place)?.len(), 2);
+    let list = place.ok(&["stash", "list"])?;
+    assert_eq!(list.lines().nth(1), Some("stash@{1}: on main: text"));
+    place.commit("the others")?;
+    // The file has another name by now.
+    fs::rename(place.work().join("a"), place.work().join("moved"))?;
+    place.commit("moved")?;
+    place.ok(&["stash", "pop", "stash@{1}"])?;
+    assert_eq!(read(&place, "moved")?, lines(&[(2, "two")]));
+    assert!(!exists(&place, "a"));
+    place.ok(&["stash", "pop", "0"])?;
+    assert_eq!(read(&place, "new/file")?, "new");
+    let said = place.fails(20, &["stash", "pop"])?;
+    assert!(said.contains("nothing is stashed"), "{said}");
+    let said = place.fails(2, &["stash", "pop", "stash@{x}"])?;
+    assert!(said.contains("stash@{0}"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn without_changes_there_is_nothing_to_stash() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "f")?;
+    place.fails(20, &["stash"])?;
+    place.commit("one")?;
+    assert_eq!(place.ok(&["stash"])?, "no changes to stash\n");
+    place.write(".dmvignore", "*.tmp\n")?;
+    place.commit("ignored")?;
+    place.write("x.tmp", "ignored")?;
+    assert_eq!(place.json(&["stash", "--json"])?["stash"], json!(null));
+    assert!(exists(&place, "x.tmp"));
+    Ok(())
+}
+
+#[test]
+fn an_open_conflict_and_its_edits_survive_a_stash() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "base\n")?;
+    place.write("g", "g")?;
+    place.commit("base")?;
+    place.ok(&["branch", "side"])?;
+    place.write("f", "ours\n")?;
+    place.commit("ours")?;
+    place.ok(&["checkout", "side"])?;
+    place.write("f", "theirs\n")?;
+    place.commit("theirs")?;
+    place.ok(&["checkout", "main"])?;
+    place.fails(4, &["merge", "side"])?;
+    let open = read(&place, "f")?;
+    place.write("f", "both\n")?;
+    place.write("g", "edited")?;
+    place.ok(&["stash"])?;
+    assert_eq!((read(&place, "f")?, read(&place, "g")?), (open, "g".into()));
+    assert_eq!(
+        place.json(&["status", "--json"])?["conflicts"],
+        json!([{"path": "f"}])
+    );
+    place.ok(&["stash", "pop"])?;
+    assert_eq!(
+        (read(&place, "f")?, read(&place, "g")?),
+        ("both\n".into(), "edited".into())
+    );
+    place.ok(&["undo"])?;
+    place.ok(&["undo"])?;
+    assert_eq!(
+        (read(&place, "f")?, read(&place, "g")?),
+        ("both\n".into(), "edited".into())
+    );
+    place.ok(&["verify", "--full"])?;
+    Ok(())
+}
+
+#[test]
+fn changes_outside_the_subset_stay_in_the_stash() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("a/f", "one")?;
+    place.write("b/f", "one")?;
+    place.commit("one")?;
+    place.write("a/f", "two")?;
+    place.write("b/f", "two")?;
+    place.ok(&["stash"])?;
+    place.ok(&["checkout", "--subset", "a"])?;
+    let output = place.run(&["stash", "pop", "--json"])?;
+    assert_eq!(output.status.code(), Some(3));
+    let done: Value = serde_json::from_slice(&output.stdout)?;
+    assert_eq!(done["outside"], json!([{"path": "b/f"}]));
+    assert_eq!(read(&place, "a/f")?, "two");
+    assert_eq!(place.records(&["stash", "list", "--json"])?.len(), 1);
+    place.ok(&["stash"])?;
+    assert_eq!(read(&place, "a/f")?, "one");
+    place.ok(&["stash", "pop"])?;
+    assert_eq!(read(&place, "a/f")?, "two");
+    Ok(())
+}
+
+#[test]
+fn no_push_sends_a_stash_and_a_recovery_keeps_it() -> Outcome {
+    let place = place()?;
+    place.ok(&["stash"])?;
+    place.ok(&["clone", ".", "../other"])?;
+    let other = place.work().join("../other");
+    let other = other.to_str().ok_or("a path")?;
+    assert_eq!(place.ok(&["-C", other, "stash", "list"])?, "");
+    place.ok(&["remote", "add", "origin", "../other"])?;
+    place.ok(&["sync"])?;
+    assert_eq!(place.ok(&["-C", other, "stash", "list"])?, "");
+    for name in ["refs.db", "refs.db-wal", "refs.db-shm"] {
+        let file = place.work().join(".dmv").join(name);
+        if file.exists() {
+            fs::remove_file(file)?;
+        }
+    }
+    place.ok(&["recover"])?;
+    place.ok(&["stash", "pop"])?;
+    assert_eq!(read(&place, "a")?, lines(&[(2, "two")]));
+    place.ok(&["verify", "--full"])?;
+    Ok(())
+}

@@ -1,0 +1,49 @@
+//! The state of a worktree as a tree, for commands that put changes aside. It is stored and not
+//! published.
+
+use crate::fsutil::fs_now;
+use crate::job::Job;
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::worktree::WorktreeSettings;
+use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::unwritten;
+use crate::store::StoreWriter;
+use crate::worktree::cacheupdate::CacheUpdate;
+use crate::worktree::scan::{ScanOptions, Select};
+use crate::worktree::snapshot::{Snapshot, SnapshotInput, snapshot};
+
+/// Reads the changed files of a part of the worktree into the store. The tree of the result has
+/// files in place of conflicts; it is `None` if nothing differs from the base.
+pub(in crate::repo) fn snapshot_of(
+    repo: &Handle,
+    tree: &Tree,
+    select: &dyn Select,
+    settings: &WorktreeSettings,
+    writer: &StoreWriter<'_>,
+    job: &Job,
+) -> Result<Snapshot, RepoError> {
+    let known = tree.known(repo);
+    let input = SnapshotInput {
+        root: &tree.root,
+        reader: repo.objects(),
+        base: tree.base_tree,
+        scan: ScanOptions {
+            known: &*known,
+            ignore: &tree.ignore,
+            select,
+            subset: &tree.subset,
+            list_ignored: false,
+            one_file_system: false,
+            threads: 0,
+            cancel: job.cancel_flag(),
+        },
+        started: fs_now(&tree.own),
+        portable: settings.portable_names,
+        unwritten: &unwritten::unwritten_paths(repo, tree)?,
+    };
+    // The stat cache on disk stays the base's: its entries are valid for every file that the
+    // command does not write.
+    let mut cache = CacheUpdate::new(&tree.own, repo.id, &tree.subset, &*known);
+    Ok(snapshot(&input, writer, &mut cache, job)?)
+}

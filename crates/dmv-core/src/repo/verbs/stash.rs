@@ -1,0 +1,332 @@
+//! Stashes: uncommitted changes that are put aside, and come back into the files later.
+//!
+//! A stash is a commit whose parent is the base that the changes were made on. A key of the view
+//! names it (docs/format/layout.md, "Stashes"). Its tree is the worktree as it was, with files in
+//! place of conflicts. `push` makes the files equal to the base again; `pop` and `apply` merge the
+//! change into the files as they are. Neither makes a moment at which some content of the user is
+//! in no file and in no commit that the view names.
+
+mod apply;
+
+pub use apply::{StashApplied, StashOptions};
+pub(in crate::repo) use apply::{apply, drop_stash};
+
+use crate::diff::diff_trees;
+use crate::hash::ObjectId;
+use crate::history::load_commit;
+use crate::job::Job;
+use crate::merge::Edits;
+use crate::object::commit::Commit;
+use crate::object::name::RepoPath;
+use crate::object::tree::{Kind, TreeEntry, TreeSummary};
+use crate::object::{ObjectError, ObjectType, ObjectWrite};
+use crate::refs::{Change, Effect};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::head::Head;
+use crate::repo::base::keys::{STASH, stash_key};
+use crate::repo::base::publish::{Asked, set};
+use crate::repo::base::worktree::WorktreeSettings;
+use crate::repo::base::{path, publish, worktree};
+use crate::repo::conflict::form::Form;
+use crate::repo::files::checkout::target::{SwitchTo, Switched};
+use crate::repo::files::commit::generation;
+use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::saved::{empty_dir, put_commits, saved_changes, store_made};
+use crate::repo::files::untracked::Untracked;
+use crate::repo::files::{checkout, open_worktree, snapshot_of, unfinished};
+use crate::store::{FinishedJob, MetaWriter};
+use crate::subset::Subset;
+use crate::worktree::scan::Select;
+use crate::worktree::snapshot::Problem;
+use std::ops::ControlFlow;
+
+/// A stash.
+#[derive(Clone, Debug)]
+pub struct StashInfo {
+    /// The key of the view that names it.
+    pub(in crate::repo) key: String,
+    /// Its commit.
+    pub commit: ObjectId,
+    /// Its message: the branch and what the user said, or the commit that the changes were made on.
+    pub message: String,
+    /// When it was made, in seconds since 1970-01-01 UTC.
+    pub seconds: i64,
+}
+
+/// What a push to the stash did.
+#[derive(Debug)]
+pub struct StashPushed {
+    /// The new stash. `None` if there were no changes.
+    pub stash: Option<StashInfo>,
+    /// The number of files with changes.
+    pub changed: u64,
+    /// The number of files and symlinks written.
+    pub files: u64,
+    /// The number of files and symlinks removed.
+    pub removed: u64,
+    /// Paths that could not be read, or not be put back, and why.
+    pub problems: Vec<Problem>,
+}
+
+/// Returns all stashes, newest first.
+pub(in crate::repo) fn stashes(repo: &Handle) -> Result<Vec<StashInfo>, RepoError> {
+    let mut out = Vec::new();
+    for (key, value) in repo.refs.with_prefix(STASH)? {
+        let commit = worktree::id_value(repo, &key, &value)?;
+        let stored = load_commit(repo.objects(), &commit)?;
+        out.push(StashInfo {
+            key,
+            commit,
+            message: stored.message,
+            seconds: stored.committer.seconds,
+        });
+    }
+    out.reverse();
+    Ok(out)
+}
+
+/// Puts the uncommitted changes under `select` aside: stores them as a commit, and makes the files
+/// equal to the base.
+pub(in crate::repo) fn push(
+    repo: &Handle,
+    select: &dyn Select,
+    message: Option<&str>,
+    options: &StashOptions,
+    job: &Job,
+) -> Result<StashPushed, RepoError> {
+    let _lock = worktree::lock_worktree(repo)?;
+    let tree = open_worktree::open(repo, &options.settings)?;
+    let (Some(base), Some(before), Some(form)) = (tree.base, tree.base_tree, &tree.form) else {
+        return Err(RepoError::NoCommit);
+    };
+    refuse_unfinished(repo, &tree)?;
+    let writer = repo.store.writer()?;
+    let select = Tracked {
+        select,
+        untracked: &tree.untracked,
+    };
+    let made = snapshot_of::snapshot_of(repo, &tree, &select, &options.settings, &writer, job)?;
+    let mut report = StashPushed {
+        stash: None,
+        changed: made.changed_files,
+        files: 0,
+        removed: 0,
+        problems: made.problems,
+    };
+    let Some(summary) = made.tree.filter(|made| made.id != before) else {
+        return Ok(report);
+    };
+    let mut meta = MetaWriter::new(&writer);
+    store_form(repo, form, &mut meta)?;
+    let commit = stash_commit(repo, base, &summary, message, options)?;
+    let id = put(&commit, &mut meta)?;
+    meta.flush()?;
+    drop(meta);
+    let sealed = publish::seal(repo, writer)?;
+    repo.store.preview(&sealed);
+    let (sides, sealed) = keep(
+        repo,
+        &tree.subset,
+        sealed,
+        (before, summary.id),
+        &options.asked,
+    )?;
+    let key = next_key(repo)?;
+    let mut changes = vec![set(key.clone(), id.as_bytes().to_vec())];
+    changes.extend(saved_changes(repo, &tree.name, sides)?);
+    let done = put_back(repo, (form, &summary), options, job, || {
+        let asked = options.asked.clone();
+        publish::publish(repo, asked, Some(sealed), changes, Effect::Written)?;
+        Ok(())
+    })?;
+    report.files = done.files;
+    report.removed = done.removed;
+    report.problems.extend(done.refused);
+    report.stash = Some(StashInfo {
+        key,
+        commit: id,
+        message: commit.message,
+        seconds: commit.committer.seconds,
+    });
+    Ok(report)
+}
+
+/// Makes the files equal to the base's `form`, from the state `from` that was just stored. A file
+/// that has changed since then is refused before anything changes. `first` runs after this check.
+fn put_back(
+    repo: &Handle,
+    (form, from): (&Form, &TreeSummary),
+    options: &StashOptions,
+    job: &Job,
+    first: impl FnOnce() -> Result<(), RepoError>,
+) -> Result<Switched, RepoError> {
+    let tree = as_if_on(repo, from.id, &options.settings)?;
+    let to = SwitchTo {
+        what: "this stash",
+        asked: &options.asked,
+        form: form.clone(),
+        subset: &tree.subset,
+        force: false,
+        adopts: false,
+        leaves: false,
+        brings: None,
+        settings: &options.settings,
+    };
+    // The switch writes the stat cache of its target, which is the worktree's real base.
+    checkout::switch_uncommitted(repo, &tree, &to, job, true, first, |_| Ok(()))
+}
+
+/// Returns the worktree as if its base had the tree `from`: what the files are like now.
+fn as_if_on(repo: &Handle, from: ObjectId, settings: &WorktreeSettings) -> Result<Tree, RepoError> {
+    let mut tree = open_worktree::open(repo, settings)?;
+    tree.base_tree = Some(from);
+    tree.form = Some(Form::plain(from));
+    tree.untracked = Untracked::default();
+    Ok(tree)
+}
+
+fn refuse_unfinished(repo: &Handle, tree: &Tree) -> Result<(), RepoError> {
+    match unfinished::unfinished(repo, tree.base_tree, &tree.subset)? {
+        // The files are a mix of two commits, which nobody made on purpose.
+        Some(unfinished) => Err(RepoError::Unfinished {
+            command: unfinished.command,
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Stores the files that show conflicts and that exist in memory only: the stash names them.
+fn store_form(repo: &Handle, form: &Form, meta: &mut MetaWriter<'_>) -> Result<(), RepoError> {
+    // Only its id counts.
+    let path = path::parse_path(b"files")?;
+    let root = TreeEntry {
+        id: form.tree,
+        ..empty_dir(&path)
+    };
+    store_made(repo, &root, meta)
+}
+
+fn stash_commit(
+    repo: &Handle,
+    base: ObjectId,
+    tree: &TreeSummary,
+    message: Option<&str>,
+    options: &StashOptions,
+) -> Result<Commit, RepoError> {
+    let on = match worktree::head(repo)? {
+        Head::Branch(name) => name,
+        Head::Commit(_) => "no branch".to_owned(),
+    };
+    let about = match message {
+        Some(message) => message.to_owned(),
+        None => {
+            let subject = load_commit(repo.objects(), &base)?.message;
+            let subject = subject.lines().next().unwrap_or_default().to_owned();
+            format!("{} {subject}", base.short(12))
+        }
+    };
+    let person = options.committer.at(options.asked.time);
+    Ok(Commit {
+        tree: tree.id,
+        tree_bytes: tree.bytes,
+        tree_files: tree.files,
+        generation: generation(repo, &[base])?,
+        parents: vec![base],
+        author: person.clone(),
+        committer: person,
+        message: format!("on {on}: {about}"),
+        extras: Vec::new(),
+        signature: None,
+    })
+}
+
+fn put(commit: &Commit, writer: &mut dyn ObjectWrite) -> Result<ObjectId, RepoError> {
+    let bytes = commit.encode();
+    let bytes = bytes.map_err(|e| RepoError::Text(e.to_string()))?;
+    Ok(writer.put(ObjectType::Commit, &bytes)?)
+}
+
+/// Stores the commit that keeps what a command overwrites: the entries of `now` that it replaces
+/// with those of `after`. Paths outside the worktree's subset have no files.
+fn keep(
+    repo: &Handle,
+    subset: &Subset,
+    sealed: FinishedJob,
+    (after, now): (ObjectId, ObjectId),
+    asked: &Asked,
+) -> Result<(ObjectId, FinishedJob), RepoError> {
+    let (mut old, mut new) = (Edits::new(), Edits::new());
+    each_difference(repo, now, after, &mut |path, before, after| {
+        let is_dir = !before.is_some_and(is_file) && !after.is_some_and(is_file);
+        if !subset.includes(path.as_bytes(), is_dir) {
+            return;
+        }
+        old.extend(before.map(|entry| (path.clone(), Some(entry.clone()))));
+        new.extend(after.map(|entry| (path.clone(), Some(entry.clone()))));
+    })?;
+    let writer = repo.store.writer_after(&sealed)?;
+    let mut meta = MetaWriter::new(&writer);
+    let id = put_commits(repo, &old, &new, asked, &mut meta)?;
+    meta.flush()?;
+    drop(meta);
+    let sealed = sealed.join(publish::seal(repo, writer)?);
+    Ok((id, sealed))
+}
+
+/// Receives a path and its entries in both trees.
+type Visit<'v> = dyn FnMut(&RepoPath, Option<&TreeEntry>, Option<&TreeEntry>) + 'v;
+
+/// Visits the files, symlinks and empty directories that differ between two trees.
+fn each_difference(
+    repo: &Handle,
+    from: ObjectId,
+    to: ObjectId,
+    visit: &mut Visit<'_>,
+) -> Result<(), RepoError> {
+    let mut note = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
+        visit(path, old, new);
+        Ok::<_, ObjectError>(ControlFlow::Continue(()))
+    };
+    // The result is never `Break`, because `note` accepts everything.
+    let _ = diff_trees(repo.objects(), Some(from), Some(to), &mut note)?;
+    Ok(())
+}
+
+/// Returns the key of a new stash. It is greater than all earlier ones, and no operation in the log
+/// has used it.
+fn next_key(repo: &Handle) -> Result<String, RepoError> {
+    let last = repo.refs.operations_before(None, 1)?;
+    let next = last.first().map_or(0, |operation| operation.seq) + 1;
+    Ok(stash_key(next))
+}
+
+/// Returns the change that removes a stash.
+fn removal(stash: &StashInfo) -> Change {
+    Change {
+        key: stash.key.clone(),
+        old: Some(stash.commit.as_bytes().to_vec()),
+        new: None,
+    }
+}
+
+/// The selected paths without the files that are no longer tracked: no commit takes them.
+struct Tracked<'a> {
+    select: &'a dyn Select,
+    untracked: &'a Untracked,
+}
+
+impl Select for Tracked<'_> {
+    fn enters(&self, dir: &[u8]) -> bool {
+        self.select.enters(dir)
+    }
+
+    fn takes(&self, dir: &[u8], name: &[u8]) -> bool {
+        self.select.takes(dir, name) && !self.untracked.has(&crate::worktree::join(dir, name))
+    }
+}
+
+/// Returns whether an entry is a file or a symlink.
+fn is_file(entry: &TreeEntry) -> bool {
+    entry.kind != Kind::Directory
+}

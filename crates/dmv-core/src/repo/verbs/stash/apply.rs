@@ -1,0 +1,356 @@
+//! Bringing a stash back into the files, and dropping it.
+
+use super::{
+    StashInfo, as_if_on, each_difference, is_file, keep, refuse_unfinished, removal, stashes,
+};
+use crate::hash::ObjectId;
+use crate::history::load_commit;
+use crate::job::Job;
+use crate::merge::{Merged, Moved, Trees, merge_trees};
+use crate::object::commit::Commit;
+use crate::object::name::RepoPath;
+use crate::refs::Effect;
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::publish::Asked;
+use crate::repo::base::worktree::WorktreeSettings;
+use crate::repo::base::{publish, worktree};
+use crate::repo::conflict::at::{ConflictAt, list_conflicts};
+use crate::repo::conflict::form;
+use crate::repo::conflict::form::Form;
+use crate::repo::files::checkout::target::SwitchTo;
+use crate::repo::files::commit::Who;
+use crate::repo::files::open_worktree::Tree;
+use crate::repo::files::saved::{saved_changes, saving_change};
+use crate::repo::files::{checkout, open_worktree, snapshot_of};
+use crate::store::FinishedJob;
+use crate::worktree::scan::Select;
+use crate::worktree::snapshot::Problem;
+use std::collections::BTreeSet;
+
+/// How often the part of the worktree that a stash meets is extended: by moved files and by files
+/// that show conflicts. Two rounds are usual.
+const MAX_ROUNDS: usize = 8;
+
+/// Who works with a stash, and how.
+pub struct StashOptions {
+    /// Who makes the stash.
+    pub committer: Who,
+    /// How files are read into the store.
+    pub settings: WorktreeSettings,
+    /// What the operation log records about the request.
+    pub asked: Asked,
+}
+
+/// What bringing back a stash did.
+#[derive(Debug)]
+pub struct StashApplied {
+    /// The stash.
+    pub stash: StashInfo,
+    /// Whether the stash is gone, because all of it was applied.
+    pub dropped: bool,
+    /// Conflicts with the files. The worktree shows all versions.
+    pub conflicts: Vec<ConflictAt>,
+    /// Changes of the stash outside the worktree's subset. They were not applied.
+    pub outside: Vec<Vec<u8>>,
+    /// Files that were moved since, and got the changes at their new path.
+    pub moves: Vec<Moved>,
+    /// The number of files and symlinks written.
+    pub files: u64,
+    /// The bytes written.
+    pub bytes: u64,
+    /// The number of files and symlinks removed.
+    pub removed: u64,
+    /// Paths that could not be written, and why.
+    pub refused: Vec<Problem>,
+}
+
+/// Merges the change of the `n`-th newest stash into the files. With `drops`, the stash goes if all
+/// of it was applied without conflicts.
+pub(in crate::repo) fn apply(
+    repo: &Handle,
+    n: usize,
+    drops: bool,
+    options: &StashOptions,
+    job: &Job,
+) -> Result<StashApplied, RepoError> {
+    let _lock = worktree::lock_worktree(repo)?;
+    let stash = stash_at(repo, n)?;
+    let tree = open_worktree::open(repo, &options.settings)?;
+    let Some(base_tree) = tree.base_tree else {
+        return Err(RepoError::NoCommit);
+    };
+    refuse_unfinished(repo, &tree)?;
+    let stored = load_commit(repo.objects(), &stash.commit)?;
+    let from = stashed_from(repo, &tree, &stored)?;
+    let (inside, outside) = changed_paths(repo, &tree, (from, stored.tree))?;
+    let meeting = meet(
+        repo,
+        &tree,
+        (base_tree, from, stored.tree),
+        inside,
+        options,
+        job,
+    )?;
+    let mut report = StashApplied {
+        stash,
+        dropped: false,
+        conflicts: meeting
+            .form
+            .shown
+            .iter()
+            .map(|shown| shown.at.clone())
+            .collect(),
+        outside,
+        moves: meeting.merged.moves.clone(),
+        files: 0,
+        bytes: 0,
+        removed: 0,
+        refused: Vec::new(),
+    };
+    carry_out(repo, meeting, drops, &mut report, options, job)?;
+    Ok(report)
+}
+
+/// Drops the `n`-th newest stash.
+pub(in crate::repo) fn drop_stash(
+    repo: &Handle,
+    n: usize,
+    asked: Asked,
+) -> Result<StashInfo, RepoError> {
+    let _lock = worktree::lock_if_worktree(repo)?;
+    let stash = stash_at(repo, n)?;
+    publish::publish(repo, asked, None, vec![removal(&stash)], Effect::Kept)?;
+    Ok(stash)
+}
+
+fn stash_at(repo: &Handle, n: usize) -> Result<StashInfo, RepoError> {
+    let all = stashes(repo)?;
+    let count = all.len();
+    let found = all.into_iter().nth(n);
+    found.ok_or(RepoError::NoStash { n, count })
+}
+
+/// Returns the tree that the changes of a stash start from: its parent's, with files in place of
+/// conflicts.
+fn stashed_from(repo: &Handle, tree: &Tree, stash: &Commit) -> Result<ObjectId, RepoError> {
+    let [parent] = stash.parents[..] else {
+        return Err(RepoError::Text("this stash has no parent".to_owned()));
+    };
+    let parent = load_commit(repo.objects(), &parent)?;
+    let form = form::form_of(repo, &parent, Vec::new(), None)?;
+    form.check_known(|path| tree.subset.includes(path, false))?;
+    Ok(form.tree)
+}
+
+/// Returns the paths that a stash changes, in the worktree's subset and outside it.
+fn changed_paths(
+    repo: &Handle,
+    tree: &Tree,
+    (from, to): (ObjectId, ObjectId),
+) -> Result<(BTreeSet<Vec<u8>>, Vec<Vec<u8>>), RepoError> {
+    let (mut inside, mut outside) = (BTreeSet::new(), Vec::new());
+    each_difference(repo, from, to, &mut |path, old, new| {
+        let is_dir = !old.is_some_and(is_file) && !new.is_some_and(is_file);
+        let path = path.as_bytes().to_vec();
+        match tree.subset.includes(&path, is_dir) {
+            true => drop(inside.insert(path)),
+            false => outside.push(path),
+        }
+    })?;
+    Ok((inside, outside))
+}
+
+/// A stash merged with the files as they are.
+struct Meeting {
+    /// The tree of the files, as far as the merge meets them.
+    now: ObjectId,
+    merged: Merged,
+    /// The merged tree as files show it.
+    form: Form,
+    /// What was stored of the files.
+    sealed: Option<FinishedJob>,
+}
+
+/// Merges the change `from`..`to` with the files at `paths`, and at the paths that the result
+/// touches, too.
+fn meet(
+    repo: &Handle,
+    tree: &Tree,
+    (base, from, to): (ObjectId, ObjectId, ObjectId),
+    mut paths: BTreeSet<Vec<u8>>,
+    options: &StashOptions,
+    job: &Job,
+) -> Result<Meeting, RepoError> {
+    let mut sealed: Option<FinishedJob> = None;
+    for round in 1.. {
+        let writer = match &sealed {
+            Some(before) => repo.store.writer_after(before)?,
+            None => repo.store.writer()?,
+        };
+        let only = Only(&paths);
+        let made = snapshot_of::snapshot_of(repo, tree, &only, &options.settings, &writer, job)?;
+        if let Some(problem) = made.problems.into_iter().next() {
+            // What cannot be read cannot be merged, and must not be overwritten.
+            let (what, path) = ("this stash", problem.path);
+            let why = problem.why;
+            return Err(RepoError::NotKept { what, path, why });
+        }
+        if made.tree.is_some() {
+            let new = publish::seal(repo, writer)?;
+            repo.store.preview(&new);
+            sealed = Some(match sealed {
+                Some(before) => before.join(new),
+                None => new,
+            });
+        }
+        let now = made.tree.map_or(base, |made| made.id);
+        let trees = Trees {
+            base: Some(from),
+            ours: now,
+            theirs: to,
+        };
+        // The merged tree serves only to find the files to write, so it is not stored.
+        let merged = merge_trees(repo.objects(), &mut &repo.made, trees, job.cancel_flag())?;
+        let form = form_of(repo, &merged, options)?;
+        form.check_known(|path| tree.subset.includes(path, false))?;
+        let before = paths.len();
+        each_difference(repo, now, form.tree, &mut |path, _, _| {
+            if tree.subset.includes(path.as_bytes(), false) {
+                paths.insert(path.as_bytes().to_vec());
+            }
+        })?;
+        if paths.len() == before || round >= MAX_ROUNDS {
+            return Ok(Meeting {
+                now,
+                merged,
+                form,
+                sealed,
+            });
+        }
+    }
+    unreachable!("the rounds are limited")
+}
+
+/// Returns how files show a merged tree that is in no commit.
+fn form_of(repo: &Handle, merged: &Merged, options: &StashOptions) -> Result<Form, RepoError> {
+    let open: Vec<RepoPath> = merged.conflicts.iter().map(|c| c.path.clone()).collect();
+    let mut extras = Vec::new();
+    list_conflicts(&mut extras, &open);
+    let person = options.committer.at(options.asked.time);
+    let commit = Commit {
+        tree: merged.tree.id,
+        tree_bytes: merged.tree.bytes,
+        tree_files: merged.tree.files,
+        generation: 1,
+        parents: Vec::new(),
+        author: person.clone(),
+        committer: person,
+        message: String::new(),
+        extras,
+        signature: None,
+    };
+    form::form_of(repo, &commit, Vec::new(), None)
+}
+
+/// Makes the files equal to the merged ones, and publishes what was overwritten.
+fn carry_out(
+    repo: &Handle,
+    meeting: Meeting,
+    drops: bool,
+    report: &mut StashApplied,
+    options: &StashOptions,
+    job: &Job,
+) -> Result<(), RepoError> {
+    let (now, after) = (meeting.now, meeting.form.tree);
+    let tree = as_if_on(repo, now, &options.settings)?;
+    let sealed = match meeting.sealed {
+        Some(sealed) => sealed,
+        None => publish::seal(repo, repo.store.writer()?)?,
+    };
+    let (kept, sealed) = keep(repo, &tree.subset, sealed, (after, now), &options.asked)?;
+    let to = SwitchTo {
+        what: "this stash",
+        asked: &options.asked,
+        form: meeting.form,
+        subset: &tree.subset,
+        force: false,
+        adopts: false,
+        leaves: false,
+        brings: None,
+        settings: &options.settings,
+    };
+    // The files that are overwritten are named before the first one goes. If the command is cut off
+    // after that, the stash is still there, and the same command merges it again.
+    let asked = || options.asked.clone();
+    let name = tree.name.clone();
+    let first = || {
+        let intent = vec![saving_change(repo, &name, kept)?];
+        publish::publish(repo, asked(), Some(sealed), intent, Effect::Written)?;
+        Ok(())
+    };
+    let is_complete = drops && report.conflicts.is_empty() && report.outside.is_empty();
+    let gone = removal(&report.stash);
+    let mut dropped = false;
+    let done = checkout::switch_uncommitted(repo, &tree, &to, job, false, first, |refused| {
+        let mut changes = saved_changes(repo, &name, kept)?;
+        dropped = is_complete && refused.is_empty();
+        changes.extend(dropped.then_some(gone));
+        publish::publish(repo, asked(), None, changes, Effect::Written)?;
+        Ok(())
+    })?;
+    report.dropped = dropped;
+    report.files = done.files;
+    report.bytes = done.bytes;
+    report.removed = done.removed;
+    report.refused = done.refused;
+    Ok(())
+}
+
+/// Exactly these paths, with everything below them.
+struct Only<'a>(&'a BTreeSet<Vec<u8>>);
+
+impl Only<'_> {
+    /// Returns whether `path` is one of the paths or below one.
+    fn has(&self, path: &[u8]) -> bool {
+        let ends = path.iter().enumerate().filter(|(_, b)| **b == b'/');
+        let mut ends = ends.map(|(end, _)| end).chain([path.len()]);
+        ends.any(|end| self.0.contains(&path[..end]))
+    }
+
+    /// Returns whether one of the paths is below `dir`.
+    fn leads(&self, dir: &[u8]) -> bool {
+        if dir.is_empty() {
+            return !self.0.is_empty();
+        }
+        let prefix = [dir, b"/"].concat();
+        let next = self.0.range(prefix.clone()..).next();
+        next.is_some_and(|next| next.starts_with(&prefix))
+    }
+}
+
+impl Select for Only<'_> {
+    fn enters(&self, dir: &[u8]) -> bool {
+        self.leads(dir) || self.has(dir)
+    }
+
+    fn takes(&self, dir: &[u8], name: &[u8]) -> bool {
+        self.enters(&crate::worktree::join(dir, name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_these_paths_and_the_way_to_them_are_selected() {
+        let paths: BTreeSet<Vec<u8>> = [&b"a/b"[..], b"c"].iter().map(|p| p.to_vec()).collect();
+        let only = Only(&paths);
+        assert!(only.enters(b"") && only.enters(b"a") && only.enters(b"a/b/c"));
+        assert!(!only.enters(b"b") && !only.enters(b"a/bc") && !only.enters(b"a/a"));
+        assert!(only.takes(b"", b"a") && only.takes(b"", b"c") && only.takes(b"a", b"b"));
+        assert!(!only.takes(b"", b"b") && !only.takes(b"a", b"c"));
+        assert!(!Only(&BTreeSet::new()).enters(b""));
+    }
+}
