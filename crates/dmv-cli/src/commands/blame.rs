@@ -14,6 +14,7 @@ use dmv_core::object::tree::Kind;
 use dmv_core::repo::{BlamedLines, Located, Repo};
 use serde::Serialize;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::OsString;
 use std::io::Write;
 use std::ops::Range;
@@ -145,8 +146,8 @@ impl<'a> Printer<'a> {
     ) -> Result<Printer<'a>, Failure> {
         let mut commits = HashMap::new();
         for part in parts {
-            if !commits.contains_key(&part.commit) {
-                commits.insert(part.commit, repo.read_commit(&part.commit)?);
+            if let Entry::Vacant(free) = commits.entry(part.commit) {
+                free.insert(repo.read_commit(&part.commit)?);
             }
         }
         let width = |commit: &Commit| name(commit).chars().count();

@@ -96,7 +96,7 @@ impl Args {
             .revisions
             .iter()
             .filter_map(|word| limit_of(word))
-            .last();
+            .next_back();
         self.max_count.or(last)
     }
 
