@@ -83,7 +83,7 @@ pub(in crate::repo) fn apply(
     refuse_unfinished(repo, &tree)?;
     let stored = load_commit(repo.objects(), &stash.commit)?;
     let from = stashed_from(repo, &tree, &stored)?;
-    let (inside, outside) = changed_paths(repo, &tree, (from, stored.tree))?;
+    let Changed { inside, outside } = changed_paths(repo, &tree, (from, stored.tree))?;
     let meeting = meet(
         repo,
         &tree,
@@ -143,12 +143,20 @@ fn stashed_from(repo: &Handle, tree: &Tree, stash: &Commit) -> Result<ObjectId, 
     Ok(form.tree)
 }
 
-/// Returns the paths that a stash changes, in the worktree's subset and outside it.
+/// The paths that a stash changes.
+struct Changed {
+    /// Those in the worktree's subset.
+    inside: BTreeSet<Vec<u8>>,
+    /// The others.
+    outside: Vec<Vec<u8>>,
+}
+
+/// Returns the paths that a stash changes.
 fn changed_paths(
     repo: &Handle,
     tree: &Tree,
     (from, to): (ObjectId, ObjectId),
-) -> Result<(BTreeSet<Vec<u8>>, Vec<Vec<u8>>), RepoError> {
+) -> Result<Changed, RepoError> {
     let (mut inside, mut outside) = (BTreeSet::new(), Vec::new());
     each_difference(repo, from, to, &mut |path, old, new| {
         let is_dir = !old.is_some_and(is_file) && !new.is_some_and(is_file);
@@ -158,7 +166,7 @@ fn changed_paths(
             false => outside.push(path),
         }
     })?;
-    Ok((inside, outside))
+    Ok(Changed { inside, outside })
 }
 
 /// A stash merged with the files as they are.
