@@ -44,7 +44,7 @@ bench "dmv rebase" dmv "$dmv rebase main" "$dmv undo && $dmv status"
 bench "git rebase" git "git rebase -q main" "git reset -q --hard ORIG_HEAD && git status"
 (cd git && git checkout -q main && git status >/dev/null); (cd dmv && $dmv checkout -q main && $dmv status >/dev/null)
 # One commit with 10 files.
-ten() { for ((i=0;i<10;i++)); do edit $1 $(printf 'd%04d/f%02d' $((i*7)) 50) ten; done; }
+ten() { for ((i=0;i<10;i++)); do edit $1 $(printf 'd%04d/f%02d' $((i*7%dirs)) 50) ten; done; }
 (cd git && git checkout -q -b ten); (cd dmv && $dmv checkout -q -b ten)
 ten git; ten dmv; (cd git && git commit -qam ten && git checkout -q main); (cd dmv && $dmv commit -qm ten && $dmv checkout -q main && $dmv status >/dev/null)
 bench "dmv cherry-pick, 10 files" dmv "$dmv cherry-pick ten" "$dmv undo && $dmv status"
