@@ -144,7 +144,8 @@ fn what_was_just_checked_is_written_to_files_without_being_read_again() -> Done 
     clone(&counted, connect(&counted, &theirs, &job)?, &job)?;
     let content = (6 << 20) + 300 * 2000;
     let read = vfs.take();
-    assert!(read < content / 20, "{read} bytes were read");
+    // If the system lets the writing thread wait for long, some objects have left the memory by then.
+    assert!(read < content / 3, "{read} bytes were read");
     assert_eq!(files_in(ours.dir.path())?, files_in(theirs.dir.path())?);
     ours.is_sound()
 }
