@@ -136,18 +136,25 @@ fn files_are_there_before_the_last_byte_has_come() -> Done {
 
 #[test]
 fn what_was_just_checked_is_written_to_files_without_being_read_again() -> Done {
-    let (theirs, ours, job) = (large_place()?, Place::new()?, Job::default());
-    let vfs = CountVfs::default();
-    let place = discover(ours.dir.path())?;
-    let counted = Repo::open_place_on(place, Arc::new(vfs.clone()))?;
-    vfs.take();
-    clone(&counted, connect(&counted, &theirs, &job)?, &job)?;
+    let (theirs, job) = (large_place()?, Job::default());
     let content = (6 << 20) + 300 * 2000;
-    let read = vfs.take();
+    let mut least = u64::MAX;
     // If the system lets the writing thread wait for long, some objects have left the memory by then.
-    assert!(read < content / 3, "{read} bytes were read");
-    assert_eq!(files_in(ours.dir.path())?, files_in(theirs.dir.path())?);
-    ours.is_sound()
+    for _ in 0..5 {
+        let ours = Place::new()?;
+        let vfs = CountVfs::default();
+        let place = discover(ours.dir.path())?;
+        let counted = Repo::open_place_on(place, Arc::new(vfs.clone()))?;
+        vfs.take();
+        clone(&counted, connect(&counted, &theirs, &job)?, &job)?;
+        least = least.min(vfs.take());
+        assert_eq!(files_in(ours.dir.path())?, files_in(theirs.dir.path())?);
+        ours.is_sound()?;
+        if least < content / 20 {
+            return Ok(());
+        }
+    }
+    panic!("{least} bytes were read");
 }
 
 /// A line that is cut after `left` bytes, once the receiver has begun at least `files` files.
