@@ -203,6 +203,14 @@ impl Refs {
         self.note_fit();
     }
 
+    /// Closes a database that no other process uses, after everything is in its one file. After an
+    /// error the file alone is not complete: SQLite's write-ahead log holds the rest.
+    pub fn close_complete(self) -> Result<(), RefsError> {
+        self.naming_holder(self.naming_disk(schema::write_back_all(&self.conn())))?;
+        self.wrote.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
     /// Adds the process that holds SQLite's own locks to the error.
     fn naming_holder<T>(&self, done: Result<T, RefsError>) -> Result<T, RefsError> {
         done.map_err(|e| match e {
@@ -714,6 +722,39 @@ fn segment_row(row: &Row) -> rusqlite::Result<SegmentRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_closed_database_is_complete_without_its_log() -> Result<(), Box<dyn std::error::Error>> {
+        let temp = tempfile::tempdir()?;
+        let path = temp.path().join("refs.db");
+        let refs = Refs::create(&path)?;
+        refs.add_segments(&[], &[])?;
+        // A program that was being started has inherited the lock for a moment.
+        let _held = DatabaseLock::take(&path, locks::PATIENCE)?;
+        refs.close_complete()?;
+        let alone = temp.path().join("alone.db");
+        std::fs::copy(&path, &alone)?;
+        Refs::open(&alone)?;
+        Ok(())
+    }
+
+    #[test]
+    fn a_database_with_a_reader_does_not_count_as_complete()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let temp = tempfile::tempdir()?;
+        let path = temp.path().join("refs.db");
+        let refs = Refs::create(&path)?;
+        let other = Refs::open(&path)?;
+        let (conn, reading) = (
+            other.conn(),
+            "BEGIN; SELECT * FROM meta; SELECT * FROM view;",
+        );
+        conn.execute_batch(reading)?;
+        refs.conn().busy_timeout(std::time::Duration::ZERO)?;
+        refs.add_segments(&[], &[])?;
+        assert!(matches!(refs.close_complete(), Err(RefsError::Busy(_))));
+        Ok(())
+    }
 
     #[test]
     fn a_full_disk_is_told_with_the_database_s_path() -> Result<(), Box<dyn std::error::Error>> {

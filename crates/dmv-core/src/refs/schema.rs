@@ -277,6 +277,16 @@ pub(super) fn write_back(conn: &Connection) {
     let _ = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
 }
 
+/// Writes all of the write-ahead log back. Fails if another process uses it.
+pub(super) fn write_back_all(conn: &Connection) -> Result<(), RefsError> {
+    // The first column tells whether a reader or writer was in the way
+    // (https://sqlite.org/pragma.html#pragma_wal_checkpoint).
+    match conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))? {
+        false => Ok(()),
+        true => Err(RefsError::Busy(None)),
+    }
+}
+
 /// Opens the database in a place that cannot be written to.
 fn open_reading(path: &Path) -> Result<Connection, RefsError> {
     let wal = path.with_extension("db-wal");

@@ -352,8 +352,8 @@ fn replace(
     remove_database(&fresh);
     let refs = Refs::create(&fresh)?;
     refs.rebuild(&refs.lock_database()?, catalogue, operations, log_end)?;
-    // Closing writes SQLite's log back into the database, so that one file holds everything.
-    drop(refs);
+    // SQLite's log is removed below, so everything has to be in the one file.
+    refs.close_complete()?;
     for left in &with_companions(&fresh)[1..] {
         let _ = std::fs::remove_file(left);
     }
