@@ -3,7 +3,7 @@
 //! - File layers: [`simfs`] crashes and fails, [`countvfs`] counts reads. [`crashlab`] runs commits
 //!   on a disk that crashes.
 //! - Repositories: [`scratch`] makes them, [`packs`] makes packs that share objects, [`drops`]
-//!   drops files.
+//!   drops files, [`garbage`] makes objects that nothing names.
 //! - Peers: [`peers`] are honest, [`evil`] ones break the protocol.
 //! - [`graph`] makes histories of any shape, for DMV and for Git.
 //! - [`mutator`] edits a worktree while a command runs. [`rng`] is a seeded source of random
@@ -13,6 +13,7 @@ pub mod countvfs;
 pub mod crashlab;
 pub mod drops;
 pub mod evil;
+pub mod garbage;
 pub mod graph;
 pub mod mutator;
 pub mod packs;

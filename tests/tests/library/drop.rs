@@ -14,9 +14,10 @@ use dmv_net::session::NetError;
 use dmv_net::wire::Code;
 use dmv_tests::countvfs::CountVfs;
 use dmv_tests::drops::{contents, drop_all, droppable, dropped, everything, keeps_all_but};
+use dmv_tests::garbage::{forget_operations, set_keys};
 use dmv_tests::peers::{Done, Place, connect, fetch, update};
 use dmv_tests::rng::Rng;
-use dmv_tests::scratch::commit;
+use dmv_tests::scratch::{commit, files_of};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -364,6 +365,82 @@ fn what_only_the_log_has_yet_stops_a_drop() -> Done {
     // The next command that opens the repository finds that it knows the operation.
     let freed = drop_all(&place.again()?, "**")?;
     assert!(freed.freed_bytes > 0, "{freed:?}");
+    Ok(())
+}
+
+#[test]
+fn whatever_a_key_of_the_view_names_is_needed() -> Done {
+    type Value = fn(ObjectId) -> Vec<u8>;
+    let raw: Value = |id| id.as_bytes().to_vec();
+    let text: Value = |id| id.to_string().into_bytes();
+    let good: Value = |id| format!("start branch/main\ngood {id}\n").into_bytes();
+    let start: Value = |id| format!("start {id}\n").into_bytes();
+    let trees: Value = |id| [*id.as_bytes(), *id.as_bytes()].concat();
+    let cases = [
+        ("branch/x", raw, true),
+        ("stash/000000000003", raw, true),
+        ("worktree/main/head", text, true),
+        ("worktree/main/previous", text, true),
+        ("worktree/two/previous", text, true),
+        ("worktree/main/bisect", good, true),
+        ("worktree/main/bisect", start, true),
+        ("worktree/main/untracked", raw, true),
+        ("worktree/main/moved", raw, true),
+        ("worktree/main/saved", raw, true),
+        ("worktree/main/saving", raw, true),
+        ("worktree/main/settled", trees, true),
+        ("shelf/of a later version", raw, true),
+        ("worktree/main/later", text, true),
+        ("worktree/main/path", raw, false),
+        ("peer/x", raw, false),
+    ];
+    for (key, value, names) in cases {
+        let place = Place::new()?;
+        let old = Rng::new(11).bytes(2 << 20);
+        place.write("old", &old)?;
+        let first = place.commit("old")?;
+        commit_a_relative(&place, &old)?;
+        let (repo, second) = (place.again()?, place.tip()?);
+        let named = match key {
+            "worktree/main/settled" => repo.read_commit(&second)?.tree,
+            _ => second,
+        };
+        let main = Some(first.as_bytes().to_vec());
+        let changes = [
+            ("branch/main", main.clone()),
+            ("worktree/main/base", main),
+            (key, Some(value(named))),
+        ];
+        set_keys(&repo, &changes)?;
+        forget_operations(&repo)?;
+        drop(repo);
+        let freed = drop_all(&place.again()?, "**")?;
+        assert_eq!(freed.shared_bytes > 1 << 20, names, "{key}: {freed:?}");
+        assert_eq!(files_of(&place.again()?, &second).is_ok(), names, "{key}");
+    }
+    Ok(())
+}
+
+#[test]
+fn what_undo_can_reach_is_needed_and_nothing_older() -> Done {
+    for forgets in [false, true] {
+        let place = Place::new()?;
+        let old = Rng::new(12).bytes(2 << 20);
+        place.write("old", &old)?;
+        let first = place.commit("old")?;
+        commit_a_relative(&place, &old)?;
+        let (repo, second) = (place.again()?, place.tip()?);
+        let main = Some(first.as_bytes().to_vec());
+        let changes = [("branch/main", main.clone()), ("worktree/main/base", main)];
+        set_keys(&repo, &changes)?;
+        if forgets {
+            forget_operations(&repo)?;
+        }
+        drop(repo);
+        let freed = drop_all(&place.again()?, "**")?;
+        assert_eq!(freed.shared_bytes > 1 << 20, !forgets, "{freed:?}");
+        assert_eq!(files_of(&place.again()?, &second).is_ok(), !forgets);
+    }
     Ok(())
 }
 

@@ -1,7 +1,8 @@
-//! The keys of the view: how they are named, and which of them name commits (docs/format/layout.md,
-//! "The view").
+//! The keys of the view: how they are named, and which objects their values name
+//! (docs/format/layout.md, "The view").
 
 use crate::hash::ObjectId;
+use crate::repo::base::head::Head;
 
 /// The name that stands for a remote in the keys of branches that were fetched from an address, which
 /// no remote has: `remote/FETCH_HEAD/main`. The next such fetch replaces all of them. As a revision,
@@ -16,21 +17,94 @@ pub(in crate::repo) fn stash_key(number: u64) -> String {
     format!("{STASH}{number:012}")
 }
 
-/// Returns whether the value of this key is the id of a commit.
-pub(in crate::repo) fn names_commit(key: &str) -> bool {
-    let is_ref = ["branch/", "tag/", "remote/", STASH]
-        .iter()
-        .any(|prefix| key.starts_with(prefix));
-    let of_worktree = ["/base", "/saved", "/saving", "/untracked", "/moved"]
-        .iter()
-        .any(|end| key.ends_with(end));
-    is_ref || key.starts_with("worktree/") && of_worktree
+/// The key of the number of the oldest operation that undo can reach.
+pub(in crate::repo) const LOG_FROM: &str = "log/from";
+
+/// An object that the value of a key names. Everything that it needs stays as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::repo) enum Named {
+    /// A commit.
+    Commit(ObjectId),
+    /// The root of a tree.
+    Tree(ObjectId),
+    /// Perhaps an object of any type. This version does not know the key, but the value has the form
+    /// of an id. If nothing with this id is stored, it was no id.
+    Perhaps(ObjectId),
 }
 
-/// Returns the trees in the value of this key if it records a worktree's choices.
-pub(in crate::repo) fn names_choices(key: &str, value: &[u8]) -> Option<Record> {
-    let is_record = key.starts_with("worktree/") && key.ends_with("/settled");
-    is_record.then(|| Record::parse(value))?
+impl Named {
+    /// Returns the id.
+    pub fn id(self) -> ObjectId {
+        match self {
+            Named::Commit(id) | Named::Tree(id) | Named::Perhaps(id) => id,
+        }
+    }
+
+    /// Returns the id if it is that of a commit.
+    pub fn commit(self) -> Option<ObjectId> {
+        match self {
+            Named::Commit(id) => Some(id),
+            Named::Tree(_) | Named::Perhaps(_) => None,
+        }
+    }
+}
+
+/// Returns the objects that a value of the key `key` names.
+///
+/// Everything that asks what must stay uses this function: it is the only one that knows.
+pub(in crate::repo) fn named_by(key: &str, value: &[u8]) -> Vec<Named> {
+    let (first, rest) = key.split_once('/').unwrap_or((key, ""));
+    let of_worktree = rest.rsplit_once('/').map(|(_, part)| part);
+    match (first, of_worktree) {
+        ("branch" | "tag" | "remote" | "stash", _)
+        | ("worktree", Some("base" | "saved" | "saving" | "untracked" | "moved")) => {
+            let id = <[u8; 32]>::try_from(value).ok();
+            Vec::from_iter(id.map(|id| Named::Commit(ObjectId::from_bytes(id))))
+        }
+        ("worktree", Some("head" | "previous")) => Vec::from_iter(named_by_head(value)),
+        ("worktree", Some("bisect")) => named_by_bisection(value),
+        ("worktree", Some("settled")) => match Record::parse(value) {
+            Some(Record { from, to }) => vec![Named::Tree(from), Named::Tree(to)],
+            None => Vec::new(),
+        },
+        ("worktree", Some("path" | "subset")) | ("peer", _) => Vec::new(),
+        _ if key == LOG_FROM => Vec::new(),
+        _ => perhaps_named(value),
+    }
+}
+
+/// Returns the commit in the value of a head that is on no branch.
+fn named_by_head(value: &[u8]) -> Option<Named> {
+    match Head::parse(value) {
+        Some(Head::Commit(id)) => Some(Named::Commit(id)),
+        _ => None,
+    }
+}
+
+/// Returns the commits in a record of a bisection. Its lines are a word and a commit, and the first
+/// one may have a branch.
+fn named_by_bisection(value: &[u8]) -> Vec<Named> {
+    let named = |line: &[u8]| {
+        let at = line.iter().position(|b| *b == b' ')?;
+        named_by_head(&line[at + 1..])
+    };
+    value.split(|b| *b == b'\n').filter_map(named).collect()
+}
+
+/// Returns what a value looks like whose key is unknown: one or two ids, or an id as text. A later
+/// version may have written it.
+fn perhaps_named(value: &[u8]) -> Vec<Named> {
+    if let Some(Named::Commit(id)) = named_by_head(value) {
+        return vec![Named::Perhaps(id)];
+    }
+    let (ids, rest) = value.as_chunks::<32>();
+    match (ids.len(), rest) {
+        (1 | 2, []) => {
+            let ids = ids.iter().map(|id| ObjectId::from_bytes(*id));
+            ids.map(Named::Perhaps).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 pub(in crate::repo) fn head_key(name: &str) -> String {
@@ -106,5 +180,76 @@ impl Record {
             from: ObjectId::from_bytes(*from),
             to: ObjectId::from_bytes(to.try_into().ok()?),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(n: u8) -> ObjectId {
+        ObjectId::from_bytes([n; 32])
+    }
+
+    #[test]
+    fn each_key_names_what_the_format_says() {
+        let (raw, hex) = (vec![1; 32], id(1).to_string().into_bytes());
+        let commit = vec![Named::Commit(id(1))];
+        for key in [
+            "branch/main",
+            "branch/a/head",
+            "tag/v1",
+            "remote/origin/x/path",
+            "stash/000000000007",
+            "worktree/main/base",
+            "worktree/main/saved",
+            "worktree/main/saving",
+            "worktree/main/untracked",
+            "worktree/main/moved",
+        ] {
+            assert_eq!(named_by(key, &raw), commit, "{key}");
+            assert_eq!(named_by(key, b"short"), [], "{key}");
+        }
+        for key in ["worktree/main/head", "worktree/two/previous"] {
+            assert_eq!(named_by(key, &hex), commit, "{key}");
+            assert_eq!(named_by(key, b"branch/main"), [], "{key}");
+        }
+        for key in ["worktree/main/path", "worktree/main/subset", "log/from"] {
+            assert_eq!(named_by(key, &raw), [], "{key}");
+            assert_eq!(named_by(key, &hex), [], "{key}");
+        }
+        assert_eq!(named_by(&format!("peer/{}", id(1)), &hex), []);
+        let record = Record {
+            from: id(1),
+            to: id(2),
+        };
+        let trees = [Named::Tree(id(1)), Named::Tree(id(2))];
+        assert_eq!(named_by(&settled_key("main"), &record.value()), trees);
+    }
+
+    #[test]
+    fn a_bisection_names_its_commits_and_the_head_before_it() {
+        let key = bisect_key("main");
+        let lines = format!("start {}\nbad {}\nskip {}\nrelated\n", id(1), id(2), id(3));
+        let named = [1, 2, 3].map(|n| Named::Commit(id(n)));
+        assert_eq!(named_by(&key, lines.as_bytes()), named);
+        let lines = format!("start branch/a b\ngood {}\n", id(4));
+        assert_eq!(named_by(&key, lines.as_bytes()), [Named::Commit(id(4))]);
+        assert_eq!(named_by(&key, b"start"), []);
+    }
+
+    #[test]
+    fn a_value_of_an_unknown_key_may_be_an_id() {
+        for key in ["shelf/1", "worktree/main/later", "worktree/main", "x", ""] {
+            let two = [[1; 32], [2; 32]].concat();
+            let perhaps = |n| Named::Perhaps(id(n));
+            assert_eq!(named_by(key, &two[..32]), [perhaps(1)], "{key}");
+            assert_eq!(named_by(key, &two), [perhaps(1), perhaps(2)], "{key}");
+            let hex = id(3).to_string();
+            assert_eq!(named_by(key, hex.as_bytes()), [perhaps(3)], "{key}");
+            for other in [&two[..31], &two[..63], &[0; 96], b"", b"text"] {
+                assert_eq!(named_by(key, other), [], "{key}");
+            }
+        }
     }
 }

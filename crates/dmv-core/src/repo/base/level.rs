@@ -7,10 +7,10 @@
 //! anything else is published.
 
 use crate::hash::ObjectId;
-use crate::refs::{DatabaseLock, Operation, Refs, RefsError};
+use crate::refs::{Change, DatabaseLock, Operation, Refs, RefsError};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::keeping::try_keep;
-use crate::repo::base::keys::names_commit;
+use crate::repo::base::keys::{Named, named_by};
 use crate::store::{LogPack, Store, StoreError, add_closed_segments};
 use crate::vfs::Open;
 use std::collections::HashMap;
@@ -110,13 +110,13 @@ fn following(last: [u8; 16], found: Vec<Operation>) -> Option<Vec<Operation>> {
     Some(chain)
 }
 
-/// Returns the commits that refs name after an operation.
+/// Returns the commits that the new values of an operation name.
 pub(in crate::repo) fn commits_of(
     operation: &Operation,
 ) -> impl Iterator<Item = ObjectId> + use<'_> {
-    let named = operation.changes.iter().filter(|c| names_commit(&c.key));
-    let values = named.filter_map(|change| change.new.as_deref());
-    values.filter_map(|value| Some(ObjectId::from_bytes(value.try_into().ok()?)))
+    let named = |change: &Change| named_by(&change.key, change.new.as_deref().unwrap_or_default());
+    let named = operation.changes.iter().flat_map(named);
+    named.filter_map(Named::commit)
 }
 
 /// Opens the log pack. A missing log pack is reported as [`RefsError::LogBehind`], because it can

@@ -9,8 +9,7 @@ use crate::hash::ObjectId;
 use crate::refs::{Change, NamedPlace, RefsError};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::head::Head;
-use crate::repo::base::keys::Record;
+use crate::repo::base::keys::{Named, named_by};
 use crate::store::FinishedJob;
 
 /// Returns the places of the objects that `changes` name for refs and worktrees.
@@ -41,28 +40,12 @@ pub(in crate::repo) fn places_named(
 }
 
 /// Returns the objects that a change of the view names. They are commits and root trees, so none of
-/// them may be absent by choice.
-fn ids_of(change: &Change) -> Vec<ObjectId> {
-    let Some(value) = &change.new else {
-        return Vec::new();
-    };
-    let key = &change.key[..];
-    let of_worktree = key.strip_prefix("worktree/");
-    let part = of_worktree.and_then(|rest| rest.rsplit_once('/'));
-    match (key.split_once('/'), part) {
-        (Some(("branch" | "tag" | "remote" | "stash", _)), _)
-        | (_, Some((_, "base" | "saved" | "saving" | "untracked" | "moved"))) => {
-            let id = <[u8; 32]>::try_from(&value[..]);
-            Vec::from_iter(id.ok().map(ObjectId::from_bytes))
-        }
-        (_, Some((_, "head"))) => match Head::parse(value) {
-            Some(Head::Commit(id)) => vec![id],
-            _ => Vec::new(),
-        },
-        (_, Some((_, "settled"))) => {
-            let record = Record::parse(value);
-            record.map_or(Vec::new(), |record| vec![record.from, record.to])
-        }
-        _ => Vec::new(),
-    }
+/// them may be absent by choice. What a later version may mean by a value is not known.
+fn ids_of(change: &Change) -> impl Iterator<Item = ObjectId> + use<> {
+    let value = change.new.as_deref().unwrap_or_default();
+    let named = named_by(&change.key, value).into_iter();
+    named.filter_map(|named| match named {
+        Named::Commit(id) | Named::Tree(id) => Some(id),
+        Named::Perhaps(_) => None,
+    })
 }

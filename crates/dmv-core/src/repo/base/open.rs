@@ -1,12 +1,12 @@
 //! Opening a repository: assembling its parts and checking them against each other.
 
-use crate::hash::ObjectId;
 use crate::object::mem::MemObjects;
 use crate::refs::{Refs, RefsError};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
+use crate::repo::base::keys::{Named, named_by};
 use crate::repo::base::layout::{Format, Place, REFS_FILE, Whose};
-use crate::repo::base::{keys, layout, level};
+use crate::repo::base::{layout, level};
 use crate::store::{RepositoryId, Store};
 use crate::vfs::{Open, ReadingVfs, Vfs};
 use std::path::PathBuf;
@@ -77,9 +77,9 @@ fn check_consistency(store: &Store, refs: &Refs) -> Result<(), RepoError> {
     }
     refs.check_tables()?;
     for (key, value) in refs.with_prefix("")? {
-        if let (true, Ok(id)) = (keys::names_commit(&key), <[u8; 32]>::try_from(value)) {
+        for id in named_by(&key, &value).into_iter().filter_map(Named::commit) {
             // Check again: another command may have published it since.
-            if !store.has(&ObjectId::from_bytes(id))? && store.opened_all_tables() {
+            if !store.has(&id)? && store.opened_all_tables() {
                 return Err(RefsError::inconsistent().into());
             }
         }

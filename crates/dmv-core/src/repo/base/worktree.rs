@@ -171,6 +171,23 @@ pub(in crate::repo) fn own_dir(repo: &Handle) -> Result<PathBuf, RepoError> {
     Ok(dir)
 }
 
+/// Returns the own directories of all worktrees, also of those whose files are gone.
+pub(in crate::repo) fn own_dirs(repo: &Handle) -> Result<Vec<PathBuf>, RepoError> {
+    let dir = repo.dmv.join("worktrees");
+    let listed = || -> std::io::Result<Vec<PathBuf>> {
+        let entries = std::fs::read_dir(&dir)?;
+        entries.map(|entry| Ok(entry?.path())).collect()
+    };
+    match listed() {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        listed => listed.map_err(|source| RepoError::Io {
+            action: "list",
+            path: dir,
+            source,
+        }),
+    }
+}
+
 /// Waits for other commands on this worktree, a few seconds at most.
 pub(in crate::repo) fn lock_worktree(repo: &Handle) -> Result<WorktreeLock, RepoError> {
     repo.check_own()?;

@@ -11,7 +11,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::worktree;
 use crate::subset::Subset;
 use crate::vfs::{OsVfs, read_small, write_durably};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const SWITCH_FILE: &str = "switch";
 
@@ -108,6 +108,14 @@ pub(in crate::repo) fn unfinished(
         last.is_some_and(|last| Some(last.tree) == base && last.subset == *subset)
     };
     Ok(Unfinished::parse(&bytes).filter(|found| !has_arrived(found)))
+}
+
+/// Returns the trees that the file in a worktree's own directory notes.
+pub(in crate::repo) fn noted_trees(own_dir: &Path) -> Vec<ObjectId> {
+    let bytes = read_small(&OsVfs, &own_dir.join(SWITCH_FILE), MAX_BYTES);
+    let noted = bytes.ok().and_then(|bytes| Unfinished::parse(&bytes));
+    let targets = noted.unwrap_or_default().targets.into_iter();
+    targets.map(|target| target.tree).collect()
 }
 
 /// Notes durably that the files are about to become those of `target`.

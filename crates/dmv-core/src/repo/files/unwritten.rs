@@ -7,6 +7,7 @@
 use crate::diff::is_wanted;
 use crate::fsutil::FileStat;
 use crate::hash::{ObjectId, decode_hex, encode_hex};
+use crate::object::ObjectType;
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::error::RepoError;
@@ -19,7 +20,7 @@ use crate::repo::files::saved::{obstacle, stat_at};
 use crate::vfs::{OsVfs, read_small, write_durably};
 use crate::worktree::base::entry_at;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const UNWRITTEN_FILE: &str = "unwritten";
 
@@ -160,15 +161,35 @@ fn unwritten_file(repo: &Handle) -> Result<PathBuf, RepoError> {
 
 /// Returns the paths noted in this worktree. Ignores a malformed file.
 pub(in crate::repo) fn noted_unwritten(repo: &Handle) -> Result<Vec<Unwritten>, RepoError> {
-    let Ok(bytes) = read_small(&OsVfs, &unwritten_file(repo)?, MAX_BYTES) else {
-        return Ok(Vec::new());
+    Ok(noted_in(&unwritten_file(repo)?))
+}
+
+fn noted_in(file: &Path) -> Vec<Unwritten> {
+    let Ok(bytes) = read_small(&OsVfs, file, MAX_BYTES) else {
+        return Vec::new();
     };
     let parse = |text: &str| {
         let rest = text.strip_prefix(FIRST_LINE)?.strip_prefix('\n')?;
         rest.lines().map(Unwritten::parse).collect::<Option<_>>()
     };
     let text = std::str::from_utf8(&bytes).ok();
-    Ok(text.and_then(parse).unwrap_or_default())
+    text.and_then(parse).unwrap_or_default()
+}
+
+/// Returns the objects that the file in a worktree's own directory notes.
+pub(in crate::repo) fn noted_objects(own_dir: &Path) -> Vec<(ObjectType, ObjectId)> {
+    let noted = noted_in(&own_dir.join(UNWRITTEN_FILE)).into_iter();
+    let entries = noted.flat_map(|at| at.want.into_iter().chain(at.have));
+    let object = |entry: TreeEntry| {
+        let ty = match entry.kind {
+            Kind::Directory => ObjectType::Tree,
+            Kind::Conflict => ObjectType::Conflict,
+            _ if entry.is_list => ObjectType::List,
+            _ => ObjectType::Chunk,
+        };
+        (ty, entry.id)
+    };
+    entries.map(object).collect()
 }
 
 /// Returns the notes whose paths are still unchanged.

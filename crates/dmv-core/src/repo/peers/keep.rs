@@ -8,7 +8,7 @@ use crate::object::{ObjectRead, ObjectType};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keeping::Kept;
-use crate::repo::base::keys::names_commit;
+use crate::repo::base::keys::{Named, named_by};
 use crate::repo::base::{keeping, slice};
 use crate::repo::look::entries;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -96,9 +96,7 @@ impl<'r> Keeper<'r> {
     ) -> Result<(), RepoError> {
         let mut commits = BTreeSet::new();
         for (key, value) in self.repo.refs().with_prefix("")? {
-            if let (true, Ok(bytes)) = (names_commit(&key), <[u8; 32]>::try_from(value)) {
-                commits.insert(ObjectId::from_bytes(bytes));
-            }
+            commits.extend(named_by(&key, &value).into_iter().filter_map(Named::commit));
         }
         let mut commits: Vec<ObjectId> = commits.into_iter().collect();
         let mut seen: HashSet<ObjectId> = commits.iter().copied().collect();

@@ -14,11 +14,11 @@ use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keeping::Exclusive;
-use crate::repo::base::keys::{Record, names_choices, names_commit};
 use crate::repo::base::level::open_log;
 use crate::repo::base::{keeping, publish, slice};
 use crate::repo::files::dropped;
 use crate::repo::look::entries::Wanted;
+use crate::repo::upkeep::roots;
 use crate::store::{IoContext, Mark, Marks, PackId, PackKind, PackRow, StoreError};
 use crate::vfs::{Open, VfsFile};
 use std::cmp::Reverse;
@@ -28,9 +28,6 @@ use std::sync::Arc;
 
 /// How often marking starts again because other commands commit meanwhile.
 const TRIES: usize = 3;
-
-/// How many operations are read at a time.
-const PAGE: usize = 256;
 
 /// A pack is rewritten if at least one part in this many is given up. So each freed byte costs at
 /// most three copied bytes.
@@ -403,7 +400,10 @@ impl Freeing<'_> {
         job: &Job,
     ) -> Result<Marks, RepoError> {
         let mut needed = given_up.blank();
-        let mut stack: Vec<(ObjectType, ObjectId)> = self.named()?.into_iter().collect();
+        // The same bytes may be a given-up file and a part of another file.
+        let is_given_up = |(ty, id): &(ObjectType, ObjectId)| roots.get(id) == Some(ty);
+        let mut stack = self.roots()?;
+        stack.retain(|root| !is_given_up(root));
         while let Some((ty, id)) = stack.pop() {
             if job.is_cancelled() {
                 return Err(RepoError::Cancelled);
@@ -418,9 +418,7 @@ impl Freeing<'_> {
             };
             let links = ty.links(&bytes);
             let links = links.map_err(|e| ObjectError::undecodable(ty, &id, e))?;
-            // The same bytes may be a given-up file and a part of another file.
             let names_files = matches!(ty, ObjectType::Tree | ObjectType::Conflict);
-            let is_given_up = |(ty, id): &(ObjectType, ObjectId)| roots.get(id) == Some(ty);
             stack.extend(
                 links
                     .into_iter()
@@ -430,33 +428,21 @@ impl Freeing<'_> {
         Ok(needed)
     }
 
-    /// Returns the commits and trees that the view and the operation log name.
-    fn named(&self) -> Result<BTreeSet<(ObjectType, ObjectId)>, RepoError> {
-        let refs = self.repo.refs();
+    /// Returns the objects that the view, the operations that undo can reach and interrupted
+    /// commands name.
+    fn roots(&self) -> Result<Vec<(ObjectType, ObjectId)>, RepoError> {
         let mut named = BTreeSet::new();
-        let mut note = |key: &str, value: &[u8]| {
-            if let Some(Record { from, to }) = names_choices(key, value) {
-                named.extend([from, to].map(|tree| (ObjectType::Tree, tree)));
-            } else if let (true, Ok(bytes)) = (names_commit(key), <[u8; 32]>::try_from(value)) {
-                named.insert((ObjectType::Commit, ObjectId::from_bytes(bytes)));
-            }
+        let mut note = |root| {
+            named.insert(root);
         };
-        for (key, value) in refs.with_prefix("")? {
-            note(&key, &value);
+        roots::of_view(self.repo, &mut note)?;
+        roots::of_window(self.repo, 0, &mut note)?;
+        named.extend(roots::of_courtesy(self.repo)?);
+        let mut out = Vec::new();
+        for root in named {
+            out.extend(root.object(self.repo.store())?);
         }
-        let mut before = None;
-        loop {
-            let page = refs.operations_before(before, PAGE)?;
-            let Some(oldest) = page.last() else {
-                return Ok(named);
-            };
-            before = Some(oldest.seq);
-            for change in page.iter().flat_map(|operation| &operation.changes) {
-                for value in change.old.iter().chain(&change.new) {
-                    note(&change.key, value);
-                }
-            }
-        }
+        Ok(out)
     }
 
     /// Locks packs. Leaves out packs that another process writes to, and notes that in `freed`.

@@ -6,4 +6,5 @@ pub(in crate::repo) mod drop;
 pub(in crate::repo) mod forks;
 pub(in crate::repo) mod heal;
 pub(in crate::repo) mod recover;
+pub(in crate::repo) mod roots;
 pub(in crate::repo) mod verify;

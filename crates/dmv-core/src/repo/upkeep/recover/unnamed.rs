@@ -8,9 +8,9 @@ use crate::history::load_commit;
 use crate::job::Job;
 use crate::object::commit::{Commit, Person};
 use crate::object::{ObjectRead, ObjectType};
-use crate::refs::{Effect, NewOperation, Operation, Origin, view_of};
+use crate::refs::{Change, Effect, NewOperation, Operation, Origin, view_of};
 use crate::repo::base::error::RepoError;
-use crate::repo::base::head::Head;
+use crate::repo::base::keys::{Named, named_by};
 use crate::repo::base::publish::set;
 use crate::repo::upkeep::recover::heads::now;
 use crate::store::{Mark, Marks, Store, StoreError};
@@ -158,14 +158,12 @@ impl Search<'_> {
 /// Returns every object that an operation names. Former values count: a ref that was removed from
 /// the view is not lost.
 fn ids_in(operation: &Operation) -> impl Iterator<Item = ObjectId> + use<'_> {
-    let values = operation.changes.iter().flat_map(|c| [&c.old, &c.new]);
-    values.flatten().filter_map(|value| match &value[..] {
-        text if text.len() == 64 => match Head::parse(text) {
-            Some(Head::Commit(id)) => Some(id),
-            _ => None,
-        },
-        bytes => Some(ObjectId::from_bytes(bytes.try_into().ok()?)),
-    })
+    let named = |change: &Change| {
+        let values = change.old.iter().chain(&change.new);
+        let named = values.flat_map(|value| named_by(&change.key, value));
+        named.map(Named::id).collect::<Vec<_>>()
+    };
+    operation.changes.iter().flat_map(named)
 }
 
 /// Returns the operations that make branches for `tips`, to follow those of `chain`, and the

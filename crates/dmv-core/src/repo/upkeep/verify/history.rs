@@ -14,7 +14,7 @@ use crate::reach::Filter;
 use crate::reach::filter::Scope;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::keys::names_commit;
+use crate::repo::base::keys::{Named, named_by};
 use crate::repo::base::slice;
 use crate::subset::Union;
 use std::collections::{BTreeMap, HashSet};
@@ -85,9 +85,17 @@ impl Walk {
         };
         let mut stack = Vec::new();
         for (key, value) in repo.refs.with_prefix("")? {
-            if let (true, Ok(bytes)) = (names_commit(&key), <[u8; 32]>::try_from(value)) {
-                let id = ObjectId::from_bytes(bytes);
-                stack.push(Item::new(ObjectType::Commit, id));
+            for named in named_by(&key, &value) {
+                stack.extend(match named {
+                    Named::Commit(id) => Some(Item::new(ObjectType::Commit, id)),
+                    Named::Tree(id) => filter.root().map(|scope| Item {
+                        ty: ObjectType::Tree,
+                        id,
+                        scope,
+                    }),
+                    // Nobody knows what it needs.
+                    Named::Perhaps(_) => None,
+                });
             }
         }
         Ok(Walk {

@@ -7,7 +7,7 @@ use crate::object::tree::Node;
 use crate::object::{ObjectRead, ObjectType};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::keys::{Record, names_choices, names_commit};
+use crate::repo::base::keys::{Named, named_by};
 use crate::repo::look::entries;
 use crate::repo::upkeep::verify::Damaged;
 use std::collections::{HashMap, HashSet};
@@ -51,15 +51,17 @@ impl Search<'_> {
     fn run(&mut self, job: &Job) -> Result<(), RepoError> {
         let (mut commits, mut seen) = (Vec::new(), HashSet::new());
         for (key, value) in self.repo.refs.with_prefix("")? {
-            if let Some(Record { to, .. }) = names_choices(&key, &value) {
-                self.look_through(to, None);
-            }
-            if let (true, Ok(bytes)) = (names_commit(&key), <[u8; 32]>::try_from(value)) {
-                let id = ObjectId::from_bytes(bytes);
-                if let Some(damaged) = self.wanted.get_mut(&id) {
-                    note(&mut damaged.refs, key);
+            for named in named_by(&key, &value) {
+                match named {
+                    Named::Commit(id) => {
+                        if let Some(damaged) = self.wanted.get_mut(&id) {
+                            note(&mut damaged.refs, key.clone());
+                        }
+                        commits.push(id);
+                    }
+                    Named::Tree(id) => self.look_through(id, None),
+                    Named::Perhaps(_) => {}
                 }
-                commits.push(id);
             }
         }
         while let Some(id) = commits.pop() {

@@ -1,0 +1,58 @@
+//! The window of the operation log: the operations that undo can reach.
+//!
+//! The objects that these operations name stay, as do those that the view names. What only older
+//! operations name may be freed. The log still has the older operations, to be shown.
+
+use crate::refs::Operation;
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::keys::{LOG_FROM, Named, named_by};
+
+/// How many operations are read at a time.
+const PAGE: usize = 256;
+
+/// Returns the number of the first operation in the window.
+pub(in crate::repo) fn window_from(repo: &Handle) -> Result<u64, RepoError> {
+    let Some(value) = repo.refs.get(LOG_FROM)? else {
+        return Ok(0);
+    };
+    let text = std::str::from_utf8(&value).ok();
+    let number = text.and_then(|text| text.parse().ok());
+    number.ok_or_else(|| RepoError::Damaged {
+        path: repo.refs.path().to_owned(),
+        why: format!("{LOG_FROM} is invalid"),
+    })
+}
+
+/// Visits the operations of the window with greater numbers than `after`, newest first.
+pub(in crate::repo) fn each_operation(
+    repo: &Handle,
+    after: u64,
+    visit: &mut dyn FnMut(&Operation),
+) -> Result<(), RepoError> {
+    let first = window_from(repo)?.max(after.saturating_add(1));
+    let mut before = None;
+    loop {
+        let page = repo.refs.operations_before(before, PAGE)?;
+        let Some(oldest) = page.last() else {
+            return Ok(());
+        };
+        let within = page.iter().take_while(|operation| operation.seq >= first);
+        within.for_each(&mut *visit);
+        if oldest.seq <= first {
+            return Ok(());
+        }
+        before = Some(oldest.seq);
+    }
+}
+
+/// Visits what an operation names, by old and new values. An object may be visited several times.
+pub(in crate::repo) fn each_named(operation: &Operation, visit: &mut dyn FnMut(Named)) {
+    for change in &operation.changes {
+        for value in change.old.iter().chain(&change.new) {
+            named_by(&change.key, value)
+                .into_iter()
+                .for_each(&mut *visit);
+        }
+    }
+}
