@@ -22,6 +22,16 @@ pub fn data_packs(repo: &Repo) -> Done<BTreeSet<PackId>> {
 ///
 /// This acts like another process, since a pack stays locked while its writer lives.
 pub fn store_again(place: &Place, batches: &[Vec<ObjectId>]) -> Done<PackId> {
+    let of_chunks = |batch: &Vec<ObjectId>| {
+        let chunks = batch.iter().map(|id| (ObjectType::Chunk, *id));
+        chunks.collect::<Vec<_>>()
+    };
+    let batches: Vec<Vec<(ObjectType, ObjectId)>> = batches.iter().map(of_chunks).collect();
+    store_objects_again(place, &batches)
+}
+
+/// Does the same for objects of one kind of pack.
+pub fn store_objects_again(place: &Place, batches: &[Vec<(ObjectType, ObjectId)>]) -> Done<PackId> {
     let repo = place.again()?;
     let known: HashSet<PackId> = repo.store().packs().iter().map(|row| row.id).collect();
     // With the known packs locked, the writer must begin a new pack.
@@ -35,10 +45,10 @@ pub fn store_again(place: &Place, batches: &[Vec<ObjectId>]) -> Done<PackId> {
     for batch in batches {
         repo.store().load(repo.refs().catalogue()?)?;
         let mut incoming = Incoming::new(repo.store().mover(known.clone())?);
-        for id in batch {
+        for (ty, id) in batch {
             let mut bytes = Vec::new();
-            assert!(repo.store().read_into(ObjectType::Chunk, id, &mut bytes)?);
-            incoming.add_object(&CheckedObject::new(ObjectType::Chunk, bytes)?)?;
+            assert!(repo.store().read_into(*ty, id, &mut bytes)?);
+            incoming.add_object(&CheckedObject::new(*ty, bytes)?)?;
         }
         let sealed = incoming.finish()?;
         repo.refs().add_segments(&sealed.segments, &sealed.relied)?;

@@ -13,6 +13,7 @@ mod hostile;
 mod hostile_objects;
 mod level;
 mod lineage;
+mod marker;
 mod merge;
 mod model;
 mod mutator;

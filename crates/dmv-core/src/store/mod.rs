@@ -7,6 +7,7 @@
 
 mod adopt;
 mod arrivals;
+mod bits;
 mod cache;
 mod catalogue;
 mod checked;
@@ -20,6 +21,8 @@ pub mod fuzzing;
 mod ids;
 mod layout;
 mod log;
+mod map;
+mod marker;
 mod marks;
 mod read;
 mod receive;
@@ -43,6 +46,8 @@ pub use framer::MetaWriter;
 pub use ids::{IndexId, PackId, RepositoryId, random_bytes};
 pub use layout::{PACK_HEADER_BYTES, PackKind};
 pub use log::LogPack;
+pub use map::{FrameMap, PackUse};
+pub use marker::{Lack, Lacking, Marker, Settled};
 pub use marks::{Mark, Marks};
 pub use receive::Incoming;
 pub use recover::{RecoveredStore, add_closed_segments, recover_store, repository_of};

@@ -42,6 +42,17 @@ pub(super) struct Frame {
 }
 
 impl Frame {
+    /// Returns whether only the ids of its objects show whether its bytes are intact.
+    pub(super) fn has_no_check(&self) -> bool {
+        self.table.header.encoding == Encoding::Raw
+    }
+
+    /// Returns its objects in order: their types and bytes.
+    pub(super) fn objects(&self) -> impl Iterator<Item = (ObjectType, &[u8])> {
+        let objects = self.table.objects.iter();
+        objects.map(|(ty, range)| (*ty, &self.raw[range.start as usize..range.end as usize]))
+    }
+
     /// Returns the approximate memory that it takes.
     fn size(&self) -> usize {
         let objects = std::mem::size_of_val(&*self.table.objects);
@@ -312,6 +323,12 @@ impl Store {
         if size <= KEPT_RECORDS_BYTES {
             self.cache.records.keep(key, &Arc::new(begun), size);
         }
+    }
+
+    /// Reads and checks a complete frame.
+    pub(super) fn whole_frame(&self, pack: PackId, offset: u64) -> Result<Arc<Frame>, StoreError> {
+        let table = self.frame_table(pack, offset)?;
+        self.load_frame((pack, offset), table)
     }
 
     fn load_frame(&self, key: Key, table: Arc<FrameTable>) -> Result<Arc<Frame>, StoreError> {

@@ -8,7 +8,9 @@
 use super::BadPlaces;
 use super::error::{IoContext, StoreError};
 use super::ids::{IndexId, PackId};
-use super::layout::{ENTRY_BYTES, PAYLOAD_CHECK_BYTES, RecordHeader, RecordType, Trailer, array};
+use super::layout::{
+    ENTRY_BYTES, PAYLOAD_CHECK_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordType, Trailer, array,
+};
 use super::search::position;
 use crate::hash::{ID_BYTES, ObjectId};
 use crate::limits::MAX_SEGMENT_ENTRIES;
@@ -18,6 +20,8 @@ use crate::vfs::{Open, Vfs, VfsFile};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
+
+pub(super) mod join;
 
 const INDEX_MAGIC: &[u8; 8] = b"DMVINDX\n";
 const INDEX_VERSION: u16 = 1;
@@ -389,6 +393,12 @@ impl Table {
             },
             pack,
         ))
+    }
+
+    /// Returns the offset at which the segment's records end and its index begins; `None` for a
+    /// merged index.
+    pub(super) fn records_end(&self) -> Option<u64> {
+        (!self.merged).then(|| self.checked.0 - RECORD_HEADER_BYTES as u64)
     }
 
     /// Calls `visit` for all entries, in order of id.
