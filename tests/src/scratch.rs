@@ -63,6 +63,7 @@ pub fn commit(repo: &Repo, message: &str) -> Result<CommitReport, RepoError> {
         select: &Paths::default(),
         amend: false,
         allow_empty: true,
+        allow_markers: false,
         settings: Default::default(),
         asked: asked("commit"),
     };

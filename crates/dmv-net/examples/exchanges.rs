@@ -180,6 +180,7 @@ fn commit(repo: &Repo) -> Outcome {
         select: &Paths::default(),
         amend: false,
         allow_empty: false,
+        allow_markers: false,
         settings: Default::default(),
         asked: asked("commit"),
     };

@@ -194,6 +194,7 @@ fn files_that_are_deleted_before_the_push_are_not_sent() -> Done {
         select: &Paths::default(),
         amend: true,
         allow_empty: true,
+        allow_markers: false,
         settings: Default::default(),
         asked: asked("commit --amend"),
     };

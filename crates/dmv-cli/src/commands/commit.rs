@@ -15,7 +15,8 @@ use crate::supply::supplied;
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::refs::Timestamp;
 use dmv_core::repo::{
-    CommitOptions, CommitReport, Head, MarkersLeft, MergeReport, PathState, Repo, RepoError, Who,
+    CommitOptions, CommitReport, Head, LeftMarked, MarkersLeft, MergeReport, PathState, Repo,
+    RepoError, Unsettled, Who,
 };
 use dmv_core::worktree::select::Paths;
 use dmv_core::worktree::snapshot::{NotKept, Problem};
@@ -52,6 +53,9 @@ pub struct Args {
     /// Commit even if nothing has changed
     #[arg(long)]
     allow_empty: bool,
+    /// Commit files as they are, even with the markers of a conflict in them
+    #[arg(long)]
+    allow_markers: bool,
     /// Record another author than yourself
     #[arg(long, value_name = "NAME <EMAIL>", value_parser = author)]
     author: Option<Who>,
@@ -75,6 +79,8 @@ struct Document {
     stored_bytes: u64,
     tree_files: u64,
     conflicts: Vec<PathValue>,
+    /// Files left out because of a conflict that is in no commit.
+    markers: Vec<MarkerValue>,
     resolved: Vec<PathValue>,
     problems: Vec<ProblemValue>,
     warnings: Vec<ProblemValue>,
@@ -86,6 +92,15 @@ struct Document {
     /// The branch had been moved from elsewhere, and was merged with the commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     merge: Option<serde_json::Value>,
+}
+
+/// A file that shows a conflict that is in no commit.
+#[derive(Serialize)]
+struct MarkerValue {
+    #[serde(flatten)]
+    path: PathValue,
+    /// The first marker line, counted from 1. None without markers.
+    line: Option<u64>,
 }
 
 /// Runs the command.
@@ -122,6 +137,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         select: &Paths::new(paths),
         amend: args.amend,
         allow_empty: args.allow_empty,
+        allow_markers: args.allow_markers,
         settings: context.settings()?,
         asked,
     };
@@ -159,7 +175,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     Ok(
         match (
             report.problems.is_empty() && report.outside.is_empty(),
-            report.edited.is_empty(),
+            report.edited.is_empty() && report.marked.is_empty(),
         ) {
             (false, _) => EXIT_INCOMPLETE,
             (true, false) => EXIT_CONFLICTS,
@@ -276,6 +292,7 @@ fn document(report: &CommitReport, merge: Option<serde_json::Value>) -> Document
         stored_bytes: report.stored_bytes,
         tree_files: report.tree_files,
         conflicts: path_values(&report.conflicts),
+        markers: report.marked.iter().map(marker_value).collect(),
         resolved: path_values(&report.settled),
         problems: problems(&report.problems),
         warnings: problems(&report.warnings),
@@ -283,6 +300,16 @@ fn document(report: &CommitReport, merge: Option<serde_json::Value>) -> Document
         untracked: report.untracked.iter().map(|p| PathValue::new(p)).collect(),
         tracked_ignored: report.tracked_ignored.0,
         merge,
+    }
+}
+
+fn marker_value(left: &LeftMarked) -> MarkerValue {
+    MarkerValue {
+        path: PathValue::new(left.path.as_bytes()),
+        line: match left.what {
+            Unsettled::Marker(line) => line,
+            Unsettled::Versions => None,
+        },
     }
 }
 
@@ -367,6 +394,30 @@ fn tell_covered(context: &Context, report: &CommitReport) {
     ));
 }
 
+/// Names the files that a commit left out because of a conflict that is in no commit.
+fn tell_marked(context: &Context, report: &CommitReport) {
+    let ui = &context.ui;
+    for LeftMarked { path, what } in &report.marked {
+        match what {
+            Unsettled::Marker(line) => {
+                let at = line.map_or(String::new(), |line| format!(":{line}"));
+                ui.warn(format_args!(
+                    "not committed: {path}{at} still has a conflict marker (<<<<<<< or >>>>>>>)"
+                ));
+            }
+            Unsettled::Versions => ui.warn(format_args!(
+                "not committed: {path} is in conflict, and nobody has chosen one of its versions"
+            )),
+        }
+    }
+    if !report.marked.is_empty() {
+        ui.note(
+            "hint: edit these files, or delete the versions beside them, then commit; \
+             to commit all as they are: dmv commit --allow-markers",
+        );
+    }
+}
+
 fn tell(context: &Context, report: &CommitReport) {
     let ui = &context.ui;
     for path in report.untracked.iter().filter(|_| report.commit.is_some()) {
@@ -394,6 +445,7 @@ fn tell(context: &Context, report: &CommitReport) {
             "not resolved: {path}{at} still has a conflict marker (<<<<<<< or >>>>>>>); your edit stays in the worktree"
         ));
     }
+    tell_marked(context, report);
     let rest = report.conflicts.len() - report.edited.len();
     if rest > 0 {
         let conflicts = count(rest as u64, "conflict is", "conflicts are");

@@ -86,6 +86,8 @@ struct Document {
     not_written: Vec<PathValue>,
     conflicts: Vec<PathValue>,
     settled: Vec<PathValue>,
+    /// Files with a conflict that is in no commit, such as after a stash pop.
+    markers: Vec<PathValue>,
     problems: Vec<ProblemValue>,
     warnings: Vec<ProblemValue>,
 }
@@ -156,6 +158,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             args.all
                 || origin(&found.renames, change).is_some()
                 || found.report.settled.contains(&change.path)
+                || found.report.marked.contains(&change.path)
         };
         let lines = folded::lines(&repo, &found.report.changes, &select, &is_alone)?;
         match args.short {
@@ -230,6 +233,7 @@ fn look(
         &mut report.unwritten,
         &mut report.conflicts,
         &mut report.settled,
+        &mut report.marked,
     ] {
         paths.retain(|path| select.includes(path));
     }
@@ -349,6 +353,7 @@ fn document(found: &Overview, half: Option<String>) -> Document {
             .map(|path| PathValue::new(path))
             .collect(),
         settled: report.settled.iter().map(|p| PathValue::new(p)).collect(),
+        markers: report.marked.iter().map(|p| PathValue::new(p)).collect(),
         problems: problems(&report.problems),
         warnings: problems(&report.warnings),
     }
@@ -502,9 +507,10 @@ fn print_paths(
         };
         *count += 1;
         let word = ui.paint(color(shade), format_args!("{:<8}", change.kind.word()));
-        let is_settled = report.settled.contains(&change.path);
-        let note = if is_settled {
+        let note = if report.settled.contains(&change.path) {
             " (resolved conflict)"
+        } else if report.marked.contains(&change.path) {
+            " (conflict: the next commit leaves it out)"
         } else {
             ""
         };

@@ -143,6 +143,27 @@ fn a_reset_keeps_conflicts_as_they_are_in_the_files() -> Outcome {
 }
 
 #[test]
+fn a_commit_does_not_take_the_markers_of_a_merge_that_a_reset_took_back() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "base\n")?;
+    place.commit("base")?;
+    place.ok(&["branch", "side"])?;
+    place.write("f", "ours\n")?;
+    place.commit("ours")?;
+    place.ok(&["checkout", "side"])?;
+    place.write("f", "theirs\n")?;
+    place.commit("theirs")?;
+    place.ok(&["checkout", "main"])?;
+    place.fails(4, &["merge", "side"])?;
+    place.ok(&["reset", "@~1"])?;
+    let said = place.fails(4, &["commit", "-m", "markers"])?;
+    assert!(said.contains("f:1 still has a conflict marker"), "{said}");
+    place.write("f", "both\n")?;
+    place.commit("both")?;
+    Ok(())
+}
+
+#[test]
 fn a_subset_says_what_cannot_become_uncommitted() -> Outcome {
     let place = Place::with_repository()?;
     place.write("a/f", "one")?;

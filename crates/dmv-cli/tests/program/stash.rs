@@ -278,3 +278,101 @@ fn no_push_sends_a_stash_and_a_recovery_keeps_it() -> Outcome {
     place.ok(&["verify", "--full"])?;
     Ok(())
 }
+
+/// A pop that has left markers in `a`, and a version of `b.bin` beside it. `d/same` is an edit.
+fn popped_with_conflicts() -> Outcome<Place> {
+    let place = place()?;
+    place.write("b.bin", b"\0theirs")?;
+    place.ok(&["stash"])?;
+    place.write("a", lines(&[(2, "zwei")]))?;
+    place.write("b.bin", b"\0ours")?;
+    place.write("d/same", "edited")?;
+    place.fails(4, &["stash", "pop"])?;
+    Ok(place)
+}
+
+fn paths(value: &Value) -> Vec<String> {
+    let all = value.as_array().into_iter().flatten();
+    let path = |one: &Value| Some(one["path"].as_str()?.to_owned());
+    all.filter_map(path).collect()
+}
+
+#[test]
+fn a_commit_leaves_out_what_still_shows_the_conflicts_of_a_pop() -> Outcome {
+    let place = popped_with_conflicts()?;
+    let all = [
+        "a",
+        "a.base",
+        "a.ours",
+        "a.theirs",
+        "b.bin",
+        "b.ours.bin",
+        "b.theirs.bin",
+    ];
+    assert_eq!(paths(&place.json(&["status", "--json"])?["markers"]), all);
+    let text = read(&place, "a")?;
+    let output = place.run(&["commit", "-m", "the rest", "--json"])?;
+    assert_eq!(output.status.code(), Some(4));
+    let done: Value = serde_json::from_slice(&output.stdout)?;
+    assert_eq!(
+        done["markers"],
+        json!([{"path": "a", "line": 2}, {"path": "b.bin", "line": null}])
+    );
+    // Only these are left, and as they were.
+    assert_eq!(read(&place, "a")?, text);
+    let left = changes(&place)?;
+    assert_eq!(
+        left.iter().map(|(path, _)| &path[..]).collect::<Vec<_>>(),
+        all
+    );
+    let said = place.fails(4, &["commit", "-m", "again"])?;
+    assert!(said.contains("a:2 ") && said.contains("b.bin"), "{said}");
+    assert_eq!(place.records(&["log", "--json"])?.len(), 2);
+    // A commit of other paths says nothing about them.
+    place.write("d/same", "edited again")?;
+    place.ok(&["commit", "-m", "elsewhere", "d"])?;
+    // What is settled is committed, and lines that only look like markers are.
+    place.write("a", "<<<<<<<< ours\n<<<<<<<_\nboth\n")?;
+    let marked = paths(&place.json(&["status", "--json"])?["markers"]).len();
+    assert_eq!(marked, 6);
+    place.ok(&["commit", "-m", "one is settled", "a"])?;
+    assert_eq!(
+        changes(&place)?
+            .iter()
+            .map(|(path, _)| &path[..])
+            .collect::<Vec<_>>(),
+        ["b.bin", "b.ours.bin", "b.theirs.bin"]
+    );
+    fs::remove_file(place.work().join("b.ours.bin"))?;
+    fs::rename(
+        place.work().join("b.theirs.bin"),
+        place.work().join("b.bin"),
+    )?;
+    place.commit("theirs")?;
+    assert_eq!(changes(&place)?, []);
+    // Once settled, the file may have any line.
+    place.write("a", text)?;
+    place.commit("markers on purpose")?;
+    place.ok(&["verify", "--full"])?;
+    Ok(())
+}
+
+#[test]
+fn an_undo_takes_back_the_guard_and_a_flag_passes_it() -> Outcome {
+    let place = popped_with_conflicts()?;
+    let text = read(&place, "a")?;
+    place.ok(&["undo"])?;
+    place.write("a", &text)?;
+    place.commit("these lines are the user's own")?;
+    let place = popped_with_conflicts()?;
+    // Put aside, the markers stay what they are.
+    place.ok(&["stash"])?;
+    place.ok(&["stash", "pop"])?;
+    place.fails(4, &["commit", "-m", "no", "a"])?;
+    place.ok(&["commit", "-m", "as it is", "--allow-markers"])?;
+    assert_eq!(changes(&place)?, []);
+    assert_eq!(read(&place, "a")?, text);
+    place.ok(&["undo"])?;
+    place.fails(4, &["commit", "-m", "guarded again"])?;
+    Ok(())
+}

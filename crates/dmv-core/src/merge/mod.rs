@@ -20,7 +20,7 @@ pub use bases::merge_commits;
 pub use content::{is_text, read_text, unread, write_blob};
 pub use edit::{Edits, edit_tree};
 pub use terms::ConflictKind;
-pub use text::{Marked, marked_text};
+pub use text::{Marked, marked_text, marker_line, written_marker_len};
 pub use walk::{entry_of, read_conflict};
 
 use crate::diff::lines::Cancelled;

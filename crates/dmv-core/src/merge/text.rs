@@ -28,20 +28,41 @@ pub struct Marked {
 impl Marked {
     /// Returns the number of the first line of `text`, from 1, that begins or ends a region.
     pub fn marker_line(&self, text: &[u8]) -> Option<u64> {
-        let len = self.marker_len;
-        let is_marker = |line: &[u8]| {
-            let run = |mark: u8| line.iter().take_while(|b| **b == mark).count() == len;
-            let ends = matches!(line.get(len), None | Some(b' ' | b'\n' | b'\r'));
-            ends && (run(b'<') || run(b'>'))
-        };
-        let at = text.split_inclusive(|b| *b == b'\n').position(is_marker)?;
-        Some(at as u64 + 1)
+        marker_line(text, self.marker_len)
     }
 
     /// Returns whether `text` still has such a line.
     pub fn is_marked(&self, text: &[u8]) -> bool {
         self.marker_line(text).is_some()
     }
+}
+
+/// Returns the number of the first line of `text`, from 1, that begins or ends a region, where `len`
+/// is the number of characters in a marker.
+pub fn marker_line(text: &[u8], len: usize) -> Option<u64> {
+    let is_marker = |line: &[u8]| {
+        let ends = matches!(line.get(len), None | Some(b' ' | b'\n' | b'\r'));
+        ends && (run_of(line, b'<') == len || run_of(line, b'>') == len)
+    };
+    let at = text.split_inclusive(|b| *b == b'\n').position(is_marker)?;
+    Some(at as u64 + 1)
+}
+
+/// Returns the number of characters in the markers of a text that [`marked_text`] made; `None` if
+/// it has no region in conflict.
+pub fn written_marker_len(text: &[u8]) -> Option<usize> {
+    let lines = text.split(|b| *b == b'\n');
+    let lens = lines.filter_map(|line| {
+        let len = run_of(line, b'<');
+        (len >= MARKER_LEN && &line[len..] == b" ours").then_some(len)
+    });
+    // Markers are longer than what looks like one in the texts.
+    lens.max()
+}
+
+/// Returns how often `mark` is repeated at the beginning of a line.
+fn run_of(line: &[u8], mark: u8) -> usize {
+    line.iter().take_while(|b| **b == mark).count()
 }
 
 /// Merges three texts by lines.
@@ -143,9 +164,7 @@ fn marker_len(texts: [&[u8]; 3]) -> usize {
         .iter()
         .flat_map(|text| text.split_inclusive(|b| *b == b'\n'))
         .map(|line| match line.first() {
-            Some(mark @ (b'<' | b'|' | b'=' | b'>')) => {
-                line.iter().take_while(|b| *b == mark).count()
-            }
+            Some(mark @ (b'<' | b'|' | b'=' | b'>')) => run_of(line, *mark),
             _ => 0,
         })
         .max();
@@ -283,6 +302,23 @@ mod tests {
         assert_eq!((made.marker_len, made.regions), (9, 1));
         assert!(made.is_marked(&made.text));
         assert!(!made.is_marked(b"<<<<<<<<\n>>>>>>> theirs\n"));
+    }
+
+    #[test]
+    fn the_length_of_the_markers_shows_in_the_text() {
+        let merge = |base: &str, ours: &str, theirs: &str| {
+            let never = AtomicBool::new(false);
+            let texts = [base, ours, theirs].map(str::as_bytes);
+            marked_text(texts[0], texts[1], texts[2], &never).unwrap()
+        };
+        for made in [
+            merge("a\n", "b\n", "c\n"),
+            merge("<<<<<<< ours\n", "b\n", "<<<<<<<<< ours\n"),
+        ] {
+            assert_eq!(written_marker_len(&made.text), Some(made.marker_len));
+            assert_eq!(marker_line(&made.text, made.marker_len), Some(1));
+        }
+        assert_eq!(written_marker_len(b"<<<<<< ours\n<<<<<<< mine\n"), None);
     }
 
     #[test]

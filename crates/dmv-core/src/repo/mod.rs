@@ -42,6 +42,7 @@ pub use files::commit::{CommitOptions, CommitReport, Who};
 pub use files::diff::{WorktreeChange, WorktreeSide, chunks_of};
 pub use files::emptied::EmptiedPattern;
 pub use files::export::ExportReport;
+pub use files::marked::{LeftMarked, Unsettled};
 pub use files::moving::{MoveOptions, MoveReport, Moved};
 pub use files::path_state::PathState;
 pub use files::remove::{RemoveOptions, RemoveReport};

@@ -57,7 +57,7 @@ pub(in crate::repo) fn named_by(key: &str, value: &[u8]) -> Vec<Named> {
     let of_worktree = rest.rsplit_once('/').map(|(_, part)| part);
     match (first, of_worktree) {
         ("branch" | "tag" | "remote" | "stash", _)
-        | ("worktree", Some("base" | "saved" | "saving" | "untracked" | "moved")) => {
+        | ("worktree", Some("base" | "saved" | "saving" | "untracked" | "moved" | "marked")) => {
             let id = <[u8; 32]>::try_from(value).ok();
             Vec::from_iter(id.map(|id| Named::Commit(ObjectId::from_bytes(id))))
         }
@@ -151,6 +151,11 @@ pub(in crate::repo) fn saving_key(name: &str) -> String {
 /// Returns the key of the commit with the files that are no longer tracked (see `untracked`).
 pub(in crate::repo) fn untracked_key(name: &str) -> String {
     format!("worktree/{name}/untracked")
+}
+
+/// Returns the key of the commit with the files that show conflicts of no commit (see `marked`).
+pub(in crate::repo) fn marked_key(name: &str) -> String {
+    format!("worktree/{name}/marked")
 }
 
 /// Returns the key of the commit with the paths that the last command moved (see `moving`).

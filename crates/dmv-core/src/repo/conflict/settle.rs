@@ -32,7 +32,7 @@ use std::io::Read;
 
 /// The greatest size of a file with markers, in bytes: room for two sides, the base and the markers
 /// between them.
-const MAX_MARKED_BYTES: u64 = 4 * MAX_MERGE_TEXT_BYTES;
+pub(in crate::repo) const MAX_MARKED_BYTES: u64 = 4 * MAX_MERGE_TEXT_BYTES;
 
 /// A conflict whose file was edited and still has marker lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,12 +176,13 @@ pub(in crate::repo) fn stat_of(root: &SafeDir, path: &[u8]) -> Option<crate::fsu
 /// Returns the tree to commit, from the tree `made` of a worktree whose base has the form `form`.
 /// Open conflicts become entries again, and the unedited files beside them are left out.
 ///
-/// `made` must be readable.
+/// `made` must be readable. With the flag beside `select`, a file counts as settled although it
+/// still has markers.
 pub(in crate::repo) fn take_back(
     repo: &Handle,
     form: &Form,
     made: ObjectId,
-    select: &dyn Select,
+    (select, allow_markers): (&dyn Select, bool),
     writer: &mut dyn ObjectWrite,
 ) -> Result<(TreeSummary, Settled), RepoError> {
     let mut out = Settled::default();
@@ -204,7 +205,7 @@ pub(in crate::repo) fn take_back(
             (now, entry) => now.is_none() && entry.is_none(),
         };
         let left = match &now {
-            Some(now) if !is_same => markers_left(repo, shown, now)?,
+            Some(now) if !is_same && !allow_markers => markers_left(repo, shown, now)?,
             _ => None,
         };
         let is_open = match is_same {

@@ -26,9 +26,10 @@ use crate::repo::conflict::choices::Chosen;
 use crate::repo::conflict::form::Form;
 use crate::repo::conflict::settle::MarkersLeft;
 use crate::repo::conflict::{at, choices, settle};
+use crate::repo::files::marked::{Held, LeftMarked};
 use crate::repo::files::open_worktree::Tree;
 use crate::repo::files::{
-    dropped, open_worktree, private, unfinished, untouched, untracked, unwritten,
+    dropped, marked, open_worktree, private, unfinished, untouched, untracked, unwritten,
 };
 use crate::repo::look::entries;
 use crate::repo::look::moved::{moved, refused};
@@ -89,6 +90,8 @@ pub struct CommitOptions<'a> {
     pub amend: bool,
     /// Whether to commit even if nothing changed.
     pub allow_empty: bool,
+    /// Whether to commit files as they are although they still have the markers of a conflict.
+    pub allow_markers: bool,
     /// How files are read into the store.
     pub settings: WorktreeSettings,
     /// What the operation log records about the request.
@@ -108,6 +111,7 @@ impl CommitOptions<'static> {
             select: &ALL,
             amend: false,
             allow_empty: false,
+            allow_markers: false,
             settings: WorktreeSettings::default(),
             asked,
         }
@@ -150,6 +154,9 @@ pub struct CommitReport {
     /// Those of the `conflicts` whose file was edited but still has marker lines. The edit stays in
     /// the worktree, uncommitted.
     pub edited: Vec<MarkersLeft>,
+    /// Conflicts that `stash pop` or `reset` left in files, and that nobody has settled. The commit
+    /// leaves these files out.
+    pub marked: Vec<LeftMarked>,
     /// Conflicts that this commit settles.
     pub settled: Vec<RepoPath>,
     /// Files beside settled conflicts that have to be removed.
@@ -232,6 +239,7 @@ pub(in crate::repo) fn commit(
         control: Vec::new(),
         conflicts: Vec::new(),
         edited: Vec::new(),
+        marked: Vec::new(),
         settled: Vec::new(),
         leftover: Vec::new(),
         untracked: Vec::new(),
@@ -240,7 +248,10 @@ pub(in crate::repo) fn commit(
         outside: Vec::new(),
         moved,
     };
-    let done = without_forms(repo, &tree, &made, options.select, writer, &mut report)?;
+    let (done, held) = without_marked(repo, &tree, (writer, None, made.tree), &options)?;
+    report.marked.clone_from(&held.left);
+    report.leftover.clone_from(&held.leftover);
+    let done = without_forms(repo, &tree, done, &options, &mut report)?;
     let (left_out, still_noted) = tree.untracked.split(options.select);
     report.untracked = left_out;
     let (writer, before, made_tree) = without_untracked(repo, &tree, done, &report.untracked)?;
@@ -280,6 +291,7 @@ pub(in crate::repo) fn commit(
     let record = record_after(repo, &tree, &report, &mut meta)?;
     let noted = (&tree.name[..], &tree.untracked);
     let noted = untracked::after_commit(repo, noted, &still_noted, &options.asked, &mut meta)?;
+    let ended = held.after_commit(repo, &tree, &options.asked, &mut meta)?;
     let open = still_open(repo, &tree, &report.settled)?;
     let commit = new_commit(repo, &options, parent, &summary, &open)?;
     let bytes = commit
@@ -300,7 +312,7 @@ pub(in crate::repo) fn commit(
     if moved.is_some() {
         changes.retain(|change| change.key == base_key(&tree.name));
     }
-    changes.extend(record.into_iter().chain(noted));
+    changes.extend(record.into_iter().chain(noted).chain(ended));
     publish::publish(repo, options.asked, Some(sealed), changes, Effect::Kept)?;
     let _ = cache.finish(&form_id.unwrap_or(summary.id), true);
     // The commit is published already, so an error here is ignored. Without this step another drop
@@ -377,34 +389,75 @@ fn moved_files(repo: &Handle, old: ObjectId, new: ObjectId) -> Result<u64, RepoE
     Ok(pairs.sum())
 }
 
+/// Makes what was stored so far readable. Returns another writer and what is sealed.
+fn readable<'s>(
+    repo: &'s Handle,
+    writer: StoreWriter<'s>,
+    before: Option<FinishedJob>,
+) -> Result<(StoreWriter<'s>, FinishedJob), RepoError> {
+    let sealed = publish::seal(repo, writer)?;
+    let sealed = match before {
+        Some(before) => before.join(sealed),
+        None => sealed,
+    };
+    repo.store.preview(&sealed);
+    Ok((repo.store.writer_after(&sealed)?, sealed))
+}
+
+/// Removes the files from the tree to commit that show conflicts of no commit, unless they are
+/// settled: the base's entries stay in their place.
+fn without_marked<'s>(
+    repo: &'s Handle,
+    tree: &Tree,
+    (writer, before, made): Made<'s>,
+    options: &CommitOptions<'_>,
+) -> Result<(Made<'s>, Held), RepoError> {
+    let Some(summary) = made else {
+        return Ok(((writer, before, made), Held::default()));
+    };
+    let notes = marked::read(repo, &tree.name)?;
+    if notes.is_empty() {
+        return Ok(((writer, before, made), Held::default()));
+    }
+    let (writer, sealed) = readable(repo, writer, before)?;
+    let how = (options.select, options.allow_markers);
+    let held = marked::held(repo, tree, notes, how, summary.id)?;
+    if held.paths.is_empty() {
+        return Ok(((writer, Some(sealed), made), held));
+    }
+    let mut meta = MetaWriter::new(&writer);
+    let summary = marked::leave_out(repo, tree, summary.id, &held, &mut meta)?;
+    meta.flush()?;
+    drop(meta);
+    Ok(((writer, Some(sealed), Some(summary)), held))
+}
+
 /// Returns the tree to commit: the tree made from the files, with open conflicts as entries again.
 /// It has to read the tree made from the files, so it seals that first and continues with another
 /// writer.
 fn without_forms<'s>(
     repo: &'s Handle,
     tree: &Tree,
-    made: &Snapshot,
-    select: &dyn Select,
-    writer: StoreWriter<'s>,
+    (writer, before, made): Made<'s>,
+    options: &CommitOptions<'_>,
     report: &mut CommitReport,
 ) -> Result<Made<'s>, RepoError> {
     let Some(form) = tree.form.as_ref().filter(|form| form.has_conflicts()) else {
-        return Ok((writer, None, made.tree));
+        return Ok((writer, before, made));
     };
-    let files = match made.tree {
+    let files = match made {
         Some(files) => files.id,
         None if form.chosen.is_empty() => {
             let open = form.shown.iter().map(|shown| shown.at.path.clone());
             report.conflicts = open.collect();
-            return Ok((writer, None, None));
+            return Ok((writer, before, None));
         }
         None => form.tree,
     };
-    let sealed = publish::seal(repo, writer)?;
-    repo.store.preview(&sealed);
-    let writer = repo.store.writer_after(&sealed)?;
+    let (writer, sealed) = readable(repo, writer, before)?;
     let mut meta = MetaWriter::new(&writer);
-    let (summary, settled) = settle::take_back(repo, form, files, select, &mut meta)?;
+    let how = (options.select, options.allow_markers);
+    let (summary, settled) = settle::take_back(repo, form, files, how, &mut meta)?;
     meta.flush()?;
     drop(meta);
     let open = settled.open.into_iter().map(|at| at.path);
@@ -412,7 +465,7 @@ fn without_forms<'s>(
     report.conflicts = open.chain(waiting).collect();
     report.edited = settled.edited;
     report.settled = settled.settled;
-    report.leftover = settled.leftover;
+    report.leftover.extend(settled.leftover);
     report.waiting = settled.waiting;
     Ok((writer, Some(sealed), Some(summary)))
 }
@@ -434,13 +487,8 @@ fn without_untracked<'s>(
     let (writer, before, root) = match made {
         None => (writer, before, form.stored),
         Some(made) => {
-            let sealed = publish::seal(repo, writer)?;
-            let sealed = match before {
-                Some(before) => before.join(sealed),
-                None => sealed,
-            };
-            repo.store.preview(&sealed);
-            (repo.store.writer_after(&sealed)?, Some(sealed), made.id)
+            let (writer, sealed) = readable(repo, writer, before)?;
+            (writer, Some(sealed), made.id)
         }
     };
     let mut meta = MetaWriter::new(&writer);

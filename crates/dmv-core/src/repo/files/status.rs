@@ -22,7 +22,7 @@ use crate::repo::files::same::{SameError, same_as};
 use crate::repo::files::saved::stat_at;
 use crate::repo::files::seen::Seen;
 use crate::repo::files::unfinished::Unfinished;
-use crate::repo::files::{open_worktree, unfinished, unwritten};
+use crate::repo::files::{marked, open_worktree, unfinished, unwritten};
 use crate::repo::look::moved::moved;
 use crate::subset::Subset;
 use crate::worktree::base::{each_base_dir, entry_at};
@@ -68,6 +68,8 @@ pub struct StatusReport {
     /// Conflicts in the commit that are settled by files or choices. They are also listed in
     /// `changes`.
     pub settled: Vec<Vec<u8>>,
+    /// Paths that a commit leaves out because they show a conflict that is in no commit.
+    pub marked: Vec<Vec<u8>>,
     /// Paths that could not be examined, and why.
     pub problems: Vec<Problem>,
     /// Entries that are never versioned, such as special files.
@@ -103,6 +105,7 @@ pub(in crate::repo) fn status(
         (out.changes, out.conflicts, out.settled) = (told.changes, told.open, told.settled);
     }
     out.untracking = untracking(&tree, options.select, &mut out.changes)?;
+    out.marked = marked::left_out(repo, &tree)?;
     let unwritten = unwritten::unwritten_paths(repo, &tree)?;
     let differs = |change: &PathChange| unwritten.contains(&change.path);
     let of_others = out.changes.extract_if(.., |change| differs(change));
@@ -205,6 +208,7 @@ fn survey<'a>(
             outside: Vec::new(),
             conflicts: Vec::new(),
             settled: Vec::new(),
+            marked: Vec::new(),
             problems: Vec::new(),
             warnings: Vec::new(),
         },

@@ -22,7 +22,7 @@ use crate::repo::files::checkout::target::{SwitchTo, Switched};
 use crate::repo::files::commit::advance;
 use crate::repo::files::open_worktree::Tree;
 use crate::repo::files::saved::Overwritten;
-use crate::repo::files::{checkout, open_worktree, unfinished};
+use crate::repo::files::{checkout, marked, open_worktree, unfinished};
 use crate::repo::look::{entries, history};
 use crate::repo::verbs::merge::{MergeReport, moved};
 use std::ops::ControlFlow;
@@ -134,7 +134,7 @@ fn keep_files(
     repo: &Handle,
     tree: &Tree,
     to: ObjectId,
-    changes: Vec<Change>,
+    mut changes: Vec<Change>,
     asked: &Asked,
     report: &mut ResetToReport,
 ) -> Result<(), RepoError> {
@@ -150,7 +150,13 @@ fn keep_files(
     }
     let form = form::form_at(repo, &to)?;
     form.check_known(|path| tree.subset.includes(path, false))?;
-    publish::publish(repo, asked.clone(), None, changes, Effect::Kept)?;
+    // The files of conflicts that the former base has stay, too.
+    let (noted, sealed) = match &tree.form {
+        Some(former) => marked::note(repo, tree, former, None, asked)?,
+        None => (None, None),
+    };
+    changes.extend(noted);
+    publish::publish(repo, asked.clone(), sealed, changes, Effect::Kept)?;
     // The stat cache is an optimization for the next scan.
     let _ = remember_base(repo, tree, form.tree);
     Ok(())

@@ -22,7 +22,7 @@ use crate::repo::files::checkout::target::SwitchTo;
 use crate::repo::files::commit::Who;
 use crate::repo::files::open_worktree::Tree;
 use crate::repo::files::saved::{saved_changes, saving_change};
-use crate::repo::files::{checkout, open_worktree, snapshot_of};
+use crate::repo::files::{checkout, marked, open_worktree, snapshot_of};
 use crate::store::FinishedJob;
 use crate::worktree::scan::Select;
 use crate::worktree::snapshot::Problem;
@@ -277,6 +277,7 @@ fn carry_out(
         None => publish::seal(repo, repo.store.writer()?)?,
     };
     let (kept, sealed) = keep(repo, &tree.subset, sealed, (after, now), &options.asked)?;
+    let (noted, sealed) = marked::note(repo, &tree, &meeting.form, Some(sealed), &options.asked)?;
     let to = SwitchTo {
         what: "this stash",
         asked: &options.asked,
@@ -294,7 +295,7 @@ fn carry_out(
     let name = tree.name.clone();
     let first = || {
         let intent = vec![saving_change(repo, &name, kept)?];
-        publish::publish(repo, asked(), Some(sealed), intent, Effect::Written)?;
+        publish::publish(repo, asked(), sealed, intent, Effect::Written)?;
         Ok(())
     };
     let is_complete = drops && report.conflicts.is_empty() && report.outside.is_empty();
@@ -304,6 +305,7 @@ fn carry_out(
         let mut changes = saved_changes(repo, &name, kept)?;
         dropped = is_complete && refused.is_empty();
         changes.extend(dropped.then_some(gone));
+        changes.extend(noted);
         publish::publish(repo, asked(), None, changes, Effect::Written)?;
         Ok(())
     })?;
