@@ -210,6 +210,7 @@ mod tests {
             "worktree/main/saved",
             "worktree/main/saving",
             "worktree/main/untracked",
+            "worktree/main/marked",
             "worktree/main/moved",
         ] {
             assert_eq!(named_by(key, &raw), commit, "{key}");
