@@ -121,7 +121,8 @@ impl Graph {
             incoming.add_object(&CheckedObject::new(*ty, bytes.clone())?)?;
         }
         let sealed = incoming.finish()?;
-        repo.refs().add_segments(&sealed.segments, &sealed.relied)?;
+        repo.refs()
+            .add_segments(&sealed.segments, &sealed.relied, None)?;
         drop(sealed);
         repo.store().load(repo.refs().catalogue()?)?;
         Ok(())

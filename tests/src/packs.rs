@@ -51,7 +51,8 @@ pub fn store_objects_again(place: &Place, batches: &[Vec<(ObjectType, ObjectId)>
             incoming.add_object(&CheckedObject::new(*ty, bytes)?)?;
         }
         let sealed = incoming.finish()?;
-        repo.refs().add_segments(&sealed.segments, &sealed.relied)?;
+        repo.refs()
+            .add_segments(&sealed.segments, &sealed.relied, None)?;
         made = sealed.segments.first().map(|row| row.pack).or(made);
     }
     Ok(made.ok_or("nothing was stored")?)

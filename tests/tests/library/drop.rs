@@ -477,7 +477,7 @@ fn a_job_that_relies_on_a_pack_that_went_is_refused() -> Done {
     };
     let pack = other.store().pack_of(&chunk)?.ok_or("it is here")?;
     assert!(drop_all(&place.again()?, "**")?.freed_bytes > 0);
-    let refused = other.refs().add_segments(&[], &[pack]);
+    let refused = other.refs().add_segments(&[], &[pack], None);
     assert!(matches!(refused, Err(dmv_core::refs::RefsError::PackGone(p)) if p == pack));
     // A reader that has the pack open can still read. A new one finds nothing.
     let mut bytes = Vec::new();

@@ -493,7 +493,8 @@ fn packs_of_a_killed_command_that_another_has_taken_up_count() -> Outcome {
     assert_eq!(subject.history()?, [first, second, third]);
     // Objects that the job in these packs stores count, too.
     let sealed = writer.finish()?;
-    busy.refs().add_segments(&sealed.segments, &sealed.relied)?;
+    busy.refs()
+        .add_segments(&sealed.segments, &sealed.relied, None)?;
     drop((sealed, locks));
     assert_eq!(subject.check(VerifyDepth::Full)?, [""; 0]);
     subject.recover()?;

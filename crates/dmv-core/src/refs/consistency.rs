@@ -147,12 +147,12 @@ mod tests {
             end: 128,
             entries: 1,
         };
-        writer.add_segments(&[segment(1)], &[])?;
+        writer.add_segments(&[segment(1)], &[], None)?;
         let log = path.with_extension("db-wal");
         assert!(std::fs::metadata(&log)?.len() > 0);
         // Whoever wrote to the log has noted it, also where it only went on.
         assert!(!Refs::open(&path)?.may_be_inconsistent());
-        writer.add_segments(&[segment(2)], &[])?;
+        writer.add_segments(&[segment(2)], &[], None)?;
         assert!(!Refs::open(&path)?.may_be_inconsistent());
         // Without the note it is checked, until somebody notes it.
         std::fs::remove_file(note_of(&path))?;

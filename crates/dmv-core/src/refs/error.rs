@@ -16,7 +16,7 @@ pub enum RefsError {
     #[error("the database refs.db is damaged: {0}")]
     Damaged(String),
     /// The database has a later version than this program knows.
-    #[error("the database refs.db has version {0}; this dmv reads version 1")]
+    #[error("the database refs.db has version {0}; this dmv reads versions 1 and 2")]
     TooNew(i32),
     /// An operation has a later version than this program knows.
     #[error("a newer dmv has changed this repository; this version cannot read its operation log")]

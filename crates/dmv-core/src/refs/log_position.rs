@@ -3,10 +3,8 @@
 //! The row `log` of the table `meta` is the length of the log pack after the last operation that
 //! the database knows. `repo::base::level` examines what comes after it.
 
-use super::{
-    DatabaseLock, Operation, Refs, RefsError, index_row, newest, pack_row, put_operation,
-    put_segment, put_segments, segment_row, set,
-};
+use super::catalogue::{index_row, pack_row, put_segment, put_segments, segment_row};
+use super::{DatabaseLock, Operation, Refs, RefsError, free, newest, put_operation, set};
 use crate::store::{Catalogue, IndexId, IndexRow, LogPack, PackId, PackRow, SegmentRow};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use std::collections::BTreeMap;
@@ -55,7 +53,8 @@ impl Refs {
         log_end: u64,
     ) -> Result<(), RefsError> {
         self.write(lock, |tx| {
-            put_segments(tx, segments)?;
+            let at = operations.last().map(|operation| operation.time.seconds);
+            put_segments(tx, segments, at)?;
             put_operations(tx, operations)?;
             put_log_end(tx, log_end)?;
             Ok(Some(()))
@@ -64,7 +63,8 @@ impl Refs {
     }
 
     /// Replaces the complete content with the state recovered from packs and log, in one
-    /// transaction.
+    /// transaction. Packs that were listed before may be gone, so it counts as
+    /// [freed](Self::freed).
     pub fn rebuild(
         &self,
         lock: &DatabaseLock,
@@ -73,6 +73,7 @@ impl Refs {
         log_end: u64,
     ) -> Result<(), RefsError> {
         self.write(lock, |tx| {
+            free::begin_anew(tx)?;
             for table in ["view", "ops", "packs", "segments", "indexes"] {
                 tx.execute(&format!("DELETE FROM {table}"), [])?;
             }
@@ -83,7 +84,7 @@ impl Refs {
                 )?;
             }
             for segment in &catalogue.segments {
-                put_segment(tx, segment)?;
+                put_segment(tx, segment, None)?;
             }
             put_operations(tx, operations)?;
             put_log_end(tx, log_end)?;

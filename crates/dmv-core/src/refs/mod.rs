@@ -4,9 +4,11 @@
 //! writes"). Everything in the database can be rebuilt from the packs. The room knows keys and
 //! values, not what a branch means. `repo` uses it.
 
+mod catalogue;
 mod consistency;
 mod database_lock;
 mod error;
+mod free;
 mod ids;
 mod log_position;
 mod name;
@@ -17,6 +19,7 @@ mod source;
 
 pub use database_lock::DatabaseLock;
 pub use error::RefsError;
+pub use free::Freed;
 pub use log_position::{LogPosition, Rows};
 pub use name::{RefNameError, check_ref_name};
 pub use named::NamedPlace;
@@ -24,11 +27,9 @@ pub use operation::{Change, Effect, Operation, Origin, Timestamp, newest_chain, 
 
 use crate::locks;
 use crate::platform::Inode;
-use crate::store::{
-    Catalogue, IndexId, IndexRow, LogPack, Merged, PackId, PackKind, PackRow, SegmentRow,
-    StoreError,
-};
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
+use crate::store::{IndexId, LogPack, PackId, PackRow, SegmentRow, StoreError};
+use catalogue::{put_segments, unmerge};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use schema::Reached;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -176,7 +177,8 @@ impl Refs {
         }
     }
 
-    /// Runs one transaction. If `change` returns `None`, it ends without a change.
+    /// Runs one transaction. If `change` returns `None`, it ends without a change. The first change
+    /// of a database of an earlier version upgrades it.
     fn write<T>(
         &self,
         _: &DatabaseLock,
@@ -185,6 +187,7 @@ impl Refs {
         let done = || {
             let mut conn = self.conn();
             let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            schema::upgrade(&tx)?;
             let done = change(&tx)?;
             if done.is_some() {
                 self.wrote.store(true, Ordering::Relaxed);
@@ -245,107 +248,9 @@ impl Refs {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Returns the packs and tables in use.
-    pub fn catalogue(&self) -> Result<Catalogue, RefsError> {
-        self.catalogue_without(&[])
-    }
-
-    /// Like [`catalogue`](Self::catalogue), with the segments' own tables in place of some merged
-    /// indexes.
-    pub fn catalogue_without(&self, indexes: &[IndexId]) -> Result<Catalogue, RefsError> {
-        let conn = self.conn();
-        // One state of all three tables.
-        let _read = conn.unchecked_transaction()?;
-        let mut query = conn.prepare_cached("SELECT id, kind, len, poisoned FROM packs")?;
-        let packs = query.query_map([], pack_row)?.collect::<Result<_, _>>()?;
-        let mut query = conn.prepare_cached(
-            "SELECT pack, kind, start, end, entries FROM segments WHERE merged IS ?1",
-        )?;
-        let mut segments: Vec<SegmentRow> = query
-            .query_map([None::<IndexId>], segment_row)?
-            .collect::<Result<_, _>>()?;
-        for id in indexes {
-            for row in query.query_map([id], segment_row)? {
-                segments.push(row?);
-            }
-        }
-        let mut query = conn.prepare_cached("SELECT id, entries FROM indexes")?;
-        let mut in_use: Vec<IndexRow> =
-            query.query_map([], index_row)?.collect::<Result<_, _>>()?;
-        in_use.retain(|row| !indexes.contains(&row.id));
-        Ok(Catalogue {
-            packs,
-            segments,
-            indexes: in_use,
-        })
-    }
-
-    /// Returns the segments that merged indexes replace.
-    pub fn merged_segments(&self) -> Result<Vec<SegmentRow>, RefsError> {
-        let conn = self.conn();
-        let mut query = conn.prepare_cached(
-            "SELECT pack, kind, start, end, entries FROM segments WHERE merged IS NOT NULL",
-        )?;
-        Ok(query
-            .query_map([], segment_row)?
-            .collect::<Result<_, _>>()?)
-    }
-
-    /// Returns the segments that one merged index replaces.
-    pub fn segments_merged_in(&self, index: IndexId) -> Result<Vec<SegmentRow>, RefsError> {
-        let conn = self.conn();
-        let mut query = conn.prepare_cached(
-            "SELECT pack, kind, start, end, entries FROM segments WHERE merged = ?1",
-        )?;
-        Ok(query
-            .query_map([index], segment_row)?
-            .collect::<Result<_, _>>()?)
-    }
-
-    /// Returns the segments of a pack.
-    pub fn segments_of(&self, pack: PackId) -> Result<Vec<SegmentRow>, RefsError> {
-        let conn = self.conn();
-        let mut query = conn.prepare_cached(
-            "SELECT pack, kind, start, end, entries FROM segments WHERE pack = ?1",
-        )?;
-        Ok(query
-            .query_map([pack], segment_row)?
-            .collect::<Result<_, _>>()?)
-    }
-
-    /// Returns the catalogue if another connection has changed the database since the last call, or
-    /// since it was opened.
-    pub fn newer_catalogue(&self) -> Result<Option<Catalogue>, RefsError> {
-        let version = schema::data_version(&self.conn())?;
-        if self.seen.swap(version, Ordering::Relaxed) == version {
-            return Ok(None);
-        }
-        self.catalogue().map(Some)
-    }
-
     /// Returns a number that changes with each transaction of another connection.
     pub fn version(&self) -> Result<i64, RefsError> {
         schema::data_version(&self.conn())
-    }
-
-    /// Stops using merged indexes: their segments' own tables are in use again.
-    pub fn forget_indexes(&self, indexes: &[IndexId]) -> Result<(), RefsError> {
-        let lock = self.lock_database()?;
-        self.write(&lock, |tx| {
-            for id in indexes {
-                unmerge(tx, *id)?;
-            }
-            Ok(Some(()))
-        })?;
-        Ok(())
-    }
-
-    /// Returns the current row of one pack.
-    pub fn pack(&self, id: PackId) -> Result<Option<PackRow>, RefsError> {
-        let conn = self.conn();
-        let mut query =
-            conn.prepare_cached("SELECT id, kind, len, poisoned FROM packs WHERE id = ?1")?;
-        Ok(query.query_row([id], pack_row).optional()?)
     }
 
     /// Makes `segments` and the changes of the view visible together, or neither. This is the
@@ -371,7 +276,7 @@ impl Refs {
         let done = self.write(&lock, |tx| {
             log_position::check(tx, log, &self.path)?;
             check_packs(tx, relied)?;
-            put_segments(tx, segments)?;
+            put_segments(tx, segments, Some(operation.time.seconds))?;
             named::check_named(tx, named)?;
             let operation = record(tx, operation)?;
             appended_at = Some(log.len()?);
@@ -410,15 +315,18 @@ impl Refs {
     }
 
     /// Makes `segments` visible without an operation. Nothing names their objects.
+    ///
+    /// `at` is the present time in seconds since 1970, or `None` if it is unknown.
     pub fn add_segments(
         &self,
         segments: &[SegmentRow],
         relied: &[PackId],
+        at: Option<i64>,
     ) -> Result<(), RefsError> {
         let lock = self.lock_database()?;
         self.write(&lock, |tx| {
             check_packs(tx, relied)?;
-            put_segments(tx, segments)?;
+            put_segments(tx, segments, at)?;
             Ok(Some(()))
         })?;
         Ok(())
@@ -447,25 +355,6 @@ impl Refs {
             Err(RefsError::OtherLog(_)) => Ok(None),
             checked => checked.and_then(|()| remove_packs(tx, packs, last)),
         })
-    }
-
-    /// Records that a pack must not be written to again.
-    pub fn poison(&self, pack: PackId) -> Result<(), RefsError> {
-        let lock = self.lock_database()?;
-        self.write(&lock, |tx| {
-            tx.execute("UPDATE packs SET poisoned = 1 WHERE id = ?1", [pack])?;
-            Ok(Some(()))
-        })?;
-        Ok(())
-    }
-
-    /// Puts a merged index in the place of the tables that it covers.
-    ///
-    /// Returns `false` and changes nothing if another process has merged some of them meanwhile.
-    pub fn register_merged(&self, merged: &Merged) -> Result<bool, RefsError> {
-        let lock = self.lock_database()?;
-        let done = self.write(&lock, |tx| put_merged(tx, merged))?;
-        Ok(done.is_some())
     }
 
     /// Returns the newest `limit` operations, newest first.
@@ -534,16 +423,6 @@ fn newest(conn: &Connection) -> Result<Option<Operation>, RefsError> {
     Ok(last.map(|record| Operation::decode(&record)).transpose()?)
 }
 
-/// Puts the tables of a merged index's segments back into use.
-fn unmerge(tx: &Transaction, index: IndexId) -> Result<(), RefsError> {
-    tx.execute(
-        "UPDATE segments SET merged = NULL WHERE merged = ?1",
-        [index],
-    )?;
-    tx.execute("DELETE FROM indexes WHERE id = ?1", [index])?;
-    Ok(())
-}
-
 fn check_packs(tx: &Transaction, relied: &[PackId]) -> Result<(), RefsError> {
     let mut query = tx.prepare_cached("SELECT 1 FROM packs WHERE id = ?1")?;
     for id in relied {
@@ -587,61 +466,6 @@ fn remove_packs(
     Ok(Some(unmerged))
 }
 
-fn put_merged(tx: &Transaction, merged: &Merged) -> Result<Option<()>, RefsError> {
-    for segment in &merged.segments {
-        let changed = tx.execute(
-            "UPDATE segments SET merged = ?3 WHERE pack = ?1 AND end = ?2 AND merged IS NULL",
-            params![segment.pack, segment.end as i64, merged.id],
-        )?;
-        if changed != 1 {
-            return Ok(None);
-        }
-    }
-    for index in &merged.indexes {
-        tx.execute(
-            "UPDATE segments SET merged = ?2 WHERE merged = ?1",
-            params![index, merged.id],
-        )?;
-        if tx.execute("DELETE FROM indexes WHERE id = ?1", [index])? != 1 {
-            return Ok(None);
-        }
-    }
-    tx.execute(
-        "INSERT INTO indexes VALUES(?1, ?2)",
-        params![merged.id, merged.entries],
-    )?;
-    Ok(Some(()))
-}
-
-fn put_segments(tx: &Transaction, segments: &[SegmentRow]) -> Result<(), RefsError> {
-    for segment in segments {
-        tx.execute(
-            "INSERT INTO packs VALUES(?1, ?2, ?3, 0)
-             ON CONFLICT(id) DO UPDATE SET len = max(len, excluded.len)",
-            params![segment.pack, segment.kind as u8, segment.end as i64],
-        )?;
-        put_segment(tx, segment)?;
-    }
-    Ok(())
-}
-
-/// Adds a segment. A segment that is listed already is no error: a process that brought the
-/// database up to the log found it in its pack.
-fn put_segment(tx: &Transaction, segment: &SegmentRow) -> Result<(), RefsError> {
-    tx.execute(
-        "INSERT INTO segments(pack, end, start, kind, entries) VALUES(?1, ?2, ?3, ?4, ?5)
-         ON CONFLICT(pack, end) DO NOTHING",
-        params![
-            segment.pack,
-            segment.end as i64,
-            segment.start as i64,
-            segment.kind as u8,
-            segment.entries
-        ],
-    )?;
-    Ok(())
-}
-
 fn record(tx: &Transaction, new: NewOperation) -> Result<Operation, RefsError> {
     let operation = Operation::after(newest(tx)?.as_ref(), new);
     {
@@ -681,47 +505,10 @@ fn set(tx: &Transaction, key: &str, value: Option<&[u8]>) -> Result<(), RefsErro
     Ok(())
 }
 
-fn pack_kind(row: &Row, column: usize) -> rusqlite::Result<PackKind> {
-    let n: u8 = row.get(column)?;
-    PackKind::from_number(n).ok_or(rusqlite::Error::IntegralValueOutOfRange(column, n.into()))
-}
-
-fn index_row(row: &Row) -> rusqlite::Result<IndexRow> {
-    Ok(IndexRow {
-        id: row.get(0)?,
-        entries: row.get(1)?,
-    })
-}
-
-/// Reads an offset or length. SQLite's integers are signed, these are not.
-fn offset(row: &Row, column: usize) -> rusqlite::Result<u64> {
-    let n: i64 = row.get(column)?;
-    u64::try_from(n).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, n))
-}
-
-fn pack_row(row: &Row) -> rusqlite::Result<PackRow> {
-    let (id, kind) = (row.get(0)?, pack_kind(row, 1)?);
-    Ok(PackRow {
-        id,
-        kind,
-        len: offset(row, 2)?,
-        poisoned: row.get(3)?,
-    })
-}
-
-fn segment_row(row: &Row) -> rusqlite::Result<SegmentRow> {
-    Ok(SegmentRow {
-        pack: row.get(0)?,
-        kind: pack_kind(row, 1)?,
-        start: offset(row, 2)?,
-        end: offset(row, 3)?,
-        entries: row.get(4)?,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::PackKind;
 
     #[test]
     fn a_closed_database_is_complete_without_its_log() -> Result<(), Box<dyn std::error::Error>> {
@@ -772,7 +559,9 @@ mod tests {
                 entries: 1,
             })
             .collect();
-        let full = refs.add_segments(&segments, &[]).expect_err("no room");
+        let full = refs
+            .add_segments(&segments, &[], None)
+            .expect_err("no room");
         assert!(full.is_disk_full(), "{full}");
         let told = format!("cannot write to {}: ", path.display());
         assert!(full.to_string().starts_with(&told), "{full}");

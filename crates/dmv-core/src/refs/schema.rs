@@ -10,7 +10,7 @@ use crate::platform::{
 };
 use crate::threads;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, Transaction};
 use std::io::Read;
 use std::path::Path;
 use std::sync::mpsc;
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// "DMVr": distinguishes the file from other programs' databases.
 const APPLICATION_ID: i32 = 0x444d_5672;
-const USER_VERSION: i32 = 1;
+const USER_VERSION: i32 = 2;
 /// The first SQLite version without the WAL-reset corruption of 3.7.0 to 3.51.2.
 const MIN_SQLITE: i32 = 3_051_003;
 /// How long opening a database waits for a process that is recovering its write-ahead log, which
@@ -26,6 +26,7 @@ const MIN_SQLITE: i32 = 3_051_003;
 const OPENING: Duration = Duration::from_secs(3);
 /// How often this wait asks whether the other process is stopped.
 const TRY: Duration = Duration::from_millis(100);
+/// The tables of version 1.
 const SCHEMA: &str = "
 CREATE TABLE meta(key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE view(key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
@@ -38,6 +39,11 @@ CREATE TABLE segments(pack BLOB NOT NULL, end INTEGER NOT NULL, start INTEGER NO
 CREATE INDEX unmerged ON segments(merged) WHERE merged IS NULL;
 CREATE TABLE indexes(id BLOB PRIMARY KEY, entries INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 ";
+/// What version 2 adds.
+const VERSION_2: &str = "
+ALTER TABLE segments ADD COLUMN at INTEGER;
+CREATE TABLE leaving(id BLOB PRIMARY KEY) STRICT, WITHOUT ROWID;
+";
 
 /// Creates the database. The file must not exist.
 pub(super) fn create(path: &Path) -> Result<Connection, RefsError> {
@@ -49,8 +55,33 @@ pub(super) fn create(path: &Path) -> Result<Connection, RefsError> {
     conn.pragma_update(None, "application_id", APPLICATION_ID)?;
     conn.pragma_update(None, "user_version", USER_VERSION)?;
     conn.execute_batch(SCHEMA)?;
+    conn.execute_batch(VERSION_2)?;
     conn.busy_timeout(locks::PATIENCE)?;
     Ok(conn)
+}
+
+/// Makes the present version of a database of version 1, as a part of the transaction that is the
+/// first to change it. Reading needs no upgrade.
+pub(super) fn upgrade(tx: &Transaction) -> Result<(), RefsError> {
+    match version(tx)? {
+        USER_VERSION => {}
+        1 => {
+            tx.execute_batch(VERSION_2)?;
+            tx.pragma_update(None, "user_version", USER_VERSION)?;
+        }
+        // Another process has upgraded it since it was opened here.
+        newer => return Err(RefsError::TooNew(newer)),
+    }
+    Ok(())
+}
+
+/// Returns whether the database has the present version, so that all tables and columns are there.
+pub(super) fn is_present(conn: &Connection) -> Result<bool, RefsError> {
+    Ok(version(conn)? == USER_VERSION)
+}
+
+fn version(conn: &Connection) -> Result<i32, RefsError> {
+    Ok(conn.pragma_query_value(None, "user_version", |row| row.get(0))?)
 }
 
 /// How the database can be used.
@@ -357,12 +388,12 @@ pub(super) fn data_version(conn: &Connection) -> Result<i64, RefsError> {
 
 /// Reads something, so that errors of the file appear now, and checks that the database is DMV's.
 fn probe(conn: &Connection) -> Result<(), RefsError> {
-    let pragma = |name: &str| conn.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
-    if pragma("application_id")? != APPLICATION_ID {
+    let id: i32 = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    if id != APPLICATION_ID {
         return Err(RefsError::Damaged("it is not a refs database".into()));
     }
-    let version = pragma("user_version")?;
-    if version != USER_VERSION {
+    let version = version(conn)?;
+    if !(1..=USER_VERSION).contains(&version) {
         return Err(RefsError::TooNew(version));
     }
     conn.query_row(
@@ -374,26 +405,4 @@ fn probe(conn: &Connection) -> Result<(), RefsError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_log_that_a_killed_command_left_is_read() -> Result<(), Box<dyn std::error::Error>> {
-        let temp = tempfile::tempdir()?;
-        let (live, left) = (temp.path().join("live.db"), temp.path().join("left.db"));
-        let conn = create(&live)?;
-        conn.execute("INSERT INTO view VALUES ('key', x'01')", [])?;
-        // The state after a kill: the log was not written back, and its index is lost.
-        std::fs::copy(&live, &left)?;
-        std::fs::copy(live.with_extension("db-wal"), left.with_extension("db-wal"))?;
-        assert!(std::fs::metadata(left.with_extension("db-wal"))?.len() > 0);
-        let before = std::fs::read(&left)?;
-        let read = open_reading(&left)?;
-        let value: Vec<u8> = read.query_row("SELECT value FROM view", [], |row| row.get(0))?;
-        assert_eq!(value, [1]);
-        drop(read);
-        assert_eq!(std::fs::read(&left)?, before);
-        assert!(!left.with_extension("db-shm").exists());
-        Ok(())
-    }
-}
+mod tests;

@@ -98,7 +98,7 @@ mod tests {
             end: 128,
             entries: 1,
         };
-        refs.add_segments(&[segment], &[])?;
+        refs.add_segments(&[segment], &[], None)?;
         drop(refs);
         // Like a process that is stopped while it recovers the write-ahead log. What it has written
         // and not committed does not count.
@@ -110,7 +110,7 @@ mod tests {
         assert!(begin.elapsed() < Duration::from_secs(5));
         assert!(copy.is_copy());
         assert_eq!(copy.catalogue()?.segments, [segment]);
-        let refused = copy.add_segments(&[segment], &[]);
+        let refused = copy.add_segments(&[segment], &[], None);
         assert!(matches!(refused, Err(RefsError::Busy(_))));
         assert_eq!(copy.catalogue()?.segments, [segment]);
         drop(copy);

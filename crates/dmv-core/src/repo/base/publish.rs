@@ -3,6 +3,7 @@
 //! The objects that a job wrote and its changes of the view become visible in one transaction, or
 //! not at all.
 
+use crate::fsutil::machine_now;
 use crate::refs::{Change, Effect, NewOperation, Operation, Origin, Refs, RefsError, Timestamp};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
@@ -14,7 +15,9 @@ pub(in crate::repo) fn keep(repo: &Handle, sealed: FinishedJob) -> Result<(), Re
     if sealed.segments.is_empty() {
         return Ok(());
     }
-    repo.refs.add_segments(&sealed.segments, &sealed.relied)?;
+    let at = Some(machine_now().seconds);
+    repo.refs
+        .add_segments(&sealed.segments, &sealed.relied, at)?;
     repo.store.adopt(&sealed);
     drop(sealed);
     merge_tables(repo);

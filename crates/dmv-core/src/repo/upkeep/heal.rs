@@ -2,7 +2,7 @@
 //!
 //! It uses `verify` to find what is wrong. `dmv-net` fetches what the worktree does not have.
 
-use crate::fsutil::fs_now;
+use crate::fsutil::{fs_now, machine_now};
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
@@ -278,7 +278,9 @@ fn store_again(
     snapshot(&input, &writer, &mut cache, job)?;
     let sealed = publish::seal(repo, writer)?;
     if !sealed.segments.is_empty() {
-        repo.refs.add_segments(&sealed.segments, &sealed.relied)?;
+        let at = Some(machine_now().seconds);
+        repo.refs
+            .add_segments(&sealed.segments, &sealed.relied, at)?;
         repo.store.adopt(&sealed);
     }
     Ok(true)

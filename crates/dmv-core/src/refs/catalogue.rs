@@ -1,0 +1,239 @@
+//! The catalogue: which packs, segments and merged indexes are in use.
+//!
+//! The rows are plain data of the store. `free` takes packs out of the catalogue.
+
+use super::{Refs, RefsError, schema};
+use crate::store::{Catalogue, IndexId, IndexRow, Merged, PackId, PackKind, PackRow, SegmentRow};
+use rusqlite::{OptionalExtension, Row, Transaction, params};
+use std::sync::atomic::Ordering;
+
+impl Refs {
+    /// Returns the packs and tables in use.
+    pub fn catalogue(&self) -> Result<Catalogue, RefsError> {
+        self.catalogue_without(&[])
+    }
+
+    /// Like [`catalogue`](Self::catalogue), with the segments' own tables in place of some merged
+    /// indexes.
+    pub fn catalogue_without(&self, indexes: &[IndexId]) -> Result<Catalogue, RefsError> {
+        let conn = self.conn();
+        // One state of all three tables.
+        let _read = conn.unchecked_transaction()?;
+        let mut query = conn.prepare_cached("SELECT id, kind, len, poisoned FROM packs")?;
+        let packs = query.query_map([], pack_row)?.collect::<Result<_, _>>()?;
+        let mut query = conn.prepare_cached(
+            "SELECT pack, kind, start, end, entries FROM segments WHERE merged IS ?1",
+        )?;
+        let mut segments: Vec<SegmentRow> = query
+            .query_map([None::<IndexId>], segment_row)?
+            .collect::<Result<_, _>>()?;
+        for id in indexes {
+            for row in query.query_map([id], segment_row)? {
+                segments.push(row?);
+            }
+        }
+        let mut query = conn.prepare_cached("SELECT id, entries FROM indexes")?;
+        let mut in_use: Vec<IndexRow> =
+            query.query_map([], index_row)?.collect::<Result<_, _>>()?;
+        in_use.retain(|row| !indexes.contains(&row.id));
+        Ok(Catalogue {
+            packs,
+            segments,
+            indexes: in_use,
+        })
+    }
+
+    /// Returns the segments that merged indexes replace.
+    pub fn merged_segments(&self) -> Result<Vec<SegmentRow>, RefsError> {
+        let conn = self.conn();
+        let mut query = conn.prepare_cached(
+            "SELECT pack, kind, start, end, entries FROM segments WHERE merged IS NOT NULL",
+        )?;
+        Ok(query
+            .query_map([], segment_row)?
+            .collect::<Result<_, _>>()?)
+    }
+
+    /// Returns the segments that one merged index replaces.
+    pub fn segments_merged_in(&self, index: IndexId) -> Result<Vec<SegmentRow>, RefsError> {
+        let conn = self.conn();
+        let mut query = conn.prepare_cached(
+            "SELECT pack, kind, start, end, entries FROM segments WHERE merged = ?1",
+        )?;
+        Ok(query
+            .query_map([index], segment_row)?
+            .collect::<Result<_, _>>()?)
+    }
+
+    /// Returns the segments of a pack.
+    pub fn segments_of(&self, pack: PackId) -> Result<Vec<SegmentRow>, RefsError> {
+        let conn = self.conn();
+        let mut query = conn.prepare_cached(
+            "SELECT pack, kind, start, end, entries FROM segments WHERE pack = ?1",
+        )?;
+        Ok(query
+            .query_map([pack], segment_row)?
+            .collect::<Result<_, _>>()?)
+    }
+
+    /// Returns the catalogue if another connection has changed the database since the last call, or
+    /// since it was opened.
+    pub fn newer_catalogue(&self) -> Result<Option<Catalogue>, RefsError> {
+        let version = schema::data_version(&self.conn())?;
+        if self.seen.swap(version, Ordering::Relaxed) == version {
+            return Ok(None);
+        }
+        self.catalogue().map(Some)
+    }
+
+    /// Stops using merged indexes: their segments' own tables are in use again.
+    pub fn forget_indexes(&self, indexes: &[IndexId]) -> Result<(), RefsError> {
+        let lock = self.lock_database()?;
+        self.write(&lock, |tx| {
+            for id in indexes {
+                unmerge(tx, *id)?;
+            }
+            Ok(Some(()))
+        })?;
+        Ok(())
+    }
+
+    /// Returns the current row of one pack.
+    pub fn pack(&self, id: PackId) -> Result<Option<PackRow>, RefsError> {
+        let conn = self.conn();
+        let mut query =
+            conn.prepare_cached("SELECT id, kind, len, poisoned FROM packs WHERE id = ?1")?;
+        Ok(query.query_row([id], pack_row).optional()?)
+    }
+
+    /// Records that a pack must not be written to again.
+    pub fn poison(&self, pack: PackId) -> Result<(), RefsError> {
+        let lock = self.lock_database()?;
+        self.write(&lock, |tx| {
+            tx.execute("UPDATE packs SET poisoned = 1 WHERE id = ?1", [pack])?;
+            Ok(Some(()))
+        })?;
+        Ok(())
+    }
+
+    /// Puts a merged index in the place of the tables that it covers.
+    ///
+    /// Returns `false` and changes nothing if another process has merged some of them meanwhile.
+    pub fn register_merged(&self, merged: &Merged) -> Result<bool, RefsError> {
+        let lock = self.lock_database()?;
+        let done = self.write(&lock, |tx| put_merged(tx, merged))?;
+        Ok(done.is_some())
+    }
+}
+
+/// Puts the tables of a merged index's segments back into use.
+pub(super) fn unmerge(tx: &Transaction, index: IndexId) -> Result<(), RefsError> {
+    tx.execute(
+        "UPDATE segments SET merged = NULL WHERE merged = ?1",
+        [index],
+    )?;
+    tx.execute("DELETE FROM indexes WHERE id = ?1", [index])?;
+    Ok(())
+}
+
+fn put_merged(tx: &Transaction, merged: &Merged) -> Result<Option<()>, RefsError> {
+    for segment in &merged.segments {
+        let changed = tx.execute(
+            "UPDATE segments SET merged = ?3 WHERE pack = ?1 AND end = ?2 AND merged IS NULL",
+            params![segment.pack, segment.end as i64, merged.id],
+        )?;
+        if changed != 1 {
+            return Ok(None);
+        }
+    }
+    for index in &merged.indexes {
+        tx.execute(
+            "UPDATE segments SET merged = ?2 WHERE merged = ?1",
+            params![index, merged.id],
+        )?;
+        if tx.execute("DELETE FROM indexes WHERE id = ?1", [index])? != 1 {
+            return Ok(None);
+        }
+    }
+    tx.execute(
+        "INSERT INTO indexes VALUES(?1, ?2)",
+        params![merged.id, merged.entries],
+    )?;
+    Ok(Some(()))
+}
+
+pub(super) fn put_segments(
+    tx: &Transaction,
+    segments: &[SegmentRow],
+    at: Option<i64>,
+) -> Result<(), RefsError> {
+    for segment in segments {
+        tx.execute(
+            "INSERT INTO packs VALUES(?1, ?2, ?3, 0)
+             ON CONFLICT(id) DO UPDATE SET len = max(len, excluded.len)",
+            params![segment.pack, segment.kind as u8, segment.end as i64],
+        )?;
+        put_segment(tx, segment, at)?;
+    }
+    Ok(())
+}
+
+/// Adds a segment at the time `at`. A segment that is listed already is no error: a process that
+/// brought the database up to the log found it in its pack.
+pub(super) fn put_segment(
+    tx: &Transaction,
+    segment: &SegmentRow,
+    at: Option<i64>,
+) -> Result<(), RefsError> {
+    tx.execute(
+        "INSERT INTO segments(pack, end, start, kind, entries, at) VALUES(?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT(pack, end) DO NOTHING",
+        params![
+            segment.pack,
+            segment.end as i64,
+            segment.start as i64,
+            segment.kind as u8,
+            segment.entries,
+            at
+        ],
+    )?;
+    Ok(())
+}
+
+fn pack_kind(row: &Row, column: usize) -> rusqlite::Result<PackKind> {
+    let n: u8 = row.get(column)?;
+    PackKind::from_number(n).ok_or(rusqlite::Error::IntegralValueOutOfRange(column, n.into()))
+}
+
+pub(super) fn index_row(row: &Row) -> rusqlite::Result<IndexRow> {
+    Ok(IndexRow {
+        id: row.get(0)?,
+        entries: row.get(1)?,
+    })
+}
+
+/// Reads an offset or length. SQLite's integers are signed, these are not.
+fn offset(row: &Row, column: usize) -> rusqlite::Result<u64> {
+    let n: i64 = row.get(column)?;
+    u64::try_from(n).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, n))
+}
+
+pub(super) fn pack_row(row: &Row) -> rusqlite::Result<PackRow> {
+    let (id, kind) = (row.get(0)?, pack_kind(row, 1)?);
+    Ok(PackRow {
+        id,
+        kind,
+        len: offset(row, 2)?,
+        poisoned: row.get(3)?,
+    })
+}
+
+pub(super) fn segment_row(row: &Row) -> rusqlite::Result<SegmentRow> {
+    Ok(SegmentRow {
+        pack: row.get(0)?,
+        kind: pack_kind(row, 1)?,
+        start: offset(row, 2)?,
+        end: offset(row, 3)?,
+        entries: row.get(4)?,
+    })
+}
