@@ -17,6 +17,7 @@ mod marker;
 mod merge;
 mod model;
 mod mutator;
+mod naming;
 mod nothing_lost;
 mod ops;
 mod peers;

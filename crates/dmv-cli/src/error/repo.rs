@@ -86,7 +86,9 @@ pub fn sort(e: &RepoError) -> Sorted {
         | RepoError::TooManySides { .. }
         | RepoError::NoStash { .. }
         | RepoError::NoConflict { .. } => sort_verb(e),
-        RepoError::Absent { .. } | RepoError::Lacking(..) => sort_absent(e),
+        RepoError::Absent { .. } | RepoError::Lacking(..) | RepoError::Incomplete { .. } => {
+            sort_absent(e)
+        }
         RepoError::PathRefused { path, why } => sort_path(path, *why),
     }
 }
@@ -315,6 +317,7 @@ fn sort_absent(e: &RepoError) -> Sorted {
         RepoError::Absent { .. } | RepoError::Lacking(_) => {
             hinted("absent", EXIT_ABSENT, "dmv get PATH")
         }
+        RepoError::Incomplete { .. } => hinted("incomplete", EXIT_ABSENT, "dmv fetch"),
         _ => OTHER,
     }
 }

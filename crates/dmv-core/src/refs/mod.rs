@@ -248,6 +248,14 @@ impl Refs {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
+    /// Returns the keys with a value.
+    pub fn keys_with(&self, value: &[u8]) -> Result<Vec<String>, RefsError> {
+        let conn = self.conn();
+        let mut query = conn.prepare_cached("SELECT key FROM view WHERE value = ?1")?;
+        let rows = query.query_map([value], |row| row.get(0))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
     /// Returns a number that changes with each transaction of another connection.
     pub fn version(&self) -> Result<i64, RefsError> {
         schema::data_version(&self.conn())

@@ -14,7 +14,11 @@ impl Store {
     pub fn preview(&self, job: &FinishedJob) {
         let mut previews = write(&self.previews);
         previews.retain(|table| table.strong_count() > 0);
-        previews.extend(job.tables.iter().map(Arc::downgrade));
+        for table in job.tables.iter().map(Arc::downgrade) {
+            if !previews.iter().any(|known| known.ptr_eq(&table)) {
+                previews.push(table);
+            }
+        }
     }
 
     /// Takes the published objects of a job into use in this process.
@@ -40,6 +44,16 @@ impl Store {
         }
         drop(rows);
         self.arrivals.published();
+    }
+
+    /// Returns whether a job has written `id` itself. An object that it found stored does not count.
+    pub fn has_stored(&self, job: &FinishedJob, id: &ObjectId) -> Result<bool, StoreError> {
+        for table in &job.tables {
+            if table.lookup(id, &self.budget)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Returns the place of `id` for a caller that is about to name it: in `job`, which is

@@ -7,7 +7,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::head::{HEAD, Head};
 use crate::repo::base::keys::{head_key, path_key};
 use crate::repo::base::publish::{Asked, change, set};
-use crate::repo::base::{layout, publish, worktree};
+use crate::repo::base::{layout, publish, whole, worktree};
 
 /// The kind of a ref: branch or tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +107,10 @@ pub(in crate::repo) fn new_ref(
     check_new_name(name)?;
     let key = kind.key(name);
     match repo.refs.get(&key)? {
-        None => Ok(set(key, target.as_bytes().to_vec())),
+        None => {
+            whole::check_complete(repo, &[target])?;
+            Ok(set(key, target.as_bytes().to_vec()))
+        }
         Some(_) => Err(RepoError::RefExists {
             kind: kind.word(),
             name: name.to_owned(),

@@ -341,6 +341,18 @@ pub enum RepoError {
         /// The object's type.
         ty: ObjectType,
     },
+    /// A commit cannot get a name because objects that it needs are absent. A fetch was cut.
+    #[error(
+        "commit {} is not complete here: at least {missing} {} that it needs {} missing",
+        id.short(12), if *missing == 1 { "object" } else { "objects" },
+        if *missing == 1 { "is" } else { "are" }
+    )]
+    Incomplete {
+        /// The commit.
+        id: ObjectId,
+        /// The number of absent objects that are known to be needed.
+        missing: u64,
+    },
     /// The command needs content that is absent from this repository. It failed before it changed
     /// anything.
     #[error("{}", lacking(.0))]

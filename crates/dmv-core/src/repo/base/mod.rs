@@ -22,5 +22,6 @@ pub(in crate::repo) mod publish;
 pub(in crate::repo) mod slice;
 pub(in crate::repo) mod stamp;
 pub(in crate::repo) mod vacancy;
+pub(in crate::repo) mod whole;
 pub(in crate::repo) mod window;
 pub(in crate::repo) mod worktree;

@@ -7,7 +7,7 @@ use crate::fsutil::machine_now;
 use crate::refs::{Change, Effect, NewOperation, Operation, Origin, Refs, RefsError, Timestamp};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::{level, named};
+use crate::repo::base::{level, named, whole};
 use crate::store::{FinishedJob, PackId, StoreError};
 use crate::vfs::Open;
 
@@ -51,7 +51,7 @@ impl Asked {
 }
 
 /// Passes the commit point: makes the objects of `sealed` and the `changes` visible together, or
-/// neither of them.
+/// neither of them. Fails with [`RepoError::Incomplete`] rather than name an incomplete commit.
 pub(in crate::repo) fn publish(
     repo: &Handle,
     asked: Asked,
@@ -64,6 +64,20 @@ pub(in crate::repo) fn publish(
 
 /// Publishes like [`publish`] an operation that undoes the operation number `undoes`.
 pub(in crate::repo) fn publish_undo(
+    repo: &Handle,
+    asked: Asked,
+    sealed: Option<FinishedJob>,
+    changes: Vec<Change>,
+    effect: Effect,
+    undoes: u64,
+) -> Result<Operation, RepoError> {
+    whole::check_changes(repo, &changes, sealed.as_ref(), undoes)?;
+    publish_proved(repo, asked, sealed, changes, effect, undoes)
+}
+
+/// Publishes like [`publish`] changes whose commits are complete, or that have to be named although
+/// they may not be.
+pub(in crate::repo) fn publish_proved(
     repo: &Handle,
     asked: Asked,
     sealed: Option<FinishedJob>,

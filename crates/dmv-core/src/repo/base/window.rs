@@ -46,6 +46,22 @@ pub(in crate::repo) fn each_operation(
     }
 }
 
+/// Visits what the operation with a number names, if it is in the window.
+pub(in crate::repo) fn each_named_by(
+    repo: &Handle,
+    number: u64,
+    visit: &mut dyn FnMut(Named),
+) -> Result<(), RepoError> {
+    let found = repo.refs.operations_before(number.checked_add(1), 1)?;
+    if let Some(operation) = found.first()
+        && operation.seq == number
+        && number >= window_from(repo)?
+    {
+        each_named(operation, visit);
+    }
+    Ok(())
+}
+
 /// Visits what an operation names, by old and new values. An object may be visited several times.
 pub(in crate::repo) fn each_named(operation: &Operation, visit: &mut dyn FnMut(Named)) {
     for change in &operation.changes {

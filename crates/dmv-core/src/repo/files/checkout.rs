@@ -40,7 +40,7 @@ use crate::repo::base::keys::{
 };
 use crate::repo::base::publish::{Asked, change};
 use crate::repo::base::worktree::{WorktreeLock, WorktreeSettings};
-use crate::repo::base::{branch, publish, worktree};
+use crate::repo::base::{branch, publish, whole, worktree};
 use crate::repo::conflict::form;
 use crate::repo::files::checkout::target::{SwitchTo, Switched};
 use crate::repo::files::emptied::EmptiedPattern;
@@ -141,6 +141,7 @@ pub(in crate::repo) fn checkout(
         }
         CheckoutTarget::Commit(id) => (Head::Commit(id), id),
     };
+    whole::check_complete(repo, &[commit])?;
     if let Some(name) = head.branch().filter(|_| head != now) {
         branch::refuse_taken(repo, name)?;
     }

@@ -18,7 +18,7 @@ use crate::repo::base::keys::{Record, base_key, head_key, path_key, saved_key, s
 use crate::repo::base::layout::{DMV_DIR, MAIN, Place, Pointer};
 use crate::repo::base::publish::{Asked, change, set};
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{branch, layout, open, publish, worktree};
+use crate::repo::base::{branch, layout, open, publish, whole, worktree};
 use crate::repo::conflict::form;
 use crate::repo::files::checkout::target::{SwitchTo, Switched};
 use crate::repo::files::checkout::{CheckoutOptions, CheckoutTarget, empty};
@@ -160,6 +160,7 @@ pub(in crate::repo) fn add_worktree(
     if let Some(report) = continue_adding(repo, &dir, options, job)? {
         return Ok(report);
     }
+    whole::check_complete(repo, &[options.commit])?;
     let mut changes = Vec::new();
     if let Head::Branch(branch) = &options.head {
         branch::refuse_taken(repo, branch)?;

@@ -286,9 +286,10 @@ fn is_named_besides(
     Ok(reach.next(repo.objects())?.is_none())
 }
 
+/// Publishes changes whose new commits are complete: a transfer has brought what they need.
 fn publish_if_any(repo: &Handle, asked: &Asked, changes: Vec<Change>) -> Result<(), RepoError> {
     if !changes.is_empty() {
-        publish::publish(repo, asked.clone(), None, changes, Effect::Kept)?;
+        publish::publish_proved(repo, asked.clone(), None, changes, Effect::Kept, 0)?;
     }
     Ok(())
 }

@@ -72,7 +72,7 @@ pub(in crate::repo) fn keep_lost(
         }
     }
     if !changes.is_empty() {
-        publish::publish(repo, asked, None, changes, Effect::Kept)?;
+        publish::publish_proved(repo, asked, None, changes, Effect::Kept, 0)?;
     }
     Ok(names)
 }

@@ -14,7 +14,7 @@ use crate::repo::base::head::Head;
 use crate::repo::base::keys::bisect_key;
 use crate::repo::base::publish::change;
 use crate::repo::base::worktree::WorktreeLock;
-use crate::repo::base::{branch, publish, worktree};
+use crate::repo::base::{branch, publish, whole, worktree};
 use crate::repo::files::checkout::{CheckoutOptions, CheckoutReport, checkout_locked};
 use std::collections::HashSet;
 
@@ -173,6 +173,8 @@ pub(in crate::repo) fn start(
         Some(earlier) => earlier.start,
         None => worktree::head(repo)?,
     };
+    let named: Vec<ObjectId> = bad.iter().chain(good).copied().collect();
+    whole::check_complete(repo, &named)?;
     let mut state = Bisection::new(start);
     state.bad = bad;
     for id in good {
@@ -191,6 +193,7 @@ pub(in crate::repo) fn note(
 ) -> Result<BisectReport, RepoError> {
     let lock = worktree::lock_worktree(repo)?;
     let mut state = bisection(repo)?.ok_or(RepoError::NotBisecting)?;
+    whole::check_complete(repo, commits)?;
     for id in commits {
         state.note(verdict, *id);
     }

@@ -17,7 +17,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::publish::Asked;
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{path, publish, slice, worktree};
+use crate::repo::base::{path, publish, slice, whole, worktree};
 use crate::repo::conflict::at::{ConflictAt, list_conflicts};
 use crate::repo::conflict::form::Form;
 use crate::repo::conflict::{at, choices, form};
@@ -184,7 +184,7 @@ pub(in crate::repo) fn merge(
 ) -> Result<MergeReport, RepoError> {
     let _lock = worktree::lock_if_worktree(repo)?;
     let site = site(repo, &options.settings)?;
-    entries::read_commit(repo, &theirs)?;
+    whole::check_complete(repo, &[theirs])?;
     let Some(ours) = site.ours else {
         return go_forward(repo, &site, theirs, options, job);
     };
@@ -235,6 +235,7 @@ pub(in crate::repo) fn revert(
     let _lock = worktree::lock_if_worktree(repo)?;
     let site = site(repo, &options.settings)?;
     let ours = site.ours.ok_or(RepoError::NoCommit)?;
+    whole::check_complete(repo, &[commit])?;
     let (undone, head) = (
         entries::read_commit(repo, &commit)?,
         entries::read_commit(repo, &ours)?,

@@ -9,7 +9,7 @@ use crate::history::is_ancestor;
 use crate::job::Job;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::worktree;
+use crate::repo::base::{whole, worktree};
 use crate::repo::conflict::{at, choices, form};
 use crate::repo::look::entries::read_commit;
 use crate::repo::look::history::only_in;
@@ -69,6 +69,8 @@ pub(in crate::repo) fn cherry_pick(
             picks.push(pick_of(repo, commit, pick.mainline, "cherry-pick")?);
         }
     }
+    let picked: Vec<ObjectId> = picks.iter().map(|pick| pick.commit).collect();
+    whole::check_complete(repo, &picked)?;
     let how = How {
         committer: options.committer.at(options.asked.time),
         keeps: false,
@@ -91,6 +93,7 @@ pub(in crate::repo) fn rebase(
     let _lock = worktree::lock_if_worktree(repo)?;
     let site = merge::site(repo, &options.settings)?;
     read_commit(repo, &upstream)?;
+    whole::check_complete(repo, &[onto])?;
     let Some(ours) = site.ours else {
         let line = replay::replay(repo, onto, &[], &how_to_rebase(options), job)?;
         return land(repo, &site, (onto, line), "this rebase", options, job);

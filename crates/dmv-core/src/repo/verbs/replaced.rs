@@ -7,7 +7,7 @@ use crate::job::Job;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
-use crate::repo::base::worktree;
+use crate::repo::base::{whole, worktree};
 use crate::repo::conflict::form;
 use crate::repo::files::open_worktree;
 use crate::repo::look::{history, operations};
@@ -64,6 +64,7 @@ pub(in crate::repo) fn reset_branch(
     job: &Job,
 ) -> Result<ResetReport, RepoError> {
     let _lock = worktree::lock_if_worktree(repo)?;
+    whole::check_complete(repo, &[theirs])?;
     let (head, tip) = (worktree::head(repo)?, worktree::head_commit(repo)?);
     let tree = match worktree::worktree_root(repo) {
         Some(_) => Some(open_worktree::open(repo, &options.settings)?),

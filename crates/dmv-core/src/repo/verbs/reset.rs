@@ -14,7 +14,7 @@ use crate::repo::base::head::Head;
 use crate::repo::base::keys::settled_key;
 use crate::repo::base::publish::{Asked, change};
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{publish, worktree};
+use crate::repo::base::{publish, whole, worktree};
 use crate::repo::conflict::form;
 use crate::repo::conflict::form::Form;
 use crate::repo::files::checkout::remember::remember_base;
@@ -60,6 +60,7 @@ pub(in crate::repo) fn reset(
 ) -> Result<ResetToReport, RepoError> {
     let _lock = worktree::lock_if_worktree(repo)?;
     let (head, tip) = (worktree::head(repo)?, worktree::head_commit(repo)?);
+    whole::check_complete(repo, &[to])?;
     let stored = entries::read_commit(repo, &to)?.tree;
     let mut report = ResetToReport {
         merge: MergeReport::new(to, moved(&head, to)),

@@ -43,7 +43,7 @@ pub(in crate::repo) fn mend_heads(
             who: last.map(|op| op.who).unwrap_or_default(),
             command: "dmv recover".to_owned(),
         };
-        publish::publish(repo, asked, None, changes, Effect::Kept)?;
+        publish::publish_proved(repo, asked, None, changes, Effect::Kept, 0)?;
     }
     Ok(mended)
 }
