@@ -72,7 +72,7 @@ pub struct Key {
 }
 
 /// All settings but aliases, which have names of the user's choice.
-pub static KEYS: [Key; 16] = [
+pub static KEYS: [Key; 17] = [
     key(
         "user.name",
         Kind::Text,
@@ -142,6 +142,13 @@ pub static KEYS: [Key; 16] = [
         Scope::Repository,
         Some("10GiB"),
         "how much overwritten data a command keeps for dmv undo without asking",
+    ),
+    key(
+        "pull.rebase",
+        Kind::Bool,
+        Scope::Repository,
+        Some("false"),
+        "whether dmv pull rebases instead of merging: true or false",
     ),
     key(
         "net.offline",

@@ -95,7 +95,7 @@ pub fn interrupted(command: &str) -> &'static str {
             "interrupted; received data is kept: see 'dmv status', or run the same command again"
         }
         "checkout" | "restore" | "subset" | "merge" | "revert" | "cherry-pick" | "rebase"
-        | "reset" | "stash" | "mv" | "rm" | "undo" | "redo" | "worktree" | "resolve" => {
+        | "reset" | "stash" | "bisect" | "mv" | "rm" | "undo" | "redo" | "worktree" | "resolve" => {
             "interrupted; some files may have changed already: 'dmv status' shows how to continue"
         }
         "drop" => "interrupted; run the same command again to free the rest",

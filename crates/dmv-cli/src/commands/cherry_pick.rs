@@ -72,18 +72,34 @@ pub fn finish(
     report: &PickReport,
     done: &str,
 ) -> Result<u8, Failure> {
-    let ui = &context.ui;
     if context.globals.json {
-        let made = report.made.iter();
-        let made = made.map(|one| {
-            serde_json::json!({"from": one.from.to_string(), "commit": one.commit.to_string()})
-        });
-        let dropped = report.dropped.iter().map(ObjectId::to_string);
-        let mut document = value(&report.merge)?;
-        document["commits"] = made.collect();
-        document["dropped"] = dropped.collect();
-        ui.json(&document)?;
-    } else if !ui.quiet() {
+        context.ui.json(&document(report)?)?;
+    }
+    tell_picked(context, repo, report, done)
+}
+
+/// What a cherry-pick or rebase did, in JSON.
+pub fn document(report: &PickReport) -> Result<serde_json::Value, Failure> {
+    let made = report.made.iter();
+    let made = made.map(
+        |one| serde_json::json!({"from": one.from.to_string(), "commit": one.commit.to_string()}),
+    );
+    let dropped = report.dropped.iter().map(ObjectId::to_string);
+    let mut document = value(&report.merge)?;
+    document["commits"] = made.collect();
+    document["dropped"] = dropped.collect();
+    Ok(document)
+}
+
+/// Tells people what a cherry-pick or rebase did. Returns the exit code.
+pub fn tell_picked(
+    context: &Context,
+    repo: &Repo,
+    report: &PickReport,
+    done: &str,
+) -> Result<u8, Failure> {
+    let ui = &context.ui;
+    if !context.globals.json && !ui.quiet() {
         let mut out = ui.out();
         let has = match &report.merge.head {
             Head::Branch(name) => clean(name),

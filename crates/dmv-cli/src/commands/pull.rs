@@ -1,7 +1,7 @@
 //! `dmv pull`
 
-use crate::commands::merge;
 use crate::commands::push::way_past_replaced;
+use crate::commands::{cherry_pick, merge, rebase};
 use crate::context::Context;
 use crate::failure::{EXIT_OTHER, EXIT_REFUSED, Failure};
 use crate::format::text::{SHORT_ID, clean, count};
@@ -12,17 +12,21 @@ use dmv_core::hash::ObjectId;
 use dmv_core::repo::{MergeReport, Repo};
 use dmv_net::ops::{self, Integrate, PullOptions, PullOutcome, PullReport};
 
-/// Fetch from a remote and merge into the current branch
+/// Fetch from a remote, and merge into the current branch or rebase it
 ///
 /// Merges the remote branch with the name of your current branch. Without new local commits, this is a
 /// fast-forward. Changes that dmv cannot combine become conflicts: see 'dmv conflicts'.
 ///
+/// With --rebase, dmv makes your new commits again on top of the remote branch. The setting pull.rebase
+/// makes this the default.
+///
 /// If somebody has rewritten the remote branch, for example with 'dmv push --force', dmv does not merge,
-/// because that would restore the removed commits. It tells you how to continue.
+/// because that would restore the removed commits. It tells you how to continue. --rebase leaves the
+/// removed commits out.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  dmv pull\n  dmv pull disk\n  dmv pull /media/usb/film\n  dmv pull --reset\n\n\
-                  Exit code 4: the merge is complete, and it has conflicts."
+    after_help = "Example:\n  dmv pull\n  dmv pull --rebase\n  dmv pull disk\n  dmv pull /media/usb/film\n  dmv pull --reset\n\n\
+                  Exit code 4: the merge or rebase is complete, and the last commit has conflicts."
 )]
 pub struct Args {
     /// The remote to pull from, or an address [default: origin, or the only remote]
@@ -34,6 +38,12 @@ pub struct Args {
     /// Refuse unless a fast-forward is possible
     #[arg(long, conflicts_with = "reset")]
     ff_only: bool,
+    /// Make your commits again on top of the remote branch
+    #[arg(short, long, conflicts_with_all = ["ff_only", "reset", "message", "no_rebase"])]
+    rebase: bool,
+    /// Merge, even if pull.rebase is set
+    #[arg(long, conflicts_with = "reset")]
+    no_rebase: bool,
     /// Move your branch to the remote's commit, even if it was rewritten; 'dmv undo' restores yours
     #[arg(long, conflicts_with = "message")]
     reset: bool,
@@ -57,17 +67,29 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     let message = args.message.clone();
     let message = message.unwrap_or_else(|| format!("Merge {name} into {branch}"));
     let mut options = PullOptions::new(remote, branch, merge::options(context, message)?);
-    options.integrate = match (args.reset, args.ff_only) {
-        (true, _) => Integrate::Reset,
-        (_, true) => Integrate::FastForward,
-        _ => Integrate::Merge,
+    options.integrate = integrate(context, &args)?;
+    let doing = match options.integrate {
+        Integrate::Reset => "resetting",
+        Integrate::Rebase => "rebasing",
+        Integrate::Merge | Integrate::FastForward => "merging",
     };
-    let doing = if args.reset { "resetting" } else { "merging" };
     let call = Call::to(context, doing).with(&options.remote);
     let done = ops::pull(&repo, &options, &call, &context.job);
     drop(call);
     let done = done.map_err(|e| remote_failure(context, &options.remote, e))?;
     tell(context, &repo, &options, done)
+}
+
+/// What to do with the fetched branch. A message asks for a merge.
+fn integrate(context: &Context, args: &Args) -> Result<Integrate, Failure> {
+    let merges = args.no_rebase || args.message.is_some();
+    Ok(match (args.reset, args.ff_only) {
+        (true, _) => Integrate::Reset,
+        (_, true) => Integrate::FastForward,
+        _ if args.rebase => Integrate::Rebase,
+        _ if !merges && context.config()?.is_set("pull.rebase")? => Integrate::Rebase,
+        _ => Integrate::Merge,
+    })
 }
 
 /// Says what a pull did, and what it refused.
@@ -88,7 +110,8 @@ fn tell(
             "{remote}/{branch} was rewritten: it no longer has commit {old}, which your branch {branch} has"
         )
     });
-    if let (Some(message), Integrate::FastForward) = (&rewritten, options.integrate) {
+    let goes_on = [Integrate::FastForward, Integrate::Rebase].contains(&options.integrate);
+    if let (Some(message), true) = (&rewritten, goes_on) {
         context.ui.warn(clean(message));
     }
     tell_skipped(context, done.skipped);
@@ -111,6 +134,10 @@ fn tell(
             let code = merge::tell(context, &done.merge, reset_word(&done.merge))?;
             tell_left(context, repo, &done.left)?;
             Ok(code)
+        }
+        PullOutcome::Rebased(done) => {
+            report.print(context, &[("rebase", cherry_pick::document(&done)?)])?;
+            cherry_pick::tell_picked(context, repo, &done, &rebase::word(&done))
         }
         PullOutcome::Merged(merged) => {
             report.print(context, &[("merge", merge::value(&merged)?)])?;

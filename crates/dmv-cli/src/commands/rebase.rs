@@ -48,7 +48,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
 }
 
 /// What a rebase came to.
-fn word(report: &PickReport) -> String {
+pub fn word(report: &PickReport) -> String {
     let is_new = |one: &&dmv_core::repo::Replayed| one.from != one.commit;
     match (report.merge.up_to_date, report.merge.fast_forward) {
         (true, _) => "already up to date".to_owned(),

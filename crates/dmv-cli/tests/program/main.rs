@@ -41,6 +41,7 @@ mod partial_model;
 mod peers;
 mod place;
 mod private;
+mod pull;
 mod refusals;
 mod reliability;
 mod renamed;

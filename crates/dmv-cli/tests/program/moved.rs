@@ -1,9 +1,9 @@
 //! Branches that somebody else moves: by a push onto the branch that is checked out, or by replacing
 //! the branch of a remote.
 
+use crate::place::files::read;
 use crate::place::{Outcome, Place};
 use serde_json::{Value, json};
-use std::fs;
 
 /// `here` with a commit of `f` and `g`, and a clone of it, `there`.
 fn two() -> Outcome<Place> {
@@ -19,10 +19,6 @@ fn two() -> Outcome<Place> {
 /// A text whose first line is `first`.
 fn lines(first: &str) -> String {
     format!("{first}\n2\n3\n4\n5\n6\n7\n")
-}
-
-fn read(place: &Place, path: &str) -> Outcome<String> {
-    Ok(fs::read_to_string(place.work().join(path))?)
 }
 
 fn commit(place: &Place, repo: &str, message: &str) -> Outcome<String> {

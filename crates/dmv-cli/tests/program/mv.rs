@@ -1,16 +1,9 @@
 //! `mv`: files and directories that move within the worktree, and back.
 
+use crate::place::files::{exists, read};
 use crate::place::{Outcome, Place};
 use serde_json::json;
 use std::fs;
-
-fn read(place: &Place, path: &str) -> Outcome<String> {
-    Ok(fs::read_to_string(place.work().join(path))?)
-}
-
-fn exists(place: &Place, path: &str) -> bool {
-    fs::symlink_metadata(place.work().join(path)).is_ok()
-}
 
 fn place() -> Outcome<Place> {
     let place = Place::with_repository()?;

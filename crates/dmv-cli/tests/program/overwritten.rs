@@ -1,27 +1,10 @@
 //! What commands overwrite on request comes back by undo.
 
+use crate::place::files::{changes, exists, read};
 use crate::place::{Outcome, Place};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-
-fn read(place: &Place, path: &str) -> Outcome<String> {
-    Ok(fs::read_to_string(place.work().join(path))?)
-}
-
-fn exists(place: &Place, path: &str) -> bool {
-    fs::symlink_metadata(place.work().join(path)).is_ok()
-}
-
-/// The paths that differ from the commit, with how.
-fn changes(place: &Place) -> Outcome<Vec<(String, String)>> {
-    let status = place.json(&["status", "--json"])?;
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let all = status["changes"].as_array().ok_or("no changes")?.iter();
-    Ok(all
-        .map(|change| (text(&change["path"]), text(&change["change"])))
-        .collect())
-}
 
 #[test]
 fn undo_brings_back_what_restore_has_overwritten() -> Outcome {

@@ -1,15 +1,9 @@
 //! Cherry-pick and rebase, as a user does it.
 
+use crate::place::files::{lines, read, subjects_of};
 use crate::place::{Outcome, Place};
 use serde_json::{Value, json};
 use std::fs;
-
-/// Nine lines, some of them with other words.
-fn lines(other: &[(usize, &str)]) -> String {
-    let word = |n| other.iter().find(|(at, _)| *at == n).map(|(_, word)| *word);
-    let line = |n| word(n).map_or_else(|| format!("line {n}\n"), |word| format!("{word}\n"));
-    (1..10).map(line).collect()
-}
 
 /// `main` has changed line 5, and `side` lines 2 and 8 with a new file between; on `main`.
 fn place() -> Outcome<Place> {
@@ -31,13 +25,7 @@ fn place() -> Outcome<Place> {
 }
 
 fn subjects(place: &Place) -> Outcome<Vec<String>> {
-    let log = place.records(&["log", "--json"])?;
-    let text = |record: &Value| record["message"].as_str().unwrap_or_default().to_owned();
-    Ok(log.iter().map(text).collect())
-}
-
-fn read(place: &Place, path: &str) -> Outcome<String> {
-    Ok(fs::read_to_string(place.work().join(path))?)
+    subjects_of(place, ".")
 }
 
 #[test]

@@ -1,22 +1,9 @@
 //! Reset, with and without the files, as a user does it.
 
+use crate::place::files::{changes, read};
 use crate::place::{Outcome, Place};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::fs;
-
-fn read(place: &Place, path: &str) -> Outcome<String> {
-    Ok(fs::read_to_string(place.work().join(path))?)
-}
-
-/// The paths that differ from the commit, with how.
-fn changes(place: &Place) -> Outcome<Vec<(String, String)>> {
-    let status = place.json(&["status", "--json"])?;
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let all = status["changes"].as_array().ok_or("no changes")?.iter();
-    Ok(all
-        .map(|change| (text(&change["path"]), text(&change["change"])))
-        .collect())
-}
 
 fn change(path: &str, how: &str) -> (String, String) {
     (path.to_owned(), how.to_owned())

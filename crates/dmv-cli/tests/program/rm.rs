@@ -1,16 +1,8 @@
 //! `rm`: files that are removed, and files that are only no longer tracked.
 
+use crate::place::files::{exists, read};
 use crate::place::{Outcome, Place};
 use serde_json::{Value, json};
-use std::fs;
-
-fn read(place: &Place, path: &str) -> Outcome<String> {
-    Ok(fs::read_to_string(place.work().join(path))?)
-}
-
-fn exists(place: &Place, path: &str) -> bool {
-    fs::symlink_metadata(place.work().join(path)).is_ok()
-}
 
 /// The files of a revision.
 fn files(place: &Place, revision: &str) -> Outcome<Vec<String>> {

@@ -1,33 +1,10 @@
 //! Stashes, as a user makes and brings them back.
 
+use crate::place::files::{changes, exists, lines, paths, read};
 use crate::place::{Outcome, Place};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-
-fn read(place: &Place, path: &str) -> Outcome<String> {
-    Ok(fs::read_to_string(place.work().join(path))?)
-}
-
-fn exists(place: &Place, path: &str) -> bool {
-    fs::symlink_metadata(place.work().join(path)).is_ok()
-}
-
-/// The paths that differ from the commit, with how.
-fn changes(place: &Place) -> Outcome<Vec<(String, String)>> {
-    let status = place.json(&["status", "--json"])?;
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let all = status["changes"].as_array().ok_or("no changes")?.iter();
-    Ok(all
-        .map(|change| (text(&change["path"]), text(&change["change"])))
-        .collect())
-}
-
-fn lines(other: &[(usize, &str)]) -> String {
-    let word = |n| other.iter().find(|(at, _)| *at == n).map(|(_, word)| *word);
-    let line = |n| word(n).map_or_else(|| format!("line {n}\n"), |word| format!("{word}\n"));
-    (1..10).map(line).collect()
-}
 
 /// A commit, and changes of every sort.
 fn place() -> Outcome<Place> {
@@ -289,12 +266,6 @@ fn popped_with_conflicts() -> Outcome<Place> {
     place.write("d/same", "edited")?;
     place.fails(4, &["stash", "pop"])?;
     Ok(place)
-}
-
-fn paths(value: &Value) -> Vec<String> {
-    let all = value.as_array().into_iter().flatten();
-    let path = |one: &Value| Some(one["path"].as_str()?.to_owned());
-    all.filter_map(path).collect()
 }
 
 #[test]

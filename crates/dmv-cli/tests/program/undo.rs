@@ -1,8 +1,8 @@
 //! Undo, and the operations it takes back, as a user types them.
 
+use crate::place::files::read;
 use crate::place::{Outcome, Place};
 use serde_json::{Value, json};
-use std::fs;
 
 /// The id of the newest operation whose command line contains `text`.
 fn operation(place: &Place, text: &str) -> Outcome<String> {
@@ -10,10 +10,6 @@ fn operation(place: &Place, text: &str) -> Outcome<String> {
     let command = |op: &Value| op["command"].as_str().unwrap_or_default().contains(text);
     let found = all.iter().find(|op| command(op)).ok_or("no operation")?;
     Ok(found["id"].as_str().ok_or("no id")?.to_owned())
-}
-
-fn read(place: &Place, path: &str) -> Outcome<String> {
-    Ok(fs::read_to_string(place.work().join(path))?)
 }
 
 #[test]

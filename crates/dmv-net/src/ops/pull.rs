@@ -1,4 +1,4 @@
-//! Pull: fetch from a remote, then merge its branch into the current one.
+//! Pull: fetch from a remote, then merge its branch into the current one, or rebase onto it.
 
 use super::caller::{Caller, Remote};
 use super::error::OpsError;
@@ -8,7 +8,9 @@ use super::refs::tip_at;
 use super::supply::supplied;
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
-use dmv_core::repo::{FastForward, MergeOptions, MergeReport, Repo, RepoError, ResetReport};
+use dmv_core::repo::{
+    FastForward, MergeOptions, MergeReport, PickReport, Repo, RepoError, ResetReport,
+};
 
 /// What to do with the fetched branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +19,9 @@ pub enum Integrate {
     Merge,
     /// Move the current branch forward to it, and refuse unless that is possible.
     FastForward,
+    /// Make the commits again on top of it that the current branch has and the remote's branch never
+    /// had.
+    Rebase,
     /// Move the current branch to it, also if that leaves commits behind.
     Reset,
 }
@@ -67,12 +72,14 @@ pub enum PullOutcome {
     Refused,
     /// The branch was merged, or moved forward.
     Merged(Box<MergeReport>),
+    /// The own commits were made again on top of the branch.
+    Rebased(Box<PickReport>),
     /// The branch was reset.
     Reset(Box<ResetReport>),
 }
 
-/// Fetches from a remote, and then merges its branch into the current one, or resets the current
-/// one.
+/// Fetches from a remote, and then merges its branch into the current one, or rebases or resets the
+/// current one.
 pub fn pull(
     repo: &Repo,
     options: &PullOptions,
@@ -115,6 +122,15 @@ fn integrate(
         return Ok(PullOutcome::Reset(Box::new(reset.done?)));
     }
     report.rewritten = rewritten(repo, options, theirs)?;
+    if options.integrate == Integrate::Rebase {
+        // What the remote's branch had once is not the user's own: it was removed there on purpose.
+        let upstream = report.rewritten.unwrap_or(theirs);
+        let rebased = supplied(repo, caller, job, || {
+            repo.rebase(upstream, theirs, &options.merge, job)
+        })?;
+        report.skipped = rebased.skipped;
+        return Ok(PullOutcome::Rebased(Box::new(rebased.done?)));
+    }
     let how = match options.integrate {
         Integrate::FastForward => FastForward::Only,
         _ if report.rewritten.is_some() => return Ok(PullOutcome::Refused),

@@ -1,5 +1,6 @@
 //! Where a test of the program runs it, and how.
 
+pub mod files;
 pub mod running;
 pub mod several;
 pub mod terminal;
