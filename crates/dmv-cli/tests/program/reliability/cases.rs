@@ -19,6 +19,8 @@ pub enum Again {
     Same,
     /// The same again, on top: it is not run where it has taken effect.
     More,
+    /// The rest, as a further one of its kind: only the files arrive where they would have arrived.
+    Rest,
 }
 
 const FILM: &[&str] = &["film"];
@@ -40,6 +42,13 @@ const fn same(parts: &'static [&'static str], args: &'static str) -> Case {
 const fn more(parts: &'static [&'static str], args: &'static str) -> Case {
     Case {
         again: Again::More,
+        ..same(parts, args)
+    }
+}
+
+const fn rest(parts: &'static [&'static str], args: &'static str) -> Case {
+    Case {
+        again: Again::Rest,
         ..same(parts, args)
     }
 }
@@ -86,6 +95,20 @@ pub const CASES: &[Case] = &[
     same(FILM, "-C film mv --force text.txt big.bin"),
     same(FILM, "-C film rm -r --force dir"),
     same(FILM, "-C film rm --cached -y text.txt"),
+    same(FILM, "-C film reset v1"),
+    same(FILM, "-C film reset --hard side"),
+    rest(FILM, "-C film stash"),
+    rest(FILM, "-C film stash push -m part dir"),
+    same(FILM, "-C film stash pop 1"),
+    ends(4, more(FILM, "-C film stash pop")),
+    more(FILM, "-C film stash drop"),
+    more(FILM, "-C film cherry-pick side"),
+    ends(4, more(FILM, "-C film cherry-pick side clash")),
+    same(FILM, "-C film rebase side"),
+    ends(4, same(FILM, "-C film rebase clash")),
+    same(FILM, "-C film bisect start main v1"),
+    more(&["film", "hunt"], "-C hunt bisect good"),
+    same(&["film", "hunt"], "-C hunt bisect end"),
     same(FILM, "-C film branch b9"),
     same(FILM, "-C film branch -d other"),
     same(FILM, "-C film branch -m other renamed"),
@@ -101,6 +124,7 @@ pub const CASES: &[Case] = &[
     same(NEAR, "-C film fetch near"),
     same(NEAR, "-C film pull near"),
     same(NEAR, "-C near pull origin"),
+    same(NEAR, "-C near pull --rebase origin"),
     same(NAS, "-C film push nas"),
     same(NAS, "-C film push nas main other side"),
     same(NAS, "-C film sync nas"),
@@ -150,6 +174,7 @@ impl Case {
 
     /// Whether the command overwrites uncommitted files because it is asked to.
     pub fn overwrites(&self) -> bool {
-        self.args.contains(" restore ") || self.args.contains("--force")
+        let words = [" restore ", "--force", "--hard", "film stash push"];
+        self.args.ends_with(" stash") || words.iter().any(|word| self.args.contains(word))
     }
 }

@@ -196,7 +196,11 @@ impl Known {
         let again = run(world, world.dmv(&self.case.words()), None)?;
         let state = State::of(&world.now())?;
         let said = &again.said;
-        match (again.code, state.differs(&self.after)) {
+        let differs = match self.case.again {
+            Again::Rest => state.differs_in_files(&self.after),
+            Again::Same | Again::More => state.differs(&self.after),
+        };
+        match (again.code, differs) {
             (Some(code), differs) if EXITS.contains(&code) && (was_told || differs.is_none()) => {
                 Ok(())
             }

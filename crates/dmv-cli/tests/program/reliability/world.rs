@@ -277,12 +277,20 @@ impl World {
             &["worktree", "add", "../film2", "old"],
         ])?;
         self.write("film2/old.txt", "old")?;
+        // A change that fits, and one that does not.
+        self.write("film/sub/deep/x", "put aside")?;
+        self.write("film/aside.txt", "put aside")?;
+        self.film_does(&[&["stash"]])?;
+        self.write("film/text.txt", "one\naside\nthree\n")?;
+        self.film_does(&[&["stash"]])?;
         self.ok(&["-C", "film2", "commit", "-m", "old"])?;
         self.write("film/text.txt", "one\nmain\nthree\n")?;
         self.film_does(&[&["commit", "-m", "third"]])?;
         self.ok(&["clone", "--subset", "dir", "--", "film", "part"])?;
         self.ok(&["clone", "film", "clash"])?;
         self.ends(4, &["-C", "clash", "merge", "origin/clash"])?;
+        self.ok(&["clone", "film", "hunt"])?;
+        self.ok(&["-C", "hunt", "bisect", "start", "main", "v1"])?;
         self.ok(&["clone", "film", "hurt"])?;
         self.hurt()?;
         self.ok(&["clone", "film", "lost"])?;
