@@ -26,6 +26,7 @@ mod hostile;
 mod interrupt;
 #[cfg(feature = "quic")]
 mod lan;
+mod left_alone;
 mod loss;
 mod mapped;
 mod merge;

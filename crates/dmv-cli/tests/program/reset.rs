@@ -80,14 +80,28 @@ fn a_hard_reset_overwrites_edits_and_an_undo_brings_them_back() -> Outcome {
 }
 
 #[test]
-fn a_hard_reset_refuses_if_an_untracked_file_is_in_the_way() -> Outcome {
+fn a_hard_reset_overwrites_an_untracked_file_in_the_way_and_an_undo_brings_it_back() -> Outcome {
     let place = place()?;
     place.write("gone", "mine")?;
-    place.fails(5, &["reset", "--hard", "@~1"])?;
+    place.write("other", "stays")?;
+    let done = place.json(&["reset", "--hard", "@~1", "--json"])?;
+    assert_eq!(done["overwritten"]["files"], 1);
+    assert_eq!(read(&place, "gone")?, "gone");
+    assert_eq!(changes(&place)?, [change("other", "added")]);
+    place.ok(&["undo"])?;
+    assert_eq!(
+        (read(&place, "gone")?, read(&place, "f")?),
+        ("mine".into(), "two".into())
+    );
+    // An ignored one, too.
+    place.write(".dmvignore", "gone\n")?;
+    place.ok(&["checkout", "--force", "@~1"])?;
+    assert_eq!(read(&place, "gone")?, "gone");
+    place.ok(&["undo"])?;
     assert_eq!(read(&place, "gone")?, "mine");
-    assert_eq!(read(&place, "f")?, "two");
-    let log = place.records(&["log", "--json"])?;
-    assert_eq!(log.len(), 2);
+    // Without a request it is refused.
+    place.fails(5, &["checkout", "@~1"])?;
+    assert_eq!(read(&place, "gone")?, "mine");
     Ok(())
 }
 

@@ -57,7 +57,10 @@ pub(in crate::repo) fn named_by(key: &str, value: &[u8]) -> Vec<Named> {
     let of_worktree = rest.rsplit_once('/').map(|(_, part)| part);
     match (first, of_worktree) {
         ("branch" | "tag" | "remote" | "stash", _)
-        | ("worktree", Some("base" | "saved" | "saving" | "untracked" | "moved" | "marked")) => {
+        | (
+            "worktree",
+            Some("base" | "saved" | "saving" | "untracked" | "moved" | "marked" | "stays"),
+        ) => {
             let id = <[u8; 32]>::try_from(value).ok();
             Vec::from_iter(id.map(|id| Named::Commit(ObjectId::from_bytes(id))))
         }
@@ -158,6 +161,11 @@ pub(in crate::repo) fn marked_key(name: &str) -> String {
     format!("worktree/{name}/marked")
 }
 
+/// Returns the key of the commit with the paths that the last switch left alone (see `stays`).
+pub(in crate::repo) fn stays_key(name: &str) -> String {
+    format!("worktree/{name}/stays")
+}
+
 /// Returns the key of the commit with the paths that the last command moved (see `moving`).
 pub(in crate::repo) fn moved_key(name: &str) -> String {
     format!("worktree/{name}/moved")
@@ -211,6 +219,7 @@ mod tests {
             "worktree/main/saving",
             "worktree/main/untracked",
             "worktree/main/marked",
+            "worktree/main/stays",
             "worktree/main/moved",
         ] {
             assert_eq!(named_by(key, &raw), commit, "{key}");

@@ -18,6 +18,7 @@ pub(in crate::repo) mod remember;
 pub(in crate::repo) mod restore;
 pub(in crate::repo) mod seen;
 pub(in crate::repo) mod span;
+pub(in crate::repo) mod stays;
 pub(in crate::repo) mod switch;
 pub(in crate::repo) mod target;
 pub(in crate::repo) mod way;
@@ -350,6 +351,7 @@ pub(in crate::repo) fn switch_files(
     if to.force && !tree.untracked.is_empty() {
         changes.push(change(&repo.refs, untracked_key(&tree.name), None)?);
     }
+    changes.extend(stays::note(repo, &tree.name, &switch.left_alone, to.asked)?);
     publish(changes)?;
     unfinished::end_switch(repo);
     // The stat cache is an optimization for the next scan. Without it, files are compared by

@@ -18,11 +18,11 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::marked_key;
 use crate::repo::base::publish::{Asked, change};
-use crate::repo::base::{path, publish, worktree};
+use crate::repo::base::{publish, worktree};
 use crate::repo::conflict::form::{Form, Shown};
 use crate::repo::conflict::settle::MAX_MARKED_BYTES;
 use crate::repo::files::open_worktree::Tree;
-use crate::repo::files::record::put_record;
+use crate::repo::files::record::{files_in, put_record};
 use crate::repo::files::same::same_as;
 use crate::repo::files::saved::{stat_at, store_made};
 use crate::repo::look::content;
@@ -104,22 +104,6 @@ pub(in crate::repo) fn read(repo: &Handle, name: &str) -> Result<Vec<Noted>, Rep
             }
         }
         out.push(noted);
-    }
-    Ok(out)
-}
-
-/// Returns the files of a tree, with their paths.
-fn files_in(repo: &Handle, tree: ObjectId) -> Result<Vec<(RepoPath, TreeEntry)>, RepoError> {
-    let (mut out, mut dirs) = (Vec::new(), vec![(Vec::new(), tree)]);
-    while let Some((dir, tree)) = dirs.pop() {
-        for entry in TreeIter::new(repo.objects(), tree) {
-            let entry = entry?;
-            let path = join(&dir, entry.name.as_bytes());
-            match entry.kind {
-                Kind::Directory => dirs.push((path, entry.id)),
-                _ => out.push((path::parse_path(&path)?, entry)),
-            }
-        }
     }
     Ok(out)
 }

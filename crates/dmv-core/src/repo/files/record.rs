@@ -3,13 +3,16 @@
 use crate::hash::ObjectId;
 use crate::merge::{Edits, edit_tree};
 use crate::object::commit::{Commit, Person};
-use crate::object::tree::{TreeSummary, put_empty_tree};
+use crate::object::name::RepoPath;
+use crate::object::tree::{Kind, TreeEntry, TreeIter, TreeSummary, put_empty_tree};
 use crate::object::{ObjectType, ObjectWrite};
 use crate::refs::Timestamp;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
+use crate::repo::base::path;
 use crate::repo::base::publish::Asked;
 use crate::store::MetaWriter;
+use crate::worktree::join;
 
 /// Stores a commit without parents whose tree has these entries, and returns its id.
 pub(in crate::repo) fn put_record(
@@ -75,4 +78,23 @@ pub(in crate::repo) fn commit_of(
         extras: Vec::new(),
         signature: None,
     }
+}
+
+/// Returns the files of a tree, with their paths.
+pub(in crate::repo) fn files_in(
+    repo: &Handle,
+    tree: ObjectId,
+) -> Result<Vec<(RepoPath, TreeEntry)>, RepoError> {
+    let (mut out, mut dirs) = (Vec::new(), vec![(Vec::new(), tree)]);
+    while let Some((dir, tree)) = dirs.pop() {
+        for entry in TreeIter::new(repo.objects(), tree) {
+            let entry = entry?;
+            let path = join(&dir, entry.name.as_bytes());
+            match entry.kind {
+                Kind::Directory => dirs.push((path, entry.id)),
+                _ => out.push((path::parse_path(&path)?, entry)),
+            }
+        }
+    }
+    Ok(out)
 }

@@ -411,6 +411,8 @@ pub(in crate::repo) struct Step {
 pub(in crate::repo) struct Return {
     /// The steps, in path order.
     pub steps: Vec<Step>,
+    /// The paths that stay as they are: the command left them alone (see `stays`).
+    pub stays: BTreeSet<Vec<u8>>,
     /// Whether a command that removed files is repeated. Then directories that become empty go, too.
     pub again: bool,
 }

@@ -19,6 +19,7 @@ use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{branch, publish, worktree};
 use crate::repo::conflict::form::Form;
 use crate::repo::conflict::{choices, form};
+use crate::repo::files::checkout::stays;
 use crate::repo::files::checkout::target::{SwitchTo, Switched};
 use crate::repo::files::moving::Moved;
 use crate::repo::files::saved::{Return, plan_return};
@@ -221,10 +222,13 @@ fn undo_files(
     let record = after(&settled_key(&tree.name))?;
     let record = choices::record_value(repo, &tree.name, record.as_deref())?;
     let kept = kept_by(repo, undone, &changes, &tree.name)?;
-    let brings = match kept {
+    let mut brings = match kept {
         Some(kept) => plan_return(repo, &tree, kept, WHAT)?,
         None => Return::default(),
     };
+    if !is_undo(repo, undone)? {
+        brings.stays = stays::noted(repo, &tree.name, &changes)?;
+    }
     let mut sealed = None;
     let target = match after(&base_key(&tree.name))? {
         Some(value) => {

@@ -43,6 +43,8 @@ struct Found {
     in_the_way: BTreeSet<Vec<u8>>,
     /// Uncommitted work that is overwritten on request, with the target's entry.
     overwrites: BTreeMap<Vec<u8>, Option<TreeEntry>>,
+    /// Paths that are left alone although the base and the target differ there.
+    stays: BTreeSet<Vec<u8>>,
     /// Directories that a file replaces.
     replaced_dirs: Vec<Vec<u8>>,
     /// Directories that are known not to exist.
@@ -71,6 +73,10 @@ impl Switch<'_> {
             let path = path.as_bytes();
             // A file that is no longer tracked stays.
             if new.is_none() && self.tree.untracked.has(path) {
+                found.stays.insert(path.to_vec());
+                return Ok(());
+            }
+            if self.stays(path) {
                 return Ok(());
             }
             self.check_difference(Difference { path, old, new }, to, &mut found)
@@ -82,6 +88,7 @@ impl Switch<'_> {
         self.find_kept_in(std::mem::take(&mut found.replaced_dirs), &mut found.lost)?;
         self.unshown = found.unshown;
         self.adopted = found.adopted;
+        self.left_alone = found.stays;
         self.in_the_way = found.in_the_way;
         let mut overwrites = Overwrites::new();
         if to.force {
@@ -155,6 +162,12 @@ impl Switch<'_> {
         if collides && is_kept && !self.form.is_side(path) {
             found.adopted.insert(path.to_vec());
             return Ok(());
+        }
+        if !collides
+            && !found.overwrites.contains_key(path)
+            && self.is_left_alone(path, (old, new), stat.as_ref())
+        {
+            found.stays.insert(path.to_vec());
         }
         match (collides, old.is_none() && self.form.is_side(path)) {
             (true, true) => found.unshown.insert(path.to_vec()),
@@ -247,7 +260,8 @@ impl Switch<'_> {
         }
         let is_forced = match is_dir {
             true => goes || force && tracked.is_some() && !was_dir,
-            false => is_brought || force && tracked.is_some(),
+            // Without a request, an untracked file is in the way.
+            false => force,
         };
         if is_forced && !same {
             if is_dir == is_file(new) && !goes && !is_brought {

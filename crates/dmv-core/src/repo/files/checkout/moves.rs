@@ -8,6 +8,7 @@ use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::error::RepoError;
 use crate::repo::files::checkout::dirs::sorted;
 use crate::repo::files::checkout::switch::{Switch, checkout_error};
+use crate::repo::files::saved::Return;
 use crate::repo::files::seen::Expected;
 use crate::worktree::checkout::{Move, Plan, Removal, move_files};
 use crate::worktree::split_path;
@@ -29,7 +30,8 @@ impl Switch<'_> {
     /// Finds files that are removed, equal the base, and appear again at free paths.
     pub(in crate::repo) fn plan_moves(&mut self) -> Result<Vec<Move>, RepoError> {
         // Overwritten files, and those that an undo brings back, are restored one by one.
-        let brings = self.brings.is_some_and(|brings| !brings.steps.is_empty());
+        let is_some = |brings: &Return| !brings.steps.is_empty() || !brings.stays.is_empty();
+        let brings = self.brings.is_some_and(is_some);
         if self.tree.base.is_none() || brings || !self.in_the_way.is_empty() {
             return Ok(Vec::new());
         }

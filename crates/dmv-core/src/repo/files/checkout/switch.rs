@@ -67,6 +67,8 @@ pub(in crate::repo) struct Switch<'a> {
     pub(in crate::repo) unshown: BTreeSet<Vec<u8>>,
     /// Files of the user that stay although the new subset has these paths.
     pub(in crate::repo) adopted: BTreeSet<Vec<u8>>,
+    /// Paths that the switch leaves alone although the base and the target differ there.
+    pub(in crate::repo) left_alone: BTreeSet<Vec<u8>>,
     /// The subset of the target that the worktree will have.
     pub(in crate::repo) subset: &'a Subset,
     pub(in crate::repo) job: &'a Job,
@@ -119,6 +121,7 @@ impl<'a> Switch<'a> {
             form,
             unshown: BTreeSet::new(),
             adopted: BTreeSet::new(),
+            left_alone: BTreeSet::new(),
             subset,
             job,
             dirty: BTreeMap::new(),
@@ -255,7 +258,7 @@ impl<'a> Switch<'a> {
     pub(in crate::repo) fn check_content_here(&self, force: bool) -> Result<(), RepoError> {
         let mut lacks = Vec::new();
         self.differences().each(&mut |path, _, new| {
-            if let Some(new) = new {
+            if let Some(new) = new.filter(|_| !self.stays(path.as_bytes())) {
                 lacks.extend(lack::lack_at(self.repo, path.as_bytes(), new)?);
             }
             Ok(())
@@ -289,7 +292,8 @@ impl<'a> Switch<'a> {
         // Paths that differ between the commits are planned once, dirty or not.
         let mut planned = BTreeSet::new();
         self.differences().each(&mut |path, _, new| {
-            let is_there = |path| self.is_brought(path) || self.moved.contains(path);
+            let is_there =
+                |path| self.is_brought(path) || self.stays(path) || self.moved.contains(path);
             let Some(new) = new.filter(|_| !is_there(path.as_bytes())) else {
                 return Ok(());
             };
@@ -360,8 +364,8 @@ impl<'a> Switch<'a> {
                 if !new.is_some_and(is_dir) {
                     gone_dirs.insert(bytes.to_vec());
                 }
-            } else if new.is_none() && self.tree.untracked.has(bytes) {
-                // The file is no longer tracked, so it stays.
+            } else if new.is_none() && self.tree.untracked.has(bytes) || self.stays(bytes) {
+                // The file is no longer tracked, or the undone command left it alone: it stays.
             } else if self
                 .brings
                 .is_some_and(|brings| brings.step(bytes).is_some())
@@ -481,6 +485,9 @@ impl<'a> Switch<'a> {
     /// Gives each path in `brings` its entry.
     pub(in crate::repo) fn bring_all(&mut self, brings: &Return) -> Result<(), RepoError> {
         let (mut plan, mut gone_dirs) = (Plan::default(), BTreeSet::new());
+        for path in &brings.stays {
+            self.dirty.insert(path.clone(), ChangeKind::Modified);
+        }
         for step in &brings.steps {
             expect_seen(&mut self.seen, step);
             if step.to.is_none() && brings.again {
