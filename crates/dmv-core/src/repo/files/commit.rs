@@ -23,7 +23,6 @@ use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{keys, publish, worktree};
 use crate::repo::conflict::at::list_conflicts;
 use crate::repo::conflict::choices::Chosen;
-use crate::repo::conflict::form::Form;
 use crate::repo::conflict::settle::MarkersLeft;
 use crate::repo::conflict::{at, choices, settle};
 use crate::repo::files::marked::{Held, LeftMarked};
@@ -35,7 +34,7 @@ use crate::repo::look::entries;
 use crate::repo::look::moved::{moved, refused};
 use crate::store::{FinishedJob, MetaWriter, StoreWriter};
 use crate::worktree::cacheupdate::CacheUpdate;
-use crate::worktree::scan::{ScanOptions, Select};
+use crate::worktree::scan::{BaseEntries, ScanOptions, Select};
 use crate::worktree::select::Paths;
 use crate::worktree::snapshot::{NotKept, Problem, Snapshot, SnapshotInput, snapshot};
 use std::collections::{HashMap, HashSet};
@@ -175,6 +174,42 @@ pub struct CommitReport {
     pub moved: Option<BranchMoved>,
 }
 
+impl CommitReport {
+    fn note_totals(&mut self, tree: Option<&TreeSummary>) {
+        self.tree_files = tree.map_or(0, |tree| tree.files);
+        self.bytes = tree.map_or(0, |tree| tree.bytes);
+    }
+
+    /// Returns the report of a commit that has done nothing yet.
+    fn before(start: &Start) -> CommitReport {
+        CommitReport {
+            commit: None,
+            head: start.head.clone(),
+            files: 0,
+            tree_files: 0,
+            bytes: 0,
+            new_bytes: 0,
+            stored_bytes: 0,
+            problems: Vec::new(),
+            unwritten: Vec::new(),
+            private: Default::default(),
+            not_kept: NotKept::default(),
+            warnings: Vec::new(),
+            control: Vec::new(),
+            conflicts: Vec::new(),
+            edited: Vec::new(),
+            marked: Vec::new(),
+            settled: Vec::new(),
+            leftover: Vec::new(),
+            untracked: Vec::new(),
+            tracked_ignored: Default::default(),
+            waiting: Vec::new(),
+            outside: Vec::new(),
+            moved: start.moved,
+        }
+    }
+}
+
 /// Commits the worktree's changes.
 pub(in crate::repo) fn commit(
     repo: &Handle,
@@ -182,31 +217,121 @@ pub(in crate::repo) fn commit(
     job: &Job,
 ) -> Result<CommitReport, RepoError> {
     let _lock = worktree::lock_worktree(repo)?;
+    let start = start(repo, &options)?;
+    let tree = &start.tree;
+    let known = tree.known(repo);
+    let mut cache = CacheUpdate::new(&tree.own, repo.id, &tree.subset, &*known);
+    let writer = repo.store.writer()?;
+    let made = read_files(repo, tree, &options, (&*known, &mut cache), &writer, job)?;
+    let mut report = CommitReport::before(&start);
+    report.private = note_private(repo, tree, &made.private)?;
+    report.files = made.changed_files;
+    report.new_bytes = job.progress.new_bytes.load(Ordering::Relaxed);
+    let (done, held) = without_marked(repo, tree, (writer, None, made.tree), &options)?;
+    report.marked.clone_from(&held.left);
+    report.leftover.clone_from(&held.leftover);
+    let done = without_forms(repo, tree, done, &options, &mut report)?;
+    let (left_out, still_noted) = tree.untracked.split(options.select);
+    report.untracked = left_out;
+    let done = without_untracked(repo, tree, done, &report.untracked)?;
+    // The tree that the files show, which the stat cache describes.
+    let shown = made.tree.map(|tree| tree.id).or(tree.base_tree);
+    if has_nothing(&start, &options, &made, done.2.as_ref()) {
+        let summary = summary(repo, done.2, tree.base)?;
+        report.note_totals(summary.as_ref());
+        report.files = 0;
+        if let Some(shown) = shown {
+            // The next scan need not read files whose stat changed but whose content did not. The
+            // cache is an optimization, so the commit succeeds even if the cache cannot be written.
+            let _ = cache.finish(&shown, !tree.cache_fits());
+        }
+        take_notes(&mut report, made);
+        return Ok(report);
+    }
+    let (id, root, sealed, mut changes) = store_commit(
+        repo,
+        &start,
+        &options,
+        done,
+        (&still_noted, &held),
+        &mut report,
+    )?;
+    if job.is_cancelled() {
+        return Err(RepoError::Cancelled);
+    }
+    if start.moved.is_some() {
+        changes.retain(|change| change.key == base_key(&tree.name));
+    }
+    publish::publish(repo, options.asked, Some(sealed), changes, Effect::Kept)?;
+    let _ = cache.finish(&shown.unwrap_or(root), true);
+    // The commit is published already, so an error here is ignored. Without this step another drop
+    // may free the content again if other repositories have it.
+    let _ = dropped::committed_again(repo, tree.form.as_ref().map(|form| form.stored), root);
+    report.commit = Some(id);
+    if let Head::Commit(_) = start.head {
+        report.head = Head::Commit(id);
+    }
+    take_notes(&mut report, made);
+    report.files = changed_files(repo, tree, root, &report)?;
+    let leftover = std::mem::take(&mut report.leftover);
+    if !leftover.is_empty() {
+        let left = untouched::remove_untouched(repo, tree, &leftover, job)?;
+        report.warnings.extend(left);
+    }
+    Ok(report)
+}
+
+/// The state that a commit starts from.
+struct Start {
+    tree: Tree,
+    head: Head,
+    /// The commit of the head. It differs from the worktree's base if the branch was moved.
+    tip: Option<ObjectId>,
+    moved: Option<BranchMoved>,
+}
+
+/// Opens the worktree. Refuses states in which a commit would record what nobody made on purpose.
+fn start(repo: &Handle, options: &CommitOptions<'_>) -> Result<Start, RepoError> {
     let tree = open_worktree::open(repo, &options.settings)?;
     let head = worktree::head(repo)?;
     let tip = worktree::head_commit(repo)?;
     if options.amend && tip.is_none() {
         return Err(RepoError::NoCommit);
     }
+    // A commit on top of a moved branch would silently undo the branch's new changes.
     let moved = moved(repo, tree.base, &head)?;
     if let Some(found) = moved.filter(|found| options.amend || !found.forward) {
         return Err(refused(repo, &head, found));
     }
-    // A commit on top of a moved branch would silently undo the branch's new changes.
-    let parent = tree.base;
     if let Some(unfinished) = unfinished::unfinished(repo, tree.base_tree, &tree.subset)? {
-        // The files are a mix of two commits, which nobody made on purpose.
+        // The files are a mix of two commits.
         return Err(RepoError::Unfinished {
             command: unfinished.command,
         });
     }
-    let known = tree.known(repo);
+    Ok(Start {
+        tree,
+        head,
+        tip,
+        moved,
+    })
+}
+
+/// Reads the changed files into the store and builds the tree that the files show.
+fn read_files(
+    repo: &Handle,
+    tree: &Tree,
+    options: &CommitOptions<'_>,
+    (known, cache): (&dyn BaseEntries, &mut CacheUpdate<'_>),
+    writer: &StoreWriter<'_>,
+    job: &Job,
+) -> Result<Snapshot, RepoError> {
     let input = SnapshotInput {
         root: &tree.root,
         reader: repo.objects(),
         base: tree.base_tree,
         scan: ScanOptions {
-            known: &*known,
+            known,
             ignore: &tree.ignore,
             select: options.select,
             subset: &tree.subset,
@@ -217,127 +342,91 @@ pub(in crate::repo) fn commit(
         },
         started: fs_now(&tree.own),
         portable: options.settings.portable_names,
-        unwritten: &unwritten::unwritten_paths(repo, &tree)?,
+        unwritten: &unwritten::unwritten_paths(repo, tree)?,
     };
-    let mut cache = CacheUpdate::new(&tree.own, repo.id, &tree.subset, &*known);
-    let writer = repo.store.writer()?;
-    let made = snapshot(&input, &writer, &mut cache, job)?;
-    let private = note_private(repo, &tree, &made.private)?;
-    let mut report = CommitReport {
-        commit: None,
-        head: head.clone(),
-        files: made.changed_files,
-        tree_files: 0,
-        bytes: 0,
-        new_bytes: job.progress.new_bytes.load(Ordering::Relaxed),
-        stored_bytes: 0,
-        problems: Vec::new(),
-        unwritten: Vec::new(),
-        private,
-        not_kept: NotKept::default(),
-        warnings: Vec::new(),
-        control: Vec::new(),
-        conflicts: Vec::new(),
-        edited: Vec::new(),
-        marked: Vec::new(),
-        settled: Vec::new(),
-        leftover: Vec::new(),
-        untracked: Vec::new(),
-        tracked_ignored: Default::default(),
-        waiting: Vec::new(),
-        outside: Vec::new(),
-        moved,
-    };
-    let (done, held) = without_marked(repo, &tree, (writer, None, made.tree), &options)?;
-    report.marked.clone_from(&held.left);
-    report.leftover.clone_from(&held.leftover);
-    let done = without_forms(repo, &tree, done, &options, &mut report)?;
-    let (left_out, still_noted) = tree.untracked.split(options.select);
-    report.untracked = left_out;
-    let (writer, before, made_tree) = without_untracked(repo, &tree, done, &report.untracked)?;
-    let summary = summary(repo, made_tree, tree.base)?;
-    report.tree_files = summary.map_or(0, |s| s.files);
-    report.bytes = summary.map_or(0, |s| s.bytes);
-    let stored = tree.form.as_ref().map(|form| form.stored);
-    let nothing =
-        made_tree.is_none_or(|t| stored == Some(t.id)) && !options.allow_empty && !options.amend;
-    // Empty directories are content, too.
-    let first_and_empty =
-        parent.is_none() && made.tree.is_none_or(|tree| tree.entries == 0) && !options.allow_empty;
-    let form_id = made.tree.map(|tree| tree.id).or(tree.base_tree);
-    if nothing || first_and_empty {
-        report.files = 0;
-        if let Some(tree_id) = form_id {
-            // The next scan need not read files whose stat changed but whose content did not. The
-            // cache is an optimization, so the commit succeeds even if the cache cannot be written.
-            let _ = cache.finish(&tree_id, !tree.cache_fits());
-        }
-        take_notes(&mut report, made);
-        return Ok(report);
+    Ok(snapshot(&input, writer, cache, job)?)
+}
+
+/// Returns whether there is nothing to commit. `tree` is the tree to commit; `None` means the
+/// base's.
+fn has_nothing(
+    start: &Start,
+    options: &CommitOptions<'_>,
+    made: &Snapshot,
+    tree: Option<&TreeSummary>,
+) -> bool {
+    if options.allow_empty {
+        return false;
     }
+    let stored = start.tree.form.as_ref().map(|form| form.stored);
+    let is_same = !options.amend && tree.is_none_or(|tree| stored == Some(tree.id));
+    // Empty directories are content, too.
+    let is_first = start.tree.base.is_none();
+    is_same || is_first && made.tree.is_none_or(|tree| tree.entries == 0)
+}
+
+/// Stores the commit of a tree. Returns its id, its root tree, everything that was stored, and the
+/// changes of the view.
+fn store_commit(
+    repo: &Handle,
+    start: &Start,
+    options: &CommitOptions<'_>,
+    (writer, before, made): Made<'_>,
+    (still_noted, held): (&[Vec<u8>], &Held),
+    report: &mut CommitReport,
+) -> Result<(ObjectId, ObjectId, FinishedJob, Vec<Change>), RepoError> {
+    let tree = &start.tree;
     let mut meta = MetaWriter::new(&writer);
-    let summary = match summary {
+    let summary = match summary(repo, made, tree.base)? {
         Some(summary) => summary,
-        None => {
-            let id = put_empty_tree(&mut meta)?;
-            TreeSummary {
-                id,
-                bytes: 0,
-                files: 0,
-                entries: 0,
-            }
-        }
+        None => TreeSummary {
+            id: put_empty_tree(&mut meta)?,
+            bytes: 0,
+            files: 0,
+            entries: 0,
+        },
     };
-    let record = record_after(repo, &tree, &report, &mut meta)?;
+    report.note_totals(Some(&summary));
+    let record = record_after(repo, tree, report, &mut meta)?;
     let noted = (&tree.name[..], &tree.untracked);
-    let noted = untracked::after_commit(repo, noted, &still_noted, &options.asked, &mut meta)?;
-    let ended = held.after_commit(repo, &tree, &options.asked, &mut meta)?;
-    let open = still_open(repo, &tree, &report.settled)?;
-    let commit = new_commit(repo, &options, parent, &summary, &open)?;
+    let noted = untracked::after_commit(repo, noted, still_noted, &options.asked, &mut meta)?;
+    let ended = held.after_commit(repo, tree, &options.asked, &mut meta)?;
+    let open = still_open(repo, tree, &report.settled)?;
+    let commit = new_commit(repo, options, tree.base, &summary, &open)?;
     let bytes = commit
         .encode()
         .map_err(|e| RepoError::Text(e.to_string()))?;
     let id = meta.put(ObjectType::Commit, &bytes)?;
     meta.flush()?;
-    if job.is_cancelled() {
-        return Err(RepoError::Cancelled);
-    }
+    drop(meta);
     let sealed = publish::seal(repo, writer)?;
     let sealed = match before {
         Some(before) => before.join(sealed),
         None => sealed,
     };
     report.stored_bytes = sealed.stored_bytes;
-    let mut changes = advance(&tree, &head, tip, id);
-    if moved.is_some() {
-        changes.retain(|change| change.key == base_key(&tree.name));
-    }
+    let mut changes = advance(tree, &start.head, start.tip, id);
     changes.extend(record.into_iter().chain(noted).chain(ended));
-    publish::publish(repo, options.asked, Some(sealed), changes, Effect::Kept)?;
-    let _ = cache.finish(&form_id.unwrap_or(summary.id), true);
-    // The commit is published already, so an error here is ignored. Without this step another drop
-    // may free the content again if other repositories have it.
-    let _ = dropped::committed_again(repo, stored, summary.id);
-    report.commit = Some(id);
-    if let Head::Commit(_) = head {
-        report.head = Head::Commit(id);
-    }
-    take_notes(&mut report, made);
-    let recount = |form: &&Form| form.has_conflicts() || !report.untracked.is_empty();
-    if let Some(form) = tree.form.as_ref().filter(recount) {
-        // The scan also counted files beside conflicts, and not those that are left out.
-        let changed = diff::changes(repo.objects(), Some(form.stored), Some(summary.id))?;
-        report.files = changed.len() as u64;
-    }
-    if let Some(base) = stored {
-        report.files -= moved_files(repo, base, summary.id)?.min(report.files);
-    }
-    let leftover = std::mem::take(&mut report.leftover);
-    if !leftover.is_empty() {
-        let left = untouched::remove_untouched(repo, &tree, &leftover, job)?;
-        report.warnings.extend(left);
-    }
-    Ok(report)
+    Ok((id, summary.id, sealed, changes))
+}
+
+/// Returns how many files differ from the base in the committed tree `root`. A moved file counts
+/// once.
+fn changed_files(
+    repo: &Handle,
+    tree: &Tree,
+    root: ObjectId,
+    report: &CommitReport,
+) -> Result<u64, RepoError> {
+    let Some(form) = &tree.form else {
+        return Ok(report.files);
+    };
+    // The scan also counted files beside conflicts, and not those that are left out.
+    let files = match form.has_conflicts() || !report.untracked.is_empty() {
+        true => diff::changes(repo.objects(), Some(form.stored), Some(root))?.len() as u64,
+        false => report.files,
+    };
+    Ok(files - moved_files(repo, form.stored, root)?.min(files))
 }
 
 /// Notes which committed files are private. Returns their number and the first path, or nothing if

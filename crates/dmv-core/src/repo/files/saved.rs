@@ -82,12 +82,56 @@ pub(in crate::repo) fn take(
         Some(id) => overwritten_by(repo, tree, id, paths)?,
         None => Default::default(),
     };
-    let mut read = Vec::new();
     let mut taken = Taken {
         kept: None,
         seen: BTreeMap::new(),
         told: Overwritten::default(),
     };
+    let read = look(tree, paths, (what, keep), &mut taken, &mut before)?;
+    match keep {
+        Keep::UpTo(limit) if taken.told.bytes > limit => {
+            let bytes = taken.told.bytes;
+            return Err(RepoError::TooMuchToKeep { what, bytes, limit });
+        }
+        Keep::UpToOrNothing(limit) if taken.told.bytes > limit => return Ok(taken),
+        _ => {}
+    }
+    taken.told.kept = true;
+    let writer = repo.store.writer()?;
+    let mut meta = MetaWriter::new(&writer);
+    let seen = &mut taken.seen;
+    ingest(
+        tree,
+        (what, read),
+        (&writer, &mut meta),
+        job,
+        |path, entry, stat| {
+            seen.insert(path.as_bytes().to_vec(), stat.fingerprint());
+            before.insert(path, Some(entry));
+        },
+    )?;
+    for (path, overwrite) in paths {
+        if let Some(entry) = &overwrite.after {
+            after.insert(path::parse_path(path)?, Some(entry.clone()));
+        }
+    }
+    let id = put_commits(repo, &before, &after, asked, &mut meta)?;
+    meta.flush()?;
+    drop(meta);
+    taken.kept = Some((id, publish::seal(repo, writer)?));
+    Ok(taken)
+}
+
+/// Looks at the files at `paths`, before anything is stored. Notes their fingerprints and counts in
+/// `taken`, and the entries that are known without reading in `before`. Returns the files to read.
+fn look(
+    tree: &Tree,
+    paths: &Overwrites,
+    (what, keep): (&'static str, Keep),
+    taken: &mut Taken,
+    before: &mut Edits,
+) -> Result<Vec<(RepoPath, FileKind)>, RepoError> {
+    let mut read = Vec::new();
     for (path, overwrite) in paths {
         let parsed = match path::parse_path(path) {
             Ok(parsed) => parsed,
@@ -126,38 +170,7 @@ pub(in crate::repo) fn take(
             (None, Some(_)) => {}
         }
     }
-    match keep {
-        Keep::UpTo(limit) if taken.told.bytes > limit => {
-            let bytes = taken.told.bytes;
-            return Err(RepoError::TooMuchToKeep { what, bytes, limit });
-        }
-        Keep::UpToOrNothing(limit) if taken.told.bytes > limit => return Ok(taken),
-        _ => {}
-    }
-    taken.told.kept = true;
-    let writer = repo.store.writer()?;
-    let mut meta = MetaWriter::new(&writer);
-    let seen = &mut taken.seen;
-    ingest(
-        tree,
-        (what, read),
-        (&writer, &mut meta),
-        job,
-        |path, entry, stat| {
-            seen.insert(path.as_bytes().to_vec(), stat.fingerprint());
-            before.insert(path, Some(entry));
-        },
-    )?;
-    for (path, overwrite) in paths {
-        if let Some(entry) = &overwrite.after {
-            after.insert(path::parse_path(path)?, Some(entry.clone()));
-        }
-    }
-    let id = put_commits(repo, &before, &after, asked, &mut meta)?;
-    meta.flush()?;
-    drop(meta);
-    taken.kept = Some((id, publish::seal(repo, writer)?));
-    Ok(taken)
+    Ok(read)
 }
 
 /// Returns what a command that was cut off has overwritten outside `paths`: the entries before and

@@ -74,15 +74,7 @@ pub(in crate::repo) fn resolve_conflicts(
     refuse(under(unseen, paths))?;
     let these = choose(all, paths, choice)?;
     let form = tree.form.take().unwrap_or(Form::plain(commit.tree));
-    let all_in = form.shown.iter().filter(|s| s.is_all_in(&tree.subset));
-    let all_in: BTreeMap<&RepoPath, &Shown> = all_in.map(|s| (&s.at.path, s)).collect();
-    let (mut with_file, mut without) = (Vec::new(), Vec::new());
-    for at in these {
-        match all_in.get(&at.path) {
-            Some(shown) => with_file.push(*shown),
-            None => without.push(at),
-        }
-    }
+    let (with_file, without) = by_file(&form, &tree.subset, these);
     check_choice_here(repo, &with_file, choice)?;
     let mut switch = Switch::new(repo, &tree, &form, &tree.subset, job);
     switch.find_dirty(settings)?;
@@ -95,18 +87,7 @@ pub(in crate::repo) fn resolve_conflicts(
     };
     let mut report = ResolveReport::default();
     let mut steps = Steps::new(repo, &tree, &form, &switch.dirty);
-    for shown in with_file {
-        let path = &shown.at.path;
-        let is_open = open.contains(path.as_bytes());
-        let made = steps.settle(shown, is_open, (choice, file))?;
-        report.settled.push((path.clone(), made));
-    }
-    report.kept.append(&mut steps.kept);
-    if !steps.lost.is_empty() {
-        let settled = steps.lost.iter().all(|path| !open.contains(path));
-        let paths = steps.lost.into_iter().collect();
-        return Err(RepoError::EditedByHand { paths, settled });
-    }
+    settle_files(&mut steps, &with_file, &open, (choice, file), &mut report)?;
     let (moves, overwrites) = steps.finish();
     let how = (WHAT, settings.keep, &asked);
     let (kept, _) = restore::keep_for(repo, &mut switch, overwrites, how, job)?;
@@ -139,6 +120,47 @@ pub(in crate::repo) fn resolve_conflicts(
         report.open = open_of(&tree, form, changes);
     }
     Ok(report)
+}
+
+/// Splits conflicts into those whose files are all in the worktree, and all others.
+fn by_file<'f>(
+    form: &'f Form,
+    subset: &Subset,
+    these: Vec<ConflictAt>,
+) -> (Vec<&'f Shown>, Vec<ConflictAt>) {
+    let all_in = form.shown.iter().filter(|s| s.is_all_in(subset));
+    let all_in: BTreeMap<&RepoPath, &Shown> = all_in.map(|s| (&s.at.path, s)).collect();
+    let (mut with_file, mut without) = (Vec::new(), Vec::new());
+    for at in these {
+        match all_in.get(&at.path) {
+            Some(shown) => with_file.push(*shown),
+            None => without.push(at),
+        }
+    }
+    (with_file, without)
+}
+
+/// Plans the steps for conflicts that have files. Fails if the user has edited any of these files.
+fn settle_files(
+    steps: &mut Steps<'_>,
+    these: &[&Shown],
+    open: &BTreeSet<Vec<u8>>,
+    chosen: (&Choice, Option<Term>),
+    report: &mut ResolveReport,
+) -> Result<(), RepoError> {
+    for shown in these {
+        let path = &shown.at.path;
+        let made = steps.settle(shown, open.contains(path.as_bytes()), chosen)?;
+        report.settled.push((path.clone(), made));
+    }
+    report.kept.append(&mut steps.kept);
+    if steps.lost.is_empty() {
+        return Ok(());
+    }
+    let lost = std::mem::take(&mut steps.lost);
+    let settled = lost.iter().all(|path| !open.contains(path));
+    let paths = lost.into_iter().collect();
+    Err(RepoError::EditedByHand { paths, settled })
 }
 
 /// Returns the file of a choice, with the objects stored for it.
@@ -185,41 +207,10 @@ fn keep_choice(
     report: &mut ResolveReport,
     job: &Job,
 ) -> Result<(), RepoError> {
-    let (again, others): (Vec<Chosen>, Vec<Chosen>) = form
-        .chosen
-        .iter()
-        .cloned()
-        .partition(|chosen| these.iter().any(|at| at.path == chosen.path));
-    let former: BTreeSet<&RepoPath> = again
-        .iter()
-        .flat_map(|chosen| &chosen.beside)
-        .map(|(path, _)| path)
-        .collect();
-    let is_free =
-        |path: &RepoPath| former.contains(path) || stat_of(&tree.root, path.as_bytes()).is_none();
-    let writer = match &kept {
-        Some((_, before)) => repo.store.writer_after(before)?,
-        None => repo.store.writer()?,
-    };
-    let file = choices::take_chosen_file(repo, choice, &writer, job)?;
-    let (edits, settled) = choices::choose(
-        repo,
-        form.stored,
-        (&others, these),
-        (choice, file),
-        &is_free,
-    )?;
-    let mut meta = MetaWriter::new(&writer);
-    let to = edit_tree(repo.objects(), &mut meta, form.stored, &edits)?.id;
-    meta.flush()?;
-    drop(meta);
-    let sealed = publish::seal(repo, writer)?;
+    let before = kept.as_ref().map(|(_, before)| before);
+    let (record, settled, sealed) = store_choice(repo, (tree, form), these, (choice, before), job)?;
     // The form reads these objects before they are published.
     repo.store.preview(&sealed);
-    let record = Record {
-        from: form.stored,
-        to,
-    };
     let switch_to = SwitchTo {
         what: WHAT,
         asked,
@@ -248,6 +239,54 @@ fn keep_choice(
     report.kept.extend(done.refused);
     report.settled.extend(settled);
     Ok(())
+}
+
+/// The conflicts that a choice settled, each with the paths that have the chosen content.
+type Settled = Vec<(RepoPath, Vec<RepoPath>)>;
+
+/// Stores a choice for conflicts that have no file, with all earlier choices that still count.
+/// `before` is what the same command has stored already.
+fn store_choice(
+    repo: &Handle,
+    (tree, form): (&Tree, &Form),
+    these: &[ConflictAt],
+    (choice, before): (&Choice, Option<&FinishedJob>),
+    job: &Job,
+) -> Result<(Record, Settled, FinishedJob), RepoError> {
+    let (again, others): (Vec<Chosen>, Vec<Chosen>) = form
+        .chosen
+        .iter()
+        .cloned()
+        .partition(|chosen| these.iter().any(|at| at.path == chosen.path));
+    let former: BTreeSet<&RepoPath> = again
+        .iter()
+        .flat_map(|chosen| &chosen.beside)
+        .map(|(path, _)| path)
+        .collect();
+    let is_free =
+        |path: &RepoPath| former.contains(path) || stat_of(&tree.root, path.as_bytes()).is_none();
+    let writer = match before {
+        Some(before) => repo.store.writer_after(before)?,
+        None => repo.store.writer()?,
+    };
+    let file = choices::take_chosen_file(repo, choice, &writer, job)?;
+    let (edits, settled) = choices::choose(
+        repo,
+        form.stored,
+        (&others, these),
+        (choice, file),
+        &is_free,
+    )?;
+    let mut meta = MetaWriter::new(&writer);
+    let to = edit_tree(repo.objects(), &mut meta, form.stored, &edits)?.id;
+    meta.flush()?;
+    drop(meta);
+    let sealed = publish::seal(repo, writer)?;
+    let record = Record {
+        from: form.stored,
+        to,
+    };
+    Ok((record, settled, sealed))
 }
 
 /// Settles the conflicts at or under `paths` in a repository without a worktree: commits the choice

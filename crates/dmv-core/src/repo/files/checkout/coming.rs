@@ -79,18 +79,22 @@ pub(in crate::repo) fn checkout_while<T, E: From<RepoError>>(
             match reported.recv_timeout(LOOK) {
                 Ok(report) => return Ok((brought, report?)),
                 Err(RecvTimeoutError::Disconnected) => return Err(RepoError::Cancelled.into()),
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-            if job.is_cancelled() {
-                own_job.cancel();
-            }
-            let (ours, theirs) = (&job.progress, &own_job.progress);
-            for (to, from) in [
-                (&ours.files, &theirs.files),
-                (&ours.total_files, &theirs.total_files),
-            ] {
-                to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+                Err(RecvTimeoutError::Timeout) => pass_on(job, own_job),
             }
         }
     })
+}
+
+/// Passes a request to cancel on to a job's second thread, and that thread's progress to the job.
+fn pass_on(job: &Job, own_job: &Job) {
+    if job.is_cancelled() {
+        own_job.cancel();
+    }
+    let (ours, theirs) = (&job.progress, &own_job.progress);
+    for (to, from) in [
+        (&ours.files, &theirs.files),
+        (&ours.total_files, &theirs.total_files),
+    ] {
+        to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
 }

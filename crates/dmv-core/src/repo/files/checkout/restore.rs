@@ -21,7 +21,7 @@ use crate::repo::conflict::settle::stat_of;
 use crate::repo::conflict::{choices, form};
 use crate::repo::files::checkout::CheckoutReport;
 use crate::repo::files::checkout::switch::{Pending, Switch};
-use crate::repo::files::open_worktree::is_like;
+use crate::repo::files::open_worktree::{Tree, is_like};
 use crate::repo::files::saved::{
     Overwrite, Overwrites, Overwritten, obstacle, saved_changes, take,
 };
@@ -61,82 +61,18 @@ pub(in crate::repo) fn restore(
         false => None,
     };
     let form = form::form_of(repo, &entries::read_commit(repo, &commit)?, kept, is_there)?;
-    let root = form.tree;
     let mut switch = Switch::new(repo, &tree, &form, &tree.subset, job);
     switch.find_dirty(settings)?;
     job.reached(Moment::Scanned);
-    let mut wanted = Vec::new();
-    // Files that a choice added to settle a conflict. Their content can be had again.
-    let mut removed = Vec::new();
-    let asked_for = |path: &[u8]| paths.iter().any(|dir| is_under(path, dir));
-    for path in paths {
-        let parsed = path::parse_path(path)?;
-        if parsed.is_root() {
-            collect(repo, &parsed, root, &tree.subset, &mut wanted)?;
-            continue;
-        }
-        let found = entry_at(repo.objects(), &root, parsed.as_bytes())?;
-        // A conflict includes its own file and the files beside it.
-        let shown = form.shown.iter().find(|shown| shown.at.path == parsed);
-        if let Some(shown) = shown {
-            for (path, entry) in &shown.sides {
-                match entry.kind {
-                    _ if !is_wanted(&tree.subset, path, entry) => {}
-                    Kind::Directory => {
-                        collect(repo, path, entry.id, &tree.subset, &mut wanted)?;
-                    }
-                    _ => wanted.push((path.clone(), entry.clone())),
-                }
-            }
-            if found.is_none() {
-                let stat = stat_of(&tree.root, parsed.as_bytes());
-                if let Some(stat) = stat
-                    && untouched::side_at(repo, &tree, shown, &stat).is_some()
-                {
-                    removed.push(parsed);
-                }
-                continue;
-            }
-        }
-        let found = found.ok_or_else(|| RepoError::NoSuchPath {
-            revision: commit.short(12),
-            path: path.clone(),
-        })?;
-        if !is_wanted(&tree.subset, &parsed, &found) {
-            if dropped.iter().any(|c| is_under(c.path.as_bytes(), path)) {
-                continue;
-            }
-            return Err(RepoError::OutsideSubset(path.clone()));
-        }
-        match found.kind {
-            Kind::Directory => collect(repo, &parsed, found.id, &tree.subset, &mut wanted)?,
-            _ => wanted.push((parsed, found)),
-        }
-    }
-    let gone = dropped.iter().flat_map(Chosen::edits);
-    let gone: Vec<_> = gone
-        .filter_map(|(path, entry)| Some((path, entry?)))
-        .collect();
-    let gone = not_in(repo, &root, gone)?;
-    let moves = switch.moves(wanted)?;
-    let mut overwrites = switch.overwrites_of(&moves)?;
-    let lost = switch.overwrite_in_the_way(&mut overwrites)?;
-    if !lost.is_empty() {
-        let (what, paths) = (WHAT, lost.into_iter().collect());
-        return Err(RepoError::WouldLose { what, paths });
-    }
-    for path in removed.iter().chain(gone.iter().map(|(path, _)| path)) {
-        let overwrite = Overwrite {
-            committed: None,
-            after: None,
-        };
-        overwrites.insert(path.as_bytes().to_vec(), overwrite);
-    }
-    let how = (WHAT, settings.keep, &asked);
+    let wanted = wanted(repo, &tree, (&form, commit), &dropped, paths)?;
+    let gone = added_by(repo, &form.tree, &dropped)?;
+    let moves = switch.moves(wanted.entries)?;
+    let overwrites = overwrites(&mut switch, &moves, &wanted.removed, &gone)?;
     let settled = match dropped.is_empty() {
         true => None,
         false => Some(&form),
     };
+    let asked_for = |path: &[u8]| paths.iter().any(|dir| is_under(path, dir));
     // A file that the user wants back is tracked again.
     let is_over = |path: &[u8]| is_base && asked_for(path);
     let overwritten = keep_and_publish(
@@ -144,10 +80,10 @@ pub(in crate::repo) fn restore(
         &mut switch,
         overwrites,
         (settled, &untracked::Edit::Remove(&is_over)),
-        how,
+        (WHAT, settings.keep, &asked),
         job,
     )?;
-    for path in &removed {
+    for path in &wanted.removed {
         switch.remove_file(path)?;
     }
     switch.clear_in_the_way()?;
@@ -156,16 +92,7 @@ pub(in crate::repo) fn restore(
     switch.sync()?;
     let stay = untouched::remove_untouched(repo, &tree, &gone, job)?;
     switch.refused.extend(stay);
-    let refused: BTreeSet<&[u8]> = switch.refused.iter().map(|p| &p.path[..]).collect();
-    let mut unwritten = unwritten::noted_unwritten(repo)?;
-    let before = unwritten.len();
-    unwritten.retain(|at| {
-        let path = at.path.as_bytes();
-        !asked_for(path) || refused.contains(path)
-    });
-    if unwritten.len() < before {
-        unwritten::note_unwritten(repo, &unwritten)?;
-    }
+    forget_unwritten(repo, &switch, &asked_for)?;
     if is_base {
         let _ = switch.remember();
     }
@@ -191,19 +118,135 @@ pub(in crate::repo) fn restore(
     })
 }
 
-/// Returns those `entries` whose path a tree does not have.
-fn not_in(
+/// What a restore gives back.
+#[derive(Default)]
+struct Wanted {
+    /// The files, and directories that hold nothing.
+    entries: Vec<(RepoPath, TreeEntry)>,
+    /// Files that a choice added to settle a conflict. Their content can be had again.
+    removed: Vec<RepoPath>,
+}
+
+/// Returns what the paths select from the form of a commit. `dropped` are the choices at these
+/// paths, which no longer count.
+fn wanted(
+    repo: &Handle,
+    tree: &Tree,
+    (form, commit): (&Form, ObjectId),
+    dropped: &[Chosen],
+    paths: &[Vec<u8>],
+) -> Result<Wanted, RepoError> {
+    let mut wanted = Wanted::default();
+    for path in paths {
+        let parsed = path::parse_path(path)?;
+        if parsed.is_root() {
+            collect(repo, &parsed, form.tree, &tree.subset, &mut wanted.entries)?;
+            continue;
+        }
+        let found = entry_at(repo.objects(), &form.tree, parsed.as_bytes())?;
+        // A conflict includes its own file and the files beside it.
+        let shown = form.shown.iter().find(|shown| shown.at.path == parsed);
+        if let Some(shown) = shown {
+            for (path, entry) in &shown.sides {
+                collect_entry(repo, path, entry, &tree.subset, &mut wanted.entries)?;
+            }
+            if found.is_none() {
+                let stat = stat_of(&tree.root, parsed.as_bytes());
+                if let Some(stat) = stat
+                    && untouched::side_at(repo, tree, shown, &stat).is_some()
+                {
+                    wanted.removed.push(parsed);
+                }
+                continue;
+            }
+        }
+        let found = found.ok_or_else(|| RepoError::NoSuchPath {
+            revision: commit.short(12),
+            path: path.clone(),
+        })?;
+        if is_wanted(&tree.subset, &parsed, &found) {
+            collect_entry(repo, &parsed, &found, &tree.subset, &mut wanted.entries)?;
+        } else if !dropped.iter().any(|c| is_under(c.path.as_bytes(), path)) {
+            return Err(RepoError::OutsideSubset(path.clone()));
+        }
+    }
+    Ok(wanted)
+}
+
+/// Collects what the subset includes of an entry: the entry itself, or all below a directory.
+fn collect_entry(
+    repo: &Handle,
+    path: &RepoPath,
+    entry: &TreeEntry,
+    subset: &Subset,
+    out: &mut Vec<(RepoPath, TreeEntry)>,
+) -> Result<(), RepoError> {
+    match entry.kind {
+        _ if !is_wanted(subset, path, entry) => {}
+        Kind::Directory => collect(repo, path, entry.id, subset, out)?,
+        _ => out.push((path.clone(), entry.clone())),
+    }
+    Ok(())
+}
+
+/// Returns the files that choices have added beside their conflicts and that a tree does not have.
+fn added_by(
     repo: &Handle,
     root: &ObjectId,
-    entries: Vec<(RepoPath, TreeEntry)>,
+    choices: &[Chosen],
 ) -> Result<Vec<(RepoPath, TreeEntry)>, RepoError> {
     let mut out = Vec::new();
-    for (path, entry) in entries {
-        if entry_at(repo.objects(), root, path.as_bytes())?.is_none() {
+    for (path, entry) in choices.iter().flat_map(Chosen::edits) {
+        if let Some(entry) = entry
+            && entry_at(repo.objects(), root, path.as_bytes())?.is_none()
+        {
             out.push((path, entry));
         }
     }
     Ok(out)
+}
+
+/// Returns what a restore overwrites and removes. Fails if it would lose anything that cannot be
+/// kept.
+fn overwrites(
+    switch: &mut Switch<'_>,
+    moves: &[(Vec<u8>, TreeEntry)],
+    removed: &[RepoPath],
+    gone: &[(RepoPath, TreeEntry)],
+) -> Result<Overwrites, RepoError> {
+    let mut overwrites = switch.overwrites_of(moves)?;
+    let lost = switch.overwrite_in_the_way(&mut overwrites)?;
+    if !lost.is_empty() {
+        let (what, paths) = (WHAT, lost.into_iter().collect());
+        return Err(RepoError::WouldLose { what, paths });
+    }
+    for path in removed.iter().chain(gone.iter().map(|(path, _)| path)) {
+        let overwrite = Overwrite {
+            committed: None,
+            after: None,
+        };
+        overwrites.insert(path.as_bytes().to_vec(), overwrite);
+    }
+    Ok(overwrites)
+}
+
+/// Takes restored paths off the list of those that an earlier command could not write.
+fn forget_unwritten(
+    repo: &Handle,
+    switch: &Switch<'_>,
+    asked_for: &dyn Fn(&[u8]) -> bool,
+) -> Result<(), RepoError> {
+    let refused: BTreeSet<&[u8]> = switch.refused.iter().map(|p| &p.path[..]).collect();
+    let mut unwritten = unwritten::noted_unwritten(repo)?;
+    let before = unwritten.len();
+    unwritten.retain(|at| {
+        let path = at.path.as_bytes();
+        !asked_for(path) || refused.contains(path)
+    });
+    if unwritten.len() < before {
+        unwritten::note_unwritten(repo, &unwritten)?;
+    }
+    Ok(())
 }
 
 /// Stores the files that are about to be overwritten. Returns the commit that keeps them, which the
