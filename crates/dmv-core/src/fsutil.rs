@@ -56,16 +56,12 @@ impl PathError {
         self.source.kind()
     }
 
-    /// Returns whether a directory could not be opened because it does not exist, is something else, or
-    /// is closed to this user. Other errors, such as a lack of memory, say nothing about its entries.
+    /// Returns whether a directory could not be opened because it does not exist or is something else.
+    /// Other errors, such as a lack of permission, say nothing about its entries.
     pub fn is_absent(&self) -> bool {
         matches!(
             platform::cause_of(&self.source),
-            Cause::Absent
-                | Cause::NotDirectory
-                | Cause::Symlink
-                | Cause::Denied
-                | Cause::NameTooLong
+            Cause::Absent | Cause::NotDirectory | Cause::Symlink | Cause::NameTooLong
         )
     }
 }

@@ -249,8 +249,14 @@ pub fn write_durably_by(vfs: &dyn Vfs, path: &Path, temp: &Path, data: &[u8]) ->
         .expect("a file inside a repository has a parent");
     let _ = vfs.remove(temp);
     let file = vfs.open(temp, Open::CreateNew)?;
-    file.write_at(data, 0)?;
-    file.sync()?;
-    vfs.rename(temp, path)?;
+    let write = || {
+        file.write_at(data, 0)?;
+        file.sync()?;
+        vfs.rename(temp, path)
+    };
+    if let Err(e) = write() {
+        let _ = vfs.remove(temp);
+        return Err(e);
+    }
     vfs.sync_dir(dir)
 }

@@ -1,7 +1,7 @@
 //! `dmv resolve`
 
 use crate::context::Context;
-use crate::failure::{EXIT_OK, EXIT_OTHER, Failure};
+use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, EXIT_OTHER, Failure};
 use crate::format::json::{PathValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, count};
 use crate::supply::supplied;
@@ -114,11 +114,14 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         }
     };
     print(context, &report, commit)?;
-    for problem in &report.kept {
+    for problem in report.kept.iter().chain(&report.refused) {
         let (path, why) = (escape(&problem.path), &problem.why);
         context.ui.warn(format_args!("{path}: {why}"));
     }
-    Ok(EXIT_OK)
+    Ok(match report.refused.is_empty() {
+        true => EXIT_OK,
+        false => EXIT_INCOMPLETE,
+    })
 }
 
 /// Refuses what cannot be taken in place of a conflict.
@@ -167,6 +170,8 @@ fn print(
             path: PathValue::new(path.as_bytes()),
             files: files.iter().map(text).collect(),
         });
+        let not_done = problems(&report.kept).into_iter();
+        let not_done = not_done.chain(problems(&report.refused));
         ui.json(&Document {
             commit: commit.map(|id| id.to_string()),
             resolved: resolved.collect(),
@@ -175,7 +180,7 @@ fn print(
                 .iter()
                 .map(|path| PathValue::new(path))
                 .collect(),
-            problems: problems(&report.kept),
+            problems: not_done.collect(),
         })?;
     } else if !ui.quiet() {
         let mut out = ui.out();

@@ -222,3 +222,36 @@ fn a_command_that_gets_no_further_thread_says_so() -> Outcome {
     place.ok(&["verify", "--full"])?;
     Ok(())
 }
+
+/// A version beside a conflict that cannot be read may be the user's work, so nothing is removed.
+/// The command says so with its exit code, too.
+#[test]
+fn a_version_that_cannot_be_read_stops_a_resolve_before_it_changes_anything() -> Outcome {
+    if !has_strace() {
+        println!("skipped: strace is not installed");
+        return Ok(());
+    }
+    let place = Place::with_repository()?;
+    place.write("text.txt", "one\ntwo\nthree\n")?;
+    place.commit("base")?;
+    place.ok(&["branch", "side"])?;
+    place.write("text.txt", "one\nmain\nthree\n")?;
+    place.commit("main")?;
+    place.ok(&["checkout", "side"])?;
+    place.write("text.txt", "one\nside\nthree\n")?;
+    place.commit("side")?;
+    place.fails(4, &["merge", "main"])?;
+    let theirs = place.work().join("text.theirs.txt");
+    let (theirs, before) = (theirs.to_string_lossy(), place.ok(&["status", "--json"])?);
+    let inject = "inject=read:error=EIO";
+    let options = ["-f", "-qq", "-o", "/dev/null", "-e", inject, "-P", &theirs];
+    let args = ["resolve", "text.txt", "--ours"];
+    let failed = place.traced(&options, &args).output()?;
+    let said = String::from_utf8(failed.stderr)?;
+    assert_eq!(failed.status.code(), Some(20), "{said}");
+    assert!(said.contains("text.theirs.txt"), "{said}");
+    assert_eq!(place.ok(&["status", "--json"])?, before);
+    place.ok(&args)?;
+    assert!(!place.work().join("text.theirs.txt").exists());
+    Ok(())
+}

@@ -93,6 +93,10 @@ fn a_directory_that_is_not_free_is_refused() -> Outcome {
     assert!(errors.contains("inside the worktree"), "{errors}");
     assert_eq!(fs::read(place.work().join("../full/x"))?, b"mine");
     place.fails(20, &["worktree", "add", "../new", "nonsense"])?;
+    // A killed command may leave a temporary file.
+    fs::create_dir_all(place.work().join("../killed"))?;
+    fs::write(place.work().join("../killed/.dmv-tmp-0123456789abcdef"), "")?;
+    place.ok(&["worktree", "add", "../killed"])?;
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! System calls of every command fail, once and for ever.
 
 use super::kills::traced;
-use super::trial::{Book, Fate, Known, Tally, number, run};
+use super::trial::{Book, Fate, Known, Tally, UNSAID, number, run};
 use super::world::{Rng, World};
 use crate::place::Outcome;
 use crate::place::has_strace;
@@ -131,7 +131,7 @@ fn fail(world: &World, one: &Known, point: &Point, rng: &mut Rng) -> Outcome {
     let mut ended = run(world, traced(world, one, &point.inject()), None)?;
     if point.call == "write" && ended.said.is_empty() {
         // What it had to say did not come out.
-        ended.said = "error: '?'".into();
+        ended.said = UNSAID.into();
     }
     let fate = match point.call {
         // No memory for the run-time: the loader or the allocator ends the program.

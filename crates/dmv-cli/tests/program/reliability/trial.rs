@@ -26,6 +26,8 @@ type Codes = (Option<i32>, Option<i32>);
 
 /// Done but for what it lists: a commit of other files, for one.
 const INCOMPLETE: i32 = 3;
+/// Conflicts are left.
+const CONFLICTS: i32 = 4;
 
 /// Damage was found.
 const DAMAGE: i32 = 7;
@@ -63,6 +65,9 @@ pub enum Fate {
     /// It was done, and said so, before the machine died.
     Done,
 }
+
+/// Stands for what a command could not say because its output failed.
+pub const UNSAID: &str = "error: '?'";
 
 impl Known {
     /// Runs a case undisturbed.
@@ -112,22 +117,32 @@ impl Known {
             self.check_end(ended)?;
         }
         let middle = State::of(&world.now())?;
-        let code = match fate {
-            Fate::Ended(ended) => ended.code,
-            Fate::Done => Some(self.case.exit),
-            Fate::Cut => None,
+        let (code, said) = match fate {
+            Fate::Ended(ended) => (ended.code, &ended.said[..]),
+            Fate::Done => (Some(self.case.exit), ""),
+            Fate::Cut => (None, ""),
         };
-        if code == Some(self.case.exit) {
-            if let Some(e) = middle.differs(&self.after) {
-                return Err(format!("it said that it was done: {e}").into());
+        let differs = middle.differs(&self.after);
+        // A merge says with its exit code that it left conflicts, and in words what it could not
+        // write.
+        let is_listed = |path: &str| {
+            let name = path.rsplit('/').next().unwrap_or(path);
+            let is_it = |line: &str| line.starts_with("warning: ") && line.contains(name);
+            self.case.exit == CONFLICTS && said.split(" | ").any(is_it)
+        };
+        let path_of = |differs: &String| differs.split(' ').next().unwrap_or_default().to_owned();
+        let is_listed = differs.as_ref().is_some_and(|e| is_listed(&path_of(e)));
+        let was_told = code == Some(INCOMPLETE) || said == UNSAID || is_listed;
+        if code == Some(self.case.exit) && !was_told {
+            if let Some(e) = &differs {
+                return Err(format!("it said that it was done: {e}; it said: {said}").into());
             }
-        } else if code != Some(INCOMPLETE) {
+        } else if !was_told {
             middle.between(&self.before, &self.after)?;
         }
         self.verify(world, &middle, false)?;
-        let arrived = middle.differs(&self.after).is_none();
-        if self.case.again == Again::Same || !arrived {
-            self.go_on(world, code == Some(INCOMPLETE))?;
+        if self.case.again == Again::Same || differs.is_some() {
+            self.go_on(world, was_told)?;
         }
         let last = State::of(&world.now())?;
         self.verify(world, &last, true)?;

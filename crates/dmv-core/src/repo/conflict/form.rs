@@ -111,7 +111,7 @@ impl Form {
 
 /// Says whether a worktree has a version of a conflict at a path. So a worktree in which an earlier
 /// build wrote the versions under other names keeps these names.
-pub(in crate::repo) type IsThere<'a> = &'a dyn Fn(&RepoPath, &TreeEntry) -> bool;
+pub(in crate::repo) type IsThere<'a> = &'a dyn Fn(&RepoPath, &TreeEntry) -> Result<bool, RepoError>;
 
 /// Returns the form of the commit `id` in this worktree, as a switch writes it.
 pub(in crate::repo) fn form_at(repo: &Handle, id: &ObjectId) -> Result<Form, RepoError> {
@@ -210,7 +210,7 @@ fn show(
         if let Some(is_there) = is_there {
             let path = names.former(&at.path, &label)?;
             let former = (path.clone(), entry_of(&last_name(&path), &term, None));
-            if is_there(&former.0, &former.1) && !is_there(&side.0, &side.1) {
+            if is_there(&former.0, &former.1)? && !is_there(&side.0, &side.1)? {
                 side = former;
             }
         }

@@ -9,7 +9,7 @@
 //!
 //! Outside the subset, and only there, a choice settles a conflict (see `choices`).
 
-use crate::fsutil::SafeDir;
+use crate::fsutil::{FileKind, FileStat, PathError, SafeDir};
 use crate::hash::ObjectId;
 use crate::limits::MAX_MERGE_TEXT_BYTES;
 use crate::merge::{Edits, edit_tree};
@@ -139,7 +139,8 @@ pub(in crate::repo) fn find_settled(
         None if shown.marked.is_some() || shown.sides.is_empty() => None,
         None => {
             let left = |(side, entry): &(RepoPath, TreeEntry)| match entry.kind {
-                Kind::Directory => stat_of(root, side.as_bytes()).is_some(),
+                // What cannot be examined does not count as settled.
+                Kind::Directory => !matches!(stat_of(root, side.as_bytes()), Ok(None)),
                 _ => !changes.contains_key(side.as_bytes()),
             };
             let is_settled = !shown.sides.iter().any(left);
@@ -157,20 +158,33 @@ fn has_markers(root: &SafeDir, shown: &Shown) -> bool {
     else {
         return false;
     };
+    // Something else than a file has no marker lines. A file that cannot be read does not count as
+    // settled.
+    match stat_of(root, shown.at.path.as_bytes()) {
+        Ok(Some(stat)) if stat.kind == FileKind::File => {}
+        Ok(_) => return false,
+        Err(_) => return true,
+    }
     let opened = root.open_dir(dir).and_then(|dir| dir.open_file_read(name));
     let Ok((file, stat)) = opened else {
-        return false;
+        return true;
     };
     let mut text = Vec::new();
     let read = file.take(MAX_MARKED_BYTES).read_to_end(&mut text);
-    // A file that cannot be read does not count as settled.
     stat.size > MAX_MARKED_BYTES || read.is_err() || marked.is_marked(&text)
 }
 
-/// Returns the stat of the file at `path`, if there is one.
-pub(in crate::repo) fn stat_of(root: &SafeDir, path: &[u8]) -> Option<crate::fsutil::FileStat> {
-    let (dir, name) = split_path(path)?;
-    root.open_dir(dir).ok()?.stat_opt(name).ok()?
+/// Returns the stat of a path in the worktree, or `None` if nothing is there. Directories above the
+/// path may be missing, too.
+pub(in crate::repo) fn stat_of(root: &SafeDir, path: &[u8]) -> Result<Option<FileStat>, PathError> {
+    let Some((dir, name)) = split_path(path) else {
+        return Ok(None);
+    };
+    match root.open_dir(dir) {
+        Ok(dir) => dir.stat_opt(name),
+        Err(e) if e.is_absent() => Ok(None),
+        Err(e) => Err(e),
+    }
 }
 
 /// Returns the tree to commit, from the tree `made` of a worktree whose base has the form `form`.

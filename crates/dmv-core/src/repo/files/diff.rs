@@ -17,6 +17,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::{change, path, worktree};
 use crate::repo::conflict::choices;
 use crate::repo::conflict::choices::edits_of;
+use crate::repo::conflict::settle::stat_of;
 use crate::repo::files::same::{SameError, same_as};
 use crate::repo::files::status;
 use crate::repo::files::status::{StatusOptions, Untracking};
@@ -134,7 +135,7 @@ fn on_disk(
     old: Option<TreeEntry>,
 ) -> Result<Sides, RepoError> {
     let old = old.filter(|e| e.kind != Kind::Directory || e.size == 0 && e.files == 0);
-    let stat = stat_below(root, &change.path);
+    let stat = stat_of(root, &change.path)?;
     let is_empty_dir = stat.as_ref().is_some_and(|s| s.kind == FileKind::Dir);
     // The files in a directory stand for it, unless it is empty.
     let stat = stat.filter(|s| s.kind != FileKind::Dir || is_listed(change, s));
@@ -201,14 +202,6 @@ fn below(repo: &Handle, path: &RepoPath) -> Result<(SafeDir, Vec<u8>), RepoError
 /// Returns whether a status change at the path of a directory on disk means the directory itself.
 fn is_listed(change: &change::PathChange, stat: &FileStat) -> bool {
     stat.kind == FileKind::Dir && change.kind == change::ChangeKind::Added
-}
-
-fn stat_below(root: &SafeDir, path: &[u8]) -> Option<FileStat> {
-    let (dir, name) = match path.iter().rposition(|b| *b == b'/') {
-        Some(at) => (&path[..at], &path[at + 1..]),
-        None => (&b""[..], path),
-    };
-    root.open_dir(dir).ok()?.stat_opt(name).ok()?
 }
 
 /// Returns the chunks that `content` would be stored as: `(offset, chunk, length)`. Empty content

@@ -96,12 +96,17 @@ impl BaseEntries for ByCache<'_> {
 }
 
 /// Returns whether a file with the kind and size of `entry` is at `path`.
-pub(in crate::repo) fn is_like(root: &SafeDir, path: &RepoPath, entry: &TreeEntry) -> bool {
-    stat_of(root, path.as_bytes()).is_some_and(|stat| match entry.kind {
+pub(in crate::repo) fn is_like(
+    root: &SafeDir,
+    path: &RepoPath,
+    entry: &TreeEntry,
+) -> Result<bool, RepoError> {
+    let stat = stat_of(root, path.as_bytes())?;
+    Ok(stat.is_some_and(|stat| match entry.kind {
         Kind::Directory => stat.kind == FileKind::Dir,
         Kind::Symlink => stat.kind == FileKind::Symlink && stat.size == entry.size,
         _ => stat.kind == FileKind::File && stat.size == entry.size,
-    })
+    }))
 }
 
 /// Opens the worktree as it is recorded.

@@ -41,7 +41,7 @@ pub(in crate::repo) fn is_checked_out(repo: &Handle, path: &RepoPath, blob: &Blo
 /// Returns the state of `path`, relative to the worktree's root.
 pub(in crate::repo) fn path_state(repo: &Handle, path: &RepoPath) -> Result<PathState, RepoError> {
     let root = SafeDir::open_root(worktree::worktree_root(repo).ok_or(RepoError::NoWorktree)?)?;
-    let on_disk = path.is_root() || settle::stat_of(&root, path.as_bytes()).is_some();
+    let on_disk = path.is_root() || settle::stat_of(&root, path.as_bytes())?.is_some();
     let commit = worktree::base_commit(repo)?.map(|id| entries::read_commit(repo, &id));
     let commit = commit.transpose()?;
     let subset = worktree::subset(repo)?;

@@ -24,6 +24,20 @@ impl<E: Into<RepoError>> From<E> for SameError {
     }
 }
 
+/// Like [`same_as`], for callers to whom both kinds of errors mean the same.
+pub(in crate::repo) fn equals(
+    repo: &Handle,
+    root: &SafeDir,
+    path: &[u8],
+    entry: &TreeEntry,
+    stat: &FileStat,
+) -> Result<bool, RepoError> {
+    same_as(repo, root, path, entry, stat).map_err(|e| match e {
+        SameError::Path(e) => e.into(),
+        SameError::Repo(e) => e,
+    })
+}
+
 /// Returns whether the file at `path` has the content of `entry`. Stops at the first chunk that
 /// differs.
 pub(in crate::repo) fn same_as(

@@ -23,13 +23,14 @@ use crate::repo::base::publish::{Asked, change};
 use crate::repo::base::worktree::Keep;
 use crate::repo::base::{path, publish};
 use crate::repo::conflict::names::last_name;
+use crate::repo::conflict::settle::stat_of;
 use crate::repo::files::open_worktree::Tree;
 use crate::repo::files::record::{commit_of, put_commit};
 use crate::repo::files::same::{SameError, same_as};
 use crate::repo::look::lack;
 use crate::store::{FinishedJob, MetaWriter, StoreWriter};
 use crate::worktree::ingest::{Done, TASK_FILES, Task, with_ingest};
-use crate::worktree::{join, split_path};
+use crate::worktree::join;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
@@ -399,14 +400,7 @@ pub(in crate::repo) fn all_gone(tree: &Tree, paths: Vec<Vec<u8>>) -> Result<Over
 /// Returns the stat of a path in the worktree, or `None` if nothing is there. Directories above the
 /// path may be missing, too.
 pub(in crate::repo) fn stat_at(tree: &Tree, path: &[u8]) -> Result<Option<FileStat>, RepoError> {
-    let Some((dir, name)) = split_path(path) else {
-        return Ok(None);
-    };
-    match tree.root.open_dir(dir) {
-        Ok(dir) => Ok(dir.stat_opt(name)?),
-        Err(e) if e.is_absent() => Ok(None),
-        Err(e) => Err(e.into()),
-    }
+    Ok(stat_of(&tree.root, path)?)
 }
 
 /// A path that gets back its former entry.

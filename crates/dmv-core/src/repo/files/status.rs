@@ -157,18 +157,30 @@ pub(in crate::repo) fn changes_of(
     Ok(told.0.changes)
 }
 
+/// What a scan found, for a command that changes files.
+pub(in crate::repo) struct Found<'a> {
+    pub changes: Vec<PathChange>,
+    /// Paths that could not be examined.
+    pub problems: Vec<Problem>,
+    /// What the scan saw of all other files.
+    pub seen: Seen<'a>,
+}
+
 /// Like [`changes_of`], and also returns what the scan saw of all other files.
 pub(in crate::repo) fn changes_and_seen<'a>(
     repo: &'a Handle,
     tree: &'a Tree,
     options: &StatusOptions<'_>,
     job: &Job,
-) -> Result<(Vec<PathChange>, Seen<'a>), RepoError> {
+) -> Result<Found<'a>, RepoError> {
     let known = tree.known(repo);
     let mut compared = Written::default();
     let told = survey(repo, tree, &*known, options, job, Some(&mut compared))?;
-    let changes = told.0.changes;
-    Ok((changes, Seen::new(known, compared)))
+    Ok(Found {
+        changes: told.0.changes,
+        problems: told.0.problems,
+        seen: Seen::new(known, compared),
+    })
 }
 
 /// Compares the worktree with its base. If the caller holds the lock, it passes `compared`: then

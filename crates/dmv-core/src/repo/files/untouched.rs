@@ -2,7 +2,7 @@
 //!
 //! `commit`, `restore` and `resolve` use it.
 
-use crate::fsutil::{FileKind, FileStat};
+use crate::fsutil::{FileKind, FileStat, Fingerprint};
 use crate::job::Job;
 use crate::merge::entry_of;
 use crate::object::name::RepoPath;
@@ -13,7 +13,7 @@ use crate::repo::conflict::form::Shown;
 use crate::repo::conflict::names::last_name;
 use crate::repo::conflict::settle::stat_of;
 use crate::repo::files::open_worktree::Tree;
-use crate::repo::files::same::same_as;
+use crate::repo::files::same::equals;
 use crate::repo::files::stored;
 use crate::repo::look::entries;
 use crate::worktree::checkout::{
@@ -28,16 +28,32 @@ pub(in crate::repo) fn side_at(
     tree: &Tree,
     shown: &Shown,
     stat: &FileStat,
-) -> Option<TreeEntry> {
+) -> Result<Option<TreeEntry>, RepoError> {
     let path = shown.at.path.as_bytes();
     let conflict = &shown.at.conflict;
     let terms = conflict.sides.iter().chain(&conflict.bases).flatten();
     let name = last_name(&shown.at.path);
-    let files = terms.filter(|term| term.kind != Kind::Directory);
-    // An unreadable file may be the user's work.
-    let is_there =
-        |entry: &TreeEntry| matches!(same_as(repo, &tree.root, path, entry, stat), Ok(true));
-    files.map(|term| entry_of(&name, term, None)).find(is_there)
+    for term in terms.filter(|term| term.kind != Kind::Directory) {
+        let entry = entry_of(&name, term, None);
+        if equals(repo, &tree.root, path, &entry, stat)? {
+            return Ok(Some(entry));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns whether the file at `path` equals an entry, and its fingerprint; `None` if there is none.
+fn is_at(
+    repo: &Handle,
+    tree: &Tree,
+    path: &[u8],
+    entry: &TreeEntry,
+) -> Result<Option<(bool, Fingerprint)>, RepoError> {
+    let Some(stat) = stat_of(&tree.root, path)? else {
+        return Ok(None);
+    };
+    let is_same = equals(repo, &tree.root, path, entry, &stat)?;
+    Ok(Some((is_same, stat.fingerprint())))
 }
 
 /// Removes files and directories that equal `entries`. Others stay, with a message that says why.
@@ -71,23 +87,24 @@ pub(in crate::repo) fn remove_untouched(
     let mut problems = Vec::new();
     for (path, entry) in files {
         let path = path.as_bytes();
-        let Some(stat) = stat_of(&tree.root, path) else {
-            continue;
+        let why = match is_at(repo, tree, path, &entry) {
+            Ok(Some((true, expected))) => {
+                let path = path.to_vec();
+                plan.remove.push(Removal { path, expected });
+                continue;
+            }
+            Ok(None) => continue,
+            Ok(Some((false, _))) => "it was edited, so it stays".to_owned(),
+            Err(e) => format!("{e}, so it stays"),
         };
-        if let Ok(true) = same_as(repo, &tree.root, path, &entry, &stat) {
-            let (path, expected) = (path.to_vec(), stat.fingerprint());
-            plan.remove.push(Removal { path, expected });
-        } else {
-            let why = "it was edited, so it stays".to_owned();
-            let path = path.to_vec();
-            problems.push(Problem { path, why });
-        }
+        let path = path.to_vec();
+        problems.push(Problem { path, why });
     }
     plan.remove.sort_by(|a, b| a.path.cmp(&b.path));
     plan.remove_dirs
         .sort_by(|a, b| crate::worktree::compare_dirs(a, b));
     plan.remove_dirs.dedup();
-    let kept = |dir: &Vec<u8>| stat_of(&tree.root, dir).is_some_and(|s| s.kind == FileKind::Dir);
+    let kept = |dir: &Vec<u8>| matches!(stat_of(&tree.root, dir), Ok(Some(stat)) if stat.kind == FileKind::Dir);
     plan.remove_dirs.retain(kept);
     let content = stored::StoreContent(repo);
     let asides = ReplacedEntries::new(&tree.root);

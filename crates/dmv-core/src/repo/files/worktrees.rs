@@ -4,7 +4,7 @@
 //! never wait for each other's data. A `.dmv` file in the worktree names the repository. The view
 //! stores the worktree's path.
 
-use crate::fsutil::Fingerprint;
+use crate::fsutil::{Fingerprint, is_temp_name};
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::name::escape;
@@ -734,10 +734,15 @@ pub(in crate::repo) fn refuse_unless_free(dir: &Path) -> Result<(), RepoError> {
             why: why.to_owned(),
         })
     };
+    // A killed command may have left a temporary file. It belongs to nobody.
+    let is_left = |entry: &std::io::Result<std::fs::DirEntry>| {
+        let name = entry.as_ref().map(std::fs::DirEntry::file_name);
+        name.is_ok_and(|name| is_temp_name(bytes_of(Path::new(&name))))
+    };
     match std::fs::read_dir(dir) {
-        Ok(mut entries) => match entries.next() {
-            None => Ok(()),
-            Some(_) => not_free("the directory is not empty"),
+        Ok(entries) => match entries.into_iter().all(|entry| is_left(&entry)) {
+            true => Ok(()),
+            false => not_free("the directory is not empty"),
         },
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(e) => not_free(&e.to_string()),

@@ -3,6 +3,7 @@
 
 pub(in crate::repo) mod steps;
 
+use crate::fsutil::SafeDir;
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::merge::{Merged, edit_tree, entry_of};
@@ -55,6 +56,8 @@ pub struct ResolveReport {
     pub open: Vec<Vec<u8>>,
     /// Files that stay because somebody changed them.
     pub kept: Vec<Problem>,
+    /// Paths that could not be written or removed.
+    pub refused: Vec<Problem>,
 }
 
 /// Settles the conflicts at or under `paths` in the worktree.
@@ -112,7 +115,7 @@ pub(in crate::repo) fn resolve_conflicts(
         publish::publish(repo, asked.clone(), Some(sealed), changes, Effect::Written)?;
     }
     switch.bring_all(&moves)?;
-    report.kept.append(&mut switch.refused);
+    report.refused.append(&mut switch.refused);
     report.settled.sort();
     let tree = open_worktree::open(repo, settings)?;
     let changes = changes_by_path(repo, &tree, settings, job)?;
@@ -236,9 +239,14 @@ fn keep_choice(
         publish::publish(repo, asked.clone(), Some(sealed), changes, Effect::Written)?;
         Ok(())
     })?;
-    report.kept.extend(done.refused);
+    report.refused.extend(done.refused);
     report.settled.extend(settled);
     Ok(())
+}
+
+/// Returns whether a path in the worktree is known to have no file.
+fn is_nothing_at(root: &SafeDir, path: &RepoPath) -> bool {
+    matches!(stat_of(root, path.as_bytes()), Ok(None))
 }
 
 /// The conflicts that a choice settled, each with the paths that have the chosen content.
@@ -263,8 +271,7 @@ fn store_choice(
         .flat_map(|chosen| &chosen.beside)
         .map(|(path, _)| path)
         .collect();
-    let is_free =
-        |path: &RepoPath| former.contains(path) || stat_of(&tree.root, path.as_bytes()).is_none();
+    let is_free = |path: &RepoPath| former.contains(path) || is_nothing_at(&tree.root, path);
     let writer = match before {
         Some(before) => repo.store.writer_after(before)?,
         None => repo.store.writer()?,
@@ -323,6 +330,7 @@ pub(in crate::repo) fn resolve_in_commit(
         settled,
         open: open.map(|at| at.path.as_bytes().to_vec()).collect(),
         kept: Vec::new(),
+        refused: Vec::new(),
     };
     Ok((report, done))
 }

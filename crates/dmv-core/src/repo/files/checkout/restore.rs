@@ -151,9 +151,9 @@ fn wanted(
                 collect_entry(repo, path, entry, &tree.subset, &mut wanted.entries)?;
             }
             if found.is_none() {
-                let stat = stat_of(&tree.root, parsed.as_bytes());
+                let stat = stat_of(&tree.root, parsed.as_bytes())?;
                 if let Some(stat) = stat
-                    && untouched::side_at(repo, tree, shown, &stat).is_some()
+                    && untouched::side_at(repo, tree, shown, &stat)?.is_some()
                 {
                     wanted.removed.push(parsed);
                 }
@@ -399,7 +399,7 @@ impl Switch<'_> {
     /// Removes the file at `path`, unless it is a directory or has changed.
     fn remove_file(&mut self, path: &RepoPath) -> Result<(), RepoError> {
         let path = path.as_bytes();
-        match stat_of(&self.tree.root, path) {
+        match stat_of(&self.tree.root, path)? {
             Some(stat) if stat.kind != FileKind::Dir => {}
             _ => return Ok(()),
         }

@@ -156,12 +156,21 @@ impl<'a> Switch<'a> {
             settings: settings.clone(),
         };
         self.started = Some(fs_now(&self.tree.own));
-        let (changes, seen) = status::changes_and_seen(self.repo, self.tree, &options, self.job)?;
-        self.scanned = Some(seen);
-        self.dirty = changes
+        let found = status::changes_and_seen(self.repo, self.tree, &options, self.job)?;
+        self.scanned = Some(found.seen);
+        self.dirty = found
+            .changes
             .into_iter()
             .map(|PathChange { path, kind }| (path, kind))
             .collect();
+        // A file that cannot be read may hold the user's work.
+        for problem in found.problems {
+            let entry = self.base_entry(&problem.path)?;
+            if entry.is_some_and(|entry| entry.kind != Kind::Directory) {
+                let kind = ChangeKind::Modified;
+                self.dirty.entry(problem.path).or_insert(kind);
+            }
+        }
         // A file that is no longer tracked is the user's, and differs from the base.
         for path in self.tree.untracked.paths() {
             let kind = ChangeKind::Modified;

@@ -16,7 +16,7 @@ use crate::repo::conflict::form::{Form, Shown};
 use crate::repo::conflict::names::last_name;
 use crate::repo::conflict::settle::stat_of;
 use crate::repo::files::open_worktree::Tree;
-use crate::repo::files::same::same_as;
+use crate::repo::files::same::equals;
 use crate::repo::files::saved::{Overwrite, Overwrites, Return, Step, all_gone};
 use crate::repo::files::untouched;
 use crate::repo::look::entries;
@@ -123,7 +123,7 @@ impl<'a> Steps<'a> {
     /// or one of its versions. Returns whether a directory is removed.
     fn clear(&mut self, shown: &Shown) -> Result<bool, RepoError> {
         let (at, path) = (&shown.at, shown.at.path.as_bytes());
-        let Some(stat) = stat_of(&self.tree.root, path) else {
+        let Some(stat) = stat_of(&self.tree.root, path)? else {
             return Ok(false);
         };
         if stat.kind == FileKind::Dir {
@@ -139,7 +139,7 @@ impl<'a> Steps<'a> {
             return Ok(false);
         }
         let known = match self.dirty.contains_key(path) {
-            true => untouched::side_at(self.repo, self.tree, shown, &stat),
+            true => untouched::side_at(self.repo, self.tree, shown, &stat)?,
             false => shown.entry.clone(),
         };
         match known {
@@ -162,13 +162,11 @@ impl<'a> Steps<'a> {
     fn take_away(&mut self, path: &RepoPath, entry: &TreeEntry) -> Result<(), RepoError> {
         for (path, entry) in all_of(self.repo, path, entry)? {
             let path = path.as_bytes();
-            let Some(stat) = stat_of(&self.tree.root, path) else {
+            let Some(stat) = stat_of(&self.tree.root, path)? else {
                 continue;
             };
             let is_dir = entry.kind == Kind::Directory && stat.kind == FileKind::Dir;
-            let same = same_as(self.repo, &self.tree.root, path, &entry, &stat);
-            // An unreadable file may be the user's work.
-            if is_dir || matches!(same, Ok(true)) {
+            if is_dir || equals(self.repo, &self.tree.root, path, &entry, &stat)? {
                 self.goes(path, stat, entry);
             } else {
                 let why = "it was changed, so it stays".to_owned();
@@ -192,10 +190,9 @@ impl<'a> Steps<'a> {
                 planned.after = Some(entry);
                 continue;
             }
-            if let Some(stat) = stat_of(&self.tree.root, path).filter(|_| !is_cleared) {
+            if let Some(stat) = stat_of(&self.tree.root, path)?.filter(|_| !is_cleared) {
                 let is_dir = entry.kind == Kind::Directory && stat.kind == FileKind::Dir;
-                let same = same_as(self.repo, &self.tree.root, path, &entry, &stat);
-                if !is_dir && !matches!(same, Ok(true)) {
+                if !is_dir && !equals(self.repo, &self.tree.root, path, &entry, &stat)? {
                     self.lost.insert(path.to_vec());
                 }
                 continue;
@@ -218,7 +215,7 @@ impl<'a> Steps<'a> {
                 return Ok(false);
             }
         }
-        let is_there = stat_of(&self.tree.root, path.as_bytes()).is_some();
+        let is_there = stat_of(&self.tree.root, path.as_bytes())?.is_some();
         Ok(!is_there || self.has_exactly(path, term)?)
     }
 
@@ -226,7 +223,7 @@ impl<'a> Steps<'a> {
     /// below it.
     fn has_exactly(&self, path: &RepoPath, term: &Term) -> Result<bool, RepoError> {
         let entry = entry_of(&last_name(path), term, None);
-        let Some(stat) = stat_of(&self.tree.root, path.as_bytes()) else {
+        let Some(stat) = stat_of(&self.tree.root, path.as_bytes())? else {
             return Ok(false);
         };
         if (entry.kind == Kind::Directory) != (stat.kind == FileKind::Dir) {
@@ -240,15 +237,20 @@ impl<'a> Steps<'a> {
                 return Ok(false);
             }
         }
-        Ok(all.iter().all(|(path, entry)| {
+        for (path, entry) in &all {
             let (root, path) = (&self.tree.root, path.as_bytes());
-            let stat = stat_of(root, path);
-            stat.is_some_and(|stat| match entry.kind {
+            let Some(stat) = stat_of(root, path)? else {
+                return Ok(false);
+            };
+            let is_same = match entry.kind {
                 Kind::Directory => stat.kind == FileKind::Dir,
-                // An unreadable file may be the user's work.
-                _ => matches!(same_as(self.repo, root, path, entry, &stat), Ok(true)),
-            })
-        }))
+                _ => equals(self.repo, root, path, entry, &stat)?,
+            };
+            if !is_same {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Returns the entries beside a conflict that [`Choice::Both`] has settled. Returns none if the
