@@ -6,6 +6,7 @@ use crate::rng::Rng;
 use crate::scratch::commit;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::ObjectType;
+use dmv_core::refs::Condemned;
 use dmv_core::repo::Repo;
 use dmv_core::store::{Catalogue, CheckedObject, Incoming, LogPack, PackId, PackKind};
 use dmv_core::vfs::{Open, OsVfs};
@@ -58,17 +59,27 @@ pub fn store_objects_again(place: &Place, batches: &[Vec<(ObjectType, ObjectId)>
     Ok(made.ok_or("nothing was stored")?)
 }
 
-/// Removes a pack whose objects are all in other packs.
+/// Removes a pack whose objects are all in other packs. Merged indexes over it go out of use, so that
+/// all copies are visible.
 pub fn take_away(repo: &Repo, pack: PackId) -> Done {
-    let row = repo.refs().pack(pack)?.ok_or("it is known")?;
-    let last = repo.refs().last_operation()?;
-    let log = LogPack::open(&OsVfs, repo.store().packs_dir(), repo.id(), Open::Read)?;
-    let indexes = repo.refs().remove_packs(&[row], last, &log)?;
-    let indexes = indexes.ok_or("in vain")?;
+    let indexes = repo.refs().indexes_over(pack)?;
+    repo.refs().forget_indexes(&indexes)?;
+    condemn(repo, pack)?;
     repo.store().remove_indexes(&indexes);
     std::fs::remove_file(repo.store().pack_path(pack))?;
     repo.store().load(repo.refs().catalogue()?)?;
     Ok(())
+}
+
+/// Takes a pack out of use. Its file stays.
+pub fn condemn(repo: &Repo, pack: PackId) -> Done {
+    let row = repo.refs().pack(pack)?.ok_or("it is known")?;
+    let log = LogPack::open(&OsVfs, repo.store().packs_dir(), repo.id(), Open::Read)?;
+    let (lock, seen) = (repo.refs().lock_database()?, repo.refs().seen()?);
+    match repo.refs().condemn(&lock, &log, &[row], seen, &[])? {
+        Condemned::Done(_) => Ok(()),
+        why_not => Err(format!("in vain: {why_not:?}").into()),
+    }
 }
 
 /// Replaces the tables of all segments by one merged index. Returns `false` if there are too few

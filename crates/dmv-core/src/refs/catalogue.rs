@@ -2,7 +2,7 @@
 //!
 //! The rows are plain data of the store. `free` takes packs out of the catalogue.
 
-use super::{Refs, RefsError, schema};
+use super::{Refs, RefsError, check_packs, schema};
 use crate::store::{Catalogue, IndexId, IndexRow, Merged, PackId, PackKind, PackRow, SegmentRow};
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 use std::sync::atomic::Ordering;
@@ -118,7 +118,8 @@ impl Refs {
 
     /// Puts a merged index in the place of the tables that it covers.
     ///
-    /// Returns `false` and changes nothing if another process has merged some of them meanwhile.
+    /// Returns `false` and changes nothing if another process has merged some of them meanwhile, or
+    /// has taken a pack out of use.
     pub fn register_merged(&self, merged: &Merged) -> Result<bool, RefsError> {
         let lock = self.lock_database()?;
         let done = self.write(&lock, |tx| put_merged(tx, merged))?;
@@ -137,6 +138,10 @@ pub(super) fn unmerge(tx: &Transaction, index: IndexId) -> Result<(), RefsError>
 }
 
 fn put_merged(tx: &Transaction, merged: &Merged) -> Result<Option<()>, RefsError> {
+    // Its number of entries would be wrong, and show nothing about the copies that it hides.
+    if check_packs(tx, &merged.packs).is_err() {
+        return Ok(None);
+    }
     for segment in &merged.segments {
         let changed = tx.execute(
             "UPDATE segments SET merged = ?3 WHERE pack = ?1 AND end = ?2 AND merged IS NULL",

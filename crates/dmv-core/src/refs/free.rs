@@ -3,9 +3,12 @@
 //! The row `freed` of the table `meta` counts how often that happened. The table `leaving` names packs
 //! that are out of use and whose files may still be there.
 
-use super::{Refs, RefsError, schema};
-use crate::store::{PackId, random_bytes};
+use super::catalogue::unmerge;
+use super::{DatabaseLock, Refs, RefsError, log_position, newest, schema};
+use crate::store::{IndexId, LogPack, PackId, PackRow, random_bytes};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use std::collections::{BTreeSet, HashSet};
+use std::path::Path;
 
 /// The key of the counter.
 const FREED: &str = "freed";
@@ -14,7 +17,105 @@ const FREED: &str = "freed";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freed(u64);
 
+/// The newest operation that a job has taken into account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Its number; 0 if there is none.
+    pub seq: u64,
+    /// Its id.
+    pub id: [u8; 16],
+}
+
+/// The result of [`Refs::condemn`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condemned {
+    /// The packs are out of use, and these merged indexes as well: they have no segment left.
+    Done(Vec<IndexId>),
+    /// There is another newest operation than the one that was seen. It may need the packs.
+    Newer,
+    /// The log pack has an operation that the database lacks: a command was killed between its
+    /// record and its commit. The database must catch up first.
+    Behind,
+    /// A pack has grown or is not listed any more.
+    Grown,
+    /// These merged indexes name one copy of an object in such a pack and may hide another one. They
+    /// have to go out of use together with the packs, and the caller has not said that they may.
+    Hiding(Vec<IndexId>),
+}
+
 impl Refs {
+    /// Returns the newest operation.
+    ///
+    /// A job that frees space asks before it loads the catalogue, so that what it loads has
+    /// everything that this operation and earlier ones need.
+    pub fn seen(&self) -> Result<Seen, RefsError> {
+        seen(&self.conn())
+    }
+
+    /// Takes packs out of use: later jobs that rely on them are refused. The caller holds the locks
+    /// of their files and then removes these.
+    ///
+    /// Changes nothing unless `seen` is the newest operation, the database is level with the log
+    /// and each pack ends where its row says. So whoever has marked what the operations up to
+    /// `seen` need knows everything that is needed.
+    pub fn condemn(
+        &self,
+        lock: &DatabaseLock,
+        log: &LogPack,
+        packs: &[PackRow],
+        seen: Seen,
+        dissolved: &[IndexId],
+    ) -> Result<Condemned, RefsError> {
+        let mut why_not = Condemned::Grown;
+        let done = self.write(lock, |tx| {
+            if let Some(why) = check(tx, log, packs, seen, &self.path)? {
+                why_not = why;
+                return Ok(None);
+            }
+            let indexes = Over::of(tx, packs)?;
+            let refused = indexes.iter().filter(|over| over.hides());
+            let refused = refused.map(|over| over.index);
+            let refused: Vec<IndexId> = refused.filter(|id| !dissolved.contains(id)).collect();
+            if !refused.is_empty() {
+                why_not = Condemned::Hiding(refused);
+                return Ok(None);
+            }
+            condemn(tx, packs, &indexes).map(Some)
+        })?;
+        Ok(done.map_or(why_not, Condemned::Done))
+    }
+
+    /// Forgets packs that are out of use and whose files are durably gone, or that are in use after
+    /// all.
+    pub fn forget_leaving(&self, lock: &DatabaseLock, packs: &[PackId]) -> Result<(), RefsError> {
+        self.write(lock, |tx| {
+            let mut query = tx.prepare_cached("DELETE FROM leaving WHERE id = ?1")?;
+            for id in packs {
+                query.execute([id])?;
+            }
+            drop(query);
+            tx.execute("DELETE FROM leaving WHERE length(id) != 16", [])?;
+            Ok(Some(()))
+        })?;
+        Ok(())
+    }
+
+    /// Returns whether a pack is out of use. Then no job may take it into use again.
+    pub fn is_leaving(&self, pack: PackId) -> Result<bool, RefsError> {
+        let conn = self.conn();
+        let _read = conn.unchecked_transaction()?;
+        if !schema::is_present(&conn)? {
+            return Ok(false);
+        }
+        let mut query = conn.prepare_cached("SELECT 1 FROM leaving WHERE id = ?1")?;
+        Ok(query.exists([pack])?)
+    }
+
+    /// Returns the merged indexes that replace tables of a pack.
+    pub fn indexes_over(&self, pack: PackId) -> Result<Vec<IndexId>, RefsError> {
+        indexes_over(&self.conn(), pack)
+    }
+
     /// Returns how often packs were taken out of use.
     ///
     /// A job asks before it loads the tables that it relies on: a value that is too old is always
@@ -54,6 +155,138 @@ pub(super) fn freed(conn: &Connection) -> Result<Freed, RefsError> {
     )))
 }
 
+fn seen(conn: &Connection) -> Result<Seen, RefsError> {
+    let newest = newest(conn)?.map(|operation| Seen {
+        seq: operation.seq,
+        id: operation.id,
+    });
+    Ok(newest.unwrap_or_default())
+}
+
+/// Returns why packs may not go.
+fn check(
+    tx: &Transaction,
+    log: &LogPack,
+    packs: &[PackRow],
+    expected: Seen,
+    db: &Path,
+) -> Result<Option<Condemned>, RefsError> {
+    match log_position::check(tx, log, db) {
+        Err(RefsError::OtherLog(_)) => return Ok(Some(Condemned::Behind)),
+        checked => checked?,
+    }
+    if seen(tx)? != expected {
+        return Ok(Some(Condemned::Newer));
+    }
+    let mut query = tx.prepare_cached("SELECT 1 FROM packs WHERE id = ?1 AND len = ?2")?;
+    for pack in packs {
+        if !query.exists(params![pack.id, pack.len as i64])? {
+            return Ok(Some(Condemned::Grown));
+        }
+    }
+    Ok(None)
+}
+
+/// A merged index over packs that are to go. The row of an index has the number of its entries that
+/// count.
+struct Over {
+    index: IndexId,
+    /// Its entries that count.
+    entries: u64,
+    /// The entries of its segments' own tables.
+    listed: u64,
+    /// Those of them in packs that go.
+    going: u64,
+}
+
+impl Over {
+    fn of(tx: &Transaction, packs: &[PackRow]) -> Result<Vec<Over>, RefsError> {
+        let mut indexes = BTreeSet::new();
+        for pack in packs {
+            indexes.extend(indexes_over(tx, pack.id)?);
+        }
+        let going: HashSet<PackId> = packs.iter().map(|pack| pack.id).collect();
+        let mut entries = tx.prepare_cached("SELECT entries FROM indexes WHERE id = ?1")?;
+        let mut segments =
+            tx.prepare_cached("SELECT pack, entries FROM segments WHERE merged = ?1")?;
+        let mut out = Vec::new();
+        for index in indexes {
+            let mut over = Over {
+                index,
+                entries: entries
+                    .query_row([index], |row| row.get::<_, u32>(0))
+                    .optional()?
+                    .map_or(0, u64::from),
+                listed: 0,
+                going: 0,
+            };
+            let rows =
+                segments.query_map([index], |row| Ok((row.get(0)?, row.get::<_, u32>(1)?)))?;
+            for row in rows {
+                let (pack, entries) = row?;
+                over.listed += u64::from(entries);
+                if going.contains(&pack) {
+                    over.going += u64::from(entries);
+                }
+            }
+            out.push(over);
+        }
+        Ok(out)
+    }
+
+    fn is_empty_now(&self) -> bool {
+        self.going == self.listed
+    }
+
+    /// Returns whether the index hides copies that may be needed without the packs that go. It has
+    /// one entry for each object, and the segments one for each copy.
+    fn hides(&self) -> bool {
+        self.entries != self.listed && !self.is_empty_now()
+    }
+}
+
+/// Takes packs out of use. Returns the merged indexes that go out of use with them. Entries of these
+/// packs in other merged indexes do not count from now on.
+fn condemn(tx: &Transaction, packs: &[PackRow], over: &[Over]) -> Result<Vec<IndexId>, RefsError> {
+    for pack in packs {
+        tx.execute("DELETE FROM segments WHERE pack = ?1", [pack.id])?;
+        tx.execute("DELETE FROM packs WHERE id = ?1", [pack.id])?;
+    }
+    let ids: Vec<PackId> = packs.iter().map(|pack| pack.id).collect();
+    put_leaving(tx, &ids)?;
+    let mut gone = Vec::new();
+    for over in over {
+        if over.hides() || over.is_empty_now() {
+            unmerge(tx, over.index)?;
+            gone.push(over.index);
+        } else {
+            let left = (over.entries - over.going) as i64;
+            let query = "UPDATE indexes SET entries = ?2 WHERE id = ?1";
+            tx.execute(query, params![over.index, left])?;
+        }
+    }
+    let Freed(before) = freed(tx)?;
+    put_freed(tx, Freed(before.wrapping_add(1)))?;
+    Ok(gone)
+}
+
+fn indexes_over(conn: &Connection, pack: PackId) -> Result<Vec<IndexId>, RefsError> {
+    let mut query = conn.prepare_cached(
+        "SELECT DISTINCT merged FROM segments WHERE pack = ?1 AND merged IS NOT NULL",
+    )?;
+    Ok(query
+        .query_map([pack], |row| row.get(0))?
+        .collect::<Result<_, _>>()?)
+}
+
+fn put_leaving(tx: &Transaction, packs: &[PackId]) -> Result<(), RefsError> {
+    let mut query = tx.prepare_cached("INSERT OR IGNORE INTO leaving VALUES(?1)")?;
+    for id in packs {
+        query.execute([id])?;
+    }
+    Ok(())
+}
+
 fn put_freed(tx: &Transaction, freed: Freed) -> Result<(), RefsError> {
     let value = freed.0.to_le_bytes();
     tx.execute("REPLACE INTO meta VALUES(?1, ?2)", params![FREED, value])?;
@@ -61,8 +294,10 @@ fn put_freed(tx: &Transaction, freed: Freed) -> Result<(), RefsError> {
 }
 
 /// Counts that packs may have gone without [`Refs::freed`] having counted them, also after the
-/// counter was lost.
-pub(super) fn begin_anew(tx: &Transaction) -> Result<(), RefsError> {
+/// counter was lost. From now on `leaving` are the packs that are out of use and still there.
+pub(super) fn begin_anew(tx: &Transaction, leaving: &[PackId]) -> Result<(), RefsError> {
+    tx.execute("DELETE FROM leaving", [])?;
+    put_leaving(tx, leaving)?;
     let next = match freed(tx) {
         Ok(Freed(known)) => known.wrapping_add(1),
         // A value that no process has seen.
@@ -93,9 +328,9 @@ mod tests {
             let refused = refs.freed().expect_err("it is damaged");
             assert!(refused.is_damage(), "{refused}");
             let lock = refs.lock_database()?;
-            refs.write(&lock, |tx| begin_anew(tx).map(Some))?;
+            refs.write(&lock, |tx| begin_anew(tx, &[]).map(Some))?;
             seen.push(refs.freed()?);
-            refs.write(&lock, |tx| begin_anew(tx).map(Some))?;
+            refs.write(&lock, |tx| begin_anew(tx, &[]).map(Some))?;
             seen.push(refs.freed()?);
         }
         for (n, freed) in seen.iter().enumerate() {

@@ -64,16 +64,17 @@ impl Refs {
 
     /// Replaces the complete content with the state recovered from packs and log, in one
     /// transaction. Packs that were listed before may be gone, so it counts as
-    /// [freed](Self::freed).
+    /// [freed](Self::freed). `leaving` names the packs that are out of use and still there.
     pub fn rebuild(
         &self,
         lock: &DatabaseLock,
         catalogue: &Catalogue,
+        leaving: &[PackId],
         operations: &[Operation],
         log_end: u64,
     ) -> Result<(), RefsError> {
         self.write(lock, |tx| {
-            free::begin_anew(tx)?;
+            free::begin_anew(tx, leaving)?;
             for table in ["view", "ops", "packs", "segments", "indexes"] {
                 tx.execute(&format!("DELETE FROM {table}"), [])?;
             }

@@ -19,7 +19,7 @@ mod source;
 
 pub use database_lock::DatabaseLock;
 pub use error::RefsError;
-pub use free::Freed;
+pub use free::{Condemned, Freed, Seen};
 pub use log_position::{LogPosition, Rows};
 pub use name::{RefNameError, check_ref_name};
 pub use named::NamedPlace;
@@ -27,8 +27,8 @@ pub use operation::{Change, Effect, Operation, Origin, Timestamp, newest_chain, 
 
 use crate::locks;
 use crate::platform::Inode;
-use crate::store::{IndexId, LogPack, PackId, PackRow, SegmentRow, StoreError};
-use catalogue::{put_segments, unmerge};
+use crate::store::{LogPack, PackId, SegmentRow, StoreError};
+use catalogue::put_segments;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use schema::Reached;
 use std::path::{Path, PathBuf};
@@ -345,26 +345,6 @@ impl Refs {
         last_operation(&self.conn())
     }
 
-    /// Removes packs from the catalogue. Later jobs that rely on them are refused.
-    ///
-    /// Returns the merged indexes that are no longer in use. Returns `None` and changes nothing if
-    /// there is an operation after number `last`, also one that only `log` has yet, or if a pack
-    /// has grown.
-    pub fn remove_packs(
-        &self,
-        packs: &[PackRow],
-        last: u64,
-        log: &LogPack,
-    ) -> Result<Option<Vec<IndexId>>, RefsError> {
-        let lock = self.lock_database()?;
-        self.write(&lock, |tx| match log_position::check(tx, log, &self.path) {
-            // A command was killed between its record and its commit. The next command that opens
-            // the repository adds its operation.
-            Err(RefsError::OtherLog(_)) => Ok(None),
-            checked => checked.and_then(|()| remove_packs(tx, packs, last)),
-        })
-    }
-
     /// Returns the newest `limit` operations, newest first.
     pub fn operations(&self, limit: usize) -> Result<Vec<Operation>, RefsError> {
         let conn = self.conn();
@@ -441,39 +421,6 @@ fn check_packs(tx: &Transaction, relied: &[PackId]) -> Result<(), RefsError> {
     Ok(())
 }
 
-fn remove_packs(
-    tx: &Transaction,
-    packs: &[PackRow],
-    last: u64,
-) -> Result<Option<Vec<IndexId>>, RefsError> {
-    if last_operation(tx)? != last {
-        return Ok(None);
-    }
-    let mut unmerged = Vec::new();
-    for pack in packs {
-        let mut query = tx.prepare_cached("SELECT 1 FROM packs WHERE id = ?1 AND len = ?2")?;
-        if !query.exists(params![pack.id, pack.len as i64])? {
-            return Ok(None);
-        }
-        let mut query = tx.prepare_cached(
-            "SELECT DISTINCT merged FROM segments WHERE pack = ?1 AND merged IS NOT NULL",
-        )?;
-        for index in query.query_map([pack.id], |row| row.get(0))? {
-            unmerged.push(index?);
-        }
-    }
-    unmerged.sort_unstable();
-    unmerged.dedup();
-    for index in &unmerged {
-        unmerge(tx, *index)?;
-    }
-    for pack in packs {
-        tx.execute("DELETE FROM segments WHERE pack = ?1", [pack.id])?;
-        tx.execute("DELETE FROM packs WHERE id = ?1", [pack.id])?;
-    }
-    Ok(Some(unmerged))
-}
-
 fn record(tx: &Transaction, new: NewOperation) -> Result<Operation, RefsError> {
     let operation = Operation::after(newest(tx)?.as_ref(), new);
     {
@@ -523,7 +470,7 @@ mod tests {
         let temp = tempfile::tempdir()?;
         let path = temp.path().join("refs.db");
         let refs = Refs::create(&path)?;
-        refs.add_segments(&[], &[])?;
+        refs.add_segments(&[], &[], None)?;
         // A program that was being started has inherited the lock for a moment.
         let _held = DatabaseLock::take(&path, locks::PATIENCE)?;
         refs.close_complete()?;
@@ -546,7 +493,7 @@ mod tests {
         );
         conn.execute_batch(reading)?;
         refs.conn().busy_timeout(std::time::Duration::ZERO)?;
-        refs.add_segments(&[], &[])?;
+        refs.add_segments(&[], &[], None)?;
         assert!(matches!(refs.close_complete(), Err(RefsError::Busy(_))));
         Ok(())
     }

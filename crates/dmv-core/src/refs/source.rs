@@ -8,6 +8,10 @@ impl CatalogueSource for Refs {
         Refs::pack(self, id).map_err(unreadable)
     }
 
+    fn is_leaving(&self, id: PackId) -> Result<bool, StoreError> {
+        Refs::is_leaving(self, id).map_err(unreadable)
+    }
+
     fn newer_catalogue(&self) -> Result<Option<Catalogue>, StoreError> {
         Refs::newer_catalogue(self).map_err(unreadable)
     }

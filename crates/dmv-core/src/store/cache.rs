@@ -5,7 +5,7 @@
 
 use super::ids::PackId;
 use crate::memory::Budget;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The key of a record: its pack and offset.
@@ -91,6 +91,15 @@ impl<V> Cache<V> {
         };
         lru.values.insert(key, kept);
         lru.uses.insert(used, key);
+    }
+
+    /// Forgets the values of some packs.
+    pub(super) fn forget_packs(&self, packs: &HashSet<PackId>) {
+        let mut lru = self.lock();
+        let keys = lru.values.keys().filter(|key| packs.contains(&key.0));
+        for key in keys.copied().collect::<Vec<Key>>() {
+            lru.forget(key);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Lru<V>> {

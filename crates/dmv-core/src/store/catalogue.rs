@@ -41,7 +41,7 @@ pub struct SegmentRow {
 pub struct IndexRow {
     /// Its id, which names its file.
     pub id: IndexId,
-    /// Number of objects in it.
+    /// Number of objects in it, in packs that are in use.
     pub entries: u32,
 }
 
@@ -63,6 +63,9 @@ pub trait CatalogueSource: Send + Sync {
     /// Returns the current row of one pack; `None` if the catalogue does not list it.
     fn pack(&self, id: PackId) -> Result<Option<PackRow>, StoreError>;
 
+    /// Returns whether a pack was taken out of use and its file may still be there.
+    fn is_leaving(&self, id: PackId) -> Result<bool, StoreError>;
+
     /// Returns the catalogue if another process has changed it since the last call.
     fn newer_catalogue(&self) -> Result<Option<Catalogue>, StoreError>;
 
@@ -80,6 +83,10 @@ pub struct NoSource;
 impl CatalogueSource for NoSource {
     fn pack(&self, _: PackId) -> Result<Option<PackRow>, StoreError> {
         Ok(None)
+    }
+
+    fn is_leaving(&self, _: PackId) -> Result<bool, StoreError> {
+        Ok(false)
     }
 
     fn newer_catalogue(&self) -> Result<Option<Catalogue>, StoreError> {

@@ -102,10 +102,8 @@ impl Marks {
     /// stored twice is visited twice.
     pub fn each(&self, visit: &mut Visit<'_>) -> Result<(), StoreError> {
         for (table, words) in &self.tables {
-            let mut number = 0;
-            table.walk(&mut |entry, pack| {
+            table.walk_numbered(&mut |number, entry, pack| {
                 let marked = words[number / 64] & 1 << (number % 64) != 0;
-                number += 1;
                 visit(&entry.id, pack, entry.place, marked)
             })?;
         }

@@ -157,8 +157,11 @@ impl Store {
     /// Replaces the catalogue with a newer one.
     pub fn load(&self, catalogue: Catalogue) -> Result<(), StoreError> {
         let mut unusable = Vec::new();
+        let listed = packs_of(&catalogue.packs);
         let merged = catalogue.indexes.iter().map(|row| {
-            let table = Table::open_merged(&*self.vfs, &self.index_path(row.id));
+            let path = self.index_path(row.id);
+            let in_use = |id: &PackId| listed.contains(id);
+            let table = Table::open_merged(&*self.vfs, &path, Some(row.entries), &in_use);
             unusable.extend(table.is_err().then_some(row.id));
             table
         });
@@ -176,10 +179,22 @@ impl Store {
         }
         *write(&self.broken) = broken;
         *write(&self.unusable) = unusable;
-        *write(&self.rows) = catalogue.packs;
+        let before = std::mem::replace(&mut *write(&self.rows), catalogue.packs);
         *write(&self.tables) = tables;
+        let mut gone = packs_of(&before);
+        gone.retain(|id| !listed.contains(id));
+        self.forget_packs(&gone);
         self.loads.fetch_add(1, Ordering::Release);
         Ok(())
+    }
+
+    /// Closes the files of packs that are out of use, so that their space is free once they are
+    /// removed.
+    fn forget_packs(&self, gone: &HashSet<PackId>) {
+        if !gone.is_empty() {
+            write(&self.files).retain(|id, _| !gone.contains(id));
+            self.cache.forget_packs(gone);
+        }
     }
 
     /// Loads what other processes have stored. Returns whether there was anything.
@@ -554,7 +569,7 @@ impl Store {
         let tables = read(&self.tables);
         (
             tables.len(),
-            tables.iter().map(|t| u64::from(t.entries())).sum(),
+            tables.iter().map(|t| u64::from(t.live_entries())).sum(),
         )
     }
 
@@ -602,12 +617,14 @@ impl Store {
             .filter(|i| joins(i.entries))
             .map(|i| i.id)
             .collect();
-        let mut tables = Vec::new();
+        let (mut tables, listed) = (Vec::new(), packs_of(&catalogue.packs));
         for segment in &segments {
             tables.push(self.open_segment(segment)?);
         }
         for id in &indexes {
-            tables.push(Table::open_merged(&*self.vfs, &self.index_path(*id))?);
+            let in_use = |id: &PackId| listed.contains(id);
+            let path = self.index_path(*id);
+            tables.push(Table::open_merged(&*self.vfs, &path, None, &in_use)?);
         }
         // The merged file gets a valid check of its own, so damage in its sources must not enter
         // it.
@@ -622,7 +639,9 @@ impl Store {
         // Its name need not be durable: if the merged file is missing, DMV works without it.
         let bad = BadPlaces::load(&*self.vfs, &self.damaged_path);
         let (entries, file) = table::write_merged(&*self.vfs, &self.index_path(id), &refs, &bad)?;
+        let packs = tables.iter().flat_map(|table| table.packs_in_use());
         Ok(Some(Merged {
+            packs: packs.collect::<HashSet<_>>().into_iter().collect(),
             id,
             entries,
             segments,
@@ -676,8 +695,14 @@ pub struct Merged {
     pub segments: Vec<SegmentRow>,
     /// Merged index files that it replaces.
     pub indexes: Vec<IndexId>,
+    /// The packs of its entries.
+    pub packs: Vec<PackId>,
     /// Tells other processes that this one is about to register the file.
     _lock: Arc<dyn VfsFile>,
+}
+
+fn packs_of(rows: &[PackRow]) -> HashSet<PackId> {
+    rows.iter().map(|row| row.id).collect()
 }
 
 fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {

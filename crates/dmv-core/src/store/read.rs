@@ -14,6 +14,7 @@ use crate::hash::ObjectId;
 use crate::limits::MAX_BASE_BYTES;
 use crate::memory::Budget;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -65,6 +66,15 @@ pub(super) struct FrameCache {
     frames: Cache<Frame>,
     tables: Cache<FrameTable>,
     records: Cache<Vec<u8>>,
+}
+
+impl FrameCache {
+    /// Forgets everything of some packs.
+    pub(super) fn forget_packs(&self, packs: &HashSet<PackId>) {
+        self.frames.forget_packs(packs);
+        self.tables.forget_packs(packs);
+        self.records.forget_packs(packs);
+    }
 }
 
 impl Default for FrameCache {

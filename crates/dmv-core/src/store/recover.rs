@@ -43,11 +43,13 @@ pub struct RecoveredStore {
 /// It changes no existing bytes, except that it restores a damaged header. If another process has
 /// locked a pack, it takes the closed segments of the pack as they are.
 ///
-/// `progress` receives the bytes read and the total, and ends the work by returning `false`.
+/// It leaves out the packs `leaving`, which are out of use. `progress` receives the bytes read and
+/// the total, and ends the work by returning `false`.
 pub fn recover_store(
     vfs: &dyn Vfs,
     packs_dir: &Path,
     repo: RepositoryId,
+    leaving: &[PackId],
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<RecoveredStore, StoreError> {
     let mut out = RecoveredStore::default();
@@ -72,8 +74,9 @@ pub fn recover_store(
             out.foreign.push(path);
             continue;
         };
-        if id == repo.log_pack() {
-            continue; // The log pack; other code reads the operations.
+        // Other code reads the operations.
+        if id == repo.log_pack() || leaving.contains(&id) {
+            continue;
         }
         match recover_pack(vfs, &path, id, repo, &mut out, &mut read)? {
             Some(row) => out.catalogue.packs.push(row),
@@ -364,12 +367,14 @@ impl LockedPack<'_> {
 /// durable.
 ///
 /// `locked_too` includes locked packs that the catalogue does not list. One of them may be about to
-/// be removed, unless the caller holds the right to keep.
+/// be removed, unless the caller holds the right to keep. The packs `leaving`, which are out of use,
+/// are left out.
 pub fn add_closed_segments(
     vfs: &dyn Vfs,
     packs_dir: &Path,
     repo: RepositoryId,
     catalogue: &mut Catalogue,
+    leaving: &[PackId],
     locked_too: bool,
 ) -> Result<Vec<SegmentRow>, StoreError> {
     let mut found = Vec::new();
@@ -378,11 +383,14 @@ pub fn add_closed_segments(
         let Some(id) = name.strip_suffix(".pack").and_then(PackId::from_hex) else {
             continue;
         };
+        let known = catalogue.packs.iter().position(|row| row.id == id);
+        if known.is_none() && leaving.contains(&id) {
+            continue;
+        }
         there.insert(id);
         if id == repo.log_pack() {
             continue;
         }
-        let known = catalogue.packs.iter().position(|row| row.id == id);
         let from = known.map_or(PACK_HEADER_BYTES, |n| catalogue.packs[n].len);
         let path = packs_dir.join(&name);
         let is_stranger = known.is_none() && !locked_too;

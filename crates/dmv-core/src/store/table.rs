@@ -153,6 +153,10 @@ pub struct Table {
     file: Arc<dyn VfsFile>,
     /// The packs of its entries; one for a segment.
     packs: Vec<PackId>,
+    /// Those of them that are out of use. Their entries do not count.
+    dead: Vec<PackId>,
+    /// Number of entries that count.
+    live: u32,
     bits: u8,
     fanout: Vec<u32>,
     n: u32,
@@ -206,6 +210,8 @@ impl Table {
             path: path.to_owned(),
             file,
             packs: vec![pack],
+            dead: Vec::new(),
+            live: n,
             bits,
             fanout,
             n,
@@ -217,8 +223,14 @@ impl Table {
         })
     }
 
-    /// Opens a merged index file.
-    pub fn open_merged(vfs: &dyn Vfs, path: &Path) -> Result<Table, StoreError> {
+    /// Opens a merged index file. Its entries of packs that are not `in_use` do not count; `live` is
+    /// the number of the others, if it is known.
+    pub fn open_merged(
+        vfs: &dyn Vfs,
+        path: &Path,
+        live: Option<u32>,
+        in_use: &dyn Fn(&PackId) -> bool,
+    ) -> Result<Table, StoreError> {
         let damaged = |offset, why| StoreError::DamagedFile {
             path: path.to_owned(),
             offset,
@@ -250,13 +262,17 @@ impl Table {
         }
         let ids = read_exactly(&*file, path, INDEX_HEADER_BYTES as u64, 16 * p as usize)?;
         let fanout = read_fanout(&*file, path, fanout_at, bits, n)?;
+        let packs: Vec<PackId> = ids
+            .chunks_exact(16)
+            .map(|id| PackId::from_bytes(array(id)))
+            .collect();
+        let dead = packs.iter().filter(|id| !in_use(id)).copied().collect();
         Ok(Table {
             path: path.to_owned(),
             file,
-            packs: ids
-                .chunks_exact(16)
-                .map(|id| PackId::from_bytes(array(id)))
-                .collect(),
+            packs,
+            dead,
+            live: live.unwrap_or(n),
             bits,
             fanout,
             n,
@@ -274,9 +290,24 @@ impl Table {
         self.merged.then(|| IndexId::from_hex(name))?
     }
 
-    /// Returns the number of entries.
+    /// Returns the number of entries, also of those that do not count.
     pub fn entries(&self) -> u32 {
         self.n
+    }
+
+    /// Returns the number of entries that count.
+    pub fn live_entries(&self) -> u32 {
+        self.live
+    }
+
+    /// Returns the packs whose entries count.
+    pub fn packs_in_use(&self) -> impl Iterator<Item = PackId> + use<'_> {
+        let packs = self.packs.iter().filter(|id| self.counts(id));
+        packs.copied()
+    }
+
+    fn counts(&self, pack: &PackId) -> bool {
+        !self.dead.contains(pack)
     }
 
     fn stride(&self) -> usize {
@@ -360,7 +391,8 @@ impl Table {
             return Ok(None);
         };
         let (entry, pack) = self.decode(&entries[at * stride..(at + 1) * stride])?;
-        Ok(Some((from + at, pack, entry.place)))
+        let counts = self.counts(&pack);
+        Ok(counts.then_some((from + at, pack, entry.place)))
     }
 
     fn decode(&self, b: &[u8]) -> Result<(Entry, PackId), StoreError> {
@@ -401,14 +433,22 @@ impl Table {
         (!self.merged).then(|| self.checked.0 - RECORD_HEADER_BYTES as u64)
     }
 
-    /// Calls `visit` for all entries, in order of id.
+    /// Calls `visit` for all entries that count, in order of id.
     pub fn walk(
         &self,
         visit: &mut dyn FnMut(Entry, PackId) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
+        self.walk_numbered(&mut |_, entry, pack| visit(entry, pack))
+    }
+
+    /// Does the same, with the position of each entry in the table.
+    pub fn walk_numbered(
+        &self,
+        visit: &mut dyn FnMut(usize, Entry, PackId) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         let mut walk = TableWalk::new(self);
         while let Some((entry, pack)) = walk.next()? {
-            visit(entry, pack)?;
+            visit(walk.next as usize - 1, entry, pack)?;
         }
         Ok(())
     }
@@ -456,16 +496,14 @@ impl Table {
         if !check_holds(&*self.file, &self.path, from, to)? {
             return Err(damaged(from, "index fails its check"));
         }
-        let mut last = None;
-        self.walk(&mut |entry, _| {
-            let sorted = last.is_none_or(|l| l < entry.id);
-            last = Some(entry.id);
-            if sorted {
-                Ok(())
-            } else {
-                Err(damaged(from, "index is not sorted"))
+        let (mut walk, mut last) = (TableWalk::new(self), None);
+        while let Some((entry, _)) = walk.next_of_all()? {
+            if last.is_some_and(|last| last >= entry.id) {
+                return Err(damaged(from, "index is not sorted"));
             }
-        })
+            last = Some(entry.id);
+        }
+        Ok(())
     }
 }
 
@@ -507,7 +545,17 @@ impl<'t> TableWalk<'t> {
         }
     }
 
+    /// Returns the next entry that counts.
     fn next(&mut self) -> Result<Option<(Entry, PackId)>, StoreError> {
+        while let Some((entry, pack)) = self.next_of_all()? {
+            if self.table.counts(&pack) {
+                return Ok(Some((entry, pack)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn next_of_all(&mut self) -> Result<Option<(Entry, PackId)>, StoreError> {
         if self.next >= self.table.n {
             return Ok(None);
         }
@@ -539,7 +587,7 @@ pub fn write_merged(
 ) -> Result<(u32, Arc<dyn VfsFile>), StoreError> {
     let mut packs: Vec<PackId> = tables
         .iter()
-        .flat_map(|t| t.packs.iter().copied())
+        .flat_map(|table| table.packs_in_use())
         .collect();
     packs.sort();
     packs.dedup();

@@ -493,6 +493,7 @@ impl<'s> StoreWriter<'s> {
             // stays true. Names are never used again.
             if !file.try_lock().at("lock", &path)?
                 || self.store.source.pack(id)?.is_some()
+                || self.store.source.is_leaving(id)?
                 || self.store.vfs().open(&path, Open::Read).is_err()
             {
                 continue;

@@ -1,10 +1,14 @@
-//! The lock that prevents everything in a repository from being freed.
+//! The locks of commands that free space, and of those that need everything to stay
+//! (docs/format/layout.md, "Removing packs").
 //!
-//! The lock is on the file `keeping` (docs/format/layout.md). Commands that need everything to stay
-//! lock it shared. Commands that free space lock it exclusively. No command waits for the lock,
-//! except [`keep_unopened`], which waits a few seconds. The system releases the locks of a process
-//! that died. So if two repositories drop content at the same time and each relies on the other, at
-//! least one of them finds the other busy.
+//! Commands that rely on objects without naming them lock the file `keeping` shared. A command that
+//! frees content although refs need it locks it exclusively. Every command that takes packs out of
+//! use locks the file `freeing` exclusively, so there is one at a time. No command waits for these
+//! locks, except [`keep_unopened`], which waits a few seconds. The system releases the locks of a
+//! process that died. So if two repositories drop content at the same time and each relies on the
+//! other, at least one of them finds the other busy.
+//!
+//! The order of all locks: `keeping`, `freeing`, those of packs, `refs.lock`.
 
 use crate::locks;
 use crate::repo::base::error::RepoError;
@@ -14,93 +18,113 @@ use std::fs::{File, TryLockError};
 use std::path::Path;
 
 const KEEPING_FILE: &str = "keeping";
+const FREEING_FILE: &str = "freeing";
 
 /// A shared lock: while it exists, nothing in this repository is freed.
 pub struct Kept {
-    _lock: File,
+    _locks: Vec<File>,
 }
 
-/// An exclusive lock: while it exists, no other command frees space in this repository, and none
-/// relies on its objects.
+/// An exclusive lock: while it exists, no other command relies on the objects of this repository
+/// without naming them.
 pub(in crate::repo) struct Exclusive {
     _lock: File,
 }
 
-/// Prevents all objects of this repository from being freed until the returned value is dropped.
-/// Fails with [`RepoError::Freeing`] if another command is freeing space.
-pub(in crate::repo) fn keep_all(repo: &Handle) -> Result<Kept, RepoError> {
-    let file = keeping_file(repo)?;
-    locked(file.try_lock_shared(), repo.dmv_dir())?;
-    // What was freed before this moment must not count as stored.
-    repo.store.refresh()?;
-    Ok(Kept { _lock: file })
+/// The right to take packs out of use. Only one command has it.
+pub(in crate::repo) struct RightToFree {
+    _lock: File,
 }
 
-/// Returns the right to free space. Fails with [`RepoError::Freeing`] if another command is freeing
-/// space or relies on the objects of this repository.
+/// Returns the right to take packs out of use. Fails with [`RepoError::Freeing`] if another command
+/// has it.
+pub(in crate::repo) fn free_alone(repo: &Handle) -> Result<RightToFree, RepoError> {
+    repo.check_own()?;
+    let path = repo.dmv_dir().join(FREEING_FILE);
+    let file = lock_file(&path, repo.whose)?;
+    locked(file.try_lock(), &path)?;
+    Ok(RightToFree { _lock: file })
+}
+
+/// Prevents all objects of this repository from being freed until the returned value is dropped.
+/// Fails with [`RepoError::Freeing`] if another command is freeing content.
+pub(in crate::repo) fn keep_all(repo: &Handle) -> Result<Kept, RepoError> {
+    let path = repo.dmv_dir().join(KEEPING_FILE);
+    let file = lock_file(&path, repo.whose)?;
+    locked(file.try_lock_shared(), &path)?;
+    // What was freed before this moment must not count as stored.
+    repo.store.refresh()?;
+    Ok(Kept { _locks: vec![file] })
+}
+
+/// Returns the right to free content that refs need. Fails with [`RepoError::Freeing`] if another
+/// command has it or relies on the objects of this repository.
 pub(in crate::repo) fn keep_exclusively(repo: &Handle) -> Result<Exclusive, RepoError> {
     repo.check_own()?;
-    let file = keeping_file(repo)?;
-    locked(file.try_lock(), repo.dmv_dir())?;
+    let path = repo.dmv_dir().join(KEEPING_FILE);
+    let file = lock_file(&path, repo.whose)?;
+    locked(file.try_lock(), &path)?;
     Ok(Exclusive { _lock: file })
 }
 
-fn keeping_file(repo: &Handle) -> Result<File, RepoError> {
-    keeping_file_of(repo.dmv_dir(), repo.whose)
-}
-
-/// Prevents everything in the repository at `dmv` from being freed. The repository may be one that
-/// cannot be opened. Waits a few seconds for a command that is freeing space.
+/// Prevents everything in the repository at `dmv` from being freed, and any pack from being taken out
+/// of use. The repository may be one that cannot be opened. Waits a few seconds for commands that do
+/// so.
 pub(in crate::repo) fn keep_unopened(dmv: &Path) -> Result<Kept, RepoError> {
-    let path = dmv.join(KEEPING_FILE);
-    let file = keeping_file_of(dmv, Whose::Own)?;
-    let taken = locks::wait(&[&path], locks::PATIENCE, || match file.try_lock_shared() {
-        Ok(()) => Ok(Some(())),
-        Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(e)) => Err(e),
-    });
-    let io = |source| RepoError::Io {
-        action: "lock",
-        path: path.clone(),
-        source,
-    };
-    taken.map_err(io)?.map_err(RepoError::Freeing)?;
-    Ok(Kept { _lock: file })
+    let mut locks = Vec::new();
+    for name in [KEEPING_FILE, FREEING_FILE] {
+        let path = dmv.join(name);
+        let file = lock_file(&path, Whose::Own)?;
+        let taken = locks::wait(&[&path], locks::PATIENCE, || match file.try_lock_shared() {
+            Ok(()) => Ok(Some(())),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(e)) => Err(e),
+        });
+        let io = |source| RepoError::Io {
+            action: "lock",
+            path: path.clone(),
+            source,
+        };
+        taken.map_err(io)?.map_err(RepoError::Freeing)?;
+        locks.push(file);
+    }
+    Ok(Kept { _locks: locks })
 }
 
 /// Prevents everything in the repository at `dmv` from being freed, without waiting. The inner
-/// result is an error if another command is freeing space.
+/// result is an error if another command is freeing content.
 pub(in crate::repo) fn try_keep(dmv: &Path) -> Result<Result<Kept, RepoError>, RepoError> {
-    let file = keeping_file_of(dmv, Whose::Own)?;
-    Ok(locked(file.try_lock_shared(), dmv).map(|()| Kept { _lock: file }))
+    let path = dmv.join(KEEPING_FILE);
+    let file = lock_file(&path, Whose::Own)?;
+    let tried = locked(file.try_lock_shared(), &path);
+    Ok(tried.map(|()| Kept { _locks: vec![file] }))
 }
 
-fn keeping_file_of(dmv: &Path, whose: Whose) -> Result<File, RepoError> {
-    let path = dmv.join(KEEPING_FILE);
+fn lock_file(path: &Path, whose: Whose) -> Result<File, RepoError> {
     let opened = match whose {
-        Whose::Own => File::options().create(true).append(true).open(&path),
-        Whose::Foreign => File::open(&path),
+        Whose::Own => File::options().create(true).append(true).open(path),
+        Whose::Foreign => File::open(path),
     };
     // Locking an existing file needs no write permission.
     opened
-        .or_else(|e| File::open(&path).map_err(|_| e))
+        .or_else(|e| File::open(path).map_err(|_| e))
         .map_err(|source| RepoError::Io {
             action: "open",
-            path,
+            path: path.to_owned(),
             source,
         })
 }
 
-fn locked(tried: Result<(), TryLockError>, dmv: &Path) -> Result<(), RepoError> {
+fn locked(tried: Result<(), TryLockError>, path: &Path) -> Result<(), RepoError> {
     match tried {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => {
-            let holder = locks::holder_of(&[&dmv.join(KEEPING_FILE)]);
+            let holder = locks::holder_of(&[path]);
             Err(RepoError::Freeing(holder))
         }
         Err(TryLockError::Error(source)) => Err(RepoError::Io {
             action: "lock",
-            path: dmv.join(KEEPING_FILE),
+            path: path.to_owned(),
             source,
         }),
     }

@@ -67,9 +67,16 @@ pub(in crate::repo) fn catch_up(
     // such a pack cannot be told from one that is being removed.
     let kept = try_keep(refs.path().parent().unwrap_or(refs.path()))?;
     let (mut catalogue, packs) = (refs.catalogue()?, store.packs_dir());
-    let is_kept = kept.is_ok();
-    let segments =
-        add_closed_segments(store.vfs(), packs, store.repo_id(), &mut catalogue, is_kept)?;
+    // The database lock is held, so none is taken out of use meanwhile.
+    let (is_kept, leaving) = (kept.is_ok(), refs.leaving()?);
+    let segments = add_closed_segments(
+        store.vfs(),
+        packs,
+        store.repo_id(),
+        &mut catalogue,
+        &leaving,
+        is_kept,
+    )?;
     store.load(catalogue)?;
     for id in chain.iter().flat_map(commits_of) {
         if store.pack_of(&id)?.is_none() {

@@ -11,6 +11,7 @@ pub(in crate::repo) mod init;
 pub(in crate::repo) mod keeping;
 pub(in crate::repo) mod keys;
 pub(in crate::repo) mod layout;
+pub(in crate::repo) mod leaving;
 pub(in crate::repo) mod level;
 pub(in crate::repo) mod lock;
 pub(in crate::repo) mod moved;

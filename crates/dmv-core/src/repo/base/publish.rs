@@ -7,11 +7,22 @@ use crate::fsutil::machine_now;
 use crate::refs::{Change, Effect, NewOperation, Operation, Origin, Refs, RefsError, Timestamp};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::{level, named, whole};
+use crate::repo::base::{leaving, level, named, whole};
 use crate::store::{FinishedJob, PackId, StoreError};
 use crate::vfs::Open;
 
+/// Makes the objects of `sealed` visible. No operation names them yet.
 pub(in crate::repo) fn keep(repo: &Handle, sealed: FinishedJob) -> Result<(), RepoError> {
+    let is_new = !sealed.segments.is_empty();
+    keep_unmerged(repo, sealed)?;
+    if is_new {
+        merge_tables(repo);
+    }
+    Ok(())
+}
+
+/// Does the same, and leaves it to the caller to merge tables.
+pub(in crate::repo) fn keep_unmerged(repo: &Handle, sealed: FinishedJob) -> Result<(), RepoError> {
     if sealed.segments.is_empty() {
         return Ok(());
     }
@@ -19,8 +30,6 @@ pub(in crate::repo) fn keep(repo: &Handle, sealed: FinishedJob) -> Result<(), Re
     repo.refs
         .add_segments(&sealed.segments, &sealed.relied, at)?;
     repo.store.adopt(&sealed);
-    drop(sealed);
-    merge_tables(repo);
     Ok(())
 }
 
@@ -141,6 +150,7 @@ pub(in crate::repo) fn publish_proved(
     // This releases the locks on the packs. The database already records their new lengths.
     drop(sealed);
     merge_tables(repo);
+    leaving::sweep_one(repo);
     Ok(done)
 }
 

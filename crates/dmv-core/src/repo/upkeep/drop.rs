@@ -11,20 +11,19 @@ use crate::object::list::{Blob, BlobChunks, ListNode};
 use crate::object::name::RepoPath;
 use crate::object::root::has_blob;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
+use crate::refs::Seen;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::keeping::Exclusive;
-use crate::repo::base::level::open_log;
+use crate::repo::base::keeping::{Exclusive, RightToFree};
+use crate::repo::base::leaving::{LockedPack, free_packs, lock_pack, sweep_leftovers};
 use crate::repo::base::{keeping, publish, slice};
 use crate::repo::files::dropped;
 use crate::repo::look::entries::Wanted;
 use crate::repo::upkeep::roots;
-use crate::store::{IoContext, Mark, Marks, PackId, PackKind, PackRow, StoreError};
-use crate::vfs::{Open, VfsFile};
+use crate::store::{Mark, Marks, PackId, PackKind, PackRow, StoreError};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::mem::take;
-use std::sync::Arc;
 
 /// How often marking starts again because other commands commit meanwhile.
 const TRIES: usize = 3;
@@ -58,23 +57,24 @@ pub struct Freed {
     pub why_not_freed: Option<String>,
 }
 
-/// A pack and its lock.
-type Locked = (PackRow, Arc<dyn VfsFile>);
-
 /// The right to free space in a repository. While it lasts, nobody else frees space there and no
 /// peer may rely on the repository's objects.
 pub struct Freeing<'r> {
     repo: &'r Handle,
     _exclusive: Exclusive,
+    right: RightToFree,
 }
 
 /// Begins to free space. Fails with [`RepoError::Freeing`] if another process frees space, or if a
 /// peer relies on this repository's objects.
 pub(in crate::repo) fn begin_to_free(repo: &Handle) -> Result<Freeing<'_>, RepoError> {
     let exclusive = keeping::keep_exclusively(repo)?;
+    let right = keeping::free_alone(repo)?;
+    sweep_leftovers(repo, &right)?;
     Ok(Freeing {
         repo,
         _exclusive: exclusive,
+        right,
     })
 }
 
@@ -138,9 +138,9 @@ impl Freeing<'_> {
         roots.extend(files.iter().map(|blob| (blob.id, blob.ty())));
         let mut freed = Freed::default();
         for _ in 0..TRIES {
-            // Anything published after this number makes a new plan necessary. So the store must be
+            // Anything published after this makes a new plan necessary. So the store must be
             // refreshed after it is read: the plan knows the objects of all operations up to it.
-            let last = self.repo.refs().last_operation()?;
+            let seen = self.repo.refs().seen()?;
             self.repo.store().refresh()?;
             // A pack with a damaged index would seem to hold nothing that is needed.
             self.repo.store().check_tables()?;
@@ -151,7 +151,7 @@ impl Freeing<'_> {
             let ids = files.iter().map(|blob| blob.id);
             slice::change_slice(self.repo, |slice| slice.dropped.extend(ids))?;
             freed.why_not_freed = plan.why_not.take();
-            if self.carry_out(&mut plan, last, &mut freed, job)? {
+            if self.carry_out(&mut plan, seen, &mut freed, job)? {
                 freed.waiting_bytes = plan.chunks.values().sum();
                 freed.shared_bytes = plan.shared_bytes;
                 return Ok(freed);
@@ -168,17 +168,13 @@ impl Freeing<'_> {
     fn carry_out(
         &self,
         plan: &mut Plan,
-        last: u64,
+        seen: Seen,
         freed: &mut Freed,
         job: &Job,
     ) -> Result<bool, RepoError> {
         let packs = self.lock(take(&mut plan.packs), freed)?;
-        let Some(bytes) = self.free(&packs, last)? else {
+        if !self.free(plan, &packs, seen, 0, freed)? {
             return Ok(false);
-        };
-        freed.freed_bytes += bytes;
-        for (row, _) in &packs {
-            plan.chunks.remove(&row.id);
         }
         // Packs are rewritten one by one, since there may be little space for the copies.
         let rewrite = take(&mut plan.rewrite);
@@ -197,11 +193,9 @@ impl Freeing<'_> {
                     continue;
                 }
             };
-            let Some(bytes) = self.free(&packs, last)? else {
+            if !self.free(plan, &packs, seen, moved_bytes, freed)? {
                 return Ok(false);
-            };
-            freed.freed_bytes += bytes.saturating_sub(moved_bytes);
-            plan.chunks.remove(&row.id);
+            }
         }
         Ok(true)
     }
@@ -232,7 +226,8 @@ impl Freeing<'_> {
         let sealed = moved.and_then(|sealed| sealed.ok_or(StoreError::Cancelled));
         let sealed = publish::noting_failed_sync(self.repo, sealed)?;
         let before = self.packs_len()?;
-        publish::keep(self.repo, sealed)?;
+        // Tables are merged once the pack is out of use.
+        publish::keep_unmerged(self.repo, sealed)?;
         let stored_bytes = self.packs_len()?.saturating_sub(before);
         // Whatever went wrong, no needed object may go unless another pack has it.
         plan.given_up.each(&mut |id, pack, place, marked| {
@@ -317,26 +312,8 @@ impl Freeing<'_> {
         if plan.packs.is_empty() && plan.rewrite.is_empty() {
             return Ok(plan);
         }
-        if let Some(why) = self.why_indexes_must_stay(job)? {
-            (plan.packs, plan.rewrite) = (Vec::new(), Vec::new());
-            plan.why_not = Some(why);
-        }
         self.leave_last_copies(&mut plan, job)?;
         Ok(plan)
-    }
-
-    /// Returns why no merged index may go, if so. A merged index goes with the first of its packs.
-    /// If a segment's own table is damaged, then nobody would find the objects of that segment.
-    fn why_indexes_must_stay(&self, job: &Job) -> Result<Option<String>, RepoError> {
-        for segment in self.repo.refs().merged_segments()? {
-            if job.is_cancelled() {
-                return Err(RepoError::Cancelled);
-            }
-            if let Err(e) = self.repo.store().check_own_table(&segment) {
-                return Ok(Some(e.to_string()));
-            }
-        }
-        Ok(None)
     }
 
     /// Removes packs from the plan whose needed objects have no other intact copy, although the
@@ -446,46 +423,46 @@ impl Freeing<'_> {
     }
 
     /// Locks packs. Leaves out packs that another process writes to, and notes that in `freed`.
-    fn lock(&self, rows: Vec<PackRow>, freed: &mut Freed) -> Result<Vec<Locked>, RepoError> {
+    fn lock(&self, rows: Vec<PackRow>, freed: &mut Freed) -> Result<Vec<LockedPack>, RepoError> {
         let mut out = Vec::new();
         for row in rows {
-            let path = self.repo.store().pack_path(row.id);
-            let file = self.repo.vfs.open(&path, Open::Append).at("open", &path)?;
-            if file.try_lock().at("lock", &path)? {
-                out.push((row, file));
-            } else {
+            let locked = lock_pack(self.repo, row)?;
+            if locked.is_none() {
+                let path = self.repo.store().pack_path(row.id);
                 let why = format!("another command is writing to {}", path.display());
                 freed.why_not_freed = Some(why);
             }
+            out.extend(locked);
         }
         Ok(out)
     }
 
-    /// Removes packs from the repository and returns their bytes. The caller holds their locks.
-    /// Returns `None` and removes nothing if something was committed meanwhile.
-    fn free(&self, packs: &[Locked], last: u64) -> Result<Option<u64>, RepoError> {
-        if packs.is_empty() {
-            return Ok(Some(0));
-        }
-        let store = self.repo.store();
-        let rows: Vec<PackRow> = packs.iter().map(|(row, _)| *row).collect();
-        let log = open_log(store, Open::Read)?;
-        let Some(indexes) = self.repo.refs().remove_packs(&rows, last, &log)? else {
-            return Ok(None);
+    /// Removes packs from the repository and from the plan, after `moved_bytes` were stored again.
+    /// The caller holds their locks. Returns `false` and removes nothing if something was committed
+    /// meanwhile.
+    fn free(
+        &self,
+        plan: &mut Plan,
+        packs: &[LockedPack],
+        seen: Seen,
+        moved_bytes: u64,
+        freed: &mut Freed,
+    ) -> Result<bool, RepoError> {
+        let Some(gone) = free_packs(self.repo, &self.right, packs, seen)? else {
+            return Ok(false);
         };
-        // From here on nobody finds the packs. After a crash the next job removes their files.
-        let mut bytes = 0;
-        for (row, file) in packs {
-            let path = store.pack_path(row.id);
-            bytes += file.len().at("measure", &path)?;
-            self.repo.vfs.remove(&path).at("remove", &path)?;
-        }
-        let dir = store.packs_dir();
-        self.repo.vfs.sync_dir(dir).at("sync", dir)?;
-        store.remove_indexes(&indexes);
-        store.load(self.repo.refs().catalogue()?)?;
         publish::merge_tables(self.repo);
-        Ok(Some(bytes))
+        freed.freed_bytes += gone.bytes.saturating_sub(moved_bytes);
+        if gone.why_not.is_none() {
+            for (row, _) in packs {
+                plan.chunks.remove(&row.id);
+            }
+        }
+        let why_not = gone.why_not.or(gone.why_left);
+        if why_not.is_some() {
+            freed.why_not_freed = why_not;
+        }
+        Ok(true)
     }
 }
 

@@ -19,7 +19,7 @@ use crate::repo::upkeep::forks::keep_lost;
 use crate::repo::upkeep::recover::heads::mend_heads;
 use crate::repo::upkeep::recover::unnamed::{Search, Told, branches_for};
 use crate::store::{
-    Catalogue, LogPack, NoSource, PACK_HEADER_BYTES, RepositoryId, Store, StoreError,
+    Catalogue, LogPack, NoSource, PACK_HEADER_BYTES, PackId, RepositoryId, Store, StoreError,
     add_closed_segments, recover_store, repository_of,
 };
 use crate::vfs::{Open, OsVfs, Vfs};
@@ -105,7 +105,11 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
     };
     // Packs that are being removed would be listed again without their files.
     let _kept = keep_unopened(dmv)?;
-    let scanned = recover_store(&*vfs, &packs, site.format.id, &mut |read, all| {
+    // Without a readable database, such packs are listed again, and stay until the next gc.
+    let leaving = Refs::open_to_read(&dmv.join(REFS_FILE)).and_then(|refs| refs.leaving());
+    let leaving = leaving.unwrap_or_default();
+    let id = site.format.id;
+    let scanned = recover_store(&*vfs, &packs, id, &leaving, &mut |read, all| {
         job.progress.bytes.store(read, Ordering::Relaxed);
         job.progress.total_bytes.store(all, Ordering::Relaxed);
         !job.is_cancelled()
@@ -117,7 +121,7 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
         busy: scanned.busy,
         ..Default::default()
     };
-    let (found, operations) = rebuild(&site, scanned.catalogue, &mut report, job)?;
+    let (found, operations) = rebuild(&site, scanned.catalogue, &leaving, &mut report, job)?;
     // The operations below belong to no worktree; otherwise an undo in the worktree would reverse
     // them.
     let bare = Place {
@@ -144,6 +148,7 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
 fn rebuild(
     site: &Site<'_>,
     mut catalogue: Catalogue,
+    leaving: &[PackId],
     report: &mut RecoverReport,
     job: &Job,
 ) -> Result<(Vec<Operation>, Vec<Operation>), RepoError> {
@@ -151,7 +156,7 @@ fn rebuild(
     let db = dmv.join(REFS_FILE);
     let lock = DatabaseLock::take(&db, locks::PATIENCE)?;
     // From here on nobody publishes. Anything published since the scan is in the packs and the log.
-    add_closed_segments(&**site.vfs, packs, id, &mut catalogue, true)?;
+    add_closed_segments(&**site.vfs, packs, id, &mut catalogue, leaving, true)?;
     report.former = keep_former(dmv)?;
     let former = open_former(&db)?;
     let log = open_or_create(&**site.vfs, packs, id)?;
@@ -162,8 +167,11 @@ fn rebuild(
         row.into_iter().for_each(|row| row.poisoned = true);
     }
     let end = log.len()?;
-    if !former.is_some_and(|refs| rebuild_in_place(&refs, &lock, &catalogue, &operations, end)) {
-        replace(dmv, &catalogue, &operations, end)?;
+    let rebuild = |refs: &Refs, lock: &DatabaseLock| {
+        refs.rebuild(lock, &catalogue, leaving, &operations, end)
+    };
+    if !former.is_some_and(|refs| rebuild_in_place(&refs, &lock, &rebuild)) {
+        replace(dmv, &rebuild)?;
     }
     if site.lost_format {
         // The format file comes last, as in a new repository. Without it the directory is no
@@ -236,17 +244,14 @@ fn operations(
     Ok((found.operations, operations))
 }
 
+/// Puts what was recovered into a database.
+type Rebuild<'r> = dyn Fn(&Refs, &DatabaseLock) -> Result<(), RefsError> + 'r;
+
 /// Replaces the content of a database. Returns `false` if the database is damaged or cannot be
 /// written, so that another one has to take its place.
-fn rebuild_in_place(
-    refs: &Refs,
-    lock: &DatabaseLock,
-    catalogue: &Catalogue,
-    operations: &[Operation],
-    end: u64,
-) -> bool {
+fn rebuild_in_place(refs: &Refs, lock: &DatabaseLock, rebuild: &Rebuild<'_>) -> bool {
     let is_sound = || refs.integrity().is_ok_and(|found| found.is_empty());
-    let done = is_sound() && refs.rebuild(lock, catalogue, operations, end).is_ok() && is_sound();
+    let done = is_sound() && rebuild(refs, lock).is_ok() && is_sound();
     refs.write_back(lock);
     done
 }
@@ -342,16 +347,11 @@ fn brought_together(
 }
 
 /// Puts a new database in the place of a lost or damaged one.
-fn replace(
-    dmv: &Path,
-    catalogue: &Catalogue,
-    operations: &[Operation],
-    log_end: u64,
-) -> Result<(), RepoError> {
+fn replace(dmv: &Path, rebuild: &Rebuild<'_>) -> Result<(), RepoError> {
     let (fresh, db) = (dmv.join("recovering.db"), dmv.join(REFS_FILE));
     remove_database(&fresh);
     let refs = Refs::create(&fresh)?;
-    refs.rebuild(&refs.lock_database()?, catalogue, operations, log_end)?;
+    rebuild(&refs, &refs.lock_database()?)?;
     // SQLite's log is removed below, so everything has to be in the one file.
     refs.close_complete()?;
     for left in &with_companions(&fresh)[1..] {

@@ -1,0 +1,168 @@
+//! Packs that leave: taking them out of use, and removing their files (docs/format/layout.md,
+//! "Removing packs").
+//!
+//! The database names a pack that leaves until its file is durably gone. So a crash leaves no file
+//! that a later job would take for that of a killed command.
+
+use crate::refs::{Condemned, Seen};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::keeping::{RightToFree, free_alone};
+use crate::repo::base::level::{catch_up, open_log};
+use crate::store::{IndexId, IoContext, PackId, PackRow};
+use crate::vfs::{Open, VfsFile};
+use std::io;
+use std::sync::Arc;
+
+/// A pack, and the lock of its file.
+pub(in crate::repo) type LockedPack = (PackRow, Arc<dyn VfsFile>);
+
+/// What became of packs that were to go.
+#[derive(Debug, Default)]
+pub(in crate::repo) struct Gone {
+    /// The bytes of the removed files.
+    pub bytes: u64,
+    /// Why the packs stay in use.
+    pub why_not: Option<String>,
+    /// Why a file is still there although its pack is out of use. A later command removes it.
+    pub why_left: Option<String>,
+}
+
+/// Locks the file of a pack. Returns `None` if another process writes to the pack.
+pub(in crate::repo) fn lock_pack(
+    repo: &Handle,
+    row: PackRow,
+) -> Result<Option<LockedPack>, RepoError> {
+    let path = repo.store.pack_path(row.id);
+    let file = repo.vfs.open(&path, Open::Append).at("open", &path)?;
+    let is_locked = file.try_lock().at("lock", &path)?;
+    Ok(is_locked.then_some((row, file)))
+}
+
+/// Takes packs out of use and removes their files.
+///
+/// Returns `None` and changes nothing if there is another newest operation than `seen`, or if a pack
+/// has grown: the caller must find out again what is needed. Afterwards the caller merges tables. It
+/// should not merge them between copying objects out of a pack and this call: the merged index could
+/// hide the copies, and would have to go out of use with the pack.
+pub(in crate::repo) fn free_packs(
+    repo: &Handle,
+    _: &RightToFree,
+    packs: &[LockedPack],
+    seen: Seen,
+) -> Result<Option<Gone>, RepoError> {
+    if packs.is_empty() {
+        return Ok(Some(Gone::default()));
+    }
+    let store = &repo.store;
+    let rows: Vec<PackRow> = packs.iter().map(|(row, _)| *row).collect();
+    let log = open_log(store, Open::Read)?;
+    let lock = repo.refs.lock_database()?;
+    let mut dissolved = Vec::new();
+    let indexes = loop {
+        match repo.refs.condemn(&lock, &log, &rows, seen, &dissolved)? {
+            Condemned::Done(indexes) => break indexes,
+            Condemned::Newer | Condemned::Grown => return Ok(None),
+            Condemned::Behind => {
+                catch_up(store, &repo.refs, &lock)?;
+                return Ok(None);
+            }
+            Condemned::Hiding(indexes) => {
+                if let Some(why) = why_they_must_stay(repo, &indexes)? {
+                    return Ok(Some(Gone {
+                        why_not: Some(why),
+                        ..Gone::default()
+                    }));
+                }
+                dissolved.extend(indexes);
+            }
+        }
+    };
+    drop(lock);
+    // From here on nobody finds the packs.
+    store.load(repo.refs.catalogue()?)?;
+    let mut gone = Gone::default();
+    let mut removed = Vec::new();
+    for (row, file) in packs {
+        let path = store.pack_path(row.id);
+        let len = file.len().unwrap_or(row.len);
+        match repo.vfs.remove(&path).at("remove", &path) {
+            Ok(()) => {
+                gone.bytes += len;
+                removed.push(row.id);
+            }
+            Err(e) => gone.why_left = Some(e.to_string()),
+        }
+    }
+    store.remove_indexes(&indexes);
+    forget(repo, &removed)?;
+    Ok(Some(gone))
+}
+
+/// Returns why merged indexes must stay in use, if so. If a segment's own table is damaged, nobody
+/// else finds the objects of that segment.
+fn why_they_must_stay(repo: &Handle, indexes: &[IndexId]) -> Result<Option<String>, RepoError> {
+    for index in indexes {
+        for segment in repo.refs.segments_merged_in(*index)? {
+            if let Err(e) = repo.store.check_own_table(&segment) {
+                return Ok(Some(e.to_string()));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Makes the removal of files durable, and then forgets their packs.
+fn forget(repo: &Handle, removed: &[PackId]) -> Result<(), RepoError> {
+    if removed.is_empty() {
+        return Ok(());
+    }
+    let dir = repo.store.packs_dir();
+    repo.vfs.sync_dir(dir).at("sync", dir)?;
+    let lock = repo.refs.lock_database()?;
+    Ok(repo.refs.forget_leaving(&lock, removed)?)
+}
+
+/// Removes files of packs that a killed command took out of use. Leaves those that it cannot remove
+/// now.
+pub(in crate::repo) fn sweep_leftovers(repo: &Handle, _: &RightToFree) -> Result<(), RepoError> {
+    sweep(repo, &repo.refs.leaving()?)
+}
+
+/// Removes at most one such file, unless a command is freeing space now. For commands that do
+/// something else: they take no notice of failures, and unlinking takes little time.
+pub(in crate::repo) fn sweep_one(repo: &Handle) {
+    let leaving = repo.refs.leaving().unwrap_or_default();
+    if let Some(first) = leaving.first()
+        && let Ok(_right) = free_alone(repo)
+    {
+        // The next command tries again.
+        let _ = sweep(repo, &[*first]);
+    }
+}
+
+fn sweep(repo: &Handle, leaving: &[PackId]) -> Result<(), RepoError> {
+    let mut removed = Vec::new();
+    for id in leaving {
+        let path = repo.store.pack_path(*id);
+        let file = match repo.vfs.open(&path, Open::Append) {
+            // The name may come back after a power cut, until the directory is synced.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                removed.push(*id);
+                continue;
+            }
+            Err(_) => continue,
+            Ok(file) => file,
+        };
+        // A reader does not lock it. Nobody writes to it.
+        if !file.try_lock().unwrap_or(false) {
+            continue;
+        }
+        // An earlier dmv that was still running may have taken it into use again.
+        let is_listed = repo.refs.pack(*id)?.is_some();
+        if is_listed || repo.vfs.remove(&path).is_ok() {
+            removed.push(*id);
+        }
+    }
+    forget(repo, &removed)
+}
