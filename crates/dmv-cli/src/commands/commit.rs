@@ -261,8 +261,8 @@ fn message(args: &Args) -> Result<Option<String>, Failure> {
     Ok(Some(text.trim_end().to_owned()))
 }
 
-/// A path that a commit can take nothing from is a slip.
-fn check_paths(repo: &Repo, paths: &[Vec<u8>]) -> Result<(), Failure> {
+/// A path that a commit or a stash can take nothing from is a slip.
+pub fn check_paths(repo: &Repo, paths: &[Vec<u8>]) -> Result<(), Failure> {
     for path in paths {
         match repo.path_state(&Repo::parse_path(path)?)? {
             PathState::Known => {}

@@ -1,8 +1,9 @@
 //! `dmv push`
 
+use crate::commands::stash;
 use crate::context::Context;
 use crate::failure::{EXIT_OK, EXIT_REFUSED, Failure};
-use crate::format::text::quoted;
+use crate::format::text::{SHORT_ID, quoted};
 use crate::peers::{Call, closed, remote};
 use crate::supply::remote_failure;
 use crate::traffic::{Report, done_to, name};
@@ -22,13 +23,13 @@ use dmv_net::transport::Url;
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv push\n  dmv push origin main regrade\n  dmv push origin --delete \
-                  regrade"
+                  regrade\n  dmv push origin stash"
 )]
 pub struct Args {
     /// The remote to push to, or an address [default: origin, or the only remote]
     #[arg(value_name = "REMOTE")]
     remote: Option<String>,
-    /// The branches or tags to send [default: the current branch]
+    /// The branches or tags to send, or a stash: stash, or stash@{N} [default: the current branch]
     #[arg(value_name = "BRANCH")]
     branches: Vec<String>,
     /// Delete these branches or tags on the remote
@@ -70,6 +71,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         }
     }
     refusal(&repo, &report, &remote)?;
+    tell_stashes(context, &options.refs);
     Ok(EXIT_OK)
 }
 
@@ -94,6 +96,16 @@ fn wanted(repo: &Repo, names: &[String]) -> Result<Vec<RefTip>, Failure> {
         };
         out.push(match found {
             Some(found) => found,
+            None if is_stash(&name) => {
+                let n = if name == STASH {
+                    Ok(0)
+                } else {
+                    stash::number(&name)
+                };
+                let commit = stash::numbered(repo, n.map_err(Failure::usage)?)?.commit;
+                // Others see where it comes from, and two stashes never get the same name.
+                RefTip::branch(&format!("{STASH}/{}", commit.short(SHORT_ID)), commit)
+            }
             None if names.is_empty() => return Err(RepoError::NoCommit.into()),
             None => {
                 let kind = "branch";
@@ -102,6 +114,25 @@ fn wanted(repo: &Repo, names: &[String]) -> Result<Vec<RefTip>, Failure> {
         });
     }
     Ok(out)
+}
+
+/// The word for the newest stash, and the directory of the branches that others get stashes as.
+const STASH: &str = "stash";
+
+/// Whether a name that is no branch and no tag means a stash.
+fn is_stash(name: &str) -> bool {
+    name == STASH || name.starts_with("stash@{")
+}
+
+/// Says how the stashes that were sent are applied elsewhere.
+fn tell_stashes(context: &Context, sent: &[RefTip]) {
+    for tip in sent {
+        if let Some(name) = tip.key.strip_prefix("branch/stash/") {
+            context.ui.note(format_args!(
+                "to apply the stash in another clone: dmv fetch, then dmv stash apply origin/{STASH}/{name}"
+            ));
+        }
+    }
 }
 
 /// The failure for refs that the other side did not move.

@@ -13,7 +13,7 @@ use dmv_core::repo::ResetFiles;
 ///
 /// The files stay as they are, so everything in which they differ from REV is uncommitted afterwards. For
 /// example, 'dmv reset @~1' takes back the last commit and keeps its changes. With --hard, the files become
-/// equal to REV, too, and untracked files stay.
+/// equal to REV, too. Untracked files stay, unless REV has a file of that name.
 ///
 /// 'dmv undo' takes a reset back, and brings back the files that --hard has overwritten.
 #[derive(clap::Args)]

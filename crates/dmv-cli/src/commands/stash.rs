@@ -1,6 +1,7 @@
 //! `dmv stash`
 
 use super::checkout::tell_refused;
+use super::commit::check_paths;
 use super::merge::list as list_conflicts;
 use super::show::{CommitAt, Detail, Document, changes};
 use crate::context::Context;
@@ -9,7 +10,9 @@ use crate::format::json::{CommitValue, PathValue, conflict_values, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count, rfc3339};
 use crate::supply::supplied;
 use dmv_core::object::name::escape;
-use dmv_core::repo::{Repo, StashApplied, StashInfo, StashOptions, StashPushed};
+use dmv_core::repo::{
+    Repo, RepoError, StashApplied, StashAt, StashInfo, StashOptions, StashPushed,
+};
 use dmv_core::worktree::select::Paths;
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -20,8 +23,10 @@ use std::io::Write;
 /// Without a subcommand, this is 'dmv stash push': it takes all changes that a commit would take, also new
 /// files, and the files become as in the last commit. 'dmv stash pop' brings the newest stash back.
 ///
-/// Stashes belong to this repository: no push and no sync sends them. 'dmv undo' takes back each of these
-/// commands.
+/// Stashes belong to this repository. Only 'dmv push REMOTE stash' sends one: the remote gets it as a
+/// branch stash/ID, and 'dmv stash apply origin/stash/ID' applies it elsewhere.
+///
+/// 'dmv undo' takes back each of these commands.
 #[derive(clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -66,9 +71,9 @@ struct ListArgs {}
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv stash show\n  dmv stash show 1 --stat")]
 struct ShowArgs {
-    /// The stash: stash@{N} or N, where 0 is the newest (default: 0)
-    #[arg(value_name = "STASH", value_parser = number, default_value = "0", hide_default_value = true)]
-    stash: usize,
+    /// The stash: stash@{N} or N, where 0 is the newest, or the commit of one (default: 0)
+    #[arg(value_name = "STASH", value_parser = named, default_value = "0", hide_default_value = true)]
+    stash: Named,
     /// Show one line per file
     #[arg(long)]
     stat: bool,
@@ -88,11 +93,11 @@ struct PopArgs {
 
 /// Bring a stash back, and keep it
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  dmv stash apply")]
+#[command(after_help = "Example:\n  dmv stash apply\n  dmv stash apply origin/stash/8be01d33a4c1")]
 struct ApplyArgs {
-    /// The stash: stash@{N} or N, where 0 is the newest (default: 0)
-    #[arg(value_name = "STASH", value_parser = number, default_value = "0", hide_default_value = true)]
-    stash: usize,
+    /// The stash: stash@{N} or N, where 0 is the newest, or the commit of one (default: 0)
+    #[arg(value_name = "STASH", value_parser = named, default_value = "0", hide_default_value = true)]
+    stash: Named,
 }
 
 /// Remove a stash; 'dmv undo' brings it back
@@ -104,8 +109,36 @@ struct DropArgs {
     stash: usize,
 }
 
+/// A stash, as somebody names it.
+#[derive(Clone)]
+enum Named {
+    Number(usize),
+    /// A revision: a stash that another repository has sent.
+    Revision(String),
+}
+
+impl Named {
+    fn at(&self, repo: &Repo) -> Result<StashAt, Failure> {
+        Ok(match self {
+            Named::Number(n) => StashAt::Number(*n),
+            Named::Revision(revision) => StashAt::Commit(repo.resolve(revision)?),
+        })
+    }
+}
+
+/// Digits in the greatest number of a stash. A longer one is the beginning of an id.
+const MAX_DIGITS: usize = 5;
+
+fn named(text: &str) -> Result<Named, String> {
+    let is_number = text.len() <= MAX_DIGITS && text.bytes().all(|b| b.is_ascii_digit());
+    match is_number || text.starts_with("stash@") {
+        true => number(text).map(Named::Number),
+        false => Ok(Named::Revision(text.to_owned())),
+    }
+}
+
 /// The number of a stash.
-fn number(text: &str) -> Result<usize, String> {
+pub fn number(text: &str) -> Result<usize, String> {
     let inner = text
         .strip_prefix("stash@{")
         .and_then(|t| t.strip_suffix('}'));
@@ -121,8 +154,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         Some(Command::Push(args)) => push(context, &repo, args.message.as_deref(), &args.paths),
         Some(Command::List(_)) => list(context, &repo),
         Some(Command::Show(args)) => show(context, &repo, args),
-        Some(Command::Pop(args)) => apply(context, &repo, args.stash, true),
-        Some(Command::Apply(args)) => apply(context, &repo, args.stash, false),
+        Some(Command::Pop(args)) => apply(context, &repo, &Named::Number(args.stash), true),
+        Some(Command::Apply(args)) => apply(context, &repo, &args.stash, false),
         Some(Command::Drop(args)) => {
             let stash = repo.stash_drop(args.stash, context.asked()?)?;
             if context.globals.json {
@@ -157,7 +190,9 @@ fn push(
     message: Option<&str>,
     paths: &[OsString],
 ) -> Result<u8, Failure> {
-    let select = Paths::new(context.paths(repo, paths)?);
+    let paths = context.paths(repo, paths)?;
+    check_paths(repo, &paths)?;
+    let select = Paths::new(paths);
     let options = options(context)?;
     let done = supplied(context, repo, "stashing", || {
         repo.stash_push(&select, message, &options, &context.job)
@@ -215,18 +250,24 @@ fn list(context: &Context, repo: &Repo) -> Result<u8, Failure> {
     Ok(EXIT_OK)
 }
 
+/// The stash with this number.
+pub fn numbered(repo: &Repo, n: usize) -> Result<StashInfo, Failure> {
+    let mut all = repo.stashes()?;
+    let count = all.len();
+    match n < count {
+        true => Ok(all.swap_remove(n)),
+        false => Err(RepoError::NoStash { n, count }.into()),
+    }
+}
+
 fn show(context: &Context, repo: &Repo, args: &ShowArgs) -> Result<u8, Failure> {
-    let all = repo.stashes()?;
-    let Some(stash) = all.get(args.stash) else {
-        return Err(dmv_core::repo::RepoError::NoStash {
-            n: args.stash,
-            count: all.len(),
-        }
-        .into());
+    let id = match args.stash.at(repo)? {
+        StashAt::Commit(id) => id,
+        StashAt::Number(n) => numbered(repo, n)?.commit,
     };
-    let commit = repo.read_commit(&stash.commit)?;
+    let commit = repo.read_commit(&id)?;
     let shown = CommitAt {
-        id: &stash.commit,
+        id: &id,
         commit: &commit,
     };
     let detail = match args.stat {
@@ -235,19 +276,23 @@ fn show(context: &Context, repo: &Repo, args: &ShowArgs) -> Result<u8, Failure> 
     };
     let changes = changes(context, repo, shown, &Paths::default(), detail)?;
     if context.globals.json {
-        let commit = CommitValue::new(&stash.commit, &commit);
+        let commit = CommitValue::new(&id, &commit);
         context.ui.json(&Document { commit, changes })?;
     }
     Ok(EXIT_OK)
 }
 
-fn apply(context: &Context, repo: &Repo, n: usize, drops: bool) -> Result<u8, Failure> {
-    let options = options(context)?;
+fn apply(context: &Context, repo: &Repo, stash: &Named, drops: bool) -> Result<u8, Failure> {
+    let (options, at) = (options(context)?, stash.at(repo)?);
     let done = supplied(context, repo, "unstashing", || {
-        repo.stash_apply(n, drops, &options, &context.job)
+        repo.stash_apply(at, drops, &options, &context.job)
     })?;
+    let number = match stash {
+        Named::Number(n) => Some(*n),
+        Named::Revision(_) => None,
+    };
     if context.globals.json {
-        context.ui.json(&applied_value(&done, n))?;
+        context.ui.json(&applied_value(&done, number))?;
     } else if !context.ui.quiet() {
         print_applied(context, &done)?;
     }
@@ -259,7 +304,7 @@ fn apply(context: &Context, repo: &Repo, n: usize, drops: bool) -> Result<u8, Fa
             escape(&done.outside[0])
         ));
     }
-    if drops && !done.dropped {
+    if let (true, false, Some(n)) = (drops, done.dropped, number) {
         context.ui.note(format_args!(
             "the stash is kept; to remove it: dmv stash drop {n}"
         ));
@@ -300,9 +345,9 @@ fn print_applied(context: &Context, done: &StashApplied) -> Result<(), Failure> 
     Ok(())
 }
 
-fn applied_value(done: &StashApplied, n: usize) -> Value {
+fn applied_value(done: &StashApplied, n: Option<usize>) -> Value {
     json!({
-        "stash": value(&done.stash, Some(n)),
+        "stash": value(&done.stash, n),
         "dropped": done.dropped,
         "conflicts": conflict_values(&done.conflicts),
         "outside": done.outside.iter().map(|path| PathValue::new(path)).collect::<Vec<_>>(),

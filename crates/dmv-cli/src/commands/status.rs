@@ -15,8 +15,8 @@ use anstyle::{AnsiColor, Style};
 use dmv_core::hash::ObjectId;
 use dmv_core::object::name::escape;
 use dmv_core::repo::{
-    BranchMoved, ChangeKind, Head, Mover, PathChange, Rename, Repo, RepoSlice, StatusOptions,
-    StatusReport, moved_clause,
+    Bisection, BranchMoved, ChangeKind, Head, Mover, PathChange, Rename, Repo, RepoSlice,
+    StatusOptions, StatusReport, moved_clause,
 };
 use dmv_core::subset::Subset;
 use dmv_core::worktree::select::Paths;
@@ -70,6 +70,8 @@ struct Document {
     base: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unfinished: Option<UnfinishedValue>,
+    /// Whether a search for a first bad commit is under way.
+    bisecting: bool,
     /// The command that goes on with a clone that is not finished.
     #[serde(skip_serializing_if = "Option::is_none")]
     half_clone: Option<String>,
@@ -143,6 +145,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         upstream: upstream(context, &repo, &report)?,
         slice: told_slice(context, &repo),
         idle_patterns: idle_patterns(&repo, &report.subset)?,
+        bisection: repo.bisection()?,
         report,
         renames,
         is_clean,
@@ -180,6 +183,8 @@ struct Overview {
     renames: Renames,
     upstream: Option<Upstream>,
     slice: RepoSlice,
+    /// A search for a first bad commit.
+    bisection: Option<Bisection>,
     /// Patterns of the subset that match nothing in the commit, for printing.
     idle_patterns: Vec<String>,
     is_clean: bool,
@@ -327,6 +332,7 @@ fn document(found: &Overview, half: Option<String>) -> Document {
             go_on: cut.command.clone(),
             go_back: go_back(&report.head),
         }),
+        bisecting: found.bisection.is_some(),
         half_clone: half,
         upstream: found.upstream.clone(),
         subset: patterns(&report.subset),
@@ -376,6 +382,9 @@ fn print(
         tell_moved(&mut *out, &report.head, moved, by)?;
     }
     print_unfinished(&mut *out, report)?;
+    if let Some(bisection) = &found.bisection {
+        print_bisection(&mut *out, bisection)?;
+    }
     print_limits(&mut *out, report, slice)?;
     for pattern in &found.idle_patterns {
         writeln!(out, "  nothing in the commit matches '{}'", clean(pattern))?;
@@ -416,6 +425,19 @@ fn print_upstream(out: &mut impl Write, upstream: &Upstream) -> Result<(), Failu
             "you and {name} both have new commits ({ahead} here, {behind} there); to combine them: dmv pull"
         )?,
     }
+    Ok(())
+}
+
+/// How far a search for a first bad commit has come.
+fn print_bisection(out: &mut impl Write, bisection: &Bisection) -> Result<(), Failure> {
+    let bad = match &bisection.bad {
+        Some(id) => format!("{} is bad", id.short(SHORT_ID)),
+        None => "no bad commit yet".to_owned(),
+    };
+    let good = count(bisection.good.len() as u64, "good commit", "good commits");
+    writeln!(out, "a bisection is under way: {bad}, {good}")?;
+    writeln!(out, "  to go on:  dmv bisect good, or dmv bisect bad")?;
+    writeln!(out, "  to end it: dmv bisect end")?;
     Ok(())
 }
 

@@ -221,7 +221,7 @@ fn sort_refusal(e: &RepoError) -> Sorted {
         RepoError::WouldLose { .. } => hinted(
             "would-lose",
             EXIT_REFUSED,
-            "dmv commit -m MESSAGE, to keep them; or dmv status, to see them",
+            "dmv commit -m MESSAGE or dmv stash, to keep them; move ignored files out of the way",
         ),
         RepoError::EditedByHand { paths, .. } => {
             let path = quoted(&String::from_utf8_lossy(&paths[0]));
@@ -341,7 +341,7 @@ fn sort_path(path: &[u8], why: PathRefusal) -> Sorted {
         PathRefusal::Directory => (
             "wrong-kind",
             EXIT_USAGE,
-            format!("-r, to include everything tracked in it: dmv rm -r {path}"),
+            format!("the option -r includes everything tracked in {path}"),
         ),
         PathRefusal::NotAFile => return ("wrong-kind", EXIT_OTHER, None),
         PathRefusal::NoDirectory => ("no-directory", EXIT_OTHER, format!("mkdir -p {path}")),

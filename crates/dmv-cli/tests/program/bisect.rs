@@ -223,3 +223,24 @@ fn worktrees_search_on_their_own_and_short_histories_say_so() -> Outcome {
     place.ok(&["-C", "../meta", "bisect", "end"])?;
     Ok(())
 }
+
+#[test]
+fn a_status_shows_the_search_and_it_ends_also_without_the_branch_it_began_on() -> Outcome {
+    let (place, ids) = faulty()?;
+    place.ok(&["bisect", "start", "@", &ids[0]])?;
+    let said = place.ok(&["status"])?;
+    assert!(
+        said.contains("a bisection is under way: ") && said.contains("1 good commit"),
+        "{said}"
+    );
+    assert_eq!(place.json(&["status", "--json"])?["bisecting"], true);
+    place.ok(&["branch", "-d", "main"])?;
+    place.ok(&["bisect", "end"])?;
+    let status = place.json(&["status", "--json"])?;
+    assert_eq!(
+        (&status["bisecting"], &status["branch"]),
+        (&json!(false), &Value::Null)
+    );
+    assert_eq!(number(&place)?, "4");
+    Ok(())
+}

@@ -111,6 +111,55 @@ fn an_undo_goes_back_over_what_took_the_place_of_a_file_or_directory() -> Outcom
 }
 
 #[test]
+fn an_untracked_file_at_the_path_of_a_conflict_is_no_answer() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "base")?;
+    place.write("other", "o")?;
+    place.commit("one")?;
+    place.ok(&["checkout", "-b", "side"])?;
+    place.write("f", "theirs")?;
+    place.commit("theirs")?;
+    place.ok(&["checkout", "main"])?;
+    fs::remove_file(place.work().join("f"))?;
+    place.commit("gone")?;
+    place.write("f", "my notes")?;
+    for command in ["merge", "cherry-pick"] {
+        let said = place.fails(5, &[command, "side"])?;
+        assert!(said.contains("uncommitted changes in f"), "{said}");
+    }
+    assert_eq!(read(&place, "f")?, "my notes");
+    // Without it the conflict is there, and a file that is written then is the answer.
+    fs::remove_file(place.work().join("f"))?;
+    place.fails(4, &["merge", "side"])?;
+    place.write("f", "both")?;
+    place.commit("settled")?;
+    Ok(())
+}
+
+#[test]
+fn a_directory_at_the_path_of_a_conflict_is_no_answer_for_a_commit_either() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("z", "base")?;
+    place.commit("one")?;
+    place.ok(&["checkout", "-b", "o"])?;
+    place.write("d/x", "in")?;
+    place.commit("dir")?;
+    place.ok(&["checkout", "-b", "p", "main"])?;
+    place.write("d", "file")?;
+    place.commit("file")?;
+    place.ok(&["checkout", "o"])?;
+    place.fails(4, &["merge", "p"])?;
+    place.write("d/new", "new")?;
+    place.write("z", "edited")?;
+    place.ok(&["commit", "-m", "n"])?;
+    let status = place.json(&["status", "--json"])?;
+    assert_eq!(status["conflicts"][0]["path"], "d");
+    assert!(exists(&place, "d.theirs") && exists(&place, "d.ours/x"));
+    assert_eq!(read(&place, "d/new")?, "new");
+    Ok(())
+}
+
+#[test]
 fn a_file_that_is_no_longer_tracked_survives_an_undo_of_a_switch() -> Outcome {
     let place = uncommitted()?;
     place.ok(&["restore", "."])?;

@@ -1,6 +1,7 @@
 //! Stashes, as a user makes and brings them back.
 
 use crate::place::files::{changes, exists, lines, paths, read};
+use crate::place::several::several;
 use crate::place::{Outcome, Place};
 use serde_json::{Value, json};
 use std::fs;
@@ -345,5 +346,58 @@ fn an_undo_takes_back_the_guard_and_a_flag_passes_it() -> Outcome {
     assert_eq!(read(&place, "a")?, text);
     place.ok(&["undo"])?;
     place.fails(4, &["commit", "-m", "guarded again"])?;
+    Ok(())
+}
+
+#[test]
+fn a_stash_is_sent_on_request_and_applied_elsewhere() -> Outcome {
+    let place = several()?;
+    place.ok(&["clone", "--bare", "film", "nas"])?;
+    place.ok(&["-C", "film", "remote", "add", "nas", "../nas"])?;
+    let ssh = format!("ssh://host{}", place.work().join("nas").display());
+    place.ok(&["clone", &ssh, "other"])?;
+    place.write("film/shots/1", "put aside")?;
+    place.write("film/new", "new")?;
+    place.ok(&["-C", "film", "stash", "-m", "half"])?;
+    place.write("film/shots/2", "second")?;
+    place.ok(&["-C", "film", "stash"])?;
+    // Nothing else sends it.
+    place.ok(&["-C", "film", "push", "nas"])?;
+    place.ok(&["-C", "film", "sync", "nas"])?;
+    assert_eq!(place.records(&["-C", "nas", "branch", "--json"])?.len(), 1);
+    place.fails(20, &["-C", "film", "push", "nas", "stash@{2}"])?;
+    let sent = place.json(&["-C", "film", "push", "nas", "stash@{1}", "--json"])?;
+    let name = sent["refs"][0]["name"].as_str().ok_or("a name")?.to_owned();
+    assert!(name.starts_with("stash/"), "{sent}");
+    place.ok(&["-C", "film", "push", "nas", "stash"])?;
+    place.ok(&["-C", "other", "fetch"])?;
+    let from = format!("origin/{name}");
+    let shown = place.ok(&["-C", "other", "stash", "show", &from, "--stat"])?;
+    assert!(
+        shown.contains("new") && shown.contains("shots/1"),
+        "{shown}"
+    );
+    place.write("other/shots/3", "mine")?;
+    let done = place.json(&["-C", "other", "stash", "apply", &from, "--json"])?;
+    assert_eq!(done["stash"]["message"], json!("on main: half"));
+    assert_eq!(
+        (read(&place, "other/shots/1")?, read(&place, "other/new")?),
+        ("put aside".into(), "new".into())
+    );
+    place.ok(&["-C", "other", "undo"])?;
+    assert!(!exists(&place, "other/new"));
+    assert_eq!(read(&place, "other/shots/3")?, "mine");
+    // A pull takes nothing of it, and the remote forgets it on request.
+    place.ok(&["-C", "other", "pull"])?;
+    place.ok(&["-C", "film", "push", "nas", "--force", "--delete", &name])?;
+    place.ok(&["-C", "nas", "verify", "--full"])?;
+    Ok(())
+}
+
+#[test]
+fn a_path_without_changes_is_named() -> Outcome {
+    let place = place()?;
+    let said = place.fails(20, &["stash", "push", "nosuch"])?;
+    assert!(said.contains("nosuch"), "{said}");
     Ok(())
 }

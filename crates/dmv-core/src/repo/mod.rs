@@ -71,7 +71,7 @@ pub use verbs::replaced::ResetReport;
 pub use verbs::replay::Replayed;
 pub use verbs::reset::{ResetFiles, ResetToReport};
 pub use verbs::resolve::ResolveReport;
-pub use verbs::stash::{StashApplied, StashInfo, StashOptions, StashPushed};
+pub use verbs::stash::{StashApplied, StashAt, StashInfo, StashOptions, StashPushed};
 pub use verbs::undo::{UndoOptions, UndoReport, UndoWhat};
 
 use crate::object::ObjectRead;

@@ -5,8 +5,8 @@ use crate::job::Job;
 use crate::repo::{
     Asked, BisectReport, Bisection, CheckoutOptions, CheckoutReport, Choice, FastForward,
     MergeOptions, MergeReport, PickFrom, PickOptions, PickReport, Repo, RepoError, ResetFiles,
-    ResetReport, ResetToReport, ResolveReport, StashApplied, StashInfo, StashOptions, StashPushed,
-    UndoOptions, UndoReport, Verdict, WorktreeSettings, verbs,
+    ResetReport, ResetToReport, ResolveReport, StashApplied, StashAt, StashInfo, StashOptions,
+    StashPushed, UndoOptions, UndoReport, Verdict, WorktreeSettings, verbs,
 };
 use crate::worktree::scan::Select;
 
@@ -155,8 +155,8 @@ impl Repo {
     ///
     /// With [`ResetFiles::Keep`] no file changes: what differs from `to` is uncommitted afterwards.
     /// With [`ResetFiles::Match`] the files become equal to `to`. Uncommitted changes to tracked
-    /// files are stored first, and an undo brings them back; untracked files stay, and one that is
-    /// in the way fails the reset with [`RepoError::WouldLose`] before it changes anything.
+    /// files, and untracked files in the way, are stored first, and an undo brings them back. Other
+    /// untracked files stay.
     pub fn reset(
         &self,
         to: ObjectId,
@@ -187,16 +187,16 @@ impl Repo {
         verbs::stash::push(&self.handle, select, message, options, job)
     }
 
-    /// Merges the `n`-th newest stash into the files as they are. With `drops`, removes the stash
-    /// if all of it was applied without conflicts.
+    /// Merges a stash into the files as they are. With `drops`, removes the stash if all of it was
+    /// applied without conflicts.
     pub fn stash_apply(
         &self,
-        n: usize,
+        at: StashAt,
         drops: bool,
         options: &StashOptions,
         job: &Job,
     ) -> Result<StashApplied, RepoError> {
-        verbs::stash::apply(&self.handle, n, drops, options, job)
+        verbs::stash::apply(&self.handle, at, drops, options, job)
     }
 
     /// Removes the `n`-th newest stash. An undo brings it back.

@@ -738,6 +738,10 @@ fn take_notes(report: &mut CommitReport, made: Snapshot) {
     report.unwritten = made.unwritten;
     report.not_kept = made.not_kept;
     report.tracked_ignored = made.tracked_ignored;
+    if report.untracked.contains(&report.tracked_ignored.1) {
+        // It is left out, so it is not tracked any more.
+        report.tracked_ignored = Default::default();
+    }
     report.warnings.extend(made.warnings);
     report.control = made.control;
     report.outside = made.outside;

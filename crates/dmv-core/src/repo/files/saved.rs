@@ -501,8 +501,16 @@ pub(in crate::repo) fn plan_return(
         // content.
         let is_dir = there.is_some_and(|stat| stat.kind == FileKind::Dir);
         let as_old = as_old || old.is_none() && is_dir;
-        if !as_old && !is_as(repo, tree, path, new.as_ref(), there.as_ref())? {
-            lost.insert(path.clone());
+        if !as_old {
+            match is_as(repo, tree, path, new.as_ref(), there.as_ref())? {
+                // The command did not come to this path, or the user has done this already.
+                true if there.is_none_or(|stat| stat.kind != FileKind::Dir) => {
+                    out.stays.insert(path.clone());
+                    continue;
+                }
+                true => {}
+                false => drop(lost.insert(path.clone())),
+            }
         }
         if let (Some(_), None) = (new, there) {
             lost.extend(obstacle(tree, path)?.filter(|above| !found.contains_key(above)));

@@ -211,16 +211,19 @@ pub(in crate::repo) fn end(
     let (head, commit) = match state.start {
         Head::Commit(id) => (Head::Commit(id), id),
         Head::Branch(name) => {
-            let missing = || RepoError::NoRef {
-                kind: "branch",
-                name: name.clone(),
-            };
-            let id = worktree::ref_id(repo, &format!("branch/{name}"))?;
-            let id = id.ok_or_else(missing)?;
-            if worktree::head(repo)?.branch() != Some(&name) {
-                branch::refuse_taken(repo, &name)?;
+            match worktree::ref_id(repo, &format!("branch/{name}"))? {
+                Some(id) => {
+                    if worktree::head(repo)?.branch() != Some(&name) {
+                        branch::refuse_taken(repo, &name)?;
+                    }
+                    (Head::Branch(name), id)
+                }
+                // The branch is gone, so the worktree stays on the commit of the last test.
+                None => {
+                    let id = worktree::head_commit(repo)?.ok_or(RepoError::NoCommit)?;
+                    (worktree::head(repo)?, id)
+                }
             }
-            (Head::Branch(name), id)
         }
     };
     let change = recorded(repo, None)?;

@@ -8,7 +8,7 @@
 
 mod apply;
 
-pub use apply::{StashApplied, StashOptions};
+pub use apply::{StashApplied, StashAt, StashOptions};
 pub(in crate::repo) use apply::{apply, drop_stash};
 
 use crate::diff::diff_trees;
@@ -44,7 +44,7 @@ use std::ops::ControlFlow;
 /// A stash.
 #[derive(Clone, Debug)]
 pub struct StashInfo {
-    /// The key of the view that names it.
+    /// The key of the view that names it. Empty if it comes from another repository.
     pub(in crate::repo) key: String,
     /// Its commit.
     pub commit: ObjectId,

@@ -227,7 +227,9 @@ fn undo_files(
         None => Return::default(),
     };
     if !is_undo(repo, undone)? {
-        brings.stays = stays::noted(repo, &tree.name, &changes)?;
+        brings
+            .stays
+            .extend(stays::noted(repo, &tree.name, &changes)?);
     }
     let mut sealed = None;
     let target = match after(&base_key(&tree.name))? {

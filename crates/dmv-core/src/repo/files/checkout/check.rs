@@ -9,6 +9,7 @@ use crate::object::name::{RepoPath, fold_key};
 use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::RepoError;
+use crate::repo::conflict::form::Shown;
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::checkout::target::SwitchTo;
 use crate::repo::files::same::{SameError, same_as};
@@ -84,6 +85,7 @@ impl Switch<'_> {
         if to.force {
             self.check_dirty(&mut found)?;
         }
+        self.find_answers_unasked(&mut found.lost)?;
         self.find_kept_below(&mut found.lost)?;
         self.find_kept_in(std::mem::take(&mut found.replaced_dirs), &mut found.lost)?;
         self.unshown = found.unshown;
@@ -315,6 +317,26 @@ impl Switch<'_> {
             }
         }
         Ok(lost)
+    }
+
+    /// Finds untracked files at the paths of new conflicts that show no file there. Such a file would
+    /// count as the answer to a question that its author has not seen.
+    fn find_answers_unasked(&self, lost: &mut BTreeSet<Vec<u8>>) -> Result<(), RepoError> {
+        let asked = self.tree.form.iter().flat_map(|form| &form.shown);
+        let asked: BTreeSet<&RepoPath> = asked.map(|shown| &shown.at.path).collect();
+        let is_new = |shown: &&Shown| shown.entry.is_none() && !asked.contains(&shown.at.path);
+        for shown in self.form.shown.iter().filter(is_new) {
+            let path = shown.at.path.as_bytes();
+            let is_theirs = self.subset.includes(path, false) && self.brings.is_none();
+            let stat = match is_theirs && self.base_entry(path)?.is_none() {
+                true => self.stat(path, &mut BTreeSet::new())?,
+                false => None,
+            };
+            if stat.is_some_and(|stat| stat.kind != FileKind::Dir) {
+                lost.insert(path.to_vec());
+            }
+        }
+        Ok(())
     }
 
     /// Finds files in a directory that an undo replaces with a file, if they would not be removed

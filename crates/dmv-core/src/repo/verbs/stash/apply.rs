@@ -23,6 +23,7 @@ use crate::repo::files::commit::Who;
 use crate::repo::files::open_worktree::Tree;
 use crate::repo::files::saved::{saved_changes, saving_change};
 use crate::repo::files::{checkout, marked, open_worktree, snapshot_of};
+use crate::repo::look::entries::read_commit;
 use crate::store::FinishedJob;
 use crate::worktree::scan::Select;
 use crate::worktree::snapshot::Problem;
@@ -65,17 +66,30 @@ pub struct StashApplied {
     pub refused: Vec<Problem>,
 }
 
-/// Merges the change of the `n`-th newest stash into the files. With `drops`, the stash goes if all
-/// of it was applied without conflicts.
+/// Which stash is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StashAt {
+    /// The n-th newest of this repository, counted from 0.
+    Number(usize),
+    /// A commit: a stash that another repository has sent. It cannot be dropped here.
+    Commit(ObjectId),
+}
+
+/// Merges the change of a stash into the files. With `drops`, the stash goes if all of it was applied
+/// without conflicts.
 pub(in crate::repo) fn apply(
     repo: &Handle,
-    n: usize,
+    at: StashAt,
     drops: bool,
     options: &StashOptions,
     job: &Job,
 ) -> Result<StashApplied, RepoError> {
     let _lock = worktree::lock_worktree(repo)?;
-    let stash = stash_at(repo, n)?;
+    let stash = match at {
+        StashAt::Number(n) => stash_at(repo, n)?,
+        StashAt::Commit(id) => stash_of(id, read_commit(repo, &id)?),
+    };
+    let drops = drops && !stash.key.is_empty();
     let tree = open_worktree::open(repo, &options.settings)?;
     let Some(base_tree) = tree.base_tree else {
         return Err(RepoError::NoCommit);
@@ -124,6 +138,16 @@ pub(in crate::repo) fn drop_stash(
     Ok(stash)
 }
 
+/// Returns a commit as a stash that no key of the view names.
+fn stash_of(id: ObjectId, commit: Commit) -> StashInfo {
+    StashInfo {
+        key: String::new(),
+        commit: id,
+        message: commit.message,
+        seconds: commit.committer.seconds,
+    }
+}
+
 fn stash_at(repo: &Handle, n: usize) -> Result<StashInfo, RepoError> {
     let all = stashes(repo)?;
     let count = all.len();
@@ -135,7 +159,8 @@ fn stash_at(repo: &Handle, n: usize) -> Result<StashInfo, RepoError> {
 /// conflicts.
 fn stashed_from(repo: &Handle, tree: &Tree, stash: &Commit) -> Result<ObjectId, RepoError> {
     let [parent] = stash.parents[..] else {
-        return Err(RepoError::Text("this stash has no parent".to_owned()));
+        let text = "this commit is no stash: it does not have exactly one parent";
+        return Err(RepoError::Text(text.to_owned()));
     };
     let parent = load_commit(repo.objects(), &parent)?;
     let form = form::form_of(repo, &parent, Vec::new(), None)?;
