@@ -16,7 +16,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
     (
         "Look at commits and files",
         &[
-            "log", "show", "blame", "bisect", "ls", "cat", "du", "stats", "export",
+            "log", "show", "blame", "bisect", "ls", "cat", "du", "stats", "advise", "export",
         ],
     ),
     (

@@ -8,21 +8,34 @@ use crate::limit::LimitArgs;
 use crate::partial::held_paths;
 use crate::places::place_or_path;
 use dmv_core::object::name::escape;
-use dmv_core::repo::LackOf;
+use dmv_core::repo::{HistoryUse, LackOf, PathUse, Repo};
 use dmv_core::subset::Union;
+use dmv_core::worktree::select::is_under;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::Write;
 
 /// Show the size of a directory or file: in total, without duplicates, and as stored
+///
+/// With --history, lists the paths whose versions take the most space in the history of all branches,
+/// tags and worktrees. Content that several files or versions share counts once, for the newest.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  dmv du\n  dmv du media\n  dmv du v1.0:media\n  dmv du --subset media/scene4 '*.edl'"
+    after_help = "Example:\n  dmv du\n  dmv du media\n  dmv du v1.0:media\n  dmv du --subset media/scene4 '*.edl'\n  dmv du --history\n  dmv du --history -n 0 media"
 )]
 pub struct Args {
     /// The commit, a directory or file in it, or a path in @ (default: where you are)
     #[arg(value_name = "REV[:PATH]|PATH")]
     place: Option<OsString>,
+    /// List the paths that take the most space over all history; PATH limits the list
+    #[arg(long, conflicts_with = "limit")]
+    history: bool,
+    /// With --history: further paths
+    #[arg(value_name = "PATH", requires = "history")]
+    more: Vec<OsString>,
+    /// With --history: list at most N paths; 0 for all (default: 20; with --json all)
+    #[arg(short = 'n', long, value_name = "N", requires = "history")]
+    number: Option<usize>,
     #[command(flatten)]
     limit: LimitArgs,
 }
@@ -37,9 +50,25 @@ struct Document {
     files: u64,
 }
 
+#[derive(Serialize)]
+struct HistoryRecord {
+    #[serde(flatten)]
+    path: PathValue,
+    versions: u64,
+    bytes: u64,
+    unique_bytes: u64,
+    stored_bytes: u64,
+}
+
+/// How many paths are listed without `-n`.
+const LISTED: usize = 20;
+
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
+    if args.history {
+        return history(context, &repo, args);
+    }
     let place = place_or_path(context, &repo, args.place.as_deref(), false)?;
     let held = if args.limit.is_given() {
         Union::default()
@@ -76,4 +105,91 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         bytes(sum.stored_bytes),
     )?;
     Ok(EXIT_OK)
+}
+
+fn history(context: &Context, repo: &Repo, args: &Args) -> Result<u8, Failure> {
+    let mut limits = Vec::new();
+    for arg in args.place.iter().chain(&args.more) {
+        let path = Repo::parse_path(&context.path(repo, arg)?)?;
+        if path.is_root() {
+            limits.clear();
+            break;
+        }
+        limits.push(path);
+    }
+    let watch = context.watch("adding up versions");
+    let found = repo.history_use(&limits, &context.job)?;
+    drop(watch);
+    for limit in &limits {
+        let is_in = |used: &PathUse| is_under(used.path.as_bytes(), limit.as_bytes());
+        if !found.paths.iter().any(is_in) {
+            let path = escape(limit.as_bytes());
+            context.ui.warn(format_args!("no commit has '{path}'"));
+        }
+    }
+    tell_incomplete(context, &found);
+    let number = match args.number {
+        Some(0) => usize::MAX,
+        Some(number) => number,
+        None if context.globals.json => usize::MAX,
+        None => LISTED,
+    };
+    let (listed, others) = found.paths.split_at(number.min(found.paths.len()));
+    if context.globals.json {
+        for used in listed {
+            context.ui.json(&HistoryRecord {
+                path: PathValue::new(used.path.as_bytes()),
+                versions: used.versions,
+                bytes: used.bytes,
+                unique_bytes: used.unique_bytes,
+                stored_bytes: used.stored_bytes,
+            })?;
+        }
+        return Ok(EXIT_OK);
+    }
+    context.page();
+    let mut out = context.ui.out();
+    if !listed.is_empty() {
+        writeln!(
+            out,
+            "{:>8}  {:>10}  {:>10}  path",
+            "versions", "total", "stored"
+        )?;
+    }
+    for used in listed {
+        let (total, stored) = (bytes(used.bytes), bytes(used.stored_bytes));
+        let path = escape(used.path.as_bytes());
+        writeln!(
+            out,
+            "{:>8}  {total:>10}  {stored:>10}  {path}",
+            used.versions
+        )?;
+    }
+    let sum = |of: fn(&PathUse) -> u64| found.paths.iter().map(of).sum::<u64>();
+    writeln!(
+        out,
+        "{} in {}, {} in {}; about {} stored",
+        count(sum(|used| used.versions), "version", "versions"),
+        count(found.commits, "commit", "commits"),
+        bytes(sum(|used| used.bytes)),
+        count(found.paths.len() as u64, "path", "paths"),
+        bytes(sum(|used| used.stored_bytes)),
+    )?;
+    drop(out);
+    if !others.is_empty() {
+        context.ui.note(format_args!(
+            "hint: {} more: dmv du --history -n 0",
+            count(others.len() as u64, "path", "paths")
+        ));
+    }
+    Ok(EXIT_OK)
+}
+
+/// Says that a partial repository does not know all versions.
+pub fn tell_incomplete(context: &Context, found: &HistoryUse) {
+    if found.is_partial {
+        context.ui.warn(format_args!(
+            "this repository does not have the metadata of all versions; what it lacks does not count"
+        ));
+    }
 }

@@ -1,6 +1,7 @@
 //! One file for each command, and the list of all of them.
 
 pub mod add;
+pub mod advise;
 pub mod bisect;
 pub mod blame;
 pub mod branch;
@@ -76,6 +77,7 @@ pub enum Command {
     Cat(cat::Args),
     Du(du::Args),
     Stats(stats::Args),
+    Advise(advise::Args),
     Checkout(checkout::Args),
     Subset(subset::Args),
     Restore(restore::Args),
@@ -147,6 +149,7 @@ pub fn run(
         Command::Cat(args) => cat::run(context, &args),
         Command::Du(args) => du::run(context, &args),
         Command::Stats(args) => stats::run(context, &args),
+        Command::Advise(args) => advise::run(context, &args),
         Command::Checkout(args) => checkout::run(context, &args),
         Command::Subset(args) => subset::run(context, &args),
         Command::Restore(args) => restore::run(context, &args),
@@ -206,6 +209,7 @@ fn only_reads(command: &Command) -> bool {
         | Command::Cat(_)
         | Command::Du(_)
         | Command::Stats(_)
+        | Command::Advise(_)
         | Command::Subset(_)
         | Command::Branch(_)
         | Command::Tag(_)

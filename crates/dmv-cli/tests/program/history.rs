@@ -205,3 +205,98 @@ fn a_log_lists_the_files_of_each_commit() -> Outcome {
     assert!(place.ok(&["-C", dmv, "log", "--", "z"])?.contains("moved"));
     Ok(())
 }
+
+/// Bytes that do not compress, different for each seed.
+fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[3]
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+#[test]
+fn the_paths_that_take_the_space_over_all_history_are_listed() -> Outcome {
+    let place = Place::with_repository()?;
+    fs::create_dir(place.work().join("film"))?;
+    let shared = noise(99, 3 << 20);
+    for n in 0..3u64 {
+        // Nothing in common but the magic of zstd.
+        let saved = [&b"\x28\xb5\x2f\xfd"[..], &noise(n, 6 << 20)].concat();
+        place.write("film/scene.blend", saved)?;
+        place.write("film/take.raw", [&shared[..], &[n as u8; 100]].concat())?;
+        place.write("notes.txt", format!("{n}"))?;
+        place.commit("version")?;
+    }
+    // The same content under another name, and a version that another branch has.
+    place.write("copy.raw", [&shared[..], &[2; 100]].concat())?;
+    place.commit("copy")?;
+    place.ok(&["checkout", "-b", "side"])?;
+    place.write("notes.txt", "side")?;
+    place.commit("side")?;
+    place.ok(&["checkout", "main"])?;
+
+    let records = place.records(&["du", "--history", "--json"])?;
+    let of = |path: &str, key: &str| {
+        let found = records.iter().find(|record| record["path"] == path);
+        found.map_or(0, |record| record[key].as_u64().unwrap_or_default())
+    };
+    assert_eq!(records.len(), 4);
+    assert_eq!(records[0]["path"], json!("film/scene.blend"));
+    let blend = 3 * (4 + (6 << 20));
+    assert_eq!(of("film/scene.blend", "versions"), 3);
+    assert_eq!(of("film/scene.blend", "bytes"), blend);
+    assert_eq!(of("film/scene.blend", "unique_bytes"), blend);
+    assert_eq!(of("notes.txt", "versions"), 4);
+    assert_eq!(of("film/take.raw", "bytes"), 3 * (100 + (3 << 20)));
+    // Shared content counts once, whichever of the two paths it counts for.
+    let raw = of("film/take.raw", "unique_bytes") + of("copy.raw", "unique_bytes");
+    assert!((3 << 20..5 << 20).contains(&raw), "{raw}");
+
+    let text = place.ok(&["du", "--history", "-n", "1"])?;
+    assert!(text.contains("film/scene.blend"), "{text}");
+    assert!(!text.contains("take.raw"), "{text}");
+    assert!(text.contains("5 commits"), "{text}");
+    let only = place.records(&["du", "--history", "--json", "notes.txt", "copy.raw"])?;
+    assert_eq!(only.len(), 2);
+    let none = place.run(&["du", "--history", "nosuch"])?;
+    let none = String::from_utf8(none.stderr)?;
+    assert!(none.contains("no commit has 'nosuch'"), "{none}");
+
+    let advice = place.records(&["advise", "--json"])?;
+    assert_eq!(advice.len(), 1, "{advice:?}");
+    assert_eq!(advice[0]["path"], json!("film/scene.blend"));
+    assert_eq!(advice[0]["compressed"], json!("zstd"));
+    assert_eq!(advice[0]["shared_percent"], json!(0));
+    let text = place.ok(&["advise"])?;
+    assert!(text.contains("is saved compressed (zstd)"), "{text}");
+    assert!(text.contains("in Blender"), "{text}");
+    Ok(())
+}
+
+#[test]
+fn a_clone_without_all_metadata_says_that_its_sum_is_not_complete() -> Outcome {
+    let place = Place::with_repository()?;
+    fs::create_dir(place.work().join("a"))?;
+    fs::create_dir(place.work().join("b"))?;
+    for n in 0..2 {
+        place.write("a/f", format!("{n}"))?;
+        place.write("b/f", format!("{n}{n}"))?;
+        place.commit("version")?;
+    }
+    place.ok(&["clone", ".", "../part", "--subset", "a", "-q"])?;
+    let records = place.records(&["-C", "../part", "du", "--history", "--json", "a"])?;
+    assert_eq!(records.len(), 1);
+    assert_eq!(records[0]["versions"], json!(2));
+    let all = place.run(&["-C", "../part", "du", "--history"])?;
+    assert_eq!(all.status.code(), Some(0));
+    let said = String::from_utf8(all.stderr)?;
+    assert!(
+        said.contains("does not have the metadata of all versions"),
+        "{said}"
+    );
+    Ok(())
+}

@@ -9,8 +9,8 @@ use crate::object::root::{Lack, Root};
 use crate::object::tree::TreeEntry;
 use crate::refs::Operation;
 use crate::repo::{
-    BranchMoved, DiskUse, Head, LackOf, Listed, Located, Mover, Repo, RepoError, StoreStats,
-    Wanted, look,
+    BranchMoved, DiskUse, Head, HistoryUse, LackOf, Listed, Located, Mover, Repo, RepoError,
+    StoreStats, Wanted, look,
 };
 use crate::subset::PathSet;
 use std::io::Write;
@@ -184,6 +184,15 @@ impl Repo {
     /// Memory: 32 bytes for each different chunk.
     pub fn disk_use(&self, wanted: Wanted<'_>, job: &Job) -> Result<DiskUse, RepoError> {
         look::stats::disk_use(&self.handle, wanted, job)
+    }
+
+    /// Adds up the versions of all paths at or under `limits` in the history of all branches, tags
+    /// and worktrees; without limits, of all paths. Reads metadata, and the first chunk of each
+    /// large file with several versions.
+    ///
+    /// Memory: some 32 bytes for each different chunk, and 40 for each version of a file or directory.
+    pub fn history_use(&self, limits: &[RepoPath], job: &Job) -> Result<HistoryUse, RepoError> {
+        look::history_use::history_use(&self.handle, limits, job)
     }
 
     /// Counts the objects and bytes of the store.

@@ -5,6 +5,7 @@
 pub(in crate::repo) mod content;
 pub(in crate::repo) mod entries;
 pub(in crate::repo) mod history;
+pub(in crate::repo) mod history_use;
 pub(in crate::repo) mod lack;
 pub(in crate::repo) mod moved;
 pub(in crate::repo) mod operations;

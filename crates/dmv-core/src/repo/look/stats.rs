@@ -94,7 +94,7 @@ pub(in crate::repo) fn disk_use(
 }
 
 /// Returns the raw and the stored bytes of the frames in data packs.
-fn compression(repo: &Handle) -> Result<(u64, u64), RepoError> {
+pub(in crate::repo) fn compression(repo: &Handle) -> Result<(u64, u64), RepoError> {
     let (mut raw, mut stored) = (0, 0);
     repo.store.for_each_frame(&mut |r, s| {
         raw += r;

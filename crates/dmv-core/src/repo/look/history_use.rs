@@ -1,0 +1,265 @@
+//! Which paths take the space, over all history.
+
+use crate::hash::ObjectId;
+use crate::job::Job;
+use crate::object::ObjectType;
+use crate::object::list::{Blob, BlobChunks};
+use crate::object::name::RepoPath;
+use crate::object::tree::{Kind, TreeEntry};
+use crate::reach::{Detail, Reach};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::look::entries::{blob_of, list, read_commit};
+use crate::repo::look::history::complete_commits;
+use crate::repo::look::stats::compression;
+use crate::worktree::select::is_under;
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+
+/// The most bytes at the start of a file that tell its format.
+const MAGIC_BYTES: usize = 8;
+/// The smallest file in bytes whose format is looked at. Smaller ones have few chunks to share.
+const LARGE: u64 = 1 << 20;
+
+/// The versions of one path in all history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathUse {
+    /// The path.
+    pub path: RepoPath,
+    /// The number of different contents that it has had.
+    pub versions: u64,
+    /// Bytes of all versions.
+    pub bytes: u64,
+    /// Bytes of the newest version.
+    pub newest_bytes: u64,
+    /// Bytes of chunks that no newer version of any path has. Content that several paths share
+    /// counts once.
+    pub unique_bytes: u64,
+    /// What these take in packs, estimated from the compression of the whole store.
+    pub stored_bytes: u64,
+    /// The compression of the newest version, if it is compressed as a whole, so that an edit changes
+    /// most of it (see [`compressed_as`]). Only known for files of at least 1 MiB with several versions.
+    pub compressed: Option<&'static str>,
+}
+
+impl PathUse {
+    /// Returns how much of the earlier versions is also in other versions, in percent. `None` for
+    /// fewer than two versions, or if they are empty.
+    pub fn shared_percent(&self) -> Option<u64> {
+        let earlier = self.bytes.checked_sub(self.newest_bytes)?;
+        let shared = self.bytes.saturating_sub(self.unique_bytes).min(earlier);
+        (self.versions > 1 && earlier > 0).then(|| shared * 100 / earlier)
+    }
+}
+
+/// The space that all history takes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HistoryUse {
+    /// The paths, the largest `stored_bytes` first.
+    pub paths: Vec<PathUse>,
+    /// The number of commits.
+    pub commits: u64,
+    /// Whether directories or file lists are not stored here, so that some versions do not count.
+    pub is_partial: bool,
+}
+
+/// Adds up the versions of all paths at or under `limits` in the history of all branches, tags and
+/// worktrees; without limits, of all paths. Reads metadata, and the first chunk of large files that
+/// have several versions.
+pub(in crate::repo) fn history_use(
+    repo: &Handle,
+    limits: &[RepoPath],
+    job: &Job,
+) -> Result<HistoryUse, RepoError> {
+    let mut walk = Walk {
+        repo,
+        limits,
+        job,
+        dirs: Seen::default(),
+        files: Seen::default(),
+        chunks: HashSet::new(),
+        newest: Vec::new(),
+        out: HistoryUse::default(),
+    };
+    let mut reach = Reach::new(complete_commits(repo)?, [], Detail::Commits);
+    while let Some(found) = reach.next(repo.objects())? {
+        if found.here {
+            walk.out.commits += 1;
+            walk.tree(read_commit(repo, &found.id)?.tree)?;
+        }
+    }
+    let (raw, stored) = compression(repo)?;
+    let mut out = walk.out;
+    for (used, newest) in out.paths.iter_mut().zip(walk.newest) {
+        if used.versions > 1 && used.newest_bytes >= LARGE {
+            used.compressed = compressed(repo, newest)?;
+        }
+        used.stored_bytes = match raw {
+            0 => used.unique_bytes,
+            raw => (u128::from(used.unique_bytes) * u128::from(stored) / u128::from(raw)) as u64,
+        };
+    }
+    out.paths.sort_by(|a, b| {
+        let by_size = b.stored_bytes.cmp(&a.stored_bytes);
+        by_size.then_with(|| a.path.cmp(&b.path))
+    });
+    Ok(out)
+}
+
+/// Numbers for paths, and which contents each has had.
+#[derive(Default)]
+struct Seen {
+    numbers: HashMap<RepoPath, u32>,
+    contents: HashSet<(u32, ObjectId)>,
+}
+
+impl Seen {
+    /// Returns the number of the path, and whether it has this content for the first time.
+    fn note(&mut self, path: &RepoPath, id: ObjectId) -> (usize, bool) {
+        let number = match self.numbers.get(path) {
+            Some(number) => *number,
+            None => {
+                let number = self.numbers.len() as u32;
+                self.numbers.insert(path.clone(), number);
+                number
+            }
+        };
+        (number as usize, self.contents.insert((number, id)))
+    }
+}
+
+struct Walk<'a> {
+    repo: &'a Handle,
+    limits: &'a [RepoPath],
+    job: &'a Job,
+    dirs: Seen,
+    /// The numbers are positions in `out.paths`.
+    files: Seen,
+    chunks: HashSet<ObjectId>,
+    /// The newest version of each path in `out.paths`.
+    newest: Vec<Blob>,
+    out: HistoryUse,
+}
+
+impl Walk<'_> {
+    /// Visits the directories of a commit that no commit before it had at the same path.
+    fn tree(&mut self, root: ObjectId) -> Result<(), RepoError> {
+        let mut stack = vec![(RepoPath::root(), root)];
+        while let Some((path, id)) = stack.pop() {
+            if self.job.is_cancelled() {
+                return Err(RepoError::Cancelled);
+            }
+            if !self.dirs.note(&path, id).1 {
+                continue;
+            }
+            let listed = list(self.repo, &path, id, false, &mut |listed| {
+                match listed.entry.kind {
+                    Kind::Directory if self.leads_to(&listed.path) => {
+                        stack.push((listed.path, listed.entry.id));
+                    }
+                    kind if kind.is_blob() && self.is_asked_for(&listed.path) => {
+                        self.file(&listed.path, &listed.entry)?;
+                    }
+                    _ => {}
+                }
+                Ok(ControlFlow::Continue(()))
+            });
+            self.unless_absent(listed)?;
+        }
+        Ok(())
+    }
+
+    fn is_asked_for(&self, path: &RepoPath) -> bool {
+        let is_in = |limit: &RepoPath| is_under(path.as_bytes(), limit.as_bytes());
+        self.limits.is_empty() || self.limits.iter().any(is_in)
+    }
+
+    fn leads_to(&self, dir: &RepoPath) -> bool {
+        let is_above = |limit: &RepoPath| is_under(limit.as_bytes(), dir.as_bytes());
+        self.is_asked_for(dir) || self.limits.iter().any(is_above)
+    }
+
+    fn file(&mut self, path: &RepoPath, entry: &TreeEntry) -> Result<(), RepoError> {
+        let (number, is_new) = self.files.note(path, entry.id);
+        if !is_new {
+            return Ok(());
+        }
+        if number == self.out.paths.len() {
+            self.out.paths.push(PathUse {
+                path: path.clone(),
+                versions: 0,
+                bytes: 0,
+                newest_bytes: entry.size,
+                unique_bytes: 0,
+                stored_bytes: 0,
+                compressed: None,
+            });
+            self.newest.push(blob_of(entry));
+        }
+        let mut unique = 0;
+        let counted = count_new(self.repo, blob_of(entry), &mut self.chunks, &mut unique);
+        self.unless_absent(counted)?;
+        let used = &mut self.out.paths[number];
+        used.versions += 1;
+        used.bytes += entry.size;
+        used.unique_bytes += unique;
+        Ok(())
+    }
+
+    /// Metadata that a partial repository does not store makes the result incomplete.
+    fn unless_absent(&mut self, done: Result<(), RepoError>) -> Result<(), RepoError> {
+        match done {
+            Err(RepoError::Absent { .. }) => {
+                self.out.is_partial = true;
+                Ok(())
+            }
+            done => done,
+        }
+    }
+}
+
+/// Adds the bytes of those chunks of a file that `chunks` does not have yet to `unique`.
+fn count_new(
+    repo: &Handle,
+    blob: Blob,
+    chunks: &mut HashSet<ObjectId>,
+    unique: &mut u64,
+) -> Result<(), RepoError> {
+    for chunk in BlobChunks::new(repo.objects(), blob) {
+        let (_, id, len) = chunk?;
+        if chunks.insert(id) {
+            *unique += len;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the name of the compression of a file, if it is compressed as a whole and its content
+/// is stored here.
+fn compressed(repo: &Handle, blob: Blob) -> Result<Option<&'static str>, RepoError> {
+    let first = match BlobChunks::new(repo.objects(), blob).next().transpose() {
+        Ok(Some((_, id, _))) => id,
+        _ => return Ok(None),
+    };
+    let start = repo.objects().read(ObjectType::Chunk, &first)?;
+    Ok(start.and_then(|start| compressed_as(&start[..start.len().min(MAGIC_BYTES)])))
+}
+
+/// Returns the name of the compression that a file begins with. These compress a whole document, so
+/// that an edit changes everything behind it. Formats of pictures, sound and video are not among
+/// them: without their compression they would be larger than all versions together.
+///
+/// Sources: RFC 1952 (gzip), RFC 8878 (zstd), .ZIP File Format Specification 4.3.7, The .xz File
+/// Format 2.1.1.1, bzip2's and 7-Zip's documentation.
+pub fn compressed_as(start: &[u8]) -> Option<&'static str> {
+    let magics: [(&[u8], &str); 6] = [
+        (b"\x1f\x8b\x08", "gzip"),
+        (b"\x28\xb5\x2f\xfd", "zstd"),
+        (b"PK\x03\x04", "zip"),
+        (b"\xfd7zXZ\x00", "xz"),
+        (b"BZh", "bzip2"),
+        (b"7z\xbc\xaf\x27\x1c", "7z"),
+    ];
+    let found = magics.iter().find(|(magic, _)| start.starts_with(magic));
+    found.map(|(_, name)| *name)
+}
