@@ -31,6 +31,7 @@ pub fn set_keys(repo: &Repo, keys: &[(&str, Option<Vec<u8>>)]) -> Done<u64> {
             effect: Effect::Kept,
         },
         changes,
+        since: None,
     };
     Ok(repo.refs().publish(operation, &[], &[], &[], &log)?.seq)
 }

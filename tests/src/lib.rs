@@ -1,9 +1,9 @@
 //! The test kit of `tests/tests`. It may use `dmv-core` and `dmv-net`.
 //!
-//! - File layers: [`simfs`] crashes and fails, [`countvfs`] counts reads. [`crashlab`] runs commits
-//!   on a disk that crashes.
+//! - File layers: [`simfs`] crashes and fails, [`countvfs`] counts reads, [`hookvfs`] runs something
+//!   before an operation. [`crashlab`] runs commits on a disk that crashes.
 //! - Repositories: [`scratch`] makes them, [`packs`] makes packs that share objects, [`drops`]
-//!   drops files, [`garbage`] makes objects that nothing names.
+//!   drops files, [`garbage`] makes objects that nothing names, [`freeing`] frees them.
 //! - Peers: [`peers`] are honest, [`evil`] ones break the protocol.
 //! - [`graph`] makes histories of any shape, for DMV and for Git.
 //! - [`mutator`] edits a worktree while a command runs. [`rng`] is a seeded source of random
@@ -13,8 +13,10 @@ pub mod countvfs;
 pub mod crashlab;
 pub mod drops;
 pub mod evil;
+pub mod freeing;
 pub mod garbage;
 pub mod graph;
+pub mod hookvfs;
 pub mod mutator;
 pub mod packs;
 pub mod peers;

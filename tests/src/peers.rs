@@ -111,7 +111,14 @@ pub fn fetch(client: &Place, server: &Place) -> Done<u64> {
     let job = Job::default();
     let mut session = connect(&client.repo, server, &job)?;
     session.fetch(&tips(&session.offered))?;
-    note(&client.repo, &session.offered)?;
+    let offered = session.offered.clone();
+    let asked = asked("fetch");
+    let give = || {
+        client
+            .repo
+            .note_remote("origin", &offered, &Default::default(), &asked)
+    };
+    session.name(give)?;
     Ok(session.finish(Vec::new()).traffic.round_trips)
 }
 

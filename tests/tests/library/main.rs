@@ -9,6 +9,7 @@ mod damage;
 mod drop;
 mod drop_packs;
 mod flips;
+mod freed;
 mod hostile;
 mod hostile_objects;
 mod level;

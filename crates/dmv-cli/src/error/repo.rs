@@ -404,7 +404,7 @@ fn sort_refs(e: &RefsError) -> Sorted {
         _ if e.is_damage() => damaged("dmv recover"),
         _ if e.is_refused() => sort_unwritable(),
         RefsError::TooNew(_) | RefsError::NewerOperation => hinted("too-new", EXIT_TOO_NEW, NEWER),
-        RefsError::Moved { .. } | RefsError::PackGone(_) => {
+        RefsError::Moved { .. } | RefsError::PackGone(_) | RefsError::MayBeGone => {
             hinted("changed-meanwhile", EXIT_BUSY, AGAIN)
         }
         RefsError::Replaced(db) if !db.exists() => damaged("dmv recover"),

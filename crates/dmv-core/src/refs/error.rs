@@ -33,6 +33,9 @@ pub enum RefsError {
     /// A pack that the job relies on was removed.
     #[error("another command removed pack {0} in the meantime; run this command again")]
     PackGone(PackId),
+    /// Packs were removed since the job looked at the objects that it is about to name.
+    #[error("another command freed objects that this one needs; run this command again")]
+    MayBeGone,
     /// A change names an object that is in no pack of the database's list.
     #[error("{key} cannot be set to {}: this repository does not have that commit; nothing was changed", id.short(12))]
     NotStored {

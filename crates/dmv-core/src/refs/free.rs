@@ -287,6 +287,14 @@ fn put_leaving(tx: &Transaction, packs: &[PackId]) -> Result<(), RefsError> {
     Ok(())
 }
 
+/// Fails if packs were taken out of use since a job looked at what it is about to name.
+pub(super) fn check_since(tx: &Transaction, since: Option<Freed>) -> Result<(), RefsError> {
+    match since {
+        Some(since) if freed(tx)? != since => Err(RefsError::MayBeGone),
+        _ => Ok(()),
+    }
+}
+
 fn put_freed(tx: &Transaction, freed: Freed) -> Result<(), RefsError> {
     let value = freed.0.to_le_bytes();
     tx.execute("REPLACE INTO meta VALUES(?1, ?2)", params![FREED, value])?;

@@ -50,6 +50,9 @@ pub struct NewOperation {
     pub origin: Origin,
     /// The changes. Each old value must be the view's present value.
     pub changes: Vec<Change>,
+    /// If the changes name objects: how often packs were freed before the job looked whether these are
+    /// complete.
+    pub since: Option<Freed>,
 }
 
 /// The open refs database.
@@ -268,6 +271,9 @@ impl Refs {
     /// segment or in one of `segments`. After all checks and just before the database commits, the
     /// operation is durably appended to `log`.
     ///
+    /// Fails with [`RefsError::PackGone`] or [`RefsError::MayBeGone`] if objects may be gone that the
+    /// job counts on: it has to look again.
+    ///
     /// Fails with [`RefsError::Moved`] for the first key without the expected value. Fails with
     /// [`RefsError::OtherLog`] or [`RefsError::LogBehind`] if the log does not end where the
     /// database left it.
@@ -284,6 +290,7 @@ impl Refs {
         let done = self.write(&lock, |tx| {
             log_position::check(tx, log, &self.path)?;
             check_packs(tx, relied)?;
+            free::check_since(tx, operation.since)?;
             put_segments(tx, segments, Some(operation.time.seconds))?;
             named::check_named(tx, named)?;
             let operation = record(tx, operation)?;

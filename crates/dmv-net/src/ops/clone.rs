@@ -395,7 +395,8 @@ fn receive_history(
         refuse_nothing(repo, &options.subset, start)?;
     }
     let ours = own_branches(&client.offered, start, options.bare);
-    let refs = repo.note_remote(ORIGIN, &client.offered, &ours, &options.asked)?;
+    let offered = client.offered.clone();
+    let refs = client.name(|| repo.note_remote(ORIGIN, &offered, &ours, &options.asked))?;
     repo.end_clone();
     Ok(client.finish(refs))
 }

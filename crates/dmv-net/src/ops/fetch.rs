@@ -71,7 +71,9 @@ pub fn fetch(
                 // They were perhaps those of another address.
                 gone.clear();
             }
-            let refs = repo.note_remote(remote.recorded(), &offered, &ours, &options.asked)?;
+            let recorded = remote.recorded();
+            let note = || repo.note_remote(recorded, &offered, &ours, &options.asked);
+            let refs = client.name(note)?;
             Ok(FetchReport {
                 summary: client.finish(refs),
                 offered,

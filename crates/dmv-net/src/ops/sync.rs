@@ -98,7 +98,7 @@ fn sync_with(
         // They were perhaps those of another address.
         ours.forget = std::mem::take(&mut gone);
     }
-    let refs = repo.note_remote(remote, &there, &ours, &options.asked)?;
+    let refs = client.name(|| repo.note_remote(remote, &there, &ours, &options.asked))?;
     Ok(SyncReport {
         pushed: pushed?,
         summary: client.finish(refs),

@@ -18,7 +18,7 @@ use dmv_core::object::root::Root;
 use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::reach::Filter;
 use dmv_core::refs::check_ref_name;
-use dmv_core::repo::{Kept, Offered, RefMoved, RefUpdate, Refusal, Repo};
+use dmv_core::repo::{Kept, Offered, RefMoved, RefUpdate, Refusal, Repo, RepoError};
 
 /// How far back a fetch goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,8 +47,10 @@ pub struct Client<'r> {
     deletes: bool,
     /// The id of the server's repository.
     repository: [u8; 16],
-    /// Keeps this repository's objects from being freed until the fetched commits are published.
+    /// Keeps this repository's objects from being dropped until the fetched commits are published.
     kept: Option<Kept>,
+    /// What was fetched, to fetch it again if something was freed before it got a name.
+    fetched: Vec<(Vec<ObjectId>, History)>,
     /// What the server stores, if it says so.
     pub held: Option<PeerSlice>,
     /// Why the server accepts no pushes, if it accepts none and says why.
@@ -87,6 +89,7 @@ impl<'r> Client<'r> {
             read_only: server.read_only(),
             repository: server.repository,
             kept: None,
+            fetched: Vec::new(),
             offered,
         })
     }
@@ -108,6 +111,7 @@ impl<'r> Client<'r> {
             // name them.
             self.kept = Some(self.repo.keep_all()?);
         }
+        self.fetched.push((tips.to_vec(), history));
         let mut filter = self.repo.wanted()?;
         let mut complete = self.repo.complete_commits()?;
         match history {
@@ -150,6 +154,33 @@ impl<'r> Client<'r> {
                 }
                 received => received?,
             }
+        }
+        Ok(())
+    }
+
+    /// Calls `give`, which gives names to what was fetched.
+    ///
+    /// The fetch sent nothing that was here. If another process has freed some of that meanwhile, no
+    /// name is given. Then this fetches again what is missing, over the same connection, and calls
+    /// `give` again.
+    pub fn name<T>(
+        &mut self,
+        mut give: impl FnMut() -> Result<T, RepoError>,
+    ) -> Result<T, NetError> {
+        for _ in 1..TRIES {
+            match give() {
+                Err(e) if e.may_be_gone() => self.fetch_again()?,
+                done => return Ok(done?),
+            }
+        }
+        Ok(give()?)
+    }
+
+    fn fetch_again(&mut self) -> Result<(), NetError> {
+        // What is found from now on counts. The lock itself is never given up in between.
+        self.kept = Some(self.repo.keep_all()?);
+        for (tips, history) in std::mem::take(&mut self.fetched) {
+            self.fetch_history(&tips, history)?;
         }
         Ok(())
     }
@@ -278,7 +309,8 @@ impl<'r> Client<'r> {
             .say(&Message::Push(updates.iter().map(wire).collect()))?;
         self.link.traffic.round_trips += 1;
         let mut answer = self.link.hear(self.job)?;
-        if matches!(answer, Message::Want(_)) {
+        // More than once if the server has freed meanwhile what it had when it asked first.
+        while matches!(answer, Message::Want(_)) {
             let offered = updates.iter().filter_map(|update| update.new);
             transfer::send(self.repo, &mut self.link, answer, offered, self.job)?;
             answer = self.link.hear(self.job)?;
@@ -320,6 +352,9 @@ impl<'r> Client<'r> {
         Summary { traffic, refs }
     }
 }
+
+/// How often a fetch or push receives again because another process frees objects meanwhile.
+pub const TRIES: usize = 5;
 
 /// The number of complete commits whose ancestors are searched for an offered commit.
 const MAX_LOOKS: usize = 32;

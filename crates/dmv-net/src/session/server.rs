@@ -3,7 +3,7 @@
 //! [`serve`] answers one client. The program and the transports call it, once per connection. Which
 //! clients are admitted is decided before it is called.
 
-use super::client::hello;
+use super::client::{TRIES, hello};
 use super::held::held_by;
 use super::link::{Link, Traffic};
 use super::{NetError, transfer};
@@ -211,10 +211,19 @@ fn push(
         return Ok(vec![Outcome::Refused; updates.len()]);
     }
     // The transfer relies on objects that are stored already. They must stay until refs name them.
-    let _kept = repo.keep_all()?;
+    let mut kept = repo.keep_all()?;
     let Verdicts { tried, outcomes } = Verdicts::of(repo, updates)?;
-    receive_for(repo, link, &tried, job)?;
-    let moved = repo.accept_push(&tried, asked)?;
+    let mut tries = 1;
+    let moved = loop {
+        receive_for(repo, link, &tried, job)?;
+        match repo.accept_push(&tried, asked) {
+            // Another process has freed objects that were here. What is found from now on counts.
+            Err(e) if e.may_be_gone() && tries < TRIES => kept = repo.keep_all()?,
+            moved => break moved?,
+        }
+        tries += 1;
+    };
+    drop(kept);
     let mut results = moved.iter().map(|moved| outcome(moved.refused));
     let outcomes = outcomes
         .into_iter()

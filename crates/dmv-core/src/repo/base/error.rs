@@ -543,6 +543,17 @@ impl From<MergeError> for RepoError {
     }
 }
 
+impl RepoError {
+    /// Returns whether the command changed nothing because another one has freed objects that it had
+    /// found. If it begins again, it stores them again or receives them again.
+    pub fn may_be_gone(&self) -> bool {
+        let RepoError::Refs(e) = self else {
+            return false;
+        };
+        matches!(e, RefsError::MayBeGone | RefsError::PackGone(_))
+    }
+}
+
 impl From<ObjectError> for RepoError {
     fn from(e: ObjectError) -> RepoError {
         match e {

@@ -14,15 +14,19 @@ use crate::locks;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::layout::Whose;
+use crate::repo::base::relying;
+use crate::repo::base::relying::Relying;
 use std::fs::{File, TryLockError};
 use std::path::Path;
 
 const KEEPING_FILE: &str = "keeping";
 const FREEING_FILE: &str = "freeing";
 
-/// A shared lock: while it exists, nothing in this repository is freed.
+/// A shared lock: while it exists, no content that refs need is freed. Its owner relies on what it finds
+/// stored.
 pub struct Kept {
     _locks: Vec<File>,
+    _relying: Option<Relying>,
 }
 
 /// An exclusive lock: while it exists, no other command relies on the objects of this repository
@@ -53,8 +57,10 @@ pub(in crate::repo) fn keep_all(repo: &Handle) -> Result<Kept, RepoError> {
     let file = lock_file(&path, repo.whose)?;
     locked(file.try_lock_shared(), &path)?;
     // What was freed before this moment must not count as stored.
-    repo.store.refresh()?;
-    Ok(Kept { _locks: vec![file] })
+    Ok(Kept {
+        _locks: vec![file],
+        _relying: Some(relying::rely(repo)?),
+    })
 }
 
 /// Returns the right to free content that refs need. Fails with [`RepoError::Freeing`] if another
@@ -88,7 +94,10 @@ pub(in crate::repo) fn keep_unopened(dmv: &Path) -> Result<Kept, RepoError> {
         taken.map_err(io)?.map_err(RepoError::Freeing)?;
         locks.push(file);
     }
-    Ok(Kept { _locks: locks })
+    Ok(Kept {
+        _locks: locks,
+        _relying: None,
+    })
 }
 
 /// Prevents everything in the repository at `dmv` from being freed, without waiting. The inner
@@ -97,7 +106,10 @@ pub(in crate::repo) fn try_keep(dmv: &Path) -> Result<Result<Kept, RepoError>, R
     let path = dmv.join(KEEPING_FILE);
     let file = lock_file(&path, Whose::Own)?;
     let tried = locked(file.try_lock_shared(), &path);
-    Ok(tried.map(|()| Kept { _locks: vec![file] }))
+    Ok(tried.map(|()| Kept {
+        _locks: vec![file],
+        _relying: None,
+    }))
 }
 
 fn lock_file(path: &Path, whose: Whose) -> Result<File, RepoError> {

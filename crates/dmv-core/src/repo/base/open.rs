@@ -6,6 +6,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{Named, named_by};
 use crate::repo::base::layout::{Format, Place, REFS_FILE, Whose};
+use crate::repo::base::relying::Relied;
 use crate::repo::base::{layout, level};
 use crate::store::{RepositoryId, Store};
 use crate::vfs::{Open, ReadingVfs, Vfs};
@@ -62,6 +63,7 @@ pub(in crate::repo) fn assemble(
         made: MemObjects::new(),
         refs,
         log: Mutex::new(None),
+        relied: Relied::default(),
         worktree,
         coming: None,
         whose: Whose::Own,

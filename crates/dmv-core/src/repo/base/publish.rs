@@ -7,11 +7,24 @@ use crate::fsutil::machine_now;
 use crate::refs::{Change, Effect, NewOperation, Operation, Origin, Refs, RefsError, Timestamp};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::{leaving, level, named, whole};
+use crate::repo::base::keys::named_by;
+use crate::repo::base::{leaving, level, named, relying, whole};
 use crate::store::{FinishedJob, PackId, StoreError};
 use crate::vfs::Open;
 
-/// Makes the objects of `sealed` visible. No operation names them yet.
+/// Publishes what a transfer has stored, without a name.
+///
+/// The transfer may have found objects that are gone by now. That matters to nobody before something
+/// gets a name, and then it is noticed that something was freed.
+pub(in crate::repo) fn keep_arrivals(
+    repo: &Handle,
+    mut sealed: FinishedJob,
+) -> Result<(), RepoError> {
+    sealed.relied.clear();
+    keep(repo, sealed)
+}
+
+/// Publishes what a job has stored, without a name. Fails if it counts on a pack that is gone.
 pub(in crate::repo) fn keep(repo: &Handle, sealed: FinishedJob) -> Result<(), RepoError> {
     let is_new = !sealed.segments.is_empty();
     keep_unmerged(repo, sealed)?;
@@ -80,12 +93,25 @@ pub(in crate::repo) fn publish_undo(
     effect: Effect,
     undoes: u64,
 ) -> Result<Operation, RepoError> {
-    whole::check_changes(repo, &changes, sealed.as_ref(), undoes)?;
-    publish_proved(repo, asked, sealed, changes, effect, undoes)
+    let proof = Proof::Missing;
+    publish_proved(repo, asked, sealed, changes, effect, undoes, proof)
 }
 
-/// Publishes like [`publish`] changes whose commits are complete, or that have to be named although
-/// they may not be.
+/// What shows that everything is complete that a publication names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::repo) enum Proof {
+    /// Nothing yet: the publication has to look.
+    Missing,
+    /// A transfer has looked, which has relied on what it found until now.
+    Transfer,
+    /// Nothing, and it need not be complete: this names what is left of a damaged history.
+    Needless,
+}
+
+/// How often a publication looks again because others free objects meanwhile.
+const ROUNDS: usize = 5;
+
+/// Publishes like [`publish_undo`] changes with or without a proof that they name complete commits.
 pub(in crate::repo) fn publish_proved(
     repo: &Handle,
     asked: Asked,
@@ -93,27 +119,77 @@ pub(in crate::repo) fn publish_proved(
     changes: Vec<Change>,
     effect: Effect,
     undoes: u64,
+    proof: Proof,
 ) -> Result<Operation, RepoError> {
     repo.check_own()?;
-    let named = named::places_named(repo, &changes, sealed.as_ref())?;
-    let (time, who, command) = (asked.time, asked.who, asked.command);
+    // Before the first look at what is named.
+    let mut since = match proof == Proof::Needless || !names_objects(&changes) {
+        true => None,
+        false => Some(relying::look_anew(repo)?),
+    };
+    if proof == Proof::Missing || proof == Proof::Transfer && !repo.relied.any() {
+        whole::check_changes(repo, &changes, sealed.as_ref(), undoes)?;
+    }
     let worktree = repo.worktree.as_ref().map(|(_, name)| name.clone());
-    let origin = Origin {
-        worktree: worktree.unwrap_or_default(),
-        effect,
-    };
-    let operation = NewOperation {
-        time,
-        who,
-        command,
+    let mut operation = NewOperation {
+        time: asked.time,
+        who: asked.who,
+        command: asked.command,
         undoes,
-        origin,
+        origin: Origin {
+            worktree: worktree.unwrap_or_default(),
+            effect,
+        },
         changes,
+        since,
     };
-    let (segments, relied) = match &sealed {
-        Some(sealed) => (sealed.segments.as_slice(), sealed.relied.as_slice()),
-        None => (&[][..], &[][..]),
+    let mut relied = sealed.as_ref().map_or(Vec::new(), |job| job.relied.clone());
+    let mut must_look = since.is_some_and(|now| !repo.relied.nothing_freed_until(now));
+    for round in 0.. {
+        if must_look {
+            since = Some(whole::look_again(
+                repo,
+                &operation.changes,
+                sealed.as_ref(),
+            )?);
+            (operation.since, relied) = (since, Vec::new());
+        }
+        match pass(repo, operation.clone(), sealed.as_ref(), &relied) {
+            Err(e) if e.may_be_gone() && since.is_some() && round < ROUNDS => must_look = true,
+            Err(e) => return Err(e),
+            Ok(done) => {
+                if let Some(sealed) = &sealed {
+                    repo.store.adopt(sealed);
+                }
+                // This releases the locks on the packs. The database already records their new
+                // lengths.
+                drop(sealed);
+                merge_tables(repo);
+                leaving::sweep_one(repo);
+                return Ok(done);
+            }
+        }
+    }
+    unreachable!("the last round returns")
+}
+
+fn names_objects(changes: &[Change]) -> bool {
+    let names = |change: &Change| {
+        let new = change.new.as_deref().unwrap_or_default();
+        !named_by(&change.key, new).is_empty()
     };
+    changes.iter().any(names)
+}
+
+/// Tries to pass the commit point once.
+fn pass(
+    repo: &Handle,
+    operation: NewOperation,
+    sealed: Option<&FinishedJob>,
+    relied: &[PackId],
+) -> Result<Operation, RepoError> {
+    let named = named::places_named(repo, &operation.changes, sealed)?;
+    let segments = sealed.map_or(&[][..], |sealed| sealed.segments.as_slice());
     let mut held = repo
         .log
         .lock()
@@ -136,22 +212,11 @@ pub(in crate::repo) fn publish_proved(
         }
         done => done,
     };
-    let done = match done {
-        Ok(done) => done,
-        Err(e) => {
-            // Another file may have replaced the log by now. The next publication opens it again.
-            *held = None;
-            return Err(e.into());
-        }
-    };
-    if let Some(sealed) = &sealed {
-        repo.store.adopt(sealed);
-    }
-    // This releases the locks on the packs. The database already records their new lengths.
-    drop(sealed);
-    merge_tables(repo);
-    leaving::sweep_one(repo);
-    Ok(done)
+    done.map_err(|e| {
+        // Another file may have replaced the log by now. The next publication opens it again.
+        *held = None;
+        e.into()
+    })
 }
 
 /// Ends a job's writer. Poisons a pack if its sync failed.

@@ -6,13 +6,14 @@
 
 use crate::hash::ObjectId;
 use crate::history::load_commit;
+use crate::object::tree::Node;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::reach::{Detail, Filter, Reach};
-use crate::refs::Change;
+use crate::refs::{Change, Freed, RefsError};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{Named, named_by};
-use crate::repo::base::{slice, window, worktree};
+use crate::repo::base::{relying, slice, window, worktree};
 use crate::store::FinishedJob;
 use crate::subset::Union;
 use std::collections::{BTreeSet, HashSet};
@@ -71,6 +72,47 @@ pub(in crate::repo) fn check_changes(
     check_beside(repo, &others, job)
 }
 
+/// Looks whether everything is still here that `changes` name, after others have freed objects.
+/// Returns how often they had done so before it looked. Fails with [`RefsError::MayBeGone`] if
+/// something is absent that the slice calls for.
+///
+/// What the view and the window name is complete. So the cost depends on what is new.
+pub(in crate::repo) fn look_again(
+    repo: &Handle,
+    changes: &[Change],
+    job: Option<&FinishedJob>,
+) -> Result<Freed, RepoError> {
+    let since = relying::look_anew(repo)?;
+    let mut hidden = named_by_view(repo)?;
+    add_window(repo, &mut hidden)?;
+    let (mut commits, mut trees) = (Vec::new(), Vec::new());
+    for change in changes {
+        let new = change.new.as_deref().unwrap_or_default();
+        for named in named_by(&change.key, new) {
+            match named {
+                Named::Commit(id) => commits.push(id),
+                Named::Tree(id) => trees.push(id),
+                Named::Perhaps(_) => {}
+            }
+        }
+    }
+    let walk = Walk {
+        repo,
+        job,
+        hidden: &hidden,
+    };
+    match walk.absent_below(&commits, &trees)? {
+        0 => Ok(since),
+        _ => Err(RefsError::MayBeGone.into()),
+    }
+}
+
+fn add_window(repo: &Handle, ids: &mut BTreeSet<ObjectId>) -> Result<(), RepoError> {
+    window::each_operation(repo, 0, &mut |operation| {
+        window::each_named(operation, &mut |named| ids.extend(named.commit()));
+    })
+}
+
 fn check_beside(
     repo: &Handle,
     ids: &[ObjectId],
@@ -87,19 +129,32 @@ fn check_beside(
         return Ok(());
     }
     let mut hidden = named_by_view(repo)?;
-    if absent_below(repo, &left, &hidden, job)? == 0 {
+    if not_here(repo, job, &hidden, &left)? == 0 {
         return Ok(());
     }
-    window::each_operation(repo, 0, &mut |operation| {
-        window::each_named(operation, &mut |named| hidden.extend(named.commit()));
-    })?;
+    add_window(repo, &mut hidden)?;
     for id in left {
-        let missing = absent_below(repo, &[id], &hidden, job)?;
+        let missing = not_here(repo, job, &hidden, &[id])?;
         if missing > 0 {
             return Err(RepoError::Incomplete { id, missing });
         }
     }
     Ok(())
+}
+
+/// Returns how many objects below `tips` are absent. What is damaged is not absent: `verify` reports it,
+/// and a name may help to save the rest.
+fn not_here(
+    repo: &Handle,
+    job: Option<&FinishedJob>,
+    hidden: &BTreeSet<ObjectId>,
+    tips: &[ObjectId],
+) -> Result<u64, RepoError> {
+    let walk = Walk { repo, job, hidden };
+    match walk.absent_below(tips, &[]) {
+        Err(RepoError::Object(ObjectError::Damaged { .. })) => Ok(0),
+        done => done,
+    }
 }
 
 /// Returns whether a key of the view names a commit by itself.
@@ -128,48 +183,54 @@ fn named_by_view(repo: &Handle) -> Result<BTreeSet<ObjectId>, RepoError> {
     Ok(out)
 }
 
-/// Returns how many objects that `tips` need are absent although the slice calls for them: at least
-/// this many, since nobody knows what an absent object needs. What commits in `hidden` need counts as
-/// stored. What `job` has stored counts, too.
-fn absent_below(
-    repo: &Handle,
-    tips: &[ObjectId],
-    hidden: &BTreeSet<ObjectId>,
-    job: Option<&FinishedJob>,
-) -> Result<u64, RepoError> {
-    let slice = slice::slice(repo)?;
-    let mut behind = HashSet::new();
-    for id in &slice.boundary {
-        behind.extend(
-            load_commit(&repo.store, id)
-                .into_iter()
-                .flat_map(|c| c.parents),
-        );
-    }
-    let filter = Filter {
-        paths: Union::of([slice.subset]),
-        metadata_only: slice.metadata_only,
-        shallow: slice.boundary,
-        dropped: slice.dropped,
-        ..Filter::default()
-    };
-    if let Some(job) = job {
-        repo.store.preview(job);
-    }
-    let (tips, hidden) = (tips.iter().copied(), hidden.iter().copied());
-    let mut reach = Reach::filtered(tips, hidden, Detail::All, filter);
-    let mut absent = 0;
-    let stored = Stored { repo, job };
-    loop {
-        let found = match reach.next(&stored) {
-            Ok(Some(found)) => found,
-            Ok(None) => return Ok(absent),
-            // What is damaged is not absent: `verify` reports it. A name may help to save the rest.
-            Err(ObjectError::Damaged { .. }) => return Ok(absent),
-            Err(e) => return Err(e.into()),
+/// A walk over what some commits need and the `hidden` commits do not: those are complete. What `job`
+/// has stored counts as stored.
+struct Walk<'r> {
+    repo: &'r Handle,
+    job: Option<&'r FinishedJob>,
+    hidden: &'r BTreeSet<ObjectId>,
+}
+
+impl Walk<'_> {
+    /// Returns how many objects are absent although the slice calls for them: at least this many,
+    /// since nobody knows what an absent object needs.
+    fn absent_below(&self, commits: &[ObjectId], trees: &[ObjectId]) -> Result<u64, RepoError> {
+        let Walk { repo, job, hidden } = *self;
+        let slice = slice::slice(repo)?;
+        let mut behind = HashSet::new();
+        for id in &slice.boundary {
+            let commit = load_commit(&repo.store, id);
+            behind.extend(commit.into_iter().flat_map(|commit| commit.parents));
+        }
+        let filter = Filter {
+            paths: Union::of([slice.subset]),
+            metadata_only: slice.metadata_only,
+            shallow: slice.boundary,
+            dropped: slice.dropped,
+            ..Filter::default()
         };
-        let is_behind = found.ty == ObjectType::Commit && behind.contains(&found.id);
-        absent += u64::from(!found.here && !is_behind);
+        if let Some(job) = job {
+            repo.store.preview(job);
+        }
+        let stored = Stored { repo, job };
+        let (tips, hidden) = (commits.iter().copied(), hidden.iter().copied());
+        let mut reach = Reach::filtered(tips, hidden, Detail::All, filter);
+        let mut absent = 0;
+        for id in trees {
+            match stored.read(ObjectType::Tree, id)? {
+                Some(bytes) => {
+                    let node = Node::decode(&bytes)
+                        .map_err(|e| ObjectError::undecodable(ObjectType::Tree, id, e))?;
+                    reach = reach.and_tree(*id, node.totals().unwrap_or_default());
+                }
+                None => absent += 1,
+            }
+        }
+        while let Some(found) = reach.next(&stored)? {
+            let is_behind = found.ty == ObjectType::Commit && behind.contains(&found.id);
+            absent += u64::from(!found.here && !is_behind);
+        }
+        Ok(absent)
     }
 }
 

@@ -9,7 +9,8 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{base_key, head_key, path_key, previous_key, subset_key};
 use crate::repo::base::lock::{lock_file, unlockable};
-use crate::repo::base::{layout, slice};
+use crate::repo::base::relying::Relying;
+use crate::repo::base::{layout, relying, slice};
 use crate::subset::Subset;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -51,9 +52,11 @@ fn is_leftover(name: &[u8]) -> bool {
     is_temp_name(name) || noted()
 }
 
-/// The lock that a command holds while it changes a worktree.
+/// The lock that a command holds while it changes a worktree. As long as it holds it, it relies on
+/// what it finds stored. A bare repository has no worktree to lock.
 pub(in crate::repo) struct WorktreeLock {
-    _file: File,
+    _file: Option<File>,
+    _relying: Relying,
 }
 
 /// Returns the root of the worktree that the repository was opened in, if any.
@@ -193,16 +196,22 @@ pub(in crate::repo) fn lock_worktree(repo: &Handle) -> Result<WorktreeLock, Repo
     repo.check_own()?;
     let file = lock_file(&own_dir(repo)?.join("lock"))?;
     // See everything that other commands have committed until now.
-    repo.store.refresh()?;
+    let relying = relying::rely(repo)?;
     tidy_own_dir(repo);
-    Ok(WorktreeLock { _file: file })
+    Ok(WorktreeLock {
+        _file: Some(file),
+        _relying: relying,
+    })
 }
 
 /// Locks the worktree as [`lock_worktree`] does, if the repository was opened in one.
-pub(in crate::repo) fn lock_if_worktree(repo: &Handle) -> Result<Option<WorktreeLock>, RepoError> {
+pub(in crate::repo) fn lock_if_worktree(repo: &Handle) -> Result<WorktreeLock, RepoError> {
     match worktree_root(repo) {
-        Some(_) => lock_worktree(repo).map(Some),
-        None => Ok(None),
+        Some(_) => lock_worktree(repo),
+        None => Ok(WorktreeLock {
+            _file: None,
+            _relying: relying::rely(repo)?,
+        }),
     }
 }
 
@@ -228,5 +237,11 @@ pub(in crate::repo) fn try_lock_worktree(repo: &Handle) -> Result<Option<Worktre
     repo.check_own()?;
     let path = own_dir(repo)?.join("lock");
     let file = locks::try_take(&path).map_err(|source| unlockable(&path, source))?;
-    Ok(file.map(|file| WorktreeLock { _file: file }))
+    let Some(file) = file else {
+        return Ok(None);
+    };
+    Ok(Some(WorktreeLock {
+        _file: Some(file),
+        _relying: relying::rely(repo)?,
+    }))
 }

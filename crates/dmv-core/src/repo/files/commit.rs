@@ -210,33 +210,50 @@ impl CommitReport {
     }
 }
 
+/// How often a commit begins again because another command freed what it had found stored.
+const TRIES: usize = 3;
+
 /// Commits the worktree's changes.
 pub(in crate::repo) fn commit(
     repo: &Handle,
     options: CommitOptions<'_>,
     job: &Job,
 ) -> Result<CommitReport, RepoError> {
+    for _ in 1..TRIES {
+        match commit_once(repo, &options, job) {
+            Err(e) if e.may_be_gone() => job.begin_part(),
+            done => return done,
+        }
+    }
+    commit_once(repo, &options, job)
+}
+
+fn commit_once(
+    repo: &Handle,
+    options: &CommitOptions<'_>,
+    job: &Job,
+) -> Result<CommitReport, RepoError> {
     let _lock = worktree::lock_worktree(repo)?;
-    let start = start(repo, &options)?;
+    let start = start(repo, options)?;
     let tree = &start.tree;
     let known = tree.known(repo);
     let mut cache = CacheUpdate::new(&tree.own, repo.id, &tree.subset, &*known);
     let writer = repo.store.writer()?;
-    let made = read_files(repo, tree, &options, (&*known, &mut cache), &writer, job)?;
+    let made = read_files(repo, tree, options, (&*known, &mut cache), &writer, job)?;
     let mut report = CommitReport::before(&start);
     report.private = note_private(repo, tree, &made.private)?;
     report.files = made.changed_files;
     report.new_bytes = job.progress.new_bytes.load(Ordering::Relaxed);
-    let (done, held) = without_marked(repo, tree, (writer, None, made.tree), &options)?;
+    let (done, held) = without_marked(repo, tree, (writer, None, made.tree), options)?;
     report.marked.clone_from(&held.left);
     report.leftover.clone_from(&held.leftover);
-    let done = without_forms(repo, tree, done, &options, &mut report)?;
+    let done = without_forms(repo, tree, done, options, &mut report)?;
     let (left_out, still_noted) = tree.untracked.split(options.select);
     report.untracked = left_out;
     let done = without_untracked(repo, tree, done, &report.untracked)?;
     // The tree that the files show, which the stat cache describes.
     let shown = made.tree.map(|tree| tree.id).or(tree.base_tree);
-    if has_nothing(&start, &options, &made, done.2.as_ref()) {
+    if has_nothing(&start, options, &made, done.2.as_ref()) {
         let summary = summary(repo, done.2, tree.base)?;
         report.note_totals(summary.as_ref());
         report.files = 0;
@@ -251,7 +268,7 @@ pub(in crate::repo) fn commit(
     let (id, root, sealed, mut changes) = store_commit(
         repo,
         &start,
-        &options,
+        options,
         done,
         (&still_noted, &held),
         &mut report,
@@ -262,7 +279,13 @@ pub(in crate::repo) fn commit(
     if start.moved.is_some() {
         changes.retain(|change| change.key == base_key(&tree.name));
     }
-    publish::publish(repo, options.asked, Some(sealed), changes, Effect::Kept)?;
+    publish::publish(
+        repo,
+        options.asked.clone(),
+        Some(sealed),
+        changes,
+        Effect::Kept,
+    )?;
     let _ = cache.finish(&shown.unwrap_or(root), true);
     // The commit is published already, so an error here is ignored. Without this step another drop
     // may free the content again if other repositories have it.

@@ -10,7 +10,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::head_key;
-use crate::repo::base::publish::{Asked, change};
+use crate::repo::base::publish::{Asked, Proof, change};
 use crate::repo::base::{branch, layout, publish, worktree};
 use crate::store::Incoming;
 use std::collections::HashSet;
@@ -109,7 +109,7 @@ pub(in crate::repo) fn keep_incoming(
     incoming: Incoming<'_>,
 ) -> Result<(), RepoError> {
     let sealed = publish::noting_failed_sync(repo, incoming.finish())?;
-    publish::keep(repo, sealed)
+    publish::keep_arrivals(repo, sealed)
 }
 
 /// Records the branches of a remote, adds its new tags and creates local branches, in one
@@ -289,7 +289,8 @@ fn is_named_besides(
 /// Publishes changes whose new commits are complete: a transfer has brought what they need.
 fn publish_if_any(repo: &Handle, asked: &Asked, changes: Vec<Change>) -> Result<(), RepoError> {
     if !changes.is_empty() {
-        publish::publish_proved(repo, asked.clone(), None, changes, Effect::Kept, 0)?;
+        let (asked, proof) = (asked.clone(), Proof::Transfer);
+        publish::publish_proved(repo, asked, None, changes, Effect::Kept, 0, proof)?;
     }
     Ok(())
 }

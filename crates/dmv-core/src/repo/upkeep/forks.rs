@@ -9,7 +9,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::level::commits_of;
 use crate::repo::base::publish;
-use crate::repo::base::publish::{Asked, set};
+use crate::repo::base::publish::{Asked, Proof, set};
 use crate::repo::look::entries;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -72,7 +72,7 @@ pub(in crate::repo) fn keep_lost(
         }
     }
     if !changes.is_empty() {
-        publish::publish_proved(repo, asked, None, changes, Effect::Kept, 0)?;
+        publish::publish_proved(repo, asked, None, changes, Effect::Kept, 0, Proof::Needless)?;
     }
     Ok(names)
 }

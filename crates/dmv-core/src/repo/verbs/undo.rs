@@ -98,10 +98,7 @@ pub(in crate::repo) fn undo(
     options: &UndoOptions,
     job: &Job,
 ) -> Result<UndoReport, RepoError> {
-    let _lock = match repo.worktree {
-        Some(_) => Some(worktree::lock_worktree(repo)?),
-        None => None,
-    };
+    let _lock = worktree::lock_if_worktree(repo)?;
     let mut passed_over = Vec::new();
     let undone = match &options.what {
         UndoWhat::Operation(prefix) => find_operation(repo, prefix)?,

@@ -10,7 +10,7 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::head::Head;
 use crate::repo::base::keys::{base_key, head_key, path_key, subset_key};
 use crate::repo::base::layout::{DMV_DIR, MAIN, Place};
-use crate::repo::base::publish::{Asked, change, set};
+use crate::repo::base::publish::{Asked, Proof, change, set};
 use crate::repo::base::{publish, slice, worktree};
 use crate::subset::Subset;
 use crate::worktree::cacheupdate::STAT_NAME;
@@ -43,7 +43,7 @@ pub(in crate::repo) fn mend_heads(
             who: last.map(|op| op.who).unwrap_or_default(),
             command: "dmv recover".to_owned(),
         };
-        publish::publish_proved(repo, asked, None, changes, Effect::Kept, 0)?;
+        publish::publish_proved(repo, asked, None, changes, Effect::Kept, 0, Proof::Needless)?;
     }
     Ok(mended)
 }

@@ -200,6 +200,7 @@ pub(in crate::repo) fn branches_for(
                 effect: Effect::Kept,
             },
             changes,
+            since: None,
         };
         made.push(Operation::after(made.last().or(chain.last()), new));
     }
