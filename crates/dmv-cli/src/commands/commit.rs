@@ -376,6 +376,18 @@ fn tell_not_kept(context: &Context, report: &CommitReport) {
     }
 }
 
+/// Says that a file is saved in a way that makes its versions share little.
+fn tell_compressed(context: &Context, report: &CommitReport) {
+    if let Some(found) = &report.compressed {
+        context.ui.note(format_args!(
+            "note: {} is saved compressed ({}), so it shares only {} % with its version before; see: dmv advise",
+            escape(found.path.as_bytes()),
+            found.compressed,
+            found.shared_percent,
+        ));
+    }
+}
+
 /// Says once that files were committed although ignore rules cover them.
 fn tell_covered(context: &Context, report: &CommitReport) {
     let (number, first) = &report.tracked_ignored;
@@ -424,6 +436,7 @@ fn tell(context: &Context, report: &CommitReport) {
         ui.note(format_args!("no longer tracked: {}", escape(path)));
     }
     tell_covered(context, report);
+    tell_compressed(context, report);
     if let (Some(id), Head::Commit(_)) = (&report.commit, &report.head) {
         let id = id.short(SHORT_ID);
         ui.note(format_args!(

@@ -53,7 +53,7 @@ pub use files::unfinished::Unfinished;
 pub use files::untrack::{UntrackOptions, UntrackReport};
 pub use files::worktrees::{AddOptions, AddReport, WorktreeInfo, WorktreeState};
 pub use look::entries::{Listed, Located, Wanted, blob_of};
-pub use look::history_use::{HistoryUse, PathUse, compressed_as};
+pub use look::history_use::{HistoryUse, PathUse, SavedCompressed, compressed_as};
 pub use look::lack::LackOf;
 pub use look::revision::{is_previous, split_path};
 pub use look::stats::{DiskUse, StoreStats};

@@ -31,6 +31,7 @@ use crate::repo::files::{
     dropped, marked, open_worktree, private, unfinished, untouched, untracked, unwritten,
 };
 use crate::repo::look::entries;
+use crate::repo::look::history_use::{SavedCompressed, saved_compressed};
 use crate::repo::look::moved::{moved, refused};
 use crate::store::{FinishedJob, MetaWriter, StoreWriter};
 use crate::worktree::cacheupdate::CacheUpdate;
@@ -43,6 +44,9 @@ use std::sync::atomic::Ordering;
 
 /// The most removed or added files among which a commit looks for moved files.
 const MAX_PAIRED: usize = 256 << 10;
+
+/// The most changed files of a commit that are examined for compression.
+const MAX_LOOKED_AT: u64 = 256;
 
 /// A person's name and address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,6 +168,9 @@ pub struct CommitReport {
     pub untracked: Vec<Vec<u8>>,
     /// Committed changes of files that ignore rules cover: their number and the first path.
     pub tracked_ignored: (u64, Vec<u8>),
+    /// The largest committed file that is saved compressed and shares little with its version before,
+    /// if there are few changed files.
+    pub compressed: Option<SavedCompressed>,
     /// Choices without files that this commit does not use.
     waiting: Vec<Chosen>,
     /// Files on disk outside the worktree's subset, which are never committed. A directory stands
@@ -203,6 +210,7 @@ impl CommitReport {
             leftover: Vec::new(),
             untracked: Vec::new(),
             tracked_ignored: Default::default(),
+            compressed: None,
             waiting: Vec::new(),
             outside: Vec::new(),
             moved: start.moved,
@@ -296,6 +304,13 @@ fn commit_once(
     }
     take_notes(&mut report, made);
     report.files = changed_files(repo, tree, root, &report)?;
+    report.compressed = match &tree.form {
+        Some(form) if report.files <= MAX_LOOKED_AT => {
+            // Only a warning depends on it.
+            saved_compressed(repo, form.stored, root).ok().flatten()
+        }
+        _ => None,
+    };
     let leftover = std::mem::take(&mut report.leftover);
     if !leftover.is_empty() {
         let left = untouched::remove_untouched(repo, tree, &leftover, job)?;

@@ -1,11 +1,12 @@
-//! Which paths take the space, over all history.
+//! Which paths take the space, over all history, and which files share little with their versions.
 
+use crate::diff::diff_trees;
 use crate::hash::ObjectId;
 use crate::job::Job;
-use crate::object::ObjectType;
 use crate::object::list::{Blob, BlobChunks};
 use crate::object::name::RepoPath;
 use crate::object::tree::{Kind, TreeEntry};
+use crate::object::{ObjectError, ObjectType};
 use crate::reach::{Detail, Reach};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
@@ -232,6 +233,70 @@ fn count_new(
         }
     }
     Ok(())
+}
+
+/// A large file that is saved compressed as a whole, so that its versions share little.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedCompressed {
+    /// The path.
+    pub path: RepoPath,
+    /// The compression, such as `zstd`.
+    pub compressed: &'static str,
+    /// How much of the new version the old one has, too, in percent.
+    pub shared_percent: u64,
+}
+
+/// The smallest file in bytes that a commit warns of.
+const WORTH_A_WARNING: u64 = 8 << 20;
+/// A version that shares at least this much with the one before is worth no warning, in percent.
+const MUCH_SHARED: u64 = 10;
+/// The most chunks of each version that are compared: some 4 GiB.
+const MAX_COMPARED: usize = 64 << 10;
+
+/// Returns the largest file that differs between two root trees, is saved compressed, and shares
+/// little with its version before. Reads the first chunk of such files and no other content.
+pub(in crate::repo) fn saved_compressed(
+    repo: &Handle,
+    old: ObjectId,
+    new: ObjectId,
+) -> Result<Option<SavedCompressed>, RepoError> {
+    let mut largest: Option<(RepoPath, Blob, Blob)> = None;
+    let mut note = |path: &RepoPath, old: Option<&TreeEntry>, new: Option<&TreeEntry>| {
+        if let (Some(old), Some(new)) = (old, new)
+            && old.kind.is_blob()
+            && new.kind.is_blob()
+            && new.size >= WORTH_A_WARNING
+            && largest
+                .as_ref()
+                .is_none_or(|(_, _, known)| known.size < new.size)
+        {
+            largest = Some((path.clone(), blob_of(old), blob_of(new)));
+        }
+        Ok::<_, ObjectError>(ControlFlow::Continue(()))
+    };
+    let _ = diff_trees(repo.objects(), Some(old), Some(new), &mut note)?;
+    let Some((path, old, new)) = largest else {
+        return Ok(None);
+    };
+    let Some(compressed) = compressed(repo, new)? else {
+        return Ok(None);
+    };
+    let mut known = HashSet::new();
+    for chunk in BlobChunks::new(repo.objects(), old).take(MAX_COMPARED) {
+        known.insert(chunk?.1);
+    }
+    let (mut all, mut shared) = (0, 0);
+    for chunk in BlobChunks::new(repo.objects(), new).take(MAX_COMPARED) {
+        let (_, id, len) = chunk?;
+        all += len;
+        shared += if known.contains(&id) { len } else { 0 };
+    }
+    let shared_percent = shared * 100 / all.max(1);
+    Ok((shared_percent < MUCH_SHARED).then_some(SavedCompressed {
+        path,
+        compressed,
+        shared_percent,
+    }))
 }
 
 /// Returns the name of the compression of a file, if it is compressed as a whole and its content
