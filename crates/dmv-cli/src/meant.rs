@@ -24,6 +24,9 @@ pub fn hint(context: &Context, failure: Failure) -> Failure {
         let path = quoted(&name);
         return match command {
             "checkout" => failure.hint(format!("dmv restore {path}")),
+            "reset" => failure.hint(format!(
+                "dmv restore {path}, to discard its changes; there is no staging area"
+            )),
             "show" => failure.hint(format!("dmv log -p -- {path}, or dmv cat {path}")),
             // Those that accept paths have said how.
             _ => failure,

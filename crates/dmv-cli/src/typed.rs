@@ -168,7 +168,8 @@ fn print_help(e: &clap::Error, args: &[OsString]) -> Result<(), Failure> {
         writeln!(out, "\nYour aliases:")?;
         for key in &aliases {
             let short = key.name.split_once('.').map_or("", |(_, short)| short);
-            if let Some(text) = config.alias(short)? {
+            // One that is not valid is named when it is used.
+            if let Ok(Some(text)) = config.alias(short) {
                 writeln!(out, "  {short:<11}  {}", clean(&text))?;
             }
         }

@@ -7,11 +7,12 @@
 use dmv_core::hash::ObjectId;
 use dmv_core::job::{Job, Moment, Probe};
 use dmv_core::repo::{
-    AddOptions, CheckoutOptions, CheckoutTarget, FastForward, Head, MergeOptions, RefKind, Repo,
-    RepoError, UndoOptions, UndoWhat, Who,
+    AddOptions, CheckoutOptions, CheckoutTarget, FastForward, Head, MergeOptions, PickFrom,
+    PickOptions, RefKind, Repo, RepoError, ResetFiles, StashAt, StashOptions, UndoOptions,
+    UndoWhat, Who,
 };
 use dmv_core::subset::Subset;
-use dmv_core::worktree::select::is_under;
+use dmv_core::worktree::select::{Paths, is_under};
 use dmv_core::worktree::snapshot::Problem;
 use dmv_tests::crashlab::Outcome;
 use dmv_tests::rng::Rng;
@@ -164,7 +165,8 @@ impl Subject {
             .to_vec();
         let force = self.rng.one_in(2);
         let settings = Default::default();
-        match self.rng.below(12) {
+        match self.rng.below(18) {
+            12..=16 => self.newer_verb(repo, of, force),
             0..=2 => {
                 let target = match self.rng.one_in(3) {
                     true => CheckoutTarget::Commit(of),
@@ -215,6 +217,51 @@ impl Subject {
                 }
                 ("commit".into(), done.map(drop))
             }
+        }
+    }
+
+    /// Runs one of the verbs that make history anew or put changes aside.
+    fn newer_verb(
+        &mut self,
+        repo: &Repo,
+        of: ObjectId,
+        force: bool,
+    ) -> (String, Result<(), RepoError>) {
+        let (job, settings) = (Job::default(), Default::default());
+        match self.rng.below(5) {
+            0 => {
+                let files = match force {
+                    true => ResetFiles::Match,
+                    false => ResetFiles::Keep,
+                };
+                let done = repo.reset(of, files, &asked("reset"), &settings, &job);
+                (format!("reset {files:?} {of}"), done.map(drop))
+            }
+            1 => {
+                let done = repo.stash_push(&Paths::default(), None, &self.stashing(), &job);
+                ("stash".into(), done.map(drop))
+            }
+            2 => {
+                let done = repo.stash_apply(StashAt::Number(0), force, &self.stashing(), &job);
+                (format!("stash apply, drops {force}"), done.map(drop))
+            }
+            3 => {
+                let from = [PickFrom::One(of)];
+                let done = repo.cherry_pick(&from, PickOptions::default(), &self.merging(), &job);
+                (format!("cherry-pick {of}"), done.map(drop))
+            }
+            _ => {
+                let done = repo.rebase(of, of, &self.merging(), &job);
+                (format!("rebase {of}"), done.map(drop))
+            }
+        }
+    }
+
+    fn stashing(&self) -> StashOptions {
+        StashOptions {
+            committer: self.merging().committer,
+            settings: Default::default(),
+            asked: asked("stash"),
         }
     }
 

@@ -25,7 +25,7 @@ use std::io::Write;
 )]
 pub struct Args {
     /// The commits to apply; A..B means the commits that B has and A does not have
-    #[arg(value_name = "REV", required = true)]
+    #[arg(value_name = "REV", required_unless_present = "stopped")]
     revisions: Vec<String>,
     /// For a merge commit, the parent that its change starts from; 1 is the branch merged into
     #[arg(short, long, value_name = "N")]
@@ -33,10 +33,16 @@ pub struct Args {
     /// Add a line to each message that names the original commit
     #[arg(short = 'x')]
     note_origin: bool,
+    /// As Git's options for a command that has stopped
+    #[arg(long = "abort", hide = true, aliases = ["continue", "skip", "quit"])]
+    stopped: bool,
 }
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    if args.stopped {
+        return Err(never_stops("cherry-pick"));
+    }
     let repo = context.repo()?;
     let from = args.revisions.iter().map(|text| commits(&repo, text));
     let from: Vec<PickFrom> = from.collect::<Result<_, _>>()?;
@@ -54,6 +60,12 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         (n, _) => format!("picked {}", count(n, "commit", "commits")),
     };
     finish(context, &repo, &report, &done)
+}
+
+/// What somebody reads who wants to continue or abort a command, as in Git.
+pub fn never_stops(verb: &str) -> Failure {
+    let message = format!("a {verb} always completes: there is nothing to continue or abort");
+    Failure::usage(message).hint("dmv undo, to take it back; dmv conflicts, to see its conflicts")
 }
 
 /// The commits that an argument names: one, or those of a range.

@@ -123,11 +123,6 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
             }
         }
     }
-    let subject = message
-        .as_deref()
-        .and_then(|m| m.lines().next())
-        .unwrap_or("")
-        .to_owned();
     let asked = context.asked()?;
     let options = CommitOptions {
         message,
@@ -159,7 +154,11 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         let merge = value.map(merge::value).transpose()?;
         context.ui.json(&document(&report, merge))?;
     } else {
-        print(context, &report, &subject)?;
+        let message = match &report.commit {
+            Some(id) => repo.read_commit(id)?.message,
+            None => String::new(),
+        };
+        print(context, &report, message.lines().next().unwrap_or_default())?;
     }
     tell(context, &report);
     if let Some(merged) = merged? {

@@ -1,6 +1,6 @@
 //! `dmv rebase`
 
-use super::cherry_pick::finish;
+use super::cherry_pick::{finish, never_stops};
 use super::merge::options;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -25,17 +25,23 @@ use dmv_core::repo::PickReport;
 )]
 pub struct Args {
     /// The branch or commit to move on top of
-    #[arg(value_name = "ONTO")]
-    onto: String,
+    #[arg(value_name = "ONTO", required_unless_present = "stopped")]
+    onto: Option<String>,
     /// Move on top of this commit instead; ONTO then only says which commits to take
     #[arg(long = "onto", value_name = "NEW")]
     new: Option<String>,
+    /// As Git's options for a command that has stopped
+    #[arg(long = "abort", hide = true, aliases = ["continue", "skip", "quit"])]
+    stopped: bool,
 }
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    if args.stopped {
+        return Err(never_stops("rebase"));
+    }
     let repo = context.repo()?;
-    let upstream = repo.resolve(&args.onto)?;
+    let upstream = repo.resolve(args.onto.as_deref().unwrap_or_default())?;
     let onto = match &args.new {
         Some(new) => repo.resolve(new)?,
         None => upstream,

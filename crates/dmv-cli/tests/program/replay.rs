@@ -248,3 +248,21 @@ fn a_bare_repository_rebases_its_branch() -> Outcome {
     assert_eq!(log.len(), 5);
     Ok(())
 }
+
+#[test]
+fn there_is_nothing_to_continue_or_abort() -> Outcome {
+    let place = place()?;
+    for verb in ["rebase", "cherry-pick"] {
+        for option in ["--abort", "--continue", "--skip", "--quit"] {
+            let said = place.fails(2, &[verb, option])?;
+            assert!(
+                said.contains("always completes") && said.contains("dmv undo"),
+                "{said}"
+            );
+        }
+        place.fails(2, &[verb])?;
+    }
+    let said = place.ok(&["commit", "--amend"])?;
+    assert!(said.contains("] five\n"), "{said}");
+    Ok(())
+}
