@@ -19,6 +19,7 @@ use std::io::Write;
 /// them. 'dmv undo' takes back the complete cherry-pick.
 #[derive(clap::Args)]
 #[command(
+    override_usage = "dmv cherry-pick [OPTIONS] <REV>...",
     after_help = "Example:\n  dmv cherry-pick 3f2a90c1\n  dmv cherry-pick fixes~2 fixes\n  \
                   dmv cherry-pick main..fixes\n\n\
                   Exit code 4: complete, and the last commit has conflicts."

@@ -19,6 +19,7 @@ use dmv_core::repo::PickReport;
 /// of the last commit. 'dmv undo' takes back the complete rebase.
 #[derive(clap::Args)]
 #[command(
+    override_usage = "dmv rebase [OPTIONS] <ONTO>",
     after_help = "Example:\n  dmv rebase main\n  dmv rebase origin/main\n  \
                   dmv rebase old-base --onto main\n\n\
                   Exit code 4: complete, and the last commit has conflicts."

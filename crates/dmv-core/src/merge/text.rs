@@ -309,7 +309,7 @@ mod tests {
         let merge = |base: &str, ours: &str, theirs: &str| {
             let never = AtomicBool::new(false);
             let texts = [base, ours, theirs].map(str::as_bytes);
-            marked_text(texts[0], texts[1], texts[2], &never).unwrap()
+            marked_text(texts[0], texts[1], texts[2], &never).expect("nobody cancels it")
         };
         for made in [
             merge("a\n", "b\n", "c\n"),
