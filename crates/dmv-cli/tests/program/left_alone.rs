@@ -137,29 +137,6 @@ fn an_untracked_file_at_the_path_of_a_conflict_is_no_answer() -> Outcome {
 }
 
 #[test]
-fn a_directory_at_the_path_of_a_conflict_is_no_answer_for_a_commit_either() -> Outcome {
-    let place = Place::with_repository()?;
-    place.write("z", "base")?;
-    place.commit("one")?;
-    place.ok(&["checkout", "-b", "o"])?;
-    place.write("d/x", "in")?;
-    place.commit("dir")?;
-    place.ok(&["checkout", "-b", "p", "main"])?;
-    place.write("d", "file")?;
-    place.commit("file")?;
-    place.ok(&["checkout", "o"])?;
-    place.fails(4, &["merge", "p"])?;
-    place.write("d/new", "new")?;
-    place.write("z", "edited")?;
-    place.ok(&["commit", "-m", "n"])?;
-    let status = place.json(&["status", "--json"])?;
-    assert_eq!(status["conflicts"][0]["path"], "d");
-    assert!(exists(&place, "d.theirs") && exists(&place, "d.ours/x"));
-    assert_eq!(read(&place, "d/new")?, "new");
-    Ok(())
-}
-
-#[test]
 fn a_file_that_is_no_longer_tracked_survives_an_undo_of_a_switch() -> Outcome {
     let place = uncommitted()?;
     place.ok(&["restore", "."])?;

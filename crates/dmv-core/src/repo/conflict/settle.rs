@@ -224,10 +224,6 @@ pub(in crate::repo) fn take_back(
         };
         let is_open = match is_same {
             true => shown.marked.is_some() || !untouched.is_empty() || shown.sides.is_empty(),
-            // A directory is no answer while the versions are beside it, as for a status.
-            false if shown.entry.is_none() && now.as_ref().is_some_and(is_dir) => {
-                !untouched.is_empty()
-            }
             false => left.is_some(),
         };
         if !is_open {
@@ -296,10 +292,6 @@ fn markers_left(
     let mut text = Vec::new();
     content::cat(repo, blob_of(now), None, &mut text)?;
     Ok(marked.marker_line(&text).map(|line| left(Some(line))))
-}
-
-fn is_dir(entry: &TreeEntry) -> bool {
-    entry.kind == Kind::Directory
 }
 
 /// Returns the tree entry of a conflict.
