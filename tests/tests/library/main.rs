@@ -12,6 +12,7 @@ mod flips;
 mod freed;
 mod hostile;
 mod hostile_objects;
+mod leaving;
 mod level;
 mod lineage;
 mod marker;
