@@ -18,6 +18,28 @@ pub fn until(text: &str) -> Result<i64, String> {
     parse(text, &Zoned::now()).map(|(_, last)| last)
 }
 
+/// A length of time: a number with a unit, or 0.
+pub fn span(text: &str) -> Result<std::time::Duration, String> {
+    let text = text.trim();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "s" => Some(1),
+        "m" => Some(60),
+        "h" => Some(60 * 60),
+        "d" => Some(24 * 60 * 60),
+        "w" => Some(7 * 24 * 60 * 60),
+        "" if digits == "0" => Some(1),
+        _ => None,
+    };
+    let seconds = digits.parse::<u64>().ok().zip(unit);
+    let seconds = seconds.and_then(|(number, unit)| number.checked_mul(unit));
+    // Times that no calendar can count back are refused as well.
+    let seconds = seconds.filter(|seconds| *seconds <= u64::from(u32::MAX));
+    seconds
+        .map(std::time::Duration::from_secs)
+        .ok_or_else(|| "write a time as 30s, 10m, 36h, 14d, 8w or 0".to_owned())
+}
+
 /// The moment that a date names. Of a day, it is the present time of day.
 pub fn moment(text: &str) -> Result<dmv_core::refs::Timestamp, String> {
     moment_from(text, &Zoned::now())
@@ -97,6 +119,35 @@ fn parse(text: &str, now: &Zoned) -> Result<(i64, i64), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lengths_of_time_have_a_unit() {
+        for (text, seconds) in [
+            ("0", 0),
+            ("0d", 0),
+            ("30s", 30),
+            (" 10m ", 600),
+            ("36h", 36 * 3600),
+            ("14d", 14 * 24 * 3600),
+            ("2w", 14 * 24 * 3600),
+        ] {
+            let span = span(text).map(|span| span.as_secs());
+            assert_eq!(span, Ok(seconds), "{text}");
+        }
+        for text in [
+            "",
+            "7",
+            "d",
+            "1.5h",
+            "-1d",
+            "1 d",
+            "1dd",
+            "1D",
+            "9999999999999d",
+        ] {
+            assert!(span(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn dates_are_read_as_people_write_them() -> Result<(), jiff::Error> {

@@ -1,15 +1,16 @@
 //! `dmv op`
 
 use crate::context::Context;
+use crate::date::span;
 use crate::failure::{EXIT_OK, Failure};
-use crate::format::text::{clean, rfc3339, time};
+use crate::format::text::{clean, count, rfc3339, time};
 use dmv_core::hash::encode_hex;
 use dmv_core::refs::Operation;
 use serde::Serialize;
 use std::io::Write;
 use std::ops::ControlFlow;
 
-/// Show the operation log: each command that changed the repository
+/// Show the operation log, or shorten what undo can reach
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv op log -n 10")]
 pub struct Args {
@@ -20,6 +21,7 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum Command {
     Log(LogArgs),
+    Expire(ExpireArgs),
 }
 
 /// List operations, newest first
@@ -31,12 +33,36 @@ struct LogArgs {
     max_count: Option<usize>,
 }
 
+/// Put old operations out of the reach of undo
+///
+/// What only these operations need, such as the commits of deleted branches, can then be freed. The
+/// log still lists them. This cannot be undone.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  dmv op expire --older 90d")]
+struct ExpireArgs {
+    /// Keep operations in reach that are not older than TIME, such as 90d or 36h
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    older: std::time::Duration,
+}
+
+#[derive(Serialize)]
+struct Expired {
+    /// The operations that are out of reach, and those that are not.
+    expired: u64,
+    left: u64,
+    reaches_to: Option<String>,
+    /// The operation that records this, if anything changed.
+    operation: Option<String>,
+}
+
 #[derive(Serialize)]
 struct Record<'a> {
     id: String,
     time: String,
     command: &'a str,
     undone: bool,
+    /// Whether undo cannot reach it any more.
+    expired: bool,
     seq: u64,
     who: &'a str,
     worktree: &'a str,
@@ -44,16 +70,57 @@ struct Record<'a> {
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
-    let Command::Log(args) = &args.command;
+    match &args.command {
+        Command::Log(args) => log(context, args),
+        Command::Expire(args) => expire(context, args),
+    }
+}
+
+fn expire(context: &Context, args: &ExpireArgs) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    let asked = context.asked()?;
+    let age = i64::try_from(args.older.as_secs()).unwrap_or(i64::MAX);
+    // What is done in this second is as old as 0 seconds.
+    let since = asked.time.seconds.saturating_sub(age);
+    let since = since.saturating_add(i64::from(age == 0));
+    let reach = repo.expire_operations(since, asked)?;
+    if context.globals.json {
+        context.ui.json(&Expired {
+            expired: reach.expired,
+            left: reach.left,
+            reaches_to: reach
+                .reaches_to
+                .map(|at| rfc3339(at.seconds, at.nanos, at.tz_minutes)),
+            operation: reach.operation.map(|op| encode_hex(&op.id)),
+        })?;
+        return Ok(EXIT_OK);
+    }
+    let mut out = context.ui.out();
+    if reach.operation.is_none() {
+        writeln!(out, "nothing to expire: no operation within reach is older")?;
+    }
+    let to = reach.reaches_to.map(|at| time(at.seconds, at.tz_minutes));
+    let all = count(reach.expired + reach.left, "operation", "operations");
+    writeln!(
+        out,
+        "undo reaches back to {} ({} of {all} out of reach)",
+        to.unwrap_or_default(),
+        reach.expired
+    )?;
+    Ok(EXIT_OK)
+}
+
+fn log(context: &Context, args: &LogArgs) -> Result<u8, Failure> {
     let mut left = args.max_count.unwrap_or(usize::MAX);
     let repo = context.repo_as_it_is()?;
+    let reached = repo.undo_reaches()?;
     let mut failed = None;
     repo.each_operation(&mut |operation, undone| {
         if left == 0 {
             return Ok(ControlFlow::Break(()));
         }
         left -= 1;
-        if let Err(e) = print(context, &operation, undone) {
+        if let Err(e) = print(context, &operation, undone, operation.seq < reached) {
             failed = Some(e);
             return Ok(ControlFlow::Break(()));
         }
@@ -62,7 +129,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     failed.map_or(Ok(EXIT_OK), Err)
 }
 
-fn print(context: &Context, op: &Operation, undone: bool) -> Result<(), Failure> {
+fn print(context: &Context, op: &Operation, undone: bool, expired: bool) -> Result<(), Failure> {
     let at = op.time;
     let id = encode_hex(&op.id);
     if context.globals.json {
@@ -71,12 +138,18 @@ fn print(context: &Context, op: &Operation, undone: bool) -> Result<(), Failure>
             time: rfc3339(at.seconds, at.nanos, at.tz_minutes),
             command: &op.command,
             undone,
+            expired,
             seq: op.seq,
             who: &op.who,
             worktree: op.worktree(),
         });
     }
-    let mark = if undone { "  (undone)" } else { "" };
+    let mark = match (undone, expired) {
+        (true, true) => "  (undone, out of reach)",
+        (true, false) => "  (undone)",
+        (false, true) => "  (out of reach)",
+        (false, false) => "",
+    };
     let (when, command) = (time(at.seconds, at.tz_minutes), clean(&op.command));
     writeln!(context.ui.out(), "{}  {when}  {command}{mark}", &id[..12])?;
     Ok(())

@@ -81,6 +81,7 @@ pub fn sort(e: &RepoError) -> Sorted {
         | RepoError::NothingToRedo
         | RepoError::ChangedSince { .. }
         | RepoError::NotUndone { .. }
+        | RepoError::Expired { .. }
         | RepoError::NotFastForward { .. }
         | RepoError::Mainline { .. }
         | RepoError::TooManySides { .. }
@@ -288,6 +289,7 @@ fn sort_verb(e: &RepoError) -> Sorted {
             EXIT_REFUSED,
             Some(format!("dmv undo {id}")),
         ),
+        RepoError::Expired { .. } => hinted("expired", EXIT_REFUSED, "dmv op log"),
         RepoError::ChangedSince { .. } | RepoError::NotUndone { .. } => {
             hinted("not-undone", EXIT_REFUSED, "dmv op log")
         }

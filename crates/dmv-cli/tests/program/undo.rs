@@ -39,6 +39,58 @@ fn undo_of_a_commit_leaves_its_edits_and_redo_commits_them_again() -> Outcome {
 }
 
 #[test]
+fn what_op_expire_let_go_is_out_of_the_reach_of_undo_and_redo() -> Outcome {
+    let place = Place::with_repository()?;
+    for n in ["one", "two", "three"] {
+        place.write("f", n)?;
+        place.commit(n)?;
+    }
+    place.ok(&["undo"])?;
+    // Nothing is that old.
+    let none = place.json(&["op", "expire", "--older", "90d", "--json"])?;
+    assert_eq!(
+        (&none["expired"], &none["operation"]),
+        (&json!(0), &Value::Null)
+    );
+    let before = place.records(&["op", "log", "--json"])?.len();
+    let done = place.json(&["op", "expire", "--older", "0", "--json"])?;
+    assert_eq!(
+        (&done["expired"], &done["left"]),
+        (&json!(before), &json!(1))
+    );
+    let log = place.records(&["op", "log", "--json"])?;
+    let expired: Vec<bool> = log
+        .iter()
+        .filter_map(|op| op["expired"].as_bool())
+        .collect();
+    assert_eq!(expired.len(), before + 1);
+    assert!(!expired[0] && expired[1..].iter().all(|expired| *expired));
+    let again = place.json(&["op", "expire", "--older", "0", "--json"])?;
+    assert_eq!(again["operation"], Value::Null, "nothing more to let go");
+    // By its id, as the last one, and the undo itself.
+    let two = operation(&place, "two")?;
+    for refused in [&["undo", &two][..], &["undo"], &["redo"]] {
+        let said = place.fails(5, refused)?;
+        assert!(
+            said.contains("is out of reach since 'dmv op expire' of 2"),
+            "{said}"
+        );
+    }
+    let expiry = operation(&place, "expire")?;
+    let said = place.fails(5, &["undo", &expiry])?;
+    assert!(said.contains("what it gave up cannot come back"), "{said}");
+    // Later operations are undone and redone as ever, beside further expiries.
+    place.write("f", "four")?;
+    let four = place.commit("four")?;
+    place.ok(&["undo"])?;
+    place.ok(&["op", "expire", "--older", "1h"])?;
+    assert_eq!(place.json(&["redo", "--json"])?["commit"], json!(four));
+    place.ok(&["undo"])?;
+    assert_eq!(read(&place, "f")?, "four");
+    Ok(())
+}
+
+#[test]
 fn undo_of_the_first_commit_leaves_a_branch_without_one() -> Outcome {
     let place = Place::with_repository()?;
     place.write("f", "one")?;

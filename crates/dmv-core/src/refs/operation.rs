@@ -31,6 +31,26 @@ pub struct Timestamp {
     pub tz_minutes: i16,
 }
 
+impl Timestamp {
+    /// Returns the day in its time zone, as 2026-11-21.
+    pub fn date(&self) -> String {
+        let seconds = self.seconds.saturating_add(60 * i64::from(self.tz_minutes));
+        // Days since 0000-03-01, in years that end with February.
+        let days = seconds.div_euclid(86_400).saturating_add(719_468);
+        let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+        let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+        let day = day - (365 * year + year / 4 - year / 100);
+        let month = (5 * day + 2) / 153;
+        let day = day - (153 * month + 2) / 5 + 1;
+        let (month, next) = if month < 10 {
+            (month + 3, 0)
+        } else {
+            (month - 9, 1)
+        };
+        format!("{:04}-{month:02}-{day:02}", era * 400 + year + next)
+    }
+}
+
 impl From<SystemTime> for Timestamp {
     /// Converts a time, in UTC. A time too far from 1970 becomes the nearest one that can be
     /// stored.
@@ -310,6 +330,35 @@ pub fn newest_chain(found: Vec<Operation>) -> Vec<Operation> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_shows_its_day_in_its_zone() {
+        let date = |seconds, tz_minutes| {
+            let nanos = 0;
+            Timestamp {
+                seconds,
+                nanos,
+                tz_minutes,
+            }
+            .date()
+        };
+        for (seconds, tz_minutes, day) in [
+            (0, 0, "1970-01-01"),
+            (-1, 0, "1969-12-31"),
+            (-1, 60, "1970-01-01"),
+            (951_782_399, 0, "2000-02-28"),
+            (951_782_400, 0, "2000-02-29"),
+            (951_868_800, 0, "2000-03-01"),
+            (4_107_542_400, 0, "2100-03-01"),
+            (1_796_166_000, 0, "2026-12-01"),
+            (1_796_166_000, -1_440, "2026-11-30"),
+        ] {
+            assert_eq!(date(seconds, tz_minutes), day, "{seconds}");
+        }
+        // A damaged clock shows anything, without a panic.
+        date(i64::MAX, 0);
+        date(i64::MIN, -600);
+    }
 
     #[test]
     fn a_system_time_keeps_its_nanoseconds_before_and_after_1970() {

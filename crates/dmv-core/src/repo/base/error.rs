@@ -7,7 +7,7 @@ use crate::merge::MergeError;
 use crate::object::name::escape;
 use crate::object::root::Lack;
 use crate::object::{ObjectError, ObjectType};
-use crate::refs::{RefNameError, RefsError};
+use crate::refs::{RefNameError, RefsError, Timestamp};
 use crate::repo::base::moved::{Mover, moved_clause};
 use crate::store::StoreError;
 use crate::threads::NoThread;
@@ -271,6 +271,14 @@ pub enum RepoError {
         /// Why not.
         why: String,
     },
+    /// Undo cannot reach the operation any more: what it named may be freed.
+    #[error("operation {operation} is out of reach{}", out_since(at.as_ref()))]
+    Expired {
+        /// The operation.
+        operation: String,
+        /// When the last operations got out of reach.
+        at: Option<Timestamp>,
+    },
     /// The branch can only be merged, and the caller allowed only a fast-forward.
     #[error(
         "branch '{name}' cannot be fast-forwarded: both sides have new commits; the branch has not moved"
@@ -456,6 +464,11 @@ fn lacking(lacks: &[Lack]) -> String {
     };
     let more = more(lacks.len());
     format!("the content of '{path}'{more} is absent from this repository")
+}
+
+fn out_since(at: Option<&Timestamp>) -> String {
+    let on = at.map(|at| format!(" of {}", at.date()));
+    format!(" since 'dmv op expire'{}", on.unwrap_or_default())
 }
 
 fn since(what: &str, undone: bool, by: Option<&(String, String)>) -> String {

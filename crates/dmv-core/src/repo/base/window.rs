@@ -3,6 +3,7 @@
 //! The objects that these operations name stay, as do those that the view names. What only older
 //! operations name may be freed. The log still has the older operations, to be shown.
 
+use crate::hash::encode_hex;
 use crate::refs::Operation;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
@@ -21,6 +22,33 @@ pub(in crate::repo) fn window_from(repo: &Handle) -> Result<u64, RepoError> {
     number.ok_or_else(|| RepoError::Damaged {
         path: repo.refs.path().to_owned(),
         why: format!("{LOG_FROM} is invalid"),
+    })
+}
+
+/// Returns whether an operation shortened the window.
+pub(in crate::repo) fn is_expiry(operation: &Operation) -> bool {
+    operation
+        .changes
+        .iter()
+        .any(|change| change.key == LOG_FROM)
+}
+
+/// Fails with [`RepoError::Expired`] if undo cannot reach an operation any more.
+pub(in crate::repo) fn check_reach(repo: &Handle, operation: &Operation) -> Result<(), RepoError> {
+    let from = window_from(repo)?;
+    if operation.seq >= from {
+        return Ok(());
+    }
+    // The last one that let go of anything is in the window.
+    let mut at = None;
+    each_operation(repo, 0, &mut |later| {
+        if at.is_none() && is_expiry(later) {
+            at = Some(later.time);
+        }
+    })?;
+    Err(RepoError::Expired {
+        operation: encode_hex(&operation.id)[..12].to_owned(),
+        at,
     })
 }
 

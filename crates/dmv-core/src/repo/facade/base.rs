@@ -55,6 +55,11 @@ impl Repo {
         base::branch::rename_branch(&self.handle, old, new, asked)
     }
 
+    /// Returns the number of the first operation that undo can reach.
+    pub fn undo_reaches(&self) -> Result<u64, RepoError> {
+        base::window::window_from(&self.handle)
+    }
+
     /// Prevents all objects of this repository from being freed until the returned value is
     /// dropped.
     ///

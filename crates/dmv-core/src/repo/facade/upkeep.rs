@@ -1,7 +1,9 @@
 //! The methods of `Repo` that call `upkeep`.
 
 use crate::job::Job;
-use crate::repo::{Freeing, Healing, Repo, RepoError, VerifyDepth, VerifyReport, upkeep};
+use crate::repo::{
+    Asked, Freeing, Healing, Repo, RepoError, UndoReach, VerifyDepth, VerifyReport, upkeep,
+};
 
 impl Repo {
     /// Starts to free space.
@@ -10,6 +12,12 @@ impl Repo {
     /// on objects of this repository.
     pub fn begin_to_free(&self) -> Result<Freeing<'_>, RepoError> {
         upkeep::drop::begin_to_free(&self.handle)
+    }
+
+    /// Puts the operations before the first one that is not older than `since` (in seconds since
+    /// 1970) out of the reach of undo. This cannot be undone.
+    pub fn expire_operations(&self, since: i64, asked: Asked) -> Result<UndoReach, RepoError> {
+        upkeep::expire_log::expire_operations(&self.handle, since, asked)
     }
 
     /// Checks the repository and starts to heal the damage that it finds.

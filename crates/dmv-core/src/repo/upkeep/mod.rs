@@ -1,8 +1,10 @@
-//! Verify, heal, recover and drop: checks and repairs of a repository, and freeing of space.
+//! Verify, heal, recover, drop and op expire: checks and repairs of a repository, and freeing of
+//! space.
 //!
 //! Uses `base`, `look` and `files`. Only the facade uses it.
 
 pub(in crate::repo) mod drop;
+pub(in crate::repo) mod expire_log;
 pub(in crate::repo) mod forks;
 pub(in crate::repo) mod heal;
 pub(in crate::repo) mod recover;

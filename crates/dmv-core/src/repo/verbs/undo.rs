@@ -16,7 +16,7 @@ use crate::repo::base::keys::{
 };
 use crate::repo::base::publish::Asked;
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{branch, publish, worktree};
+use crate::repo::base::{branch, publish, window, worktree};
 use crate::repo::conflict::form::Form;
 use crate::repo::conflict::{choices, form};
 use crate::repo::files::checkout::stays;
@@ -105,6 +105,11 @@ pub(in crate::repo) fn undo(
         UndoWhat::Last => last_operation(repo, &mut passed_over)?,
         UndoWhat::LastUndo => last_undo(repo)?,
     };
+    window::check_reach(repo, &undone)?;
+    if window::is_expiry(&undone) {
+        let why = "what it gave up cannot come back".to_owned();
+        return Err(refused(&undone, why));
+    }
     if made_repository(repo, &undone)? {
         let why = "it created the repository".to_owned();
         return Err(refused(&undone, why));
@@ -398,7 +403,7 @@ fn find_operation(repo: &Handle, prefix: &str) -> Result<Operation, RepoError> {
 fn last_operation(repo: &Handle, passed_over: &mut Vec<Operation>) -> Result<Operation, RepoError> {
     let mut found = None;
     each_own_operation(repo, &mut |operation, is_undone| {
-        if operation.undoes != 0 || is_undone {
+        if operation.undoes != 0 || is_undone || window::is_expiry(&operation) {
             return Ok(ControlFlow::Continue(()));
         }
         if is_about_remotes(&operation) {
@@ -430,6 +435,9 @@ fn made_repository(repo: &Handle, operation: &Operation) -> Result<bool, RepoErr
 fn last_undo(repo: &Handle) -> Result<Operation, RepoError> {
     let mut found = None;
     each_own_operation(repo, &mut |operation, is_undone| {
+        if window::is_expiry(&operation) {
+            return Ok(ControlFlow::Continue(()));
+        }
         if operation.undoes == 0 && !is_about_remotes(&operation) {
             return Ok(ControlFlow::Break(()));
         }

@@ -1,0 +1,62 @@
+//! `op expire`: shortens what undo can reach.
+//!
+//! The operation log keeps all operations. The view records the first one that undo can reach
+//! (`base::window`). What only earlier operations name may be freed from then on.
+
+use crate::refs::{Effect, Operation, Timestamp};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::keys::LOG_FROM;
+use crate::repo::base::publish::{Asked, change, publish};
+use crate::repo::base::{keeping, window};
+
+/// What undo can reach after [`expire_operations`].
+#[derive(Clone, Debug)]
+pub struct UndoReach {
+    /// The number of operations that are out of reach, also since earlier.
+    pub expired: u64,
+    /// The number of operations within reach.
+    pub left: u64,
+    /// The time of the first one within reach.
+    pub reaches_to: Option<Timestamp>,
+    /// The operation that records this; `None` if nothing had to change.
+    pub operation: Option<Operation>,
+}
+
+/// Puts the operations before the first one that is not older than `since` (in seconds since 1970) out
+/// of the reach of undo. This cannot be undone.
+///
+/// Fails with [`RepoError::Freeing`] if a peer relies on the objects of this repository: what is
+/// reachable must not change meanwhile.
+pub(in crate::repo) fn expire_operations(
+    repo: &Handle,
+    since: i64,
+    asked: Asked,
+) -> Result<UndoReach, RepoError> {
+    let _nobody_relies = keeping::keep_exclusively(repo)?;
+    let last = repo.refs.seen()?.seq;
+    let before = window::window_from(repo)?.max(1);
+    // Without such an operation, only the one that records this stays within reach.
+    let mut from = last + 1;
+    let mut lets_go = false;
+    window::each_operation(repo, 0, &mut |operation| {
+        lets_go |= !window::is_expiry(operation);
+        if operation.time.seconds >= since {
+            from = operation.seq;
+        }
+    })?;
+    let mut operation = None;
+    if from > before && lets_go {
+        let value = from.to_string().into_bytes();
+        let changes = vec![change(&repo.refs, LOG_FROM.to_owned(), Some(value))?];
+        operation = Some(publish(repo, asked, None, changes, Effect::Kept)?);
+    }
+    let (from, last) = (from.max(before), repo.refs.seen()?.seq);
+    let first = repo.refs.operations_before(Some(from + 1), 1)?.pop();
+    Ok(UndoReach {
+        expired: from - 1,
+        left: (last + 1).saturating_sub(from),
+        reaches_to: first.map(|operation| operation.time),
+        operation,
+    })
+}
