@@ -1,6 +1,9 @@
 //! How commits and paths are named: `HEAD`, `-`, `REV:./PATH`, paths from where the user stands.
 
 use crate::place::{Outcome, Place};
+use dmv_core::object::{ObjectRead, ObjectType};
+use dmv_core::repo::Repo;
+use dmv_core::store::CheckedObject;
 use serde_json::json;
 use std::fs;
 
@@ -219,5 +222,54 @@ fn a_branch_that_only_remotes_have_is_named_and_a_checkout_makes_it() -> Outcome
     let err = place.fails(20, &["-C", "../other", "checkout", "studio"])?;
     assert!(err.contains("nas/studio, usb/studio"), "{err}");
     assert!(err.contains("dmv checkout -b studio nas/studio"), "{err}");
+    Ok(())
+}
+
+/// Stores in `ours` the commit of `theirs` without its content, as a fetch does that is cut.
+fn receive_only_the_commit(place: &Place, ours: &str, theirs: &str) -> Outcome<String> {
+    let open = |name: &str| Repo::open(&place.work().join(name));
+    let (ours, theirs) = (open(ours)?, open(theirs)?);
+    let id = theirs.resolve("main")?;
+    let bytes = theirs.objects().read(ObjectType::Commit, &id)?;
+    let bytes = bytes.ok_or("it is stored")?.to_vec();
+    let mut incoming = ours.incoming()?;
+    incoming.add_object(&CheckedObject::new(ObjectType::Commit, bytes)?)?;
+    ours.keep_incoming(incoming)?;
+    Ok(id.to_string())
+}
+
+#[test]
+fn a_commit_that_a_cut_fetch_left_without_its_content_gets_no_name_before_a_fetch() -> Outcome {
+    let place = two_directories()?;
+    place.ok(&["init", "../theirs"])?;
+    fs::write(place.dir.path().join("theirs/new.txt"), "new\n")?;
+    place.ok(&["-C", "../theirs", "commit", "-m", "new"])?;
+    place.ok(&["remote", "add", "origin", "../theirs"])?;
+    let id = receive_only_the_commit(&place, ".", "../theirs")?;
+    let before = place.ok(&["op", "log"])?;
+    for args in [
+        &["branch", "new", &id][..],
+        &["tag", "new", &id],
+        &["checkout", &id],
+        &["checkout", "-b", "new", &id],
+        &["reset", "--hard", &id],
+        &["merge", &id],
+        &["cherry-pick", &id],
+        &["worktree", "add", "../two", &id],
+    ] {
+        let err = place.fails(6, args)?;
+        let short = &id[..12];
+        let told = format!("error: commit {short} is not complete here: at least 1 object");
+        assert!(err.contains(&told), "{args:?}: {err}");
+        assert!(err.contains("hint: dmv fetch"), "{args:?}: {err}");
+    }
+    let told = place.run(&["branch", "new", &id, "--json"])?;
+    let told: serde_json::Value = serde_json::from_slice(&told.stderr)?;
+    assert_eq!(told["code"], "incomplete", "{told}");
+    assert_eq!(place.ok(&["op", "log"])?, before);
+    place.ok(&["fetch"])?;
+    place.ok(&["branch", "new", &id])?;
+    assert_eq!(place.ok(&["cat", "new:new.txt"])?, "new\n");
+    place.ok(&["verify"])?;
     Ok(())
 }

@@ -46,14 +46,18 @@ impl Store {
         self.arrivals.published();
     }
 
-    /// Returns whether a job has written `id` itself. An object that it found stored does not count.
-    pub fn has_stored(&self, job: &FinishedJob, id: &ObjectId) -> Result<bool, StoreError> {
+    /// Returns where a job has written `id` itself. An object that it found stored does not count.
+    pub fn place_in(
+        &self,
+        job: &FinishedJob,
+        id: &ObjectId,
+    ) -> Result<Option<(PackId, Place)>, StoreError> {
         for table in &job.tables {
-            if table.lookup(id, &self.budget)?.is_some() {
-                return Ok(true);
+            if let Some(found) = table.lookup(id, &self.budget)? {
+                return Ok(Some(found));
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     /// Returns the place of `id` for a caller that is about to name it: in `job`, which is
@@ -63,10 +67,10 @@ impl Store {
         id: &ObjectId,
         job: Option<&FinishedJob>,
     ) -> Result<Option<(PackId, Place)>, StoreError> {
-        for table in job.iter().flat_map(|job| &job.tables) {
-            if let Some(found) = table.lookup(id, &self.budget)? {
-                return Ok(Some(found));
-            }
+        if let Some(job) = job
+            && let Some(found) = self.place_in(job, id)?
+        {
+            return Ok(Some(found));
         }
         match self.locate_listed(id)? {
             None if self.refresh()? => self.locate_listed(id),

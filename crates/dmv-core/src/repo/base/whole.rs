@@ -61,8 +61,12 @@ pub(in crate::repo) fn check_changes(
         if !seen.insert(id) {
             continue;
         }
-        match job {
-            Some(job) if repo.store.has_stored(job, &id)? => {
+        let own = match job {
+            Some(job) => repo.store.place_in(job, &id)?,
+            None => None,
+        };
+        match (job, own) {
+            (Some(job), Some((_, place))) if place.ty == ObjectType::Commit => {
                 repo.store.preview(job);
                 stack.extend(load_commit(&repo.store, &id)?.parents);
             }
@@ -120,8 +124,12 @@ fn check_beside(
 ) -> Result<(), RepoError> {
     let mut left = Vec::new();
     for id in ids {
-        // The check of a name reports a commit that is not stored at all.
-        if !is_named(repo, id)? && repo.store.place_to_name(id, job)?.is_some() {
+        // The check of names reports what is not stored at all.
+        if is_named(repo, id)? {
+            continue;
+        }
+        let place = repo.store.place_to_name(id, job)?;
+        if place.is_some_and(|(_, place)| place.ty == ObjectType::Commit) {
             left.push(*id);
         }
     }
