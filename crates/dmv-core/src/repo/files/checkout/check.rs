@@ -9,13 +9,14 @@ use crate::object::name::{RepoPath, fold_key};
 use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::RepoError;
+use crate::repo::conflict::at;
 use crate::repo::conflict::form::Shown;
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::checkout::target::SwitchTo;
 use crate::repo::files::same::{SameError, same_as};
 use crate::repo::files::saved::{Overwrite, Overwrites, Step, all_gone};
-use crate::repo::look::content;
 use crate::repo::look::entries::blob_of;
+use crate::repo::look::{content, entries};
 use crate::worktree::base::entry_at;
 use crate::worktree::{join, split_path};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -322,10 +323,8 @@ impl Switch<'_> {
     /// Finds untracked files at the paths of new conflicts that show no file there. Such a file would
     /// count as the answer to a question that its author has not seen.
     fn find_answers_unasked(&self, lost: &mut BTreeSet<Vec<u8>>) -> Result<(), RepoError> {
-        let asked = self.tree.form.iter().flat_map(|form| &form.shown);
-        let asked: BTreeSet<&RepoPath> = asked.map(|shown| &shown.at.path).collect();
-        let is_new = |shown: &&Shown| shown.entry.is_none() && !asked.contains(&shown.at.path);
-        for shown in self.form.shown.iter().filter(is_new) {
+        let mut found = Vec::new();
+        for shown in self.form.shown.iter().filter(|shown| shown.entry.is_none()) {
             let path = shown.at.path.as_bytes();
             let is_theirs = self.subset.includes(path, false) && self.brings.is_none();
             let stat = match is_theirs && self.base_entry(path)?.is_none() {
@@ -333,9 +332,16 @@ impl Switch<'_> {
                 false => None,
             };
             if stat.is_some_and(|stat| stat.kind != FileKind::Dir) {
-                lost.insert(path.to_vec());
+                found.push(&shown.at.path);
             }
         }
+        // `resolve` has taken the base's form out of `tree`, so the commit tells what is not new.
+        if let (Some(base), false) = (&self.tree.base, found.is_empty()) {
+            let base = entries::read_commit(self.repo, base)?;
+            let asked = BTreeSet::from_iter(at::conflict_paths(self.repo, &base)?);
+            found.retain(|path| !asked.contains(path));
+        }
+        lost.extend(found.into_iter().map(|path| path.as_bytes().to_vec()));
         Ok(())
     }
 
