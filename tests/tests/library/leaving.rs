@@ -172,7 +172,7 @@ fn a_session_reads_on_and_then_lets_go_of_a_pack_that_left() -> Done {
         }
         Ok(held)
     };
-    let new = store_again(&place, &[ids.clone()])?;
+    let new = store_again(&place, std::slice::from_ref(&ids))?;
     let other = place.again()?;
     condemn(&other, old)?;
     std::fs::remove_file(other.store().pack_path(old))?;
