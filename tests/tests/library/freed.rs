@@ -63,6 +63,8 @@ impl Stage {
             let new = CheckoutTarget::NewBranch(name.into(), first);
             check_out(&ours.repo, new)?;
             ours.write(&format!("{name}/file"), content)?;
+            // Of this only a chunk is garbage if another directory has it.
+            ours.write(&format!("{name}/small"), &content[..5000])?;
             made.push(ours.commit(name)?);
             check_out(&ours.repo, CheckoutTarget::Branch("main".into()))?;
         }
@@ -95,6 +97,13 @@ fn written(stage: &Stage, name: &str, content: &[u8]) {
 fn commit_dead(stage: &Stage, repo: &Repo) -> Result<(), RepoError> {
     written(stage, "dead/file", &contents()[0]);
     commit(repo, "dead again").map(drop)
+}
+
+/// A slice says what is here on purpose. What is committed is here besides.
+fn commit_in_part(stage: &Stage, repo: &Repo) -> Result<(), RepoError> {
+    repo.change_slice(|slice| slice.metadata_only = true)?;
+    written(stage, "new/name", &contents()[0][..5000]);
+    commit(repo, "a new name").map(drop)
 }
 
 fn commit_moved(stage: &Stage, repo: &Repo) -> Result<(), RepoError> {
@@ -204,9 +213,10 @@ enum May {
     Fail,
 }
 
-const COMMANDS: [(&str, May, Command); 14] = [
+const COMMANDS: [(&str, May, Command); 15] = [
     ("commit of dead content", May::Nothing, commit_dead),
     ("commit of moved content", May::Nothing, commit_moved),
+    ("commit without content", May::Nothing, commit_in_part),
     ("fetch", May::Nothing, fetch),
     ("push", May::Nothing, push),
     ("stash", May::RunAgain, stash),

@@ -151,6 +151,7 @@ pub(in crate::repo) fn publish_proved(
                 repo,
                 &operation.changes,
                 sealed.as_ref(),
+                proof == Proof::Transfer,
             )?);
             (operation.since, relied) = (since, Vec::new());
         }

@@ -78,13 +78,18 @@ pub(in crate::repo) fn check_changes(
 
 /// Looks whether everything is still here that `changes` name, after others have freed objects.
 /// Returns how often they had done so before it looked. Fails with [`RefsError::MayBeGone`] if
-/// something is absent that the slice calls for.
+/// something is absent.
+///
+/// What a transfer has brought is what the slice calls for. Other jobs store more than that, for
+/// example the content of new files in a clone without content. If such a job also takes over what is
+/// absent by choice, it is refused although nothing is gone. When it runs again, it passes.
 ///
 /// What the view and the window name is complete. So the cost depends on what is new.
 pub(in crate::repo) fn look_again(
     repo: &Handle,
     changes: &[Change],
     job: Option<&FinishedJob>,
+    is_transfer: bool,
 ) -> Result<Freed, RepoError> {
     let since = relying::look_anew(repo)?;
     let mut hidden = named_by_view(repo)?;
@@ -104,6 +109,7 @@ pub(in crate::repo) fn look_again(
         repo,
         job,
         hidden: &hidden,
+        is_sliced: is_transfer,
     };
     match walk.absent_below(&commits, &trees)? {
         0 => Ok(since),
@@ -158,7 +164,12 @@ fn not_here(
     hidden: &BTreeSet<ObjectId>,
     tips: &[ObjectId],
 ) -> Result<u64, RepoError> {
-    let walk = Walk { repo, job, hidden };
+    let walk = Walk {
+        repo,
+        job,
+        hidden,
+        is_sliced: true,
+    };
     match walk.absent_below(tips, &[]) {
         Err(RepoError::Object(ObjectError::Damaged { .. })) => Ok(0),
         done => done,
@@ -197,26 +208,29 @@ struct Walk<'r> {
     repo: &'r Handle,
     job: Option<&'r FinishedJob>,
     hidden: &'r BTreeSet<ObjectId>,
+    /// Whether only that is needed which the slice calls for.
+    is_sliced: bool,
 }
 
 impl Walk<'_> {
-    /// Returns how many objects are absent although the slice calls for them: at least this many,
-    /// since nobody knows what an absent object needs.
+    /// Returns how many needed objects are absent: at least this many, since nobody knows what an
+    /// absent object needs.
     fn absent_below(&self, commits: &[ObjectId], trees: &[ObjectId]) -> Result<u64, RepoError> {
-        let Walk { repo, job, hidden } = *self;
+        let (repo, job, hidden) = (self.repo, self.job, self.hidden);
         let slice = slice::slice(repo)?;
         let mut behind = HashSet::new();
         for id in &slice.boundary {
             let commit = load_commit(&repo.store, id);
             behind.extend(commit.into_iter().flat_map(|commit| commit.parents));
         }
-        let filter = Filter {
-            paths: Union::of([slice.subset]),
-            metadata_only: slice.metadata_only,
+        let mut filter = Filter {
             shallow: slice.boundary,
-            dropped: slice.dropped,
             ..Filter::default()
         };
+        if self.is_sliced {
+            filter.paths = Union::of([slice.subset]);
+            (filter.metadata_only, filter.dropped) = (slice.metadata_only, slice.dropped);
+        }
         if let Some(job) = job {
             repo.store.preview(job);
         }
