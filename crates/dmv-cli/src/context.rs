@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::failure::{EXIT_OTHER, EXIT_PERMISSION, Failure};
-use crate::format::text::{count, quoted};
+use crate::format::text::{count, quoted, word};
 use crate::globals::{Color, Globals};
 use crate::pager::{self, Paged};
 use crate::progress::{Told, Watch, interrupted, while_lent};
@@ -393,7 +393,7 @@ fn command_line(args: &[OsString]) -> String {
     let mut out = "dmv".to_owned();
     for arg in args {
         out.push(' ');
-        out.push_str(&quoted(&arg.to_string_lossy()));
+        out.push_str(&word(&arg.to_string_lossy()));
     }
     out
 }

@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::failure::{EXIT_CONFLICTS, EXIT_OK, EXIT_OTHER, Failure};
-use crate::format::text::quoted;
+use crate::format::text::word;
 use crate::progress::Watch;
 use anstyle::Style;
 use dmv_core::repo::RepoError;
@@ -220,7 +220,7 @@ impl Tour<'_> {
 
     /// A command that ends with the exit code `expected`.
     fn dmv_ending(&self, args: &[&str], expected: u8) -> Result<(), Failure> {
-        let words: Vec<String> = args.iter().map(|arg| quoted(arg)).collect();
+        let words: Vec<String> = args.iter().map(|arg| word(arg)).collect();
         writeln!(self.context.ui.out(), "\n$ dmv {}", words.join(" "))?;
         self.context.ui.finish()?;
         // By environment, not by option: the operation log shows commands as they were given.

@@ -2,10 +2,10 @@
 
 use crate::context::Context;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
-use crate::format::json::{ProblemValue, base64_unless_text, problems};
+use crate::format::json::{MovedValue, ProblemValue, problems};
 use crate::keeping::{OverwrittenValue, keeping, tell_overwritten};
 use dmv_core::object::name::escape;
-use dmv_core::repo::{MoveOptions, Moved};
+use dmv_core::repo::MoveOptions;
 use dmv_core::worktree::snapshot::Problem;
 use serde::Serialize;
 use std::ffi::OsString;
@@ -36,16 +36,6 @@ struct Document {
     overwritten: Option<OverwrittenValue>,
 }
 
-#[derive(Serialize)]
-struct MovedValue {
-    from: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    from_b64: Option<String>,
-    to: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    to_b64: Option<String>,
-}
-
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let Some((to, sources)) = args.paths.split_last() else {
@@ -65,15 +55,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         repo.move_files(&options, &context.job)
     })?;
     if context.globals.json {
-        let text = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
-        let value = |moved: &Moved| MovedValue {
-            from: text(&moved.from),
-            from_b64: base64_unless_text(&moved.from),
-            to: text(&moved.to),
-            to_b64: base64_unless_text(&moved.to),
-        };
         context.ui.json(&Document {
-            moved: report.moved.iter().map(value).collect(),
+            moved: report.moved.iter().map(MovedValue::new).collect(),
             problems: problems(&report.refused),
             overwritten: OverwrittenValue::new(&report.overwritten),
         })?;

@@ -3,7 +3,7 @@
 use crate::commands::checkout::tell_refused;
 use crate::context::Context;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
-use crate::format::json::{PathValue, ProblemValue, problems};
+use crate::format::json::{MovedValue, ProblemValue, problems};
 use crate::format::text::{SHORT_ID, bytes, clean, count};
 use crate::supply::supplied;
 use dmv_core::hash::{ObjectId, encode_hex};
@@ -47,8 +47,8 @@ struct Document {
     files: u64,
     bytes: u64,
     removed: u64,
-    /// The present paths of files and directories that were moved.
-    moved: Vec<PathValue>,
+    /// Files and directories that were moved.
+    moved: Vec<MovedValue>,
     problems: Vec<ProblemValue>,
 }
 
@@ -112,7 +112,7 @@ fn document(report: &UndoReport) -> Document {
         files: report.files,
         bytes: report.bytes,
         removed: report.removed,
-        moved: report.moved.iter().map(|m| PathValue::new(&m.to)).collect(),
+        moved: report.moved.iter().map(MovedValue::new).collect(),
         problems: problems(&report.refused),
     }
 }

@@ -5,7 +5,7 @@ use data_encoding::BASE64;
 use dmv_core::hash::ObjectId;
 use dmv_core::object::commit::{Commit, Person};
 use dmv_core::object::conflict::Term;
-use dmv_core::repo::ConflictAt;
+use dmv_core::repo::{ConflictAt, Moved};
 use dmv_core::worktree::snapshot::Problem;
 use serde::Serialize;
 
@@ -23,6 +23,29 @@ impl PathValue {
         PathValue {
             path: String::from_utf8_lossy(path).into_owned(),
             path_b64: base64_unless_text(path),
+        }
+    }
+}
+
+/// An entry that was moved.
+#[derive(Serialize)]
+pub struct MovedValue {
+    from: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from_b64: Option<String>,
+    to: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to_b64: Option<String>,
+}
+
+impl MovedValue {
+    pub fn new(moved: &Moved) -> MovedValue {
+        let text = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+        MovedValue {
+            from: text(&moved.from),
+            from_b64: base64_unless_text(&moved.from),
+            to: text(&moved.to),
+            to_b64: base64_unless_text(&moved.to),
         }
     }
 }

@@ -83,8 +83,17 @@ pub fn rfc3339(seconds: i64, nanos: u32, tz_minutes: i16) -> String {
     }
 }
 
-/// `text` as one word of a shell.
+/// A name or path as one word of a shell. One that begins with a dash gets `./` before it, so that no
+/// command takes it for an option.
 pub fn quoted(text: &str) -> String {
+    match text.starts_with('-') {
+        true => word(&format!("./{text}")),
+        false => word(text),
+    }
+}
+
+/// `text` as one word of a shell.
+pub fn word(text: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./:=@~^+,%".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         text.to_owned()
@@ -120,6 +129,13 @@ pub fn kind_word(kind: Kind) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_with_a_leading_dash_is_no_option_in_a_hint() {
+        assert_eq!(quoted("-rf"), "./-rf");
+        assert_eq!(quoted("-r f"), "'./-r f'");
+        assert_eq!(quoted("a-b"), "a-b");
+    }
 
     #[test]
     fn sizes_have_three_digits_or_so() {

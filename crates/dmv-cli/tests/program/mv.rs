@@ -31,7 +31,8 @@ fn a_file_moves_with_its_edits_and_undo_and_redo_move_it_back_and_forth() -> Out
     assert_eq!(read(&place, "c.txt")?, "edited");
     // What was edited since moves back, too.
     place.write("c.txt", "edited again")?;
-    place.ok(&["undo"])?;
+    let done = place.json(&["undo", "--json"])?;
+    assert_eq!(done["moved"], json!([{"from": "c.txt", "to": "a.txt"}]));
     assert_eq!(read(&place, "a.txt")?, "edited again");
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! How commits and paths are named: `HEAD`, `-`, `REV:./PATH`, paths from where the user stands.
 
 use crate::place::{Outcome, Place};
-use dmv_core::object::{ObjectRead, ObjectType};
+use dmv_core::object::ObjectType;
 use dmv_core::repo::Repo;
 use dmv_core::store::CheckedObject;
 use serde_json::json;

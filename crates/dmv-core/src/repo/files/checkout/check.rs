@@ -10,7 +10,6 @@ use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::RepoError;
 use crate::repo::conflict::at;
-use crate::repo::conflict::form::Shown;
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::checkout::target::SwitchTo;
 use crate::repo::files::same::{SameError, same_as};
