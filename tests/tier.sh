@@ -26,6 +26,7 @@ beside|dmv-cli|program|commits_beside_every_other_command_are_read_back_by_a_fre
 stops|dmv-cli|program|a_command_that_is_stopped_anywhere_keeps_no_reader_and_no_writer_for_long|DMV_STOPS|30|500|a process that is stopped (SIGSTOP) holds up nobody for long
 level|dmv-tests|library|after_any_damage_to_the_database_recovery_gives_every_commit|DMV_FLIPS|2000|100000|garbage in the database and the log, and older copies of them
 nothing-lost|dmv-tests|library|whatever_a_command_overwrites_comes_back|DMV_LOST_STORIES|200|5000|random commands: what they overwrite comes back by undo
+gc|dmv-tests|library|gc_frees_everything_that_nothing_needs_and_nothing_else|DMV_GC_STORIES|500|10000|random histories with gc, interrupted transfers and killed jobs: what is needed stays, everything else goes
 mutator|dmv-tests|library|who_edits_beside_many_commands_loses_nothing|DMV_EDITS|5000|100000|a mutator edits, replaces, moves and removes files while commands write them
 cut-clones|dmv-cli|program|a_clone_that_is_cut_off_stays_within_its_limits|DMV_CUT_CLONES|200|5000|partial clones are killed at random moments, then other commands run in them
 partial|dmv-cli|program|parts_of_a_repository_do_what_the_model_says|DMV_PART_STORIES|60|2000|random commands in a repository and in clones of parts of it, while the others are here or away

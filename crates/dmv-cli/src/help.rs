@@ -41,7 +41,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
         "Connect devices",
         &["id", "pair", "peers", "trust", "untrust", "serve"],
     ),
-    ("Check and repair", &["verify", "recover"]),
+    ("Check and repair", &["verify", "recover", "gc"]),
     ("Settings and help", &["config", "completions", "help"]),
 ];
 

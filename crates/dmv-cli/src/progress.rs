@@ -98,7 +98,7 @@ pub fn interrupted(command: &str) -> &'static str {
         | "reset" | "stash" | "bisect" | "mv" | "rm" | "undo" | "redo" | "worktree" | "resolve" => {
             "interrupted; some files may have changed already: 'dmv status' shows how to continue"
         }
-        "drop" => "interrupted; run the same command again to free the rest",
+        "drop" | "gc" => "interrupted; run the same command again to free the rest",
         "verify" => "interrupted; the check is incomplete: run it again",
         "recover" => "interrupted; the packs are unchanged: run 'dmv recover' again",
         "export" => {

@@ -87,7 +87,7 @@ pub struct Probe {
     pub at: Box<dyn Fn(Moment) + Send + Sync>,
 }
 
-/// A point between two steps of a change of the worktree.
+/// A point between two steps of a change of the worktree, or of freeing space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// The worktree has been compared with its base.
@@ -99,6 +99,16 @@ pub enum Moment {
     /// A file or symlink has been compared for the last time, and is about to be replaced or
     /// removed.
     Replacing,
+    /// `gc` knows the places of all objects.
+    Mapped,
+    /// `gc` has marked everything that must stay.
+    Marked,
+    /// What stays of a pack has been copied and published.
+    Copied,
+    /// Packs are about to be taken out of use.
+    Condemning,
+    /// Packs are out of use, and their files have been removed.
+    Unlinked,
     /// All files are written. The replaced files are about to be deleted.
     Written,
 }

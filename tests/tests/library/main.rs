@@ -10,6 +10,8 @@ mod drop;
 mod drop_packs;
 mod flips;
 mod freed;
+mod gc;
+mod gc_model;
 mod hostile;
 mod hostile_objects;
 mod leaving;

@@ -19,6 +19,7 @@ pub mod drop;
 pub mod du;
 pub mod export;
 pub mod fetch;
+pub mod gc;
 pub mod get;
 #[cfg(feature = "quic")]
 pub mod id;
@@ -104,6 +105,7 @@ pub enum Command {
     Sync(sync::Args),
     Get(get::Args),
     Drop(drop::Args),
+    Gc(gc::Args),
     Serve(serve::Args),
     Export(export::Args),
     Verify(verify::Args),
@@ -176,6 +178,7 @@ pub fn run(
         Command::Sync(args) => sync::run(context, &args),
         Command::Get(args) => get::run(context, &args),
         Command::Drop(args) => drop::run(context, &args),
+        Command::Gc(args) => gc::run(context, &args),
         Command::Serve(args) => serve::run(context, &args),
         Command::Export(args) => export::run(context, &args),
         Command::Verify(args) => verify::run(context, &args),

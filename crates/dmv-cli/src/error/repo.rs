@@ -50,6 +50,7 @@ pub fn sort(e: &RepoError) -> Sorted {
         | RepoError::Path(..)
         | RepoError::Io { .. }
         | RepoError::Thread(..)
+        | RepoError::NothingFreed { .. }
         | RepoError::Cancelled => sort_stored(e),
         RepoError::Revision(..)
         | RepoError::NoSuchPath { .. }
@@ -128,6 +129,7 @@ fn sort_place(e: &RepoError) -> Sorted {
 /// Errors of what is stored: damage, disks, later formats.
 fn sort_stored(e: &RepoError) -> Sorted {
     match e {
+        RepoError::NothingFreed { .. } => damaged("dmv verify --heal"),
         RepoError::TooNew { .. } | RepoError::Object(ObjectError::TooNew { .. }) => {
             hinted("too-new", EXIT_TOO_NEW, NEWER)
         }

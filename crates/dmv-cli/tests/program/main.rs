@@ -17,6 +17,7 @@ mod documents;
 mod drop;
 mod editor;
 mod foreign;
+mod gc;
 mod get;
 mod growth;
 mod hardship;

@@ -155,7 +155,7 @@ pub(super) fn freed(conn: &Connection) -> Result<Freed, RefsError> {
     )))
 }
 
-fn seen(conn: &Connection) -> Result<Seen, RefsError> {
+pub(super) fn seen(conn: &Connection) -> Result<Seen, RefsError> {
     let newest = newest(conn)?.map(|operation| Seen {
         seq: operation.seq,
         id: operation.id,

@@ -5,6 +5,7 @@
 //! values, not what a branch means. `repo` uses it.
 
 mod catalogue;
+mod census;
 mod consistency;
 mod database_lock;
 mod error;
@@ -17,6 +18,7 @@ mod operation;
 mod schema;
 mod source;
 
+pub use census::Census;
 pub use database_lock::DatabaseLock;
 pub use error::RefsError;
 pub use free::{Condemned, Freed, Seen};

@@ -63,6 +63,7 @@ pub use peers::half::HalfClone;
 pub use peers::keep::Keeper;
 pub use upkeep::drop::{Droppable, Freed, Freeing};
 pub use upkeep::expire_log::UndoReach;
+pub use upkeep::gc::{GcOptions, GcReport};
 pub use upkeep::heal::{Healed, HealedFrom, Healing};
 pub use upkeep::recover::{RecoverReport, recover, recover_on};
 pub use upkeep::verify::{Damaged, VerifyDepth, VerifyReport};

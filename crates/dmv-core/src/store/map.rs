@@ -7,7 +7,7 @@ use super::error::StoreError;
 use super::ids::PackId;
 use super::layout::ENTRY_BYTES;
 use super::{PackRow, Place, SegmentRow, Store};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 /// The frames of some packs, with a number for each place.
@@ -16,6 +16,7 @@ pub struct FrameMap {
     by_id: HashMap<PackId, usize>,
     /// Packs that are not mapped, because a table of theirs is damaged, with the reason.
     unmapped: Vec<(PackId, String)>,
+    gone: HashSet<PackId>,
     places: usize,
 }
 
@@ -70,6 +71,7 @@ impl Store {
             packs: Vec::new(),
             by_id: HashMap::new(),
             unmapped: Vec::new(),
+            gone: HashSet::new(),
             places: 0,
         };
         for row in rows {
@@ -200,6 +202,19 @@ impl FrameMap {
         Some((at, &self.packs[at]))
     }
 
+    /// Forgets a pack whose file is gone. The numbers of all other places stay.
+    pub(super) fn forget(&mut self, id: PackId) {
+        if let Some(at) = self.by_id.remove(&id) {
+            self.packs[at].segments.clear();
+            self.gone.insert(id);
+        }
+    }
+
+    /// Returns whether the pack was forgotten.
+    pub(super) fn is_gone(&self, id: PackId) -> bool {
+        self.gone.contains(&id)
+    }
+
     /// Returns the number of a place; `None` if the map does not have it.
     pub(super) fn number(&self, pack: PackId, place: Place) -> Option<usize> {
         let (_, pack) = self.pack(pack)?;
@@ -253,14 +268,15 @@ impl FrameMap {
 pub struct PackUse {
     /// The pack, as it was mapped.
     pub row: PackRow,
-    /// The bytes of marked objects and their index entries. Within a frame, every object counts as
-    /// if it had the same length.
+    /// The bytes of marked objects and their index entries.
     pub marked_bytes: u64,
     /// The number of marked objects.
     pub marked: u64,
     /// The same for objects in young segments that are not marked.
     pub young_bytes: u64,
-    /// The number of places of all other objects.
+    /// The number of objects that must stay: those that are marked and those in young segments.
+    pub stays: u64,
+    /// The number of all other places.
     pub others: u64,
 }
 
@@ -277,31 +293,44 @@ impl PackUse {
 }
 
 impl FrameMap {
-    /// Returns how each pack is used, if `marked` counts the marked places in a range.
-    pub(super) fn uses(&self, marked: &dyn Fn(Range<usize>) -> usize) -> Vec<PackUse> {
-        let use_of = |at: usize| {
-            let mut out = PackUse {
-                row: self.packs[at].row,
-                marked_bytes: 0,
-                marked: 0,
-                young_bytes: 0,
-                others: 0,
-            };
-            for (segment, frame, len) in self.frames(at) {
-                let (all, marked) = (
-                    frame.places.len() as u64,
-                    marked(frame.places.clone()) as u64,
-                );
-                let share = |n: u64| len * n / all.max(1) + n * ENTRY_BYTES as u64;
-                out.marked += marked;
-                out.marked_bytes += share(marked);
-                match segment.is_young {
-                    true => out.young_bytes += share(all - marked),
-                    false => out.others += all - marked,
-                }
-            }
-            out
+    /// Returns how a pack is used. `marked` counts the marked places in a range, and `share_of` returns
+    /// how many bytes of a frame of some length its marked objects take.
+    pub(super) fn use_of(
+        &self,
+        at: usize,
+        marked: &dyn Fn(Range<usize>) -> usize,
+        share_of: &dyn Fn(PackId, &MappedFrame, u64) -> u64,
+    ) -> PackUse {
+        let mut out = PackUse {
+            row: self.packs[at].row,
+            marked_bytes: 0,
+            marked: 0,
+            young_bytes: 0,
+            stays: 0,
+            others: 0,
         };
-        (0..self.packs.len()).map(use_of).collect()
+        for (segment, frame, len) in self.frames(at) {
+            let (all, marked) = (
+                frame.places.len() as u64,
+                marked(frame.places.clone()) as u64,
+            );
+            let share = match marked {
+                0 => 0,
+                marked if marked == all => len,
+                _ => share_of(out.row.id, &frame, len).min(len),
+            };
+            let entries = |n: u64| n * ENTRY_BYTES as u64;
+            out.marked += marked;
+            out.marked_bytes += share + entries(marked);
+            out.stays += marked;
+            match segment.is_young {
+                true => {
+                    out.young_bytes += len - share + entries(all - marked);
+                    out.stays += all - marked;
+                }
+                false => out.others += all - marked,
+            }
+        }
+        out
     }
 }

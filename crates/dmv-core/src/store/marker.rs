@@ -110,6 +110,11 @@ impl<'s> Marker<'s> {
         &self.map
     }
 
+    /// Forgets a pack whose file is gone: what it had is elsewhere, or nothing needs it.
+    pub fn forget(&mut self, pack: PackId) {
+        self.map.forget(pack);
+    }
+
     /// Adds an object that is needed, with everything below it.
     pub fn root(&mut self, ty: ObjectType, id: ObjectId) {
         match ty {
@@ -156,12 +161,75 @@ impl<'s> Marker<'s> {
 
     /// Returns how each mapped pack is used.
     pub fn uses(&self) -> Vec<PackUse> {
-        self.map.uses(&|places| self.marked.count_in(places))
+        let all = self.map.packs().iter();
+        all.filter_map(|pack| self.use_of(pack.row.id)).collect()
+    }
+
+    /// Returns how one pack is used; `None` if it is not mapped.
+    pub fn use_of(&self, pack: PackId) -> Option<PackUse> {
+        let (at, _) = self.map.pack(pack)?;
+        let marked = |places| self.marked.count_in(places);
+        let share = |pack, frame: &MappedFrame, len| {
+            let exactly = self.share_of(pack, frame, len);
+            // A damaged frame counts as if its objects had the same length.
+            let part = || len * marked(frame.places.clone()) as u64 / frame.places.len() as u64;
+            exactly.unwrap_or_else(|_| part())
+        };
+        Some(self.map.use_of(at, &marked, &share))
+    }
+
+    /// Returns how many of the `len` bytes of a frame its marked objects take.
+    fn share_of(&self, pack: PackId, frame: &MappedFrame, len: u64) -> Result<u64, StoreError> {
+        let table = self.store.frame_table(pack, frame.offset)?;
+        let objects = table.objects.iter().zip(frame.places.clone());
+        let marked = objects.filter(|(_, number)| self.marked.has(*number));
+        let bytes: u64 = marked.map(|((_, range), _)| range.len() as u64).sum();
+        Ok(len * bytes / u64::from(table.header.raw_len).max(1))
     }
 
     /// Returns the number of marked places.
     pub fn marked(&self) -> usize {
         self.marked.count_in(0..self.map.places())
+    }
+
+    /// Visits the frames of a mapped pack in which something stays, in order: the offset of each, and
+    /// for each of its places whether it stays. Everything in a young segment stays.
+    pub(super) fn staying_frames(
+        &self,
+        pack: PackId,
+    ) -> impl Iterator<Item = (u64, Vec<bool>)> + use<'_, 's> {
+        let at = self.map.pack(pack).map(|(at, _)| at);
+        let frames = at.into_iter().flat_map(|at| self.map.frames(at));
+        frames.filter_map(|(segment, frame, _)| {
+            let is_needed = segment.is_young || self.marked.any_in(frame.places.clone());
+            let stays = |place| segment.is_young || self.marked.has(place);
+            is_needed.then(|| (frame.offset, frame.places.map(stays).collect()))
+        })
+    }
+
+    /// Visits the ids of a mapped pack that stay, in batches that are sorted by id.
+    pub(super) fn staying_ids(
+        &self,
+        pack: PackId,
+        visit: &mut dyn FnMut(&[Wanted]) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let Some((_, mapped)) = self.map.pack(pack) else {
+            return Ok(());
+        };
+        for segment in &mapped.segments {
+            let mut ids = Vec::new();
+            let table = self.store.open_segment(&segment.row)?;
+            table.walk(&mut |entry, _| {
+                let number = self.map.number(pack, entry.place);
+                if segment.is_young || number.is_some_and(|number| self.marked.has(number)) {
+                    let (id, ty) = (entry.id, entry.place.ty);
+                    ids.push(Wanted { id, ty });
+                }
+                Ok(())
+            })?;
+            visit(&ids)?;
+        }
+        Ok(())
     }
 
     fn want(&mut self, ty: ObjectType, id: ObjectId) {
@@ -445,9 +513,13 @@ impl<'s> Marker<'s> {
         let mut needed = Bits::new(ids.len());
         for table in &self.tables {
             table.join(&ids, &mut |at, pack, place| {
-                // A place without a number may be needed.
+                // A place without a number may be needed, unless it is gone.
                 let number = self.map.number(pack, place);
-                if number.is_none_or(|number| self.marked.has(number)) {
+                let is_needed = match number {
+                    Some(number) => self.marked.has(number),
+                    None => !self.map.is_gone(pack),
+                };
+                if is_needed {
                     needed.set(at);
                 }
                 Ok(())

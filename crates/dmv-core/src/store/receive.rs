@@ -48,9 +48,17 @@ impl<'s> Incoming<'s> {
         self.framer.add(&self.writer, id, ty, bytes)
     }
 
+    /// Ends a job that failed.
+    pub(super) fn discard(self) {
+        self.writer.discard();
+    }
+
     /// Makes everything durable. Nothing names the objects yet.
     pub fn finish(mut self) -> Result<FinishedJob, StoreError> {
-        self.framer.flush(&self.writer)?;
+        if let Err(e) = self.framer.flush(&self.writer) {
+            self.discard();
+            return Err(e);
+        }
         self.writer.finish()
     }
 }

@@ -5,13 +5,17 @@
 //! objects of a removed pack are known to be intact elsewhere.
 
 use super::checked::{CheckedObject, CheckedRecord};
-use super::error::StoreError;
+use super::error::{IoContext, StoreError};
 use super::ids::PackId;
+use super::layout::PACK_HEADER_BYTES;
 use super::receive::Incoming;
-use super::write::FinishedJob;
-use super::{Place, Store};
+use super::table::Table;
+use super::write::{FinishedJob, StoreWriter};
+use super::{Marker, Place, Store, read};
 use crate::hash::ObjectId;
+use crate::vfs::VfsFile;
 use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
 
 impl Store {
     /// Stores the needed objects of `pack` again, unless a pack outside `leaving` has them. The
@@ -69,6 +73,117 @@ impl Store {
             }
         }
         incoming.finish().map(Some)
+    }
+
+    /// Stores what must stay of `pack` in new packs, unless another pack has it. The caller holds the
+    /// pack's lock.
+    ///
+    /// `moved` receives the bytes of each finished frame and returns whether to continue. Returns the
+    /// result to publish; `None` if `moved` ended the work. Fails if it meets damage: then the pack
+    /// must stay. Whatever is not returned leaves no file behind.
+    pub fn carry(
+        &self,
+        pack: PackId,
+        marker: &Marker<'_>,
+        moved: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Option<FinishedJob>, StoreError> {
+        let mut incoming = Incoming::new(StoreWriter::fresh(self, HashSet::from([pack])));
+        for (offset, stays) in marker.staying_frames(pack) {
+            let done = self.carry_frame(&mut incoming, pack, offset, &stays);
+            let bytes = match done {
+                Ok(bytes) => bytes,
+                Err(e) => {
+                    incoming.discard();
+                    return Err(e);
+                }
+            };
+            if !moved(bytes) {
+                incoming.discard();
+                return Ok(None);
+            }
+        }
+        incoming.finish().map(Some)
+    }
+
+    /// Stores the objects of a frame that stay. Returns the length of the frame in bytes.
+    fn carry_frame(
+        &self,
+        incoming: &mut Incoming<'_>,
+        pack: PackId,
+        offset: u64,
+        stays: &[bool],
+    ) -> Result<u64, StoreError> {
+        let damaged = |why| StoreError::DamagedFile {
+            path: self.pack_path(pack),
+            offset,
+            why,
+        };
+        let record = CheckedRecord::new(self.record_at(pack, offset)?).map_err(damaged)?;
+        let bytes = record.as_bytes().len() as u64;
+        if record.objects().len() == stays.len() && stays.iter().all(|stays| *stays) {
+            incoming.add_record(record)?;
+            return Ok(bytes);
+        }
+        for (n, object) in record.objects().iter().enumerate() {
+            if stays.get(n) == Some(&true) {
+                let bytes = record.object(n as u16, object.ty, &object.id);
+                let bytes = bytes.ok_or_else(|| damaged("an object is missing"))?;
+                let object = CheckedObject::new(object.ty, bytes.to_vec()).map_err(damaged)?;
+                incoming.add_object(&object)?;
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Fails unless `job` or tables in use name a place outside `pack`, without known damage, for
+    /// everything in `pack` that must stay.
+    pub fn check_carried(
+        &self,
+        pack: PackId,
+        marker: &Marker<'_>,
+        job: &FinishedJob,
+    ) -> Result<(), StoreError> {
+        let mut tables: Vec<Arc<Table>> = read(&self.tables).clone();
+        tables.extend(job.tables.iter().cloned());
+        marker.staying_ids(pack, &mut |ids| {
+            let mut is_outside = vec![false; ids.len()];
+            for table in &tables {
+                table.join(ids, &mut |at, other, place| {
+                    is_outside[at] |= other != pack && !read(&self.bad).has(other, place.offset);
+                    Ok(())
+                })?;
+            }
+            match is_outside.iter().all(|is_outside| *is_outside) {
+                true => Ok(()),
+                // In a frame without a check of its own, damage shows as another id.
+                false => Err(StoreError::DamagedFile {
+                    path: self.pack_path(pack),
+                    offset: 0,
+                    why: "an object could not be copied",
+                }),
+            }
+        })
+    }
+
+    /// Returns whether an unlisted pack was begun by a job of this repository. A file that ends within
+    /// its header was.
+    pub fn is_begun_here(&self, pack: PackId, file: &dyn VfsFile) -> Result<bool, StoreError> {
+        let path = self.pack_path(pack);
+        if file.len().at("measure", &path)? < PACK_HEADER_BYTES {
+            return Ok(true);
+        }
+        match self.check_header(pack, file) {
+            Ok(()) => Ok(true),
+            Err(StoreError::DamagedFile { .. } | StoreError::TooNew { .. }) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Removes the files of new packs that nothing lists.
+    pub fn discard(&self, job: FinishedJob) {
+        for segment in &job.segments {
+            let _ = self.vfs().remove(&self.pack_path(segment.pack));
+        }
     }
 
     /// Stores the objects of some frames, given by pack and offset, unless a table lists them.

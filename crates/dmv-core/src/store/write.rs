@@ -217,6 +217,8 @@ pub struct StoreWriter<'s> {
     only: Option<HashSet<ObjectId>>,
     /// Packs that will be removed.
     leaving: HashSet<PackId>,
+    /// Whether it writes to new packs only, and removes them if it fails.
+    is_fresh: bool,
     lanes: [Lane; 2],
     claimed: Vec<Mutex<HashSet<ObjectId>>>,
     /// Tables of the job's own closed segments. No other job may rely on them before this one is
@@ -238,21 +240,10 @@ impl<'s> StoreWriter<'s> {
         only: Option<HashSet<ObjectId>>,
         leaving: HashSet<PackId>,
     ) -> Result<StoreWriter<'s>, StoreError> {
-        let lane = |kind| Lane {
-            kind,
-            state: Mutex::default(),
-            in_flight: RwLock::default(),
-        };
         let writer = StoreWriter {
-            store,
             only,
-            leaving,
-            lanes: [lane(PackKind::Data), lane(PackKind::Meta)],
-            claimed: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            closed: RwLock::default(),
-            relied: Mutex::default(),
-            stored_bytes: AtomicU64::new(0),
-            failed: AtomicBool::new(false),
+            is_fresh: false,
+            ..StoreWriter::fresh(store, leaving)
         };
         for lane in &writer.lanes {
             let mut state = lock(&lane.state);
@@ -261,6 +252,28 @@ impl<'s> StoreWriter<'s> {
             }
         }
         Ok(writer)
+    }
+
+    /// Begins a job that moves objects out of the packs `leaving` into new packs. If it fails, it
+    /// leaves no bytes behind, so that moving never fills a disk for long.
+    pub(super) fn fresh(store: &'s Store, leaving: HashSet<PackId>) -> StoreWriter<'s> {
+        let lane = |kind| Lane {
+            kind,
+            state: Mutex::default(),
+            in_flight: RwLock::default(),
+        };
+        StoreWriter {
+            store,
+            only: None,
+            leaving,
+            is_fresh: true,
+            lanes: [lane(PackKind::Data), lane(PackKind::Meta)],
+            claimed: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            closed: RwLock::default(),
+            relied: Mutex::default(),
+            stored_bytes: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+        }
     }
 
     /// Returns a second writer of the job of `first`.
@@ -427,10 +440,11 @@ impl<'s> StoreWriter<'s> {
         state: &'l mut LaneState,
     ) -> Result<&'l mut OpenPack, StoreError> {
         if state.pack.is_none() {
-            let pack = match self.resume_pack(lane.kind, state)? {
-                Some(pack) => pack,
-                None => self.create_pack(lane.kind)?,
+            let pack = match self.is_fresh {
+                true => None,
+                false => self.resume_pack(lane.kind, state)?,
             };
+            let pack = pack.map_or_else(|| self.create_pack(lane.kind), Ok)?;
             state.take(pack);
         }
         Ok(state.pack.as_mut().expect("set just above"))
@@ -447,7 +461,11 @@ impl<'s> StoreWriter<'s> {
             }
             // Another job took it for an abandoned pack and has locked it.
         };
-        self.begin_pack(kind, id, path, file)
+        let begun = self.begin_pack(kind, id, path.clone(), file);
+        if begun.is_err() && self.is_fresh {
+            let _ = self.store.vfs().remove(&path);
+        }
+        begun
     }
 
     fn begin_pack(
@@ -639,6 +657,20 @@ impl<'s> StoreWriter<'s> {
 
     /// Ends the segments and makes everything durable. Nothing names the new objects yet.
     pub fn finish(self) -> Result<FinishedJob, StoreError> {
+        self.finished().inspect_err(|_| self.discard())
+    }
+
+    /// Removes the new packs of a job that writes to no others.
+    pub(super) fn discard(&self) {
+        for lane in self.lanes.iter().filter(|_| self.is_fresh) {
+            for touched in &lock(&lane.state).touched {
+                // If it stays, it is a pack that no catalogue lists, and the next job takes it over.
+                let _ = self.store.vfs().remove(&touched.path);
+            }
+        }
+    }
+
+    fn finished(&self) -> Result<FinishedJob, StoreError> {
         let mut created = false;
         let mut segments = Vec::new();
         let mut locks = Vec::new();
@@ -649,16 +681,12 @@ impl<'s> StoreWriter<'s> {
         for lane in &self.lanes {
             let mut state = lock(&lane.state);
             self.close_segment(lane, &mut state)?;
-            for touched in state.touched.drain(..) {
-                let Touched {
-                    path,
-                    file,
-                    is_unlisted,
-                } = touched;
+            for touched in &state.touched {
+                let (path, file) = (touched.path.clone(), touched.file.clone());
                 // A failed sync does not show which bytes were lost. It is never tried again, and
                 // nothing more is written to the pack.
                 if let Err(source) = file.sync() {
-                    if is_unlisted {
+                    if touched.is_unlisted {
                         // No catalogue lists it, and the next job must not take it over.
                         let _ = self.store.vfs().remove(&path);
                     }

@@ -395,6 +395,21 @@ pub enum RepoError {
         "a remote that had confirmed its copies no longer answers, so dmv stopped freeing space"
     )]
     Unconfirmed,
+    /// Something that is needed is damaged or missing, so nothing shows what else is needed.
+    #[error(
+        "nothing was freed: {} {} is {}",
+        ty.word(),
+        id.short(12),
+        if *is_damaged { "damaged" } else { "missing" }
+    )]
+    NothingFreed {
+        /// Its type.
+        ty: ObjectType,
+        /// Its id.
+        id: ObjectId,
+        /// Whether it is stored, and damaged.
+        is_damaged: bool,
+    },
     /// The user cancelled the command.
     #[error("interrupted")]
     Cancelled,

@@ -36,12 +36,20 @@ pub(in crate::repo) fn keep(repo: &Handle, sealed: FinishedJob) -> Result<(), Re
 
 /// Does the same, and leaves it to the caller to merge tables.
 pub(in crate::repo) fn keep_unmerged(repo: &Handle, sealed: FinishedJob) -> Result<(), RepoError> {
+    keep_as_of(repo, sealed, machine_now().seconds)
+}
+
+/// Does the same for objects that were stored before, at a time in seconds since 1970.
+pub(in crate::repo) fn keep_as_of(
+    repo: &Handle,
+    sealed: FinishedJob,
+    at: i64,
+) -> Result<(), RepoError> {
     if sealed.segments.is_empty() {
         return Ok(());
     }
-    let at = Some(machine_now().seconds);
     repo.refs
-        .add_segments(&sealed.segments, &sealed.relied, at)?;
+        .add_segments(&sealed.segments, &sealed.relied, Some(at))?;
     repo.store.adopt(&sealed);
     Ok(())
 }

@@ -2,7 +2,8 @@
 
 use crate::job::Job;
 use crate::repo::{
-    Asked, Freeing, Healing, Repo, RepoError, UndoReach, VerifyDepth, VerifyReport, upkeep,
+    Asked, Freeing, GcOptions, GcReport, Healing, Repo, RepoError, UndoReach, VerifyDepth,
+    VerifyReport, upkeep,
 };
 
 impl Repo {
@@ -18,6 +19,15 @@ impl Repo {
     /// 1970) out of the reach of undo. This cannot be undone.
     pub fn expire_operations(&self, since: i64, asked: Asked) -> Result<UndoReach, RepoError> {
         upkeep::expire_log::expire_operations(&self.handle, since, asked)
+    }
+
+    /// Frees what no ref, no worktree and no operation that undo can reach needs.
+    ///
+    /// Other commands may run meanwhile. Fails with [`RepoError::Freeing`] if another command is
+    /// freeing space, and with [`RepoError::NothingFreed`] if something that is needed is damaged or
+    /// missing.
+    pub fn gc(&self, options: &GcOptions, job: &Job) -> Result<GcReport, RepoError> {
+        upkeep::gc::gc(&self.handle, options, job)
     }
 
     /// Checks the repository and starts to heal the damage that it finds.

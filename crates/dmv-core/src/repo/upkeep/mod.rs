@@ -6,6 +6,7 @@
 pub(in crate::repo) mod drop;
 pub(in crate::repo) mod expire_log;
 pub(in crate::repo) mod forks;
+pub(in crate::repo) mod gc;
 pub(in crate::repo) mod heal;
 pub(in crate::repo) mod recover;
 pub(in crate::repo) mod roots;

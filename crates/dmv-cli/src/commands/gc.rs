@@ -1,0 +1,160 @@
+//! `dmv gc`
+
+use crate::context::{Context, now};
+use crate::date::span;
+use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
+use crate::format::text::{bytes, clean, count};
+use dmv_core::repo::{GcOptions, GcReport};
+use serde::Serialize;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+/// Free the space of what no branch, tag, worktree or undo needs
+///
+/// Frees what interrupted transfers and killed commands left, and everything that nothing names any more.
+/// Content that undo can bring back stays.
+///
+/// Other commands may run meanwhile, and gc may be interrupted at any moment: the next gc continues.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  dmv gc --dry-run\n  dmv gc\n  dmv gc --grace 0 --max-time 10m\n\n\
+                  Exit code 3: the time was over or other commands interfered; run it again to free the rest."
+)]
+pub struct Args {
+    /// Only report what would be freed
+    #[arg(long)]
+    dry_run: bool,
+    /// Keep objects that were stored within this time, such as 36h; 0 keeps none
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "14d")]
+    grace: Duration,
+    /// Stop after this time, such as 10m
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    max_time: Option<Duration>,
+}
+
+#[derive(Serialize)]
+struct Document<'r> {
+    freed_bytes: u64,
+    freed_objects: u64,
+    kept_bytes: u64,
+    packs_removed: u64,
+    packs_rewritten: u64,
+    copied_bytes: u64,
+    young_bytes: u64,
+    undo_bytes: u64,
+    waiting_bytes: u64,
+    undo_lacks: u64,
+    finished: bool,
+    why_not: &'r [String],
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let options = GcOptions {
+        grace: args.grace,
+        now: now(),
+        until: args
+            .max_time
+            .and_then(|time| Instant::now().checked_add(time)),
+        thorough: false,
+        dry_run: args.dry_run,
+    };
+    let repo = context.repo()?;
+    let watch = context.watch(match args.dry_run {
+        true => "counting",
+        false => "freeing space",
+    });
+    let report = repo.gc(&options, &context.job)?;
+    drop(watch);
+    match context.globals.json {
+        true => context.ui.json(&document(&report))?,
+        false => print(context, args, &report)?,
+    }
+    Ok(match report.finished {
+        true => EXIT_OK,
+        false => EXIT_INCOMPLETE,
+    })
+}
+
+fn document(report: &GcReport) -> Document<'_> {
+    Document {
+        freed_bytes: report.freed_bytes,
+        freed_objects: report.freed_objects,
+        kept_bytes: report.kept_bytes,
+        packs_removed: report.packs_removed,
+        packs_rewritten: report.packs_rewritten,
+        copied_bytes: report.copied_bytes,
+        young_bytes: report.young_bytes,
+        undo_bytes: report.undo_bytes,
+        waiting_bytes: report.waiting_bytes,
+        undo_lacks: report.undo_lacks,
+        finished: report.finished,
+        why_not: &report.why_not,
+    }
+}
+
+fn print(context: &Context, args: &Args, report: &GcReport) -> Result<(), Failure> {
+    if !context.ui.quiet() {
+        let mut out = context.ui.out();
+        print_freed(&mut *out, args.dry_run, report)?;
+    }
+    if report.young_bytes > 0 {
+        let young = bytes(report.young_bytes);
+        context.ui.note(format_args!(
+            "note: {young} that nothing needs arrived lately, perhaps by a transfer that will go on; to free it now: dmv gc --grace 0"
+        ));
+    }
+    if report.undo_bytes > 0 {
+        let undo = bytes(report.undo_bytes);
+        context.ui.note(format_args!(
+            "note: {undo} are kept for undo only; to give up what is older: dmv op expire --older 90d"
+        ));
+    }
+    if report.undo_lacks > 0 {
+        let lacks = count(report.undo_lacks, "object", "objects");
+        context.ui.warn(format_args!(
+            "undo cannot bring back everything: {lacks} that it needs are missing or damaged"
+        ));
+    }
+    for why in &report.why_not {
+        context
+            .ui
+            .warn(format_args!("some space was not freed: {}", clean(why)));
+    }
+    if !report.finished {
+        context.ui.note(match args.max_time {
+            Some(_) => "the time is over; the next 'dmv gc' continues",
+            None => "other commands changed the repository meanwhile; the next 'dmv gc' continues",
+        });
+    }
+    Ok(())
+}
+
+fn print_freed(
+    out: &mut dyn Write,
+    is_dry_run: bool,
+    report: &GcReport,
+) -> Result<(), std::io::Error> {
+    let freed = bytes(report.freed_bytes);
+    let objects = count(report.freed_objects, "object", "objects");
+    if report.freed_bytes == 0 && report.packs_removed + report.packs_rewritten == 0 {
+        return writeln!(out, "nothing to free");
+    }
+    if is_dry_run {
+        writeln!(out, "{freed} can be freed: {objects} that nothing needs")?;
+    } else {
+        writeln!(out, "freed {freed}: {objects} that nothing needs")?;
+    }
+    let removed = count(report.packs_removed, "pack", "packs");
+    let (will, rewritten) = match is_dry_run {
+        true => ("would be ", "would be rewritten"),
+        false => ("", "rewritten"),
+    };
+    let copied = bytes(report.copied_bytes);
+    writeln!(
+        out,
+        "{removed} {will}removed, {} {rewritten} ({copied} copied)",
+        report.packs_rewritten
+    )?;
+    writeln!(out, "kept {}", bytes(report.kept_bytes))
+}

@@ -1,0 +1,180 @@
+//! Freeing the space of what nothing needs, as a user does it.
+
+use crate::place::{Outcome, Place};
+use serde_json::Value;
+use std::fs;
+
+/// A repository with a branch that was deleted, an amended commit, and a commit that was reset.
+fn place() -> Outcome<Place> {
+    let place = Place::with_repository()?;
+    place.write("stays", noise(1, 60_000))?;
+    place.commit("one")?;
+    place.ok(&["checkout", "-b", "side"])?;
+    place.write("side", noise(2, 200_000))?;
+    place.commit("side")?;
+    place.ok(&["checkout", "main"])?;
+    place.ok(&["branch", "-d", "side"])?;
+    place.write("amended", noise(3, 200_000))?;
+    place.commit("typo")?;
+    place.write("amended", noise(4, 200_000))?;
+    place.ok(&["commit", "--amend", "-m", "better"])?;
+    place.write("reset", noise(5, 200_000))?;
+    place.commit("reset")?;
+    place.ok(&["reset", "--hard", "@~1"])?;
+    Ok(place)
+}
+
+fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let word = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    std::iter::repeat_with(word).take(len).collect()
+}
+
+fn stored(place: &Place) -> Outcome<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(place.work().join(".dmv/packs"))? {
+        bytes += entry?.metadata()?.len();
+    }
+    Ok(bytes)
+}
+
+#[test]
+fn what_undo_can_reach_stays() -> Outcome {
+    let place = place()?;
+    let before = stored(&place)?;
+    let report = place.json(&["gc", "--grace", "0", "--json"])?;
+    assert_eq!(report["freed_objects"], 0, "{report}");
+    assert!(report["undo_bytes"].as_u64() > Some(550_000), "{report}");
+    assert_eq!(stored(&place)?, before);
+    assert!(
+        place
+            .ok(&["gc", "--grace", "0"])?
+            .starts_with("nothing to free\n")
+    );
+    place.ok(&["undo"])?;
+    assert_eq!(fs::read(place.work().join("reset"))?, noise(5, 200_000));
+    place.ok(&["verify", "--full"])?;
+    Ok(())
+}
+
+#[test]
+fn what_undo_cannot_reach_any_more_goes_and_nothing_else() -> Outcome {
+    let place = place()?;
+    place.ok(&["op", "expire", "--older", "0d"])?;
+    let before = stored(&place)?;
+    let dry = place.json(&["gc", "--grace", "0", "--dry-run", "--json"])?;
+    assert_eq!(stored(&place)?, before);
+    let done = place.json(&["gc", "--grace", "0", "--json"])?;
+    assert!(done["freed_bytes"].as_u64() > Some(550_000), "{dry} {done}");
+    assert_eq!(dry["freed_objects"], done["freed_objects"], "{dry} {done}");
+    let left = stored(&place)?;
+    assert!(left < before - 550_000, "{left} of {before}");
+    // What the branch has is complete.
+    place.ok(&["verify", "--full"])?;
+    assert_eq!(fs::read(place.work().join("amended"))?, noise(4, 200_000));
+    fs::remove_file(place.work().join("amended"))?;
+    place.ok(&["restore", "amended"])?;
+    assert_eq!(fs::read(place.work().join("amended"))?, noise(4, 200_000));
+    let again = place.json(&["gc", "--grace", "0", "--json"])?;
+    assert_eq!(again["freed_objects"], 0, "{again}");
+    Ok(())
+}
+
+#[test]
+fn what_a_killed_command_left_goes_once_it_is_old() -> Outcome {
+    let place = place()?;
+    // A pack that a command had just begun, and one of another repository.
+    let packs = place.work().join(".dmv/packs");
+    let log = fs::read_dir(&packs)?.next().ok_or("a pack")??.path();
+    let left = packs.join(format!("{}.pack", "7".repeat(32)));
+    let foreign = packs.join(format!("{}.pack", "8".repeat(32)));
+    fs::write(&left, &fs::read(&log)?[..40])?;
+    fs::copy(log, &foreign)?;
+    let young = place.json(&["gc", "--json"])?;
+    assert_eq!(
+        (&young["freed_bytes"], left.exists()),
+        (&Value::from(0), true),
+        "{young}"
+    );
+    let dry = place.json(&["gc", "--grace", "0", "--dry-run", "--json"])?;
+    assert!(left.exists(), "{dry}");
+    let old = place.json(&["gc", "--grace", "0", "--json"])?;
+    assert!(
+        old["freed_bytes"].as_u64() > Some(0) && !left.exists(),
+        "{old}"
+    );
+    assert!(foreign.exists());
+    fs::remove_file(foreign)?;
+    place.ok(&["verify", "--full"])?;
+    Ok(())
+}
+
+#[test]
+fn wrong_times_are_named() -> Outcome {
+    let place = Place::with_repository()?;
+    for wrong in ["14", "d", "-1d", "1.5h", "99999999999d", "two weeks"] {
+        let refused = place.fails(2, &["gc", &format!("--grace={wrong}")])?;
+        assert!(refused.contains("write a time as"), "{refused}");
+    }
+    let late = place.fails(3, &["gc", "--max-time", "0"])?;
+    assert!(late.contains("the time is over"), "{late}");
+    Ok(())
+}
+
+#[test]
+fn partial_repositories_keep_what_they_have() -> Outcome {
+    let place = place()?;
+    place.write("d/in", noise(6, 30_000))?;
+    place.write("e/out", noise(7, 30_000))?;
+    place.commit("directories")?;
+    place.write("d/in", noise(8, 30_000))?;
+    place.commit("changed")?;
+    for (name, options) in [
+        ("subset", &["--subset", "d"][..]),
+        ("depth", &["--depth", "1"]),
+        ("meta", &["--meta-only"]),
+        ("both", &["--subset", "d", "--depth", "2"]),
+        ("bare", &["--bare"]),
+    ] {
+        let dir = place.home().join(name);
+        let dir = dir.to_str().ok_or("a path")?;
+        let work = place.work();
+        let from = work.to_str().ok_or("a path")?;
+        place.ok(&[&["clone", from, dir], options].concat())?;
+        let report = place.json(&["-C", dir, "gc", "--grace", "0", "--json"])?;
+        assert_eq!(report["finished"], true, "{name}: {report}");
+        assert_eq!(report["undo_lacks"], 0, "{name}: {report}");
+        place.ok(&["-C", dir, "verify", "--full"])?;
+        place.ok(&["-C", dir, "fetch"])?;
+        place.ok(&["-C", dir, "log"])?;
+        place.ok(&["-C", dir, "verify", "--full"])?;
+    }
+    Ok(())
+}
+
+#[test]
+fn damage_frees_nothing_and_says_how_to_mend_it() -> Outcome {
+    let place = place()?;
+    for entry in fs::read_dir(place.work().join(".dmv/packs"))? {
+        let path = entry?.path();
+        let bytes = fs::read(&path)?;
+        // The meta pack: its frames have trees, and its index comes last.
+        if bytes.get(10) == Some(&2) {
+            let mut bytes = bytes;
+            let at = bytes.windows(4).position(|window| window == b"DMVr");
+            bytes[at.ok_or("a record")? + 60] ^= 1;
+            fs::write(path, bytes)?;
+        }
+    }
+    let before = stored(&place)?;
+    let refused = place.fails(7, &["gc", "--grace", "0"])?;
+    assert!(refused.contains("error: nothing was freed: "), "{refused}");
+    assert!(refused.contains("hint: dmv verify --heal"), "{refused}");
+    assert_eq!(stored(&place)?, before);
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! `gc`: frees what no ref, worktree or operation that undo can reach needs.
+//!
+//! gc marks once, and then follows the operation log: until undo is shortened, a later operation only
+//! adds to what is needed. Packs are taken out of use one by one, each in a transaction that fails if
+//! there is an operation that gc has not followed. Commands that run beside gc check in their own
+//! transactions that what they rely on is still there. So no lock keeps them waiting, and gc may be
+//! interrupted at any moment: each pack is either as before or gone with everything that stays copied.
+//!
+//! Ages decide only what is polite: objects that arrived lately may belong to an interrupted fetch.
+
+mod carry;
+mod choose;
+mod left;
+mod mark;
+
+use crate::job::{Bound, Job, Moment};
+use crate::refs::{RefsError, Timestamp};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::{keeping, layout, leaving, publish};
+use crate::repo::look::history;
+use crate::repo::upkeep::gc::carry::{Freed, Run};
+use crate::repo::upkeep::gc::choose::{Candidate, choose};
+use crate::repo::upkeep::gc::mark::{Marking, mark};
+use crate::store::PackUse;
+use crate::vfs::Open;
+use std::time::{Duration, Instant};
+
+/// How often gc marks anew, because packs that are worth it have grown meanwhile.
+const ROUNDS: usize = 3;
+
+/// What [`Repo::gc`](crate::repo::Repo::gc) may do.
+#[derive(Clone, Copy, Debug)]
+pub struct GcOptions {
+    /// Objects that arrived within this time stay.
+    pub grace: Duration,
+    /// The present time.
+    pub now: Timestamp,
+    /// When to stop. What is freed until then stays freed.
+    pub until: Option<Instant>,
+    /// Whether to rewrite every pack with garbage, whatever it costs.
+    pub thorough: bool,
+    /// Whether only to count.
+    pub dry_run: bool,
+}
+
+/// What gc did, or what it would do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GcReport {
+    /// The bytes by which the packs got smaller. A dry run estimates them.
+    pub freed_bytes: u64,
+    /// The number of stored objects that went. Copies count.
+    pub freed_objects: u64,
+    /// The bytes of all packs afterwards.
+    pub kept_bytes: u64,
+    /// The number of packs that went, because nothing in them was needed.
+    pub packs_removed: u64,
+    /// The number of packs that went after what was needed in them was copied.
+    pub packs_rewritten: u64,
+    /// The bytes of these copies.
+    pub copied_bytes: u64,
+    /// The bytes of objects that nothing needs and that are too young to go.
+    pub young_bytes: u64,
+    /// The bytes of objects that only undo needs.
+    pub undo_bytes: u64,
+    /// The bytes of garbage in packs that are not worth rewriting.
+    pub waiting_bytes: u64,
+    /// The number of objects that undo needs and that are missing or damaged.
+    pub undo_lacks: u64,
+    /// Whether everything was done that the options allow. If not, the time was over or other commands
+    /// changed the repository too quickly, and a later run continues.
+    pub finished: bool,
+    /// Why packs stayed although they were worth it.
+    pub why_not: Vec<String>,
+}
+
+/// Frees what nothing needs.
+///
+/// Fails with [`RepoError::Freeing`] if another command frees space, and with
+/// [`RepoError::NothingFreed`] if something that is needed is damaged or missing.
+pub(in crate::repo) fn gc(
+    repo: &Handle,
+    options: &GcOptions,
+    job: &Job,
+) -> Result<GcReport, RepoError> {
+    check(repo, options)?;
+    if options.dry_run {
+        return foretell(repo, options, job);
+    }
+    let right = keeping::free_alone(repo)?;
+    leaving::sweep_leftovers(repo, &right)?;
+    mark::catch_up(repo)?;
+    let mut report = GcReport {
+        freed_bytes: left::remove_unlisted(repo, options)?,
+        ..GcReport::default()
+    };
+    let mut held = Vec::new();
+    for round in 0..ROUNDS {
+        let Some(marking) = mark(repo, options, &mut report, job)? else {
+            break;
+        };
+        job.reached(Moment::Marked);
+        let plan = choose(&candidates(repo, &marking)?, options.thorough);
+        report.waiting_bytes = plan.waiting_bytes;
+        let copied: u64 = plan.rewrite.iter().map(|p| p.usage.staying_bytes()).sum();
+        job.begin_part();
+        job.progress.foresee(copied, Bound::AtMost);
+        let mut run = Run::new(repo, (options, &right), marking, held, job);
+        let done = run.free(&plan);
+        let Freed { grown, stopped } = run.end(&mut report);
+        done?;
+        if stopped || grown.is_empty() || round + 1 == ROUNDS {
+            report.finished = !stopped && grown.is_empty();
+            break;
+        }
+        // While their locks are held, these packs cannot grow again.
+        held = carry::lock_all(repo, &grown, &mut report)?;
+    }
+    publish::merge_tables(repo);
+    report.kept_bytes = packs_len(repo)?;
+    Ok(report)
+}
+
+fn check(repo: &Handle, options: &GcOptions) -> Result<(), RepoError> {
+    if !options.dry_run {
+        repo.check_own()?;
+        if repo.refs.is_read_only() {
+            return Err(RefsError::ReadOnly(repo.refs.path().to_owned()).into());
+        }
+    }
+    // The view does not name what such a clone has received.
+    if layout::is_begun(repo.dmv_dir()) && history::complete_commits(repo)?.is_empty() {
+        let why = "this clone is incomplete, so nothing shows which objects it needs";
+        return Err(RepoError::Text(why.to_owned()));
+    }
+    Ok(())
+}
+
+fn packs_len(repo: &Handle) -> Result<u64, RepoError> {
+    let packs = repo.refs.catalogue()?.packs;
+    Ok(packs.iter().map(|pack| pack.len).sum())
+}
+
+/// Returns the mapped packs with the lengths of their files.
+fn candidates(repo: &Handle, marking: &Marking<'_>) -> Result<Vec<Candidate>, RepoError> {
+    let candidate = |usage: PackUse| {
+        let path = repo.store.pack_path(usage.row.id);
+        let len = repo.vfs.open(&path, Open::Read).and_then(|file| file.len());
+        Candidate {
+            usage,
+            // A pack whose file cannot be opened is left to `verify`.
+            file_bytes: len.unwrap_or(usage.row.len).max(usage.row.len),
+        }
+    };
+    Ok(marking.marker.uses().into_iter().map(candidate).collect())
+}
+
+/// Marks, and counts what would go.
+fn foretell(repo: &Handle, options: &GcOptions, job: &Job) -> Result<GcReport, RepoError> {
+    let mut report = GcReport::default();
+    let Some(marking) = mark(repo, options, &mut report, job)? else {
+        return Ok(report);
+    };
+    let plan = choose(&candidates(repo, &marking)?, options.thorough);
+    for pack in plan.remove.iter().chain(&plan.rewrite) {
+        report.freed_bytes += pack.garbage_bytes();
+        report.freed_objects += pack.usage.others;
+    }
+    report.packs_removed = plan.remove.len() as u64;
+    report.packs_rewritten = plan.rewrite.len() as u64;
+    report.copied_bytes = plan.rewrite.iter().map(|p| p.usage.staying_bytes()).sum();
+    report.waiting_bytes = plan.waiting_bytes;
+    report.kept_bytes = packs_len(repo)?.saturating_sub(report.freed_bytes);
+    report.finished = true;
+    Ok(report)
+}

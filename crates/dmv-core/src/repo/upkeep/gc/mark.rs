@@ -1,0 +1,255 @@
+//! Marking what must stay, and following the operations that others publish meanwhile.
+
+use crate::hash::ObjectId;
+use crate::job::{Job, Moment};
+use crate::object::ObjectType;
+use crate::refs::{Seen, Timestamp};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::slice::RepoSlice;
+use crate::repo::base::{level, slice};
+use crate::repo::upkeep::gc::{GcOptions, GcReport};
+use crate::repo::upkeep::roots::{self, Root};
+use crate::repo::upkeep::verify::history::Walk;
+use crate::store::{Lack, Marker, PackId, SegmentRow, Settled, StoreError};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::time::{Instant, UNIX_EPOCH};
+
+/// Marks on everything that must stay.
+pub(super) struct Marking<'r> {
+    pub marker: Marker<'r>,
+    /// The newest operation that the marks include.
+    pub seen: Seen,
+    slice: RepoSlice,
+    /// When each mapped segment was stored, in seconds since 1970.
+    pub stored_at: HashMap<(PackId, u64), i64>,
+}
+
+/// Returns whether work goes on. Fails if the user has ended it.
+pub(super) fn goes_on(options: &GcOptions, job: &Job) -> Result<bool, RepoError> {
+    match job.is_cancelled() {
+        true => Err(RepoError::Cancelled),
+        false => Ok(options.until.is_none_or(|until| Instant::now() < until)),
+    }
+}
+
+/// Adds operations to the database that only the log has: they count, so what they name is needed.
+pub(super) fn catch_up(repo: &Handle) -> Result<(), RepoError> {
+    let lock = repo.refs.lock_database()?;
+    level::catch_up(&repo.store, &repo.refs, &lock)?;
+    Ok(())
+}
+
+/// Marks everything that the view and undo need. Returns `None` if the time is over, or if too much is
+/// new.
+pub(super) fn mark<'r>(
+    repo: &'r Handle,
+    options: &GcOptions,
+    report: &mut GcReport,
+    job: &Job,
+) -> Result<Option<Marking<'r>>, RepoError> {
+    let ends = || !goes_on(options, job).unwrap_or(false);
+    let stopped = || goes_on(options, job).map(|_| None);
+    // Operations after this one are followed later. So it must be read before the catalogue.
+    let census = repo.refs.census()?;
+    repo.store.load(census.catalogue)?;
+    repo.store.check_tables()?;
+    let slice = slice::slice(repo)?;
+    if !slice.subset.is_everything() {
+        check_slice(repo, job)?;
+    }
+    let stored_at = ages(repo, &census.segments, options.now);
+    let oldest = options
+        .now
+        .seconds
+        .saturating_sub_unsigned(options.grace.as_secs());
+    let is_young = |row: &SegmentRow| {
+        !options.grace.is_zero()
+            && stored_at
+                .get(&(row.pack, row.end))
+                .is_none_or(|at| *at > oldest)
+    };
+    let rows: Vec<SegmentRow> = census.segments.iter().map(|(row, _)| *row).collect();
+    let packs = repo.store.packs();
+    let map = repo
+        .store
+        .frame_map(&packs, &rows, &is_young, &|| !ends())?;
+    let Some(map) = map else { return stopped() };
+    report.why_not = map.unmapped().iter().map(|(_, why)| why.clone()).collect();
+    job.reached(Moment::Mapped);
+    let mut marking = Marking {
+        marker: Marker::new(&repo.store, map)?,
+        seen: census.seen,
+        slice,
+        stored_at,
+    };
+    let mut view = Vec::new();
+    roots::of_view(repo, &mut |root| view.push(root))?;
+    if !marking.add(repo, view, &|| !ends())? {
+        return stopped();
+    }
+    let of_view: u64 = marking
+        .marker
+        .uses()
+        .iter()
+        .map(|pack| pack.marked_bytes)
+        .sum();
+    let mut rest: BTreeSet<Root> = roots::of_courtesy(repo)?;
+    roots::of_window(repo, 0, &mut |root| {
+        rest.insert(root);
+    })?;
+    let lacks = marking.add_leniently(repo, rest, &|| !ends())?;
+    let Some(lacks) = lacks else { return stopped() };
+    report.undo_lacks = lacks;
+    let uses = marking.marker.uses();
+    let of_all: u64 = uses.iter().map(|pack| pack.marked_bytes).sum();
+    report.undo_bytes = of_all.saturating_sub(of_view);
+    report.young_bytes = uses.iter().map(|pack| pack.young_bytes).sum();
+    Ok(Some(marking))
+}
+
+impl Marking<'_> {
+    /// Marks what other commands have named meanwhile. Returns `false` if `goes_on` ended the work, or
+    /// if it is too much.
+    pub fn follow_log(
+        &mut self,
+        repo: &Handle,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<bool, RepoError> {
+        let seen = repo.refs.seen()?;
+        if seen == self.seen {
+            return Ok(true);
+        }
+        repo.store.refresh()?;
+        let mut named = BTreeSet::new();
+        roots::of_window(repo, self.seen.seq, &mut |root| {
+            named.insert(root);
+        })?;
+        let done = self.add(repo, named, goes_on)?;
+        if done {
+            self.seen = seen;
+        }
+        Ok(done)
+    }
+
+    /// Marks what must stay and be whole. Returns `false` if the work was ended.
+    fn add(
+        &mut self,
+        repo: &Handle,
+        roots: impl IntoIterator<Item = Root>,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<bool, RepoError> {
+        self.begin(repo, roots)?;
+        let mut lost = None;
+        let slice = &self.slice;
+        let settled = self.marker.settle(goes_on, &mut |lack| {
+            if may_lack(slice, &lack) {
+                return Ok(());
+            }
+            lost = Some(lack);
+            Err(StoreError::Cancelled)
+        });
+        match (lost, settled) {
+            (Some(lack), _) => Err(nothing_freed(&lack)),
+            (None, settled) => Ok(settled? == Settled::All),
+        }
+    }
+
+    /// Marks what should stay, as far as it is there. Returns how many objects are missing or damaged;
+    /// `None` if the work was ended.
+    fn add_leniently(
+        &mut self,
+        repo: &Handle,
+        roots: impl IntoIterator<Item = Root>,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Option<u64>, RepoError> {
+        self.begin(repo, roots)?;
+        let mut lacks: HashSet<ObjectId> = HashSet::new();
+        let slice = &self.slice;
+        let settled = self.marker.settle(goes_on, &mut |lack| {
+            if !may_lack(slice, &lack) {
+                lacks.insert(lack.id);
+            }
+            Ok(())
+        })?;
+        Ok((settled == Settled::All).then_some(lacks.len() as u64))
+    }
+
+    fn begin(
+        &mut self,
+        repo: &Handle,
+        roots: impl IntoIterator<Item = Root>,
+    ) -> Result<(), RepoError> {
+        for root in roots {
+            if let Some((ty, id)) = root.object(&repo.store)? {
+                self.marker.root(ty, id);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether an object may be absent by choice. Whether a subset calls for it has been checked.
+fn may_lack(slice: &RepoSlice, lack: &Lack) -> bool {
+    match lack.ty {
+        _ if lack.damage.is_some() => false,
+        ObjectType::Commit => {
+            let child = lack.child.as_ref();
+            child.is_some_and(|child| slice.may_lack_parents(child))
+        }
+        ObjectType::List if slice.dropped.contains(&lack.id) => true,
+        _ => !slice.subset.is_everything(),
+    }
+}
+
+/// Fails if something is lost that the slice of this repository calls for.
+fn check_slice(repo: &Handle, job: &Job) -> Result<(), RepoError> {
+    let mut walk = Walk::new(repo, HashSet::new(), false)?;
+    walk.run(repo, job)?;
+    let damage = walk.damaged.first_key_value().map(|found| (found, true));
+    let missing = walk
+        .missing
+        .iter()
+        .find(|(_, ty)| **ty != ObjectType::Chunk);
+    match damage.or(missing.map(|found| (found, false))) {
+        None => Ok(()),
+        Some(((id, ty), is_damaged)) => Err(nothing_freed(&Lack {
+            ty: *ty,
+            id: *id,
+            child: None,
+            damage: is_damaged.then(String::new),
+        })),
+    }
+}
+
+fn nothing_freed(lack: &Lack) -> RepoError {
+    RepoError::NothingFreed {
+        ty: lack.ty,
+        id: lack.id,
+        is_damaged: lack.damage.is_some(),
+    }
+}
+
+/// Returns when each segment was stored: as the catalogue notes it, or else when its pack was last
+/// written to.
+fn ages(
+    repo: &Handle,
+    segments: &[(SegmentRow, Option<i64>)],
+    now: Timestamp,
+) -> HashMap<(PackId, u64), i64> {
+    let mut files = HashMap::new();
+    let mut of_file = |pack| {
+        *files.entry(pack).or_insert_with(|| {
+            let modified = std::fs::metadata(repo.store.pack_path(pack)).and_then(|m| m.modified());
+            let since = modified
+                .ok()
+                .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+            since.and_then(|since| i64::try_from(since.as_secs()).ok())
+        })
+    };
+    let age = |(row, at): &(SegmentRow, Option<i64>)| {
+        let at = at.or_else(|| of_file(row.pack)).unwrap_or(now.seconds);
+        ((row.pack, row.end), at)
+    };
+    segments.iter().map(age).collect()
+}

@@ -1,0 +1,251 @@
+//! Random histories with gc in between: nothing that is needed ever goes, and in the end nothing else
+//! is left.
+//!
+//! `DMV_GC_STORIES=10000 cargo test -p dmv-tests --test library -- gc_model::` runs many: `DMV_GC_STORIES` is
+//! the number of stories, `DMV_GC_SEED` the seed of the first one.
+
+use dmv_core::hash::ObjectId;
+use dmv_core::job::Job;
+use dmv_core::object::ObjectType;
+use dmv_core::repo::{GcOptions, GcReport, RefKind, ResetFiles, UndoOptions, UndoWhat};
+use dmv_core::store::{CheckedObject, Incoming};
+use dmv_net::session::{Client, Link};
+use dmv_net::wire::Access;
+use dmv_tests::garbage::{forget_operations, named, raw_objects, set_keys, walk};
+use dmv_tests::packs::merge_some;
+use dmv_tests::peers::{Cut, Done, Place, fetch, serving, tips};
+use dmv_tests::rng::Rng;
+use dmv_tests::scratch::{asked, commit};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+/// The names of branches.
+const BRANCHES: [&str; 3] = ["one", "two", "three"];
+
+struct Story {
+    rng: Rng,
+    ours: Place,
+    theirs: Place,
+    /// Commits that existed at some time.
+    commits: Vec<ObjectId>,
+    told: Vec<String>,
+}
+
+fn options(thorough: bool) -> GcOptions {
+    GcOptions {
+        grace: Duration::ZERO,
+        now: asked("gc").time,
+        until: None,
+        thorough,
+        dry_run: false,
+    }
+}
+
+impl Story {
+    fn new(seed: u64) -> Done<Story> {
+        let story = Story {
+            rng: Rng::new(seed),
+            ours: Place::new()?,
+            theirs: Place::new()?,
+            commits: Vec::new(),
+            told: Vec::new(),
+        };
+        for place in [&story.ours, &story.theirs] {
+            place.write("begin", b"begin")?;
+            commit(&place.again()?, "begin")?;
+        }
+        Ok(story)
+    }
+
+    fn edit(&mut self, is_ours: bool) -> Done {
+        for _ in 0..1 + self.rng.below(4) {
+            let name = format!("d{}/f{}", self.rng.below(3), self.rng.below(6));
+            let content = match self.rng.below(8) {
+                // The same in both repositories, and again and again.
+                0 | 1 => format!("{}", self.rng.below(5)).repeat(2_000).into_bytes(),
+                2 => self.rng.bytes(200_000),
+                _ => {
+                    let len = self.rng.below(3_000) as usize;
+                    self.rng.bytes(len)
+                }
+            };
+            let place = if is_ours { &self.ours } else { &self.theirs };
+            place.write(&name, &content)?;
+        }
+        Ok(())
+    }
+
+    /// Does something. Commands that are refused are fine.
+    fn step(&mut self) -> Done {
+        let repo = self.ours.again()?;
+        let job = Job::default();
+        let of = match self.commits.is_empty() {
+            // After an undo there may be no commit.
+            true => self.ours.tip().unwrap_or(ObjectId::from_bytes([1; 32])),
+            false => self.commits[self.rng.below(self.commits.len() as u64) as usize],
+        };
+        let branch = BRANCHES[self.rng.below(3) as usize];
+        let told = match self.rng.below(16) {
+            0..=3 => {
+                self.edit(true)?;
+                // While another command runs, new packs are begun.
+                let held = self.rng.one_in(3).then(|| repo.store().writer());
+                let made = commit(&self.ours.again()?, "c")?;
+                drop(held);
+                self.commits.extend(made.commit);
+                format!("commit {:?}", made.commit)
+            }
+            4 => {
+                let made = repo.create_ref(RefKind::Branch, branch, of, asked("branch"));
+                format!("branch {branch} {of}: {made:?}")
+            }
+            5 => {
+                let gone = repo.delete_ref(RefKind::Branch, branch, asked("branch"));
+                format!("branch -d {branch}: {gone:?}")
+            }
+            6 => {
+                let what = match self.rng.one_in(3) {
+                    true => UndoWhat::LastUndo,
+                    false => UndoWhat::Last,
+                };
+                let settings = Default::default();
+                let options = UndoOptions {
+                    what,
+                    settings,
+                    asked: asked("undo"),
+                };
+                format!("undo: {:?}", repo.undo(&options, &job).is_ok())
+            }
+            7 => {
+                let settings = Default::default();
+                let done = repo.reset(of, ResetFiles::Match, &asked("reset"), &settings, &job);
+                format!("reset --hard {of}: {:?}", done.is_ok())
+            }
+            8 => {
+                self.edit(false)?;
+                commit(&self.theirs.again()?, "theirs")?;
+                "commit of theirs".into()
+            }
+            9 => {
+                // This process has had the repository open since the beginning.
+                format!("fetch: {:?}", fetch(&self.ours, &self.theirs).is_ok())
+            }
+            10 => self.cut_fetch()?,
+            11 => self.killed_job()?,
+            12 => {
+                let value = self.rng.one_in(3).then(|| of.as_bytes().to_vec());
+                let is_here = repo.store().has(&of)?;
+                if is_here {
+                    set_keys(&repo, &[("later/key", value)])?;
+                }
+                format!("unknown key names {of}: {is_here}")
+            }
+            13 if self.rng.one_in(2) => {
+                forget_operations(&repo)?;
+                "op expire".into()
+            }
+            14 => {
+                format!("merged: {}", merge_some(&repo, &mut self.rng)?)
+            }
+            _ => {
+                let thorough = self.rng.one_in(2);
+                format!("gc: {:?}", repo.gc(&options(thorough), &job)?)
+            }
+        };
+        self.told.push(told);
+        Ok(())
+    }
+
+    /// Fetches through a connection that breaks.
+    fn cut_fetch(&mut self) -> Done<String> {
+        let ((down, to_us), (up, to_them)) = (std::io::pipe()?, std::io::pipe()?);
+        let (ours, job) = (self.ours.again()?, Job::default());
+        serving(&self.theirs, Link::over(up, to_us)?, Access::Read)?;
+        let down = Cut {
+            inner: down,
+            left: self.rng.below(300_000),
+            passed: Arc::new(AtomicU64::new(0)),
+        };
+        let done = Client::connect(&ours, Link::over(down, to_them)?, &job)
+            .and_then(|mut session| session.fetch(&tips(&session.offered)).map(drop));
+        Ok(format!("cut fetch: {:?}", done.is_ok()))
+    }
+
+    /// Stores objects and ends without publishing them.
+    fn killed_job(&mut self) -> Done<String> {
+        let repo = self.ours.again()?;
+        let held = self.rng.one_in(2).then(|| repo.store().writer());
+        let mut incoming = Incoming::new(repo.store().writer()?);
+        for _ in 0..1 + self.rng.below(4) {
+            let bytes = self.rng.bytes(5_000);
+            incoming.add_object(&CheckedObject::new(ObjectType::Chunk, bytes)?)?;
+        }
+        match self.rng.below(3) {
+            0 => drop(incoming.finish()?),
+            1 => {
+                let sealed = incoming.finish()?;
+                repo.refs()
+                    .add_segments(&sealed.segments, &sealed.relied, None)?;
+            }
+            _ => drop(incoming),
+        }
+        drop(held);
+        Ok("a job was killed".into())
+    }
+
+    fn check(&self) -> Done<BTreeSet<ObjectId>> {
+        let repo = self.ours.again()?;
+        let live = walk(&repo, &named(&repo)?)?;
+        for id in &live {
+            if !repo.store().has(id)? {
+                return Err(format!("{id} is lost").into());
+            }
+        }
+        Ok(live)
+    }
+
+    fn run(&mut self) -> Done {
+        for _ in 0..12 + self.rng.below(25) {
+            self.step()?;
+            self.check()?;
+        }
+        let first = self.gc()?;
+        let second = self.gc()?;
+        let live = self.check()?;
+        let raw = raw_objects(&self.ours.again()?)?;
+        let (more, less) = (raw.difference(&live).count(), live.difference(&raw).count());
+        if (more, less) != (0, 0) {
+            let story = format!("{first:?} {second:?}");
+            return Err(format!("{more} objects are left, {less} are lost: {story}").into());
+        }
+        self.ours.is_sound()
+    }
+
+    fn gc(&self) -> Done<GcReport> {
+        let report = self.ours.again()?.gc(&options(true), &Job::default())?;
+        if !report.why_not.is_empty() || !report.finished {
+            return Err(format!("{report:?}").into());
+        }
+        Ok(report)
+    }
+}
+
+fn number(name: &str, usual: u64) -> u64 {
+    let text = std::env::var(name).ok();
+    text.and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+#[test]
+fn gc_frees_everything_that_nothing_needs_and_nothing_else() -> Done {
+    let seed = number("DMV_GC_SEED", 1);
+    for seed in seed..seed + number("DMV_GC_STORIES", 25) {
+        let mut story = Story::new(seed)?;
+        if let Err(e) = story.run() {
+            let told = story.told.join("\n");
+            return Err(format!("seed {seed}: {e}\n{told}").into());
+        }
+    }
+    Ok(())
+}
