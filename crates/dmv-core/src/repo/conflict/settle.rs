@@ -26,6 +26,7 @@ use crate::repo::conflict::names::last_name;
 use crate::repo::look::content;
 use crate::repo::look::entries::blob_of;
 use crate::worktree::scan::Select;
+use crate::worktree::select::is_under;
 use crate::worktree::split_path;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -51,6 +52,8 @@ pub(in crate::repo) struct Settled {
     pub open: Vec<ConflictAt>,
     /// Open conflicts whose file was edited and still has markers.
     pub edited: Vec<MarkersLeft>,
+    /// Open conflicts with a new directory of the user in their place. The commit cannot have it.
+    pub covered: Vec<RepoPath>,
     /// Conflicts that are settled.
     pub settled: Vec<RepoPath>,
     /// Unedited files beside settled conflicts.
@@ -132,7 +135,8 @@ pub(in crate::repo) fn find_settled(
     changes: &BTreeMap<Vec<u8>, ChangeKind>,
 ) -> Option<ChangeKind> {
     let path = shown.at.path.as_bytes();
-    match changes.get(path) {
+    let is_dir = shown.entry.is_none() && is_dir_there(root, path, changes);
+    match changes.get(path).filter(|_| !is_dir) {
         Some(ChangeKind::Deleted) => Some(ChangeKind::Deleted),
         Some(_) if has_markers(root, shown) => None,
         Some(_) => Some(ChangeKind::Modified),
@@ -143,12 +147,32 @@ pub(in crate::repo) fn find_settled(
                 Kind::Directory => !matches!(stat_of(root, side.as_bytes()), Ok(None)),
                 _ => !changes.contains_key(side.as_bytes()),
             };
-            let is_settled = !shown.sides.iter().any(left);
+            let left = shown.sides.iter().filter(|side| left(side)).count();
+            let is_settled = is_answered(shown, is_dir, left);
             is_settled.then_some(match shown.entry {
                 Some(_) => ChangeKind::Modified,
                 None => ChangeKind::Deleted,
             })
         }
+    }
+}
+
+/// Returns whether the worktree has a directory at a path where the base's form has nothing.
+fn is_dir_there(root: &SafeDir, path: &[u8], changes: &BTreeMap<Vec<u8>, ChangeKind>) -> bool {
+    let mut below = changes.range([path, b"/"].concat()..);
+    let is_below = below.next().is_some_and(|(below, _)| is_under(below, path));
+    let is_dir = |stat: &FileStat| stat.kind == FileKind::Dir;
+    is_below
+        || matches!(stat_of(root, path), Ok(Some(stat)) if changes.contains_key(path) && is_dir(&stat))
+}
+
+/// Returns whether a conflict without markers is settled, if `left` of the versions beside it are
+/// left. A directory at a path where the conflict shows nothing (`is_dir`) is an answer if one of the
+/// versions has gone. While all are there, it need not have to do with the conflict at all.
+fn is_answered(shown: &Shown, is_dir: bool, left: usize) -> bool {
+    match is_dir {
+        true => left < shown.sides.len(),
+        false => left == 0,
     }
 }
 
@@ -204,26 +228,32 @@ pub(in crate::repo) fn take_back(
     for shown in &form.shown {
         let path = &shown.at.path;
         let now = lookup_path(repo.objects(), &made, path)?;
-        let mut untouched = Vec::new();
+        let (mut untouched, mut left_beside) = (Vec::new(), 0);
         for (side, entry) in &shown.sides {
             // Any other content with that name is the user's.
-            if let Some(there) = lookup_path(repo.objects(), &made, side)?
-                && there.same_content(entry)
-            {
+            let there = lookup_path(repo.objects(), &made, side)?;
+            let Some(there) = there else { continue };
+            let is_same = there.same_content(entry);
+            let is_dir = there.kind == Kind::Directory && entry.kind == Kind::Directory;
+            left_beside += usize::from(is_same || is_dir);
+            if is_same {
                 edits.insert(side.clone(), None);
                 untouched.push((side.clone(), entry.clone()));
             }
         }
+        let is_dir = |now: &TreeEntry| now.kind == Kind::Directory;
+        let is_dir = shown.entry.is_none() && now.as_ref().is_some_and(is_dir);
         let is_same = match (&now, &shown.entry) {
             (Some(now), Some(entry)) => now.same_content(entry),
-            (now, entry) => now.is_none() && entry.is_none(),
+            (now, entry) => is_dir || now.is_none() && entry.is_none(),
         };
         let left = match &now {
             Some(now) if !is_same && !allow_markers => markers_left(repo, shown, now)?,
             _ => None,
         };
         let is_open = match is_same {
-            true => shown.marked.is_some() || !untouched.is_empty() || shown.sides.is_empty(),
+            true if shown.marked.is_some() || shown.sides.is_empty() => true,
+            true => !is_answered(shown, is_dir, left_beside),
             false => left.is_some(),
         };
         if !is_open {
@@ -233,6 +263,7 @@ pub(in crate::repo) fn take_back(
         }
         edits.insert(path.clone(), Some(conflict_entry(&shown.at)));
         out.open.push(shown.at.clone());
+        out.covered.extend(is_dir.then(|| path.clone()));
         out.edited.extend(left);
     }
     let tree = edit_tree(repo.objects(), writer, made, &edits)?;

@@ -591,6 +591,11 @@ fn without_forms<'s>(
     let waiting = settled.waiting.iter().map(|chosen| chosen.path.clone());
     report.conflicts = open.chain(waiting).collect();
     report.edited = settled.edited;
+    let covered = settled.covered.iter().map(|path| Problem {
+        path: path.as_bytes().to_vec(),
+        why: "this directory is in the place of an unresolved conflict".to_owned(),
+    });
+    report.problems.extend(covered);
     report.settled = settled.settled;
     report.leftover.extend(settled.leftover);
     report.waiting = settled.waiting;
@@ -772,7 +777,7 @@ pub(in crate::repo) fn advance(
 }
 
 fn take_notes(report: &mut CommitReport, made: Snapshot) {
-    report.problems = made.problems;
+    report.problems.extend(made.problems);
     report.unwritten = made.unwritten;
     report.not_kept = made.not_kept;
     report.tracked_ignored = made.tracked_ignored;

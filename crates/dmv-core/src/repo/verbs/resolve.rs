@@ -160,8 +160,13 @@ fn settle_files(
     if steps.lost.is_empty() {
         return Ok(());
     }
+    let in_dirs = steps.lost_in_dirs()?;
     let lost = std::mem::take(&mut steps.lost);
     let settled = lost.iter().all(|path| !open.contains(path));
+    if !settled && !in_dirs.is_empty() {
+        let (what, paths) = (WHAT, in_dirs);
+        return Err(RepoError::WouldLose { what, paths });
+    }
     let paths = lost.into_iter().collect();
     Err(RepoError::EditedByHand { paths, settled })
 }

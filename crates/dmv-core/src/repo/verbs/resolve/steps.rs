@@ -93,6 +93,19 @@ impl<'a> Steps<'a> {
         Ok(wanted.into_iter().map(|(path, _)| path).collect())
     }
 
+    /// Returns the files in new directories of the user that are in the way.
+    pub fn lost_in_dirs(&self) -> Result<Vec<Vec<u8>>, RepoError> {
+        let mut dirs = Vec::new();
+        for path in &self.lost {
+            let is_new = matches!(self.dirty.get(path), None | Some(ChangeKind::Added));
+            let stat = stat_of(&self.tree.root, path)?.filter(|_| is_new);
+            if stat.is_some_and(|stat| stat.kind == FileKind::Dir) {
+                dirs.push(path.clone());
+            }
+        }
+        Ok(all_gone(self.tree, dirs)?.into_keys().collect())
+    }
+
     /// Returns all planned changes.
     pub fn finish(self) -> (Return, Overwrites) {
         let (mut moves, mut overwrites) = (Return::default(), Overwrites::new());
@@ -135,7 +148,11 @@ impl<'a> Steps<'a> {
                     return Ok(true);
                 }
             }
-            self.lost.insert(path.to_vec());
+            // Where the conflict shows nothing, a directory is the user's. It is in the way only of
+            // what has to be written over it.
+            if shown.entry.is_some() {
+                self.lost.insert(path.to_vec());
+            }
             return Ok(false);
         }
         let known = match self.dirty.contains_key(path) {
