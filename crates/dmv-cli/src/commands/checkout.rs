@@ -195,11 +195,48 @@ fn target(context: &Context, repo: &Repo, revision: &str) -> Result<CheckoutTarg
 /// Tells what could not be written in the worktree (the one at `dir`, if that is another), and how to
 /// have it.
 pub fn tell_refused(context: &Context, dir: Option<&Path>, refused: &[Problem]) {
+    match dir {
+        Some(_) => {
+            warn_of(context, refused);
+            hint_restore(context, dir, refused.first().map(|first| &first.path[..]));
+        }
+        None => tell_and_hint(context, refused, AGAIN),
+    }
+}
+
+/// What helps if a restore would overwrite the user's work.
+pub const AGAIN: &str = "dmv undo, then the same command again";
+
+/// Tells what could not be written. The hint is a restore only if it overwrites nothing of the user,
+/// otherwise `again`.
+pub fn tell_and_hint(context: &Context, refused: &[Problem], again: &str) {
+    warn_of(context, refused);
+    if refused.is_empty() {
+        return;
+    }
+    // The hint may be less exact than it could be, but it has to come.
+    let former = unwritten(context).unwrap_or_default();
+    match refused
+        .iter()
+        .find(|problem| former.contains(&problem.path))
+    {
+        Some(problem) => hint_restore(context, None, Some(&problem.path)),
+        None => context
+            .ui
+            .note(format_args!("hint: when that is mended: {again}")),
+    }
+}
+
+fn warn_of(context: &Context, refused: &[Problem]) {
     for problem in refused {
         let (path, why) = (escape(&problem.path), &problem.why);
         context.ui.warn(format_args!("not written: {path}: {why}"));
     }
-    hint_restore(context, dir, refused.first().map(|first| &first.path[..]));
+}
+
+/// Returns the paths that still have what a former commit had there, and no work of the user.
+fn unwritten(context: &Context) -> Result<Vec<Vec<u8>>, Failure> {
+    Ok(context.repo()?.unwritten(&context.settings()?)?)
 }
 
 /// Names the command that writes what could not be written.

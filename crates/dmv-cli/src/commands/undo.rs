@@ -1,6 +1,6 @@
 //! `dmv undo`
 
-use crate::commands::checkout::tell_refused;
+use crate::commands::checkout::tell_and_hint;
 use crate::context::Context;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
 use crate::format::json::{MovedValue, ProblemValue, problems};
@@ -87,7 +87,11 @@ pub fn take_back(context: &Context, what: UndoWhat) -> Result<u8, Failure> {
     } else if !context.ui.quiet() {
         print(context, &report, repo.worktree_root().is_some(), is_redo)?;
     }
-    tell_refused(context, None, &report.refused);
+    let again = match is_redo {
+        true => "dmv undo, then dmv redo again",
+        false => "dmv redo, then dmv undo again",
+    };
+    tell_and_hint(context, &report.refused, again);
     Ok(if report.refused.is_empty() {
         EXIT_OK
     } else {

@@ -203,3 +203,44 @@ fn a_clone_that_is_there_names_the_command_that_goes_on() -> Outcome {
     assert!(said.contains("dmv -C ../copy pull, to update it"), "{said}");
     Ok(())
 }
+
+#[test]
+fn a_hint_never_names_a_command_that_overwrites_an_edit() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", vec![0; LONG])?;
+    place.commit("one")?;
+    place.write("f", "edit")?;
+    let failed = limited(&place, &["reset", "--hard"])?;
+    let said = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert_eq!(failed.status.code(), Some(3), "{said}");
+    assert!(said.contains("not written: f: "), "{said}");
+    assert!(
+        said.contains("dmv undo") && !said.contains("dmv restore"),
+        "{said}"
+    );
+    // The file is as it was: the undo has nothing to write.
+    let undone = limited(&place, &["undo"])?;
+    assert_eq!(undone.status.code(), Some(0));
+    assert_eq!(std::fs::read(place.work().join("f"))?, b"edit");
+    Ok(())
+}
+
+#[test]
+fn an_undo_that_falls_short_can_be_done_again() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "short")?;
+    place.commit("one")?;
+    place.write("f", vec![0; LONG])?;
+    place.ok(&["reset", "--hard"])?;
+    let failed = limited(&place, &["undo"])?;
+    let said = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert_eq!(failed.status.code(), Some(3), "{said}");
+    assert!(
+        said.contains("dmv redo, then dmv undo") && !said.contains("restore"),
+        "{said}"
+    );
+    place.ok(&["redo"])?;
+    place.ok(&["undo"])?;
+    assert_eq!(std::fs::read(place.work().join("f"))?.len(), LONG);
+    Ok(())
+}

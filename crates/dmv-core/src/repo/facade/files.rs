@@ -92,6 +92,12 @@ impl Repo {
         )
     }
 
+    /// Returns the paths that an earlier command could not write and that are as they were before:
+    /// a restore of them overwrites no work of the user.
+    pub fn unwritten(&self, settings: &WorktreeSettings) -> Result<Vec<Vec<u8>>, RepoError> {
+        files::unwritten::unwritten_of(&self.handle, settings)
+    }
+
     /// Restores the files at `paths` from the commit `from`, or from the worktree's own commit if
     /// `from` is `None`.
     ///

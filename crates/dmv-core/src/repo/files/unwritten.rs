@@ -13,7 +13,9 @@ use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::worktree;
+use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::conflict::names::last_name;
+use crate::repo::files::open_worktree;
 use crate::repo::files::open_worktree::Tree;
 use crate::repo::files::same::{SameError, same_as};
 use crate::repo::files::saved::{obstacle, stat_at};
@@ -217,6 +219,15 @@ pub(in crate::repo) fn unwritten_paths(
 ) -> Result<BTreeSet<Vec<u8>>, RepoError> {
     let found = unwritten(repo, tree)?.into_iter();
     Ok(found.map(|at| at.path.as_bytes().to_vec()).collect())
+}
+
+/// Returns the noted paths of the worktree that are still unchanged.
+pub(in crate::repo) fn unwritten_of(
+    repo: &Handle,
+    settings: &WorktreeSettings,
+) -> Result<Vec<Vec<u8>>, RepoError> {
+    let tree = open_worktree::open(repo, settings)?;
+    Ok(unwritten_paths(repo, &tree)?.into_iter().collect())
 }
 
 fn base_blob(repo: &Handle, tree: &Tree, path: &RepoPath) -> Result<Option<TreeEntry>, RepoError> {
