@@ -149,3 +149,216 @@ fn a_file_that_is_no_longer_tracked_survives_an_undo_of_a_switch() -> Outcome {
     assert_eq!(read(&place, "d/b")?, "edited");
     Ok(())
 }
+
+/// Returns whether a directory is there.
+fn is_dir(place: &Place, path: &str) -> bool {
+    place.work().join(path).is_dir()
+}
+
+#[test]
+fn an_undo_leaves_no_directory_that_was_not_there() -> Outcome {
+    for command in [
+        "reset --hard",
+        "stash",
+        "checkout --force main",
+        "restore .",
+    ] {
+        let place = Place::with_repository()?;
+        place.write("d0/f", "f")?;
+        place.write("a", "a")?;
+        place.commit("one")?;
+        place.ok(&["mv", "d0", "d9"])?;
+        let args: Vec<&str> = command.split(' ').collect();
+        place.ok(&args)?;
+        for _ in 0..2 {
+            place.ok(&["undo"])?;
+            assert!(!is_dir(&place, "d0") && exists(&place, "d9/f"), "{command}");
+            place.ok(&["redo"])?;
+            assert!(exists(&place, "d0/f"), "{command}");
+        }
+        place.ok(&["undo"])?;
+        // Nothing is in the way of the next undo.
+        place.ok(&["undo"])?;
+        assert!(exists(&place, "d0/f") && !is_dir(&place, "d9"), "{command}");
+        assert_eq!(changes(&place)?, []);
+    }
+    Ok(())
+}
+
+#[test]
+fn an_undo_leaves_the_empty_directories_that_were_there() -> Outcome {
+    for command in [
+        "reset --hard",
+        "stash",
+        "checkout --force main",
+        "restore .",
+    ] {
+        let place = Place::with_repository()?;
+        place.write("d/f", "f")?;
+        place.write("a", "a")?;
+        fs::create_dir(place.work().join("emp"))?;
+        place.commit("one")?;
+        fs::remove_file(place.work().join("d/f"))?;
+        fs::remove_dir(place.work().join("emp"))?;
+        place.write("a", "edited")?;
+        let before = changes(&place)?;
+        let args: Vec<&str> = command.split(' ').collect();
+        place.ok(&args)?;
+        for _ in 0..2 {
+            place.ok(&["undo"])?;
+            assert!(is_dir(&place, "d") && !exists(&place, "d/f"), "{command}");
+            assert!(!exists(&place, "emp"), "{command}");
+            assert_eq!(changes(&place)?, before, "{command}");
+            place.ok(&["redo"])?;
+            assert!(exists(&place, "d/f") && is_dir(&place, "emp"), "{command}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn an_empty_directory_of_the_user_survives_what_a_switch_puts_into_it() -> Outcome {
+    for command in ["checkout two", "merge two", "reset --hard two"] {
+        let place = Place::with_repository()?;
+        place.write("a", "a")?;
+        place.commit("one")?;
+        place.write("e/g/f", "f")?;
+        place.commit("two")?;
+        place.ok(&["tag", "two"])?;
+        place.ok(&["reset", "--hard", "@~1"])?;
+        assert!(!exists(&place, "e"));
+        fs::create_dir_all(place.work().join("e/g"))?;
+        let args: Vec<&str> = command.split(' ').collect();
+        place.ok(&args)?;
+        for _ in 0..2 {
+            place.ok(&["undo"])?;
+            assert!(
+                is_dir(&place, "e/g") && !exists(&place, "e/g/f"),
+                "{command}"
+            );
+            place.ok(&["redo"])?;
+            assert!(exists(&place, "e/g/f"), "{command}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_directory_in_the_place_of_a_file_stays_through_undo_and_redo() -> Outcome {
+    for inside in ["f/inside", "f"] {
+        let place = Place::with_repository()?;
+        place.write("a", "a")?;
+        place.commit("one")?;
+        place.write("f", "f")?;
+        place.commit("two")?;
+        fs::remove_file(place.work().join("f"))?;
+        match inside {
+            "f" => fs::create_dir(place.work().join("f"))?,
+            _ => place.write(inside, "inside")?,
+        }
+        place.write("a", "edited")?;
+        place.ok(&["checkout", "--force", "@~1"])?;
+        for step in ["undo", "redo", "undo"] {
+            assert!(is_dir(&place, "f") && exists(&place, inside), "{step}");
+            place.ok(&[step])?;
+        }
+        assert!(is_dir(&place, "f") && exists(&place, inside));
+        assert_eq!(read(&place, "a")?, "edited");
+    }
+    Ok(())
+}
+
+/// `o` has changed `f`, and `main` has removed it: a merge shows only `f.base` and `f.theirs`.
+fn removed_and_changed() -> Outcome<Place> {
+    let place = Place::with_repository()?;
+    place.write("f", "base")?;
+    place.write("a", "a")?;
+    place.commit("one")?;
+    place.ok(&["checkout", "-b", "o"])?;
+    place.write("f", "theirs")?;
+    place.commit("theirs")?;
+    place.ok(&["checkout", "main"])?;
+    fs::remove_file(place.work().join("f"))?;
+    place.commit("gone")?;
+    Ok(place)
+}
+
+#[test]
+fn a_file_with_the_name_of_a_side_is_in_nobodys_way() -> Outcome {
+    let place = removed_and_changed()?;
+    place.write("f.theirs", "mine")?;
+    for command in ["merge", "cherry-pick"] {
+        place.fails(4, &[command, "o"])?;
+        place.ok(&["undo"])?;
+        assert_eq!(read(&place, "f.theirs")?, "mine", "{command}");
+        assert!(!exists(&place, "f.base"), "{command}");
+        assert_eq!(changes(&place)?, [change("f.theirs", "added")], "{command}");
+    }
+    // Nor does it keep the worktree on the commit with the conflict.
+    place.fails(4, &["merge", "o"])?;
+    place.ok(&["checkout", "o"])?;
+    assert_eq!(changes(&place)?, [change("f.theirs", "added")]);
+    place.ok(&["undo"])?;
+    assert_eq!(read(&place, "f.theirs")?, "mine");
+    Ok(())
+}
+
+#[test]
+fn files_with_the_names_of_all_sides_are_no_answer() -> Outcome {
+    let place = removed_and_changed()?;
+    place.write("f.theirs", "mine")?;
+    place.write("f.base", "mine, too")?;
+    let said = place.fails(5, &["merge", "o"])?;
+    assert!(
+        said.contains("f.base") && said.contains("f.theirs"),
+        "{said}"
+    );
+    assert_eq!(read(&place, "f.base")?, "mine, too");
+    Ok(())
+}
+
+#[test]
+fn a_new_directory_at_the_path_of_a_conflict_is_no_answer() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("z", "base")?;
+    place.commit("one")?;
+    place.ok(&["checkout", "-b", "o"])?;
+    place.write("d/x", "in")?;
+    place.commit("dir")?;
+    place.ok(&["checkout", "-b", "p", "main"])?;
+    place.write("d", "file")?;
+    place.commit("file")?;
+    place.ok(&["checkout", "o"])?;
+    place.fails(4, &["merge", "p"])?;
+    let open = |place: &Place| -> Outcome<usize> {
+        let status = place.json(&["status", "--json"])?;
+        Ok(status["conflicts"].as_array().map_or(0, Vec::len))
+    };
+    fs::create_dir(place.work().join("d"))?;
+    assert_eq!(open(&place)?, 1);
+    place.write("d/new", "new")?;
+    place.write("z", "edited")?;
+    assert_eq!(open(&place)?, 1);
+    let said = place.fails(3, &["commit", "-m", "n"])?;
+    assert!(said.contains("not committed: d: "), "{said}");
+    assert_eq!(open(&place)?, 1);
+    assert_eq!(changes(&place)?, [change("d/new", "added")]);
+    assert!(exists(&place, "d.theirs") && exists(&place, "d.ours/x"));
+    // A resolve leaves the directory, unless a file has to take its place.
+    let said = place.fails(5, &["resolve", "d", "--theirs"])?;
+    assert!(said.contains("d/new"), "{said}");
+    place.ok(&["resolve", "d", "--ours"])?;
+    assert_eq!(
+        (read(&place, "d/new")?, read(&place, "d/x")?),
+        ("new".into(), "in".into())
+    );
+    place.ok(&["undo"])?;
+    // To put a version there by hand is an answer, for status as for commit.
+    fs::rename(place.work().join("d.ours/x"), place.work().join("d/x"))?;
+    fs::remove_dir(place.work().join("d.ours"))?;
+    assert_eq!(open(&place)?, 0);
+    place.ok(&["commit", "-m", "settled"])?;
+    assert_eq!(changes(&place)?, []);
+    assert!(!exists(&place, "d.theirs"));
+    Ok(())
+}

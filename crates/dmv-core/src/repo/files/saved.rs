@@ -30,7 +30,7 @@ use crate::repo::files::same::{SameError, same_as};
 use crate::repo::look::lack;
 use crate::store::{FinishedJob, MetaWriter, StoreWriter};
 use crate::worktree::ingest::{Done, TASK_FILES, Task, with_ingest};
-use crate::worktree::join;
+use crate::worktree::{join, split_path};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
@@ -132,7 +132,7 @@ fn look(
     taken: &mut Taken,
     before: &mut Edits,
 ) -> Result<Vec<(RepoPath, FileKind)>, RepoError> {
-    let mut read = Vec::new();
+    let (mut read, mut looked) = (Vec::new(), BTreeSet::new());
     for (path, overwrite) in paths {
         let parsed = match path::parse_path(path) {
             Ok(parsed) => parsed,
@@ -145,7 +145,13 @@ fn look(
         };
         let stat = stat_at(tree, path)?;
         match (&overwrite.committed, stat) {
-            (_, None) => {}
+            (_, None) => {
+                if overwrite.after.is_some()
+                    && let Some(dir) = empty_above(tree, path, &mut looked)?
+                {
+                    before.insert(dir.clone(), Some(empty_dir(&dir)));
+                }
+            }
             (_, Some(stat)) if stat.kind == FileKind::Dir => {
                 // The files in a directory stand for it, unless it is empty.
                 let prefix = [&path[..], b"/"].concat();
@@ -172,6 +178,30 @@ fn look(
         }
     }
     Ok(read)
+}
+
+/// Returns the directory in which a new entry is made, if it is empty now: an undo leaves it there.
+/// `looked` has the directories that were looked at before.
+fn empty_above(
+    tree: &Tree,
+    path: &[u8],
+    looked: &mut BTreeSet<Vec<u8>>,
+) -> Result<Option<RepoPath>, RepoError> {
+    let mut path = path;
+    while let Some((dir, _)) = split_path(path) {
+        if dir.is_empty() || !looked.insert(dir.to_vec()) {
+            return Ok(None);
+        }
+        match tree.root.open_dir(dir) {
+            Ok(opened) if opened.list(MAX_DIR_ENTRIES)?.is_empty() => {
+                return Ok(Some(path::parse_path(dir)?));
+            }
+            Err(e) if e.is_absent() => path = dir,
+            // Something else is in its place, or in it.
+            _ => return Ok(None),
+        }
+    }
+    Ok(None)
 }
 
 /// Returns what a command that was cut off has overwritten outside `paths`: the entries before and
@@ -420,8 +450,9 @@ pub(in crate::repo) struct Return {
     pub steps: Vec<Step>,
     /// The paths that stay as they are: the command left them alone (see `stays`).
     pub stays: BTreeSet<Vec<u8>>,
-    /// Whether a command that removed files is repeated. Then directories that become empty go, too.
-    pub again: bool,
+    /// Whether directories that become empty go, too. The directories that were empty before are
+    /// among the steps.
+    pub empties: bool,
 }
 
 impl Return {
@@ -490,7 +521,7 @@ pub(in crate::repo) fn plan_return(
 ) -> Result<Return, RepoError> {
     let found = sides(repo, (id, back))?;
     let mut out = Return {
-        again: !back,
+        empties: true,
         ..Return::default()
     };
     let mut lost = BTreeSet::new();

@@ -80,12 +80,16 @@ impl Switch<'_> {
             if self.stays(path) {
                 return Ok(());
             }
+            if !to.force && new.is_none() && self.is_own_side(path) {
+                found.stays.insert(path.to_vec());
+                return Ok(());
+            }
             self.check_difference(Difference { path, old, new }, to, &mut found)
         })?;
         if to.force {
             self.check_dirty(&mut found)?;
         }
-        self.find_answers_unasked(&mut found.lost)?;
+        self.find_answers_unasked(&mut found)?;
         self.find_kept_below(&mut found.lost)?;
         self.find_kept_in(std::mem::take(&mut found.replaced_dirs), &mut found.lost)?;
         self.unshown = found.unshown;
@@ -165,6 +169,9 @@ impl Switch<'_> {
             found.adopted.insert(path.to_vec());
             return Ok(());
         }
+        if let (Some(_), None) = (new, &stat) {
+            found.stays.extend(self.empty_dir_above(path)?);
+        }
         if !collides
             && !found.overwrites.contains_key(path)
             && self.is_left_alone(path, (old, new), stat.as_ref())
@@ -229,12 +236,13 @@ impl Switch<'_> {
             }
             (_, None, _, None) => false,
             (_, _, Some(new), Some(stat)) => self.differs(path, new, stat, force, found)?,
-            // An entry in the place of a directory stays.
+            // An entry in the place of one of another kind stays.
             (true, Some(old), None, Some(stat)) => {
-                if is_file(old) && stat.kind != FileKind::Dir {
+                let goes = is_file(old) && stat.kind != FileKind::Dir;
+                if goes {
                     found.overwrites.insert(path.to_vec(), None);
                 }
-                !force && is_file(old)
+                !force && goes
             }
             (_, None, None, _) => false,
         })
@@ -320,27 +328,35 @@ impl Switch<'_> {
     }
 
     /// Finds untracked files at the paths of new conflicts that show no file there. Such a file would
-    /// count as the answer to a question that its author has not seen.
-    fn find_answers_unasked(&self, lost: &mut BTreeSet<Vec<u8>>) -> Result<(), RepoError> {
-        let mut found = Vec::new();
-        for shown in self.form.shown.iter().filter(|shown| shown.entry.is_none()) {
+    /// count as the answer to a question that its author has not seen. So would the absence of all
+    /// versions beside the conflict, if files of the user have their names.
+    fn find_answers_unasked(&self, found: &mut Found) -> Result<(), RepoError> {
+        let mut answers = Vec::new();
+        // An undo brings back a question that was asked before.
+        for shown in self.form.shown.iter().filter(|_| self.brings.is_none()) {
             let path = shown.at.path.as_bytes();
-            let is_theirs = self.subset.includes(path, false) && self.brings.is_none();
+            let sides = shown.sides.iter().map(|(side, _)| side.as_bytes());
+            if shown.marked.is_none() && sides.clone().all(|side| found.unshown.contains(side)) {
+                answers.extend(sides.map(|side| (&shown.at.path, side)));
+            }
+            let is_theirs = shown.entry.is_none() && self.subset.includes(path, false);
             let stat = match is_theirs && self.base_entry(path)?.is_none() {
                 true => self.stat(path, &mut BTreeSet::new())?,
                 false => None,
             };
             if stat.is_some_and(|stat| stat.kind != FileKind::Dir) {
-                found.push(&shown.at.path);
+                answers.push((&shown.at.path, path));
             }
         }
         // `resolve` has taken the base's form out of `tree`, so the commit tells what is not new.
-        if let (Some(base), false) = (&self.tree.base, found.is_empty()) {
+        if let (Some(base), false) = (&self.tree.base, answers.is_empty()) {
             let base = entries::read_commit(self.repo, base)?;
             let asked = BTreeSet::from_iter(at::conflict_paths(self.repo, &base)?);
-            found.retain(|path| !asked.contains(path));
+            answers.retain(|(path, _)| !asked.contains(path));
         }
-        lost.extend(found.into_iter().map(|path| path.as_bytes().to_vec()));
+        found
+            .lost
+            .extend(answers.into_iter().map(|(_, lost)| lost.to_vec()));
         Ok(())
     }
 

@@ -30,7 +30,6 @@ pub(in crate::repo) fn add_dirs(
     Ok(())
 }
 
-/// Returns whether an entry is a directory.
 /// Adds the directories above `path`, without the root.
 pub(in crate::repo) fn add_above(path: &[u8], out: &mut BTreeSet<Vec<u8>>) {
     let mut path = path;
@@ -42,6 +41,7 @@ pub(in crate::repo) fn add_above(path: &[u8], out: &mut BTreeSet<Vec<u8>>) {
     }
 }
 
+/// Returns whether an entry is a directory.
 pub(in crate::repo) fn is_dir(entry: &TreeEntry) -> bool {
     entry.kind == Kind::Directory
 }

@@ -9,9 +9,10 @@ use crate::fsutil::{FileKind, FileStat};
 use crate::history::load_commit;
 use crate::merge::Edits;
 use crate::object::name::RepoPath;
-use crate::object::tree::{Kind, TreeEntry};
+use crate::object::tree::{Kind, TreeEntry, empty_tree_id};
 use crate::object::{ObjectType, ObjectWrite};
 use crate::refs::Change;
+use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::stays_key;
@@ -22,6 +23,7 @@ use crate::repo::files::checkout::dirs::is_dir;
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::record::{files_in, put_record};
 use crate::store::MetaWriter;
+use crate::worktree::split_path;
 use std::collections::BTreeSet;
 
 impl Switch<'_> {
@@ -52,6 +54,56 @@ impl Switch<'_> {
             (Some(old), None, Some(stat)) => is_dirty && is_dir(old) != on_disk(stat),
             _ => false,
         }
+    }
+
+    /// Returns whether a file of the user has the name of a version beside a conflict of the base.
+    /// No commit has it, so a switch to a target without this name leaves it alone.
+    pub(in crate::repo) fn is_own_side(&self, path: &[u8]) -> bool {
+        let mut forms = self.tree.form.iter();
+        self.dirty.contains_key(path) && !self.is_brought(path) && forms.any(|f| f.is_side(path))
+    }
+
+    /// Returns the user's empty directory in which a switch puts the new entry `path`. An undo takes
+    /// the entry away and leaves the directory.
+    pub(in crate::repo) fn empty_dir_above(
+        &self,
+        path: &[u8],
+    ) -> Result<Option<Vec<u8>>, RepoError> {
+        if self.brings.is_some() || self.tree.base.is_none() || self.dirty.is_empty() {
+            return Ok(None);
+        }
+        let mut ends = path.iter().enumerate().filter(|(_, b)| **b == b'/');
+        // A scan names a new directory only if it is empty.
+        let is_new = |end: &usize| self.dirty.get(&path[..*end]) == Some(&ChangeKind::Added);
+        let Some(end) = ends.by_ref().map(|(end, _)| end).find(is_new) else {
+            return Ok(None);
+        };
+        let stat = self.stat(&path[..end], &mut BTreeSet::new())?;
+        let is_there = stat.is_some_and(|stat| stat.kind == FileKind::Dir);
+        Ok(is_there.then(|| path[..end].to_vec()))
+    }
+
+    /// Notes the directories above `path`, which an undo or a redo removes. A directory that was
+    /// empty before stays, whether a commit has it or the user made it.
+    pub(in crate::repo) fn note_emptied(
+        &self,
+        path: &[u8],
+        gone: &mut BTreeSet<Vec<u8>>,
+    ) -> Result<(), RepoError> {
+        let mut path = path;
+        while let Some((dir, _)) = split_path(path) {
+            let step = self.brings.and_then(|brings| brings.step(dir));
+            let comes = step.is_some_and(|step| step.to.as_ref().is_some_and(is_dir));
+            if dir.is_empty() || gone.contains(dir) || comes || self.stays(dir) {
+                return Ok(());
+            }
+            if (self.target_entry(dir)?).is_some_and(|entry| entry.id == empty_tree_id()) {
+                return Ok(());
+            }
+            gone.insert(dir.to_vec());
+            path = dir;
+        }
+        Ok(())
     }
 
     /// Returns whether an undo leaves this path alone.

@@ -17,7 +17,7 @@ use crate::repo::base::worktree::WorktreeSettings;
 use crate::repo::base::{path, slice};
 use crate::repo::conflict::form::Form;
 use crate::repo::conflict::settle::find_settled;
-use crate::repo::files::checkout::dirs::{add_above, add_dirs, by_dir, is_dir, sorted};
+use crate::repo::files::checkout::dirs::{add_dirs, by_dir, is_dir, sorted};
 use crate::repo::files::checkout::span::{LeftPaths, Span, entry_in};
 use crate::repo::files::checkout::target::SwitchTo;
 use crate::repo::files::checkout::written::Written;
@@ -366,11 +366,15 @@ impl<'a> Switch<'a> {
             if new.is_none() {
                 self.note_gone_dirs(bytes, &mut gone_dirs)?;
             }
+            if new.is_none() && self.left_alone.contains(bytes) {
+                return Ok(());
+            }
             let Some(stat) = self.stat(bytes, &mut absent)? else {
                 return Ok(());
             };
             if stat.kind == FileKind::Dir {
-                if !new.is_some_and(is_dir) {
+                // A directory in the place of a file is the user's.
+                if !new.is_some_and(is_dir) && (new.is_some() || old.is_some_and(is_dir)) {
                     gone_dirs.insert(bytes.to_vec());
                 }
             } else if new.is_none() && self.tree.untracked.has(bytes) || self.stays(bytes) {
@@ -446,7 +450,7 @@ impl<'a> Switch<'a> {
     fn note_gone_dirs(&self, path: &[u8], gone: &mut BTreeSet<Vec<u8>>) -> Result<(), RepoError> {
         let mut path = path;
         while let Some((dir, _)) = split_path(path) {
-            if dir.is_empty() || gone.contains(dir) {
+            if dir.is_empty() || gone.contains(dir) || self.stays(dir) {
                 return Ok(());
             }
             // A directory that only leads to the subset goes, too, if it is empty by then.
@@ -499,8 +503,8 @@ impl<'a> Switch<'a> {
         }
         for step in &brings.steps {
             expect_seen(&mut self.seen, step);
-            if step.to.is_none() && brings.again {
-                add_above(&step.path, &mut gone_dirs);
+            if step.to.is_none() && brings.empties {
+                self.note_emptied(&step.path, &mut gone_dirs)?;
             } else if step.to.is_none() {
                 self.note_gone_dirs(&step.path, &mut gone_dirs)?;
             }
