@@ -39,7 +39,8 @@ pub fn store_objects_again(place: &Place, batches: &[Vec<(ObjectType, ObjectId)>
     let mut locks = Vec::new();
     for id in &known {
         let file = std::fs::File::open(repo.store().pack_path(*id))?;
-        file.try_lock()?;
+        // A program that another test is starting may have inherited it for a moment.
+        file.lock()?;
         locks.push(file);
     }
     let mut made = None;

@@ -237,7 +237,7 @@ fn a_client_hears_in_each_state_what_belongs_there_and_nothing_else() -> Done {
         state("pushing", offered, &[2, 11]),
         state("hearing haves", negotiates, &[3]),
         state("giving", wants, &[6, 9]),
-        state("gave", gave, &[11]),
+        state("gave", gave, &[2, 11]),
     ];
     nothing_else_is_heard(states, |name, says| {
         pushes_to(says, is_protocol).map_err(|e| format!("{name}: {e}").into())

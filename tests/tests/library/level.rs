@@ -457,7 +457,8 @@ fn lock_packs(subject: &Subject) -> Outcome<Vec<File>> {
         let path = entry?.path();
         if path != log {
             let file = File::open(&path)?;
-            file.try_lock()?;
+            // A program that another test is starting may have inherited it for a moment.
+            file.lock()?;
             locks.push(file);
         }
     }
