@@ -457,8 +457,7 @@ fn lock_packs(subject: &Subject) -> Outcome<Vec<File>> {
         let path = entry?.path();
         if path != log {
             let file = File::open(&path)?;
-            // A program that another test is starting may have inherited it for a moment.
-            file.lock()?;
+            file.try_lock()?;
             locks.push(file);
         }
     }
