@@ -286,6 +286,13 @@ fn undo_fetch_drop_and_another_gc_beside_gc_lose_nothing() -> Done {
         fetch(&garbage.place, &theirs)?;
         Ok(())
     })?;
+    beside("commit and expiry", |garbage| {
+        let repo = garbage.place.again()?;
+        garbage.place.write("again", &garbage.dead_content)?;
+        commit(&repo, "again")?;
+        repo.expire_operations(i64::MAX, asked("op expire"))?;
+        Ok(())
+    })?;
     beside("drop", |garbage| {
         let refused = drop_all(&garbage.place.again()?, "stays/large");
         assert!(refused.is_err(), "{refused:?}");

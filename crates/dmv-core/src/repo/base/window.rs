@@ -58,7 +58,18 @@ pub(in crate::repo) fn each_operation(
     after: u64,
     visit: &mut dyn FnMut(&Operation),
 ) -> Result<(), RepoError> {
-    let first = window_from(repo)?.max(after.saturating_add(1));
+    let from = window_from(repo)?;
+    each_after(repo, from.max(after.saturating_add(1)) - 1, visit)
+}
+
+/// Visits all operations with greater numbers than `after`, newest first, also those that have left
+/// the window since.
+pub(in crate::repo) fn each_after(
+    repo: &Handle,
+    after: u64,
+    visit: &mut dyn FnMut(&Operation),
+) -> Result<(), RepoError> {
+    let first = after.saturating_add(1);
     let mut before = None;
     loop {
         let page = repo.refs.operations_before(before, PAGE)?;

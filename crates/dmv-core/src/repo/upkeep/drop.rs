@@ -413,7 +413,7 @@ impl Freeing<'_> {
             named.insert(root);
         };
         roots::of_view(self.repo, &mut note)?;
-        roots::of_window(self.repo, 0, &mut note)?;
+        roots::of_window(self.repo, &mut note)?;
         named.extend(roots::of_courtesy(self.repo)?);
         let mut out = Vec::new();
         for root in named {

@@ -62,14 +62,25 @@ pub(in crate::repo) fn of_view(
     Ok(())
 }
 
-/// Visits what the operations that undo can reach name, by old and new values: those with greater
-/// numbers than `after`. Most objects are visited several times.
+/// Visits what the operations that undo can reach name, by old and new values. Most objects are visited
+/// several times.
 pub(in crate::repo) fn of_window(
+    repo: &Handle,
+    visit: &mut dyn FnMut(Root),
+) -> Result<(), RepoError> {
+    window::each_operation(repo, 0, &mut |operation| {
+        window::each_named(operation, &mut |named| visit(named.into()));
+    })
+}
+
+/// Visits what all operations with greater numbers than `after` name, by old and new values. The view
+/// may still have their values although undo cannot reach them any more.
+pub(in crate::repo) fn of_operations_after(
     repo: &Handle,
     after: u64,
     visit: &mut dyn FnMut(Root),
 ) -> Result<(), RepoError> {
-    window::each_operation(repo, after, &mut |operation| {
+    window::each_after(repo, after, &mut |operation| {
         window::each_named(operation, &mut |named| visit(named.into()));
     })
 }

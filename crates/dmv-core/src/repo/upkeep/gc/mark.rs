@@ -95,7 +95,7 @@ pub(super) fn mark<'r>(
         .map(|pack| pack.marked_bytes)
         .sum();
     let mut rest: BTreeSet<Root> = roots::of_courtesy(repo)?;
-    roots::of_window(repo, 0, &mut |root| {
+    roots::of_window(repo, &mut |root| {
         rest.insert(root);
     })?;
     let lacks = marking.add_leniently(repo, rest, &|| !ends())?;
@@ -122,7 +122,8 @@ impl Marking<'_> {
         }
         repo.store.refresh()?;
         let mut named = BTreeSet::new();
-        roots::of_window(repo, self.seen.seq, &mut |root| {
+        // An `op expire` meanwhile takes operations out of reach whose values the view still has.
+        roots::of_operations_after(repo, self.seen.seq, &mut |root| {
             named.insert(root);
         })?;
         let done = self.add(repo, named, goes_on)?;
