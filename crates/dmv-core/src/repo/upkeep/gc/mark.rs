@@ -3,7 +3,7 @@
 use crate::hash::ObjectId;
 use crate::job::{Job, Moment};
 use crate::object::ObjectType;
-use crate::refs::{Seen, Timestamp};
+use crate::refs::{Census, Seen, Timestamp};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::slice::RepoSlice;
@@ -50,10 +50,7 @@ pub(super) fn mark<'r>(
 ) -> Result<Option<Marking<'r>>, RepoError> {
     let ends = || !goes_on(options, job).unwrap_or(false);
     let stopped = || goes_on(options, job).map(|_| None);
-    // Operations after this one are followed later. So it must be read before the catalogue.
-    let census = repo.refs.census()?;
-    repo.store.load(census.catalogue)?;
-    repo.store.check_tables()?;
+    let census = load_census(repo)?;
     let slice = slice::slice(repo)?;
     if !slice.subset.is_everything() {
         check_slice(repo, job)?;
@@ -106,6 +103,26 @@ pub(super) fn mark<'r>(
     report.undo_bytes = of_all.saturating_sub(of_view);
     report.young_bytes = uses.iter().map(|pack| pack.young_bytes).sum();
     Ok(Some(marking))
+}
+
+/// Reads which operations and tables count, and loads these tables.
+fn load_census(repo: &Handle) -> Result<Census, RepoError> {
+    let mut census = repo.refs.census()?;
+    loop {
+        let load = || {
+            repo.store.load(census.catalogue.clone())?;
+            repo.store.check_tables()
+        };
+        let Err(e) = load() else {
+            return Ok(census);
+        };
+        // Another command may have merged the tables and removed their files meanwhile.
+        let now = repo.refs.census()?;
+        if now.catalogue.indexes == census.catalogue.indexes {
+            return Err(e.into());
+        }
+        census = now;
+    }
 }
 
 impl Marking<'_> {
