@@ -104,6 +104,12 @@ fn print(context: &Context, args: &Args, report: &GcReport) -> Result<(), Failur
             "note: {young} that nothing needs arrived lately, perhaps by a transfer that will go on; to free it now: dmv gc --grace 0"
         ));
     }
+    if report.waiting_bytes > 0 {
+        let waiting = bytes(report.waiting_bytes);
+        context.ui.note(format_args!(
+            "note: {waiting} that nothing needs stay in packs that hold mostly needed content; a later gc rewrites such a pack when more of it can go"
+        ));
+    }
     if report.undo_bytes > 0 {
         let undo = bytes(report.undo_bytes);
         context.ui.note(format_args!(
@@ -138,7 +144,12 @@ fn print_freed(
     let freed = bytes(report.freed_bytes);
     let objects = count(report.freed_objects, "object", "objects");
     if report.freed_bytes == 0 && report.packs_removed + report.packs_rewritten == 0 {
-        return writeln!(out, "nothing to free");
+        let is_all = report.finished && report.why_not.is_empty() && report.waiting_bytes == 0;
+        let told = match is_all {
+            true => "nothing to free",
+            false => "nothing was freed",
+        };
+        return writeln!(out, "{told}");
     }
     if is_dry_run {
         writeln!(out, "{freed} can be freed: {objects} that nothing needs")?;
