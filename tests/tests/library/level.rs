@@ -185,14 +185,13 @@ fn commits_beside_recoveries_are_all_there_and_verify_finds_nothing() -> Outcome
     let (made, recovered, alarms) = std::thread::scope(|scope| {
         let recoveries = scope.spawn(|| until(&|| recover_at(&subject.root).map(drop)));
         let checks = scope.spawn(|| until(&|| verify_at(&subject.root)));
-        let mut made = Vec::new();
-        for n in 0..COMMITS {
-            let repo = subject.open().expect("it opens");
-            made.push(subject.commit(&repo, n).expect("it commits"));
-        }
+        let make = |n| -> Outcome<ObjectId> { Ok(subject.commit(&subject.open()?, n)?) };
+        let made: Outcome<Vec<ObjectId>> = (0..COMMITS).map(make).collect();
+        // Otherwise the other threads would go on for ever after a failure.
         ends.store(true, Ordering::Relaxed);
         (made, recoveries.join(), checks.join())
     });
+    let made = made?;
     let rounds = recovered.map_err(|_| "a thread panicked")??;
     let checked = alarms.map_err(|_| "a thread panicked")??;
     assert!(rounds > 0 && checked > 0);

@@ -113,7 +113,11 @@ impl Refs {
         })
     }
 
-    /// Opens for reading a database that others may be writing to. Writes nothing beside it.
+    /// Opens for reading a database that other processes may be writing to. Writes nothing beside it.
+    ///
+    /// This process must not open the same database for writing meanwhile: SQLite keeps one handle of
+    /// the shared memory per process, and if that handle only reads, every write fails with
+    /// `SQLITE_READONLY`.
     pub fn open_to_read(path: &Path) -> Result<Refs, RefsError> {
         let file = database_lock::file_at(path);
         let conn = schema::open_to_read(path)?;

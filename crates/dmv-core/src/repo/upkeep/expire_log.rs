@@ -10,7 +10,7 @@ use crate::repo::base::keys::LOG_FROM;
 use crate::repo::base::publish::{Asked, change, publish};
 use crate::repo::base::{keeping, window};
 
-/// What undo can reach after [`expire_operations`].
+/// What undo can reach after [`Repo::expire_operations`](crate::repo::Repo::expire_operations).
 #[derive(Clone, Debug)]
 pub struct UndoReach {
     /// The number of operations that are out of reach, also since earlier.

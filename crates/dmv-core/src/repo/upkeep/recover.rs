@@ -106,7 +106,7 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
     // Packs that are being removed would be listed again without their files.
     let _kept = keep_unopened(dmv)?;
     // Without a readable database, such packs are listed again, and stay until the next gc.
-    let leaving = Refs::open_to_read(&dmv.join(REFS_FILE)).and_then(|refs| refs.leaving());
+    let leaving = open_former(&dmv.join(REFS_FILE))?.and_then(|refs| refs.leaving().ok());
     let leaving = leaving.unwrap_or_default();
     let id = site.format.id;
     let scanned = recover_store(&*vfs, &packs, id, &leaving, &mut |read, all| {
