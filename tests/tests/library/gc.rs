@@ -5,11 +5,12 @@ use dmv_core::job::{Job, Moment, Probe};
 use dmv_core::object::ObjectType;
 use dmv_core::repo::{
     GcOptions, GcReport, Place as RepoPlace, RefKind, Repo, RepoError, ResetFiles, UndoOptions,
-    UndoWhat,
+    UndoWhat, discover,
 };
-use dmv_core::store::{CheckedObject, Incoming};
+use dmv_core::store::{CheckedObject, Incoming, SegmentRow};
 use dmv_tests::drops::drop_all;
 use dmv_tests::garbage::{forget_operations, named, raw_objects, walk};
+use dmv_tests::hookvfs::HookVfs;
 use dmv_tests::packs::{damage_copy, data_packs};
 use dmv_tests::peers::{Done, Place, fetch};
 use dmv_tests::rng::Rng;
@@ -330,6 +331,72 @@ fn a_writer_that_never_ends_keeps_its_own_packs_only() -> Done {
     live(&place.again()?)?;
     drop(incoming);
     drop(repo);
+    is_clean(&place)
+}
+
+/// A new pack has a name before it has a lock, and nothing lists it.
+#[test]
+fn a_first_commit_succeeds_with_gc_before_any_of_its_file_operations() -> Done {
+    let try_at = |at: usize| -> Done<(usize, bool)> {
+        let place = Place::new()?;
+        place.write("file", b"content")?;
+        let vfs = HookVfs::default();
+        let found = discover(place.dir.path())?;
+        let repo = Repo::open_place_on(found, Arc::new(vfs.clone()))?;
+        let (beside, runs) = (place.again()?, Arc::new(AtomicBool::new(false)));
+        let ran = runs.clone();
+        vfs.before(at, move || {
+            // At its commit point the commit holds this lock, and gc would wait for it.
+            if matches!(beside.refs().try_lock_database(), Ok(Some(_))) {
+                ran.store(gc(&beside).is_ok(), Ordering::Relaxed);
+            }
+        });
+        commit(&repo, "first").map_err(|e| format!("with gc before {at}: {e}"))?;
+        let operations = vfs.count();
+        live(&place.again()?)?;
+        is_clean(&place)?;
+        Ok((operations, runs.load(Ordering::Relaxed)))
+    };
+    let (operations, _) = try_at(usize::MAX)?;
+    let mut runs = 0;
+    for at in 0..operations {
+        runs += usize::from(try_at(at)?.1);
+    }
+    assert!(runs > 10, "{runs} of {operations}");
+    Ok(())
+}
+
+/// A job was killed after the log pack had its operation. Another one took over its frames before the
+/// database knew of them.
+#[test]
+fn a_pack_with_two_segments_that_overlap_is_freed_like_any_other() -> Done {
+    let place = Place::new()?;
+    place.write("first", &Rng::new(1).bytes(1000))?;
+    commit(&place.again()?, "first")?;
+    let (garbage, needed) = (Rng::new(2).bytes(50_000), Rng::new(3).bytes(50_000));
+    let killed = {
+        let repo = place.again()?;
+        let mut incoming = Incoming::new(repo.store().writer()?);
+        for content in [&garbage, &needed] {
+            incoming.add_object(&CheckedObject::new(ObjectType::Chunk, content.clone())?)?;
+        }
+        incoming.finish()?.segments.clone()
+    };
+    place.write("second", &needed)?;
+    commit(&place.again()?, "second")?;
+    let repo = place.again()?;
+    let (refs, log_end) = (repo.refs(), repo.refs().log_position()?.log_end);
+    refs.roll_forward(&refs.lock_database()?, &killed, &[], log_end.ok_or("set")?)?;
+    let segments = refs.rows()?.segments;
+    let overlaps = |row: &SegmentRow| {
+        let others = segments.iter().filter(|other| *other != row);
+        let mut of_pack = others.filter(|other| other.pack == row.pack);
+        of_pack.any(|other| other.start < row.end && row.start < other.end)
+    };
+    assert!(segments.iter().any(overlaps), "{segments:?}");
+    drop(repo);
+    let report = gc(&place.again()?)?;
+    assert!(report.freed_bytes > 40_000, "{report:?}");
     is_clean(&place)
 }
 

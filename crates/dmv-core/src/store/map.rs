@@ -35,7 +35,9 @@ pub(super) struct MappedPack {
 
 /// A segment, and where its frames stand in the list of the pack's frames.
 pub(super) struct MappedSegment {
-    pub row: SegmentRow,
+    /// The segment. Segments that overlap count as one: a writer that continues a pack takes over the
+    /// frames of a killed one, whose own segment may be listed nevertheless.
+    pub rows: Vec<SegmentRow>,
     /// Offset after its last record.
     records_end: u64,
     frames: Range<usize>,
@@ -79,12 +81,12 @@ impl Store {
             segments.sort_by_key(|segment| segment.start);
             let mut pack = MappedPack::new(*row, map.places);
             let mut why_not = None;
-            for segment in segments {
+            for rows in overlapping(segments) {
                 if !goes_on() {
                     return Ok(None);
                 }
-                let added = self.add_segment(&mut pack, segment, is_young(&segment));
-                if let Err(e) = added {
+                let is_young = rows.iter().any(is_young);
+                if let Err(e) = self.add_segment(&mut pack, rows, is_young) {
                     why_not = Some(e.to_string());
                     break;
                 }
@@ -105,41 +107,72 @@ impl Store {
     fn add_segment(
         &self,
         pack: &mut MappedPack,
-        row: SegmentRow,
+        rows: Vec<SegmentRow>,
         is_young: bool,
     ) -> Result<(), StoreError> {
-        let table = self.open_segment(&row)?;
-        table.verify()?;
-        let records_end = table.records_end().unwrap_or(row.end);
-        let mut places: Vec<(u64, u16)> = Vec::with_capacity(table.entries() as usize);
-        table.walk(&mut |entry, _| {
-            places.push((entry.place.offset, entry.place.ordinal));
-            Ok(())
-        })?;
-        places.sort_unstable();
-        let is_within = |offset: u64| (row.start..records_end).contains(&offset);
-        let ends = places.first().into_iter().chain(places.last());
-        let begins_after = pack.segments.last().is_none_or(|s| s.row.end <= row.start);
-        if !begins_after || !ends.map(|(offset, _)| *offset).all(is_within) {
-            return Err(StoreError::DamagedFile {
-                path: self.pack_path(row.pack),
-                offset: row.start,
-                why: "index names a place outside its segment",
-            });
+        let mut records_end = 0;
+        let mut places: Vec<(u64, u16)> = Vec::new();
+        for row in &rows {
+            let end = self.add_places(row, &mut places)?;
+            records_end = end.max(records_end);
         }
+        places.sort_unstable();
         let from = pack.offsets.len();
         for frame in places.chunk_by(|a, b| a.0 == b.0) {
             let (offset, last) = frame[frame.len() - 1];
             pack.push(offset, u32::from(last) + 1);
         }
         pack.segments.push(MappedSegment {
-            row,
+            rows,
             records_end,
             frames: from..pack.offsets.len(),
             is_young,
         });
         Ok(())
     }
+
+    /// Adds the places that the table of a segment names. Returns the offset after its last record.
+    fn add_places(
+        &self,
+        row: &SegmentRow,
+        places: &mut Vec<(u64, u16)>,
+    ) -> Result<u64, StoreError> {
+        let table = self.open_segment(row)?;
+        table.verify()?;
+        let records_end = table.records_end().unwrap_or(row.end);
+        places.reserve(table.entries() as usize);
+        let mut is_outside = false;
+        table.walk(&mut |entry, _| {
+            let Place {
+                offset, ordinal, ..
+            } = entry.place;
+            is_outside |= !(row.start..records_end).contains(&offset);
+            places.push((offset, ordinal));
+            Ok(())
+        })?;
+        if is_outside {
+            return Err(StoreError::DamagedFile {
+                path: self.pack_path(row.pack),
+                offset: row.start,
+                why: "index names a place outside its segment",
+            });
+        }
+        Ok(records_end)
+    }
+}
+
+/// Puts those segments of a pack together that overlap. They are sorted by their start.
+fn overlapping(segments: Vec<SegmentRow>) -> Vec<Vec<SegmentRow>> {
+    let mut out: Vec<Vec<SegmentRow>> = Vec::new();
+    let mut end = 0;
+    for segment in segments {
+        match out.last_mut() {
+            Some(last) if segment.start < end => last.push(segment),
+            _ => out.push(vec![segment]),
+        }
+        end = end.max(segment.end);
+    }
+    out
 }
 
 impl MappedPack {

@@ -16,7 +16,7 @@ use super::map::{FrameMap, MappedFrame, PackUse};
 use super::read::Frame;
 use super::table::join::Wanted;
 use super::table::{Place, Table};
-use super::{Store, read};
+use super::{SegmentRow, Store, read};
 use crate::hash::ObjectId;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use std::collections::{HashMap, HashSet};
@@ -217,17 +217,19 @@ impl<'s> Marker<'s> {
             return Ok(());
         };
         for segment in &mapped.segments {
-            let mut ids = Vec::new();
-            let table = self.store.open_segment(&segment.row)?;
-            table.walk(&mut |entry, _| {
-                let number = self.map.number(pack, entry.place);
-                if segment.is_young || number.is_some_and(|number| self.marked.has(number)) {
-                    let (id, ty) = (entry.id, entry.place.ty);
-                    ids.push(Wanted { id, ty });
-                }
-                Ok(())
-            })?;
-            visit(&ids)?;
+            for row in &segment.rows {
+                let mut ids = Vec::new();
+                let table = self.store.open_segment(row)?;
+                table.walk(&mut |entry, _| {
+                    let number = self.map.number(pack, entry.place);
+                    if segment.is_young || number.is_some_and(|number| self.marked.has(number)) {
+                        let (id, ty) = (entry.id, entry.place.ty);
+                        ids.push(Wanted { id, ty });
+                    }
+                    Ok(())
+                })?;
+                visit(&ids)?;
+            }
         }
         Ok(())
     }
@@ -447,12 +449,11 @@ impl<'s> Marker<'s> {
         lacking: &mut Lacking<'_>,
     ) -> Result<(), StoreError> {
         let pack = &self.map.packs()[frame.pack];
-        let is_here = |segment: &&super::map::MappedSegment| {
-            (segment.row.start..segment.row.end).contains(&frame.offset)
-        };
+        let rows = pack.segments.iter().flat_map(|segment| &segment.rows);
+        let is_here = |row: &&SegmentRow| (row.start..row.end).contains(&frame.offset);
         let mut found = Vec::new();
-        for segment in pack.segments.iter().filter(is_here) {
-            let table = self.store.open_segment(&segment.row)?;
+        for row in rows.filter(is_here) {
+            let table = self.store.open_segment(row)?;
             table.walk(&mut |entry, _| {
                 let number = frame.places.start + usize::from(entry.place.ordinal);
                 if entry.place.offset == frame.offset && self.open.has(number) {
@@ -478,7 +479,7 @@ impl<'s> Marker<'s> {
             for segment in &pack.segments {
                 let places = segment.places(pack);
                 if self.listed.count_in(places.clone()) < places.len() {
-                    segments.push(segment.row);
+                    segments.extend(&segment.rows);
                 }
             }
         }

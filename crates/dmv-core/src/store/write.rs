@@ -456,10 +456,11 @@ impl<'s> StoreWriter<'s> {
             let path = self.store.pack_path(id);
             let vfs = self.store.vfs();
             let file = vfs.open(&path, Open::CreateNew).at("create", &path)?;
-            if file.try_lock().at("lock", &path)? {
+            // Before it was locked, another process may have taken it for an abandoned pack and have
+            // locked or removed it.
+            if file.try_lock().at("lock", &path)? && self.is_there(&path) {
                 break (id, path, file);
             }
-            // Another job took it for an abandoned pack and has locked it.
         };
         let begun = self.begin_pack(kind, id, path.clone(), file);
         if begun.is_err() && self.is_fresh {
@@ -512,7 +513,7 @@ impl<'s> StoreWriter<'s> {
             if !file.try_lock().at("lock", &path)?
                 || self.store.source.pack(id)?.is_some()
                 || self.store.source.is_leaving(id)?
-                || self.store.vfs().open(&path, Open::Read).is_err()
+                || !self.is_there(&path)
             {
                 continue;
             }
@@ -536,6 +537,12 @@ impl<'s> StoreWriter<'s> {
             return Ok(Some(pack));
         }
         Ok(None)
+    }
+
+    /// Returns whether a file that this process has opened still has its name. Names of packs are never
+    /// used again.
+    fn is_there(&self, path: &Path) -> bool {
+        self.store.vfs().open(path, Open::Read).is_ok()
     }
 
     /// Returns a pack of this kind that has room and that no other job is writing to.
