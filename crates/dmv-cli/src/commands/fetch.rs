@@ -18,7 +18,8 @@ use serde_json::json;
 /// With a path or URL in place of REMOTE, the branches become FETCH_HEAD/BRANCH, until the next such
 /// fetch. No remote is added.
 ///
-/// In a clone with limited history, --depth, --since and --all-history fetch older commits.
+/// In a clone with limited history, --depth, --since and --all-history fetch older commits. They never
+/// remove commits; to have less history, make a new clone with --depth.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv fetch\n  dmv fetch --prune\n  dmv log origin/main\n  \
@@ -67,6 +68,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     )?;
     tell_gone(context, &remote.name, &gone, args.prune);
     let slice = told_slice(context, &repo);
+    let is_limited = matches!(history, History::Depth(_) | History::Since(_));
+    if is_limited && slice.boundary.is_empty() {
+        let note = "note: the complete history is here; --depth and --since remove no commits";
+        context.ui.note(note);
+    }
     if let (true, Some(words)) = (history != History::New, words(&slice)) {
         context
             .ui

@@ -178,6 +178,14 @@ fn history_is_deepened_up_to_all_of_it() -> Outcome {
     assert!(error.contains("fetch --all-history"), "{error}");
     place.ok(&["-C", "short", "fetch", "--all-history"])?;
     assert_eq!((commits()?, verified(&place, "short")?), (10, 0));
+    // Nor does it take away from a complete history, and says so.
+    let output = place.run(&["-C", "short", "fetch", "--depth", "1"])?;
+    let told = String::from_utf8(output.stderr)?;
+    assert!(
+        told.contains("--depth and --since remove no commits"),
+        "{told}"
+    );
+    assert_eq!((commits()?, verified(&place, "short")?), (10, 0));
     let status = place.json(&["-C", "short", "status", "--json"])?;
     assert_eq!(status["partial"], serde_json::Value::Null);
     place.ok(&["-C", "short", "merge", "origin/old", "-m", "old"])?;
