@@ -19,7 +19,7 @@ use crate::repo::base::keys::Record;
 use crate::repo::conflict::at::ConflictAt;
 use crate::repo::conflict::choices::{Chosen, edits_of};
 use crate::repo::conflict::names::{NamesBeside, last_name};
-use crate::repo::conflict::{at, choices};
+use crate::repo::conflict::{at, choices, nested};
 use crate::repo::look::entries;
 use crate::repo::look::lack::refuse;
 use crate::subset::{Extent, Subset};
@@ -195,7 +195,8 @@ pub(in crate::repo) fn form_of(
     Ok(form)
 }
 
-fn show(
+/// Returns how a conflict is shown, with free names for its versions.
+pub(in crate::repo) fn show(
     repo: &Handle,
     at: ConflictAt,
     names: &mut NamesBeside<'_>,
@@ -205,6 +206,7 @@ fn show(
     let mut sides = Vec::new();
     for (label, term) in at.versions() {
         let Some(term) = term else { continue };
+        let term = nested::readable(repo, term)?;
         let path = names.free(&at.path, &label)?;
         let mut side = (path.clone(), entry_of(&last_name(&path), &term, None));
         if let Some(is_there) = is_there {

@@ -1,0 +1,62 @@
+//! Conflicts within a version of another conflict.
+//!
+//! If one side of a merge has a file and the other a directory, the directory is a version of the
+//! conflict. It may have conflicts of its own. A worktree shows the directory beside the conflict,
+//! with readable files in place of them.
+
+use crate::merge::edit_tree;
+use crate::object::conflict::Term;
+use crate::object::name::RepoPath;
+use crate::object::tree::Kind;
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::conflict::at::{ConflictAt, conflict_of};
+use crate::repo::conflict::form::{Shown, show};
+use crate::repo::conflict::names::NamesBeside;
+use crate::repo::look::entries;
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+/// Returns a version as a worktree shows it: a directory without conflicts. What it consists of then
+/// exists in memory only. A directory that is not completely stored is returned as it is.
+pub(in crate::repo) fn readable(repo: &Handle, term: Term) -> Result<Term, RepoError> {
+    if term.kind != Kind::Directory {
+        return Ok(term);
+    }
+    let conflicts = match conflicts_in(repo, &term) {
+        Err(RepoError::Absent { .. }) => return Ok(term),
+        found => found?,
+    };
+    if conflicts.is_empty() {
+        return Ok(term);
+    }
+    let mut names = NamesBeside::new(repo, &term.id, BTreeSet::new());
+    let mut edits = Vec::new();
+    for at in conflicts {
+        let Shown {
+            at, entry, sides, ..
+        } = show(repo, at, &mut names, None)?;
+        edits.push((at.path, entry));
+        edits.extend(sides.into_iter().map(|(path, side)| (path, Some(side))));
+    }
+    let edits = edits.into_iter().collect();
+    let made = edit_tree(repo.objects(), &mut &repo.made, term.id, &edits)?;
+    Ok(Term {
+        id: made.id,
+        size: made.bytes,
+        files: made.files,
+        ..term
+    })
+}
+
+/// Returns the conflicts in a directory, with their paths from there.
+fn conflicts_in(repo: &Handle, term: &Term) -> Result<Vec<ConflictAt>, RepoError> {
+    let mut found = Vec::new();
+    entries::list(repo, &RepoPath::root(), term.id, true, &mut |listed| {
+        if listed.entry.kind == Kind::Conflict {
+            found.push(conflict_of(repo, &listed.path, &listed.entry)?);
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(found)
+}
