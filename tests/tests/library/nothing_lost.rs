@@ -1,5 +1,5 @@
-//! Random worktrees and random commands: whatever a command overwrites or removes is in a commit,
-//! or `undo` restores it.
+//! Random worktrees and random commands: `undo` restores exactly the files and empty directories that
+//! were there, and whatever a command overwrites or removes is stored.
 //!
 //! `DMV_LOST_STORIES=500 cargo test -p dmv-tests --test library -- nothing_lost::` runs many: `DMV_LOST_STORIES`
 //! is the number of stories, `DMV_LOST_SEED` the seed of the first one.
@@ -69,6 +69,11 @@ impl Subject {
         Ok(files)
     }
 
+    /// Returns the files and the empty directories.
+    fn all(&self) -> Outcome<Files> {
+        Ok(files_in(&self.root)?)
+    }
+
     fn pick<T: Copy>(&mut self, list: &[T]) -> T {
         list[self.rng.below(list.len() as u64) as usize]
     }
@@ -109,9 +114,10 @@ impl Subject {
                 fs::remove_dir_all(&dir)?;
                 fs::write(dir, format!("in place {}", self.rng.below(3)))?;
             }
+            2 => fs::create_dir(&path)?,
             n => {
                 fs::write(&path, format!("{}", self.rng.below(4)))?;
-                let mode = if n == 2 { 0o755 } else { 0o644 };
+                let mode = if n == 3 { 0o755 } else { 0o644 };
                 fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
             }
         }
@@ -314,7 +320,7 @@ impl Subject {
             self.edit()?;
         }
         let repo = Repo::open(&self.root)?;
-        let before = self.files()?;
+        let (before, all_before) = (self.files()?, self.all()?);
         let last = repo.refs().last_operation()?;
         let (name, done) = self.command(&repo);
         self.told.push(format!("{name}: {done:?}"));
@@ -336,7 +342,8 @@ impl Subject {
                 self.committed.insert((path.clone(), bytes_of(item)));
             }
         }
-        let (from, to) = (shown(&before), shown(&after));
+        let all_after = self.all()?;
+        let (from, to) = (shown(&all_before), shown(&all_after));
         self.told.push(format!("  from {from:?}\n  to {to:?}"));
         let undone = self.undo(&repo, UndoWhat::Last);
         if let Err(RepoError::WouldLose { paths, .. }) = &undone
@@ -361,6 +368,14 @@ impl Subject {
         assert!(undone.is_ok(), "{undone:?}\n{}", self.told.join("\n"));
         let back = self.files()?;
         self.check_kept(&before, &back, "undo");
+        // The undo leaves exactly what was there, with the empty directories.
+        let all_before = match name.as_str() {
+            // The files of a commit stay when it is undone.
+            "commit" => all_after,
+            _ => all_before,
+        };
+        let (was, is) = (shown(&all_before), shown(&self.all()?));
+        assert_eq!(was, is, "undo\n{}", self.told.join("\n"));
         // The repository has everything that an undo has just restored.
         for (path, item) in &back {
             if after.get(path) != Some(item) {
@@ -436,7 +451,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
 #[test]
 fn whatever_a_command_overwrites_comes_back() -> Outcome {
     let first = number("DMV_LOST_SEED", 1);
-    for seed in first..first + number("DMV_LOST_STORIES", 4) {
+    for seed in first..first + number("DMV_LOST_STORIES", 12) {
         match std::panic::catch_unwind(|| story(seed).map_err(|e| e.to_string())) {
             Ok(Ok(())) => {}
             Ok(Err(e)) => return Err(format!("DMV_LOST_SEED={seed}: {e}").into()),

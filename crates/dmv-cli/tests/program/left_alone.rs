@@ -362,3 +362,117 @@ fn a_new_directory_at_the_path_of_a_conflict_is_no_answer() -> Outcome {
     assert!(!exists(&place, "d.theirs"));
     Ok(())
 }
+
+/// The directories below the worktree that are empty.
+fn empty_dirs(place: &Place) -> Outcome<Vec<String>> {
+    let (mut found, mut dirs) = (Vec::new(), vec![place.work()]);
+    while let Some(dir) = dirs.pop() {
+        let mut is_empty = true;
+        for entry in fs::read_dir(&dir)? {
+            let path = entry?.path();
+            is_empty = false;
+            if path.is_dir() && !path.ends_with(".dmv") {
+                dirs.push(path);
+            }
+        }
+        if is_empty {
+            let path = dir.strip_prefix(place.work())?;
+            found.push(path.to_string_lossy().into_owned());
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+#[test]
+fn an_undo_brings_back_what_was_done_to_empty_directories() -> Outcome {
+    for command in [
+        "checkout bare",
+        "checkout --force bare",
+        "reset --hard bare",
+    ] {
+        let place = Place::with_repository()?;
+        place.write("a", "a")?;
+        place.commit("bare")?;
+        place.ok(&["tag", "bare"])?;
+        for dir in ["gone", "file", "deep/gone", "same"] {
+            fs::create_dir_all(place.work().join(dir))?;
+        }
+        place.write("d/e/x", "x")?;
+        place.commit("directories")?;
+        // Removed, replaced by a file, emptied, and new.
+        fs::remove_dir(place.work().join("gone"))?;
+        fs::remove_dir(place.work().join("file"))?;
+        place.write("file", "precious")?;
+        fs::remove_dir_all(place.work().join("deep"))?;
+        fs::remove_dir_all(place.work().join("d/e"))?;
+        fs::create_dir_all(place.work().join("new/dir"))?;
+        let (was, all) = (empty_dirs(&place)?, changes(&place)?);
+        assert_eq!(was, ["d", "new/dir", "same"]);
+        for _ in 0..2 {
+            place.ok(&command.split(' ').collect::<Vec<_>>())?;
+            assert_eq!(empty_dirs(&place)?, ["new/dir"], "{command}");
+            place.ok(&["undo"])?;
+            assert_eq!(empty_dirs(&place)?, was, "{command}");
+            assert_eq!(changes(&place)?, all, "{command}");
+            assert_eq!(read(&place, "file")?, "precious");
+        }
+        place.ok(&["redo"])?;
+        assert_eq!(empty_dirs(&place)?, ["new/dir"], "{command}");
+        place.ok(&["verify", "--full"])?;
+    }
+    Ok(())
+}
+
+#[test]
+fn files_that_a_worktree_without_a_commit_had_stay_when_its_checkout_is_undone() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("a", "a")?;
+    let one = place.commit("one")?;
+    place.ok(&["tag", "one"])?;
+    place.ok(&["undo"])?;
+    place.ok(&["undo"])?;
+    place.write("b", "b")?;
+    place.ok(&["checkout", &one])?;
+    place.ok(&["undo"])?;
+    assert_eq!(
+        (read(&place, "a")?, read(&place, "b")?),
+        ("a".into(), "b".into())
+    );
+    Ok(())
+}
+
+/// A side of the outer conflict is a directory, and one of its files is a conflict itself.
+#[test]
+fn a_conflict_within_a_version_of_another_is_shown() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("d/z", "base")?;
+    place.commit("base")?;
+    place.ok(&["checkout", "-q", "-b", "one"])?;
+    place.write("d/z", "one")?;
+    place.commit("one")?;
+    place.ok(&["checkout", "-q", "-b", "two", "main"])?;
+    place.write("d/z", "two")?;
+    place.commit("two")?;
+    place.ok(&["checkout", "-q", "-b", "file", "main"])?;
+    fs::remove_dir_all(place.work().join("d"))?;
+    place.write("d", "file")?;
+    place.commit("file")?;
+    place.ok(&["checkout", "-q", "one"])?;
+    place.fails(4, &["merge", "two"])?;
+    let said = place.fails(4, &["merge", "file"])?;
+    assert!(!said.contains("not written"), "{said}");
+    assert_eq!(read(&place, "d.theirs")?, "file");
+    let shown = ["d.ours/z", "d.ours/z.ours", "d.ours/z.theirs"];
+    assert!(shown.iter().any(|path| exists(&place, path)));
+    let before = changes(&place)?;
+    place.ok(&["undo"])?;
+    place.ok(&["redo"])?;
+    assert_eq!(changes(&place)?, before);
+    place.ok(&["resolve", "d", "--theirs"])?;
+    place.ok(&["commit", "-m", "the file"])?;
+    assert_eq!(read(&place, "d")?, "file");
+    assert_eq!(changes(&place)?, []);
+    place.ok(&["verify", "--full"])?;
+    Ok(())
+}

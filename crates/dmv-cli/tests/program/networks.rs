@@ -269,3 +269,45 @@ fn a_full_disk_is_said_and_the_same_command_goes_on_when_there_is_room() -> Outc
     place.ok(&["-C", "disk/two", "verify", "--full"])?;
     Ok(())
 }
+
+#[test]
+fn a_restore_on_a_full_disk_names_the_disk() -> Outcome {
+    let place = Place::new()?;
+    let Some(disk) = Disk::new(&place.work().join("disk"), 4)? else {
+        return skipped("no file system can be mounted here");
+    };
+    place.ok(&["init", "disk/w"])?;
+    for n in 0..8 {
+        place.write(format!("disk/w/d/{n}"), noise(60_000, n))?;
+    }
+    place.write("disk/w/s", "s")?;
+    place.ok(&["-C", "disk/w", "commit", "-m", "one"])?;
+    let (fill, mut refused) = (place.work().join("disk/fill"), 0);
+    for room in [0, 4, 60, 150, 280, 400] {
+        fs::remove_dir_all(place.work().join("disk/w/d"))?;
+        place.write("disk/w/s", "edited")?;
+        // Some room is left, and the rest is taken.
+        let spare = place.work().join("disk/spare");
+        fs::write(&spare, vec![1; room << 10])?;
+        let mut file = fs::File::create(&fill)?;
+        while file.write_all(&[1; 4096]).is_ok() {}
+        drop(file);
+        fs::remove_file(spare)?;
+        for paths in [".", "d/7", "."] {
+            let done = place.run(&["-C", "disk/w", "restore", paths])?;
+            let said = String::from_utf8_lossy(&done.stderr).into_owned();
+            if done.status.code() != Some(0) {
+                refused += 1;
+                assert_eq!(done.status.code(), Some(20), "{room} KiB: {said}");
+                assert!(tells_of_a_full_disk(&said), "{room} KiB: {said}");
+            }
+        }
+        fs::remove_file(&fill)?;
+        place.ok(&["-C", "disk/w", "restore", "."])?;
+        let status = place.json(&["-C", "disk/w", "status", "--json"])?;
+        assert_eq!(status["changes"], serde_json::json!([]), "{room} KiB");
+    }
+    assert!(refused > 5, "{refused} were refused");
+    drop(disk);
+    Ok(())
+}

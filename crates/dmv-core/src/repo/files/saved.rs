@@ -182,7 +182,7 @@ fn look(
 
 /// Returns the directory in which a new entry is made, if it is empty now: an undo leaves it there.
 /// `looked` has the directories that were looked at before.
-fn empty_above(
+pub(in crate::repo) fn empty_above(
     tree: &Tree,
     path: &[u8],
     looked: &mut BTreeSet<Vec<u8>>,
@@ -450,6 +450,10 @@ pub(in crate::repo) struct Return {
     pub steps: Vec<Step>,
     /// The paths that stay as they are: the command left them alone (see `stays`).
     pub stays: BTreeSet<Vec<u8>>,
+    /// Those of them where nothing was: what the command has put there goes.
+    pub gone: BTreeSet<Vec<u8>>,
+    /// Directories that were there and empty, although the base has something in them.
+    pub emptied: BTreeSet<Vec<u8>>,
     /// Whether directories that become empty go, too. The directories that were empty before are
     /// among the steps.
     pub empties: bool,

@@ -61,6 +61,16 @@ pub struct UndoOptions {
     pub asked: Asked,
 }
 
+impl UndoOptions {
+    /// Names the action in messages that refuse it.
+    fn named(&self) -> &'static str {
+        match self.what {
+            UndoWhat::LastUndo => "this redo",
+            _ => "this undo",
+        }
+    }
+}
+
 /// What an undo did.
 #[derive(Debug)]
 pub struct UndoReport {
@@ -186,7 +196,7 @@ fn undo_moves(
     }
     let tree = open_worktree::open(repo, &options.settings)?;
     if back {
-        let moved = moving::move_all(&tree, &moves, WHAT)?;
+        let moved = moving::move_all(&tree, &moves, options.named())?;
         let (made, done) = undo_files(repo, undone, changes, options, job)
             .inspect_err(|_| moving::move_back(&tree, &moved))?;
         return Ok((made, done, moved));
@@ -194,7 +204,7 @@ fn undo_moves(
     let (made, mut done) = undo_files(repo, undone, changes, options, job)?;
     let mut moved = Vec::new();
     for one in moves {
-        match moving::move_all(&tree, std::slice::from_ref(&one), WHAT) {
+        match moving::move_all(&tree, std::slice::from_ref(&one), options.named()) {
             Ok(more) => moved.extend(more),
             Err(e) => done.refused.push(Problem {
                 path: one.from,
@@ -225,13 +235,11 @@ fn undo_files(
     let record = choices::record_value(repo, &tree.name, record.as_deref())?;
     let kept = kept_by(repo, undone, &changes, &tree.name)?;
     let mut brings = match kept {
-        Some(kept) => plan_return(repo, &tree, kept, WHAT)?,
+        Some(kept) => plan_return(repo, &tree, kept, options.named())?,
         None => Return::default(),
     };
     if !is_undo(repo, undone)? {
-        brings
-            .stays
-            .extend(stays::noted(repo, &tree.name, &changes)?);
+        stays::add_noted(repo, &tree.name, &changes, &mut brings)?;
     }
     let mut sealed = None;
     let target = match after(&base_key(&tree.name))? {
@@ -252,7 +260,7 @@ fn undo_files(
         }
     };
     let to = SwitchTo {
-        what: WHAT,
+        what: options.named(),
         asked: &options.asked,
         form: target,
         subset: &subset,
@@ -605,9 +613,6 @@ fn spoken(key: &str) -> String {
         None => key.to_owned(),
     }
 }
-
-/// Names the action in messages that refuse it.
-const WHAT: &str = "this undo";
 
 fn short(operation: &Operation) -> String {
     encode_hex(&operation.id)[..12].to_owned()

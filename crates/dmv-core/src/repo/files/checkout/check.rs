@@ -10,6 +10,7 @@ use crate::object::tree::{Kind, TreeEntry};
 use crate::repo::base::change::ChangeKind;
 use crate::repo::base::error::RepoError;
 use crate::repo::conflict::at;
+use crate::repo::files::checkout::stays::{LeftAlone, Stays};
 use crate::repo::files::checkout::switch::Switch;
 use crate::repo::files::checkout::target::SwitchTo;
 use crate::repo::files::same::{SameError, same_as};
@@ -45,7 +46,9 @@ struct Found {
     /// Uncommitted work that is overwritten on request, with the target's entry.
     overwrites: BTreeMap<Vec<u8>, Option<TreeEntry>>,
     /// Paths that are left alone although the base and the target differ there.
-    stays: BTreeSet<Vec<u8>>,
+    stays: LeftAlone,
+    /// Directories above removed paths that were looked at.
+    looked: BTreeSet<Vec<u8>>,
     /// Directories that a file replaces.
     replaced_dirs: Vec<Vec<u8>>,
     /// Directories that are known not to exist.
@@ -74,14 +77,14 @@ impl Switch<'_> {
             let path = path.as_bytes();
             // A file that is no longer tracked stays.
             if new.is_none() && self.tree.untracked.has(path) {
-                found.stays.insert(path.to_vec());
+                found.stays.insert(path.to_vec(), Stays::There);
                 return Ok(());
             }
-            if self.stays(path) {
+            if self.stays(path) && (new.is_some() || self.stays_there(path)) {
                 return Ok(());
             }
             if !to.force && new.is_none() && self.is_own_side(path) {
-                found.stays.insert(path.to_vec());
+                found.stays.insert(path.to_vec(), Stays::There);
                 return Ok(());
             }
             self.check_difference(Difference { path, old, new }, to, &mut found)
@@ -170,13 +173,19 @@ impl Switch<'_> {
             return Ok(());
         }
         if let (Some(_), None) = (new, &stat) {
-            found.stays.extend(self.empty_dir_above(path)?);
+            let dir = self.empty_dir_above(path)?;
+            found.stays.extend(dir.map(|dir| (dir, Stays::Directory)));
         }
         if !collides
             && !found.overwrites.contains_key(path)
             && self.is_left_alone(path, (old, new), stat.as_ref())
         {
-            found.stays.insert(path.to_vec());
+            let state = match &stat {
+                Some(stat) if stat.kind == FileKind::Dir => Stays::Directory,
+                Some(_) => Stays::There,
+                None => Stays::Gone(self.emptied_above(path, &mut found.looked)?),
+            };
+            found.stays.insert(path.to_vec(), state);
         }
         match (collides, old.is_none() && self.form.is_side(path)) {
             (true, true) => found.unshown.insert(path.to_vec()),

@@ -19,6 +19,7 @@ use crate::repo::conflict::form::Form;
 use crate::repo::conflict::settle::find_settled;
 use crate::repo::files::checkout::dirs::{add_dirs, by_dir, is_dir, sorted};
 use crate::repo::files::checkout::span::{LeftPaths, Span, entry_in};
+use crate::repo::files::checkout::stays::LeftAlone;
 use crate::repo::files::checkout::target::SwitchTo;
 use crate::repo::files::checkout::written::Written;
 use crate::repo::files::open_worktree::Tree;
@@ -68,7 +69,7 @@ pub(in crate::repo) struct Switch<'a> {
     /// Files of the user that stay although the new subset has these paths.
     pub(in crate::repo) adopted: BTreeSet<Vec<u8>>,
     /// Paths that the switch leaves alone although the base and the target differ there.
-    pub(in crate::repo) left_alone: BTreeSet<Vec<u8>>,
+    pub(in crate::repo) left_alone: LeftAlone,
     /// The subset of the target that the worktree will have.
     pub(in crate::repo) subset: &'a Subset,
     pub(in crate::repo) job: &'a Job,
@@ -121,7 +122,7 @@ impl<'a> Switch<'a> {
             form,
             unshown: BTreeSet::new(),
             adopted: BTreeSet::new(),
-            left_alone: BTreeSet::new(),
+            left_alone: LeftAlone::new(),
             subset,
             job,
             dirty: BTreeMap::new(),
@@ -357,6 +358,9 @@ impl<'a> Switch<'a> {
                 let size = if is_dir(new) { 0 } else { new.size };
                 Job::add(&job.progress.total_bytes, size);
             }
+            if self.stays_there(bytes) {
+                return Ok(());
+            }
             if new.is_some_and(|new| !is_dir(new)) {
                 self.note_dirs_in_the_way(bytes, &mut gone_dirs)?;
             }
@@ -366,7 +370,7 @@ impl<'a> Switch<'a> {
             if new.is_none() {
                 self.note_gone_dirs(bytes, &mut gone_dirs)?;
             }
-            if new.is_none() && self.left_alone.contains(bytes) {
+            if new.is_none() && self.left_alone.contains_key(bytes) {
                 return Ok(());
             }
             let Some(stat) = self.stat(bytes, &mut absent)? else {
@@ -377,8 +381,8 @@ impl<'a> Switch<'a> {
                 if !new.is_some_and(is_dir) && (new.is_some() || old.is_some_and(is_dir)) {
                     gone_dirs.insert(bytes.to_vec());
                 }
-            } else if new.is_none() && self.tree.untracked.has(bytes) || self.stays(bytes) {
-                // The file is no longer tracked, or the undone command left it alone: it stays.
+            } else if new.is_none() && self.tree.untracked.has(bytes) {
+                // The file is no longer tracked: it stays.
             } else if self
                 .brings
                 .is_some_and(|brings| brings.step(bytes).is_some())
@@ -450,11 +454,12 @@ impl<'a> Switch<'a> {
     fn note_gone_dirs(&self, path: &[u8], gone: &mut BTreeSet<Vec<u8>>) -> Result<(), RepoError> {
         let mut path = path;
         while let Some((dir, _)) = split_path(path) {
-            if dir.is_empty() || gone.contains(dir) || self.stays(dir) {
+            if dir.is_empty() || gone.contains(dir) || self.stays_there(dir) {
                 return Ok(());
             }
             // A directory that only leads to the subset goes, too, if it is empty by then.
-            if self.subset.includes(dir, true) && !self.form.is_side(dir) && self.has_dir(dir)? {
+            let is_kept = self.subset.includes(dir, true) && !self.form.is_side(dir);
+            if is_kept && !self.stays(dir) && self.has_dir(dir)? {
                 return Ok(());
             }
             gone.insert(dir.to_vec());
@@ -543,6 +548,12 @@ impl<'a> Switch<'a> {
             self.dirty.insert(step.path.clone(), ChangeKind::Modified);
             if let Some(entry) = &step.to {
                 self.add(&mut pending, step.path.clone(), entry)?;
+            }
+        }
+        for dir in &brings.emptied {
+            // Something else may be there by now.
+            if let Ok(None) = self.stat(dir, &mut BTreeSet::new()) {
+                self.need_dirs(dir, &mut pending.dirs);
             }
         }
         self.flush(&mut pending)?;
