@@ -17,6 +17,7 @@ pub mod freeing;
 pub mod garbage;
 pub mod graph;
 pub mod hookvfs;
+pub mod lab;
 pub mod mutator;
 pub mod packs;
 pub mod peers;

@@ -41,7 +41,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
         "Connect devices",
         &["id", "pair", "peers", "trust", "untrust", "serve"],
     ),
-    ("Check and repair", &["verify", "recover", "gc"]),
+    ("Check and repair", &["verify", "recover", "gc", "repack"]),
     ("Settings and help", &["config", "completions", "help"]),
 ];
 

@@ -99,6 +99,7 @@ pub fn interrupted(command: &str) -> &'static str {
             "interrupted; some files may have changed already: 'dmv status' shows how to continue"
         }
         "drop" | "gc" => "interrupted; run the same command again to free the rest",
+        "repack" => "interrupted; what was joined stays joined: run it again to continue",
         "verify" => "interrupted; the check is incomplete: run it again",
         "recover" => "interrupted; the packs are unchanged: run 'dmv recover' again",
         "export" => {

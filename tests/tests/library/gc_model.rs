@@ -7,7 +7,9 @@
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
-use dmv_core::repo::{GcOptions, GcReport, RefKind, ResetFiles, UndoOptions, UndoWhat};
+use dmv_core::repo::{
+    GcOptions, GcReport, RefKind, RepackOptions, ResetFiles, UndoOptions, UndoWhat,
+};
 use dmv_core::store::{CheckedObject, Incoming};
 use dmv_net::session::{Client, Link};
 use dmv_net::wire::Access;
@@ -87,7 +89,7 @@ impl Story {
             false => self.commits[self.rng.below(self.commits.len() as u64) as usize],
         };
         let branch = BRANCHES[self.rng.below(3) as usize];
-        let told = match self.rng.below(16) {
+        let told = match self.rng.below(17) {
             0..=3 => {
                 self.edit(true)?;
                 // While another command runs, new packs are begun.
@@ -148,6 +150,14 @@ impl Story {
             }
             14 => {
                 format!("merged: {}", merge_some(&repo, &mut self.rng)?)
+            }
+            15 => {
+                let options = RepackOptions {
+                    now: asked("repack").time,
+                    until: None,
+                    dry_run: false,
+                };
+                format!("repack: {:?}", repo.repack(&options, &job)?)
             }
             _ => {
                 let thorough = self.rng.one_in(2);

@@ -26,6 +26,7 @@ mod nothing_lost;
 mod ops;
 mod peers;
 mod quic;
+mod repack;
 mod replay;
 mod statcache;
 mod subset;

@@ -3,7 +3,7 @@
 mod draft;
 
 use crate::commands::checkout::hint_restore;
-use crate::commands::merge;
+use crate::commands::{merge, repack};
 use crate::context::{Context, unknown_path};
 use crate::editor;
 use crate::failure::{
@@ -161,6 +161,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
         print(context, &report, message.lines().next().unwrap_or_default())?;
     }
     tell(context, &report);
+    repack::hint(context, &repo);
     if let Some(merged) = merged? {
         let code = merge::tell(
             context,

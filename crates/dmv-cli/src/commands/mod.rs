@@ -39,6 +39,7 @@ pub mod rebase;
 pub mod recover;
 pub mod redo;
 pub mod remote;
+pub mod repack;
 pub mod reset;
 pub mod resolve;
 pub mod restore;
@@ -106,6 +107,7 @@ pub enum Command {
     Get(get::Args),
     Drop(drop::Args),
     Gc(gc::Args),
+    Repack(repack::Args),
     Serve(serve::Args),
     Export(export::Args),
     Verify(verify::Args),
@@ -179,6 +181,7 @@ pub fn run(
         Command::Get(args) => get::run(context, &args),
         Command::Drop(args) => drop::run(context, &args),
         Command::Gc(args) => gc::run(context, &args),
+        Command::Repack(args) => repack::run(context, &args),
         Command::Serve(args) => serve::run(context, &args),
         Command::Export(args) => export::run(context, &args),
         Command::Verify(args) => verify::run(context, &args),

@@ -26,6 +26,8 @@ struct Document {
     disk_files: u64,
     head_bytes: u64,
     head_files: u64,
+    /// Whether `dmv repack` would pay.
+    repack_pays: bool,
     partial: Option<SliceValue>,
 }
 
@@ -48,6 +50,7 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
             disk_files: stats.disk_files,
             head_bytes: stats.head_bytes,
             head_files: stats.head_files,
+            repack_pays: repo.repack_pays()?,
             partial: SliceValue::new(&slice),
         })?;
         return Ok(EXIT_OK);
@@ -78,6 +81,10 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
         "newest tree",
         format!("{} in {} files", bytes(stats.head_bytes), stats.head_files),
     )?;
+    if repo.repack_pays()? {
+        let why = "many small commits; to join them: dmv repack".to_owned();
+        line("repack", why)?;
+    }
     if let Some(words) = words(&slice) {
         line("partial", words)?;
     }

@@ -47,6 +47,7 @@ mod pull;
 mod refusals;
 mod reliability;
 mod renamed;
+mod repack;
 mod replay;
 mod reset;
 mod resolve;

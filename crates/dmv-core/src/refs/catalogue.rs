@@ -183,6 +183,19 @@ pub(super) fn put_segments(
     Ok(())
 }
 
+/// Adds the segments of packs to which nothing is appended any more.
+pub(super) fn put_moved(tx: &Transaction, segments: &[(SegmentRow, i64)]) -> Result<(), RefsError> {
+    for (segment, at) in segments {
+        put_segments(tx, &[*segment], Some(*at))?;
+        // A failed sync is 1. No version appends to a pack with another number than 0.
+        tx.execute(
+            "UPDATE packs SET poisoned = 2 WHERE id = ?1",
+            [segment.pack],
+        )?;
+    }
+    Ok(())
+}
+
 /// Adds a segment at the time `at`. A segment that is listed already is no error: a process that
 /// brought the database up to the log found it in its pack.
 pub(super) fn put_segment(

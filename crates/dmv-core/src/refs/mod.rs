@@ -30,7 +30,7 @@ pub use operation::{Change, Effect, Operation, Origin, Timestamp, newest_chain, 
 use crate::locks;
 use crate::platform::Inode;
 use crate::store::{LogPack, PackId, SegmentRow, StoreError};
-use catalogue::put_segments;
+use catalogue::{put_moved, put_segments};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use schema::Reached;
 use std::path::{Path, PathBuf};
@@ -348,6 +348,22 @@ impl Refs {
         self.write(&lock, |tx| {
             check_packs(tx, relied)?;
             put_segments(tx, segments, at)?;
+            Ok(Some(()))
+        })?;
+        Ok(())
+    }
+
+    /// Adds the segments of new packs to which nothing will be appended, each with the time in seconds
+    /// since 1970 at which its objects were stored. Fails if a pack of `relied` is gone.
+    pub fn add_moved(
+        &self,
+        segments: &[(SegmentRow, i64)],
+        relied: &[PackId],
+    ) -> Result<(), RefsError> {
+        let lock = self.lock_database()?;
+        self.write(&lock, |tx| {
+            check_packs(tx, relied)?;
+            put_moved(tx, segments)?;
             Ok(Some(()))
         })?;
         Ok(())

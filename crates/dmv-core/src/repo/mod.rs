@@ -66,6 +66,7 @@ pub use upkeep::expire_log::UndoReach;
 pub use upkeep::gc::{GcOptions, GcReport};
 pub use upkeep::heal::{Healed, HealedFrom, Healing};
 pub use upkeep::recover::{RecoverReport, recover, recover_on};
+pub use upkeep::repack::{RepackOptions, RepackReport};
 pub use upkeep::verify::{Damaged, VerifyDepth, VerifyReport};
 pub use verbs::bisect::{BisectNext, BisectReport, Bisection, Verdict};
 pub use verbs::merge::{FastForward, MergeOptions, MergeReport};

@@ -17,7 +17,7 @@ pub struct PackRow {
     /// Offset of the end of its last committed segment. The bytes after it belong to no committed
     /// job.
     pub len: u64,
-    /// Whether a sync of it failed once. It is read, but never written to again.
+    /// Whether it is never written to again: a sync of it failed once, or repack has made it.
     pub poisoned: bool,
 }
 

@@ -27,6 +27,7 @@ mod marks;
 mod read;
 mod receive;
 mod recover;
+mod repack;
 mod rewrite;
 mod scan;
 mod search;
@@ -51,6 +52,7 @@ pub use marker::{Lack, Lacking, Marker, Settled};
 pub use marks::{Mark, Marks};
 pub use receive::Incoming;
 pub use recover::{RecoveredStore, add_closed_segments, recover_store, repository_of};
+pub use repack::{NotRepacked, Repacked};
 pub use send::{FrameCollector, Outgoing};
 pub use table::Place;
 pub use verify::{Damage, PackReport, verify_pack};
@@ -562,6 +564,15 @@ impl Store {
             table.walk(&mut |entry, pack| visit(entry.id, entry.place.ty, pack))?;
         }
         Ok(())
+    }
+
+    /// Returns the merged indexes of which less than half of the entries count.
+    pub fn worn_indexes(&self) -> Vec<IndexId> {
+        let tables = read(&self.tables);
+        let worn = tables
+            .iter()
+            .filter(|table| table.live_entries() < table.entries() / 2);
+        worn.filter_map(|table| table.index_id()).collect()
     }
 
     /// Returns the number of tables in use and of objects in them.

@@ -201,7 +201,7 @@ impl Store {
         incoming.finish()
     }
 
-    fn record_at(&self, pack: PackId, offset: u64) -> Result<Vec<u8>, StoreError> {
+    pub(super) fn record_at(&self, pack: PackId, offset: u64) -> Result<Vec<u8>, StoreError> {
         let table = self.frame_table(pack, offset)?;
         self.record((pack, offset), &table.header)
     }

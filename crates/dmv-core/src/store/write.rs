@@ -662,6 +662,15 @@ impl<'s> StoreWriter<'s> {
         Ok(())
     }
 
+    /// Ends the open segment of a kind. Returns how many segments of this kind the job has.
+    pub(super) fn end_segment(&self, kind: PackKind) -> Result<usize, StoreError> {
+        let lane = &self.lanes[usize::from(kind == PackKind::Meta)];
+        let _nobody_writes = lane.in_flight.write().unwrap_or_else(|p| p.into_inner());
+        let mut state = lock(&lane.state);
+        self.close_segment(lane, &mut state)?;
+        Ok(state.segments.len())
+    }
+
     /// Ends the segments and makes everything durable. Nothing names the new objects yet.
     pub fn finish(self) -> Result<FinishedJob, StoreError> {
         self.finished().inspect_err(|_| self.discard())

@@ -135,6 +135,8 @@ pub const CASES: &[Case] = &[
     same(NEAR, "-C near drop big.bin"),
     same(FILM, "-C film gc --grace 0"),
     same(PART, "-C part gc --grace 0"),
+    same(FILM, "-C film repack"),
+    same(PART, "-C part repack"),
     same(FILM, "-C film remote add new ../elsewhere"),
     same(FILM, "-C film remote remove nas"),
     same(FILM, "-C film config set user.name Ada"),

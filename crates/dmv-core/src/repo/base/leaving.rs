@@ -101,7 +101,10 @@ pub(in crate::repo) fn free_packs(
 
 /// Returns why merged indexes must stay in use, if so. If a segment's own table is damaged, nobody
 /// else finds the objects of that segment.
-fn why_they_must_stay(repo: &Handle, indexes: &[IndexId]) -> Result<Option<String>, RepoError> {
+pub(in crate::repo) fn why_they_must_stay(
+    repo: &Handle,
+    indexes: &[IndexId],
+) -> Result<Option<String>, RepoError> {
     for index in indexes {
         for segment in repo.refs.segments_merged_in(*index)? {
             if let Err(e) = repo.store.check_own_table(&segment) {

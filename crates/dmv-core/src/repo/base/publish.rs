@@ -54,6 +54,27 @@ pub(in crate::repo) fn keep_as_of(
     Ok(())
 }
 
+/// Does the same for objects of packs that are about to go. Nothing is appended to the new packs. `at`
+/// has the time of each segment.
+pub(in crate::repo) fn keep_moved(
+    repo: &Handle,
+    sealed: FinishedJob,
+    at: &[i64],
+) -> Result<(), RepoError> {
+    if sealed.segments.is_empty() {
+        return Ok(());
+    }
+    let segments: Vec<_> = sealed
+        .segments
+        .iter()
+        .copied()
+        .zip(at.iter().copied())
+        .collect();
+    repo.refs.add_moved(&segments, &sealed.relied)?;
+    repo.store.adopt(&sealed);
+    Ok(())
+}
+
 /// The request for an operation: who, when and which command. The operation log shows it.
 #[derive(Clone, Debug)]
 pub struct Asked {

@@ -2,8 +2,8 @@
 
 use crate::job::Job;
 use crate::repo::{
-    Asked, Freeing, GcOptions, GcReport, Healing, Repo, RepoError, UndoReach, VerifyDepth,
-    VerifyReport, upkeep,
+    Asked, Freeing, GcOptions, GcReport, Healing, RepackOptions, RepackReport, Repo, RepoError,
+    UndoReach, VerifyDepth, VerifyReport, upkeep,
 };
 
 impl Repo {
@@ -28,6 +28,24 @@ impl Repo {
     /// missing.
     pub fn gc(&self, options: &GcOptions, job: &Job) -> Result<GcReport, RepoError> {
         upkeep::gc::gc(&self.handle, options, job)
+    }
+
+    /// Joins small packs, and the frames of many small commits.
+    ///
+    /// Other commands may run meanwhile. Fails with [`RepoError::Freeing`] if another command is
+    /// freeing space.
+    pub fn repack(&self, options: &RepackOptions, job: &Job) -> Result<RepackReport, RepoError> {
+        upkeep::repack::repack(&self.handle, options, job)
+    }
+
+    /// Returns whether [`repack`](Self::repack) would pay, by what the catalogue counts.
+    pub fn repack_pays(&self) -> Result<bool, RepoError> {
+        upkeep::repack::repack_pays(&self.handle)
+    }
+
+    /// Does the same once in a number of operations, for a program that says so after a commit.
+    pub fn repack_pays_now(&self) -> Result<bool, RepoError> {
+        upkeep::repack::repack_pays_now(&self.handle)
     }
 
     /// Checks the repository and starts to heal the damage that it finds.

@@ -3,17 +3,18 @@
 use crate::hash::ObjectId;
 use crate::job::{Job, Moment};
 use crate::object::ObjectType;
-use crate::refs::{Census, Seen, Timestamp};
+use crate::refs::{Census, Seen};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::slice::RepoSlice;
 use crate::repo::base::{level, slice};
+use crate::repo::upkeep::ages::ages;
 use crate::repo::upkeep::gc::{GcOptions, GcReport};
 use crate::repo::upkeep::roots::{self, Root};
 use crate::repo::upkeep::verify::history::Walk;
 use crate::store::{Lack, Marker, PackId, SegmentRow, Settled, StoreError};
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::time::{Instant, UNIX_EPOCH};
+use std::time::Instant;
 
 /// Marks on everything that must stay.
 pub(super) struct Marking<'r> {
@@ -246,28 +247,4 @@ fn nothing_freed(lack: &Lack) -> RepoError {
         id: lack.id,
         is_damaged: lack.damage.is_some(),
     }
-}
-
-/// Returns when each segment was stored: as the catalogue notes it, or else when its pack was last
-/// written to.
-fn ages(
-    repo: &Handle,
-    segments: &[(SegmentRow, Option<i64>)],
-    now: Timestamp,
-) -> HashMap<(PackId, u64), i64> {
-    let mut files = HashMap::new();
-    let mut of_file = |pack| {
-        *files.entry(pack).or_insert_with(|| {
-            let modified = std::fs::metadata(repo.store.pack_path(pack)).and_then(|m| m.modified());
-            let since = modified
-                .ok()
-                .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-            since.and_then(|since| i64::try_from(since.as_secs()).ok())
-        })
-    };
-    let age = |(row, at): &(SegmentRow, Option<i64>)| {
-        let at = at.or_else(|| of_file(row.pack)).unwrap_or(now.seconds);
-        ((row.pack, row.end), at)
-    };
-    segments.iter().map(age).collect()
 }

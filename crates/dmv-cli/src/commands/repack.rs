@@ -1,0 +1,123 @@
+//! `dmv repack`
+
+use crate::context::{Context, now};
+use crate::date::span;
+use crate::failure::{EXIT_INCOMPLETE, EXIT_OK, Failure};
+use crate::format::text::{bytes, clean, count};
+use dmv_core::repo::{RepackOptions, RepackReport, Repo};
+use serde::Serialize;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+/// Join small packs, and the metadata of many small commits
+///
+/// Each commit stores its objects by themselves. After many small commits, repack makes the repository
+/// smaller and log, blame and checkout faster. It frees nothing: that is what gc does.
+///
+/// Other commands may run meanwhile, and repack may be interrupted at any moment: the next repack
+/// continues. It needs free space for one pack at most.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  dmv repack --dry-run\n  dmv repack\n  dmv repack --max-time 10m\n\n\
+                  Exit code 3: the time was over or other commands interfered; run it again to continue."
+)]
+pub struct Args {
+    /// Only report which packs would be joined
+    #[arg(long)]
+    dry_run: bool,
+    /// Stop after this time, such as 10m
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    max_time: Option<Duration>,
+}
+
+#[derive(Serialize)]
+struct Document<'r> {
+    before_bytes: u64,
+    after_bytes: u64,
+    packs_before: u64,
+    packs_after: u64,
+    copied_bytes: u64,
+    finished: bool,
+    why_not: &'r [String],
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let options = RepackOptions {
+        now: now(),
+        until: args
+            .max_time
+            .and_then(|time| Instant::now().checked_add(time)),
+        dry_run: args.dry_run,
+    };
+    let repo = context.repo()?;
+    let watch = context.watch("repacking");
+    let report = repo.repack(&options, &context.job)?;
+    drop(watch);
+    match context.globals.json {
+        true => context.ui.json(&Document {
+            before_bytes: report.before_bytes,
+            after_bytes: report.after_bytes,
+            packs_before: report.packs_before,
+            packs_after: report.packs_after,
+            copied_bytes: report.copied_bytes,
+            finished: report.finished,
+            why_not: &report.why_not,
+        })?,
+        false => print(context, args, &report)?,
+    }
+    Ok(match report.finished {
+        true => EXIT_OK,
+        false => EXIT_INCOMPLETE,
+    })
+}
+
+fn print(context: &Context, args: &Args, report: &RepackReport) -> Result<(), Failure> {
+    if !context.ui.quiet() {
+        writeln!(context.ui.out(), "{}", told(args.dry_run, report))?;
+    }
+    for why in &report.why_not {
+        context.ui.warn(format_args!(
+            "some packs were left as they are: {}",
+            clean(why)
+        ));
+    }
+    if !report.finished {
+        context.ui.note(match args.max_time {
+            Some(_) => "the time is over; the next 'dmv repack' continues",
+            None => {
+                "other commands changed the repository meanwhile; the next 'dmv repack' continues"
+            }
+        });
+    }
+    Ok(())
+}
+
+fn told(is_dry_run: bool, report: &RepackReport) -> String {
+    let packs = |number, of| format!("{} of {}", count(number, "pack", "packs"), bytes(of));
+    let before = packs(report.packs_before, report.before_bytes);
+    if report.copied_bytes == 0 && report.packs_before == report.packs_after {
+        let is_all = report.finished && report.why_not.is_empty();
+        return match is_all {
+            true => format!("nothing to join: {before}"),
+            false => format!("nothing was joined: {before}"),
+        };
+    }
+    let after = count(report.packs_after, "pack", "packs");
+    let size = bytes(report.after_bytes);
+    match (is_dry_run, report.packs_before) {
+        (true, _) => format!("{before} would become {after} of at most {size}"),
+        (false, 1) => format!("{before} is now {after} of {size}"),
+        (false, _) => format!("{before} are now {after} of {size}"),
+    }
+}
+
+/// Says now and then after a commit that many small commits have their metadata apart.
+pub fn hint(context: &Context, repo: &Repo) {
+    // It is only advice, so a failure is no news.
+    if repo.repack_pays_now().unwrap_or(false) {
+        context
+            .ui
+            .note("note: many small commits take more space and time than they need; to join them: dmv repack");
+    }
+}

@@ -1,0 +1,286 @@
+//! Storing everything that some packs list once more, in new packs with fewer and fuller frames.
+//!
+//! Every frame is decoded and every object hashed on the way. Whatever was listed is afterwards listed
+//! at a place outside the old packs: [`Store::check_repacked`] proves it before anybody takes these out
+//! of use. What other packs have intact is not stored again. Nothing here knows which objects are needed.
+
+use super::checked::CheckedRecord;
+use super::error::StoreError;
+use super::frame::{FrameBuilder, FrameEncoder};
+use super::ids::PackId;
+use super::layout::PackKind;
+use super::table::Table;
+use super::table::join::Wanted;
+use super::write::{FinishedJob, StoreWriter};
+use super::{SegmentRow, Store, read};
+use crate::hash::ObjectId;
+use crate::object::ObjectType;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Length in bytes of a record from which a frame of content is copied as stored. Smaller ones come
+/// from small commits, and their objects share frames afterwards.
+const COPIED_FROM_BYTES: usize = 32 << 10;
+/// Decoded bytes of a frame of joined content. Files that were last changed at different times lie in
+/// different frames, and a checkout reads each of these frames for one file.
+const JOINED_BYTES: usize = 64 << 10;
+/// Number of ids that are checked together.
+const CHECKED_IDS: usize = 256 << 10;
+
+/// The result of [`Store::repack`], to be published.
+pub struct Repacked {
+    /// The new segments.
+    pub job: FinishedJob,
+    /// For each new segment the number of the group whose objects it has.
+    pub groups: Vec<usize>,
+}
+
+/// Why packs were not stored again. Nothing is left of the attempt.
+#[derive(Debug)]
+pub enum NotRepacked {
+    /// The caller ended the work.
+    Stopped,
+    /// This pack has damage and must stay.
+    Stays(PackId, StoreError),
+    /// The new packs could not be written.
+    Failed(StoreError),
+}
+
+impl Store {
+    /// Stores everything again that some segments of one kind of pack list, unless another pack has
+    /// it. The caller holds the locks of the packs.
+    ///
+    /// Objects of different groups get different segments. `moved` receives the stored bytes of each
+    /// frame that was read, and returns whether to continue.
+    pub fn repack(
+        &self,
+        kind: PackKind,
+        groups: &[Vec<SegmentRow>],
+        moved: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Repacked, NotRepacked> {
+        let leaving = groups.iter().flatten().map(|row| row.pack).collect();
+        let mut pass = Pass {
+            store: self,
+            kind,
+            writer: StoreWriter::fresh(self, leaving),
+            builder: FrameBuilder::default(),
+            encoder: FrameEncoder::default(),
+        };
+        let mut of_segments = Vec::new();
+        for (number, group) in groups.iter().enumerate() {
+            match pass.add_group(group, moved) {
+                Ok(segments) => of_segments.resize(segments, number),
+                Err(e) => {
+                    pass.writer.discard();
+                    return Err(e);
+                }
+            }
+        }
+        let job = pass.writer.finish().map_err(NotRepacked::Failed)?;
+        Ok(Repacked {
+            job,
+            groups: of_segments,
+        })
+    }
+
+    /// Fails with the pack at fault unless `job` or tables in use name a place outside the packs of
+    /// `segments`, without known damage, for everything that `segments` list.
+    pub fn check_repacked(
+        &self,
+        segments: &[SegmentRow],
+        job: &FinishedJob,
+    ) -> Result<(), NotRepacked> {
+        let leaving: HashSet<PackId> = segments.iter().map(|row| row.pack).collect();
+        let mut tables: Vec<Arc<Table>> = read(&self.tables).clone();
+        tables.extend(job.tables.iter().cloned());
+        let mut ids: Vec<Wanted> = Vec::new();
+        for (n, row) in segments.iter().enumerate() {
+            let stays = |e| NotRepacked::Stays(row.pack, e);
+            let add = |entry: super::table::Entry, _| {
+                let (id, ty) = (entry.id, entry.place.ty);
+                ids.push(Wanted { id, ty });
+                Ok(())
+            };
+            let table = self.open_segment(row);
+            table
+                .and_then(|table| table.walk(&mut { add }))
+                .map_err(stays)?;
+            let is_last = segments.get(n + 1).is_none_or(|next| next.pack != row.pack);
+            if is_last || ids.len() >= CHECKED_IDS {
+                self.check_outside(&mut ids, &leaving, &tables, row.pack)
+                    .map_err(stays)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails unless each of `ids` is listed outside `leaving`. Empties `ids`, which come from `pack`.
+    fn check_outside(
+        &self,
+        ids: &mut Vec<Wanted>,
+        leaving: &HashSet<PackId>,
+        tables: &[Arc<Table>],
+        pack: PackId,
+    ) -> Result<(), StoreError> {
+        ids.sort_unstable();
+        ids.dedup_by_key(|wanted| wanted.id);
+        let mut is_outside = vec![false; ids.len()];
+        for table in tables {
+            table.join(ids, &mut |at, other, place| {
+                is_outside[at] |=
+                    !leaving.contains(&other) && !read(&self.bad).has(other, place.offset);
+                Ok(())
+            })?;
+        }
+        ids.clear();
+        match is_outside.iter().all(|is_outside| *is_outside) {
+            true => Ok(()),
+            false => Err(StoreError::DamagedFile {
+                path: self.pack_path(pack),
+                offset: 0,
+                why: "an object could not be copied",
+            }),
+        }
+    }
+}
+
+/// An object that a table lists in a frame.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Listed {
+    offset: u64,
+    ordinal: u16,
+    ty: ObjectType,
+    id: ObjectId,
+}
+
+/// One pass over segments, in order.
+struct Pass<'s> {
+    store: &'s Store,
+    kind: PackKind,
+    writer: StoreWriter<'s>,
+    /// The frame that is being filled.
+    builder: FrameBuilder,
+    encoder: FrameEncoder,
+}
+
+impl Pass<'_> {
+    /// Stores what the segments of a group list. Returns the number of all new segments so far.
+    fn add_group(
+        &mut self,
+        group: &[SegmentRow],
+        moved: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<usize, NotRepacked> {
+        for row in group {
+            let stays = |e| NotRepacked::Stays(row.pack, e);
+            let listed = self.listed(row).map_err(stays)?;
+            for frame in listed.chunk_by(|a, b| a.offset == b.offset) {
+                let record = self.checked(row.pack, frame).map_err(stays)?;
+                let bytes = record.as_bytes().len() as u64;
+                match self.kind {
+                    PackKind::Meta => self.add_metadata(&record, frame),
+                    _ => self.add_content(record, frame),
+                }
+                .map_err(NotRepacked::Failed)?;
+                if !moved(bytes) {
+                    return Err(NotRepacked::Stopped);
+                }
+            }
+        }
+        let ended = self
+            .flush()
+            .and_then(|()| self.writer.end_segment(self.kind));
+        ended.map_err(NotRepacked::Failed)
+    }
+
+    /// Returns what a segment's own table lists, by place.
+    fn listed(&self, row: &SegmentRow) -> Result<Vec<Listed>, StoreError> {
+        let table = self.store.open_segment(row)?;
+        table.verify()?;
+        let mut listed = Vec::with_capacity(table.entries() as usize);
+        table.walk(&mut |entry, _| {
+            listed.push(Listed {
+                offset: entry.place.offset,
+                ordinal: entry.place.ordinal,
+                ty: entry.place.ty,
+                id: entry.id,
+            });
+            Ok(())
+        })?;
+        listed.sort_unstable();
+        Ok(listed)
+    }
+
+    /// Reads a frame and checks that it has what is listed in it.
+    fn checked(&self, pack: PackId, frame: &[Listed]) -> Result<CheckedRecord, StoreError> {
+        let offset = frame[0].offset;
+        let damaged = |why| StoreError::DamagedFile {
+            path: self.store.pack_path(pack),
+            offset,
+            why,
+        };
+        let record = self.store.record_at(pack, offset)?;
+        let record = CheckedRecord::new(record).map_err(damaged)?;
+        let is_there = |listed: &Listed| {
+            let found = record.objects().get(usize::from(listed.ordinal));
+            found.is_some_and(|found| found.id == listed.id && found.ty == listed.ty)
+        };
+        match frame.iter().all(is_there) && record.kind() == self.kind {
+            true => Ok(record),
+            // In a frame without a check of its own, damage shows as another id.
+            false => Err(damaged("an object's bytes are wrong")),
+        }
+    }
+
+    /// Stores a frame of content again: as it is, or with others in one frame if it is small.
+    fn add_content(&mut self, record: CheckedRecord, frame: &[Listed]) -> Result<(), StoreError> {
+        if record.as_bytes().len() < COPIED_FROM_BYTES {
+            return self.add_objects(&record, frame, JOINED_BYTES);
+        }
+        let mut is_new = false;
+        for listed in frame {
+            is_new |= self.writer.claim(&listed.id)?;
+        }
+        match is_new {
+            true => self.writer.append_checked(record),
+            false => Ok(()),
+        }
+    }
+
+    /// Stores the metadata of a frame again.
+    fn add_metadata(&mut self, record: &CheckedRecord, frame: &[Listed]) -> Result<(), StoreError> {
+        self.add_objects(record, frame, super::FRAME_TARGET_BYTES)
+    }
+
+    /// Adds the listed objects of a frame to the frame that is being filled, up to `room` bytes.
+    fn add_objects(
+        &mut self,
+        record: &CheckedRecord,
+        frame: &[Listed],
+        room: usize,
+    ) -> Result<(), StoreError> {
+        for listed in frame {
+            if self.writer.claim(&listed.id)? {
+                let bytes = record.object(listed.ordinal, listed.ty, &listed.id);
+                let bytes = bytes.expect("the frame was checked against the list");
+                if self.builder.is_full_for(bytes.len())
+                    || self.builder.raw.len() + bytes.len() > room
+                {
+                    self.flush()?;
+                }
+                self.builder.push(listed.id, listed.ty, bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the frame that is being filled.
+    fn flush(&mut self) -> Result<(), StoreError> {
+        if !self.builder.objects.is_empty() {
+            let (raw, objects) = (&self.builder.raw, &self.builder.objects);
+            self.writer
+                .append(self.kind, &mut self.encoder, raw, objects)?;
+            self.builder.clear();
+        }
+        Ok(())
+    }
+}
