@@ -5,7 +5,7 @@
 //! through `fsutil`. The module knows nothing of packs. `store` and `repo` use it; `worktree` uses
 //! only [`start_writeback`].
 
-pub use crate::platform::start_writeback;
+pub use crate::platform::{Shared, start_writeback};
 
 use crate::platform;
 use std::fs::{File, OpenOptions};
@@ -38,6 +38,11 @@ pub trait Vfs: Send + Sync {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Makes the file `from` available at `to` as well, without copying its bytes. Fails where that is
+    /// impossible, or if there is a file at `to`.
+    fn share(&self, _from: &Path, _to: &Path) -> io::Result<Shared> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 /// Operations on one open file.
@@ -68,6 +73,13 @@ pub trait VfsFile: Send + Sync {
     /// File layers in which no file is replaced always answer yes.
     fn is_at(&self, _path: &Path) -> io::Result<bool> {
         Ok(true)
+    }
+    /// Returns whether the file has another name besides the one that it was opened by, so that other
+    /// repositories may use it.
+    ///
+    /// File layers without such names always answer no.
+    fn has_other_names(&self) -> io::Result<bool> {
+        Ok(false)
     }
 }
 
@@ -121,6 +133,10 @@ impl Vfs for OsVfs {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         std::fs::remove_file(path)
+    }
+
+    fn share(&self, from: &Path, to: &Path) -> io::Result<Shared> {
+        platform::share_file(from, to)
     }
 }
 
@@ -215,6 +231,10 @@ impl VfsFile for OsFile {
             Err(e) => return Err(e),
         };
         Ok(platform::stat_of(&self.0)?.inode() == named.inode())
+    }
+
+    fn has_other_names(&self) -> io::Result<bool> {
+        Ok(platform::stat_of(&self.0)?.nlink > 1)
     }
 }
 

@@ -30,6 +30,10 @@ use std::path::{Path, PathBuf};
 /// A partial clone has fewer paths (--subset), less history (--depth, --since) or no file content
 /// (--meta-only). You can commit, branch and merge in it: each commit keeps the absent files unchanged.
 ///
+/// A complete clone on the same disk takes no space for file content: both repositories use the same
+/// pack files, and each may be deleted without harm to the other. But damage to such a file affects
+/// both, so this is no backup. --copy makes an independent copy.
+///
 /// If a clone is interrupted, run the same command again to continue it.
 #[derive(clap::Args)]
 #[command(
@@ -50,6 +54,9 @@ pub struct Args {
     /// Create no worktree: DIR itself becomes the repository, with all branches of SRC
     #[arg(long)]
     bare: bool,
+    /// Copy everything. Without it, a complete clone on the same disk shares the packs of SRC
+    #[arg(long)]
+    copy: bool,
     #[command(flatten)]
     slice: SliceArgs,
 }
@@ -80,6 +87,7 @@ fn options(context: &Context, args: &Args) -> Result<CloneOptions, Failure> {
     args.slice.apply(&mut options)?;
     options.branch.clone_from(&args.branch);
     options.bare = args.bare;
+    options.copy = args.copy;
     options.settings = context.settings()?;
     options.go_on = go_back;
     Ok(options)
@@ -205,6 +213,7 @@ fn tell(
     dir: &Path,
     CloneReport {
         repo,
+        shared,
         summary,
         head,
         written,
@@ -231,6 +240,7 @@ fn tell(
         ("files", json!(files)),
         ("bytes", json!(size)),
         ("partial", json!(SliceValue::new(&slice))),
+        ("shared", json!(shared.map_or(0, |shared| shared.bytes))),
     ];
     report.print(context, &fields)?;
     if !context.globals.json && !context.ui.quiet() {
@@ -238,6 +248,11 @@ fn tell(
         let dir = clean(&dir.to_string_lossy());
         let text = format!("cloned into {dir}: {files} written ({size})");
         writeln!(context.ui.out(), "{text}")?;
+        if let Some(shared) = shared {
+            let (packs, size) = (count(shared.packs, "pack", "packs"), bytes(shared.bytes));
+            let text = format!("shared with the source: {packs} ({size}); for a backup: --copy");
+            writeln!(context.ui.out(), "{text}")?;
+        }
         tell_left_out(context, &repo, &slice)?;
     }
     Ok(exit)

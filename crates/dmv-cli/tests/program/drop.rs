@@ -20,7 +20,7 @@ fn place() -> Outcome<Place> {
         place.write(format!("film/{name}"), large)?;
     }
     place.ok(&["-C", "film", "commit", "-m", "raw"])?;
-    place.ok(&["clone", "--bare", "film", "nas"])?;
+    place.ok(&["clone", "--copy", "--bare", "film", "nas"])?;
     place.ok(&["-C", "film", "remote", "add", "nas", "../nas"])?;
     Ok(place)
 }

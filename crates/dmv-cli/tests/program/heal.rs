@@ -15,7 +15,7 @@ fn place() -> Outcome<Place> {
     place.ok(&["-C", "film", "commit", "-m", "second"])?;
     place.write("film/deep/deeper/small", "as in the third")?;
     place.ok(&["-C", "film", "commit", "-m", "third"])?;
-    place.ok(&["clone", "film", "copy", "--bare"])?;
+    place.ok(&["clone", "--copy", "film", "copy", "--bare"])?;
     Ok(place)
 }
 
@@ -112,7 +112,7 @@ fn damage_all_frames(place: &Place, repo: &str) -> Outcome {
 #[test]
 fn what_directories_of_the_worktree_need_comes_back_though_they_cannot_be_read() -> Outcome {
     let place = place()?;
-    place.ok(&["clone", "film", "work"])?;
+    place.ok(&["clone", "--copy", "film", "work"])?;
     // In a segment of its own: the commit and the root directory are not among the damage.
     place.write("work/top", "of work")?;
     place.ok(&["-C", "work", "commit", "-m", "fourth"])?;
@@ -152,7 +152,7 @@ fn damaged_trees_come_back_with_the_damaged_content_below_them() -> Outcome {
 #[test]
 fn what_nobody_has_is_named_with_what_needs_it() -> Outcome {
     let place = place()?;
-    place.ok(&["clone", "film", "other"])?;
+    place.ok(&["clone", "--copy", "film", "other"])?;
     commit(&place, "other", "own")?;
     fs::remove_file(place.work().join("other/own"))?;
     let own = tip(&place, "other", "main")?;
@@ -264,7 +264,7 @@ fn remotes_that_are_damaged_themselves_help_as_far_as_they_can() -> Outcome {
     }
     place.ok(&["-C", "film", "commit", "-m", "random"])?;
     place.ok(&["-C", "copy", "fetch"])?;
-    place.ok(&["clone", "film", "second", "--bare"])?;
+    place.ok(&["clone", "--copy", "film", "second", "--bare"])?;
     damage(&place, "film/.dmv", &files[0][..5000])?;
     damage(&place, "second", &files[1][..5000])?;
     for pack in packs(&place, "copy")? {

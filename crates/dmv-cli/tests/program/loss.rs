@@ -195,7 +195,7 @@ fn a_repository_without_database_and_log_goes_on_after_a_recovery() -> Outcome {
     }
     place.ok(&["clone", "full", "short", "--depth", "2"])?;
     place.ok(&["clone", "full", "part", "--subset", "a"])?;
-    place.ok(&["clone", "full", "bare", "--bare"])?;
+    place.ok(&["clone", "--copy", "full", "bare", "--bare"])?;
     for name in ["full", "short", "part", "bare"] {
         let dmv = match name {
             "bare" => place.work().join(name),

@@ -53,6 +53,8 @@ mod reset;
 mod resolve;
 mod rm;
 mod settle;
+
+mod sharing;
 mod short;
 mod stash;
 mod subset;

@@ -71,7 +71,7 @@ fn a_bare_clone_goes_on_where_making_the_repository_was_cut_off() -> Outcome {
 fn two_repositories_and_a_disk_between_them() -> Outcome {
     let place = several()?;
     place.ok(&["-C", "film", "tag", "v1"])?;
-    let cloned = place.json(&["clone", "--bare", "film", "disk.dmv", "--json"])?;
+    let cloned = place.json(&["clone", "--copy", "--bare", "film", "disk.dmv", "--json"])?;
     assert_eq!(cloned["branch"], "main");
     assert_eq!(cloned["objects_received"], 23);
     let cloned = place.json(&["clone", "disk.dmv", "--json"])?;
@@ -592,8 +592,8 @@ fn damage_is_told_of_the_side_that_has_it() -> Outcome {
         format!("ssh://host{}", there.display()),
     ];
     for (n, url) in urls.iter().enumerate() {
-        place.ok(&["clone", "--bare", url, &format!("ours{n}")])?;
-        place.ok(&["clone", "--bare", url, &format!("whole{n}")])?;
+        place.ok(&["clone", "--copy", "--bare", url, &format!("ours{n}")])?;
+        place.ok(&["clone", "--copy", "--bare", url, &format!("whole{n}")])?;
     }
     commit(&place, "theirs", "more")?;
     for n in ["0", "1"] {

@@ -1,6 +1,6 @@
 //! Single files, open or by path.
 
-use super::{FileStat, FileTime, system};
+use super::{FileKind, FileStat, FileTime, system};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
@@ -24,6 +24,28 @@ pub fn readable_by_all(how: &mut OpenOptions) {
 /// Lets the other users who may write to a file's directory write to the file.
 pub fn share_like_directory(file: &File, dir: &Path) -> io::Result<()> {
     system::share_like_directory(file, dir)
+}
+
+/// How two names have the same bytes without taking their space twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shared {
+    /// Two files that share their blocks until one is written to (reflink).
+    Blocks,
+    /// One file with two names (hard link).
+    File,
+}
+
+/// Makes the regular file `from` available at `to`, without copying its bytes. Fails if there is a file
+/// at `to`, or if the file system can do neither.
+pub fn share_file(from: &Path, to: &Path) -> io::Result<Shared> {
+    if stat_at_unfollowed(from)?.kind != FileKind::File {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    if system::share_blocks(from, to)? {
+        return Ok(Shared::Blocks);
+    }
+    std::fs::hard_link(from, to)?;
+    Ok(Shared::File)
 }
 
 /// Returns the stat of an open file.

@@ -16,6 +16,7 @@ mod name;
 mod named;
 mod operation;
 mod schema;
+mod shared;
 mod source;
 
 pub use census::Census;
@@ -26,6 +27,7 @@ pub use log_position::{LogPosition, Rows};
 pub use name::{RefNameError, check_ref_name};
 pub use named::NamedPlace;
 pub use operation::{Change, Effect, Operation, Origin, Timestamp, newest_chain, view_of};
+pub use shared::CatalogueRows;
 
 use crate::locks;
 use crate::platform::Inode;

@@ -61,6 +61,7 @@ pub use peers::allow::{Access, MAX_PEER_NAME_BYTES, NotAKey, Peer, PeerKey};
 pub use peers::exchange::{Offered, OwnBranches, RefMoved, RefUpdate, Refusal};
 pub use peers::half::HalfClone;
 pub use peers::keep::Keeper;
+pub use peers::share::SharedPacks;
 pub use upkeep::drop::{Droppable, Freed, Freeing};
 pub use upkeep::expire_log::UndoReach;
 pub use upkeep::gc::{GcOptions, GcReport};
@@ -100,7 +101,19 @@ impl Repo {
     /// With `bare`, `dir` itself becomes the store, without a worktree. A failed attempt leaves
     /// nothing that counts as a repository. Fails with [`RepoError::Exists`] if there is one.
     pub fn init(dir: &Path, branch: &str, bare: bool, asked: Asked) -> Result<Repo, RepoError> {
-        let handle = base::init::init(dir, branch, bare, asked)?;
+        Repo::init_sharing(dir, branch, bare, &[], asked)
+    }
+
+    /// Does the same for a repository that may [share](Repo::share_packs) packs of the repositories
+    /// `shared`.
+    pub fn init_sharing(
+        dir: &Path,
+        branch: &str,
+        bare: bool,
+        shared: &[RepositoryId],
+        asked: Asked,
+    ) -> Result<Repo, RepoError> {
+        let handle = base::init::init(dir, branch, bare, shared, asked)?;
         Ok(Repo { handle })
     }
 

@@ -177,7 +177,7 @@ mod tests {
     use super::*;
     use crate::object::{ObjectType, ObjectWrite};
     use crate::store::{
-        Catalogue, LogPack, MetaWriter, NoSource, RepositoryId, Store, StoreWriter,
+        Catalogue, LogPack, MetaWriter, NoSource, Owners, RepositoryId, Store, StoreWriter,
     };
     use crate::vfs::OsVfs;
     use proptest::prelude::*;
@@ -191,7 +191,13 @@ mod tests {
         std::fs::create_dir_all(&packs)?;
         LogPack::create(&OsVfs, &packs, repo)?;
         let empty = Catalogue::default();
-        let store = Store::open(Arc::new(OsVfs), dir.path(), repo, empty, Arc::new(NoSource))?;
+        let store = Store::open(
+            Arc::new(OsVfs),
+            dir.path(),
+            Owners::alone(repo),
+            empty,
+            Arc::new(NoSource),
+        )?;
         let fill = |writer: StoreWriter<'_>, from: u32| -> Outcome {
             let mut meta = MetaWriter::new(&writer);
             for n in from..from + 40 {

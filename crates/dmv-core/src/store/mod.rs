@@ -24,6 +24,7 @@ mod log;
 mod map;
 mod marker;
 mod marks;
+mod owners;
 mod read;
 mod receive;
 mod recover;
@@ -50,6 +51,7 @@ pub use log::LogPack;
 pub use map::{FrameMap, PackUse};
 pub use marker::{Lack, Lacking, Marker, Settled};
 pub use marks::{Mark, Marks};
+pub use owners::{MAX_SHARED_OWNERS, Owners};
 pub use receive::Incoming;
 pub use recover::{RecoveredStore, add_closed_segments, recover_store, repository_of};
 pub use repack::{NotRepacked, Repacked};
@@ -82,7 +84,7 @@ const REFRESHES: usize = 3;
 /// The packs and tables of one repository.
 pub struct Store {
     vfs: Arc<dyn Vfs>,
-    repo: RepositoryId,
+    owners: Owners,
     packs_dir: PathBuf,
     index_dir: PathBuf,
     rows: RwLock<Vec<PackRow>>,
@@ -124,13 +126,13 @@ impl Store {
     pub fn open(
         vfs: Arc<dyn Vfs>,
         dmv_dir: &Path,
-        repo: RepositoryId,
+        owners: Owners,
         catalogue: Catalogue,
         source: Arc<dyn CatalogueSource>,
     ) -> Result<Store, StoreError> {
         let damaged_path = dmv_dir.join(DAMAGED_FILE);
         let store = Store {
-            repo,
+            owners,
             packs_dir: dmv_dir.join("packs"),
             index_dir: dmv_dir.join("index"),
             rows: RwLock::default(),
@@ -280,12 +282,22 @@ impl Store {
 
     /// Returns the repository's id.
     pub fn repo_id(&self) -> RepositoryId {
-        self.repo
+        self.owners.own()
+    }
+
+    /// Returns whose packs the repository uses.
+    pub fn owners(&self) -> &Owners {
+        &self.owners
     }
 
     /// Returns the directory of the pack files.
     pub fn packs_dir(&self) -> &Path {
         &self.packs_dir
+    }
+
+    /// Returns the directory of the merged index files.
+    pub fn index_dir(&self) -> &Path {
+        &self.index_dir
     }
 
     /// Returns the path of a pack's file.
@@ -327,10 +339,24 @@ impl Store {
     /// Checks a pack's header. Fails with [`StoreError::DamagedFile`] if it is not the one that was
     /// written.
     fn check_header(&self, id: PackId, file: &dyn VfsFile) -> Result<(), StoreError> {
+        self.check_owner(id, file, &|repo| self.owners.has(repo))
+    }
+
+    /// Does the same for a pack that this repository is about to write to.
+    fn check_own_header(&self, id: PackId, file: &dyn VfsFile) -> Result<(), StoreError> {
+        self.check_owner(id, file, &|repo| repo == self.owners.own())
+    }
+
+    fn check_owner(
+        &self,
+        id: PackId,
+        file: &dyn VfsFile,
+        is_fit: &dyn Fn(RepositoryId) -> bool,
+    ) -> Result<(), StoreError> {
         let path = self.pack_path(id);
         let head = table::read_exactly(file, &path, 0, PACK_HEADER_BYTES as usize)?;
         let why = match layout::PackHeader::decode(&head) {
-            Ok(header) if header.id == id && header.repo == self.repo => return Ok(()),
+            Ok(header) if header.id == id && is_fit(header.repo) => return Ok(()),
             Ok(_) => "pack belongs to another name or repository",
             Err(layout::LayoutError::Bad(why)) => why,
             Err(layout::LayoutError::TooNew(version)) => {

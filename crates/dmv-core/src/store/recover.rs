@@ -5,10 +5,11 @@
 //! reads. Operations are not examined here; `refs` decodes them.
 
 use super::error::{IoContext, StoreError};
-use super::ids::{PackId, RepositoryId};
+use super::ids::PackId;
 use super::layout::{
     Encoding, LayoutError, PACK_HEADER_BYTES, PackHeader, PackKind, TRAILER_BYTES,
 };
+use super::owners::Owners;
 use super::scan::{Found, checked_payload, entries_of, record_at, scan};
 use super::table::{Entry, MAX_GAPS, Table, gaps_of};
 use super::write::{OpenPack, after_cut_records};
@@ -41,14 +42,14 @@ pub struct RecoveredStore {
 /// Scans every pack in `packs_dir`, and appends a new index for objects whose index is lost.
 ///
 /// It changes no existing bytes, except that it restores a damaged header. If another process has
-/// locked a pack, it takes the closed segments of the pack as they are.
+/// locked a pack, or if the repository shares it, it takes the closed segments of the pack as they are.
 ///
 /// It leaves out the packs `leaving`, which are out of use. `progress` receives the bytes read and
 /// the total, and ends the work by returning `false`.
 pub fn recover_store(
     vfs: &dyn Vfs,
     packs_dir: &Path,
-    repo: RepositoryId,
+    owners: &Owners,
     leaving: &[PackId],
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<RecoveredStore, StoreError> {
@@ -75,10 +76,10 @@ pub fn recover_store(
             continue;
         };
         // Other code reads the operations.
-        if id == repo.log_pack() || leaving.contains(&id) {
+        if id == owners.own().log_pack() || leaving.contains(&id) {
             continue;
         }
-        match recover_pack(vfs, &path, id, repo, &mut out, &mut read)? {
+        match recover_pack(vfs, &path, id, owners, &mut out, &mut read)? {
             Some(row) => out.catalogue.packs.push(row),
             None => out.foreign.push(path.clone()),
         }
@@ -100,19 +101,22 @@ fn recover_pack(
     vfs: &dyn Vfs,
     path: &Path,
     id: PackId,
-    repo: RepositoryId,
+    owners: &Owners,
     out: &mut RecoveredStore,
     read: &mut dyn FnMut(u64) -> Result<(), StoreError>,
 ) -> Result<Option<PackRow>, StoreError> {
+    let repo = owners.own();
     let file = vfs.open(path, Open::Append).at("open", path)?;
     let len = file.len().at("measure", path)?;
-    let kind = match kind_in_header(&*file, path, repo)? {
+    let kind = match kind_in_header(&*file, path, owners)? {
         HeaderKind::OfPack(kind) => Some(kind),
+        HeaderKind::OfSharedPack => return take_closed(vfs, path, id, owners, out),
         HeaderKind::Damaged => None,
         HeaderKind::Foreign => return Ok(None),
     };
     if !file.try_lock().at("lock", path)? {
-        return take_busy_pack(vfs, path, id, repo, out);
+        out.busy.push(path.to_owned());
+        return take_closed(vfs, path, id, owners, out);
     }
     let kind = match kind {
         Some(kind) => kind,
@@ -120,8 +124,13 @@ fn recover_pack(
             let Some(kind) = kind_of_frames(&*file, path, len)? else {
                 return Ok(None);
             };
+            if file.has_other_names().at("inspect", path)? {
+                // Another repository may have written it, and its header is not known here.
+                let closed = closed_part(&file, path, (id, kind), PACK_HEADER_BYTES)?;
+                return Ok(Some(take_part(id, closed, true, out)));
+            }
             // Everything in a header is known from elsewhere, and without a header the pack is not
-            // read.
+            // written to.
             let header = PackHeader { kind, repo, id };
             file.write_at(&header.encode(), 0).at("write to", path)?;
             kind
@@ -157,6 +166,8 @@ fn row_of(id: PackId, kind: PackKind, segments: &[SegmentRow]) -> PackRow {
 /// What the header of a file in `packs/` says.
 enum HeaderKind {
     OfPack(PackKind),
+    /// The repository shares it with the one that has written it.
+    OfSharedPack,
     /// It is unfinished or damaged: the records show the kind.
     Damaged,
     /// The file is a log pack, or belongs to another repository.
@@ -166,14 +177,15 @@ enum HeaderKind {
 fn kind_in_header(
     file: &dyn VfsFile,
     path: &Path,
-    repo: RepositoryId,
+    owners: &Owners,
 ) -> Result<HeaderKind, StoreError> {
     let mut header = vec![0; PACK_HEADER_BYTES as usize];
     let n = file.read_at(&mut header, 0).at("read", path)?;
     match PackHeader::decode(&header[..n]) {
-        Ok(header) if header.repo != repo || header.kind == PackKind::Log => {
+        Ok(header) if !owners.has(header.repo) || header.kind == PackKind::Log => {
             Ok(HeaderKind::Foreign)
         }
+        Ok(header) if header.repo != owners.own() => Ok(HeaderKind::OfSharedPack),
         Ok(header) => Ok(HeaderKind::OfPack(header.kind)),
         Err(LayoutError::Bad(_)) => Ok(HeaderKind::Damaged),
         Err(LayoutError::TooNew(version)) => Err(StoreError::TooNew {
@@ -183,23 +195,29 @@ fn kind_in_header(
     }
 }
 
-/// Takes the closed segments of a pack that another process has locked.
-fn take_busy_pack(
+/// Takes the closed segments of a pack that must not be written to now.
+fn take_closed(
     vfs: &dyn Vfs,
     path: &Path,
     id: PackId,
-    repo: RepositoryId,
+    owners: &Owners,
     out: &mut RecoveredStore,
 ) -> Result<Option<PackRow>, StoreError> {
-    out.busy.push(path.to_owned());
-    let Some(closed) = closed_segments(vfs, path, id, repo, PACK_HEADER_BYTES)? else {
-        return Ok(None);
-    };
+    let closed = closed_segments(vfs, path, id, owners, PACK_HEADER_BYTES)?;
+    Ok(closed.map(|(closed, is_shared)| take_part(id, closed, is_shared, out)))
+}
+
+/// Takes the closed part of a pack. Returns the pack's row, according to which it must not be written to
+/// if it is shared.
+fn take_part(id: PackId, closed: Closed, is_shared: bool, out: &mut RecoveredStore) -> PackRow {
     out.unlisted
         .extend(closed.unlisted.iter().map(|at| (id, *at)));
     let row = row_of(id, closed.kind, &closed.segments);
     out.catalogue.segments.extend(closed.segments);
-    Ok(Some(row))
+    PackRow {
+        poisoned: is_shared,
+        ..row
+    }
 }
 
 /// A pack that no other process is writing to.
@@ -372,7 +390,7 @@ impl LockedPack<'_> {
 pub fn add_closed_segments(
     vfs: &dyn Vfs,
     packs_dir: &Path,
-    repo: RepositoryId,
+    owners: &Owners,
     catalogue: &mut Catalogue,
     leaving: &[PackId],
     locked_too: bool,
@@ -388,7 +406,7 @@ pub fn add_closed_segments(
             continue;
         }
         there.insert(id);
-        if id == repo.log_pack() {
+        if id == owners.own().log_pack() {
             continue;
         }
         let from = known.map_or(PACK_HEADER_BYTES, |n| catalogue.packs[n].len);
@@ -397,7 +415,8 @@ pub fn add_closed_segments(
         if is_stranger && !is_unlocked(vfs, &path) {
             continue;
         }
-        let Some(closed) = closed_segments(vfs, &path, id, repo, from)? else {
+        // What others add to a shared pack does not belong to this repository.
+        let Some((closed, false)) = closed_segments(vfs, &path, id, owners, from)? else {
             continue;
         };
         let Closed { kind, segments, .. } = closed;
@@ -438,30 +457,41 @@ struct Closed {
     unlisted: Vec<u64>,
 }
 
-/// Returns the closed part of a pack from offset `from` on, and makes it durable; `None` if it is
-/// not a pack of this repository.
+/// Returns the closed part of a pack from offset `from` on, and whether another repository has written
+/// the pack; `None` if it is not a pack of this repository.
 fn closed_segments(
     vfs: &dyn Vfs,
     path: &Path,
     id: PackId,
-    repo: RepositoryId,
+    owners: &Owners,
     from: u64,
-) -> Result<Option<Closed>, StoreError> {
+) -> Result<Option<(Closed, bool)>, StoreError> {
     let file = match vfs.open(path, Open::Read) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         file => file.at("open", path)?,
     };
     let mut header = [0; PACK_HEADER_BYTES as usize];
     let n = file.read_at(&mut header, 0).at("read", path)?;
-    let kind = match PackHeader::decode(&header[..n]) {
-        Ok(header) if header.repo == repo && header.kind != PackKind::Log => header.kind,
+    let header = match PackHeader::decode(&header[..n]) {
+        Ok(header) if owners.has(header.repo) && header.kind != PackKind::Log => header,
         _ => return Ok(None),
     };
+    let closed = closed_part(&file, path, (id, header.kind), from)?;
+    Ok(Some((closed, header.repo != owners.own())))
+}
+
+/// Returns the closed part of a pack of some kind from offset `from` on, and makes it durable.
+fn closed_part(
+    file: &Arc<dyn VfsFile>,
+    path: &Path,
+    (id, kind): (PackId, PackKind),
+    from: u64,
+) -> Result<Closed, StoreError> {
     let len = file.len().at("measure", path)?;
     let mut segments: Vec<SegmentRow> = Vec::new();
     // Frames since the last trailer, and those before it that it should have closed.
     let (mut open, mut unlisted) = (Vec::new(), Vec::new());
-    scan(&*file, path, from, len, &mut |at, found| {
+    scan(&**file, path, from, len, &mut |at, found| {
         let trailer = match found {
             Found::Trailer(trailer) => trailer,
             Found::Frame(_) => {
@@ -471,7 +501,7 @@ fn closed_segments(
             _ => return Ok(()),
         };
         let end = at + TRAILER_BYTES as u64;
-        if let Some((table, named)) = good_table(path, &file, id, end, &mut |_| Ok(()))? {
+        if let Some((table, named)) = good_table(path, file, id, end, &mut |_| Ok(()))? {
             segments.push(SegmentRow {
                 pack: id,
                 kind,
@@ -488,17 +518,20 @@ fn closed_segments(
     if !segments.is_empty() {
         file.sync().at("sync", path)?;
     }
-    Ok(Some(Closed {
+    Ok(Closed {
         kind,
         segments,
         unlisted,
-    }))
+    })
 }
 
-/// Returns the repository that the packs in a directory belong to, by their headers; `None` if the
-/// headers disagree.
-pub fn repository_of(vfs: &dyn Vfs, packs_dir: &Path) -> Result<Option<RepositoryId>, StoreError> {
-    let mut found = HashSet::new();
+/// Returns the repository that the packs in a directory belong to, by their headers; `None` if they do
+/// not show it.
+///
+/// If the headers name several repositories, the log pack is of this one, and the others are those that
+/// it shares packs with.
+pub fn repository_of(vfs: &dyn Vfs, packs_dir: &Path) -> Result<Option<Owners>, StoreError> {
+    let (mut found, mut logged) = (HashSet::new(), HashSet::new());
     for name in vfs.list(packs_dir).at("list", packs_dir)? {
         if name
             .strip_suffix(".pack")
@@ -511,10 +544,20 @@ pub fn repository_of(vfs: &dyn Vfs, packs_dir: &Path) -> Result<Option<Repositor
         let file = vfs.open(&path, Open::Read).at("open", &path)?;
         let mut header = [0; PACK_HEADER_BYTES as usize];
         let n = file.read_at(&mut header, 0).at("read", &path)?;
-        found.extend(PackHeader::decode(&header[..n]).ok().map(|h| h.repo));
+        let Ok(header) = PackHeader::decode(&header[..n]) else {
+            continue;
+        };
+        found.insert(header.repo);
+        if header.kind == PackKind::Log {
+            logged.insert(header.repo);
+        }
     }
-    let mut found = found.into_iter();
-    Ok(found.next().filter(|_| found.next().is_none()))
+    let candidates = if found.len() == 1 { &found } else { &logged };
+    let own = match candidates.len() {
+        1 => candidates.iter().next(),
+        _ => None,
+    };
+    Ok(own.and_then(|own| Owners::sharing(*own, found.iter().copied())))
 }
 
 /// Returns the kind of a pack by its first frame with an intact object; `None` if it has none.

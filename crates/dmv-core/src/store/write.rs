@@ -521,7 +521,7 @@ impl<'s> StoreWriter<'s> {
             if file.len().at("measure", &path)? < PACK_HEADER_BYTES {
                 return self.begin_pack(kind, id, path, file).map(Some);
             }
-            if self.store.check_header(id, &*file).is_err()
+            if self.store.check_own_header(id, &*file).is_err()
                 || self.store.kind_in_header(&*file, &path)? != Some(kind)
             {
                 continue;
@@ -576,7 +576,7 @@ impl<'s> StoreWriter<'s> {
             if file.len().at("measure", &path)? < row.len {
                 continue;
             }
-            if self.store.check_header(id, &*file).is_err() {
+            if self.store.check_own_header(id, &*file).is_err() {
                 continue;
             }
             return self.resume_at(row, path, file).map(Some);

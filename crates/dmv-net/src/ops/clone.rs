@@ -16,7 +16,7 @@ use dmv_core::job::Job;
 use dmv_core::object::name::RepoPath;
 use dmv_core::repo::{
     Asked, CheckoutOptions, CheckoutReport, HalfClone, Head, Offered, OwnBranches, Repo, RepoError,
-    RepoSlice, Vacancy, WorktreeSettings, discover, dmv_dir_in, is_inside,
+    RepoSlice, SharedPacks, Vacancy, WorktreeSettings, discover, dmv_dir_in, is_inside,
 };
 use dmv_core::subset::Subset;
 use std::ops::ControlFlow;
@@ -46,6 +46,8 @@ pub struct CloneOptions {
     pub metadata_only: bool,
     /// How far back.
     pub history: History,
+    /// Whether to copy everything, also where the packs of the source could be shared.
+    pub copy: bool,
     /// How files are compared and written.
     pub settings: WorktreeSettings,
     /// The command that continues an interrupted checkout of a branch or commit. DMV records it in
@@ -66,10 +68,17 @@ impl CloneOptions {
             subset: Subset::everything(),
             metadata_only: false,
             history: History::New,
+            copy: false,
             settings: WorktreeSettings::default(),
             go_on: checkout_command,
             asked,
         }
+    }
+
+    /// Returns whether the clone may use the packs of the source as they are.
+    fn may_share(&self) -> bool {
+        let is_full = self.subset.is_everything() && !self.metadata_only;
+        is_full && self.history == History::New && !self.copy
     }
 
     /// Returns what the repository is to store.
@@ -124,7 +133,9 @@ fn checkout_command(head: &Head) -> String {
 pub struct CloneReport {
     /// The new repository.
     pub repo: Repo,
-    /// What was transferred, and the refs that the clone has.
+    /// The packs of the source that the clone uses as they are, if it does.
+    pub shared: Option<SharedPacks>,
+    /// What was transferred besides, and the refs that the clone has.
     pub summary: Summary,
     /// The branch or commit that it is on. `None`: the source has no commits.
     pub head: Option<Head>,
@@ -159,6 +170,8 @@ pub fn clone(
 pub struct CloneDir {
     dmv: PathBuf,
     state: DirState,
+    /// The source, if its packs may be shared.
+    source: Option<Repo>,
 }
 
 enum DirState {
@@ -176,9 +189,12 @@ impl CloneDir {
     /// Fails if the source is a path without a repository, if the directory has other files, or if
     /// it lies inside of a repository's own files.
     pub fn look(options: &CloneOptions) -> Result<CloneDir, CloneError> {
-        if let Url::Path(path) = &options.source {
-            open_at(path, Purpose::Read).map_err(|e| CloneError::Source(e.into()))?;
-        }
+        let source = match &options.source {
+            Url::Path(path) => {
+                Some(open_at(path, Purpose::Read).map_err(|e| CloneError::Source(e.into()))?)
+            }
+            _ => None,
+        };
         refuse_inside(&options.source, &options.dir)?;
         let dir = options.dir.clone();
         let state = match Vacancy::of(&dir, options.bare) {
@@ -190,6 +206,7 @@ impl CloneDir {
         Ok(CloneDir {
             dmv: dmv_dir_in(&dir, options.bare),
             state,
+            source: source.filter(|_| options.may_share()),
         })
     }
 
@@ -208,7 +225,8 @@ impl CloneDir {
         options: &CloneOptions,
         source: KnownSource,
     ) -> Result<NewClone, CloneError> {
-        let dmv = self.dmv;
+        let (dmv, from) = (self.dmv, self.source);
+        let init = || init(&dmv, options, from.as_ref());
         let (repo, made) = match self.state {
             DirState::Found(repo) => {
                 check_continues(&repo, options, source)?;
@@ -217,14 +235,14 @@ impl CloneDir {
                 }
                 (*repo, None)
             }
-            DirState::Missing => (init(&dmv, options)?, Some(options.dir.clone())),
-            DirState::Free => (init(&dmv, options)?, Some(dmv)),
+            DirState::Missing => (init()?, Some(options.dir.clone())),
+            DirState::Free => (init()?, Some(dmv.clone())),
         };
         let slice = options.slice();
         repo.change_slice(|now| {
             (now.subset, now.metadata_only) = (slice.subset, slice.metadata_only);
         })?;
-        Ok(NewClone { repo, made })
+        Ok(NewClone { repo, made, from })
     }
 }
 
@@ -240,10 +258,12 @@ pub enum KnownSource {
 }
 
 /// Makes the repository of a clone. First records what the clone is asked for.
-fn init(dmv: &Path, options: &CloneOptions) -> Result<Repo, RepoError> {
+fn init(dmv: &Path, options: &CloneOptions, from: Option<&Repo>) -> Result<Repo, RepoError> {
     options.half().begin(dmv)?;
-    let asked = options.asked.clone();
-    Repo::init(&options.dir, FIRST_BRANCH, options.bare, asked)
+    let (dir, asked) = (&options.dir, options.asked.clone());
+    let owners = from.map(|from| from.owners_to_share(dir)).transpose()?;
+    let owners = owners.flatten().unwrap_or_default();
+    Repo::init_sharing(dir, FIRST_BRANCH, options.bare, &owners, asked)
 }
 
 /// Fails unless `repo` is an unfinished clone of the same source and slice, or a bare one.
@@ -299,6 +319,8 @@ pub struct NewClone {
     repo: Repo,
     /// The directory that this run has made, to be removed if the clone comes to nothing.
     made: Option<PathBuf>,
+    /// The source, if its packs may be shared.
+    from: Option<Repo>,
 }
 
 impl NewClone {
@@ -318,11 +340,12 @@ impl NewClone {
     ) -> Result<CloneReport, CloneError> {
         let (repo, url) = (&self.repo, &options.source);
         let done = session(repo, url, Purpose::Read, caller, job, |client| {
-            receive(repo, options, client, job)
+            receive(repo, self.from.as_ref(), options, client, job)
         });
         match done {
             Ok(received) => Ok(CloneReport {
                 repo: self.repo,
+                shared: received.shared,
                 summary: received.summary,
                 head: received.head,
                 written: received.written,
@@ -349,6 +372,7 @@ impl NewClone {
 
 /// What a session has received.
 struct Outcome {
+    shared: Option<SharedPacks>,
     summary: Summary,
     head: Option<Head>,
     written: Option<CheckoutReport>,
@@ -356,12 +380,15 @@ struct Outcome {
 
 fn receive(
     repo: &Repo,
+    from: Option<&Repo>,
     options: &CloneOptions,
     client: Client<'_>,
     job: &Job,
 ) -> Result<Outcome, NetError> {
     let start = Start::of(&client.offered, options.branch.as_deref())?;
     let head = start.as_ref().map(|start| start.head.clone());
+    let shared = from.map(|from| repo.share_packs(from, options.asked.time));
+    let shared = shared.transpose()?.flatten();
     let (summary, written) = match &start {
         Some(start) if !options.bare => {
             let target = (start.head.clone(), start.commit);
@@ -377,6 +404,7 @@ fn receive(
         }
     };
     Ok(Outcome {
+        shared,
         summary,
         head,
         written,

@@ -291,7 +291,7 @@ impl World {
         self.ends(4, &["-C", "clash", "merge", "origin/clash"])?;
         self.ok(&["clone", "film", "hunt"])?;
         self.ok(&["-C", "hunt", "bisect", "start", "main", "v1"])?;
-        self.ok(&["clone", "film", "hurt"])?;
+        self.ok(&["clone", "--copy", "film", "hurt"])?;
         self.hurt()?;
         self.ok(&["clone", "film", "lost"])?;
         for name in ["refs.db", "refs.db-wal", "refs.db-shm"] {

@@ -35,6 +35,31 @@ pub fn share_like_directory(file: &File, dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Makes a file at `to` that shares all blocks of the file at `from`. Returns `false` and leaves no file
+/// if the file system cannot do it.
+pub fn share_blocks(from: &Path, to: &Path) -> io::Result<bool> {
+    let from = open_unfollowed(OpenOptions::new().read(true), from)?;
+    let mut how = OpenOptions::new();
+    readable_by_all(how.write(true).create_new(true));
+    let file = open_unfollowed(&mut how, to)?;
+    if clone_blocks(&file, &from).is_err() {
+        std::fs::remove_file(to)?;
+        return Ok(false);
+    }
+    file.sync_all()?;
+    Ok(true)
+}
+
+#[cfg(target_os = "linux")]
+fn clone_blocks(to: &File, from: &File) -> io::Result<()> {
+    Ok(rustix::fs::ioctl_ficlone(to, from)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn clone_blocks(_: &File, _: &File) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 #[inline]
 pub fn stat_of(file: &File) -> io::Result<FileStat> {
     Ok(from_stat(&rustix::fs::fstat(file)?))

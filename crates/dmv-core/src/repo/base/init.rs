@@ -7,16 +7,18 @@ use crate::repo::base::handle::Handle;
 use crate::repo::base::layout::{DMV_DIR, Format, REFS_FILE};
 use crate::repo::base::publish::{Asked, set};
 use crate::repo::base::{branch as branches, keys, layout, open, publish};
-use crate::store::{LogPack, RepositoryId};
+use crate::store::{LogPack, Owners, RepositoryId};
 use crate::vfs::{OsVfs, Vfs};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Creates a repository on a branch without commits in `dir`. Creates `dir` if it is missing.
+/// Creates a repository on a branch without commits in `dir`. Creates `dir` if it is missing. It may
+/// share packs of the repositories `shared`.
 pub(in crate::repo) fn init(
     dir: &Path,
     branch: &str,
     bare: bool,
+    shared: &[RepositoryId],
     asked: Asked,
 ) -> Result<Handle, RepoError> {
     branches::check_new_name(branch)?;
@@ -65,11 +67,13 @@ pub(in crate::repo) fn init(
         let _ = std::fs::remove_file(left);
     }
     let id = RepositoryId::random();
+    let owners = Owners::sharing(id, shared.iter().copied());
+    let owners = owners.unwrap_or(Owners::alone(id));
     LogPack::create(&*vfs, &packs, id)?;
     let refs = Refs::create(&db)?;
     vfs.sync_dir(&dmv).map_err(io("sync", &dmv))?;
     let worktree = (!bare).then(|| (dir.clone(), layout::MAIN.to_owned()));
-    let repo = open::assemble(dmv, id, vfs, refs, worktree)?;
+    let repo = open::assemble(dmv, owners.clone(), vfs, refs, worktree)?;
     let head = keys::head_key(layout::MAIN);
     let mut changes = vec![set(head, format!("branch/{branch}").into_bytes())];
     if !bare {
@@ -77,7 +81,7 @@ pub(in crate::repo) fn init(
         changes.push(set(keys::path_key(layout::MAIN), path));
     }
     publish::publish(&repo, asked, None, changes, Effect::Kept)?;
-    Format { id }.write(&repo.dmv)?;
+    Format { owners }.write(&repo.dmv)?;
     repo.vfs.sync_dir(&dir).map_err(io("sync", &dir))?;
     Ok(repo)
 }

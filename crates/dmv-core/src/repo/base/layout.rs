@@ -4,7 +4,7 @@ use crate::chunker::CHUNKER;
 use crate::fsutil::{os_str, temp_name};
 use crate::platform::{self, bytes_of, name_of};
 use crate::repo::base::error::RepoError;
-use crate::store::RepositoryId;
+use crate::store::{Owners, RepositoryId};
 use crate::vfs::{OsVfs, read_small, write_durably, write_durably_by};
 use std::path::{Path, PathBuf};
 
@@ -25,22 +25,32 @@ pub(in crate::repo) fn is_begun(dmv: &Path) -> bool {
     dmv.join(CLONE_FILE).exists()
 }
 
-const FORMAT_LINE: &str = "dmv-repository 1";
+/// How the `format` file begins, before the version.
+const FORMAT_LINE: &str = "dmv-repository ";
+/// The version of a repository that shares packs. All others have version 1.
+const SHARING: u32 = 2;
 
 /// The greatest accepted size of a `format` file or worktree pointer file, in bytes. Real files are
 /// far smaller.
 const SMALL_FILE_BYTES: usize = 64 << 10;
 
 /// The content of the `format` file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// The repository's id.
-    pub id: RepositoryId,
+    /// The repository's id, and the repositories that it shares packs with.
+    pub owners: Owners,
 }
 
 impl Format {
     fn text(&self) -> String {
-        format!("{FORMAT_LINE}\nid {}\nchunker {CHUNKER}\n", self.id)
+        let shared = self.owners.shared();
+        let version = if shared.is_empty() { 1 } else { SHARING };
+        let own = self.owners.own();
+        let mut text = format!("{FORMAT_LINE}{version}\nid {own}\nchunker {CHUNKER}\n");
+        for id in shared {
+            text.push_str(&format!("packs-of {id}\n"));
+        }
+        text
     }
 
     /// Writes the file of a new repository. It is written last: a directory without it is not a
@@ -70,32 +80,33 @@ impl Format {
             path: path.clone(),
             found: found.into(),
         };
-        if first != FORMAT_LINE {
-            let version = first
-                .strip_prefix("dmv-repository ")
-                .and_then(|v| v.parse::<u32>().ok());
-            return Err(match version {
-                Some(_) => too_new(first),
-                None => {
-                    let why = "it does not begin with 'dmv-repository'".to_owned();
-                    RepoError::Damaged {
-                        path: path.clone(),
-                        why,
-                    }
-                }
-            });
+        let version = first
+            .strip_prefix(FORMAT_LINE)
+            .and_then(|v| v.parse::<u32>().ok());
+        let damaged = |why: &str| RepoError::Damaged {
+            path: path.clone(),
+            why: why.to_owned(),
+        };
+        match version {
+            Some(1..=SHARING) => {}
+            Some(_) => return Err(too_new(first)),
+            None => return Err(damaged("it does not begin with 'dmv-repository'")),
         }
         let id = lines
             .next()
             .and_then(|l| l.strip_prefix("id "))
             .and_then(RepositoryId::from_hex);
         let Some(id) = id else {
-            let why = "it contains no repository id".to_owned();
-            return Err(RepoError::Damaged { path, why });
+            return Err(damaged("it contains no repository id"));
         };
-        let format = Format { id };
+        let chunker = lines.next().unwrap_or_default();
+        let shared =
+            lines.map_while(|line| RepositoryId::from_hex(line.strip_prefix("packs-of ")?));
+        let Some(owners) = Owners::sharing(id, shared) else {
+            return Err(damaged("it shares packs with too many repositories"));
+        };
+        let format = Format { owners };
         if text != format.text() {
-            let chunker = lines.next().unwrap_or_default();
             return Err(too_new(chunker));
         }
         Ok(format)
@@ -360,6 +371,44 @@ fn owner(path: &Path) -> Result<Whose, RepoError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::MAX_SHARED_OWNERS;
+
+    #[test]
+    fn a_format_names_the_repositories_that_it_shares_packs_with()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let dir = tempfile::tempdir()?;
+        let [own, first, second] = [5, 1, 9].map(|n| RepositoryId::from_bytes([n; 16]));
+        let of = |shared: &[RepositoryId]| Owners::sharing(own, shared.iter().copied());
+        for shared in [vec![], vec![second], vec![second, first, second, own]] {
+            let owners = of(&shared).ok_or("they are few")?;
+            let format = Format { owners };
+            format.write(dir.path())?;
+            assert_eq!(Format::read(dir.path())?, format);
+            let has: Vec<bool> = [own, first, second].map(|id| format.owners.has(id)).into();
+            let expected = [true, shared.contains(&first), shared.contains(&second)];
+            assert_eq!(has, expected);
+        }
+        let file = dir.path().join(FORMAT_FILE);
+        let good = std::fs::read_to_string(&file)?;
+        assert!(good.starts_with("dmv-repository 2\nid 0505"), "{good}");
+        let line = |n: u8| format!("packs-of {}\n", RepositoryId::from_bytes([n; 16]));
+        let many: String = (10..=10 + MAX_SHARED_OWNERS as u8).map(line).collect();
+        let bad = [
+            good.replace("repository 2", "repository 1"),
+            good.replace("repository 2", "repository 3"),
+            good.replace("packs-of 01", "packs-of 0x"),
+            format!("{good}{}", line(9)),
+            format!("{good}{}", line(2)),
+            format!("{good}more\n"),
+            format!("{good}{many}"),
+            good.trim_end().to_owned(),
+        ];
+        for text in bad {
+            std::fs::write(&file, &text)?;
+            assert!(Format::read(dir.path()).is_err(), "{text}");
+        }
+        Ok(())
+    }
 
     #[test]
     fn a_pointer_names_an_absolute_path_and_one_name_and_nothing_else() {

@@ -72,7 +72,7 @@ pub(in crate::repo) fn catch_up(
     let segments = add_closed_segments(
         store.vfs(),
         packs,
-        store.repo_id(),
+        store.owners(),
         &mut catalogue,
         &leaving,
         is_kept,

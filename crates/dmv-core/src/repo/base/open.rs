@@ -8,7 +8,7 @@ use crate::repo::base::keys::{Named, named_by};
 use crate::repo::base::layout::{Format, Place, REFS_FILE, Whose};
 use crate::repo::base::relying::Relied;
 use crate::repo::base::{layout, level};
-use crate::store::{RepositoryId, Store};
+use crate::store::{Owners, Store};
 use crate::vfs::{Open, ReadingVfs, Vfs};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ pub(in crate::repo) fn open(place: Place, vfs: Arc<dyn Vfs>) -> Result<Handle, R
         return Err(RepoError::NoDatabase(db));
     }
     let refs = Refs::open(&db)?;
-    assemble(place.dmv, format.id, vfs, refs, place.worktree)
+    assemble(place.dmv, format.owners, vfs, refs, place.worktree)
 }
 
 /// Opens another user's repository. Writes nothing into it, not even a lock.
@@ -31,7 +31,7 @@ pub(in crate::repo) fn open_to_read(place: Place) -> Result<Handle, RepoError> {
     let format = Format::read(&place.dmv)?;
     let refs = Refs::open_to_read(&place.dmv.join(REFS_FILE))?;
     let vfs = Arc::new(ReadingVfs);
-    let mut repo = assemble(place.dmv, format.id, vfs, refs, place.worktree)?;
+    let mut repo = assemble(place.dmv, format.owners, vfs, refs, place.worktree)?;
     repo.whose = Whose::Foreign;
     Ok(repo)
 }
@@ -39,13 +39,14 @@ pub(in crate::repo) fn open_to_read(place: Place) -> Result<Handle, RepoError> {
 /// Assembles the parts of a repository, and restores the operations that the database lost.
 pub(in crate::repo) fn assemble(
     dmv: PathBuf,
-    id: RepositoryId,
+    owners: Owners,
     vfs: Arc<dyn Vfs>,
     refs: Refs,
     worktree: Option<(PathBuf, String)>,
 ) -> Result<Handle, RepoError> {
     let refs = Arc::new(refs);
-    let store = Store::open(vfs.clone(), &dmv, id, refs.catalogue()?, refs.clone())?;
+    let id = owners.own();
+    let store = Store::open(vfs.clone(), &dmv, owners, refs.catalogue()?, refs.clone())?;
     let unusable = store.unusable_indexes();
     if !unusable.is_empty() {
         store.load(refs.catalogue_without(&unusable)?)?;

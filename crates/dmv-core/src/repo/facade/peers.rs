@@ -2,15 +2,36 @@
 
 use crate::hash::ObjectId;
 use crate::reach::Filter;
+use crate::refs::Timestamp;
 use crate::repo::{
     Asked, HalfClone, Keeper, LackOf, Located, Offered, OwnBranches, Peer, PeerKey, RefMoved,
-    RefUpdate, Refusal, Repo, RepoError, RepoSlice, peers,
+    RefUpdate, Refusal, Repo, RepoError, RepoSlice, SharedPacks, peers,
 };
-use crate::store::Incoming;
+use crate::store::{Incoming, RepositoryId};
 use crate::subset::Subset;
 use std::collections::BTreeSet;
+use std::path::Path;
 
 impl Repo {
+    /// Returns the repositories that have written the packs of this one, if a repository in the
+    /// directory `dir` could share them: it is on the same file system, and this repository is this
+    /// user's, complete and not known to be damaged.
+    pub fn owners_to_share(&self, dir: &Path) -> Result<Option<Vec<RepositoryId>>, RepoError> {
+        peers::share::owners_to_share(&self.handle, dir)
+    }
+
+    /// Uses the files of the packs of `from`, without copying them. No ref names their objects yet.
+    ///
+    /// Returns `None` and changes nothing if this repository has packs already, was not
+    /// [created](Repo::init_sharing) to share those of `from`, or if the system refuses.
+    pub fn share_packs(
+        &self,
+        from: &Repo,
+        now: Timestamp,
+    ) -> Result<Option<SharedPacks>, RepoError> {
+        peers::share::share_packs(&self.handle, &from.handle, now)
+    }
+
     /// Returns the refs that peers see.
     pub fn offered(&self) -> Result<Offered, RepoError> {
         peers::exchange::offered(&self.handle)

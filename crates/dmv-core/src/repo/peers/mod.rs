@@ -7,4 +7,5 @@ pub(in crate::repo) mod allow;
 pub(in crate::repo) mod exchange;
 pub(in crate::repo) mod half;
 pub(in crate::repo) mod keep;
+pub(in crate::repo) mod share;
 pub(in crate::repo) mod wanted;

@@ -108,8 +108,8 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
     // Without a readable database, such packs are listed again, and stay until the next gc.
     let leaving = open_former(&dmv.join(REFS_FILE))?.and_then(|refs| refs.leaving().ok());
     let leaving = leaving.unwrap_or_default();
-    let id = site.format.id;
-    let scanned = recover_store(&*vfs, &packs, id, &leaving, &mut |read, all| {
+    let owners = &site.format.owners;
+    let scanned = recover_store(&*vfs, &packs, owners, &leaving, &mut |read, all| {
         job.progress.bytes.store(read, Ordering::Relaxed);
         job.progress.total_bytes.store(all, Ordering::Relaxed);
         !job.is_cancelled()
@@ -152,14 +152,14 @@ fn rebuild(
     report: &mut RecoverReport,
     job: &Job,
 ) -> Result<(Vec<Operation>, Vec<Operation>), RepoError> {
-    let (dmv, packs, id) = (site.dmv, site.packs, site.format.id);
+    let (dmv, packs, owners) = (site.dmv, site.packs, &site.format.owners);
     let db = dmv.join(REFS_FILE);
     let lock = DatabaseLock::take(&db, locks::PATIENCE)?;
     // From here on nobody publishes. Anything published since the scan is in the packs and the log.
-    add_closed_segments(&**site.vfs, packs, id, &mut catalogue, leaving, true)?;
+    add_closed_segments(&**site.vfs, packs, owners, &mut catalogue, leaving, true)?;
     report.former = keep_former(dmv)?;
     let former = open_former(&db)?;
-    let log = open_or_create(&**site.vfs, packs, id)?;
+    let log = open_or_create(&**site.vfs, packs, owners.own())?;
     let (found, operations) = operations(site, &catalogue, former.as_ref(), &log, report, job)?;
     let poisoned = former.as_ref().map(|refs| refs.poisoned());
     for pack in poisoned.unwrap_or_default() {
@@ -208,7 +208,13 @@ fn operations(
     let store = || {
         if objects.get().is_none() {
             let (vfs, none) = (site.vfs.clone(), Arc::new(NoSource));
-            let store = Store::open(vfs, site.dmv, site.format.id, catalogue.clone(), none)?;
+            let store = Store::open(
+                vfs,
+                site.dmv,
+                site.format.owners.clone(),
+                catalogue.clone(),
+                none,
+            )?;
             let _ = objects.set(store);
         }
         Ok::<&Store, RepoError>(objects.get().expect("it was just set"))
@@ -467,7 +473,7 @@ fn read_or_rebuild(dmv: &Path, vfs: &dyn Vfs, packs: &Path) -> Result<(Format, b
         Err(e) => e,
     };
     match repository_of(vfs, packs)? {
-        Some(id) => Ok((Format { id }, true)),
+        Some(owners) => Ok((Format { owners }, true)),
         // Nothing shows what the format was.
         None => Err(error),
     }

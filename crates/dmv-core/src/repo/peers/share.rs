@@ -1,0 +1,125 @@
+//! Sharing the packs of another repository on the same file system, instead of copying their objects
+//! (docs/format/layout.md, "Shared packs").
+//!
+//! Bytes of a pack never change, so two repositories can use one file. What is shared counts as stored
+//! and not as complete: a transfer looks at it like at what an interrupted one has left.
+
+use crate::platform;
+use crate::refs::{CatalogueRows, Timestamp};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::layout::Whose;
+use crate::repo::base::slice;
+use crate::store::{IoContext, MAX_SHARED_OWNERS, RepositoryId};
+use crate::vfs::Shared;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// How often sharing begins again because packs went meanwhile.
+const TRIES: usize = 3;
+
+/// What a repository shares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedPacks {
+    /// The number of packs.
+    pub packs: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// How their files are shared.
+    pub how: Shared,
+}
+
+/// Returns the repositories that have written the packs of `from`, if a repository in the directory
+/// `dir` could share them.
+///
+/// It could not if they are another user's, who could change them, or on another file system, or if
+/// objects are absent or known to be damaged.
+pub(in crate::repo) fn owners_to_share(
+    from: &Handle,
+    dir: &Path,
+) -> Result<Option<Vec<RepositoryId>>, RepoError> {
+    let owners: Vec<RepositoryId> = from.store.owners().all().collect();
+    let is_fit = from.whose == Whose::Own
+        && owners.len() <= MAX_SHARED_OWNERS
+        && from.store.bad_places().is_empty()
+        && slice::slice(from)?.is_everything()
+        && is_on_one_disk(from.store.packs_dir(), dir);
+    Ok(is_fit.then_some(owners))
+}
+
+fn is_on_one_disk(packs: &Path, dir: &Path) -> bool {
+    let Ok(dir) = std::path::absolute(dir) else {
+        return false;
+    };
+    let there = dir.ancestors().find_map(|dir| platform::stat_at(dir).ok());
+    let packs = platform::stat_at(packs).ok();
+    matches!((packs, there), (Some(packs), Some(there)) if packs.dev == there.dev)
+}
+
+/// Makes `repo`, which has no packs yet, share those of `from`. Returns `None` if that is impossible:
+/// then nothing has changed. `now` is the present time.
+pub(in crate::repo) fn share_packs(
+    repo: &Handle,
+    from: &Handle,
+    now: Timestamp,
+) -> Result<Option<SharedPacks>, RepoError> {
+    let is_known = |id| repo.store.owners().has(id);
+    if !repo.store.packs().is_empty() || !from.store.owners().all().all(is_known) {
+        return Ok(None);
+    }
+    for _ in 0..TRIES {
+        let rows = from.refs.catalogue_rows()?;
+        let files = files_of(repo, from, &rows);
+        let how = match share_files(repo, &files) {
+            Ok(Some(how)) => how,
+            Ok(None) => return Ok(None),
+            Err(e) => {
+                for (_, to) in &files {
+                    let _ = repo.vfs.remove(to);
+                }
+                match e.kind() {
+                    // A pack was freed, or an index merged away.
+                    io::ErrorKind::NotFound => continue,
+                    _ => return Ok(None),
+                }
+            }
+        };
+        for dir in [repo.store.packs_dir(), repo.store.index_dir()] {
+            repo.vfs.sync_dir(dir).at("sync", dir)?;
+        }
+        repo.refs.share_catalogue(&rows, now.seconds)?;
+        repo.store.load(repo.refs.catalogue()?)?;
+        return Ok(Some(SharedPacks {
+            packs: rows.packs.len() as u64,
+            bytes: rows.packs.iter().map(|pack| pack.len).sum(),
+            how,
+        }));
+    }
+    Ok(None)
+}
+
+/// Returns the files of a catalogue: where each is, and where it is to be.
+fn files_of(repo: &Handle, from: &Handle, rows: &CatalogueRows) -> Vec<(PathBuf, PathBuf)> {
+    let (ours, theirs) = (&repo.store, &from.store);
+    let packs = rows.packs.iter().map(|row| row.id);
+    let packs = packs.map(|id| (theirs.pack_path(id), ours.pack_path(id)));
+    let indexes = rows.indexes.iter().map(|row| row.id);
+    let indexes = indexes.map(|id| (theirs.index_path(id), ours.index_path(id)));
+    packs.chain(indexes).collect()
+}
+
+/// Shares files. Returns how; `None` if there are none.
+fn share_files(repo: &Handle, files: &[(PathBuf, PathBuf)]) -> io::Result<Option<Shared>> {
+    let mut how = None;
+    for (from, to) in files {
+        if !platform::is_own(from)? {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        // An earlier attempt was killed. Nothing lists its files.
+        if platform::stat_at_unfollowed(to).is_ok() {
+            repo.vfs.remove(to)?;
+        }
+        how = Some(repo.vfs.share(from, to)?);
+    }
+    Ok(how)
+}
