@@ -1,7 +1,7 @@
 //! Random commits, branches, checkouts and undos, compared with a model of the view and the files.
 
 use dmv_core::hash::ObjectId;
-use dmv_core::job::Job;
+use dmv_core::job::{Job, Moment, Probe};
 use dmv_core::refs::Effect;
 use dmv_core::repo::{
     CheckoutOptions, CheckoutTarget, Head, RefKind, Repo, RepoError, UndoOptions, UndoWhat,
@@ -11,6 +11,9 @@ use dmv_tests::rng::Rng;
 use dmv_tests::scratch::{Files, Item, asked, commit, fast_dir, files_in, files_of};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 const BRANCHES: [&str; 3] = ["main", "one", "two"];
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
@@ -292,5 +295,62 @@ fn undo_in_any_order_does_what_the_model_says() -> Outcome {
             Err(_) => return Err(format!("seed {seed} panics").into()),
         }
     }
+    Ok(())
+}
+
+#[test]
+fn what_an_undo_reaches_stays_within_reach_until_it_has_ended() -> Outcome {
+    let dir = fast_dir()?;
+    let root = dir.path().join("w");
+    let repo = Repo::init(&root, "main", false, asked("init"))?;
+    let mut ids = Vec::new();
+    for text in ["one", "two"] {
+        std::fs::write(root.join("f"), text)?;
+        ids.extend(commit(&repo, text)?.commit);
+    }
+    let options = CheckoutOptions::new(asked("checkout"));
+    repo.checkout(CheckoutTarget::Commit(ids[0]), &options, &Job::default())?;
+    let (begin, begun) = channel();
+    let (end, ended) = channel();
+    let ended = Mutex::new(ended);
+    let job = Job::with_probe(Probe {
+        portion: 64,
+        at: Box::new(move |moment| {
+            if moment == Moment::Checked {
+                begin.send(()).expect("the expiry waits for this");
+                let ended = ended.lock().expect("nobody else locks it");
+                let waited = ended.recv_timeout(Duration::from_millis(200));
+                assert_eq!(waited, Err(RecvTimeoutError::Timeout), "it did not wait");
+            }
+        }),
+    });
+    let options = UndoOptions {
+        what: UndoWhat::Last,
+        settings: Default::default(),
+        asked: asked("undo"),
+    };
+    std::thread::scope(|scope| -> Outcome {
+        let root = &root;
+        let expiry = scope.spawn(move || {
+            let repo = Repo::open(root)?;
+            begun.recv().map_err(|_| RepoError::Cancelled)?;
+            let reach = repo.expire_operations(i64::MAX, asked("op expire"));
+            // The undo may have ended by now.
+            let _ = end.send(());
+            reach
+        });
+        repo.undo(&options, &job)?;
+        let reach = expiry.join().map_err(|_| "the expiry panicked")??;
+        assert_eq!(reach.left, 1);
+        Ok(())
+    })?;
+    assert_eq!(std::fs::read(root.join("f"))?, b"two");
+    assert!(matches!(repo.head()?, Head::Branch(name) if name == "main"));
+    // Nothing is left to give up: the numbers stay the same.
+    let again = repo.expire_operations(i64::MAX, asked("op expire"))?;
+    assert!(again.operation.is_none());
+    let last = repo.refs().last_operation()?;
+    assert_eq!((again.expired + again.left, again.left), (last, 1));
+    assert!(again.reaches_to.is_some());
     Ok(())
 }

@@ -107,6 +107,11 @@ fn expire(context: &Context, args: &ExpireArgs) -> Result<u8, Failure> {
         to.unwrap_or_default(),
         reach.expired
     )?;
+    drop(out);
+    if reach.operation.is_some() {
+        let text = "to free what only operations out of reach need: dmv gc";
+        context.ui.note(text);
+    }
     Ok(EXIT_OK)
 }
 

@@ -8,7 +8,11 @@
 //! process that died. So if two repositories drop content at the same time and each relies on the
 //! other, at least one of them finds the other busy.
 //!
-//! The order of all locks: `keeping`, `freeing`, those of packs, `refs.lock`.
+//! An undo locks the file `reaching` shared, and `op expire` locks it exclusively: what an undo can
+//! reach when it begins stays within reach until it ends. Both wait a few seconds.
+//!
+//! The order of all locks: that of a worktree, `keeping`, `reaching`, `freeing`, those of packs,
+//! `refs.lock`.
 
 use crate::locks;
 use crate::repo::base::error::RepoError;
@@ -21,6 +25,7 @@ use std::path::Path;
 
 const KEEPING_FILE: &str = "keeping";
 const FREEING_FILE: &str = "freeing";
+const REACHING_FILE: &str = "reaching";
 
 /// A shared lock: while it exists, no content that refs need is freed. Its owner relies on what it finds
 /// stored.
@@ -71,6 +76,36 @@ pub(in crate::repo) fn keep_exclusively(repo: &Handle) -> Result<Exclusive, Repo
     let file = lock_file(&path, repo.whose)?;
     locked(file.try_lock(), &path)?;
     Ok(Exclusive { _lock: file })
+}
+
+/// Keeps everything within the reach of undo that is there now, until the returned value is dropped.
+pub(in crate::repo) fn reach(repo: &Handle) -> Result<File, RepoError> {
+    reaching(repo, File::try_lock_shared)
+}
+
+/// Returns the right to put operations out of the reach of undo. Waits a few seconds for running undos.
+pub(in crate::repo) fn reach_alone(repo: &Handle) -> Result<File, RepoError> {
+    reaching(repo, File::try_lock)
+}
+
+fn reaching(
+    repo: &Handle,
+    try_lock: fn(&File) -> Result<(), TryLockError>,
+) -> Result<File, RepoError> {
+    let path = repo.dmv_dir().join(REACHING_FILE);
+    let file = lock_file(&path, repo.whose)?;
+    let taken = locks::wait(&[&path], locks::PATIENCE, || match try_lock(&file) {
+        Ok(()) => Ok(Some(())),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(e)) => Err(e),
+    });
+    let io = |source| RepoError::Io {
+        action: "lock",
+        path: path.clone(),
+        source,
+    };
+    taken.map_err(io)?.map_err(RepoError::Reaching)?;
+    Ok(file)
 }
 
 /// Prevents everything in the repository at `dmv` from being freed, and any pack from being taken out

@@ -27,13 +27,14 @@ pub struct UndoReach {
 /// of the reach of undo. This cannot be undone.
 ///
 /// Fails with [`RepoError::Freeing`] if a peer relies on the objects of this repository: what is
-/// reachable must not change meanwhile.
+/// reachable must not change meanwhile. Waits for a running undo, which counts on what it reaches.
 pub(in crate::repo) fn expire_operations(
     repo: &Handle,
     since: i64,
     asked: Asked,
 ) -> Result<UndoReach, RepoError> {
     let _nobody_relies = keeping::keep_exclusively(repo)?;
+    let _nobody_undoes = keeping::reach_alone(repo)?;
     let last = repo.refs.seen()?.seq;
     let before = window::window_from(repo)?.max(1);
     // Without such an operation, only the one that records this stays within reach.
@@ -51,7 +52,12 @@ pub(in crate::repo) fn expire_operations(
         let changes = vec![change(&repo.refs, LOG_FROM.to_owned(), Some(value))?];
         operation = Some(publish(repo, asked, None, changes, Effect::Kept)?);
     }
-    let (from, last) = (from.max(before), repo.refs.seen()?.seq);
+    let from = match &operation {
+        Some(_) => from,
+        // Nothing has changed.
+        None => before,
+    };
+    let last = repo.refs.seen()?.seq;
     let first = repo.refs.operations_before(Some(from + 1), 1)?.pop();
     Ok(UndoReach {
         expired: from - 1,

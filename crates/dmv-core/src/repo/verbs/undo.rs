@@ -16,7 +16,7 @@ use crate::repo::base::keys::{
 };
 use crate::repo::base::publish::Asked;
 use crate::repo::base::worktree::WorktreeSettings;
-use crate::repo::base::{branch, publish, window, worktree};
+use crate::repo::base::{branch, keeping, publish, window, worktree};
 use crate::repo::conflict::form::Form;
 use crate::repo::conflict::{choices, form};
 use crate::repo::files::checkout::stays;
@@ -109,6 +109,8 @@ pub(in crate::repo) fn undo(
     job: &Job,
 ) -> Result<UndoReport, RepoError> {
     let _lock = worktree::lock_if_worktree(repo)?;
+    // `op expire` and `gc` would otherwise take away what the files below get.
+    let _reach = keeping::reach(repo)?;
     let mut passed_over = Vec::new();
     let undone = match &options.what {
         UndoWhat::Operation(prefix) => find_operation(repo, prefix)?,
