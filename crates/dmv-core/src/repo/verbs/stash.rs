@@ -12,6 +12,7 @@ pub use apply::{StashApplied, StashAt, StashOptions};
 pub(in crate::repo) use apply::{apply, drop_stash};
 
 use crate::diff::diff_trees;
+use crate::fsutil::{FileKind, FileStat};
 use crate::hash::ObjectId;
 use crate::history::load_commit;
 use crate::job::Job;
@@ -32,13 +33,15 @@ use crate::repo::conflict::form::Form;
 use crate::repo::files::checkout::target::{SwitchTo, Switched};
 use crate::repo::files::commit::generation;
 use crate::repo::files::open_worktree::Tree;
-use crate::repo::files::saved::{empty_dir, put_commits, saved_changes, store_made};
+use crate::repo::files::saved::{
+    empty_above, empty_dir, put_commits, saved_changes, stat_at, store_made,
+};
 use crate::repo::files::untracked::Untracked;
 use crate::repo::files::{checkout, open_worktree, snapshot_of, unfinished};
 use crate::store::{FinishedJob, MetaWriter};
-use crate::subset::Subset;
 use crate::worktree::scan::Select;
 use crate::worktree::snapshot::Problem;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 /// A stash.
@@ -125,13 +128,7 @@ pub(in crate::repo) fn push(
     drop(meta);
     let sealed = publish::seal(repo, writer)?;
     repo.store.preview(&sealed);
-    let (sides, sealed) = keep(
-        repo,
-        &tree.subset,
-        sealed,
-        (before, summary.id),
-        &options.asked,
-    )?;
+    let (sides, sealed) = keep(repo, &tree, sealed, (before, summary.id), &options.asked)?;
     let key = next_key(repo)?;
     let mut changes = vec![set(key.clone(), id.as_bytes().to_vec())];
     changes.extend(saved_changes(repo, &tree.name, sides)?);
@@ -251,20 +248,45 @@ fn put(commit: &Commit, writer: &mut dyn ObjectWrite) -> Result<ObjectId, RepoEr
 /// with those of `after`. Paths outside the worktree's subset have no files.
 fn keep(
     repo: &Handle,
-    subset: &Subset,
+    worktree: &Tree,
     sealed: FinishedJob,
     (after, now): (ObjectId, ObjectId),
     asked: &Asked,
 ) -> Result<(ObjectId, FinishedJob), RepoError> {
-    let (mut old, mut new) = (Edits::new(), Edits::new());
+    let (mut old, mut new, mut come) = (Edits::new(), Edits::new(), Vec::new());
+    let mut failed = None;
     each_difference(repo, now, after, &mut |path, before, after| {
         let is_dir = !before.is_some_and(is_file) && !after.is_some_and(is_file);
-        if !subset.includes(path.as_bytes(), is_dir) {
+        if before.is_none() {
+            // An ignored file is not in `now`. If it is as `after` has it, it stays, and if not, the
+            // switch refuses to overwrite it. What is of another kind is a difference of its own.
+            let same = |stat: FileStat| (stat.kind == FileKind::Dir) != after.is_some_and(is_file);
+            match stat_at(worktree, path.as_bytes()) {
+                Ok(stat) if stat.is_some_and(same) => return,
+                Ok(_) => {}
+                Err(e) => drop(failed.get_or_insert(e)),
+            }
+        }
+        if !worktree.subset.includes(path.as_bytes(), is_dir) {
             return;
+        }
+        if before.is_none() {
+            come.push(path.clone());
         }
         old.extend(before.map(|entry| (path.clone(), Some(entry.clone()))));
         new.extend(after.map(|entry| (path.clone(), Some(entry.clone()))));
     })?;
+    if let Some(e) = failed {
+        return Err(e);
+    }
+    let mut looked = BTreeSet::new();
+    for path in come {
+        // Part of a tree does not show that its directory is there and empty.
+        if let Some(dir) = empty_above(worktree, path.as_bytes(), &mut looked)? {
+            let entry = empty_dir(&dir);
+            old.entry(dir).or_insert(Some(entry));
+        }
+    }
     let writer = repo.store.writer_after(&sealed)?;
     let mut meta = MetaWriter::new(&writer);
     let id = put_commits(repo, &old, &new, asked, &mut meta)?;

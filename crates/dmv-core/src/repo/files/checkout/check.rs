@@ -304,11 +304,16 @@ impl Switch<'_> {
             if is_new && (is_file(&entry) || !self.is_in_place_of_dir(&path)?) {
                 continue;
             }
+            let stat = self.stat(&path, &mut found.absent_dirs)?;
+            if !is_file(&entry) && stat.is_some_and(|stat| stat.kind == FileKind::Dir) {
+                // Both are directories. What differs in them has paths of its own.
+                continue;
+            }
             if !self.is_brought(&path) {
                 let after = || Some(entry.clone());
                 found.overwrites.entry(path.clone()).or_insert_with(after);
             }
-            match self.stat(&path, &mut found.absent_dirs)? {
+            match stat {
                 None => match self.obstacle(&path, &mut found.above)? {
                     Some(above) if self.is_in_place_of_dir(&above)? => {
                         found.in_the_way.insert(above);

@@ -290,7 +290,7 @@ impl<'a> Switch<'a> {
             let print = expect_seen(&mut self.seen, step);
             // The files of the target below this directory are written before the undo brings it
             // back.
-            if print.is_some() && step.to.as_ref().is_some_and(is_dir) {
+            if print.is_some() && self.makes_room(step)? {
                 self.in_the_way.insert(step.path.clone());
             }
         }

@@ -9,7 +9,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::path;
 use crate::repo::files::checkout::dirs::{add_dirs, is_dir, sorted};
 use crate::repo::files::checkout::switch::Switch;
-use crate::repo::files::saved::{Overwrite, Overwrites, all_gone};
+use crate::repo::files::saved::{Overwrite, Overwrites, Step, all_gone};
 use crate::repo::files::seen::Expected;
 use crate::worktree::checkout::{Plan, Removal};
 use std::collections::BTreeSet;
@@ -25,6 +25,14 @@ impl Switch<'_> {
     pub(in crate::repo) fn gives_way(&self, path: &[u8]) -> bool {
         let step = self.brings.and_then(|brings| brings.step(path));
         step.is_some_and(|step| step.to.as_ref().is_none_or(is_dir))
+    }
+
+    /// Returns whether a directory comes where the step of an undo finds a file.
+    pub(in crate::repo) fn makes_room(&self, step: &Step) -> Result<bool, RepoError> {
+        Ok(match &step.to {
+            Some(to) => is_dir(to),
+            None => self.target_entry(&step.path)?.is_some_and(|e| is_dir(&e)),
+        })
     }
 
     /// Adds the entries in the way to the overwritten files. Returns those that cannot be kept,
@@ -85,7 +93,8 @@ impl Switch<'_> {
     }
 }
 
-fn is_special(stat: &FileStat) -> bool {
+/// Returns whether an entry is none that a commit can have, such as a pipe.
+pub(in crate::repo) fn is_special(stat: &FileStat) -> bool {
     !matches!(
         stat.kind,
         FileKind::File | FileKind::Symlink | FileKind::Dir

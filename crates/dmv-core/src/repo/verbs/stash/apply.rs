@@ -301,7 +301,7 @@ fn carry_out(
         Some(sealed) => sealed,
         None => publish::seal(repo, repo.store.writer()?)?,
     };
-    let (kept, sealed) = keep(repo, &tree.subset, sealed, (after, now), &options.asked)?;
+    let (kept, sealed) = keep(repo, &tree, sealed, (after, now), &options.asked)?;
     let (noted, sealed) = marked::note(repo, &tree, &meeting.form, Some(sealed), &options.asked)?;
     let to = SwitchTo {
         what: "this stash",
