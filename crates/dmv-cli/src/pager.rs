@@ -1,7 +1,8 @@
 //! Showing long output in the user's pager.
 //!
 //! Output that fits on the screen is written as if there were no pager. The pager is started when more
-//! comes than fits, so a short answer never depends on another program.
+//! comes than fits, so a short answer never depends on another program. If it turns out that the pager
+//! cannot be run, everything goes to the screen.
 
 use crate::config::Config;
 use crate::failure::Failure;
@@ -18,6 +19,8 @@ const FOR_LESS: &str = "FRX";
 /// The size of a terminal that does not tell it.
 const LINES: usize = 24;
 const COLUMNS: usize = 80;
+/// More than a pipe holds: if so much was written to it, somebody has read.
+const UNREAD: usize = 1 << 20;
 /// What a shell ends with if it cannot run a command.
 const NOT_RUN: [i32; 2] = [126, 127];
 
@@ -42,6 +45,8 @@ pub struct Paged {
     /// Called before the pager gets the terminal.
     before: Box<dyn Fn()>,
     room: Room,
+    /// Why the pager has shown nothing.
+    wrong: Option<String>,
 }
 
 enum State {
@@ -55,7 +60,35 @@ enum State {
 struct Showing {
     child: Child,
     input: ChildStdin,
+    /// All that was written, as long as it may be that nobody has read any of it.
+    unread: Option<Vec<u8>>,
     _lent: Lent,
+}
+
+impl Showing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.input.write(bytes)?;
+        match &mut self.unread {
+            Some(unread) if unread.len() < UNREAD => unread.extend(&bytes[..written]),
+            _ => self.unread = None,
+        }
+        Ok(written)
+    }
+
+    /// Waits until the pager has ended. If it could not be run, returns the exit code and what it
+    /// should have shown.
+    fn end(self) -> Option<(i32, Vec<u8>)> {
+        let Showing {
+            mut child,
+            input,
+            unread,
+            ..
+        } = self;
+        drop(input);
+        // What it ended with is its own affair; only a pager that never ran has shown nothing.
+        let code = child.wait().ok().and_then(|status| status.code());
+        code.filter(|code| NOT_RUN.contains(code)).zip(unread)
+    }
 }
 
 impl Paged {
@@ -66,6 +99,7 @@ impl Paged {
             command,
             before,
             room: Room::of_terminal(),
+            wrong: None,
         }
     }
 
@@ -86,9 +120,37 @@ impl Paged {
         }
         match &mut self.state {
             State::Fits => screen.write(bytes),
-            State::Shows(showing) => showing.input.write(bytes),
+            State::Shows(showing) => match showing.write(bytes) {
+                Err(e) if e.kind() == io::ErrorKind::BrokenPipe && showing.unread.is_some() => {
+                    self.end(screen)?;
+                    match self.state {
+                        State::Fits => screen.write(bytes),
+                        _ => Err(e),
+                    }
+                }
+                done => done,
+            },
             State::Gone => Err(io::ErrorKind::BrokenPipe.into()),
         }
+    }
+
+    /// Waits until the user has left the pager. If it could not be run, the screen gets what it has not
+    /// shown, and all that follows.
+    fn end(&mut self, screen: &mut impl Write) -> io::Result<()> {
+        let before = std::mem::replace(&mut self.state, State::Gone);
+        let State::Shows(showing) = before else {
+            self.state = before;
+            return Ok(());
+        };
+        let Some((code, unread)) = showing.end() else {
+            return Ok(());
+        };
+        (self.state, self.room) = (State::Fits, Room::endless());
+        let command = &self.command;
+        self.wrong = Some(format!(
+            "the pager '{command}' cannot be run (exit code {code}); without it: --no-pager"
+        ));
+        screen.write_all(&unread)
     }
 
     fn start(&mut self) {
@@ -107,6 +169,7 @@ impl Paged {
                 self.state = State::Shows(Showing {
                     child,
                     input,
+                    unread: Some(Vec::new()),
                     _lent: lent,
                 });
             }
@@ -116,24 +179,10 @@ impl Paged {
     }
 
     /// Waits until the user has left the pager. Returns what is wrong with it, if it could not be run.
-    pub fn finish(&mut self) -> Option<String> {
-        let before = std::mem::replace(&mut self.state, State::Gone);
-        let State::Shows(Showing {
-            mut child, input, ..
-        }) = before
-        else {
-            self.state = before;
-            return None;
-        };
-        drop(input);
-        // What it ended with is its own affair; only a pager that never ran has shown nothing.
-        let code = child.wait().ok().and_then(|status| status.code());
-        code.filter(|code| NOT_RUN.contains(code)).map(|code| {
-            let command = &self.command;
-            format!(
-                "the pager '{command}' cannot be run (exit code {code}); without it: --no-pager"
-            )
-        })
+    pub fn finish(&mut self, screen: &mut impl Write) -> Option<String> {
+        // A screen that is gone was not lost by the pager.
+        let _ = self.end(screen);
+        self.wrong.take()
     }
 }
 

@@ -254,10 +254,7 @@ fn line(job: &Job, doing: &str, elapsed: Duration, left: Option<f64>) -> String 
             }
         });
     }
-    let objects = get(&progress.objects);
-    if objects > 0 {
-        parts.push(count(objects, "object", "objects"));
-    }
+    let mut more = Vec::new();
     if read > 0 {
         let of = match total {
             0 => String::new(),
@@ -266,18 +263,24 @@ fn line(job: &Job, doing: &str, elapsed: Duration, left: Option<f64>) -> String 
             all => format!(" of {}{}", sign(progress.total_bound()), bytes(all)),
         };
         parts.push(format!("{}{of}", bytes(read)));
-        parts.push(format!("{}/s", bytes((read as f64 / seconds) as u64)));
+        more.push(format!("{}/s", bytes((read as f64 / seconds) as u64)));
+    }
+    let objects = get(&progress.objects);
+    if objects > 0 {
+        more.push(count(objects, "object", "objects"));
     }
     if new > 0 && new < read {
         let saved = 100.0 * (read - new) as f64 / read as f64;
-        parts.push(format!("{saved:.0}% already stored"));
+        more.push(format!("{saved:.0}% already stored"));
+    }
+    // A narrow terminal cuts off the end of the line.
+    if job.is_cancelled() {
+        parts.push("stopping".to_owned());
     }
     if let Some(left) = left {
         parts.push(format!("{} left", duration(left)));
     }
-    if job.is_cancelled() {
-        parts.push("stopping".to_owned());
-    }
+    parts.append(&mut more);
     format!("{doing} {}", parts.join(", "))
 }
 
@@ -357,6 +360,26 @@ mod tests {
     }
 
     #[test]
+    fn the_time_that_is_left_fits_on_a_narrow_terminal() {
+        let job = Job::default();
+        let progress = &job.progress;
+        progress.expect(123_456, 987 << 30, Bound::AtMost);
+        for (counter, n) in [
+            (&progress.files, 98_765),
+            (&progress.bytes, 876 << 30),
+            (&progress.new_bytes, 123 << 30),
+            (&progress.objects, 12_345_678),
+        ] {
+            Job::add(counter, n);
+        }
+        let line = line(&job, "transferring", TICK * 3000, Some(3599.0));
+        let (shown, _) = line.split_once(" left, ").expect("it is shown");
+        // Two columns are the spinner's.
+        assert!(shown.len() + " left".len() <= 78, "{line}");
+        assert!(line.ends_with("already stored"), "{line}");
+    }
+
+    #[test]
     fn a_total_that_was_passed_is_not_shown() {
         let job = Job::default();
         job.progress.foresee(500, Bound::AtMost);
@@ -364,9 +387,6 @@ mod tests {
         assert!(line(&job, "x", TICK, None).contains("100 B of ≤ 500 B"));
         Job::add(&job.progress.bytes, 500);
         let line = line(&job, "x", TICK, Some(9.0));
-        assert!(
-            line.contains("600 B,") && line.contains("9 s left"),
-            "{line}"
-        );
+        assert!(line.contains("600 B, 9 s left"), "{line}");
     }
 }

@@ -31,6 +31,15 @@ struct Out {
     paged: Option<Paged>,
 }
 
+impl Out {
+    /// Waits for the pager. Returns what is wrong with it, if it could not be run.
+    fn end_paging(&mut self) -> Option<String> {
+        // Without a file, nothing was written.
+        let (file, paged) = (self.file.as_mut()?, self.paged.as_mut()?);
+        paged.finish(file)
+    }
+}
+
 impl Write for Out {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let file = match &mut self.file {
@@ -82,7 +91,7 @@ impl Ui {
     pub fn finish(&self) -> Result<(), Failure> {
         let flushed = self.out.borrow_mut().flush();
         let mut out = self.out.borrow_mut();
-        let wrong = out.get_mut().paged.as_mut().and_then(Paged::finish);
+        let wrong = out.get_mut().end_paging();
         drop(out);
         if let Some(wrong) = wrong {
             self.warn(wrong);
@@ -234,6 +243,11 @@ pub fn ask(question: &str) -> bool {
     let mut answer = String::new();
     let read = io::stdin().read_line(&mut answer);
     read.is_ok() && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
+}
+
+/// Says something on the side, before there is a [`Ui`].
+pub fn say(line: &str) {
+    stderr_line(line);
 }
 
 fn stderr_line(line: &str) {

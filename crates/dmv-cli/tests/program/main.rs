@@ -62,6 +62,7 @@ mod subset;
 mod trust;
 mod undo;
 mod unwritten;
+mod watched;
 mod weeks;
 #[cfg(feature = "quic")]
 mod words;

@@ -130,6 +130,29 @@ fn a_pager_that_cannot_be_run_is_named() -> Outcome {
     let seen = place.at_terminal(10, &[("DMV_PAGER", "no-such-pager -R")], &["log"])?;
     let why = "the pager 'no-such-pager -R' cannot be run (exit code 127); without it: --no-pager";
     assert!(seen.text.contains(why), "{}", seen.text);
+    // The output is not lost.
+    assert_eq!(seen.exit, Some(0));
+    for n in 0..12 {
+        assert!(
+            seen.text.contains(&format!("commit {n}\n")),
+            "{}",
+            seen.text
+        );
+    }
+    // Nor is one that no pipe holds.
+    place.write("notes.txt", "a line of text\n".repeat(200_000))?;
+    for pager in [
+        "no-such-pager -R",
+        "cat >&2 && no-such-pager",
+        "sleep 0.1; /",
+    ] {
+        let seen = place.at_terminal(10, &[("DMV_PAGER", pager)], &["diff"])?;
+        let lines = seen
+            .text
+            .lines()
+            .filter(|line| line.contains("a line of text"));
+        assert_eq!((lines.count(), seen.exit), (200_000, Some(0)), "{pager}");
+    }
     Ok(())
 }
 
