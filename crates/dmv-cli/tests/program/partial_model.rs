@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout)]
 
 mod model;
+mod rearrange;
 mod steps;
 mod story;
 

@@ -53,6 +53,16 @@ pub struct Repo {
     pub paths: Paths,
     /// What is on disk and differs from the commit; `None`: deleted.
     pub edits: BTreeMap<String, Option<usize>>,
+    /// Edits that were put aside, the newest last.
+    pub stashes: Vec<Stash>,
+}
+
+/// Edits that were put aside.
+#[derive(Clone)]
+pub struct Stash {
+    /// The commit that they were made on.
+    pub from: String,
+    pub edits: BTreeMap<String, Option<usize>>,
 }
 
 impl Repo {
@@ -126,7 +136,22 @@ impl Model {
         if conflicted(base) || conflicted(ours) || conflicted(theirs) {
             return Merged::Unknown;
         }
-        let (base, ours, theirs) = (self.tree(base), self.tree(ours), self.tree(theirs));
+        Model::merge_trees(self.tree(base), self.tree(ours), self.tree(theirs))
+    }
+
+    /// The trees of a commit's parent and of the commit, if it is no merge and both are known.
+    pub fn change_of(&self, id: &str) -> Option<(Tree, Tree)> {
+        let commit = &self.commits[id];
+        let base = match &commit.parents[..] {
+            [] => Tree::new(),
+            [parent] if !self.commits[parent].conflicted => self.tree(parent).clone(),
+            _ => return None,
+        };
+        (!commit.conflicted).then(|| (base, commit.tree.clone()))
+    }
+
+    /// Merges whole files: all is clean, or in conflict.
+    pub fn merge_trees(base: &Tree, ours: &Tree, theirs: &Tree) -> Merged {
         let (mut trees, mut conflicts) = ([Tree::new(), Tree::new()], BTreeSet::new());
         let paths: BTreeSet<&String> = base
             .keys()

@@ -14,7 +14,7 @@ impl Story {
         }
         let before = self.model.repos[r].clone();
         let last = self.last_operation(r)?.0;
-        match self.below(17) {
+        match self.below(21) {
             0..=2 => self.commit(r)?,
             3 => {
                 self.branches += 1;
@@ -30,6 +30,7 @@ impl Story {
             13 => self.drop_some(r)?,
             14 => self.get(r)?,
             15 => self.restore(r)?,
+            16..=19 => self.rearrange(r)?,
             _ => self.look(r)?,
         }
         self.check(r)?;
@@ -49,6 +50,16 @@ impl Story {
             .records(&self.args(r, &["op", "log", "-n", "2", "--json"]))?;
         let is_one = is_one.get(1).is_some_and(|op| op["id"] == last);
         let known = ["commit", "checkout", "merge", "pull", "restore", "subset"];
+        // A file that was moved is written anew at once, so its way back is not the model's.
+        let exact = [
+            " restore ",
+            " rm ",
+            " reset ",
+            " cherry-pick ",
+            " rebase ",
+            " stash",
+        ];
+        let is = |words: &[&str]| words.iter().any(|word| command.contains(word));
         // Undo passes over what is only known of remotes.
         let now = &self.model.repos[r];
         let is_same = (&before.head, &before.branches, &before.paths, &before.edits)
@@ -58,8 +69,8 @@ impl Story {
         }
         // What an edit has in common with where it was taken to is no edit any more.
         let stays = command.contains("commit") || before.edits == self.model.repos[r].edits;
-        let is_undone = stays || command.contains("restore");
-        if id == last || !is_one || !is_undone || !known.iter().any(|word| command.contains(word)) {
+        let is_undone = stays || is(&exact);
+        if id == last || !is_one || !is_undone || !is(&known) && !is(&exact) {
             return Ok(());
         }
         let after = std::mem::replace(&mut self.model.repos[r], before);
@@ -152,7 +163,7 @@ impl Story {
     }
 
     /// A branch of this repository, or one of the whole.
-    fn some_branch(&mut self, r: usize) -> Outcome<(String, String)> {
+    pub fn some_branch(&mut self, r: usize) -> Outcome<(String, String)> {
         let own = self.below(3) > 0;
         let repo = &self.model.repos[if own { r } else { FULL }];
         let count = repo.branches.len();
@@ -308,7 +319,7 @@ impl Story {
     }
 
     /// Takes a merge with conflicts back, or settles them all alike.
-    fn settle(
+    pub fn settle(
         &mut self,
         r: usize,
         id: &str,

@@ -53,6 +53,7 @@ impl Story {
             branches: BTreeMap::new(),
             paths: Paths::all(),
             edits: BTreeMap::new(),
+            stashes: Vec::new(),
         });
         for _ in 0..story.below(4) + 1 {
             for _ in 0..6 {
@@ -106,6 +107,7 @@ impl Story {
             branches,
             paths,
             edits: BTreeMap::new(),
+            stashes: Vec::new(),
         });
         self.check(r)
     }
@@ -283,7 +285,7 @@ impl Story {
     }
 
     /// The files that a worktree should have.
-    fn files(&self, r: usize) -> Tree {
+    pub fn files(&self, r: usize) -> Tree {
         let repo = &self.model.repos[r];
         let mut want = match self.model.commits.get(repo.tip()) {
             Some(commit) => commit.tree.clone(),
