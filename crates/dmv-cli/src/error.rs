@@ -66,7 +66,9 @@ fn repo_message(e: &RepoError) -> String {
 /// The paths that an error is about, where there may be many.
 fn paths_of(e: &RepoError) -> Vec<Vec<u8>> {
     match e {
-        RepoError::WouldLose { paths, .. } | RepoError::EditedByHand { paths, .. } => paths.clone(),
+        RepoError::WouldLose { paths, .. }
+        | RepoError::WouldLoseThere { paths, .. }
+        | RepoError::EditedByHand { paths, .. } => paths.clone(),
         RepoError::Lacking(lacks) => lacks.iter().map(|lack| lack.path.clone()).collect(),
         _ => Vec::new(),
     }

@@ -106,6 +106,8 @@ impl Failure {
     }
 }
 
+/// The code of a refusal, because something that is in no commit would be lost.
+pub const WOULD_LOSE: &str = "would-lose";
 /// The code of a failure to write to a reader that has gone.
 pub const BROKEN_PIPE: &str = "broken-pipe";
 

@@ -55,10 +55,13 @@ fn without_alias(
     args: &[OsString],
     used: &mut Vec<String>,
 ) -> Result<Option<Vec<OsString>>, Failure> {
-    let (Some(name), Some(at)) = (unknown(e), command_at(args)) else {
+    let (Some(name), Some(mut at)) = (unknown(e), command_at(args)) else {
         return Ok(None);
     };
-    if args[at] != name {
+    // `help NAME` is about the command that an alias stands for.
+    let is_help = args[at] == "help";
+    at += usize::from(is_help);
+    if args.get(at).is_none_or(|typed| typed != name) {
         return Ok(None);
     }
     let Some(text) = Config::load(None)?.alias(name)? else {
@@ -70,7 +73,12 @@ fn without_alias(
     }
     used.push(name.to_owned());
     let words = alias::words(&text).unwrap_or_default();
-    let words = words.into_iter().map(OsString::from);
+    let kept = if is_help { 1 } else { words.len() };
+    if is_help {
+        let text = clean(&text);
+        ui::say(&format!("'{name}' is your alias for '{text}'"));
+    }
+    let words = words.into_iter().take(kept).map(OsString::from);
     let mut replaced = args.to_vec();
     replaced.splice(at..=at, words);
     Ok(Some(replaced))
@@ -117,7 +125,7 @@ fn read(args: &[OsString]) -> Result<Typed, clap::Error> {
 fn not_parsed(e: &clap::Error, args: &[OsString]) -> u8 {
     let asked_for = matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     let json = is_json(args);
-    if let Some(failure) = no_command(e, args) {
+    if let Some(failure) = no_command(e, args).or_else(|| no_argument(e, args)) {
         return ui::report(&failure, json);
     }
     if json && !asked_for {
@@ -168,14 +176,45 @@ fn print_help(e: &clap::Error, args: &[OsString]) -> Result<(), Failure> {
         writeln!(out, "\nYour aliases:")?;
         for key in &aliases {
             let short = key.name.split_once('.').map_or("", |(_, short)| short);
-            // One that is not valid is named when it is used.
-            if let Ok(Some(text)) = config.alias(short) {
-                writeln!(out, "  {short:<11}  {}", clean(&text))?;
-            }
+            let is_hidden = help::command().find_subcommand(short).is_some();
+            let text = match config.alias(short) {
+                _ if is_hidden => format!("(has no effect: dmv has a command '{short}')"),
+                Ok(Some(text)) => clean(&text),
+                Ok(None) => continue,
+                // The failure has the whole reason when the alias is used.
+                Err(_) => "(is not valid)".to_owned(),
+            };
+            writeln!(out, "  {short:<11}  {text}")?;
         }
     }
     drop(out);
     ui.finish()
+}
+
+/// The failure for an argument that a command does not have, but that of another tool has.
+fn no_argument(e: &clap::Error, args: &[OsString]) -> Option<Failure> {
+    let (ErrorKind::UnknownArgument, Some(ContextValue::String(argument))) =
+        (e.kind(), e.get(ContextKind::InvalidArg))
+    else {
+        return None;
+    };
+    let at = command_at(args)?;
+    let known = help::command();
+    let (mut command, mut words) = (&known, Vec::new());
+    for arg in &args[at..] {
+        let Some(found) = arg.to_str().and_then(|arg| command.find_subcommand(arg)) else {
+            break;
+        };
+        (command, words) = (found, [words, vec![found.get_name()]].concat());
+    }
+    // Of several letters in one word, only the first unknown one is named.
+    let typed = args.iter().filter_map(|arg| arg.to_str());
+    let typed = typed.filter(|arg| !arg.starts_with("--") && arg.starts_with('-'));
+    let joined = typed.filter(|arg| argument.len() == 2 && arg.contains(&argument[1..]));
+    let mut spellings = std::iter::once(&argument[..]).chain(joined);
+    let hint = spellings.find_map(|one| verbs::in_place_of(&words, one))?;
+    let message = format!("'dmv {}' has no argument '{argument}'", words.join(" "));
+    Some(Failure::usage(message).hint(hint))
 }
 
 /// The failure for a command that there is not, with what to run instead.

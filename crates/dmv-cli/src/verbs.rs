@@ -71,6 +71,26 @@ pub fn instead_of(verb: &[&str], rest: &[&str]) -> Option<String> {
     best.map(|(_, row)| advice(&row))
 }
 
+/// What a word stands for in a table that the user chooses.
+const ANY: &str = "PATH";
+
+/// What to run in place of a command with an argument that it does not have, if a table has this
+/// argument of the other tool's command.
+pub fn in_place_of(command: &[&str], argument: &str) -> Option<String> {
+    let is_it = |word: &&str| match argument.starts_with('-') {
+        true => *word == argument,
+        false => *word == ANY,
+    };
+    let has = |words: &Vec<&str>| {
+        let rest = words[1..].strip_prefix(command);
+        // The word before a path is a revision, which the command has.
+        rest.and_then(|rest| rest.last()).is_some_and(is_it)
+    };
+    let mut rows = rows().filter(|row| row.ours != SAME);
+    rows.find(|row| row.theirs.iter().any(has))
+        .map(|row| advice(&row))
+}
+
 /// How well the options of a command in a table fit what was typed: none at all are better than some
 /// that nobody typed.
 fn fit(options: &[&str], typed: &[&str]) -> usize {
@@ -228,6 +248,46 @@ mod tests {
             Some("dmv remote remove")
         );
         assert_eq!(instead_of(&["worktree", "lst"], &[]), None);
+    }
+
+    #[test]
+    fn an_argument_of_another_tool_has_an_answer() {
+        for (command, argument, answer) in [
+            (
+                &["diff"][..],
+                "--cached",
+                "dmv diff (there is no staging area",
+            ),
+            (&["restore"], "--staged", "dmv commit PATH"),
+            (&["commit"], "-am", "dmv commit (there is no staging area"),
+            (&["stash"], "-u", "dmv stash (takes new files"),
+            (&["stash", "push"], "-u", "dmv stash (takes new files"),
+            (&["stash", "show"], "-p", "dmv stash show"),
+            (
+                &["cherry-pick"],
+                "-n",
+                "dmv cherry-pick REV, then dmv reset @~1",
+            ),
+            (&["rebase"], "-i", "there is no interactive rebase"),
+            (&["rm"], "--ignore-unmatch", "dmv rm PATH"),
+            (&["checkout"], "a", "dmv restore --from REV PATH"),
+            (
+                &["reset"],
+                "a",
+                "there is no staging area; dmv restore PATH",
+            ),
+        ] {
+            let found = in_place_of(command, argument).unwrap_or_default();
+            assert!(found.starts_with(answer), "{command:?} {argument}: {found}");
+        }
+        assert_eq!(in_place_of(&["diff"], "--nothing"), None);
+        assert_eq!(in_place_of(&["merge"], "a"), None);
+        assert_eq!(
+            instead_of(&["stash", "clear"], &[])
+                .as_deref()
+                .map(|a| &a[..14]),
+            Some("dmv stash drop")
+        );
     }
 
     #[test]

@@ -571,7 +571,7 @@ fn an_edit_while_a_worktree_is_removed_is_kept() -> Outcome {
             repo.remove_worktree(&side, force, &settings, asked, job)
         };
         let done = remove(force, &job);
-        let lost = matches!(&done, Err(RepoError::WouldLose { .. }));
+        let lost = matches!(&done, Err(RepoError::WouldLoseThere { .. }));
         assert!(lost, "{moment:?}, force {force}: {done:?}");
         let now = fs::read_to_string(side.join("d/f"))?;
         assert_eq!(now, "edited meanwhile", "{moment:?}, force {force}");

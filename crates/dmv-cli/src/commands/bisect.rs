@@ -203,6 +203,10 @@ fn run_tests(context: &Context, repo: &Repo, command: &[OsString]) -> Result<u8,
         let message = "a run needs a bad and a good commit";
         return Err(Failure::usage(message).hint("dmv bisect bad REV, and dmv bisect good REV"));
     }
+    let now = repo.bisect_progress()?;
+    if !matches!(now.next, BisectNext::Test { .. }) {
+        return tell(context, repo, &now);
+    }
     loop {
         let commit = repo.resolve("@")?;
         let verdict = tested(context, command)?;

@@ -12,7 +12,7 @@ use std::io::Write;
 /// Apply the changes of other commits to the current branch
 ///
 /// Each commit is made again on the current branch, with its author and message. dmv leaves out commits
-/// whose changes the branch already has, and names them.
+/// that would change nothing there, and names them.
 ///
 /// A cherry-pick always completes. If dmv cannot combine the changes to a file, the new commit has a
 /// conflict that keeps every version. 'dmv conflicts' lists the conflicts, and 'dmv resolve' resolves

@@ -151,7 +151,7 @@ pub fn tell(context: &Context, report: &MergeReport, done: &str) -> Result<u8, F
         for moved in &report.moves {
             writeln!(out, "  followed the rename {} -> {}", moved.from, moved.to)?;
         }
-        if !report.up_to_date {
+        if !report.up_to_date && report.files + report.removed > 0 {
             let removed = match report.removed {
                 0 => String::new(),
                 n => format!(", {n} removed"),

@@ -4,9 +4,9 @@ use super::cherry_pick::{finish, never_stops};
 use super::merge::options;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::format::text::count;
+use crate::format::text::{count, quoted};
 use crate::supply::supplied;
-use dmv_core::repo::PickReport;
+use dmv_core::repo::{PickReport, Repo};
 
 /// Move the commits of the current branch on top of another commit
 ///
@@ -26,7 +26,7 @@ use dmv_core::repo::PickReport;
 )]
 pub struct Args {
     /// The branch or commit to move on top of
-    #[arg(value_name = "ONTO", required_unless_present = "stopped")]
+    #[arg(value_name = "ONTO")]
     onto: Option<String>,
     /// Move on top of this commit instead; ONTO then only says which commits to take
     #[arg(long = "onto", value_name = "NEW")]
@@ -42,7 +42,10 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         return Err(never_stops("rebase"));
     }
     let repo = context.repo()?;
-    let upstream = repo.resolve(args.onto.as_deref().unwrap_or_default())?;
+    let Some(upstream) = &args.onto else {
+        return Err(no_base(&repo));
+    };
+    let upstream = repo.resolve(upstream)?;
     let onto = match &args.new {
         Some(new) => repo.resolve(new)?,
         None => upstream,
@@ -52,6 +55,21 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
         repo.rebase(upstream, onto, &options, &context.job)
     })?;
     finish(context, &repo, &report, &word(&report))
+}
+
+/// The failure where no branch is named to move on top of. The hint names that of a remote.
+fn no_base(repo: &Repo) -> Failure {
+    let head = repo.head().ok();
+    let branch = head.as_ref().and_then(|head| head.branch());
+    let theirs = repo.refs().with_prefix("remote/").unwrap_or_default();
+    let names = theirs
+        .iter()
+        .filter_map(|(key, _)| key.strip_prefix("remote/"));
+    let is_same = |name: &&str| name.split_once('/').map(|(_, name)| name) == branch;
+    let name = names.clone().find(is_same).or_else(|| names.clone().next());
+    let name = quoted(name.unwrap_or("BRANCH"));
+    let message = "a rebase needs the branch or commit to move on top of";
+    Failure::usage(message).hint(format!("dmv rebase {name}"))
 }
 
 /// What a rebase came to.

@@ -2,7 +2,7 @@
 
 use crate::failure::{
     EXIT_ABSENT, EXIT_BUSY, EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_NO_REPOSITORY, EXIT_OTHER,
-    EXIT_PERMISSION, EXIT_REFUSED, EXIT_TOO_NEW, EXIT_USAGE,
+    EXIT_PERMISSION, EXIT_REFUSED, EXIT_TOO_NEW, EXIT_USAGE, WOULD_LOSE,
 };
 use crate::format::text::quoted;
 use crate::whose::{find_own, way_to_read, way_to_trust};
@@ -41,7 +41,8 @@ pub fn sort(e: &RepoError) -> Sorted {
         | RepoError::NoWorktree
         | RepoError::LostRepository { .. }
         | RepoError::Busy(..)
-        | RepoError::Freeing(..) => sort_place(e),
+        | RepoError::Freeing(..)
+        | RepoError::Reaching(..) => sort_place(e),
         RepoError::TooNew { .. }
         | RepoError::Damaged { .. }
         | RepoError::Object(..)
@@ -67,6 +68,7 @@ pub fn sort(e: &RepoError) -> Sorted {
         | RepoError::Text(..) => sort_name(e),
         RepoError::InUse { .. }
         | RepoError::WouldLose { .. }
+        | RepoError::WouldLoseThere { .. }
         | RepoError::EditedByHand { .. }
         | RepoError::TooMuchToKeep { .. }
         | RepoError::NotKept { .. }
@@ -121,7 +123,7 @@ fn sort_place(e: &RepoError) -> Sorted {
             ("lost-repository", EXIT_NO_REPOSITORY, Some(hint))
         }
         RepoError::Busy(_) => hinted("busy", EXIT_BUSY, LATER),
-        RepoError::Freeing(_) => hinted("busy", EXIT_BUSY, LATER),
+        RepoError::Freeing(_) | RepoError::Reaching(_) => hinted("busy", EXIT_BUSY, LATER),
         _ => OTHER,
     }
 }
@@ -222,10 +224,17 @@ fn sort_refusal(e: &RepoError) -> Sorted {
             ("in-use", EXIT_REFUSED, Some(hint))
         }
         RepoError::WouldLose { .. } => hinted(
-            "would-lose",
+            WOULD_LOSE,
             EXIT_REFUSED,
-            "dmv commit -m MESSAGE or dmv stash, to keep them; move ignored files out of the way",
+            "dmv commit -m MESSAGE or dmv stash, to keep them",
         ),
+        RepoError::WouldLoseThere { at, .. } => {
+            let at = quoted(&at.to_string_lossy());
+            let hint = format!(
+                "dmv -C {at} commit -m MESSAGE, to keep them; or dmv worktree remove --force {at}"
+            );
+            ("would-lose-worktree", EXIT_REFUSED, Some(hint))
+        }
         RepoError::EditedByHand { paths, .. } => {
             let path = quoted(&String::from_utf8_lossy(&paths[0]));
             let hint = format!("dmv restore {path}, then resolve it again");

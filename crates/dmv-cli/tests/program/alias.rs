@@ -109,3 +109,39 @@ fn a_repository_has_no_aliases() -> Outcome {
     );
     Ok(())
 }
+
+#[test]
+fn help_shows_what_an_alias_stands_for() -> Outcome {
+    let place = with_aliases(&[("co", "checkout --force"), ("cc", "co")])?;
+    let done = place.run(&["help", "co"])?;
+    assert_eq!(done.status.code(), Some(0));
+    let said = String::from_utf8(done.stderr)?;
+    assert!(
+        said.contains("'co' is your alias for 'checkout --force'"),
+        "{said}"
+    );
+    assert_eq!(
+        String::from_utf8(done.stdout)?,
+        place.ok(&["help", "checkout"])?
+    );
+    assert_eq!(place.ok(&["help", "cc"])?, place.ok(&["help", "checkout"])?);
+    // One that is not valid, and one that has no effect, do not hide the others.
+    let path = place.home().join("config/dmv/config.toml");
+    fs::write(
+        path,
+        "[alias]\na1 = \"log -1\"\nbad = \"!ls\"\nn = 5\nstash = \"reset\"\nz = \"show\"\n",
+    )?;
+    let list = place.ok(&["help"])?;
+    let (_, list) = list.split_once("Your aliases:").ok_or("no aliases")?;
+    for line in [
+        "a1           log -1",
+        "bad          (is not valid)",
+        "n            (is not valid)",
+        "stash        (has no effect: dmv has a command 'stash')",
+        "z            show",
+    ] {
+        assert!(list.contains(line), "{line}: {list}");
+    }
+    place.fails(2, &["help", "nothing"])?;
+    Ok(())
+}

@@ -244,3 +244,35 @@ fn a_status_shows_the_search_and_it_ends_also_without_the_branch_it_began_on() -
     assert_eq!(number(&place)?, "4");
     Ok(())
 }
+
+#[test]
+fn a_run_after_the_end_of_the_search_tests_nothing() -> Outcome {
+    let (place, ids) = faulty()?;
+    place.ok(&["bisect", "start", "@", &ids[0]])?;
+    let found = place.ok(&["bisect", "run", "grep", "-q", "no", "fault"])?;
+    let log = place.ok(&["bisect", "log"])?;
+    let again = place.ok(&["bisect", "run", "sh", "-c", "echo tested; exit 125"])?;
+    let first_bad = |text: &str| {
+        let line = text
+            .lines()
+            .find(|line| line.ends_with("is the first bad commit"));
+        line.map(str::to_owned)
+    };
+    assert!(first_bad(&again).is_some());
+    assert_eq!(first_bad(&found), first_bad(&again));
+    assert!(!again.contains("tested"), "{again}");
+    assert_eq!(place.ok(&["bisect", "log"])?, log);
+    Ok(())
+}
+
+#[test]
+fn a_refused_step_names_the_bisection() -> Outcome {
+    let (place, ids) = faulty()?;
+    place.ok(&["bisect", "start", "@", &ids[0]])?;
+    place.write("n", "edited")?;
+    for args in [&["bisect", "good"][..], &["bisect", "end"]] {
+        let said = place.fails(5, args)?;
+        assert!(said.contains("bisection would lose"), "{said}");
+    }
+    Ok(())
+}

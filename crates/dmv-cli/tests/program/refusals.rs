@@ -272,3 +272,45 @@ fn a_port_that_is_taken_is_named() -> Outcome {
     assert!(said.contains("hint: dmv serve --listen"), "{said}");
     Ok(())
 }
+
+/// Neither a commit nor a stash would take it out of the way.
+#[test]
+fn an_ignored_file_in_the_way_is_named_with_what_helps() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("d/a", "a")?;
+    place.ok(&["commit", "-m", "one"])?;
+    place.write("d/n", "new")?;
+    place.ok(&["stash"])?;
+    place.write(".dmvignore", "n\n")?;
+    place.ok(&["commit", "-m", "ignored"])?;
+    place.write("d/n", "mine")?;
+    let said = place.fails(5, &["stash", "pop"])?;
+    assert!(
+        said.contains("would lose uncommitted changes in d/n"),
+        "{said}"
+    );
+    assert!(
+        said.contains("hint: d/n is ignored; to move it out of the way: mv d/n d/n.mine"),
+        "{said}"
+    );
+    // From elsewhere, the command names the whole path.
+    let said = place.fails(5, &["-C", "d", "stash", "pop"])?;
+    let path = place.work().join("d/n");
+    assert!(
+        said.contains(&format!("mv {0} {0}.mine", path.display())),
+        "{said}"
+    );
+    fs::rename(&path, place.work().join("d/n.mine"))?;
+    place.ok(&["stash", "pop"])?;
+    assert_eq!(fs::read_to_string(path)?, "new");
+    // What is not ignored can be committed.
+    place.write("d/a", "edited")?;
+    place.ok(&["commit", "-m", "edited"])?;
+    place.write("d/a", "mine")?;
+    let said = place.fails(5, &["checkout", "@~1"])?;
+    assert!(
+        said.contains("dmv commit -m MESSAGE or dmv stash"),
+        "{said}"
+    );
+    Ok(())
+}

@@ -237,6 +237,62 @@ fn a_clone_without_content_rebases_commits_that_share_no_file() -> Outcome {
 }
 
 #[test]
+fn a_pick_asks_for_the_content_that_it_lacks_before_anything_changes() -> Outcome {
+    let place = Place::new()?;
+    place.ok(&["init", "full"])?;
+    let commit = |path: &str, text: &str| -> Outcome {
+        place.write(format!("full/{path}"), text)?;
+        place.ok(&["-C", "full", "commit", "-m", path])?;
+        Ok(())
+    };
+    commit("a", &lines(&[]))?;
+    commit("b", &lines(&[]))?;
+    place.ok(&["-C", "full", "checkout", "-b", "side"])?;
+    commit("a", &lines(&[(2, "two")]))?;
+    commit("b", &lines(&[(2, "two")]))?;
+    commit("new", "new")?;
+    place.ok(&["-C", "full", "checkout", "main"])?;
+    commit("a", &lines(&[(8, "eight")]))?;
+    commit("b", &lines(&[(8, "eight")]))?;
+    place.ok(&["clone", "full", "meta", "--meta-only"])?;
+    let state = || -> Outcome<(String, String, Value)> {
+        let log = place.ok(&["-C", "meta", "log", "--oneline"])?;
+        let operations = place.ok(&["-C", "meta", "op", "log"])?;
+        Ok((
+            log,
+            operations,
+            place.json(&["-C", "meta", "status", "--json"])?,
+        ))
+    };
+    // Where nothing meets, nothing is read.
+    fs::rename(place.work().join("full"), place.work().join("away"))?;
+    place.ok(&["-C", "meta", "cherry-pick", "origin/side"])?;
+    place.ok(&["-C", "meta", "undo"])?;
+    // All that is lacking is named at once, and nothing changes.
+    let before = state()?;
+    let pick = ["-C", "meta", "cherry-pick", "main..origin/side"];
+    let said = place.fails(6, &pick)?;
+    assert!(
+        said.contains("is absent") && said.contains("origin"),
+        "{said}"
+    );
+    assert_eq!(state()?, before);
+    let said = place.fails(6, &[&pick[..], &["--offline"]].concat())?;
+    assert!(said.contains("offline"), "{said}");
+    assert_eq!(state()?, before);
+    fs::rename(place.work().join("away"), place.work().join("full"))?;
+    place.ok(&pick)?;
+    for path in ["a", "b"] {
+        let text = place.ok(&["-C", "meta", "cat", &format!("@:{path}")])?;
+        assert_eq!(text, lines(&[(2, "two"), (8, "eight")]), "{path}");
+    }
+    place.ok(&["-C", "meta", "verify"])?;
+    place.ok(&["-C", "meta", "undo"])?;
+    assert_eq!(state()?.0, before.0);
+    Ok(())
+}
+
+#[test]
 fn a_bare_repository_rebases_its_branch() -> Outcome {
     let place = place()?;
     place.ok(&["checkout", "side"])?;
@@ -262,7 +318,36 @@ fn there_is_nothing_to_continue_or_abort() -> Outcome {
         }
         place.fails(2, &[verb])?;
     }
+    let said = place.fails(2, &["rebase"])?;
+    assert!(said.contains("hint: dmv rebase BRANCH"), "{said}");
+    place.ok(&["clone", ".", "../two"])?;
+    let said = place.fails(2, &["-C", "../two", "rebase"])?;
+    assert!(said.contains("hint: dmv rebase origin/main"), "{said}");
     let said = place.ok(&["commit", "--amend"])?;
     assert!(said.contains("] five\n"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn a_pick_of_a_commit_that_the_branch_has_makes_its_change_again() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("a", "one\n")?;
+    place.commit("one")?;
+    place.write("a", "two\n")?;
+    let two = place.commit("two")?;
+    // It would change nothing.
+    let said = place.ok(&["cherry-pick", &two])?;
+    assert!(
+        said.contains("left out") && said.contains("nothing to pick"),
+        "{said}"
+    );
+    // After a revert it is wanted again, as in Git.
+    place.ok(&["revert", &two])?;
+    place.ok(&["cherry-pick", &two])?;
+    assert_eq!(read(&place, "a")?, "two\n");
+    // It collides with a later change.
+    place.write("a", "three\n")?;
+    place.commit("three")?;
+    place.fails(4, &["cherry-pick", &two])?;
     Ok(())
 }

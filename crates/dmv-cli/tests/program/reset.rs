@@ -195,3 +195,55 @@ fn a_bare_repository_resets_its_branch_and_has_no_files_to_match() -> Outcome {
     assert_eq!(place.records(&["-C", bare, "log", "--json"])?.len(), 1);
     Ok(())
 }
+
+#[test]
+fn what_writes_no_files_does_not_count_them() -> Outcome {
+    let place = Place::with_repository()?;
+    for text in ["one", "two"] {
+        place.write("f", text)?;
+        place.commit(text)?;
+    }
+    let said = place.ok(&["reset", "--soft", "@~1"])?;
+    assert!(!said.contains("written"), "{said}");
+    let said = place.ok(&["reset", "--hard"])?;
+    assert!(said.contains("1 file written"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn arguments_of_git_are_answered_from_the_guide() -> Outcome {
+    let place = Place::with_repository()?;
+    place.write("f", "one")?;
+    place.commit("one")?;
+    for (args, answer) in [
+        (
+            &["reset", "HEAD", "f"][..],
+            "dmv restore PATH puts files back",
+        ),
+        (&["checkout", "@", "f"], "dmv restore --from REV PATH"),
+        (&["diff", "--cached"], "there is no staging area"),
+        (&["restore", "--staged", "f"], "there is no staging area"),
+        (&["commit", "-am", "x"], "there is no staging area"),
+        (&["commit", "-a", "-m", "x"], "there is no staging area"),
+        (&["stash", "-u"], "takes new files, too"),
+        (&["stash", "save", "x"], "dmv stash -m MESSAGE"),
+        (&["stash", "clear"], "dmv stash drop"),
+        (&["stash", "show", "-p"], "dmv stash show"),
+        (&["cherry-pick", "-n", "@"], "then dmv reset @~1"),
+        (&["rebase", "-i", "@~1"], "there is no interactive rebase"),
+        (&["rm", "-f", "--ignore-unmatch", "f"], "dmv rm PATH"),
+    ] {
+        let said = place.fails(2, args)?;
+        let hint = said.lines().find(|line| line.starts_with("hint: "));
+        assert!(
+            hint.is_some_and(|hint| hint.contains(answer)),
+            "{args:?}: {said}"
+        );
+    }
+    let said = place.fails(2, &["diff", "--cached", "--json"])?;
+    assert!(
+        said.contains(r#""code":"usage""#) && said.contains("staging area"),
+        "{said}"
+    );
+    Ok(())
+}

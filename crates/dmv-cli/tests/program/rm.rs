@@ -321,3 +321,26 @@ fn conflicts_are_removed_but_not_untracked() -> Outcome {
     assert_eq!(status(&place)?["clean"], json!(true));
     Ok(())
 }
+
+#[test]
+fn a_pipe_in_the_place_of_a_file_is_refused() -> Outcome {
+    let place = place()?;
+    let pipe = place.work().join("d/x");
+    fs::remove_file(&pipe)?;
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status()?;
+    assert!(made.success());
+    for args in [
+        &["rm", "d/x"][..],
+        &["rm", "-f", "d/x"],
+        &["mv", "-f", "a.txt", "d/x"],
+        &["mv", "d/x", "y"],
+    ] {
+        let said = place.fails(20, args)?;
+        assert!(
+            said.contains("'d/x' is not a regular file"),
+            "{args:?}: {said}"
+        );
+    }
+    assert!(place.work().join("a.txt").exists() && pipe.exists());
+    Ok(())
+}

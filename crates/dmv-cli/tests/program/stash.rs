@@ -401,3 +401,53 @@ fn a_path_without_changes_is_named() -> Outcome {
     assert!(said.contains("nosuch"), "{said}");
     Ok(())
 }
+
+#[test]
+fn a_stash_asks_for_the_content_that_it_lacks_before_anything_changes() -> Outcome {
+    let place = Place::new()?;
+    place.ok(&["init", "full"])?;
+    for path in ["a", "b"] {
+        place.write(format!("full/{path}"), lines(&[]))?;
+    }
+    place.ok(&["-C", "full", "commit", "-m", "one"])?;
+    place.ok(&["clone", "full", "meta", "--meta-only"])?;
+    // A part of the files is here.
+    place.ok(&["-C", "meta", "subset", "set", "a"])?;
+    let away = |away: bool| {
+        let (full, there) = (place.work().join("full"), place.work().join("away"));
+        match away {
+            true => fs::rename(full, there),
+            false => fs::rename(there, full),
+        }
+    };
+    let state = || -> Outcome<(String, serde_json::Value, String)> {
+        let operations = place.ok(&["-C", "meta", "op", "log"])?;
+        let status = place.json(&["-C", "meta", "status", "--json"])?;
+        Ok((
+            operations,
+            status,
+            fs::read_to_string(place.work().join("meta/a"))?,
+        ))
+    };
+    // The file goes back to content that was dropped here: only a remote has it.
+    place.write("meta/a", lines(&[(2, "two")]))?;
+    place.ok(&["-C", "meta", "drop", "a"])?;
+    let before = state()?;
+    away(true)?;
+    let said = place.fails(6, &["-C", "meta", "stash"])?;
+    assert!(said.contains("'a'") && said.contains("origin"), "{said}");
+    assert_eq!(state()?, before);
+    away(false)?;
+    place.ok(&["-C", "meta", "stash"])?;
+    assert_eq!(state()?.2, lines(&[]));
+    // The change meets another one, which a remote has.
+    place.write("full/a", lines(&[(8, "eight")]))?;
+    place.ok(&["-C", "full", "commit", "-m", "two"])?;
+    place.ok(&["-C", "meta", "pull"])?;
+    place.ok(&["-C", "meta", "stash", "pop"])?;
+    assert_eq!(state()?.2, lines(&[(2, "two"), (8, "eight")]));
+    place.ok(&["-C", "meta", "undo"])?;
+    assert_eq!(state()?.2, lines(&[(8, "eight")]));
+    place.ok(&["-C", "meta", "verify"])?;
+    Ok(())
+}

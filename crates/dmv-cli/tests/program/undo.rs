@@ -67,6 +67,11 @@ fn what_op_expire_let_go_is_out_of_the_reach_of_undo_and_redo() -> Outcome {
     assert!(!expired[0] && expired[1..].iter().all(|expired| *expired));
     let again = place.json(&["op", "expire", "--older", "0", "--json"])?;
     assert_eq!(again["operation"], Value::Null, "nothing more to let go");
+    assert_eq!(
+        (&again["expired"], &again["left"]),
+        (&done["expired"], &json!(1))
+    );
+    assert_eq!(again["reaches_to"], done["reaches_to"]);
     // By its id, as the last one, and the undo itself.
     let two = operation(&place, "two")?;
     for refused in [&["undo", &two][..], &["undo"], &["redo"]] {
@@ -83,10 +88,19 @@ fn what_op_expire_let_go_is_out_of_the_reach_of_undo_and_redo() -> Outcome {
     place.write("f", "four")?;
     let four = place.commit("four")?;
     place.ok(&["undo"])?;
-    place.ok(&["op", "expire", "--older", "1h"])?;
+    let done = place.run(&["op", "expire", "--older", "1h"])?;
+    assert!(
+        !String::from_utf8(done.stderr)?.contains("gc"),
+        "nothing has changed"
+    );
     assert_eq!(place.json(&["redo", "--json"])?["commit"], json!(four));
     place.ok(&["undo"])?;
     assert_eq!(read(&place, "f")?, "four");
+    let done = place.run(&["op", "expire", "--older", "0"])?;
+    assert!(
+        String::from_utf8(done.stderr)?.contains("need: dmv gc"),
+        "the next step"
+    );
     Ok(())
 }
 
@@ -365,5 +379,25 @@ fn what_made_a_repository_is_not_undone() -> Outcome {
     place.ok(&["-C", "here", "tag", "v1"])?;
     place.ok(&["-C", "here", "undo"])?;
     assert_eq!(place.ok(&["-C", "here", "tag"])?, "");
+    Ok(())
+}
+
+#[test]
+fn a_refused_redo_says_that_it_is_one() -> Outcome {
+    let place = Place::with_repository()?;
+    for text in ["one", "two"] {
+        place.write("f", text)?;
+        place.commit(text)?;
+    }
+    place.ok(&["checkout", "@~1"])?;
+    place.ok(&["undo"])?;
+    place.write("f", "edited")?;
+    let said = place.fails(5, &["redo"])?;
+    assert!(said.contains("this redo would lose"), "{said}");
+    place.write("f", "two")?;
+    place.ok(&["redo"])?;
+    place.write("f", "edited")?;
+    let said = place.fails(5, &["undo"])?;
+    assert!(said.contains("this undo would lose"), "{said}");
     Ok(())
 }

@@ -173,6 +173,18 @@ fn an_artists_week() -> Outcome {
     assert!(files(&place, "film")?.contains_key("set/tree.png"));
     assert!(files(&place, "film")?.contains_key("ice.txt"));
     step(&place, "film", &["checkout", "main"], 0, "")?;
+    // Which commit has made the rock wet?
+    step(
+        &place,
+        "film",
+        &["bisect", "start", "main", "main~5"],
+        0,
+        "test this commit",
+    )?;
+    let dry = ["bisect", "run", "grep", "-q", "dry", "rock.png"];
+    step(&place, "film", &dry, 0, "is the first bad commit")?;
+    step(&place, "film", &["bisect", "end"], 0, "on branch main")?;
+    step(&place, "film", &["op", "log", "-n", "3"], 0, "bisect end")?;
     // Friday: delivery.
     step(&place, "film", &["tag", "v1"], 0, "")?;
     step(&place, "film", &["export", "v1", "--to", "../out"], 0, "")?;
@@ -242,6 +254,54 @@ fn a_week_with_two_laptops_a_nas_and_a_disk() -> Outcome {
     assert_eq!(files(&place, "film")?["shots/3"], "theirs");
     assert_eq!(files(&place, "second")?, files(&place, "film")?);
     assert_eq!(tip(&place, "second", "main")?, tip(&place, "film", "main")?);
+    // Saturday: one of them keeps a straight line of commits, and nothing new is said to be so.
+    place.write("film/shots/4", "straight")?;
+    step(&place, "film", &["commit", "-m", "straight"], 0, "")?;
+    place.write("second/shots/5", "line")?;
+    step(&place, "second", &["commit", "-m", "line"], 0, "")?;
+    step(&place, "second", &["push"], 0, "")?;
+    step(
+        &place,
+        "film",
+        &["pull", "--ff-only", "nas"],
+        5,
+        "fast-forward",
+    )?;
+    step(
+        &place,
+        "film",
+        &["pull", "--rebase", "nas"],
+        0,
+        "rebased 1 commit",
+    )?;
+    step(&place, "film", &["push", "nas"], 0, "")?;
+    step(
+        &place,
+        "film",
+        &["push", "nas"],
+        0,
+        "already up to date with nas",
+    )?;
+    step(&place, "second", &["pull"], 0, "")?;
+    step(&place, "second", &["fetch"], 0, "nothing new from origin")?;
+    step(&place, "film", &["push"], 20, "dmv push nas, or dmv push")?;
+    assert_eq!(tip(&place, "second", "main")?, tip(&place, "film", "main")?);
+    // Edits where somebody else pushes to: they stay, and the way on is named.
+    let film = place.work().join("film").display().to_string();
+    place.write("film/shots/4", "half done")?;
+    place.write("second/shots/6", "pushed")?;
+    step(&place, "second", &["commit", "-m", "pushed"], 0, "")?;
+    step(&place, "second", &["push", &film], 0, "")?;
+    step(&place, "film", &["status"], 0, "moved the branch from")?;
+    step(
+        &place,
+        "film",
+        &["commit", "-m", "half"],
+        0,
+        "merged with the new commits",
+    )?;
+    assert_eq!(files(&place, "film")?["shots/4"], "half done");
+    assert_eq!(files(&place, "film")?["shots/6"], "pushed");
     for dir in ["film", "second", "nas"] {
         step(&place, dir, &["verify"], 0, "")?;
     }

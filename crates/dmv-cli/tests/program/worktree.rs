@@ -342,3 +342,24 @@ fn a_moved_repository_does_not_wait_to_note_its_place() -> Outcome {
     assert!(said.contains("this worktree has moved"), "{said}");
     Ok(())
 }
+
+#[test]
+fn a_refused_removal_hints_at_the_worktree_with_the_changes() -> Outcome {
+    let place = repository()?;
+    place.ok(&["worktree", "add", "../side"])?;
+    let side = place.dir.path().join("side");
+    fs::write(side.join("new"), "new")?;
+    for args in [&["undo"][..], &["worktree", "remove", "../side"]] {
+        let said = place.fails(5, args)?;
+        let side = side.display();
+        assert!(
+            said.contains(&format!("removing the worktree at {side} would lose")),
+            "{said}"
+        );
+        assert!(
+            said.contains(&format!("dmv -C {side} commit -m MESSAGE")),
+            "{said}"
+        );
+    }
+    Ok(())
+}

@@ -180,6 +180,14 @@ pub enum RepoError {
         /// The paths of that work.
         paths: Vec<Vec<u8>>,
     },
+    /// The removal of a worktree would lose work that is stored nowhere else.
+    #[error("removing the worktree at {} would lose uncommitted changes in {}{}; nothing was changed", at.display(), escape(&paths[0]), more(paths.len()))]
+    WouldLoseThere {
+        /// The directory of the worktree.
+        at: PathBuf,
+        /// The paths of that work, from there.
+        paths: Vec<Vec<u8>>,
+    },
     /// A choice for a conflict would overwrite a manual edit of its file.
     #[error(
         "{}{} not overwritten: {} by hand",
@@ -387,6 +395,9 @@ pub enum RepoError {
     /// The system starts no further thread.
     #[error(transparent)]
     Thread(#[from] NoThread),
+    /// An undo runs beside `op expire`.
+    #[error("another command is undoing an operation, or shortening what undo can reach{}", locks::told(.0))]
+    Reaching(Option<Holder>),
     /// Another command is freeing space, or a peer relies on this repository not to free any.
     #[error("another command is freeing space, or a peer relies on objects of this repository{}", locks::told(.0))]
     Freeing(Option<Holder>),

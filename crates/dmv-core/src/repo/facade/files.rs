@@ -193,6 +193,16 @@ impl Repo {
         files::path_state::path_state(&self.handle, path)
     }
 
+    /// Returns whether the ignore rules cover the file at `path`, which is relative to the worktree's
+    /// root.
+    pub fn is_ignored(
+        &self,
+        path: &RepoPath,
+        settings: &WorktreeSettings,
+    ) -> Result<bool, RepoError> {
+        files::ignored::covers(&self.handle, path, settings)
+    }
+
     /// Finds renames among the changes of the worktree against its base.
     ///
     /// Two files count as equal if they have the same size, first chunk and last chunk. The chunks

@@ -56,6 +56,11 @@ impl Repo {
         verbs::bisect::note(&self.handle, verdict, commits, options, job)
     }
 
+    /// Returns what the search has come to. Changes nothing.
+    pub fn bisect_progress(&self) -> Result<BisectReport, RepoError> {
+        verbs::bisect::progress(&self.handle)
+    }
+
     /// Ends the search and returns to the head before it.
     pub fn bisect_end(
         &self,

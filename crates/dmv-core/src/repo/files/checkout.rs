@@ -150,7 +150,7 @@ pub(in crate::repo) fn checkout(
     if head != now {
         more.push(left(repo, &now)?);
     }
-    let command = &options.asked.command;
+    let command = ("this checkout", &options.asked.command[..]);
     checkout_locked(repo, &lock, (head, commit), command, options, job, || {
         Ok(more)
     })
@@ -163,13 +163,13 @@ fn left(repo: &Handle, head: &Head) -> Result<Change, RepoError> {
 }
 
 /// Makes the files equal to those of `commit`. Once `is_there` has succeeded, the worktree is on
-/// `head`; `is_there` returns further changes to publish. If the switch is cut off, running
-/// `command` continues it.
+/// `head`; `is_there` returns further changes to publish. `what` names the action in messages that
+/// refuse it. If the switch is cut off, running `command` continues it.
 pub(in crate::repo) fn checkout_locked(
     repo: &Handle,
     _lock: &WorktreeLock,
     (head, commit): (Head, ObjectId),
-    command: &str,
+    (what, command): (&'static str, &str),
     options: &CheckoutOptions,
     job: &Job,
     is_there: impl FnOnce() -> Result<Vec<Change>, RepoError>,
@@ -183,7 +183,7 @@ pub(in crate::repo) fn checkout_locked(
         ..options.asked.clone()
     };
     let to = SwitchTo {
-        what: "this checkout",
+        what,
         asked: &go_on,
         leaves: leaves(repo, &tree, &commit)?,
         form,

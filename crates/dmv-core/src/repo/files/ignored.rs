@@ -2,6 +2,9 @@
 
 use crate::object::name::RepoPath;
 use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+use crate::repo::base::worktree::WorktreeSettings;
+use crate::repo::files::open_worktree;
 use crate::repo::files::open_worktree::Tree;
 use crate::worktree::ignore::{DMVIGNORE, GITIGNORE};
 use crate::worktree::join;
@@ -34,6 +37,15 @@ pub(in crate::repo) fn is_ignored(
         dir = dir.and_then(|dir| dir.open_dir(name).ok());
     }
     Ok(false)
+}
+
+/// Returns whether the ignore rules of the worktree cover the file at `path`.
+pub(in crate::repo) fn covers(
+    repo: &Handle,
+    path: &RepoPath,
+    settings: &WorktreeSettings,
+) -> Result<bool, RepoError> {
+    is_ignored(&open_worktree::open(repo, settings)?, path, false)
 }
 
 /// Returns the line of an ignore file in the root that covers exactly this path. `None` if no line

@@ -22,6 +22,7 @@ use crate::repo::base::{path, publish, worktree};
 use crate::repo::conflict::names::last_name;
 use crate::repo::files::checkout::restore::keep_for;
 use crate::repo::files::checkout::switch::Switch;
+use crate::repo::files::checkout::way::is_special;
 use crate::repo::files::named::{conflict_at, not_tracked, refused};
 use crate::repo::files::open_worktree::Tree;
 use crate::repo::files::record::put_record;
@@ -206,10 +207,7 @@ fn check_source(repo: &Handle, tree: &Tree, from: &RepoPath) -> Result<FileStat,
     if known.is_none() && ignored::is_ignored(tree, from, is_dir)? {
         return Err(not_tracked(tree, from)?);
     }
-    if !matches!(
-        stat.kind,
-        FileKind::File | FileKind::Symlink | FileKind::Dir
-    ) {
+    if is_special(&stat) {
         return Err(refused(bytes, PathRefusal::NotAFile));
     }
     if let Some(shown) = conflict_at(tree, bytes) {
@@ -263,6 +261,7 @@ fn check_target(
     match stat_at(tree, bytes)? {
         None => Ok(false),
         Some(_) if is_same => Ok(false),
+        Some(there) if is_special(&there) => Err(refused(bytes, PathRefusal::NotAFile)),
         Some(there) if force && !is_dir && there.kind != FileKind::Dir => Ok(true),
         Some(_) => Err(refused(bytes, PathRefusal::Exists)),
     }

@@ -8,7 +8,7 @@ use crate::fsutil::FileKind;
 use crate::job::{Job, Moment};
 use crate::object::tree::Kind;
 use crate::refs::Effect;
-use crate::repo::base::error::RepoError;
+use crate::repo::base::error::{PathRefusal, RepoError};
 use crate::repo::base::handle::Handle;
 use crate::repo::base::publish::Asked;
 use crate::repo::base::worktree::WorktreeSettings;
@@ -16,6 +16,7 @@ use crate::repo::base::{publish, worktree};
 use crate::repo::files::checkout::dirs::{add_above, by_dir, sorted};
 use crate::repo::files::checkout::restore::keep_for;
 use crate::repo::files::checkout::switch::{PLAN_FILES, Switch};
+use crate::repo::files::checkout::way::is_special;
 use crate::repo::files::named::{Named, named};
 use crate::repo::files::saved::{Overwrite, Overwrites, Overwritten, saved_changes};
 use crate::repo::files::seen::Expected;
@@ -72,6 +73,11 @@ pub(in crate::repo) fn remove(
         let Some(stat) = switch.stat(path, &mut BTreeSet::new())? else {
             continue;
         };
+        if is_special(&stat) {
+            // Nothing could bring it back.
+            let (path, why) = (path.clone(), PathRefusal::NotAFile);
+            return Err(RepoError::PathRefused { path, why });
+        }
         let committed = switch.clean_entry(path)?;
         let is_dir = stat.kind == FileKind::Dir;
         // A directory in the place of a tracked file is the user's.

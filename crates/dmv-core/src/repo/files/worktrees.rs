@@ -411,8 +411,8 @@ pub(in crate::repo) fn take_down(
             false => uncommitted(&there, settings, job)?,
         };
         if !lost.is_empty() {
-            return Err(RepoError::WouldLose {
-                what: REMOVING,
+            return Err(RepoError::WouldLoseThere {
+                at: info.path.clone(),
                 paths: lost,
             });
         }
@@ -423,7 +423,7 @@ pub(in crate::repo) fn take_down(
         told = kept.told;
         let stay = empty::remove_all_files(&there, settings, kept.seen, job)?;
         if !stay.is_empty() {
-            return Err(not_removed(stay));
+            return Err(not_removed(&info.path, stay));
         }
         remove_root(&info.path)?;
         publish(kept.commit)?;
@@ -675,8 +675,8 @@ fn remove_root(dir: &Path) -> Result<(), RepoError> {
         }
     }
     if !paths.is_empty() {
-        return Err(RepoError::WouldLose {
-            what: REMOVING,
+        return Err(RepoError::WouldLoseThere {
+            at: dir.to_owned(),
             paths,
         });
     }
@@ -689,14 +689,14 @@ fn remove_root(dir: &Path) -> Result<(), RepoError> {
 }
 
 /// Returns the error for files that could not be removed.
-fn not_removed(problems: Vec<Problem>) -> RepoError {
+fn not_removed(dir: &Path, problems: Vec<Problem>) -> RepoError {
     let changed = Refusal::Changed.to_string();
     match problems.iter().find(|problem| problem.why != changed) {
         Some(Problem { path, why }) => {
             RepoError::Text(format!("cannot remove {}: {why}", escape(path)))
         }
-        None => RepoError::WouldLose {
-            what: REMOVING,
+        None => RepoError::WouldLoseThere {
+            at: dir.to_owned(),
             paths: problems.into_iter().map(|problem| problem.path).collect(),
         },
     }

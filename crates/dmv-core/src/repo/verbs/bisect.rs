@@ -200,6 +200,18 @@ pub(in crate::repo) fn note(
     go_on(repo, &lock, state, options, job)
 }
 
+/// Returns what a search has come to, without a step.
+pub(in crate::repo) fn progress(repo: &Handle) -> Result<BisectReport, RepoError> {
+    let mut state = bisection(repo)?.ok_or(RepoError::NotBisecting)?;
+    let (next, is_cut_off) = next(repo, &mut state)?;
+    Ok(BisectReport {
+        state,
+        next,
+        checkout: None,
+        is_cut_off,
+    })
+}
+
 /// Ends the search and returns to the head before it.
 pub(in crate::repo) fn end(
     repo: &Handle,
@@ -227,7 +239,7 @@ pub(in crate::repo) fn end(
         }
     };
     let change = recorded(repo, None)?;
-    let command = &options.asked.command;
+    let command = ("the end of this bisection", &options.asked.command[..]);
     checkout_locked(repo, &lock, (head, commit), command, options, job, || {
         Ok(vec![change])
     })
@@ -251,7 +263,8 @@ fn go_on(
     let change = recorded(repo, Some(&state))?;
     let checkout = match &next {
         BisectNext::Test { commit, .. } => {
-            let (at, command) = ((Head::Commit(*commit), *commit), &options.asked.command);
+            let at = (Head::Commit(*commit), *commit);
+            let command = ("this step of the bisection", &options.asked.command[..]);
             let more = || Ok(vec![change]);
             Some(checkout_locked(
                 repo, lock, at, command, options, job, more,

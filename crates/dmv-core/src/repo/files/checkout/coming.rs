@@ -52,7 +52,7 @@ pub(in crate::repo) fn checkout_while<T, E: From<RepoError>>(
                     reader,
                     &lock,
                     (head, commit),
-                    go_on,
+                    ("this checkout", go_on),
                     options,
                     own_job,
                     is_there,
