@@ -284,7 +284,13 @@ fn a_week_with_two_laptops_a_nas_and_a_disk() -> Outcome {
     )?;
     step(&place, "second", &["pull"], 0, "")?;
     step(&place, "second", &["fetch"], 0, "nothing new from origin")?;
-    step(&place, "film", &["push"], 20, "dmv push nas, or dmv push")?;
+    step(
+        &place,
+        "film",
+        &["push"],
+        20,
+        "dmv push disk, or dmv push nas",
+    )?;
     assert_eq!(tip(&place, "second", "main")?, tip(&place, "film", "main")?);
     // Edits where somebody else pushes to: they stay, and the way on is named.
     let film = place.work().join("film").display().to_string();
