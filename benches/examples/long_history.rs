@@ -3,6 +3,9 @@
 //! `long_history DIR COMMITS | git fast-import` fills DIR with a new repository, and the Git
 //! repository of the current directory. Each commit changes one of 1,000 files in 100 directories. Only
 //! metadata is made: the files' content is in neither store of `dmv`.
+//!
+//! `long_history DIR COMMITS single` makes each commit by itself, with the content of its file, as if a
+//! user had made them one by one.
 
 // It is a program; its output is a stream for another one.
 #![allow(clippy::print_stdout)]
@@ -32,6 +35,9 @@ fn main() -> Outcome {
         .ok_or("COMMITS is missing")?
         .parse()?;
     let repo = Repo::init(&dir, "main", false, asked("init"))?;
+    if args.next().is_some_and(|how| how == "single") {
+        return one_by_one(&repo, commits);
+    }
     let writer = repo.store().writer()?;
     let mut meta = MetaWriter::new(&writer);
     let mut state = vec![[0u64; FILES]; DIRS];
@@ -48,8 +54,7 @@ fn main() -> Outcome {
         state[d][f] = n;
         dirs[d] = directory(&mut meta, &state[d])?;
         parent = Some(commit(&mut meta, &dirs, parent, n)?);
-        println!("commit refs/heads/main\ncommitter A <a@b> {n} +0000\ndata 1\nx");
-        println!("M 100644 inline d{d:02}/f{f}\ndata <<EOF\n{n}\nEOF\n");
+        tell(n, d, f);
     }
     meta.flush()?;
     drop(meta);
@@ -62,6 +67,49 @@ fn main() -> Outcome {
     };
     let changes = vec![change("branch/main"), change("worktree/main/base")];
     repo.publish(asked("history"), Some(sealed), changes, Effect::Kept)?;
+    Ok(())
+}
+
+/// Prints a commit for `git fast-import`.
+fn tell(n: u64, d: usize, f: usize) {
+    println!("commit refs/heads/main\ncommitter A <a@b> {n} +0000\ndata 1\nx");
+    println!("M 100644 inline d{d:02}/f{f}\ndata <<EOF\n{n}\nEOF\n");
+}
+
+/// Makes the same history with one publication for each commit.
+fn one_by_one(repo: &Repo, commits: u64) -> Outcome {
+    let mut state = vec![[0u64; FILES]; DIRS];
+    let mut dirs = Vec::new();
+    let mut parent: Option<ObjectId> = None;
+    println!("reset refs/heads/main");
+    for n in 1..=commits {
+        let at = (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as usize;
+        let (d, f) = (at % DIRS, at / DIRS % FILES);
+        let writer = repo.store().writer()?;
+        let mut meta = MetaWriter::new(&writer);
+        if dirs.is_empty() {
+            meta.put(ObjectType::Chunk, b"0")?;
+            for files in &state {
+                dirs.push(directory(&mut meta, files)?);
+            }
+        }
+        state[d][f] = n;
+        meta.put(ObjectType::Chunk, n.to_string().as_bytes())?;
+        dirs[d] = directory(&mut meta, &state[d])?;
+        let made = commit(&mut meta, &dirs, parent, n)?;
+        meta.flush()?;
+        drop(meta);
+        let sealed = writer.finish()?;
+        let change = |key: &str| Change {
+            key: key.to_owned(),
+            old: parent.map(|id| id.as_bytes().to_vec()),
+            new: Some(made.as_bytes().to_vec()),
+        };
+        let changes = vec![change("branch/main"), change("worktree/main/base")];
+        repo.publish(asked("commit"), Some(sealed), changes, Effect::Kept)?;
+        parent = Some(made);
+        tell(n, d, f);
+    }
     Ok(())
 }
 

@@ -59,12 +59,7 @@ impl ObjectType {
 
     /// Returns the objects that an object with these `bytes` refers to.
     pub fn links(self, bytes: &[u8]) -> Result<Vec<(ObjectType, ObjectId)>, DecodeError> {
-        let blob = |kind, is_list| match kind {
-            tree::Kind::Directory => ObjectType::Tree,
-            tree::Kind::Conflict => ObjectType::Conflict,
-            _ if is_list => ObjectType::List,
-            _ => ObjectType::Chunk,
-        };
+        let blob = tree::Kind::linked;
         Ok(match self {
             ObjectType::Chunk => Vec::new(),
             ObjectType::List => {
@@ -95,6 +90,23 @@ impl ObjectType {
                 parents.chain([(ObjectType::Tree, commit.tree)]).collect()
             }
         })
+    }
+
+    /// Calls `visit` with the objects that an object with these `bytes` refers to, and with the name of
+    /// each in a tree. That of a node below a tree node is the last name in it.
+    pub(crate) fn each_link(
+        self,
+        bytes: &[u8],
+        visit: &mut dyn FnMut(&[u8], ObjectType, ObjectId),
+    ) -> Result<(), DecodeError> {
+        match self {
+            ObjectType::Tree => tree::each_link(bytes, visit),
+            _ => {
+                let links = self.links(bytes)?;
+                links.into_iter().for_each(|(ty, id)| visit(b"", ty, id));
+                Ok(())
+            }
+        }
     }
 
     /// Checks bytes from a peer as far as they can be checked alone: limits, encoding, names, and

@@ -4,6 +4,8 @@
 //! at a place outside the old packs: [`Store::check_repacked`] proves it before anybody takes these out
 //! of use. What other packs have intact is not stored again. Nothing here knows which objects are needed.
 
+mod window;
+
 use super::checked::CheckedRecord;
 use super::error::StoreError;
 use super::frame::{FrameBuilder, FrameEncoder};
@@ -17,6 +19,7 @@ use crate::hash::ObjectId;
 use crate::object::ObjectType;
 use std::collections::HashSet;
 use std::sync::Arc;
+use window::Window;
 
 /// Length in bytes of a record from which a frame of content is copied as stored. Smaller ones come
 /// from small commits, and their objects share frames afterwards.
@@ -24,6 +27,9 @@ const COPIED_FROM_BYTES: usize = 32 << 10;
 /// Decoded bytes of a frame of joined content. Files that were last changed at different times lie in
 /// different frames, and a checkout reads each of these frames for one file.
 const JOINED_BYTES: usize = 64 << 10;
+/// Decoded bytes of a frame of metadata. A checkout of an old commit reads one frame for each directory,
+/// and a frame twice as large would save little.
+const METADATA_BYTES: usize = 256 << 10;
 /// Number of ids that are checked together.
 const CHECKED_IDS: usize = 256 << 10;
 
@@ -63,6 +69,7 @@ impl Store {
             store: self,
             kind,
             writer: StoreWriter::fresh(self, leaving),
+            window: Window::default(),
             builder: FrameBuilder::default(),
             encoder: FrameEncoder::default(),
         };
@@ -158,6 +165,8 @@ struct Pass<'s> {
     store: &'s Store,
     kind: PackKind,
     writer: StoreWriter<'s>,
+    /// Metadata that waits to be stored in another order.
+    window: Window,
     /// The frame that is being filled.
     builder: FrameBuilder,
     encoder: FrameEncoder,
@@ -187,7 +196,8 @@ impl Pass<'_> {
             }
         }
         let ended = self
-            .flush()
+            .store_window()
+            .and_then(|()| self.flush())
             .and_then(|()| self.writer.end_segment(self.kind));
         ended.map_err(NotRepacked::Failed)
     }
@@ -233,43 +243,60 @@ impl Pass<'_> {
 
     /// Stores a frame of content again: as it is, or with others in one frame if it is small.
     fn add_content(&mut self, record: CheckedRecord, frame: &[Listed]) -> Result<(), StoreError> {
-        if record.as_bytes().len() < COPIED_FROM_BYTES {
-            return self.add_objects(&record, frame, JOINED_BYTES);
-        }
+        let is_small = record.as_bytes().len() < COPIED_FROM_BYTES;
         let mut is_new = false;
         for listed in frame {
-            is_new |= self.writer.claim(&listed.id)?;
+            let is_new_here = self.writer.claim(&listed.id)?;
+            is_new |= is_new_here;
+            if is_small && is_new_here {
+                let bytes = bytes_of(&record, listed);
+                self.add(listed.id, listed.ty, bytes, JOINED_BYTES)?;
+            }
         }
-        match is_new {
+        match is_new && !is_small {
             true => self.writer.append_checked(record),
             false => Ok(()),
         }
     }
 
-    /// Stores the metadata of a frame again.
+    /// Stores the metadata of a frame again, when its window is full.
     fn add_metadata(&mut self, record: &CheckedRecord, frame: &[Listed]) -> Result<(), StoreError> {
-        self.add_objects(record, frame, super::FRAME_TARGET_BYTES)
-    }
-
-    /// Adds the listed objects of a frame to the frame that is being filled, up to `room` bytes.
-    fn add_objects(
-        &mut self,
-        record: &CheckedRecord,
-        frame: &[Listed],
-        room: usize,
-    ) -> Result<(), StoreError> {
         for listed in frame {
             if self.writer.claim(&listed.id)? {
-                let bytes = record.object(listed.ordinal, listed.ty, &listed.id);
-                let bytes = bytes.expect("the frame was checked against the list");
-                if self.builder.is_full_for(bytes.len())
-                    || self.builder.raw.len() + bytes.len() > room
-                {
-                    self.flush()?;
+                let bytes = bytes_of(record, listed);
+                if self.window.is_full_for(bytes.len()) {
+                    self.store_window()?;
                 }
-                self.builder.push(listed.id, listed.ty, bytes);
+                self.window.push(listed.id, listed.ty, bytes);
             }
         }
+        Ok(())
+    }
+
+    /// Stores the metadata of the window.
+    fn store_window(&mut self) -> Result<(), StoreError> {
+        let mut window = std::mem::take(&mut self.window);
+        for (id, ty, bytes) in window.in_order() {
+            self.add(id, ty, bytes, METADATA_BYTES)?;
+        }
+        window.clear();
+        self.window = window;
+        Ok(())
+    }
+
+    /// Adds an object to the frame that is being filled, up to `room` bytes.
+    fn add(
+        &mut self,
+        id: ObjectId,
+        ty: ObjectType,
+        bytes: &[u8],
+        room: usize,
+    ) -> Result<(), StoreError> {
+        let is_full = self.builder.raw.len() + bytes.len() > room;
+        if is_full || self.builder.is_full_for(bytes.len()) {
+            self.flush()?;
+        }
+        self.builder.push(id, ty, bytes);
         Ok(())
     }
 
@@ -283,4 +310,10 @@ impl Pass<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns the bytes of an object in a frame that was checked against what is listed in it.
+fn bytes_of<'r>(record: &'r CheckedRecord, listed: &Listed) -> &'r [u8] {
+    let bytes = record.object(listed.ordinal, listed.ty, &listed.id);
+    bytes.expect("the frame was checked against the list")
 }

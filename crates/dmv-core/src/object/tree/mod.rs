@@ -17,7 +17,9 @@ pub use iter::{TreeIter, lookup, lookup_path};
 pub use node::Node;
 pub(super) use parts::FLAG_LIST;
 pub use parts::{Child, Totals};
+pub(super) use raw::each_link;
 
+use super::ObjectType;
 use super::codec::{DecodeError, Decoder, EncodeError};
 use super::name::SafeName;
 use crate::hash::ObjectId;
@@ -40,6 +42,16 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Returns the type of the object that an entry of this kind refers to.
+    pub(super) fn linked(self, is_list: bool) -> ObjectType {
+        match self {
+            Kind::Directory => ObjectType::Tree,
+            Kind::Conflict => ObjectType::Conflict,
+            _ if is_list => ObjectType::List,
+            _ => ObjectType::Chunk,
+        }
+    }
+
     /// Returns the kind with this number; `None` if there is none.
     pub fn from_number(number: u8) -> Option<Kind> {
         use Kind::{Conflict, Directory, Executable, File, Symlink};

@@ -41,6 +41,28 @@ pub(super) struct RawChild<'a> {
     totals: Totals,
 }
 
+/// Calls `visit` with the name, type and id of each entry or child of a node.
+pub fn each_link(
+    bytes: &[u8],
+    visit: &mut dyn FnMut(&[u8], ObjectType, ObjectId),
+) -> Result<(), DecodeError> {
+    let mut node = RawNode::open(bytes)?;
+    match node.level() {
+        0 => {
+            while let Some(entry) = node.entry()? {
+                let ty = entry.kind.linked(entry.is_list);
+                visit(entry.name.as_bytes(), ty, entry.id);
+            }
+        }
+        _ => {
+            while let Some(child) = node.child()? {
+                visit(child.last.as_bytes(), ObjectType::Tree, child.id);
+            }
+        }
+    }
+    Ok(())
+}
+
 impl<'a> RawNode<'a> {
     /// Opens a node, at its first entry or child.
     pub fn open(bytes: &'a [u8]) -> Result<RawNode<'a>, DecodeError> {
