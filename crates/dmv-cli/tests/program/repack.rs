@@ -1,6 +1,7 @@
 //! Joining the packs of many small commits, as a user does it.
 
 use crate::place::{Outcome, Place};
+use std::collections::BTreeSet;
 use std::fs;
 
 /// A repository with many small commits.
@@ -58,6 +59,36 @@ fn many_small_commits_take_less_space_and_are_the_same() -> Outcome {
         fs::read(place.work().join("d1/f"))?,
         "5\n".repeat(60).into_bytes()
     );
+    Ok(())
+}
+
+#[test]
+fn packs_that_a_clone_shares_stay_and_the_source_is_repacked_by_itself() -> Outcome {
+    let place = place()?;
+    place.ok(&["clone", ".", "../to"])?;
+    let packs = |dir: &str| -> Outcome<BTreeSet<String>> {
+        let entries = fs::read_dir(place.work().join(dir).join(".dmv/packs"))?;
+        let names =
+            entries.map(|entry| entry.map(|e| e.file_name().to_string_lossy().into_owned()));
+        Ok(names.collect::<Result<_, _>>()?)
+    };
+    let shared: BTreeSet<String> = packs(".")?
+        .intersection(&packs("../to")?)
+        .cloned()
+        .collect();
+    assert_eq!(shared.len(), 2, "{shared:?}");
+    for n in 0..4 {
+        place.write("../to/new", format!("{n}"))?;
+        place.ok(&["-C", "../to", "commit", "-m", "new"])?;
+    }
+    let report = place.json(&["-C", "../to", "repack", "--json"])?;
+    assert!(report["copied_bytes"].as_u64() > Some(0), "{report}");
+    assert!(packs("../to")?.is_superset(&shared));
+    place.ok(&["repack"])?;
+    assert!(packs(".")?.is_disjoint(&shared));
+    for dir in [".", "../to"] {
+        place.ok(&["-C", dir, "verify", "--full"])?;
+    }
     Ok(())
 }
 

@@ -21,8 +21,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use window::Window;
 
-/// Length in bytes of a record from which a frame of content is copied as stored. Smaller ones come
-/// from small commits, and their objects share frames afterwards.
+/// Decoded bytes from which a frame of content is copied as stored. Smaller ones come from small commits,
+/// and their objects share frames afterwards.
 const COPIED_FROM_BYTES: usize = 32 << 10;
 /// Decoded bytes of a frame of joined content. Files that were last changed at different times lie in
 /// different frames, and a checkout reads each of these frames for one file.
@@ -243,7 +243,12 @@ impl Pass<'_> {
 
     /// Stores a frame of content again: as it is, or with others in one frame if it is small.
     fn add_content(&mut self, record: CheckedRecord, frame: &[Listed]) -> Result<(), StoreError> {
-        let is_small = record.as_bytes().len() < COPIED_FROM_BYTES;
+        let bytes: usize = record
+            .objects()
+            .iter()
+            .map(|object| object.len as usize)
+            .sum();
+        let is_small = bytes < COPIED_FROM_BYTES;
         let mut is_new = false;
         for listed in frame {
             let is_new_here = self.writer.claim(&listed.id)?;

@@ -179,6 +179,15 @@ impl Store {
         }
     }
 
+    /// Returns whether another repository has written a pack, so that both use its file.
+    pub fn is_shared(&self, pack: PackId) -> bool {
+        let Ok(file) = self.pack_file(pack) else {
+            return false;
+        };
+        let is_usable = self.check_header(pack, &*file).is_ok();
+        is_usable && self.check_own_header(pack, &*file).is_err()
+    }
+
     /// Removes the files of new packs that nothing lists.
     pub fn discard(&self, job: FinishedJob) {
         for segment in &job.segments {

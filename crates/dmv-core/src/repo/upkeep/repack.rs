@@ -114,7 +114,9 @@ fn packs(repo: &Handle) -> Result<(u64, u64), RepoError> {
 fn candidates(repo: &Handle, given_up: &HashSet<PackId>) -> Result<Vec<Candidate>, RepoError> {
     let census = repo.refs.census()?;
     let packs = census.catalogue.packs.into_iter();
-    let packs = packs.filter(|row| !given_up.contains(&row.id));
+    // A copy of a shared pack would take space, and the pack would free none.
+    let is_shared = |row: &PackRow| row.poisoned && repo.store.is_shared(row.id);
+    let packs = packs.filter(|row| !given_up.contains(&row.id) && !is_shared(row));
     let mut out: Vec<Candidate> = packs.map(Candidate::new).collect();
     let numbers: HashMap<PackId, usize> = out
         .iter()
@@ -139,6 +141,8 @@ fn foretell(repo: &Handle) -> Result<RepackReport, RepoError> {
         ..RepackReport::default()
     };
     let mut left = candidates(repo, &HashSet::new())?;
+    let others = packs_before - left.len() as u64;
+    let of_others = before_bytes - left.iter().map(|pack| pack.row.len).sum::<u64>();
     while let Some(set) = choose(&left) {
         let (go, stay): (Vec<_>, Vec<_>) = left
             .into_iter()
@@ -148,8 +152,8 @@ fn foretell(repo: &Handle) -> Result<RepackReport, RepoError> {
         report.copied_bytes += joined.row.len;
         left.push(joined);
     }
-    report.packs_after = left.len() as u64;
-    report.after_bytes = left.iter().map(|pack| pack.row.len).sum();
+    report.packs_after = others + left.len() as u64;
+    report.after_bytes = of_others + left.iter().map(|pack| pack.row.len).sum::<u64>();
     Ok(report)
 }
 
