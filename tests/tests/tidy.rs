@@ -44,7 +44,13 @@ const CRATES: [(&str, &[&str]); 43] = [
     ("fastcdc", &["crates/dmv-core/src/chunker.rs"]),
     ("zstd", &["crates/dmv-core/src/store/frame.rs"]),
     ("rusqlite", &["crates/dmv-core/src/refs/"]),
-    ("ignore", &["crates/dmv-core/src/worktree/ignore.rs"]),
+    (
+        "ignore",
+        &[
+            "crates/dmv-core/src/worktree/attributes.rs",
+            "crates/dmv-core/src/worktree/ignore.rs",
+        ],
+    ),
     ("globset", &["crates/dmv-core/src/subset/pattern.rs"]),
     (
         "unicode_normalization",

@@ -516,6 +516,11 @@ pub fn check(key: &Key, value: &str, place: &str) -> Result<(), Failure> {
     }
 }
 
+/// The same for an option of the command line.
+pub fn size_option(text: &str) -> Result<u64, String> {
+    size(text.trim()).ok_or_else(|| "write a size as 500G, 1.5TB or 200MiB".to_owned())
+}
+
 /// A number of bytes: digits, perhaps with a fraction, and a unit. `K` and `KB` are 1000, `KiB` is 1024.
 pub fn size(text: &str) -> Option<u64> {
     let digits = |c: char| c.is_ascii_digit() || c == '.';

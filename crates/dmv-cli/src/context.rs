@@ -21,6 +21,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// The surroundings of a command.
 pub struct Context {
@@ -39,6 +40,8 @@ pub struct Context {
     pub reads: Cell<bool>,
     /// Whether the user knows what the repository's file sets in vain.
     warned: Cell<bool>,
+    /// Whether the job was stopped because the repository has reached its budget.
+    pub over_budget: Arc<AtomicBool>,
 }
 
 impl Context {
@@ -57,6 +60,7 @@ impl Context {
             typed,
             reads: Cell::new(false),
             warned: Cell::new(false),
+            over_budget: Arc::default(),
         };
         context.warn_of_misplaced();
         context

@@ -4,7 +4,7 @@ use crate::args::Cli;
 use clap::{Command, CommandFactory};
 
 /// The commands as `dmv help` shows them. Each visible command is in exactly one group.
-const GROUPS: [(&str, &[&str]); 9] = [
+const GROUPS: [(&str, &[&str]); 10] = [
     ("Start", &["init", "clone", "demo"]),
     (
         "Work on files",
@@ -41,7 +41,8 @@ const GROUPS: [(&str, &[&str]); 9] = [
         "Connect devices",
         &["id", "pair", "peers", "trust", "untrust", "serve"],
     ),
-    ("Check and repair", &["verify", "recover", "gc", "repack"]),
+    ("Check and repair", &["verify", "recover"]),
+    ("Free space", &["gc", "repack", "keep", "expire", "budget"]),
     ("Settings and help", &["config", "completions", "help"]),
 ];
 

@@ -2,11 +2,13 @@
 
 mod alias;
 mod args;
+mod budget;
 mod commands;
 mod compare;
 mod config;
 mod conflict;
 mod context;
+mod copies;
 mod date;
 #[cfg(feature = "quic")]
 mod device;
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
     ExitCode::from(match done {
         Ok(exit) => exit,
         Err(failure) => {
+            let failure = budget::explained(&context, failure);
             let mut failure = meant::hint(&context, failure);
             if failure.is_plain_interrupt() {
                 failure.message = progress::interrupted(&context.command).to_owned();

@@ -2,9 +2,9 @@
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::format::text::{count, patterns, quoted};
+use crate::format::text::{clean, count, day, patterns, quoted, rfc3339};
 use dmv_core::object::commit::Commit;
-use dmv_core::repo::{LackOf, Located, Repo, RepoError, RepoSlice};
+use dmv_core::repo::{Expiry, LackOf, Located, Repo, RepoError, RepoSlice};
 use dmv_core::subset::{Subset, SubsetError, Union};
 use dmv_net::ops::CloneOptions;
 use dmv_net::session::{History, PeerSlice};
@@ -71,6 +71,8 @@ pub struct SliceValue {
     metadata_only: bool,
     boundary: usize,
     dropped: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expired: Option<usize>,
 }
 
 impl SliceValue {
@@ -82,6 +84,7 @@ impl SliceValue {
             metadata_only: slice.metadata_only,
             boundary: slice.boundary,
             dropped: slice.dropped,
+            expired: (slice.expired > 0).then_some(slice.expired),
         })
     }
 }
@@ -92,12 +95,13 @@ pub struct Holding<'a> {
     metadata_only: bool,
     boundary: usize,
     dropped: usize,
+    expired: usize,
 }
 
 impl Holding<'_> {
     fn is_a_part(&self) -> bool {
         let is_all = self.subset.is_everything() && !self.metadata_only;
-        !is_all || self.boundary + self.dropped > 0
+        !is_all || self.boundary + self.dropped + self.expired > 0
     }
 }
 
@@ -108,6 +112,7 @@ impl<'a> From<&'a RepoSlice> for Holding<'a> {
             metadata_only: slice.metadata_only,
             boundary: slice.boundary.len(),
             dropped: slice.dropped.len(),
+            expired: slice.expired.len(),
         }
     }
 }
@@ -119,6 +124,8 @@ impl<'a> From<&'a PeerSlice> for Holding<'a> {
             metadata_only: slice.metadata_only,
             boundary: slice.boundary as usize,
             dropped: slice.dropped as usize,
+            // Another repository counts both together.
+            expired: 0,
         }
     }
 }
@@ -204,7 +211,35 @@ pub fn words<'a>(slice: impl Into<Holding<'a>>) -> Option<String> {
         let n = slice.dropped as u64;
         parts.push(count(n, "file dropped", "files dropped"));
     }
+    if slice.expired > 0 {
+        let n = slice.expired as u64;
+        parts.push(count(n, "version expired", "versions expired"));
+    }
     (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// Why and when content has expired, in words.
+pub fn expiry_words(expiry: &Expiry) -> String {
+    let (rule, pattern) = (clean(&expiry.rule), clean(&expiry.pattern));
+    format!("expired {} by keep={rule} ({pattern})", day(expiry.at))
+}
+
+/// The same, in JSON.
+#[derive(Serialize)]
+pub struct ExpiryValue {
+    time: String,
+    rule: String,
+    pattern: String,
+}
+
+impl From<&Expiry> for ExpiryValue {
+    fn from(expiry: &Expiry) -> ExpiryValue {
+        ExpiryValue {
+            time: rfc3339(expiry.at, 0, 0),
+            rule: expiry.rule.clone(),
+            pattern: expiry.pattern.clone(),
+        }
+    }
 }
 
 /// A few patterns of a subset, and how many more there are.

@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::failure::{EXIT_ABSENT, EXIT_NO_REPOSITORY, Failure};
 use crate::format::text::quoted;
-use crate::partial::words;
+use crate::partial::{expiry_words, words};
 use crate::peers::{Call, no_such_ref, session_failure, tell_skipped, why_silent};
 use dmv_core::object::name::escape;
 use dmv_core::object::root::Lack;
@@ -76,11 +76,20 @@ pub fn absent_failure(context: &Context, absent: &Absent) -> Failure {
         (paths, _) => format!("the content of {}", some_of(paths)),
     };
     let why = why_absent(absent);
-    let message = format!("{what} is absent from this repository{why}");
+    let expiry = expiry(context, &absent.lacks).map(|why| format!(" ({why})"));
+    let expiry = expiry.unwrap_or_default();
+    let message = format!("{what} is absent from this repository{expiry}{why}");
     let mut failure = Failure::new("absent", EXIT_ABSENT, message);
     failure = failure.hint(way_to_have(context, absent, &paths));
     failure.paths = paths;
     failure
+}
+
+/// When the first content that is lacking has expired, and by which rule, if it has.
+fn expiry(context: &Context, lacks: &[Lack]) -> Option<String> {
+    let expired = context.repo().ok()?.slice().ok()?.expired;
+    let found = lacks.iter().find_map(|lack| expired.get(&lack.root.id()))?;
+    Some(expiry_words(found))
 }
 
 /// The paths that are known of what is lacking, in order.

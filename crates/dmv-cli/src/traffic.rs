@@ -36,6 +36,8 @@ struct Document {
     bytes_sent: u64,
     bytes_received: u64,
     round_trips: u64,
+    /// How many versions are absent here now because they have expired there.
+    expired: u64,
     refs: Vec<RefValue>,
 }
 
@@ -59,6 +61,7 @@ impl Report {
         sum.objects_sent += more.objects_sent;
         sum.objects_received += more.objects_received;
         sum.round_trips += more.round_trips;
+        self.summary.expired += summary.expired;
         self.summary.refs.extend(summary.refs);
         self.pushed.extend(pushed);
     }
@@ -99,7 +102,15 @@ impl Report {
             }
             return Ok(());
         }
-        self.print_sums(&mut *out)
+        self.print_sums(&mut *out)?;
+        drop(out);
+        if self.summary.expired > 0 {
+            let versions = count(self.summary.expired, "old version has", "old versions have");
+            context.ui.note(format_args!(
+                "note: {versions} expired at the other side, and are absent here, too (dmv status)"
+            ));
+        }
+        Ok(())
     }
 
     /// The refs that moved here, and then those of the other side.
@@ -135,6 +146,7 @@ impl Report {
             bytes_sent: traffic.bytes_sent,
             bytes_received: traffic.bytes_received,
             round_trips: traffic.round_trips,
+            expired: self.summary.expired,
             refs: self.moved().map(value).collect(),
         });
         let mut document = document.map_err(std::io::Error::from)?;

@@ -102,8 +102,20 @@ pub const MAX_SUBSET_GLOBS: usize = 1024;
 pub const MAX_SUBSET_GLOB_PARTS: usize = 60;
 /// Boundary commits in the slice of a partial repository.
 pub const MAX_SLICE_BOUNDARY: usize = 64 << 10;
-/// Dropped blobs in the slice of a partial repository.
+/// Dropped blobs in the slice of a partial repository, and likewise expired ones.
 pub const MAX_SLICE_DROPPED: usize = 1 << 20;
+/// Reasons for which blobs of a slice have expired.
+pub const MAX_SLICE_EXPIRIES: usize = 64 << 10;
+/// Bytes of a keep rule with its pattern.
+pub const MAX_KEEP_LINE_BYTES: usize = 1 << 10;
+/// Bytes of all local keep rules together.
+pub const MAX_KEEP_BYTES: usize = 64 << 10;
+/// Lines of one attribute file that have a pattern.
+pub const MAX_ATTRIBUTE_LINES: usize = 4096;
+/// Attribute files in one commit.
+pub const MAX_ATTRIBUTE_FILES: usize = 4096;
+/// Bytes of all attribute files of a commit together.
+pub const MAX_ATTRIBUTE_BYTES: u64 = 16 << 20;
 /// Subsets whose paths are requested together.
 pub const MAX_UNION_SUBSETS: usize = 16;
 /// Bytes of the patterns of these subsets together.

@@ -63,6 +63,11 @@ pub const LITTLE: u16 = 6;
 /// The tag of the extension in which a server says why its access is read. Its value is a
 /// [`ReadOnly`].
 pub const READ_ONLY: u16 = 7;
+/// The tag of the extension that says: content of this server has expired, and it answers
+/// [`Message::AskExpired`]. It has no value.
+pub const EXPIRES: u16 = 8;
+/// The maximum number of files whose content has expired in a server.
+pub const MAX_EXPIRED: usize = dmv_core::limits::MAX_SLICE_DROPPED;
 /// The maximum number of bytes of chunks that a sender may send unasked to a receiver that wants
 /// metadata.
 pub const LITTLE_BYTES: u64 = 128 << 10;
@@ -483,6 +488,24 @@ pub enum Message {
     Working,
     /// An upper bound on the bytes of chunks that the sender sends unasked.
     Total(u64),
+    /// The client asks which content of the server has expired.
+    AskExpired,
+    /// Content of the server that has expired. The flag says whether this is the last.
+    Expired(ExpiredFiles, bool),
+}
+
+/// Files whose content has expired at one time, by one keep rule.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExpiredFiles {
+    /// When, in seconds since 1970.
+    pub at: i64,
+    /// The rule.
+    pub rule: String,
+    /// The pattern of the rule.
+    pub pattern: String,
+    /// The content of each file, named by its root.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_IDS>")]
+    pub files: Vec<WireId>,
 }
 
 impl Hello {
@@ -509,6 +532,12 @@ impl Hello {
     /// Returns whether the side, as a receiver, accepts small content with metadata.
     pub fn takes_little(&self) -> bool {
         self.value(LITTLE).is_some()
+    }
+
+    /// Returns whether content of the server has expired, so that it answers
+    /// [`Message::AskExpired`].
+    pub fn expires(&self) -> bool {
+        self.value(EXPIRES).is_some()
     }
 
     /// Returns why the server's access is read; `None` if the server does not say.
@@ -558,6 +587,11 @@ impl Extension {
     /// Says that the side, as a receiver, accepts small content with metadata.
     pub fn takes_little() -> Extension {
         Extension::plain(LITTLE)
+    }
+
+    /// Says that content of the server has expired.
+    pub fn expires() -> Extension {
+        Extension::plain(EXPIRES)
     }
 
     /// Says why the server's access is read.
@@ -641,12 +675,16 @@ impl Message {
             }
             Message::Pushed(outcomes) => outcomes.len() <= MAX_REFS_IN_MESSAGE,
             Message::Failed(_, why) => text(why),
+            Message::Expired(expired, _) => {
+                text(&expired.rule) && text(&expired.pattern) && expired.files.len() <= MAX_IDS
+            }
             Message::End
             | Message::NeedEnd
             | Message::Complete
             | Message::Bye
             | Message::Working
-            | Message::Total(_) => true,
+            | Message::Total(_)
+            | Message::AskExpired => true,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `dmv clone`
 
+use crate::budget::guard;
 use crate::commands::checkout::tell_refused;
 use crate::commands::remote::set;
 use crate::commands::status::go_back;
@@ -65,6 +66,7 @@ pub struct Args {
 pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     let options = options(context, &args)?;
     let started = begin(&options)?;
+    let _budget = guard(context, started.repo())?;
     let call = Call::new(context);
     let done = started.run(&options, &call, &context.job);
     drop(call);

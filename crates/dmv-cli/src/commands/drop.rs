@@ -1,20 +1,15 @@
 //! `dmv drop`
 
 use crate::context::Context;
-use crate::failure::{EXIT_OK, EXIT_REFUSED, Failure};
+use crate::copies::{ask, end};
+use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::{bytes, clean, count, quoted};
-use crate::peers::{Call, remotes, why_silent};
+use crate::peers::{Call, remotes};
 use crate::places::chosen;
-use crate::supply::some_of;
-use dmv_core::hash::ObjectId;
-use dmv_core::object::ObjectType;
 use dmv_core::object::list::Blob;
 use dmv_core::repo::{Droppable, Freed, Repo};
 use dmv_net::ops::Peer;
-use dmv_net::session::NetError;
-use dmv_net::transport::{Purpose, Url, open_at};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::Write;
 
@@ -63,127 +58,27 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let watch = context.watch("asking remotes");
     let call = Call::new(context);
     let mut peers = Peer::all(remotes(context)?, &repo, &call, &context.job);
-    let asked = ask(context, &repo, &mut peers, &droppable)?;
+    let files = droppable.files.iter().map(|(path, blob)| (path, *blob));
+    let asked = ask(
+        context,
+        &repo,
+        &mut peers,
+        files.clone(),
+        &droppable.earlier,
+    )?;
     drop(watch);
-    if let Some(failure) = asked.refusal(&droppable) {
+    if let Some(failure) = asked.refusal("dropped", files) {
         end(peers);
         return Err(failure);
     }
-    let unkept: BTreeSet<ObjectId> = asked.unkept.iter().map(|(_, id)| *id).collect();
-    let mut earlier = droppable.earlier.clone();
-    earlier.retain(|(_, id)| !unkept.contains(id));
+    let earlier = asked.kept_of(&droppable.earlier);
     let blobs: Vec<Blob> = droppable.files.iter().map(|(_, blob)| *blob).collect();
-    let mut still = || {
-        let mut keepers = peers
-            .iter_mut()
-            .filter(|peer| asked.keepers.contains(&peer.remote.name));
-        keepers.all(|peer| peer.ask(|client| client.unkept(&[])).is_some())
-    };
+    let mut still = || asked.still(&mut peers);
     let watch = context.watch("freeing space");
     let freed = freeing.drop_files(&blobs, &earlier, &mut still, &context.job)?;
     drop(watch);
     end(peers);
     finish(context, &repo, &droppable, freed, asked.keepers)
-}
-
-/// Ends all connections. That somebody did not answer has been said already.
-fn end(peers: Vec<Peer<'_>>) {
-    peers.into_iter().for_each(|peer| drop(peer.finish()));
-}
-
-/// What peers said.
-struct Asked {
-    /// Those that keep something; what they keep is not asked of others.
-    keepers: Vec<String>,
-    /// What nobody keeps.
-    unkept: Vec<(ObjectType, ObjectId)>,
-    /// What each of the others said.
-    said: Vec<String>,
-}
-
-fn ask(
-    context: &Context,
-    repo: &Repo,
-    peers: &mut [Peer<'_>],
-    droppable: &Droppable,
-) -> Result<Asked, Failure> {
-    let files = droppable.files.iter().map(|(_, blob)| (blob.id, blob.ty()));
-    let earlier = droppable.earlier.iter().map(|(ty, id)| (*id, *ty));
-    let all: BTreeMap<ObjectId, ObjectType> = files.chain(earlier).collect();
-    let mut asked = Asked {
-        keepers: Vec::new(),
-        unkept: all.into_iter().map(|(id, ty)| (ty, id)).collect(),
-        said: Vec::new(),
-    };
-    for peer in peers {
-        if asked.unkept.is_empty() {
-            break;
-        }
-        let name = peer.remote.name.clone();
-        if is_itself(repo, &peer.remote.url) {
-            asked.said.push(format!("{name} is this repository itself"));
-            continue;
-        }
-        let answer = peer.ask(|client| client.unkept(&asked.unkept));
-        if context.job.is_cancelled() {
-            return Err(NetError::Cancelled.into());
-        }
-        match answer {
-            None => {
-                let why = peer.no_answer().map(why_silent).unwrap_or_default();
-                asked.said.push(format!("{name} did not answer ({why})"));
-            }
-            Some(unkept) => {
-                if !unkept.is_empty() {
-                    asked.said.push(format!("{name} does not keep a copy"));
-                }
-                if unkept.len() < asked.unkept.len() {
-                    asked.keepers.push(name);
-                }
-                asked.unkept = unkept;
-            }
-        }
-    }
-    Ok(asked)
-}
-
-/// Whether an address leads to the very files of this repository.
-fn is_itself(repo: &Repo, url: &Url) -> bool {
-    let Url::Path(path) = url else {
-        // Over any other way it finds its own lock taken.
-        return false;
-    };
-    let real = |repo: &Repo| std::fs::canonicalize(repo.dmv_dir()).ok();
-    open_at(path, Purpose::Read)
-        .is_ok_and(|other| real(&other).is_some() && real(&other) == real(repo))
-}
-
-impl Asked {
-    /// Why nothing may be dropped, if a chosen file is kept by nobody.
-    fn refusal(&self, droppable: &Droppable) -> Option<Failure> {
-        let unkept: BTreeSet<&ObjectId> = self.unkept.iter().map(|(_, id)| id).collect();
-        let files = droppable.files.iter();
-        let last = files.filter(|(_, blob)| unkept.contains(&blob.id));
-        let paths: Vec<Vec<u8>> = last.map(|(path, _)| path.as_bytes().to_vec()).collect();
-        if paths.is_empty() {
-            return None;
-        }
-        let said = if self.said.is_empty() {
-            "no remote is configured".to_owned()
-        } else {
-            self.said.join("; ")
-        };
-        let what = some_of(&paths);
-        let message = format!("nothing was dropped: this may be the last copy of {what}; {said}");
-        let hint = if self.said.is_empty() {
-            "dmv remote add NAME URL"
-        } else {
-            "dmv push"
-        };
-        let mut failure = Failure::new("last-copy", EXIT_REFUSED, message).hint(hint);
-        failure.paths = paths;
-        Some(failure)
-    }
 }
 
 fn finish(

@@ -3,20 +3,22 @@
 use crate::context::Context;
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::json::PathValue;
-use crate::format::text::{SHORT_ID, bytes, kind_word};
+use crate::format::text::{SHORT_ID, bytes, count, kind_word};
 use crate::limit::LimitArgs;
-use crate::partial::held_paths;
+use crate::partial::{ExpiryValue, expiry_words, held_paths};
 use crate::places::place_or_path;
 use crate::supply::supplied;
 use anstyle::{AnsiColor, Style};
 use dmv_core::object::name::{RepoPath, escape};
 use dmv_core::object::tree::{Kind, TreeEntry};
-use dmv_core::repo::{LackOf, Listed, Located};
+use dmv_core::repo::{LackOf, Listed, Located, Repo, RepoSlice};
 use dmv_core::subset::Union;
 use serde::Serialize;
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::io::Write;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// List the files of a commit
 ///
@@ -45,17 +47,48 @@ struct Record {
     kind: &'static str,
     size: u64,
     id: String,
+    /// If its content has expired here: when, and by which rule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expired: Option<ExpiryValue>,
+}
+
+/// What a listing needs besides the entries.
+struct Listing<'a> {
+    context: &'a Context,
+    long: bool,
+    slice: RepoSlice,
+    /// How many entries have expired.
+    expired: Cell<u64>,
 }
 
 /// Runs the command.
 pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     let repo = context.repo()?;
-    let place = place_or_path(context, &repo, args.place.as_deref(), false)?;
+    let listing = Listing {
+        context,
+        long: args.long,
+        slice: repo.slice().unwrap_or_default(),
+        expired: Cell::new(0),
+    };
+    list(&listing, &repo, args)?;
+    let expired = listing.expired.get();
+    if expired > 0 && !args.long && !context.globals.json {
+        let expired = count(expired, "file has expired", "files have expired");
+        context.ui.note(format_args!(
+            "note: the content of {expired} (details: dmv ls -l)"
+        ));
+    }
+    Ok(EXIT_OK)
+}
+
+fn list(listing: &Listing<'_>, repo: &Repo, args: &Args) -> Result<(), Failure> {
+    let context = listing.context;
+    let place = place_or_path(context, repo, args.place.as_deref(), false)?;
     let Some(tree) = place.located.tree() else {
         if let Located::Entry(entry) = &place.located {
-            show(context, args.long, &place.path, entry)?;
+            listing.show(&place.path, entry)?;
         }
-        return Ok(EXIT_OK);
+        return Ok(());
     };
     if args.limit.is_given() && !args.recursive {
         return Err(Failure::usage("--subset needs -r").hint("dmv ls -r --subset PATTERN"));
@@ -63,27 +96,25 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     // Asked for all, what is not here is not brought.
     let is_all = place.path.is_root() && args.recursive && !args.limit.is_given();
     let held = if is_all {
-        held_paths(context, &repo, &place.commit, LackOf::Names)?
+        held_paths(context, repo, &place.commit, LackOf::Names)?
     } else {
         Union::default()
     };
     let subset = args
         .limit
-        .read_for(context, &repo, place.commit.tree, held)?;
-    supplied(context, &repo, "reading", || {
+        .read_for(context, repo, place.commit.tree, held)?;
+    supplied(context, repo, "reading", || {
         repo.check_names_here(place.wanted(&subset), args.recursive)
     })?;
     let mut failed = None;
     let mut visit = |listed: Listed| {
-        Ok(
-            match show(context, args.long, &listed.path, &listed.entry) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(e) => {
-                    failed = Some(e);
-                    ControlFlow::Break(())
-                }
-            },
-        )
+        Ok(match listing.show(&listed.path, &listed.entry) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(e) => {
+                failed = Some(e);
+                ControlFlow::Break(())
+            }
+        })
     };
     if subset.is_everything() {
         repo.list(&place.path, tree, args.recursive, &mut visit)?
@@ -92,33 +123,44 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     }
     match failed {
         Some(failure) => Err(failure),
-        None => Ok(EXIT_OK),
+        None => Ok(()),
     }
 }
 
-fn show(context: &Context, long: bool, path: &RepoPath, entry: &TreeEntry) -> Result<(), Failure> {
-    let ui = &context.ui;
-    if context.globals.json {
-        return ui.json(&Record {
-            path: PathValue::new(path.as_bytes()),
-            kind: kind_word(entry.kind),
-            size: entry.size,
-            id: entry.id.to_string(),
-        });
-    }
-    let name = match entry.kind {
-        Kind::Directory => {
-            let blue = Style::new().fg_color(Some(AnsiColor::Blue.into()));
-            ui.paint(blue, format_args!("{}/", escape(path.as_bytes())))
+impl Listing<'_> {
+    fn show(&self, path: &RepoPath, entry: &TreeEntry) -> Result<(), Failure> {
+        let ui = &self.context.ui;
+        let expiry = self.slice.expired.get(&entry.id).map(Arc::as_ref);
+        if self.context.globals.json {
+            return ui.json(&Record {
+                path: PathValue::new(path.as_bytes()),
+                kind: kind_word(entry.kind),
+                size: entry.size,
+                id: entry.id.to_string(),
+                expired: expiry.map(ExpiryValue::from),
+            });
         }
-        _ => escape(path.as_bytes()).to_string(),
-    };
-    let mut out = ui.out();
-    if long {
+        let name = match entry.kind {
+            Kind::Directory => {
+                let blue = Style::new().fg_color(Some(AnsiColor::Blue.into()));
+                ui.paint(blue, format_args!("{}/", escape(path.as_bytes())))
+            }
+            _ => escape(path.as_bytes()).to_string(),
+        };
+        let mut out = ui.out();
+        if !self.long {
+            self.expired.update(|n| n + u64::from(expiry.is_some()));
+            writeln!(out, "{name}")?;
+            return Ok(());
+        }
         let (kind, id) = (kind_word(entry.kind), entry.id.short(SHORT_ID));
-        writeln!(out, "{kind:<10} {id} {:>10}  {name}", bytes(entry.size))?;
-    } else {
-        writeln!(out, "{name}")?;
+        let why = expiry.map(|expiry| format!("  ({})", expiry_words(expiry)));
+        let why = why.unwrap_or_default();
+        writeln!(
+            out,
+            "{kind:<10} {id} {:>10}  {name}{why}",
+            bytes(entry.size)
+        )?;
+        Ok(())
     }
-    Ok(())
 }

@@ -5,6 +5,7 @@ pub mod advise;
 pub mod bisect;
 pub mod blame;
 pub mod branch;
+pub mod budget;
 pub mod cat;
 pub mod checkout;
 pub mod cherry_pick;
@@ -17,6 +18,7 @@ pub mod demo;
 pub mod diff;
 pub mod drop;
 pub mod du;
+pub mod expire;
 pub mod export;
 pub mod fetch;
 pub mod gc;
@@ -24,6 +26,7 @@ pub mod get;
 #[cfg(feature = "quic")]
 pub mod id;
 pub mod init;
+pub mod keep;
 pub mod log;
 pub mod ls;
 pub mod man;
@@ -108,6 +111,9 @@ pub enum Command {
     Drop(drop::Args),
     Gc(gc::Args),
     Repack(repack::Args),
+    Keep(keep::Args),
+    Expire(expire::Args),
+    Budget(budget::Args),
     Serve(serve::Args),
     Export(export::Args),
     Verify(verify::Args),
@@ -182,6 +188,9 @@ pub fn run(
         Command::Drop(args) => drop::run(context, &args),
         Command::Gc(args) => gc::run(context, &args),
         Command::Repack(args) => repack::run(context, &args),
+        Command::Keep(args) => keep::run(context, &args),
+        Command::Expire(args) => expire::run(context, &args),
+        Command::Budget(args) => budget::run(context, &args),
         Command::Serve(args) => serve::run(context, &args),
         Command::Export(args) => export::run(context, &args),
         Command::Verify(args) => verify::run(context, &args),

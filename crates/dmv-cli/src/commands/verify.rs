@@ -6,9 +6,11 @@ use crate::context::Context;
 use crate::failure::{EXIT_DAMAGE, EXIT_OK, Failure};
 use crate::format::text::SHORT_ID;
 use crate::format::text::{bytes, clean, count};
+use crate::partial::{ExpiryValue, expiry_words};
 use dmv_core::object::name::escape;
-use dmv_core::repo::{Damaged, Healed, HealedFrom, VerifyDepth, VerifyReport};
+use dmv_core::repo::{Damaged, Expiry, Healed, HealedFrom, RepoSlice, VerifyDepth, VerifyReport};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io::Write;
 
 /// Check that all data is present and undamaged
@@ -45,8 +47,16 @@ struct Document<'a> {
     damaged: Vec<DamagedValue>,
     missing: Vec<DamagedValue>,
     absent: u64,
+    expired: Vec<ExpiredValue>,
     files: &'a [String],
     made_good: &'a [String],
+}
+
+#[derive(Serialize)]
+struct ExpiredValue {
+    #[serde(flatten)]
+    why: ExpiryValue,
+    versions: u64,
 }
 
 #[derive(Serialize)]
@@ -89,7 +99,12 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             has_peers: true,
         }
     };
+    let expired = expired(&repo.slice().unwrap_or_default());
     if context.globals.json {
+        let value_of = |(why, versions): (&Expiry, &u64)| ExpiredValue {
+            why: why.into(),
+            versions: *versions,
+        };
         context.ui.json(&Document {
             ok: report.is_ok(),
             objects: report.objects,
@@ -98,14 +113,24 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             damaged: report.damaged.iter().map(value).collect(),
             missing: report.missing.iter().map(value).collect(),
             absent: report.absent,
+            expired: expired.iter().map(value_of).collect(),
             files: &report.files,
             made_good: &report.made_good,
         })?;
     } else {
-        print(context, &report, &healed)?;
+        print(context, &report, &healed, &expired)?;
         hint(context, &report, args.heal, has_peers);
     }
     Ok(if report.is_ok() { EXIT_OK } else { EXIT_DAMAGE })
+}
+
+/// How many versions have expired, by the reason.
+fn expired(slice: &RepoSlice) -> BTreeMap<Expiry, u64> {
+    let mut out = BTreeMap::new();
+    for expiry in slice.expired.values() {
+        *out.entry(Expiry::clone(expiry)).or_default() += 1;
+    }
+    out
 }
 
 fn value(damaged: &Damaged) -> DamagedValue {
@@ -151,7 +176,12 @@ fn print_uses(out: &mut impl Write, object: &Damaged) -> std::io::Result<()> {
     }
 }
 
-fn print(context: &Context, report: &VerifyReport, healed: &[Healed]) -> Result<(), Failure> {
+fn print(
+    context: &Context,
+    report: &VerifyReport,
+    healed: &[Healed],
+    expired: &BTreeMap<Expiry, u64>,
+) -> Result<(), Failure> {
     let mut out = context.ui.out();
     for Healed { object, from } in healed {
         let how = match from {
@@ -183,6 +213,10 @@ fn print(context: &Context, report: &VerifyReport, healed: &[Healed]) -> Result<
             if report.absent > 0 {
                 let absent = count(report.absent, "object is", "objects are");
                 writeln!(out, "{absent} absent by choice")?;
+            }
+            for (expiry, versions) in expired {
+                let versions = count(*versions, "version", "versions");
+                writeln!(out, "{versions} {}", expiry_words(expiry))?;
             }
             if !report.made_good.is_empty() {
                 let places = count(report.made_good.len() as u64, "place", "places");

@@ -74,6 +74,14 @@ pub fn time(seconds: i64, tz_minutes: i16) -> String {
     }
 }
 
+/// A day in UTC, such as 2026-11-20.
+pub fn day(seconds: i64) -> String {
+    match zoned(seconds, 0, 0) {
+        Some(time) => time.strftime("%Y-%m-%d").to_string(),
+        None => format!("{seconds} s after 1970"),
+    }
+}
+
 /// A time as RFC 3339 has it.
 pub fn rfc3339(seconds: i64, nanos: u32, tz_minutes: i16) -> String {
     match zoned(seconds, nanos, tz_minutes) {

@@ -7,6 +7,7 @@ mod beside;
 mod beside_conflicts;
 mod bisect;
 mod blame;
+mod budget;
 #[cfg(feature = "quic")]
 mod by_key;
 mod calls;
@@ -16,6 +17,7 @@ mod demo;
 mod documents;
 mod drop;
 mod editor;
+mod expire;
 mod foreign;
 mod gc;
 mod get;

@@ -138,6 +138,7 @@ pub struct Reach {
     /// parent.
     cut: HashMap<ObjectId, Vec<ObjectId>>,
     passed: BTreeSet<ObjectId>,
+    left_out: BTreeSet<ObjectId>,
     hidden: Vec<ObjectId>,
     stack: Vec<Item>,
     /// Objects that the reader did not have.
@@ -182,6 +183,7 @@ impl Reach {
             walked: HashMap::new(),
             cut: HashMap::new(),
             passed: BTreeSet::new(),
+            left_out: BTreeSet::new(),
             hidden: hidden.into_iter().collect(),
             stack: tips.into_iter().map(tip).collect(),
             parked: Vec::new(),
@@ -292,6 +294,11 @@ impl Reach {
     /// Returns those of the filter's shallow commits whose parents the walk wanted.
     pub fn passed(&self) -> &BTreeSet<ObjectId> {
         &self.passed
+    }
+
+    /// Returns those of the filter's unwanted blobs that the walk came to.
+    pub fn left_out(&self) -> &BTreeSet<ObjectId> {
+        &self.left_out
     }
 
     fn emit(&mut self, ty: ObjectType, id: ObjectId, here: bool) {
@@ -592,7 +599,10 @@ impl Reach {
                 old,
             },
             Kind::Conflict => Item::Conflict { id, depth, scope },
-            _ if self.filter.dropped.contains(&id) => return,
+            _ if self.filter.dropped.contains(&id) => {
+                self.left_out.insert(id);
+                return;
+            }
             _ if target.is_list => Item::List {
                 id,
                 said: Said::Root(size, 0),

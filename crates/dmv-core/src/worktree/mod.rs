@@ -7,6 +7,7 @@
 //! root, whose own path is empty. The room knows nothing of refs or commands; `repo` decides and
 //! calls it.
 
+pub mod attributes;
 pub mod base;
 pub mod cacheupdate;
 pub mod checkout;

@@ -13,7 +13,7 @@ use dmv_core::object::name::SafeName;
 use dmv_core::object::tree::{Child, Kind, Node, Totals, TreeEntry};
 use dmv_core::object::{ObjectType, ObjectWrite};
 use dmv_core::refs::{Change, Effect, Operation, Origin, Timestamp};
-use dmv_core::repo::RepoSlice;
+use dmv_core::repo::{Expiry, RepoSlice};
 use dmv_core::subset::Subset;
 use std::error::Error;
 use std::path::PathBuf;
@@ -417,6 +417,10 @@ fn slices_have_the_bytes_of_the_vectors() -> Outcome {
     let id = |n| ObjectId::from_bytes([n; 32]);
     let patterns: [&[u8]; 4] = [b"shots/07", b"*.\xc3\xa9", b"!shots/07/raw/", b"a "];
     let subset = Subset::new(patterns)?;
+    let by = |rule: &str| {
+        let (at, rule, pattern) = (1_795_000_000, rule.to_owned(), "/renders/**".to_owned());
+        std::sync::Arc::new(Expiry { at, rule, pattern })
+    };
     let slices = [
         ("everything", RepoSlice::default()),
         (
@@ -440,6 +444,20 @@ fn slices_have_the_bytes_of_the_vectors() -> Outcome {
                 metadata_only: true,
                 boundary: [id(2), id(1)].into(),
                 dropped: [id(0xff), id(0)].into(),
+                ..RepoSlice::default()
+            },
+        ),
+        (
+            "expired",
+            RepoSlice {
+                dropped: [id(9)].into(),
+                expired: [
+                    (id(3), by("last:5")),
+                    (id(1), by("none")),
+                    (id(2), by("last:5")),
+                ]
+                .into(),
+                ..RepoSlice::default()
             },
         ),
     ];

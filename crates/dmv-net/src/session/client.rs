@@ -7,8 +7,8 @@ use super::link::Link;
 use super::{AGENT, NetError, PeerSlice, Summary, transfer};
 use crate::sync::{Goal, SyncError};
 use crate::wire::{
-    Access, Extension, Hello, MAX_IDS, MAX_KEEPS, MAX_REFS, MAX_REFS_IN_MESSAGE, Message, Outcome,
-    ReadOnly, Update, from_wire_objects, to_wire_objects,
+    Access, Extension, Hello, MAX_EXPIRED, MAX_IDS, MAX_KEEPS, MAX_REFS, MAX_REFS_IN_MESSAGE,
+    Message, Outcome, ReadOnly, Update, from_wire_objects, to_wire_objects,
 };
 use dmv_core::chunker::CHUNKER;
 use dmv_core::hash::ObjectId;
@@ -18,7 +18,9 @@ use dmv_core::object::root::Root;
 use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::reach::Filter;
 use dmv_core::refs::check_ref_name;
-use dmv_core::repo::{Kept, Offered, RefMoved, RefUpdate, Refusal, Repo, RepoError};
+use dmv_core::repo::{Expiry, Kept, Offered, RefMoved, RefUpdate, Refusal, Repo, RepoError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// How far back a fetch goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +53,12 @@ pub struct Client<'r> {
     kept: Option<Kept>,
     /// What was fetched, to fetch it again if something was freed before it got a name.
     fetched: Vec<(Vec<ObjectId>, History)>,
+    /// Whether content of the server has expired.
+    expires: bool,
+    /// Which. Empty until it was asked.
+    expired_there: BTreeMap<ObjectId, Arc<Expiry>>,
+    /// How many files are absent here now because they have expired there.
+    expired: u64,
     /// What the server stores, if it says so.
     pub held: Option<PeerSlice>,
     /// Why the server accepts no pushes, if it accepts none and says why.
@@ -85,6 +93,9 @@ impl<'r> Client<'r> {
             access: server.access,
             keeps: server.keeps(),
             deletes: server.deletes(),
+            expires: server.expires(),
+            expired_there: BTreeMap::new(),
+            expired: 0,
             held: PeerSlice::read(&server),
             read_only: server.read_only(),
             repository: server.repository,
@@ -129,6 +140,10 @@ impl<'r> Client<'r> {
                 wanted.push(*tip);
             }
         }
+        if !wanted.is_empty() {
+            self.ask_expired()?;
+            filter.dropped.extend(self.expired_there.keys());
+        }
         // One message names at most `MAX_IDS` commits.
         for tips in wanted.chunks(MAX_IDS) {
             let goal = Goal {
@@ -137,7 +152,8 @@ impl<'r> Client<'r> {
                 empty: self.repo.store().table_stats().1 == 0,
                 filter: filter.clone(),
             };
-            let partial = self.held.as_ref().filter(|held| !held.is_everything());
+            let held = self.held.clone();
+            let partial = held.as_ref().filter(|held| !held.is_everything());
             let lacking = |absent| match partial {
                 Some(held) => Err(NetError::Partial {
                     held: Box::new(held.clone()),
@@ -152,9 +168,48 @@ impl<'r> Client<'r> {
                 Err(NetError::Sync(e @ SyncError::Absent { .. })) if partial.is_some() => {
                     lacking(Some(Box::new(e)))?;
                 }
-                received => received?,
+                // Before any ref names the commits.
+                received => self.note_expired(received?)?,
             }
         }
+        Ok(())
+    }
+
+    /// Asks once which content of the server has expired. It need not be received.
+    fn ask_expired(&mut self) -> Result<(), NetError> {
+        if !std::mem::take(&mut self.expires) {
+            return Ok(());
+        }
+        self.link.say(&Message::AskExpired)?;
+        self.link.traffic.round_trips += 1;
+        loop {
+            let Message::Expired(found, last) = self.link.hear(self.job)? else {
+                return Err(NetError::Protocol("expired content was expected"));
+            };
+            if self.expired_there.len() + found.files.len() > MAX_EXPIRED {
+                return Err(NetError::Protocol("too much expired content"));
+            }
+            let why = Arc::new(Expiry {
+                at: found.at,
+                rule: found.rule,
+                pattern: found.pattern,
+            });
+            if found.files.is_empty() && !last || !found.files.is_empty() && !why.is_storable() {
+                return Err(NetError::Protocol("content that has expired for no reason"));
+            }
+            let files = found.files.into_iter().map(ObjectId::from_bytes);
+            self.expired_there.extend(files.map(|id| (id, why.clone())));
+            if last {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Notes what was left out because it has expired at the server.
+    fn note_expired(&mut self, left_out: BTreeSet<ObjectId>) -> Result<(), NetError> {
+        let mut expired = self.expired_there.clone();
+        expired.retain(|id, _| left_out.contains(id));
+        self.expired += self.repo.note_expired(&expired)?;
         Ok(())
     }
 
@@ -347,9 +402,13 @@ impl<'r> Client<'r> {
     pub fn finish(mut self, refs: Vec<RefMoved>) -> Summary {
         // If this fails, the server is gone and needs no Bye.
         let _ = self.link.say(&Message::Bye);
-        let traffic = self.link.traffic;
+        let (traffic, expired) = (self.link.traffic, self.expired);
         self.link.close();
-        Summary { traffic, refs }
+        Summary {
+            traffic,
+            refs,
+            expired,
+        }
     }
 }
 

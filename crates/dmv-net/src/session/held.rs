@@ -64,6 +64,6 @@ pub fn held_by(repo: &Repo) -> Option<Held> {
         subset: slice.subset.patterns().map(<[u8]>::to_vec).collect(),
         metadata_only: slice.metadata_only,
         boundary: count(ends),
-        dropped: count(slice.dropped.len()),
+        dropped: count(slice.dropped.len() + slice.expired.len()),
     })
 }

@@ -211,6 +211,8 @@ pub struct Summary {
     pub traffic: Traffic,
     /// Refs that moved, and refs that were refused.
     pub refs: Vec<RefMoved>,
+    /// How many files are absent here now because their content has expired at the other side.
+    pub expired: u64,
 }
 
 /// This program and its version, for the other side's messages.

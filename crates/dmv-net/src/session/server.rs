@@ -9,14 +9,15 @@ use super::link::{Link, Traffic};
 use super::{NetError, transfer};
 use crate::sync::Goal;
 use crate::wire::{
-    Access, Code, Extension, MAX_IDS, MAX_KEEPS, MAX_REFS, MAX_REFS_IN_MESSAGE, MAX_TEXT_BYTES,
-    Message, Outcome, ReadOnly, Refs, Update, from_wire_objects, to_wire_objects,
+    Access, Code, ExpiredFiles, Extension, MAX_IDS, MAX_KEEPS, MAX_REFS, MAX_REFS_IN_MESSAGE,
+    MAX_TEXT_BYTES, Message, Outcome, ReadOnly, Refs, Update, WireId, from_wire_objects,
+    to_wire_objects,
 };
 use dmv_core::hash::ObjectId;
 use dmv_core::job::Job;
 use dmv_core::object::ObjectType;
-use dmv_core::repo::{Asked, Offered, RefMoved, RefUpdate, Refusal, Repo, RepoError};
-use std::collections::BTreeSet;
+use dmv_core::repo::{Asked, Expiry, Offered, RefMoved, RefUpdate, Refusal, Repo, RepoError};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a client may do.
 #[derive(Clone, Copy, Debug)]
@@ -125,9 +126,9 @@ fn answer(
     let mut greeting = hello(repo, access, link);
     let held = held_by(repo).as_ref().map(Extension::holds);
     let read_only = grant.read_only.map(Extension::read_only);
-    greeting
-        .extensions
-        .extend(held.into_iter().chain(read_only));
+    let expires = has_expired(repo).then(Extension::expires);
+    let extensions = held.into_iter().chain(read_only).chain(expires);
+    greeting.extensions.extend(extensions);
     link.say(&Message::Hello(greeting))?;
     say_refs(link, &offered)?;
     let Message::Hello(client) = link.hear(job)? else {
@@ -157,6 +158,7 @@ fn answer(
                 let tips = offered.refs.iter().map(|(_, id)| *id);
                 transfer::send(repo, link, want, tips, job)?;
             }
+            Ok(Message::AskExpired) => say_expired(repo, link)?,
             Ok(Message::Push(updates)) => {
                 let outcomes = push(repo, link, access, &updates, asked, job, served)?;
                 link.say(&Message::Pushed(outcomes))?;
@@ -196,6 +198,32 @@ fn say_unkept(link: &mut Link, unkept: &[(ObjectType, ObjectId)]) -> Result<(), 
             return Ok(());
         }
     }
+}
+
+/// Whether any content here has expired. An unreadable record of the slice stops the commands that need
+/// it, but not a Hello.
+fn has_expired(repo: &Repo) -> bool {
+    repo.slice().is_ok_and(|slice| !slice.expired.is_empty())
+}
+
+fn say_expired(repo: &Repo, link: &mut Link) -> Result<(), NetError> {
+    let mut by_reason: BTreeMap<Expiry, Vec<WireId>> = BTreeMap::new();
+    for (id, why) in repo.slice()?.expired {
+        let files = by_reason.entry(Expiry::clone(&why)).or_default();
+        files.push(*id.as_bytes());
+    }
+    for (why, files) in by_reason {
+        for files in files.chunks(MAX_IDS) {
+            let expired = ExpiredFiles {
+                at: why.at,
+                rule: why.rule.clone(),
+                pattern: why.pattern.clone(),
+                files: files.to_vec(),
+            };
+            link.say(&Message::Expired(expired, false))?;
+        }
+    }
+    link.say(&Message::Expired(ExpiredFiles::default(), true))
 }
 
 fn push(

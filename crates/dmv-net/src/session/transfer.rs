@@ -12,6 +12,7 @@ use dmv_core::object::root::Root;
 use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::repo::Repo;
 use dmv_core::store::{CheckedObject, CheckedRecord, FrameCollector, Incoming, Outgoing};
+use std::collections::BTreeSet;
 
 /// Bytes of received objects after which they are made durable for the first time. After that, they
 /// are made durable at each doubling, up to [`KEEP_BYTES`].
@@ -20,11 +21,18 @@ const FIRST_KEEP_BYTES: u64 = 1 << 20;
 const KEEP_BYTES: u64 = 256 << 20;
 
 /// Receives everything that `goal` wants. When it returns, all objects are stored and verified.
+/// Returns the files that the goal's filter left out although the commits need them.
 ///
 /// If it is cut, it keeps the objects that it has checked, unless the peer was malicious.
-pub fn receive(repo: &Repo, link: &mut Link, goal: Goal, job: &Job) -> Result<(), NetError> {
+pub fn receive(
+    repo: &Repo,
+    link: &mut Link,
+    goal: Goal,
+    job: &Job,
+) -> Result<BTreeSet<ObjectId>, NetError> {
     let receiver = Receiver::new(goal, repo.objects())?;
-    take_all(repo, repo.objects(), link, receiver, job).map(drop)
+    let receiver = take_all(repo, repo.objects(), link, receiver, job)?;
+    Ok(receiver.left_out().clone())
 }
 
 /// Receives what is under `roots` and absent from `objects`, as far as the other side has it.

@@ -356,6 +356,11 @@ impl Receiver {
         self.reach.boundary()
     }
 
+    /// Returns the unwanted files that the commits need: see [`Reach::left_out`].
+    pub fn left_out(&self) -> &BTreeSet<ObjectId> {
+        self.reach.left_out()
+    }
+
     /// Returns where history went on: see [`Reach::passed`].
     pub fn passed(&self) -> &BTreeSet<ObjectId> {
         self.reach.passed()

@@ -4,8 +4,8 @@
 //! without a new protocol version is a mistake in the code.
 
 use dmv_net::wire::{
-    Access, Code, Extension, Filter, Frame, Held, Hello, Message, Outcome, ReadOnly, Refs, Unasked,
-    Update, Want,
+    Access, Code, ExpiredFiles, Extension, Filter, Frame, Held, Hello, Message, Outcome, ReadOnly,
+    Refs, Unasked, Update, Want,
 };
 use std::error::Error;
 use std::fmt::Write;
@@ -135,6 +135,27 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("pushed-in-use", Message::Pushed(in_use)),
         ("hello-held", hello(Access::Read, held)),
         ("hello-read-only", hello(Access::Read, read_only)),
+        (
+            "hello-expires",
+            hello(Access::Read, vec![Extension::expires()]),
+        ),
+        ("ask-expired", Message::AskExpired),
+        (
+            "expired",
+            Message::Expired(
+                ExpiredFiles {
+                    at: 1_795_000_000,
+                    rule: "last:5".into(),
+                    pattern: "/renders/**".into(),
+                    files: vec![id(5), id(6)],
+                },
+                false,
+            ),
+        ),
+        (
+            "expired-last",
+            Message::Expired(ExpiredFiles::default(), true),
+        ),
     ]
 }
 

@@ -27,6 +27,7 @@ const FILM: &[&str] = &["film"];
 const NEAR: &[&str] = &["film", "near"];
 const NAS: &[&str] = &["film", "nas.dmv"];
 const PART: &[&str] = &["film", "part"];
+const KEPT: &[&str] = &["kept", "disk.dmv"];
 const BOTH: &[&str] = &["film", "film2"];
 
 const fn same(parts: &'static [&'static str], args: &'static str) -> Case {
@@ -134,6 +135,12 @@ pub const CASES: &[Case] = &[
     same(PART, "-C part drop dir"),
     same(NEAR, "-C near drop big.bin"),
     same(FILM, "-C film gc --grace 0"),
+    same(FILM, "-C film keep set *.bin last:2"),
+    same(KEPT, "-C kept keep remove *.exr"),
+    same(KEPT, "-C kept expire"),
+    same(KEPT, "-C kept expire --last-copy"),
+    same(KEPT, "-C kept expire --dry-run"),
+    same(KEPT, "-C kept budget 1GB"),
     same(PART, "-C part gc --grace 0"),
     same(FILM, "-C film repack"),
     same(PART, "-C part repack"),

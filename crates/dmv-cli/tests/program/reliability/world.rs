@@ -293,11 +293,25 @@ impl World {
         self.ok(&["-C", "hunt", "bisect", "start", "main", "v1"])?;
         self.ok(&["clone", "--copy", "film", "hurt"])?;
         self.hurt()?;
+        self.kept()?;
         self.ok(&["clone", "film", "lost"])?;
         for name in ["refs.db", "refs.db-wal", "refs.db-shm"] {
             let _ = fs::remove_file(self.now().join("lost/.dmv").join(name));
         }
         Ok(())
+    }
+
+    /// Old versions of files that a rule gives up and a disk keeps.
+    fn kept(&self) -> Outcome {
+        self.ok(&["init", "kept"])?;
+        for n in 0..4 {
+            self.write("kept/render.exr", Rng(n).bytes(200_000))?;
+            self.write("kept/note", format!("version {n}"))?;
+            self.ok(&["-C", "kept", "commit", "-m", &format!("version {n}")])?;
+        }
+        self.ok(&["clone", "--bare", "kept", "disk.dmv"])?;
+        self.ok(&["-C", "kept", "remote", "add", "disk", "../disk.dmv"])?;
+        self.ok(&["-C", "kept", "keep", "set", "*.exr", "last:2"])
     }
 
     /// A flipped bit in the middle of the largest pack.

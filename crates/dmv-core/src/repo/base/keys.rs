@@ -20,6 +20,15 @@ pub(in crate::repo) fn stash_key(number: u64) -> String {
 /// The key of the number of the oldest operation that undo can reach.
 pub(in crate::repo) const LOG_FROM: &str = "log/from";
 
+/// The key of what the last `expire` has given up. No object is named: the content is gone.
+pub(in crate::repo) const LOG_EXPIRED: &str = "log/expired";
+
+/// The key of the local keep rules.
+pub(in crate::repo) const KEEP_RULES: &str = "keep/rules";
+
+/// The key of the limit on the repository's size.
+pub(in crate::repo) const BUDGET: &str = "budget";
+
 /// An object that the value of a key names. Everything that it needs stays as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::repo) enum Named {
@@ -71,7 +80,7 @@ pub(in crate::repo) fn named_by(key: &str, value: &[u8]) -> Vec<Named> {
             None => Vec::new(),
         },
         ("worktree", Some("path" | "subset")) | ("peer", _) => Vec::new(),
-        _ if key == LOG_FROM => Vec::new(),
+        _ if [LOG_FROM, LOG_EXPIRED, KEEP_RULES, BUDGET].contains(&key) => Vec::new(),
         _ => perhaps_named(value),
     }
 }
@@ -229,7 +238,14 @@ mod tests {
             assert_eq!(named_by(key, &hex), commit, "{key}");
             assert_eq!(named_by(key, b"branch/main"), [], "{key}");
         }
-        for key in ["worktree/main/path", "worktree/main/subset", "log/from"] {
+        for key in [
+            "worktree/main/path",
+            "worktree/main/subset",
+            "log/from",
+            "log/expired",
+            "keep/rules",
+            "budget",
+        ] {
             assert_eq!(named_by(key, &raw), [], "{key}");
             assert_eq!(named_by(key, &hex), [], "{key}");
         }

@@ -228,13 +228,14 @@ impl Walk<'_> {
             let commit = load_commit(&repo.store, id);
             behind.extend(commit.into_iter().flat_map(|commit| commit.parents));
         }
+        let given_up = slice.given_up();
         let mut filter = Filter {
             shallow: slice.boundary,
             ..Filter::default()
         };
         if self.is_sliced {
             filter.paths = Union::of([slice.subset]);
-            (filter.metadata_only, filter.dropped) = (slice.metadata_only, slice.dropped);
+            (filter.metadata_only, filter.dropped) = (slice.metadata_only, given_up);
         }
         if let Some(job) = job {
             repo.store.preview(job);

@@ -4,13 +4,14 @@ use crate::hash::ObjectId;
 use crate::reach::Filter;
 use crate::refs::Timestamp;
 use crate::repo::{
-    Asked, HalfClone, Keeper, LackOf, Located, Offered, OwnBranches, Peer, PeerKey, RefMoved,
-    RefUpdate, Refusal, Repo, RepoError, RepoSlice, SharedPacks, peers,
+    Asked, Expiry, HalfClone, Keeper, LackOf, Located, Offered, OwnBranches, Peer, PeerKey,
+    RefMoved, RefUpdate, Refusal, Repo, RepoError, RepoSlice, SharedPacks, peers,
 };
 use crate::store::{Incoming, RepositoryId};
 use crate::subset::Subset;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
 impl Repo {
     /// Returns the repositories that have written the packs of this one, if a repository in the
@@ -149,6 +150,15 @@ impl Repo {
     /// for new commits. For old commits, they are stored only if a command asked for them.
     pub fn checked_out_here(&self, root: &Located, of: LackOf) -> Result<Vec<Subset>, RepoError> {
         peers::wanted::checked_out_here(&self.handle, root, of)
+    }
+
+    /// Records that the content of these files is absent here because it has expired in another
+    /// repository. Returns how many there are: content that is stored here has not expired.
+    pub fn note_expired(
+        &self,
+        expired: &BTreeMap<ObjectId, Arc<Expiry>>,
+    ) -> Result<u64, RepoError> {
+        peers::wanted::note_expired(&self.handle, expired)
     }
 
     /// Records the commits at which a transfer ended history, and the commits of the boundary that

@@ -2,8 +2,8 @@
 
 use crate::job::Job;
 use crate::repo::{
-    Asked, Freeing, GcOptions, GcReport, Healing, RepackOptions, RepackReport, Repo, RepoError,
-    UndoReach, VerifyDepth, VerifyReport, upkeep,
+    Asked, Expirable, ExpireOptions, Freeing, GcOptions, GcReport, Healing, KeepRule, KeepRules,
+    RepackOptions, RepackReport, Repo, RepoError, UndoReach, VerifyDepth, VerifyReport, upkeep,
 };
 
 impl Repo {
@@ -19,6 +19,59 @@ impl Repo {
     /// 1970) out of the reach of undo. This cannot be undone.
     pub fn expire_operations(&self, since: i64, asked: Asked) -> Result<UndoReach, RepoError> {
         upkeep::expire_log::expire_operations(&self.handle, since, asked)
+    }
+
+    /// Returns the most bytes that the repository is to take on disk, if there is a limit.
+    pub fn budget(&self) -> Result<Option<u64>, RepoError> {
+        upkeep::budget::budget(&self.handle)
+    }
+
+    /// Sets or removes the limit on the repository's size. Returns the former one.
+    pub fn set_budget(&self, bytes: Option<u64>, asked: Asked) -> Result<Option<u64>, RepoError> {
+        upkeep::budget::set_budget(&self.handle, bytes, asked)
+    }
+
+    /// Returns the keep rules: the local ones, and those in the `.dmvattributes` files of the commit
+    /// that the worktree is on.
+    ///
+    /// Fails with [`RepoError::Lacking`] if such a file is not stored here.
+    pub fn keep_rules(&self) -> Result<KeepRules, RepoError> {
+        upkeep::rules::keep_rules(&self.handle)
+    }
+
+    /// Returns the numbers of the rules that decide about no file of the commit that the worktree is
+    /// on.
+    pub fn idle_rules(&self, rules: &KeepRules) -> Result<Vec<usize>, RepoError> {
+        upkeep::rules::idle_rules(&self.handle, rules)
+    }
+
+    /// Gives a pattern a local keep rule, as the last one. Returns the rule that the pattern had.
+    pub fn set_keep_rule(
+        &self,
+        pattern: &str,
+        rule: KeepRule,
+        asked: Asked,
+    ) -> Result<Option<KeepRule>, RepoError> {
+        upkeep::rules::set_rule(&self.handle, pattern, rule, asked)
+    }
+
+    /// Removes the local keep rule of a pattern. Returns it, or `None` if there is none.
+    pub fn remove_keep_rule(
+        &self,
+        pattern: &str,
+        asked: Asked,
+    ) -> Result<Option<KeepRule>, RepoError> {
+        upkeep::rules::remove_rule(&self.handle, pattern, asked)
+    }
+
+    /// Returns the versions of files that the keep rules give up. Changes nothing.
+    pub fn expirable(
+        &self,
+        rules: &KeepRules,
+        options: &ExpireOptions,
+        job: &Job,
+    ) -> Result<Expirable, RepoError> {
+        upkeep::expire::expirable(&self.handle, rules, options, job)
     }
 
     /// Frees what no ref, no worktree and no operation that undo can reach needs.

@@ -1,6 +1,6 @@
-//! Content that was given up with `drop` and is stored again.
+//! Content that was given up with `drop` or `expire` and is stored again.
 //!
-//! Commits and transfers use this module to remove such content from the list of dropped content.
+//! Commits and transfers use this module to remove such content from the list of what was given up.
 //! `drop` uses [`each_file`].
 
 use crate::diff::{self, is_wanted};
@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 /// Receives a file's content.
 type VisitBlob<'v> = dyn FnMut(Blob) -> Result<(), RepoError> + 'v;
 
-/// Removes files from the list of dropped content if their content is stored: from now on it stays.
+/// Removes files from the list of what was given up if their content is stored: from now on it stays.
 pub(in crate::repo) fn no_longer_dropped(
     repo: &Handle,
     wanted: Wanted<'_>,
@@ -69,14 +69,14 @@ pub(in crate::repo) fn committed_again(
     })
 }
 
-/// Removes all content that `each` visits and that is stored from the list of dropped content.
+/// Removes all content that `each` visits and that is stored from the list of what was given up.
 fn take_off_dropped(
     repo: &Handle,
     each: &mut dyn FnMut(&mut VisitBlob<'_>) -> Result<(), RepoError>,
 ) -> Result<(), RepoError> {
     let mut back = BTreeSet::new();
-    let dropped = slice::slice(repo)?.dropped;
-    if dropped.is_empty() {
+    let given_up = slice::slice(repo)?.given_up();
+    if given_up.is_empty() {
         return Ok(());
     }
     let _kept = match keeping::keep_all(repo) {
@@ -86,13 +86,13 @@ fn take_off_dropped(
         kept => kept?,
     };
     each(&mut |blob| {
-        if dropped.contains(&blob.id) && has_blob(repo, blob)? {
+        if given_up.contains(&blob.id) && has_blob(repo, blob)? {
             back.insert(blob.id);
         }
         Ok(())
     })?;
     if !back.is_empty() {
-        slice::change_slice(repo, |slice| slice.dropped.retain(|id| !back.contains(id)))?;
+        slice::change_slice(repo, |slice| slice.take_back(&back))?;
     }
     Ok(())
 }

@@ -11,3 +11,4 @@ pub(in crate::repo) mod moved;
 pub(in crate::repo) mod operations;
 pub(in crate::repo) mod revision;
 pub(in crate::repo) mod stats;
+pub(in crate::repo) mod stored;

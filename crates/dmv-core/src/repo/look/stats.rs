@@ -11,7 +11,9 @@ use crate::repo::base::worktree;
 use crate::repo::look::entries;
 use crate::repo::look::entries::{Wanted, blob_of};
 use std::collections::HashSet;
+use std::io::ErrorKind;
 use std::ops::ControlFlow;
+use std::path::Path;
 
 /// The size of a directory or file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,7 +127,20 @@ pub(in crate::repo) fn store_stats(repo: &Handle) -> Result<StoreStats, RepoErro
     }
     out.packs += 1;
     out.tables = repo.store.table_stats().0 as u64;
-    let mut dirs = vec![repo.dmv.clone()];
+    (out.disk_files, out.disk_bytes) = disk_size(&repo.dmv)?;
+    if let Some(head) = worktree::head_commit(repo)? {
+        let commit = entries::read_commit(repo, &head)?;
+        out.head_bytes = commit.tree_bytes;
+        out.head_files = commit.tree_files;
+    }
+    Ok(out)
+}
+
+/// Returns the number of a repository's own files and their bytes, below the directory `.dmv` that has
+/// them. Files that go meanwhile do not count.
+pub fn disk_size(dmv: &Path) -> Result<(u64, u64), RepoError> {
+    let (mut files, mut bytes) = (0, 0);
+    let mut dirs = vec![dmv.to_owned()];
     while let Some(dir) = dirs.pop() {
         let io = |source| RepoError::Io {
             action: "list",
@@ -134,20 +149,18 @@ pub(in crate::repo) fn store_stats(repo: &Handle) -> Result<StoreStats, RepoErro
         };
         for entry in std::fs::read_dir(&dir).map_err(io)? {
             let entry = entry.map_err(io)?;
-            let meta = entry.metadata().map_err(io)?;
+            let meta = match entry.metadata() {
+                Err(e) if e.kind() == ErrorKind::NotFound => continue,
+                meta => meta.map_err(io)?,
+            };
             match meta.is_dir() {
                 true => dirs.push(entry.path()),
                 false => {
-                    out.disk_files += 1;
-                    out.disk_bytes += meta.len();
+                    files += 1;
+                    bytes += meta.len();
                 }
             }
         }
     }
-    if let Some(head) = worktree::head_commit(repo)? {
-        let commit = entries::read_commit(repo, &head)?;
-        out.head_bytes = commit.tree_bytes;
-        out.head_files = commit.tree_files;
-    }
-    Ok(out)
+    Ok((files, bytes))
 }

@@ -42,15 +42,15 @@ impl<'r> Keeper<'r> {
     }
 
     /// Returns the files among the questions that the peer cannot rely on: a part is not stored, is
-    /// known to be damaged or was dropped, or no ref leads to the file.
+    /// known to be damaged or was given up, or no ref leads to the file.
     pub fn unkept(&mut self, job: &Job) -> Result<Vec<(ObjectType, ObjectId)>, RepoError> {
         // Another process may have dropped content before this one took the lock.
         self.repo.store().refresh()?;
-        let dropped = slice::slice(self.repo)?.dropped;
+        let slice = slice::slice(self.repo)?;
         let asked = std::mem::take(&mut self.asked);
         let (mut unkept, mut whole) = (Vec::new(), BTreeMap::new());
         for (id, ty) in asked {
-            match !dropped.contains(&id) && self.is_sound(ty, id, job)? {
+            match !slice.is_given_up(&id) && self.is_sound(ty, id, job)? {
                 true => drop(whole.insert(id, ty)),
                 false => unkept.push((ty, id)),
             }

@@ -7,13 +7,15 @@ use crate::reach::Filter;
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::subset_key;
-use crate::repo::base::slice::RepoSlice;
+use crate::repo::base::slice::{Expiry, RepoSlice};
 use crate::repo::base::{slice, worktree};
 use crate::repo::look::entries::{Located, Wanted};
 use crate::repo::look::lack::LackOf;
+use crate::repo::look::stored::{is_complete, stored_type};
 use crate::repo::look::{entries, history, lack};
 use crate::subset::{Subset, Union};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 
 /// The greatest number of commits walked to find the part of the boundary that still counts.
 const MAX_WALKED: usize = 10_000;
@@ -51,8 +53,8 @@ pub(in crate::repo) fn wanted(repo: &Handle) -> Result<Filter, RepoError> {
         metadata_only: slice.metadata_only,
         depth: 0,
         since,
+        dropped: slice.given_up(),
         shallow: slice.boundary,
-        dropped: slice.dropped,
     })
 }
 
@@ -90,6 +92,30 @@ pub(in crate::repo) fn checked_out_here(
         }
     }
     Ok(here)
+}
+
+/// Records that the content of these files is absent here because it has expired in another repository.
+/// Returns how many there are: content that is stored here has not expired.
+pub(in crate::repo) fn note_expired(
+    repo: &Handle,
+    expired: &BTreeMap<ObjectId, Arc<Expiry>>,
+) -> Result<u64, RepoError> {
+    let known = slice::slice(repo)?;
+    let mut absent = BTreeMap::new();
+    for (id, why) in expired {
+        let is_here = match stored_type(repo, id)? {
+            Some(ty) => is_complete(repo, (ty, *id))?,
+            None => false,
+        };
+        if !is_here && !known.is_given_up(id) {
+            absent.insert(*id, why.clone());
+        }
+    }
+    let count = absent.len() as u64;
+    if count > 0 {
+        slice::change_slice(repo, |slice| slice.expired.append(&mut absent))?;
+    }
+    Ok(count)
 }
 
 /// Records the commits at which a transfer ended history, and the commits of the boundary that it

@@ -19,6 +19,7 @@ use crate::repo::base::leaving::{LockedPack, free_packs, lock_pack, sweep_leftov
 use crate::repo::base::{keeping, publish, slice};
 use crate::repo::files::dropped;
 use crate::repo::look::entries::Wanted;
+use crate::repo::look::stored::{has_chunks, stored_type};
 use crate::repo::upkeep::roots;
 use crate::store::{Mark, Marks, PackId, PackKind, PackRow, StoreError};
 use std::cmp::Reverse;
@@ -26,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::mem::take;
 
 /// How often marking starts again because other commands commit meanwhile.
-const TRIES: usize = 3;
+pub(super) const TRIES: usize = 3;
 
 /// A pack is rewritten if at least one part in this many is given up. So each freed byte costs at
 /// most three copied bytes.
@@ -60,7 +61,7 @@ pub struct Freed {
 /// The right to free space in a repository. While it lasts, nobody else frees space there and no
 /// peer may rely on the repository's objects.
 pub struct Freeing<'r> {
-    repo: &'r Handle,
+    pub(super) repo: &'r Handle,
     _exclusive: Exclusive,
     right: RightToFree,
 }
@@ -94,33 +95,13 @@ impl Freeing<'_> {
         let chosen: BTreeSet<ObjectId> = out.files.iter().map(|(_, blob)| blob.id).collect();
         for id in slice::slice(self.repo)?.dropped {
             if !chosen.contains(&id)
-                && let Some(ty) = self.type_of(&id)?
-                && self.has_chunks((ty, id))?
+                && let Some(ty) = stored_type(self.repo, &id)?
+                && has_chunks(self.repo, (ty, id))?
             {
                 out.earlier.push((ty, id));
             }
         }
         Ok(out)
-    }
-
-    /// Returns whether any bytes of a file's content are stored.
-    fn has_chunks(&self, (ty, id): (ObjectType, ObjectId)) -> Result<bool, RepoError> {
-        let mut any = false;
-        each_chunk(self.repo, &BTreeMap::from([(id, ty)]), &mut |chunk, _| {
-            any = any || self.repo.holds(ObjectType::Chunk, chunk)?;
-            Ok(())
-        })?;
-        Ok(any)
-    }
-
-    /// Returns the type of the object stored as the root of a file's content, if it is stored.
-    fn type_of(&self, id: &ObjectId) -> Result<Option<ObjectType>, RepoError> {
-        for ty in [ObjectType::List, ObjectType::Chunk] {
-            if self.repo.holds(ty, id)? {
-                return Ok(Some(ty));
-            }
-        }
-        Ok(None)
     }
 
     /// Gives up `files`, and frees the space that only they and the `earlier` files need. Peers
@@ -165,7 +146,7 @@ impl Freeing<'_> {
 
     /// Frees the packs of a plan whose locks are free, and removes them from the plan. Returns
     /// `false` if something was committed meanwhile, so that a new plan is needed.
-    fn carry_out(
+    pub(super) fn carry_out(
         &self,
         plan: &mut Plan,
         seen: Seen,
@@ -250,7 +231,10 @@ impl Freeing<'_> {
         Ok(packs.iter().map(|pack| pack.len).sum())
     }
 
-    fn bytes_of(&self, roots: &BTreeMap<ObjectId, ObjectType>) -> Result<u64, RepoError> {
+    pub(super) fn bytes_of(
+        &self,
+        roots: &BTreeMap<ObjectId, ObjectType>,
+    ) -> Result<u64, RepoError> {
         let mut bytes = 0;
         let mut marks = self.repo.store().marks();
         each_chunk(self.repo, roots, &mut |id, len| {
@@ -261,7 +245,11 @@ impl Freeing<'_> {
     }
 
     /// Finds the packs of chunks in which only `roots` need anything.
-    fn plan(&self, roots: &BTreeMap<ObjectId, ObjectType>, job: &Job) -> Result<Plan, RepoError> {
+    pub(super) fn plan(
+        &self,
+        roots: &BTreeMap<ObjectId, ObjectType>,
+        job: &Job,
+    ) -> Result<Plan, RepoError> {
         let repo = self.repo;
         let mut given_up = repo.store().marks();
         each_chunk(repo, roots, &mut |id, _| {
@@ -466,16 +454,16 @@ impl Freeing<'_> {
     }
 }
 
-struct Plan {
+pub(super) struct Plan {
     /// Packs that can go.
     packs: Vec<PackRow>,
     /// Packs that can go once their needed objects are moved, the most worthwhile first.
     rewrite: Vec<PackRow>,
     /// Why a pack stays although it could go.
-    why_not: Option<String>,
+    pub(super) why_not: Option<String>,
     /// The bytes of chunks that nothing needs any more, by pack.
-    chunks: HashMap<PackId, u64>,
-    shared_bytes: u64,
+    pub(super) chunks: HashMap<PackId, u64>,
+    pub(super) shared_bytes: u64,
     /// The chunks of files that are given up.
     given_up: Marks,
     /// The objects that everything else needs.

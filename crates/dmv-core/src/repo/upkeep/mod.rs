@@ -1,10 +1,13 @@
-//! Verify, heal, recover, drop, gc, repack and op expire: checks and repairs of a repository, and freeing of
+//! Verify, heal, recover, drop, gc, repack, keep rules, expire and op expire: checks and repairs of a
+//! repository, and freeing of
 //! space.
 //!
 //! Uses `base`, `look` and `files`. Only the facade uses it.
 
 mod ages;
+pub(in crate::repo) mod budget;
 pub(in crate::repo) mod drop;
+pub(in crate::repo) mod expire;
 pub(in crate::repo) mod expire_log;
 pub(in crate::repo) mod forks;
 pub(in crate::repo) mod gc;
@@ -12,4 +15,6 @@ pub(in crate::repo) mod heal;
 pub(in crate::repo) mod recover;
 pub(in crate::repo) mod repack;
 pub(in crate::repo) mod roots;
+pub(in crate::repo) mod rules;
 pub(in crate::repo) mod verify;
+mod versions;

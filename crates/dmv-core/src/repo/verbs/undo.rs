@@ -122,6 +122,11 @@ pub(in crate::repo) fn undo(
         let why = "what it gave up cannot come back".to_owned();
         return Err(refused(&undone, why));
     }
+    if window::gave_up(&undone) {
+        let why = "content that has expired does not come back by itself; \
+                   'dmv get' fetches it from a remote that kept it";
+        return Err(refused(&undone, why.to_owned()));
+    }
     if made_repository(repo, &undone)? {
         let why = "it created the repository".to_owned();
         return Err(refused(&undone, why));
@@ -413,7 +418,7 @@ fn find_operation(repo: &Handle, prefix: &str) -> Result<Operation, RepoError> {
 fn last_operation(repo: &Handle, passed_over: &mut Vec<Operation>) -> Result<Operation, RepoError> {
     let mut found = None;
     each_own_operation(repo, &mut |operation, is_undone| {
-        if operation.undoes != 0 || is_undone || window::is_expiry(&operation) {
+        if operation.undoes != 0 || is_undone || window::gave_up(&operation) {
             return Ok(ControlFlow::Continue(()));
         }
         if is_about_remotes(&operation) {
@@ -445,7 +450,7 @@ fn made_repository(repo: &Handle, operation: &Operation) -> Result<bool, RepoErr
 fn last_undo(repo: &Handle) -> Result<Operation, RepoError> {
     let mut found = None;
     each_own_operation(repo, &mut |operation, is_undone| {
-        if window::is_expiry(&operation) {
+        if window::gave_up(&operation) {
             return Ok(ControlFlow::Continue(()));
         }
         if operation.undoes == 0 && !is_about_remotes(&operation) {

@@ -34,18 +34,101 @@ fn any_slice() -> impl Strategy<Value = RepoSlice> {
         "a", "b/c/", "*.png", "!a/x", "!**", "**", "\\#a", " b ", "a\\ ", "[!a]*", "\\!c", "/*x",
     ]);
     let ids = || prop::collection::btree_set(any::<u8>().prop_map(id), 0..4);
+    let expiry = (
+        any::<i64>(),
+        prop::sample::select(vec!["last:5", "none"]),
+        prop::sample::select(vec!["*.mov", "a b ", "é"]),
+    );
+    let expiry = expiry.prop_map(|(at, rule, pattern)| {
+        Arc::new(Expiry {
+            at,
+            rule: rule.to_owned(),
+            pattern: pattern.to_owned(),
+        })
+    });
     (
         prop::collection::vec(pattern, 0..4),
         any::<bool>(),
         ids(),
         ids(),
+        prop::collection::btree_map(any::<u8>().prop_map(id), expiry, 0..4),
     )
-        .prop_map(|(patterns, metadata_only, boundary, dropped)| RepoSlice {
-            subset: subset(&patterns),
-            metadata_only,
-            boundary,
-            dropped,
-        })
+        .prop_map(
+            |(patterns, metadata_only, boundary, dropped, mut expired)| {
+                expired.retain(|id, _| !dropped.contains(id));
+                RepoSlice {
+                    subset: subset(&patterns),
+                    metadata_only,
+                    boundary,
+                    dropped,
+                    expired,
+                }
+            },
+        )
+}
+
+fn expired(ids: &[u8], pattern: &str) -> RepoSlice {
+    let why = Arc::new(Expiry {
+        at: 1_795_000_000,
+        rule: "last:5".to_owned(),
+        pattern: pattern.to_owned(),
+    });
+    RepoSlice {
+        expired: ids.iter().map(|n| (id(*n), why.clone())).collect(),
+        ..RepoSlice::default()
+    }
+}
+
+#[test]
+fn expired_content_may_be_absent_and_makes_the_file_too_new_for_earlier_versions() {
+    let slice = expired(&[2, 1], "/renders/**");
+    let text = String::from_utf8(slice.encode()).expect("it is text");
+    let want = format!(
+        "dmv-slice 2\nexpiry 1795000000 last:5 /renders/**\nexpired {}\nexpired {}\ncheck ",
+        id(1),
+        id(2)
+    );
+    assert!(text.starts_with(&want), "{text}");
+    assert!(slice.may_lack(ObjectType::Chunk, b"any", Some(&id(1))));
+    assert!(!slice.may_lack(ObjectType::Chunk, b"any", Some(&id(3))));
+    assert_eq!(slice.given_up(), [id(1), id(2)].into());
+    let sealed = |text: &str| {
+        let check = encode_hex(&check(&[text.as_bytes()]));
+        format!("{text}check {check}\n").into_bytes()
+    };
+    let ids = format!("expired {}\n", id(1));
+    for bad in [
+        format!("dmv-slice 2\n{ids}"),
+        "dmv-slice 2\n".to_owned(),
+        format!("dmv-slice 1\nexpiry 1 last:5 *\n{ids}"),
+        format!("dmv-slice 2\nexpiry x last:5 *\n{ids}"),
+        format!("dmv-slice 2\nexpiry 1 last:5\n{ids}"),
+        format!("dmv-slice 2\nexpiry 1 last:5 *\n{ids}{ids}"),
+        format!("dmv-slice 2\nexpiry 1 last:5 *\n{ids}expiry 1 last:5 *\n"),
+        format!("dmv-slice 2\ndropped {}\nexpiry 1 last:5 *\n{ids}", id(1)),
+        format!("dmv-slice 2\nexpiry 1 last:5 {}\n{ids}", "x".repeat(2000)),
+    ] {
+        let read = RepoSlice::decode(&sealed(&bad));
+        assert!(matches!(read, Err(BadSlice::Damaged(_))), "{bad}: {read:?}");
+    }
+    let good = format!("dmv-slice 2\nexpiry 1 last:5 *\n{ids}");
+    assert!(RepoSlice::decode(&sealed(&good)).is_ok());
+    let newer = RepoSlice::decode(&sealed("dmv-slice 3\n"));
+    assert_eq!(newer, Err(BadSlice::TooNew));
+}
+
+#[test]
+fn what_was_dropped_or_taken_back_has_not_expired() -> Result<(), RepoError> {
+    let (_dir, repo) = repo();
+    repo.change_slice(|slice| *slice = expired(&[1, 2, 3], "*.mov"))?;
+    repo.change_slice(|slice| slice.dropped.extend([id(1)]))?;
+    repo.change_slice(|slice| slice.take_back(&[id(2)].into()))?;
+    let slice = repo.slice()?;
+    assert_eq!(slice.dropped, [id(1)].into());
+    assert_eq!(slice.expired.keys().collect::<Vec<_>>(), [&id(3)]);
+    repo.change_slice(|slice| slice.take_back(&[id(1), id(3)].into()))?;
+    assert!(!slice_file(&repo.handle).exists());
+    Ok(())
 }
 
 proptest! {
@@ -77,6 +160,7 @@ fn what_may_be_absent_follows_the_table_of_the_format() {
         metadata_only: false,
         boundary: [id(1)].into(),
         dropped: [id(2)].into(),
+        ..RepoSlice::default()
     };
     assert!(slice.may_lack_parents(&id(1)) && !slice.may_lack_parents(&id(2)));
     let asks: [(ObjectType, &str, bool); 15] = [
@@ -154,7 +238,7 @@ fn a_damaged_file_is_an_error_and_stays() -> Result<(), RepoError> {
         std::fs::read(slice_file(&repo.handle)).expect("it is there"),
         broken
     );
-    std::fs::write(slice_file(&repo.handle), b"dmv-slice 2\nx").expect("a file can be written");
+    std::fs::write(slice_file(&repo.handle), b"dmv-slice 3\nx").expect("a file can be written");
     assert!(matches!(repo.slice(), Err(RepoError::TooNew { .. })));
     let large = vec![b'x'; MAX_BYTES + 1];
     std::fs::write(slice_file(&repo.handle), large).expect("a file can be written");

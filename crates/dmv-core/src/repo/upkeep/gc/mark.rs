@@ -216,7 +216,7 @@ fn may_lack(slice: &RepoSlice, lack: &Lack) -> bool {
             let child = lack.child.as_ref();
             child.is_some_and(|child| slice.may_lack_parents(child))
         }
-        ObjectType::List if slice.dropped.contains(&lack.id) => true,
+        ObjectType::List if slice.is_given_up(&lack.id) => true,
         _ => !slice.subset.is_everything(),
     }
 }

@@ -77,10 +77,10 @@ impl Walk {
     pub fn new(repo: &Handle, bad: HashSet<ObjectId>, is_blind: bool) -> Result<Walk, RepoError> {
         let slice = slice::slice(repo)?;
         let filter = Filter {
+            dropped: slice.given_up(),
             paths: Union::of([slice.subset]),
             metadata_only: slice.metadata_only,
             shallow: slice.boundary,
-            dropped: slice.dropped,
             ..Filter::default()
         };
         let mut stack = Vec::new();

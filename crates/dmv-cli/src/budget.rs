@@ -1,0 +1,148 @@
+//! The limit on the repository's size: checked before a command stores something, and while it does.
+
+use crate::context::{Context, now};
+use crate::failure::{EXIT_INTERRUPTED, EXIT_REFUSED, Failure};
+use crate::format::text::{bytes, quoted};
+use crate::peers::remotes;
+use dmv_core::job::Job;
+use dmv_core::object::tree::TreeIter;
+use dmv_core::repo::{ExpireOptions, GcOptions, Repo, RepoError, disk_size};
+use dmv_core::subset::Subset;
+use dmv_core::threads;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How often the size is looked at while a command stores something.
+const OFTEN: Duration = Duration::from_millis(50);
+/// What `dmv gc` spares.
+const GRACE: Duration = Duration::from_secs(14 * 24 * 60 * 60);
+/// How many ways to free space are named.
+const NAMED: usize = 3;
+
+/// Watches the size until it is dropped.
+pub struct Guard {
+    watching: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some((stop, thread)) = self.watching.take() {
+            drop(stop);
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Refuses to go on if the repository has reached its limit. Otherwise stops the command's job when it
+/// does. Without a limit, does nothing.
+pub fn guard(context: &Context, repo: &Repo) -> Result<Guard, Failure> {
+    let Some(limit) = repo.budget()? else {
+        return Ok(Guard { watching: None });
+    };
+    let used = used_bytes(repo)?;
+    if used >= limit {
+        return Err(over(context, repo, limit, used));
+    }
+    let dmv = repo.dmv_dir().to_owned();
+    let (job, over) = (context.job.clone(), context.over_budget.clone());
+    let (stop, stopped) = channel::<()>();
+    let thread = threads::start(move || {
+        while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(OFTEN) {
+            if disk_size(&dmv).is_ok_and(|(_, used)| used > limit) {
+                over.store(true, Ordering::Relaxed);
+                job.cancel();
+                return;
+            }
+        }
+    });
+    Ok(Guard {
+        watching: thread.ok().map(|thread| (stop, thread)),
+    })
+}
+
+/// The failure of a command: one that its guard has stopped says so.
+pub fn explained(context: &Context, failure: Failure) -> Failure {
+    let is_over = context.over_budget.load(Ordering::Relaxed);
+    if !is_over || failure.exit != EXIT_INTERRUPTED {
+        return failure;
+    }
+    let found = || -> Result<Failure, Failure> {
+        let repo = context.repo()?;
+        let limit = repo.budget()?.unwrap_or(0);
+        Ok(over(context, &repo, limit, used_bytes(&repo)?))
+    };
+    found().unwrap_or(failure)
+}
+
+/// The bytes that a repository takes.
+pub fn used_bytes(repo: &Repo) -> Result<u64, Failure> {
+    Ok(disk_size(repo.dmv_dir())?.1)
+}
+
+/// The refusal, with the ways to free most.
+fn over(context: &Context, repo: &Repo, limit: u64, used: u64) -> Failure {
+    let (used, limit) = (bytes(used), bytes(limit));
+    let mut message = format!("the repository takes {used}, and its budget is {limit}");
+    let ways = ways(context, repo);
+    for (freed, command) in &ways {
+        message += &format!("\n  {:>10}  {command}", bytes(*freed));
+    }
+    let hint = ways.into_iter().next().map(|(_, command)| command);
+    let hint = hint.unwrap_or_else(|| "dmv budget SIZE, with a greater size".to_owned());
+    Failure::new("over-budget", EXIT_REFUSED, message).hint(hint)
+}
+
+/// The commands that free most, with the bytes that they free at most.
+pub fn ways(context: &Context, repo: &Repo) -> Vec<(u64, String)> {
+    // The job of the command may have been stopped.
+    let job = Job::default();
+    let mut ways = Vec::new();
+    let options = GcOptions {
+        grace: GRACE,
+        now: now(),
+        until: None,
+        thorough: false,
+        dry_run: true,
+    };
+    if let Ok(report) = repo.gc(&options, &job) {
+        ways.push((report.freed_bytes, "dmv gc".to_owned()));
+        if report.young_bytes > report.freed_bytes {
+            let all = report.freed_bytes + report.young_bytes;
+            ways.push((all, "dmv gc --grace 0".to_owned()));
+        }
+    }
+    let options = ExpireOptions {
+        paths: Subset::everything(),
+        max_bytes: None,
+        now: now().seconds,
+    };
+    let expirable = || repo.expirable(&repo.keep_rules()?, &options, &job);
+    if let Ok(found) = expirable() {
+        let size = found.files.iter().map(|file| file.blob.size).sum();
+        ways.push((size, "dmv expire".to_owned()));
+    }
+    if remotes(context).is_ok_and(|remotes| !remotes.is_empty()) {
+        ways.extend(droppable(repo).unwrap_or_default());
+    }
+    ways.retain(|(size, _)| *size > 0);
+    ways.sort_by(|a, b| b.cmp(a));
+    ways.truncate(NAMED);
+    ways
+}
+
+/// What the entries of the root directory take, for `drop`.
+fn droppable(repo: &Repo) -> Result<Vec<(u64, String)>, RepoError> {
+    let mut out = Vec::new();
+    let Some(commit) = repo.head_commit()? else {
+        return Ok(out);
+    };
+    let tree = repo.read_commit(&commit)?.tree;
+    for entry in TreeIter::new(repo.objects(), tree) {
+        let entry = entry?;
+        let name = String::from_utf8_lossy(entry.name.as_bytes()).into_owned();
+        out.push((entry.size, format!("dmv drop {}", quoted(&name))));
+    }
+    Ok(out)
+}

@@ -1,0 +1,353 @@
+//! `dmv expire`
+
+use crate::commands::keep::{rules, tell_idle};
+use crate::config::size_option;
+use crate::context::{Context, now};
+use crate::copies::{Asked, ask, end};
+use crate::failure::{EXIT_OK, EXIT_REFUSED, Failure};
+use crate::format::json::PathValue;
+use crate::format::text::{bytes, clean, count};
+use crate::limit::of;
+use crate::peers::{Call, remotes};
+use dmv_core::object::name::escape;
+use dmv_core::refs::Operation;
+use dmv_core::repo::{Expirable, ExpireOptions, Expired, Freed, Freeing, KeepRules, Repo};
+use dmv_core::subset::Subset;
+use dmv_net::ops::Peer;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::Write;
+
+/// Free the content of old versions that no keep rule keeps
+///
+/// The rules stand in .dmvattributes files of the commit you are on, and among the local rules ('dmv keep').
+/// Commits, file names and sizes stay, and so do the ids. What branches, tags, worktrees, stashes and open
+/// conflicts have always stays.
+///
+/// dmv first asks the remotes. If no remote confirms that it keeps a copy of a version, dmv gives up
+/// nothing. 'dmv get' fetches expired content from a remote that kept it; 'dmv undo' does not.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  dmv expire --dry-run\n  dmv expire\n  dmv expire /renders --max-free 200GB\n\n\
+                  Exit code 5: a version may be the last copy, or a rule is unclear; nothing was given up."
+)]
+pub struct Args {
+    /// Only these paths: files or directories from the root, or wildcards; ! excludes
+    #[arg(value_name = "PATTERN")]
+    patterns: Vec<OsString>,
+    /// Only list what would be given up
+    #[arg(long)]
+    dry_run: bool,
+    /// Give up at most SIZE of versions, the oldest first
+    #[arg(long, value_name = "SIZE", value_parser = size_option)]
+    max_free: Option<u64>,
+    /// Give up versions although this may be the only copy. Asks no remote
+    #[arg(long)]
+    last_copy: bool,
+}
+
+#[derive(Serialize)]
+struct Record {
+    #[serde(flatten)]
+    path: PathValue,
+    versions: u64,
+    bytes: u64,
+    rule: String,
+}
+
+struct Sum {
+    paths: u64,
+    versions: u64,
+    bytes: u64,
+    left_bytes: u64,
+    freed_bytes: u64,
+    waiting_bytes: u64,
+    shared_bytes: u64,
+    peers: Vec<String>,
+    why_not_freed: Option<String>,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    let rules = clear_rules(context, &repo)?;
+    let options = ExpireOptions {
+        paths: match args.patterns.is_empty() {
+            true => Subset::everything(),
+            false => of(&args.patterns)?,
+        },
+        max_bytes: args.max_free,
+        now: now().seconds,
+    };
+    if args.dry_run {
+        let watch = context.watch("looking for old versions");
+        let found = repo.expirable(&rules, &options, &context.job)?;
+        drop(watch);
+        tell_unused(context, args, &rules, &found);
+        return finish(context, args, &rules, &found, None, Vec::new());
+    }
+    let freeing = repo.begin_to_free()?;
+    let watch = context.watch("looking for old versions");
+    let found = repo.expirable(&rules, &options, &context.job)?;
+    drop(watch);
+    tell_unused(context, args, &rules, &found);
+    let (done, peers) = match args.last_copy {
+        true => {
+            let given = Given {
+                context,
+                found: &found,
+                rules: (&rules, &options),
+            };
+            (
+                given.up(&freeing, &found.earlier, &mut || true)?,
+                Vec::new(),
+            )
+        }
+        false => give_up(context, &repo, &freeing, &found, (&rules, &options))?,
+    };
+    finish(context, args, &rules, &found, Some(done), peers)
+}
+
+/// The rules, unless one of them is unclear.
+fn clear_rules(context: &Context, repo: &Repo) -> Result<KeepRules, Failure> {
+    let rules = rules(context, repo)?;
+    let unclear = rules.problems.iter().filter(|problem| problem.is_fatal);
+    match unclear.count() as u64 {
+        0 => Ok(rules),
+        n => {
+            let n = count(n, "rule is", "rules are");
+            let message = format!("nothing has expired: {n} unclear");
+            let hint = "correct the file, commit it, and run the same command again";
+            Err(Failure::new("unclear-rule", EXIT_REFUSED, message).hint(hint))
+        }
+    }
+}
+
+/// Says which rules and patterns were given in vain.
+fn tell_unused(context: &Context, args: &Args, rules: &KeepRules, found: &Expirable) {
+    tell_idle(context, rules, &found.idle);
+    for pattern in &args.patterns {
+        let Ok(only) = of(std::slice::from_ref(pattern)) else {
+            continue;
+        };
+        let mut names = found.paths.iter().map(|path| path.path.as_bytes());
+        if !names.any(|name| only.includes(name, false)) {
+            let pattern = clean(&pattern.to_string_lossy());
+            context.ui.warn(format_args!(
+                "no version of a file that matches '{pattern}' is given up"
+            ));
+        }
+    }
+}
+
+/// What is given up, for the library.
+struct Given<'a> {
+    context: &'a Context,
+    found: &'a Expirable,
+    rules: (&'a KeepRules, &'a ExpireOptions),
+}
+
+impl Given<'_> {
+    fn up(
+        &self,
+        freeing: &Freeing<'_>,
+        earlier: &[(dmv_core::object::ObjectType, dmv_core::hash::ObjectId)],
+        still: &mut dyn FnMut() -> bool,
+    ) -> Result<Expired, Failure> {
+        if self.found.files.is_empty() && earlier.is_empty() {
+            return Ok(Expired {
+                freed: Freed::default(),
+                operation: None,
+            });
+        }
+        let asked = self.context.asked()?;
+        let watch = self.context.watch("freeing space");
+        let job = &self.context.job;
+        let done = freeing.expire(self.found, earlier, self.rules, asked, still, job)?;
+        drop(watch);
+        Ok(done)
+    }
+}
+
+/// Asks the remotes and gives up what they keep. Returns their names, too.
+fn give_up(
+    context: &Context,
+    repo: &Repo,
+    freeing: &Freeing<'_>,
+    found: &Expirable,
+    rules: (&KeepRules, &ExpireOptions),
+) -> Result<(Expired, Vec<String>), Failure> {
+    let given = Given {
+        context,
+        found,
+        rules,
+    };
+    if found.files.is_empty() && found.earlier.is_empty() {
+        return Ok((given.up(freeing, &[], &mut || true)?, Vec::new()));
+    }
+    let watch = context.watch("asking remotes");
+    let call = Call::new(context);
+    let mut peers = Peer::all(remotes(context)?, repo, &call, &context.job);
+    let files = found.files.iter().map(|file| (&file.path, file.blob));
+    let asked: Asked = ask(context, repo, &mut peers, files.clone(), &found.earlier)?;
+    drop(watch);
+    if let Some(failure) = asked.refusal("given up", files) {
+        end(peers);
+        return Err(failure);
+    }
+    let earlier = asked.kept_of(&found.earlier);
+    let done = given.up(freeing, &earlier, &mut || asked.still(&mut peers));
+    end(peers);
+    Ok((done?, asked.keepers))
+}
+
+fn finish(
+    context: &Context,
+    args: &Args,
+    rules: &KeepRules,
+    found: &Expirable,
+    done: Option<Expired>,
+    peers: Vec<String>,
+) -> Result<u8, Failure> {
+    let (freed, operation) = match done {
+        Some(done) => (Some(done.freed), done.operation),
+        None => (None, None),
+    };
+    let sum = sum(found, freed.as_ref(), peers);
+    if context.globals.json {
+        for path in &found.paths {
+            context.ui.json(&Record {
+                path: PathValue::new(path.path.as_bytes()),
+                versions: path.versions,
+                bytes: path.bytes,
+                rule: rules.lines[path.rule].rule.to_string(),
+            })?;
+        }
+        if !args.dry_run && sum.versions > 0 {
+            let (freed, waiting) = (bytes(sum.freed_bytes), bytes(sum.waiting_bytes));
+            context
+                .ui
+                .note(format_args!("freed now: {freed}, not freed yet: {waiting}"));
+        }
+    } else if !context.ui.quiet() {
+        print(context, args, rules, found, &sum, operation.as_ref())?;
+    }
+    if let Some(why) = &sum.why_not_freed {
+        let text = format_args!("some packs could not be freed: {}", clean(why));
+        context.ui.warn(text);
+    }
+    Ok(EXIT_OK)
+}
+
+fn sum(found: &Expirable, freed: Option<&Freed>, peers: Vec<String>) -> Sum {
+    let none = Freed::default();
+    let freed = freed.unwrap_or(&none);
+    Sum {
+        paths: found.paths.len() as u64,
+        versions: found.paths.iter().map(|path| path.versions).sum(),
+        bytes: found.paths.iter().map(|path| path.bytes).sum(),
+        left_bytes: found.left_bytes,
+        freed_bytes: freed.freed_bytes,
+        waiting_bytes: freed.waiting_bytes,
+        shared_bytes: freed.shared_bytes,
+        peers,
+        why_not_freed: freed.why_not_freed.clone(),
+    }
+}
+
+fn print(
+    context: &Context,
+    args: &Args,
+    rules: &KeepRules,
+    found: &Expirable,
+    sum: &Sum,
+    operation: Option<&Operation>,
+) -> Result<(), Failure> {
+    let mut out = context.ui.out();
+    if args.dry_run {
+        for path in &found.paths {
+            let (versions, size) = (path.versions, bytes(path.bytes));
+            let (rule, name) = (rules.lines[path.rule].rule, escape(path.path.as_bytes()));
+            writeln!(out, "{versions:>8}  {size:>10}  {rule:<9}  {name}")?;
+        }
+    } else {
+        print_by_rule(&mut *out, rules, found)?;
+    }
+    let all = format!(
+        "{} of {} ({})",
+        count(sum.versions, "version", "versions"),
+        count(sum.paths, "file", "files"),
+        bytes(sum.bytes)
+    );
+    match (args.dry_run, sum.versions, operation) {
+        (_, 0, _) if rules.lines.is_empty() => {
+            writeln!(out, "nothing to expire: there are no keep rules")?;
+            drop(out);
+            context.ui.note("hint: dmv keep set '/renders/**' last:5");
+            return Ok(());
+        }
+        (_, 0, _) => writeln!(
+            out,
+            "nothing to expire: the rules keep all versions that are stored"
+        )?,
+        (true, ..) => writeln!(out, "{all} would expire")?,
+        (false, _, _) if sum.peers.is_empty() => {
+            writeln!(out, "{all} expired; no remote was asked for a copy")?;
+        }
+        (false, ..) => {
+            let keepers = clean(&sum.peers.join(", "));
+            writeln!(out, "{all} expired, kept by {keepers}")?;
+        }
+    }
+    if sum.left_bytes > 0 {
+        writeln!(out, "left for another time: {}", bytes(sum.left_bytes))?;
+    }
+    if args.dry_run || sum.versions == 0 && sum.freed_bytes == 0 {
+        return Ok(());
+    }
+    writeln!(out, "freed now: {}", bytes(sum.freed_bytes))?;
+    if sum.waiting_bytes > 0 {
+        let waiting = bytes(sum.waiting_bytes);
+        writeln!(
+            out,
+            "not freed yet: {waiting}, in packs that also contain other files"
+        )?;
+    }
+    if sum.shared_bytes > 0 {
+        let shared = bytes(sum.shared_bytes);
+        writeln!(
+            out,
+            "not freed: {shared}, which other files or versions also use"
+        )?;
+    }
+    Ok(())
+}
+
+/// Prints how much each rule gives up.
+fn print_by_rule(
+    out: &mut dyn Write,
+    rules: &KeepRules,
+    found: &Expirable,
+) -> Result<(), std::io::Error> {
+    let mut by_rule: BTreeMap<usize, (u64, u64, u64)> = BTreeMap::new();
+    for path in &found.paths {
+        let (files, versions, size) = by_rule.entry(path.rule).or_default();
+        *files += 1;
+        *versions += path.versions;
+        *size += path.bytes;
+    }
+    for (number, (files, versions, size)) in by_rule {
+        let line = &rules.lines[number];
+        writeln!(
+            out,
+            "{}  {}: {} of {}, {}",
+            line.rule,
+            clean(&line.pattern),
+            count(versions, "version", "versions"),
+            count(files, "file", "files"),
+            bytes(size)
+        )?;
+    }
+    Ok(())
+}

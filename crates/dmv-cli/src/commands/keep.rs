@@ -1,0 +1,199 @@
+//! `dmv keep`
+
+use crate::context::Context;
+use crate::failure::{EXIT_OK, EXIT_OTHER, Failure};
+use crate::format::text::clean;
+use crate::supply::supplied;
+use dmv_core::repo::{KeepRule, KeepRules, Repo, RuleLine, RuleSource};
+use serde::Serialize;
+use std::io::Write;
+
+/// Choose which old versions of files stay when 'dmv expire' frees space
+///
+/// Without a command, lists the rules. Rules stand in files named .dmvattributes, which are committed
+/// like any file, and among the local rules of this repository. This command changes the local ones.
+/// A local rule wins over .dmvattributes, and the last rule that matches wins over those before it.
+///
+/// The newest version on each branch always stays, as does what tags, worktrees and stashes have.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Rules:\n  last:N  keep the newest N versions on each branch\n  \
+                  days:N  keep what a branch had in the last N days\n  \
+                  tagged  keep only what tags have\n  \
+                  all     keep all versions; this is the default\n  \
+                  none    keep no old versions\n\n\
+                  Example:\n  dmv keep\n  dmv keep set '/renders/**' last:5\n  dmv keep set '*.mov' days:90\n  \
+                  dmv keep remove '*.mov'\n\n\
+                  A file .dmvattributes with the same rules:\n  /renders/** keep=last:5\n  *.mov keep=days:90"
+)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// List all rules (the default)
+    List,
+    /// Set the local rule of a pattern, after all others
+    Set {
+        /// The files: a pattern as in .dmvignore, from the root of the repository
+        #[arg(value_name = "PATTERN")]
+        pattern: String,
+        /// last:N, days:N, tagged, all or none
+        #[arg(value_name = "RULE")]
+        rule: KeepRule,
+    },
+    /// Remove the local rule of a pattern
+    Remove {
+        /// The pattern, as 'dmv keep' lists it
+        #[arg(value_name = "PATTERN")]
+        pattern: String,
+    },
+}
+
+#[derive(Serialize)]
+struct Record<'r> {
+    pattern: &'r str,
+    rule: String,
+    /// `local`, or the file.
+    from: String,
+    line: Option<usize>,
+    /// Whether it decides about any file of `@`.
+    used: bool,
+}
+
+#[derive(Serialize)]
+struct Changed<'r> {
+    pattern: &'r str,
+    old: Option<String>,
+    new: Option<String>,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    let repo = context.repo()?;
+    match args.action.as_ref().unwrap_or(&Action::List) {
+        Action::List => list(context, &repo)?,
+        Action::Set { pattern, rule } => set(context, &repo, pattern, *rule)?,
+        Action::Remove { pattern } => remove(context, &repo, pattern)?,
+    }
+    Ok(EXIT_OK)
+}
+
+/// The rules of a repository. Says what is wrong with them.
+pub fn rules(context: &Context, repo: &Repo) -> Result<KeepRules, Failure> {
+    let rules = supplied(context, repo, "reading rules", || repo.keep_rules())?;
+    for problem in &rules.problems {
+        context.ui.warn(format_args!("{problem}"));
+    }
+    Ok(rules)
+}
+
+/// Says that rules decide about no file.
+pub fn tell_idle(context: &Context, rules: &KeepRules, idle: &[usize]) {
+    for line in idle.iter().map(|number| &rules.lines[*number]) {
+        let pattern = clean(&line.pattern);
+        context.ui.warn(format_args!(
+            "{}: '{pattern}' decides about no file: nothing matches, or other rules win",
+            line.source
+        ));
+    }
+}
+
+fn list(context: &Context, repo: &Repo) -> Result<(), Failure> {
+    let rules = rules(context, repo)?;
+    let idle = supplied(context, repo, "reading", || repo.idle_rules(&rules))?;
+    for (number, line) in rules.lines.iter().enumerate() {
+        print(context, line, !idle.contains(&number))?;
+    }
+    if context.globals.json {
+        return Ok(());
+    }
+    if rules.lines.is_empty() {
+        writeln!(context.ui.out(), "no rules: all versions stay")?;
+        context.ui.note("hint: dmv keep set '/renders/**' last:5");
+    }
+    tell_idle(context, &rules, &idle);
+    Ok(())
+}
+
+fn print(context: &Context, line: &RuleLine, used: bool) -> Result<(), Failure> {
+    let (from, number) = match &line.source {
+        RuleSource::Local => ("local".to_owned(), None),
+        RuleSource::File(path, number) => {
+            (String::from_utf8_lossy(path).into_owned(), Some(*number))
+        }
+    };
+    if context.globals.json {
+        return context.ui.json(&Record {
+            pattern: &line.pattern,
+            rule: line.rule.to_string(),
+            from,
+            line: number,
+            used,
+        });
+    }
+    let (rule, pattern) = (line.rule.to_string(), clean(&line.pattern));
+    writeln!(context.ui.out(), "{rule:<10} {pattern}  ({})", line.source)?;
+    Ok(())
+}
+
+fn set(context: &Context, repo: &Repo, pattern: &str, rule: KeepRule) -> Result<(), Failure> {
+    let old = repo.set_keep_rule(pattern, rule, context.asked()?)?;
+    tell(context, pattern, old, Some(rule))?;
+    let rules = rules(context, repo)?;
+    // It is the last one.
+    let number = rules.lines.len() - 1;
+    let idle = supplied(context, repo, "reading", || repo.idle_rules(&rules))?;
+    if idle.contains(&number) {
+        context
+            .ui
+            .warn(format_args!("no file in @ matches '{}'", clean(pattern)));
+    }
+    Ok(())
+}
+
+fn remove(context: &Context, repo: &Repo, pattern: &str) -> Result<(), Failure> {
+    let old = repo.remove_keep_rule(pattern, context.asked()?)?;
+    if old.is_none() {
+        let message = format!("there is no local rule for '{}'", clean(pattern));
+        return Err(Failure::new("no-such-rule", EXIT_OTHER, message).hint("dmv keep"));
+    }
+    tell(context, pattern, old, None)
+}
+
+fn tell(
+    context: &Context,
+    pattern: &str,
+    old: Option<KeepRule>,
+    new: Option<KeepRule>,
+) -> Result<(), Failure> {
+    if context.globals.json {
+        return context.ui.json(&Changed {
+            pattern,
+            old: old.map(|rule| rule.to_string()),
+            new: new.map(|rule| rule.to_string()),
+        });
+    }
+    if context.ui.quiet() {
+        return Ok(());
+    }
+    let mut out = context.ui.out();
+    let pattern = clean(pattern);
+    match (old, new) {
+        (Some(old), Some(new)) if old != new => {
+            writeln!(out, "{pattern}: {new} (was {old})")?;
+        }
+        (_, Some(new)) => writeln!(out, "{pattern}: {new}")?,
+        (Some(old), None) => writeln!(out, "removed: {old} {pattern}")?,
+        (None, None) => {}
+    }
+    drop(out);
+    if new.is_some() {
+        context
+            .ui
+            .note("nothing was freed yet; to see what would be: dmv expire --dry-run");
+    }
+    Ok(())
+}

@@ -1,0 +1,412 @@
+//! Giving up old versions by keep rules, as a user does it.
+
+use crate::place::{Outcome, Place};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+
+fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let word = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    std::iter::repeat_with(word).take(len).collect()
+}
+
+/// The bytes of the packs in a repository's own directory.
+fn stored(dmv: &Path) -> Outcome<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(dmv.join("packs"))? {
+        bytes += entry?.metadata()?.len();
+    }
+    Ok(bytes)
+}
+
+/// `film` with `count` versions of two pictures, and `nas` with all of them.
+fn place(count: u64, rules: &str) -> Outcome<Place> {
+    let place = Place::new()?;
+    place.ok(&["init", "film"])?;
+    place.write("film/.dmvattributes", rules)?;
+    place.write("film/notes", "notes")?;
+    for n in 0..count {
+        place.write("film/renders/a.exr", noise(2 * n, 40_000))?;
+        place.write("film/renders/b.exr", noise(2 * n + 1, 20_000))?;
+        place.ok(&["-C", "film", "commit", "-m", &format!("take {n}")])?;
+    }
+    place.ok(&["clone", "--bare", "film", "nas"])?;
+    place.ok(&["-C", "film", "remote", "add", "nas", "../nas"])?;
+    Ok(place)
+}
+
+fn verified(place: &Place, repo: &str) -> Outcome<Value> {
+    let report = place.json(&["-C", repo, "verify", "--full", "--json"])?;
+    assert_eq!(report["ok"], true, "{report}");
+    Ok(report)
+}
+
+fn cat(place: &Place, repo: &str, what: &str) -> Outcome<Vec<u8>> {
+    let output = place.run(&["-C", repo, "cat", what])?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{what}: {said}");
+    Ok(output.stdout)
+}
+
+#[test]
+fn of_300_versions_of_a_folder_five_take_space_and_all_commits_verify() -> Outcome {
+    let place = place(300, "/renders/** keep=last:5\n")?;
+    let dry = place.records(&["-C", "film", "expire", "--dry-run", "--json"])?;
+    let done = place.records(&["-C", "film", "expire", "--json"])?;
+    let of = |path: &str, bytes: u64| json!({"path": path, "versions": 295, "bytes": bytes, "rule": "last:5"});
+    assert_eq!(done[0], of("renders/a.exr", 295 * 40_000));
+    assert_eq!(done[1], of("renders/b.exr", 295 * 20_000));
+    assert_eq!(done, dry);
+    assert_eq!(done.len(), 2);
+    place.ok(&["-C", "film", "gc", "--grace", "0"])?;
+    let stats = place.json(&["-C", "film", "stats", "--json"])?;
+    let now = stats["data_bytes"].as_u64().ok_or("content takes space")?;
+    assert!(now <= 5 * 60_000 * 105 / 100, "{stats}");
+
+    let report = verified(&place, "film")?;
+    assert_eq!(report["expired"][0]["versions"], 590, "{report}");
+    assert_eq!(report["expired"][0]["rule"], "last:5");
+    let log = place.records(&["-C", "film", "log", "--json"])?;
+    assert_eq!(log.len(), 300);
+    let listed = place.records(&["-C", "film", "ls", "@~20:renders", "--json"])?;
+    assert_eq!(listed[0]["size"], 40_000);
+    assert_eq!(listed[0]["expired"]["pattern"], "/renders/**");
+    let long = place.ok(&["-C", "film", "ls", "-l", "@~20:renders"])?;
+    assert!(long.contains("by keep=last:5 (/renders/**)"), "{long}");
+    let status = place.json(&["-C", "film", "status", "--json"])?;
+    assert_eq!(status["partial"]["expired"], 590, "{status}");
+    assert_eq!(
+        cat(&place, "film", "@~4:renders/a.exr")?,
+        noise(2 * 295, 40_000)
+    );
+    assert_eq!(cat(&place, "film", "@~299:notes")?, b"notes");
+
+    // A clone of it says what it lacks, and an expired file comes from the archive.
+    let clone = place.json(&["clone", "film", "copy", "--json"])?;
+    assert_eq!(clone["expired"], 590, "{clone}");
+    assert_eq!(clone["partial"]["expired"], 590, "{clone}");
+    verified(&place, "copy")?;
+    let gone = place.fails(6, &["-C", "copy", "cat", "@~20:renders/a.exr"])?;
+    assert!(gone.contains("by keep=last:5 (/renders/**)"), "{gone}");
+    place.ok(&["-C", "copy", "remote", "add", "nas", "../nas"])?;
+    assert_eq!(
+        cat(&place, "copy", "@~20:renders/a.exr")?,
+        noise(2 * 279, 40_000)
+    );
+    let got = place.json(&["-C", "film", "get", "@~20:renders/a.exr", "--json"])?;
+    assert_eq!(got["bytes"], 40_000);
+    let report = verified(&place, "film")?;
+    assert_eq!(report["expired"][0]["versions"], 589, "{report}");
+    Ok(())
+}
+
+#[test]
+fn what_could_be_the_last_copy_stays_unless_the_user_says_so() -> Outcome {
+    let place = place(6, "*.exr keep=last:2\n")?;
+    place.write("film/renders/a.exr", noise(100, 9_000))?;
+    place.ok(&["-C", "film", "commit", "-m", "not pushed"])?;
+    place.ok(&["-C", "film", "remote", "remove", "nas"])?;
+    let before = stored(&place.work().join("film/.dmv"))?;
+    let said = place.fails(5, &["-C", "film", "expire"])?;
+    assert!(said.contains("nothing was given up"), "{said}");
+    assert!(said.contains("'renders/a.exr', 'renders/b.exr'"), "{said}");
+    assert_eq!(stored(&place.work().join("film/.dmv"))?, before);
+    assert!(!place.work().join("film/.dmv/slice").exists());
+    let text = place.ok(&["-C", "film", "expire", "--last-copy", "--max-free", "120KB"])?;
+    assert!(text.contains("no remote was asked for a copy"), "{text}");
+    assert!(text.contains("left for another time: "), "{text}");
+    // The oldest first.
+    let said = place.fails(6, &["-C", "film", "cat", "@~6:renders/a.exr"])?;
+    assert!(said.contains("no remote is configured"), "{said}");
+    let expired = |what: &str| -> Outcome<bool> {
+        let listed = place.json(&["-C", "film", "ls", what, "--json"])?;
+        Ok(listed["expired"].is_object())
+    };
+    assert!(expired("@~5:renders/b.exr")? && !expired("@~4:renders/b.exr")?);
+    place.ok(&["-C", "film", "expire", "--last-copy", "renders/b.exr"])?;
+    assert!(expired("@~3:renders/b.exr")? && !expired("@~2:renders/b.exr")?);
+    assert!(!expired("@~2:renders/a.exr")?);
+    assert_eq!(cat(&place, "film", "@~2:renders/a.exr")?, noise(8, 40_000));
+    verified(&place, "film")?;
+    let said = place.fails(2, &["-C", "film", "expire", "--max-free", "many"])?;
+    assert!(said.contains("write a size as"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn what_the_view_names_stays_whatever_a_rule_says() -> Outcome {
+    let place = place(3, "*.exr keep=none\n")?;
+    place.ok(&["-C", "film", "tag", "v1", "@~2"])?;
+    place.ok(&["-C", "film", "worktree", "add", "../second", "@~1"])?;
+    place.write("film/renders/a.exr", noise(50, 30_000))?;
+    place.ok(&["-C", "film", "stash"])?;
+    // A conflict of two branches that are gone.
+    for (branch, seed) in [("left", 60), ("right", 70)] {
+        place.ok(&["-C", "film", "checkout", "-b", branch, "main"])?;
+        place.write("film/renders/b.exr", noise(seed, 30_000))?;
+        place.ok(&["-C", "film", "commit", "-m", branch])?;
+    }
+    place.fails(4, &["-C", "film", "merge", "left"])?;
+    place.ok(&["-C", "film", "commit", "--allow-empty", "-m", "still open"])?;
+    place.ok(&["-C", "film", "expire", "--last-copy"])?;
+    verified(&place, "film")?;
+    for (what, seed, len) in [
+        ("v1:renders/a.exr", 0, 40_000),
+        ("main:renders/a.exr", 4, 40_000),
+        ("left:renders/b.exr", 60, 30_000),
+    ] {
+        assert_eq!(cat(&place, "film", what)?, noise(seed, len), "{what}");
+    }
+    assert_eq!(
+        fs::read(place.work().join("second/renders/a.exr"))?,
+        noise(2, 40_000)
+    );
+    place.ok(&["-C", "film", "resolve", "renders/b.exr", "--theirs"])?;
+    assert_eq!(
+        fs::read(place.work().join("film/renders/b.exr"))?,
+        noise(60, 30_000)
+    );
+    Ok(())
+}
+
+#[test]
+fn rules_that_are_unclear_give_nothing_up() -> Outcome {
+    let place = place(3, "*.exr keep=last:1\n/renders keep=first:2\n*.exr text\n")?;
+    let said = place.fails(5, &["-C", "film", "expire", "--last-copy"])?;
+    assert!(
+        said.contains(".dmvattributes:2: 'first:2' is no keep rule"),
+        "{said}"
+    );
+    assert!(
+        said.contains(".dmvattributes:3: unknown attribute 'text'"),
+        "{said}"
+    );
+    place.write(
+        "film/.dmvattributes",
+        "*.exr keep=last:1\n*.exr keep=all\n*.none keep=none\n",
+    )?;
+    // What is not committed does not count.
+    place.fails(5, &["-C", "film", "expire", "--last-copy"])?;
+    place.ok(&["-C", "film", "commit", "-m", "rules"])?;
+    let output = place.run(&["-C", "film", "expire", "--dry-run"])?;
+    let said = String::from_utf8(output.stderr)?;
+    assert!(
+        said.contains("replaces line 1, which says keep=last:1"),
+        "{said}"
+    );
+    assert!(said.contains("'*.none' decides about no file"), "{said}");
+    assert_eq!(
+        String::from_utf8(output.stdout)?,
+        "nothing to expire: the rules keep all versions that are stored\n"
+    );
+    fs::remove_file(place.work().join("film/.dmvattributes"))?;
+    std::os::unix::fs::symlink("notes", place.work().join("film/.dmvattributes"))?;
+    place.ok(&["-C", "film", "commit", "-m", "a link"])?;
+    let said = place.fails(5, &["-C", "film", "expire", "--dry-run"])?;
+    assert!(said.contains(".dmvattributes: it is not a file"), "{said}");
+    fs::remove_file(place.work().join("film/.dmvattributes"))?;
+    place.write("film/.dmvattributes", vec![b'\n'; (1 << 20) + 1])?;
+    place.ok(&["-C", "film", "commit", "-m", "large"])?;
+    let said = place.fails(5, &["-C", "film", "expire", "--dry-run"])?;
+    assert!(said.contains("it is larger than 1048576 bytes"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn local_rules_are_set_listed_undone_and_win() -> Outcome {
+    let place = place(4, "*.exr keep=last:1\n")?;
+    place.ok(&["-C", "film", "keep", "set", "a.exr", "all"])?;
+    let set = place.json(&["-C", "film", "keep", "set", "a.exr", "last:3", "--json"])?;
+    assert_eq!(
+        set,
+        json!({"pattern": "a.exr", "old": "all", "new": "last:3"})
+    );
+    let listed = place.records(&["-C", "film", "keep", "--json"])?;
+    let of = |pattern: &str, rule: &str, from: &str, line: Value| json!({"pattern": pattern, "rule": rule, "from": from, "line": line, "used": true});
+    assert_eq!(listed[0], of("*.exr", "last:1", ".dmvattributes", json!(1)));
+    assert_eq!(listed[1], of("a.exr", "last:3", "local", Value::Null));
+    let dry = place.records(&["-C", "film", "expire", "--dry-run", "--json"])?;
+    assert_eq!(
+        (&dry[0]["versions"], &dry[1]["versions"]),
+        (&json!(1), &json!(3))
+    );
+    place.ok(&["-C", "film", "undo"])?;
+    assert_eq!(
+        place.records(&["-C", "film", "keep", "--json"])?[1]["rule"],
+        "all"
+    );
+    place.ok(&["-C", "film", "redo"])?;
+    assert_eq!(
+        place.records(&["-C", "film", "keep", "--json"])?[1]["rule"],
+        "last:3"
+    );
+    place.ok(&["-C", "film", "recover"])?;
+    assert_eq!(
+        place.records(&["-C", "film", "keep", "--json"])?[1]["rule"],
+        "last:3"
+    );
+    place.ok(&["-C", "film", "keep", "remove", "a.exr"])?;
+    let said = place.fails(20, &["-C", "film", "keep", "remove", "a.exr"])?;
+    assert!(
+        said.contains("there is no local rule for 'a.exr'"),
+        "{said}"
+    );
+    place.fails(2, &["-C", "film", "keep", "set", "a", "last:0"])?;
+    for bad in ["!a", "", "#a", "{a"] {
+        place.fails(20, &["-C", "film", "keep", "set", "--", bad, "all"])?;
+    }
+    // A clone has the file's rules, not the local ones.
+    place.ok(&["clone", "film", "copy"])?;
+    assert_eq!(place.records(&["-C", "copy", "keep", "--json"])?.len(), 1);
+    Ok(())
+}
+
+#[test]
+fn undo_passes_over_it_and_says_why_it_cannot_bring_content_back() -> Outcome {
+    let place = place(4, "*.exr keep=last:1\n")?;
+    place.ok(&["-C", "film", "keep", "set", "*.x", "all"])?;
+    place.ok(&["-C", "film", "expire"])?;
+    let log = place.records(&["-C", "film", "op", "log", "--json"])?;
+    assert_eq!(log[0]["command"], "dmv -C film expire");
+    let id = log[0]["id"].as_str().ok_or("an id")?;
+    let said = place.fails(5, &["-C", "film", "undo", &id[..12]])?;
+    assert!(said.contains("does not come back by itself"), "{said}");
+    assert!(said.contains("dmv get"), "{said}");
+    place.ok(&["-C", "film", "undo"])?;
+    assert_eq!(place.records(&["-C", "film", "keep", "--json"])?.len(), 1);
+    // An undo that needs expired content fetches it before it changes anything.
+    place.ok(&["-C", "film", "reset", "--hard", "@~1"])?;
+    assert_eq!(
+        fs::read(place.work().join("film/renders/a.exr"))?,
+        noise(4, 40_000)
+    );
+    place.ok(&["-C", "film", "undo"])?;
+    verified(&place, "film")?;
+    Ok(())
+}
+
+#[test]
+fn peers_are_not_made_partial_in_silence() -> Outcome {
+    let place = place(5, "*.exr keep=last:2\n")?;
+    place.ok(&["clone", "film", "full"])?;
+    place.ok(&["-C", "film", "expire"])?;
+    place.write("film/renders/a.exr", noise(90, 10_000))?;
+    place.ok(&["-C", "film", "commit", "-m", "next"])?;
+    // A full one that has the old versions stays full.
+    let fetched = place.json(&["-C", "full", "pull", "--json"])?;
+    assert!(!place.work().join("full/.dmv/slice").exists(), "{fetched}");
+    verified(&place, "full")?;
+    // One that lacks them hears of it.
+    place.ok(&["init", "empty"])?;
+    place.ok(&["-C", "empty", "remote", "add", "film", "../film"])?;
+    let output = place.run(&["-C", "empty", "fetch", "film"])?;
+    let said = String::from_utf8(output.stderr)?;
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(
+        said.contains("6 old versions have expired at the other side"),
+        "{said}"
+    );
+    let status = place.ok(&["-C", "empty", "status"])?;
+    assert!(status.contains("6 versions expired"), "{status}");
+    verified(&place, "empty")?;
+    // It does not count as a copy, and a push from there makes nobody partial.
+    place.ok(&["-C", "full", "remote", "add", "empty", "../empty"])?;
+    place.ok(&["-C", "full", "remote", "remove", "origin"])?;
+    let said = place.fails(5, &["-C", "full", "expire"])?;
+    assert!(said.contains("empty does not keep a copy"), "{said}");
+    place.ok(&["init", "--bare", "target"])?;
+    place.ok(&["-C", "film", "remote", "add", "target", "../target"])?;
+    let said = place.fails(20, &["-C", "film", "push", "target"])?;
+    assert!(said.contains("does not have chunk"), "{said}");
+    place.ok(&["-C", "film", "push", "nas"])?;
+    // What another peer kept completes it.
+    place.ok(&["-C", "empty", "remote", "add", "nas", "../nas"])?;
+    for rev in ["film/main~3", "film/main~4", "film/main~5"] {
+        place.ok(&["-C", "empty", "get", &format!("{rev}:renders")])?;
+    }
+    assert!(!place.work().join("empty/.dmv/slice").exists());
+    verified(&place, "empty")?;
+    Ok(())
+}
+
+#[test]
+fn partial_and_metadata_only_repositories_expire_what_they_have() -> Outcome {
+    let place = place(5, "*.exr keep=last:1\n")?;
+    place.write("film/other/c.exr", noise(200, 10_000))?;
+    place.ok(&["-C", "film", "commit", "-m", "other"])?;
+    place.ok(&["-C", "film", "push", "nas"])?;
+    place.ok(&[
+        "clone",
+        "nas",
+        "part",
+        "--subset",
+        "renders",
+        ".dmvattributes",
+    ])?;
+    let done = place.records(&["-C", "part", "expire", "--json"])?;
+    assert_eq!(done[0]["versions"], 4, "{done:?}");
+    assert_eq!(done.len(), 2, "{done:?}");
+    verified(&place, "part")?;
+    place.ok(&["clone", "--meta-only", "nas", "meta"])?;
+    let done = place.records(&["-C", "meta", "expire", "--json"])?;
+    assert_eq!(done.len(), 0, "{done:?}");
+    // The rules were fetched.
+    assert_eq!(
+        place
+            .records(&["-C", "meta", "--offline", "keep", "--json"])?
+            .len(),
+        1
+    );
+    verified(&place, "meta")?;
+    place.ok(&["clone", "--depth", "3", "nas", "shallow"])?;
+    let done = place.records(&["-C", "shallow", "expire", "--json"])?;
+    assert_eq!(done[0]["versions"], 1, "{done:?}");
+    verified(&place, "shallow")?;
+    // A bare one follows the rules of its branch.
+    place.ok(&["clone", "--bare", "nas", "bare"])?;
+    let done = place.records(&["-C", "bare", "expire", "--json"])?;
+    assert_eq!(done[0]["versions"], 4, "{done:?}");
+    verified(&place, "bare")?;
+    Ok(())
+}
+
+#[test]
+fn beside_commits_and_gc_nothing_is_lost_that_a_branch_has() -> Outcome {
+    let place = place(8, "*.exr keep=last:1\n")?;
+    std::thread::scope(|scope| -> Outcome {
+        let place = &place;
+        let work = scope.spawn(move || -> Result<(), String> {
+            let run = |args: &[&str]| place.ok(args).map_err(|e| e.to_string());
+            for n in 0..8u64 {
+                // Old content comes back as the newest.
+                let old = noise(2 * n, 40_000);
+                place
+                    .write("film/renders/a.exr", old)
+                    .map_err(|e| e.to_string())?;
+                run(&["-C", "film", "commit", "-m", "again"])?;
+            }
+            Ok(())
+        });
+        for _ in 0..6 {
+            for args in [
+                &["-C", "film", "expire"][..],
+                &["-C", "film", "gc", "--grace", "0"],
+            ] {
+                let code = place.run(args)?.status.code();
+                assert!(matches!(code, Some(0 | 3 | 5 | 11)), "{args:?}: {code:?}");
+            }
+        }
+        Ok(work.join().map_err(|_| "a commit failed")??)
+    })?;
+    verified(&place, "film")?;
+    place.ok(&["-C", "film", "remote", "remove", "nas"])?;
+    assert_eq!(cat(&place, "film", "@:renders/a.exr")?, noise(14, 40_000));
+    assert_eq!(cat(&place, "film", "@:renders/b.exr")?, noise(15, 20_000));
+    Ok(())
+}

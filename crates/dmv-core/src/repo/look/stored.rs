@@ -1,0 +1,62 @@
+//! What is stored of a file's content, found by its root.
+
+use crate::hash::ObjectId;
+use crate::object::{ObjectError, ObjectRead, ObjectType};
+use crate::repo::base::error::RepoError;
+use crate::repo::base::handle::Handle;
+
+/// Returns the type of the object stored as the root of a file's content, if it is stored.
+pub(in crate::repo) fn stored_type(
+    repo: &Handle,
+    id: &ObjectId,
+) -> Result<Option<ObjectType>, RepoError> {
+    for ty in [ObjectType::List, ObjectType::Chunk] {
+        if repo.holds(ty, id)? {
+            return Ok(Some(ty));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns whether all chunks below the root of a file's content are stored.
+pub(in crate::repo) fn is_complete(
+    repo: &Handle,
+    root: (ObjectType, ObjectId),
+) -> Result<bool, RepoError> {
+    each_below(repo, root, &mut |is_here| is_here)
+}
+
+/// Returns whether any chunk below the root of a file's content is stored.
+pub(in crate::repo) fn has_chunks(
+    repo: &Handle,
+    root: (ObjectType, ObjectId),
+) -> Result<bool, RepoError> {
+    Ok(!each_below(repo, root, &mut |is_here| !is_here)?)
+}
+
+/// Visits whether each chunk below a root is stored, until `goes_on` says no. Returns whether it went
+/// through all of them.
+fn each_below(
+    repo: &Handle,
+    root: (ObjectType, ObjectId),
+    goes_on: &mut dyn FnMut(bool) -> bool,
+) -> Result<bool, RepoError> {
+    let mut stack = vec![root];
+    while let Some((ty, id)) = stack.pop() {
+        if ty == ObjectType::Chunk {
+            if !goes_on(repo.holds(ty, &id)?) {
+                return Ok(false);
+            }
+            continue;
+        }
+        match repo.read(ty, &id)? {
+            Some(bytes) => {
+                let links = ty.links(&bytes);
+                stack.extend(links.map_err(|e| ObjectError::undecodable(ty, &id, e))?);
+            }
+            None if goes_on(false) => {}
+            None => return Ok(false),
+        }
+    }
+    Ok(true)
+}
