@@ -4,6 +4,7 @@ use crate::place::files::exists;
 use crate::place::{Outcome, Place, has_strace};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 
 /// A directory with the repository `from`: some large and small files in two commits.
@@ -168,7 +169,7 @@ fn what_cannot_be_shared_or_shall_not_be_is_copied() -> Outcome {
 #[test]
 fn a_clone_that_was_killed_while_it_shared_packs_continues() -> Outcome {
     if !has_strace() {
-        println!("skipped: strace is missing");
+        writeln!(std::io::stderr(), "skipped: strace is not installed")?;
         return Ok(());
     }
     let place = place()?;
