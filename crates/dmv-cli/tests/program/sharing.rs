@@ -1,5 +1,8 @@
 //! Clones that share the packs of their source.
 
+// A test that is left out says why.
+#![allow(clippy::print_stdout)]
+
 use crate::place::files::exists;
 use crate::place::{Outcome, Place, has_strace};
 use std::collections::BTreeMap;
