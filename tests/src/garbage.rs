@@ -6,6 +6,7 @@ use dmv_core::hash::ObjectId;
 use dmv_core::object::{ObjectRead, ObjectType};
 use dmv_core::refs::{Change, Effect, NewOperation, Origin};
 use dmv_core::repo::Repo;
+use dmv_core::store::fuzzing::objects_of_pack;
 use dmv_core::store::{CheckedRecord, LogPack};
 use dmv_core::vfs::{Open, OsVfs};
 use std::collections::BTreeSet;
@@ -134,6 +135,8 @@ pub fn raw_objects(repo: &Repo) -> Done<BTreeSet<ObjectId>> {
                 }
             }
         }
+        // Also those in frames with bases.
+        out.extend(objects_of_pack(&bytes));
     }
     Ok(out)
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 
 /// Budget for index tables in memory: those of two full segments and a few smaller ones.
 const TABLES_BYTES: usize = 32 << 20;
-/// Budget for decoded frames: enough for four stores with full caches.
+/// Budget for decoded frames: enough for two stores with full caches.
 const FRAMES_BYTES: usize = 48 << 20;
 /// Budget for frames between sessions and their peers: nearly one frame for each of fifty peers.
 const TRANSIT_BYTES: usize = 48 << 20;

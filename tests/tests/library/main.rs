@@ -6,6 +6,7 @@ mod blame;
 mod copies;
 mod crash;
 mod damage;
+mod deltas;
 mod drop;
 mod drop_packs;
 mod flips;

@@ -9,10 +9,11 @@ use serde::Serialize;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// Join small packs, and the metadata of many small commits
+/// Join small packs, and store similar content as differences
 ///
 /// Each commit stores its objects by themselves. After many small commits, repack makes the repository
-/// smaller and log, blame and checkout faster. It frees nothing: that is what gc does.
+/// smaller and log, blame and checkout faster. Versions of a file that share most of their bytes take
+/// little more space than one of them. Nothing is freed: that is what gc does.
 ///
 /// Other commands may run meanwhile, and repack may be interrupted at any moment: the next repack
 /// continues. It needs free space for one pack at most.

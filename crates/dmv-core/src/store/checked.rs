@@ -19,8 +19,10 @@ pub struct CheckedRecord {
     /// The decoded payload, if it is not stored raw.
     decoded: Option<Vec<u8>>,
     objects: Vec<FrameObject>,
+    /// The objects whose bytes were needed to decode it.
+    bases: Box<[ObjectId]>,
     /// The end of each object in the decoded payload.
-    ends: Vec<u32>,
+    ends: Box<[u32]>,
 }
 
 impl CheckedRecord {
@@ -33,6 +35,15 @@ impl CheckedRecord {
         if header.ty != RecordType::Frame || header.encoding == Encoding::ZstdWithBase {
             return Err("record of a kind that is not sent");
         }
+        CheckedRecord::with_prefix(record, &[])
+    }
+
+    /// Decodes and checks a record of this repository. `prefix` are the bytes of its bases in a row.
+    pub(super) fn with_prefix(
+        record: Vec<u8>,
+        prefix: &[u8],
+    ) -> Result<CheckedRecord, &'static str> {
+        let header = RecordHeader::decode(&record)?;
         if header.record_len() != record.len() as u64 {
             return Err("record has another length than it says");
         }
@@ -46,7 +57,7 @@ impl CheckedRecord {
         if header.payload_check(payload) != sum {
             return Err("record payload fails its check");
         }
-        let raw = decode_payload(&header, payload, &[])?;
+        let raw = decode_payload(&header, payload, prefix)?;
         let objects = objects_of(&table, &raw)?;
         let decoded = match raw {
             Cow::Owned(raw) => Some(raw),
@@ -58,6 +69,7 @@ impl CheckedRecord {
             payload_at,
             decoded,
             objects,
+            bases: table.base.into(),
             ends,
         })
     }
@@ -65,6 +77,11 @@ impl CheckedRecord {
     /// Returns its objects.
     pub fn objects(&self) -> &[FrameObject] {
         &self.objects
+    }
+
+    /// Returns the objects whose bytes are needed to decode it.
+    pub(super) fn bases(&self) -> &[ObjectId] {
+        &self.bases
     }
 
     /// Returns its bytes as they are stored.
@@ -104,6 +121,7 @@ impl CheckedRecord {
             payload,
             check: array(sum),
             objects: &self.objects,
+            bases: &self.bases,
         }
     }
 

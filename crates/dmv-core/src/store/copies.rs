@@ -83,7 +83,7 @@ impl Store {
         })
     }
 
-    fn each_hidden_table(
+    pub(super) fn each_hidden_table(
         &self,
         visit: &mut dyn FnMut(&Table) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
@@ -153,9 +153,9 @@ impl Store {
         Ok(false)
     }
 
-    /// Returns whether the bytes at a place are those of `id`.
+    /// Returns whether the bytes at a place are those of `id`, and depend on no other pack.
     pub(super) fn is_intact_at(&self, id: &ObjectId, pack: PackId, place: Place) -> bool {
         let read = self.read_at_place(place.ty, id, pack, place, &mut Vec::new());
-        read.is_ok()
+        read.is_ok() && self.has_own_bases(pack, place.offset)
     }
 }

@@ -28,9 +28,21 @@ impl Framer {
         ty: ObjectType,
         bytes: &[u8],
     ) -> Result<bool, StoreError> {
-        if !writer.claim(&id)? {
-            return Ok(false);
+        let is_new = writer.claim(&id)?;
+        if is_new {
+            self.push(writer, id, ty, bytes)?;
         }
+        Ok(is_new)
+    }
+
+    /// Adds one object that `writer` must store. Appends the frame first if it is full.
+    pub fn push(
+        &mut self,
+        writer: &StoreWriter<'_>,
+        id: ObjectId,
+        ty: ObjectType,
+        bytes: &[u8],
+    ) -> Result<(), StoreError> {
         let (kind, builder) = match ty {
             ObjectType::Chunk => (PackKind::Data, &mut self.data),
             _ => (PackKind::Meta, &mut self.meta),
@@ -39,7 +51,12 @@ impl Framer {
             append(writer, kind, &mut self.encoder, builder)?;
         }
         builder.push(id, ty, bytes);
-        Ok(true)
+        Ok(())
+    }
+
+    /// Returns the length in bytes of the chunks that are still buffered.
+    pub fn data_len(&self) -> usize {
+        self.data.raw.len()
     }
 
     /// Appends the frames that are still buffered.

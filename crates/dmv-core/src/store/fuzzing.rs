@@ -5,11 +5,14 @@
 
 use super::frame::{FrameTable, decode_payload};
 use super::ids::PackId;
+use super::inpack::InPack;
 use super::layout::{Encoding, PackHeader, RecordHeader, RecordType, Trailer};
 use super::scan::{Found, checked_payload, entries_of, scan};
-use super::table::{Table, gaps_of};
+use super::table::{Place, Table, gaps_of};
+use crate::hash::ObjectId;
 use crate::memory::Budget;
 use crate::vfs::{Open, Vfs, VfsFile};
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,10 +26,16 @@ pub fn read_all(bytes: &[u8]) -> usize {
     let path = Path::new("fuzzed");
     let mut intact = usize::from(PackHeader::decode(bytes).is_ok());
     let len = bytes.len() as u64;
+    let bases = InPack::new(&*file, path, len);
+    let mut places: HashMap<ObjectId, Place> = HashMap::new();
     let scanned = scan(&*file, path, 0, len, &mut |at, found| {
         match found {
             Found::Frame(table) => {
-                intact += entries_of(&*file, path, at, &table, &|_| None)?.len();
+                let find = |id: &ObjectId| places.get(id).copied();
+                let prefix = |table: &FrameTable| bases.prefix(table, &find);
+                let entries = entries_of(&*file, path, at, &table, &prefix)?;
+                intact += entries.len();
+                places.extend(entries.into_iter().map(|entry| (entry.id, entry.place)));
             }
             Found::Index(header) => {
                 if let Some(payload) = checked_payload(&*file, path, at, &header)? {
@@ -49,6 +58,25 @@ pub fn read_all(bytes: &[u8]) -> usize {
     let merged = Table::open_merged(&OneFile(file), path, None, &|_| true);
     intact += merged.map_or(0, |table| read_table(&table));
     intact + read_frame(bytes) + read_index(bytes)
+}
+
+/// Returns the ids of the objects in the intact frames of a pack.
+pub fn objects_of_pack(bytes: &[u8]) -> Vec<ObjectId> {
+    let file: Arc<dyn VfsFile> = Arc::new(Bytes(bytes.to_vec()));
+    let (path, len) = (Path::new("pack"), bytes.len() as u64);
+    let bases = InPack::new(&*file, path, len);
+    let mut places: HashMap<ObjectId, Place> = HashMap::new();
+    // Reading cannot fail here.
+    let _ = scan(&*file, path, 0, len, &mut |at, found| {
+        if let Found::Frame(table) = found {
+            let find = |id: &ObjectId| places.get(id).copied();
+            let prefix = |table: &FrameTable| bases.prefix(table, &find);
+            let entries = entries_of(&*file, path, at, &table, &prefix)?;
+            places.extend(entries.into_iter().map(|entry| (entry.id, entry.place)));
+        }
+        Ok(())
+    });
+    places.into_keys().collect()
 }
 
 /// Reads the bytes that the checks protect, as if their author had made valid checks.
@@ -177,10 +205,12 @@ mod tests {
     use super::*;
     use crate::object::{ObjectType, ObjectWrite};
     use crate::store::{
-        Catalogue, LogPack, MetaWriter, NoSource, Owners, RepositoryId, Store, StoreWriter,
+        Catalogue, FrameEncoder, FrameObject, LogPack, MetaWriter, NoSource, Owners, PackKind,
+        RepositoryId, Store, StoreWriter,
     };
     use crate::vfs::OsVfs;
     use proptest::prelude::*;
+    use std::collections::HashSet;
 
     type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -209,11 +239,44 @@ mod tests {
         };
         fill(store.writer()?, 0)?;
         fill(store.writer()?, 40)?;
-        let mut files = Vec::new();
+        let mut files = vec![pack_with_bases()?];
         for entry in std::fs::read_dir(&packs)? {
             files.push(std::fs::read(entry?.path())?);
         }
         Ok(files)
+    }
+
+    /// Returns the bytes of a pack with a chunk, and a frame that has it as base.
+    fn pack_with_bases() -> Result<Vec<u8>, Box<dyn std::error::Error>> {
+        let dir = tempfile::tempdir()?;
+        std::fs::create_dir_all(dir.path().join("packs"))?;
+        let (repo, empty) = (RepositoryId::from_bytes([9; 16]), Catalogue::default());
+        let store = Store::open(
+            Arc::new(OsVfs),
+            dir.path(),
+            Owners::alone(repo),
+            empty,
+            Arc::new(NoSource),
+        )?;
+        let writer = StoreWriter::fresh(&store, HashSet::new()).with_bases(true);
+        let base: Vec<u8> = (0..400u32).flat_map(|n| (n * n).to_le_bytes()).collect();
+        let raw = [&base[..700], b"something else", &base[700..]].concat();
+        let chunk = |bytes: &[u8]| FrameObject {
+            id: ObjectType::Chunk.id_of(bytes),
+            ty: ObjectType::Chunk,
+            len: bytes.len() as u32,
+        };
+        let (objects, bases) = ([chunk(&raw)], [chunk(&base)]);
+        let mut encoder = FrameEncoder::default();
+        assert!(writer.claim(&bases[0].id)? && writer.claim(&objects[0].id)?);
+        writer.append(PackKind::Data, &mut encoder, &base, &bases)?;
+        let ids = [bases[0].id];
+        let frame = encoder.encode_with_bases(&raw, &objects, &ids, &base)?;
+        assert!(writer.append_frame(&frame)?);
+        let job = writer.finish()?;
+        let bytes = std::fs::read(store.pack_path(job.segments[0].pack))?;
+        assert_eq!(objects_of_pack(&bytes).len(), 2);
+        Ok(bytes)
     }
 
     #[test]

@@ -58,6 +58,24 @@ random_id! {
     PackId
 }
 
+/// The last bytes of the ids of packs that may have frames with bases.
+const WITH_BASES: [u8; 4] = *b"DMVb";
+
+impl PackId {
+    /// Returns a new random id for a pack that may have frames with bases.
+    pub fn random_with_bases() -> PackId {
+        let mut bytes = random_bytes();
+        bytes[12..].copy_from_slice(&WITH_BASES);
+        PackId(bytes)
+    }
+
+    /// Returns whether the pack may have frames with bases (docs/format/pack.md, "Frames with
+    /// bases").
+    pub fn may_have_bases(&self) -> bool {
+        self.0[12..] == WITH_BASES
+    }
+}
+
 random_id! {
     /// The id of a merged index, which names its file.
     IndexId

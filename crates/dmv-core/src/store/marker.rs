@@ -67,6 +67,8 @@ pub struct Marker<'s> {
     open: Bits,
     /// Places that a table in use names.
     listed: Bits,
+    /// First places of the frames whose bases were looked up.
+    based: Bits,
     commits: Vec<(ObjectId, Option<ObjectId>)>,
     batch: Vec<Wanted>,
     recent: Recent,
@@ -87,6 +89,7 @@ impl<'s> Marker<'s> {
             marked: bits(),
             open: bits(),
             listed: bits(),
+            based: bits(),
             commits: Vec::new(),
             batch: Vec::new(),
             recent: Recent::default(),
@@ -144,7 +147,7 @@ impl<'s> Marker<'s> {
                 self.look_up_batch()?;
             } else if !self.open_frames(goes_on, lacking)? {
                 // Nothing is left to follow, or `goes_on` has ended the work.
-                if self.open.last_below(self.map.places()).is_none() {
+                if self.open.last_below(self.map.places()).is_none() && !self.want_bases() {
                     return self.mark_hidden(goes_on);
                 }
             }
@@ -238,6 +241,37 @@ impl<'s> Marker<'s> {
         if self.recent.is_new(&id) {
             self.batch.push(Wanted { id, ty });
         }
+    }
+
+    /// Adds the bases of all frames that stay. Returns whether there are new ones.
+    ///
+    /// Without these marks nothing is lost: a frame whose bases do not stay is stored without them. But
+    /// then it takes more space than they do.
+    fn want_bases(&mut self) -> bool {
+        let mut found = Vec::new();
+        for (at, pack) in self.map.packs().iter().enumerate() {
+            if !pack.row.id.may_have_bases() {
+                continue;
+            }
+            for (segment, frame, _) in self.map.frames(at) {
+                let first = frame.places.start;
+                if self.based.has(first)
+                    || !segment.is_young && !self.marked.any_in(frame.places.clone())
+                {
+                    continue;
+                }
+                self.based.set(first);
+                // A damaged frame is not copied, so its pack stays as it is.
+                if let Ok(table) = self.store.frame_table(pack.row.id, frame.offset) {
+                    found.extend(&table.base);
+                }
+            }
+        }
+        let before = self.batch.len();
+        for id in found {
+            self.want(ObjectType::Chunk, id);
+        }
+        self.batch.len() > before
     }
 
     fn add_links(&mut self, id: &ObjectId, links: Vec<(ObjectType, ObjectId)>) {

@@ -7,18 +7,21 @@
 
 mod adopt;
 mod arrivals;
+mod bases;
 mod bits;
 mod cache;
 mod catalogue;
 mod checked;
 mod copies;
 mod damage;
+mod deltas;
 mod error;
 mod frame;
 mod framer;
 #[doc(hidden)]
 pub mod fuzzing;
 mod ids;
+mod inpack;
 mod layout;
 mod log;
 mod map;
@@ -29,6 +32,7 @@ mod read;
 mod receive;
 mod recover;
 mod repack;
+mod resemble;
 mod rewrite;
 mod scan;
 mod search;

@@ -11,15 +11,15 @@ use super::layout::{Encoding, PAYLOAD_CHECK_BYTES, RECORD_HEADER_BYTES, RecordHe
 use super::table::Place;
 use super::{Store, read};
 use crate::hash::ObjectId;
-use crate::limits::MAX_BASE_BYTES;
 use crate::memory::Budget;
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Bytes of decoded frames that are cached: enough for a few readers that each follow a stream.
-const CACHED_BYTES: usize = 12 << 20;
+/// Bytes of decoded frames that are cached: enough for a few readers that each follow a stream, and for
+/// each the frames with the bases of what it reads.
+const CACHED_BYTES: usize = 24 << 20;
 /// Approximate memory of a cached frame apart from its bytes and its list of objects.
 const FRAME_OVERHEAD_BYTES: usize = 512;
 /// Bytes of frame tables that are cached, so that single chunks of raw frames are read without
@@ -356,52 +356,13 @@ impl Store {
         if header.payload_check(stored) != sum {
             return Err(damaged("frame payload fails its check"));
         }
-        let base = self.base_bytes(&table, offset)?;
+        let base = self.base_bytes(&table, pack, offset)?;
         let raw = decode_payload(&header, stored, &base).map_err(damaged)?;
         let raw = raw.into_owned();
         if table.objects.iter().all(|(ty, _)| *ty != ObjectType::Chunk) {
             self.keep_record(key, record);
         }
         Ok(Arc::new(Frame { table, raw }))
-    }
-
-    /// Returns the prefix that a frame needs. Bases are stored without a prefix, so this does not
-    /// recurse.
-    pub(super) fn base_bytes(
-        &self,
-        table: &FrameTable,
-        offset: u64,
-    ) -> Result<Vec<u8>, StoreError> {
-        let mut out = Vec::new();
-        for id in &table.base {
-            let found = self.locate_or_wait(id)?;
-            let Some((pack, place)) = found else {
-                let why = "a base object of the frame is missing".to_owned();
-                let pack = self.packs_dir.clone();
-                return Err(StoreError::DamagedObject {
-                    id: *id,
-                    ty: ObjectType::Chunk,
-                    pack,
-                    offset,
-                    why,
-                });
-            };
-            let path = self.pack_path(pack);
-            let damaged = |why| StoreError::DamagedFile {
-                path: path.clone(),
-                offset,
-                why,
-            };
-            let base = self.frame_table(pack, place.offset)?;
-            if base.header.encoding == Encoding::ZstdWithBase {
-                return Err(damaged("a base object has a base itself"));
-            }
-            self.read_at_place(place.ty, id, pack, place, &mut out)?;
-            if out.len() > MAX_BASE_BYTES {
-                return Err(damaged("base objects are too large together"));
-            }
-        }
-        Ok(out)
     }
 
     /// Returns a key that sorts objects by their place: (pack number, offset).

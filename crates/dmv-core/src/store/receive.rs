@@ -4,9 +4,13 @@
 //! [`CheckedObject`].
 
 use super::checked::{CheckedObject, CheckedRecord};
-use super::error::StoreError;
+use super::error::{IoContext, StoreError};
+use super::frame::{FrameEncoder, FrameObject};
 use super::framer::Framer;
+use super::layout::PackKind;
 use super::write::{FinishedJob, StoreWriter};
+use std::path::Path;
+use std::sync::Arc;
 
 /// Stores checked objects. They are invisible until the job is published.
 pub struct Incoming<'s> {
@@ -28,24 +32,115 @@ impl<'s> Incoming<'s> {
 
     /// Appends a record as it came, unless all its objects are stored already. Returns the number
     /// of new objects, and their bytes.
+    ///
+    /// If the record needs bases that the pack does not have, its new objects are packed anew.
     pub fn add_record(&mut self, record: CheckedRecord) -> Result<(u64, u64), StoreError> {
-        let (mut new, mut bytes) = (0, 0);
-        for object in record.objects() {
+        let mut new = Vec::new();
+        let mut bytes = 0;
+        for (n, object) in record.objects().iter().enumerate() {
             if self.writer.claim(&object.id)? {
-                new += 1;
+                new.push(n as u16);
                 bytes += u64::from(object.len);
             }
         }
-        if new > 0 {
-            self.writer.append_checked(record)?;
+        let count = new.len() as u64;
+        if !new.is_empty() {
+            let record = Arc::new(record);
+            if !record.bases().is_empty() {
+                // They may be waiting in the frame that is being filled.
+                self.framer.flush(&self.writer)?;
+            }
+            if !self.writer.append_checked(&record)? {
+                self.add_objects_of(&record, &new)?;
+            }
         }
-        Ok((new, bytes))
+        Ok((count, bytes))
+    }
+
+    /// Stores some objects of a record, given by their numbers in order. `prefix` are the bytes of the
+    /// record's bases in a row.
+    pub(super) fn add_part(
+        &mut self,
+        record: CheckedRecord,
+        which: &[u16],
+        prefix: &[u8],
+    ) -> Result<(), StoreError> {
+        if which.len() == record.objects().len() {
+            return self.add_record(record).map(drop);
+        }
+        let mut new = Vec::new();
+        for n in which {
+            if self.writer.claim(&record.objects()[usize::from(*n)].id)? {
+                new.push(*n);
+            }
+        }
+        if !record.bases().is_empty() && !new.is_empty() {
+            self.framer.flush(&self.writer)?;
+            let objects: Vec<FrameObject> = new
+                .iter()
+                .map(|n| record.objects()[usize::from(*n)])
+                .collect();
+            let bytes = objects
+                .iter()
+                .zip(&new)
+                .filter_map(|(object, n)| record.object(*n, object.ty, &object.id));
+            let raw: Vec<u8> = bytes.flatten().copied().collect();
+            let mut encoder = FrameEncoder::default();
+            let encoded = encoder.encode_with_bases(&raw, &objects, record.bases(), prefix);
+            let frame = encoded.at("compress for", Path::new("a pack"))?;
+            if self.writer.append_frame(&frame)? {
+                return Ok(());
+            }
+        }
+        self.add_objects_of(&record, &new)
+    }
+
+    /// Packs some objects of a record anew, in frames of at most `room` decoded bytes.
+    pub(super) fn add_joined(
+        &mut self,
+        record: &CheckedRecord,
+        which: &[u16],
+        room: usize,
+    ) -> Result<(), StoreError> {
+        for n in which {
+            let object = record.objects()[usize::from(*n)];
+            if self.framer.data_len() + object.len as usize > room {
+                self.framer.flush(&self.writer)?;
+            }
+            if self.writer.claim(&object.id)? {
+                self.add_objects_of(record, &[*n])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Packs claimed objects of a record anew.
+    fn add_objects_of(&mut self, record: &CheckedRecord, which: &[u16]) -> Result<(), StoreError> {
+        for n in which {
+            let object = record.objects()[usize::from(*n)];
+            let bytes = record.object(*n, object.ty, &object.id);
+            let bytes = bytes.expect("the record has this object");
+            self.framer
+                .push(&self.writer, object.id, object.ty, bytes)?;
+        }
+        Ok(())
     }
 
     /// Adds an object to the frame that is being filled. Returns whether it is new.
     pub fn add_object(&mut self, object: &CheckedObject) -> Result<bool, StoreError> {
         let (id, ty, bytes) = (object.id(), object.ty(), object.as_bytes());
         self.framer.add(&self.writer, id, ty, bytes)
+    }
+
+    /// Returns the writer. Frames that are being filled are not written yet.
+    pub(super) fn writer(&self) -> &StoreWriter<'s> {
+        &self.writer
+    }
+
+    /// Ends the open segment of a kind of pack. Returns how many segments of this kind the job has.
+    pub(super) fn end_segment(&mut self, kind: PackKind) -> Result<usize, StoreError> {
+        self.framer.flush(&self.writer)?;
+        self.writer.end_segment(kind)
     }
 
     /// Ends a job that failed.

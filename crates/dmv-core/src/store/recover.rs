@@ -5,20 +5,23 @@
 //! reads. Operations are not examined here; `refs` decodes them.
 
 use super::error::{IoContext, StoreError};
+use super::frame::FrameTable;
 use super::ids::PackId;
+use super::inpack::InPack;
 use super::layout::{
     Encoding, LayoutError, PACK_HEADER_BYTES, PackHeader, PackKind, TRAILER_BYTES,
 };
 use super::owners::Owners;
-use super::scan::{Found, checked_payload, entries_of, record_at, scan};
-use super::table::{Entry, MAX_GAPS, Table, gaps_of};
-use super::write::{OpenPack, after_cut_records};
+use super::scan::{Found, after_cut_records, checked_payload, entries_of, record_at, scan};
+use super::table::{Entry, MAX_GAPS, Place, Table, gaps_of};
+use super::write::OpenPack;
 use super::{Catalogue, PackRow, SegmentRow};
+use crate::hash::ObjectId;
 use crate::limits::MAX_SEGMENT_ENTRIES;
 use crate::memory::Budget;
 use crate::object::ObjectType;
 use crate::vfs::{Open, Vfs, VfsFile};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -253,6 +256,12 @@ impl PackContent {
         self.covered.contains(&frame) || self.recorded_gaps.iter().any(is_in_gap)
     }
 
+    fn place_of(&self, id: &ObjectId) -> Option<Place> {
+        let mut tables = self.tables.iter();
+        let found = tables.find_map(|table| table.lookup(id, &Budget::none()).ok().flatten());
+        found.map(|(_, place)| place)
+    }
+
     fn is_in_a_table(&self, entry: &Entry) -> Result<bool, StoreError> {
         for table in &self.tables {
             if table.lookup(&entry.id, &Budget::none())?.is_some() {
@@ -320,7 +329,9 @@ impl LockedPack<'_> {
         content: &mut PackContent,
         read: &mut dyn FnMut(u64) -> Result<(), StoreError>,
     ) -> Result<Vec<Entry>, StoreError> {
-        let mut lost_index = Vec::new();
+        let mut lost_index: Vec<Entry> = Vec::new();
+        let bases = InPack::new(&**self.file, self.path, self.len);
+        let mut places: HashMap<ObjectId, Place> = HashMap::new();
         for at in std::mem::take(&mut content.frames) {
             if content.is_listed(at) {
                 continue;
@@ -330,12 +341,21 @@ impl LockedPack<'_> {
                 continue;
             };
             read(at)?;
-            let intact = entries_of(&**self.file, self.path, at, &table, &|_| None)?;
+            // Bases come first in their pack.
+            let find = |id: &ObjectId| {
+                let lost = places.get(id).copied();
+                lost.or_else(|| content.place_of(id))
+            };
+            let prefix = |table: &FrameTable| bases.prefix(table, &find);
+            let intact = entries_of(&**self.file, self.path, at, &table, &prefix)?;
             if intact.is_empty() {
                 content.gaps.push((at, at + table.header.record_len()));
             }
             for entry in intact {
                 if !content.is_in_a_table(&entry)? {
+                    if self.id.may_have_bases() && table.base.is_empty() {
+                        places.insert(entry.id, entry.place);
+                    }
                     lost_index.push(entry);
                 }
             }

@@ -2,7 +2,8 @@
 //!
 //! Every frame is decoded and every object hashed on the way. Whatever was listed is afterwards listed
 //! at a place outside the old packs: [`Store::check_repacked`] proves it before anybody takes these out
-//! of use. What other packs have intact is not stored again. Nothing here knows which objects are needed.
+//! of use. What other packs have intact is not stored again. [`deltas`](super::deltas) does this for
+//! content, and this module for everything else. Nothing here knows which objects are needed.
 
 mod window;
 
@@ -21,12 +22,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use window::Window;
 
-/// Decoded bytes from which a frame of content is copied as stored. Smaller ones come from small commits,
-/// and their objects share frames afterwards.
-const COPIED_FROM_BYTES: usize = 32 << 10;
-/// Decoded bytes of a frame of joined content. Files that were last changed at different times lie in
-/// different frames, and a checkout reads each of these frames for one file.
-const JOINED_BYTES: usize = 64 << 10;
 /// Decoded bytes of a frame of metadata. A checkout of an old commit reads one frame for each directory,
 /// and a frame twice as large would save little.
 const METADATA_BYTES: usize = 256 << 10;
@@ -64,6 +59,9 @@ impl Store {
         groups: &[Vec<SegmentRow>],
         moved: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Repacked, NotRepacked> {
+        if kind == PackKind::Data {
+            return self.repack_content(groups, moved);
+        }
         let leaving = groups.iter().flatten().map(|row| row.pack).collect();
         let mut pass = Pass {
             store: self,
@@ -185,11 +183,8 @@ impl Pass<'_> {
             for frame in listed.chunk_by(|a, b| a.offset == b.offset) {
                 let record = self.checked(row.pack, frame).map_err(stays)?;
                 let bytes = record.as_bytes().len() as u64;
-                match self.kind {
-                    PackKind::Meta => self.add_metadata(&record, frame),
-                    _ => self.add_content(record, frame),
-                }
-                .map_err(NotRepacked::Failed)?;
+                self.add_metadata(&record, frame)
+                    .map_err(NotRepacked::Failed)?;
                 if !moved(bytes) {
                     return Err(NotRepacked::Stopped);
                 }
@@ -228,8 +223,7 @@ impl Pass<'_> {
             offset,
             why,
         };
-        let record = self.store.record_at(pack, offset)?;
-        let record = CheckedRecord::new(record).map_err(damaged)?;
+        let (record, _) = self.store.checked_at(pack, offset)?;
         let is_there = |listed: &Listed| {
             let found = record.objects().get(usize::from(listed.ordinal));
             found.is_some_and(|found| found.id == listed.id && found.ty == listed.ty)
@@ -238,29 +232,6 @@ impl Pass<'_> {
             true => Ok(record),
             // In a frame without a check of its own, damage shows as another id.
             false => Err(damaged("an object's bytes are wrong")),
-        }
-    }
-
-    /// Stores a frame of content again: as it is, or with others in one frame if it is small.
-    fn add_content(&mut self, record: CheckedRecord, frame: &[Listed]) -> Result<(), StoreError> {
-        let bytes: usize = record
-            .objects()
-            .iter()
-            .map(|object| object.len as usize)
-            .sum();
-        let is_small = bytes < COPIED_FROM_BYTES;
-        let mut is_new = false;
-        for listed in frame {
-            let is_new_here = self.writer.claim(&listed.id)?;
-            is_new |= is_new_here;
-            if is_small && is_new_here {
-                let bytes = bytes_of(&record, listed);
-                self.add(listed.id, listed.ty, bytes, JOINED_BYTES)?;
-            }
-        }
-        match is_new && !is_small {
-            true => self.writer.append_checked(record),
-            false => Ok(()),
         }
     }
 

@@ -1,17 +1,18 @@
 //! Moving needed objects out of a pack, so that the pack can be removed.
 //!
 //! Frames whose objects all stay are copied as stored, in their order. From other frames the
-//! objects that stay are packed again. Every object is decoded and hashed on the way, so the needed
-//! objects of a removed pack are known to be intact elsewhere.
+//! objects that stay are packed again. A frame with bases comes after the copies of its bases. If some
+//! of them are not copied, its objects are packed without bases. Every object is decoded and hashed
+//! on the way, so the needed objects of a removed pack are known to be intact elsewhere.
 
-use super::checked::{CheckedObject, CheckedRecord};
+use super::checked::CheckedRecord;
 use super::error::{IoContext, StoreError};
 use super::ids::PackId;
 use super::layout::PACK_HEADER_BYTES;
 use super::receive::Incoming;
 use super::table::Table;
 use super::write::{FinishedJob, StoreWriter};
-use super::{Marker, Place, Store, read};
+use super::{Marker, Place, SegmentRow, Store, read};
 use crate::hash::ObjectId;
 use crate::vfs::VfsFile;
 use std::collections::{BTreeSet, HashSet};
@@ -34,14 +35,42 @@ impl Store {
         stays: &dyn Fn(&ObjectId) -> Result<bool, StoreError>,
         moved: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<FinishedJob>, StoreError> {
-        let mut incoming = Incoming::new(self.mover(leaving.clone())?);
+        // A pack that others write to has no room for frames with bases: these follow their bases.
+        let writer = match pack.may_have_bases() {
+            true => StoreWriter::fresh(self, leaving.clone()).with_bases(true),
+            false => self.mover(leaving.clone())?,
+        };
+        let mut incoming = Incoming::new(writer);
+        let done = self.move_frames(&mut incoming, pack, frames, stays, moved);
+        match done {
+            Ok(true) => incoming.finish().map(Some),
+            Ok(false) => {
+                incoming.discard();
+                Ok(None)
+            }
+            Err(e) => {
+                incoming.discard();
+                Err(e)
+            }
+        }
+    }
+
+    /// Stores the objects of some frames that stay. Returns `false` if `moved` ended the work.
+    fn move_frames(
+        &self,
+        incoming: &mut Incoming<'_>,
+        pack: PackId,
+        frames: &BTreeSet<u64>,
+        stays: &dyn Fn(&ObjectId) -> Result<bool, StoreError>,
+        moved: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<bool, StoreError> {
         for offset in frames {
             let damaged = |why| StoreError::DamagedFile {
                 path: self.pack_path(pack),
                 offset: *offset,
                 why,
             };
-            let record = CheckedRecord::new(self.record_at(pack, *offset)?).map_err(damaged)?;
+            let (record, prefix) = self.checked_at(pack, *offset)?;
             let (mut stay, mut bytes) = (Vec::new(), 0);
             for (n, object) in record.objects().iter().enumerate() {
                 bytes += u64::from(object.len);
@@ -53,26 +82,17 @@ impl Store {
                 // In a raw frame, damage shows as an unknown id. If the id is known at another
                 // place, another copy counts.
                 if self.is_placed(&object.id, pack, place)? {
-                    stay.extend(stays(&object.id)?.then_some(*object));
+                    stay.extend(stays(&object.id)?.then_some(n as u16));
                 } else if self.locate(&object.id)?.is_none() {
                     return Err(damaged("an object's bytes are wrong"));
                 }
             }
-            if stay.len() == record.objects().len() {
-                incoming.add_record(record)?;
-            } else {
-                for object in stay {
-                    let mut bytes = Vec::new();
-                    self.read_into(object.ty, &object.id, &mut bytes)?;
-                    let object = CheckedObject::new(object.ty, bytes).map_err(damaged)?;
-                    incoming.add_object(&object)?;
-                }
-            }
+            incoming.add_part(record, &stay, &prefix)?;
             if !moved(bytes) {
-                return Ok(None);
+                return Ok(false);
             }
         }
-        incoming.finish().map(Some)
+        Ok(true)
     }
 
     /// Stores what must stay of `pack` in new packs, unless another pack has it. The caller holds the
@@ -87,7 +107,8 @@ impl Store {
         marker: &Marker<'_>,
         moved: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<FinishedJob>, StoreError> {
-        let mut incoming = Incoming::new(StoreWriter::fresh(self, HashSet::from([pack])));
+        let writer = StoreWriter::fresh(self, HashSet::from([pack]));
+        let mut incoming = Incoming::new(writer.with_bases(pack.may_have_bases()));
         for (offset, stays) in marker.staying_frames(pack) {
             let done = self.carry_frame(&mut incoming, pack, offset, &stays);
             let bytes = match done {
@@ -113,25 +134,18 @@ impl Store {
         offset: u64,
         stays: &[bool],
     ) -> Result<u64, StoreError> {
-        let damaged = |why| StoreError::DamagedFile {
-            path: self.pack_path(pack),
-            offset,
-            why,
-        };
-        let record = CheckedRecord::new(self.record_at(pack, offset)?).map_err(damaged)?;
+        let (record, prefix) = self.checked_at(pack, offset)?;
         let bytes = record.as_bytes().len() as u64;
-        if record.objects().len() == stays.len() && stays.iter().all(|stays| *stays) {
-            incoming.add_record(record)?;
-            return Ok(bytes);
+        let numbers = 0..record.objects().len().min(stays.len());
+        let stay: Vec<u16> = numbers.filter(|n| stays[*n]).map(|n| n as u16).collect();
+        if stay.len() < stays.iter().filter(|stays| **stays).count() {
+            return Err(StoreError::DamagedFile {
+                path: self.pack_path(pack),
+                offset,
+                why: "an object is missing",
+            });
         }
-        for (n, object) in record.objects().iter().enumerate() {
-            if stays.get(n) == Some(&true) {
-                let bytes = record.object(n as u16, object.ty, &object.id);
-                let bytes = bytes.ok_or_else(|| damaged("an object is missing"))?;
-                let object = CheckedObject::new(object.ty, bytes.to_vec()).map_err(damaged)?;
-                incoming.add_object(&object)?;
-            }
-        }
+        incoming.add_part(record, &stay, &prefix)?;
         Ok(bytes)
     }
 
@@ -202,16 +216,59 @@ impl Store {
     pub fn store_unlisted(&self, frames: &[(PackId, u64)]) -> Result<FinishedJob, StoreError> {
         let mut incoming = Incoming::new(self.writer()?);
         for (pack, offset) in frames {
-            let record = self.record_at(*pack, *offset);
-            if let Some(record) = record.ok().and_then(|r| CheckedRecord::new(r).ok()) {
+            if let Ok((record, _)) = self.checked_at(*pack, *offset) {
                 incoming.add_record(record)?;
             }
         }
         incoming.finish()
     }
 
-    pub(super) fn record_at(&self, pack: PackId, offset: u64) -> Result<Vec<u8>, StoreError> {
+    /// Reads, decodes and hashes a frame. Returns it with the bytes of its bases in a row.
+    pub(super) fn checked_at(
+        &self,
+        pack: PackId,
+        offset: u64,
+    ) -> Result<(CheckedRecord, Vec<u8>), StoreError> {
         let table = self.frame_table(pack, offset)?;
-        self.record((pack, offset), &table.header)
+        let record = self.record((pack, offset), &table.header)?;
+        let prefix = self.base_bytes(&table, pack, offset)?;
+        let record = CheckedRecord::with_prefix(record, &prefix);
+        let record = record.map_err(|why| StoreError::DamagedFile {
+            path: self.pack_path(pack),
+            offset,
+            why,
+        })?;
+        Ok((record, prefix))
+    }
+
+    /// Returns the bases of the frames in `pack` that have an object for which `stays` holds. The
+    /// segments of the pack are `segments`. What a damaged table or frame hides is left out: the
+    /// objects of such a frame are moved without their bases.
+    pub fn bases_of_staying(
+        &self,
+        pack: PackId,
+        segments: &[SegmentRow],
+        stays: &dyn Fn(&ObjectId) -> Result<bool, StoreError>,
+    ) -> Result<BTreeSet<ObjectId>, StoreError> {
+        let mut bases = BTreeSet::new();
+        for segment in segments.iter().filter(|_| pack.may_have_bases()) {
+            let mut frames = BTreeSet::new();
+            let walked = self.each_of_segment(segment, &mut |id, place| {
+                if stays(id)? {
+                    frames.insert(place.offset);
+                }
+                Ok(())
+            });
+            match walked {
+                Ok(()) | Err(StoreError::DamagedFile { .. }) => {}
+                Err(e) => return Err(e),
+            }
+            for offset in frames {
+                if let Ok(table) = self.frame_table(pack, offset) {
+                    bases.extend(&table.base);
+                }
+            }
+        }
+        Ok(bases)
     }
 }

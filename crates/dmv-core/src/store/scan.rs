@@ -127,7 +127,7 @@ fn next_record(file: &dyn VfsFile, path: &Path, from: u64, to: u64) -> Result<u6
 ///
 /// A file that a crash cut short ends in such a record. New records must begin after its end.
 /// Otherwise the next scan would take them for the rest of that record.
-pub(super) fn cut_records(
+fn cut_records(
     file: &dyn VfsFile,
     path: &Path,
     from: u64,
@@ -154,6 +154,31 @@ pub(super) fn cut_records(
         Ok(true)
     })?;
     Ok(cut)
+}
+
+/// Returns the offset at which a pack of `len` bytes can be continued. `gaps` are its stretches
+/// without intact records.
+///
+/// Records that a crash cut short keep their full length, as gaps.
+pub(super) fn after_cut_records(
+    file: &dyn VfsFile,
+    path: &Path,
+    len: u64,
+    gaps: &mut Vec<(u64, u64)>,
+) -> Result<u64, StoreError> {
+    let mut end = len;
+    for (from, to) in gaps.clone() {
+        for cut in cut_records(file, path, from, to)? {
+            if cut.1 > len {
+                end = end.max(cut.1);
+                gaps.push(cut);
+            }
+        }
+    }
+    if end > len {
+        gaps.push((len, end));
+    }
+    Ok(end)
 }
 
 /// Calls `visit` for each offset at which a record or trailer may begin, until it returns `false`.

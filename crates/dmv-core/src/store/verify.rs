@@ -108,7 +108,7 @@ impl PackReport {
         at: u64,
         table: &FrameTable,
     ) -> Result<Option<&'static str>, StoreError> {
-        let prefix = |table: &FrameTable| store.base_bytes(table, at).ok();
+        let prefix = |table: &FrameTable| store.base_bytes(table, id, at).ok();
         let entries = entries_of(file, &store.pack_path(id), at, table, &prefix);
         let Some(entries) = if_readable(entries)? else {
             return Ok(Some("cannot be read"));

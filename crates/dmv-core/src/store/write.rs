@@ -4,6 +4,7 @@
 //! A [`StoreWriter`] belongs to one job, and many threads may feed it. It holds a data pack and a
 //! meta pack under their file locks until the job is published. So two jobs never write one file.
 
+use super::bases::PlainChunks;
 use super::checked::CheckedRecord;
 use super::error::{IoContext, StoreError};
 use super::frame::{EncodedFrame, FrameEncoder, FrameObject};
@@ -11,7 +12,7 @@ use super::ids::PackId;
 use super::layout::{
     Encoding, PACK_HEADER_BYTES, PackHeader, PackKind, RecordHeader, RecordType, Trailer,
 };
-use super::scan::{Found, checked_payload, cut_records, entries_of, scan};
+use super::scan::{Found, after_cut_records, checked_payload, entries_of, scan};
 use super::table::{Entry, MAX_GAPS, Place, Table, encode_segment_index};
 use super::{PackRow, SegmentRow, Store};
 use crate::hash::ObjectId;
@@ -219,6 +220,10 @@ pub struct StoreWriter<'s> {
     leaving: HashSet<PackId>,
     /// Whether it writes to new packs only, and removes them if it fails.
     is_fresh: bool,
+    /// Whether its new data packs may have frames with bases.
+    has_bases: bool,
+    /// The chunks that may be bases of the next frames.
+    plain: Mutex<PlainChunks>,
     lanes: [Lane; 2],
     claimed: Vec<Mutex<HashSet<ObjectId>>>,
     /// Tables of the job's own closed segments. No other job may rely on them before this one is
@@ -267,6 +272,8 @@ impl<'s> StoreWriter<'s> {
             only: None,
             leaving,
             is_fresh: true,
+            has_bases: false,
+            plain: Mutex::default(),
             lanes: [lane(PackKind::Data), lane(PackKind::Meta)],
             claimed: (0..SHARDS).map(|_| Mutex::default()).collect(),
             closed: RwLock::default(),
@@ -274,6 +281,18 @@ impl<'s> StoreWriter<'s> {
             stored_bytes: AtomicU64::new(0),
             failed: AtomicBool::new(false),
         }
+    }
+
+    /// Lets the job write frames with bases to its new packs.
+    pub(super) fn with_bases(mut self, has_bases: bool) -> StoreWriter<'s> {
+        self.has_bases = has_bases;
+        self
+    }
+
+    /// Returns the chunks that may be bases, so that a test can break the rules.
+    #[cfg(test)]
+    pub(super) fn plain(&self) -> MutexGuard<'_, PlainChunks> {
+        lock(&self.plain)
     }
 
     /// Returns a second writer of the job of `first`.
@@ -346,13 +365,19 @@ impl<'s> StoreWriter<'s> {
     ) -> Result<(), StoreError> {
         let frame = encoder.encode(raw, objects);
         let frame = frame.at("compress for", self.store.packs_dir())?;
-        self.append_and_tell(kind, &frame, None)
+        self.append_and_tell(kind, &frame, None).map(drop)
     }
 
-    /// Appends a record as it is, and passes it on to the stores that follow this one.
-    pub(super) fn append_checked(&self, record: CheckedRecord) -> Result<(), StoreError> {
-        let record = Arc::new(record);
+    /// Appends a record as it is, and passes it on to the stores that follow this one. Returns `false`
+    /// and appends nothing if it needs bases that the pack does not have.
+    pub(super) fn append_checked(&self, record: &Arc<CheckedRecord>) -> Result<bool, StoreError> {
         self.append_and_tell(record.kind(), &record.frame(), Some(record.clone()))
+    }
+
+    /// Appends a frame of chunks. Returns `false` and appends nothing if it needs bases that the pack
+    /// does not have.
+    pub(super) fn append_frame(&self, frame: &EncodedFrame<'_>) -> Result<bool, StoreError> {
+        self.append_and_tell(PackKind::Data, frame, None)
     }
 
     fn append_and_tell(
@@ -360,7 +385,7 @@ impl<'s> StoreWriter<'s> {
         kind: PackKind,
         frame: &EncodedFrame,
         checked: Option<Arc<CheckedRecord>>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let lane = &self.lanes[usize::from(kind == PackKind::Meta)];
         let result = self.append_to(lane, frame, checked);
         if result.is_err() {
@@ -374,13 +399,18 @@ impl<'s> StoreWriter<'s> {
         lane: &Lane,
         frame: &EncodedFrame,
         checked: Option<Arc<CheckedRecord>>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         self.make_room(lane, frame.objects.len())?;
         let _writing = lane.in_flight.read().unwrap_or_else(|p| p.into_inner());
         let len = (frame.head.len() + frame.payload.len() + frame.check.len()) as u64;
         let (id, file, path, at, writeback) = {
             let mut state = lock(&lane.state);
             let pack = self.pack_of_lane(lane, &mut state)?;
+            let is_decodable = frame.bases.is_empty()
+                || pack.id.may_have_bases() && lock(&self.plain).has_all(pack.id, frame.bases);
+            if !is_decodable {
+                return Ok(false);
+            }
             let at = pack.offset;
             pack.offset += len;
             pack.make_room_for(frame.objects.len());
@@ -400,12 +430,15 @@ impl<'s> StoreWriter<'s> {
         file.write_at(&frame.check, at + head + frame.payload.len() as u64)
             .at("write to", &path)?;
         self.stored_bytes.fetch_add(len, Ordering::Relaxed);
+        if id.may_have_bases() {
+            lock(&self.plain).note(id, frame);
+        }
         let arrivals = &self.store.arrivals;
         arrivals.wrote((id, at), entries_at(frame, at), checked);
         if let Some((from, len)) = writeback {
             file.start_writeback(from, len);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Closes the segment, or moves to another pack, if `more` objects do not fit.
@@ -452,7 +485,10 @@ impl<'s> StoreWriter<'s> {
 
     fn create_pack(&self, kind: PackKind) -> Result<OpenPack, StoreError> {
         let (id, path, file) = loop {
-            let id = PackId::random();
+            let id = match self.has_bases && kind == PackKind::Data {
+                true => PackId::random_with_bases(),
+                false => PackId::random(),
+            };
             let path = self.store.pack_path(id);
             let vfs = self.store.vfs();
             let file = vfs.open(&path, Open::CreateNew).at("create", &path)?;
@@ -746,29 +782,4 @@ fn entries_at<'f>(
                 ty: object.ty,
             },
         })
-}
-
-/// Returns the offset at which a pack of `len` bytes can be continued. `gaps` are its stretches
-/// without intact records.
-///
-/// Records that a crash cut short keep their full length, as gaps.
-pub(super) fn after_cut_records(
-    file: &dyn VfsFile,
-    path: &Path,
-    len: u64,
-    gaps: &mut Vec<(u64, u64)>,
-) -> Result<u64, StoreError> {
-    let mut end = len;
-    for (from, to) in gaps.clone() {
-        for cut in cut_records(file, path, from, to)? {
-            if cut.1 > len {
-                end = end.max(cut.1);
-                gaps.push(cut);
-            }
-        }
-    }
-    if end > len {
-        gaps.push((len, end));
-    }
-    Ok(end)
 }

@@ -256,7 +256,8 @@ impl Freeing<'_> {
             given_up.mark(id)?;
             Ok(())
         })?;
-        let needed = self.mark_needed(&given_up, roots, job)?;
+        let mut needed = self.mark_needed(&given_up, roots, job)?;
+        self.mark_bases(&given_up, &mut needed)?;
         let mut plan = Plan {
             packs: Vec::new(),
             rewrite: Vec::new(),
@@ -354,6 +355,22 @@ impl Freeing<'_> {
             return Ok(false);
         }
         Ok(true)
+    }
+
+    /// Marks the chunks that stored frames need to be decoded, if something in these frames stays.
+    fn mark_bases(&self, given_up: &Marks, needed: &mut Marks) -> Result<(), RepoError> {
+        let store = self.repo.store();
+        for row in store.packs() {
+            if !row.id.may_have_bases() {
+                continue;
+            }
+            let segments = self.repo.refs().segments_of(row.id)?;
+            let stays = |id: &ObjectId| Ok(!given_up.has(id)? || needed.has(id)?);
+            for base in store.bases_of_staying(row.id, &segments, &stays)? {
+                needed.mark(&base)?;
+            }
+        }
+        Ok(())
     }
 
     /// Marks everything that is needed by objects other than `roots`. It starts at all commits that

@@ -7,11 +7,13 @@
 //! 2. Then each pack has at least twice as many bytes as all smaller ones together. If one has fewer,
 //!    it is joined with all smaller ones. So the number of packs grows with the logarithm of their
 //!    bytes, and each byte is copied about as often.
-//! 3. A pack of half the size of a full one or more stays as it is, unless it is loose. No set is larger
+//! 3. A data pack of some size that repack did not write is replaced by itself, so that its content
+//!    gets bases.
+//! 4. A pack of half the size of a full one or more is not joined with others, unless it is loose. No set is larger
 //!    than a full pack.
 
 use crate::limits::PACK_FULL_BYTES;
-use crate::store::{PackKind, PackRow, SegmentRow};
+use crate::store::{PackId, PackKind, PackRow, SegmentRow};
 
 /// Length in bytes up to which a segment is small.
 const SMALL_BYTES: u64 = 256 << 10;
@@ -23,6 +25,8 @@ const PART: u64 = 8;
 const LARGE_BYTES: u64 = PACK_FULL_BYTES / 2;
 /// Most packs that are joined at a time. They are all open then.
 const MOST_PACKS: usize = 256;
+/// Length in bytes from which a data pack is worth a search for bases.
+const WORTH_BASES_BYTES: u64 = 1 << 20;
 /// About the bytes of the index of a small segment, and of its frame's head.
 const OVERHEAD_BYTES: u64 = 139;
 
@@ -71,7 +75,14 @@ impl Candidate {
         let mut row = packs[0].row;
         row.len = all.saturating_sub(saved);
         row.poisoned = true;
+        row.id = PackId::random_with_bases();
         Candidate::new(row)
+    }
+
+    /// Returns whether nobody has looked for bases of its content.
+    fn lacks_bases(&self) -> bool {
+        let is_worth_it = self.row.kind == PackKind::Data && self.row.len >= WORTH_BASES_BYTES;
+        is_worth_it && !self.row.id.may_have_bases()
     }
 
     /// Returns whether it has so many small segments that it is worth being replaced.
@@ -90,9 +101,12 @@ pub(super) fn choose(packs: &[Candidate]) -> Option<Set> {
                 packs.iter().filter(|pack| pack.row.kind == kind).collect();
             packs.sort_by_key(|pack| (pack.row.len, pack.row.id));
             let loose = packs.iter().filter(|pack| pack.is_loose());
-            let (packs, is_worth_alone) = match up_to_full(loose.map(|pack| pack.row)) {
-                loose if loose.is_empty() => (uneven(&packs), false),
-                loose => (loose, true),
+            let loose = up_to_full(loose.map(|pack| pack.row));
+            let new = packs.iter().find(|pack| pack.lacks_bases());
+            let (packs, is_worth_alone) = match (uneven(&packs), new) {
+                _ if !loose.is_empty() => (loose, true),
+                (uneven, _) if !uneven.is_empty() => (uneven, false),
+                (_, new) => (new.map(|pack| pack.row).into_iter().collect(), true),
             };
             let set = Set {
                 kind,
@@ -135,7 +149,6 @@ fn up_to_full(packs: impl Iterator<Item = PackRow>) -> Vec<PackRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::PackId;
 
     fn pack(n: u8, len: u64) -> Candidate {
         Candidate::new(PackRow {
@@ -144,6 +157,14 @@ mod tests {
             len,
             poisoned: true,
         })
+    }
+
+    fn based(n: u8, len: u64) -> Candidate {
+        let mut pack = pack(n, len);
+        let mut id = *PackId::random_with_bases().as_bytes();
+        id[0] = n;
+        pack.row.id = PackId::from_bytes(id);
+        pack
     }
 
     fn loose(n: u8, len: u64, small: u64, small_bytes: u64) -> Candidate {
@@ -197,7 +218,7 @@ mod tests {
     fn no_set_is_larger_than_a_full_pack_and_large_packs_stay() {
         let half = LARGE_BYTES;
         assert_eq!(
-            chosen(&[pack(1, half), pack(2, half), pack(3, half + 1)]),
+            chosen(&[based(1, half), based(2, half), based(3, half + 1)]),
             []
         );
         let packs: Vec<Candidate> = (0..9).map(|n| pack(n, half - 1)).collect();
@@ -234,6 +255,18 @@ mod tests {
             assert!(packs.len() < 20, "{}", packs.len());
         }
         assert!(copied < 16 * all, "{copied} of {all}");
+    }
+
+    #[test]
+    fn a_data_pack_without_bases_is_replaced_once() {
+        assert_eq!(chosen(&[pack(1, WORTH_BASES_BYTES - 1)]), []);
+        let large = pack(1, 3 * PACK_FULL_BYTES / 2);
+        let set = choose(&[large]).map(|set| (set.packs.len(), set.is_worth_alone));
+        assert_eq!(set, Some((1, true)));
+        assert_eq!(choose(&[Candidate::joined(&[large])]), None);
+        let mut meta = large;
+        meta.row.kind = PackKind::Meta;
+        assert_eq!(choose(&[meta]), None);
     }
 
     #[test]

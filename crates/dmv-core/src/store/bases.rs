@@ -1,0 +1,342 @@
+//! Bases: the chunks whose bytes a frame needs to be decoded (docs/format/pack.md, "Frames with
+//! bases").
+//!
+//! A writer stores such a frame only behind its bases in the same pack, so a pack never needs
+//! another one. A reader prefers these copies and takes any other copy that needs no base itself.
+//! So a read touches at most one layer of bases, whatever a pack says.
+
+use super::error::StoreError;
+use super::frame::{EncodedFrame, FrameTable};
+use super::ids::PackId;
+use super::layout::Encoding;
+use super::{Place, Store, read};
+use crate::hash::ObjectId;
+use crate::limits::MAX_BASE_BYTES;
+use crate::memory::Budget;
+use crate::object::ObjectType;
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+/// Most chunks that a writer remembers as possible bases. Later ones are none.
+const MOST_KNOWN: usize = 1 << 20;
+
+impl Store {
+    /// Returns the bytes of a frame's bases in a row. `pack` and `offset` are the frame's place.
+    pub(super) fn base_bytes(
+        &self,
+        table: &FrameTable,
+        pack: PackId,
+        offset: u64,
+    ) -> Result<Vec<u8>, StoreError> {
+        let mut out = Vec::new();
+        for id in &table.base {
+            self.read_base(id, pack, offset, &mut out)?;
+            if out.len() > MAX_BASE_BYTES {
+                return Err(StoreError::DamagedFile {
+                    path: self.pack_path(pack),
+                    offset,
+                    why: "base objects are too large together",
+                });
+            }
+        }
+        Ok(out)
+    }
+
+    fn read_base(
+        &self,
+        id: &ObjectId,
+        pack: PackId,
+        offset: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), StoreError> {
+        let mut why = "is missing".to_owned();
+        if let Some((at, place)) = self.locate_or_wait(id)? {
+            match self.read_plain(id, at, place, out) {
+                Ok(()) => return Ok(()),
+                Err(e) => why = format!("cannot be read: {e}"),
+            }
+        }
+        // The place that was found first may be damaged, or in another frame with bases.
+        let tables = read(&self.tables).clone();
+        for table in &tables {
+            if let Ok(Some((at, place))) = table.lookup(id, &self.budget)
+                && self.read_plain(id, at, place, out).is_ok()
+            {
+                return Ok(());
+            }
+        }
+        let mut is_read = false;
+        self.each_hidden_table(&mut |table| {
+            if let Ok(Some((at, place))) = table.lookup(id, &Budget::none()) {
+                is_read = self.read_plain(id, at, place, out).is_ok();
+            }
+            match is_read {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        })?;
+        match is_read {
+            true => Ok(()),
+            false => Err(StoreError::DamagedObject {
+                id: *id,
+                ty: ObjectType::Chunk,
+                pack: self.pack_path(pack),
+                offset,
+                why: format!("a base object of the frame {why}"),
+            }),
+        }
+    }
+
+    /// Appends the verified bytes of a chunk at a place whose frame needs no base. So reading a
+    /// base never leads to another one.
+    fn read_plain(
+        &self,
+        id: &ObjectId,
+        pack: PackId,
+        place: Place,
+        out: &mut Vec<u8>,
+    ) -> Result<(), StoreError> {
+        let table = self.frame_table(pack, place.offset)?;
+        if table.header.encoding == Encoding::ZstdWithBase {
+            return Err(StoreError::DamagedFile {
+                path: self.pack_path(pack),
+                offset: place.offset,
+                why: "a base object has a base itself",
+            });
+        }
+        let start = out.len();
+        let read = self.read_at_place(ObjectType::Chunk, id, pack, place, out);
+        if read.is_err() {
+            out.truncate(start);
+        }
+        read
+    }
+
+    /// Returns whether intact copies of all bases of the frame at `offset` are in the pack itself. Only
+    /// then the frame does not depend on other packs.
+    pub(super) fn has_own_bases(&self, pack: PackId, offset: u64) -> bool {
+        let Ok(table) = self.frame_table(pack, offset) else {
+            return false;
+        };
+        table.base.iter().all(|id| self.has_plain(id, pack))
+    }
+
+    fn has_plain(&self, id: &ObjectId, pack: PackId) -> bool {
+        let is_here = |place| self.read_plain(id, pack, place, &mut Vec::new()).is_ok();
+        let tables = read(&self.tables).clone();
+        for table in &tables {
+            if let Ok(Some((at, place))) = table.lookup(id, &self.budget)
+                && at == pack
+                && is_here(place)
+            {
+                return true;
+            }
+        }
+        for segment in self.source.merged_segments().unwrap_or_default() {
+            if segment.pack == pack
+                && let Ok(table) = self.open_segment(&segment)
+                && let Ok(Some((_, place))) = table.lookup(id, &Budget::none())
+                && is_here(place)
+            {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// The chunks that a job has stored without bases in the pack that it is writing.
+#[derive(Default)]
+pub(super) struct PlainChunks {
+    pack: Option<PackId>,
+    ids: HashSet<ObjectId>,
+}
+
+impl PlainChunks {
+    /// Notes a frame that was appended to `pack`.
+    pub fn note(&mut self, pack: PackId, frame: &EncodedFrame<'_>) {
+        if self.pack != Some(pack) {
+            self.pack = Some(pack);
+            self.ids.clear();
+        }
+        if frame.bases.is_empty() {
+            let chunks = frame.objects.iter().filter(|o| o.ty == ObjectType::Chunk);
+            let room = MOST_KNOWN.saturating_sub(self.ids.len());
+            self.ids.extend(chunks.take(room).map(|o| o.id));
+        }
+    }
+
+    /// Returns whether all of `bases` are stored without bases in `pack`.
+    pub fn has_all(&self, pack: PackId, bases: &[ObjectId]) -> bool {
+        self.pack == Some(pack) && bases.iter().all(|id| self.ids.contains(id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{
+        Catalogue, FrameEncoder, FrameObject, NoSource, Owners, PackKind, RepositoryId, StoreWriter,
+    };
+    use crate::vfs::OsVfs;
+    use ObjectType::Chunk;
+    use std::sync::Arc;
+    use tempfile::TempDir;
+
+    type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+    /// A frame to be written: its chunk, its bases, and the prefix with which it is encoded.
+    type Hostile<'h> = (&'h [u8], Vec<ObjectId>, &'h [u8]);
+
+    fn noise(n: usize, seed: u64) -> Vec<u8> {
+        let mut x = 0x9e37_79b9_7f4a_7c15u64 ^ seed << 9;
+        let mut next = || {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            (x >> 32) as u8
+        };
+        (0..n).map(|_| next()).collect()
+    }
+
+    fn object(bytes: &[u8]) -> FrameObject {
+        let (id, len) = (Chunk.id_of(bytes), bytes.len() as u32);
+        FrameObject { id, ty: Chunk, len }
+    }
+
+    /// Returns a store with a pack of `plain` chunks and of frames that keep no rule about bases.
+    fn store(plain: &[&[u8]], frames: &[Hostile<'_>]) -> Result<(TempDir, Store), StoreError> {
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir_all(dir.path().join("packs")).expect("a directory");
+        let (repo, empty) = (RepositoryId::from_bytes([9; 16]), Catalogue::default());
+        let store = Store::open(
+            Arc::new(OsVfs),
+            dir.path(),
+            Owners::alone(repo),
+            empty,
+            Arc::new(NoSource),
+        )?;
+        let writer = StoreWriter::fresh(&store, HashSet::new()).with_bases(true);
+        let mut encoder = FrameEncoder::default();
+        for bytes in plain {
+            writer.append(PackKind::Data, &mut encoder, bytes, &[object(bytes)])?;
+        }
+        for (raw, bases, prefix) in frames {
+            writer.plain().ids.extend(bases);
+            let objects = [object(raw)];
+            let frame = encoder.encode_with_bases(raw, &objects, bases, prefix);
+            assert!(writer.append_frame(&frame.expect("memory"))?);
+        }
+        let job = writer.finish()?;
+        store.adopt(&job);
+        drop(job);
+        Ok((dir, store))
+    }
+
+    fn read(store: &Store, bytes: &[u8]) -> Result<Vec<u8>, StoreError> {
+        let mut out = Vec::new();
+        assert!(store.read_into(Chunk, &Chunk.id_of(bytes), &mut out)?);
+        Ok(out)
+    }
+
+    fn refused(store: &Store, bytes: &[u8], why: &str) {
+        let e = read(store, bytes).expect_err(why).to_string();
+        assert!(e.contains(why), "{e}");
+    }
+
+    #[test]
+    fn a_frame_reads_back_with_its_bases_alone() -> Outcome {
+        let (a, b) = (noise(90_000, 1), noise(70_000, 2));
+        let prefix = [&a[..], &b].concat();
+        let raw = [&b[1_000..], &a[..50_000]].concat();
+        let ids = vec![Chunk.id_of(&a), Chunk.id_of(&b)];
+        let (_dir, good) = store(&[&a, &b], &[(&raw, ids.clone(), &prefix)])?;
+        assert_eq!(read(&good, &raw)?, raw);
+        let place = good.locate(&Chunk.id_of(&raw))?.expect("it is listed");
+        assert!(good.has_own_bases(place.0, place.1.offset));
+        // In another order the prefix is another one.
+        let swapped = ids.iter().rev().copied().collect();
+        let (_dir, bad) = store(&[&a, &b], &[(&raw, swapped, &prefix)])?;
+        assert!(read(&bad, &raw).is_err());
+        let (_dir, bad) = store(&[&a], &[(&raw, ids, &prefix)])?;
+        refused(&bad, &raw, "a base object of the frame is missing");
+        Ok(())
+    }
+
+    #[test]
+    fn bases_with_bases_and_loops_are_refused() -> Outcome {
+        let a = noise(50_000, 3);
+        let b = [&a[..], b"more"].concat();
+        let c = [&b[..], b"still more"].concat();
+        let id = |bytes: &[u8]| vec![Chunk.id_of(bytes)];
+        let (_dir, deep) = store(&[&a], &[(&b, id(&a), &a), (&c, id(&b), &b)])?;
+        assert_eq!(read(&deep, &b)?, b);
+        refused(&deep, &c, "a base object has a base itself");
+        let place = deep.locate(&Chunk.id_of(&c))?.expect("it is listed");
+        assert!(!deep.has_own_bases(place.0, place.1.offset));
+        let (_dir, itself) = store(&[b"other"], &[(&a, id(&a), &a)])?;
+        refused(&itself, &a, "a base object has a base itself");
+        let (_dir, circle) = store(&[b"other"], &[(&a, id(&b), &b), (&b, id(&a), &a)])?;
+        refused(&circle, &a, "a base object has a base itself");
+        refused(&circle, &b, "a base object has a base itself");
+        Ok(())
+    }
+
+    #[test]
+    fn a_second_copy_without_bases_serves_as_base() -> Outcome {
+        let a = noise(50_000, 4);
+        let b = [&a[..], b"more"].concat();
+        let c = [&b[..], b"still more"].concat();
+        let id = |bytes: &[u8]| vec![Chunk.id_of(bytes)];
+        let (_dir, store) = store(&[&a], &[(&b, id(&a), &a), (&c, id(&b), &b)])?;
+        refused(&store, &c, "a base object has a base itself");
+        let writer = store.writer()?;
+        writer.append(
+            PackKind::Data,
+            &mut FrameEncoder::default(),
+            &b,
+            &[object(&b)],
+        )?;
+        let job = writer.finish()?;
+        store.adopt(&job);
+        assert_eq!(read(&store, &c)?, c);
+        let place = store.locate(&Chunk.id_of(&c))?.expect("it is listed");
+        assert!(
+            !store.has_own_bases(place.0, place.1.offset),
+            "it is elsewhere"
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn too_many_bytes_of_bases_are_refused() -> Outcome {
+        let big: Vec<Vec<u8>> = (0..9).map(|n| noise(1 << 20, 10 + n)).collect();
+        let plain: Vec<&[u8]> = big.iter().map(Vec::as_slice).collect();
+        let ids = big.iter().map(|bytes| Chunk.id_of(bytes)).collect();
+        let raw = big[8][..1_000].to_vec();
+        let (_dir, bad) = store(&plain, &[(&raw, ids, &big[8])])?;
+        refused(&bad, &raw, "too large together");
+        Ok(())
+    }
+
+    #[test]
+    fn a_writer_appends_no_frame_whose_bases_it_has_not_stored_before() -> Outcome {
+        let (dir, store) = store(&[], &[])?;
+        let a = noise(40_000, 5);
+        let b = [&a[..], b"more"].concat();
+        let ids = [Chunk.id_of(&a)];
+        let (objects, mut encoder) = ([object(&b)], FrameEncoder::default());
+        for has_bases in [true, false] {
+            let writer = StoreWriter::fresh(&store, HashSet::new()).with_bases(has_bases);
+            let frame = encoder.encode_with_bases(&b, &objects, &ids, &a)?;
+            assert!(!writer.append_frame(&frame)?, "the base is not there");
+            let mut plain = FrameEncoder::default();
+            writer.append(PackKind::Data, &mut plain, &a, &[object(&a)])?;
+            assert_eq!(writer.append_frame(&frame)?, has_bases);
+            writer.discard();
+        }
+        let left = std::fs::read_dir(dir.path().join("packs"))?.count();
+        assert!(left <= 1, "{left}");
+        Ok(())
+    }
+}

@@ -1,0 +1,437 @@
+//! Storing content once more, so that chunks that resemble others are encoded with these as bases
+//! (docs/format/pack.md, "Frames with bases").
+//!
+//! First everything is read and sampled. [`Pieces`] decides which chunks get bases. Then all other
+//! chunks are stored, and after them the frames with bases. Each of these is decoded again before it is
+//! stored, and only if it saves enough. Nothing here knows paths or commits, so files that were renamed
+//! or moved resemble their former versions like any others.
+
+use super::error::{IoContext, StoreError};
+use super::frame::{EncodedFrame, FrameEncoder, FrameObject, decode_payload};
+use super::ids::PackId;
+use super::layout::{PackKind, RecordHeader};
+use super::receive::Incoming;
+use super::repack::{NotRepacked, Repacked};
+use super::resemble::{Pieces, Stretch};
+use super::table::Place;
+use super::write::StoreWriter;
+use super::{SegmentRow, Store};
+use crate::hash::ObjectId;
+use crate::object::ObjectType;
+use crate::threads::start_in;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+/// Most chunks, and most samples, that are compared with each other: some 100 MiB of memory.
+const MOST_CHUNKS: usize = 512 << 10;
+const MOST_SAMPLES: usize = 4 << 20;
+/// A frame with bases must be smaller than the same without by this part of it, and by these bytes.
+const SAVED_PART: usize = 8;
+const SAVED_BYTES: usize = 512;
+/// Threads that encode. Each takes some 30 MiB.
+const MOST_THREADS: usize = 3;
+/// Decoded bytes from which a frame is copied as stored. Smaller ones come from small commits, and their
+/// objects share frames afterwards.
+const COPIED_FROM_BYTES: u32 = 32 << 10;
+/// Decoded bytes of a frame of joined content. Files that were last changed at different times lie in
+/// different frames, and a checkout reads each of these frames for one file.
+const JOINED_BYTES: usize = 64 << 10;
+
+/// A frame of an old pack.
+struct OldFrame {
+    pack: PackId,
+    offset: u64,
+    group: usize,
+    /// Whether it has bases and is copied as it is.
+    is_kept: bool,
+    /// Its length in bytes, stored and decoded.
+    stored_len: u64,
+    raw_len: u32,
+}
+
+/// A chunk that may get bases.
+#[derive(Clone, Copy)]
+struct Piece {
+    id: ObjectId,
+    frame: u32,
+    len: u32,
+    ordinal: u16,
+    is_based: bool,
+}
+
+/// A part of the work in which all chunks are compared with each other.
+#[derive(Default)]
+struct Part {
+    frames: Vec<OldFrame>,
+    pieces: Vec<Piece>,
+    samples: Pieces,
+}
+
+/// The objects of a frame that a table lists: number and id.
+type Listed = Vec<(u16, ObjectId)>;
+
+impl Store {
+    /// [`Store::repack`] for data packs, with bases where these save space.
+    pub(super) fn repack_content(
+        &self,
+        groups: &[Vec<SegmentRow>],
+        moved: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Repacked, NotRepacked> {
+        let leaving: HashSet<PackId> = groups.iter().flatten().map(|row| row.pack).collect();
+        let writer = StoreWriter::fresh(self, leaving).with_bases(true);
+        let mut pass = Pass {
+            store: self,
+            incoming: Incoming::new(writer),
+            groups: Vec::new(),
+        };
+        if let Err(e) = pass.run(groups, moved) {
+            pass.incoming.discard();
+            return Err(e);
+        }
+        let job = pass.incoming.finish().map_err(NotRepacked::Failed)?;
+        Ok(Repacked {
+            job,
+            groups: pass.groups,
+        })
+    }
+
+    /// Returns the frames that a segment's own table lists, by offset, and in each the numbers and ids
+    /// of the listed objects.
+    fn listed_frames(&self, row: &SegmentRow) -> Result<Vec<(u64, Listed)>, StoreError> {
+        let mut places: Vec<(u64, u16, ObjectId)> = Vec::with_capacity(row.entries as usize);
+        self.each_of_segment(row, &mut |id, place| {
+            places.push((place.offset, place.ordinal, *id));
+            Ok(())
+        })?;
+        places.sort_unstable();
+        let frames = places.chunk_by(|a, b| a.0 == b.0);
+        let listed = |frame: &[(u64, u16, ObjectId)]| frame.iter().map(|at| (at.1, at.2)).collect();
+        Ok(frames.map(|frame| (frame[0].0, listed(frame))).collect())
+    }
+}
+
+struct Pass<'s> {
+    store: &'s Store,
+    incoming: Incoming<'s>,
+    /// The group of each new segment.
+    groups: Vec<usize>,
+}
+
+impl Pass<'_> {
+    fn run(
+        &mut self,
+        groups: &[Vec<SegmentRow>],
+        moved: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<(), NotRepacked> {
+        let mut part = Part::default();
+        let mut origin = 0;
+        for (group, rows) in groups.iter().enumerate() {
+            for row in rows {
+                origin += 1;
+                let stays = |e| NotRepacked::Stays(row.pack, e);
+                for (offset, listed) in self.store.listed_frames(row).map_err(stays)? {
+                    let place = (row.pack, offset);
+                    let len = self
+                        .add_frame(&mut part, place, &listed, (group, origin))
+                        .map_err(stays)?;
+                    go_on(moved, len / 2)?;
+                    if part.pieces.len() >= MOST_CHUNKS || part.samples.samples() >= MOST_SAMPLES {
+                        self.write(std::mem::take(&mut part), moved)?;
+                    }
+                }
+            }
+        }
+        self.write(part, moved)
+    }
+
+    /// Reads and samples a frame. Returns its length in bytes.
+    fn add_frame(
+        &self,
+        part: &mut Part,
+        (pack, offset): (PackId, u64),
+        listed: &Listed,
+        (group, origin): (usize, u32),
+    ) -> Result<u64, StoreError> {
+        let (record, _) = self.store.checked_at(pack, offset)?;
+        let is_there = |(n, id): &(u16, ObjectId)| {
+            let found = record.objects().get(usize::from(*n));
+            found.is_some_and(|found| found.id == *id && found.ty == ObjectType::Chunk)
+        };
+        if !listed.iter().all(is_there) {
+            return Err(StoreError::DamagedFile {
+                path: self.store.pack_path(pack),
+                offset,
+                // In a frame without a check of its own, damage shows as another id.
+                why: "an object's bytes are wrong",
+            });
+        }
+        // Its bases are in the same pack. If they end up elsewhere, its chunks are packed without.
+        let is_kept = !record.bases().is_empty() && listed.len() == record.objects().len();
+        let frame = part.frames.len() as u32;
+        let stored_len = record.as_bytes().len() as u64;
+        part.frames.push(OldFrame {
+            pack,
+            offset,
+            group,
+            is_kept,
+            stored_len,
+            raw_len: record.raw_len(),
+        });
+        for (ordinal, id) in listed.iter().filter(|_| !is_kept) {
+            let object = record.objects()[usize::from(*ordinal)];
+            let bytes = record.object(*ordinal, object.ty, id).unwrap_or_default();
+            part.samples.add(bytes, origin);
+            part.pieces.push(Piece {
+                id: *id,
+                frame,
+                len: object.len,
+                ordinal: *ordinal,
+                is_based: false,
+            });
+        }
+        Ok(stored_len)
+    }
+
+    /// Stores everything of a part: first what needs no base.
+    fn write(
+        &mut self,
+        mut part: Part,
+        moved: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<(), NotRepacked> {
+        if part.frames.is_empty() {
+            return Ok(());
+        }
+        self.pin_bases(&mut part)?;
+        let stretches = std::mem::take(&mut part.samples).stretches();
+        for chunk in stretches.iter().flat_map(|stretch| &stretch.chunks) {
+            part.pieces[*chunk as usize].is_based = true;
+        }
+        self.write_plain(&part, moved)?;
+        let group_of = |stretch: &Stretch| {
+            let first = part.pieces[stretch.chunks[0] as usize];
+            part.frames[first.frame as usize].group
+        };
+        let mut by_group: Vec<(usize, Stretch)> = stretches
+            .into_iter()
+            .map(|stretch| (group_of(&stretch), stretch))
+            .collect();
+        by_group.sort_by_key(|(group, stretch)| (*group, stretch.chunks[0]));
+        let last = part.frames.iter().map(|frame| frame.group).max();
+        for group in 0..=last.unwrap_or(0) {
+            let kept = part.frames.iter().filter(|frame| frame.is_kept);
+            for frame in kept.filter(|frame| frame.group == group) {
+                let read = self.store.checked_at(frame.pack, frame.offset);
+                let (record, _) = read.map_err(|e| NotRepacked::Stays(frame.pack, e))?;
+                let added = self.incoming.add_record(record);
+                added.map_err(NotRepacked::Failed)?;
+                go_on(moved, frame.stored_len / 2)?;
+            }
+            let from = by_group.partition_point(|(of, _)| *of < group);
+            let to = by_group.partition_point(|(of, _)| *of <= group);
+            self.write_stretches(&part, &by_group[from..to], moved)?;
+            self.end_segment(group)?;
+        }
+        Ok(())
+    }
+
+    /// Notes which chunks are bases of frames that are copied as they are.
+    fn pin_bases(&self, part: &mut Part) -> Result<(), NotRepacked> {
+        let mut pinned: HashSet<ObjectId> = HashSet::new();
+        for frame in part.frames.iter().filter(|frame| frame.is_kept) {
+            let table = self.store.frame_table(frame.pack, frame.offset);
+            let table = table.map_err(|e| NotRepacked::Stays(frame.pack, e))?;
+            pinned.extend(&table.base);
+        }
+        if !pinned.is_empty() {
+            let pieces = part.pieces.iter();
+            part.samples
+                .pin(pieces.map(|piece| pinned.contains(&piece.id)));
+        }
+        Ok(())
+    }
+
+    /// Stores the chunks that get no base, in their order.
+    fn write_plain(
+        &mut self,
+        part: &Part,
+        moved: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<(), NotRepacked> {
+        let mut pieces = part.pieces.iter().peekable();
+        let mut group = 0;
+        for (number, frame) in part.frames.iter().enumerate() {
+            if frame.is_kept {
+                continue;
+            }
+            if frame.group != group {
+                self.end_segment(group)?;
+                group = frame.group;
+            }
+            let mut plain = Vec::new();
+            while let Some(piece) = pieces.next_if(|piece| piece.frame == number as u32) {
+                plain.extend((!piece.is_based).then_some(piece.ordinal));
+            }
+            if !plain.is_empty() {
+                let read = self.store.checked_at(frame.pack, frame.offset);
+                let (record, prefix) = read.map_err(|e| NotRepacked::Stays(frame.pack, e))?;
+                let added = match frame.raw_len < COPIED_FROM_BYTES {
+                    true => self.incoming.add_joined(&record, &plain, JOINED_BYTES),
+                    false => self.incoming.add_part(record, &plain, &prefix),
+                };
+                added.map_err(NotRepacked::Failed)?;
+            }
+            go_on(moved, frame.stored_len / 2)?;
+        }
+        self.end_segment(group)
+    }
+
+    fn end_segment(&mut self, group: usize) -> Result<(), NotRepacked> {
+        let segments = self.incoming.end_segment(PackKind::Data);
+        let segments = segments.map_err(NotRepacked::Failed)?;
+        self.groups.resize(segments.max(self.groups.len()), group);
+        Ok(())
+    }
+
+    /// Encodes and stores stretches, on several threads.
+    fn write_stretches(
+        &mut self,
+        part: &Part,
+        stretches: &[(usize, Stretch)],
+        moved: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<(), NotRepacked> {
+        let work = Work {
+            store: self.store,
+            writer: self.incoming.writer(),
+            part,
+            stretches,
+            next: AtomicUsize::new(0),
+            stops: AtomicBool::new(false),
+        };
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let threads = threads.min(MOST_THREADS).min(stretches.len());
+        let (tell, told) = mpsc::sync_channel(threads.max(1));
+        let mut failed = None;
+        std::thread::scope(|scope| {
+            let work = &work;
+            for n in 0..threads {
+                let tell = tell.clone();
+                let started = start_in(scope, move || work.run(&tell));
+                if let (Err(e), 0) = (started, n) {
+                    let e = Err::<(), std::io::Error>(e.into());
+                    let e = e.at("compress for", self.store.packs_dir());
+                    failed = e.map_err(NotRepacked::Failed).err();
+                }
+            }
+            drop(tell);
+            for done in told {
+                let done: Result<(), NotRepacked> = done;
+                if let Err(e) = done.and_then(|()| go_on(moved, 0)) {
+                    failed.get_or_insert(e);
+                    work.stops.store(true, Ordering::Relaxed);
+                }
+            }
+        });
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+/// Passes the bytes of a frame on. Fails if the work is to end.
+fn go_on(moved: &mut dyn FnMut(u64) -> bool, bytes: u64) -> Result<(), NotRepacked> {
+    match moved(bytes) {
+        true => Ok(()),
+        false => Err(NotRepacked::Stopped),
+    }
+}
+
+/// Stretches that threads take one after the other.
+struct Work<'w> {
+    store: &'w Store,
+    writer: &'w StoreWriter<'w>,
+    part: &'w Part,
+    stretches: &'w [(usize, Stretch)],
+    next: AtomicUsize,
+    stops: AtomicBool,
+}
+
+impl Work<'_> {
+    fn run(&self, tell: &mpsc::SyncSender<Result<(), NotRepacked>>) {
+        let (mut plain, mut based) = (FrameEncoder::default(), FrameEncoder::default());
+        while !self.stops.load(Ordering::Relaxed) {
+            let next = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some((_, stretch)) = self.stretches.get(next) else {
+                break;
+            };
+            let done = self.encode(stretch, &mut plain, &mut based);
+            if tell.send(done).is_err() {
+                break;
+            }
+        }
+    }
+
+    /// Stores a stretch with its bases, or without if that saves too little.
+    fn encode(
+        &self,
+        stretch: &Stretch,
+        plain: &mut FrameEncoder,
+        based: &mut FrameEncoder,
+    ) -> Result<(), NotRepacked> {
+        let (mut raw, mut objects) = (Vec::new(), Vec::new());
+        for chunk in &stretch.chunks {
+            let piece = self.part.pieces[*chunk as usize];
+            let is_new = self.writer.claim(&piece.id);
+            if is_new.map_err(NotRepacked::Failed)? {
+                self.read(piece, &mut raw)?;
+                let (id, ty, len) = (piece.id, ObjectType::Chunk, piece.len);
+                objects.push(FrameObject { id, ty, len });
+            }
+        }
+        if objects.is_empty() {
+            return Ok(());
+        }
+        let (mut prefix, mut bases) = (Vec::new(), Vec::new());
+        for chunk in &stretch.bases {
+            let piece = self.part.pieces[*chunk as usize];
+            self.read(piece, &mut prefix)?;
+            bases.push(piece.id);
+        }
+        let dir = self.store.packs_dir();
+        let mut append = || -> Result<(), StoreError> {
+            let without = plain.encode(&raw, &objects).at("compress for", dir)?;
+            let with = based.encode_with_bases(&raw, &objects, &bases, &prefix);
+            let with = with.at("compress for", dir)?;
+            let is_good = saves(&with, &without) && is_decoded(&with, &prefix, &raw);
+            if !is_good || !self.writer.append_frame(&with)? {
+                self.writer.append_frame(&without)?;
+            }
+            Ok(())
+        };
+        append().map_err(NotRepacked::Failed)
+    }
+
+    fn read(&self, piece: Piece, out: &mut Vec<u8>) -> Result<(), NotRepacked> {
+        let frame = &self.part.frames[piece.frame as usize];
+        let place = Place {
+            offset: frame.offset,
+            ordinal: piece.ordinal,
+            ty: ObjectType::Chunk,
+        };
+        let read = self
+            .store
+            .read_at_place(place.ty, &piece.id, frame.pack, place, out);
+        read.map_err(|e| NotRepacked::Stays(frame.pack, e))
+    }
+}
+
+/// Returns whether a frame with bases is clearly smaller than the one without.
+fn saves(with: &EncodedFrame<'_>, without: &EncodedFrame<'_>) -> bool {
+    let len = |frame: &EncodedFrame<'_>| frame.head.len() + frame.payload.len();
+    let (with, without) = (len(with), len(without));
+    with + without / SAVED_PART <= without && with + SAVED_BYTES <= without
+}
+
+/// Returns whether a frame decodes to the bytes from which it was made.
+fn is_decoded(frame: &EncodedFrame<'_>, prefix: &[u8], raw: &[u8]) -> bool {
+    let header = RecordHeader::decode(&frame.head);
+    let decoded = header.and_then(|header| decode_payload(&header, frame.payload, prefix));
+    decoded.is_ok_and(|decoded| *decoded == *raw)
+}

@@ -1,0 +1,457 @@
+//! Which chunks resemble each other: pure arithmetic on samples of their content.
+//!
+//! A window of sixteen bytes is a *sample* if its hash ends in zeros. Content decides this, not position, so
+//! two chunks that share a part of their windows share about this part of their samples. One shared
+//! sample says little. But a stretch of chunks that continues another one shares many with the same
+//! few neighbours, whatever the files are called.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// One window in two to the power of this is a sample.
+const SAMPLE_BITS: u32 = 11;
+/// Most samples of one chunk.
+const MOST_SAMPLES: usize = 128;
+/// A sample that more chunks have says nothing about their resemblance.
+const COMMON: usize = 12;
+/// Bytes of chunks that are encoded together.
+const STRETCH_BYTES: u64 = 1 << 20;
+/// Most bytes of the bases of a stretch. More make the frames slower to read and hardly smaller.
+const BASE_BYTES: u64 = 5 << 19;
+/// Most bases of a stretch.
+const MOST_BASES: usize = crate::limits::MAX_BASE_OBJECTS;
+/// One sample in this many must be known for a chunk to resemble others.
+const LIKE: usize = 10;
+/// Bytes of chunks that are compared with the others as one when the order is decided.
+const BLOCK_BYTES: u64 = 32 << 20;
+
+const GEAR: [u64; 256] = gear();
+
+const fn gear() -> [u64; 256] {
+    let mut table = [0; 256];
+    let mut n = 0;
+    let mut seed = 0x0123_4567_89ab_cdef_u64;
+    while n < 256 {
+        seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = seed;
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        table[n] = x ^ (x >> 31);
+        n += 1;
+    }
+    table
+}
+
+/// Chunks in the order in which they are stored, with their samples.
+#[derive(Default)]
+pub(super) struct Pieces {
+    samples: Vec<u32>,
+    /// The end of each chunk's samples.
+    ends: Vec<u32>,
+    /// The length in bytes of each chunk.
+    lens: Vec<u32>,
+    /// Chunks with different numbers come from different places in time.
+    origins: Vec<u32>,
+    /// Chunks that must not get a base.
+    pinned: Vec<bool>,
+}
+
+/// A stretch of chunks to be encoded together, and the chunks whose bytes help to do so. All by number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stretch {
+    pub chunks: Vec<u32>,
+    pub bases: Vec<u32>,
+}
+
+impl Pieces {
+    /// Adds a chunk.
+    pub fn add(&mut self, bytes: &[u8], origin: u32) {
+        let from = self.samples.len();
+        sample(bytes, &mut self.samples);
+        self.samples[from..].sort_unstable();
+        // A chunk of repeats has the same samples again and again.
+        let mut end = from;
+        for at in from..self.samples.len() {
+            if end == from || self.samples[end - 1] != self.samples[at] {
+                self.samples[end] = self.samples[at];
+                end += 1;
+            }
+        }
+        self.samples.truncate(end.min(from + MOST_SAMPLES));
+        self.ends.push(self.samples.len() as u32);
+        self.lens.push(bytes.len() as u32);
+        self.origins.push(origin);
+        self.pinned.push(false);
+    }
+
+    /// Decides for each chunk whether it must stay without a base.
+    pub fn pin(&mut self, pinned: impl Iterator<Item = bool>) {
+        self.pinned = pinned.collect();
+    }
+
+    /// Returns the number of chunks.
+    pub fn len(&self) -> usize {
+        self.lens.len()
+    }
+
+    /// Returns the number of samples.
+    pub fn samples(&self) -> usize {
+        self.samples.len()
+    }
+
+    fn of(&self, chunk: usize) -> &[u32] {
+        let from = match chunk {
+            0 => 0,
+            _ => self.ends[chunk - 1],
+        };
+        &self.samples[from as usize..self.ends[chunk] as usize]
+    }
+
+    /// Returns stretches whose bases are chunks of no stretch.
+    pub fn stretches(&self) -> Vec<Stretch> {
+        let index = Index::new(self);
+        let mut plan = Plan {
+            pieces: self,
+            index: &index,
+            is_plain: self.pinned.clone(),
+            out: Vec::new(),
+        };
+        for block in self.blocks_by_rank(&index) {
+            plan.add_block(block);
+        }
+        plan.out
+    }
+
+    /// Returns the chunks in blocks, in the order in which they become bases: first those that resemble
+    /// most others, and among equals the newest. So of three versions of a file the one in the middle
+    /// becomes the base of the others, and of two the newer one.
+    fn blocks_by_rank(&self, index: &Index) -> Vec<Range<usize>> {
+        let mut blocks: Vec<Range<usize>> = Vec::new();
+        let mut bytes = 0;
+        for chunk in 0..self.len() {
+            let starts = chunk == 0 || self.origins[chunk] != self.origins[chunk - 1];
+            if starts || bytes >= BLOCK_BYTES {
+                blocks.push(chunk..chunk);
+                bytes = 0;
+            }
+            bytes += u64::from(self.lens[chunk]);
+            if let Some(block) = blocks.last_mut() {
+                block.end = chunk + 1;
+            }
+        }
+        let mut block_of = vec![0u32; self.len()];
+        for (n, block) in blocks.iter().enumerate() {
+            block_of[block.clone()].fill(n as u32);
+        }
+        let rank = |n: usize| {
+            let (mut others, mut all) = (0, 1);
+            for chunk in blocks[n].clone() {
+                for sample in self.of(chunk) {
+                    let with = index.with(*sample);
+                    all += 1;
+                    if with.len() <= COMMON {
+                        let other = |at: &&(u32, u32)| block_of[at.1 as usize] != n as u32;
+                        others += with.iter().filter(other).count();
+                    }
+                }
+            }
+            // Small differences are chance.
+            others * 8 / all
+        };
+        let ranks: Vec<usize> = (0..blocks.len()).map(rank).collect();
+        let mut order: Vec<usize> = (0..blocks.len()).collect();
+        order.sort_by_key(|n| (std::cmp::Reverse(ranks[*n]), std::cmp::Reverse(*n)));
+        order.into_iter().map(|n| blocks[n].clone()).collect()
+    }
+}
+
+/// The chunks with each sample.
+struct Index(Vec<(u32, u32)>);
+
+impl Index {
+    fn new(pieces: &Pieces) -> Index {
+        let mut all = Vec::with_capacity(pieces.samples.len());
+        for chunk in 0..pieces.len() {
+            all.extend(
+                pieces
+                    .of(chunk)
+                    .iter()
+                    .map(|sample| (*sample, chunk as u32)),
+            );
+        }
+        all.sort_unstable();
+        Index(all)
+    }
+
+    fn with(&self, sample: u32) -> &[(u32, u32)] {
+        let from = self.0.partition_point(|at| at.0 < sample);
+        let len = self.0[from..]
+            .iter()
+            .take_while(|at| at.0 == sample)
+            .count();
+        &self.0[from..from + len]
+    }
+}
+
+struct Plan<'p> {
+    pieces: &'p Pieces,
+    index: &'p Index,
+    /// Chunks that may be bases.
+    is_plain: Vec<bool>,
+    out: Vec<Stretch>,
+}
+
+impl Plan<'_> {
+    fn add_block(&mut self, block: Range<usize>) {
+        let mut from = block.start;
+        while from < block.end {
+            let mut bytes = 0;
+            let mut to = from;
+            while to < block.end
+                && (to == from || bytes + u64::from(self.pieces.lens[to]) <= STRETCH_BYTES)
+            {
+                bytes += u64::from(self.pieces.lens[to]);
+                to += 1;
+            }
+            self.add_window(from..to);
+            from = to;
+        }
+    }
+
+    /// Decides about a few neighbouring chunks.
+    fn add_window(&mut self, window: Range<usize>) {
+        let mut votes: HashMap<u32, u32> = HashMap::new();
+        let (mut chunks, mut of_chunks) = (Vec::new(), Vec::new());
+        for chunk in window.clone() {
+            if self.pieces.pinned[chunk] {
+                continue;
+            }
+            let (mut known, mut all) = (0, 0);
+            let mut of_chunk: HashMap<u32, u32> = HashMap::new();
+            for sample in self.pieces.of(chunk) {
+                let with = self.index.with(*sample);
+                if with.len() > COMMON {
+                    continue;
+                }
+                all += 1;
+                let mut is_known = false;
+                for (_, other) in with {
+                    if self.is_plain[*other as usize] {
+                        is_known = true;
+                        *of_chunk.entry(*other).or_default() += 1;
+                    }
+                }
+                known += usize::from(is_known);
+            }
+            if known > 0 && known * LIKE >= all {
+                chunks.push(chunk as u32);
+                for (other, n) in &of_chunk {
+                    *votes.entry(*other).or_default() += n;
+                }
+                of_chunks.push(of_chunk);
+            }
+        }
+        let bases = self.bases(&votes, &of_chunks);
+        // The first chunk may be larger than all bases.
+        if chunks.is_empty() || bases.is_empty() {
+            self.is_plain[window].fill(true);
+            return;
+        }
+        for chunk in window {
+            let has_base = chunks.binary_search(&(chunk as u32)).is_ok();
+            self.is_plain[chunk] |= !has_base;
+        }
+        self.out.push(Stretch { chunks, bases });
+    }
+
+    /// Returns for each chunk of a stretch the one that it resembles most, and the neighbours of all
+    /// these, in the order in which they are stored. `votes` count for the stretch as a whole, and
+    /// `of_chunks` for each of its chunks.
+    ///
+    /// More distant resemblance is left out: it saves little, and each base that lies in a frame of its
+    /// own makes reading the stretch slower.
+    fn bases(&self, votes: &HashMap<u32, u32>, of_chunks: &[HashMap<u32, u32>]) -> Vec<u32> {
+        let best = |of_chunk: &HashMap<u32, u32>| {
+            let ranked = of_chunk.iter().map(|(other, n)| {
+                let of_all = votes.get(other).copied().unwrap_or(0);
+                (n + of_all, std::cmp::Reverse(*other))
+            });
+            ranked.max().map(|(_, other)| other.0)
+        };
+        let mut taken: Vec<u32> = Vec::new();
+        let mut bytes = 0;
+        let mut take = |chunk: u32, taken: &mut Vec<u32>| {
+            let len = u64::from(self.pieces.lens[chunk as usize]);
+            let fits = taken.len() < MOST_BASES && bytes + len <= BASE_BYTES;
+            if fits && !taken.contains(&chunk) {
+                bytes += len;
+                taken.push(chunk);
+            }
+        };
+        for chunk in of_chunks.iter().filter_map(best) {
+            take(chunk, &mut taken);
+        }
+        // What moved by a chunk or two lies beside them.
+        for chunk in taken.clone() {
+            for beside in [chunk.checked_sub(1), chunk.checked_add(1)] {
+                let is_usable = |n: &u32| self.is_plain.get(*n as usize) == Some(&true);
+                if let Some(beside) = beside.filter(is_usable)
+                    && self.pieces.origins[beside as usize] == self.pieces.origins[chunk as usize]
+                {
+                    take(beside, &mut taken);
+                }
+            }
+        }
+        taken.sort_unstable();
+        taken
+    }
+}
+
+/// Appends the samples of a chunk: at least one, unless it is shorter than a window.
+fn sample(bytes: &[u8], out: &mut Vec<u32>) {
+    const WINDOW: usize = 16;
+    let (mut hash, mut least, begun) = (0u64, u32::MAX, out.len());
+    for (n, byte) in bytes.iter().enumerate() {
+        hash = (hash << 4).wrapping_add(GEAR[usize::from(*byte)]);
+        if hash >> (64 - SAMPLE_BITS) == 0 && n + 1 >= WINDOW {
+            let value = mixed(hash);
+            if out.len() == begun || out[out.len() - 1] != value {
+                out.push(value);
+            }
+        }
+        if bytes.len() < 4 << SAMPLE_BITS && n + 1 >= WINDOW {
+            least = least.min(mixed(hash));
+        }
+    }
+    if out.len() == begun && bytes.len() >= WINDOW && least < u32::MAX {
+        out.push(least);
+    }
+}
+
+fn mixed(hash: u64) -> u32 {
+    (hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noise(n: usize, seed: u64) -> Vec<u8> {
+        let mut x = 0x9e37_79b9_7f4a_7c15u64 ^ (seed << 17) ^ seed;
+        let mut next = || {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            (x >> 32) as u8
+        };
+        (0..n).map(|_| next()).collect()
+    }
+
+    /// Returns `bytes` with one byte in `every` changed.
+    fn changed(bytes: &[u8], every: usize) -> Vec<u8> {
+        let flip = |(n, byte): (usize, &u8)| byte ^ u8::from(n % every == every / 2);
+        bytes.iter().enumerate().map(flip).collect()
+    }
+
+    const LEN: usize = 60_000;
+
+    fn add_file(pieces: &mut Pieces, file: &[u8], origin: u32) {
+        for chunk in file.chunks(LEN) {
+            pieces.add(chunk, origin);
+        }
+    }
+
+    #[test]
+    fn the_newer_of_two_versions_is_the_base_of_the_older() {
+        let new = noise(40 * LEN, 1);
+        let mut pieces = Pieces::default();
+        add_file(&mut pieces, &changed(&new, 50), 0);
+        add_file(&mut pieces, &noise(5 * LEN, 2), 1);
+        add_file(&mut pieces, &new, 2);
+        let stretches = pieces.stretches();
+        let chunks: Vec<u32> = stretches.iter().flat_map(|s| s.chunks.clone()).collect();
+        assert_eq!(chunks, (0..40).collect::<Vec<u32>>());
+        for stretch in &stretches {
+            for chunk in &stretch.chunks {
+                assert!(
+                    stretch.bases.contains(&(chunk + 45)),
+                    "{chunk}: {stretch:?}"
+                );
+            }
+            let bytes = stretch.bases.len() * LEN;
+            assert!(stretch.bases.len() <= MOST_BASES && bytes as u64 <= BASE_BYTES);
+        }
+    }
+
+    #[test]
+    fn of_three_versions_the_one_that_both_others_resemble_is_the_base() {
+        let first = noise(30 * LEN, 3);
+        let second = changed(&first, 200);
+        // Half of it is new.
+        let mut third = changed(&second, 190);
+        third[15 * LEN..].copy_from_slice(&noise(15 * LEN, 4));
+        let mut pieces = Pieces::default();
+        for (origin, file) in [&first, &second, &third].into_iter().enumerate() {
+            add_file(&mut pieces, file, origin as u32);
+        }
+        let stretches = pieces.stretches();
+        let mut bases = stretches.iter().flat_map(|s| &s.bases);
+        assert!(bases.all(|base| (30..60).contains(base)), "{stretches:?}");
+        let chunks: usize = stretches.iter().map(|s| s.chunks.len()).sum();
+        assert_eq!(chunks, 45);
+    }
+
+    #[test]
+    fn no_base_is_in_a_stretch_and_pinned_chunks_are_in_none() {
+        let file = noise(20 * LEN, 5);
+        let mut pieces = Pieces::default();
+        for n in 0..6 {
+            add_file(&mut pieces, &changed(&file, 100 + n), n as u32 / 2);
+        }
+        pieces.pin((0..120).map(|n| n / 20 == 1 && n % 2 == 0));
+        let stretches = pieces.stretches();
+        let mut is_based = vec![false; pieces.len()];
+        for chunk in stretches.iter().flat_map(|s| &s.chunks) {
+            assert!(!std::mem::replace(&mut is_based[*chunk as usize], true));
+            assert!(!pieces.pinned[*chunk as usize]);
+        }
+        for base in stretches.iter().flat_map(|s| &s.bases) {
+            assert!(!is_based[*base as usize]);
+        }
+        assert!(is_based.iter().filter(|b| **b).count() >= 80);
+    }
+
+    #[test]
+    fn noise_zeros_and_short_chunks_have_no_base() {
+        let mut pieces = Pieces::default();
+        assert_eq!(pieces.stretches(), []);
+        for n in 0..50 {
+            pieces.add(&noise(30_000, 100 + n), n as u32);
+            pieces.add(&[0; 30_000], n as u32);
+            pieces.add(&[n as u8; 9], n as u32);
+            pieces.add(b"", n as u32);
+        }
+        assert_eq!(pieces.stretches(), []);
+        assert!(pieces.samples() < 50 * (MOST_SAMPLES + 2));
+    }
+
+    #[test]
+    fn small_texts_find_their_former_versions() {
+        let text = b"a short text that says something of its own: ".to_vec();
+        let mut pieces = Pieces::default();
+        for n in 0..40u8 {
+            let mut own = text.clone();
+            own.extend_from_slice(&noise(300, u64::from(n)));
+            pieces.add(&own, 0);
+        }
+        for n in 0..40u8 {
+            let mut own = text.clone();
+            own.extend_from_slice(&noise(300, u64::from(n)));
+            own.extend_from_slice(b"one line more");
+            pieces.add(&own, 1);
+        }
+        let stretches = pieces.stretches();
+        let based: usize = stretches.iter().map(|s| s.chunks.len()).sum();
+        assert!(based >= 30, "{based}");
+    }
+}
