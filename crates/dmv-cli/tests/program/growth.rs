@@ -9,6 +9,7 @@
 #![allow(clippy::print_stdout)]
 
 use crate::place::{Outcome, Place};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::fs;
 use std::process::Stdio;
 use std::time::Duration;
@@ -80,23 +81,25 @@ fn measured(place: &Place, args: &[&str]) -> Outcome<Measured> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()?;
-    let of = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", child.id()));
-    let (status, stat) = (format!("/proc/{}/status", child.id()), of("stat"));
+    let pid = Pid::from_child(&child);
+    let of = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", pid.as_raw_nonzero()));
     let mut found = Measured {
         exit: None,
         peak_kib: 0,
-        ticks: stat.ok().and_then(|stat| ticks(&stat)).unwrap_or(0),
+        ticks: 0,
     };
-    let stat = format!("/proc/{}/stat", child.id());
     loop {
-        let text = fs::read_to_string(&status).unwrap_or_default();
+        // Until it is waited for, the system still knows all of its time.
+        let left_alone = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let has_ended = waitid(WaitId::Pid(pid), left_alone)?.is_some();
+        let text = of("status").unwrap_or_default();
         let peak = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kib = peak.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
         found.peak_kib = found.peak_kib.max(kib.unwrap_or(0));
-        let now = fs::read_to_string(&stat).ok().and_then(|text| ticks(&text));
+        let now = of("stat").ok().and_then(|text| ticks(&text));
         found.ticks = found.ticks.max(now.unwrap_or(0));
-        if let Some(ended) = child.try_wait()? {
-            found.exit = ended.code();
+        if has_ended {
+            found.exit = child.wait()?.code();
             return Ok(found);
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -106,6 +109,10 @@ fn measured(place: &Place, args: &[&str]) -> Outcome<Measured> {
 /// What was measured of each command, with little and with much.
 #[derive(Default)]
 struct Growth(Vec<(String, Vec<Measured>)>);
+
+/// How often everything is measured, as long as something seems to grow too fast. A processor that is
+/// shared may be three times as slow from one moment to the next.
+const TRIES: usize = 3;
 
 impl Growth {
     fn measure(&mut self, place: &Place, what: &str, args: &[&str], exits: &[i32]) -> Outcome {
@@ -120,8 +127,19 @@ impl Growth {
         Ok(())
     }
 
-    /// Everything that grows too fast.
-    fn check(&self) {
+    /// Takes the shorter times of another try.
+    fn or_shorter(mut self, other: Growth) -> Growth {
+        for ((_, list), (_, others)) in self.0.iter_mut().zip(other.0) {
+            for (measured, other) in list.iter_mut().zip(others) {
+                measured.ticks = measured.ticks.min(other.ticks);
+                measured.peak_kib = measured.peak_kib.max(other.peak_kib);
+            }
+        }
+        self
+    }
+
+    /// Returns everything that grows too fast.
+    fn wrong(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         for (what, list) in &self.0 {
             let peaks: Vec<u64> = list.iter().map(|m| m.peak_kib / 1024).collect();
@@ -137,7 +155,7 @@ impl Growth {
                 wrong.push(format!("{what}: time {ticks:?} ms"));
             }
         }
-        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        wrong
     }
 }
 
@@ -255,7 +273,7 @@ fn lines(growth: &mut Growth, count: usize) -> Outcome {
     growth.measure(&place, "merge, lines", &["merge", "theirs"], &[4])
 }
 
-fn grow(files: usize, text_lines: usize, shapes: &[(Shape, &str)]) -> Outcome {
+fn measure_all(files: usize, text_lines: usize, shapes: &[(Shape, &str)]) -> Outcome<Growth> {
     let mut growth = Growth::default();
     for times in [1, 4] {
         let count = times * files;
@@ -266,7 +284,19 @@ fn grow(files: usize, text_lines: usize, shapes: &[(Shape, &str)]) -> Outcome {
         moved_files(&mut growth, count)?;
         lines(&mut growth, times * text_lines)?;
     }
-    growth.check();
+    Ok(growth)
+}
+
+fn grow(files: usize, text_lines: usize, shapes: &[(Shape, &str)]) -> Outcome {
+    let mut growth = measure_all(files, text_lines, shapes)?;
+    for _ in 1..TRIES {
+        if growth.wrong().is_empty() {
+            return Ok(());
+        }
+        growth = growth.or_shorter(measure_all(files, text_lines, shapes)?);
+    }
+    let wrong = growth.wrong();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     Ok(())
 }
 
