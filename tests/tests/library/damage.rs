@@ -623,7 +623,7 @@ fn a_lost_or_damaged_format_file_is_written_anew() -> Outcome {
         );
     }
     // Recovery does not overwrite the format file of a later version.
-    std::fs::write(&file, "dmv-repository 2\nid x\n")?;
+    std::fs::write(&file, "dmv-repository 3\nid x\n")?;
     let refused = recover(&discover_lost(&subject.root)?, &Job::default());
     assert!(matches!(refused, Err(RepoError::TooNew { .. })));
     Ok(())

@@ -45,13 +45,23 @@ fn cloned(place: &Place, dir: &Path) -> Done<CloneReport> {
 fn a_clone_of_a_path_is_complete_and_pulls_and_syncs() -> Done {
     let (theirs, temp) = (Place::with_files(1, 20, 900)?, fast_dir()?);
     let dir = temp.path().join("clone");
-    let made = cloned(&theirs, &dir)?;
+    let mut copying = options(&theirs, &dir);
+    copying.copy = true;
+    let made = clone(&copying, &network(), &Job::default())?;
     let first = theirs.tip()?;
     assert_eq!(made.repo.head_commit()?, Some(first));
+    assert!(made.shared.is_none());
     assert!(made.summary.traffic.objects_received > 20);
     assert_eq!(made.written.map(|written| written.files), Some(20));
     assert_eq!(files_in(&dir)?, files_in(theirs.dir.path())?);
     assert!(made.repo.half_clone()?.is_none(), "the clone is finished");
+
+    // Without `copy` the same clone uses their packs, and receives only the tip.
+    let sharing = cloned(&theirs, &temp.path().join("sharing"))?;
+    assert_eq!(sharing.repo.head_commit()?, Some(first));
+    assert!(sharing.shared.is_some_and(|shared| shared.packs > 0));
+    assert_eq!(sharing.summary.traffic.objects_received, 1);
+    assert_eq!(sharing.written.map(|written| written.files), Some(20));
 
     // Their new commit: a fast-forward.
     theirs.write("d0/new", b"new")?;
