@@ -84,14 +84,15 @@ pub fn used_bytes(repo: &Repo) -> Result<u64, Failure> {
 /// The refusal, with the ways to free most.
 fn over(context: &Context, repo: &Repo, limit: u64, used: u64) -> Failure {
     let (used, limit) = (bytes(used), bytes(limit));
-    let mut message = format!("the repository takes {used}, and its budget is {limit}");
+    let message = format!("the repository takes {used}, and its budget is {limit}");
     let ways = ways(context, repo);
-    for (freed, command) in &ways {
-        message += &format!("\n  {:>10}  {command}", bytes(*freed));
-    }
+    let line = |(freed, command): &(u64, String)| format!("{:>10}  {command}", bytes(*freed));
+    let details = ways.iter().map(line).collect();
     let hint = ways.into_iter().next().map(|(_, command)| command);
     let hint = hint.unwrap_or_else(|| "dmv budget SIZE, with a greater size".to_owned());
-    Failure::new("over-budget", EXIT_REFUSED, message).hint(hint)
+    let mut failure = Failure::new("over-budget", EXIT_REFUSED, message).hint(hint);
+    failure.details = details;
+    failure
 }
 
 /// The commands that free most, with the bytes that they free at most.

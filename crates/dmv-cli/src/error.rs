@@ -43,6 +43,7 @@ fn repo_failure(e: &RepoError) -> Failure {
         code,
         exit,
         message: repo_message(e),
+        details: Vec::new(),
         hint,
         paths: paths_of(e),
         no_revision: match e {

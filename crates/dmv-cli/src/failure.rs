@@ -47,6 +47,8 @@ pub struct Failure {
     pub exit: u8,
     /// What failed, on which path or object.
     pub message: String,
+    /// Lines below the message.
+    pub details: Vec<String>,
     /// A command to run.
     pub hint: Option<String>,
     /// The paths it is about, where there may be many.
@@ -63,6 +65,7 @@ impl Failure {
             code,
             exit,
             message,
+            details: Vec::new(),
             hint: None,
             paths: Vec::new(),
             no_revision: None,

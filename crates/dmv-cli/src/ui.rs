@@ -211,6 +211,10 @@ pub fn report(failure: &Failure, json: bool) -> u8 {
             "message": message,
             "hint": failure.hint.as_deref().map(clean),
         });
+        if !failure.details.is_empty() {
+            let details: Vec<String> = failure.details.iter().map(|line| clean(line)).collect();
+            record["details"] = serde_json::json!(details);
+        }
         if !paths.is_empty() {
             record["paths"] = serde_json::json!(paths);
         }
@@ -218,6 +222,9 @@ pub fn report(failure: &Failure, json: bool) -> u8 {
         return failure.exit;
     }
     stderr_line(&format!("error: {message}"));
+    for line in &failure.details {
+        stderr_line(&format!("  {}", clean(line)));
+    }
     if failure.paths.len() > 1 {
         for path in &failure.paths {
             stderr_line(&format!("  {}", escape(path)));

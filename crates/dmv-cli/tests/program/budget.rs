@@ -74,6 +74,18 @@ fn what_stores_something_is_refused_with_the_ways_to_free_most() -> Outcome {
         assert!(said.contains("its budget is 39.1 KiB"), "{args:?}: {said}");
     }
     let said = place.fails(5, &["-C", "film", "commit", "-m", "more"])?;
+    // Each way has a line of its own, and JSON lists them.
+    let named = |way: &str| {
+        said.lines()
+            .any(|line| line.starts_with(' ') && line.ends_with(way))
+    };
+    assert!(named("  dmv expire") && named("  dmv drop raw"), "{said}");
+    let said_json = place.fails(5, &["-C", "film", "commit", "-m", "more", "--json"])?;
+    let error: serde_json::Value = serde_json::from_str(said_json.trim())?;
+    assert!(
+        error["details"].as_array().is_some_and(|d| d.len() >= 2),
+        "{error}"
+    );
     let expire = said.find("  dmv expire").ok_or("expire is named")?;
     let drop = said.find("  dmv drop raw").ok_or("drop is named")?;
     assert!(expire < drop, "{said}");
