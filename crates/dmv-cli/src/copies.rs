@@ -133,7 +133,7 @@ impl Asked {
             "dmv push"
         };
         let mut failure = Failure::new("last-copy", EXIT_REFUSED, message).hint(hint);
-        failure.paths = paths;
+        failure.paths = paths.into();
         Some(failure)
     }
 }

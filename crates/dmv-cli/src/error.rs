@@ -43,11 +43,11 @@ fn repo_failure(e: &RepoError) -> Failure {
         code,
         exit,
         message: repo_message(e),
-        details: Vec::new(),
+        details: Box::default(),
         hint,
-        paths: paths_of(e),
+        paths: paths_of(e).into(),
         no_revision: match e {
-            RepoError::Revision(RevisionError::Unknown(name)) => Some(name.clone()),
+            RepoError::Revision(RevisionError::Unknown(name)) => Some(name.as_str().into()),
             _ => None,
         },
     }

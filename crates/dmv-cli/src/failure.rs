@@ -48,13 +48,13 @@ pub struct Failure {
     /// What failed, on which path or object.
     pub message: String,
     /// Lines below the message.
-    pub details: Vec<String>,
+    pub details: Box<[String]>,
     /// A command to run.
     pub hint: Option<String>,
     /// The paths it is about, where there may be many.
-    pub paths: Vec<Vec<u8>>,
+    pub paths: Box<[Vec<u8>]>,
     /// The name that was to be a revision, and is none.
-    pub no_revision: Option<String>,
+    pub no_revision: Option<Box<str>>,
 }
 
 impl Failure {
@@ -65,9 +65,9 @@ impl Failure {
             code,
             exit,
             message,
-            details: Vec::new(),
+            details: Box::default(),
             hint: None,
-            paths: Vec::new(),
+            paths: Box::default(),
             no_revision: None,
         }
     }

@@ -81,7 +81,7 @@ pub fn absent_failure(context: &Context, absent: &Absent) -> Failure {
     let message = format!("{what} is absent from this repository{expiry}{why}");
     let mut failure = Failure::new("absent", EXIT_ABSENT, message);
     failure = failure.hint(way_to_have(context, absent, &paths));
-    failure.paths = paths;
+    failure.paths = paths.into();
     failure
 }
 

@@ -7,6 +7,7 @@
 //! `merge` and `repo` use it.
 
 pub mod bisect;
+pub mod changed;
 pub mod paths;
 
 use crate::hash::ObjectId;

@@ -161,7 +161,8 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
     } else {
         args.limit().unwrap_or(u64::MAX)
     };
-    let mut log = PathLog::new(repo.objects(), &[start], &paths)?;
+    let changed = repo.changed_paths(&paths);
+    let mut log = PathLog::new(repo.objects(), &changed, &[start], &paths)?;
     log.hide(hidden);
     let mut moved = |parent: &ObjectId, child: &ObjectId, path: &RepoPath| {
         let before = repo.path_before(parent, child, path, &context.job)?;
@@ -199,8 +200,10 @@ fn tell_unknown(
     paths: &[RepoPath],
 ) -> Result<bool, Failure> {
     let mut told = false;
+    let changed = repo.changed_paths(paths);
     for path in paths {
-        let mut log = PathLog::new(repo.objects(), &[start], std::slice::from_ref(path))?;
+        let one = std::slice::from_ref(path);
+        let mut log = PathLog::new(repo.objects(), &changed, &[start], one)?;
         let mut is_known = repo.locate("", &repo.read_commit(&start)?, path).is_ok();
         while !is_known && let Some(visited) = log.advance::<RepoError>(None)? {
             is_known = visited.shown;

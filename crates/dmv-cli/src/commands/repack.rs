@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 ///
 /// Each commit stores its objects by themselves. After many small commits, repack makes the repository
 /// smaller and log, blame and checkout faster. Versions of a file that share most of their bytes take
-/// little more space than one of them. Nothing is freed: that is what gc does.
+/// little more space than one of them. Nothing is freed: that is what gc does. Repack also notes which
+/// paths each commit changed, so that log and blame need not compare their trees again.
 ///
 /// Other commands may run meanwhile, and repack may be interrupted at any moment: the next repack
 /// continues. It needs free space for one pack at most.
@@ -38,6 +39,7 @@ struct Document<'r> {
     packs_before: u64,
     packs_after: u64,
     copied_bytes: u64,
+    commits_compared: u64,
     finished: bool,
     why_not: &'r [String],
 }
@@ -62,6 +64,7 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             packs_before: report.packs_before,
             packs_after: report.packs_after,
             copied_bytes: report.copied_bytes,
+            commits_compared: report.commits_compared,
             finished: report.finished,
             why_not: &report.why_not,
         })?,
@@ -76,6 +79,13 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
 fn print(context: &Context, args: &Args, report: &RepackReport) -> Result<(), Failure> {
     if !context.ui.quiet() {
         writeln!(context.ui.out(), "{}", told(args.dry_run, report))?;
+        if report.commits_compared > 0 {
+            let commits = count(report.commits_compared, "commit", "commits");
+            writeln!(
+                context.ui.out(),
+                "noted which paths {commits} changed, for log and blame"
+            )?;
+        }
     }
     for why in &report.why_not {
         context.ui.warn(format_args!(

@@ -121,3 +121,100 @@ fn a_bare_repository_and_a_part_of_one_are_repacked() -> Outcome {
     }
     Ok(())
 }
+
+/// Of a history with merges, moved files, removed files and empty directories.
+fn history() -> Outcome<Place> {
+    let place = Place::with_repository()?;
+    for n in 0..40 {
+        place.write(
+            format!("d{}/sub/f{}", n % 4, n % 7),
+            format!("{n}\n").repeat(9),
+        )?;
+        match n {
+            10 => drop(place.ok(&["checkout", "-b", "side"])?),
+            20 => drop(place.ok(&["checkout", "main"])?),
+            30 => drop(place.ok(&["merge", "side"])?),
+            33 => fs::rename(place.work().join("d1"), place.work().join("moved"))?,
+            35 => fs::remove_dir_all(place.work().join("d2/sub"))?,
+            36 => fs::create_dir(place.work().join("empty"))?,
+            38 => fs::remove_dir(place.work().join("empty"))?,
+            _ => {}
+        }
+        place.ok(&["commit", "--allow-empty", "-m", &format!("c{n}")])?;
+    }
+    Ok(place)
+}
+
+fn asked_of_paths(place: &Place) -> Outcome<Vec<String>> {
+    let mut out = Vec::new();
+    for path in [
+        "d1",
+        "d2/sub",
+        "moved/sub/f1",
+        "d3/sub/f3",
+        "empty",
+        "d0/sub",
+    ] {
+        out.push(place.ok(&["log", "--graph", "--json", "--", path])?);
+        out.push(place.ok(&["log", "--oneline", "--", path, "d3"])?);
+    }
+    out.push(place.ok(&["log", "--follow", "--oneline", "--", "moved/sub/f1"])?);
+    out.push(place.ok(&["blame", "moved/sub/f1"])?);
+    Ok(out)
+}
+
+#[test]
+fn the_log_of_a_path_is_the_same_with_and_without_the_table_of_changes() -> Outcome {
+    let place = history()?;
+    let file = place.work().join(".dmv/changed-paths");
+    let expected = asked_of_paths(&place)?;
+    assert!(!file.exists());
+    let told = place.ok(&["repack"])?;
+    assert!(
+        told.contains("noted which paths 41 commits changed"),
+        "{told}"
+    );
+    assert_eq!(asked_of_paths(&place)?, expected);
+    // Only the commits since then are compared.
+    let told = place.ok(&["repack"])?;
+    assert!(!told.contains("noted"), "{told}");
+    place.write("d3/sub/f3", "new")?;
+    place.commit("new")?;
+    let expected = asked_of_paths(&place)?;
+    assert_eq!(place.json(&["repack", "--json"])?["commits_compared"], 1);
+    assert_eq!(asked_of_paths(&place)?, expected);
+    // A damaged table is not used, and made anew.
+    let good = fs::read(&file)?;
+    for bad in [&b""[..], b"nonsense", &good[..good.len() / 2]] {
+        fs::write(&file, bad)?;
+        assert_eq!(asked_of_paths(&place)?, expected);
+    }
+    assert_eq!(place.json(&["repack", "--json"])?["commits_compared"], 42);
+    assert_eq!(fs::read(&file)?, good);
+    // One of a later version is not used, and stays.
+    let mut later = good;
+    later[8] = 2;
+    fs::write(&file, &later)?;
+    assert_eq!(asked_of_paths(&place)?, expected);
+    assert_eq!(place.json(&["repack", "--json"])?["commits_compared"], 0);
+    assert_eq!(fs::read(&file)?, later);
+    place.ok(&["verify", "--full"])?;
+    Ok(())
+}
+
+#[test]
+fn parts_of_a_repository_compare_what_they_have() -> Outcome {
+    let place = history()?;
+    place.ok(&["clone", "--meta-only", ".", "../index"])?;
+    place.ok(&["clone", ".", "../recent", "--depth", "5"])?;
+    place.ok(&["clone", ".", "../part", "--subset", "d3"])?;
+    for (dir, some) in [("../index", 41), ("../recent", 1), ("../part", 1)] {
+        let asked = ["-C", dir, "log", "--json", "--", "d3"];
+        let expected = place.ok(&asked)?;
+        let report = place.json(&["-C", dir, "repack", "--json"])?;
+        let compared = report["commits_compared"].as_u64().ok_or("a number")?;
+        assert!(compared >= some, "{dir}: {report}");
+        assert_eq!(place.ok(&asked)?, expected, "{dir}");
+    }
+    Ok(())
+}

@@ -6,10 +6,12 @@
 //! and of these only the ones that the child does not have.
 //!
 //! Nearly all the time goes into reading and checking these directories. So several threads do this
-//! for a stretch of history at once, before the walk reaches it (`ahead`).
+//! for a stretch of history at once, before the walk reaches it (`ahead`). Where a table tells that a
+//! commit did not change the paths (`changed`), nothing is read: the parent has what the child has.
 
 mod ahead;
 
+use super::changed::{ChangedPaths, PathHash};
 use super::decode;
 use crate::hash::ObjectId;
 use crate::object::commit::Commit;
@@ -18,6 +20,7 @@ use crate::object::tree::{Kind, TreeEntry, lookup};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 use ahead::Ahead;
 use std::collections::{BTreeSet, BinaryHeap, HashSet};
+use std::sync::Arc;
 
 /// Finds the former path, in the parent, of a path that a commit created. Arguments: the parent's
 /// tree, the commit's tree, and the path.
@@ -54,6 +57,7 @@ pub struct Version {
 /// A walk from some commits to their ancestors, descendants before ancestors.
 pub struct PathLog<'r> {
     reader: &'r dyn ObjectRead,
+    changed: &'r ChangedPaths,
     queue: BinaryHeap<Queued>,
     seen: HashSet<ObjectId>,
     absent: BTreeSet<ObjectId>,
@@ -65,13 +69,17 @@ pub struct PathLog<'r> {
 
 impl<'r> PathLog<'r> {
     /// Returns a walk from `tips`, which must be stored here. Without paths every commit is shown.
+    ///
+    /// `changed` is what is known about commits; the table may be empty.
     pub fn new(
         reader: &'r dyn ObjectRead,
+        changed: &'r ChangedPaths,
         tips: &[ObjectId],
         paths: &[RepoPath],
     ) -> Result<PathLog<'r>, ObjectError> {
         let mut log = PathLog {
             reader,
+            changed,
             queue: BinaryHeap::new(),
             seen: HashSet::new(),
             absent: BTreeSet::new(),
@@ -81,10 +89,10 @@ impl<'r> PathLog<'r> {
         for id in tips {
             let ty = ObjectType::Commit;
             let missing = ObjectError::Missing { id: *id, ty };
-            let (commit, _) = log.load(id, &[])?.ok_or(missing)?;
+            let (commit, _) = log.load(id, None, &[])?.ok_or(missing)?;
             let mut trails = Vec::new();
             for path in paths {
-                trails.push(Trail::walk(reader, &commit.tree, path, None)?);
+                trails.push(Trail::begin(reader, &commit.tree, path)?);
             }
             log.push(Queued {
                 id: *id,
@@ -101,10 +109,11 @@ impl<'r> PathLog<'r> {
     /// visits a commit once for each path at which it was led there.
     pub fn of_versions(
         reader: &'r dyn ObjectRead,
+        changed: &'r ChangedPaths,
         tip: &ObjectId,
         path: &RepoPath,
     ) -> Result<PathLog<'r>, ObjectError> {
-        let mut log = PathLog::new(reader, &[*tip], std::slice::from_ref(path))?;
+        let mut log = PathLog::new(reader, changed, &[*tip], std::slice::from_ref(path))?;
         log.queued = Some(HashSet::from([(*tip, path.clone())]));
         Ok(log)
     }
@@ -137,7 +146,7 @@ impl<'r> PathLog<'r> {
     ) -> Result<Option<Visited>, E> {
         let wanted = |queued: &Queued| {
             let first = queued.with.first();
-            first.is_none_or(|trail| is_wanted(&queued.id, &trail.path))
+            first.is_none_or(|trail| is_wanted(&queued.id, &trail.sought.path))
         };
         let Queued {
             id,
@@ -152,8 +161,9 @@ impl<'r> PathLog<'r> {
         };
         let mut parents = Vec::new();
         let mut unchanged = None;
-        for parent in &commit.parents {
-            let Some((read, known)) = self.load(parent, &trails)? else {
+        for (n, parent) in commit.parents.iter().enumerate() {
+            let heir = (n == 0).then_some(&id);
+            let Some((read, known)) = self.load(parent, heir, &trails)? else {
                 continue;
             };
             if read.generation >= commit.generation {
@@ -164,7 +174,8 @@ impl<'r> PathLog<'r> {
             let mut known = known.into_iter();
             let mut before = Vec::new();
             for trail in &trails {
-                let known = known.next().filter(|known| known.path == trail.path);
+                let known = known.next().filter(|known| known.sought == trail.sought);
+                let known = known.or_else(|| heir.and_then(|id| trail.kept_by(self.changed, id)));
                 before.push(self.trail_in(&commit, &read, trail, known, &mut moved)?);
             }
             let pairs = || trails.iter().zip(&before);
@@ -212,8 +223,8 @@ impl<'r> PathLog<'r> {
         }))
     }
 
-    /// Returns what the parent has at the path of `trail` in its child. `known`: this was read
-    /// ahead.
+    /// Returns what the parent has at the path of `trail` in its child. `known`: this is known
+    /// without reading.
     fn trail_in<E: From<ObjectError>>(
         &self,
         child: &Commit,
@@ -224,27 +235,33 @@ impl<'r> PathLog<'r> {
     ) -> Result<Trail, E> {
         let before = match known {
             Some(known) => known,
-            None => Trail::walk(self.reader, &parent.tree, &trail.path, Some(trail))?,
+            None => Trail::walk(self.reader, &parent.tree, trail)?,
         };
         if let (true, false, Some(moved)) = (trail.is_there(), before.is_there(), moved)
-            && let Some(path) = moved(&parent.tree, &child.tree, &trail.path)?
+            && let Some(path) = moved(&parent.tree, &child.tree, &trail.sought.path)?
         {
-            return Ok(Trail::walk(self.reader, &parent.tree, &path, None)?);
+            return Ok(Trail::begin(self.reader, &parent.tree, &path)?);
         }
         Ok(before)
     }
 
-    /// Returns a commit, and its trails (like those of its child) if they were read ahead.
+    /// Returns a commit, and its trails (like those of its child) if they were read ahead. `heir`:
+    /// the child, if this is its first parent.
     fn load(
         &mut self,
         id: &ObjectId,
+        heir: Option<&ObjectId>,
         trails: &[Trail],
     ) -> Result<Option<(Commit, Vec<Trail>)>, ObjectError> {
-        if !trails.is_empty()
-            && !self.seen.contains(id)
-            && let Some(found) = self.ahead.take(self.reader, id, trails, &self.seen)
-        {
-            return Ok(Some(found));
+        if !trails.is_empty() && !self.seen.contains(id) {
+            let source = Source {
+                reader: self.reader,
+                changed: self.changed,
+            };
+            let found = self.ahead.take(source, id, heir, trails, &self.seen);
+            if found.is_some() {
+                return Ok(found);
+            }
         }
         match self.reader.read(ObjectType::Commit, id)? {
             Some(bytes) => Ok(Some((decode(id, &bytes)?, Vec::new()))),
@@ -258,7 +275,7 @@ impl<'r> PathLog<'r> {
     fn push(&mut self, queued: Queued) {
         let is_first = self.seen.insert(queued.id);
         let is_new = match (&mut self.queued, queued.with.first()) {
-            (Some(known), Some(trail)) => known.insert((queued.id, trail.path.clone())),
+            (Some(known), Some(trail)) => known.insert((queued.id, trail.sought.path.clone())),
             _ => is_first,
         };
         if is_new {
@@ -269,59 +286,95 @@ impl<'r> PathLog<'r> {
 
 fn versions_of(trails: &[Trail]) -> Vec<Version> {
     let version = |trail: &Trail| Version {
-        path: trail.path.clone(),
+        path: trail.sought.path.clone(),
         entry: trail.end().cloned(),
     };
     trails.iter().map(version).collect()
 }
 
-/// The entries on the way to a path in one tree.
-struct Trail {
+/// What trails are made from.
+#[derive(Clone, Copy)]
+struct Source<'r> {
+    reader: &'r dyn ObjectRead,
+    changed: &'r ChangedPaths,
+}
+
+/// A path that the walk asks for.
+#[derive(PartialEq, Eq)]
+struct Sought {
     path: RepoPath,
+    /// `None` for the root.
+    hash: Option<PathHash>,
+}
+
+/// The entries on the way to a path in one tree.
+#[derive(Clone)]
+struct Trail {
+    sought: Arc<Sought>,
+    /// A tree with these entries. The tree of the commit that the trail belongs to has the same at the
+    /// path; the directories above may be others there.
     root: ObjectId,
     /// The entries of the path's components, as far as they exist.
-    entries: Vec<TreeEntry>,
+    entries: Arc<[TreeEntry]>,
 }
 
 impl Trail {
-    /// Follows `path` from `root`. What `like` found in an equal directory is not read again.
-    fn walk(
+    /// Follows `path` from `root`.
+    fn begin(
         reader: &dyn ObjectRead,
         root: &ObjectId,
         path: &RepoPath,
+    ) -> Result<Trail, ObjectError> {
+        let sought = Arc::new(Sought {
+            hash: PathHash::of(path),
+            path: path.clone(),
+        });
+        Trail::read(reader, root, sought, None)
+    }
+
+    /// Follows the path of `like` from `root`. What `like` found in an equal directory is not read
+    /// again.
+    fn walk(reader: &dyn ObjectRead, root: &ObjectId, like: &Trail) -> Result<Trail, ObjectError> {
+        Trail::read(reader, root, like.sought.clone(), Some(like))
+    }
+
+    fn read(
+        reader: &dyn ObjectRead,
+        root: &ObjectId,
+        sought: Arc<Sought>,
         like: Option<&Trail>,
     ) -> Result<Trail, ObjectError> {
-        let mut trail = Trail {
-            path: path.clone(),
-            root: *root,
-            entries: Vec::new(),
-        };
-        for (depth, name) in path.components().enumerate() {
-            let Some(dir) = trail.dir(depth) else {
+        let mut entries: Vec<TreeEntry> = Vec::new();
+        for (depth, name) in sought.path.components().enumerate() {
+            let Some(dir) = dir_of(root, &entries, depth) else {
                 break;
             };
             if let Some(like) = like.filter(|like| like.dir(depth) == Some(dir)) {
-                let rest = like.entries.iter().skip(depth).cloned();
-                trail.entries.extend(rest);
+                entries.extend(like.entries.iter().skip(depth).cloned());
                 break;
             }
             match lookup(reader, &dir, name)? {
-                Some(entry) => trail.entries.push(entry),
+                Some(entry) => entries.push(entry),
                 None => break,
             }
         }
-        Ok(trail)
+        Ok(Trail {
+            root: *root,
+            entries: entries.into(),
+            sought,
+        })
     }
 
-    /// Returns the directory in which component `depth` is looked up.
+    /// Returns the trail in the first parent of `heir`, whose trail this is, if the commit is known
+    /// not to have changed the path.
+    fn kept_by(&self, changed: &ChangedPaths, heir: &ObjectId) -> Option<Trail> {
+        let hash = self.sought.hash?;
+        changed.is_unchanged(heir, hash).then(|| self.clone())
+    }
+
+    /// Returns the directory in which component `depth` was looked up.
     fn dir(&self, depth: usize) -> Option<ObjectId> {
-        match depth.checked_sub(1) {
-            None => Some(self.root),
-            Some(above) => {
-                let entry = self.entries.get(above);
-                entry.filter(|e| e.kind == Kind::Directory).map(|e| e.id)
-            }
-        }
+        dir_of(&self.root, &self.entries, depth)
     }
 
     fn end(&self) -> Option<&TreeEntry> {
@@ -332,19 +385,30 @@ impl Trail {
     }
 
     fn is_there(&self) -> bool {
-        self.entries.len() == self.path.components().count()
+        self.entries.len() == self.sought.path.depth()
     }
 
     fn is_same(&self, other: &Trail) -> bool {
-        if self.path.is_root() {
+        if self.sought.path.is_root() {
             return self.root == other.root;
         }
         // A file that was only moved counts as changed.
-        self.path == other.path
+        self.sought == other.sought
             && match (self.end(), other.end()) {
                 (Some(a), Some(b)) => a.same_content(b),
                 (a, b) => a.is_none() && b.is_none(),
             }
+    }
+}
+
+/// Returns the directory in which component `depth` of a path is looked up.
+fn dir_of(root: &ObjectId, entries: &[TreeEntry], depth: usize) -> Option<ObjectId> {
+    match depth.checked_sub(1) {
+        None => Some(*root),
+        Some(above) => {
+            let entry = entries.get(above);
+            entry.filter(|e| e.kind == Kind::Directory).map(|e| e.id)
+        }
     }
 }
 
@@ -354,6 +418,7 @@ type Queued = super::Queued<Vec<Trail>>;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::changed::{Builder, Changes};
     use crate::object::ObjectWrite;
     use crate::object::commit::Person;
     use crate::object::mem::MemObjects;
@@ -437,6 +502,25 @@ mod tests {
             Ok(id)
         }
 
+        /// Returns a table of these commits.
+        fn changed<'a>(
+            &self,
+            ids: impl Iterator<Item = &'a ObjectId>,
+        ) -> Result<ChangedPaths, ObjectError> {
+            let tree =
+                |id: &ObjectId| super::super::load_commit(&self.mem, id).map(|commit| commit.tree);
+            let mut builder = Builder::new(ChangedPaths::default());
+            for id in ids {
+                let parent = self.known[id].1.first().map(tree).transpose()?;
+                let mut changes = Changes::default();
+                for change in crate::diff::changes(&self.mem, parent, Some(tree(id)?))? {
+                    changes.add(&change.path);
+                }
+                builder.add(id, &changes);
+            }
+            Ok(ChangedPaths::decode(builder.encode()).expect("what was encoded"))
+        }
+
         /// Returns the commits that are shown, from the definition.
         fn shown(&self, tip: ObjectId) -> BTreeSet<ObjectId> {
             let (mut out, mut seen) = (BTreeSet::new(), BTreeSet::new());
@@ -466,9 +550,18 @@ mod tests {
         tip: ObjectId,
         paths: &[&str],
     ) -> Result<Vec<ObjectId>, ObjectError> {
+        walk_with(history, &ChangedPaths::default(), tip, paths)
+    }
+
+    fn walk_with(
+        history: &History,
+        changed: &ChangedPaths,
+        tip: ObjectId,
+        paths: &[&str],
+    ) -> Result<Vec<ObjectId>, ObjectError> {
         let parse = |path: &&str| RepoPath::parse(path.as_bytes()).expect("a path");
         let paths: Vec<RepoPath> = paths.iter().map(parse).collect();
-        let mut log = PathLog::new(&history.mem, &[tip], &paths)?;
+        let mut log = PathLog::new(&history.mem, changed, &[tip], &paths)?;
         let mut out = Vec::new();
         while let Some(visited) = log.advance::<ObjectError>(None)? {
             if visited.shown {
@@ -502,6 +595,15 @@ mod tests {
             let generations: Vec<u64> = all.iter().map(|id| history.known[id].2).collect();
             prop_assert!(generations.is_sorted_by(|a, b| a >= b));
             prop_assert_eq!(walk(&history, tip, &["d/nothing"])?, vec![]);
+            // A table of some or all commits changes nothing.
+            for skipped in [2, 3, usize::MAX] {
+                let some = ids.iter().enumerate().filter(|(n, _)| n % skipped != 1);
+                let changed = history.changed(some.map(|(_, id)| id))?;
+                for paths in [&["d/f"][..], &["d"], &["d/f", "x"], &["d/nothing"], &[""], &[]] {
+                    let expected = walk(&history, tip, paths)?;
+                    prop_assert_eq!(walk_with(&history, &changed, tip, paths)?, expected);
+                }
+            }
         }
     }
 
@@ -521,7 +623,13 @@ mod tests {
         let ids = line(&mut history, 250)?;
         let path = RepoPath::parse(b"d/f").expect("a path");
         history.mem.reset_reads();
-        let mut log = PathLog::new(&history.mem, &ids[249..], std::slice::from_ref(&path))?;
+        let changed = ChangedPaths::default();
+        let mut log = PathLog::new(
+            &history.mem,
+            &changed,
+            &ids[249..],
+            std::slice::from_ref(&path),
+        )?;
         for _ in 0..10 {
             log.advance::<ObjectError>(None)?;
         }
@@ -536,13 +644,39 @@ mod tests {
     }
 
     #[test]
+    fn trees_of_commits_that_are_known_not_to_change_the_path_are_not_read()
+    -> Result<(), ObjectError> {
+        let mut history = History::default();
+        let mut ids = line(&mut history, 100)?;
+        ids.push(history.commit(2, 100, &ids[99..])?);
+        for beside in 0..100 {
+            ids.push(history.commit(2, beside, &ids[ids.len() - 1..])?);
+        }
+        let changed = history.changed(ids.iter())?;
+        history.mem.reset_reads();
+        let found = walk_with(&history, &changed, ids[200], &["d/f"])?;
+        assert_eq!(found, [ids[100], ids[0]]);
+        // The commits, and the two directories of the tip, of the change, of each stretch that
+        // another thread reads, and of the few that the filters do not exclude.
+        let reads = history.mem.reads();
+        assert!(reads <= 201 + 2 * 20, "{reads} reads");
+        Ok(())
+    }
+
+    #[test]
     fn what_is_wrong_further_back_is_found_when_the_walk_comes_there() -> Result<(), ObjectError> {
         let mut history = History::default();
         let ids = line(&mut history, 100)?;
         let tree = super::super::load_commit(&history.mem, &ids[20])?.tree;
         assert!(history.mem.remove(ObjectType::Tree, &tree));
         let path = RepoPath::parse(b"d/f").expect("a path");
-        let mut log = PathLog::new(&history.mem, &ids[99..], std::slice::from_ref(&path))?;
+        let changed = ChangedPaths::default();
+        let mut log = PathLog::new(
+            &history.mem,
+            &changed,
+            &ids[99..],
+            std::slice::from_ref(&path),
+        )?;
         for id in ids[22..].iter().rev() {
             let visited = log.advance::<ObjectError>(None)?;
             assert_eq!(visited.map(|visited| visited.id), Some(*id));
@@ -563,7 +697,8 @@ mod tests {
             assert_eq!(path, &parse("d/f"));
             Ok::<_, ObjectError>(Some(parse("d/a")))
         };
-        let mut log = PathLog::new(&history.mem, &[three], &[parse("d/f")])?;
+        let changed = ChangedPaths::default();
+        let mut log = PathLog::new(&history.mem, &changed, &[three], &[parse("d/f")])?;
         let mut shown = Vec::new();
         while let Some(visited) = log.advance(Some(&mut moved))? {
             shown.extend(visited.shown.then_some(visited.id));

@@ -5,9 +5,8 @@
 //! here: the walk meets them again if it reaches them.
 
 use super::super::load_commit;
-use super::Trail;
+use super::{Source, Trail};
 use crate::hash::ObjectId;
-use crate::object::ObjectRead;
 use crate::object::commit::Commit;
 use crate::threads::start_in;
 use std::collections::{HashMap, HashSet};
@@ -35,15 +34,17 @@ pub(super) struct Ahead {
 impl Ahead {
     /// Returns the commit `id` with its trails, which are like those of its child. Reads a further
     /// stretch from there if necessary. Returns `None` if the commit is absent or an error occurs.
+    /// `heir`: the child, if this is its first parent.
     pub(super) fn take(
         &mut self,
-        reader: &dyn ObjectRead,
+        source: Source<'_>,
         id: &ObjectId,
+        heir: Option<&ObjectId>,
         like: &[Trail],
         seen: &HashSet<ObjectId>,
     ) -> Option<(Commit, Vec<Trail>)> {
         if !self.ready.contains_key(id) {
-            self.read_on(reader, id, like, seen);
+            self.read_on(source, id, heir, like, seen);
         }
         self.used += 1;
         self.ready.remove(id)
@@ -51,8 +52,9 @@ impl Ahead {
 
     fn read_on(
         &mut self,
-        reader: &dyn ObjectRead,
+        source: Source<'_>,
         from: &ObjectId,
+        heir: Option<&ObjectId>,
         like: &[Trail],
         seen: &HashSet<ObjectId>,
     ) {
@@ -68,13 +70,15 @@ impl Ahead {
             self.ready.clear();
         }
         let mut line = Vec::with_capacity(self.stretch);
+        let mut heir = heir.copied();
         let mut next = Some(*from);
         while let Some(id) = next.filter(|id| !seen.contains(id) && !self.ready.contains_key(id))
             && line.len() < self.stretch
-            && let Ok(commit) = load_commit(reader, &id)
+            && let Ok(commit) = load_commit(source.reader, &id)
         {
             next = commit.parents.first().copied();
-            line.push((id, commit));
+            line.push(Ancestor { id, commit, heir });
+            heir = Some(id);
         }
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS));
         let part = line.len().div_ceil(threads).max(PER_THREAD);
@@ -83,40 +87,55 @@ impl Ahead {
         let trails = std::thread::scope(|scope| {
             let others: Vec<_> = parts
                 .map(|part| {
-                    let walk = move || trails_of(reader, part, like);
+                    let walk = move || trails_of(source, part, like, false);
                     (part, start_in(scope, walk))
                 })
                 .collect();
-            let mut trails = trails_of(reader, first, like);
+            let mut trails = trails_of(source, first, like, true);
             for (part, other) in others {
                 trails.extend(match other {
                     Ok(other) => {
                         (other.join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
                     }
                     // Without a further thread, this one does the work.
-                    Err(_) => trails_of(reader, part, like),
+                    Err(_) => trails_of(source, part, like, false),
                 });
             }
             trails
         });
-        for ((id, commit), trails) in line.into_iter().zip(trails) {
+        for (found, trails) in line.into_iter().zip(trails) {
             // Without trails here, the walk reads them itself.
-            self.ready.insert(id, (commit, trails));
+            self.ready.insert(found.id, (found.commit, trails));
         }
     }
 }
 
-/// Returns the trails of each commit of a line, as far as they can be read.
+/// A commit of a stretch.
+struct Ancestor {
+    id: ObjectId,
+    commit: Commit,
+    /// The child whose first parent it is, if it was reached from there.
+    heir: Option<ObjectId>,
+}
+
+/// Returns the trails of each commit of a line, as far as they can be read. `is_child`: `like` are
+/// the trails of the child of the first commit, and not of a later descendant.
 fn trails_of(
-    reader: &dyn ObjectRead,
-    line: &[(ObjectId, Commit)],
+    source: Source<'_>,
+    line: &[Ancestor],
     like: &[Trail],
+    is_child: bool,
 ) -> Vec<Vec<Trail>> {
     let mut out: Vec<Vec<Trail>> = Vec::with_capacity(line.len());
-    for (_, commit) in line {
+    for (n, found) in line.iter().enumerate() {
         let before = out.last().filter(|last| !last.is_empty());
+        let is_child = if n == 0 { is_child } else { before.is_some() };
+        let heir = found.heir.as_ref().filter(|_| is_child);
         let like = before.map_or(like, |last| last);
-        let walk = |like: &Trail| Trail::walk(reader, &commit.tree, &like.path, Some(like));
+        let walk = |like: &Trail| {
+            let kept = heir.and_then(|heir| like.kept_by(source.changed, heir));
+            kept.map_or_else(|| Trail::walk(source.reader, &found.commit.tree, like), Ok)
+        };
         let trails = like.iter().map(walk).collect::<Result<_, _>>();
         out.push(trails.unwrap_or_default());
     }

@@ -1,6 +1,7 @@
 //! The methods of `Repo` that call `look`.
 
 use crate::hash::ObjectId;
+use crate::history::changed::ChangedPaths;
 use crate::job::Job;
 use crate::object::commit::Commit;
 use crate::object::list::Blob;
@@ -17,6 +18,12 @@ use std::io::Write;
 use std::ops::{ControlFlow, Range};
 
 impl Repo {
+    /// Returns what is known about the commits that changed these paths, for a walk over their
+    /// history. `repack` makes it known; before that, nothing is.
+    pub fn changed_paths(&self, paths: &[RepoPath]) -> ChangedPaths {
+        look::changed::load_for(&self.handle, paths)
+    }
+
     /// Returns the commits that refs and worktrees name. Each of them is complete in this
     /// repository.
     pub fn complete_commits(&self) -> Result<Vec<ObjectId>, RepoError> {

@@ -18,6 +18,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::slice;
 use crate::repo::files::rename;
+use crate::repo::look;
 use crate::repo::look::content::read_chunk;
 use crate::repo::look::entries::{self, Located, blob_of};
 use crate::repo::look::lack;
@@ -141,7 +142,8 @@ fn check_versions_here(
     path: &RepoPath,
     job: &Job,
 ) -> Result<(), RepoError> {
-    let mut log = PathLog::of_versions(repo.objects(), commit, path)?;
+    let changed = look::changed::load_for(repo, std::slice::from_ref(path));
+    let mut log = PathLog::of_versions(repo.objects(), &changed, commit, path)?;
     let (mut known, mut lacks) = (HashSet::new(), Vec::new());
     while let Some(visited) = log.advance(Some(&mut moved(repo, job)))? {
         go_on(job)?;
@@ -232,7 +234,8 @@ impl Search<'_> {
 
     fn run(&mut self, commit: &ObjectId, path: &RepoPath) -> Result<(), RepoError> {
         let (repo, job) = (self.repo, self.job);
-        let mut log = PathLog::of_versions(repo.objects(), commit, path)?;
+        let changed = look::changed::load_for(repo, std::slice::from_ref(path));
+        let mut log = PathLog::of_versions(repo.objects(), &changed, commit, path)?;
         let mut moved = moved(repo, job);
         while !self.pending.is_empty() {
             go_on(job)?;

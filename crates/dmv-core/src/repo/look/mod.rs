@@ -2,6 +2,7 @@
 //!
 //! This room uses `base`. `conflict`, `files`, `verbs`, `peers` and `upkeep` use it.
 
+pub(in crate::repo) mod changed;
 pub(in crate::repo) mod content;
 pub(in crate::repo) mod entries;
 pub(in crate::repo) mod history;

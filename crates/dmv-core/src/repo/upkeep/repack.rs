@@ -5,8 +5,11 @@
 //! replaced in small sets. Each set is copied, the copies are published, and the old packs are taken out
 //! of use in the way of gc. So repack may be interrupted at any moment: each pack is as before, or
 //! replaced by copies of everything that it listed.
+//!
+//! Last, repack finds out which paths commits changed, so that `log -- PATH` need not.
 
 mod ages;
+mod changed;
 mod choose;
 
 use crate::job::{Bound, Job, Moment};
@@ -55,6 +58,8 @@ pub struct RepackReport {
     pub packs_after: u64,
     /// The bytes of the copies.
     pub copied_bytes: u64,
+    /// The number of commits whose changed paths are known now and were not before.
+    pub commits_compared: u64,
     /// Whether everything was done. If not, the time was over or other commands committed too quickly,
     /// and a later run continues.
     pub finished: bool,
@@ -99,6 +104,11 @@ pub(in crate::repo) fn repack(
     }
     let Run { mut report, .. } = run;
     fold_indexes(repo)?;
+    if report.finished {
+        let found = changed::find(repo, options.until, job)?;
+        report.commits_compared = found.commits;
+        report.finished = found.finished;
+    }
     (report.packs_after, report.after_bytes) = packs(repo)?;
     Ok(report)
 }
