@@ -1,11 +1,12 @@
 //! Code, exit code and hint of each error of a repository.
 
 use crate::failure::{
-    EXIT_ABSENT, EXIT_BUSY, EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_NO_REPOSITORY, EXIT_OTHER,
-    EXIT_PERMISSION, EXIT_REFUSED, EXIT_TOO_NEW, EXIT_USAGE, WOULD_LOSE,
+    EXIT_ABSENT, EXIT_BUSY, EXIT_CONFLICTS, EXIT_DAMAGE, EXIT_INTERRUPTED, EXIT_NO_REPOSITORY,
+    EXIT_OTHER, EXIT_PERMISSION, EXIT_REFUSED, EXIT_TOO_NEW, EXIT_USAGE, WOULD_LOSE,
 };
 use crate::format::text::quoted;
 use crate::whose::{find_own, way_to_read, way_to_trust};
+use dmv_core::escape::escape;
 use dmv_core::object::{ObjectError, ObjectType};
 use dmv_core::refs::RefsError;
 use dmv_core::repo::{DMV_DIR, PathRefusal, RepoError, RevisionError};
@@ -89,7 +90,8 @@ pub fn sort(e: &RepoError) -> Sorted {
         | RepoError::Mainline { .. }
         | RepoError::TooManySides { .. }
         | RepoError::NoStash { .. }
-        | RepoError::NoConflict { .. } => sort_verb(e),
+        | RepoError::NoConflict { .. }
+        | RepoError::NestedConflict { .. } => sort_verb(e),
         RepoError::Absent { .. } | RepoError::Lacking(..) | RepoError::Incomplete { .. } => {
             sort_absent(e)
         }
@@ -316,6 +318,14 @@ fn sort_verb(e: &RepoError) -> Sorted {
         RepoError::NoStash { .. } => hinted("no-stash", EXIT_OTHER, "dmv stash list"),
         RepoError::TooManySides { .. } => hinted("too-many-sides", EXIT_OTHER, "dmv conflicts"),
         RepoError::NoConflict { .. } => hinted("no-conflict", EXIT_OTHER, "dmv conflicts"),
+        RepoError::NestedConflict { path, shown_at, .. } => {
+            let to = quoted(&escape(path).to_string());
+            let hint = shown_at.as_ref().map(|from| {
+                let from = quoted(&escape(from).to_string());
+                format!("mv {from} {to}; then edit what is marked in it, and dmv commit")
+            });
+            ("nested-conflict", EXIT_CONFLICTS, hint)
+        }
         _ => OTHER,
     }
 }

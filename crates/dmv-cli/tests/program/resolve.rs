@@ -297,3 +297,108 @@ fn a_commit_over_marker_lines_names_the_file_and_the_line() -> Outcome {
     assert_eq!(status(&place, "conflicts")?, ["a"]);
     Ok(())
 }
+
+/// A conflict at `dir` between a directory with a conflict of its own, at `dir/f`, and a file.
+fn nested() -> Outcome<Place> {
+    let place = Place::with_repository()?;
+    let lines = |middle: &str| format!("1\n2\n3\n4\n{middle}\n6\n7\n8\n9\n");
+    place.write("dir/f", lines("5"))?;
+    place.write("other", "other")?;
+    place.commit("base")?;
+    for branch in ["one", "two", "three"] {
+        place.ok(&["branch", branch])?;
+    }
+    for branch in ["one", "two"] {
+        place.ok(&["checkout", branch])?;
+        place.write("dir/f", lines(branch))?;
+        place.commit(branch)?;
+    }
+    place.ok(&["checkout", "three"])?;
+    fs::remove_dir_all(place.work().join("dir"))?;
+    place.write("dir", "file")?;
+    place.commit("three")?;
+    place.ok(&["checkout", "one"])?;
+    place.fails(4, &["merge", "two"])?;
+    place.fails(4, &["merge", "three"])?;
+    Ok(place)
+}
+
+fn conflicts_at(place: &Place, args: &[&str]) -> Outcome<Vec<Value>> {
+    let all = place.records(args)?;
+    Ok(all.into_iter().map(|one| one["path"].clone()).collect())
+}
+
+#[test]
+fn a_conflict_in_a_chosen_version_stays_a_conflict_in_a_bare_repository() -> Outcome {
+    let place = nested()?;
+    place.ok(&["clone", "--bare", ".", "../bare"])?;
+    place.ok(&["-C", "../bare", "checkout", "one"])?;
+    place.ok(&["-C", "../bare", "resolve", "dir", "--ours"])?;
+    let asked = ["-C", "../bare", "conflicts", "one", "--json"];
+    assert_eq!(conflicts_at(&place, &asked)?, ["dir/f"]);
+    // Whoever clones it has the conflict in files, and keeps it by committing something else.
+    place.ok(&["clone", "../bare", "../fresh"])?;
+    let fresh = place.work().join("../fresh");
+    assert!(fs::read_to_string(fresh.join("dir/f"))?.contains("<<<<<<<"));
+    fs::write(fresh.join("new"), "new")?;
+    place.ok(&["-C", "../fresh", "commit", "-m", "something else"])?;
+    let asked = ["-C", "../fresh", "conflicts", "one", "--json"];
+    assert_eq!(conflicts_at(&place, &asked)?, ["dir/f"]);
+    place.ok(&["-C", "../bare", "resolve", "dir/f", "--theirs"])?;
+    assert!(
+        place
+            .ok(&["-C", "../bare", "cat", "one:dir/f"])?
+            .contains("\ntwo\n")
+    );
+    Ok(())
+}
+
+#[test]
+fn a_worktree_does_not_take_a_version_with_a_conflict_of_its_own() -> Outcome {
+    let place = nested()?;
+    let before = files(&place)?;
+    for choice in ["--ours", "--both"] {
+        let said = place.fails(4, &["resolve", "dir", choice])?;
+        assert!(
+            said.contains("has a conflict of its own at 'dir/f'"),
+            "{said}"
+        );
+        assert_eq!(files(&place)?, before, "{choice}");
+    }
+    let said = place.fails(4, &["resolve", "--all", "--ours"])?;
+    assert!(said.contains("hint: mv dir.ours dir; then edit"), "{said}");
+    // The other version is a file. And by hand both are possible.
+    place.ok(&["resolve", "dir", "--theirs"])?;
+    assert_eq!(fs::read_to_string(place.work().join("dir"))?, "file");
+    place.ok(&["undo"])?;
+    assert_eq!(files(&place)?, before);
+    fs::rename(place.work().join("dir.ours"), place.work().join("dir"))?;
+    place.write("dir/f", "mine")?;
+    for side in ["base", "ours", "theirs"] {
+        fs::remove_file(place.work().join("dir").join(format!("f.{side}")))?;
+    }
+    place.ok(&["commit", "-m", "by hand"])?;
+    assert_eq!(place.ok(&["cat", "@:dir/f"])?, "mine");
+    assert_eq!(place.ok(&["cat", "@:other"])?, "other");
+    Ok(())
+}
+
+#[test]
+fn a_conflict_in_a_version_chosen_outside_the_subset_stays_a_conflict() -> Outcome {
+    let place = nested()?;
+    place.ok(&["checkout", "--subset", "other"])?;
+    place.ok(&["resolve", "dir", "--ours"])?;
+    place.write("other", "mine")?;
+    place.ok(&["commit", "-m", "other"])?;
+    assert_eq!(conflicts_at(&place, &["conflicts", "--json"])?, ["dir/f"]);
+    assert_eq!(
+        conflicts_at(&place, &["conflicts", "@", "--json"])?,
+        ["dir/f"]
+    );
+    place.ok(&["checkout", "--all"])?;
+    assert!(fs::read_to_string(place.work().join("dir/f"))?.contains("<<<<<<<"));
+    place.ok(&["resolve", "dir/f", "--ours"])?;
+    place.ok(&["commit", "-m", "settled"])?;
+    assert!(place.ok(&["cat", "@:dir/f"])?.contains("\none\n"));
+    Ok(())
+}

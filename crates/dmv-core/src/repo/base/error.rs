@@ -329,6 +329,21 @@ pub enum RepoError {
         /// The path.
         path: Vec<u8>,
     },
+    /// The version that was to settle a conflict has conflicts of its own. The worktree cannot show
+    /// them there.
+    #[error(
+        "the chosen version of '{}' has a conflict of its own at '{}'; nothing was changed",
+        escape(path),
+        escape(inner)
+    )]
+    NestedConflict {
+        /// The path of the conflict.
+        path: Vec<u8>,
+        /// The path of the first conflict in the version.
+        inner: Vec<u8>,
+        /// Where the worktree shows the version, if it is one.
+        shown_at: Option<Vec<u8>>,
+    },
     /// This file system treats two names of a tree as the same name.
     #[error("'{}' and '{}' are the same name on this file system", escape(.0), escape(.1))]
     Collision(Vec<u8>, Vec<u8>),

@@ -7,8 +7,8 @@ use crate::object::commit::Commit;
 use crate::object::conflict::{Conflict, Term};
 use crate::object::name::RepoPath;
 use crate::object::root::{Lack, Root};
-use crate::object::tree::{Kind, TreeEntry, lookup_path};
-use crate::object::{ObjectError, ObjectType};
+use crate::object::tree::{Kind, TreeEntry, TreeIter, lookup_path};
+use crate::object::{ObjectError, ObjectRead, ObjectType};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::slice;
@@ -193,6 +193,66 @@ pub(in crate::repo) fn conflict_at(
         return Ok(None);
     };
     conflict_of(repo, &path, &entry).map(Some)
+}
+
+/// Returns the paths of the conflicts in a tree at a path that had one. If a directory is there now,
+/// it may be a version of the conflict with conflicts of its own.
+///
+/// Fails with [`ObjectError::Missing`] if it is unknown what is at the path. Directories below it
+/// that are absent are skipped.
+pub(in crate::repo) fn paths_at(
+    reader: &dyn ObjectRead,
+    tree: &ObjectId,
+    path: &RepoPath,
+) -> Result<Vec<RepoPath>, ObjectError> {
+    match lookup_path(reader, tree, path)? {
+        Some(entry) => paths_in(reader, path, &entry),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Returns the paths of the conflicts in an entry at `path`: there, or below it.
+pub(in crate::repo) fn paths_in(
+    reader: &dyn ObjectRead,
+    path: &RepoPath,
+    entry: &TreeEntry,
+) -> Result<Vec<RepoPath>, ObjectError> {
+    let mut found = Vec::new();
+    let mut left = vec![(path.clone(), entry.clone())];
+    while let Some((path, entry)) = left.pop() {
+        match entry.kind {
+            Kind::Conflict => found.push(path),
+            Kind::Directory => match children(reader, &path, &entry.id) {
+                Ok(children) => left.extend(children),
+                Err(ObjectError::Missing { .. }) => {}
+                Err(e) => return Err(e),
+            },
+            _ => {}
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Returns the conflicts and directories of a directory.
+fn children(
+    reader: &dyn ObjectRead,
+    dir: &RepoPath,
+    tree: &ObjectId,
+) -> Result<Vec<(RepoPath, TreeEntry)>, ObjectError> {
+    let mut out = Vec::new();
+    for entry in TreeIter::new(reader, *tree) {
+        let entry = entry?;
+        if matches!(entry.kind, Kind::Conflict | Kind::Directory) {
+            let path = dir.join(&entry.name).map_err(|e| ObjectError::Damaged {
+                id: *tree,
+                ty: ObjectType::Tree,
+                why: e.why().to_owned(),
+            })?;
+            out.push((path, entry));
+        }
+    }
+    Ok(out)
 }
 
 /// Returns the paths where a commit has conflicts. Paths from the commit's list are not checked

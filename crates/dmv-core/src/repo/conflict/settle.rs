@@ -19,6 +19,7 @@ use crate::object::tree::{Kind, TreeEntry, TreeSummary, lookup_path};
 use crate::repo::base::change::{ChangeKind, PathChange};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
+use crate::repo::conflict::at;
 use crate::repo::conflict::at::ConflictAt;
 use crate::repo::conflict::choices::Chosen;
 use crate::repo::conflict::form::{Form, Shown};
@@ -266,6 +267,7 @@ pub(in crate::repo) fn take_back(
         out.covered.extend(is_dir.then(|| path.clone()));
         out.edited.extend(left);
     }
+    out.open.sort_by(|a, b| a.path.cmp(&b.path));
     let tree = edit_tree(repo.objects(), writer, made, &edits)?;
     Ok((tree, out))
 }
@@ -297,6 +299,12 @@ fn take_chosen(
     for chosen in taken {
         for (path, _) in chosen.edits() {
             let now = lookup_path(repo.objects(), &made, &path)?;
+            if let Some(now) = &now {
+                // A chosen version may have conflicts of its own.
+                for path in at::paths_in(repo.objects(), &path, now)? {
+                    out.open.extend(at::conflict_at(repo, &made, path)?);
+                }
+            }
             edits.insert(path, now);
         }
         out.settled.push(chosen.path.clone());

@@ -38,7 +38,7 @@ use crate::worktree::cacheupdate::CacheUpdate;
 use crate::worktree::scan::{BaseEntries, ScanOptions, Select};
 use crate::worktree::select::Paths;
 use crate::worktree::snapshot::{NotKept, Problem, Snapshot, SnapshotInput, snapshot};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
@@ -429,7 +429,7 @@ fn store_commit(
     let noted = (&tree.name[..], &tree.untracked);
     let noted = untracked::after_commit(repo, noted, still_noted, &options.asked, &mut meta)?;
     let ended = held.after_commit(repo, tree, &options.asked, &mut meta)?;
-    let open = still_open(repo, tree, &report.settled)?;
+    let open = still_open(repo, tree, report)?;
     let commit = new_commit(repo, options, tree.base, &summary, &open)?;
     let bytes = commit
         .encode()
@@ -648,19 +648,23 @@ fn record_after(
     Ok(Some(change(&repo.refs, settled_key(&tree.name), value)?))
 }
 
-/// Returns the paths of the base's conflicts without those that are settled.
+/// Returns the paths of the base's conflicts without those that are settled, and those of conflicts
+/// in a version that settled another one.
 fn still_open(
     repo: &Handle,
     tree: &Tree,
-    settled: &[RepoPath],
+    report: &CommitReport,
 ) -> Result<Vec<RepoPath>, RepoError> {
     let Some(base) = &tree.base else {
         return Ok(Vec::new());
     };
-    let mut open = at::conflict_paths(repo, &entries::read_commit(repo, base)?)?;
-    let settled: HashSet<&RepoPath> = settled.iter().collect();
-    open.retain(|path| !settled.contains(path));
-    Ok(open)
+    let base = at::conflict_paths(repo, &entries::read_commit(repo, base)?)?;
+    let mut open: BTreeSet<RepoPath> = base.into_iter().collect();
+    for path in &report.settled {
+        open.remove(path);
+    }
+    open.extend(report.conflicts.iter().cloned());
+    Ok(open.into_iter().collect())
 }
 
 /// Returns the id and totals of the tree that a commit would have, or `None` if there is no tree.

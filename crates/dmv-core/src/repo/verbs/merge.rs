@@ -10,7 +10,7 @@ use crate::merge::{MergeError, Merged, Moved, Trees, merge_commits, merge_trees}
 use crate::object::commit::Commit;
 use crate::object::name::RepoPath;
 use crate::object::tree::put_empty_tree;
-use crate::object::{ObjectType, ObjectWrite};
+use crate::object::{ObjectError, ObjectType, ObjectWrite};
 use crate::refs::{Change, Effect};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
@@ -345,13 +345,13 @@ pub(in crate::repo) fn make(
     repo.store.preview(&first);
     for path in inherited {
         for path in after_moves(path, &merged.moves)? {
-            match at::conflict_at(repo, &merged.tree.id, path.clone()) {
-                Ok(found) => paths.extend(found.map(|at| at.path)),
+            match at::paths_at(repo.objects(), &merged.tree.id, &path) {
+                Ok(found) => paths.extend(found),
                 // The conflict lies in a part that the merge did not touch, so it is unchanged.
-                Err(RepoError::Absent { .. }) if slice::is_partial(repo) => {
+                Err(ObjectError::Missing { .. }) if slice::is_partial(repo) => {
                     paths.insert(path);
                 }
-                Err(e) => return Err(e),
+                Err(e) => return Err(e.into()),
             }
         }
     }

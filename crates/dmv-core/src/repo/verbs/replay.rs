@@ -13,12 +13,12 @@ use crate::object::commit::{Commit, Person};
 use crate::object::mem::{Both, MemObjects, Tee};
 use crate::object::name::RepoPath;
 use crate::object::root::Lack;
-use crate::object::tree::{Kind, empty_tree_id, lookup_path};
+use crate::object::tree::empty_tree_id;
 use crate::object::{ObjectError, ObjectType, ObjectWrite};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::{publish, slice};
-use crate::repo::conflict::at::{conflict_paths, list_conflicts};
+use crate::repo::conflict::at::{conflict_paths, list_conflicts, paths_at};
 use crate::repo::look::entries::read_commit;
 use crate::repo::verbs::merge::after_moves;
 use crate::store::{FinishedJob, MetaWriter};
@@ -245,12 +245,8 @@ impl Replay<'_> {
         let mut open: BTreeSet<RepoPath> = made.collect();
         for path in inherited {
             for path in after_moves(path, &merged.moves)? {
-                match lookup_path(&both, &merged.tree.id, &path) {
-                    Ok(found) => open.extend(
-                        found
-                            .filter(|entry| entry.kind == Kind::Conflict)
-                            .map(|_| path),
-                    ),
+                match paths_at(&both, &merged.tree.id, &path) {
+                    Ok(found) => open.extend(found),
                     // The conflict lies in a part that no merge touched, so it is unchanged.
                     Err(ObjectError::Missing { .. }) if slice::is_partial(self.repo) => {
                         open.insert(path);

@@ -78,6 +78,7 @@ pub(in crate::repo) fn resolve_conflicts(
     let these = choose(all, paths, choice)?;
     let form = tree.form.take().unwrap_or(Form::plain(commit.tree));
     let (with_file, without) = by_file(&form, &tree.subset, these);
+    check_not_nested(repo, (&tree, &form), &with_file, &without, choice)?;
     check_choice_here(repo, &with_file, choice)?;
     let mut switch = Switch::new(repo, &tree, &form, &tree.subset, job);
     switch.find_dirty(settings)?;
@@ -123,6 +124,46 @@ pub(in crate::repo) fn resolve_conflicts(
         report.open = open_of(&tree, form, changes);
     }
     Ok(report)
+}
+
+/// Fails with [`RepoError::NestedConflict`] if a chosen version has conflicts at paths of the worktree.
+/// They would have no form there, since a form shows only the conflicts of a commit.
+fn check_not_nested(
+    repo: &Handle,
+    (tree, form): (&Tree, &Form),
+    with_file: &[&Shown],
+    without: &[ConflictAt],
+    choice: &Choice,
+) -> Result<(), RepoError> {
+    for at in with_file.iter().map(|shown| &shown.at).chain(without) {
+        for (path, term) in at.wanted(choice, &|_, _| Ok(true))? {
+            let entry = entry_of(&last_name(&path), &term, None);
+            let mut nested = at::paths_in(repo.objects(), &path, &entry)?;
+            nested.retain(|path| tree.subset.includes(path.as_bytes(), false));
+            if let Some(inner) = nested.first() {
+                return Err(RepoError::NestedConflict {
+                    path: at.path.as_bytes().to_vec(),
+                    inner: inner.as_bytes().to_vec(),
+                    shown_at: shown_at(form, at, choice).map(|path| path.as_bytes().to_vec()),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns where a worktree shows the version that a choice takes.
+fn shown_at<'f>(form: &'f Form, at: &ConflictAt, choice: &Choice) -> Option<&'f RepoPath> {
+    let label = match choice {
+        Choice::Ours => "ours",
+        Choice::Theirs => "theirs",
+        Choice::Base => "base",
+        Choice::Both | Choice::With(_) => return None,
+    };
+    let shown = form.shown.iter().find(|shown| shown.at.path == at.path)?;
+    let versions = at.versions().into_iter().filter(|(_, term)| term.is_some());
+    let n = versions.take_while(|(one, _)| one != label).count();
+    shown.sides.get(n).map(|(path, _)| path)
 }
 
 /// Splits conflicts into those whose files are all in the worktree, and all others.

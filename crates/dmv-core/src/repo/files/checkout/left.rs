@@ -83,7 +83,9 @@ impl<'a> Switch<'a> {
             };
             let want = self.target_entry(path)?;
             let is_file = |entry: &TreeEntry| entry.kind.is_blob() || entry.kind == Kind::Symlink;
-            if !is_own || is_side || !want.as_ref().is_none_or(is_file) {
+            // A conflict that the commit does not list has no form, and so no file.
+            let is_kept = |entry: &TreeEntry| is_file(entry) || entry.kind == Kind::Conflict;
+            if !is_own || is_side || !want.as_ref().is_none_or(is_kept) {
                 continue;
             }
             let former = match self.left.get(path) {
