@@ -32,3 +32,4 @@ mod replay;
 mod statcache;
 mod subset;
 mod undo;
+mod unlisted;
