@@ -17,7 +17,7 @@ use std::time::Duration;
 /// How often the size is looked at while a command stores something.
 const OFTEN: Duration = Duration::from_millis(50);
 /// What `dmv gc` spares.
-const GRACE: Duration = Duration::from_secs(14 * 24 * 60 * 60);
+pub const GRACE: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 /// How many ways to free space are named.
 const NAMED: usize = 3;
 

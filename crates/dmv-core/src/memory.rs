@@ -10,6 +10,8 @@ use std::sync::{Arc, LazyLock};
 
 /// Budget for index tables in memory: those of two full segments and a few smaller ones.
 const TABLES_BYTES: usize = 32 << 20;
+/// Budget for the filters of writers: the ids of some twenty million objects.
+const FILTERS_BYTES: usize = 40 << 20;
 /// Budget for decoded frames: enough for two stores with full caches.
 const FRAMES_BYTES: usize = 48 << 20;
 /// Budget for frames between sessions and their peers: nearly one frame for each of fifty peers.
@@ -21,6 +23,16 @@ const MARKS_BYTES: usize = 32 << 20;
 /// at its own limit, and some more.
 const WAITING_BYTES: usize = 24 << 20;
 
+/// Budget for objects that are looked up together: enough for one walk at its own limit, which is 32
+/// MiB.
+const LOOK_UPS_BYTES: usize = (MAX_LOOK_UPS - FIRST_LOOK_UPS) * LOOK_UP_BYTES;
+/// How many objects are looked up together at first. This needs no share of the budget.
+const FIRST_LOOK_UPS: usize = 1 << 10;
+/// How many objects are looked up together at most. More would save little time.
+pub const MAX_LOOK_UPS: usize = 256 << 10;
+/// Memory that each of them takes.
+const LOOK_UP_BYTES: usize = 128;
+
 /// A budget in bytes, shared by its clones.
 #[derive(Clone)]
 pub struct Budget(Option<Arc<AtomicIsize>>);
@@ -29,6 +41,12 @@ impl Budget {
     /// Returns the budget for index tables of all stores of this process.
     pub fn for_tables() -> Budget {
         static OF_PROCESS: LazyLock<Budget> = LazyLock::new(|| Budget::of(TABLES_BYTES));
+        OF_PROCESS.clone()
+    }
+
+    /// Returns the budget for the filters of writers in all stores of this process.
+    pub fn for_filters() -> Budget {
+        static OF_PROCESS: LazyLock<Budget> = LazyLock::new(|| Budget::of(FILTERS_BYTES));
         OF_PROCESS.clone()
     }
 
@@ -104,6 +122,54 @@ impl Budget {
     }
 }
 
+/// How many objects a walk looks up together.
+///
+/// It doubles each time, so a small walk gets its first answers soon. All walks of a process share one
+/// memory budget. When it is used up, they look up fewer objects at a time.
+pub struct LookUps {
+    size: usize,
+    budget: Budget,
+}
+
+impl Default for LookUps {
+    fn default() -> LookUps {
+        static OF_PROCESS: LazyLock<Budget> = LazyLock::new(|| Budget::of(LOOK_UPS_BYTES));
+        LookUps::within(OF_PROCESS.clone())
+    }
+}
+
+impl LookUps {
+    fn within(budget: Budget) -> LookUps {
+        let size = FIRST_LOOK_UPS;
+        LookUps { size, budget }
+    }
+
+    /// Returns how many objects to look up together next.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Doubles the size, if it and the budget allow it.
+    pub fn grow(&mut self) {
+        if self.size < MAX_LOOK_UPS && self.budget.take(self.size * LOOK_UP_BYTES) {
+            self.size *= 2;
+        }
+    }
+
+    /// Begins anew, once a walk is over.
+    pub fn shrink(&mut self) {
+        let taken = (self.size - FIRST_LOOK_UPS) * LOOK_UP_BYTES;
+        self.budget.give_back(taken);
+        self.size = FIRST_LOOK_UPS;
+    }
+}
+
+impl Drop for LookUps {
+    fn drop(&mut self) {
+        self.shrink();
+    }
+}
+
 fn signed(bytes: usize) -> isize {
     isize::try_from(bytes).expect("nothing takes half of the address space")
 }
@@ -111,6 +177,25 @@ fn signed(bytes: usize) -> isize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn walks_share_the_memory_for_look_ups_and_give_it_back() {
+        let budget = Budget::of(LOOK_UPS_BYTES);
+        let mut first = LookUps::within(budget.clone());
+        let mut second = LookUps::within(budget.clone());
+        for _ in 0..20 {
+            first.grow();
+        }
+        assert_eq!(first.size(), MAX_LOOK_UPS);
+        second.grow();
+        assert_eq!(second.size(), FIRST_LOOK_UPS, "there is no room for it");
+        first.shrink();
+        assert_eq!(first.size(), FIRST_LOOK_UPS);
+        second.grow();
+        assert_eq!(second.size(), 2 * FIRST_LOOK_UPS);
+        drop((first, second));
+        assert_eq!(budget.left(), LOOK_UPS_BYTES);
+    }
 
     #[test]
     fn what_is_overdrawn_has_to_be_given_back_before_anything_is_left() {

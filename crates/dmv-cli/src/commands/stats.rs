@@ -1,13 +1,21 @@
 //! `dmv stats`
 
-use crate::context::Context;
+use crate::budget::GRACE;
+use crate::context::{Context, now};
 use crate::failure::{EXIT_OK, Failure};
 use crate::format::text::bytes;
 use crate::partial::{SliceValue, told_slice, words};
+use dmv_core::repo::{GcOptions, Repo, RepoError, StoreStats};
 use serde::Serialize;
 use std::io::Write;
 
+/// With more objects than this, it takes longer than a moment to count what gc can free.
+const MAX_COUNTED_OBJECTS: u64 = 2_000_000;
+
 /// Show the size of the repository: objects, packs and bytes
+///
+/// Also shows how much 'dmv gc' can free, unless the repository has more than two million objects: then
+/// 'dmv gc --dry-run' counts it.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  dmv stats --json")]
 pub struct Args {}
@@ -28,6 +36,10 @@ struct Document {
     head_files: u64,
     /// Whether `dmv repack` would pay.
     repack_pays: bool,
+    /// The bytes that `dmv gc` can free; null if they were not counted.
+    garbage_bytes: Option<u64>,
+    /// The bytes that nothing needs and that arrived within `dmv gc`'s time of grace.
+    young_garbage_bytes: Option<u64>,
     partial: Option<SliceValue>,
 }
 
@@ -36,6 +48,7 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
     let repo = context.repo_as_it_is()?;
     let stats = repo.store_stats()?;
     let slice = told_slice(context, &repo);
+    let garbage = garbage(context, &repo, &stats)?;
     if context.globals.json {
         context.ui.json(&Document {
             commits: stats.commits,
@@ -51,6 +64,8 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
             head_bytes: stats.head_bytes,
             head_files: stats.head_files,
             repack_pays: repo.repack_pays()?,
+            garbage_bytes: garbage.map(|(old, _)| old),
+            young_garbage_bytes: garbage.map(|(_, young)| young),
             partial: SliceValue::new(&slice),
         })?;
         return Ok(EXIT_OK);
@@ -81,6 +96,14 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
         "newest tree",
         format!("{} in {} files", bytes(stats.head_bytes), stats.head_files),
     )?;
+    match garbage.unwrap_or_default() {
+        (0, 0) => {}
+        (0, young) => line(
+            "garbage",
+            format!("{}, stored within 14 days", bytes(young)),
+        )?,
+        (old, _) => line("garbage", format!("{} can be freed: dmv gc", bytes(old)))?,
+    }
     if repo.repack_pays()? {
         let why = "many small commits; to join them: dmv repack".to_owned();
         line("repack", why)?;
@@ -89,4 +112,30 @@ pub fn run(context: &Context, _: &Args) -> Result<u8, Failure> {
         line("partial", words)?;
     }
     Ok(EXIT_OK)
+}
+
+/// Returns the bytes that gc can free, and those that it leaves because they are young. Returns `None` if there are too many objects to count, or if
+/// damage keeps gc from freeing anything, which `verify` reports.
+fn garbage(
+    context: &Context,
+    repo: &Repo,
+    stats: &StoreStats,
+) -> Result<Option<(u64, u64)>, Failure> {
+    if stats.commits + stats.trees + stats.lists + stats.chunks > MAX_COUNTED_OBJECTS {
+        return Ok(None);
+    }
+    let options = GcOptions {
+        grace: GRACE,
+        now: now(),
+        until: None,
+        thorough: false,
+        dry_run: true,
+    };
+    match repo.gc(&options, &context.job) {
+        Ok(report) => Ok(report
+            .finished
+            .then_some((report.freed_bytes, report.young_bytes))),
+        Err(e @ RepoError::Cancelled) => Err(e.into()),
+        Err(_) => Ok(None),
+    }
 }

@@ -69,6 +69,14 @@ fn what_undo_cannot_reach_any_more_goes_and_nothing_else() -> Outcome {
     let before = stored(&place)?;
     let dry = place.json(&["gc", "--grace", "0", "--dry-run", "--json"])?;
     assert_eq!(stored(&place)?, before);
+    let stats = place.json(&["stats", "--json"])?;
+    assert_eq!(stats["garbage_bytes"], 0, "all of it is young: {stats}");
+    assert!(
+        stats["young_garbage_bytes"].as_u64() > Some(550_000),
+        "{stats}"
+    );
+    let told = place.ok(&["stats"])?;
+    assert!(told.contains("stored within 14 days"), "{told}");
     let done = place.json(&["gc", "--grace", "0", "--json"])?;
     assert!(done["freed_bytes"].as_u64() > Some(550_000), "{dry} {done}");
     assert_eq!(dry["freed_objects"], done["freed_objects"], "{dry} {done}");
@@ -82,6 +90,9 @@ fn what_undo_cannot_reach_any_more_goes_and_nothing_else() -> Outcome {
     assert_eq!(fs::read(place.work().join("amended"))?, noise(4, 200_000));
     let again = place.json(&["gc", "--grace", "0", "--json"])?;
     assert_eq!(again["freed_objects"], 0, "{again}");
+    let stats = place.json(&["stats", "--json"])?;
+    assert_eq!(stats["young_garbage_bytes"], 0, "{stats}");
+    assert!(!place.ok(&["stats"])?.contains("garbage"));
     Ok(())
 }
 

@@ -201,6 +201,13 @@ pub trait ObjectRead: Sync {
         Ok(self.read(ty, id)?.is_some())
     }
 
+    /// Returns for each of `objects` whether it is stored here. A store looks them up together, which is
+    /// faster for many.
+    fn holds_all(&self, objects: &[(ObjectType, ObjectId)]) -> Result<Vec<bool>, ObjectError> {
+        let held = |(ty, id): &(ObjectType, ObjectId)| self.holds(*ty, id);
+        objects.iter().map(held).collect()
+    }
+
     /// Like [`read`](Self::read), but fails with [`ObjectError::Missing`] if the object is not
     /// stored here.
     fn require(&self, ty: ObjectType, id: &ObjectId) -> Result<Arc<[u8]>, ObjectError> {

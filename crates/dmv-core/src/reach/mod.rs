@@ -13,6 +13,7 @@
 //! through `ObjectRead` and knows no store and no wire. Both sides of a transfer use it, and
 //! `repo`.
 
+mod chunks;
 mod compare;
 pub(crate) mod filter;
 mod seen;
@@ -27,6 +28,7 @@ use crate::object::tree::{Kind, Node, Totals, TreeEntry};
 use crate::object::{ObjectError, ObjectRead, ObjectType};
 pub use filter::Filter;
 
+use chunks::Chunks;
 use compare::{OldLists, OldTrees};
 use filter::Scope;
 use seen::Seen;
@@ -147,6 +149,9 @@ pub struct Reach {
     /// How each visited object was visited: see [`Scope::key_besides`].
     visited: Seen,
     reported: Seen,
+    chunks: Chunks,
+    /// Whether chunks count as stored, because the caller looks for them anyway.
+    skips_chunks: bool,
     /// Bytes of the chunks that the walk has passed; `None` unless they are counted.
     content: Option<u64>,
 }
@@ -190,6 +195,8 @@ impl Reach {
             out: VecDeque::new(),
             visited: Seen::new(MAX_VISITED),
             reported: Seen::new(MAX_REPORTED),
+            chunks: Chunks::default(),
+            skips_chunks: false,
             content: None,
         }
     }
@@ -197,6 +204,12 @@ impl Reach {
     /// Also sums up [`content`](Self::content). For walks that report no chunks.
     pub fn counting(mut self) -> Reach {
         self.content = Some(0);
+        self
+    }
+
+    /// Reports chunks as stored without a look-up. For callers that read them next.
+    pub fn skipping_chunks(mut self) -> Reach {
+        self.skips_chunks = true;
         self
     }
 
@@ -264,11 +277,17 @@ impl Reach {
             if let Some(found) = self.out.pop_front() {
                 return Ok(Some(found));
             }
-            if let Some(item) = self.stack.pop() {
+            if let Some(((id, len), here)) = self.chunks.next() {
+                let ty = ObjectType::Chunk;
+                return Ok(Some(Found { ty, id, here, len }));
+            }
+            if self.chunks.are_many() {
+                self.chunks.look_up(objects)?;
+            } else if let Some(item) = self.stack.pop() {
                 self.visit(item, objects)?;
             } else if self.open > 0 {
                 self.next_commit(objects)?;
-            } else {
+            } else if !self.chunks.look_up(objects)? {
                 return Ok(None);
             }
         }
@@ -468,9 +487,12 @@ impl Reach {
                 self.visit_conflict(id, depth, scope, objects)?;
             }
             Item::Chunk(id, len) => {
-                if self.reported.insert(id) {
-                    let here = objects.holds(ObjectType::Chunk, &id)?;
-                    self.emit_of(ObjectType::Chunk, id, here, len);
+                if !self.reported.insert(id) {
+                    // It was reported, or will be.
+                } else if self.skips_chunks {
+                    self.emit_of(ObjectType::Chunk, id, true, len);
+                } else {
+                    self.chunks.push((id, len));
                 }
             }
             // The object does not count as visited: the objects below it may still be wanted

@@ -9,6 +9,7 @@ mod adopt;
 mod arrivals;
 mod bases;
 mod bits;
+mod bulk;
 mod cache;
 mod catalogue;
 mod checked;
@@ -16,6 +17,7 @@ mod copies;
 mod damage;
 mod deltas;
 mod error;
+mod filter;
 mod frame;
 mod framer;
 #[doc(hidden)]
@@ -66,11 +68,14 @@ pub use write::{FinishedJob, StoreWriter};
 
 use crate::hash::ObjectId;
 use crate::memory::Budget;
+pub use crate::memory::MAX_LOOK_UPS;
 use crate::object::ObjectType;
 use crate::vfs::{Open, Vfs, VfsFile};
 use arrivals::{Arrivals, Following};
+use filter::Filter;
 use read::FrameCache;
 use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
@@ -98,6 +103,9 @@ pub struct Store {
     previews: RwLock<Vec<Weak<Table>>>,
     /// The budget for tables in memory.
     budget: Budget,
+    /// Rules out tables when an id is looked for that is in none.
+    filter: RwLock<Filter>,
+    filter_budget: Budget,
     source: Arc<dyn CatalogueSource>,
     cache: FrameCache,
     metadata_requests: AtomicU64,
@@ -144,6 +152,8 @@ impl Store {
             tables: RwLock::default(),
             previews: RwLock::default(),
             budget: Budget::for_tables(),
+            filter: RwLock::default(),
+            filter_budget: Budget::for_filters(),
             source,
             cache: FrameCache::default(),
             metadata_requests: AtomicU64::new(0),
@@ -535,23 +545,25 @@ impl Store {
         id: &ObjectId,
         leaving: &HashSet<PackId>,
     ) -> Result<Option<(PackId, Place)>, StoreError> {
-        let (mut failed, mut found) = (None, false);
+        let (mut failed, mut found, mut sound) = (None, false, None);
         let known_bad = read(&self.bad);
-        for table in read(&self.tables).iter() {
+        self.each_with(id, &read(&self.tables), &mut |table| {
             match table.lookup(id, &self.budget) {
                 Ok(Some((pack, place)))
                     if !leaving.contains(&pack) && !known_bad.has(pack, place.offset) =>
                 {
-                    return Ok(Some((pack, place)));
+                    sound = Some((pack, place));
+                    return ControlFlow::Break(());
                 }
                 Ok(other) => found |= other.is_some(),
                 // Another table may have it.
                 Err(e) => failed = Some(e),
             }
-        }
-        match (found, failed) {
-            (false, Some(e)) => Err(e),
-            _ => Ok(None),
+            ControlFlow::Continue(())
+        });
+        match (sound, found, failed) {
+            (None, false, Some(e)) => Err(e),
+            (sound, ..) => Ok(sound),
         }
     }
 

@@ -412,4 +412,12 @@ impl ObjectRead for Store {
         let place = self.locate_or_wait(id)?;
         Ok(place.is_some_and(|(_, place)| place.ty == ty))
     }
+    fn holds_all(&self, objects: &[(ObjectType, ObjectId)]) -> Result<Vec<bool>, ObjectError> {
+        let mut held = vec![false; objects.len()];
+        self.locate_all(objects, &mut |n, _, place| {
+            let n = n as usize;
+            held[n] = place.ty == objects[n].0;
+        })?;
+        Ok(held)
+    }
 }

@@ -1,14 +1,14 @@
 //! Sending: frames are sent as stored. If little of a frame is wanted, its objects are sent one by
 //! one.
 
-use super::Store;
 use super::checked::CheckedRecord;
 use super::error::StoreError;
 use super::frame::FrameTable;
 use super::ids::PackId;
 use super::layout::{Encoding, PAYLOAD_CHECK_BYTES};
+use super::{Place, Store};
 use crate::hash::ObjectId;
-use crate::memory::Budget;
+use crate::memory::{Budget, LookUps};
 use crate::object::ObjectType;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -58,6 +58,9 @@ pub struct FrameCollector<'s> {
     store: &'s Store,
     /// Whether records are decoded and hashed before they are sent.
     checks: bool,
+    /// Objects that are to be looked up together.
+    added: Vec<(ObjectType, ObjectId)>,
+    look_ups: LookUps,
     frames: HashMap<(PackId, u64), Waiting>,
     order: VecDeque<(PackId, u64)>,
     objects: usize,
@@ -79,6 +82,8 @@ impl<'s> FrameCollector<'s> {
         FrameCollector {
             store,
             checks,
+            added: Vec::new(),
+            look_ups: LookUps::default(),
             frames: HashMap::new(),
             order: VecDeque::new(),
             objects: 0,
@@ -87,20 +92,44 @@ impl<'s> FrameCollector<'s> {
         }
     }
 
-    /// Adds an object, and passes to `out` what is ready. Returns `false` if the object is not
-    /// stored here.
+    /// Adds an object, and passes to `out` what is ready. Ignores objects that are not stored here.
+    ///
+    /// Objects are looked up together, so what is ready may come with a later one.
     pub fn add<E: From<StoreError>>(
         &mut self,
         ty: ObjectType,
         id: ObjectId,
         out: &mut dyn FnMut(Outgoing) -> Result<(), E>,
-    ) -> Result<bool, E> {
-        let Some((pack, place)) = self.store.locate_or_wait(&id)? else {
-            return Ok(false);
-        };
-        if place.ty != ty {
-            return Ok(false);
+    ) -> Result<(), E> {
+        self.added.push((ty, id));
+        match self.added.len() >= self.look_ups.size() {
+            true => self.look_up(out),
+            false => Ok(()),
         }
+    }
+
+    /// Looks up the objects that were added, and adds them to their frames.
+    fn look_up<E: From<StoreError>>(
+        &mut self,
+        out: &mut dyn FnMut(Outgoing) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.look_ups.grow();
+        let added = std::mem::take(&mut self.added);
+        let places = self.store.places_of(&added)?;
+        for ((ty, id), found) in added.into_iter().zip(places) {
+            if let Some((pack, place)) = found.filter(|(_, place)| place.ty == ty) {
+                self.add_at((pack, place), id, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_at<E: From<StoreError>>(
+        &mut self,
+        (pack, place): (PackId, Place),
+        id: ObjectId,
+        out: &mut dyn FnMut(Outgoing) -> Result<(), E>,
+    ) -> Result<(), E> {
         let key = (pack, place.offset);
         if !self.frames.contains_key(&key) {
             let count = match self.store.frame_table(pack, place.offset) {
@@ -114,7 +143,7 @@ impl<'s> FrameCollector<'s> {
             self.order.push_back(key);
         }
         let frame = self.frames.get_mut(&key).expect("it was inserted above");
-        if frame.wanted.insert(place.ordinal, (ty, id)).is_none() {
+        if frame.wanted.insert(place.ordinal, (place.ty, id)).is_none() {
             self.objects += 1;
         }
         if frame.wanted.len() == usize::from(frame.count) {
@@ -134,7 +163,7 @@ impl<'s> FrameCollector<'s> {
             };
             self.release(oldest, out)?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Returns whether the budget has room for the waiting objects.
@@ -158,6 +187,8 @@ impl<'s> FrameCollector<'s> {
         &mut self,
         out: &mut dyn FnMut(Outgoing) -> Result<(), E>,
     ) -> Result<(), E> {
+        self.look_up(out)?;
+        self.look_ups.shrink();
         let mut keys: Vec<_> = self.frames.keys().copied().collect();
         keys.sort_unstable();
         self.order.clear();
@@ -277,7 +308,7 @@ mod tests {
         };
         for id in ids {
             let added = gather.add(ObjectType::Chunk, *id, &mut out);
-            assert!(added.expect("a sound store"), "it is here");
+            added.expect("a sound store");
         }
         gather.flush(&mut out).expect("a sound store");
         (records, objects)

@@ -18,7 +18,7 @@ use crate::memory::Budget;
 use crate::object::ObjectType;
 use crate::vfs::{Open, Vfs, VfsFile};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 pub(super) mod join;
@@ -30,6 +30,8 @@ const INDEX_HEADER_BYTES: usize = 24;
 const MERGED_ENTRY_BYTES: usize = ENTRY_BYTES + 2;
 /// Intended number of entries per fan-out slot: about one read of 4 KiB.
 const ENTRIES_PER_SLOT: usize = 64;
+/// Look-ups in a small table before its ids are worth remembering.
+const LEAST_MISSES: u32 = 64;
 /// Bytes that are read at a time when a table is walked.
 const WALK_BYTES: usize = 64 << 10;
 
@@ -166,6 +168,10 @@ pub struct Table {
     merged: bool,
     lookups: AtomicU32,
     kept: OnceLock<Kept>,
+    /// Look-ups of ids that may be in no table.
+    misses: AtomicU32,
+    /// The number of the filter that has its ids; 0 if none has.
+    filtered_by: AtomicU64,
 }
 
 impl Table {
@@ -220,6 +226,8 @@ impl Table {
             merged: false,
             lookups: AtomicU32::new(0),
             kept: OnceLock::new(),
+            misses: AtomicU32::new(0),
+            filtered_by: AtomicU64::new(0),
         })
     }
 
@@ -281,6 +289,8 @@ impl Table {
             merged: true,
             lookups: AtomicU32::new(0),
             kept: OnceLock::new(),
+            misses: AtomicU32::new(0),
+            filtered_by: AtomicU64::new(0),
         })
     }
 
@@ -375,6 +385,24 @@ impl Table {
         Ok(Some(
             &self.kept.get_or_init(|| Kept { entries, budget }).entries,
         ))
+    }
+
+    /// Returns whether the filter with this number has the ids of this table.
+    pub(super) fn is_in_filter(&self, number: u64) -> bool {
+        self.filtered_by.load(Ordering::Acquire) == number
+    }
+
+    /// Records that the filter with this number has them.
+    pub(super) fn note_in_filter(&self, number: u64) {
+        self.filtered_by.store(number, Ordering::Release);
+    }
+
+    /// Counts a look-up. Returns `true` once, when a few more of them would read as many bytes as the
+    /// whole table has.
+    pub(super) fn is_asked_often(&self) -> bool {
+        let slots = 1_u32 << self.bits;
+        let often = (slots / 4).max(LEAST_MISSES);
+        self.misses.fetch_add(1, Ordering::Relaxed) + 1 == often
     }
 
     /// Looks for `id` in `entries`, the first of which has the position `from`.
@@ -744,4 +772,4 @@ pub(crate) fn read_exactly(
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

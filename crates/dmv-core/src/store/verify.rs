@@ -12,6 +12,7 @@ use super::scan::{Found, checked_payload, entries_of, scan};
 use super::table::{Entry, Place, gaps_of};
 use super::{BadPlaces, PackRow, Store};
 use crate::hash::ObjectId;
+use crate::memory::MAX_LOOK_UPS;
 use crate::object::ObjectType;
 use crate::vfs::VfsFile;
 use std::collections::{BTreeMap, HashMap};
@@ -31,6 +32,8 @@ pub struct PackReport {
     /// Objects that no table in use places here, by frame and number, with the id of their bytes.
     /// Either the bytes are wrong, or a merged index names another copy.
     unplaced: BTreeMap<(u64, u16), ObjectId>,
+    /// Objects of intact frames that are to be looked up together.
+    waiting: Vec<Entry>,
 }
 
 /// Reads the committed part of a pack and checks every byte of it.
@@ -85,6 +88,7 @@ pub fn verify_pack(
             Err(StoreError::Cancelled)
         }
     })?;
+    report.look_up(store, row.id);
     holes.retain(|(at, to, _)| !gaps.iter().any(|(from, end)| from <= at && to <= end));
     report.damage.extend(holes);
     Ok(report)
@@ -117,15 +121,27 @@ impl PackReport {
             return Ok(Some("frame payload does not decode"));
         }
         self.frames.insert(at, table.header.count);
-        for entry in entries {
-            // A table that fails here is in the report on tables. A known id is not enough: wrong
-            // bytes may be the right ones of another object.
-            if !matches!(store.is_placed(&entry.id, id, entry.place), Ok(true)) {
-                self.unplaced.insert((at, entry.place.ordinal), entry.id);
-            }
-            self.objects += u64::from(matches!(store.pack_of(&entry.id), Ok(Some(_))));
+        self.waiting.extend(entries);
+        if self.waiting.len() >= MAX_LOOK_UPS {
+            self.look_up(store, id);
         }
         Ok(None)
+    }
+
+    /// Looks up the objects of the frames that were read. A table that fails here is in the report on
+    /// tables.
+    fn look_up(&mut self, store: &Store, id: PackId) {
+        let entries = std::mem::take(&mut self.waiting);
+        for (entry, (is_placed, is_known)) in entries.iter().zip(store.are_placed(id, &entries)) {
+            // A known id is not enough: wrong bytes may be the right ones of another object.
+            if !is_placed {
+                let Place {
+                    offset, ordinal, ..
+                } = entry.place;
+                self.unplaced.insert((offset, ordinal), entry.id);
+            }
+            self.objects += u64::from(is_known);
+        }
     }
 
     fn is_intact(&self, place: Place) -> bool {

@@ -19,6 +19,7 @@ use crate::hash::ObjectId;
 use crate::limits::{MAX_SEGMENT_ENTRIES, PACK_FULL_BYTES};
 use crate::vfs::{Open, VfsFile};
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
@@ -321,16 +322,27 @@ impl<'s> StoreWriter<'s> {
         if shard.contains(id) {
             return Ok(false);
         }
-        for table in super::read(&self.closed).iter() {
-            if table.lookup(id, &self.store.budget)?.is_some() {
-                return Ok(false);
-            }
+        if self.is_in_closed(id)? {
+            return Ok(false);
         }
         if let Some(pack) = self.reliable_pack_of(id)? {
             lock(&self.relied).insert(pack);
             return Ok(false);
         }
         Ok(shard.insert(*id))
+    }
+
+    fn is_in_closed(&self, id: &ObjectId) -> Result<bool, StoreError> {
+        let mut found = Ok(None);
+        let closed = super::read(&self.closed);
+        self.store.each_with(id, &closed, &mut |table| {
+            found = table.lookup(id, &self.store.budget);
+            match found {
+                Ok(None) => ControlFlow::Continue(()),
+                _ => ControlFlow::Break(()),
+            }
+        });
+        Ok(found?.is_some())
     }
 
     /// Returns a pack that already has `id`. If the job moves objects out of packs that will be

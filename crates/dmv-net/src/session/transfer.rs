@@ -244,12 +244,11 @@ fn give(
             Some(Output::Send(message)) => giving.link.say(&message)?,
             Some(Output::Objects(objects)) => {
                 for (ty, id) in objects {
-                    giving.make_room()?;
-                    frames.add(ty, id, &mut |out| giving.put(out))?;
+                    frames.add(ty, id, &mut |out| giving.put_next(out))?;
                 }
             }
             Some(Output::Flush) => {
-                frames.flush(&mut |out| giving.put(out))?;
+                frames.flush(&mut |out| giving.put_next(out))?;
                 giving.flush()?;
             }
             Some(Output::Ahead(bytes)) => job.progress.foresee(bytes, Bound::AtMost),
@@ -273,8 +272,16 @@ struct Giving<'l> {
 }
 
 impl Giving<'_> {
-    /// Waits for room before the next frame is read from the store. So a sender that waits for a
-    /// slow peer holds no frame in memory.
+    /// Sends objects, and waits for room before the next ones are read from the store. So a sender that
+    /// waits for a slow peer holds no frame in memory.
+    fn put_next(&mut self, out: Outgoing) -> Result<(), NetError> {
+        if self.job.is_cancelled() {
+            return Err(NetError::Cancelled);
+        }
+        self.put(out)?;
+        self.make_room()
+    }
+
     fn make_room(&mut self) -> Result<(), NetError> {
         if self.made_room != self.link.traffic.bytes_sent {
             self.link.make_room()?;

@@ -24,7 +24,8 @@ use dmv_core::object::{ObjectError, ObjectType};
 pub enum Output {
     /// Send a message.
     Send(Message),
-    /// Send these objects, now or together with later ones.
+    /// Send these objects, now or together with later ones. Chunks that are absent here are left out: the
+    /// receiver requests what it needs.
     Objects(Vec<(ObjectType, ObjectId)>),
     /// Send the objects that were delayed.
     Flush,

@@ -162,7 +162,13 @@ impl Sender {
             });
             let may_give = detail == Detail::Metadata && self.gives_little;
             let chunks = detail == Detail::All || may_give;
-            self.chunks = (chunks && !filter.metadata_only).then(|| walk(Detail::All));
+            // The driver looks for each chunk that it sends. It must not count one that is absent here,
+            // where the number of bytes is limited.
+            let chunk_walk = || match may_give {
+                true => walk(Detail::All),
+                false => walk(Detail::All).skipping_chunks(),
+            };
+            self.chunks = (chunks && !filter.metadata_only).then(chunk_walk);
             if may_give {
                 self.room = LITTLE_BYTES;
             }
@@ -244,11 +250,11 @@ impl Sender {
             return Ok(None);
         };
         let (mut here, mut absent) = (Vec::new(), Vec::new());
-        for (ty, id) in need {
-            if objects.holds(ty, &id)? {
-                here.push((ty, id))
-            } else {
-                absent.push((ty, id))
+        let held = objects.holds_all(&need)?;
+        for (object, is_here) in need.into_iter().zip(held) {
+            match is_here {
+                true => here.push(object),
+                false => absent.push(object),
             }
         }
         self.out.push_back(Output::Objects(here));

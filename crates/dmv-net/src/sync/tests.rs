@@ -239,7 +239,13 @@ fn run(
             },
             1 => match sender.poll(from)? {
                 Some(Output::Send(message)) => there.push_back(Packet::Message(message)),
-                Some(Output::Objects(objects)) => held.extend(objects),
+                Some(Output::Objects(objects)) => {
+                    for (ty, id) in objects {
+                        let is_here = from.holds(ty, &id)?;
+                        assert!(is_here || ty == ObjectType::Chunk, "{ty:?} {id}");
+                        held.extend(is_here.then_some((ty, id)));
+                    }
+                }
                 Some(Output::Flush) => {
                     // Objects that share a frame come in the order in the frame.
                     held.sort_by_key(|(ty, id)| (*ty != ObjectType::List, *id));

@@ -21,6 +21,16 @@ impl ObjectRead for Handle {
     fn holds(&self, ty: ObjectType, id: &ObjectId) -> Result<bool, ObjectError> {
         Ok((!self.made.is_empty() && self.made.holds(ty, id)?) || self.store.holds(ty, id)?)
     }
+
+    fn holds_all(&self, objects: &[(ObjectType, ObjectId)]) -> Result<Vec<bool>, ObjectError> {
+        let mut held = self.store.holds_all(objects)?;
+        if !self.made.is_empty() {
+            for (held, (ty, id)) in held.iter_mut().zip(objects) {
+                *held = *held || self.made.holds(*ty, id)?;
+            }
+        }
+        Ok(held)
+    }
 }
 
 /// Returns whether an object can be read from a place that no check has found damaged.

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 
 /// A file in memory that counts the bytes that are read.
-pub(super) struct Counted(Vec<u8>, pub(super) AtomicUsize);
+pub(in crate::store) struct Counted(Vec<u8>, pub(in crate::store) AtomicUsize);
 
 impl VfsFile for Counted {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -36,14 +36,14 @@ impl VfsFile for Counted {
     }
 }
 
-pub(super) fn ids(n: u32) -> Vec<ObjectId> {
+pub(in crate::store) fn ids(n: u32) -> Vec<ObjectId> {
     let id = |i: u32| ObjectType::Chunk.id_of(&i.to_le_bytes());
     let mut ids: Vec<ObjectId> = (0..n).map(id).collect();
     ids.sort_unstable();
     ids
 }
 
-pub(super) fn table_of(ids: &[ObjectId]) -> Result<(Table, Arc<Counted>), StoreError> {
+pub(in crate::store) fn table_of(ids: &[ObjectId]) -> Result<(Table, Arc<Counted>), StoreError> {
     let place = Place {
         offset: 64,
         ordinal: 0,

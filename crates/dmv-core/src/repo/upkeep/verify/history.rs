@@ -16,6 +16,7 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
 use crate::repo::base::keys::{Named, named_by};
 use crate::repo::base::slice;
+use crate::store::MAX_LOOK_UPS;
 use crate::subset::Union;
 use std::collections::{BTreeMap, HashSet};
 
@@ -68,6 +69,9 @@ pub(in crate::repo) struct Walk {
     pub damaged: BTreeMap<ObjectId, ObjectType>,
     absent: HashSet<ObjectId>,
     absent_chunks: u64,
+    /// Chunks that are to be looked up together: those that the slice calls for, and the others.
+    chunks: Vec<(ObjectType, ObjectId)>,
+    other_chunks: Vec<(ObjectType, ObjectId)>,
     /// Lists of files that were given up.
     given_up: HashSet<ObjectId>,
 }
@@ -109,6 +113,8 @@ impl Walk {
             damaged: BTreeMap::new(),
             absent: HashSet::new(),
             absent_chunks: 0,
+            chunks: Vec::new(),
+            other_chunks: Vec::new(),
             given_up: HashSet::new(),
         })
     }
@@ -143,9 +149,10 @@ impl Walk {
             // Chunks are many and have nothing below them: checking twice is cheaper than
             // remembering.
             if ty == ObjectType::Chunk {
-                if !self.bad.contains(&id) && !self.is_stored(repo, &id)? {
-                    self.missing.insert(id, ty);
+                if !self.bad.contains(&id) {
+                    self.chunks.push((ty, id));
                 }
+                self.look_up_chunks(repo, MAX_LOOK_UPS)?;
                 continue;
             }
             if !self.seen.insert(item.scope.key(&id)) {
@@ -161,6 +168,7 @@ impl Walk {
                     for (ty, id) in below.others {
                         self.count_absent(repo, ty, id)?;
                     }
+                    self.look_up_chunks(repo, MAX_LOOK_UPS)?;
                     continue;
                 }
                 Ok(None) => self.missing.insert(id, ty),
@@ -170,6 +178,22 @@ impl Walk {
                 Err(e) => return Err(e.into()),
             };
             self.stopped.push(item);
+        }
+        self.look_up_chunks(repo, 1)
+    }
+
+    /// Looks up the collected chunks, if they are at least this many.
+    fn look_up_chunks(&mut self, repo: &Handle, least: usize) -> Result<(), RepoError> {
+        if self.chunks.len() >= least {
+            let chunks = std::mem::take(&mut self.chunks);
+            let held = self.are_stored(repo, &chunks)?;
+            let missing = chunks.iter().zip(held).filter(|(_, held)| !held);
+            self.missing.extend(missing.map(|((ty, id), _)| (*id, *ty)));
+        }
+        if self.other_chunks.len() >= least {
+            let chunks = std::mem::take(&mut self.other_chunks);
+            let held = self.are_stored(repo, &chunks)?;
+            self.absent_chunks += held.iter().filter(|held| !**held).count() as u64;
         }
         Ok(())
     }
@@ -182,7 +206,7 @@ impl Walk {
         id: ObjectId,
     ) -> Result<(), RepoError> {
         if ty == ObjectType::Chunk {
-            self.absent_chunks += u64::from(!self.is_stored(repo, &id)?);
+            self.other_chunks.push((ty, id));
         } else if self.absent.contains(&id) || self.given_up.contains(&id) {
             // The object has been counted.
         } else if !self.is_stored(repo, &id)? {
@@ -205,11 +229,27 @@ impl Walk {
             for (ty, id) in ObjectType::List.links(&bytes).unwrap_or_default() {
                 match ty {
                     ObjectType::List => stack.push(id),
-                    _ => self.absent_chunks += u64::from(!self.is_stored(repo, &id)?),
+                    _ => self.other_chunks.push((ty, id)),
                 }
             }
+            self.look_up_chunks(repo, MAX_LOOK_UPS)?;
         }
         Ok(())
+    }
+
+    fn are_stored(
+        &self,
+        repo: &Handle,
+        objects: &[(ObjectType, ObjectId)],
+    ) -> Result<Vec<bool>, RepoError> {
+        match repo.store.holds_all(objects) {
+            Ok(held) => Ok(held),
+            // Single look-ups tell which of them are affected.
+            Err(_) => {
+                let held = |(_, id): &(ObjectType, ObjectId)| self.is_stored(repo, id);
+                objects.iter().map(held).collect()
+            }
+        }
     }
 
     fn is_stored(&self, repo: &Handle, id: &ObjectId) -> Result<bool, RepoError> {
