@@ -331,3 +331,69 @@ fn generations_that_do_not_rise_and_totals_that_lie_are_damage() -> Outcome {
     wrong(put_commit(&mem, &[], &lie, 1)?);
     Ok(())
 }
+
+/// Objects that count how they are looked for.
+struct Asked<'m> {
+    objects: &'m MemObjects,
+    single: std::sync::atomic::AtomicUsize,
+    together: std::sync::atomic::AtomicUsize,
+}
+
+impl ObjectRead for Asked<'_> {
+    fn read(
+        &self,
+        ty: ObjectType,
+        id: &ObjectId,
+    ) -> Result<Option<std::sync::Arc<[u8]>>, ObjectError> {
+        self.objects.read(ty, id)
+    }
+
+    fn holds(&self, ty: ObjectType, id: &ObjectId) -> Result<bool, ObjectError> {
+        let chunks = usize::from(ty == ObjectType::Chunk);
+        self.single
+            .fetch_add(chunks, std::sync::atomic::Ordering::Relaxed);
+        self.objects.holds(ty, id)
+    }
+
+    fn holds_all(&self, wanted: &[(ObjectType, ObjectId)]) -> Result<Vec<bool>, ObjectError> {
+        self.together
+            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.objects.holds_all(wanted)
+    }
+}
+
+#[test]
+fn chunks_are_looked_up_together_and_none_of_them_alone() -> Outcome {
+    const FILES: u64 = 20_000;
+    let mem = MemObjects::new();
+    let files = (0..FILES).map(|n| ((n / 500, n), 4 * n + 1));
+    let tree = put_tree(&mem, &files.collect())?;
+    let tip = put_commit(&mem, &[], &tree, 1)?;
+    let chunks = |mut reach: Reach| -> Result<(u64, usize, usize), ObjectError> {
+        let asked = Asked {
+            objects: &mem,
+            single: 0.into(),
+            together: 0.into(),
+        };
+        let mut count = 0;
+        while let Some(found) = reach.next(&asked)? {
+            assert!(found.here);
+            count += u64::from(found.ty == ObjectType::Chunk);
+        }
+        Ok((
+            count,
+            asked.single.into_inner(),
+            asked.together.into_inner(),
+        ))
+    };
+    let (count, single, together) = chunks(Reach::new([tip], [], Detail::All))?;
+    assert!(count > FILES, "a tenth of the files have many");
+    // At first 1024 of them, and each time twice as many.
+    let most = (count / 1024).ilog2() as usize + 3;
+    assert!(single == 0 && together <= most, "{single}, {together}");
+    let skipping = Reach::new([tip], [], Detail::All).skipping_chunks();
+    let (found, single, together) = chunks(skipping)?;
+    assert_eq!(found, count);
+    assert!(single == 0 && together <= 1, "{single}, {together}");
+    Ok(())
+}

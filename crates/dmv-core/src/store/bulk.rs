@@ -84,8 +84,9 @@ impl<'i, N: Named> Sorted<'i, N> {
     }
 }
 
+/// Returns a number that is in the order of ids.
 fn first_bytes(id: &ObjectId) -> u64 {
-    u64::from_be_bytes(super::layout::array(&id.as_bytes()[..8]))
+    u64::from_le_bytes(super::layout::array(&id.as_bytes()[..8])).swap_bytes()
 }
 
 impl Store {

@@ -71,7 +71,7 @@ impl Layer {
             u64::from_le_bytes(bytes)
         });
         let blocks = (self.words.len() / BLOCK_WORDS) as u128;
-        let first = (u128::from(block) * blocks >> 64) as usize * BLOCK_WORDS;
+        let first = ((u128::from(block) * blocks) >> 64) as usize * BLOCK_WORDS;
         (0..PROBES).map(move |probe| {
             let bit = (bits >> (probe * BLOCK_BITS.ilog2())) as usize % BLOCK_BITS;
             (first + bit / 64, 1 << (bit % 64))

@@ -387,6 +387,12 @@ impl Table {
         ))
     }
 
+    /// Returns how many ids were looked up one by one.
+    #[cfg(test)]
+    pub(super) fn look_ups(&self) -> u32 {
+        self.lookups.load(Ordering::Relaxed)
+    }
+
     /// Returns whether the filter with this number has the ids of this table.
     pub(super) fn is_in_filter(&self, number: u64) -> bool {
         self.filtered_by.load(Ordering::Acquire) == number

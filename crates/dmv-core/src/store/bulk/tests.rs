@@ -175,3 +175,30 @@ fn a_writer_claims_new_objects_without_reading_tables_for_each() -> Outcome {
     }
     Ok(())
 }
+
+#[test]
+fn stored_objects_are_found_without_single_look_ups() -> Outcome {
+    let dir = tempfile::tempdir()?;
+    let made = made(dir.path())?;
+    for job in 0..4 {
+        store(&made, job * 10_000..job * 10_000 + 3_000)?;
+    }
+    // The jobs have asked whether their objects are new.
+    let afresh = Repo::open_place(crate::repo::Place {
+        dmv: dir.path().to_owned(),
+        worktree: None,
+    })?;
+    let here = afresh.store();
+    let mut ids = Vec::new();
+    for n in 0..40_000 {
+        ids.push((ObjectType::Chunk, id(n)?));
+    }
+    let held = here.holds_all(&ids)?;
+    assert_eq!(held.iter().filter(|held| **held).count(), 12_000);
+    let single: u32 = read(&here.tables)
+        .iter()
+        .map(|table| table.look_ups())
+        .sum();
+    assert_eq!(single, 0, "neither for what is there nor for what is not");
+    Ok(())
+}
