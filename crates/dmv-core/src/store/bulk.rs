@@ -78,9 +78,13 @@ impl<'i, N: Named> Sorted<'i, N> {
     /// Calls `visit` with the numbers of all ids that are equal to the one at position `first`.
     fn each_equal(&self, first: u32, visit: &mut dyn FnMut(u32)) {
         let first = first as usize;
-        let id = self.id(first);
-        let equal = (first..self.order.len()).take_while(|at| self.id(*at) == id);
-        equal.for_each(|at| visit(self.order[at].1));
+        visit(self.order[first].1);
+        let rest = self.order[first + 1..].iter().zip(first + 1..);
+        // The ids themselves are far apart in memory, and are seldom looked at here.
+        let equal = rest.take_while(|((start, _), at)| {
+            *start == self.order[first].0 && self.id(*at) == self.id(first)
+        });
+        equal.for_each(|((_, number), _)| visit(*number));
     }
 }
 
