@@ -28,3 +28,9 @@ pub fn may_write(path: &Path) -> bool {
 pub fn is_own(path: &Path) -> io::Result<bool> {
     system::is_own(path)
 }
+
+/// Returns whether only this user may write to the entry at `path`, besides the administrator: it
+/// belongs to this user, and its permissions let no group and nobody else write.
+pub fn is_written_by_this_user_only(path: &Path) -> io::Result<bool> {
+    system::is_written_by_this_user_only(path)
+}

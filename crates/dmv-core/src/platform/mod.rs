@@ -27,7 +27,10 @@ compile_error!(
 );
 
 pub use self::dir::Dir;
-pub use self::disk::{LOCKLESS_SQLITE, is_network_disk, is_own, is_read_only_disk, may_write};
+pub use self::disk::{
+    LOCKLESS_SQLITE, is_network_disk, is_own, is_read_only_disk, is_written_by_this_user_only,
+    may_write,
+};
 pub use self::error::{Cause, SystemError, cause_of};
 pub use self::file::{
     Shared, append_only, open_unfollowed, open_unfollowed_waiting, read_at, read_exact_at,

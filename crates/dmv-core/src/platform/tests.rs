@@ -282,3 +282,27 @@ fn what_this_user_has_made_is_its_own() -> Done {
     assert!(!is_read_only_disk(temp.path()));
     Ok(())
 }
+
+#[test]
+fn what_others_may_write_to_is_not_this_users_only() -> Done {
+    let (temp, dir) = root()?;
+    let path = temp.path().join("f");
+    let file = dir.create_file(b"f", false)?;
+    for (mode, is_private) in [
+        (0o444, true),
+        (0o644, true),
+        (0o755, true),
+        (0o664, false),
+        (0o646, false),
+    ] {
+        set_permissions(&file, mode)?;
+        assert_eq!(is_written_by_this_user_only(&path)?, is_private, "{mode:o}");
+    }
+    // The file of another user is not the administrator's own.
+    set_permissions(&file, 0o644)?;
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&path, Some(65534), None)?;
+        assert!(is_own(&path)? && !is_written_by_this_user_only(&path)?);
+    }
+    Ok(())
+}

@@ -49,3 +49,11 @@ pub fn is_own(path: &Path) -> io::Result<bool> {
     let me = rustix::process::geteuid();
     Ok(me.is_root() || meta.uid() == me.as_raw())
 }
+
+pub fn is_written_by_this_user_only(path: &Path) -> io::Result<bool> {
+    /// Of the group and of all others. An access list shows in the bits of the group.
+    const OTHERS_WRITE: u32 = 0o022;
+    let meta = std::fs::symlink_metadata(path)?;
+    let me = rustix::process::geteuid();
+    Ok(meta.uid() == me.as_raw() && meta.mode() & OTHERS_WRITE == 0)
+}

@@ -9,7 +9,10 @@ mod name;
 mod stat;
 
 pub use self::dir::Dir;
-pub use self::disk::{LOCKLESS_SQLITE, is_network_disk, is_own, is_read_only_disk, may_write};
+pub use self::disk::{
+    LOCKLESS_SQLITE, is_network_disk, is_own, is_read_only_disk, is_written_by_this_user_only,
+    may_write,
+};
 pub use self::error::{INVALID, NAME_TOO_LONG, TOO_BIG, cause};
 pub use self::file::{
     append_only, open_unfollowed, open_unfollowed_waiting, read_at, read_exact_at, readable_by_all,

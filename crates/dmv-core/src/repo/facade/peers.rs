@@ -23,14 +23,25 @@ impl Repo {
 
     /// Uses the files of the packs of `from`, without copying them. No ref names their objects yet.
     ///
-    /// Returns `None` and changes nothing if this repository has packs already, was not
-    /// [created](Repo::init_sharing) to share those of `from`, or if the system refuses.
+    /// Returns `None` if this repository has packs already or was not
+    /// [created](Repo::init_sharing) to share those of `from`. Returns `None` as well, and makes this
+    /// a repository that shares nothing, if others may write to the files or if the system refuses.
     pub fn share_packs(
         &self,
         from: &Repo,
         now: Timestamp,
     ) -> Result<Option<SharedPacks>, RepoError> {
         peers::share::share_packs(&self.handle, &from.handle, now)
+    }
+
+    /// Returns the packs of other repositories that this one shares, if it does.
+    pub fn shared_packs(&self) -> Option<SharedPacks> {
+        peers::share::shared_packs(&self.handle)
+    }
+
+    /// Returns whether this repository was made to share packs of others.
+    pub fn may_share_packs(&self) -> bool {
+        !self.handle.store.owners().shared().is_empty()
     }
 
     /// Returns the refs that peers see.

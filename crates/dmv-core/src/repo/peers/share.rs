@@ -8,9 +8,9 @@ use crate::platform;
 use crate::refs::{CatalogueRows, Timestamp};
 use crate::repo::base::error::RepoError;
 use crate::repo::base::handle::Handle;
-use crate::repo::base::layout::Whose;
+use crate::repo::base::layout::{Format, Whose};
 use crate::repo::base::slice;
-use crate::store::{IoContext, MAX_SHARED_OWNERS, RepositoryId};
+use crate::store::{IoContext, MAX_SHARED_OWNERS, Owners, RepositoryId};
 use crate::vfs::Shared;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,8 +32,8 @@ pub struct SharedPacks {
 /// Returns the repositories that have written the packs of `from`, if a repository in the directory
 /// `dir` could share them.
 ///
-/// It could not if they are another user's, who could change them, or on another file system, or if
-/// objects are absent or known to be damaged.
+/// It could not if the repository is another user's, or on another file system, or if objects are absent
+/// or known to be damaged.
 pub(in crate::repo) fn owners_to_share(
     from: &Handle,
     dir: &Path,
@@ -57,7 +57,7 @@ fn is_on_one_disk(packs: &Path, dir: &Path) -> bool {
 }
 
 /// Makes `repo`, which has no packs yet, share those of `from`. Returns `None` if that is impossible:
-/// then nothing has changed. `now` is the present time.
+/// then `repo` is one that shares nothing. `now` is the present time.
 pub(in crate::repo) fn share_packs(
     repo: &Handle,
     from: &Handle,
@@ -67,11 +67,28 @@ pub(in crate::repo) fn share_packs(
     if !repo.store.packs().is_empty() || !from.store.owners().all().all(is_known) {
         return Ok(None);
     }
+    let shared = share_catalogue(repo, from, now)?;
+    if shared.is_none() {
+        // An earlier dmv can open a repository that shares nothing.
+        let owners = Owners::alone(repo.store.owners().own());
+        Format { owners }.write(&repo.dmv)?;
+    }
+    Ok(shared)
+}
+
+/// Shares the files that the catalogue of `from` lists, and lists them here. Returns `None` and leaves
+/// nothing if that is impossible.
+fn share_catalogue(
+    repo: &Handle,
+    from: &Handle,
+    now: Timestamp,
+) -> Result<Option<SharedPacks>, RepoError> {
     for _ in 0..TRIES {
         let rows = from.refs.catalogue_rows()?;
         let files = files_of(repo, from, &rows);
         let how = match share_files(repo, &files) {
             Ok(Some(how)) => how,
+            // The source has no packs.
             Ok(None) => return Ok(None),
             Err(e) => {
                 for (_, to) in &files {
@@ -109,17 +126,40 @@ fn files_of(repo: &Handle, from: &Handle, rows: &CatalogueRows) -> Vec<(PathBuf,
 }
 
 /// Shares files. Returns how; `None` if there are none.
+///
+/// Fails if somebody else may write to one of them, also if this is the administrator, who may do
+/// everything: what others change in a file, they change in all repositories that use it.
 fn share_files(repo: &Handle, files: &[(PathBuf, PathBuf)]) -> io::Result<Option<Shared>> {
     let mut how = None;
     for (from, to) in files {
-        if !platform::is_own(from)? {
-            return Err(io::ErrorKind::PermissionDenied.into());
-        }
         // An earlier attempt was killed. Nothing lists its files.
         if platform::stat_at_unfollowed(to).is_ok() {
             repo.vfs.remove(to)?;
         }
+        let refuse_others = |path: &Path| match platform::is_written_by_this_user_only(path)? {
+            true => Ok(()),
+            false => Err(io::Error::from(io::ErrorKind::PermissionDenied)),
+        };
+        refuse_others(from)?;
         how = Some(repo.vfs.share(from, to)?);
+        // It may be another file than before.
+        refuse_others(to)?;
     }
     Ok(how)
+}
+
+/// Returns the packs that `repo` shares, if it does.
+pub(in crate::repo) fn shared_packs(repo: &Handle) -> Option<SharedPacks> {
+    let packs = repo.store.packs();
+    let shared: Vec<_> = (packs.iter().filter(|row| repo.store.is_shared(row.id))).collect();
+    let first = shared.first()?;
+    let stat = platform::stat_at_unfollowed(&repo.store.pack_path(first.id));
+    Some(SharedPacks {
+        packs: shared.len() as u64,
+        bytes: shared.iter().map(|row| row.len).sum(),
+        how: match stat {
+            Ok(stat) if stat.nlink > 1 => Shared::File,
+            _ => Shared::Blocks,
+        },
+    })
 }
