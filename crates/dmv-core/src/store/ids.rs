@@ -86,6 +86,13 @@ random_id! {
     RepositoryId
 }
 
+impl PackId {
+    /// Returns the id of the repository whose log pack has this id.
+    pub(super) const fn of_log(&self) -> RepositoryId {
+        RepositoryId(self.0)
+    }
+}
+
 impl RepositoryId {
     /// Returns the id of the repository's log pack, which has the same bytes.
     pub const fn log_pack(&self) -> PackId {

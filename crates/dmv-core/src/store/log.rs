@@ -79,6 +79,21 @@ impl LogPack {
         Ok(self.header()?.is_ok())
     }
 
+    /// Writes the header again, durably, if it is damaged. `repo` is the repository of this log.
+    pub fn mend_header(&self, repo: RepositoryId) -> Result<(), StoreError> {
+        if self.is_header_intact()? {
+            return Ok(());
+        }
+        let header = PackHeader {
+            kind: PackKind::Log,
+            repo,
+            id: repo.log_pack(),
+        };
+        let written = self.file.write_at(&header.encode(), 0);
+        written.at("write to", &self.path)?;
+        self.sync()
+    }
+
     /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path

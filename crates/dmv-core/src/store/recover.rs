@@ -6,7 +6,7 @@
 
 use super::error::{IoContext, StoreError};
 use super::frame::FrameTable;
-use super::ids::PackId;
+use super::ids::{PackId, RepositoryId};
 use super::inpack::InPack;
 use super::layout::{
     Encoding, LayoutError, PACK_HEADER_BYTES, PackHeader, PackKind, TRAILER_BYTES,
@@ -25,6 +25,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// The bytes of a pack that are copied at once.
+const COPIED_AT_ONCE: usize = 1 << 20;
+
 /// The result of a scan of all packs.
 #[derive(Debug, Default)]
 pub struct RecoveredStore {
@@ -38,14 +41,17 @@ pub struct RecoveredStore {
     pub foreign: Vec<PathBuf>,
     /// Packs that another process is writing to. Its unclosed segments are left to it.
     pub busy: Vec<PathBuf>,
+    /// Packs in the catalogue that another repository has written.
+    pub shared: HashSet<PackId>,
     /// Frames in these packs that lost their index, by pack and offset. They must be stored again.
     pub unlisted: Vec<(PackId, u64)>,
 }
 
 /// Scans every pack in `packs_dir`, and appends a new index for objects whose index is lost.
 ///
-/// It changes no existing bytes, except that it restores a damaged header. If another process has
-/// locked a pack, or if the repository shares it, it takes the closed segments of the pack as they are.
+/// It changes no existing bytes, except that it restores a damaged header. If the file of that pack has
+/// other names, it restores the header in a copy. If another process has locked a pack, or if the
+/// repository shares it, it takes the closed segments of the pack as they are.
 ///
 /// It leaves out the packs `leaving`, which are out of use. `progress` receives the bytes read and
 /// the total, and ends the work by returning `false`.
@@ -121,22 +127,38 @@ fn recover_pack(
         out.busy.push(path.to_owned());
         return take_closed(vfs, path, id, owners, out);
     }
-    let kind = match kind {
-        Some(kind) => kind,
+    let has_other_names = file.has_other_names().at("inspect", path)?;
+    let (file, kind) = match kind {
+        // Nothing is appended to a file that another repository may use. What lost its index is stored
+        // once more, and the end of the file with it: no other writer has left it.
+        Some(kind) if has_other_names => {
+            let mut closed = closed_part(&file, path, (id, kind), PACK_HEADER_BYTES)?;
+            closed.unlisted.append(&mut closed.open);
+            return Ok(Some(take_part(id, closed, false, out)));
+        }
+        Some(kind) => (file, kind),
         None => {
             let Some(kind) = kind_of_frames(&*file, path, len)? else {
                 return Ok(None);
             };
-            if file.has_other_names().at("inspect", path)? {
-                // Another repository may have written it, and its header is not known here.
-                let closed = closed_part(&file, path, (id, kind), PACK_HEADER_BYTES)?;
-                return Ok(Some(take_part(id, closed, true, out)));
-            }
             // Everything in a header is known from elsewhere, and without a header the pack is not
             // written to.
             let header = PackHeader { kind, repo, id };
-            file.write_at(&header.encode(), 0).at("write to", path)?;
-            kind
+            if has_other_names {
+                // Another repository may have written it.
+                out.shared.insert(id);
+                match own_copy(vfs, path, &*file, &header) {
+                    Ok(copy) => (copy, kind),
+                    // There is no room. The objects can be read without a header.
+                    Err(_) => {
+                        let closed = closed_part(&file, path, (id, kind), PACK_HEADER_BYTES)?;
+                        return Ok(Some(take_part(id, closed, true, out)));
+                    }
+                }
+            } else {
+                file.write_at(&header.encode(), 0).at("write to", path)?;
+                (file, kind)
+            }
         }
     };
     let pack = LockedPack {
@@ -154,6 +176,41 @@ fn recover_pack(
     let row = row_of(id, kind, &segments);
     out.catalogue.segments.extend(segments);
     Ok(Some(row))
+}
+
+/// Puts a copy of a pack with another header in the place of its name. The file with its other names
+/// stays as it is.
+fn own_copy(
+    vfs: &dyn Vfs,
+    path: &Path,
+    file: &dyn VfsFile,
+    header: &PackHeader,
+) -> Result<Arc<dyn VfsFile>, StoreError> {
+    let temp = path.with_extension("copy");
+    let _ = vfs.remove(&temp);
+    let copy = vfs.open(&temp, Open::CreateNew).at("create", &temp)?;
+    let fill = || {
+        copy.write_at(&header.encode(), 0)?;
+        let (mut at, mut part) = (PACK_HEADER_BYTES, vec![0; COPIED_AT_ONCE]);
+        loop {
+            let n = file.read_at(&mut part, at)?;
+            if n == 0 {
+                break;
+            }
+            copy.write_at(&part[..n], at)?;
+            at += n as u64;
+        }
+        copy.sync()?;
+        copy.try_lock()?;
+        vfs.rename(&temp, path)
+    };
+    match fill() {
+        Ok(()) => Ok(copy),
+        Err(e) => {
+            let _ = vfs.remove(&temp);
+            Err(e).at("copy", path)
+        }
+    }
 }
 
 /// Returns the row of a pack that ends with the last of `segments`.
@@ -215,6 +272,9 @@ fn take_closed(
 fn take_part(id: PackId, closed: Closed, is_shared: bool, out: &mut RecoveredStore) -> PackRow {
     out.unlisted
         .extend(closed.unlisted.iter().map(|at| (id, *at)));
+    if is_shared {
+        out.shared.insert(id);
+    }
     let row = row_of(id, closed.kind, &closed.segments);
     out.catalogue.segments.extend(closed.segments);
     PackRow {
@@ -475,6 +535,8 @@ struct Closed {
     segments: Vec<SegmentRow>,
     /// Offsets of the closed frames that no intact segment names.
     unlisted: Vec<u64>,
+    /// Offsets of the frames after them.
+    open: Vec<u64>,
 }
 
 /// Returns the closed part of a pack from offset `from` on, and whether another repository has written
@@ -542,42 +604,62 @@ fn closed_part(
         kind,
         segments,
         unlisted,
+        open,
     })
 }
 
-/// Returns the repository that the packs in a directory belong to, by their headers; `None` if they do
-/// not show it.
+/// Returns the repository that the packs in a directory belong to, and those that it shares packs with, by
+/// their headers; `None` if they do not show it.
 ///
-/// If the headers name several repositories, the log pack is of this one, and the others are those that
-/// it shares packs with.
+/// The log pack is of this one. Without it, packs without other names show the repository, since nobody
+/// else uses them. If they do not, it gets a new id: with the id of another repository, it would write
+/// to that one's packs.
 pub fn repository_of(vfs: &dyn Vfs, packs_dir: &Path) -> Result<Option<Owners>, StoreError> {
-    let (mut found, mut logged) = (HashSet::new(), HashSet::new());
+    let (mut found, mut logged, mut unshared) = (HashSet::new(), HashSet::new(), HashSet::new());
     for name in vfs.list(packs_dir).at("list", packs_dir)? {
-        if name
-            .strip_suffix(".pack")
-            .and_then(PackId::from_hex)
-            .is_none()
-        {
+        let Some(id) = name.strip_suffix(".pack").and_then(PackId::from_hex) else {
             continue;
-        }
+        };
         let path = packs_dir.join(name);
         let file = vfs.open(&path, Open::Read).at("open", &path)?;
         let mut header = [0; PACK_HEADER_BYTES as usize];
         let n = file.read_at(&mut header, 0).at("read", &path)?;
-        let Ok(header) = PackHeader::decode(&header[..n]) else {
-            continue;
-        };
-        found.insert(header.repo);
-        if header.kind == PackKind::Log {
-            logged.insert(header.repo);
+        match PackHeader::decode(&header[..n]) {
+            Ok(header) => {
+                found.insert(header.repo);
+                if header.kind == PackKind::Log {
+                    logged.insert(header.repo);
+                } else if !file.has_other_names().at("inspect", &path)? {
+                    unshared.insert(header.repo);
+                }
+            }
+            Err(_) if has_operations(&*file, &path)? => {
+                logged.insert(id.of_log());
+            }
+            Err(_) => {}
         }
     }
-    let candidates = if found.len() == 1 { &found } else { &logged };
-    let own = match candidates.len() {
-        1 => candidates.iter().next(),
+    if found.is_empty() && logged.is_empty() || logged.len() > 1 {
+        return Ok(None);
+    }
+    let only = |ids: &HashSet<RepositoryId>| match ids.len() {
+        1 => ids.iter().next().copied(),
         _ => None,
     };
-    Ok(own.and_then(|own| Owners::sharing(*own, found.iter().copied())))
+    let own = only(&logged).or_else(|| only(&unshared));
+    let own = own.unwrap_or_else(RepositoryId::random);
+    Ok(Owners::sharing(own, found))
+}
+
+/// Returns whether a file holds operations, as only a log pack does.
+fn has_operations(file: &dyn VfsFile, path: &Path) -> Result<bool, StoreError> {
+    let len = file.len().at("measure", path)?;
+    let mut found = false;
+    scan(file, path, PACK_HEADER_BYTES, len, &mut |_, item| {
+        found |= matches!(item, Found::Operation(_));
+        Ok(())
+    })?;
+    Ok(found)
 }
 
 /// Returns the kind of a pack by its first frame with an intact object; `None` if it has none.

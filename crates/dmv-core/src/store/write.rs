@@ -565,6 +565,9 @@ impl<'s> StoreWriter<'s> {
             {
                 continue;
             }
+            if file.has_other_names().at("inspect", &path)? {
+                continue;
+            }
             // Its job ended before it had written the header.
             if file.len().at("measure", &path)? < PACK_HEADER_BYTES {
                 return self.begin_pack(kind, id, path, file).map(Some);
@@ -610,6 +613,13 @@ impl<'s> StoreWriter<'s> {
                 continue;
             };
             if !file.try_lock().at("lock", &path)? {
+                continue;
+            }
+            // Another repository may use a file with other names, whatever its header says: its own
+            // records would go to the same place. Recovery may have put another file in its place.
+            if file.has_other_names().at("inspect", &path)?
+                || !file.is_at(&path).at("find", &path)?
+            {
                 continue;
             }
             // Its committed length is certain only now: the previous holder of the lock has

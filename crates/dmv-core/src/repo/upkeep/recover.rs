@@ -121,7 +121,8 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
         busy: scanned.busy,
         ..Default::default()
     };
-    let (found, operations) = rebuild(&site, scanned.catalogue, &leaving, &mut report, job)?;
+    let packs = (scanned.catalogue, &scanned.shared);
+    let (found, operations) = rebuild(&site, packs, &leaving, &mut report, job)?;
     // The operations below belong to no worktree; otherwise an undo in the worktree would reverse
     // them.
     let bare = Place {
@@ -147,7 +148,7 @@ pub fn recover_on(place: &Place, vfs: Arc<dyn Vfs>, job: &Job) -> Result<Recover
 /// that were found, and those that the database now has.
 fn rebuild(
     site: &Site<'_>,
-    mut catalogue: Catalogue,
+    (mut catalogue, shared): (Catalogue, &HashSet<PackId>),
     leaving: &[PackId],
     report: &mut RecoverReport,
     job: &Job,
@@ -160,7 +161,8 @@ fn rebuild(
     report.former = keep_former(dmv)?;
     let former = open_former(&db)?;
     let log = open_or_create(&**site.vfs, packs, owners.own())?;
-    let (found, operations) = operations(site, &catalogue, former.as_ref(), &log, report, job)?;
+    let from = (&catalogue, shared);
+    let (found, operations) = operations(site, from, former.as_ref(), &log, report, job)?;
     let poisoned = former.as_ref().map(|refs| refs.poisoned());
     for pack in poisoned.unwrap_or_default() {
         let row = catalogue.packs.iter_mut().find(|row| row.id == pack);
@@ -196,7 +198,7 @@ fn rebuild(
 /// chain, with new ones for commits that no operation names.
 fn operations(
     site: &Site<'_>,
-    catalogue: &Catalogue,
+    (catalogue, shared): (&Catalogue, &HashSet<PackId>),
     former: Option<&Refs>,
     log: &LogPack,
     report: &mut RecoverReport,
@@ -235,6 +237,7 @@ fn operations(
             store: store()?,
             told,
             is_partial: slice::is_there(site.dmv),
+            shared,
             job,
         };
         let tips = search.tips(&found.operations)?;
@@ -283,6 +286,7 @@ fn open_or_create(vfs: &dyn Vfs, packs: &Path, id: RepositoryId) -> Result<LogPa
         }
         log => log?,
     };
+    log.mend_header(id)?;
     log.sync()?;
     Ok(log)
 }

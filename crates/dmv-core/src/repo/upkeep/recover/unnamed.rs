@@ -13,8 +13,8 @@ use crate::repo::base::error::RepoError;
 use crate::repo::base::keys::{Named, named_by};
 use crate::repo::base::publish::set;
 use crate::repo::upkeep::recover::heads::now;
-use crate::store::{Mark, Marks, Store, StoreError};
-use std::collections::BTreeSet;
+use crate::store::{Mark, Marks, PackId, Store, StoreError};
+use std::collections::{BTreeSet, HashSet};
 
 /// How complete the found operations are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,9 @@ pub(in crate::repo) struct Search<'s> {
     pub told: Told,
     /// Whether objects may be absent by choice.
     pub is_partial: bool,
+    /// Packs that another repository has written. What lies only in them may be what that one has
+    /// thrown away.
+    pub shared: &'s HashSet<PackId>,
     pub job: &'s Job,
 }
 
@@ -49,22 +52,28 @@ const MOST_BRANCHES: usize = 1000;
 impl Search<'_> {
     /// Returns the newest commits of each history that no operation of `found` leads to.
     ///
+    /// Commits in shared packs do not count, unless no operation names anything any more.
+    ///
     /// If something was lost, damaged commits count as well, since nobody else may have them.
     /// Otherwise an incomplete commit comes from a killed command and is left out.
     pub fn tips(&self, found: &[Operation]) -> Result<Vec<Tip>, RepoError> {
         let mut reached = self.store.marks();
-        for id in found.iter().flat_map(ids_in) {
+        let named: Vec<ObjectId> = found.iter().flat_map(ids_in).collect();
+        // Without a name, everything here would be lost with the other repository.
+        let none = HashSet::new();
+        let shared = if named.is_empty() { &none } else { self.shared };
+        for id in named {
             self.mark_history(id, &mut reached)?;
         }
         let mut followed = reached.blank();
-        self.each_unnamed(&reached, &mut |_, commit| {
+        self.each_unnamed(&reached, shared, &mut |_, commit| {
             for parent in &commit.parents {
                 followed.mark(parent)?;
             }
             Ok(())
         })?;
         let mut tips: Vec<Tip> = Vec::new();
-        self.each_unnamed(&reached, &mut |id, commit| {
+        self.each_unnamed(&reached, shared, &mut |id, commit| {
             if !followed.has(id)? {
                 tips.push(Tip {
                     id: *id,
@@ -109,16 +118,17 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Visits the unmarked commits whose tree is stored. Visits a commit twice if it is stored
-    /// twice.
+    /// Visits the unmarked commits outside the packs `shared` whose tree is stored. Visits a commit
+    /// twice if it is stored twice.
     fn each_unnamed(
         &self,
         reached: &Marks,
+        shared: &HashSet<PackId>,
         visit: &mut dyn FnMut(&ObjectId, Commit) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        reached.each(&mut |id, _, place, is_marked| {
+        reached.each(&mut |id, pack, place, is_marked| {
             self.check_cancelled()?;
-            if is_marked || place.ty != ObjectType::Commit {
+            if is_marked || place.ty != ObjectType::Commit || shared.contains(&pack) {
                 return Ok(());
             }
             let Ok(commit) = load_commit(self.store, id) else {
