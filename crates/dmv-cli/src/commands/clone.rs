@@ -157,6 +157,8 @@ fn not_made(e: CloneError) -> Failure {
             "{} is already a clone, with other options (--subset, --meta-only)",
             dir.display()
         )),
+        CloneError::Shares(_) => exists(e.to_string())
+            .hint("run it without --copy to continue, or remove that directory to copy everything"),
         CloneError::IsRepository(_) | CloneError::NotEmpty(_) => exists(e.to_string()),
         CloneError::InsideRepository { dir, dmv } => {
             let (dir, dmv) = (dir.display(), dmv.display());

@@ -8,7 +8,7 @@ use crate::place::{Outcome, Place, has_strace};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 /// A directory with the repository `from`: some large and small files in two commits.
 fn place() -> Outcome<Place> {
@@ -189,4 +189,255 @@ fn a_clone_that_was_killed_while_it_shared_packs_continues() -> Outcome {
         assert!(exists(&place, &format!("{name}/large4")));
     }
     Ok(())
+}
+
+/// The bytes of all packs of a repository, by name.
+fn bytes_of_packs(place: &Place, dmv: &str) -> Outcome<BTreeMap<String, Vec<u8>>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(place.work().join(dmv).join("packs"))? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        found.insert(name, fs::read(entry.path())?);
+    }
+    Ok(found)
+}
+
+fn format_of(place: &Place, dmv: &str) -> Outcome<String> {
+    Ok(fs::read_to_string(place.work().join(dmv).join("format"))?)
+}
+
+/// The id of a repository, which is also the name of its log pack.
+fn id_of(place: &Place, dmv: &str) -> Outcome<String> {
+    let format = format_of(place, dmv)?;
+    let id = format.lines().find_map(|line| line.strip_prefix("id "));
+    Ok(id.ok_or("a format names an id")?.to_owned())
+}
+
+#[test]
+fn files_that_others_may_write_to_are_copied() -> Outcome {
+    let place = place()?;
+    let packs = place.work().join("from/.dmv/packs");
+    let mut all = Vec::new();
+    for entry in fs::read_dir(&packs)? {
+        let path = entry?.path();
+        if path != packs.join(format!("{}.pack", id_of(&place, "from/.dmv")?)) {
+            all.push(path);
+        }
+    }
+    let one = all.first().ok_or("there are packs")?;
+    let is_copied = |name: &str| -> Outcome {
+        let cloned = place.json(&["clone", "from", name, "--json"])?;
+        assert_eq!(cloned["shared"], 0, "{cloned}");
+        let dmv = format!("{name}/.dmv");
+        assert_eq!(common(&place, "from/.dmv", &dmv)?, 0);
+        assert!(format_of(&place, &dmv)?.starts_with("dmv-repository 1\n"));
+        is_sound(&place, name)
+    };
+    for mode in [0o664, 0o646] {
+        fs::set_permissions(one, fs::Permissions::from_mode(mode))?;
+        is_copied(&format!("mode{mode:o}"))?;
+    }
+    fs::set_permissions(one, fs::Permissions::from_mode(0o644))?;
+    // The administrator could use everybody's files, and their owner could still change them.
+    if std::os::unix::fs::chown(one, Some(65534), None).is_ok() {
+        is_copied("owned")?;
+        std::os::unix::fs::chown(one, Some(0), None)?;
+    }
+    assert_ne!(
+        place.json(&["clone", "from", "again", "--json"])?["shared"],
+        0
+    );
+    Ok(())
+}
+
+#[test]
+fn recovery_does_not_publish_what_the_source_threw_away() -> Outcome {
+    let place = place()?;
+    place.write("from/secret", "a password")?;
+    place.ok(&["-C", "from", "stash"])?;
+    place.write("from/wrong", "wrong")?;
+    commit(&place, "from", "wrong")?;
+    place.ok(&["-C", "from", "commit", "--amend", "-m", "right"])?;
+    place.ok(&["clone", "from", "to"])?;
+    place.write("to/own", "own")?;
+    commit(&place, "to", "own")?;
+    let dmv = place.work().join("to/.dmv");
+    let lose_database = || {
+        for name in ["refs.db", "refs.db-wal", "refs.db-shm"] {
+            let _ = fs::remove_file(dmv.join(name));
+        }
+    };
+    lose_database();
+    let report = place.json(&["-C", "to", "recover", "--json"])?;
+    assert_eq!(report["found"], serde_json::json!([]), "{report}");
+    assert_eq!(log(&place, "to")?, 7);
+    // A commit of its own is found, as in any repository.
+    let path = dmv.join(format!("packs/{}.pack", id_of(&place, "to/.dmv")?));
+    let before = fs::read(&path)?;
+    place.write("to/own", "more")?;
+    commit(&place, "to", "lost")?;
+    fs::write(&path, before)?;
+    lose_database();
+    let report = place.json(&["-C", "to", "recover", "--json"])?;
+    let found = report["found"].as_array().ok_or("a list")?;
+    assert_eq!(found.len(), 1, "{report}");
+    // If nothing shows any more what the clone has named, all that is here gets a name.
+    lose_database();
+    fs::remove_file(&path)?;
+    let report = place.json(&["-C", "to", "recover", "--json"])?;
+    let found = report["found"].as_array().ok_or("a list")?;
+    assert!(found.len() >= 3, "{report}");
+    Ok(())
+}
+
+#[test]
+fn a_clone_without_format_and_log_does_not_become_its_source() -> Outcome {
+    let place = place()?;
+    let source = id_of(&place, "from/.dmv")?;
+    for (name, is_damaged) in [("lost", false), ("damaged", true)] {
+        place.ok(&["clone", "from", name])?;
+        let dmv = format!("{name}/.dmv");
+        let own = id_of(&place, &dmv)?;
+        let before = bytes_of_packs(&place, "from/.dmv")?;
+        let log_pack = place.work().join(format!("{dmv}/packs/{own}.pack"));
+        if is_damaged {
+            let mut bytes = fs::read(&log_pack)?;
+            bytes[..8].fill(b'X');
+            fs::write(&log_pack, bytes)?;
+        } else {
+            fs::remove_file(&log_pack)?;
+        }
+        fs::remove_file(place.work().join(format!("{dmv}/format")))?;
+        place.ok(&["-C", name, "recover"])?;
+        let now = id_of(&place, &dmv)?;
+        assert_ne!(now, source);
+        // The name of the log pack shows the id, too.
+        assert_eq!(now == own, is_damaged);
+        assert_eq!(log(&place, name)?, 5);
+        place.write(format!("{name}/new"), "new")?;
+        commit(&place, name, "new")?;
+        assert_eq!(bytes_of_packs(&place, "from/.dmv")?, before);
+        place.ok(&["-C", name, "verify", "--full"])?;
+        is_sound(&place, "from")?;
+    }
+    Ok(())
+}
+
+/// Not even by the repository that has written it: the other one may have its id, as a copy of the whole
+/// directory has.
+#[test]
+fn nothing_is_appended_to_a_pack_with_other_names() -> Outcome {
+    let place = place()?;
+    let dmv = place.work().join("from/.dmv");
+    let backup = place.work().join("backup/packs");
+    fs::create_dir_all(&backup)?;
+    let own = format!("{}.pack", id_of(&place, "from/.dmv")?);
+    for entry in fs::read_dir(dmv.join("packs"))? {
+        let entry = entry?;
+        if entry.file_name() != *own {
+            fs::hard_link(entry.path(), backup.join(entry.file_name()))?;
+        }
+    }
+    let before = bytes_of_packs(&place, "backup")?;
+    place.write("from/new", "new")?;
+    commit(&place, "from", "new")?;
+    fs::remove_file(dmv.join("refs.db"))?;
+    place.ok(&["-C", "from", "recover"])?;
+    assert_eq!(bytes_of_packs(&place, "backup")?, before);
+    is_sound(&place, "from")?;
+    // With its only name, a pack is continued as before.
+    fs::remove_dir_all(&backup)?;
+    let count = || -> Outcome<usize> { Ok(bytes_of_packs(&place, "from/.dmv")?.len()) };
+    let packs = count()?;
+    place.write("from/new", "newer")?;
+    commit(&place, "from", "newer")?;
+    assert_eq!(count()?, packs);
+    is_sound(&place, "from")
+}
+
+/// An index that got lost is not appended there either: its objects are stored once more.
+#[test]
+fn a_pack_with_other_names_is_recovered_beside_it() -> Outcome {
+    let place = place()?;
+    place.ok(&["clone", "from", "to"])?;
+    let dmv = place.work().join("from/.dmv");
+    let own = format!("{}.pack", id_of(&place, "from/.dmv")?);
+    for (name, mut bytes) in bytes_of_packs(&place, "from/.dmv")? {
+        if name != own {
+            // The trailer of the last segment.
+            let end = bytes.len();
+            bytes[end - 8..].fill(0);
+            fs::write(dmv.join("packs").join(name), bytes)?;
+        }
+    }
+    fs::remove_file(dmv.join("refs.db"))?;
+    let before = bytes_of_packs(&place, "from/.dmv")?;
+    place.ok(&["-C", "from", "recover"])?;
+    let after = bytes_of_packs(&place, "from/.dmv")?;
+    for (name, bytes) in before.iter().filter(|(name, _)| **name != own) {
+        assert_eq!(after.get(name), Some(bytes));
+    }
+    place.ok(&["-C", "from", "export", "main", "--to", "out"])?;
+    assert_eq!(log(&place, "from")?, 5);
+    Ok(())
+}
+
+#[test]
+fn recovery_mends_the_header_of_a_shared_pack_in_a_copy() -> Outcome {
+    let place = place()?;
+    place.ok(&["clone", "from", "to"])?;
+    let own = format!("{}.pack", id_of(&place, "from/.dmv")?);
+    let damage = || -> Outcome {
+        for (name, mut bytes) in bytes_of_packs(&place, "from/.dmv")? {
+            if name != own {
+                bytes[..32].fill(0);
+                fs::write(place.work().join("from/.dmv/packs").join(name), bytes)?;
+            }
+        }
+        Ok(())
+    };
+    damage()?;
+    let damaged = bytes_of_packs(&place, "from/.dmv")?;
+    if common(&place, "from/.dmv", "to/.dmv")? == 0 {
+        writeln!(std::io::stderr(), "skipped: the file system has reflinks")?;
+        return Ok(());
+    }
+    place.fails(7, &["-C", "to", "verify"])?;
+    place.ok(&["-C", "to", "recover"])?;
+    is_sound(&place, "to")?;
+    assert_eq!(bytes_of_packs(&place, "from/.dmv")?, damaged);
+    assert_eq!(common(&place, "from/.dmv", "to/.dmv")?, 0);
+    for name in ["to", "from"] {
+        place.ok(&["-C", name, "recover"])?;
+        place.write(format!("{name}/new"), "new")?;
+        commit(&place, name, "new")?;
+        is_sound(&place, name)?;
+        assert_eq!(log(&place, name)?, 6);
+    }
+    Ok(())
+}
+
+/// The clone fails after it has shared packs: one of them is damaged, and nobody knew.
+#[test]
+fn a_clone_that_shares_packs_does_not_continue_as_a_copy() -> Outcome {
+    let place = place()?;
+    let dmv = place.work().join("from/.dmv");
+    let own = format!("{}.pack", id_of(&place, "from/.dmv")?);
+    let sound = bytes_of_packs(&place, "from/.dmv")?;
+    for (name, bytes) in sound.iter().filter(|(name, _)| **name != own) {
+        let mut bytes = bytes.clone();
+        let middle = bytes.len() / 2;
+        bytes[32..middle].fill(0x55);
+        fs::write(dmv.join("packs").join(name), bytes)?;
+    }
+    place.fails(7, &["clone", "from", "to"])?;
+    assert!(exists(&place, "to/.dmv/clone"));
+    for (name, bytes) in &sound {
+        fs::write(dmv.join("packs").join(name), bytes)?;
+    }
+    let refused = place.fails(5, &["clone", "--copy", "from", "to"])?;
+    assert!(refused.contains("begun without --copy"), "{refused}");
+    let cloned = place.json(&["clone", "from", "to", "--json"])?;
+    assert!(cloned["shared"].as_u64() > Some(20_000), "{cloned}");
+    is_sound(&place, "to")
 }

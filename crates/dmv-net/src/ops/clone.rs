@@ -266,7 +266,8 @@ fn init(dmv: &Path, options: &CloneOptions, from: Option<&Repo>) -> Result<Repo,
     Repo::init_sharing(dir, FIRST_BRANCH, options.bare, &owners, asked)
 }
 
-/// Fails unless `repo` is an unfinished clone of the same source and slice, or a bare one.
+/// Fails unless `repo` is an unfinished clone of the same source and slice, or a bare one. Fails as well
+/// if it may share packs and everything is to be copied.
 fn check_continues(
     repo: &Repo,
     options: &CloneOptions,
@@ -286,6 +287,9 @@ fn check_continues(
     let is_other = now.subset != options.subset || now.metadata_only != options.metadata_only;
     if is_other && !repo.complete_commits()?.is_empty() {
         return Err(CloneError::OtherSlice(options.dir.clone()));
+    }
+    if options.copy && repo.may_share_packs() {
+        return Err(CloneError::Shares(options.dir.clone()));
     }
     Ok(())
 }
@@ -388,7 +392,11 @@ fn receive(
     let start = Start::of(&client.offered, options.branch.as_deref())?;
     let head = start.as_ref().map(|start| start.head.clone());
     let shared = from.map(|from| repo.share_packs(from, options.asked.time));
-    let shared = shared.transpose()?.flatten();
+    // An interrupted clone may have done so already.
+    let shared = shared
+        .transpose()?
+        .flatten()
+        .or_else(|| repo.shared_packs());
     let (summary, written) = match &start {
         Some(start) if !options.bare => {
             let target = (start.head.clone(), start.commit);

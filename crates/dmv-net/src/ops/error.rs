@@ -40,6 +40,10 @@ pub enum CloneError {
     /// There is an unfinished clone in the directory that is to store another slice.
     #[error("{} is already a clone that stores another part of the source", .0.display())]
     OtherSlice(PathBuf),
+    /// There is an unfinished clone in the directory that may share packs, and everything is to be
+    /// copied.
+    #[error("{} is an unfinished clone that was begun without --copy", .0.display())]
+    Shares(PathBuf),
     /// The directory has files that DMV did not make.
     #[error("{} is not empty", .0.display())]
     NotEmpty(PathBuf),
