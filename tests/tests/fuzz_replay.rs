@@ -12,6 +12,8 @@ use dmv_tests::rng::Rng;
 use std::fs;
 use std::path::Path;
 
+#[path = "../../fuzz/fuzz_targets/bucket.rs"]
+mod bucket;
 #[path = "../../fuzz/fuzz_targets/name_check.rs"]
 mod name_check;
 #[path = "../../fuzz/fuzz_targets/object_decode.rs"]
@@ -30,7 +32,8 @@ mod wire;
 /// A target's name, and its function.
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 7] = [
+const TARGETS: [Target; 8] = [
+    ("bucket", bucket::run),
     ("name_check", name_check::run),
     ("object_decode", object_decode::run),
     ("op_decode", op_decode::run),

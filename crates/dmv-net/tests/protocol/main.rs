@@ -1,4 +1,5 @@
-//! The protocol's bytes, and how long it waits.
+//! The bytes of the protocol and of buckets, and how long the protocol waits.
 
+mod bucket_vectors;
 mod patience;
 mod vectors;

@@ -1,0 +1,228 @@
+//! The commit loop: replaces the root by its successor, or finds out that it already has.
+//!
+//! The replacement of the root is the commit point of a bucket. A store may carry it out and then
+//! lose the answer, so every answer but a clear success means: read the root, and look in its log.
+
+use super::draft::{Draft, Lack, Limits, Next, Pages, Stamp, next_root, visit_log};
+use super::rules::{Rule, holds};
+use super::{Answer, Fresh, Request, Tag};
+use crate::bucket::format::{Entry, PageRef, Root};
+use std::ops::ControlFlow;
+
+/// Why a machine gave up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// There is no root: no repository, or no right to see it.
+    NoRoot,
+    /// The store did not answer, or not in a way that helps. Nothing was changed.
+    Unreachable,
+    /// The operation may have been published, and may still be. Its id tells.
+    Unknown,
+    /// The store has lost a root that it had acknowledged, or has returned an older one.
+    Forked,
+    /// The root names a page that does not exist.
+    Lost,
+    /// A page contradicts the root, or the next root would be too large. The text says which.
+    Bad(&'static str),
+}
+
+/// What the loop does next.
+pub(super) enum Turn {
+    Ask(Request),
+    /// The root is read, and the operation is not in it: the owner may [`Commit::publish`].
+    Ready,
+    /// The operation is part of the newest root.
+    Landed(Box<Entry>),
+    Fault(Fault),
+}
+
+#[derive(Clone, Debug)]
+enum Open {
+    Root,
+    Pages(Vec<PageRef>),
+    NewPages(Box<Next>),
+    NewRoot(Box<Next>),
+}
+
+/// The loop. Its owner decides what to publish.
+#[derive(Clone, Debug)]
+pub(super) struct Commit {
+    stamp: Stamp,
+    limits: Limits,
+    known: Option<(Root, Tag)>,
+    /// Whether the root was read by this loop.
+    read: bool,
+    pub pages: Pages,
+    open: Open,
+    /// The smallest sequence number that an attempt gave to the operation.
+    tried: Option<u64>,
+    lost: u32,
+    /// The root that named a page which does not exist.
+    gone: Option<[u8; 16]>,
+}
+
+impl Commit {
+    pub fn new(stamp: Stamp, limits: Limits, known: Option<(Root, Tag)>) -> Commit {
+        Commit {
+            stamp,
+            limits,
+            known,
+            read: false,
+            pages: Pages::new(),
+            open: Open::Root,
+            tried: None,
+            lost: 0,
+            gone: None,
+        }
+    }
+
+    pub fn start(&mut self) -> Request {
+        self.open = Open::Root;
+        Request::GetRoot {
+            unless: self.known.as_ref().map(|(_, tag)| tag.clone()),
+            lost: self.lost,
+        }
+    }
+
+    /// Returns the newest root that is known.
+    pub fn root(&self) -> Option<&Root> {
+        self.known.as_ref().map(|(root, _)| root)
+    }
+
+    /// Returns whether the root was read by this loop, and not only earlier.
+    pub fn is_read(&self) -> bool {
+        self.read
+    }
+
+    /// Returns the newest root that is known, with its tag.
+    pub fn known(self) -> Option<(Root, Tag)> {
+        self.known
+    }
+
+    /// Asks for what `lack` says.
+    pub fn lacks(&mut self, lack: Lack) -> Turn {
+        match lack {
+            Lack::Pages(pages) => {
+                self.open = Open::Pages(pages.clone());
+                Turn::Ask(Request::GetPages(pages))
+            }
+            Lack::Bad(what) => Turn::Fault(Fault::Bad(what)),
+        }
+    }
+
+    /// Reads the root again, because a file that it names is gone.
+    pub fn missed(&mut self) -> Turn {
+        let write = self.root().map(|root| root.write);
+        if self.gone == write {
+            return Turn::Fault(Fault::Lost);
+        }
+        self.gone = write;
+        Turn::Ask(self.start())
+    }
+
+    pub fn answer(&mut self, answer: Answer) -> Turn {
+        let open = std::mem::replace(&mut self.open, Open::Root);
+        match (open, answer) {
+            (Open::Root, Answer::Root(root, tag)) => self.read(*root, tag),
+            (Open::Root, Answer::Unchanged) if self.known.is_some() => self.look(),
+            (Open::Root, Answer::NoRoot) => Turn::Fault(match self.known {
+                Some(_) => Fault::Forked,
+                None => Fault::NoRoot,
+            }),
+            (Open::Pages(wanted), Answer::Pages(pages)) if wanted.len() == pages.len() => {
+                let names = wanted.iter().map(|page| page.name);
+                self.pages.extend(names.zip(pages));
+                self.look()
+            }
+            (Open::Pages(_), Answer::Gone) => self.missed(),
+            (Open::NewPages(next), Answer::Done) => self.put_root(next),
+            (Open::NewRoot(next), Answer::Replaced(tag)) => {
+                self.known = Some((next.root, tag));
+                Turn::Landed(Box::new(next.entry))
+            }
+            (Open::NewRoot(_), _) => {
+                self.lost += 1;
+                if !holds(Rule::ReadBack) {
+                    self.tried = None;
+                }
+                Turn::Ask(self.start())
+            }
+            _ => self.give_up(),
+        }
+    }
+
+    fn give_up(&self) -> Turn {
+        Turn::Fault(match self.tried {
+            Some(_) => Fault::Unknown,
+            None => Fault::Unreachable,
+        })
+    }
+
+    fn read(&mut self, root: Root, tag: Tag) -> Turn {
+        let known = self.known.as_ref().map(|(root, _)| root);
+        if known.is_some_and(|known| !root.can_follow(known)) {
+            return Turn::Fault(Fault::Forked);
+        }
+        self.known = Some((root, tag));
+        self.look()
+    }
+
+    /// Looks for the operation in the log of the root.
+    fn look(&mut self) -> Turn {
+        self.read = true;
+        let (Some((root, _)), Some(tried)) = (&self.known, self.tried) else {
+            return Turn::Ready;
+        };
+        let mut found = None;
+        let mut first = root.last.0 + 1;
+        let ended = visit_log(root, &self.pages, |entry| {
+            first = entry.operation.seq;
+            if entry.operation.id == self.stamp.id {
+                found = Some(Box::new(entry.clone()));
+            }
+            match found.is_some() || first <= tried {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        });
+        match (ended, found) {
+            (Err(lack), _) => self.lacks(lack),
+            (Ok(_), Some(entry)) => Turn::Landed(entry),
+            // The log does not go back to the first attempt.
+            (Ok(false), None) if first > tried => Turn::Fault(Fault::Unknown),
+            (Ok(_), None) => Turn::Ready,
+        }
+    }
+
+    /// Publishes a draft on top of the newest root that is known.
+    pub fn publish(&mut self, draft: Draft, fresh: Fresh) -> Turn {
+        let Some((root, _)) = &self.known else {
+            return Turn::Fault(Fault::NoRoot);
+        };
+        match next_root(root, &self.pages, &self.stamp, draft, self.limits, fresh) {
+            Err(lack) => self.lacks(lack),
+            Ok(next) => self.put_pages(next),
+        }
+    }
+
+    fn put_pages(&mut self, mut next: Next) -> Turn {
+        let pages = std::mem::take(&mut next.pages);
+        if pages.is_empty() {
+            return self.put_root(Box::new(next));
+        }
+        self.open = Open::NewPages(Box::new(next));
+        Turn::Ask(Request::PutPages(pages))
+    }
+
+    fn put_root(&mut self, next: Box<Next>) -> Turn {
+        let bytes = match next.root.encode() {
+            Ok(bytes) => bytes,
+            Err(e) => return Turn::Fault(Fault::Bad(e.what)),
+        };
+        let over = self.known.as_ref().map(|(_, tag)| tag.clone());
+        let seq = next.entry.operation.seq;
+        self.tried = Some(self.tried.map_or(seq, |tried| tried.min(seq)));
+        self.open = Open::NewRoot(next);
+        Turn::Ask(Request::PutRoot { bytes, over })
+    }
+}

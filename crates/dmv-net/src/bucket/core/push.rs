@@ -1,0 +1,213 @@
+//! A push: uploads what the root's commits lack, and publishes refs.
+
+use super::commit::{Commit, Fault, Turn};
+use super::draft::{Draft, Lack, Limits, Stamp, value, visit_log};
+use super::rules::{Rule, holds};
+use super::{Answer, Fresh, Step, Tag};
+use crate::bucket::format::{Name, Root, Row};
+use dmv_core::refs::Change;
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+/// A pack that this push has uploaded, and that no root lists yet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Sent {
+    /// Its row. The generation does not count yet.
+    pub row: Row,
+    /// The count of freed files in the root that was read before its upload began.
+    pub freed: u64,
+}
+
+/// What the caller has to do for a push: find out what the new commits need that this root's
+/// commits do not have, and upload it.
+///
+/// It relies on a list or tree only if a commit in this root's view or log leads to it: then
+/// everything below it is there, too. It may rely on single chunks in any pack of this root. Each
+/// pack has a new name, which its upload keeps if it has to be repeated.
+#[derive(Clone, Debug)]
+pub struct Prepare {
+    /// The root.
+    pub root: Root,
+    /// The changes of refs that can still be made.
+    pub changes: Vec<Change>,
+    /// Packs that are uploaded already. Their objects need not be sent again, but the walk goes on
+    /// below them: what they relied on may have been freed since.
+    pub sent: Vec<Sent>,
+}
+
+/// How a push ended.
+#[derive(Clone, Debug)]
+pub enum Pushed {
+    /// It is published.
+    Landed {
+        /// The root that has it, or a later one, and its tag.
+        root: Box<(Root, Tag)>,
+        /// The changes that were made. Keys that are not among them had moved.
+        changes: Vec<Change>,
+    },
+    /// All keys have moved: nothing was changed.
+    Moved,
+    /// It failed.
+    Failed(Fault),
+}
+
+/// A push.
+#[derive(Clone, Debug)]
+pub struct Push {
+    commit: Commit,
+    changes: Vec<Change>,
+    sent: Vec<Sent>,
+    /// The count of freed files in the root for which everything is prepared.
+    prepared: Option<u64>,
+}
+
+type Next = Step<Box<Prepare>, Pushed>;
+
+impl Push {
+    /// Returns a push. `known` is the root as it was last seen; `sent` are packs of an earlier run
+    /// that was cut off.
+    pub fn new(
+        stamp: Stamp,
+        changes: Vec<Change>,
+        known: Option<(Root, Tag)>,
+        sent: Vec<Sent>,
+        limits: Limits,
+    ) -> Push {
+        Push {
+            commit: Commit::new(stamp, limits, known),
+            changes,
+            sent,
+            prepared: None,
+        }
+    }
+
+    /// Returns the packs that it has uploaded, for a note on the disk: after a kill, the next run
+    /// need not upload them again.
+    pub fn sent(&self) -> &[Sent] {
+        &self.sent
+    }
+
+    /// Returns the first step. With a known root, this is no request: if that root is the newest
+    /// one, nobody has to read it.
+    pub fn start(&mut self, fresh: Fresh) -> Next {
+        match self.commit.root() {
+            Some(_) => self.turn(Turn::Ready, fresh),
+            None => Step::Ask(self.commit.start()),
+        }
+    }
+
+    /// Takes the answer to the last request.
+    pub fn answer(&mut self, answer: Answer, fresh: Fresh) -> Next {
+        let turn = self.commit.answer(answer);
+        self.turn(turn, fresh)
+    }
+
+    /// Takes the packs that were uploaded for [`Prepare`]; `None` if a file was missing that the
+    /// root names.
+    pub fn prepared(&mut self, rows: Option<Vec<Row>>, fresh: Fresh) -> Next {
+        let Some((rows, root)) = rows.zip(self.commit.root()) else {
+            let turn = self.commit.missed();
+            return self.turn(turn, fresh);
+        };
+        let freed = root.freed;
+        self.prepared = Some(freed);
+        self.sent
+            .extend(rows.into_iter().map(|row| Sent { row, freed }));
+        self.turn(Turn::Ready, fresh)
+    }
+
+    fn turn(&mut self, turn: Turn, fresh: Fresh) -> Next {
+        match turn {
+            Turn::Ask(request) => Step::Ask(request),
+            Turn::Fault(fault) => Step::Done(Pushed::Failed(fault)),
+            Turn::Landed(entry) => match self.commit.clone().known() {
+                Some(known) => Step::Done(Pushed::Landed {
+                    root: Box::new(known),
+                    changes: entry.operation.changes,
+                }),
+                None => Step::Done(Pushed::Failed(Fault::Unknown)),
+            },
+            Turn::Ready => match self.decide() {
+                // An older root does not tell.
+                Ok(Decision::Moved) if !self.commit.is_read() => Step::Ask(self.commit.start()),
+                Ok(Decision::Moved) => Step::Done(Pushed::Moved),
+                Ok(Decision::Prepare(prepare)) => Step::Work(prepare),
+                Ok(Decision::Publish(draft)) => {
+                    let turn = self.commit.publish(draft, fresh);
+                    // It is never ready: at this point it asks or fails.
+                    self.turn(turn, fresh)
+                }
+                Err(lack) => match self.commit.lacks(lack) {
+                    Turn::Ask(request) => Step::Ask(request),
+                    Turn::Fault(fault) => Step::Done(Pushed::Failed(fault)),
+                    Turn::Ready | Turn::Landed(_) => Step::Done(Pushed::Failed(Fault::Unreachable)),
+                },
+            },
+        }
+    }
+
+    fn decide(&mut self) -> Result<Decision, Lack> {
+        let Some(root) = self.commit.root() else {
+            return Err(Lack::Bad("no root was read"));
+        };
+        let pages = &self.commit.pages;
+        let mut changes = Vec::new();
+        for change in &self.changes {
+            if value(root, pages, &change.key)? == change.old {
+                changes.push(change.clone());
+            }
+        }
+        if changes.is_empty() {
+            return Ok(Decision::Moved);
+        }
+        let stays = !holds(Rule::SameFreed) && self.prepared.is_some();
+        if self.prepared == Some(root.freed) || stays {
+            return Ok(Decision::Publish(Draft {
+                changes,
+                rows: self.sent.iter().map(|sent| sent.row).collect(),
+                ..Draft::default()
+            }));
+        }
+        let (root, burnt) = (root.clone(), self.burnt(root)?);
+        self.sent.retain(|sent| !burnt.contains(&sent.row.name));
+        Ok(Decision::Prepare(Box::new(Prepare {
+            root,
+            changes,
+            sent: self.sent.clone(),
+        })))
+    }
+
+    /// Returns the names of uploaded packs that were let go since their upload began.
+    fn burnt(&self, root: &Root) -> Result<BTreeSet<Name>, Lack> {
+        let mut own = self.sent.iter();
+        let Some(since) = own.clone().map(|sent| sent.freed).min() else {
+            return Ok(BTreeSet::new());
+        };
+        let names: BTreeSet<Name> = own.clone().map(|sent| sent.row.name).collect();
+        if own.any(|sent| sent.freed > root.freed) {
+            return Ok(names);
+        }
+        let mut burnt = BTreeSet::new();
+        let mut freed = root.freed;
+        let all_seen = freed == since
+            || visit_log(root, &self.commit.pages, |entry| {
+                burnt.extend(entry.left.iter().filter(|name| names.contains(name)));
+                freed -= u64::from(!entry.left.is_empty() && freed > 0);
+                match freed <= since {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                }
+            })?;
+        match (holds(Rule::Burnt), all_seen || !holds(Rule::ShortLog)) {
+            (false, _) => Ok(BTreeSet::new()),
+            (true, true) => Ok(burnt),
+            (true, false) => Ok(names),
+        }
+    }
+}
+
+enum Decision {
+    Moved,
+    Prepare(Box<Prepare>),
+    Publish(Draft),
+}
