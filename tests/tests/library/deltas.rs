@@ -266,6 +266,86 @@ fn damage_of_a_base_loses_what_verify_names_and_healing_mends_it() -> Done {
 }
 
 #[test]
+fn the_healed_copy_of_a_base_stays_one_when_its_pack_is_repacked() -> Done {
+    for seed in 20..23 {
+        let (place, versions) = repacked(3, seed)?;
+        let all = live(&place.again()?)?;
+        let (_, bytes) = damage_a_base(&place)?;
+        place.again()?.verify(VerifyDepth::Full, &Job::default())?;
+        let repo = place.again()?;
+        let mut incoming = repo.incoming()?;
+        incoming.add_object(&dmv_core::store::CheckedObject::new(Chunk, bytes)?)?;
+        repo.keep_incoming(incoming)?;
+        drop(repo);
+        assert_eq!(live(&place.again()?)?, all);
+        // What follows resembles the copy. Whatever becomes a difference, the copy does not.
+        let mut rng = Rng::new(seed);
+        for version in &versions {
+            for n in 0..2 {
+                place.write("lib/next", &next_version(version, &mut rng))?;
+                commit(&place.again()?, &format!("more {n}"))?;
+            }
+        }
+        let before = data_packs(&place.again()?)?;
+        repack(&place.again()?)?;
+        assert_ne!(data_packs(&place.again()?)?, before, "seed {seed}");
+        live(&place.again()?)?;
+        gc(&place.again()?)?;
+        repack(&place.again()?)?;
+        live(&place.again()?)?;
+        let report = place.again()?.verify(VerifyDepth::Full, &Job::default())?;
+        assert!(report.damaged.is_empty(), "seed {seed}: {report:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_pack_that_was_rewritten_gets_no_more_commits_and_later_ones_get_bases() -> Done {
+    let (place, all) = repacked(3, 24)?;
+    forget_all_but(&place, "main~1")?;
+    gc(&place.again()?)?;
+    let repo = place.again()?;
+    let packs = repo.refs().catalogue()?.packs;
+    let rewritten: Vec<_> = packs
+        .iter()
+        .filter(|row| row.id.may_have_bases())
+        .copied()
+        .collect();
+    assert!(!rewritten.is_empty());
+    assert!(rewritten.iter().all(|row| row.poisoned), "{rewritten:?}");
+    drop(repo);
+    let based = frames_with_bases(&place.again()?)?.len();
+    let mut rng = Rng::new(24);
+    let mut bytes = all[1].clone();
+    for n in 0..4 {
+        bytes = next_version(&bytes, &mut rng);
+        place.write("lib/next", &bytes)?;
+        commit(&place.again()?, &format!("more {n}"))?;
+    }
+    for row in &rewritten {
+        assert_eq!(place.again()?.refs().pack(row.id)?, Some(*row));
+    }
+    repack(&place.again()?)?;
+    assert!(frames_with_bases(&place.again()?)?.len() > based);
+    live(&place.again()?)?;
+    place.is_sound()
+}
+
+#[test]
+fn a_check_that_began_before_packs_were_replaced_finds_no_damage() -> Done {
+    for depth in [VerifyDepth::Quick, VerifyDepth::Normal, VerifyDepth::Full] {
+        let place = Place::new()?;
+        versions(&place, 3, 25)?;
+        let early = place.again()?;
+        repack(&place.again()?)?;
+        let report = early.verify(depth, &Job::default())?;
+        assert!(report.is_ok(), "{depth:?}: {report:?}");
+        assert!(early.store().bad_places().is_empty());
+    }
+    Ok(())
+}
+
+#[test]
 fn a_base_with_copies_elsewhere_is_found_whatever_merged_indexes_name() -> Done {
     let (place, _) = repacked(3, 4)?;
     let all = live(&place.again()?)?;

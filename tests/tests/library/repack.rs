@@ -277,7 +277,8 @@ fn packs_that_a_writer_holds_stay_and_all_others_are_joined() -> Done {
         report.finished && report.why_not.iter().all(says_so),
         "{report:?}"
     );
-    assert!(report.packs_after < report.packs_before, "{report:?}");
+    // Which packs the writer holds is a matter of chance. A single loose one may be left to replace.
+    assert!(report.packs_after <= report.packs_before && report.copied_bytes > 0);
     live(&place.again()?)?;
     drop(incoming);
     drop(repo);

@@ -9,12 +9,12 @@ use super::error::StoreError;
 use super::frame::{EncodedFrame, FrameTable};
 use super::ids::PackId;
 use super::layout::Encoding;
-use super::{Place, Store, read};
+use super::{Place, SegmentRow, Store, read};
 use crate::hash::ObjectId;
 use crate::limits::MAX_BASE_BYTES;
 use crate::memory::Budget;
 use crate::object::ObjectType;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 
 /// Most chunks that a writer remembers as possible bases. Later ones are none.
@@ -121,6 +121,112 @@ impl Store {
         table.base.iter().all(|id| self.has_plain(id, pack))
     }
 
+    /// Returns which chunks of the packs `leaving` are bases of frames in other packs.
+    ///
+    /// A frame has its bases in its own pack. If they are damaged there, it can be read as long as
+    /// another pack has them without bases. So whoever moves these chunks has to store them like that.
+    pub(super) fn bases_of_others(
+        &self,
+        leaving: &HashSet<PackId>,
+    ) -> Result<HashSet<ObjectId>, StoreError> {
+        let rows = read(&self.rows).clone();
+        let others = rows.iter().map(|row| row.id);
+        let others = others.filter(|id| id.may_have_bases() && !leaving.contains(id));
+        let others: Vec<PackId> = others.collect();
+        let mut found = HashSet::new();
+        if others.is_empty() {
+            return Ok(found);
+        }
+        let merged = self.source.merged_segments()?;
+        // The first bytes of the ids are enough: a base too many does no harm.
+        let mut leave: Vec<u64> = Vec::new();
+        self.each_listed(leaving, &merged, &mut |id, place| {
+            leave.extend((place.ty == ObjectType::Chunk).then(|| start_of(id)));
+        })?;
+        leave.sort_unstable();
+        leave.dedup();
+        for pack in others {
+            let mut frames = BTreeSet::new();
+            self.each_listed(&HashSet::from([pack]), &merged, &mut |_, place| {
+                frames.insert(place.offset);
+            })?;
+            for offset in frames {
+                match self.frame_table(pack, offset) {
+                    Ok(table) => {
+                        let bases = table.base.iter();
+                        found.extend(bases.filter(|id| leave.binary_search(&start_of(id)).is_ok()));
+                    }
+                    // Nobody can read the frame, whatever its bases are.
+                    Err(StoreError::DamagedFile { .. }) => {}
+                    Err(e) if is_gone(&e) => break,
+                    Err(e) => return Err(e),
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Visits what the own tables of some packs list. `merged` are the segments whose own tables are not
+    /// in use. If one of these is damaged, what merged indexes say takes its place.
+    fn each_listed(
+        &self,
+        packs: &HashSet<PackId>,
+        merged: &[SegmentRow],
+        visit: &mut dyn FnMut(&ObjectId, Place),
+    ) -> Result<(), StoreError> {
+        let mut are_whole = true;
+        for row in merged.iter().filter(|row| packs.contains(&row.pack)) {
+            let walked = self.each_of_segment(row, &mut |id, place| {
+                visit(id, place);
+                Ok(())
+            });
+            match walked {
+                Ok(()) => {}
+                Err(StoreError::DamagedFile { .. }) => are_whole = false,
+                Err(e) if is_gone(&e) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        let tables = read(&self.tables).clone();
+        for table in &tables {
+            let may_tell = table.index_id().is_none() || !are_whole;
+            if may_tell && table.packs_in_use().any(|pack| packs.contains(&pack)) {
+                table.walk(&mut |entry, pack| {
+                    if packs.contains(&pack) {
+                        visit(&entry.id, entry.place);
+                    }
+                    Ok(())
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether the frame at `offset` needs no bases.
+    pub(super) fn is_plain(&self, pack: PackId, offset: u64) -> bool {
+        let table = self.frame_table(pack, offset);
+        table.is_ok_and(|table| table.base.is_empty())
+    }
+
+    /// Returns a pack outside `leaving` that has a chunk in a frame without bases. Reads the chunk there.
+    pub(super) fn plain_pack_of(
+        &self,
+        id: &ObjectId,
+        leaving: &HashSet<PackId>,
+    ) -> Result<Option<PackId>, StoreError> {
+        let tables = read(&self.tables).clone();
+        for table in &tables {
+            if let Some((pack, place)) = table.lookup(id, &self.budget)?
+                && !leaving.contains(&pack)
+                && !read(&self.bad).has(pack, place.offset)
+                && self.read_plain(id, pack, place, &mut Vec::new()).is_ok()
+            {
+                return Ok(Some(pack));
+            }
+        }
+        Ok(None)
+    }
+
     fn has_plain(&self, id: &ObjectId, pack: PackId) -> bool {
         let is_here = |place| self.read_plain(id, pack, place, &mut Vec::new()).is_ok();
         let tables = read(&self.tables).clone();
@@ -143,6 +249,17 @@ impl Store {
         }
         false
     }
+}
+
+fn start_of(id: &ObjectId) -> u64 {
+    id.as_bytes()[..8]
+        .iter()
+        .fold(0, |start, byte| start << 8 | u64::from(*byte))
+}
+
+/// Returns whether a pack's file is not there.
+fn is_gone(e: &StoreError) -> bool {
+    matches!(e, StoreError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
 }
 
 /// The chunks that a job has stored without bases in the pack that it is writing.

@@ -80,6 +80,8 @@ impl Store {
     ) -> Result<Repacked, NotRepacked> {
         let leaving: HashSet<PackId> = groups.iter().flatten().map(|row| row.pack).collect();
         let writer = StoreWriter::fresh(self, leaving).with_bases(true);
+        let writer = writer.keeping_bases_of_others();
+        let writer = writer.map_err(NotRepacked::Failed)?;
         let mut pass = Pass {
             store: self,
             incoming: Incoming::new(writer),
@@ -235,9 +237,9 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Notes which chunks are bases of frames that are copied as they are.
+    /// Notes which chunks are bases of frames that are copied as they are, or that stay where they are.
     fn pin_bases(&self, part: &mut Part) -> Result<(), NotRepacked> {
-        let mut pinned: HashSet<ObjectId> = HashSet::new();
+        let mut pinned: HashSet<ObjectId> = self.incoming.writer().keeps_plain().clone();
         for frame in part.frames.iter().filter(|frame| frame.is_kept) {
             let table = self.store.frame_table(frame.pack, frame.offset);
             let table = table.map_err(|e| NotRepacked::Stays(frame.pack, e))?;

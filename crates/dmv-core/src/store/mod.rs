@@ -18,6 +18,7 @@ mod damage;
 mod deltas;
 mod error;
 mod filter;
+mod finished;
 mod frame;
 mod framer;
 #[doc(hidden)]
@@ -49,6 +50,7 @@ pub use checked::{CheckedObject, CheckedRecord};
 pub use damage::BadPlaces;
 pub(crate) use error::IoContext;
 pub use error::StoreError;
+pub use finished::FinishedJob;
 pub use frame::{EncodedFrame, FRAME_TARGET_BYTES, FrameBuilder, FrameEncoder, FrameObject};
 pub use framer::MetaWriter;
 pub use ids::{IndexId, PackId, RepositoryId, random_bytes};
@@ -64,7 +66,7 @@ pub use repack::{NotRepacked, Repacked};
 pub use send::{FrameCollector, Outgoing};
 pub use table::Place;
 pub use verify::{Damage, PackReport, verify_pack};
-pub use write::{FinishedJob, StoreWriter};
+pub use write::StoreWriter;
 
 use crate::hash::ObjectId;
 use crate::memory::Budget;

@@ -3,12 +3,13 @@
 //! The sessions of `dmv-net` pass them in. Checking comes before, in [`CheckedRecord`] and
 //! [`CheckedObject`].
 
+use super::FinishedJob;
 use super::checked::{CheckedObject, CheckedRecord};
 use super::error::{IoContext, StoreError};
 use super::frame::{FrameEncoder, FrameObject};
 use super::framer::Framer;
 use super::layout::PackKind;
-use super::write::{FinishedJob, StoreWriter};
+use super::write::StoreWriter;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -50,7 +51,7 @@ impl<'s> Incoming<'s> {
                 // They may be waiting in the frame that is being filled.
                 self.framer.flush(&self.writer)?;
             }
-            if !self.writer.append_checked(&record)? {
+            if self.has_bases_of_others(&record) || !self.writer.append_checked(&record)? {
                 self.add_objects_of(&record, &new)?;
             }
         }
@@ -74,7 +75,8 @@ impl<'s> Incoming<'s> {
                 new.push(*n);
             }
         }
-        if !record.bases().is_empty() && !new.is_empty() {
+        let may_have_bases = !record.bases().is_empty() && !self.has_bases_of_others(&record);
+        if may_have_bases && !new.is_empty() {
             self.framer.flush(&self.writer)?;
             let objects: Vec<FrameObject> = new
                 .iter()
@@ -93,6 +95,13 @@ impl<'s> Incoming<'s> {
             }
         }
         self.add_objects_of(&record, &new)
+    }
+
+    /// Returns whether a record has bases although a chunk in it is a base for another pack.
+    fn has_bases_of_others(&self, record: &CheckedRecord) -> bool {
+        let keeps_plain = self.writer.keeps_plain();
+        let mut objects = record.objects().iter();
+        !record.bases().is_empty() && objects.any(|object| keeps_plain.contains(&object.id))
     }
 
     /// Packs some objects of a record anew, in frames of at most `room` decoded bytes.

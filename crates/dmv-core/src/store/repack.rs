@@ -7,6 +7,7 @@
 
 mod window;
 
+use super::FinishedJob;
 use super::checked::CheckedRecord;
 use super::error::StoreError;
 use super::frame::{FrameBuilder, FrameEncoder};
@@ -14,7 +15,7 @@ use super::ids::PackId;
 use super::layout::PackKind;
 use super::table::Table;
 use super::table::join::Wanted;
-use super::write::{FinishedJob, StoreWriter};
+use super::write::StoreWriter;
 use super::{SegmentRow, Store, read};
 use crate::hash::ObjectId;
 use crate::object::ObjectType;
@@ -112,28 +113,31 @@ impl Store {
                 .map_err(stays)?;
             let is_last = segments.get(n + 1).is_none_or(|next| next.pack != row.pack);
             if is_last || ids.len() >= CHECKED_IDS {
-                self.check_outside(&mut ids, &leaving, &tables, row.pack)
+                self.check_outside(&mut ids, &leaving, (&tables, &job.kept_plain), row.pack)
                     .map_err(stays)?;
             }
         }
         Ok(())
     }
 
-    /// Fails unless each of `ids` is listed outside `leaving`. Empties `ids`, which come from `pack`.
+    /// Fails unless each of `ids` is listed outside `leaving`, and those of `plain` without bases. Empties
+    /// `ids`, which come from `pack`.
     fn check_outside(
         &self,
         ids: &mut Vec<Wanted>,
         leaving: &HashSet<PackId>,
-        tables: &[Arc<Table>],
+        (tables, plain): (&[Arc<Table>], &HashSet<ObjectId>),
         pack: PackId,
     ) -> Result<(), StoreError> {
         ids.sort_unstable();
         ids.dedup_by_key(|wanted| wanted.id);
         let mut is_outside = vec![false; ids.len()];
+        let sorted: &[Wanted] = ids;
         for table in tables {
-            table.join(ids, &mut |at, other, place| {
-                is_outside[at] |=
-                    !leaving.contains(&other) && !read(&self.bad).has(other, place.offset);
+            table.join(sorted, &mut |at, other, place| {
+                is_outside[at] |= !leaving.contains(&other)
+                    && !read(&self.bad).has(other, place.offset)
+                    && (!plain.contains(&sorted[at].id) || self.is_plain(other, place.offset));
                 Ok(())
             })?;
         }

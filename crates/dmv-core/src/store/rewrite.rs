@@ -5,13 +5,14 @@
 //! of them are not copied, its objects are packed without bases. Every object is decoded and hashed
 //! on the way, so the needed objects of a removed pack are known to be intact elsewhere.
 
+use super::FinishedJob;
 use super::checked::CheckedRecord;
 use super::error::{IoContext, StoreError};
 use super::ids::PackId;
 use super::layout::PACK_HEADER_BYTES;
 use super::receive::Incoming;
 use super::table::Table;
-use super::write::{FinishedJob, StoreWriter};
+use super::write::StoreWriter;
 use super::{Marker, Place, SegmentRow, Store, read};
 use crate::hash::ObjectId;
 use crate::vfs::VfsFile;
@@ -40,6 +41,7 @@ impl Store {
             true => StoreWriter::fresh(self, leaving.clone()).with_bases(true),
             false => self.mover(leaving.clone())?,
         };
+        let writer = writer.keeping_bases_of_others()?;
         let mut incoming = Incoming::new(writer);
         let done = self.move_frames(&mut incoming, pack, frames, stays, moved);
         match done {
@@ -108,7 +110,8 @@ impl Store {
         moved: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<FinishedJob>, StoreError> {
         let writer = StoreWriter::fresh(self, HashSet::from([pack]));
-        let mut incoming = Incoming::new(writer.with_bases(pack.may_have_bases()));
+        let writer = writer.with_bases(pack.may_have_bases());
+        let mut incoming = Incoming::new(writer.keeping_bases_of_others()?);
         for (offset, stays) in marker.staying_frames(pack) {
             let done = self.carry_frame(&mut incoming, pack, offset, &stays);
             let bytes = match done {
@@ -163,7 +166,10 @@ impl Store {
             let mut is_outside = vec![false; ids.len()];
             for table in &tables {
                 table.join(ids, &mut |at, other, place| {
-                    is_outside[at] |= other != pack && !read(&self.bad).has(other, place.offset);
+                    is_outside[at] |= other != pack
+                        && !read(&self.bad).has(other, place.offset)
+                        && (!job.kept_plain.contains(&ids[at].id)
+                            || self.is_plain(other, place.offset));
                     Ok(())
                 })?;
             }

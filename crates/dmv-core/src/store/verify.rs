@@ -144,9 +144,12 @@ impl PackReport {
         }
     }
 
-    fn is_intact(&self, place: Place) -> bool {
+    /// Returns whether the bytes at a place are those of `id`. A table that was loaded after they were
+    /// read may name the place, and the one before did not.
+    fn is_intact(&self, id: &ObjectId, place: Place) -> bool {
         let count = self.frames.get(&place.offset).copied().unwrap_or(0);
-        place.ordinal < count && !self.unplaced.contains_key(&(place.offset, place.ordinal))
+        let other = self.unplaced.get(&(place.offset, place.ordinal));
+        place.ordinal < count && other.is_none_or(|found| found == id)
     }
 
     /// Returns whether `id` is intact at a place that no table in use names.
@@ -188,7 +191,7 @@ impl Store {
         let mut damaged = HashMap::new();
         self.walk_what_can_be(&mut |entry, pack| {
             let report = reports.get(&pack);
-            if report.is_some_and(|report| !report.is_intact(entry.place)) {
+            if report.is_some_and(|report| !report.is_intact(&entry.id, entry.place)) {
                 damaged.insert(entry.id, entry.place.ty);
                 out.bad.insert(pack, entry.place.offset);
             }
@@ -204,7 +207,7 @@ impl Store {
         if !lost.is_empty() {
             self.walk_what_can_be(&mut |entry, pack| {
                 let report = reports.get(&pack);
-                if report.is_some_and(|report| report.is_intact(entry.place)) {
+                if report.is_some_and(|report| report.is_intact(&entry.id, entry.place)) {
                     lost.remove(&entry.id);
                 }
             })?;

@@ -7,6 +7,7 @@
 use super::bases::PlainChunks;
 use super::checked::CheckedRecord;
 use super::error::{IoContext, StoreError};
+use super::finished::FinishedJob;
 use super::frame::{EncodedFrame, FrameEncoder, FrameObject};
 use super::ids::PackId;
 use super::layout::{
@@ -183,35 +184,6 @@ impl LaneState {
     }
 }
 
-/// The result of a finished job before it is published: durable segments, and the locks on their
-/// packs.
-pub struct FinishedJob {
-    /// New segments, in the order of their packs.
-    pub segments: Vec<SegmentRow>,
-    /// Packs of earlier jobs on whose objects this job relies.
-    pub relied: Vec<PackId>,
-    /// Bytes appended to packs.
-    pub stored_bytes: u64,
-    /// Tables of the segments, for [`Store::adopt`].
-    pub(super) tables: Vec<Arc<Table>>,
-    _locks: Vec<Arc<dyn VfsFile>>,
-}
-
-impl FinishedJob {
-    /// Joins the results of two writers of one job, to be published together.
-    pub fn join(mut self, later: FinishedJob) -> FinishedJob {
-        self.segments.extend(later.segments);
-        // Objects that the second writer found in segments of the first are new, not relied on.
-        let own: HashSet<PackId> = self.segments.iter().map(|row| row.pack).collect();
-        let relied = later.relied.into_iter().filter(|id| !own.contains(id));
-        self.relied.extend(relied);
-        self.stored_bytes += later.stored_bytes;
-        self.tables.extend(later.tables);
-        self._locks.extend(later._locks);
-        self
-    }
-}
-
 /// Stores the objects of one job.
 pub struct StoreWriter<'s> {
     store: &'s Store,
@@ -223,6 +195,8 @@ pub struct StoreWriter<'s> {
     is_fresh: bool,
     /// Whether its new data packs may have frames with bases.
     has_bases: bool,
+    /// Chunks that it stores only in frames without bases, because frames of other packs need them.
+    keeps_plain: HashSet<ObjectId>,
     /// The chunks that may be bases of the next frames.
     plain: Mutex<PlainChunks>,
     lanes: [Lane; 2],
@@ -274,6 +248,7 @@ impl<'s> StoreWriter<'s> {
             leaving,
             is_fresh: true,
             has_bases: false,
+            keeps_plain: HashSet::new(),
             plain: Mutex::default(),
             lanes: [lane(PackKind::Data), lane(PackKind::Meta)],
             claimed: (0..SHARDS).map(|_| Mutex::default()).collect(),
@@ -288,6 +263,17 @@ impl<'s> StoreWriter<'s> {
     pub(super) fn with_bases(mut self, has_bases: bool) -> StoreWriter<'s> {
         self.has_bases = has_bases;
         self
+    }
+
+    /// Makes the job store what other packs need as bases so that it stays one.
+    pub(super) fn keeping_bases_of_others(mut self) -> Result<StoreWriter<'s>, StoreError> {
+        self.keeps_plain = self.store.bases_of_others(&self.leaving)?;
+        Ok(self)
+    }
+
+    /// Returns the chunks that must not be stored in frames with bases.
+    pub(super) fn keeps_plain(&self) -> &HashSet<ObjectId> {
+        &self.keeps_plain
     }
 
     /// Returns the chunks that may be bases, so that a test can break the rules.
@@ -348,6 +334,9 @@ impl<'s> StoreWriter<'s> {
     /// Returns a pack that already has `id`. If the job moves objects out of packs that will be
     /// removed, it reads the object there first: the copy to be removed may be the last intact one.
     fn reliable_pack_of(&self, id: &ObjectId) -> Result<Option<PackId>, StoreError> {
+        if self.keeps_plain.contains(id) {
+            return self.store.plain_pack_of(id, &self.leaving);
+        }
         while let Some((pack, place)) = self.store.undamaged_place_of(id, &self.leaving)? {
             if self.leaving.is_empty() || self.store.is_intact_at(id, pack, place) {
                 return Ok(Some(pack));
@@ -781,8 +770,9 @@ impl<'s> StoreWriter<'s> {
             segments,
             relied,
             stored_bytes,
+            kept_plain: self.keeps_plain.clone(),
             tables: std::mem::take(&mut *super::write(&self.closed)),
-            _locks: locks,
+            locks,
         })
     }
 }

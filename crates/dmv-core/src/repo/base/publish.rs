@@ -75,6 +75,23 @@ pub(in crate::repo) fn keep_moved(
     Ok(())
 }
 
+/// Does the same for what was copied out of a pack that is about to go. If the new packs may have frames
+/// with bases, nothing is appended to them: repack looks for bases in all other packs.
+pub(in crate::repo) fn keep_rewritten(
+    repo: &Handle,
+    sealed: FinishedJob,
+    at: i64,
+) -> Result<(), RepoError> {
+    let mut segments = sealed.segments.iter();
+    match segments.all(|row| row.pack.may_have_bases()) {
+        true => {
+            let at = vec![at; sealed.segments.len()];
+            keep_moved(repo, sealed, &at)
+        }
+        false => keep_as_of(repo, sealed, at),
+    }
+}
+
 /// The request for an operation: who, when and which command. The operation log shows it.
 #[derive(Clone, Debug)]
 pub struct Asked {

@@ -5,6 +5,7 @@
 //! no harm. If enough of a pack is given up, its needed objects move to another pack and the pack
 //! is removed, too. In other packs the space waits.
 
+use crate::fsutil::machine_now;
 use crate::hash::ObjectId;
 use crate::job::Job;
 use crate::object::list::{Blob, BlobChunks, ListNode};
@@ -208,7 +209,7 @@ impl Freeing<'_> {
         let sealed = publish::noting_failed_sync(self.repo, sealed)?;
         let before = self.packs_len()?;
         // Tables are merged once the pack is out of use.
-        publish::keep_unmerged(self.repo, sealed)?;
+        publish::keep_rewritten(self.repo, sealed, machine_now().seconds)?;
         let stored_bytes = self.packs_len()?.saturating_sub(before);
         // Whatever went wrong, no needed object may go unless another pack has it.
         plan.given_up.each(&mut |id, pack, place, marked| {

@@ -16,6 +16,9 @@ use crate::store::{PackId, PackReport, StoreError, verify_pack};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
 
+/// How often a check looks again because another command has replaced packs meanwhile.
+const LOOKS: usize = 5;
+
 /// How thorough a check is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum VerifyDepth {
@@ -92,7 +95,7 @@ pub(in crate::repo) fn check(
 ) -> Result<(VerifyReport, Walk), RepoError> {
     repo.store.check_readable()?;
     let mut report = VerifyReport {
-        files: repo.store.damaged_tables(),
+        files: damaged_tables(repo)?,
         ..Default::default()
     };
     if depth >= VerifyDepth::Normal {
@@ -120,32 +123,66 @@ pub(in crate::repo) fn check(
     Ok((report, walk))
 }
 
-fn verify_packs(repo: &Handle, report: &mut VerifyReport, job: &Job) -> Result<(), RepoError> {
-    let packs = repo.store.packs();
-    let total = packs.iter().map(|p| p.len).sum();
-    job.progress.total_bytes.store(total, Ordering::Relaxed);
-    let mut reports: HashMap<PackId, PackReport> = HashMap::new();
-    let mut before = 0;
-    for row in &packs {
-        let pack = verify_pack(&repo.store, row, &mut |bytes| {
-            job.progress.bytes.store(before + bytes, Ordering::Relaxed);
-            !job.is_cancelled()
-        });
-        let pack = match pack {
-            Ok(pack) => pack,
-            Err(e @ (StoreError::Io { .. } | StoreError::DamagedFile { .. })) => {
-                report.files.push(e.to_string());
-                PackReport::default()
-            }
-            Err(e) => return Err(e.into()),
-        };
-        before += row.len;
-        report.objects += pack.objects;
-        report.bytes += pack.bytes;
-        reports.insert(row.id, pack);
+/// Returns the faults of the tables in use.
+fn damaged_tables(repo: &Handle) -> Result<Vec<String>, RepoError> {
+    let mut found = repo.store.damaged_tables();
+    for _ in 0..LOOKS {
+        // Another command may have replaced packs and tables since the catalogue was read.
+        if found.is_empty() || !repo.store.refresh()? {
+            break;
+        }
+        found = repo.store.damaged_tables();
     }
+    Ok(found)
+}
+
+fn verify_packs(repo: &Handle, report: &mut VerifyReport, job: &Job) -> Result<(), RepoError> {
+    let mut reports: HashMap<PackId, PackReport> = HashMap::new();
+    let mut failed: BTreeMap<PackId, String> = BTreeMap::new();
+    let mut read_to: HashMap<PackId, u64> = HashMap::new();
+    let (mut looks, mut before) = (0, 0);
+    loop {
+        let mut packs = repo.store.packs();
+        packs.retain(|row| !reports.contains_key(&row.id));
+        let total = before + packs.iter().map(|p| p.len).sum::<u64>();
+        job.progress.total_bytes.store(total, Ordering::Relaxed);
+        for row in &packs {
+            let pack = verify_pack(&repo.store, row, &mut |bytes| {
+                job.progress.bytes.store(before + bytes, Ordering::Relaxed);
+                !job.is_cancelled()
+            });
+            let pack = match pack {
+                Ok(pack) => pack,
+                Err(e @ (StoreError::Io { .. } | StoreError::DamagedFile { .. })) => {
+                    failed.insert(row.id, e.to_string());
+                    PackReport::default()
+                }
+                Err(e) => return Err(e.into()),
+            };
+            before += row.len;
+            read_to.insert(row.id, row.len);
+            reports.insert(row.id, pack);
+        }
+        looks += 1;
+        // Another command may have replaced packs meanwhile.
+        if !failed.is_empty() {
+            repo.store.refresh()?;
+        }
+        // What a newer catalogue lists, and no report is about, is read, too.
+        let listed = repo.store.packs();
+        let listed: HashMap<PackId, u64> = listed.iter().map(|row| (row.id, row.len)).collect();
+        reports.retain(|pack, _| listed.get(pack) == read_to.get(pack));
+        if looks == LOOKS || reports.len() == listed.len() {
+            break;
+        }
+    }
+    failed.retain(|pack, _| reports.contains_key(pack));
+    report.files.extend(failed.into_values());
+    report.objects += reports.values().map(|pack| pack.objects).sum::<u64>();
+    report.bytes += reports.values().map(|pack| pack.bytes).sum::<u64>();
     let damage = repo.store.damage(&reports)?;
-    for row in &packs {
+    let packs = repo.store.packs();
+    for row in packs.iter().filter(|row| reports.contains_key(&row.id)) {
         let path = repo.store.pack_path(row.id);
         for (from, to, why) in &reports[&row.id].damage {
             let place = format!("{} at {from}: {why}", path.display());

@@ -168,7 +168,7 @@ impl<'r> Run<'r> {
         let copied = sealed.stored_bytes;
         let new: HashSet<PackId> = sealed.segments.iter().map(|row| row.pack).collect();
         let at = self.age_of(id);
-        publish::keep_as_of(self.repo, sealed, at)?;
+        publish::keep_rewritten(self.repo, sealed, at)?;
         self.job.reached(Moment::Copied);
         self.done.copied_bytes += copied + new.len() as u64 * PACK_HEADER_BYTES;
         // An object that others began to need meanwhile was perhaps not copied.

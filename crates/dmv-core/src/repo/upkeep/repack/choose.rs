@@ -82,7 +82,8 @@ impl Candidate {
     /// Returns whether nobody has looked for bases of its content.
     fn lacks_bases(&self) -> bool {
         let is_worth_it = self.row.kind == PackKind::Data && self.row.len >= WORTH_BASES_BYTES;
-        is_worth_it && !self.row.id.may_have_bases()
+        // Commits appended to packs of either name, except to those that are as they should be.
+        is_worth_it && !(self.row.id.may_have_bases() && self.row.poisoned)
     }
 
     /// Returns whether it has so many small segments that it is worth being replaced.
