@@ -27,6 +27,8 @@ pub struct Asked {
     unkept: Vec<(ObjectType, ObjectId)>,
     /// What each of the others said.
     said: Vec<String>,
+    /// Those that did not answer.
+    silent: Vec<String>,
 }
 
 /// Asks the remotes, one after the other, whether they keep the content of `files`, and what was given
@@ -45,6 +47,7 @@ pub fn ask<'f>(
         keepers: Vec::new(),
         unkept: all.into_iter().map(|(id, ty)| (ty, id)).collect(),
         said: Vec::new(),
+        silent: Vec::new(),
     };
     for peer in peers {
         if asked.unkept.is_empty() {
@@ -63,6 +66,7 @@ pub fn ask<'f>(
             None => {
                 let why = peer.no_answer().map(why_silent).unwrap_or_default();
                 asked.said.push(format!("{name} did not answer ({why})"));
+                asked.silent.push(name);
             }
             Some(unkept) => {
                 if !unkept.is_empty() {
@@ -128,9 +132,11 @@ impl Asked {
         let message =
             format!("nothing was {given_up}: this may be the last copy of {what}; {said}");
         let hint = if self.said.is_empty() {
-            "dmv remote add NAME URL"
+            "dmv remote add NAME URL".to_owned()
+        } else if self.silent.is_empty() {
+            "dmv push".to_owned()
         } else {
-            "dmv push"
+            format!("dmv push, when {} is reachable", self.silent.join(" or "))
         };
         let mut failure = Failure::new("last-copy", EXIT_REFUSED, message).hint(hint);
         failure.paths = paths.into();

@@ -165,6 +165,8 @@ fn sort_net(e: &NetError) -> (&'static str, u8) {
     }
 }
 
+/// How the words begin that say whose store is damaged.
+pub const IN_ONE_OF_BOTH: &str = "; the damage is in ";
 /// Whose store a transfer has found damaged.
 const DAMAGED_HERE: &str =
     "; the damage is in this repository, not in the remote one, and no branch or tag has moved";

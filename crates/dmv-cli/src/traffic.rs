@@ -46,6 +46,8 @@ struct Document {
 pub struct Report {
     summary: Summary,
     pushed: Vec<RefMoved>,
+    /// The remotes that took them, if there are several: each with the number of refs so far.
+    takers: Vec<(String, usize)>,
     /// Why the other side takes nothing at all, if so.
     pub closed: Option<Closed>,
     /// What is said in place of the sums where nothing was moved.
@@ -64,6 +66,17 @@ impl Report {
         self.summary.expired += summary.expired;
         self.summary.refs.extend(summary.refs);
         self.pushed.extend(pushed);
+    }
+
+    /// Says which of several remotes the refs were for that were added last.
+    pub fn name_taker(&mut self, remote: &str) {
+        self.takers.push((remote.to_owned(), self.pushed.len()));
+    }
+
+    /// The remote that a ref was for, by its number; `None` if there is only one.
+    fn taker(&self, n: usize) -> Option<&str> {
+        let taker = self.takers.iter().find(|(_, end)| n < *end);
+        taker.map(|(name, _)| name.as_str())
     }
 
     /// The refs that the other side did not move.
@@ -119,9 +132,14 @@ impl Report {
         let here = here.map(|moved| RefMove {
             moved,
             there: false,
+            taker: None,
         });
-        let there = self.pushed.iter();
-        here.chain(there.map(|moved| RefMove { moved, there: true }))
+        let there = self.pushed.iter().enumerate();
+        here.chain(there.map(|(n, moved)| RefMove {
+            moved,
+            there: true,
+            taker: self.taker(n),
+        }))
     }
 
     /// Whether nothing was moved, here or there.
@@ -159,7 +177,11 @@ impl Report {
     fn print_ref(&self, out: &mut impl Write, at: &RefMove<'_>) -> Result<(), Failure> {
         let moved = at.moved;
         let name = clean(name(moved));
-        let place = if at.there { " on the remote" } else { "" };
+        let place = match (at.there, at.taker) {
+            (true, Some(remote)) => format!(" on {}", clean(remote)),
+            (true, None) => " on the remote".to_owned(),
+            (false, _) => String::new(),
+        };
         let short = |id: Option<ObjectId>| id.map(|id| id.short(SHORT_ID));
         match (moved.refused, short(moved.old), short(moved.new)) {
             (Some(_), ..) => {
@@ -197,6 +219,8 @@ impl Report {
 struct RefMove<'a> {
     moved: &'a RefMoved,
     there: bool,
+    /// Which one of several remotes that is.
+    taker: Option<&'a str>,
 }
 
 /// A ref's name as a user types it.

@@ -6,7 +6,8 @@ use crate::commands::remote::set;
 use crate::commands::status::go_back;
 use crate::config::{Config, ORIGIN};
 use crate::context::Context;
-use crate::failure::{EXIT_ABSENT, EXIT_INCOMPLETE, EXIT_OK, EXIT_REFUSED, Failure};
+use crate::error::{IN_ONE_OF_BOTH, verify_there};
+use crate::failure::{EXIT_ABSENT, EXIT_DAMAGE, EXIT_INCOMPLETE, EXIT_OK, EXIT_REFUSED, Failure};
 use crate::format::text::{bytes, clean, count, quoted};
 use crate::limit::tell_idle;
 use crate::partial::{SliceArgs, SliceValue, options_for, words};
@@ -70,7 +71,7 @@ pub fn run(context: &Context, args: Args) -> Result<u8, Failure> {
     let call = Call::new(context);
     let done = started.run(&options, &call, &context.job);
     drop(call);
-    let done = done.map_err(|e| failure(&args, e))?;
+    let done = done.map_err(|e| failure(&args, &options, e))?;
     tell(context, &options.dir, done)
 }
 
@@ -179,12 +180,26 @@ fn not_made(e: CloneError) -> Failure {
 }
 
 /// The failure of a clone that was begun.
-fn failure(args: &Args, e: CloneError) -> Failure {
+fn failure(args: &Args, options: &CloneOptions, e: CloneError) -> Failure {
     let CloneError::Session(e) = e else {
         return not_made(e);
     };
     let smaller = smaller_clone(args, &e);
-    let failure = session_failure(*e);
+    let mut failure = session_failure(*e);
+    let shares = |dir: &Path| Repo::open(dir).is_ok_and(|repo| repo.may_share_packs());
+    if failure.exit == EXIT_DAMAGE && shares(&options.dir) {
+        // What is damaged here has not been copied: it is a file of both.
+        let message = failure.message.split(IN_ONE_OF_BOTH).next();
+        let message = message.unwrap_or_default().to_owned();
+        let dir = quoted(&options.dir.to_string_lossy());
+        failure.message = format!(
+            "{message}; the damage is in a file of the source, which the unfinished clone uses, too"
+        );
+        return failure.hint(format!(
+            "{} --heal, then dmv -C {dir} verify --heal, then the same clone again",
+            verify_there(&options.source)
+        ));
+    }
     if failure.exit == EXIT_ABSENT {
         return failure.hint(smaller);
     }
@@ -198,7 +213,12 @@ fn failure(args: &Args, e: CloneError) -> Failure {
 /// The command for a clone of no more than the source has.
 fn smaller_clone(args: &Args, e: &SessionError) -> String {
     let options = e.held.as_ref().map(options_for);
+    let is_partial = e.held.as_ref().and_then(words).is_some();
     let Some(options) = options.filter(|options| !options.is_empty()) else {
+        if !is_partial {
+            let verify = verify_there(&e.url);
+            return format!("the source is damaged, since it is no partial repository: {verify}");
+        }
         return "the source is a partial repository; to clone a part of it, see: dmv clone --help"
             .to_owned();
     };
@@ -237,6 +257,7 @@ fn tell(
         }
     }
     let slice = repo.slice()?;
+    let has_files = written.is_some();
     let (files, size) = written.map_or((0, 0), |written| (written.files, written.bytes));
     let fields = [
         ("path", json!(dir.to_string_lossy())),
@@ -250,8 +271,13 @@ fn tell(
     if !context.globals.json && !context.ui.quiet() {
         let (files, size) = (count(files, "file", "files"), bytes(size));
         let dir = clean(&dir.to_string_lossy());
-        let text = format!("cloned into {dir}: {files} written ({size})");
-        writeln!(context.ui.out(), "{text}")?;
+        match has_files {
+            true => writeln!(
+                context.ui.out(),
+                "cloned into {dir}: {files} written ({size})"
+            )?,
+            false => writeln!(context.ui.out(), "cloned into {dir}")?,
+        }
         if let Some(shared) = shared {
             let (packs, size) = (count(shared.packs, "pack", "packs"), bytes(shared.bytes));
             let text = format!("shared with the source: {packs} ({size}); for a backup: --copy");

@@ -140,10 +140,15 @@ fn finish(
     }
     if document.in_worktree > 0 {
         let stay = count(document.in_worktree, "file stays", "files stay");
+        let them = if document.in_worktree == 1 {
+            "it"
+        } else {
+            "them"
+        };
         let path = droppable.files.first().map(|(path, _)| path.to_string());
         let path = quoted(&path.unwrap_or_default());
         context.ui.note(format_args!(
-            "note: {stay} in the worktree; to remove them there: dmv subset remove {path}"
+            "note: {stay} in the worktree; to remove {them} there: dmv subset remove {path}"
         ));
     }
     Ok(EXIT_OK)

@@ -298,9 +298,13 @@ fn apply(context: &Context, repo: &Repo, stash: &Named, drops: bool) -> Result<u
     }
     tell_refused(context, None, &done.refused);
     if !done.outside.is_empty() {
-        let files = count(done.outside.len() as u64, "change", "changes");
+        let n = done.outside.len() as u64;
+        let (files, were) = (
+            count(n, "change", "changes"),
+            if n == 1 { "was" } else { "were" },
+        );
         context.ui.warn(format_args!(
-            "{files} outside this worktree's subset were not applied, such as {}",
+            "{files} outside this worktree's subset {were} not applied, such as {}",
             escape(&done.outside[0])
         ));
     }

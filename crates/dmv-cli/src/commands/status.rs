@@ -4,6 +4,7 @@ mod folded;
 mod short;
 
 use crate::commands::checkout::hint_restore;
+use crate::commands::push::{is_replaced, way_past_replaced};
 use crate::compare::share;
 use crate::context::Context;
 use crate::failure::{EXIT_DIFFERS, EXIT_INCOMPLETE, EXIT_OK, Failure};
@@ -100,6 +101,9 @@ struct Upstream {
     name: String,
     ahead: usize,
     behind: usize,
+    /// What to run if the remote's branch was replaced, so that a pull refuses.
+    #[serde(skip)]
+    way_past: Option<String>,
 }
 
 /// A checkout or the like that was cut off.
@@ -299,10 +303,12 @@ fn upstream(
     } else {
         repo.distance(ours, theirs)?
     };
+    let is_other = behind > 0 && is_replaced(repo, &remote, branch, ours, theirs);
     Ok(Some(Upstream {
         name,
         ahead,
         behind,
+        way_past: is_other.then(|| way_past_replaced(&remote, branch)),
     }))
 }
 
@@ -416,13 +422,14 @@ fn print_head(out: &mut impl Write, report: &StatusReport) -> Result<(), Failure
 fn print_upstream(out: &mut impl Write, upstream: &Upstream) -> Result<(), Failure> {
     let name = clean(&upstream.name);
     let commits = |n: usize| count(n as u64, "commit", "commits");
+    let combine = upstream.way_past.as_deref().unwrap_or("dmv pull");
     match (upstream.ahead, upstream.behind) {
         (0, 0) => {}
         (ahead, 0) => writeln!(out, "{} ahead of {name}: dmv push", commits(ahead))?,
-        (0, behind) => writeln!(out, "{} behind {name}: dmv pull", commits(behind))?,
+        (0, behind) => writeln!(out, "{} behind {name}: {combine}", commits(behind))?,
         (ahead, behind) => writeln!(
             out,
-            "you and {name} both have new commits ({ahead} here, {behind} there); to combine them: dmv pull"
+            "you and {name} both have new commits ({ahead} here, {behind} there); to combine them: {combine}"
         )?,
     }
     Ok(())
@@ -586,6 +593,15 @@ fn tell_moved(
     by: Option<Mover>,
 ) -> Result<(), Failure> {
     let id = |id: Option<ObjectId>| id.map_or("no commit".to_owned(), |id| id.short(SHORT_ID));
+    if moved.base.is_none() && moved.forward {
+        // No commit is possible before the files are there.
+        writeln!(
+            out,
+            "no files were written here yet, for example because a clone was interrupted"
+        )?;
+        writeln!(out, "  to write them: {}", go_back(head))?;
+        return Ok(());
+    }
     let base = id(moved.base);
     let clause = moved_clause("the branch", (moved.base, moved.tip), by.as_ref());
     writeln!(out, "{}; your files still come from {base}", clean(&clause))?;

@@ -55,6 +55,9 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
                 behind |= !found.behind.is_empty();
                 done.push(name.as_str());
                 report.add(found.summary.clone(), found.pushed.clone());
+                if names.len() > 1 {
+                    report.name_taker(name);
+                }
                 tell(context, &repo, &one, &found)?;
             }
             // It is about this repository, or the user has had enough.

@@ -441,3 +441,68 @@ fn a_clone_that_shares_packs_does_not_continue_as_a_copy() -> Outcome {
     assert!(cloned["shared"].as_u64() > Some(20_000), "{cloned}");
     is_sound(&place, "to")
 }
+
+#[test]
+fn a_clone_that_fails_on_shared_damage_says_where_it_is_and_continues_when_mended() -> Outcome {
+    let place = place()?;
+    let own = format!("{}.pack", id_of(&place, "from/.dmv")?);
+    for (name, mut bytes) in bytes_of_packs(&place, "from/.dmv")? {
+        if name != own {
+            let middle = bytes.len() / 2;
+            bytes[32..middle].fill(0x55);
+            fs::write(place.work().join("from/.dmv/packs").join(name), bytes)?;
+        }
+    }
+    let refused = place.fails(7, &["clone", "from", "to"])?;
+    assert!(refused.contains("in a file of the source"), "{refused}");
+    assert!(!refused.contains("not in the remote"), "{refused}");
+    assert!(refused.contains("dmv -C to verify --heal"), "{refused}");
+    Ok(())
+}
+
+#[test]
+fn a_bare_clone_has_written_no_files() -> Outcome {
+    let place = place()?;
+    let said = place.ok(&["clone", "--bare", "from", "bare"])?;
+    assert!(said.contains("cloned into bare\n"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn a_sync_names_each_of_several_remotes() -> Outcome {
+    let place = place()?;
+    for name in ["disk", "nas"] {
+        place.ok(&["clone", "--bare", "from", name])?;
+        let url = place.work().join(name);
+        place.ok(&["-C", "from", "remote", "add", name, &url.to_string_lossy()])?;
+    }
+    place.write("from/new", "new")?;
+    commit(&place, "from", "new")?;
+    let said = place.ok(&["-C", "from", "sync"])?;
+    assert!(
+        said.contains(" on disk\n") && said.contains(" on nas\n"),
+        "{said}"
+    );
+    // With the remotes away, no push helps.
+    for name in ["disk", "nas"] {
+        fs::remove_dir_all(place.work().join(name))?;
+    }
+    let said = place.fails(5, &["-C", "from", "drop", "large0"])?;
+    assert!(
+        said.contains("dmv push, when disk or nas is reachable"),
+        "{said}"
+    );
+    Ok(())
+}
+
+#[test]
+fn the_status_after_a_replaced_remote_branch_hints_what_a_pull_would() -> Outcome {
+    let place = place()?;
+    place.ok(&["clone", "from", "to"])?;
+    place.ok(&["-C", "from", "commit", "--amend", "-m", "other"])?;
+    place.ok(&["-C", "to", "fetch"])?;
+    place.fails(5, &["-C", "to", "pull"])?;
+    let said = place.ok(&["-C", "to", "status"])?;
+    assert!(said.contains("dmv pull --reset"), "{said}");
+    Ok(())
+}
