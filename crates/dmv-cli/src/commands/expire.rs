@@ -11,13 +11,18 @@ use crate::limit::of;
 use crate::peers::{Call, remotes};
 use dmv_core::object::name::escape;
 use dmv_core::refs::Operation;
-use dmv_core::repo::{Expirable, ExpireOptions, Expired, Freed, Freeing, KeepRules, Repo};
+use dmv_core::repo::{
+    Expirable, ExpireOptions, Expired, Freed, Freeing, KeepRules, Repo, RuleProblem,
+};
 use dmv_core::subset::Subset;
 use dmv_net::ops::Peer;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Write;
+
+/// Most lines that a message about unclear rules names.
+const NAMED_PLACES: usize = 5;
 
 /// Free the content of old versions that no keep rule keeps
 ///
@@ -116,9 +121,18 @@ fn clear_rules(context: &Context, repo: &Repo) -> Result<KeepRules, Failure> {
     match unclear.count() as u64 {
         0 => Ok(rules),
         n => {
+            let fatal = rules.problems.iter().filter(|problem| problem.is_fatal);
+            let mut places: Vec<String> = fatal.map(RuleProblem::place).collect();
+            places.dedup();
             let n = count(n, "rule is", "rules are");
-            let message = format!("nothing has expired: {n} unclear");
-            let hint = "correct the file, commit it, and run the same command again";
+            let more = places.len().saturating_sub(NAMED_PLACES);
+            places.truncate(NAMED_PLACES);
+            if more > 0 {
+                places.push(count(more as u64, "other line", "other lines"));
+            }
+            let places = places.join(", ");
+            let message = format!("nothing has expired: {n} unclear ({places})");
+            let hint = "correct these lines, commit, and run the same command again";
             Err(Failure::new("unclear-rule", EXIT_REFUSED, message).hint(hint))
         }
     }
@@ -127,7 +141,9 @@ fn clear_rules(context: &Context, repo: &Repo) -> Result<KeepRules, Failure> {
 /// Says which rules and patterns were given in vain.
 fn tell_unused(context: &Context, args: &Args, rules: &KeepRules, found: &Expirable) {
     tell_idle(context, rules, &found.idle);
-    for pattern in &args.patterns {
+    // An exclusion names nothing that could be given up.
+    let names = |pattern: &&OsString| !pattern.as_encoded_bytes().starts_with(b"!");
+    for pattern in args.patterns.iter().filter(names) {
         let Ok(only) = of(std::slice::from_ref(pattern)) else {
             continue;
         };
@@ -287,11 +303,24 @@ fn print(
             context.ui.note("hint: dmv keep set '/renders/**' last:5");
             return Ok(());
         }
+        (_, 0, _) if sum.left_bytes > 0 => {
+            writeln!(
+                out,
+                "nothing to expire: every version is larger than --max-free"
+            )?;
+        }
         (_, 0, _) => writeln!(
             out,
             "nothing to expire: the rules keep all versions that are stored"
         )?,
-        (true, ..) => writeln!(out, "{all} would expire")?,
+        (true, ..) => {
+            writeln!(out, "{all} would expire")?;
+            writeln!(
+                out,
+                "this frees at most {}: less if versions are compressed or stored as differences",
+                bytes(sum.bytes)
+            )?;
+        }
         (false, _, _) if sum.peers.is_empty() => {
             writeln!(out, "{all} expired; no remote was asked for a copy")?;
         }
@@ -321,6 +350,16 @@ fn print(
             "not freed: {shared}, which other files or versions also use"
         )?;
     }
+    let accounted = sum.freed_bytes + sum.waiting_bytes + sum.shared_bytes;
+    let rest = sum.bytes.saturating_sub(accounted);
+    // Heads of frames and indexes make a little difference, too.
+    if rest > sum.bytes / 8 {
+        let rest = bytes(rest);
+        writeln!(
+            out,
+            "not freed: {rest}, which took no space: compressed, or stored as differences"
+        )?;
+    }
     Ok(())
 }
 
@@ -337,12 +376,14 @@ fn print_by_rule(
         *versions += path.versions;
         *size += path.bytes;
     }
+    let widths = by_rule.keys().map(|number| rules.lines[*number].rule);
+    let width = widths.map(|rule| rule.to_string().len()).max().unwrap_or(0);
     for (number, (files, versions, size)) in by_rule {
         let line = &rules.lines[number];
         writeln!(
             out,
-            "{}  {}: {} of {}, {}",
-            line.rule,
+            "{:<width$}  {}: {} of {}, {}",
+            line.rule.to_string(),
             clean(&line.pattern),
             count(versions, "version", "versions"),
             count(files, "file", "files"),

@@ -142,7 +142,8 @@ fn print(context: &Context, line: &RuleLine, used: bool) -> Result<(), Failure> 
 fn set(context: &Context, repo: &Repo, pattern: &str, rule: KeepRule) -> Result<(), Failure> {
     let old = repo.set_keep_rule(pattern, rule, context.asked()?)?;
     tell(context, pattern, old, Some(rule))?;
-    let rules = rules(context, repo)?;
+    // What is wrong with the files is no news here: 'dmv keep' says it.
+    let rules = supplied(context, repo, "reading rules", || repo.keep_rules())?;
     // It is the last one.
     let number = rules.lines.len() - 1;
     let idle = supplied(context, repo, "reading", || repo.idle_rules(&rules))?;

@@ -134,6 +134,11 @@ fn what_could_be_the_last_copy_stays_unless_the_user_says_so() -> Outcome {
     assert!(!expired("@~2:renders/a.exr")?);
     assert_eq!(cat(&place, "film", "@~2:renders/a.exr")?, noise(8, 40_000));
     verified(&place, "film")?;
+    let none = place.ok(&["-C", "film", "expire", "--last-copy", "--max-free", "10"])?;
+    assert!(
+        none.contains("every version is larger than --max-free"),
+        "{none}"
+    );
     let said = place.fails(2, &["-C", "film", "expire", "--max-free", "many"])?;
     assert!(said.contains("write a size as"), "{said}");
     Ok(())
@@ -185,6 +190,10 @@ fn rules_that_are_unclear_give_nothing_up() -> Outcome {
     );
     assert!(
         said.contains(".dmvattributes:3: unknown attribute 'text'"),
+        "{said}"
+    );
+    assert!(
+        said.contains("nothing has expired: 1 rule is unclear (.dmvattributes:2)"),
         "{said}"
     );
     place.write(

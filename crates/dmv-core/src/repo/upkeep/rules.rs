@@ -127,13 +127,19 @@ pub struct RuleProblem {
     pub is_fatal: bool,
 }
 
+impl RuleProblem {
+    /// Returns the file and the line, as in `.dmvattributes:3`.
+    pub fn place(&self) -> String {
+        match self.line {
+            0 => escape(&self.path).to_string(),
+            line => format!("{}:{line}", escape(&self.path)),
+        }
+    }
+}
+
 impl fmt::Display for RuleProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", escape(&self.path))?;
-        if self.line > 0 {
-            write!(f, ":{}", self.line)?;
-        }
-        write!(f, ": {}", self.why)
+        write!(f, "{}: {}", self.place(), self.why)
     }
 }
 
@@ -235,6 +241,11 @@ impl KeepRules {
                 self.complain(path, line.number, why, false);
                 continue;
             }
+            if value.is_empty() {
+                let why = "keep has no value; write for example keep=last:5".to_owned();
+                self.complain(path, line.number, why, true);
+                continue;
+            }
             match value.parse::<KeepRule>() {
                 Ok(_) if rule.is_some() => {
                     let why = "it has more than one keep rule".to_owned();
@@ -331,6 +342,7 @@ fn add_files(repo: &Handle, tree: ObjectId, rules: &mut KeepRules) -> Result<(),
                 readable.push((path, entry));
                 continue;
             }
+            Kind::Conflict => "it has a conflict".to_owned(),
             _ => "it is not a file".to_owned(),
         };
         rules.complain(path, 0, why, true);
