@@ -1,6 +1,6 @@
 //! A repository in an object store with many writers and no server of ours: docs/format/bucket.md.
 //!
-//! - [`format`]: the bytes of the files in a bucket. Each of them is hostile until it is decoded.
+//! - [`mod@format`]: the bytes of the files in a bucket. Each of them is hostile until it is decoded.
 //! - [`core`]: push, gc and fetch as state machines: each call takes the answer to the last request
 //!   and returns the next one. They use no socket, file, clock or randomness, so a seed replays
 //!   every run of their simulation.

@@ -3,7 +3,7 @@
 //! A machine has one request open at a time. Each call takes the answer and returns the next
 //! [`Step`]: a request to the store, work for the caller, or the end. Whoever carries out the
 //! requests may be killed or frozen between any two of them: what is safe follows from the order
-//! of the requests, from conditions of the store, and from the [`rules`], but never from a time.
+//! of the requests, from conditions of the store, and from the `rules`, but never from a time.
 //!
 //! The simulation in `tests` runs several machines against a store that loses, delays and repeats
 //! requests and answers. It also runs them with each rule switched off, and must then find a hole.
