@@ -610,7 +610,7 @@ fn damage_is_told_of_the_side_that_has_it() -> Outcome {
     ];
     for (n, (url, hint)) in urls.iter().zip(hints).enumerate() {
         for args in [
-            &["clone", url, &format!("new{n}")][..],
+            &["clone", "--copy", url, &format!("new{n}")][..],
             &["-C", &format!("whole{n}"), "fetch"],
         ] {
             let said = place.fails(7, args)?;
