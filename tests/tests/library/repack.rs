@@ -274,7 +274,7 @@ fn packs_that_a_writer_holds_stay_and_all_others_are_joined() -> Done {
     assert_eq!(report.why_not.len(), 2, "{report:?}");
     let says_so = |why: &String| why.contains("is writing to");
     assert!(
-        report.finished && report.why_not.iter().all(says_so),
+        report.finished && !report.failed && report.why_not.iter().all(says_so),
         "{report:?}"
     );
     // Which packs the writer holds is a matter of chance. A single loose one may be left to replace.
@@ -346,6 +346,7 @@ fn a_pack_with_damage_stays_and_all_others_are_joined() -> Done {
     drop(repo);
     let report = repack(&place.again()?)?;
     assert_eq!(report.why_not.len(), 1, "{report:?}");
+    assert!(report.failed, "{report:?}");
     assert!(
         report.finished && report.packs_before == packs,
         "{report:?}"
@@ -511,9 +512,8 @@ fn a_disk_that_is_full_or_fails_loses_nothing() -> Done {
                 let packs = lab.pack_files();
                 let done = repack(&lab.open()?);
                 if op == Op::Write && forever && after == 0 {
-                    let report = done?;
-                    assert_eq!(report.packs_before, report.packs_after, "{report:?}");
-                    assert_eq!(report.why_not.len(), 2, "{report:?}");
+                    let e = done.expect_err("the disk is full").to_string();
+                    assert!(e.contains("No space left"), "{e}");
                     assert_eq!(lab.pack_files(), packs, "what was begun is removed");
                 }
                 let failed = |e| format!("{op:?} {after}: {e}");

@@ -21,7 +21,9 @@ use std::time::{Duration, Instant};
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  dmv repack --dry-run\n  dmv repack\n  dmv repack --max-time 10m\n\n\
-                  Exit code 3: the time was over or other commands interfered; run it again to continue."
+                  Exit code 3: the time was over, other commands interfered, or packs have damage ('dmv verify').\n\
+                  Exit code 20: the disk is full. A pack that another command is writing to waits for the next\n\
+                  repack, and that is no error."
 )]
 pub struct Args {
     /// Only report which packs would be joined
@@ -42,6 +44,7 @@ struct Document<'r> {
     commits_compared: u64,
     finished: bool,
     why_not: &'r [String],
+    failed: bool,
 }
 
 /// Runs the command.
@@ -67,10 +70,11 @@ pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
             commits_compared: report.commits_compared,
             finished: report.finished,
             why_not: &report.why_not,
+            failed: report.failed,
         })?,
         false => print(context, args, &report)?,
     }
-    Ok(match report.finished {
+    Ok(match report.finished && !report.failed {
         true => EXIT_OK,
         false => EXIT_INCOMPLETE,
     })

@@ -5,10 +5,13 @@
 //! another one. A reader prefers these copies and takes any other copy that needs no base itself.
 //! So a read touches at most one layer of bases, whatever a pack says.
 
+use super::checked::CheckedObject;
 use super::error::StoreError;
+use super::finished::FinishedJob;
 use super::frame::{EncodedFrame, FrameTable};
 use super::ids::PackId;
 use super::layout::Encoding;
+use super::receive::Incoming;
 use super::{Place, SegmentRow, Store, read};
 use crate::hash::ObjectId;
 use crate::limits::MAX_BASE_BYTES;
@@ -227,6 +230,36 @@ impl Store {
         Ok(None)
     }
 
+    /// Stores bases of the frames that have `chunks` without bases of their own, if no such copy is intact
+    /// and the store can read them in another way. Returns the result to publish.
+    pub fn mend_bases(&self, chunks: &[ObjectId]) -> Result<FinishedJob, StoreError> {
+        let tables = read(&self.tables).clone();
+        let mut bases = HashSet::new();
+        for id in chunks {
+            for table in &tables {
+                if let Ok(Some((pack, place))) = table.lookup(id, &self.budget)
+                    && let Ok(frame) = self.frame_table(pack, place.offset)
+                {
+                    bases.extend(frame.base.iter().copied());
+                }
+            }
+        }
+        let no_pack = HashSet::new();
+        bases.retain(|id| matches!(self.plain_pack_of(id, &no_pack), Ok(None)));
+        let writer = self.writer()?.keeping_plain(bases.clone());
+        let mut incoming = Incoming::new(writer);
+        for id in bases {
+            let mut bytes = Vec::new();
+            let is_read = self.read_into(ObjectType::Chunk, &id, &mut bytes);
+            if is_read.unwrap_or(false)
+                && let Ok(object) = CheckedObject::new(ObjectType::Chunk, bytes)
+            {
+                incoming.add_object(&object)?;
+            }
+        }
+        incoming.finish()
+    }
+
     fn has_plain(&self, id: &ObjectId, pack: PackId) -> bool {
         let is_here = |place| self.read_plain(id, pack, place, &mut Vec::new()).is_ok();
         let tables = read(&self.tables).clone();
@@ -422,6 +455,23 @@ mod tests {
             !store.has_own_bases(place.0, place.1.offset),
             "it is elsewhere"
         );
+        Ok(())
+    }
+
+    #[test]
+    fn a_base_that_only_a_difference_has_left_is_stored_again() -> Outcome {
+        let a = noise(50_000, 4);
+        let b = [&a[..], b"more"].concat();
+        let c = [&b[..], b"still more"].concat();
+        let id = |bytes: &[u8]| vec![Chunk.id_of(bytes)];
+        let (_dir, store) = store(&[&a], &[(&b, id(&a), &a), (&c, id(&b), &b)])?;
+        refused(&store, &c, "a base object has a base itself");
+        let job = store.mend_bases(&id(&c))?;
+        store.adopt(&job);
+        drop(job);
+        assert_eq!(read(&store, &c)?, c);
+        assert_eq!(read(&store, &b)?, b);
+        assert!(store.mend_bases(&id(&c))?.segments.is_empty());
         Ok(())
     }
 

@@ -79,9 +79,10 @@ impl Store {
         moved: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Repacked, NotRepacked> {
         let leaving: HashSet<PackId> = groups.iter().flatten().map(|row| row.pack).collect();
+        let bases = self.bases_of_others(&leaving);
+        let bases = bases.map_err(NotRepacked::Failed)?;
         let writer = StoreWriter::fresh(self, leaving).with_bases(true);
-        let writer = writer.keeping_bases_of_others();
-        let writer = writer.map_err(NotRepacked::Failed)?;
+        let writer = writer.keeping_plain(bases);
         let mut pass = Pass {
             store: self,
             incoming: Incoming::new(writer),

@@ -41,7 +41,7 @@ impl Store {
             true => StoreWriter::fresh(self, leaving.clone()).with_bases(true),
             false => self.mover(leaving.clone())?,
         };
-        let writer = writer.keeping_bases_of_others()?;
+        let writer = writer.keeping_plain(self.bases_of_others(leaving)?);
         let mut incoming = Incoming::new(writer);
         let done = self.move_frames(&mut incoming, pack, frames, stays, moved);
         match done {
@@ -109,9 +109,11 @@ impl Store {
         marker: &Marker<'_>,
         moved: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<FinishedJob>, StoreError> {
-        let writer = StoreWriter::fresh(self, HashSet::from([pack]));
+        let leaving = HashSet::from([pack]);
+        let bases = self.bases_of_others(&leaving)?;
+        let writer = StoreWriter::fresh(self, leaving);
         let writer = writer.with_bases(pack.may_have_bases());
-        let mut incoming = Incoming::new(writer.keeping_bases_of_others()?);
+        let mut incoming = Incoming::new(writer.keeping_plain(bases));
         for (offset, stays) in marker.staying_frames(pack) {
             let done = self.carry_frame(&mut incoming, pack, offset, &stays);
             let bytes = match done {

@@ -265,10 +265,10 @@ impl<'s> StoreWriter<'s> {
         self
     }
 
-    /// Makes the job store what other packs need as bases so that it stays one.
-    pub(super) fn keeping_bases_of_others(mut self) -> Result<StoreWriter<'s>, StoreError> {
-        self.keeps_plain = self.store.bases_of_others(&self.leaving)?;
-        Ok(self)
+    /// Makes the job store some chunks in frames without bases, unless the store has them like that.
+    pub(super) fn keeping_plain(mut self, chunks: HashSet<ObjectId>) -> StoreWriter<'s> {
+        self.keeps_plain = chunks;
+        self
     }
 
     /// Returns the chunks that must not be stored in frames with bases.

@@ -67,7 +67,10 @@ pub(in crate::repo) fn begin_to_heal<'r>(
     job: &Job,
 ) -> Result<Healing<'r>, RepoError> {
     renew_indexes(repo, &[])?;
-    let (report, walk) = verify::check(repo, depth, job)?;
+    let (mut report, mut walk) = verify::check(repo, depth, job)?;
+    if mend_bases(repo, &report)? {
+        (report, walk) = verify::check(repo, depth, job)?;
+    }
     let copies: Vec<ObjectId> = report.copies.iter().map(|object| object.id).collect();
     renew_indexes(repo, &copies)?;
     // Objects that tables still locate in a damaged place can be read, but they are not healed.
@@ -96,6 +99,21 @@ pub(in crate::repo) fn begin_to_heal<'r>(
         .filter(|(id, ty)| !objects::is_whole(repo, *ty, id))
         .collect();
     Ok(healing)
+}
+
+/// Stores chunks once more on which damaged ones are based, if other packs have them only as differences.
+/// Returns whether there were any.
+fn mend_bases(repo: &Handle, report: &VerifyReport) -> Result<bool, RepoError> {
+    let chunks = report.damaged.iter();
+    let chunks = chunks.filter(|object| object.ty == ObjectType::Chunk);
+    let chunks: Vec<ObjectId> = chunks.map(|object| object.id).collect();
+    if chunks.is_empty() {
+        return Ok(false);
+    }
+    let sealed = publish::noting_failed_sync(repo, repo.store.mend_bases(&chunks))?;
+    let any = !sealed.segments.is_empty();
+    publish::keep(repo, sealed)?;
+    Ok(any)
 }
 
 /// Retires merged index files that are damaged, or that hide intact copies of damaged objects. The

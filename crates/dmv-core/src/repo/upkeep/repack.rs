@@ -22,7 +22,7 @@ use crate::repo::base::{level, publish};
 use crate::repo::upkeep::ages::ages;
 use crate::repo::upkeep::repack::ages::{Group, groups};
 use crate::repo::upkeep::repack::choose::{Candidate, Set, choose};
-use crate::store::{NotRepacked, PackId, PackRow, Repacked, SegmentRow};
+use crate::store::{NotRepacked, PackId, PackRow, Repacked, SegmentRow, StoreError};
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
@@ -65,6 +65,9 @@ pub struct RepackReport {
     pub finished: bool,
     /// Why packs stayed as they were although they were worth it.
     pub why_not: Vec<String>,
+    /// Whether packs stayed because of an error, such as damage. That another command writes to a pack
+    /// is none.
+    pub failed: bool,
 }
 
 /// Joins packs that are worth it.
@@ -91,6 +94,7 @@ pub(in crate::repo) fn repack(
         right,
         job,
         given_up: HashSet::new(),
+        full: None,
         report: RepackReport {
             finished: true,
             ..RepackReport::default()
@@ -102,7 +106,12 @@ pub(in crate::repo) fn repack(
     {
         run.join(set)?;
     }
-    let Run { mut report, .. } = run;
+    let Run {
+        mut report, full, ..
+    } = run;
+    if let Some(why) = full {
+        return Err(why.into());
+    }
     fold_indexes(repo)?;
     if report.finished {
         let found = changed::find(repo, options.until, job)?;
@@ -192,6 +201,8 @@ struct Run<'r> {
     job: &'r Job,
     /// Packs that stay as they are in this run.
     given_up: HashSet<PackId>,
+    /// Why there was no room for a copy. Smaller packs may have found room.
+    full: Option<StoreError>,
     report: RepackReport,
 }
 
@@ -204,8 +215,14 @@ impl Run<'_> {
         !self.job.is_cancelled() && !is_late
     }
 
-    /// Leaves packs as they are in this run, and says why.
+    /// Leaves packs as they are in this run because of an error, and says why.
     fn give_up(&mut self, packs: impl IntoIterator<Item = PackId>, why: String) {
+        self.report.failed = true;
+        self.leave(packs, why);
+    }
+
+    /// Leaves packs as they are in this run, and says why.
+    fn leave(&mut self, packs: impl IntoIterator<Item = PackId>, why: String) {
         self.given_up.extend(packs);
         self.report.why_not.push(why);
     }
@@ -246,6 +263,11 @@ impl Run<'_> {
                 self.give_up([pack], why.to_string());
                 Ok(())
             }
+            Err(NotRepacked::Failed(why)) if is_full(&why) => {
+                self.given_up.extend(ids);
+                self.full = Some(why);
+                Ok(())
+            }
             Err(NotRepacked::Failed(why)) => {
                 self.give_up(ids, why.to_string());
                 Ok(())
@@ -262,7 +284,7 @@ impl Run<'_> {
                 Ok(None) => {
                     let path = self.repo.store.pack_path(row.id);
                     let why = format!("another command is writing to {}", path.display());
-                    self.give_up([row.id], why);
+                    self.leave([row.id], why);
                 }
                 Err(e) => self.give_up([row.id], e.to_string()),
             }
@@ -330,6 +352,15 @@ impl Run<'_> {
         self.report.finished = false;
         Ok(())
     }
+}
+
+/// Returns whether there was no room for a file.
+fn is_full(e: &StoreError) -> bool {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    let (StoreError::Io { source, .. } | StoreError::SyncFailed { source, .. }) = e else {
+        return false;
+    };
+    matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 /// Merges tables, also of merged indexes that name mostly packs that are gone.
