@@ -1,0 +1,175 @@
+//! The formats of the `image` crate.
+
+use super::{Ask, Found, damaged, tables};
+use crate::input::{Input, Memory};
+use crate::paint::{Canvas, Picture, check_size};
+use crate::preview::{Kind, Reason};
+use image::metadata::Orientation;
+use image::{ColorType, DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader};
+use std::io::{Seek, SeekFrom};
+
+/// Reads a picture: of several frames or pages, the first.
+pub fn read(input: &mut Input<'_>, format: ImageFormat, ask: &Ask<'_>) -> Result<Found, Reason> {
+    input.seek(SeekFrom::Start(0)).map_err(damaged)?;
+    let mut reader = ImageReader::with_format(&mut *input, format);
+    reader.limits(limits(ask));
+    let mut decoder = reader.into_decoder().map_err(failed)?;
+    let size = decoder.dimensions();
+    check_size(size, ask.limits)?;
+    ask.check_bytes(decoder.total_bytes())?;
+    let turn = decoder.orientation().unwrap_or(Orientation::NoTransforms);
+    let mut found = Found::default();
+    found.fact("format", name(format));
+    found.fact("colour", colour(decoder.color_type()));
+    found.original = Some(seen(size, turn));
+    found.turned = turn != Orientation::NoTransforms;
+    camera(&mut decoder, &mut found);
+    if let Some(canvas) = ask.canvas(size)? {
+        let picture = DynamicImage::from_decoder(decoder).map_err(failed)?;
+        found.picture = Some(paint(canvas, &picture).turned(turn));
+    }
+    Ok(found)
+}
+
+/// Adds what the EXIF data tells.
+fn camera(decoder: &mut impl ImageDecoder, found: &mut Found) {
+    let Ok(Some(bytes)) = decoder.exif_metadata() else {
+        return;
+    };
+    // Some programs leave the mark of JPEG's segment in.
+    let bytes = bytes.strip_prefix(b"Exif\0\0").unwrap_or(&bytes);
+    let mut input = Input::new(Memory(bytes), bytes.len() as u64);
+    if let Some(tables) = tables::read(&mut input, 0) {
+        tables.tell(found);
+    }
+}
+
+fn limits(ask: &Ask<'_>) -> image::Limits {
+    let mut limits = image::Limits::default();
+    // A decoder needs some memory besides the picture.
+    limits.max_alloc = Some(ask.limits.decoded_bytes + ask.limits.decoded_bytes / 4);
+    limits
+}
+
+/// Returns the size as it is seen.
+pub fn seen((width, height): (u32, u32), turn: Orientation) -> (u32, u32) {
+    use Orientation::{Rotate90, Rotate90FlipH, Rotate270, Rotate270FlipH};
+    match turn {
+        Rotate90 | Rotate270 | Rotate90FlipH | Rotate270FlipH => (height, width),
+        _ => (width, height),
+    }
+}
+
+/// Puts a decoded picture onto a canvas, row by row.
+fn paint(mut canvas: Canvas, picture: &DynamicImage) -> Picture {
+    let width = picture.width() as usize;
+    let mut row = vec![0; width * 4];
+    macro_rules! rows {
+        ($image:expr, $n:literal, $pixel:expr) => {
+            for line in $image.as_raw().chunks_exact(width * $n) {
+                let pixels = line.as_chunks::<$n>().0.iter().copied().map($pixel);
+                for (place, pixel) in row.as_chunks_mut::<4>().0.iter_mut().zip(pixels) {
+                    *place = pixel;
+                }
+                canvas.row(&row);
+            }
+        };
+    }
+    match picture {
+        DynamicImage::ImageLuma8(p) => rows!(p, 1, |[l]| [l, l, l, 255]),
+        DynamicImage::ImageLumaA8(p) => rows!(p, 2, |[l, a]| [l, l, l, a]),
+        DynamicImage::ImageRgb8(p) => rows!(p, 3, |[r, g, b]| [r, g, b, 255]),
+        DynamicImage::ImageRgba8(p) => rows!(p, 4, |pixel| pixel),
+        DynamicImage::ImageLuma16(p) => rows!(p, 1, |[l]| grey(narrow(l), 255)),
+        DynamicImage::ImageLumaA16(p) => rows!(p, 2, |[l, a]| grey(narrow(l), narrow(a))),
+        DynamicImage::ImageRgb16(p) => {
+            rows!(p, 3, |[r, g, b]| [narrow(r), narrow(g), narrow(b), 255]);
+        }
+        DynamicImage::ImageRgba16(p) => rows!(p, 4, |pixel: [u16; 4]| pixel.map(narrow)),
+        DynamicImage::ImageRgb32F(p) => {
+            rows!(p, 3, |[r, g, b]| [light(r), light(g), light(b), 255]);
+        }
+        DynamicImage::ImageRgba32F(p) => {
+            rows!(p, 4, |[r, g, b, a]| [
+                light(r),
+                light(g),
+                light(b),
+                share(a)
+            ]);
+        }
+        // No decoder makes other buffers today.
+        other => {
+            let p = other.to_rgba8();
+            rows!(p, 4, |pixel| pixel);
+        }
+    }
+    canvas.finish()
+}
+
+fn grey(l: u8, a: u8) -> [u8; 4] {
+    [l, l, l, a]
+}
+
+/// Returns 16 bits as 8, rounded.
+pub fn narrow(value: u16) -> u8 {
+    ((u32::from(value) + 128) / 257) as u8
+}
+
+/// Returns linear light as sRGB.
+pub fn light(value: f32) -> u8 {
+    let curved = match value {
+        v if v <= 0.003_130_8 => v * 12.92,
+        v => 1.055 * v.powf(1.0 / 2.4) - 0.055,
+    };
+    share(curved)
+}
+
+/// Returns a share from 0 to 1 as 8 bits. What is no number becomes 0.
+pub fn share(value: f32) -> u8 {
+    (value.clamp(0.0, 1.0) * 255.0 + 0.5) as u8
+}
+
+fn failed(e: ImageError) -> Reason {
+    match e {
+        ImageError::Limits(_) => Reason::new(
+            Kind::TooLarge,
+            "the picture needs more memory than a preview may use",
+        ),
+        ImageError::Unsupported(e) => Reason::new(
+            Kind::Unknown,
+            format!("this variant of the format is not known: {e}"),
+        ),
+        e => damaged(e),
+    }
+}
+
+fn name(format: ImageFormat) -> &'static str {
+    match format {
+        ImageFormat::Jpeg => "JPEG",
+        ImageFormat::Png => "PNG",
+        ImageFormat::Gif => "GIF",
+        ImageFormat::WebP => "WebP",
+        ImageFormat::Bmp => "BMP",
+        ImageFormat::Tga => "TGA",
+        ImageFormat::Tiff => "TIFF",
+        ImageFormat::Hdr => "Radiance HDR",
+        ImageFormat::Qoi => "QOI",
+        _ => "",
+    }
+}
+
+fn colour(colour: ColorType) -> &'static str {
+    match colour {
+        ColorType::L8 => "grey, 8 bits",
+        ColorType::La8 => "grey with alpha, 8 bits",
+        ColorType::Rgb8 => "RGB, 8 bits",
+        ColorType::Rgba8 => "RGB with alpha, 8 bits",
+        ColorType::L16 => "grey, 16 bits",
+        ColorType::La16 => "grey with alpha, 16 bits",
+        ColorType::Rgb16 => "RGB, 16 bits",
+        ColorType::Rgba16 => "RGB with alpha, 16 bits",
+        ColorType::Rgb32F => "RGB, 32-bit floating point",
+        ColorType::Rgba32F => "RGB with alpha, 32-bit floating point",
+        _ => "",
+    }
+}
