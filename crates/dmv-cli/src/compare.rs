@@ -1,6 +1,5 @@
 //! How two states of one path differ: lines of text, or ranges of bytes.
 
-mod chunks;
 pub mod named;
 mod unified;
 
@@ -10,7 +9,7 @@ use crate::failure::Failure;
 use crate::format::json::{PathValue, base64_unless_text};
 use crate::format::text::{bytes, count, lines};
 use anstyle::{AnsiColor, Style};
-use chunks::{ByChunks, ChunkAt};
+use dmv_core::diff::chunks::{ByChunks, ChunkAt};
 use dmv_core::diff::lines::{Cancelled, Edits, Lines, Numbers, edits};
 use dmv_core::fsutil::{FileKind, FileStat};
 use dmv_core::hash::ObjectId;

@@ -6,6 +6,7 @@
 //! `merge`, `worktree` and `repo` use it.
 
 pub mod blame;
+pub mod chunks;
 mod histogram;
 pub mod lines;
 pub mod rename;

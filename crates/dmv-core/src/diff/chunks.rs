@@ -1,6 +1,7 @@
-//! Two states of a file, compared by their chunks alone: nothing here reads content.
+//! Two states of a file, compared by their chunks alone: nothing here reads content. The program and
+//! the pages tell by it how much two versions share.
 
-use dmv_core::hash::ObjectId;
+use crate::hash::ObjectId;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 

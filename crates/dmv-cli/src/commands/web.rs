@@ -1,0 +1,230 @@
+//! `dmv web`
+
+use crate::budget;
+use crate::context::Context;
+use crate::failure::{EXIT_OK, Failure};
+use crate::globals::{Color, Globals};
+use crate::half;
+use crate::peers;
+use crate::supply::ops_failure;
+use crate::whose;
+use dmv_core::job::Job;
+use dmv_core::repo::{Asked, Place, Repo, RepoError, Who, Whose, WorktreeSettings};
+use dmv_net::ops::{Caller, OpsError, Remotes};
+use dmv_net::session::NetError;
+use dmv_net::transport::{Purpose, Reach, Url};
+use dmv_preview::{Cache, Limits, Maker, WorkerCommand};
+use dmv_web::{Options, Program, Server, Told};
+use serde_json::json;
+use std::any::Any;
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+/// How large the cache of previews may become.
+const CACHE_BYTES: u64 = 512 << 20;
+
+/// Show history, files and conflicts in a browser
+///
+/// Prints an address and serves pages of this repository until you press Ctrl-C. Only this machine can
+/// connect, and only the browser that opens the address first: it works once.
+///
+/// The pages show pictures, compare versions, resolve conflicts, commit and undo. They fetch absent
+/// content only when you ask for it.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  dmv web\n  dmv web --open\n  dmv web --port 8080 --read-only\n\n\
+                        From another machine: ssh -L 8080:127.0.0.1:8080 HOST"
+)]
+pub struct Args {
+    /// Listen at this port [default: a free one]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    port: u16,
+    /// Open the address in your browser
+    #[arg(long)]
+    open: bool,
+    /// Refuse all changes
+    #[arg(long)]
+    pub read_only: bool,
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &Args) -> Result<u8, Failure> {
+    // What is wrong with the repository is said here, and not in a browser.
+    let repo = context.repo()?;
+    let options = Options {
+        port: args.port,
+        read_only: args.read_only || repo.whose() == Whose::Foreign,
+    };
+    drop(repo);
+    let desk = Desk::new(&context.globals);
+    let server =
+        Server::bind(options, desk, previews()).map_err(|e| cannot_listen(args.port, &e))?;
+    let url = server.address();
+    let _interruptible = context.interruptible();
+    if context.globals.json {
+        let port = server.port()?;
+        context.ui.json(&json!({ "url": url, "port": port }))?;
+    } else {
+        writeln!(context.ui.out(), "{url}")?;
+        let mode = if options.read_only { ", read-only" } else { "" };
+        context.ui.note(format_args!(
+            "open this address in a browser on this machine; it works once{mode}. Ctrl-C stops the server"
+        ));
+    }
+    context.ui.out().flush()?;
+    if args.open {
+        open(context, &url);
+    }
+    let job = context.job.clone();
+    server.run(move || job.is_cancelled())?;
+    Ok(EXIT_OK)
+}
+
+fn cannot_listen(port: u16, e: &std::io::Error) -> Failure {
+    let message = format!("cannot listen at 127.0.0.1:{port}: {e}");
+    Failure::new("no-port", crate::failure::EXIT_OTHER, message).hint("dmv web, for a free port")
+}
+
+/// What makes previews: this program, started again for each file, with a cache in the user's
+/// directory. Without a place for the cache there is none.
+fn previews() -> Option<Maker> {
+    let command = WorkerCommand {
+        program: std::env::current_exe().ok()?,
+        args: vec!["preview-worker".into()],
+    };
+    let dir = |name| std::env::var_os(name).filter(|dir| Path::new(dir).is_absolute());
+    let caches = dir("XDG_CACHE_HOME").map(PathBuf::from);
+    let caches = caches.or_else(|| Some(Path::new(&dir("HOME")?).join(".cache")));
+    let cache = caches.map(|caches| Cache::new(caches.join("dmv/preview"), CACHE_BYTES));
+    Some(Maker::new(command, Limits::default(), cache))
+}
+
+/// Opens the address with the program of the desktop.
+fn open(context: &Context, url: &str) {
+    let mut opener = Command::new("xdg-open");
+    opener
+        .arg(url)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    if opener.spawn().is_err() {
+        context
+            .ui
+            .warn("xdg-open is not installed; open the address yourself");
+    }
+}
+
+/// The program as the pages see it. Each question reads the settings again, so that they follow
+/// changes as the commands do.
+struct Desk {
+    globals: Globals,
+}
+
+impl Desk {
+    fn new(globals: &Globals) -> Desk {
+        Desk {
+            globals: Globals {
+                // Nothing is drawn on the terminal, and nobody there is asked.
+                color: Some(Color::Never),
+                quiet: true,
+                no_pager: true,
+                ..globals.clone()
+            },
+        }
+    }
+
+    fn context(&self, command: &str) -> Context {
+        let words = ["web:", command].map(OsString::from);
+        Context::of_a_page(self.globals.clone(), words.to_vec())
+    }
+
+    fn with<T>(
+        &self,
+        command: &str,
+        work: impl FnOnce(&Context) -> Result<T, Failure>,
+    ) -> Result<T, Told> {
+        work(&self.context(command)).map_err(told)
+    }
+}
+
+/// A failure in the words of the command.
+fn told(failure: Failure) -> Told {
+    Told {
+        code: failure.code.to_owned(),
+        exit: failure.exit,
+        message: failure.message,
+        hint: failure.hint,
+    }
+}
+
+impl Program for Desk {
+    fn find(&self) -> Result<(Place, Whose), Told> {
+        let named = self.globals.directory.is_some();
+        whose::find(named).map_err(|e| told(e.into()))
+    }
+
+    fn check(&self, repo: &Repo) -> Result<(), Told> {
+        match repo.half_clone().map_err(|e| told(e.into()))? {
+            Some(half) => Err(told(half::refuse(repo, &half))),
+            None => Ok(()),
+        }
+    }
+
+    fn settings(&self) -> Result<WorktreeSettings, Told> {
+        self.with("", Context::settings)
+    }
+
+    fn who(&self) -> Result<Who, Told> {
+        self.with("", Context::who)
+    }
+
+    fn asked(&self, command: &str) -> Result<Asked, Told> {
+        self.with(command, Context::asked)
+    }
+
+    fn caller(&self) -> Box<dyn Caller> {
+        Box::new(PageCaller(self.context("get")))
+    }
+
+    fn remotes(&self) -> Result<Vec<(String, String)>, Told> {
+        self.with("", |context| Ok(context.config()?.remotes()))
+    }
+
+    fn guard(&self, repo: &Repo, job: &Arc<Job>) -> Result<Box<dyn Any>, Told> {
+        let mut context = self.context("");
+        context.job = job.clone();
+        let guard = budget::guard(&context, repo).map_err(told)?;
+        Ok(Box::new(guard))
+    }
+
+    fn explain(&self, e: RepoError) -> Told {
+        told(e.into())
+    }
+
+    fn explain_ops(&self, e: OpsError) -> Told {
+        told(ops_failure(&self.context(""), e))
+    }
+}
+
+/// Reaches the user's remotes, and shows nothing.
+struct PageCaller(Context);
+
+impl Caller for PageCaller {
+    fn reach(&self, url: &Url, purpose: Purpose) -> Result<Reach, NetError> {
+        let reach = peers::reach(&self.0, url, purpose);
+        reach.map_err(|failure| NetError::Caller(Box::new(failure)))
+    }
+
+    fn remotes(&self) -> Result<Remotes, NetError> {
+        let remotes = || -> Result<Remotes, Failure> {
+            Ok(Remotes {
+                list: peers::remotes(&self.0)?,
+                offline: self.0.is_offline()?,
+            })
+        };
+        remotes().map_err(|failure| NetError::Caller(Box::new(failure)))
+    }
+}

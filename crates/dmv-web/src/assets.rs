@@ -1,0 +1,86 @@
+//! The style sheet, the script and the icon. Their addresses have their hashes, so browsers keep
+//! them until the program changes.
+
+use crate::address::Target;
+use crate::answer::{Answer, answer, set, whole};
+use dmv_core::hash::ObjectId;
+use hyper::StatusCode;
+use hyper::header::CACHE_CONTROL;
+use std::sync::LazyLock;
+
+const STYLE: &str = include_str!("../assets/style.css");
+const SCRIPT: &str = include_str!("../assets/script.js");
+const ICON: &str = include_str!("../assets/icon.svg");
+
+struct Asset {
+    name: String,
+    kind: &'static str,
+    text: &'static str,
+}
+
+static ALL: LazyLock<[Asset; 3]> = LazyLock::new(|| {
+    let asset = |stem: &str, ending: &str, kind, text: &'static str| {
+        // Any hash would do; this one is at hand.
+        let hash = dmv_core::hash::chunk_id(text.as_bytes());
+        Asset {
+            name: format!("{stem}-{}.{ending}", ObjectId::short(&hash, 12)),
+            kind,
+            text,
+        }
+    };
+    [
+        asset("style", "css", "text/css; charset=utf-8", STYLE),
+        asset("script", "js", "text/javascript; charset=utf-8", SCRIPT),
+        asset("icon", "svg", "image/svg+xml", ICON),
+    ]
+});
+
+/// The address of the style sheet.
+pub fn style() -> String {
+    format!("/{}", ALL[0].name)
+}
+
+/// The address of the script.
+pub fn script() -> String {
+    format!("/{}", ALL[1].name)
+}
+
+/// The address of the icon.
+pub fn icon() -> String {
+    format!("/{}", ALL[2].name)
+}
+
+/// The asset at an address. Anyone on this machine may have it: it is part of the program.
+pub fn find(target: &Target) -> Option<Answer> {
+    let [name] = &target.segments[..] else {
+        return None;
+    };
+    let asset = ALL.iter().find(|asset| asset.name.as_bytes() == name)?;
+    let mut found = answer(StatusCode::OK, asset.kind, whole(asset.text));
+    set(
+        &mut found,
+        CACHE_CONTROL,
+        "public, max-age=31536000, immutable",
+    );
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_browser_loads_once_stays_small() {
+        assert!(SCRIPT.len() <= 20 << 10, "{}", SCRIPT.len());
+        assert!(STYLE.len() + SCRIPT.len() + ICON.len() <= 50 << 10);
+    }
+
+    #[test]
+    fn nothing_comes_from_elsewhere() {
+        for text in [STYLE, SCRIPT] {
+            assert!(
+                !text.contains("http:") && !text.contains("https:") && !text.contains("@import")
+            );
+        }
+    }
+}

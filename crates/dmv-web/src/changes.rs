@@ -1,0 +1,389 @@
+//! What forms change: commit, undo, redo, resolve, restore, get. Each is the verb of the command of
+//! this name, and leads back to a page with a note of what happened.
+
+mod get;
+
+use crate::answer::{Answer, json, redirect};
+use crate::pages::places::place_at;
+use crate::program::{Program, Stop, Told, merge_options};
+use crate::site::{Ask, Note, Post};
+use crate::words::{SHORT_ID, clean, count, shown};
+use dmv_core::job::Job;
+use dmv_core::object::name::RepoPath;
+use dmv_core::repo::{
+    Choice, CommitOptions, CommitReport, Head, Repo, RepoError, UndoOptions, UndoWhat,
+};
+use dmv_core::worktree::snapshot::Problem;
+use dmv_net::ops;
+use hyper::StatusCode;
+use percent_encoding::percent_decode;
+use serde_json::json;
+use std::sync::Arc;
+
+/// Lines that a note has below its first one.
+const MAX_LINES: usize = 12;
+
+/// Carries out a form.
+pub fn change(ask: &Ask<'_>, post: &Post) -> Result<Answer, Stop> {
+    let [verb] = &ask.target.segments[..] else {
+        return Err(Stop::NoPage);
+    };
+    let verb = std::str::from_utf8(verb).map_err(|_| Stop::NoPage)?;
+    let work: fn(&Changing<'_>) -> Result<Note, Stop> = match verb {
+        "commit" => commit,
+        "undo" => undo,
+        "redo" => redo,
+        "resolve" => resolve,
+        "restore" => restore,
+        "get" => get_it,
+        _ => return Err(Stop::NoPage),
+    };
+    if ask.site.read_only {
+        return Err(Stop::Told(Told {
+            code: "read-only".to_owned(),
+            exit: 12,
+            message: "these pages were started with --read-only".to_owned(),
+            hint: Some("dmv web".to_owned()),
+        }));
+    }
+    let done = alone(ask, post, verb, work);
+    ask.site.forget();
+    let note = match done {
+        Ok(note) => note,
+        Err(stop) if ask.target.json() => return Err(stop),
+        Err(stop) => failed(ask.site.told(stop).1),
+    };
+    Ok(follow(ask, post, note))
+}
+
+/// Does the work of a form, while no other form is at work.
+fn alone(
+    ask: &Ask<'_>,
+    post: &Post,
+    verb: &str,
+    work: fn(&Changing<'_>) -> Result<Note, Stop>,
+) -> Result<Note, Stop> {
+    let _alone = ask.site.change_alone()?;
+    let job = Arc::new(Job::default());
+    let program = &*ask.site.program;
+    let _guard = match verb {
+        // It has a guard of its own, on the thread that works.
+        "get" => None,
+        _ => Some(program.guard(&ask.repo, &job).map_err(Stop::Told)?),
+    };
+    work(&Changing {
+        ask,
+        post,
+        program,
+        job,
+    })
+}
+
+/// A failed change as a note.
+fn failed(told: Told) -> Note {
+    Note {
+        failed: true,
+        text: told.message,
+        more: told
+            .hint
+            .into_iter()
+            .map(|hint| format!("To do: {hint}"))
+            .collect(),
+    }
+}
+
+/// Leads to the page that the form names, with the note.
+fn follow(ask: &Ask<'_>, post: &Post, note: Note) -> Answer {
+    if ask.target.json() {
+        return json(
+            StatusCode::OK,
+            &json!({ "done": !note.failed, "text": note.text, "more": note.more }),
+        );
+    }
+    let back = post
+        .text("back")
+        .filter(|back| is_page(back))
+        .unwrap_or("/");
+    let number = ask.site.keep_note(note);
+    let mark = if back.contains('?') { '&' } else { '?' };
+    redirect(&format!("{back}{mark}note={number}"))
+}
+
+/// Whether a text is the address of a page of ours, and of nothing else.
+fn is_page(address: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_graphic() && b != b'\\' && b != b'#';
+    address.starts_with('/') && !address.starts_with("//") && address.bytes().all(plain)
+}
+
+/// A change under way.
+struct Changing<'a> {
+    ask: &'a Ask<'a>,
+    post: &'a Post,
+    program: &'a dyn Program,
+    job: Arc<Job>,
+}
+
+impl Changing<'_> {
+    fn repo(&self) -> &Repo {
+        &self.ask.repo
+    }
+
+    /// Runs `work`, after fetching what it turns out to lack.
+    fn supplied<T>(&self, work: impl FnMut() -> Result<T, RepoError>) -> Result<T, Stop> {
+        let caller = self.program.caller();
+        let supplied = ops::supplied(self.repo(), &*caller, &self.job, work);
+        Ok(supplied.map_err(Stop::Ops)?.done?)
+    }
+
+    /// The field `path` as a path of the repository.
+    fn path(&self) -> Result<RepoPath, Stop> {
+        let path = decoded_path(self.post).ok_or(Stop::Bad("a path is needed"))?;
+        Ok(Repo::parse_path(&path)?)
+    }
+}
+
+/// The field `path`, which is encoded as in addresses.
+fn decoded_path(post: &Post) -> Option<Vec<u8>> {
+    Some(percent_decode(post.value("path")?).collect())
+}
+
+fn commit(it: &Changing<'_>) -> Result<Note, Stop> {
+    let message = it.post.text("message").unwrap_or_default();
+    // Browsers send the line ends of the network.
+    let message = message.replace("\r\n", "\n").trim().to_owned();
+    if message.is_empty() {
+        return Err(Stop::Bad("a commit needs a message"));
+    }
+    let told = Stop::Told;
+    let options = CommitOptions {
+        settings: it.program.settings().map_err(told)?,
+        ..CommitOptions::new(
+            message,
+            it.program.who().map_err(told)?,
+            it.program.asked("commit").map_err(told)?,
+        )
+    };
+    let report = it.repo().commit(options, &it.job)?;
+    let mut note = committed(&report);
+    if report.moved.is_some() {
+        let name = report.head.branch().unwrap_or_default();
+        let message = format!("Merge new commits on {name}");
+        let options = merge_options(it.program, message).map_err(told)?;
+        match it.supplied(|| it.repo().merge_moved(&options, &it.job)) {
+            Ok(Some(merged)) if !merged.conflicts.is_empty() => {
+                let conflicts = merged.conflicts.len() as u64;
+                let conflicts = count(conflicts, "conflict", "conflicts");
+                note.more.push(format!(
+                    "Merged with the new commits on the branch; {conflicts} to resolve."
+                ));
+            }
+            Ok(Some(_)) => note
+                .more
+                .push("Merged with the new commits on the branch.".to_owned()),
+            Ok(None) => note
+                .more
+                .push("Another command moved the branch.".to_owned()),
+            Err(stop) => {
+                let told = it.ask.site.told(stop).1;
+                note.failed = true;
+                note.more
+                    .push(format!("Stored, but not merged yet: {}", told.message));
+            }
+        }
+    }
+    Ok(note)
+}
+
+/// What a commit did, as its command tells it.
+fn committed(report: &CommitReport) -> Note {
+    let text = match &report.commit {
+        Some(id) => {
+            let on = match &report.head {
+                Head::Branch(name) => format!("on {}", clean(name)),
+                Head::Commit(_) => "on no branch".to_owned(),
+            };
+            let files = count(report.files, "file", "files");
+            format!("Committed {} {on}: {files} changed", id.short(SHORT_ID))
+        }
+        None => "Nothing to commit".to_owned(),
+    };
+    let mut more: Vec<String> = lines("Not committed", &report.problems);
+    more.extend(lines("Not committed", &report.warnings));
+    let open = report.conflicts.len() as u64;
+    if open > 0 {
+        let are = count(open, "conflict is", "conflicts are");
+        more.push(format!("{are} unresolved."));
+    }
+    for left in &report.marked {
+        more.push(format!("Not committed: {} is in conflict", left.path));
+    }
+    for path in &report.outside {
+        let path = shown(path);
+        more.push(format!(
+            "Not committed: {path}: it is outside of the worktree's subset"
+        ));
+    }
+    let failed = report.commit.is_none() && !more.is_empty();
+    cut(Note { failed, text, more })
+}
+
+fn lines(what: &str, problems: &[Problem]) -> Vec<String> {
+    let line = |p: &Problem| format!("{what}: {}: {}", shown(&p.path), p.why);
+    problems.iter().map(line).collect()
+}
+
+/// Leaves lines out where there are many, and says so.
+fn cut(mut note: Note) -> Note {
+    let more = note.more.len().saturating_sub(MAX_LINES);
+    if more > 0 {
+        note.more.truncate(MAX_LINES);
+        note.more.push(format!("and {more} more"));
+    }
+    note
+}
+
+fn undo(it: &Changing<'_>) -> Result<Note, Stop> {
+    take_back(it, UndoWhat::Last, "undo")
+}
+
+fn redo(it: &Changing<'_>) -> Result<Note, Stop> {
+    take_back(it, UndoWhat::LastUndo, "redo")
+}
+
+fn take_back(it: &Changing<'_>, what: UndoWhat, command: &str) -> Result<Note, Stop> {
+    let options = UndoOptions {
+        what,
+        settings: it.program.settings().map_err(Stop::Told)?,
+        asked: it.program.asked(command).map_err(Stop::Told)?,
+    };
+    let report = it.supplied(|| it.repo().undo(&options, &it.job))?;
+    let text = match &report.again {
+        Some(command) => format!("Redone: {}", clean(command)),
+        None => format!("Undone: {}", clean(&report.undone.command)),
+    };
+    let mut more = Vec::new();
+    if report.kept_files {
+        more.push("Your files are unchanged; what differs is uncommitted.".to_owned());
+    }
+    if report.files + report.removed > 0 {
+        let files = count(report.files, "file", "files");
+        more.push(format!("{files} written, {} removed.", report.removed));
+    }
+    more.extend(lines("Not restored", &report.refused));
+    let failed = !report.refused.is_empty();
+    Ok(cut(Note { failed, text, more }))
+}
+
+fn resolve(it: &Changing<'_>) -> Result<Note, Stop> {
+    let path = it.path()?;
+    let (choice, word) = match it.post.text("choice") {
+        Some("ours") => (Choice::Ours, "ours"),
+        Some("theirs") => (Choice::Theirs, "theirs"),
+        Some("base") => (Choice::Base, "base"),
+        Some("both") => (Choice::Both, "both"),
+        _ => return Err(Stop::Bad("choose ours, theirs, base or both")),
+    };
+    let paths = [path.as_bytes().to_vec()];
+    let report = match it.repo().worktree_root() {
+        Some(_) => {
+            let settings = it.program.settings().map_err(Stop::Told)?;
+            let asked = it.program.asked("resolve").map_err(Stop::Told)?;
+            it.supplied(|| {
+                let asked = asked.clone();
+                it.repo()
+                    .resolve_conflicts(&paths, &choice, &settings, asked, &it.job)
+            })?
+        }
+        None => {
+            let message = format!("Resolve {path}: {word}");
+            let options = merge_options(it.program, message).map_err(Stop::Told)?;
+            let resolved = || {
+                it.repo()
+                    .resolve_in_commit(&paths, &choice, &options, &it.job)
+            };
+            it.supplied(resolved)?.0
+        }
+    };
+    let mut more = match report.open.len() as u64 {
+        0 if it.repo().worktree_root().is_some() => {
+            vec!["No conflicts left. A commit records the resolution.".to_owned()]
+        }
+        0 => vec!["No conflicts left.".to_owned()],
+        n => vec![format!("{} left.", count(n, "conflict", "conflicts"))],
+    };
+    more.extend(lines("Not written", &report.refused));
+    more.extend(lines("Kept", &report.kept));
+    Ok(cut(Note {
+        failed: !report.refused.is_empty(),
+        text: format!("Resolved {path}: {word}"),
+        more,
+    }))
+}
+
+fn restore(it: &Changing<'_>) -> Result<Note, Stop> {
+    let revision = it
+        .post
+        .text("revision")
+        .ok_or(Stop::Bad("a revision is needed"))?;
+    let from = it.repo().resolve(revision)?;
+    let path = it.path()?;
+    let settings = it.program.settings().map_err(Stop::Told)?;
+    let asked = it.program.asked("restore").map_err(Stop::Told)?;
+    let paths = [path.as_bytes().to_vec()];
+    let report = it.supplied(|| {
+        let asked = asked.clone();
+        it.repo()
+            .restore(Some(from), &paths, &settings, asked, &it.job)
+    })?;
+    let mut more = lines("Not restored", &report.refused);
+    if report.overwritten.files > 0 {
+        more.push(match report.overwritten.kept {
+            true => "It overwrote uncommitted changes; undo brings them back.".to_owned(),
+            false => "It overwrote uncommitted changes that were too large to keep.".to_owned(),
+        });
+    }
+    let id = from.short(SHORT_ID);
+    let text = match report.files {
+        0 if report.refused.is_empty() => format!("{path} is already as in {id}"),
+        _ => format!("Restored {path} from {id}. It is uncommitted until you commit."),
+    };
+    Ok(cut(Note {
+        failed: !report.refused.is_empty(),
+        text,
+        more,
+    }))
+}
+
+fn get_it(it: &Changing<'_>) -> Result<Note, Stop> {
+    let revision = it.post.text("revision").unwrap_or("@");
+    let path = decoded_path(it.post).unwrap_or_default();
+    let place = place_at(&it.ask.repo, revision, &path)?;
+    let (site, repo) = (it.ask.site, it.ask.repo.clone());
+    let text = get::start(site, repo, place.path, place.located).map_err(Stop::Told)?;
+    Ok(Note {
+        text,
+        ..Note::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_leads_to_pages_of_ours_only() {
+        for fits in ["/", "/file/main/a%20b", "/log?from=1"] {
+            assert!(is_page(fits), "{fits}");
+        }
+        for not in [
+            "",
+            "//evil.example",
+            "http://x",
+            "/\\evil",
+            "/a\r\nSet-Cookie: x",
+            "/a#b",
+        ] {
+            assert!(!is_page(not), "{not}");
+        }
+    }
+}

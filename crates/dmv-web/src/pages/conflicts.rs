@@ -1,0 +1,215 @@
+//! Conflicts: base, ours and theirs side by side, with buttons that resolve.
+
+use super::file::path_field;
+use super::layout::{self, Part};
+use super::parts::{class_of, has_preview, label, path_value, secret};
+use super::places::link_id;
+use crate::address::link;
+use crate::answer::Answer;
+use crate::kinds::{Sort, looks_like_text, sort_of};
+use crate::program::Stop;
+use crate::site::Ask;
+use crate::words::{bytes, count, kind_word};
+use dmv_core::hash::ObjectId;
+use dmv_core::job::Job;
+use dmv_core::merge::entry_of;
+use dmv_core::object::conflict::Term;
+use dmv_core::object::name::SafeName;
+use dmv_core::object::tree::TreeEntry;
+use dmv_core::repo::{ConflictAt, StatusOptions, blob_of};
+use dmv_core::worktree::select::Paths;
+use maud::{Markup, html};
+use serde_json::{Value, json};
+use std::collections::HashSet;
+
+/// Conflicts of one page.
+const MAX_SHOWN: usize = 40;
+/// Bytes of a text that are shown of each version.
+const MAX_TEXT: u64 = 32 << 10;
+
+/// Shows the conflicts that are open.
+pub fn show(ask: &Ask<'_>) -> Result<Answer, Stop> {
+    let conflicts = Conflicts::read(ask)?;
+    Ok(layout::answer(
+        ask,
+        Part::Conflicts,
+        "Conflicts",
+        || conflicts.values(),
+        || conflicts.page(ask),
+    ))
+}
+
+struct Conflicts {
+    commit: Option<ObjectId>,
+    open: Vec<ConflictAt>,
+    /// Conflicts that files or choices settle; the next commit records them.
+    settled: Vec<Vec<u8>>,
+}
+
+impl Conflicts {
+    /// As `dmv conflicts` lists them.
+    fn read(ask: &Ask<'_>) -> Result<Conflicts, Stop> {
+        let has_files = ask.repo.worktree_root().is_some();
+        let commit = match has_files {
+            true => ask.repo.base_commit()?,
+            false => ask.repo.head_commit()?,
+        };
+        let mut open = match &commit {
+            Some(id) => ask.repo.conflicts(&ask.repo.read_commit(id)?)?,
+            None => Vec::new(),
+        };
+        let mut settled = Vec::new();
+        if has_files && !open.is_empty() {
+            let options = StatusOptions {
+                select: &Paths::default(),
+                settings: ask.site.program.settings().map_err(Stop::Told)?,
+            };
+            let status = ask.repo.status(&options, &Job::default())?;
+            let left: HashSet<Vec<u8>> = status.conflicts.into_iter().collect();
+            open.retain(|at| left.contains(at.path.as_bytes()));
+            settled = status.settled;
+        }
+        Ok(Conflicts {
+            commit,
+            open,
+            settled,
+        })
+    }
+
+    fn values(&self) -> Value {
+        let id = |term: Option<Term>| term.map(|term| term.id.to_string());
+        let open = self.open.iter().map(|at| {
+            let mut out = path_value(at.path.as_bytes());
+            out.insert("kind".to_owned(), json!(at.kind().word()));
+            out.insert("base".to_owned(), json!(id(at.base())));
+            out.insert("ours".to_owned(), json!(id(at.ours())));
+            out.insert("theirs".to_owned(), json!(id(at.theirs())));
+            out.insert("id".to_owned(), json!(at.id.to_string()));
+            Value::Object(out)
+        });
+        let open: Vec<Value> = open.collect();
+        let settled = self
+            .settled
+            .iter()
+            .map(|path| Value::Object(path_value(path)));
+        let settled: Vec<Value> = settled.collect();
+        json!({
+            "commit": self.commit.map(|id| id.to_string()),
+            "conflicts": open,
+            "settled": settled,
+        })
+    }
+
+    fn page(&self, ask: &Ask<'_>) -> Markup {
+        let n = self.open.len() as u64;
+        let more = self.open.len().saturating_sub(MAX_SHOWN) as u64;
+        html! {
+            div.bar {
+                h1 { "Conflicts" }
+                @if n > 0 { p.quiet { (count(n, "file", "files")) " to settle" } }
+            }
+            @if n == 0 {
+                div.stage.words {
+                    p { "There are no conflicts." }
+                    @if !self.settled.is_empty() {
+                        p {
+                            (count(self.settled.len() as u64, "choice waits", "choices wait"))
+                            " for the next commit. " a href="/" { "Commit" }
+                        }
+                    }
+                }
+            }
+            @for at in self.open.iter().take(MAX_SHOWN) { (self.one(ask, at)) }
+            @if more > 0 { p.quiet { (count(more, "more conflict", "more conflicts")) " below; settle these first." } }
+        }
+    }
+
+    fn one(&self, ask: &Ask<'_>, at: &ConflictAt) -> Markup {
+        let path = at.path.as_bytes();
+        html! {
+            section.conflict.card {
+                h2 { (at.path) }
+                p.quiet { "Kind: " (at.kind().word()) }
+                div.sides {
+                    @for (name, term) in at.versions() { (self.side(ask, at, &name, term)) }
+                }
+                @if !ask.site.read_only {
+                    form.choices method="post" action="/resolve" {
+                        (secret(ask.site, "/conflicts"))
+                        (path_field(path))
+                        button type="submit" name="choice" value="ours" { "Use ours" }
+                        button type="submit" name="choice" value="theirs" { "Use theirs" }
+                        button type="submit" name="choice" value="both" { "Keep both" }
+                        button type="submit" name="choice" value="base" { "Back to base" }
+                    }
+                }
+            }
+        }
+    }
+
+    fn side(&self, ask: &Ask<'_>, at: &ConflictAt, name: &str, term: Option<Term>) -> Markup {
+        let title = match name {
+            "ours" => "Ours: the current branch",
+            "theirs" => "Theirs: the merged branch",
+            "base" => "Base: before both changes",
+            other => other,
+        };
+        let path = at.path.as_bytes();
+        let commit = self.commit.map(|id| link_id(&id)).unwrap_or_default();
+        let raw = format!("{}?side={name}", link("raw", &commit, path));
+        let entry = term.and_then(|term| {
+            let name = SafeName::new(at.path.file_name()?).ok()?;
+            Some(entry_of(&name, &term, None))
+        });
+        html! {
+            figure {
+                figcaption { (title) }
+                @match &entry {
+                    None => { p.empty { "The file does not exist here." } }
+                    Some(entry) => {
+                        (shown_side(ask, path, entry, &raw, title))
+                        p.quiet {
+                            (kind_word(entry.kind)) ", " (bytes(entry.size)) " \u{00b7} "
+                            a href={ (raw) "&download" } download { "Download" }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// One version, as far as a page can show it.
+fn shown_side(ask: &Ask<'_>, path: &[u8], entry: &TreeEntry, raw: &str, title: &str) -> Markup {
+    if !entry.kind.is_blob() {
+        return html! { p.quiet { (kind_word(entry.kind)) } };
+    }
+    match sort_of(path).0 {
+        Sort::Picture => {
+            html! { img.view src=(raw) alt={ (title) ", " (bytes(entry.size)) } loading="lazy"; }
+        }
+        Sort::Sound => html! { audio controls preload="metadata" src=(raw) aria-label=(title) {} },
+        Sort::Film => {
+            html! { video.view controls preload="metadata" src=(raw) aria-label=(title) {} }
+        }
+        Sort::Raster if has_preview(ask, path) => {
+            // The same address, of the preview.
+            let large = raw.replacen("/raw/", "/preview/", 1) + "&size=large";
+            html! { img.view src=(large) alt={ (title) ", " (bytes(entry.size)) } loading="lazy"; }
+        }
+        sort => {
+            let mut start = Vec::new();
+            let range = 0..entry.size.min(MAX_TEXT);
+            let read = ask.repo.cat(blob_of(entry), Some(range), &mut start);
+            let is_text = read.is_ok() && looks_like_text(&start);
+            html! {
+                @if is_text {
+                    pre.text tabindex="0" aria-label=(title) { code { (String::from_utf8_lossy(&start)) } }
+                } @else {
+                    span.thumb.mark.big.(class_of(sort)) aria-hidden="true" { (label(path)) }
+                    @if read.is_err() { p.quiet { "Its content is not here." } }
+                }
+            }
+        }
+    }
+}

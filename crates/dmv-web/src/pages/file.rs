@@ -1,0 +1,462 @@
+//! A file of a commit: `/file/REV/PATH`, with a large view and a strip of all its versions.
+
+use super::layout::{self, Part};
+use super::parts::{
+    class_of, commit_line, commit_value, crumbs, has_preview, label, path_value, picture_link,
+    secret, thumb, time,
+};
+use super::places::{Place, link_id, place};
+use crate::address::{encoded, link, log_link};
+use crate::answer::{Answer, redirect};
+use crate::kinds::{Sort, looks_like_text, sort_of};
+use crate::preview::known_reason;
+use crate::program::Stop;
+use crate::site::Ask;
+use crate::words::{bytes, kind_word, number, shown, subject};
+use dmv_core::hash::ObjectId;
+use dmv_core::history::paths::{Moved, PathLog};
+use dmv_core::object::commit::Commit;
+use dmv_core::object::name::RepoPath;
+use dmv_core::object::tree::{Kind, TreeEntry};
+use dmv_core::repo::{LackOf, Repo, RepoError, Wanted, blob_of};
+use dmv_core::subset::Subset;
+use maud::{Markup, html};
+use serde_json::{Value, json};
+use std::cell::RefCell;
+
+/// Versions in the strip.
+const MAX_VERSIONS: usize = 24;
+/// Commits that are looked at for them.
+const MAX_VISITED: usize = 20_000;
+/// Bytes of a text that are shown.
+const MAX_TEXT: u64 = 256 << 10;
+/// From so many files on, nobody counts what is absent below a directory.
+const MAX_COUNTED: u64 = 20_000;
+
+/// Shows a file.
+pub fn show(ask: &Ask<'_>) -> Result<Answer, Stop> {
+    let place = place(ask, 2)?;
+    let Some(entry) = place.entry().cloned() else {
+        return Ok(redirect(&link("tree", &place.link(), b"")));
+    };
+    if entry.kind == Kind::Directory {
+        return Ok(redirect(&link(
+            "tree",
+            &place.link(),
+            place.path.as_bytes(),
+        )));
+    }
+    let versions = versions(&ask.repo, &place)?;
+    let page = FilePage {
+        place,
+        entry,
+        versions,
+    };
+    let title = page.place.path.file_name().map(shown).unwrap_or_default();
+    Ok(layout::answer(
+        ask,
+        Part::Files,
+        &title,
+        || page.values(),
+        || page.page(ask),
+    ))
+}
+
+/// A version of the file.
+struct Version {
+    id: ObjectId,
+    commit: Commit,
+    path: RepoPath,
+    entry: TreeEntry,
+}
+
+struct FilePage {
+    place: Place,
+    entry: TreeEntry,
+    versions: Vec<Version>,
+}
+
+impl FilePage {
+    fn path(&self) -> &[u8] {
+        self.place.path.as_bytes()
+    }
+
+    fn values(&self) -> Value {
+        let mut out = path_value(self.path());
+        let versions = self.versions.iter().map(|v| {
+            let mut value = path_value(v.path.as_bytes());
+            value.insert("commit".to_owned(), commit_value(&v.id, &v.commit));
+            value.insert("id".to_owned(), json!(v.entry.id.to_string()));
+            value.insert("size".to_owned(), json!(v.entry.size));
+            Value::Object(value)
+        });
+        let versions: Vec<Value> = versions.collect();
+        out.insert("commit".to_owned(), json!(self.place.id.to_string()));
+        out.insert("kind".to_owned(), json!(kind_word(self.entry.kind)));
+        out.insert("size".to_owned(), json!(self.entry.size));
+        out.insert("id".to_owned(), json!(self.entry.id.to_string()));
+        out.insert(
+            "raw".to_owned(),
+            json!(link("raw", &self.place.link(), self.path())),
+        );
+        out.insert("versions".to_owned(), json!(versions));
+        Value::Object(out)
+    }
+
+    fn page(&self, ask: &Ask<'_>) -> Markup {
+        let revision = self.place.link();
+        let raw = link("raw", &revision, self.path());
+        let absent = absent_part(ask, &self.place, &|back| secret(ask.site, back));
+        let is_here = absent.0.is_empty();
+        html! {
+            (crumbs(&revision, self.path(), false))
+            div.bar {
+                h1 { (self.place.path.file_name().map(shown).unwrap_or_default()) }
+                p.quiet { (bytes(self.entry.size)) }
+                div.tools {
+                    a.button href=(log_link(self.path())) { "History" }
+                    @if is_here && self.entry.kind != Kind::Conflict {
+                        a.button href={ (raw) "?download" } download { "Download" }
+                    }
+                    @if !ask.site.read_only && ask.repo.worktree_root().is_some() {
+                        form method="post" action="/restore" {
+                            (secret(ask.site, &link("file", &revision, self.path())))
+                            input type="hidden" name="revision" value=(revision);
+                            (path_field(self.path()))
+                            button type="submit" { "Restore this version" }
+                        }
+                    }
+                }
+            }
+            p.incommit { "In commit " (commit_line(&self.place.id, &self.place.commit)) }
+            @if is_here {
+                (self.viewer(ask, &raw))
+            } @else {
+                (absent)
+            }
+            (self.strip(ask))
+            (self.facts(ask))
+        }
+    }
+
+    fn viewer(&self, ask: &Ask<'_>, raw: &str) -> Markup {
+        let name = self.place.path.file_name().map(shown).unwrap_or_default();
+        match self.entry.kind {
+            Kind::Conflict => {
+                return html! { div.stage.words {
+                    p { "This file has an unresolved conflict." }
+                    p { a.button href="/conflicts" { "Show the conflict" } }
+                } };
+            }
+            Kind::Symlink => return self.symlink(ask),
+            _ => {}
+        }
+        if self.entry.size == 0 {
+            return words(self.path(), "This file is empty.");
+        }
+        match sort_of(self.path()).0 {
+            Sort::Picture => html! {
+                div.stage { img.view src=(raw) alt={ (name) ", " (bytes(self.entry.size)) }; }
+            },
+            Sort::Sound => html! {
+                div.stage.words {
+                    @if has_preview(ask, self.path()) {
+                        img.wave src=(picture_link(&self.place.link(), self.path())) alt="Waveform";
+                    }
+                    audio controls preload="metadata" src=(raw) aria-label=(name) {}
+                }
+            },
+            Sort::Film => html! {
+                div.stage {
+                    video.view controls preload="metadata" src=(raw) data-film {
+                        "This browser plays no films."
+                    }
+                    p.quiet.unplayable hidden {
+                        "This browser cannot play this film: it does not know its format. Download it, and open it in a player."
+                    }
+                }
+            },
+            _ if has_preview(ask, self.path()) => self.preview(ask),
+            Sort::Raster => words(
+                self.path(),
+                "Browsers do not show pictures of this format. Download it, and open it in your program.",
+            ),
+            Sort::Scene => words(
+                self.path(),
+                "Scenes and models are not shown. Download it, and open it in your program.",
+            ),
+            Sort::Archive => words(
+                self.path(),
+                "Archives are not shown. Download it to look inside.",
+            ),
+            Sort::Text | Sort::Other => self.text(ask),
+        }
+    }
+
+    /// A preview of what browsers do not show, or why there is none.
+    fn preview(&self, ask: &Ask<'_>) -> Markup {
+        let name = self.place.path.file_name().unwrap_or_default();
+        if let Some(reason) = known_reason(ask.site.previews.as_ref(), &self.entry, name) {
+            return words(self.path(), &format!("No preview: {}.", reason.words));
+        }
+        let alt = format!("Preview of {}, {}", shown(name), bytes(self.entry.size));
+        html! {
+            div.stage {
+                img.view src=(picture_link(&self.place.link(), self.path())) alt=(alt);
+                p.quiet data-reason role="status" {}
+            }
+        }
+    }
+
+    /// The lines of a text. Other bytes are not shown, in words.
+    fn text(&self, ask: &Ask<'_>) -> Markup {
+        let mut start = Vec::new();
+        let range = 0..self.entry.size.min(MAX_TEXT);
+        if ask
+            .repo
+            .cat(blob_of(&self.entry), Some(range), &mut start)
+            .is_err()
+        {
+            return words(
+                self.path(),
+                "The content cannot be read: dmv verify says more.",
+            );
+        }
+        if !looks_like_text(&start) {
+            return words(
+                self.path(),
+                "This file is no text, and no format that is shown.",
+            );
+        }
+        let is_cut = self.entry.size > MAX_TEXT;
+        html! {
+            pre.text tabindex="0" aria-label="Content" { code { (String::from_utf8_lossy(&start)) } }
+            @if is_cut {
+                p.quiet { "Only the first " (bytes(MAX_TEXT)) " are shown." }
+            }
+        }
+    }
+
+    fn symlink(&self, ask: &Ask<'_>) -> Markup {
+        match ask.repo.link_target(&self.entry) {
+            Ok(target) => {
+                html! { div.stage.words { p { "A symlink to " code { (shown(&target)) } } } }
+            }
+            Err(_) => words(self.path(), "The target of this symlink cannot be read."),
+        }
+    }
+
+    /// All versions, newest first; any two can be compared.
+    fn strip(&self, ask: &Ask<'_>) -> Markup {
+        if self.versions.is_empty() {
+            return html! {};
+        }
+        let here = |v: &Version| v.entry.id == self.entry.id;
+        let newest_here = self.versions.iter().position(here);
+        let text = |v: &Version| String::from_utf8_lossy(v.path.as_bytes()).into_owned();
+        let place = |v: &Version| format!("{}:{}", link_id(&v.id), text(v));
+        let is_text = |v: &Version| std::str::from_utf8(v.path.as_bytes()).is_ok();
+        html! {
+            section.versions aria-labelledby="versions" {
+                form action="/compare" {
+                    div.bar {
+                        h2 #versions { "Versions" }
+                        @if self.versions.len() > 1 {
+                            div.tools { button type="submit" { "Compare A with B" } }
+                        }
+                    }
+                    ol.strip {
+                        @for (n, v) in self.versions.iter().enumerate() {
+                            li.now[Some(n) == newest_here] {
+                                a href=(link("file", &link_id(&v.id), v.path.as_bytes()))
+                                    aria-current=[(Some(n) == newest_here).then_some("true")] {
+                                    (thumb(ask, &link_id(&v.id), v.path.as_bytes(), &v.entry))
+                                    span.label { (subject(&v.commit.message)) }
+                                    span.quiet { (time(&v.commit.author)) " \u{00b7} " (bytes(v.entry.size)) }
+                                }
+                                @if self.versions.len() > 1 && is_text(v) {
+                                    span.pick {
+                                        label { input type="radio" name="a" value=(place(v)) checked[n == 1]; " A" }
+                                        label { input type="radio" name="b" value=(place(v)) checked[n == 0]; " B" }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                    @if self.versions.len() == MAX_VERSIONS {
+                        p.quiet { "Older versions: " a href=(log_link(self.path())) { "History" } }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Where the script finds what a decoder knows about the file.
+    fn facts_link(&self, ask: &Ask<'_>) -> Option<String> {
+        let is_file = self.entry.kind.is_blob() && self.entry.size > 0;
+        let link = || link("preview", &self.place.link(), self.path()) + "?json";
+        (is_file && has_preview(ask, self.path())).then(link)
+    }
+
+    fn facts(&self, ask: &Ask<'_>) -> Markup {
+        html! {
+            section aria-labelledby="facts" {
+                h2 #facts { "Details" }
+                dl.facts data-facts=[self.facts_link(ask)] {
+                    dt { "Path" } dd { (shown(self.path())) }
+                    dt { "Kind" } dd { (kind_word(self.entry.kind)) }
+                    dt { "Size" } dd { (bytes(self.entry.size)) " (" (number(self.entry.size)) " bytes)" }
+                    dt { "Content id" } dd { code { (self.entry.id.to_string()) } }
+                    dt { "Commit" } dd { code { (self.place.id.to_string()) } }
+                }
+            }
+        }
+    }
+}
+
+/// In place of a view: a mark for the sort, and why nothing is shown.
+fn words(path: &[u8], why: &str) -> Markup {
+    html! {
+        div.stage.words {
+            span.thumb.mark.big.(class_of(sort_of(path).0)) aria-hidden="true" { (label(path)) }
+            p { (why) }
+        }
+    }
+}
+
+/// The hidden field with a path, encoded as in addresses: forms carry text only.
+pub fn path_field(path: &[u8]) -> Markup {
+    html! { input type="hidden" name="path" value=(encoded(path)); }
+}
+
+/// What is absent at a place, with a button that gets it; nothing if all is here.
+pub fn absent_part(ask: &Ask<'_>, place: &Place, secret: &dyn Fn(&str) -> Markup) -> Markup {
+    let all = Subset::everything();
+    let wanted = Wanted {
+        path: &place.path,
+        located: &place.located,
+        subset: &all,
+    };
+    if !ask.repo.is_partial() {
+        return html! {};
+    }
+    let is_countable = wanted.totals().1 <= MAX_COUNTED;
+    let lacks = match is_countable.then(|| ask.repo.lacking(wanted, LackOf::Content)) {
+        Some(Ok(lacks)) if lacks.is_empty() => return html! {},
+        Some(Ok(lacks)) => lacks,
+        _ => Vec::new(),
+    };
+    let (is_busy, ended) = ask.site.getting.told(place.path.as_bytes());
+    let size: u64 = lacks
+        .iter()
+        .map(|lack| match lack.root {
+            dmv_core::object::root::Root::Blob(blob) => blob.size,
+            dmv_core::object::root::Root::Directory { bytes, .. } => bytes,
+            _ => 0,
+        })
+        .sum();
+    let names: Vec<String> = ask
+        .site
+        .program
+        .remotes()
+        .unwrap_or_default()
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    let page = if place.entry().is_some_and(|e| e.kind != Kind::Directory) {
+        "file"
+    } else {
+        "tree"
+    };
+    html! {
+        div.stage.words.absent data-getting[is_busy] {
+            p { strong {
+                @if lacks.is_empty() { "Some of this content may not be here." }
+                @else { "Not here: " (bytes(size)) }
+            } }
+            @match &ended {
+                Some(Err(told)) => { p.bad role="alert" { (shown(told.message.as_bytes())) } }
+                _ => {
+                    p.quiet {
+                        @if names.is_empty() { "No remote is configured that may have it." }
+                        @else { "It may be at " (shown(names.join(", ").as_bytes())) "." }
+                    }
+                }
+            }
+            @if is_busy {
+                p { progress aria-label="Getting content" {} " " span.quiet data-progress { "on its way" } }
+            } @else if !ask.site.read_only && !names.is_empty() {
+                form method="post" action="/get" {
+                    (secret(&link(page, &place.link(), place.path.as_bytes())))
+                    input type="hidden" name="revision" value=(place.link());
+                    (path_field(place.path.as_bytes()))
+                    button.primary type="submit" { "Get it" }
+                }
+            }
+        }
+    }
+}
+
+/// The versions of the file, newest first, from the commit of the place and its branch on.
+fn versions(repo: &Repo, place: &Place) -> Result<Vec<Version>, Stop> {
+    // From the newest commit if that has this history, so that later versions are in the strip.
+    let head = repo.head_commit()?.unwrap_or(place.id);
+    let newest = match repo.read_commit(&head) {
+        Ok(commit) if repo.locate("", &commit, &place.path).is_ok() => head,
+        _ => place.id,
+    };
+    let found = versions_from(repo, newest, &place.path)?;
+    let here = place.entry().map(|entry| entry.id);
+    let has_it = found.iter().any(|v| Some(v.entry.id) == here);
+    if newest != place.id && !has_it && found.len() < MAX_VERSIONS {
+        return versions_from(repo, place.id, &place.path);
+    }
+    Ok(found)
+}
+
+fn versions_from(repo: &Repo, tip: ObjectId, path: &RepoPath) -> Result<Vec<Version>, Stop> {
+    let paths = [path.clone()];
+    let changed = repo.changed_paths(&paths);
+    let mut log = PathLog::new(repo.objects(), &changed, &[tip], &paths)?;
+    let now = RefCell::new(path.clone());
+    let job = dmv_core::Job::default();
+    let moved = |parent: &ObjectId, child: &ObjectId, path: &RepoPath| {
+        let before = repo.path_before(parent, child, path, &job)?;
+        Ok::<_, RepoError>(before)
+    };
+    let mut out: Vec<Version> = Vec::new();
+    let mut visited_count = 0;
+    while out.len() < MAX_VERSIONS && visited_count < MAX_VISITED {
+        let before = RefCell::new(None);
+        let mut noted = |parent: &ObjectId, child: &ObjectId, path: &RepoPath| {
+            let found = moved(parent, child, path)?;
+            if found.is_some() {
+                *before.borrow_mut() = found.clone();
+            }
+            Ok(found)
+        };
+        let follow: &mut Moved<'_, RepoError> = &mut noted;
+        let Some(visited) = log.advance(Some(follow))? else {
+            break;
+        };
+        visited_count += 1;
+        if visited.shown {
+            let path = now.borrow().clone();
+            // A commit that deleted the file has no version of it.
+            if let Ok(dmv_core::repo::Located::Entry(entry)) =
+                repo.locate("", &visited.commit, &path)
+            {
+                out.push(Version {
+                    id: visited.id,
+                    commit: visited.commit,
+                    path,
+                    entry,
+                });
+            }
+        }
+        if let Some(found) = before.into_inner() {
+            *now.borrow_mut() = found;
+        }
+    }
+    Ok(out)
+}

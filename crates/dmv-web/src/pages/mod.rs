@@ -1,0 +1,12 @@
+//! The pages. Each collects its values once and shows them as HTML or, with `?json`, as JSON with the
+//! names that the commands use.
+
+pub mod compare;
+pub mod conflicts;
+pub mod file;
+pub mod layout;
+pub mod log;
+pub mod overview;
+pub mod parts;
+pub mod places;
+pub mod tree;

@@ -1,0 +1,147 @@
+//! Previews: `/preview/REV/PATH`, made by `dmv-preview` in a process without rights. As `?json`, the
+//! facts of a file and the reason why nothing is shown.
+
+use crate::answer::{Answer, RAW_POLICY, answer, json, set, whole};
+use crate::kinds::sort_of;
+use crate::pages::parts::{label, root_of};
+use crate::pages::places::{Place, place};
+use crate::program::Stop;
+use crate::range::is_known;
+use crate::raw::version;
+use crate::site::Ask;
+use dmv_core::object::list::Blob;
+use dmv_core::object::tree::TreeEntry;
+use dmv_core::repo::{Located, Repo, blob_of};
+use dmv_preview::{Kind, Maker, Preview, ReadAt, Reason, Source, Wanted};
+use hyper::StatusCode;
+use hyper::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, IF_NONE_MATCH};
+use maud::html;
+use serde_json::{Value, json as value};
+use std::io;
+
+/// Sends a preview. Where there is none, a picture in its place says the format.
+pub fn send(ask: &Ask<'_>) -> Result<Answer, Stop> {
+    let place = place(ask, 2)?;
+    let entry = match &place.located {
+        Located::Entry(entry) => version(ask, &place, entry)?,
+        Located::Root { .. } => return Err(Stop::NoPage),
+    };
+    if !entry.kind.is_blob() {
+        return Err(Stop::NoPage);
+    }
+    if ask.target.json() {
+        let made = make(ask, &place, &entry, Wanted::Metadata);
+        return Ok(json(StatusCode::OK, &told(made)));
+    }
+    let (wanted, size) = match ask.target.text("size") {
+        Some("large") => (Wanted::Large, "large"),
+        _ => (Wanted::Thumbnail, "thumb"),
+    };
+    let tag = format!("\"{}-{size}\"", entry.id);
+    if is_known(ask.header(IF_NONE_MATCH), &tag) {
+        return Ok(answer(StatusCode::NOT_MODIFIED, "text/plain", whole("")));
+    }
+    Ok(match make(ask, &place, &entry, wanted) {
+        Ok(preview) => {
+            let mut sent = answer(StatusCode::OK, preview.form.mime(), whole(preview.bytes));
+            set(&mut sent, CONTENT_SECURITY_POLICY, RAW_POLICY);
+            set(&mut sent, ETAG, &tag);
+            let cache = match place.is_fixed {
+                true => "private, max-age=31536000, immutable",
+                false => "private, no-cache",
+            };
+            set(&mut sent, CACHE_CONTROL, cache);
+            sent
+        }
+        Err(_) => stand_in(place.path.as_bytes()),
+    })
+}
+
+/// The preview of a file, or the reason why there is none. Content that is not here is not fetched.
+fn make(
+    ask: &Ask<'_>,
+    place: &Place,
+    entry: &TreeEntry,
+    wanted: Wanted,
+) -> Result<Preview, Reason> {
+    let Some(maker) = &ask.site.previews else {
+        return Err(Reason::new(Kind::NoWorker, "no previews are made here"));
+    };
+    if ask.repo.is_partial() && !ask.repo.has_root(root_of(entry)).unwrap_or(false) {
+        return Err(Reason::new(Kind::Unreadable, "its content is not here"));
+    }
+    let name = place.path.file_name().unwrap_or_default();
+    let content = Content {
+        repo: &ask.repo,
+        blob: blob_of(entry),
+    };
+    let source = Source {
+        id: &entry.id.to_string(),
+        name: &String::from_utf8_lossy(name),
+        len: entry.size,
+        bytes: &content,
+    };
+    maker.make(&source, wanted)
+}
+
+/// The reason why a file has no preview, if it is known already.
+pub fn known_reason(maker: Option<&Maker>, entry: &TreeEntry, name: &[u8]) -> Option<Reason> {
+    let name = String::from_utf8_lossy(name);
+    let known = maker?.cached(&entry.id.to_string(), &name, Wanted::Large)?;
+    known.err()
+}
+
+/// The facts of a file as JSON.
+fn told(made: Result<Preview, Reason>) -> Value {
+    match made {
+        Ok(preview) => value!({
+            "facts": preview.facts,
+            "width": preview.original.map(|(width, _)| width),
+            "height": preview.original.map(|(_, height)| height),
+            "reason": null,
+        }),
+        Err(reason) => value!({ "facts": [], "reason": reason.words }),
+    }
+}
+
+/// A file of a commit, as the decoder reads it.
+struct Content<'a> {
+    repo: &'a Repo,
+    blob: Blob,
+}
+
+impl ReadAt for Content<'_> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        let (len, mut rest) = (buf.len() as u64, &mut *buf);
+        let range = offset..offset.saturating_add(len);
+        let read = self.repo.cat(self.blob, Some(range), &mut rest);
+        match read.map_err(io::Error::other)? == len {
+            true => Ok(()),
+            false => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
+/// A picture in place of a preview: the ending of the name, in colours that fit light and dark.
+fn stand_in(path: &[u8]) -> Answer {
+    let text = label(path);
+    let edge = match sort_of(path).0.is_image() {
+        true => "#0b8a76",
+        false => "#8a7d1a",
+    };
+    let picture = html! {
+        svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 112 80" width="112" height="80" {
+            rect width="112" height="80" fill="#8a867e" fill-opacity=".16" {}
+            rect width="5" height="80" fill=(edge) {}
+            text x="58" y="46" text-anchor="middle" font-family="monospace" font-weight="700"
+                font-size="18" fill="#88847c" { (text) }
+        }
+    };
+    let mut sent = answer(
+        StatusCode::OK,
+        "image/svg+xml",
+        whole(picture.into_string()),
+    );
+    set(&mut sent, CONTENT_SECURITY_POLICY, RAW_POLICY);
+    sent
+}

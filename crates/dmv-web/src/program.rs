@@ -1,0 +1,86 @@
+//! What the pages need from the program that serves them: its settings, its remotes, and its words
+//! for failures. So a page says what the command says.
+
+use dmv_core::job::Job;
+use dmv_core::repo::{Asked, MergeOptions, Place, Repo, RepoError, Who, Whose, WorktreeSettings};
+use dmv_net::ops::{Caller, OpsError};
+use std::any::Any;
+use std::sync::Arc;
+
+/// The program that serves the pages.
+pub trait Program: Send + Sync + 'static {
+    /// Finds the repository that the pages show, and whose it is. Called for each request, so that a
+    /// repository that has gone is told.
+    fn find(&self) -> Result<(Place, Whose), Told>;
+
+    /// Refuses a repository that commands refuse, such as a clone that is not finished.
+    fn check(&self, repo: &Repo) -> Result<(), Told>;
+
+    /// Returns how files of the worktree are read.
+    fn settings(&self) -> Result<WorktreeSettings, Told>;
+
+    /// Returns the user.
+    fn who(&self) -> Result<Who, Told>;
+
+    /// Returns what the operation log records about a change that `command` would make.
+    fn asked(&self, command: &str) -> Result<Asked, Told>;
+
+    /// Returns a caller that reaches the user's remotes.
+    fn caller(&self) -> Box<dyn Caller>;
+
+    /// Returns the names and addresses of the remotes.
+    fn remotes(&self) -> Result<Vec<(String, String)>, Told>;
+
+    /// Keeps a change within the repository's budget until what it returns is dropped.
+    fn guard(&self, repo: &Repo, job: &Arc<Job>) -> Result<Box<dyn Any>, Told>;
+
+    /// Returns the words for a failure of the library.
+    fn explain(&self, e: RepoError) -> Told;
+
+    /// Returns the words for a failure of a command with remotes.
+    fn explain_ops(&self, e: OpsError) -> Told;
+}
+
+/// A failure as the user reads it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// A word for programs.
+    pub code: String,
+    /// The exit code that the command would have.
+    pub exit: u8,
+    /// What failed.
+    pub message: String,
+    /// A command to run.
+    pub hint: Option<String>,
+}
+
+/// Why a page or a change stops.
+#[derive(Debug)]
+pub enum Stop {
+    /// The library has failed.
+    Repo(RepoError),
+    /// A command with remotes has failed.
+    Ops(OpsError),
+    /// It is told already.
+    Told(Told),
+    /// There is no such page.
+    NoPage,
+    /// The request makes no sense.
+    Bad(&'static str),
+}
+
+impl<E: Into<RepoError>> From<E> for Stop {
+    fn from(e: E) -> Stop {
+        Stop::Repo(e.into())
+    }
+}
+
+/// Merge options for a commit that follows a branch that was moved.
+pub fn merge_options(program: &dyn Program, message: String) -> Result<MergeOptions, Told> {
+    Ok(MergeOptions {
+        message,
+        committer: program.who()?,
+        settings: program.settings()?,
+        asked: program.asked("commit")?,
+    })
+}

@@ -1,0 +1,137 @@
+//! Files as they are: `/raw/COMMIT/PATH`, whole or a range of bytes.
+
+use crate::address::encoded;
+use crate::answer::{Answer, RAW_POLICY, answer, line, set, whole};
+use crate::body;
+use crate::kinds::sort_of;
+use crate::pages::places::{Place, place};
+use crate::program::Stop;
+use crate::range::{Part, is_known, may_be_part, part};
+use crate::site::Ask;
+use dmv_core::merge::entry_of;
+use dmv_core::object::tree::{Kind, TreeEntry};
+use dmv_core::repo::{Located, RepoError, blob_of};
+use hyper::StatusCode;
+use hyper::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE,
+    CONTENT_SECURITY_POLICY, ETAG, HeaderName, IF_NONE_MATCH, IF_RANGE, RANGE,
+};
+
+/// Sends the file, or a part of it.
+pub fn send(ask: &Ask<'_>) -> Result<Answer, Stop> {
+    let place = place(ask, 2)?;
+    let entry = match &place.located {
+        Located::Entry(entry) => version(ask, &place, entry)?,
+        Located::Root { .. } => return Err(wrong(&place, "a directory")),
+    };
+    if entry.kind == Kind::Symlink {
+        return link(ask, &place, &entry);
+    }
+    if !matches!(entry.kind, Kind::File | Kind::Executable) {
+        return Err(wrong(&place, "a directory"));
+    }
+    let tag = format!("\"{}\"", entry.id);
+    if is_known(ask.header(IF_NONE_MATCH), &tag) {
+        let mut known = answer(StatusCode::NOT_MODIFIED, TEXT, whole(""));
+        describe(&mut known, &place, &tag, ask);
+        return Ok(known);
+    }
+    let header = ask
+        .header(RANGE)
+        .filter(|_| may_be_part(ask.header(IF_RANGE), &tag));
+    let (status, range) = match part(header, entry.size) {
+        Part::Whole => (StatusCode::OK, 0..entry.size),
+        Part::Bytes(range) => (StatusCode::PARTIAL_CONTENT, range),
+        Part::Beyond => {
+            let mut beyond = line(StatusCode::RANGE_NOT_SATISFIABLE, "the file ends before");
+            set(
+                &mut beyond,
+                CONTENT_RANGE,
+                &format!("bytes */{}", entry.size),
+            );
+            return Ok(beyond);
+        }
+    };
+    // What is absent is said before anything is sent.
+    ask.repo
+        .check_range_here(&place.path, blob_of(&entry), range.clone())?;
+    let kind = sort_of(place.path.as_bytes()).1.unwrap_or(BYTES);
+    let body = body::of_file(ask.repo.clone(), blob_of(&entry), range.clone());
+    let mut sent = answer(status, kind, body);
+    describe(&mut sent, &place, &tag, ask);
+    let (from, to) = (range.start, range.end);
+    set(&mut sent, CONTENT_LENGTH, &(to - from).to_string());
+    if status == StatusCode::PARTIAL_CONTENT {
+        let span = format!("bytes {from}-{}/{}", to - 1, entry.size);
+        set(&mut sent, CONTENT_RANGE, &span);
+    }
+    Ok(sent)
+}
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const BYTES: &str = "application/octet-stream";
+
+/// The headers of content: it may do nothing, and has the name of the file.
+fn describe(sent: &mut Answer, place: &Place, tag: &str, ask: &Ask<'_>) {
+    set(sent, CONTENT_SECURITY_POLICY, RAW_POLICY);
+    set(sent, ACCEPT_RANGES, "bytes");
+    set(sent, ETAG, tag);
+    // The bytes behind the id of a commit never change.
+    let cache = match place.is_fixed {
+        true => "private, max-age=31536000, immutable",
+        false => "private, no-cache",
+    };
+    set(sent, CACHE_CONTROL, cache);
+    let shown = sort_of(place.path.as_bytes()).1.is_some();
+    let way = match shown && ask.target.value("download").is_none() {
+        true => "inline",
+        false => "attachment",
+    };
+    set(
+        sent,
+        CONTENT_DISPOSITION,
+        &disposition(way, place.path.file_name()),
+    );
+}
+
+/// `inline` or `attachment`, with the name of the file.
+pub fn disposition(way: &str, name: Option<&[u8]>) -> String {
+    match name {
+        Some(name) => format!("{way}; filename*=UTF-8''{}", encoded(name)),
+        None => way.to_owned(),
+    }
+}
+
+/// One version of a conflict; of other entries the entry.
+pub fn version(ask: &Ask<'_>, place: &Place, entry: &TreeEntry) -> Result<TreeEntry, Stop> {
+    if entry.kind != Kind::Conflict {
+        return Ok(entry.clone());
+    }
+    let side = ask
+        .target
+        .text("side")
+        .ok_or_else(|| wrong(place, "an unresolved conflict"))?;
+    let versions = ask.repo.conflict_of(&place.path, entry)?.versions();
+    let term = versions.into_iter().find(|(name, _)| name == side);
+    match term.and_then(|(_, term)| term) {
+        Some(term) => Ok(entry_of(&entry.name, &term, None)),
+        None => Err(Stop::NoPage),
+    }
+}
+
+/// A symlink leads nowhere here: its target is text.
+fn link(ask: &Ask<'_>, place: &Place, entry: &TreeEntry) -> Result<Answer, Stop> {
+    let target = ask.repo.link_target(entry)?;
+    let mut sent = answer(StatusCode::OK, TEXT, whole(target));
+    describe(&mut sent, place, &format!("\"{}\"", entry.id), ask);
+    sent.headers_mut()
+        .remove(HeaderName::from_static("accept-ranges"));
+    Ok(sent)
+}
+
+fn wrong(place: &Place, what: &'static str) -> Stop {
+    Stop::Repo(RepoError::WrongKind {
+        path: place.path.as_bytes().to_vec(),
+        what,
+    })
+}

@@ -1,0 +1,319 @@
+//! What all requests share: the open repository, the secrets, notes, and what is kept from one page to
+//! the next.
+
+use crate::address::{Target, pairs};
+use crate::getting::Getting;
+use crate::guard::Secrets;
+use crate::program::{Program, Stop, Told};
+use crate::sequence::Row;
+use dmv_core::hash::ObjectId;
+use dmv_core::repo::{Place, Repo, RepoError, Stamp, Vacancy, Whose};
+use dmv_preview::Maker;
+use hyper::StatusCode;
+use hyper::http::request::Parts;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Notes about changes that are kept for the page that follows.
+const MAX_NOTES: usize = 32;
+/// Directories whose rows are kept for the next page of them.
+const MAX_LISTINGS: usize = 4;
+/// Entries of these directories together, unless one alone has more.
+const MAX_LISTED: usize = 200_000;
+/// Archives that are made at a time: each has a thread of its own.
+const MAX_ARCHIVES: usize = 3;
+
+/// What all requests share.
+pub struct Site {
+    /// The secrets of this run.
+    pub secrets: Secrets,
+    /// Whether nothing may be changed.
+    pub read_only: bool,
+    /// The program.
+    pub program: Box<dyn Program>,
+    /// Makes previews, if this program can.
+    pub previews: Option<Maker>,
+    /// Content on its way from a remote.
+    pub getting: Getting,
+    open: Mutex<Option<Open>>,
+    changing: Mutex<()>,
+    notes: Mutex<VecDeque<(u64, Note)>>,
+    listings: Mutex<VecDeque<(ObjectId, Arc<Vec<Row>>)>>,
+    archives: AtomicUsize,
+}
+
+struct Open {
+    dmv: std::path::PathBuf,
+    stamp: Stamp,
+    repo: Arc<Repo>,
+}
+
+/// What came of a change.
+#[derive(Clone, Debug, Default)]
+pub struct Note {
+    /// Whether it failed.
+    pub failed: bool,
+    /// What happened.
+    pub text: String,
+    /// More lines: warnings, a hint.
+    pub more: Vec<String>,
+}
+
+/// A form that was sent.
+pub struct Post {
+    pairs: Vec<(String, Vec<u8>)>,
+}
+
+impl Post {
+    /// Reads a form. `None` if it is not text, or has a NUL in it.
+    pub fn parse(bytes: &[u8]) -> Option<Post> {
+        let pairs = pairs(std::str::from_utf8(bytes).ok()?);
+        let has_nul = pairs.iter().any(|(_, value)| value.contains(&0));
+        (!has_nul).then_some(Post { pairs })
+    }
+
+    /// A field.
+    pub fn value(&self, name: &str) -> Option<&[u8]> {
+        let found = self.pairs.iter().find(|(key, _)| key == name);
+        found.map(|(_, value)| &value[..])
+    }
+
+    /// A field that is text.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        std::str::from_utf8(self.value(name)?).ok()
+    }
+}
+
+/// One request of somebody who may ask.
+pub struct Ask<'a> {
+    /// What all requests share.
+    pub site: &'a Arc<Site>,
+    /// The repository.
+    pub repo: Arc<Repo>,
+    /// What is asked for.
+    pub target: &'a Target,
+    /// The headers.
+    pub head: &'a Parts,
+}
+
+impl Site {
+    /// A site without an open repository.
+    pub fn new(
+        secrets: Secrets,
+        read_only: bool,
+        program: Box<dyn Program>,
+        previews: Option<Maker>,
+    ) -> Site {
+        Site {
+            secrets,
+            read_only,
+            program,
+            previews,
+            getting: Getting::default(),
+            open: Mutex::default(),
+            changing: Mutex::default(),
+            notes: Mutex::default(),
+            listings: Mutex::default(),
+            archives: AtomicUsize::new(0),
+        }
+    }
+
+    /// Stops what runs in the background.
+    pub fn stop(&self) {
+        self.getting.cancel();
+    }
+
+    /// A failure in words, and its status.
+    pub fn told(&self, stop: Stop) -> (StatusCode, Told) {
+        let own = |code: &str, exit, message: &str| Told {
+            code: code.to_owned(),
+            exit,
+            message: message.to_owned(),
+            hint: None,
+        };
+        let told = match stop {
+            Stop::NoPage => {
+                return (
+                    StatusCode::NOT_FOUND,
+                    own("no-page", 2, "there is no such page"),
+                );
+            }
+            Stop::Bad(why) => return (StatusCode::BAD_REQUEST, own("usage", 2, why)),
+            Stop::Repo(e) => {
+                let is_name = matches!(
+                    e,
+                    RepoError::NoSuchPath { .. }
+                        | RepoError::Revision(_)
+                        | RepoError::BadPath { .. }
+                        | RepoError::NoCommit
+                        | RepoError::WrongKind { .. }
+                );
+                let told = self.program.explain(e);
+                if is_name {
+                    return (StatusCode::NOT_FOUND, told);
+                }
+                told
+            }
+            Stop::Ops(e) => self.program.explain_ops(e),
+            Stop::Told(told) => told,
+        };
+        let status = match told.exit {
+            2 => StatusCode::BAD_REQUEST,
+            5 => StatusCode::CONFLICT,
+            6 => StatusCode::NOT_FOUND,
+            10 | 11 => StatusCode::SERVICE_UNAVAILABLE,
+            12 => StatusCode::FORBIDDEN,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        (status, told)
+    }
+
+    /// The repository as it is now. It stays open as long as nobody else changes it.
+    pub fn repo(&self) -> Result<Arc<Repo>, Stop> {
+        let found =
+            self.program
+                .find()
+                .and_then(|(place, whose)| match Vacancy::of(&place.dmv, true) {
+                    Vacancy::Repository => Ok((place, whose)),
+                    _ => Err(self.program.explain(RepoError::NotFound(place.dmv))),
+                });
+        let (place, whose) = match found {
+            Ok(found) => found,
+            Err(told) => {
+                self.forget();
+                return Err(Stop::Told(told));
+            }
+        };
+        if let Some(repo) = self.unchanged(&place) {
+            return Ok(repo);
+        }
+        self.open(place, whose)
+    }
+
+    fn open(&self, place: Place, whose: Whose) -> Result<Arc<Repo>, Stop> {
+        let dmv = place.dmv.clone();
+        let (repo, stamp) = match whose {
+            Whose::Own => Repo::open_stamped(place)?,
+            Whose::Foreign => (Repo::open_as(place, whose)?, None),
+        };
+        self.program.check(&repo).map_err(Stop::Told)?;
+        let repo = Arc::new(repo);
+        *lock(&self.open) = stamp.map(|stamp| Open {
+            dmv,
+            stamp,
+            repo: repo.clone(),
+        });
+        Ok(repo)
+    }
+
+    fn unchanged(&self, place: &Place) -> Option<Arc<Repo>> {
+        let open = lock(&self.open);
+        let Open { dmv, stamp, repo } = open.as_ref()?;
+        let is_same = *dmv == place.dmv && repo.stamp().as_ref() == Some(stamp);
+        is_same.then(|| repo.clone())
+    }
+
+    /// Opens the repository again for the next request.
+    pub fn forget(&self) {
+        *lock(&self.open) = None;
+    }
+
+    /// Lets one change begin at a time.
+    pub fn change_alone(&self) -> Result<MutexGuard<'_, ()>, Stop> {
+        self.changing.try_lock().map_err(|_| {
+            Stop::Told(Told {
+                code: "busy".to_owned(),
+                exit: 11,
+                message: "another change from these pages is under way".to_owned(),
+                hint: None,
+            })
+        })
+    }
+
+    /// Keeps a note for the next page; returns its number.
+    pub fn keep_note(&self, note: Note) -> u64 {
+        let mut notes = lock(&self.notes);
+        let number = notes.back().map_or(1, |(number, _)| number + 1);
+        notes.push_back((number, note));
+        while notes.len() > MAX_NOTES {
+            notes.pop_front();
+        }
+        number
+    }
+
+    /// The note with a number.
+    pub fn note(&self, number: u64) -> Option<Note> {
+        let notes = lock(&self.notes);
+        let found = notes.iter().find(|(known, _)| *known == number);
+        found.map(|(_, note)| note.clone())
+    }
+
+    /// The rows of the directory `tree`, made by `make` unless they are known.
+    pub fn listing(
+        &self,
+        tree: ObjectId,
+        make: impl FnOnce() -> Result<Vec<Row>, Stop>,
+    ) -> Result<Arc<Vec<Row>>, Stop> {
+        let known = lock(&self.listings)
+            .iter()
+            .find(|(id, _)| *id == tree)
+            .cloned();
+        if let Some((_, rows)) = known {
+            return Ok(rows);
+        }
+        let rows = Arc::new(make()?);
+        let mut listings = lock(&self.listings);
+        listings.push_back((tree, rows.clone()));
+        let entries = |(_, rows): &(ObjectId, Arc<Vec<Row>>)| -> usize {
+            rows.iter().map(Row::entries).sum()
+        };
+        let mut sum: usize = listings.iter().map(entries).sum();
+        while listings.len() > MAX_LISTINGS || listings.len() > 1 && sum > MAX_LISTED {
+            sum -= listings.pop_front().as_ref().map_or(0, entries);
+        }
+        Ok(rows)
+    }
+
+    /// Takes one of the places for archives, until what it returns is dropped.
+    pub fn archive_place(self: &Arc<Site>) -> Result<ArchivePlace, Stop> {
+        let before = self.archives.fetch_add(1, Ordering::SeqCst);
+        let place = ArchivePlace(self.clone());
+        if before < MAX_ARCHIVES {
+            return Ok(place);
+        }
+        Err(Stop::Told(Told {
+            code: "busy".to_owned(),
+            exit: 11,
+            message: "enough archives are being made; try again when one is finished".to_owned(),
+            hint: None,
+        }))
+    }
+}
+
+/// A place among the archives that are being made.
+pub struct ArchivePlace(Arc<Site>);
+
+impl Drop for ArchivePlace {
+    fn drop(&mut self) {
+        self.0.archives.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Ask<'_> {
+    /// The revision in the second segment, as text.
+    pub fn revision(&self) -> Result<&str, Stop> {
+        let text = self.target.segments.get(1).map(|s| std::str::from_utf8(s));
+        text.and_then(Result::ok)
+            .ok_or(Stop::Bad("a revision is text"))
+    }
+
+    /// A header that is text.
+    pub fn header(&self, name: hyper::header::HeaderName) -> Option<&str> {
+        self.head.headers.get(name)?.to_str().ok()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

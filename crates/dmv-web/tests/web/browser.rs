@@ -1,0 +1,238 @@
+//! The work of an artist in a real browser, by mouse and by keyboard, and content that tries to run.
+
+use crate::changes::clash;
+use crate::driver::{Browser, ENTER, skipped};
+use crate::served::{Film, Served};
+use serde_json::{Value, json};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A picture that browsers show: one pixel of a colour, as a GIF.
+fn pixel(colour: u8) -> Vec<u8> {
+    let head = b"GIF89a\x01\0\x01\0\x80\0\0";
+    let colours = [colour, 0, 0, 255, 255, 255];
+    let image = b",\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;";
+    [&head[..], &colours, image].concat()
+}
+
+fn shots() -> Film {
+    let film = Film::new();
+    film.write("titles/title.gif", pixel(10));
+    film.write("notes.txt", "one\ntwo\n");
+    film.commit("first look");
+    film.write("titles/title.gif", pixel(200));
+    film.commit("warmer title");
+    film
+}
+
+#[test]
+fn an_artist_finds_compares_restores_commits_and_undoes() {
+    let Some(browser) = Browser::start() else {
+        return;
+    };
+    let film = shots();
+    let served = film.serve();
+    browser.open(&served.address);
+    assert!(
+        browser.url().ends_with(&format!(":{}/", served.port)),
+        "the token is not in the address"
+    );
+    browser.wait_for("Nothing has changed");
+    browser.click("Files");
+    browser.click("titles");
+    browser.click("title.gif");
+    browser.wait_for("Versions");
+    browser.click("Compare A with B");
+    browser.wait_for("Side by side");
+    browser.wait_for("1 \u{d7} 1");
+    let shown = || {
+        browser.run(
+            "return document.querySelector('[data-compare]').dataset.show",
+            Value::Null,
+        )
+    };
+    for (key, mode) in [
+        ("2", "swipe"),
+        ("3", "onion"),
+        ("4", "difference"),
+        ("5", "blink"),
+        ("1", "side"),
+    ] {
+        browser.keys(key);
+        assert_eq!(shown(), mode);
+    }
+    browser.keys("+");
+    let scales =
+        "return [...document.querySelectorAll('[data-compare] img')].map((i) => i.style.transform)";
+    let scales = browser.run(scales, Value::Null);
+    assert_eq!(scales[0], scales[1], "both pictures are zoomed");
+    assert!(
+        scales[0].as_str().is_some_and(|s| s.contains("1.5")),
+        "{scales}"
+    );
+    browser.click("Files");
+    browser.click("titles");
+    browser.click("title.gif");
+    browser.click("first look");
+    browser.click("Restore this version");
+    browser.wait_for("Restored titles/title.gif");
+    assert_eq!(
+        std::fs::read(film.root().join("titles/title.gif")).expect("a file"),
+        pixel(10)
+    );
+    browser.click("Overview");
+    browser.wait_for("1 file has changed");
+    browser.run("document.getElementById('message').focus()", Value::Null);
+    browser.keys("back to the first title");
+    browser.click("Commit");
+    browser.wait_for("Committed ");
+    browser.click("Undo");
+    browser.wait_for("Undone: dmv web: commit");
+    browser.wait_for("1 file has changed");
+    browser.click("Undo");
+    browser.wait_for("Nothing has changed");
+    assert_eq!(
+        std::fs::read(film.root().join("titles/title.gif")).expect("a file"),
+        pixel(200)
+    );
+}
+
+#[test]
+fn a_conflict_is_settled_by_keyboard_alone() {
+    let Some(browser) = Browser::start() else {
+        return;
+    };
+    let film = clash();
+    let served = film.serve();
+    browser.open(&served.address);
+    browser.wait_for("in conflict");
+    browser.tab_to("Skip to content", 1);
+    browser.tab_to("Conflicts", 12);
+    browser.keys(ENTER);
+    browser.wait_for("Use theirs");
+    browser.tab_to("Use theirs", 30);
+    browser.keys(ENTER);
+    browser.wait_for("Resolved s4.png: theirs");
+    browser.tab_to("Overview", 12);
+    browser.keys(ENTER);
+    browser.wait_for("What did you change?");
+    browser.tab_to("What did you change?", 30);
+    browser.keys("settled");
+    browser.tab_to("Commit", 2);
+    browser.keys(ENTER);
+    browser.wait_for("Committed ");
+    assert_eq!(
+        std::fs::read(film.root().join("s4.png")).expect("a file"),
+        b"\x89PNG theirs"
+    );
+}
+
+#[test]
+fn nothing_in_a_repository_runs() {
+    let Some(browser) = Browser::start() else {
+        return;
+    };
+    // What runs would call here.
+    let calls = Arc::new(AtomicUsize::new(0));
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let counted = calls.clone();
+    std::thread::spawn(move || {
+        for _ in listener.incoming() {
+            counted.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let film = Film::new();
+    let call = format!("fetch('http://127.0.0.1:{port}/');document.title='ran'");
+    let svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" onload=\"{call}\"><script>{call}</script><image href=\"http://127.0.0.1:{port}/\"/></svg>"
+    );
+    let html = format!(
+        "<img src=x onerror=\"{call}\"><script>{call}</script><iframe src=\"http://127.0.0.1:{port}/\"></iframe>"
+    );
+    film.write("a.svg", &svg);
+    film.write("a.html", &html);
+    film.write("a.txt", &html);
+    film.write("\"><script>document.title='ran'<\\script>.txt", &html);
+    film.write("<img src=x onerror=document.title='ran'>.svg", &svg);
+    film.commit(&format!("{html}\n\n{svg}"));
+    let served = film.serve();
+    browser.open(&served.address);
+    let base = format!("http://127.0.0.1:{}", served.port);
+    let names = [
+        "a.svg",
+        "a.html",
+        "a.txt",
+        "%22%3E%3Cscript%3Edocument.title='ran'%3C%5Cscript%3E.txt",
+        "%3Cimg%20src=x%20onerror=document.title='ran'%3E.svg",
+    ];
+    let mut targets = vec![
+        "/".to_owned(),
+        "/log".to_owned(),
+        "/tree/@".to_owned(),
+        "/tree/@?view=grid".to_owned(),
+    ];
+    for name in names {
+        targets.push(format!("/file/@/{name}"));
+        targets.push(format!("/raw/@/{name}"));
+        targets.push(format!("/log/{name}"));
+        targets.push(format!("/file/@/{name}none"));
+    }
+    for target in targets {
+        browser.open(&format!("{base}{target}"));
+        std::thread::sleep(std::time::Duration::from_millis(60));
+        assert_ne!(browser.title(), "ran", "{target}");
+    }
+    assert_eq!(calls.load(Ordering::SeqCst), 0);
+}
+
+/// The rules of axe-core, which DMV_AXE names (npm pack axe-core), on each page, light and dark.
+#[test]
+fn pages_keep_the_rules_of_accessibility() {
+    let Some(browser) = Browser::start() else {
+        return;
+    };
+    let Some(axe) = std::env::var_os("DMV_AXE").and_then(|path| std::fs::read_to_string(path).ok())
+    else {
+        skipped("DMV_AXE does not name axe.min.js of axe-core");
+        return;
+    };
+    let film = clash();
+    film.write("notes.txt", "new");
+    let served = film.serve();
+    browser.open(&served.address);
+    for scheme in ["light", "dark"] {
+        browser.emulate(scheme);
+        for width in [390, 1280] {
+            browser.size(width, 900);
+            check_each(&browser, &served, &axe, scheme);
+        }
+    }
+}
+
+fn check_each(browser: &Browser, served: &Served, axe: &str, scheme: &str) {
+    let base = format!("http://127.0.0.1:{}", served.port);
+    for target in [
+        "/",
+        "/log",
+        "/tree/@",
+        "/tree/@?view=grid",
+        "/file/@/s4.png",
+        "/file/@~1/s4.png",
+        "/compare?a=@~1:s4.png&b=side:s4.png",
+        "/compare?a=@~1:&b=side:",
+        "/conflicts",
+        "/none",
+    ] {
+        browser.open(&format!("{base}{target}"));
+        browser.run(axe, Value::Null);
+        let found = browser.run_later("const done = arguments[0]; axe.run().then((r) => done(r.violations.map((v) => v.id + ': ' + v.nodes[0].html)))");
+        assert_eq!(found, json!([]), "{target}, {scheme}");
+        let wider = browser.run(
+            "return document.documentElement.scrollWidth > innerWidth",
+            Value::Null,
+        );
+        assert_eq!(wider, json!(false), "{target} is wider than the window");
+    }
+}

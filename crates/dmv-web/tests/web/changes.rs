@@ -1,0 +1,228 @@
+//! What forms change, and that they are the operations of the commands.
+
+use crate::served::{Film, ada, asked};
+use dmv_core::Job;
+use dmv_core::repo::{CheckoutOptions, CheckoutTarget, MergeOptions};
+use serde_json::json;
+
+#[test]
+fn a_commit_is_undone_and_redone() {
+    let film = Film::new();
+    film.write("a.txt", "1");
+    film.commit("first");
+    film.write("a.txt", "2");
+    let served = film.serve();
+    let client = served.enter();
+    let page = client.change(
+        "/commit",
+        &[("message", "warmer\r\n\r\nand softer"), ("back", "/")],
+    );
+    assert!(
+        page.contains("Committed ") && page.contains("1 file changed"),
+        "{page}"
+    );
+    let commits = client.json("/log");
+    assert_eq!(commits["commits"][0]["message"], "warmer\n\nand softer");
+    assert_eq!(commits["commits"][0]["author"], "Ada <ada@example.org>");
+    assert!(client.page("/").contains("dmv web: commit"));
+    let page = client.change("/undo", &[]);
+    assert!(page.contains("Undone: dmv web: commit"), "{page}");
+    assert_eq!(client.json("/")["status"]["changes"][0]["path"], "a.txt");
+    assert_eq!(
+        std::fs::read(film.root().join("a.txt")).expect("a file"),
+        b"2"
+    );
+    let page = client.change("/redo", &[]);
+    assert!(page.contains("Redone"), "{page}");
+    assert_eq!(
+        client.json("/log")["commits"][0]["message"],
+        "warmer\n\nand softer"
+    );
+    assert!(
+        client
+            .change("/commit", &[("message", "again")])
+            .contains("Nothing to commit")
+    );
+    assert!(
+        client
+            .change("/commit", &[("message", " \r\n")])
+            .contains("needs a message")
+    );
+}
+
+#[test]
+fn an_old_version_comes_back_and_can_go_again() {
+    let film = Film::new();
+    film.write("a b.txt", "old");
+    let old = film.commit("old").to_string();
+    film.write("a b.txt", "new");
+    film.commit("new");
+    let served = film.serve();
+    let client = served.enter();
+    let fields = [
+        ("revision", &old[..]),
+        ("path", "a b.txt"),
+        ("back", "/file/@/a%20b.txt"),
+    ];
+    let page = client.change("/restore", &fields);
+    assert!(page.contains("Restored a b.txt"), "{page}");
+    assert_eq!(
+        std::fs::read(film.root().join("a b.txt")).expect("a file"),
+        b"old"
+    );
+    client.change("/undo", &[]);
+    assert_eq!(
+        std::fs::read(film.root().join("a b.txt")).expect("a file"),
+        b"new"
+    );
+    for path in ["../a b.txt", "/etc/passwd", "none.txt", ""] {
+        let fields = [("revision", &old[..]), ("path", path)];
+        let page = client.change("/restore", &fields);
+        assert!(
+            path.is_empty() || page.contains("note bad"),
+            "{path}: {page}"
+        );
+    }
+}
+
+/// Two branches that changed the same picture, merged.
+pub fn clash() -> Film {
+    let film = Film::new();
+    film.write("s4.png", b"\x89PNG base");
+    let base = film.commit("base");
+    film.write("s4.png", b"\x89PNG ours");
+    film.commit("ours");
+    let options = CheckoutOptions::new(asked("checkout"));
+    let side = CheckoutTarget::NewBranch("side".to_owned(), base);
+    film.repo
+        .checkout(side, &options, &Job::default())
+        .expect("a checkout");
+    film.write("s4.png", b"\x89PNG theirs");
+    let side = film.commit("theirs");
+    let main = CheckoutTarget::Branch("main".to_owned());
+    film.repo
+        .checkout(main, &options, &Job::default())
+        .expect("a checkout");
+    let merge = MergeOptions {
+        message: "joined".to_owned(),
+        committer: ada(),
+        settings: Default::default(),
+        asked: asked("merge"),
+    };
+    film.repo
+        .merge(side, Default::default(), &merge, &Job::default())
+        .expect("a merge");
+    film
+}
+
+#[test]
+fn a_conflict_shows_its_versions_and_buttons_settle_it() {
+    let film = clash();
+    let served = film.serve();
+    let client = served.enter();
+    let values = client.json("/conflicts");
+    assert_eq!(values["conflicts"][0]["path"], "s4.png");
+    let page = client.page("/conflicts");
+    for word in [
+        "Use ours",
+        "Use theirs",
+        "Keep both",
+        "Back to base",
+        "Theirs: the merged branch",
+    ] {
+        assert!(page.contains(word), "{word}");
+    }
+    let commit = values["commit"].as_str().expect("a commit");
+    for side in ["ours", "theirs", "base"] {
+        let raw = client.get(&format!("/raw/{commit}/s4.png?side={side}"));
+        assert_eq!(raw.body, [b"\x89PNG ", side.as_bytes()].concat());
+    }
+    assert_eq!(
+        client.get(&format!("/raw/{commit}/s4.png?side=x")).status,
+        404
+    );
+    assert!([404, 500].contains(&client.get(&format!("/raw/{commit}/s4.png")).status));
+    assert!(client.page("/").contains("in conflict"));
+    let page = client.change(
+        "/resolve",
+        &[
+            ("path", "s4.png"),
+            ("choice", "theirs"),
+            ("back", "/conflicts"),
+        ],
+    );
+    assert!(
+        page.contains("Resolved s4.png: theirs") && page.contains("A commit records"),
+        "{page}"
+    );
+    assert_eq!(
+        std::fs::read(film.root().join("s4.png")).expect("a file"),
+        b"\x89PNG theirs"
+    );
+    let values = client.json("/conflicts");
+    assert_eq!(
+        (
+            &values["conflicts"],
+            values["settled"].as_array().map(Vec::len)
+        ),
+        (&json!([]), Some(1))
+    );
+    client.change("/commit", &[("message", "settled")]);
+    assert_eq!(client.get("/raw/@/s4.png").body, b"\x89PNG theirs");
+    client.change("/undo", &[]);
+    client.change("/undo", &[]);
+    assert_eq!(client.json("/conflicts")["conflicts"][0]["path"], "s4.png");
+    let wrong = client.change("/resolve", &[("path", "s4.png"), ("choice", "mine")]);
+    assert!(wrong.contains("choose ours, theirs"));
+}
+
+#[test]
+fn two_tabs_and_a_command_agree() {
+    let film = Film::new();
+    film.write("a.txt", "1");
+    film.commit("first");
+    film.write("a.txt", "2");
+    let served = film.serve();
+    let client = served.enter();
+    let token = client.token();
+    // Both tabs commit at the same time: one makes the commit, and the other one is told.
+    let texts: Vec<String> = std::thread::scope(|scope| {
+        let tab = |name: &'static str| {
+            let (client, token) = (&client, &token);
+            scope.spawn(move || {
+                let reply = client.post("/commit", &[("token", token), ("message", name)]);
+                client.page(reply.header("location").expect("a page"))
+            })
+        };
+        let tabs = [tab("one"), tab("two")];
+        tabs.into_iter()
+            .map(|tab| tab.join().expect("a tab"))
+            .collect()
+    });
+    let made = texts
+        .iter()
+        .filter(|text| text.contains("Committed "))
+        .count();
+    let told = |text: &&String| {
+        text.contains("Nothing to commit")
+            || text.contains("under way")
+            || text.contains("note bad")
+    };
+    assert_eq!(
+        (made, texts.iter().filter(told).count()),
+        (1, 1),
+        "{texts:?}"
+    );
+    assert_eq!(
+        client.json("/log")["commits"].as_array().map(Vec::len),
+        Some(2)
+    );
+    // A command moves on behind the pages: the next change sees it.
+    film.write("b.txt", "3");
+    film.commit("by a command");
+    film.write("b.txt", "4");
+    client.change("/commit", &[("message", "by a page")]);
+    let commits = client.json("/log");
+    assert_eq!(commits["commits"][0]["message"], "by a page");
+    assert_eq!(commits["commits"][1]["message"], "by a command");
+}

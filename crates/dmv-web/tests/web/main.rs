@@ -1,0 +1,9 @@
+//! The pages over real connections: what each shows, what each refuses, and what forms change.
+
+mod browser;
+mod changes;
+mod driver;
+mod hostile;
+mod pages;
+mod served;
+mod streams;
