@@ -1,0 +1,254 @@
+//! Remotes in object stores: their settings, what their requests cost, and whether their stores keep
+//! what a bucket relies on.
+
+use crate::config::REMOTES;
+use crate::context::Context;
+use crate::error::net_failure;
+use crate::failure::{EXIT_REFUSED, Failure};
+use crate::format::text::{bytes, count};
+use crate::reach::Reach;
+use dmv_core::repo::{CONFIG_FILE, Repo};
+use dmv_net::bucket::trouble::Trouble;
+use dmv_net::ops::Remote;
+use dmv_net::session::NetError;
+use dmv_net::transport::Url;
+use dmv_net::transport::store::canary::{self, Bad};
+use dmv_net::transport::store::{BucketAddress, Counted, Settings, Store};
+use std::sync::Arc;
+use toml_edit::{Item, value};
+
+/// What the settings of a remote note about its store: where it was tested, and when.
+const TESTED: &str = "tested";
+
+/// Takes the options of a command for the address that it was given with, before the first
+/// connection.
+pub fn take(context: &Context, url: &Url, reach: &Reach) -> Result<(), Failure> {
+    reach.check(url)?;
+    // A command has these options once.
+    let _ = context.buckets.named.set(reach.clone());
+    Ok(())
+}
+
+/// What the settings of a new remote note in addition to its address.
+pub fn notes(context: &Context) -> Vec<(&'static str, toml_edit::Value)> {
+    context
+        .buckets
+        .named
+        .get()
+        .map(Reach::noted)
+        .unwrap_or_default()
+}
+
+/// The settings for the store at an address: those of the remote that has it.
+pub fn settings(context: &Context, url: &Url) -> Result<Settings, Failure> {
+    let config = context.config()?;
+    let mut settings = Settings::new(config.seconds("net.patience")?);
+    settings.counters = Arc::clone(&context.buckets.counters);
+    if !matches!(url, Url::Bucket(_)) {
+        return Ok(settings);
+    }
+    let text = url.to_string();
+    let remotes = config.remotes();
+    if let Some((name, _)) = remotes.iter().find(|(_, known)| *known == text) {
+        settings.endpoint = config.of_remote(name, "endpoint")?;
+        settings.region = config.of_remote(name, "region")?;
+        settings.profile = config.of_remote(name, "profile")?;
+        settings.path_style = config.of_remote(name, "path-style")?.as_deref() == Some("true");
+    }
+    if let Some(named) = context.buckets.named.get() {
+        settings.endpoint = named.endpoint.clone().or(settings.endpoint);
+        settings.path_style |= named.path_style;
+    }
+    Ok(settings)
+}
+
+/// What the requests of this command cost.
+pub struct Cost {
+    /// The requests.
+    pub counted: Counted,
+    /// About how many dollars.
+    pub dollars: f64,
+}
+
+/// What the requests so far cost; `None`: there were none.
+pub fn cost(context: &Context) -> Result<Option<Cost>, Failure> {
+    let counted = context.buckets.counters.now();
+    if counted.requests() == 0 {
+        return Ok(None);
+    }
+    context.buckets.is_told.set(true);
+    let config = context.config()?;
+    let thousand = |n: u64, name| Ok::<f64, Failure>(n as f64 / 1e3 * config.price(name)?);
+    let dollars = thousand(counted.put + counted.list, "bucket.price-write")?
+        + thousand(counted.get, "bucket.price-read")?
+        + counted.received as f64 / 1e9 * config.price("bucket.price-download")?;
+    Ok(Some(Cost { counted, dollars }))
+}
+
+impl Cost {
+    /// `3 requests, 14 KiB up, about $0.00001`.
+    pub fn line(&self) -> String {
+        let mut line = count(self.counted.requests(), "request", "requests");
+        for (n, way) in [(self.counted.sent, "up"), (self.counted.received, "down")] {
+            if n > 0 {
+                line += &format!(", {} {way}", bytes(n));
+            }
+        }
+        if self.counted.retried > 0 {
+            line += &format!(", {} of them repeated", self.counted.retried);
+        }
+        format!("{line}, about ${}", few_digits(self.dollars))
+    }
+
+    /// The fields of the summary.
+    pub fn fields(&self) -> [(&'static str, serde_json::Value); 2] {
+        let Counted {
+            get,
+            put,
+            list,
+            delete,
+            retried,
+            ..
+        } = self.counted;
+        let requests = serde_json::json!({
+            "get": get, "put": put, "list": list, "delete": delete, "retried": retried
+        });
+        [
+            ("requests", requests),
+            ("cost_usd", serde_json::json!(self.dollars)),
+        ]
+    }
+}
+
+/// A small number with one digit that counts, or cents.
+fn few_digits(n: f64) -> String {
+    if n >= 0.01 {
+        return format!("{n:.2}");
+    }
+    if n <= 0.0 {
+        return "0".to_owned();
+    }
+    let places = (-n.log10().floor()).clamp(1.0, 12.0) as usize;
+    let text = format!("{n:.places$}");
+    text.trim_end_matches('0').to_owned()
+}
+
+/// Says what the requests cost if the command has not said it yet.
+pub fn tell_cost(context: &Context) {
+    if context.buckets.is_told.get() || context.globals.json {
+        return;
+    }
+    if let Ok(Some(cost)) = cost(context) {
+        context.ui.note(cost.line());
+    }
+}
+
+/// What a test of a store has found.
+pub enum Found {
+    /// It keeps its promises.
+    Good,
+    /// This user may not write there, so it could not be tested.
+    ReadOnly,
+}
+
+/// Tests the store of a bucket. Fails if it does not keep what a bucket relies on.
+pub fn test(context: &Context, address: &BucketAddress) -> Result<Found, Failure> {
+    if address.scheme.is_web() {
+        return Ok(Found::ReadOnly);
+    }
+    let settings = settings(context, &Url::Bucket(address.clone()))?;
+    let store = Store::open(address, &settings)?;
+    let watch = context.watch("testing the store");
+    let tested = canary::check(&store);
+    drop(watch);
+    match tested {
+        Ok(()) => Ok(Found::Good),
+        Err(Bad::Trouble(Trouble::Denied(_))) => Ok(Found::ReadOnly),
+        Err(Bad::Broken(broken)) => {
+            let message =
+                format!("{address}: several people cannot write to this store safely: {broken}");
+            let hint = "use a store with conditional writes, such as S3, R2, Ceph, MinIO or \
+                        versitygw 1.8";
+            Err(Failure::new("unsafe-store", EXIT_REFUSED, message).hint(hint))
+        }
+        Err(Bad::Trouble(trouble)) => Err(net_failure(&NetError::Bucket {
+            place: address.to_string(),
+            trouble,
+        })),
+    }
+}
+
+/// What is noted of a test that went well: it counts for this address and endpoint.
+pub fn verdict(context: &Context, address: &BucketAddress) -> Result<String, Failure> {
+    let settings = settings(context, &Url::Bucket(address.clone()))?;
+    let endpoint = settings.endpoint.as_deref().unwrap_or("-");
+    let now = jiff::Timestamp::now().strftime("%Y-%m-%d");
+    Ok(format!("{address} {endpoint} {now}"))
+}
+
+/// Tests the store of a remote before this device's first push, and notes that it is good.
+pub fn test_before_push(context: &Context, repo: &Repo, remote: &Remote) -> Result<(), Failure> {
+    let Url::Bucket(address) = &remote.url else {
+        return Ok(());
+    };
+    let verdict = verdict(context, address)?;
+    let noted = context.config()?.noted(&remote.name, TESTED);
+    let same = |text: &str| text.rsplit_once(' ').map(|(place, _)| place.to_owned());
+    if noted.is_some() && noted.and_then(same) == same(&verdict) {
+        return Ok(());
+    }
+    // A push that may not write says so itself.
+    if let (Found::Good, false) = (test(context, address)?, remote.once) {
+        note_verdict(repo, &remote.name, &verdict)?;
+    }
+    Ok(())
+}
+
+/// Notes in the settings of a remote that its store is good.
+pub fn note_verdict(repo: &Repo, name: &str, verdict: &str) -> Result<(), Failure> {
+    let file = repo.dmv_dir().join(CONFIG_FILE);
+    crate::config::edit(&file, crate::config::Scope::Repository, |document| {
+        let remotes = document.get_mut(REMOTES).and_then(Item::as_table_like_mut);
+        let found = remotes.and_then(|table| table.get_mut(name));
+        if let Some(table) = found.and_then(Item::as_table_like_mut) {
+            table.insert(TESTED, value(verdict));
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cost_is_one_line() {
+        let cost = |put, get, sent, received| {
+            let counted = Counted {
+                put,
+                get,
+                sent,
+                received,
+                ..Counted::default()
+            };
+            let dollars = put as f64 * 5e-6 + get as f64 * 4e-7;
+            Cost { counted, dollars }.line()
+        };
+        assert_eq!(
+            cost(2, 1, 14 << 10, 0),
+            "3 requests, 14.0 KiB up, about $0.00001"
+        );
+        assert_eq!(
+            cost(0, 1, 0, 300),
+            "1 request, 300 B down, about $0.0000004"
+        );
+        for (n, text) in [
+            (0.0, "0"),
+            (1.234, "1.23"),
+            (0.0104, "0.01"),
+            (0.0096, "0.01"),
+            (0.2, "0.20"),
+        ] {
+            assert_eq!(few_digits(n), text);
+        }
+    }
+}

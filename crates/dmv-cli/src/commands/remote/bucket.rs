@@ -1,0 +1,76 @@
+//! Buckets: `dmv remote add` and `dmv remote check`.
+
+use crate::bucket::{Found, cost, note_verdict, notes, take, test, verdict};
+use crate::context::Context;
+use crate::failure::{EXIT_OK, EXIT_OTHER, EXIT_PERMISSION, Failure};
+use crate::format::text::{clean, quoted};
+use crate::peers::remote;
+use crate::reach::Reach;
+use dmv_core::repo::Repo;
+use dmv_net::transport::Url;
+use std::io::Write;
+
+/// Tests the store of a new remote. Returns what its settings note beside the address.
+pub fn before_adding(
+    context: &Context,
+    url: &Url,
+    reach: &Reach,
+) -> Result<Vec<(&'static str, toml_edit::Value)>, Failure> {
+    take(context, url, reach)?;
+    let mut notes = notes(context);
+    let Url::Bucket(address) = url else {
+        return Ok(notes);
+    };
+    // A connection is made by address: two stores with one address could be taken for each other.
+    let remotes = context.config()?.remotes();
+    if let Some((name, _)) = remotes.iter().find(|(_, known)| *known == url.to_string()) {
+        let message = format!("the remote '{name}' already has the address {address}");
+        let hint = format!("dmv remote remove {}", quoted(name));
+        return Err(Failure::new("remote-exists", EXIT_OTHER, message).hint(hint));
+    }
+    match test(context, address)? {
+        Found::Good => notes.push(("tested", verdict(context, address)?.into())),
+        Found::ReadOnly if address.scheme.is_web() => {}
+        Found::ReadOnly => context.ui.note(
+            "note: you may not write to this bucket, so its store was not tested; you can fetch \
+             from it if you may read",
+        ),
+    }
+    Ok(notes)
+}
+
+/// Tests the store of a remote.
+pub fn check(context: &Context, repo: &Repo, name: &str) -> Result<u8, Failure> {
+    let remote = remote(context, Some(name))?;
+    let Url::Bucket(address) = &remote.url else {
+        let message = format!("{} is no bucket: there is no store to test", remote.url);
+        return Err(Failure::usage(message).hint("dmv remote show"));
+    };
+    if let Found::ReadOnly = test(context, address)? {
+        let message = if address.scheme.is_web() {
+            format!("{address} is for reading only: there is nothing to test")
+        } else {
+            format!("{address} was not tested: you may not write there")
+        };
+        return Err(Failure::new("not-let-in", EXIT_PERMISSION, message));
+    }
+    if !remote.once {
+        note_verdict(repo, &remote.name, &verdict(context, address)?)?;
+    }
+    if context.globals.json {
+        let mut document = serde_json::json!({
+            "name": remote.name, "url": remote.url.to_string(), "ok": true
+        });
+        if let Some(cost) = cost(context)? {
+            for (key, value) in cost.fields() {
+                document[key] = value;
+            }
+        }
+        context.ui.json(&document)?;
+    } else {
+        let (name, address) = (clean(&remote.name), clean(&address.to_string()));
+        let text = format!("{name}  {address}  several people can write to this store safely");
+        writeln!(context.ui.out(), "{text}")?;
+    }
+    Ok(EXIT_OK)
+}

@@ -1,0 +1,99 @@
+//! Failures of object stores.
+
+use crate::failure::{
+    EXIT_ABSENT, EXIT_BUSY, EXIT_NO_REPOSITORY, EXIT_OTHER, EXIT_PERMISSION, EXIT_REFUSED,
+    EXIT_UNREACHABLE,
+};
+use dmv_net::bucket::trouble::Trouble;
+
+/// Code and exit code of trouble with a store.
+pub fn sort_bucket(trouble: &Trouble) -> (&'static str, u8) {
+    match trouble {
+        Trouble::NoBucket => ("no-bucket", EXIT_NO_REPOSITORY),
+        Trouble::NoKeys(_) => ("no-credentials", EXIT_PERMISSION),
+        Trouble::Keys(_) => ("bad-credentials", EXIT_PERMISSION),
+        Trouble::Expired => ("credentials-expired", EXIT_PERMISSION),
+        Trouble::Denied(_) => ("not-let-in", EXIT_PERMISSION),
+        Trouble::Clock(_) => ("clock", EXIT_PERMISSION),
+        Trouble::Region(_) => ("wrong-region", EXIT_OTHER),
+        Trouble::Page | Trouble::Unreachable(_) | Trouble::Cut(_) => {
+            ("unreachable", EXIT_UNREACHABLE)
+        }
+        Trouble::Cold => ("cold", EXIT_ABSENT),
+        Trouble::Full(_) => ("full", EXIT_OTHER),
+        Trouble::Unsupported(_) => ("unsafe-store", EXIT_REFUSED),
+        Trouble::Busy => ("busy", EXIT_BUSY),
+        Trouble::Settings(_) => ("bad-setting", EXIT_OTHER),
+        Trouble::Other(_) => ("store", EXIT_OTHER),
+    }
+}
+
+/// What to do about trouble with the store at `place`.
+pub fn bucket_hint(place: &str, trouble: &Trouble) -> Option<String> {
+    let hint = match trouble {
+        Trouble::NoBucket => {
+            "check the name of the bucket; dmv makes no bucket, only the repository in it"
+        }
+        Trouble::NoKeys(_) => {
+            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run: aws configure; to use a \
+             profile: dmv config set remote.NAME.profile PROFILE"
+        }
+        Trouble::Keys(_) => {
+            "check the key and its secret; aws sts get-caller-identity shows whose it is"
+        }
+        Trouble::Expired => "get new ones, for example: aws sso login",
+        Trouble::Denied(_) => {
+            "this key needs the right to read, and to push also the right to write; there may also \
+             be no repository here"
+        }
+        Trouble::Clock(_) => "set this device's clock: timedatectl set-ntp true",
+        Trouble::Region(Some(region)) => {
+            return Some(format!(
+                "dmv config set remote.NAME.region {region}, or AWS_REGION={region}"
+            ));
+        }
+        Trouble::Region(None) => "dmv config set remote.NAME.region REGION, or AWS_REGION=REGION",
+        Trouble::Page if place.starts_with("http") => {
+            "the address must be that of the files of a bucket, with the file 'root' below it"
+        }
+        Trouble::Page => "log in to the network in a browser, or check the proxy and the endpoint",
+        Trouble::Cold => {
+            "restore the files of the bucket from cold storage; no lifecycle rule may move them there"
+        }
+        Trouble::Full(_) => {
+            "free space in the store, or raise the quota; then run the same command again"
+        }
+        Trouble::Unsupported(_) => "dmv remote check NAME",
+        Trouble::Busy | Trouble::Cut(_) => "run the same command again to continue",
+        Trouble::Unreachable(_) => "check the network, and the endpoint of the store",
+        Trouble::Settings(_) | Trouble::Other(_) => return None,
+    };
+    Some(hint.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trouble_with_a_store_has_the_exit_codes_of_the_guide() {
+        for (trouble, exit) in [
+            (Trouble::NoBucket, 10),
+            (Trouble::NoKeys(String::new()), 12),
+            (Trouble::Denied(String::new()), 12),
+            (Trouble::Expired, 12),
+            (Trouble::Clock(None), 12),
+            (Trouble::Region(None), 20),
+            (Trouble::Page, 13),
+            (Trouble::Cold, 6),
+            (Trouble::Full(String::new()), 20),
+            (Trouble::Unsupported(String::new()), 5),
+            (Trouble::Busy, 11),
+            (Trouble::Cut(String::new()), 13),
+        ] {
+            assert_eq!(sort_bucket(&trouble).1, exit, "{trouble:?}");
+        }
+        let region = bucket_hint("s3://b", &Trouble::Region(Some("eu-west-1".to_owned())));
+        assert!(region.is_some_and(|hint| hint.contains("region eu-west-1")));
+    }
+}

@@ -1,0 +1,339 @@
+//! Buckets: with a real object store where one is installed, and with one that answers badly.
+
+mod gateway;
+mod misbehaving;
+
+use crate::place::{Outcome, Place};
+use gateway::Gateway;
+use misbehaving::{Reply, Web};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+/// The keys of the tests.
+const KEY: &str = "AKIATESTKEY";
+const SECRET: &str = "a5ecretThatNobodyMayRead";
+
+/// A repository, and the keys in its environment.
+fn place() -> Outcome<Place> {
+    let mut place = Place::with_repository()?;
+    place.env.push(("AWS_ACCESS_KEY_ID", KEY.into()));
+    place.env.push(("AWS_SECRET_ACCESS_KEY", SECRET.into()));
+    Ok(place)
+}
+
+/// Adds the bucket of a bad server, which has to fail; returns what is said.
+fn add(place: &Place, web: &Web, exit: i32) -> Outcome<String> {
+    let endpoint = web.endpoint();
+    let args = ["remote", "add", "studio", "s3://film/x", "--endpoint"];
+    place.fails(exit, &[&args[..], &[&endpoint]].concat())
+}
+
+#[test]
+fn a_store_that_refuses_is_explained() -> Outcome {
+    let error = |status: &'static str, code: &str| {
+        let body = format!("<Error><Code>{code}</Code><Message>so it is</Message></Error>");
+        Reply::new(status, &body)
+    };
+    let region = error("301 Moved", "PermanentRedirect").with("x-amz-bucket-region: eu-west-1");
+    let clock =
+        error("403 Forbidden", "RequestTimeTooSkewed").with("date: Mon, 23 Nov 2020 06:00:00 GMT");
+    let page = Reply::new("200 OK", "<html>log in</html>").with("content-type: text/html");
+    for (reply, exit, says) in [
+        (error("404 Not Found", "NoSuchBucket"), 10, "no such bucket"),
+        (
+            error("403 Forbidden", "InvalidAccessKeyId"),
+            12,
+            "does not accept",
+        ),
+        (
+            error("403 Forbidden", "SignatureDoesNotMatch"),
+            12,
+            "does not accept",
+        ),
+        (error("400 Bad Request", "ExpiredToken"), 12, "have expired"),
+        (
+            clock,
+            12,
+            "ahead of the store's\nhint: set this device's clock",
+        ),
+        (
+            region,
+            20,
+            "in region eu-west-1\nhint: dmv config set remote.NAME.region eu-west-1",
+        ),
+        (page, 13, "a web page came"),
+        (
+            error("403 Forbidden", "QuotaExceeded"),
+            20,
+            "is full: so it is",
+        ),
+        (Reply::new("507 Insufficient Storage", ""), 20, "is full"),
+        (
+            error("501 Not Implemented", "NotImplemented"),
+            5,
+            "no conditional writes",
+        ),
+        (error("503 Slow Down", "SlowDown"), 11, "too many requests"),
+        (
+            error("500 Oops", "InternalError"),
+            20,
+            "so it is (InternalError)",
+        ),
+        (Reply::new("500 Oops", "no xml"), 20, "status 500"),
+        (Reply::cut(), 13, "connection was lost"),
+    ] {
+        let place = place()?;
+        let web = Web::start(move |_| reply.clone())?;
+        let said = add(&place, &web, exit)?;
+        assert!(said.contains(says), "{says}: {said}");
+        assert!(said.contains("s3://film/x"), "{said}");
+        assert_eq!(place.ok(&["remote"])?, "", "no remote was added");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_store_that_ignores_conditions_is_refused() -> Outcome {
+    let place = place()?;
+    let web = Web::start(|_| Reply::new("200 OK", "").with("etag: \"1\""))?;
+    let said = add(&place, &web, 5)?;
+    assert!(said.contains("cannot write to this store safely"), "{said}");
+    assert!(said.contains("create it only if there is none"), "{said}");
+    assert!(said.contains("hint: "), "{said}");
+    Ok(())
+}
+
+#[test]
+fn a_file_in_cold_storage_is_named_as_such() -> Outcome {
+    let place = place()?;
+    let written = std::sync::atomic::AtomicBool::new(false);
+    let web = Web::start(move |request| {
+        let again = written.load(std::sync::atomic::Ordering::SeqCst);
+        match request {
+            request if request.starts_with("PUT") && again => {
+                Reply::new("412 Precondition Failed", "")
+            }
+            request if request.starts_with("PUT") => {
+                written.store(true, std::sync::atomic::Ordering::SeqCst);
+                Reply::new("200 OK", "").with("etag: \"1\"")
+            }
+            _ => Reply::new(
+                "403 Forbidden",
+                "<Error><Code>InvalidObjectState</Code></Error>",
+            ),
+        }
+    })?;
+    let said = add(&place, &web, 6)?;
+    assert!(said.contains("cold storage"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn who_may_only_read_can_still_add_a_bucket() -> Outcome {
+    let place = place()?;
+    let denied = "<Error><Code>AccessDenied</Code><Message>no</Message></Error>";
+    let web = Web::start(|_| Reply::new("403 Forbidden", denied))?;
+    let endpoint = web.endpoint();
+    let args = [
+        "remote",
+        "add",
+        "studio",
+        "s3://film/x",
+        "--endpoint",
+        &endpoint,
+    ];
+    let done = place.run(&args)?;
+    let said = String::from_utf8(done.stderr)?;
+    assert_eq!(done.status.code(), Some(0), "{said}");
+    assert!(said.contains("you may not write to this bucket"), "{said}");
+    assert_eq!(place.ok(&["remote"])?, "studio  s3://film/x\n");
+    let said = place.fails(12, &["remote", "check", "studio"])?;
+    assert!(said.contains("was not tested"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn what_is_wrong_with_credentials_and_endpoints_is_said_without_a_request() -> Outcome {
+    let mut place = Place::with_repository()?;
+    let bucket = "s3://film/x";
+    let said = place.fails(12, &["remote", "add", "studio", bucket])?;
+    assert!(
+        said.contains("no credentials were found\nhint: set AWS_ACCESS_KEY_ID"),
+        "{said}"
+    );
+    place.env.push(("AWS_PROFILE", "studio".into()));
+    let said = place.fails(12, &["remote", "add", "studio", bucket])?;
+    assert!(said.contains("there is no AWS profile 'studio'"), "{said}");
+    fs::create_dir(place.home().join(".aws"))?;
+    let config = "[profile studio]\ncredential_process = /bin/sh -c \"echo sorry >&2; exit 1\"\n";
+    fs::write(place.home().join(".aws/config"), config)?;
+    let web = Web::start(|_| Reply::cut())?;
+    let said = add(&place, &web, 12)?;
+    assert!(
+        said.contains("AWS profile 'studio': /bin/sh failed: sorry"),
+        "{said}"
+    );
+    assert_eq!(web.requests(), 0);
+    let args = [
+        "remote",
+        "add",
+        "studio",
+        bucket,
+        "--endpoint",
+        "https://key:pw@host",
+    ];
+    let said = place.fails(2, &args)?;
+    assert!(said.contains("credentials do not belong there"), "{said}");
+    let said = place.fails(2, &["remote", "add", "studio", "s3://key:secret@film/x"])?;
+    assert!(
+        said.contains("credentials do not belong in an address"),
+        "{said}"
+    );
+    place
+        .env
+        .push(("AWS_CA_BUNDLE", "/no/such/file.pem".into()));
+    let said = add(&place, &web, 20)?;
+    assert!(said.contains("/no/such/file.pem"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn nobody_there_is_said_at_once() -> Outcome {
+    let place = place()?;
+    let web = Web::start(|_| Reply::cut())?;
+    let endpoint = web.endpoint();
+    drop(web);
+    let start = std::time::Instant::now();
+    let args = [
+        "remote",
+        "add",
+        "studio",
+        "s3://film/x",
+        "--endpoint",
+        &endpoint,
+    ];
+    let said = place.fails(13, &args)?;
+    assert!(said.contains("cannot reach the store"), "{said}");
+    assert!(
+        start.elapsed().as_secs() < 5,
+        "it must not try again and again"
+    );
+    Ok(())
+}
+
+/// Every file below a directory contains no secret.
+fn has_no_secret(dir: &Path) -> Outcome {
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            has_no_secret(&path)?;
+        } else {
+            let bytes = fs::read(&path)?;
+            let text = String::from_utf8_lossy(&bytes);
+            assert!(!text.contains(SECRET), "{}", path.display());
+            assert!(!text.contains(KEY), "{}", path.display());
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn no_key_gets_into_messages_or_files() -> Outcome {
+    let place = place()?;
+    // What a store says of a wrong signature has the key, and what it has signed.
+    let body = format!(
+        "<Error><Code>SignatureDoesNotMatch</Code><Message>no</Message><AWSAccessKeyId>{KEY}\
+         </AWSAccessKeyId><StringToSign>{SECRET}</StringToSign></Error>"
+    );
+    let web = Web::start(move |_| Reply::new("403 Forbidden", &body))?;
+    for json in [&[][..], &["--json"], &["--verbose"]] {
+        let endpoint = web.endpoint();
+        let args = [
+            "remote",
+            "add",
+            "studio",
+            "s3://film/x",
+            "--endpoint",
+            &endpoint,
+        ];
+        let done = place.run(&[&args[..], json].concat())?;
+        let said = [done.stdout, done.stderr].concat();
+        let said = String::from_utf8(said)?;
+        assert!(!said.contains(KEY) && !said.contains(SECRET), "{said}");
+    }
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return has_no_secret(&place.work().join(".dmv"));
+    };
+    gateway.add(&place, "studio", "s3://film/x")?;
+    place.ok(&["op", "log"])?;
+    has_no_secret(&place.work().join(".dmv"))
+}
+
+#[test]
+fn the_settings_of_a_bucket_are_kept_and_changed() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let place = place()?;
+    gateway.add(&place, "studio.a", "s3://film/x")?;
+    let get = |key: &str| place.ok(&["config", "get", key]);
+    assert_eq!(get("remote.studio.a.endpoint")?.trim(), gateway.endpoint);
+    place.ok(&["config", "set", "remote.studio.a.region", "eu-west-1"])?;
+    assert_eq!(get("remote.studio.a.region")?.trim(), "eu-west-1");
+    place.ok(&["config", "unset", "remote.studio.a.region"])?;
+    place.fails(1, &["config", "get", "remote.studio.a.region"])?;
+    let said = place.fails(20, &["config", "set", "remote.other.region", "x"])?;
+    assert!(said.contains("there is no remote 'other'"), "{said}");
+    assert_eq!(place.ok(&["remote"])?, "studio.a  s3://film/x\n");
+    let again = [
+        "remote",
+        "add",
+        "b",
+        "s3://film/x",
+        "--endpoint",
+        "https://example.org",
+    ];
+    let said = place.fails(20, &again)?;
+    assert!(
+        said.contains("'studio.a' already has the address"),
+        "{said}"
+    );
+    place.ok(&["remote", "remove", "studio.a"])?;
+    assert_eq!(place.ok(&["remote"])?, "");
+    Ok(())
+}
+
+#[test]
+fn what_is_counted_is_what_the_store_has_logged() -> Outcome {
+    let Some(gateway) = Gateway::start(KEY, SECRET)? else {
+        return Ok(());
+    };
+    let place = place()?;
+    gateway.add(&place, "studio", "s3://film/x")?;
+    let before = gateway.logged()?;
+    let done: Value = place.json(&["remote", "check", "studio", "--json"])?;
+    let logged = gateway.logged()?.since(&before);
+    let counted = |class: &str| done["requests"][class].as_u64();
+    assert_eq!(counted("get"), Some(logged.get));
+    assert_eq!(counted("put"), Some(logged.put));
+    assert_eq!(counted("list"), Some(0));
+    assert_eq!(logged.list, 0);
+    assert_eq!(counted("delete"), Some(logged.delete));
+    assert_eq!(counted("retried"), Some(0));
+    assert!(logged.put > 100, "it races");
+    assert!(
+        done["cost_usd"]
+            .as_f64()
+            .is_some_and(|usd| usd > 0.0 && usd < 0.01)
+    );
+    assert_eq!(done["ok"], Value::Bool(true));
+    assert_eq!(gateway.files("film")?, 0, "nothing of the test stays");
+    place.ok(&["config", "set", "bucket.price-write", "5000"])?;
+    let dear = place.json(&["remote", "check", "studio", "--json"])?;
+    assert!(
+        dear["cost_usd"].as_f64().is_some_and(|usd| usd > 100.0),
+        "{dear}"
+    );
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! The files of a bucket, as the engine sees them. A transport implements [`Files`] for a real
+//! store; tests implement it in memory, with faults.
+//!
+//! Names are relative to the place of the repository in the store: `root`, or `ID/NAME`. Nothing
+//! here knows what the files contain.
+
+use super::core::Tag;
+use super::trouble::Trouble;
+use std::ops::Range;
+
+/// Why an operation on a file failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failed {
+    /// The file does not exist.
+    Missing,
+    /// The file is in the state that was named.
+    Unchanged,
+    /// The condition of a write does not hold.
+    Refused,
+    /// The range is outside of the file, or the file is longer than accepted.
+    Length,
+    /// Anything else. A write may have been carried out, and may still be.
+    Trouble(Trouble),
+}
+
+/// A file, as a listing names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// Its length in bytes.
+    pub len: u64,
+    /// When it was last written, in seconds since 1970 by the store's clock.
+    pub written: i64,
+}
+
+/// Reads and writes files of a bucket.
+///
+/// Each call blocks its thread until the store has answered. Calls from several threads run at the
+/// same time. Only what a call was asked for is in memory, so the caller bounds the memory.
+pub trait Files: Send + Sync {
+    /// Reads a range of a file. The file has to have all of it.
+    fn read_range(&self, name: &str, range: Range<u64>) -> Result<Vec<u8>, Failed>;
+
+    /// Reads a whole file of at most 16 MiB, unless it is still in the state `known`.
+    fn read_whole(&self, name: &str, known: Option<&Tag>) -> Result<(Vec<u8>, Tag), Failed>;
+
+    /// Returns the length of a file.
+    fn length(&self, name: &str) -> Result<u64, Failed>;
+
+    /// Writes a file whose name nobody else uses. It may be repeated with the same bytes.
+    fn write(&self, name: &str, bytes: Vec<u8>) -> Result<(), Failed>;
+
+    /// Writes a file on a condition: that there is none, or that it is in the state `old`. Sends
+    /// one request, and never repeats it.
+    fn write_if(&self, name: &str, bytes: Vec<u8>, old: Option<&Tag>) -> Result<Tag, Failed>;
+
+    /// Begins an upload in parts and returns its id.
+    fn begin_upload(&self, name: &str) -> Result<String, Failed>;
+
+    /// Uploads a part, counted from 0, and returns its id. All parts but the last have one length,
+    /// of at least 5 MiB.
+    fn upload_part(
+        &self,
+        name: &str,
+        upload: &str,
+        part: usize,
+        bytes: Vec<u8>,
+    ) -> Result<String, Failed>;
+
+    /// Ends an upload: the file then consists of these parts, `len` bytes in all. May be repeated.
+    fn end_upload(
+        &self,
+        name: &str,
+        upload: &str,
+        parts: &[String],
+        len: u64,
+    ) -> Result<(), Failed>;
+
+    /// Gives an upload up. One that is not there was ended or given up before.
+    fn drop_upload(&self, name: &str, upload: &str) -> Result<(), Failed>;
+
+    /// Deletes files. Those that are not there count as deleted.
+    fn delete_all(&self, names: &[String]) -> Result<(), Failed>;
+
+    /// Returns the files below `folder`. Only gc and recovery ask for that.
+    fn list_all(&self, folder: &str) -> Result<Vec<Listed>, Failed>;
+}

@@ -1,0 +1,86 @@
+//! Why an object store does not do what it was asked, whatever kind of store it is.
+
+/// Why a store does not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    /// The bucket does not exist.
+    #[error("there is no such bucket")]
+    NoBucket,
+    /// There are no usable credentials here.
+    #[error("{0}")]
+    NoKeys(String),
+    /// A setting is unusable.
+    #[error("{0}")]
+    Settings(String),
+    /// The store does not know the key, or the secret is another one.
+    #[error("the store does not accept these credentials: {0}")]
+    Keys(String),
+    /// The credentials have expired.
+    #[error("the credentials have expired")]
+    Expired,
+    /// The credentials do not allow this.
+    #[error("the store denies access: {0}")]
+    Denied(String),
+    /// The clocks differ too much.
+    #[error("{}", clocks(*.0))]
+    Clock(Option<i64>),
+    /// The bucket is in another region, perhaps in this one.
+    #[error("the bucket is in {}", .0.as_deref().map_or("another region".to_owned(), |r| format!("region {r}")))]
+    Region(Option<String>),
+    /// A web page came: a proxy or a portal is in between, or the address is that of a web site.
+    #[error(
+        "a web page came in place of a file: a proxy answers for the store, or this is a web site"
+    )]
+    Page,
+    /// The file went to a storage class that has to be thawed.
+    #[error("the file is in cold storage and must be restored first")]
+    Cold,
+    /// No more space, or a quota is used up.
+    #[error("the store is full: {0}")]
+    Full(String),
+    /// The store has no such operation.
+    #[error("the store cannot do this: {0}")]
+    Unsupported(String),
+    /// The store asks for fewer requests.
+    #[error("the store gets too many requests; try again later")]
+    Busy,
+    /// No connection.
+    #[error("cannot reach the store: {0}")]
+    Unreachable(String),
+    /// The connection ended before the answer.
+    #[error("the connection was lost: {0}")]
+    Cut(String),
+    /// Anything else.
+    #[error("the store reports: {0}")]
+    Other(String),
+}
+
+fn clocks(ahead: Option<i64>) -> String {
+    let most = ahead.unwrap_or_default();
+    let by = match (most.unsigned_abs() + 30) / 60 {
+        0 => return "this device's clock and the store's differ too much".to_owned(),
+        1 => "1 minute".to_owned(),
+        minutes => format!("{minutes} minutes"),
+    };
+    let side = if most > 0 { "ahead of" } else { "behind" };
+    format!("this device's clock is {by} {side} the store's")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_clock_is_told_with_its_direction() {
+        let clock = |ahead| Trouble::Clock(ahead).to_string();
+        assert_eq!(
+            clock(Some(1200)),
+            "this device's clock is 20 minutes ahead of the store's"
+        );
+        assert_eq!(
+            clock(Some(-65)),
+            "this device's clock is 1 minute behind the store's"
+        );
+        assert!(clock(None).contains("differ"));
+    }
+}

@@ -1,0 +1,404 @@
+//! Tests whether a store keeps the promises that a bucket needs: docs/format/bucket.md.
+//!
+//! Some stores accept a condition on a write and ignore it; others check it, and then write, so that
+//! several writers at once all win. A test in sequence does not find the second kind, so this one
+//! also races. It works below `probe/`, away from packs, and deletes what it has written.
+
+use crate::bucket::core::Tag;
+use crate::bucket::files::{Failed, Files};
+use crate::bucket::trouble::Trouble;
+use dmv_core::threads;
+use std::sync::RwLock;
+
+/// Writers in one race.
+const WRITERS: usize = 8;
+/// Races of each kind. Many small ones find a store that checks before it writes more surely than a
+/// few large ones: versitygw 1.7.0 fails some race of ten almost always, and of three only sometimes.
+const RACES: usize = 10;
+
+/// A promise that a store does not keep.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    /// It overwrites a file that was to be created.
+    #[error("it overwrites a file although it was told to create it only if there is none")]
+    Create,
+    /// It replaces a file that has changed.
+    #[error("it replaces a file although it was told to do so only if nobody has changed it")]
+    Replace,
+    /// It makes a file that was to be replaced.
+    #[error("it makes a file although it was told to replace an existing one")]
+    Missing,
+    /// It refuses a condition that holds.
+    #[error("it refuses a conditional write although its condition holds")]
+    Refuses,
+    /// Several writers won a race.
+    #[error("{0} of {WRITERS} writers at the same moment were told that they had won")]
+    Race(usize),
+    /// A writer's bytes are there though it was refused, or a winner's are not.
+    #[error("after a race, the file is not that of the writer who won")]
+    Winner,
+    /// A file just written is not there, or not with these bytes.
+    #[error("a file that was just written cannot be read back")]
+    Read,
+    /// The state of a file has another name when it is read than when it was written.
+    #[error("it names the state of a file differently on writing and on reading")]
+    Tag,
+    /// A range has other bytes.
+    #[error("it does not return the range of a file that was asked for")]
+    Range,
+    /// It has no conditional writes.
+    #[error("it has no conditional writes: {0}")]
+    Unsupported(String),
+}
+
+/// Why a test gave no verdict, or a bad one.
+#[derive(Debug)]
+pub enum Bad {
+    /// The store does not keep a promise.
+    Broken(Broken),
+    /// The test could not be made.
+    Trouble(Trouble),
+}
+
+impl From<Broken> for Bad {
+    fn from(broken: Broken) -> Bad {
+        Bad::Broken(broken)
+    }
+}
+
+/// Tests the store of a bucket.
+pub fn check(store: &dyn Files) -> Result<(), Bad> {
+    let mut id = [0; 8];
+    let random = getrandom::fill(&mut id);
+    random.map_err(|e| Bad::Trouble(Trouble::Settings(e.to_string())))?;
+    let digits: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    test(store, &digits)
+}
+
+/// Tests a store. `id` makes the names of the files.
+fn test(store: &dyn Files, id: &str) -> Result<(), Bad> {
+    let name = |what: &str| format!("probe/{id}/{what}");
+    let mut names = vec![name("one"), name("none")];
+    names.extend((0..RACES).map(|race| name(&format!("race-{race}"))));
+    let verdict = in_sequence(store, &names).and_then(|()| {
+        for race in &names[2..] {
+            let tag = run_race(store, race, None)?;
+            run_race(store, race, Some(&tag))?;
+        }
+        Ok(())
+    });
+    if let Err(Bad::Trouble(_)) = &verdict {
+        // The store would refuse this, too.
+        return verdict;
+    }
+    let deleted = store.delete_all(&names);
+    verdict?;
+    match deleted {
+        // Who may not delete can still write: nothing but the probes stays.
+        Ok(()) | Err(Failed::Trouble(Trouble::Denied(_))) => Ok(()),
+        Err(e) => Err(trouble(e)),
+    }
+}
+
+fn in_sequence(store: &dyn Files, names: &[String]) -> Result<(), Bad> {
+    let (one, none) = (&names[0], &names[1]);
+    let write =
+        |name: &str, text: &[u8], old: Option<&Tag>| won(store.write_if(name, text.to_vec(), old));
+    let first = write(one, b"first", None)?.ok_or(Broken::Refuses)?;
+    if write(one, b"again", None)?.is_some() {
+        return Err(Broken::Create.into());
+    }
+    if read(store, one, b"first")? != first {
+        return Err(Broken::Tag.into());
+    }
+    let second = write(one, b"second", Some(&first))?.ok_or(Broken::Refuses)?;
+    if write(one, b"stale", Some(&first))?.is_some() {
+        return Err(Broken::Replace.into());
+    }
+    if read(store, one, b"second")? != second {
+        return Err(Broken::Tag.into());
+    }
+    if write(none, b"none", Some(&second))?.is_some() {
+        return Err(Broken::Missing.into());
+    }
+    match store.read_whole(none, None) {
+        Err(Failed::Missing) => {}
+        // Without the right to list, a store does not say that a file is missing.
+        Err(Failed::Trouble(Trouble::Denied(_))) => {}
+        Ok(_) => return Err(Broken::Missing.into()),
+        Err(e) => return Err(trouble(e)),
+    }
+    match store.read_range(one, 2..5) {
+        Ok(bytes) if bytes == b"con" => Ok(()),
+        Ok(_) | Err(Failed::Length) => Err(Broken::Range.into()),
+        Err(e) => Err(trouble(e)),
+    }
+}
+
+/// Returns the new state of the file; `None` if the condition did not hold.
+fn won(answer: Result<Tag, Failed>) -> Result<Option<Tag>, Bad> {
+    match answer {
+        Ok(tag) => Ok(Some(tag)),
+        Err(Failed::Refused) => Ok(None),
+        Err(Failed::Trouble(Trouble::Unsupported(why))) => Err(Broken::Unsupported(why).into()),
+        Err(e) => Err(trouble(e)),
+    }
+}
+
+fn read(store: &dyn Files, name: &str, wanted: &[u8]) -> Result<Tag, Bad> {
+    match store.read_whole(name, None) {
+        Ok((bytes, tag)) if bytes == wanted => Ok(tag),
+        Ok(_) | Err(Failed::Missing) => Err(Broken::Read.into()),
+        Err(e) => Err(trouble(e)),
+    }
+}
+
+/// Lets many writers write a file at the same moment, on the same condition. Returns the state that
+/// the winner has left.
+fn run_race(store: &dyn Files, name: &str, old: Option<&Tag>) -> Result<Tag, Bad> {
+    let answers = race(store, name, old)?;
+    let winners = answers.iter().filter(|(_, answer)| answer.is_ok()).count();
+    if winners > 1 {
+        return Err(Broken::Race(winners).into());
+    }
+    let (bytes, tag) = match store.read_whole(name, None) {
+        Ok(found) => found,
+        Err(Failed::Missing) => return Err(Broken::Read.into()),
+        Err(e) => return Err(trouble(e)),
+    };
+    let is_of = |writer: usize| bytes == body(writer, old.is_some());
+    for (writer, answer) in answers {
+        match answer {
+            Ok(_) if is_of(writer) => return Ok(tag),
+            Ok(_) => return Err(Broken::Winner.into()),
+            Err(Failed::Refused) if is_of(writer) => return Err(Broken::Winner.into()),
+            Err(Failed::Trouble(Trouble::Unsupported(why))) => {
+                return Err(Broken::Unsupported(why).into());
+            }
+            Err(_) => {}
+        }
+    }
+    // Nobody was told that it has won. It may be one whose answer was lost.
+    if old.is_some_and(|old| *old == tag) {
+        return Err(Broken::Refuses.into());
+    }
+    Ok(tag)
+}
+
+type Answers = Vec<(usize, Result<Tag, Failed>)>;
+
+/// Lets all writers write at once, and returns what each of them was told.
+fn race(store: &dyn Files, name: &str, old: Option<&Tag>) -> Result<Answers, Bad> {
+    let line = RwLock::new(());
+    let write = &|writer: usize| {
+        // All wait here until the last one has come.
+        drop(line.read());
+        store.write_if(name, body(writer, old.is_some()), old)
+    };
+    let mut answers = Vec::new();
+    std::thread::scope(|scope| {
+        let hold = line.write();
+        let start = |writer| (writer, threads::start_in(scope, move || write(writer)));
+        let started: Vec<_> = (0..WRITERS).map(start).collect();
+        drop(hold);
+        for (writer, started) in started {
+            if let Some(answer) = started.ok().and_then(|thread| thread.join().ok()) {
+                answers.push((writer, answer));
+            }
+        }
+    });
+    if answers.len() < WRITERS {
+        let why = "the system starts no further thread".to_owned();
+        return Err(Bad::Trouble(Trouble::Settings(why)));
+    }
+    Ok(answers)
+}
+
+fn body(writer: usize, is_replacing: bool) -> Vec<u8> {
+    format!("writer {writer}, {is_replacing}").into_bytes()
+}
+
+fn trouble(failed: Failed) -> Bad {
+    Bad::Trouble(into_trouble(failed))
+}
+
+/// Returns a failure in words that need no context.
+fn into_trouble(failed: Failed) -> Trouble {
+    let other = |why: &str| Trouble::Other(why.to_owned());
+    match failed {
+        Failed::Missing => other("a file is missing"),
+        Failed::Unchanged => other("a file has not changed"),
+        Failed::Refused => other("the condition of a write does not hold"),
+        Failed::Length => other("a file is shorter or longer than expected"),
+        Failed::Trouble(trouble) => trouble,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bucket::files::Listed;
+    use std::collections::BTreeMap;
+    use std::ops::Range;
+    use std::sync::Mutex;
+
+    /// What is wrong with a store.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Fault {
+        Nothing,
+        IgnoresCreate,
+        IgnoresReplace,
+        ChecksThenWrites,
+        MakesMissing,
+        RefusesAll,
+        OtherTags,
+        WholeFiles,
+        TellsLosersTheyWon,
+    }
+
+    type Kept = BTreeMap<String, (Vec<u8>, u64)>;
+
+    struct Fake {
+        fault: Fault,
+        files: Mutex<(Kept, u64)>,
+    }
+
+    fn tag(n: u64) -> Tag {
+        Tag {
+            etag: Some(n.to_string()),
+            version: None,
+        }
+    }
+
+    impl Fake {
+        fn new(fault: Fault) -> Fake {
+            Fake {
+                fault,
+                files: Mutex::default(),
+            }
+        }
+
+        fn holds(&self, name: &str, old: Option<&Tag>) -> bool {
+            let files = self.files.lock().expect("nobody panics");
+            let found = files.0.get(name).map(|(_, n)| tag(*n));
+            match (old, found) {
+                _ if self.fault == Fault::RefusesAll => false,
+                (None, found) => found.is_none() || self.fault == Fault::IgnoresCreate,
+                (Some(_), None) => self.fault == Fault::MakesMissing,
+                (Some(old), Some(found)) => *old == found || self.fault == Fault::IgnoresReplace,
+            }
+        }
+
+        fn put(&self, name: &str, bytes: Vec<u8>) -> Tag {
+            let mut files = self.files.lock().expect("nobody panics");
+            files.1 += 1;
+            let n = files.1;
+            files.0.insert(name.to_owned(), (bytes, n));
+            tag(n + 100 * u64::from(self.fault == Fault::OtherTags))
+        }
+    }
+
+    static TURN: Mutex<()> = Mutex::new(());
+
+    impl Files for Fake {
+        fn write_if(&self, name: &str, bytes: Vec<u8>, old: Option<&Tag>) -> Result<Tag, Failed> {
+            let turn = (self.fault != Fault::ChecksThenWrites).then(|| TURN.lock());
+            let holds = self.holds(name, old);
+            if self.fault == Fault::ChecksThenWrites {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            let is_race = name.contains("race");
+            let answer = match holds {
+                true => Ok(self.put(name, bytes)),
+                false if self.fault == Fault::TellsLosersTheyWon && is_race => Ok(tag(7)),
+                false => Err(Failed::Refused),
+            };
+            drop(turn);
+            answer
+        }
+
+        fn read_whole(&self, name: &str, _: Option<&Tag>) -> Result<(Vec<u8>, Tag), Failed> {
+            let files = self.files.lock().expect("nobody panics");
+            let found = files.0.get(name).ok_or(Failed::Missing)?;
+            Ok((found.0.clone(), tag(found.1)))
+        }
+
+        fn read_range(&self, name: &str, range: Range<u64>) -> Result<Vec<u8>, Failed> {
+            let (bytes, _) = self.read_whole(name, None)?;
+            Ok(match self.fault {
+                Fault::WholeFiles => bytes,
+                _ => bytes[range.start as usize..range.end as usize].to_vec(),
+            })
+        }
+
+        fn delete_all(&self, names: &[String]) -> Result<(), Failed> {
+            let mut files = self.files.lock().expect("nobody panics");
+            files.0.retain(|name, _| !names.contains(name));
+            Ok(())
+        }
+
+        fn length(&self, _: &str) -> Result<u64, Failed> {
+            unreachable!("no test asks for a length")
+        }
+
+        fn write(&self, _: &str, _: Vec<u8>) -> Result<(), Failed> {
+            unreachable!("each write of the test has a condition")
+        }
+
+        fn begin_upload(&self, _: &str) -> Result<String, Failed> {
+            unreachable!("no file of the test is large")
+        }
+
+        fn upload_part(&self, _: &str, _: &str, _: usize, _: Vec<u8>) -> Result<String, Failed> {
+            unreachable!("no file of the test is large")
+        }
+
+        fn end_upload(&self, _: &str, _: &str, _: &[String], _: u64) -> Result<(), Failed> {
+            unreachable!("no file of the test is large")
+        }
+
+        fn drop_upload(&self, _: &str, _: &str) -> Result<(), Failed> {
+            unreachable!("no file of the test is large")
+        }
+
+        fn list_all(&self, _: &str) -> Result<Vec<Listed>, Failed> {
+            unreachable!("nothing lists")
+        }
+    }
+
+    fn verdict(fault: Fault) -> (Option<Broken>, usize) {
+        let fake = Fake::new(fault);
+        let broken = match test(&fake, "1f") {
+            Ok(()) => None,
+            Err(Bad::Broken(broken)) => Some(broken),
+            Err(Bad::Trouble(trouble)) => panic!("{fault:?}: {trouble}"),
+        };
+        (broken, fake.files.lock().expect("nobody panics").0.len())
+    }
+
+    #[test]
+    fn a_good_store_passes_and_nothing_stays_behind() {
+        assert_eq!(verdict(Fault::Nothing), (None, 0));
+    }
+
+    #[test]
+    fn every_fault_is_found() {
+        for (fault, wanted) in [
+            (Fault::IgnoresCreate, Broken::Create),
+            (Fault::IgnoresReplace, Broken::Replace),
+            (Fault::MakesMissing, Broken::Missing),
+            (Fault::RefusesAll, Broken::Refuses),
+            (Fault::OtherTags, Broken::Tag),
+            (Fault::WholeFiles, Broken::Range),
+        ] {
+            assert_eq!(verdict(fault), (Some(wanted), 0), "{fault:?}");
+        }
+        for fault in [Fault::ChecksThenWrites, Fault::TellsLosersTheyWon] {
+            let (broken, _) = verdict(fault);
+            assert!(
+                matches!(broken, Some(Broken::Race(n)) if n > 1),
+                "{fault:?}: {broken:?}"
+            );
+        }
+    }
+}

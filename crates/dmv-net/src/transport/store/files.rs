@@ -1,0 +1,387 @@
+//! Reading and writing files of a bucket.
+//!
+//! Each call blocks its thread until the store has answered; calls from several threads run at the
+//! same time, on connections of their own. Only what a call was asked for is in memory.
+
+use super::address::BucketAddress;
+use super::clients::{Clients, make};
+use super::counting::{Counters, TRACE, Trace};
+use super::credentials::KeyError;
+use super::profile::Env;
+use super::{Settings, failed};
+use crate::bucket::core::Tag;
+use crate::bucket::files::{Failed, Files, Listed};
+use crate::bucket::trouble::Trouble;
+use crate::session::NetError;
+use futures_util::{StreamExt, TryStreamExt};
+use object_store::multipart::{MultipartStore, PartId};
+use object_store::path::Path;
+use object_store::{
+    Attribute, Attributes, Error, GetOptions, GetRange, ObjectStoreExt, PutMode, PutOptions,
+    PutPayload, UpdateVersion,
+};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+
+/// Bytes of the root, or of a page, that are read at most.
+const MAX_WHOLE: u64 = 16 << 20;
+/// What a server says that sends whole files only.
+const NO_RANGES: &str = "it sends whole files only";
+/// Names that one request may delete.
+const DELETE_AT_ONCE: usize = 1000;
+
+/// The files of a bucket below the prefix of its address.
+pub struct Store {
+    address: BucketAddress,
+    clients: Clients,
+    prefix: Path,
+    counters: Arc<Counters>,
+    /// How long to wait for the next bytes of a file.
+    patience: Duration,
+    runtime: Runtime,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Store({})", self.address)
+    }
+}
+
+/// The content of a file as it arrives.
+type Pieces = futures_util::stream::BoxStream<'static, object_store::Result<bytes::Bytes>>;
+
+/// What became of an operation.
+type Outcome<T> = Result<T, Failed>;
+
+impl Store {
+    /// Opens the place. Sends nothing: credentials and the bucket prove themselves at the first
+    /// request.
+    pub fn open(address: &BucketAddress, settings: &Settings) -> Result<Store, NetError> {
+        Store::open_in(address, settings, &|name| std::env::var(name).ok())
+    }
+
+    /// The same with another environment.
+    pub fn open_in(
+        address: &BucketAddress,
+        settings: &Settings,
+        env: Env<'_>,
+    ) -> Result<Store, NetError> {
+        let clients = make(address, settings, &settings.counters, env)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("store")
+            .enable_all()
+            .build();
+        let runtime = runtime.map_err(|e| {
+            let why = format!("the system starts no further thread: {e}");
+            failed(address, Trouble::Settings(why))
+        })?;
+        let prefix = Path::parse(&address.prefix);
+        let prefix = prefix.map_err(|e| failed(address, Trouble::Settings(e.to_string())))?;
+        Ok(Store {
+            address: address.clone(),
+            clients,
+            prefix,
+            counters: Arc::clone(&settings.counters),
+            patience: settings.patience,
+            runtime,
+        })
+    }
+
+    /// Returns the address.
+    pub fn address(&self) -> &BucketAddress {
+        &self.address
+    }
+
+    fn path(&self, name: &str) -> Outcome<Path> {
+        let full = if self.prefix.as_ref().is_empty() {
+            name.to_owned()
+        } else {
+            format!("{}/{name}", self.prefix)
+        };
+        Path::parse(full).map_err(|e| Failed::Trouble(Trouble::Settings(e.to_string())))
+    }
+
+    /// Runs an operation, and finds out from its last answer why it failed.
+    fn run<T>(&self, work: impl Future<Output = object_store::Result<T>>) -> Outcome<T> {
+        let trace = Arc::new(Trace::default());
+        let done = TRACE.scope(Arc::clone(&trace), work);
+        let done = self.runtime.block_on(done);
+        done.map_err(|e| sort(&e, &trace))
+    }
+
+    /// Reads a range from a server that only sends whole files.
+    fn read_within(&self, path: &Path, range: Range<u64>) -> Outcome<Vec<u8>> {
+        let wanted = range.end - range.start;
+        let bytes = self.run(async {
+            let found = self.clients.bulk.get(path).await?;
+            let mut stream = found.into_stream();
+            let (mut at, mut out) = (0, Vec::new());
+            while let Some(piece) = self.next(&mut stream).await? {
+                self.counters.add_received(piece.len() as u64);
+                let end = at + piece.len() as u64;
+                let from = range.start.clamp(at, end) - at;
+                let to = range.end.clamp(at, end) - at;
+                out.extend_from_slice(&piece[from as usize..to as usize]);
+                at = end;
+                if at >= range.end {
+                    break;
+                }
+            }
+            Ok(out)
+        })?;
+        if bytes.len() as u64 == wanted {
+            Ok(bytes)
+        } else {
+            Err(Failed::Length)
+        }
+    }
+
+    /// Collects a stream; `None` if it has more than `most` bytes.
+    async fn collect(
+        &self,
+        mut stream: Pieces,
+        most: u64,
+    ) -> object_store::Result<Option<Vec<u8>>> {
+        let mut out = Vec::new();
+        while let Some(piece) = self.next(&mut stream).await? {
+            self.counters.add_received(piece.len() as u64);
+            if (out.len() + piece.len()) as u64 > most {
+                return Ok(None);
+            }
+            out.extend_from_slice(&piece);
+        }
+        Ok(Some(out))
+    }
+
+    /// Returns the next piece of a file. Fails if nothing comes for too long.
+    async fn next(&self, stream: &mut Pieces) -> object_store::Result<Option<bytes::Bytes>> {
+        let piece = tokio::time::timeout(self.patience, stream.try_next()).await;
+        piece.map_err(|e| Error::Generic {
+            store: "store",
+            source: Box::new(e),
+        })?
+    }
+
+    fn parts(&self) -> Outcome<&Arc<dyn MultipartStore>> {
+        let why = "a web server takes no files".to_owned();
+        let parts = self.clients.parts.as_ref();
+        parts.ok_or(Failed::Trouble(Trouble::Unsupported(why)))
+    }
+}
+
+impl Files for Store {
+    fn read_range(&self, name: &str, range: Range<u64>) -> Outcome<Vec<u8>> {
+        if range.is_empty() {
+            return Ok(Vec::new());
+        }
+        let path = self.path(name)?;
+        let options = GetOptions {
+            range: Some(GetRange::Bounded(range.clone())),
+            ..GetOptions::default()
+        };
+        let wanted = range.end - range.start;
+        let got = self.run(async {
+            let found = self.clients.bulk.get_opts(&path, options).await?;
+            self.collect(found.into_stream(), wanted).await
+        });
+        match got {
+            Ok(Some(bytes)) if bytes.len() as u64 == wanted => Ok(bytes),
+            Ok(_) => Err(Failed::Length),
+            Err(Failed::Trouble(Trouble::Other(why))) if why == NO_RANGES => {
+                self.read_within(&path, range)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    fn read_whole(&self, name: &str, known: Option<&Tag>) -> Outcome<(Vec<u8>, Tag)> {
+        let path = self.path(name)?;
+        let options = GetOptions {
+            if_none_match: known.and_then(|tag| tag.etag.clone()),
+            ..GetOptions::default()
+        };
+        let (bytes, tag) = self.run(async {
+            let found = self.clients.bulk.get_opts(&path, options).await?;
+            let tag = Tag {
+                etag: found.meta.e_tag.clone(),
+                version: found.meta.version.clone(),
+            };
+            let bytes = self.collect(found.into_stream(), MAX_WHOLE).await?;
+            Ok((bytes, tag))
+        })?;
+        Ok((bytes.ok_or(Failed::Length)?, tag))
+    }
+
+    fn length(&self, name: &str) -> Outcome<u64> {
+        let path = self.path(name)?;
+        let meta = self.run(self.clients.bulk.head(&path))?;
+        Ok(meta.size)
+    }
+
+    fn write(&self, name: &str, bytes: Vec<u8>) -> Outcome<()> {
+        let path = self.path(name)?;
+        let options = PutOptions {
+            attributes: caching("public, max-age=31536000, immutable"),
+            ..PutOptions::default()
+        };
+        let payload = PutPayload::from(bytes);
+        self.run(self.clients.bulk.put_opts(&path, payload, options))?;
+        Ok(())
+    }
+
+    fn write_if(&self, name: &str, bytes: Vec<u8>, old: Option<&Tag>) -> Outcome<Tag> {
+        let path = self.path(name)?;
+        let mode = match old {
+            None => PutMode::Create,
+            Some(tag) => PutMode::Update(UpdateVersion {
+                e_tag: tag.etag.clone(),
+                version: tag.version.clone(),
+            }),
+        };
+        let options = PutOptions {
+            mode,
+            attributes: caching("no-cache"),
+            ..PutOptions::default()
+        };
+        let payload = PutPayload::from(bytes);
+        let done = self.run(self.clients.once.put_opts(&path, payload, options));
+        let done = done.map_err(|e| match e {
+            // Some stores say so of a condition on a file that is not there.
+            Failed::Missing => Failed::Refused,
+            e => e,
+        })?;
+        Ok(Tag {
+            etag: done.e_tag,
+            version: done.version,
+        })
+    }
+
+    fn begin_upload(&self, name: &str) -> Outcome<String> {
+        let (path, parts) = (self.path(name)?, self.parts()?);
+        self.run(parts.create_multipart(&path))
+    }
+
+    fn upload_part(
+        &self,
+        name: &str,
+        upload: &str,
+        part: usize,
+        bytes: Vec<u8>,
+    ) -> Outcome<String> {
+        let (path, parts) = (self.path(name)?, self.parts()?);
+        let upload = upload.to_owned();
+        let payload = PutPayload::from(bytes);
+        let done = self.run(parts.put_part(&path, &upload, part, payload))?;
+        Ok(done.content_id)
+    }
+
+    fn end_upload(&self, name: &str, upload: &str, ids: &[String], length: u64) -> Outcome<()> {
+        let (path, parts) = (self.path(name)?, self.parts()?);
+        let upload = upload.to_owned();
+        let ids = ids.iter().map(|id| PartId {
+            content_id: id.clone(),
+        });
+        let ended = self.run(parts.complete_multipart(&path, &upload, ids.collect()));
+        match ended {
+            Ok(_) => Ok(()),
+            Err(Failed::Missing) => match self.length(name) {
+                Ok(found) if found == length => Ok(()),
+                Ok(_) | Err(Failed::Missing) => Err(Failed::Missing),
+                Err(e) => Err(e),
+            },
+            Err(e) => Err(e),
+        }
+    }
+
+    fn drop_upload(&self, name: &str, upload: &str) -> Outcome<()> {
+        let (path, parts) = (self.path(name)?, self.parts()?);
+        let upload = upload.to_owned();
+        match self.run(parts.abort_multipart(&path, &upload)) {
+            Ok(()) | Err(Failed::Missing) => Ok(()),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn delete_all(&self, names: &[String]) -> Outcome<()> {
+        for some in names.chunks(DELETE_AT_ONCE) {
+            let paths: Vec<Path> = some.iter().map(|n| self.path(n)).collect::<Outcome<_>>()?;
+            if let [path] = &paths[..] {
+                match self.run(self.clients.bulk.delete(path)) {
+                    Ok(()) | Err(Failed::Missing) => continue,
+                    Err(e) => return Err(e),
+                }
+            }
+            let paths = futures_util::stream::iter(paths.into_iter().map(Ok)).boxed();
+            let mut done = self.clients.bulk.delete_stream(paths);
+            self.run(async {
+                while let Some(one) = done.next().await {
+                    match one {
+                        Ok(_) | Err(Error::NotFound { .. }) => {}
+                        Err(e) => return Err(e),
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn list_all(&self, folder: &str) -> Outcome<Vec<Listed>> {
+        let path = self.path(folder)?;
+        let start = self.prefix.as_ref().len() + usize::from(!self.prefix.as_ref().is_empty());
+        self.run(async {
+            let mut found = self.clients.bulk.list(Some(&path));
+            let mut out = Vec::new();
+            while let Some(file) = found.try_next().await? {
+                let name = file.location.as_ref().get(start..).unwrap_or_default();
+                out.push(Listed {
+                    name: name.to_owned(),
+                    len: file.size,
+                    written: file.last_modified.timestamp(),
+                });
+            }
+            Ok(out)
+        })
+    }
+}
+
+fn caching(what: &'static str) -> Attributes {
+    Attributes::from_iter([(Attribute::CacheControl, what)])
+}
+
+/// What an error of the library means. The last answer tells more than the library does.
+fn sort(e: &Error, trace: &Trace) -> Failed {
+    let answer = trace.answer();
+    match (e, &answer) {
+        (Error::NotModified { .. }, _) => return Failed::Unchanged,
+        (Error::NotSupported { .. }, None) => {
+            return Failed::Trouble(Trouble::Other(NO_RANGES.to_owned()));
+        }
+        (_, Some(answer)) => match answer.status {
+            404 if answer.code != "NoSuchBucket" && answer.code != "ContainerNotFound" => {
+                return Failed::Missing;
+            }
+            409 | 412 => return Failed::Refused,
+            416 => return Failed::Length,
+            _ => return Failed::Trouble(answer.trouble()),
+        },
+        _ => {}
+    }
+    // Without an answer: the credentials, or an answer that the library does not understand.
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(e);
+    let mut innermost = e.to_string();
+    while let Some(one) = cause {
+        if let Some(keys) = one.downcast_ref::<KeyError>() {
+            return Failed::Trouble(Trouble::NoKeys(keys.to_string()));
+        }
+        if one.is::<tokio::time::error::Elapsed>() {
+            return Failed::Trouble(Trouble::Cut("nothing came for too long".to_owned()));
+        }
+        innermost = one.to_string();
+        cause = one.source();
+    }
+    Failed::Trouble(Trouble::Other(innermost))
+}
